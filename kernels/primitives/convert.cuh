@@ -1,0 +1,9 @@
+// Two floats to two halves in one instruction, rounded to nearest even, `low` in the lower 16 bits.
+#pragma once
+#include <cstdint>
+
+__device__ __forceinline__ uint32_t pack_half2(float low, float high) {
+  uint32_t packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
