@@ -1,0 +1,131 @@
+// fa_v1_baseline: attention without tensor cores, a tile of 32 queries against tiles of 32 keys in shared memory.
+// Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
+#include <cuda_fp16.h>
+#include <math.h>
+
+constexpr int HEAD_DIM = 64;
+constexpr int BLOCK_Q = 32;
+constexpr int BLOCK_KV = 32;
+constexpr int NUM_THREADS = 128;
+constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;         // 4, neighbours in one warp
+constexpr int KEYS_PER_THREAD = BLOCK_KV / THREADS_PER_ROW;    // 8
+constexpr int COLS_PER_THREAD = HEAD_DIM / THREADS_PER_ROW;    // 16
+constexpr int ROW_STRIDE = HEAD_DIM + 8;                       // rows 36 words apart: 8 rows read at once lie in 8 different groups of 4 banks
+constexpr int CHUNK = 8;                                       // halves in one 16-byte load
+constexpr float LOG2_E = 1.4426950408889634f;
+constexpr unsigned FULL_WARP = 0xffffffffu;
+
+// Copies `rows` rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add nothing.
+__device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem, int first_row, int rows, int seq_len) {
+  for (int chunk = threadIdx.x; chunk < rows * HEAD_DIM / CHUNK; chunk += NUM_THREADS) {
+    const int row = chunk / (HEAD_DIM / CHUNK);
+    const int col = chunk % (HEAD_DIM / CHUNK) * CHUNK;
+    uint4 value = make_uint4(0, 0, 0, 0);
+    if (first_row + row < seq_len)
+      value = *reinterpret_cast<const uint4*>(rows_gmem + (size_t)(first_row + row) * HEAD_DIM + col);
+    *reinterpret_cast<uint4*>(tile_smem + row * ROW_STRIDE + col) = value;
+  }
+}
+
+__device__ __forceinline__ float dot_row(const half* a_smem, const half* b_smem) {
+  float2 sum = make_float2(0.0f, 0.0f);
+#pragma unroll
+  for (int d = 0; d < HEAD_DIM; d += 2) {
+    const float2 a = __half22float2(*reinterpret_cast<const half2*>(a_smem + d));
+    const float2 b = __half22float2(*reinterpret_cast<const half2*>(b_smem + d));
+    sum.x = fmaf(a.x, b.x, sum.x);
+    sum.y = fmaf(a.y, b.y, sum.y);
+  }
+  return sum.x + sum.y;
+}
+
+__device__ __forceinline__ float row_max_of(float value) {
+  value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, 1));
+  return fmaxf(value, __shfl_xor_sync(FULL_WARP, value, 2));
+}
+
+__device__ __forceinline__ float row_sum_of(float value) {
+  value += __shfl_xor_sync(FULL_WARP, value, 1);
+  return value + __shfl_xor_sync(FULL_WARP, value, 2);
+}
+
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v1_baseline(
+    const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
+    const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
+    const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
+    half* __restrict__ O,          // [B, H, S, HEAD_DIM]
+    int seq_len,
+    float scale,                   // 1 / sqrt(HEAD_DIM)
+    int causal) {                  // 1: a query sees the keys up to its own position
+  __shared__ __align__(16) half Q_smem[BLOCK_Q * ROW_STRIDE];
+  __shared__ __align__(16) half K_smem[BLOCK_KV * ROW_STRIDE];
+  __shared__ __align__(16) half V_smem[BLOCK_KV * ROW_STRIDE];
+  __shared__ float P_smem[BLOCK_Q][BLOCK_KV + 1];
+
+  // Place: a CTA takes 32 query rows of one head; 4 neighbouring threads share a row.
+  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
+  const int q_start = blockIdx.x * BLOCK_Q;
+  const int row = threadIdx.x / THREADS_PER_ROW;
+  const int part = threadIdx.x % THREADS_PER_ROW;
+  const int q_index = q_start + row;
+
+  load_tile(Q_smem, Q + head_offset, q_start, BLOCK_Q, seq_len);
+
+  // Online softmax in units of log2: exp(x - m) as exp2((x - m) * log2e), one FFMA and one MUFU.
+  const float scale_log2 = scale * LOG2_E;
+  float row_max = -INFINITY;
+  float row_sum = 0.0f;
+  float O_rmem[COLS_PER_THREAD] = {};
+
+  const int kv_end = causal ? min(seq_len, q_start + BLOCK_Q) : seq_len;
+  for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_KV) {
+    load_tile(K_smem, K + head_offset, kv_start, BLOCK_KV, seq_len);
+    load_tile(V_smem, V + head_offset, kv_start, BLOCK_KV, seq_len);
+    __syncthreads();    // Q, K and V are there
+
+    // S = Q K^T: keys part, part + 4, ... of this row.
+    float S_rmem[KEYS_PER_THREAD];
+    float tile_max = -INFINITY;
+    for (int i = 0; i < KEYS_PER_THREAD; ++i) {
+      const int key = i * THREADS_PER_ROW + part;
+      const int kv_index = kv_start + key;
+      const bool visible = kv_index < seq_len && (!causal || kv_index <= q_index);
+      S_rmem[i] = visible ? dot_row(Q_smem + row * ROW_STRIDE, K_smem + key * ROW_STRIDE) * scale_log2 : -INFINITY;
+      tile_max = fmaxf(tile_max, S_rmem[i]);
+    }
+
+    // Softmax. The first tile holds key 0, which every row sees: new_max is finite from then on.
+    const float new_max = fmaxf(row_max, row_max_of(tile_max));
+    const float alpha = exp2f(row_max - new_max);
+    float tile_sum = 0.0f;
+    for (int i = 0; i < KEYS_PER_THREAD; ++i) {
+      const float p = exp2f(S_rmem[i] - new_max);
+      P_smem[row][i * THREADS_PER_ROW + part] = p;
+      tile_sum += p;
+    }
+    row_max = new_max;
+    row_sum = row_sum * alpha + row_sum_of(tile_sum);
+    __syncwarp();       // the 4 threads of a row read each other's P
+
+    // O += P V: columns 2 * part, 2 * part + 1, then 8 further on, so that the row's threads read 16 neighbouring bytes.
+    for (int c = 0; c < COLS_PER_THREAD; ++c) O_rmem[c] *= alpha;
+    for (int key = 0; key < BLOCK_KV; ++key) {
+      const float p = P_smem[row][key];
+#pragma unroll
+      for (int c = 0; c < COLS_PER_THREAD; c += 2) {
+        const float2 v = __half22float2(*reinterpret_cast<const half2*>(V_smem + key * ROW_STRIDE + c * THREADS_PER_ROW + 2 * part));
+        O_rmem[c] = fmaf(p, v.x, O_rmem[c]);
+        O_rmem[c + 1] = fmaf(p, v.y, O_rmem[c + 1]);
+      }
+    }
+    __syncthreads();    // every warp has read K and V before the next tile overwrites them
+  }
+
+  // Normalise and store.
+  if (q_index >= seq_len) return;
+  const float inverse_sum = 1.0f / row_sum;
+  half* O_row = O + head_offset + (size_t)q_index * HEAD_DIM;
+#pragma unroll
+  for (int c = 0; c < COLS_PER_THREAD; c += 2)
+    *reinterpret_cast<half2*>(O_row + c * THREADS_PER_ROW + 2 * part) = __floats2half2_rn(O_rmem[c] * inverse_sum, O_rmem[c + 1] * inverse_sum);
+}
