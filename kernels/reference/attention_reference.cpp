@@ -1,0 +1,192 @@
+// Blocked attention on the CPU; see attention_reference.h for what it promises.
+// Both precisions are one template: Fp64 rounds nowhere, Fp16 rounds where an fp16 implementation stores a tensor.
+#include "attention_reference.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr int ROWS = 4;              // query rows a micro-kernel call works on: 4 x 2 vector accumulators stay in registers
+constexpr int COL_VECTORS = 2;
+constexpr int ROWS_PER_TASK = 256;   // query rows a thread takes at a time; unpacking K and V costs 1/256 of the task
+
+typedef double VectorFp64 __attribute__((vector_size(64)));
+typedef float VectorFp32 __attribute__((vector_size(64)));
+
+float bits_to_float(uint32_t bits) { float value; std::memcpy(&value, &bits, sizeof value); return value; }
+uint32_t float_to_bits(float value) { uint32_t bits; std::memcpy(&bits, &value, sizeof bits); return bits; }
+
+float half_to_float(uint16_t half) {
+  const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31u, mantissa = half & 0x3ffu;
+  if (exponent == 31) return bits_to_float(sign | 0x7f800000u | mantissa << 13);
+  if (exponent == 0) return (sign ? -1.0f : 1.0f) * static_cast<float>(mantissa) * 0x1p-24f;
+  return bits_to_float(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+// The fp16 value nearest to x (ties to even), as a float.
+float round_to_half(float x) {
+  const uint32_t bits = float_to_bits(x), magnitude = bits & 0x7fffffffu;
+  if (magnitude >= 0x477ff000u)                                        // 65520 and above, infinity, NaN
+    return magnitude > 0x7f800000u ? x : bits_to_float((bits & 0x80000000u) | 0x7f800000u);
+  const float subnormal = std::copysign((std::fabs(x) + 0.5f) - 0.5f, x);    // an ulp of 0.5f is 2^-24, fp16's smallest step
+  const float normal = bits_to_float((bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
+  return magnitude < 0x38800000u ? subnormal : normal;                 // 2^-14, the smallest normal fp16
+}
+
+// Bits of a float that is an fp16 value already.
+uint16_t half_bits(float x) {
+  const uint32_t bits = float_to_bits(x), magnitude = bits & 0x7fffffffu;
+  const uint32_t sign = bits >> 16 & 0x8000u;
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (magnitude == 0x7f800000u) return static_cast<uint16_t>(sign | 0x7c00u);
+  if (magnitude < 0x38800000u) return static_cast<uint16_t>(sign | static_cast<uint32_t>(std::fabs(x) * 0x1p24f));
+  return static_cast<uint16_t>(sign | ((magnitude >> 13) - (112u << 10)));
+}
+
+struct Fp64 {
+  using Real = double;
+  using Vector = VectorFp64;
+  using Output = double;
+  static Real round(Real x) { return x; }
+  static Output store(Real x) { return x; }
+};
+
+struct Fp16 {
+  using Real = float;
+  using Vector = VectorFp32;
+  using Output = uint16_t;
+  static Real round(Real x) { return round_to_half(x); }
+  static Output store(Real x) { return half_bits(round_to_half(x)); }
+};
+
+// Row-major matrix of vectors; the columns past `cols` are 0.
+template <typename P>
+struct Matrix {
+  static constexpr int LANES = sizeof(typename P::Vector) / sizeof(typename P::Real);
+  int stride;
+  std::vector<typename P::Vector> data;
+  Matrix(int rows, int cols)
+      : stride((cols + LANES * COL_VECTORS - 1) / (LANES * COL_VECTORS) * COL_VECTORS), data(static_cast<size_t>(rows) * stride) {}
+  typename P::Vector* row(int r) { return data.data() + static_cast<size_t>(r) * stride; }
+  typename P::Real* elements(int r) { return reinterpret_cast<typename P::Real*>(row(r)); }
+};
+
+// C[0..ROWS) = A[0..ROWS) x B, where A has `depth` columns and C `cols`.
+template <typename P>
+void multiply_rows(Matrix<P>& A, Matrix<P>& B, Matrix<P>& C, int depth, int cols) {
+  const int vectors = (cols + Matrix<P>::LANES - 1) / Matrix<P>::LANES;
+  for (int col = 0; col < vectors; col += COL_VECTORS) {
+    typename P::Vector sum[ROWS][COL_VECTORS] = {};
+    for (int k = 0; k < depth; ++k) {
+      const typename P::Vector* b = B.row(k) + col;
+      for (int r = 0; r < ROWS; ++r)
+        for (int c = 0; c < COL_VECTORS; ++c) sum[r][c] += A.elements(r)[k] * b[c];
+    }
+    for (int r = 0; r < ROWS; ++r)
+      for (int c = 0; c < COL_VECTORS; ++c) C.row(r)[col + c] = sum[r][c];
+  }
+}
+
+// Scores to probabilities in place; columns past `visible` become 0, so that the product with V may run over the whole row group.
+template <typename P>
+void softmax_row(typename P::Real* scores, int visible, int cols, typename P::Real scale) {
+  using Real = typename P::Real;
+  Real max = -std::numeric_limits<Real>::infinity();
+  for (int key = 0; key < visible; ++key) {
+    scores[key] = P::round(P::round(scores[key]) * scale);
+    max = scores[key] > max ? scores[key] : max;
+  }
+  Real sum = 0;
+  for (int key = 0; key < visible; ++key) sum += scores[key] = std::exp(scores[key] - max);
+  for (int key = 0; key < visible; ++key) scores[key] = P::round(scores[key] / sum);
+  for (int key = visible; key < cols; ++key) scores[key] = 0;
+}
+
+struct Problem {
+  const uint16_t *q, *k, *v;
+  int heads, S, D;
+  float scale;
+  bool causal;
+};
+
+// Query rows [first, last) of one head.
+template <typename P>
+void attend(const Problem& p, int head, int first, int last, typename P::Output* out) {
+  const size_t offset = static_cast<size_t>(head) * p.S * p.D;
+  const int keys = p.causal ? last : p.S;
+  Matrix<P> K_transposed(p.D, keys), V(keys, p.D), Q(ROWS, p.D), scores(ROWS, keys), O(ROWS, p.D);
+  for (int key = 0; key < keys; ++key)
+    for (int d = 0; d < p.D; ++d) {
+      const size_t at = offset + static_cast<size_t>(key) * p.D + d;
+      K_transposed.elements(d)[key] = half_to_float(p.k[at]);
+      V.elements(key)[d] = half_to_float(p.v[at]);
+    }
+  for (int group = first; group < last; group += ROWS) {
+    const int rows = last - group < ROWS ? last - group : ROWS;
+    const int cols = p.causal ? group + rows : p.S;
+    for (int r = 0; r < rows; ++r)
+      for (int d = 0; d < p.D; ++d) Q.elements(r)[d] = half_to_float(p.q[offset + static_cast<size_t>(group + r) * p.D + d]);
+    multiply_rows(Q, K_transposed, scores, p.D, cols);
+    for (int r = 0; r < rows; ++r) softmax_row<P>(scores.elements(r), p.causal ? group + r + 1 : p.S, cols, p.scale);
+    multiply_rows(scores, V, O, cols, p.D);
+    for (int r = 0; r < rows; ++r)
+      for (int d = 0; d < p.D; ++d) out[offset + static_cast<size_t>(group + r) * p.D + d] = P::store(O.elements(r)[d]);
+  }
+}
+
+template <typename P>
+int run(const Problem& p, typename P::Output* out, int threads) {
+  const int tasks_per_head = (p.S + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
+  const int64_t tasks = static_cast<int64_t>(p.heads) * tasks_per_head;
+  std::atomic<int64_t> next{0};
+  std::atomic<bool> out_of_memory{false};
+  const auto work = [&] {
+    try {
+      for (int64_t task; (task = next++) < tasks;) {
+        const int first = static_cast<int>(task % tasks_per_head) * ROWS_PER_TASK;
+        attend<P>(p, static_cast<int>(task / tasks_per_head), first, first + ROWS_PER_TASK < p.S ? first + ROWS_PER_TASK : p.S, out);
+      }
+    } catch (const std::bad_alloc&) {
+      out_of_memory = true;
+    }
+  };
+  if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<std::thread> helpers;
+  try {
+    for (int i = 1; i < threads && i < tasks; ++i) helpers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // No more threads to be had: those that started, and this one, take all tasks.
+  }
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  return out_of_memory ? FLASHCORE_REFERENCE_OUT_OF_MEMORY : FLASHCORE_REFERENCE_OK;
+}
+
+template <typename P>
+int checked_run(const uint16_t* q, const uint16_t* k, const uint16_t* v, typename P::Output* out,
+                int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
+  if (!q || !k || !v || !out || B < 1 || H < 1 || S < 1 || D < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  const int64_t heads = static_cast<int64_t>(B) * H;
+  if (heads > std::numeric_limits<int32_t>::max() || static_cast<double>(heads) * S * D >= 0x1p40) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  return run<P>({q, k, v, static_cast<int>(heads), S, D, scale, causal != 0}, out, threads);
+}
+
+}  // namespace
+
+int flashcore_reference_fp64(const uint16_t* q, const uint16_t* k, const uint16_t* v, double* out,
+                             int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
+  return checked_run<Fp64>(q, k, v, out, B, H, S, D, scale, causal, threads);
+}
+
+int flashcore_reference_fp16(const uint16_t* q, const uint16_t* k, const uint16_t* v, uint16_t* out,
+                             int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
+  return checked_run<Fp16>(q, k, v, out, B, H, S, D, scale, causal, threads);
+}

@@ -1,0 +1,37 @@
+// Attention on the CPU, to judge kernels by: exact in fp64, and once more as a plain fp16 implementation would compute it.
+//
+// Build as a shared library: g++ -std=c++17 -O3 -march=native -fPIC -shared -pthread attention_reference.cpp
+// (not with -ffast-math: masked scores are -infinity). Plain C ABI; no global state; any number of calls at once.
+#pragma once
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  FLASHCORE_REFERENCE_OK = 0,
+  FLASHCORE_REFERENCE_BAD_ARGUMENT = 1,    // a null pointer, a dimension < 1, or B*H*S*D >= 2^40
+  FLASHCORE_REFERENCE_OUT_OF_MEMORY = 2,
+};
+
+// O = softmax(Q K^T * scale) V in double precision throughout.
+//   q, k, v   [B, H, S, D] contiguous, IEEE fp16 bit patterns
+//   out       [B, H, S, D] contiguous; untouched on BAD_ARGUMENT, incomplete on OUT_OF_MEMORY
+//   scale     usually 1 / sqrt(D); the float that the kernel gets
+//   causal    not 0: query i sees the keys 0..i
+//   threads   worker threads; <= 0: as many as the machine has
+// NaN and infinity in the inputs travel as in IEEE arithmetic. Returns a FLASHCORE_REFERENCE_* code.
+int flashcore_reference_fp64(const uint16_t* q, const uint16_t* k, const uint16_t* v, double* out,
+                             int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
+
+// The same in plain fp16 arithmetic, as PyTorch's math path does it: Q K^T accumulated in fp32 and rounded to fp16, times scale and
+// rounded, softmax in fp32 with P rounded, P V accumulated in fp32 and rounded. Its error is the yardstick of FlashAttention's rule:
+// max|kernel - fp64| <= 2 * max|fp16 - fp64| + atol.
+//   out       [B, H, S, D] contiguous, IEEE fp16 bit patterns
+int flashcore_reference_fp16(const uint16_t* q, const uint16_t* k, const uint16_t* v, uint16_t* out,
+                             int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
+
+#ifdef __cplusplus
+}
+#endif
