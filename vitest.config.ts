@@ -1,0 +1,19 @@
+import { defineConfig } from 'vitest/config';
+
+// Two workers: the machines that run this have two cores, and most tests start real processes.
+const project = (name: string, root: string) => ({ extends: true as const, test: { name, root, include: ['**/*.test.{ts,tsx}'], exclude: ['**/node_modules/**', '**/dist/**'] } });
+
+export default defineConfig({
+  test: {
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    projects: [
+      project('shared', 'libs/shared'),
+      project('runner', 'apps/runner'),
+      project('tui', 'apps/tui'),
+      project('tools', 'tools'),
+      project('e2e', 'test'),
+    ],
+  },
+});
