@@ -1,0 +1,55 @@
+import nx from '@nx/eslint-plugin';
+import importX from 'eslint-plugin-import-x';
+import reactHooks from 'eslint-plugin-react-hooks';
+import tseslint from 'typescript-eslint';
+
+/** Refuses imports into `into` from files of `from`, with the rule's reason. */
+const forbid = (from, into, why) => into.map((folder) => ({ target: from, from: folder, message: why }));
+
+// The layers of apps/runner/src: rpc → jobs → pipeline → build | workers | profile → store (ARCHITECTURE.md).
+const src = (name) => `./apps/runner/src/${name}`;
+const zones = [
+  ...forbid(src('store'), ['rpc', 'jobs', 'pipeline', 'build', 'workers', 'profile'].map(src), 'the store knows nobody'),
+  ...forbid(src('build'), ['rpc', 'jobs', 'pipeline', 'workers', 'profile'].map(src), 'build, workers and profile do not know each other, nor what is above them'),
+  ...forbid(src('workers'), ['rpc', 'jobs', 'pipeline', 'build', 'profile'].map(src), 'build, workers and profile do not know each other, nor what is above them'),
+  ...forbid(src('profile'), ['rpc', 'jobs', 'pipeline', 'build', 'workers'].map(src), 'build, workers and profile do not know each other, nor what is above them'),
+  ...forbid(src('pipeline'), [src('rpc')], 'the pipeline does not know who asked'),
+  ...forbid(src('jobs'), [src('rpc'), src('build'), src('workers'), src('profile')], 'jobs run bodies and do not know what is in them'),
+  { target: './apps/runner/src', from: './apps/runner/worker', except: ['./messages.ts'], message: 'src and worker share worker/messages.ts only: they are two processes' },
+  { target: './apps/runner/worker', from: './apps/runner/src', message: 'the worker process knows nothing of the daemon' },
+  { target: './apps/tui/src/commands', from: './apps/tui/src/screens', message: 'plain commands start without ink and react' },
+  { target: './apps/tui/src/state', from: './apps/tui/src/screens', message: 'state is reduced without a terminal' },
+  { target: './apps/tui/src/plot', from: './apps/tui/src/components', message: 'plots are pure functions of data, width and height' },
+];
+
+export default tseslint.config(
+  { ignores: ['**/dist/**', '**/node_modules/**', '**/.nx/**', '**/generated/**'] },
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  {
+    files: ['**/*.ts', '**/*.tsx'],
+    extends: [...tseslint.configs.recommendedTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    plugins: { '@nx': nx, 'import-x': importX, 'react-hooks': reactHooks },
+    settings: { 'import-x/resolver-next': [importX.createNodeResolver({ extensions: ['.ts', '.tsx', '.js'] })], 'import-x/parsers': { '@typescript-eslint/parser': ['.ts', '.tsx'] } },
+    rules: {
+      '@nx/enforce-module-boundaries': ['error', {
+        allow: [],
+        depConstraints: [
+          { sourceTag: 'scope:shared', onlyDependOnLibsWithTags: ['scope:shared'] },
+          { sourceTag: 'scope:runner', onlyDependOnLibsWithTags: ['scope:shared'] },
+          { sourceTag: 'scope:tui', onlyDependOnLibsWithTags: ['scope:shared'] },
+          { sourceTag: 'scope:test', onlyDependOnLibsWithTags: ['scope:shared', 'scope:runner', 'scope:tui'] },
+          { sourceTag: 'scope:tools', onlyDependOnLibsWithTags: ['scope:shared'] },
+        ],
+      }],
+      'import-x/no-cycle': 'error',
+      'import-x/no-restricted-paths': ['error', { basePath: import.meta.dirname, zones }],
+      'react-hooks/rules-of-hooks': 'error',
+      'react-hooks/exhaustive-deps': 'error',
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
+      'no-empty': ['error', { allowEmptyCatch: false }],
+    },
+  },
+);

@@ -1,0 +1,28 @@
+/** The proto files keep buf's rules, and the committed types are what they generate. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const ROOT = join(import.meta.dirname, '../..');
+const buf = (...args: string[]) => execFileSync(join(ROOT, 'node_modules/.bin/buf'), args, { cwd: ROOT, encoding: 'utf8' });
+
+test('buf lint (STANDARD, COMMENTS) finds nothing', () => {
+  expect(buf('lint')).toBe('');
+});
+
+test('libs/shared/src/generated is what `npm run proto` makes', () => {
+  const out = mkdtempSync(join(tmpdir(), 'flashcore-proto-'));
+  try {
+    buf('generate', '-o', out);
+    expect(contents(join(ROOT, 'libs/shared/src/generated'))).toEqual(contents(join(out, 'libs/shared/src/generated')));
+  } finally {
+    rmSync(out, { recursive: true });
+  }
+});
+
+function contents(folder: string): Record<string, string> {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return Object.fromEntries(files.map(({ parentPath, name }) => [join(parentPath, name).slice(folder.length), readFileSync(join(parentPath, name), 'utf8')]).sort());
+}
