@@ -1,0 +1,70 @@
+import type {
+  BenchmarkRequest, BuildRequest, Device, JobError, JobEvent, JobKind, JobResult, Outcome, ProfileRequest,
+  RunExperimentRequest, Tool, VerifyRequest,
+} from '@flashcore/shared';
+
+/** A device that jobs run on; `state` and `stateReason` say what its owner knows, the job queue adds BUSY. */
+export type DeviceDescription = Device;
+
+export type JobPayload = JobEvent['payload'];
+
+/** What a running job sees of the daemon. */
+export interface JobContext {
+  /** "jobs/" and a UUID. */
+  readonly name: string;
+  /** Aborted by CancelJob, by the run limit and by the end of the daemon; the body then stops what it started, within two seconds, and settles. */
+  readonly signal: AbortSignal;
+  readonly device: DeviceDescription;
+  /**
+   * Appends an event. It is stored when this returns, before any watcher can see it; log lines alone are stored in batches, at the latest at the end of
+   * this turn of the event loop or with the next event of another kind. `created`, `started` and `finished` are the queue's own. Does nothing once the
+   * job has ended. Errors: DISK_FULL.
+   */
+  emit(payload: JobPayload): void;
+}
+
+/** How a body ended. Throwing a FlashcoreError instead means Outcome.ERROR: the runner could not find out. */
+export interface JobOutcome {
+  outcome: Outcome;
+  /** One line for people. */
+  summary: string;
+  result: JobResult;
+  /** Set when outcome is ERROR. */
+  error?: JobError;
+}
+
+export type JobBody = (context: JobContext) => Promise<JobOutcome>;
+
+/** The RPCs that start a job, with their requests. */
+export interface JobRequests {
+  build: BuildRequest;
+  verify: VerifyRequest;
+  benchmark: BenchmarkRequest;
+  profile: ProfileRequest;
+  runExperiment: RunExperimentRequest;
+}
+
+export type JobMethod = keyof JobRequests;
+
+/** A request that was found good, ready to be queued. */
+export interface CompiledJob {
+  kind: JobKind;
+  /** Kernel and variant, for example "flashcore_v6 USE_WMMA=0". */
+  label: string;
+  kernelId: string;
+  /** One of devices(); the request's, or the first. */
+  deviceId: string;
+  body: JobBody;
+}
+
+/** What the RPC layer needs of the pipeline. */
+export interface JobCompiler {
+  /** The host's devices, the default first. Cheap: no process is started and no driver is asked. */
+  devices(): DeviceDescription[];
+  /** Compilers and tools, found or not; may start processes. */
+  describeTools(): Promise<Tool[]>;
+  /** Checks a request and makes its job. Starts nothing. Errors: all that bad input can give, at once, as FlashcoreError. */
+  compile<Method extends JobMethod>(method: Method, request: JobRequests[Method]): CompiledJob;
+  /** Ends worker processes. */
+  close(): Promise<void>;
+}
