@@ -1,0 +1,45 @@
+import { readFileSync } from 'node:fs';
+import { FlashcoreError } from '@flashcore/shared';
+import { BlobStore } from './blob-store.ts';
+
+/** Files that jobs made (machine code, samples, reports), by digest. */
+export class ArtifactStore {
+  readonly #blobs: BlobStore;
+
+  constructor(folder: string) {
+    this.#blobs = new BlobStore(folder);
+  }
+
+  /** Keeps bytes and gives their digest. Errors: DISK_FULL. */
+  put(bytes: Uint8Array): string {
+    return this.#blobs.put(bytes);
+  }
+
+  /** Keeps a copy of a file. Errors: DISK_FULL. */
+  putFile(path: string): string {
+    return this.#blobs.put(readFileSync(path));
+  }
+
+  /** The bytes, their digest verified. Errors: ARTIFACT_NOT_FOUND, also when the file was damaged; it is then removed. */
+  get(sha256: string): Buffer {
+    return this.#blobs.read(sha256) ?? this.#missing(sha256);
+  }
+
+  /** Where the file lies; not verified. */
+  path(sha256: string): string {
+    return this.#blobs.path(sha256);
+  }
+
+  has(sha256: string): boolean {
+    return this.#blobs.has(sha256);
+  }
+
+  /** Size in bytes. Errors: ARTIFACT_NOT_FOUND. */
+  size(sha256: string): number {
+    return this.#blobs.size(sha256) ?? this.#missing(sha256);
+  }
+
+  #missing(sha256: string): never {
+    throw new FlashcoreError('ARTIFACT_NOT_FOUND', { sha256 }, `Ask for an artifact that a job's result names: none has the digest ${sha256}`);
+  }
+}

@@ -1,0 +1,140 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import {
+  ExperimentSummarySchema, LeaderboardEntrySchema, Outcome, TimingMode, Verdict, formatShape,
+  type BenchmarkResult, type ExperimentSummary, type JobResult, type LeaderboardEntry, type Shape, type VariantResult,
+} from '@flashcore/shared';
+import type { Database } from './database.ts';
+
+/** An ended experiment. */
+export interface EndedExperiment {
+  jobId: number;
+  jobName: string;
+  kernelId: string;
+  outcome: Outcome;
+  endMs: number;
+  result: JobResult;
+}
+
+/** Where a measurement was made. */
+export interface MeasuredPlace {
+  deviceName: string;
+  shape: Shape;
+}
+
+/** A leaderboard's line, with what is needed to compare with it. */
+export interface RankedMeasurement {
+  entry: LeaderboardEntry;
+  sourceDigest: string;
+}
+
+/** Results of ended experiments: the history, the leaderboard, and the best accepted version that a gate compares with. */
+export class HistoryStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Keeps an ended experiment; part of the transaction that ends its job. */
+  record(experiment: EndedExperiment): void {
+    const { jobId, kernelId, result } = experiment;
+    this.#database.prepare('INSERT INTO experiments (job_id, kernel_id, summary) VALUES (?, ?, ?)')
+      .run(jobId, kernelId, toBinary(ExperimentSummarySchema, summarise(result)));
+    for (const variant of result.variants) {
+      for (const benchmark of variant.benchmarks) this.#recordMeasurement(experiment, variant, benchmark);
+    }
+  }
+
+  /** Ended experiments, newest first, older than the job `before`; their `job` is not filled in. */
+  list({ limit, before, kernelId }: { limit: number; before?: number | undefined; kernelId?: string | undefined }): { jobId: number; summary: ExperimentSummary }[] {
+    const filter = kernelId ? 'AND kernel_id = ?' : '';
+    const values = [before ?? Number.MAX_SAFE_INTEGER, ...(kernelId ? [kernelId] : []), limit];
+    const rows = this.#database.prepare(`SELECT job_id, summary FROM experiments WHERE job_id < ? ${filter} ORDER BY job_id DESC LIMIT ?`).all(...values);
+    return rows.map((row) => ({ jobId: Number(row['job_id']), summary: fromBinary(ExperimentSummarySchema, row['summary'] as Uint8Array) }));
+  }
+
+  /** The best valid measurement of every kernel variant, fastest first; never one of the emulator. */
+  leaderboard({ deviceName, shape }: MeasuredPlace): RankedMeasurement[] {
+    // SQLite takes the columns beside a lone MIN() from the row that has the minimum.
+    return this.#ranked(
+      `SELECT entry, source_digest, MIN(p50_us) AS p50 FROM measurements
+       WHERE device_name = ? AND shape = ? AND valid = 1 AND simulated = 0 GROUP BY kernel_id, label ORDER BY p50`,
+      deviceName, formatShape(shape));
+  }
+
+  /** The fastest measurement of a kernel in an experiment that passed, that is, one that its gates accepted; undefined when there is none. */
+  bestAccepted({ deviceName, shape, kernelId }: MeasuredPlace & { kernelId: string }): RankedMeasurement | undefined {
+    return this.#ranked(
+      `SELECT entry, source_digest FROM measurements
+       WHERE device_name = ? AND shape = ? AND kernel_id = ? AND accepted = 1 AND simulated = 0 ORDER BY p50_us LIMIT 1`,
+      deviceName, formatShape(shape), kernelId)[0];
+  }
+
+  /** Whether the emulator has results for a shape, which is why a leaderboard may be empty. */
+  hasSimulated(shape: Shape): boolean {
+    return this.#database.prepare('SELECT 1 FROM measurements WHERE shape = ? AND simulated = 1 LIMIT 1').get(formatShape(shape)) !== undefined;
+  }
+
+  #ranked(sql: string, ...values: string[]): RankedMeasurement[] {
+    return this.#database.prepare(sql).all(...values).map((row) => ({
+      entry: fromBinary(LeaderboardEntrySchema, row['entry'] as Uint8Array),
+      sourceDigest: String(row['source_digest']),
+    }));
+  }
+
+  #recordMeasurement(experiment: EndedExperiment, variant: VariantResult, benchmark: BenchmarkResult): void {
+    const { latency, shape } = benchmark;
+    if (benchmark.mode !== TimingMode.HOT || !latency || latency.samples === 0 || !shape) return;
+    const provenance = experiment.result.provenance;
+    const simulated = benchmark.simulated || provenance?.device?.simulated !== false;
+    const valid = benchmark.valid && isCorrect(variant);
+    const accepted = valid && experiment.outcome === Outcome.PASSED;
+    const entry = leaderboardEntry(experiment, variant, benchmark);
+    this.#database.prepare(
+      `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, valid, accepted, p50_us, source_digest, entry)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ).run(
+      experiment.jobId, experiment.kernelId, variant.label, provenance?.device?.name ?? '', Number(simulated), formatShape(shape),
+      Number(valid), Number(accepted), latency.p50Us, provenance?.sourceDigest ?? '', toBinary(LeaderboardEntrySchema, entry),
+    );
+  }
+}
+
+/** Whether a variant was verified and every case that was run passed. */
+function isCorrect({ verify }: VariantResult): boolean {
+  return verify !== undefined && verify.cases.length > 0 && verify.passedCases === verify.cases.length;
+}
+
+function leaderboardEntry(experiment: EndedExperiment, variant: VariantResult, benchmark: BenchmarkResult): LeaderboardEntry {
+  const speedups = benchmark.baselines.map(({ speedup }) => speedup);
+  return create(LeaderboardEntrySchema, {
+    label: `${experiment.kernelId} ${variant.label}`.trim(),
+    kernelId: experiment.kernelId,
+    ...(benchmark.latency && { latency: benchmark.latency }),
+    job: experiment.jobName,
+    time: timestampFromMs(experiment.endMs),
+    // Over the fastest baseline: the least of the speedups.
+    ...(speedups.length > 0 && { speedup: Math.min(...speedups) }),
+  });
+}
+
+/** The history's line for an experiment, about the variant that was asked for. */
+function summarise(result: JobResult): ExperimentSummary {
+  const variant = result.variants[0];
+  const cases = variant?.verify?.cases ?? [];
+  const gates = (verdict: Verdict): number => (variant?.gates ?? []).filter((gate) => gate.verdict === verdict).length;
+  const hot = variant?.benchmarks.find(({ mode }) => mode === TimingMode.HOT);
+  return create(ExperimentSummarySchema, {
+    deviceName: result.provenance?.device?.name ?? '',
+    simulated: result.provenance?.device?.simulated ?? false,
+    passedCases: variant?.verify?.passedCases ?? 0,
+    cases: cases.length,
+    maxAbsError: Math.max(0, ...cases.map(({ maxAbsError }) => maxAbsError)),
+    ...(hot?.latency && { p50Us: hot.latency.p50Us }),
+    gatesPassed: gates(Verdict.PASS),
+    gatesFailed: gates(Verdict.FAIL),
+    gatesNotMeasured: gates(Verdict.NOT_MEASURED),
+    sourceDigest: result.provenance?.sourceDigest ?? '',
+  });
+}

@@ -1,0 +1,98 @@
+import { JobState, type JobKind, type Outcome } from '@flashcore/shared';
+import type { Database } from './database.ts';
+
+/** A job as it is stored. Times are milliseconds since 1970. */
+export interface JobRow {
+  id: number;
+  name: string;
+  kind: JobKind;
+  state: JobState;
+  outcome: Outcome;
+  summary: string;
+  label: string;
+  kernel_id: string;
+  device_id: string;
+  request_id: string | null;
+  request_digest: string | null;
+  first_sequence: number;
+  last_sequence: number;
+  create_ms: number;
+  start_ms: number | null;
+  end_ms: number | null;
+}
+
+export type NewJob = Pick<JobRow, 'name' | 'kind' | 'label' | 'kernel_id' | 'device_id' | 'request_id' | 'request_digest' | 'create_ms'>;
+
+/** Newest first, after (older than) the id `before`. Zero and empty filters take all. */
+export interface JobQuery {
+  limit: number;
+  before?: number | undefined;
+  state?: JobState | undefined;
+  kernelId?: string | undefined;
+}
+
+/** The table of jobs. A job ends exactly once: a trigger refuses a second outcome. */
+export class JobTable {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Stores a job in the state QUEUED and gives its id. */
+  insert(job: NewJob): number {
+    const { lastInsertRowid } = this.#database.prepare(
+      `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ).run(job.name, job.kind, JobState.QUEUED, job.label, job.kernel_id, job.device_id, job.request_id, job.request_digest, job.create_ms);
+    return Number(lastInsertRowid);
+  }
+
+  markStarted(id: number, startMs: number): void {
+    this.#database.prepare('UPDATE jobs SET state = ?, start_ms = ? WHERE id = ? AND state = ?').run(JobState.RUNNING, startMs, id, JobState.QUEUED);
+  }
+
+  /** Gives a job its one outcome. Throws when it has one. */
+  markEnded(id: number, end: { outcome: Outcome; summary: string; endMs: number }): void {
+    this.#database.prepare('UPDATE jobs SET state = ?, outcome = ?, summary = ?, end_ms = ? WHERE id = ?').run(JobState.ENDED, end.outcome, end.summary, end.endMs, id);
+  }
+
+  byName(name: string): JobRow | undefined {
+    return this.#row('SELECT * FROM jobs WHERE name = ?', name);
+  }
+
+  byRequestId(requestId: string): JobRow | undefined {
+    return this.#row('SELECT * FROM jobs WHERE request_id = ?', requestId);
+  }
+
+  hasEnded(id: number): boolean {
+    const row = this.#database.prepare('SELECT state FROM jobs WHERE id = ?').get(id) as { state: JobState } | undefined;
+    return row?.state === JobState.ENDED;
+  }
+
+  /** Jobs that a runner left QUEUED or RUNNING, oldest first. */
+  unfinished(): JobRow[] {
+    return this.#rows('SELECT * FROM jobs WHERE state IN (?, ?) ORDER BY id', JobState.QUEUED, JobState.RUNNING);
+  }
+
+  list({ limit, before, state, kernelId }: JobQuery): JobRow[] {
+    const conditions = ['id < ?'];
+    const values: (number | string)[] = [before ?? Number.MAX_SAFE_INTEGER];
+    if (state) {
+      conditions.push('state = ?');
+      values.push(state);
+    }
+    if (kernelId) {
+      conditions.push('kernel_id = ?');
+      values.push(kernelId);
+    }
+    return this.#rows(`SELECT * FROM jobs WHERE ${conditions.join(' AND ')} ORDER BY id DESC LIMIT ?`, ...values, limit);
+  }
+
+  #row(sql: string, ...values: (number | string)[]): JobRow | undefined {
+    return this.#database.prepare(sql).get(...values) as unknown as JobRow | undefined;
+  }
+
+  #rows(sql: string, ...values: (number | string)[]): JobRow[] {
+    return this.#database.prepare(sql).all(...values) as unknown as JobRow[];
+  }
+}

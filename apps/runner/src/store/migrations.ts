@@ -1,0 +1,72 @@
+import type { DatabaseSync } from 'node:sqlite';
+
+/** The schema's history: the entry at index n leads from version n to n + 1. Entries are never changed once released. */
+const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE jobs (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    name           TEXT    NOT NULL UNIQUE,
+    kind           INTEGER NOT NULL,              -- JobKind
+    state          INTEGER NOT NULL,              -- JobState
+    outcome        INTEGER NOT NULL DEFAULT 0,    -- Outcome
+    summary        TEXT    NOT NULL DEFAULT '',
+    label          TEXT    NOT NULL,
+    kernel_id      TEXT    NOT NULL,
+    device_id      TEXT    NOT NULL,
+    request_id     TEXT    UNIQUE,
+    request_digest TEXT,                          -- of method and body, to tell a repeated request from a reused id
+    first_sequence INTEGER NOT NULL DEFAULT 1,    -- of the events still kept
+    last_sequence  INTEGER NOT NULL DEFAULT 0,
+    create_ms      INTEGER NOT NULL,
+    start_ms       INTEGER,
+    end_ms         INTEGER,
+    CHECK ((state = 3) = (outcome <> 0)),
+    CHECK ((state = 3) = (end_ms IS NOT NULL))
+  ) STRICT;
+  CREATE INDEX jobs_by_state  ON jobs (state, id);
+  CREATE INDEX jobs_by_kernel ON jobs (kernel_id, id);
+  CREATE TRIGGER jobs_end_once BEFORE UPDATE OF state, outcome ON jobs WHEN OLD.state = 3
+  BEGIN SELECT RAISE(ABORT, 'the job has ended'); END;
+
+  CREATE TABLE events (
+    job_id   INTEGER NOT NULL REFERENCES jobs (id),
+    sequence INTEGER NOT NULL,
+    event    BLOB    NOT NULL,                    -- JobEvent in protobuf's binary form
+    PRIMARY KEY (job_id, sequence)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE experiments (
+    job_id    INTEGER PRIMARY KEY REFERENCES jobs (id),
+    kernel_id TEXT    NOT NULL,
+    summary   BLOB    NOT NULL                    -- ExperimentSummary without its job
+  ) STRICT;
+  CREATE INDEX experiments_by_kernel ON experiments (kernel_id, job_id);
+
+  CREATE TABLE measurements (                     -- hot latency of a variant on a shape
+    id            INTEGER PRIMARY KEY,
+    job_id        INTEGER NOT NULL REFERENCES jobs (id),
+    kernel_id     TEXT    NOT NULL,
+    label         TEXT    NOT NULL,
+    device_name   TEXT    NOT NULL,
+    simulated     INTEGER NOT NULL,               -- 1: emulator times, which never count
+    shape         TEXT    NOT NULL,               -- "2x8x512x64"
+    valid         INTEGER NOT NULL,               -- 1: correct, and the measurement may stand in a leaderboard
+    accepted      INTEGER NOT NULL,               -- 1: valid, and the experiment passed
+    p50_us        REAL    NOT NULL,
+    source_digest TEXT    NOT NULL,
+    entry         BLOB    NOT NULL                -- LeaderboardEntry
+  ) STRICT;
+  CREATE INDEX measurements_by_place ON measurements (device_name, shape, valid, simulated);
+  `,
+];
+
+/** Brings the schema up to date, one transaction a version. Throws when the database was made by a newer runner. */
+export function migrate(sqlite: DatabaseSync): void {
+  const row = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
+  if (row.user_version > MIGRATIONS.length) {
+    throw new Error(`Use a newer runner with this data directory: its database has schema version ${row.user_version}, this runner knows ${MIGRATIONS.length}`);
+  }
+  for (let version = row.user_version; version < MIGRATIONS.length; version += 1) {
+    sqlite.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}; PRAGMA user_version = ${version + 1}; COMMIT;`);
+  }
+}

@@ -1,0 +1,91 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { SourceFileSchema, type SourceFile } from '@flashcore/shared';
+import { sha256Of } from './blob-store.ts';
+
+/** Bounds of a SourceTree, as kernel.proto gives them. */
+export const MAX_TREE_FILES = 256;
+export const MAX_TREE_BYTES = 8 * 1024 * 1024;
+
+export interface Violation {
+  field: string;
+  description: string;
+}
+
+type SourceFileInit = Pick<SourceFile, 'path' | 'sha256' | 'sizeBytes'>;
+
+/** One digest for a folder's content: over path and digest of every file, whatever the order. */
+export function treeDigest(files: readonly Pick<SourceFile, 'path' | 'sha256'>[]): string {
+  const lines = files.map(({ path, sha256 }) => `${sha256} ${path}\n`).sort();
+  return sha256Of(lines.join(''));
+}
+
+/** The files of a folder with their digests, by path; hidden ones (an editor's, the desktop's) only when asked for. */
+export function readTree(folder: string, { hidden = false } = {}): SourceFile[] {
+  const files: MessageInitShape<typeof SourceFileSchema>[] = [];
+  const visit = (prefix: string): void => {
+    for (const entry of readdirSync(join(folder, prefix), { withFileTypes: true })) {
+      if (entry.name.startsWith('.') && !hidden) continue;
+      const path = prefix ? `${prefix}/${entry.name}` : entry.name;
+      if (entry.isDirectory()) visit(path);
+      else if (entry.isFile()) files.push(describeFile(folder, path));
+    }
+  };
+  visit('');
+  return files.map((file) => create(SourceFileSchema, file)).sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+function describeFile(folder: string, path: string): SourceFileInit {
+  const bytes = readFileSync(join(folder, path));
+  return { path, sha256: sha256Of(bytes), sizeBytes: BigInt(bytes.byteLength) };
+}
+
+/** What is wrong with the files of a tree that a client names; `field` is the request's field that holds them. */
+export function sourceTreeViolations(files: readonly SourceFile[], field: string): Violation[] {
+  if (files.length === 0) return [{ field, description: 'must name at least the file kernel.yaml' }];
+  if (files.length > MAX_TREE_FILES) return [{ field, description: `must name at most ${MAX_TREE_FILES} files, names ${files.length}` }];
+  const violations = files.flatMap((file, index) => sourceFileViolations(file, `${field}[${index}]`));
+  if (violations.length > 0) return violations;
+  return [...treeViolations(files, field), ...clashes(files, field)];
+}
+
+/** What is wrong with one file that a client names. */
+export function sourceFileViolations(file: SourceFile, field: string): Violation[] {
+  const violations: Violation[] = [];
+  const path = pathViolation(file.path);
+  if (path) violations.push({ field: `${field}.path`, description: path });
+  if (!isSha256(file.sha256)) violations.push({ field: `${field}.sha256`, description: 'must be a SHA-256 of 64 lower-case hexadecimal digits' });
+  if (file.sizeBytes < 0n || file.sizeBytes > BigInt(MAX_TREE_BYTES)) violations.push({ field: `${field}.size_bytes`, description: `must be from 0 to ${MAX_TREE_BYTES}` });
+  return violations;
+}
+
+export const isSha256 = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
+
+function pathViolation(path: string): string | undefined {
+  if (path.length === 0 || path.length > 255) return 'must have 1 to 255 characters';
+  // eslint-disable-next-line no-control-regex -- control characters are what is refused
+  if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must have no control character and no backslash';
+  if (path.startsWith('/')) return 'must be relative to the folder';
+  if (path.split('/').some((name) => name === '' || name === '.' || name === '..')) return 'must have no empty name, "." or ".." between slashes';
+  return undefined;
+}
+
+function treeViolations(files: readonly SourceFile[], field: string): Violation[] {
+  const bytes = files.reduce((sum, file) => sum + file.sizeBytes, 0n);
+  const violations: Violation[] = [];
+  if (bytes > BigInt(MAX_TREE_BYTES)) violations.push({ field, description: `must have at most ${MAX_TREE_BYTES} bytes in all, has ${bytes}` });
+  if (!files.some(({ path }) => path === 'kernel.yaml')) violations.push({ field, description: 'must name the file kernel.yaml' });
+  return violations;
+}
+
+/** Paths that can't lie in one folder: twice the same, also by letter case, or a file that is another one's folder. */
+function clashes(files: readonly SourceFile[], field: string): Violation[] {
+  const seen = new Set(files.map(({ path }) => path.toLowerCase()));
+  if (seen.size < files.length) return [{ field, description: 'must name each path once' }];
+  const folders = files.flatMap(({ path }) => parents(path.toLowerCase()));
+  const both = folders.find((folder) => seen.has(folder));
+  return both === undefined ? [] : [{ field, description: `must not have ${both} as a file and as a folder` }];
+}
+
+const parents = (path: string): string[] => path.split('/').slice(0, -1).map((_, index, names) => names.slice(0, index + 1).join('/'));

@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { FlashcoreError, type SourceFile, type SourceTree } from '@flashcore/shared';
+import { BlobStore, type BlobWriter } from './blob-store.ts';
+import { readTree, sourceTreeViolations, treeDigest } from './source-tree.ts';
+import { storageError } from './storage-error.ts';
+
+/** A client's kernel folder, laid out on the runner's disk. */
+export interface MaterialisedTree {
+  folder: string;
+  /** Of the folder's content. */
+  digest: string;
+}
+
+/** Source files that clients uploaded, by digest, and the folders made of them. */
+export class SourceStore {
+  readonly #blobs: BlobStore;
+  readonly #trees: string;
+
+  constructor(folder: string) {
+    this.#blobs = new BlobStore(join(folder, 'files'));
+    this.#trees = join(folder, 'trees');
+    mkdirSync(this.#trees, { recursive: true, mode: 0o700 });
+  }
+
+  /** Digests of the files that were not uploaded yet, each once. */
+  findMissing(files: readonly Pick<SourceFile, 'sha256'>[]): string[] {
+    return [...new Set(files.map(({ sha256 }) => sha256))].filter((sha256) => !this.#blobs.has(sha256));
+  }
+
+  /** A file that is uploaded piece by piece. Errors: DISK_FULL. */
+  openUpload(): BlobWriter {
+    return this.#blobs.openWriter();
+  }
+
+  /** Lays the files of a tree out as a folder, once for each content. Errors: INVALID_REQUEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL. */
+  materialise(tree: SourceTree): MaterialisedTree {
+    const violations = sourceTreeViolations(tree.files, 'kernel.tree.files');
+    if (violations.length > 0) throw new FlashcoreError('INVALID_REQUEST', {}, `Give a kernel folder that can be laid out: ${violations[0]?.description}`, { violations });
+    const digest = treeDigest(tree.files);
+    const folder = join(this.#trees, digest);
+    if (!existsSync(folder) || treeDigest(readTree(folder, { hidden: true })) !== digest) this.#layOut(tree.files, folder);
+    return { folder, digest };
+  }
+
+  #layOut(files: readonly SourceFile[], folder: string): void {
+    const contents = this.#readAll(files);
+    const temporary = `${folder}.${randomUUID()}`;
+    try {
+      for (const [path, bytes] of contents) {
+        mkdirSync(dirname(join(temporary, path)), { recursive: true });
+        writeFileSync(join(temporary, path), bytes, { flag: 'wx' });
+      }
+      rmSync(folder, { recursive: true, force: true });
+      renameSync(temporary, folder);
+    } catch (error) {
+      rmSync(temporary, { recursive: true, force: true });
+      throw storageError(error, 'lay out the kernel folder');
+    }
+  }
+
+  #readAll(files: readonly SourceFile[]): Map<string, Buffer> {
+    const contents = new Map<string, Buffer>();
+    for (const { path, sha256 } of files) {
+      const bytes = this.#blobs.read(sha256);
+      if (bytes) contents.set(path, bytes);
+    }
+    const missing = files.filter(({ path }) => !contents.has(path));
+    if (missing.length > 0) {
+      throw new FlashcoreError('SOURCES_MISSING', { missing: String(missing.length) },
+        `Upload the files first that FindMissingSources names: ${missing.length} of ${files.length} are not here, for example ${missing[0]?.path}`);
+    }
+    checkSizes(files, contents);
+    return contents;
+  }
+}
+
+function checkSizes(files: readonly SourceFile[], contents: Map<string, Buffer>): void {
+  for (const { path, sizeBytes, sha256 } of files) {
+    const size = contents.get(path)?.byteLength;
+    if (BigInt(size ?? -1) === sizeBytes) continue;
+    throw new FlashcoreError('DIGEST_MISMATCH', { path, sha256 }, `Name ${path} with the size that it was uploaded with: it has ${size} bytes, the request says ${sizeBytes}`);
+  }
+}
