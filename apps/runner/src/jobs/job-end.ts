@@ -1,0 +1,35 @@
+import { create } from '@bufbuild/protobuf';
+import { asFlashcoreError, JobErrorSchema, JobResultSchema, Outcome, type FlashcoreError, type JobResult } from '@flashcore/shared';
+import type { JobOutcome } from './job-context.ts';
+
+/** Why a job is ended from outside its body. */
+export type StopCause =
+  | { type: 'cancelled' }
+  | { type: 'run-limit'; seconds: number }
+  | { type: 'queue-limit'; seconds: number; deviceId: string }
+  | { type: 'runner-stopped' }
+  | { type: 'failed'; error: FlashcoreError };
+
+/** The end of a job that was stopped; `result` is what its body had found out by then. */
+export function endByStop(cause: StopCause, phase: 'queued' | 'running', result: JobResult = create(JobResultSchema)): JobOutcome {
+  switch (cause.type) {
+    case 'cancelled':
+      return { outcome: Outcome.CANCELLED, summary: `Cancelled while it was ${phase}`, result };
+    case 'run-limit':
+      return { outcome: Outcome.TIMED_OUT, summary: `Stopped after ${cause.seconds} s of running, the job's limit (max_run_seconds)`, result };
+    case 'queue-limit': {
+      const message = `Not started: device ${cause.deviceId} did not come free within ${cause.seconds} s, the job's limit (max_queue_seconds)`;
+      return { outcome: Outcome.ERROR, summary: message, result, error: create(JobErrorSchema, { reason: 'DEVICE_UNAVAILABLE', message }) };
+    }
+    case 'runner-stopped':
+      return { outcome: Outcome.INTERRUPTED, summary: `The runner was stopped while the job was ${phase}`, result };
+    case 'failed':
+      return endByError(cause.error, result);
+  }
+}
+
+/** The end of a job whose body threw: the runner could not find out. A foreign error keeps its text for the log; clients get an incident number. */
+export function endByError(thrown: unknown, result: JobResult = create(JobResultSchema)): JobOutcome {
+  const { reason, message } = asFlashcoreError(thrown);
+  return { outcome: Outcome.ERROR, summary: message, result, error: create(JobErrorSchema, { reason, message }) };
+}

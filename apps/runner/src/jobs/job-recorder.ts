@@ -1,0 +1,93 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { JobEventSchema, LogLineSchema, WarningSchema } from '@flashcore/shared';
+import type { Database } from '../store/database.ts';
+import type { EventLog, StoredEvent } from '../store/event-log.ts';
+import type { EventFeed } from './event-feed.ts';
+import type { JobPayload } from './job-context.ts';
+import { cleanLogLine } from './log-text.ts';
+
+// Log lines stored in one transaction at most; one transaction costs about 0.3 ms, one line about 5 us.
+const MAX_PENDING = 512;
+// A kernel's printf can flood: enough lines for any compiler, few enough for the disk (about 25 MB at 100 bytes a line).
+const MAX_LOG_LINES = 250_000;
+
+export interface RecorderOptions {
+  database: Database;
+  log: EventLog;
+  feed: EventFeed;
+  jobId: number;
+  jobName: string;
+  /** Number of the job's last event so far. */
+  lastSequence: number;
+  /** Called when batched log lines could not be stored. */
+  onFailure: (error: unknown) => void;
+}
+
+/** Numbers, stores and announces the events of one job, in this order. */
+export class JobRecorder {
+  readonly #options: RecorderOptions;
+  #sequence: number;
+  #pending: StoredEvent[] = [];
+  #flushSoon: NodeJS.Immediate | undefined;
+  #logLines = 0;
+
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+    this.#sequence = options.lastSequence;
+  }
+
+  /** Stores an event, and in the same transaction what `alongside` does. Errors: DISK_FULL; the event is then not in the log. */
+  record(payload: JobPayload, alongside?: () => void): void {
+    this.#enqueue(payload);
+    this.#flush(alongside);
+  }
+
+  /** Appends a log line, stored with others at the end of this turn of the event loop, or at once when many are waiting. */
+  recordLogLine(source: string, text: string): void {
+    this.#logLines += 1;
+    if (this.#logLines > MAX_LOG_LINES) return;
+    if (this.#logLines === MAX_LOG_LINES) return this.record(tooManyLines());
+    this.#enqueue({ case: 'logLine', value: create(LogLineSchema, { source, text: cleanLogLine(text) }) });
+    if (this.#pending.length >= MAX_PENDING) this.#flush();
+    else this.#flushSoon ??= setImmediate(() => this.#flushBatch());
+  }
+
+  #enqueue(payload: JobPayload): void {
+    const sequence = this.#sequence + 1;
+    const event = create(JobEventSchema, { job: this.#options.jobName, sequence: BigInt(sequence), time: timestampFromMs(Date.now()), payload });
+    this.#pending.push({ sequence, event: toBinary(JobEventSchema, event) });
+    this.#sequence = sequence;
+  }
+
+  #flushBatch(): void {
+    try {
+      this.#flush();
+    } catch (error) {
+      this.#options.onFailure(error);
+    }
+  }
+
+  #flush(alongside?: () => void): void {
+    if (this.#flushSoon) clearImmediate(this.#flushSoon);
+    this.#flushSoon = undefined;
+    const events = this.#pending;
+    this.#pending = [];
+    const { database, log, jobId, feed } = this.#options;
+    try {
+      database.transaction(() => {
+        log.append(jobId, events);
+        alongside?.();
+      });
+    } catch (error) {
+      this.#sequence -= events.length; // None was stored: their numbers are still free.
+      throw error;
+    }
+    feed.notify(jobId);
+  }
+}
+
+const tooManyLines = (): JobPayload => ({
+  case: 'warning',
+  value: create(WarningSchema, { message: `Only the first ${MAX_LOG_LINES} log lines of this job are kept` }),
+});

@@ -1,0 +1,150 @@
+import { create } from '@bufbuild/protobuf';
+import { JobFinishedSchema, JobStartedSchema, asFlashcoreError } from '@flashcore/shared';
+import type { Logger } from '../log.ts';
+import type { CompiledJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
+import { endByError, endByStop, type StopCause } from './job-end.ts';
+import type { JobRecorder } from './job-recorder.ts';
+
+/** A stopped body has this long to settle; after it the job ends without it, and its device stays held until the body does settle. */
+export const STOP_GRACE_MS = 5_000;
+/** How long to wait before a job's end, which a full disk refused, is stored again. */
+const STORE_AGAIN_MS = 1_000;
+
+export interface JobRunOptions {
+  jobId: number;
+  name: string;
+  compiled: CompiledJob;
+  maxQueueSeconds: number;
+  maxRunSeconds: number;
+  recorder: JobRecorder;
+  logger: Logger;
+  /** Stores that the job runs; part of a transaction. */
+  markStarted: (startMs: number) => void;
+  /** Stores the job's outcome; part of a transaction. */
+  markEnded: (end: JobOutcome, endMs: number) => void;
+  /** The job waits no longer: it was stopped while it was queued. */
+  onLeftQueue: (run: JobRun) => void;
+}
+
+type State = 'queued' | 'running' | 'ending' | 'ended';
+
+/** One job on its way from the queue to its one end: queued → running → ending → ended, or queued → ending → ended. */
+export class JobRun {
+  readonly jobId: number;
+  readonly name: string;
+  readonly deviceId: string;
+  /** Resolves when the job's end is stored. */
+  readonly ended: Promise<void>;
+  readonly #options: JobRunOptions;
+  readonly #controller = new AbortController();
+  readonly #stopped = Promise.withResolvers<void>();
+  readonly #end = Promise.withResolvers<void>();
+  readonly #queueTimer: NodeJS.Timeout;
+  #state: State = 'queued';
+  #stopCause: StopCause | undefined;
+
+  constructor(options: JobRunOptions) {
+    this.#options = options;
+    this.jobId = options.jobId;
+    this.name = options.name;
+    this.deviceId = options.compiled.deviceId;
+    this.ended = this.#end.promise;
+    this.#queueTimer = setTimeout(() => this.stop({ type: 'queue-limit', seconds: options.maxQueueSeconds, deviceId: this.deviceId }), options.maxQueueSeconds * 1000);
+  }
+
+  get state(): State {
+    return this.#state;
+  }
+
+  /** Ends the job from outside; the first cause counts, and none does once the body has settled. */
+  stop(cause: StopCause): void {
+    if (this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
+    if (cause.type === 'queue-limit' && this.#state !== 'queued') return;
+    this.#stopCause = cause;
+    if (this.#state === 'queued') {
+      this.#options.onLeftQueue(this);
+      void this.#finish(endByStop(cause, 'queued'));
+      return;
+    }
+    this.#controller.abort(new DOMException(`The job was stopped: ${cause.type}`, 'AbortError'));
+    this.#stopped.resolve();
+  }
+
+  /** Runs the body on its device; resolves when the body has settled, that is, when the device is free. Never rejects. */
+  async run(device: DeviceDescription): Promise<void> {
+    clearTimeout(this.#queueTimer);
+    this.#state = 'running';
+    const body = this.#runBody(device);
+    const end = await Promise.race([body, this.#stopped.promise.then(() => this.#giveUp(body))]);
+    await this.#finish(this.#stopCause ? endByStop(this.#stopCause, 'running', end?.result) : end ?? endByError(new Error('a body was given up without being stopped')));
+    if (end === undefined) this.#options.logger.error({ job: this.name, device: device.deviceId }, 'the job did not stop; its device is held until it does');
+    await body;
+  }
+
+  async #runBody(device: DeviceDescription): Promise<JobOutcome> {
+    const limit = setTimeout(() => this.stop({ type: 'run-limit', seconds: this.#options.maxRunSeconds }), this.#options.maxRunSeconds * 1000);
+    try {
+      this.#options.recorder.record({ case: 'started', value: create(JobStartedSchema, { device }) }, () => this.#options.markStarted(Date.now()));
+      return await this.#options.compiled.body(this.#context(device));
+    } catch (thrown) {
+      const error = asFlashcoreError(thrown);
+      if (!this.#stopCause) this.#options.logger.warn({ job: this.name, reason: error.reason, ...error.metadata, err: thrown }, 'the job could not be carried out');
+      return endByError(error);
+    } finally {
+      clearTimeout(limit);
+    }
+  }
+
+  /** Gives a stopped body time to settle; undefined when it did not. */
+  async #giveUp(body: Promise<JobOutcome>): Promise<JobOutcome | undefined> {
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    const timer = setTimeout(() => resolve(undefined), STOP_GRACE_MS);
+    try {
+      return await Promise.race([body, promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #context(device: DeviceDescription): JobContext {
+    return { name: this.name, signal: this.#controller.signal, device, emit: (payload) => this.#emit(payload) };
+  }
+
+  #emit(payload: JobPayload): void {
+    if (this.#state !== 'running') return;
+    if (payload.case === 'created' || payload.case === 'started' || payload.case === 'finished' || payload.case === undefined) {
+      throw new Error(`A body can't emit ${String(payload.case)}: that event is the queue's own`);
+    }
+    if (payload.case === 'logLine') this.#options.recorder.recordLogLine(payload.value.source, payload.value.text);
+    else this.#options.recorder.record(payload);
+  }
+
+  /** Stores the job's end, again and again while the disk is full. */
+  async #finish(end: JobOutcome): Promise<void> {
+    clearTimeout(this.#queueTimer);
+    this.#state = 'ending';
+    let storable = end;
+    while (!this.#storeEnd(storable)) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      setTimeout(resolve, STORE_AGAIN_MS).unref();
+      await promise;
+      storable = end;
+    }
+    this.#state = 'ended';
+    this.#end.resolve();
+  }
+
+  #storeEnd(end: JobOutcome): boolean {
+    const { recorder, markEnded, logger } = this.#options;
+    const { outcome, summary, result, error } = end;
+    try {
+      recorder.record({ case: 'finished', value: create(JobFinishedSchema, { outcome, summary, result, ...(error && { error }) }) }, () => markEnded(end, Date.now()));
+      return true;
+    } catch (thrown) {
+      const failure = asFlashcoreError(thrown);
+      logger.error({ job: this.name, reason: failure.reason, ...failure.metadata, err: thrown }, "the job's end could not be stored");
+      // A result that can't be encoded would fail for ever: the job ends with the runner's own fault instead.
+      return failure.reason === 'DISK_FULL' || end.error?.reason === 'INTERNAL' ? false : this.#storeEnd(endByError(failure));
+    }
+  }
+}

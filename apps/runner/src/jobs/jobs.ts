@@ -1,0 +1,236 @@
+import { randomUUID } from 'node:crypto';
+import { create, fromBinary } from '@bufbuild/protobuf';
+import {
+  DeviceState, FlashcoreError, JobCreatedSchema, JobEventSchema, JobKind, JobState, asFlashcoreError, didYouMean,
+  invalidRequest, type Job, type JobResult,
+} from '@flashcore/shared';
+import type { Logger } from '../log.ts';
+import type { Database } from '../store/database.ts';
+import { EventLog } from '../store/event-log.ts';
+import type { HistoryStore } from '../store/history.ts';
+import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
+import { DeviceQueue } from './device-queue.ts';
+import { EventFeed } from './event-feed.ts';
+import type { CompiledJob, DeviceDescription, JobOutcome } from './job-context.ts';
+import { jobMessage } from './job-message.ts';
+import { JobRecorder } from './job-recorder.ts';
+import { JobRun, STOP_GRACE_MS } from './job-run.ts';
+import { recoverJobs } from './recovery.ts';
+
+/** When to try again after QUEUE_FULL: about what a short job takes. */
+const RETRY_AFTER_SECONDS = 5;
+
+export interface JobsOptions {
+  database: Database;
+  history: HistoryStore;
+  /** The host's devices, the default first. */
+  devices: () => DeviceDescription[];
+  /** Most jobs that wait at once, over all devices. */
+  maxQueued: number;
+  logger: Logger;
+}
+
+/** A request to start a job. */
+export interface StartOptions {
+  /** The client's id for the request; empty: always a new job. */
+  requestId: string;
+  /** Of method and body. */
+  requestDigest: string;
+  maxQueueSeconds: number;
+  maxRunSeconds: number;
+  /** Checks the request and makes its job; not called for a request that was made before. */
+  compile: () => CompiledJob;
+}
+
+/** All jobs: started, watched, cancelled, found again. What was said to a client about a job is on disk. */
+export class Jobs {
+  readonly #options: JobsOptions;
+  readonly #table: JobTable;
+  readonly #log: EventLog;
+  readonly #feed = new EventFeed();
+  readonly #queues = new Map<string, DeviceQueue>();
+  readonly #runs = new Map<number, JobRun>();
+  #draining = false;
+
+  /** Also ends the jobs that an earlier runner left unfinished. */
+  constructor(options: JobsOptions) {
+    this.#options = options;
+    this.#table = new JobTable(options.database);
+    this.#log = new EventLog(options.database);
+    const recovered = recoverJobs({ database: options.database, table: this.#table, log: this.#log });
+    if (recovered > 0) options.logger.warn({ jobs: recovered }, 'ended the jobs that an earlier runner left unfinished');
+  }
+
+  /** Jobs waiting and running. */
+  get active(): number {
+    return this.#runs.size;
+  }
+
+  /** The devices with the state that jobs give them. */
+  devices(): DeviceDescription[] {
+    return this.#options.devices().map((device) => this.#queues.get(device.deviceId)?.device() ?? device);
+  }
+
+  /** Stores and queues a job, or gives the one that the same request made before. Errors: REQUEST_ID_REUSED, DRAINING, QUEUE_FULL, DEVICE_UNAVAILABLE, DISK_FULL, and those of compile(). */
+  start(options: StartOptions): Job {
+    const before = this.#findRepeated(options);
+    if (before) return this.#message(before);
+    this.#refuseWhenFull();
+    const compiled = options.compile();
+    const queue = this.#queueOf(compiled.deviceId);
+    const run = this.#accept(options, compiled);
+    this.#runs.set(run.jobId, run);
+    void run.ended.then(() => this.#runs.delete(run.jobId));
+    queue.add(run);
+    return this.get(run.name).job;
+  }
+
+  /** A job and, once it has ended, its result. Errors: JOB_NOT_FOUND. */
+  get(name: string): { job: Job; result?: JobResult } {
+    const row = this.#find(name);
+    if (row.state !== JobState.ENDED) return { job: this.#message(row) };
+    const result = this.#resultOf(row);
+    return { job: this.#message(row), ...(result && { result }) };
+  }
+
+  /** Jobs, newest first, with the id to continue before. */
+  list(query: JobQuery): { id: number; job: Job }[] {
+    return this.#table.list(query).map((row) => ({ id: row.id, job: this.#message(row) }));
+  }
+
+  /**
+   * The events of a job after a number (JobEvent in protobuf's binary form), in batches, then those to come, until the job's end. They are read from the
+   * log when the reader asks, so that a slow one costs no memory. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED, INVALID_REQUEST for a number not reached yet.
+   */
+  async *watch(name: string, { afterSequence, signal }: { afterSequence: number; signal: AbortSignal }): AsyncGenerator<Uint8Array[]> {
+    const row = this.#find(name);
+    checkAfterSequence(row, afterSequence);
+    let sequence = afterSequence;
+    while (!signal.aborted) {
+      const batch = this.#log.readAfter(row.id, sequence);
+      const last = batch.at(-1);
+      if (last) {
+        yield batch.map(({ event }) => event);
+        sequence = last.sequence;
+      } else if (this.#table.hasEnded(row.id)) {
+        return;
+      } else {
+        await this.#feed.next(row.id, signal);
+      }
+    }
+  }
+
+  /** Ends a job; one that has ended stays as it is. Errors: JOB_NOT_FOUND. */
+  cancel(name: string): Job {
+    const { id } = this.#find(name);
+    this.#runs.get(id)?.stop({ type: 'cancelled' });
+    return this.get(name).job;
+  }
+
+  /** Takes no new job, ends those that wait, and gives the running ones some time to end. Resolves when all have ended, or have had their time. */
+  async drain(graceMs: number): Promise<void> {
+    this.#draining = true;
+    for (const run of this.#runs.values()) if (run.state === 'queued') run.stop({ type: 'runner-stopped' });
+    await this.#allEnded(graceMs);
+    this.stopAll();
+    await this.#allEnded(STOP_GRACE_MS + 1_000);
+  }
+
+  /** Ends all jobs as the runner ends, without more grace. */
+  stopAll(): void {
+    this.#draining = true;
+    for (const run of this.#runs.values()) run.stop({ type: 'runner-stopped' });
+  }
+
+  async #allEnded(withinMs: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, withinMs);
+    await Promise.race([Promise.all([...this.#runs.values()].map((run) => run.ended)), promise]);
+    clearTimeout(timer);
+  }
+
+  #findRepeated({ requestId, requestDigest }: StartOptions): JobRow | undefined {
+    const row = requestId ? this.#table.byRequestId(requestId) : undefined;
+    if (!row || row.request_digest === requestDigest) return row;
+    throw new FlashcoreError('REQUEST_ID_REUSED', { request_id: requestId, job: row.name },
+      `Make a new request_id for a new request: ${requestId} was used for ${row.name}, with another method or body`);
+  }
+
+  #refuseWhenFull(): void {
+    if (this.#draining) throw new FlashcoreError('DRAINING', {}, 'Try again when the runner was started again: it is about to end and takes no new work');
+    const queued = [...this.#queues.values()].reduce((sum, queue) => sum + queue.length, 0);
+    if (queued < this.#options.maxQueued) return;
+    throw new FlashcoreError('QUEUE_FULL', { queued: String(queued) }, `Try again in ${RETRY_AFTER_SECONDS} s: ${queued} jobs wait, and no more are taken`, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+  }
+
+  #queueOf(deviceId: string): DeviceQueue {
+    const device = this.#options.devices().find((one) => one.deviceId === deviceId);
+    if (!device) {
+      const ids = this.#options.devices().map((one) => one.deviceId);
+      throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: deviceId }, `Name a device of this host (${ids.join(', ')}): it has no "${deviceId}"${didYouMean(deviceId, ids)}`);
+    }
+    const queue = this.#queues.get(deviceId) ?? new DeviceQueue(() => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device);
+    this.#queues.set(deviceId, queue);
+    const { state, stateReason } = queue.device();
+    if (state !== DeviceState.QUARANTINED) return queue;
+    throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: deviceId }, `Use another device or restart the runner: ${deviceId} is quarantined, ${stateReason}`);
+  }
+
+  /** Stores the job and its first event in one transaction. */
+  #accept({ requestId, requestDigest, maxQueueSeconds, maxRunSeconds }: StartOptions, compiled: CompiledJob): JobRun {
+    const { database, logger } = this.#options;
+    const name = `jobs/${randomUUID()}`;
+    return database.transaction(() => {
+      const jobId = this.#table.insert({
+        name, kind: compiled.kind, label: compiled.label, kernel_id: compiled.kernelId, device_id: compiled.deviceId,
+        request_id: requestId || null, request_digest: requestId ? requestDigest : null, create_ms: Date.now(),
+      });
+      const recorder = new JobRecorder({
+        database, log: this.#log, feed: this.#feed, jobId, jobName: name, lastSequence: 0,
+        onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
+      });
+      recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name)) }) });
+      logger.info({ job: name, label: compiled.label, device: compiled.deviceId }, 'job accepted');
+      return new JobRun({
+        jobId, name, compiled, maxQueueSeconds, maxRunSeconds, recorder, logger,
+        markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
+        markEnded: (end, endMs) => this.#markEnded(jobId, name, compiled, end, endMs),
+        onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
+      });
+    });
+  }
+
+  #markEnded(jobId: number, name: string, { kind, kernelId }: CompiledJob, { outcome, summary, result }: JobOutcome, endMs: number): void {
+    this.#table.markEnded(jobId, { outcome, summary, endMs });
+    if (kind === JobKind.EXPERIMENT) this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
+    this.#options.logger.info({ job: name, outcome, summary }, 'job ended');
+  }
+
+  #find(name: string): JobRow {
+    const row = this.#table.byName(name);
+    if (row) return row;
+    throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Name a job that ListJobs gives: there is no "${name}"`);
+  }
+
+  #message(row: JobRow): Job {
+    const run = this.#runs.get(row.id);
+    return jobMessage(row, run ? this.#queues.get(run.deviceId)?.position(run) : 0);
+  }
+
+  /** The result stands in the job's last event. */
+  #resultOf(row: JobRow): JobResult | undefined {
+    const last = this.#log.read(row.id, row.last_sequence);
+    const payload = last && fromBinary(JobEventSchema, last.event).payload;
+    return payload?.case === 'finished' ? payload.value.result : undefined;
+  }
+}
+
+function checkAfterSequence(row: JobRow, afterSequence: number): void {
+  if (afterSequence > row.last_sequence) {
+    throw invalidRequest({ field: 'after_sequence', description: `must be at most ${row.last_sequence}, the number of the job's last event so far, is ${afterSequence}` });
+  }
+  if (afterSequence < row.first_sequence - 1) {
+    throw new FlashcoreError('EVENTS_EXPIRED', { first: String(row.first_sequence) },
+      `Watch after event ${row.first_sequence - 1} or later: the events of ${row.name} before ${row.first_sequence} are no longer kept`);
+  }
+}
