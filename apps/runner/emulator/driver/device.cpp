@@ -1,0 +1,129 @@
+// The device that the emulator presents: an L4 (sm_89) by its limits.
+#include <cstdio>
+#include <cstring>
+
+#include "../exec/device_memory.h"
+#include "device_limits.h"
+#include "state.h"
+
+using namespace flashcore::emu;
+
+namespace {
+bool initialised = false;
+
+struct AttributeValue {
+    int attribute;  // CUdevice_attribute
+    int value;
+};
+constexpr AttributeValue ATTRIBUTES[] = {
+    {1, limits::MAX_THREADS_PER_BLOCK},       // MAX_THREADS_PER_BLOCK
+    {2, 1024},                                // MAX_BLOCK_DIM_X
+    {3, 1024},                                // MAX_BLOCK_DIM_Y
+    {4, 64},                                  // MAX_BLOCK_DIM_Z
+    {5, 2147483647},                          // MAX_GRID_DIM_X
+    {6, 65535},                               // MAX_GRID_DIM_Y
+    {7, 65535},                               // MAX_GRID_DIM_Z
+    {8, limits::SHARED_PER_BLOCK},            // MAX_SHARED_MEMORY_PER_BLOCK
+    {9, 65536},                               // TOTAL_CONSTANT_MEMORY
+    {10, 32},                                 // WARP_SIZE
+    {12, 65536},                              // MAX_REGISTERS_PER_BLOCK
+    {13, 2040000},                            // CLOCK_RATE, kHz
+    {16, limits::MULTIPROCESSORS},            // MULTIPROCESSOR_COUNT
+    {17, 0},                                  // KERNEL_EXEC_TIMEOUT
+    {18, 0},                                  // INTEGRATED
+    {19, 1},                                  // CAN_MAP_HOST_MEMORY
+    {31, 0},                                  // CONCURRENT_KERNELS
+    {32, 0},                                  // ECC_ENABLED
+    {36, 6251000},                            // MEMORY_CLOCK_RATE, kHz
+    {37, 192},                                // GLOBAL_MEMORY_BUS_WIDTH, bits
+    {38, limits::L2_BYTES},                   // L2_CACHE_SIZE
+    {39, limits::THREADS_PER_MULTIPROCESSOR}, // MAX_THREADS_PER_MULTIPROCESSOR
+    {40, 1},                                  // ASYNC_ENGINE_COUNT
+    {41, 1},                                  // UNIFIED_ADDRESSING
+    {75, 8},                                  // COMPUTE_CAPABILITY_MAJOR
+    {76, 9},                                  // COMPUTE_CAPABILITY_MINOR
+    {81, limits::SHARED_PER_MULTIPROCESSOR},  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+    {82, 65536},                              // MAX_REGISTERS_PER_MULTIPROCESSOR
+    {83, 0},                                  // MANAGED_MEMORY
+    {90, 0},                                  // COMPUTE_PREEMPTION_SUPPORTED
+    {92, 1},                                  // CAN_USE_STREAM_MEM_OPS_V1
+    {95, 0},                                  // COOPERATIVE_LAUNCH
+    {97, limits::SHARED_PER_BLOCK_OPTIN},     // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    {106, limits::BLOCKS_PER_MULTIPROCESSOR}, // MAX_BLOCKS_PER_MULTIPROCESSOR
+    {108, 0},                                 // MAX_PERSISTING_L2_CACHE_SIZE
+    {109, 134213632},                         // MAX_ACCESS_POLICY_WINDOW_SIZE
+    {111, limits::SHARED_RESERVED_PER_BLOCK}, // RESERVED_SHARED_MEMORY_PER_BLOCK
+    {120, 0},                                 // CLUSTER_LAUNCH
+    {123, 1},                                 // CAN_USE_STREAM_WAIT_VALUE_NOR
+    {127, 0},                                 // TENSOR_MAP_ACCESS_SUPPORTED
+};
+}  // namespace
+
+namespace flashcore::emu {
+CUresult check_initialised() { return initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED; }
+}  // namespace flashcore::emu
+
+FLASHCORE_DRIVER_API CUresult cuInit(unsigned flags) {
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    initialised = true;
+    return CUDA_SUCCESS;
+}
+
+FLASHCORE_DRIVER_API CUresult cuDriverGetVersion(int* version) {
+    if (!version) return CUDA_ERROR_INVALID_VALUE;
+    *version = 13000;
+    return CUDA_SUCCESS;
+}
+
+FLASHCORE_DRIVER_API CUresult cuDeviceGetCount(int* count) {
+    FLASHCORE_REQUIRE(check_initialised());
+    if (!count) return CUDA_ERROR_INVALID_VALUE;
+    *count = 1;
+    return CUDA_SUCCESS;
+}
+
+FLASHCORE_DRIVER_API CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+    FLASHCORE_REQUIRE(check_initialised());
+    if (!device) return CUDA_ERROR_INVALID_VALUE;
+    if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
+    *device = 0;
+    return CUDA_SUCCESS;
+}
+
+FLASHCORE_DRIVER_API CUresult cuDeviceGetName(char* name, int capacity, CUdevice device) {
+    FLASHCORE_REQUIRE(check_initialised());
+    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!name || capacity <= 0) return CUDA_ERROR_INVALID_VALUE;
+    snprintf(name, static_cast<size_t>(capacity), "flashcore CPU emulator (L4 limits)");
+    return CUDA_SUCCESS;
+}
+
+FLASHCORE_DRIVER_API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
+    FLASHCORE_REQUIRE(check_initialised());
+    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!uuid) return CUDA_ERROR_INVALID_VALUE;
+    memcpy(uuid->bytes, "flashcore-cpu-01", 16);
+    return CUDA_SUCCESS;
+}
+
+FLASHCORE_DRIVER_API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
+
+FLASHCORE_DRIVER_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
+    FLASHCORE_REQUIRE(check_initialised());
+    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    size_t free_bytes;
+    DeviceMemory::instance().total_and_free(bytes, &free_bytes);
+    return CUDA_SUCCESS;
+}
+
+/** Attributes that the emulator says nothing about answer 0, as a device without that feature does. */
+FLASHCORE_DRIVER_API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
+    FLASHCORE_REQUIRE(check_initialised());
+    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!value || attribute < 1 || attribute > 147) return CUDA_ERROR_INVALID_VALUE;
+    *value = 0;
+    for (const AttributeValue& known : ATTRIBUTES)
+        if (known.attribute == attribute) *value = known.value;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,24 @@
+// What every call checks first: initialised, a current context, and that no fault has ended it.
+#pragma once
+#include <string>
+
+#include "cuda_abi.h"
+#include "queue.h"
+
+namespace flashcore::emu {
+
+CUresult check_initialised();
+/** As above, and a context is current to this thread, and it has not ended by a fault. */
+CUresult check_context();
+
+/** What flashcore_emulator_last_fault answers: one JSON object, or empty. */
+void set_last_fault(std::string json);
+std::string last_fault();
+
+}  // namespace flashcore::emu
+
+#define FLASHCORE_REQUIRE(check)                                        \
+    do {                                                                \
+        const CUresult required_ = (check);                             \
+        if (required_ != CUDA_SUCCESS) return required_;                \
+    } while (0)

@@ -1,0 +1,20 @@
+#pragma once
+#include <cstdint>
+
+#include "../include/flashcore_emulator/abi.h"
+
+namespace flashcore::emu {
+
+/** All that the blocks of one launch have in common. */
+struct LaunchPlan {
+    const Entry* entry = nullptr;
+    const char* packed_arguments = nullptr;
+    dim3 grid;
+    dim3 block;
+    unsigned dynamic_shared_bytes = 0;
+    const Module* module = nullptr;
+    const void* module_base = nullptr;  // load address of the module's shared object
+    uint64_t module_serial = 0;         // never used twice, unlike the addresses
+};
+
+}  // namespace flashcore::emu

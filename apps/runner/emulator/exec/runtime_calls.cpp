@@ -1,0 +1,53 @@
+// The calls that kernels make (include/flashcore_emulator/abi.h), handed to the block of the running fibre.
+#include <chrono>
+#include <cstring>
+
+#include "block.h"
+
+using namespace flashcore::emu;
+
+#define FLASHCORE_EXPORT extern "C" __attribute__((visibility("default")))
+
+FLASHCORE_EXPORT int flashcore_emu_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what,
+                                           const char* file, int line) {
+    return current_block().arrive_at_barrier(id, count, reduction, predicate, what, Place{file, line});
+}
+
+FLASHCORE_EXPORT void flashcore_emu_barrier_arrive(unsigned id, unsigned count, const char* file, int line) {
+    current_block().count_at_barrier(id, count, Place{file, line});
+}
+
+FLASHCORE_EXPORT void** flashcore_emu_warp_arrive(int operation, unsigned mask, void* deposit, const char* what,
+                                                  const char* file, int line) {
+    return current_block().arrive_at_meeting(operation, mask, deposit, what, Place{file, line});
+}
+
+FLASHCORE_EXPORT void flashcore_emu_warp_release(void) { current_block().release_meeting(); }
+
+FLASHCORE_EXPORT unsigned flashcore_emu_active_mask(void) { return current_block().active_mask(); }
+
+FLASHCORE_EXPORT void flashcore_emu_yield(void) { current_block().yield(); }
+
+FLASHCORE_EXPORT void flashcore_emu_fault(const char* kind, const char* message) {
+    const Fibre* fibre = current_fibre();
+    Fault fault;
+    fault.kind = kind;
+    if (fault.kind == "ASSERT") fault.error = CUDA_ERROR_ASSERT;
+    fault.program_counter = __builtin_return_address(0);
+    fault.message = "thread " + describe(fibre->thread_index) + " of block " + describe(fibre->block_index) + ": " + message;
+    current_block().fail(std::move(fault));
+}
+
+FLASHCORE_EXPORT unsigned flashcore_emu_shared_address(const void* pointer) {
+    return current_block().shared().address_of(pointer);
+}
+
+FLASHCORE_EXPORT void* flashcore_emu_shared_pointer(unsigned address) {
+    return current_block().shared().pointer_to(address);
+}
+
+FLASHCORE_EXPORT unsigned long long flashcore_emu_nanoseconds(void) {
+    return static_cast<unsigned long long>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                               std::chrono::steady_clock::now().time_since_epoch())
+                                               .count());
+}

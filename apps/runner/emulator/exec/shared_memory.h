@@ -1,0 +1,55 @@
+// A block's shared memory: the static part is the module's thread-local storage, the dynamic part ends at a guard page.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "../include/flashcore_emulator/abi.h"
+
+namespace flashcore::emu {
+
+struct LaunchPlan;
+
+constexpr size_t MAX_DYNAMIC_SHARED_BYTES = 228 * 1024;
+constexpr unsigned char SHARED_POISON = 0xFF;  // a NaN in fp16, bf16 and fp32
+
+struct Region {
+    char* base = nullptr;
+    size_t bytes = 0;
+    bool contains(const void* pointer) const {
+        return pointer >= base && pointer < base + bytes;
+    }
+};
+
+/** Static shared memory of a module in the calling OS thread; empty where it has none (or the platform cannot tell). */
+Region static_shared_of(const Module& module, const void* module_base);
+
+class SharedMemory {
+public:
+    SharedMemory();
+    ~SharedMemory();
+    SharedMemory(const SharedMemory&) = delete;
+
+    /** Poisons the shared memory for a new block. */
+    void begin_block(const LaunchPlan& plan);
+    /** First byte changed beyond the dynamic part, in the slack before the guard page; null if none. */
+    const char* overwritten_slack() const;
+
+    const Region& static_part() const { return static_; }
+    const Region& dynamic_part() const { return dynamic_; }
+    bool contains(const void* pointer) const { return static_.contains(pointer) || dynamic_.contains(pointer); }
+    /** True for the pages around the dynamic part that must not be touched. */
+    bool is_guard(const void* address) const;
+
+    unsigned address_of(const void* pointer) const;
+    void* pointer_to(unsigned address) const;
+
+private:
+    char* mapping_ = nullptr;
+    size_t mapping_bytes_ = 0;
+    char* end_ = nullptr;  // where the guard behind the dynamic part begins
+    Region static_;
+    Region dynamic_;
+    uint64_t static_of_ = 0;  // serial of the module whose part static_ is
+};
+
+}  // namespace flashcore::emu
