@@ -1,0 +1,128 @@
+/** Data sheets of GPUs, the occupancy that follows from them, and the roofline. */
+
+/** What an architecture (compute capability) allows; from the CUDA C++ Programming Guide's table of technical specifications and cuda_occupancy.h. */
+export interface ArchLimits {
+  readonly arch: string;
+  readonly maxThreadsPerSm: number;
+  readonly maxCtasPerSm: number;
+  readonly registersPerSm: number;
+  readonly maxRegistersPerThread: number;
+  /** Shared memory an SM has for CTAs, bytes. */
+  readonly smemPerSmBytes: number;
+  /** Most shared memory of a CTA with the opt-in, bytes. */
+  readonly smemPerCtaOptinBytes: number;
+  /** Most shared memory of a CTA without it, bytes. */
+  readonly smemPerCtaStaticBytes: number;
+  /** What the driver keeps of a CTA's shared memory, bytes. */
+  readonly smemReservedPerCtaBytes: number;
+}
+
+export interface DataSheet extends ArchLimits {
+  readonly name: string;
+  readonly multiprocessors: number;
+  readonly l2Bytes: number;
+  readonly memoryGbPerSecond: number;
+  /** Dense, fp16 inputs, fp32 accumulation. */
+  readonly fp16TensorTflops: number;
+  /** Rate for the cost shown with a job, where one is known. */
+  readonly usdPerHour: number | undefined;
+  /** Where throughput and bandwidth are from. */
+  readonly source: string;
+}
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const WARP_THREADS = 32;
+const MAX_THREADS_PER_CTA = 1024;
+// The same on sm_80 to sm_90 (cuda_occupancy.h): registers are allocated by warp in 256s, on four sub-partitions; shared memory in 128 bytes.
+const REGISTER_UNIT = 256;
+const SUB_PARTITIONS = 4;
+const SMEM_UNIT_BYTES = 128;
+
+const limits = (arch: string, maxThreadsPerSm: number, maxCtasPerSm: number, smemPerSmKib: number): ArchLimits => ({
+  arch, maxThreadsPerSm, maxCtasPerSm,
+  registersPerSm: 64 * KIB,
+  maxRegistersPerThread: 255,
+  smemPerSmBytes: smemPerSmKib * KIB,
+  smemPerCtaOptinBytes: (smemPerSmKib - 1) * KIB,
+  smemPerCtaStaticBytes: 48 * KIB,
+  smemReservedPerCtaBytes: KIB,
+});
+
+const SM_80 = limits('sm_80', 2048, 32, 164);
+const SM_86 = limits('sm_86', 1536, 16, 100);
+const SM_89 = limits('sm_89', 1536, 24, 100);
+const SM_90 = limits('sm_90', 2048, 32, 228);
+
+/** The first of an architecture stands for it where only the architecture is known. */
+export const DATA_SHEETS: readonly DataSheet[] = [
+  { ...SM_89, name: 'NVIDIA L4', multiprocessors: 58, l2Bytes: 48 * MIB, memoryGbPerSecond: 300, fp16TensorTflops: 121, usdPerHour: 0.68, source: 'NVIDIA L4 data sheet (242 TFLOP/s with sparsity, half of it dense)' },
+  { ...SM_90, name: 'NVIDIA H200', multiprocessors: 132, l2Bytes: 60 * MIB, memoryGbPerSecond: 4800, fp16TensorTflops: 989, usdPerHour: undefined, source: 'NVIDIA H200 data sheet (1979 TFLOP/s with sparsity, half of it dense); L2 by cudaDeviceProp' },
+  { ...SM_90, name: 'NVIDIA H100 80GB HBM3', multiprocessors: 132, l2Bytes: 50 * MIB, memoryGbPerSecond: 3350, fp16TensorTflops: 989, usdPerHour: undefined, source: 'NVIDIA H100 SXM data sheet (1979 TFLOP/s with sparsity, half of it dense)' },
+  { ...SM_90, name: 'NVIDIA H100 PCIe', multiprocessors: 114, l2Bytes: 50 * MIB, memoryGbPerSecond: 2000, fp16TensorTflops: 756, usdPerHour: undefined, source: 'NVIDIA H100 PCIe data sheet (1513 TFLOP/s with sparsity, half of it dense)' },
+  { ...SM_80, name: 'NVIDIA A100-SXM4-80GB', multiprocessors: 108, l2Bytes: 40 * MIB, memoryGbPerSecond: 2039, fp16TensorTflops: 312, usdPerHour: undefined, source: 'NVIDIA A100 data sheet, SXM 80 GB' },
+  { ...SM_80, name: 'NVIDIA A100-SXM4-40GB', multiprocessors: 108, l2Bytes: 40 * MIB, memoryGbPerSecond: 1555, fp16TensorTflops: 312, usdPerHour: undefined, source: 'NVIDIA A100 data sheet, 40 GB' },
+  { ...SM_80, name: 'NVIDIA A100 80GB PCIe', multiprocessors: 108, l2Bytes: 40 * MIB, memoryGbPerSecond: 1935, fp16TensorTflops: 312, usdPerHour: undefined, source: 'NVIDIA A100 data sheet, PCIe 80 GB' },
+  { ...SM_89, name: 'NVIDIA GeForce RTX 4090', multiprocessors: 128, l2Bytes: 72 * MIB, memoryGbPerSecond: 1008, fp16TensorTflops: 165.2, usdPerHour: undefined, source: 'NVIDIA Ada GPU architecture white paper, dense fp16 with fp32 accumulation' },
+  { ...SM_86, name: 'NVIDIA A10', multiprocessors: 72, l2Bytes: 6 * MIB, memoryGbPerSecond: 600, fp16TensorTflops: 125, usdPerHour: undefined, source: 'NVIDIA A10 data sheet' },
+];
+
+/** The sheet of a device by the name its driver gives; undefined when it is not known: then there is no roofline, rather than a wrong one. */
+export function findDataSheet(name: string): DataSheet | undefined {
+  const plain = name.trim().toLowerCase();
+  // The emulator presents itself with the limits of an L4.
+  if (/emulator \(l4 limits\)/.test(plain)) return DATA_SHEETS[0];
+  const bare = (text: string) => text.toLowerCase().replace(/^nvidia /, '');
+  return DATA_SHEETS.find((sheet) => bare(sheet.name) === bare(plain));
+}
+
+/** What an architecture allows ("sm_90a" is sm_90's); undefined when it is not known. */
+export function archLimits(arch: string): ArchLimits | undefined {
+  return DATA_SHEETS.find((sheet) => sheet.arch === arch.replace(/[af]$/, ''));
+}
+
+export type OccupancyLimiter = 'registers' | 'shared memory' | 'threads' | 'CTAs';
+
+export interface Occupancy {
+  readonly ctasPerSm: number;
+  readonly warpsPerSm: number;
+  /** Warps over the most that an SM can hold, percent. */
+  readonly percent: number;
+  /** What bounds it; the first of registers, shared memory, threads, CTAs when several do. */
+  readonly limiter: OccupancyLimiter;
+}
+
+/** CTAs that fit on an SM at once, as NVIDIA's cuda_occupancy.h calculates it. `registers` a thread, `smem` bytes a CTA (static and dynamic), `threads` a CTA. 0 CTAs: it cannot be launched. */
+export function occupancy({ registers, smem, threads }: { registers: number; smem: number; threads: number }, sheet: ArchLimits): Occupancy {
+  const warpsPerCta = Math.ceil(threads / WARP_THREADS);
+  const bounds: [OccupancyLimiter, number][] = [
+    ['registers', ctasByRegisters(registers, warpsPerCta, sheet)],
+    ['shared memory', ctasBySmem(smem, sheet)],
+    ['threads', threads > MAX_THREADS_PER_CTA ? 0 : Math.floor(sheet.maxThreadsPerSm / WARP_THREADS / warpsPerCta)],
+    ['CTAs', sheet.maxCtasPerSm],
+  ];
+  const [limiter, ctasPerSm] = bounds.reduce((least, bound) => (bound[1] < least[1] ? bound : least));
+  const warpsPerSm = ctasPerSm * warpsPerCta;
+  return { ctasPerSm, warpsPerSm, percent: 100 * warpsPerSm / (sheet.maxThreadsPerSm / WARP_THREADS), limiter };
+}
+
+function ctasByRegisters(registers: number, warpsPerCta: number, sheet: ArchLimits): number {
+  if (registers > sheet.maxRegistersPerThread) return 0;
+  const registersPerWarp = roundUp(Math.max(registers, 1) * WARP_THREADS, REGISTER_UNIT);
+  // A CTA's own limit counts its warps in whole sub-partitions.
+  if (registersPerWarp * roundUp(warpsPerCta, SUB_PARTITIONS) > sheet.registersPerSm) return 0;
+  const warpsPerSubPartition = Math.floor(sheet.registersPerSm / SUB_PARTITIONS / registersPerWarp);
+  return Math.floor(warpsPerSubPartition * SUB_PARTITIONS / warpsPerCta);
+}
+
+function ctasBySmem(smem: number, sheet: ArchLimits): number {
+  if (smem > sheet.smemPerCtaOptinBytes) return 0;
+  return Math.floor(sheet.smemPerSmBytes / roundUp(smem + sheet.smemReservedPerCtaBytes, SMEM_UNIT_BYTES));
+}
+
+const roundUp = (value: number, unit: number) => Math.ceil(value / unit) * unit;
+
+/** Least time on the device: the larger of arithmetic at the tensor peak and traffic at the memory bandwidth. */
+export function rooflineSeconds(flops: number, bytes: number, sheet: Pick<DataSheet, 'fp16TensorTflops' | 'memoryGbPerSecond'>): number {
+  return Math.max(flops / (sheet.fp16TensorTflops * 1e12), bytes / (sheet.memoryGbPerSecond * 1e9));
+}

@@ -1,0 +1,217 @@
+/** What a gate can ask for: metric by metric, the value in a variant's result or why there is none. */
+import type { Gate, GateContext } from './gates.ts';
+import { type BenchmarkResult, type CaseResult, type EntryResources, StopReason, TimingMode, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
+import { formatShape, sameShape } from './shape.ts';
+
+export const GATE_PHASES = ['build', 'verify', 'benchmark', 'profile', 'history'] as const;
+export type GatePhase = (typeof GATE_PHASES)[number];
+
+/** A value with what stands behind it, or why there is none. `source` is set where it is more exact than the gate's own text. */
+export type MetricAnswer = { value: number; detail: string; source?: string } | { notMeasured: string; source?: string };
+
+interface GateMetric { phase: GatePhase; measure(context: GateContext, gate: Gate): MetricAnswer }
+
+const EMULATOR_TIMES = 'emulator times are not GPU times';
+
+export const GATE_METRICS = {
+  registers_per_thread: build('highest', ({ registersPerThread }) => registersPerThread),
+  smem_bytes_per_cta: build('highest', ({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes,
+    ({ staticSmemBytes, dynamicSmemBytes }) => `${staticSmemBytes} B static, ${dynamicSmemBytes} B dynamic`),
+  spill_bytes: build('highest', ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes,
+    ({ spillStoreBytes, spillLoadBytes }) => `${spillStoreBytes} B stored, ${spillLoadBytes} B loaded`),
+  local_bytes: build('highest', ({ stackBytes }) => stackBytes),
+  theoretical_ctas_per_sm: occupancy(({ ctasPerSm }) => ctasPerSm),
+  theoretical_occupancy_percent: occupancy(({ occupancyPercent }) => occupancyPercent),
+
+  parity_cases_passed: { phase: 'verify', measure: parityCasesPassed },
+  fp16_rule_cases_passed: verify((cases) => {
+    const judged = cases.filter(({ flashAttentionRule }) => flashAttentionRule === Verdict.PASS || flashAttentionRule === Verdict.FAIL);
+    if (judged.length < cases.length) return { notMeasured: `the plain fp16 reference was not computed for ${cases.length - judged.length} of ${cases.length} cases` };
+    return shareOf(judged.filter(({ flashAttentionRule }) => flashAttentionRule === Verdict.PASS), cases);
+  }),
+  max_abs_error: verify((cases) => {
+    const worst = cases.reduce((a, b) => (b.maxAbsError > a.maxAbsError || Number.isNaN(b.maxAbsError) ? b : a));
+    return Number.isFinite(worst.maxAbsError) ? { value: worst.maxAbsError, detail: `at ${formatShape(worst.shape!)}` } : { notMeasured: `the output has NaN or Inf at ${formatShape(worst.shape!)}` };
+  }),
+
+  latency_p50_us: benchmark((result) => {
+    const { p50Us, p50LowUs, p50HighUs, samples } = result.latency!;
+    return { value: p50Us, detail: `${formatShape(result.shape!)}, cold, ${samples} samples, 95 % interval ${p50LowUs.toFixed(2)} to ${p50HighUs.toFixed(2)} us` };
+  }),
+  speedup_vs_sdpa: benchmark((result) => {
+    const slowest = leastSpeedup(result);
+    return slowest ? { value: slowest.speedup, detail: `fastest backend ${slowest.name}, 95 % interval ${slowest.speedupLow.toFixed(3)} to ${slowest.speedupHigh.toFixed(3)}` } : { notMeasured: result.baselinesMissing || 'no SDPA baseline was measured' };
+  }),
+  shapes_10_percent_faster_than_sdpa: { phase: 'benchmark', measure: shapesFasterThanSdpa },
+
+  tensor_pipe_percent: profile('tensor_pipe_percent'),
+  dram_throughput_percent: profile('dram_throughput_percent'),
+  smem_bank_conflict_percent: profile('smem_bank_conflict_percent'),
+  resident_ctas_per_sm: profile('resident_ctas_per_sm'),
+
+  speedup_vs_best_accepted: history((best, own) => best.p50Us / own.p50Us),
+  // Both intervals at their worst: lower than the interval of the ratio, so that a stored figure from another day is not believed too easily.
+  speedup_vs_best_accepted_low: history((best, own) => best.p50LowUs / own.p50HighUs),
+} satisfies Record<string, GateMetric>;
+
+export type GateMetricName = keyof typeof GATE_METRICS;
+
+/** The extreme over a kernel's entries of something that ptxas reports. */
+function build(which: 'highest' | 'lowest', valueOf: (entry: EntryResources) => number, explain?: (entry: EntryResources) => string): GateMetric {
+  return {
+    phase: 'build',
+    measure({ variant: { build: result } }) {
+      if (!result) return { notMeasured: 'the kernel was not built' };
+      if (!result.succeeded) return { notMeasured: 'the kernel does not compile' };
+      const [first, ...rest] = result.entries;
+      if (!first) return { notMeasured: result.entriesMissing || 'the compiler reported no entry' };
+      const worst = rest.reduce((a, b) => ((which === 'highest' ? valueOf(b) > valueOf(a) : valueOf(b) < valueOf(a)) ? b : a), first);
+      const what = explain ? `${worst.entry}: ${explain(worst)}` : worst.entry;
+      return { value: valueOf(worst), detail: rest.length > 0 ? `${what}, the ${which} of ${result.entries.length} entries` : what, source: `ptxas ${worst.arch}` };
+    },
+  };
+}
+
+/** As build, for what was calculated from a data sheet. */
+function occupancy(valueOf: (entry: EntryResources) => number): GateMetric {
+  const { measure } = build('lowest', valueOf, ({ occupancyLimiter, threadsPerCta }) => `${threadsPerCta} threads, bound by ${occupancyLimiter}`);
+  return {
+    phase: 'build',
+    measure(context, gate) {
+      const unknown = context.variant.build?.entries.find(({ occupancyLimiter }) => occupancyLimiter === '');
+      if (unknown) return { notMeasured: `no data sheet for ${unknown.arch || 'the architecture'}` };
+      const answer = measure(context, gate);
+      return 'value' in answer ? { ...answer, source: `ptxas and data sheet ${context.variant.build!.entries[0]!.arch}` } : answer;
+    },
+  };
+}
+
+/** The parity cases of a verification, if all of them were run. */
+function parityCases({ variant: { verify: result }, cases }: GateContext): CaseResult[] | { notMeasured: string } {
+  if (!result) return { notMeasured: 'the kernel was not verified' };
+  const run = cases.sets.parity.flatMap((shape) => {
+    const found = result.cases.find((each) => each.shape && sameShape(each.shape, shape));
+    return found && found.verdict !== Verdict.NOT_MEASURED && found.verdict !== Verdict.UNSPECIFIED ? [found] : [];
+  });
+  const missing = cases.sets.parity.length - run.length;
+  if (missing === 0) return run;
+  const reason = result.cases.find(({ verdict }) => verdict === Verdict.NOT_MEASURED)?.reason;
+  return { notMeasured: `${missing} of ${cases.sets.parity.length} parity cases were not run${reason ? `: ${reason}` : ''}` };
+}
+
+function verify(valueOf: (cases: CaseResult[]) => MetricAnswer): GateMetric {
+  return {
+    phase: 'verify',
+    measure(context) {
+      const cases = parityCases(context);
+      return 'notMeasured' in cases ? cases : valueOf(cases);
+    },
+  };
+}
+
+/** A case that fails fails the gate even when others were not run; the profile must be the parity one, or a stricter one that all pass. */
+function parityCasesPassed(context: GateContext): MetricAnswer {
+  const { variant: { verify: result }, cases: { sets, tolerances } } = context;
+  const cases = parityCases(context);
+  if ('notMeasured' in cases) {
+    const failed = result?.cases.filter((each) => each.verdict === Verdict.FAIL && sets.parity.some((shape) => each.shape && sameShape(each.shape, shape))) ?? [];
+    // Which share it is nobody knows, only that it is not all.
+    if (failed.length === 0 || context.variant.verify?.tolerance?.profile !== 'parity') return cases;
+    return { value: (sets.parity.length - failed.length) / sets.parity.length, detail: `${failed.length} of ${sets.parity.length} cases fail at least, first ${describeFailure(failed[0]!)}; ${cases.notMeasured}` };
+  }
+  const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS);
+  const { absolute = Infinity, relative = Infinity, profile = '' } = result?.tolerance ?? {};
+  const { atol, rtol } = tolerances['parity']!;
+  const same = profile === 'parity' || (absolute === atol && relative === rtol);
+  const stricter = absolute <= atol && relative <= rtol;
+  if (!same && !(stricter && passed.length === cases.length)) return { notMeasured: `verified with ${profile || `atol ${absolute} rtol ${relative}`}, which says nothing about the parity profile` };
+  return shareOf(passed, cases);
+}
+
+const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
+
+function shareOf(passed: CaseResult[], cases: CaseResult[]): MetricAnswer {
+  const failed = cases.find((each) => !passed.includes(each));
+  const seeds = Math.min(...cases.map((each) => each.seeds));
+  return { value: passed.length / cases.length, detail: `${passed.length} of ${cases.length} cases, ${seeds} seed${seeds === 1 ? '' : 's'} each${failed ? `; first failing ${describeFailure(failed)}` : ''}` };
+}
+
+/** Why a benchmark may not be judged; undefined when it may. */
+function unusable(result: BenchmarkResult | undefined): string | undefined {
+  if (!result?.latency) return 'the canonical shape was not benchmarked cold';
+  if (result.simulated) return EMULATOR_TIMES;
+  if (result.stopReason === StopReason.TIMED_OUT) return 'sampling ran into its time limit before the interval of the median was narrow enough';
+  if (!result.valid) return result.invalidReason || 'the measurement is not valid';
+  return undefined;
+}
+
+/** Something about the isolated samples on the canonical shape. */
+function benchmark(valueOf: (result: BenchmarkResult) => MetricAnswer): GateMetric {
+  return {
+    phase: 'benchmark',
+    measure({ variant: { benchmarks }, cases }) {
+      if (benchmarks.length === 0) return { notMeasured: 'the kernel was not benchmarked' };
+      const result = benchmarks.find(({ shape, mode }) => mode === TimingMode.COLD && cases.sets.canonical.some((canonical) => shape && sameShape(shape, canonical)));
+      // On the emulator no shape would do: say that, rather than which shape is missing.
+      const reason = !result && benchmarks.every(({ simulated }) => simulated) ? EMULATOR_TIMES : unusable(result);
+      return reason === undefined ? valueOf(result!) : { notMeasured: reason };
+    },
+  };
+}
+
+const sdpaBaselines = ({ baselines }: BenchmarkResult) => baselines.filter(({ name }) => name === 'sdpa' || name.startsWith('sdpa/'));
+
+/** Against the fastest SDPA backend the speedup is the least. */
+function leastSpeedup(result: BenchmarkResult) {
+  return sdpaBaselines(result).reduce<BenchmarkResult['baselines'][number] | undefined>((least, each) => (!least || each.speedup < least.speedup ? each : least), undefined);
+}
+
+function shapesFasterThanSdpa({ variant: { benchmarks } }: GateContext, { target }: Gate): MetricAnswer {
+  const cold = benchmarks.filter(({ mode }) => mode === TimingMode.COLD);
+  if (cold.length === 0) return { notMeasured: 'the kernel was not benchmarked' };
+  if (cold.every(({ simulated }) => simulated)) return { notMeasured: EMULATOR_TIMES };
+  const usable = cold.filter((result) => unusable(result) === undefined);
+  if (usable.length === 0) return { notMeasured: unusable(cold[0])! };
+  const compared = usable.filter((result) => sdpaBaselines(result).length > 0);
+  if (compared.length === 0) return { notMeasured: usable[0]!.baselinesMissing || 'no SDPA baseline was measured' };
+  const faster = compared.filter((result) => sdpaBaselines(result).every(({ speedupLow }) => speedupLow >= 1.1));
+  // Too few shapes were looked at to tell.
+  if (faster.length < target && compared.length < target) return { notMeasured: `compared on ${compared.length} shape${compared.length === 1 ? '' : 's'}, and the gate wants ${target}` };
+  return { value: faster.length, detail: `of ${compared.length} shapes compared${faster.length > 0 ? `: ${faster.map(({ shape }) => formatShape(shape!)).join(', ')}` : ''}` };
+}
+
+function profile(name: string): GateMetric {
+  return {
+    phase: 'profile',
+    measure({ variant: { profile: result } }) {
+      if (!result) return { notMeasured: 'the kernel was not profiled' };
+      const metric = result.metrics.find((each) => each.name === name);
+      if (metric && Number.isFinite(metric.value)) return { value: metric.value, detail: metric.source, source: metric.source };
+      return { notMeasured: result.reason || `the profiler gave no ${name}` };
+    },
+  };
+}
+
+type Median = { p50Us: number; p50LowUs: number; p50HighUs: number };
+
+/** The worst shape of those that an accepted version was measured on. */
+function history(speedup: (best: Median, own: Median) => number): GateMetric {
+  return {
+    phase: 'history',
+    measure({ variant: { benchmarks }, history: stored, kernelId }) {
+      if (benchmarks.length === 0) return { notMeasured: 'the kernel was not benchmarked' };
+      if (benchmarks.every(({ simulated }) => simulated)) return { notMeasured: EMULATOR_TIMES };
+      const cold = benchmarks.filter((result) => result.mode === TimingMode.COLD && result.shape);
+      const usable = cold.filter((result) => unusable(result) === undefined);
+      if (usable.length === 0) return { notMeasured: unusable(cold[0]) ?? 'no shape was benchmarked cold' };
+      const compared = usable.flatMap((result) => {
+        const best = stored?.bestAccepted(result.shape!);
+        return best ? [{ best, shape: result.shape!, value: speedup(best.latency, result.latency!) }] : [];
+      });
+      const [first, ...rest] = compared;
+      if (!first) return { notMeasured: `no accepted version of ${kernelId} on this device and shape yet` };
+      const worst = rest.reduce((a, b) => (b.value < a.value ? b : a), first);
+      return { value: worst.value, detail: `${formatShape(worst.shape)} against ${worst.best.label} of ${worst.best.job}, p50 ${worst.best.latency.p50Us.toFixed(2)} us` };
+    },
+  };
+}

@@ -1,0 +1,45 @@
+/** Names that a mistyped one may stand for. */
+
+const MAX_SUGGESTIONS = 3;
+
+/**
+ * The names of `names` that are close to `wanted`, nearest first, at most three: those within an edit distance of a third of the
+ * length (at least two), and those that contain it or are contained in it. Case, "-" and "_" do not count.
+ */
+export function nearestNames(wanted: string, names: Iterable<string>): string[] {
+  const plain = simplify(wanted);
+  return [...names]
+    .map((name) => ({ name, distance: distanceOf(plain, simplify(name)) }))
+    .filter(({ distance }) => distance <= Math.max(2, Math.floor(plain.length / 3)))
+    .sort((a, b) => a.distance - b.distance || a.name.localeCompare(b.name))
+    .slice(0, MAX_SUGGESTIONS)
+    .map(({ name }) => name);
+}
+
+/** ` (did you mean "a" or "b"?)`, or nothing when no name is close; for the end of an error text. */
+export function didYouMean(wanted: string, names: Iterable<string>): string {
+  const nearest = nearestNames(wanted, names);
+  return nearest.length === 0 ? '' : ` (did you mean ${nearest.map((name) => `"${name}"`).join(' or ')}?)`;
+}
+
+const simplify = (name: string) => name.toLowerCase().replaceAll(/[-_]/g, '');
+
+function distanceOf(wanted: string, name: string): number {
+  const edits = editDistance(wanted, name);
+  const contained = wanted.length >= 2 && name.length >= 2 && (name.includes(wanted) || wanted.includes(name));
+  return contained ? Math.min(edits, 2) : edits;
+}
+
+/** Levenshtein's distance. */
+function editDistance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; ++i) {
+    const current = [i];
+    for (let j = 1; j <= b.length; ++j) {
+      const substitution = previous[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      current.push(Math.min(substitution, previous[j]! + 1, current[j - 1]! + 1));
+    }
+    previous = current;
+  }
+  return previous[b.length]!;
+}
