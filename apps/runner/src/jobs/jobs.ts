@@ -93,6 +93,12 @@ export class Jobs {
     return { job: this.#message(row), ...(result && { result }) };
   }
 
+  /** The job that the store knows by a number. Errors: JOB_NOT_FOUND. */
+  byId(id: number): Job {
+    const row = this.#table.byId(id);
+    return row ? this.#message(row) : jobNotFound(String(id));
+  }
+
   /** Jobs, newest first, with the id to continue before. */
   list(query: JobQuery): { id: number; job: Job }[] {
     return this.#table.list(query).map((row) => ({ id: row.id, job: this.#message(row) }));
@@ -207,9 +213,7 @@ export class Jobs {
   }
 
   #find(name: string): JobRow {
-    const row = this.#table.byName(name);
-    if (row) return row;
-    throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Name a job that ListJobs gives: there is no "${name}"`);
+    return this.#table.byName(name) ?? jobNotFound(name);
   }
 
   #message(row: JobRow): Job {
@@ -223,6 +227,10 @@ export class Jobs {
     const payload = last && fromBinary(JobEventSchema, last.event).payload;
     return payload?.case === 'finished' ? payload.value.result : undefined;
   }
+}
+
+function jobNotFound(name: string): never {
+  throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Name a job that ListJobs gives: there is no "${name}"`);
 }
 
 function checkAfterSequence(row: JobRow, afterSequence: number): void {

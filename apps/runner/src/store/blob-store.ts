@@ -1,10 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, existsSync, fdatasyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { sha256Of } from '@flashcore/shared';
 import { storageError } from './storage-error.ts';
-
-/** SHA-256 as 64 lower-case hexadecimal digits. */
-export const sha256Of = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
 
 /** Files kept under the digest of their content: written beside their place, put on disk, then renamed, so that a file is there whole or not at all. */
 export class BlobStore {

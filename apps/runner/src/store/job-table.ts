@@ -60,6 +60,10 @@ export class JobTable {
     return this.#row('SELECT * FROM jobs WHERE name = ?', name);
   }
 
+  byId(id: number): JobRow | undefined {
+    return this.#row('SELECT * FROM jobs WHERE id = ?', id);
+  }
+
   byRequestId(requestId: string): JobRow | undefined {
     return this.#row('SELECT * FROM jobs WHERE request_id = ?', requestId);
   }

@@ -1,32 +1,16 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { SourceFileSchema, type SourceFile } from '@flashcore/shared';
-import { sha256Of } from './blob-store.ts';
-
-/** Bounds of a SourceTree, as kernel.proto gives them. */
-export const MAX_TREE_FILES = 256;
-export const MAX_TREE_BYTES = 8 * 1024 * 1024;
-
-export interface Violation {
-  field: string;
-  description: string;
-}
+import { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME, SourceFileSchema, sha256Of, type FieldViolation, type SourceFile } from '@flashcore/shared';
 
 type SourceFileInit = Pick<SourceFile, 'path' | 'sha256' | 'sizeBytes'>;
 
-/** One digest for a folder's content: over path and digest of every file, whatever the order. */
-export function treeDigest(files: readonly Pick<SourceFile, 'path' | 'sha256'>[]): string {
-  const lines = files.map(({ path, sha256 }) => `${sha256} ${path}\n`).sort();
-  return sha256Of(lines.join(''));
-}
-
-/** The files of a folder with their digests, by path; hidden ones (an editor's, the desktop's) only when asked for. */
-export function readTree(folder: string, { hidden = false } = {}): SourceFile[] {
+/** The files of a folder with their digests, by path: all, or only those that a client would upload of it. */
+export function readTree(folder: string, { which }: { which: 'all' | 'sources' }): SourceFile[] {
   const files: MessageInitShape<typeof SourceFileSchema>[] = [];
   const visit = (prefix: string): void => {
     for (const entry of readdirSync(join(folder, prefix), { withFileTypes: true })) {
-      if (entry.name.startsWith('.') && !hidden) continue;
+      if (which === 'sources' && entry.isFile() && !SOURCE_NAME.test(entry.name)) continue;
       const path = prefix ? `${prefix}/${entry.name}` : entry.name;
       if (entry.isDirectory()) visit(path);
       else if (entry.isFile()) files.push(describeFile(folder, path));
@@ -42,7 +26,7 @@ function describeFile(folder: string, path: string): SourceFileInit {
 }
 
 /** What is wrong with the files of a tree that a client names; `field` is the request's field that holds them. */
-export function sourceTreeViolations(files: readonly SourceFile[], field: string): Violation[] {
+export function sourceTreeViolations(files: readonly SourceFile[], field: string): FieldViolation[] {
   if (files.length === 0) return [{ field, description: 'must name at least the file kernel.yaml' }];
   if (files.length > MAX_TREE_FILES) return [{ field, description: `must name at most ${MAX_TREE_FILES} files, names ${files.length}` }];
   const violations = files.flatMap((file, index) => sourceFileViolations(file, `${field}[${index}]`));
@@ -51,8 +35,8 @@ export function sourceTreeViolations(files: readonly SourceFile[], field: string
 }
 
 /** What is wrong with one file that a client names. */
-export function sourceFileViolations(file: SourceFile, field: string): Violation[] {
-  const violations: Violation[] = [];
+export function sourceFileViolations(file: SourceFile, field: string): FieldViolation[] {
+  const violations: FieldViolation[] = [];
   const path = pathViolation(file.path);
   if (path) violations.push({ field: `${field}.path`, description: path });
   if (!isSha256(file.sha256)) violations.push({ field: `${field}.sha256`, description: 'must be a SHA-256 of 64 lower-case hexadecimal digits' });
@@ -71,16 +55,16 @@ function pathViolation(path: string): string | undefined {
   return undefined;
 }
 
-function treeViolations(files: readonly SourceFile[], field: string): Violation[] {
+function treeViolations(files: readonly SourceFile[], field: string): FieldViolation[] {
   const bytes = files.reduce((sum, file) => sum + file.sizeBytes, 0n);
-  const violations: Violation[] = [];
+  const violations: FieldViolation[] = [];
   if (bytes > BigInt(MAX_TREE_BYTES)) violations.push({ field, description: `must have at most ${MAX_TREE_BYTES} bytes in all, has ${bytes}` });
   if (!files.some(({ path }) => path === 'kernel.yaml')) violations.push({ field, description: 'must name the file kernel.yaml' });
   return violations;
 }
 
 /** Paths that can't lie in one folder: twice the same, also by letter case, or a file that is another one's folder. */
-function clashes(files: readonly SourceFile[], field: string): Violation[] {
+function clashes(files: readonly SourceFile[], field: string): FieldViolation[] {
   const seen = new Set(files.map(({ path }) => path.toLowerCase()));
   if (seen.size < files.length) return [{ field, description: 'must name each path once' }];
   const folders = files.flatMap(({ path }) => parents(path.toLowerCase()));

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { FlashcoreError, type SourceFile, type SourceTree } from '@flashcore/shared';
+import { FlashcoreError, invalidRequest, treeDigest, type SourceFile, type SourceTree } from '@flashcore/shared';
 import { BlobStore, type BlobWriter } from './blob-store.ts';
-import { readTree, sourceTreeViolations, treeDigest } from './source-tree.ts';
+import { readTree, sourceTreeViolations } from './source-tree.ts';
 import { storageError } from './storage-error.ts';
 
 /** A client's kernel folder, laid out on the runner's disk. */
@@ -37,10 +37,10 @@ export class SourceStore {
   /** Lays the files of a tree out as a folder, once for each content. Errors: INVALID_REQUEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL. */
   materialise(tree: SourceTree): MaterialisedTree {
     const violations = sourceTreeViolations(tree.files, 'kernel.tree.files');
-    if (violations.length > 0) throw new FlashcoreError('INVALID_REQUEST', {}, `Give a kernel folder that can be laid out: ${violations[0]?.description}`, { violations });
-    const digest = treeDigest(tree.files);
+    if (violations.length > 0) throw invalidRequest(...violations);
+    const digest = treeDigest(tree);
     const folder = join(this.#trees, digest);
-    if (!existsSync(folder) || treeDigest(readTree(folder, { hidden: true })) !== digest) this.#layOut(tree.files, folder);
+    if (!existsSync(folder) || treeDigest({ files: readTree(folder, { which: 'all' }) }) !== digest) this.#layOut(tree.files, folder);
     return { folder, digest };
   }
 

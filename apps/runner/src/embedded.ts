@@ -1,0 +1,54 @@
+import { createHash } from 'node:crypto';
+import { lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { UsageError, parseListenAddress, type ListenAddress } from './rpc/address.ts';
+
+/** The socket of a data directory's embedded runner: a short path in a folder that is its user's alone. Throws UsageError when that folder is somebody else's. */
+export function embeddedAddress(dataDirectory: string, environment: NodeJS.ProcessEnv = process.env): ListenAddress {
+  const name = `${createHash('sha256').update(dataDirectory).digest('hex').slice(0, 16)}.sock`;
+  const folder = privateFolder(environment['XDG_RUNTIME_DIR'] ?? tmpdir());
+  return parseListenAddress(`unix:${join(folder, name)}`);
+}
+
+function privateFolder(parent: string): string {
+  const { uid } = userInfo();
+  // 60 bytes leave room for the names below; a longer one (macOS's per-user folder can be) gives way to /tmp.
+  const folder = join(Buffer.byteLength(parent) <= 60 ? parent : '/tmp', `flashcore-${uid}`);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const found = lstatSync(folder);
+  if (found.isDirectory() && found.uid === uid && (found.mode & 0o077) === 0) return folder;
+  throw new UsageError(`Remove ${folder} or give an --address: it must be a folder of user ${uid} that nobody else can enter`);
+}
+
+/** How later commands find a runner. */
+export interface RunnerFile {
+  pid: number;
+  /** "host:port" or "unix:/path". */
+  address: string;
+  buildId: string;
+  version: string;
+  embedded: boolean;
+}
+
+/** Writes runner.json in the data directory, whole or not at all, and gives a function that removes it. */
+export function announceRunner(dataDirectory: string, runner: RunnerFile): () => void {
+  const path = join(dataDirectory, 'runner.json');
+  writeFileSync(`${path}.new`, `${JSON.stringify(runner)}\n`, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+  return () => rmSync(path, { force: true });
+}
+
+/** Calls `onIdle` once `isIdle` was true for some time without a break. Gives a function that ends the watch. */
+export function watchIdle({ isIdle, seconds, onIdle }: { isIdle: () => boolean; seconds: number; onIdle: () => void }): () => void {
+  const intervalMs = Math.min(1_000, (seconds * 1_000) / 4);
+  let idleSince = performance.now();
+  const timer = setInterval(() => {
+    if (!isIdle()) idleSince = performance.now();
+    else if (performance.now() - idleSince >= seconds * 1_000) {
+      clearInterval(timer);
+      onIdle();
+    }
+  }, intervalMs);
+  return () => clearInterval(timer);
+}

@@ -1,0 +1,51 @@
+import { arch, hostname, platform } from 'node:os';
+import { create } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { API_VERSION, HostSchema, type Device, type Host, type Tool } from '@flashcore/shared';
+import type { Logger } from './log.ts';
+
+export interface HostOptions {
+  version: string;
+  buildId: string;
+  dataDirectory: string;
+  embedded: boolean;
+  /** Asks for compilers and tools; may take seconds. */
+  describeTools: () => Promise<Tool[]>;
+  logger: Logger;
+}
+
+const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' };
+
+/** Says what the host has and can do. Tools are asked for once, in the background, so that GetHost answers in about a millisecond. */
+export class HostDescriber {
+  readonly #options: HostOptions;
+  readonly #startTime = new Date();
+  readonly #tools: Promise<Tool[]>;
+
+  constructor(options: HostOptions) {
+    this.#options = options;
+    this.#tools = options.describeTools().catch((error: unknown) => {
+      options.logger.error({ err: error }, 'compilers and tools could not be asked for');
+      return [];
+    });
+  }
+
+  async describe({ devices, activeJobs }: { devices: Device[]; activeJobs: number }): Promise<Host> {
+    const { version, buildId, dataDirectory, embedded } = this.#options;
+    return create(HostSchema, {
+      runnerVersion: version,
+      apiVersion: API_VERSION,
+      buildId,
+      hostName: hostname(),
+      platform: `${platform()} ${ARCHITECTURES[arch()] ?? arch()}`,
+      startTime: timestampFromDate(this.#startTime),
+      devices,
+      tools: await this.#tools,
+      isolation: { kind: 'none', detail: 'compilers and workers run with the rights of the runner: send it only code that you trust' },
+      dataDirectory,
+      embedded,
+      activeJobs,
+      processId: process.pid,
+    });
+  }
+}

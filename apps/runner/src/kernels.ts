@@ -1,0 +1,142 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import {
+  FlashcoreError, KernelSchema, MANIFEST_FILE, asFlashcoreError, didYouMean, invalidRequest, nearestNames, parseManifest, treeDigest,
+  type Kernel, type KernelReference, type Manifest,
+} from '@flashcore/shared';
+import { readTree } from './store/source-tree.ts';
+import type { SourceStore } from './store/sources.ts';
+
+/** A kernel that can be built: where its files are on this host, and what its manifest says. */
+export interface ResolvedKernel {
+  kernelId: string;
+  folder: string;
+  manifest: Manifest;
+  /** SHA-256 over the folder's files; the same content has the same one, wherever it came from. */
+  sourceDigest: string;
+}
+
+/** The kernels of this runner (kernels/<id> and kernels/faulty/<id>), and those that clients upload. Read anew at each call: an edited file counts at once. */
+export class KernelCatalog {
+  readonly #folder: string;
+  readonly #sources: SourceStore;
+  /** Manifests by text: parsing one costs more than reading all. */
+  readonly #parsed = new Map<string, Manifest>();
+
+  constructor(folder: string, sources: SourceStore) {
+    this.#folder = folder;
+    this.#sources = sources;
+  }
+
+  /** Kernels in the order of the ladder, then the faulty ones by name. One whose manifest can't be read has only an id and `manifestError`. */
+  list({ includeFaulty }: { includeFaulty: boolean }): Kernel[] {
+    const ladder = orderLadder(this.#folders('.').map((path) => this.#describe(path)));
+    const faulty = includeFaulty ? this.#folders('faulty').map((path) => this.#describe(path)) : [];
+    return [...ladder, ...faulty];
+  }
+
+  /** A kernel with the list of its files. Errors: KERNEL_NOT_FOUND with the nearest names, INVALID_MANIFEST. */
+  get(kernelId: string): Kernel {
+    const { manifest, folder } = this.#load(this.#find(kernelId));
+    return kernelMessage(manifest, folder, { withFiles: true });
+  }
+
+  /** Finds, or lays out, the folder of a kernel. Errors: INVALID_REQUEST, KERNEL_NOT_FOUND, INVALID_MANIFEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL. */
+  resolve(reference: KernelReference): ResolvedKernel {
+    const { source } = reference;
+    switch (source.case) {
+      case 'kernelId':
+        return this.#load(this.#find(source.value));
+      case 'tree': {
+        const { folder, digest } = this.#sources.materialise(source.value);
+        const manifest = this.#parse(folder, MANIFEST_FILE);
+        return { kernelId: manifest.id, folder, manifest, sourceDigest: digest };
+      }
+      case 'buildId':
+        throw new FlashcoreError('BUILD_NOT_FOUND', { build_id: source.value }, `Name a kernel or upload its folder: no kernel is kept for build ${source.value}`);
+      case undefined:
+        throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
+    }
+  }
+
+  /** Folders with a manifest, by name, relative to kernels/. */
+  #folders(parent: string): string[] {
+    const root = join(this.#folder, parent);
+    if (!existsSync(root)) return [];
+    const names = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory() && existsSync(join(root, entry.name, MANIFEST_FILE)));
+    return names.map(({ name }) => join(parent, name)).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+  }
+
+  #find(kernelId: string): string {
+    const paths = [...this.#folders('.'), ...this.#folders('faulty')];
+    const path = paths.find((one) => basename(one) === kernelId);
+    if (path) return path;
+    const ids = paths.map((one) => basename(one));
+    throw new FlashcoreError('KERNEL_NOT_FOUND', { kernel_id: kernelId, nearest: nearestNames(kernelId, ids).join(',') },
+      `Name a kernel that ListKernels gives: there is no "${kernelId}"${didYouMean(kernelId, ids)}`);
+  }
+
+  #load(path: string): ResolvedKernel {
+    const folder = join(this.#folder, path);
+    const shownPath = join('kernels', path, MANIFEST_FILE);
+    const manifest = this.#parse(folder, shownPath);
+    if (manifest.id !== basename(path)) {
+      throw new FlashcoreError('INVALID_MANIFEST', { path: shownPath, key: 'id' }, `${shownPath}: id: wanted the folder's name ${basename(path)}, found ${manifest.id}`);
+    }
+    return { kernelId: manifest.id, folder, manifest, sourceDigest: treeDigest({ files: readTree(folder, { which: 'sources' }) }) };
+  }
+
+  #parse(folder: string, shownPath: string): Manifest {
+    const text = readFileSync(join(folder, MANIFEST_FILE), 'utf8');
+    const key = `${shownPath}\n${text}`;
+    const manifest = this.#parsed.get(key) ?? parseManifest(text, shownPath);
+    if (this.#parsed.size >= 256) this.#parsed.clear();
+    this.#parsed.set(key, manifest);
+    return manifest;
+  }
+
+  #describe(path: string): Kernel {
+    try {
+      const { manifest, folder } = this.#load(path);
+      return kernelMessage(manifest, folder, { withFiles: false });
+    } catch (thrown) {
+      const error = asFlashcoreError(thrown);
+      if (error.reason !== 'INVALID_MANIFEST') throw thrown;
+      return create(KernelSchema, { kernelId: basename(path), manifestError: error.message });
+    }
+  }
+}
+
+function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { withFiles: boolean }): Kernel {
+  const files = readTree(folder, { which: 'sources' });
+  return create(KernelSchema, {
+    kernelId: manifest.id,
+    title: manifest.title,
+    lesson: manifest.lesson,
+    after: manifest.after ?? '',
+    parameters: Object.entries(manifest.parameters).map(([name, parameter]) => (
+      { name, values: parameter.values.map(BigInt), defaultValue: BigInt(parameter.default), about: parameter.about })),
+    configs: Object.keys(manifest.configs),
+    limits: manifest.limits.map(({ require, because }) => ({ require: require.text, because })),
+    minArch: manifest.minArch,
+    emulated: manifest.emulated,
+    ...(manifest.faulty && { expectedFinding: manifest.faulty.finding }),
+    sourceDigest: treeDigest({ files }),
+    files: withFiles ? files : [],
+    notes: manifest.notes,
+  });
+}
+
+/** Each kernel right after the one it names in `after`; the firsts of the ladders by name. Kernels in a circle stand last. */
+function orderLadder(kernels: Kernel[]): Kernel[] {
+  const ids = new Set(kernels.map(({ kernelId }) => kernelId));
+  const ordered = new Set<Kernel>();
+  const place = (kernel: Kernel): void => {
+    if (ordered.has(kernel)) return;
+    ordered.add(kernel);
+    kernels.filter(({ after }) => after === kernel.kernelId).forEach(place);
+  };
+  kernels.filter(({ after }) => !ids.has(after)).forEach(place);
+  return [...ordered, ...kernels.filter((kernel) => !ordered.has(kernel))];
+}

@@ -1,0 +1,49 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { FlashcoreError } from '@flashcore/shared';
+import packageJson from '../package.json' with { type: 'json' };
+import { createLogger } from './log.ts';
+import { parseOptions } from './options.ts';
+import { createPipeline } from './pipeline/index.ts';
+import { UsageError } from './rpc/address.ts';
+import { AddressInUse } from './rpc/listen.ts';
+import { startRunner } from './runner.ts';
+import { DirectoryInUse } from './store/directory-lock.ts';
+
+const EXIT_USAGE = 2;
+const EXIT_CANNOT_RUN = 3;
+
+/** The daemon: serves until SIGTERM or SIGINT and exits with 0; 2 for a wrong command line, 3 when it can't run. */
+async function main(): Promise<void> {
+  const { version } = packageJson;
+  const mainFile = fileURLToPath(import.meta.url);
+  const repositoryRoot = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '');
+  const options = parseOptions(process.argv.slice(2), { version, repositoryRoot, environment: process.env });
+  if (!options) return;
+
+  const logger = createLogger();
+  const buildId = createHash('sha256').update(readFileSync(mainFile)).digest('hex');
+  const runner = await startRunner({ ...options, version, buildId, repositoryRoot, logger, createCompiler: createPipeline });
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
+  logger.info({ address: runner.address, data: options.dataDirectory, version, buildId }, 'serving');
+  if (!options.embedded) process.stdout.write(`flashcore runner ${version} serves on ${runner.address}\n`);
+  await runner.ended;
+}
+
+try {
+  await main();
+  process.exit(0);
+} catch (error) {
+  process.exitCode = exitCode(error);
+  process.stderr.write(`flashcore-runner: ${error instanceof Error && isExpected(error) ? error.message : String((error as Error)?.stack ?? error)}\n`);
+  process.exit();
+}
+
+function exitCode(error: unknown): number {
+  return error instanceof UsageError ? EXIT_USAGE : EXIT_CANNOT_RUN;
+}
+
+function isExpected(error: Error): boolean {
+  return [UsageError, AddressInUse, DirectoryInUse, FlashcoreError].some((kind) => error instanceof kind);
+}

@@ -1,0 +1,87 @@
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { UsageError, parseListenAddress, type ListenAddress } from './rpc/address.ts';
+
+/** What `flashcore-runner serve` was asked for, with every default filled in. */
+export interface ServeOptions {
+  /** Undefined: a Unix socket that belongs to the data directory (embedded). */
+  address: ListenAddress | undefined;
+  dataDirectory: string;
+  kernelsDirectory: string;
+  embedded: boolean;
+  /** Embedded: ends when there was no client and no job for so long. */
+  idleExitSeconds: number;
+  /** How long running jobs may go on after SIGTERM. */
+  graceSeconds: number;
+  maxQueued: number;
+}
+
+const DEFAULT_ADDRESS = '127.0.0.1:50051';
+
+export interface CommandLine {
+  version: string;
+  /** The repository, or the bundle, that the runner is part of: kernels/ and proto/ lie there. */
+  repositoryRoot: string;
+  environment: NodeJS.ProcessEnv;
+}
+
+/** Reads the command line; undefined when it only asked for help or the version, which was then printed. Throws UsageError. */
+export function parseOptions(argv: readonly string[], { version, repositoryRoot, environment }: CommandLine): ServeOptions | undefined {
+  let options: ServeOptions | undefined;
+  const program = new Command('flashcore-runner').description('Builds, verifies, benchmarks and profiles attention kernels for its clients').version(version).exitOverride();
+  program.configureOutput({ outputError: () => undefined }); // UsageError carries the text.
+  program.command('serve', { isDefault: true })
+    .description('serves until SIGTERM or SIGINT')
+    .option('--address <address>', `where to listen: host:port of this machine, or unix:/path (default: ${DEFAULT_ADDRESS})`)
+    .option('--data <folder>', 'jobs, artifacts and sources (default: $FLASHCORE_HOME, or ~/.flashcore)', environment['FLASHCORE_HOME'] || join(homedir(), '.flashcore'))
+    .option('--kernels <folder>', "the runner's kernels", join(repositoryRoot, 'kernels'))
+    .option('--embedded', 'for one client: a Unix socket, and an end when it is unused', false)
+    .option('--idle-exit-seconds <seconds>', 'embedded: ends after so long without client and job', seconds, 30)
+    .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)
+    .option('--max-queued <jobs>', 'most jobs that wait at once', count, 64)
+    .action((flags: Flags) => { options = compile(flags); });
+  try {
+    program.parse(argv, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0) return undefined;
+    throw new UsageError(error.message.replace(/^error: /, ''));
+  }
+  return options;
+}
+
+interface Flags {
+  address?: string;
+  data: string;
+  kernels: string;
+  embedded: boolean;
+  idleExitSeconds: number;
+  graceSeconds: number;
+  maxQueued: number;
+}
+
+function compile(flags: Flags): ServeOptions {
+  const address = flags.address ?? (flags.embedded ? undefined : DEFAULT_ADDRESS);
+  return {
+    address: address === undefined ? undefined : parseListenAddress(address),
+    dataDirectory: resolve(flags.data),
+    kernelsDirectory: resolve(flags.kernels),
+    embedded: flags.embedded,
+    idleExitSeconds: flags.idleExitSeconds,
+    graceSeconds: flags.graceSeconds,
+    maxQueued: flags.maxQueued,
+  };
+}
+
+function seconds(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && value <= 86_400)) throw new InvalidArgumentError('wanted seconds, more than 0 and at most 86400');
+  return value;
+}
+
+function count(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > 100_000) throw new InvalidArgumentError('wanted an integer of 1 to 100000');
+  return value;
+}

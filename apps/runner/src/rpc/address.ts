@@ -1,0 +1,41 @@
+import { isIPv4, isIPv6 } from 'node:net';
+
+/** Where to listen. */
+export type ListenAddress = { kind: 'tcp'; host: string; port: number } | { kind: 'unix'; path: string };
+
+/** The command line asks for something that can't be done. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+// sun_path has 104 bytes on macOS and 108 on Linux, with a zero at the end.
+const MAX_SOCKET_PATH_BYTES = 100;
+
+/** Reads "host:port", "[::1]:port" or "unix:/path". Throws UsageError, also for an address that others could reach: there is no TLS yet. */
+export function parseListenAddress(text: string): ListenAddress {
+  if (text.startsWith('unix:')) return unixAddress(text.slice('unix:'.length).replace(/^\/\/(?=\/)/, ''));
+  const [, bracketed, plain, digits] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
+  const name = bracketed ?? plain;
+  const port = Number(digits);
+  if (name === undefined || port > 65_535) throw new UsageError(`Give an address as host:port, [::1]:port or unix:/path: "${text}" is none`);
+  const host = name === 'localhost' ? '127.0.0.1' : name;
+  if (!isLoopback(host)) {
+    throw new UsageError(`Listen on 127.0.0.1, [::1] or unix:/path, and reach it from elsewhere through ssh -L: ${text} is open to other machines, and this runner has no TLS and no credentials yet, while it runs the code that it is sent`);
+  }
+  return { kind: 'tcp', host, port };
+}
+
+function unixAddress(path: string): ListenAddress {
+  if (!path.startsWith('/')) throw new UsageError(`Give a Unix socket by its absolute path, as in unix:/run/flashcore.sock: "${path}" is none`);
+  const bytes = Buffer.byteLength(path);
+  if (bytes > MAX_SOCKET_PATH_BYTES) throw new UsageError(`Give a Unix socket's path of at most ${MAX_SOCKET_PATH_BYTES} bytes: ${path} has ${bytes}`);
+  return { kind: 'unix', path };
+}
+
+const isLoopback = (host: string): boolean => (isIPv4(host) && host.startsWith('127.')) || (isIPv6(host) && /^(0*:)*:?0*1$/.test(host));
+
+/** As clients are given it. */
+export function formatAddress(address: ListenAddress): string {
+  if (address.kind === 'unix') return `unix:${address.path}`;
+  return `${isIPv6(address.host) ? `[${address.host}]` : address.host}:${address.port}`;
+}

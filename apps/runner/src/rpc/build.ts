@@ -1,0 +1,14 @@
+import { BuildRequestSchema } from '@flashcore/shared';
+import type { Services } from './services.ts';
+import { startsJob } from './start-job.ts';
+import { checkKernelReference, checkVariant } from './validate/kernel.ts';
+
+/** Compiles a kernel. */
+export const build = (services: Services) => startsJob({
+  method: 'build',
+  schema: BuildRequestSchema,
+  validate: ({ kernel, variant }, violations) => {
+    checkKernelReference(kernel, violations);
+    checkVariant(variant, violations);
+  },
+}, services);

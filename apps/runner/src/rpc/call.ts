@@ -1,0 +1,102 @@
+import type { handleClientStreamingCall, handleServerStreamingCall, handleUnaryCall, sendUnaryData, ServerWritableStream } from '@grpc/grpc-js';
+import { asFlashcoreError, statusFromError } from '@flashcore/shared';
+import type { Logger } from '../log.ts';
+import { storageError } from '../store/storage-error.ts';
+
+/** What a handler knows of its call. */
+export interface CallContext {
+  /** Aborted when the client has gone, its deadline has passed, or the server ends. */
+  readonly signal: AbortSignal;
+}
+
+export type UnaryHandler<Request, Response> = (request: Request, context: CallContext) => Response | Promise<Response>;
+/** Messages to send, in batches: the next one is asked for when the client has taken those before. */
+export type StreamHandler<Request, Response> = (request: Request, context: CallContext) => AsyncIterable<Response[]>;
+export type UploadHandler<Request, Response> = (requests: AsyncIterable<Request>, context: CallContext) => Promise<Response>;
+
+/** Where calls come from that grpc-js makes: an emitter of 'cancelled', which it also emits after a normal end. */
+interface Cancellable {
+  readonly cancelled: boolean;
+  once(event: 'cancelled', listener: () => void): unknown;
+  getPath(): string;
+}
+
+/**
+ * Makes grpc-js handlers of ours. grpc-js hangs the client or ends the process when a handler rejects, settles a call twice, writes after the end or destroys
+ * a stream; each of these wrappers settles its call exactly once, and not at all when the client has gone.
+ */
+export function callWrappers(logger: Logger) {
+  const failed = (call: Cancellable, thrown: unknown) => {
+    const error = asFlashcoreError(storageError(thrown, 'do this'));
+    if (error.reason === 'INTERNAL') logger.error({ rpc: call.getPath(), ...error.metadata, err: thrown }, 'a call failed by a fault of the runner');
+    else logger.debug({ rpc: call.getPath(), reason: error.reason, message: error.message }, 'a call was refused');
+    return statusFromError(error);
+  };
+
+  const unary = <Request, Response>(handler: UnaryHandler<Request, Response>): handleUnaryCall<Request, Response> => (call, callback) => {
+    void answer(call, callback, (signal) => handler(call.request, { signal }));
+  };
+
+  const upload = <Request, Response>(handler: UploadHandler<Request, Response>): handleClientStreamingCall<Request, Response> => (call, callback) => {
+    // Not destroyed when the handler stops reading: a destroyed stream could not carry the status any more.
+    const requests = { [Symbol.asyncIterator]: () => call.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Request> };
+    // A stream cut by the client also emits 'error' when nobody reads it; the cut is known from 'cancelled'.
+    call.on('error', (error) => logger.debug({ rpc: call.getPath(), err: error }, 'an upload was cut'));
+    void answer(call, callback, (signal) => handler(requests, { signal }));
+  };
+
+  const answer = async <Response>(call: Cancellable, callback: sendUnaryData<Response>, work: (signal: AbortSignal) => Response | Promise<Response>): Promise<void> => {
+    const signal = signalOf(call);
+    try {
+      const response = await work(signal);
+      if (!signal.aborted) callback(null, response);
+    } catch (thrown) {
+      if (!signal.aborted) callback(failed(call, thrown));
+    }
+  };
+
+  const stream = <Request, Response>(handler: StreamHandler<Request, Response>): handleServerStreamingCall<Request, Response> => (call) => {
+    void send(call, handler);
+  };
+
+  const send = async <Request, Response>(call: ServerWritableStream<Request, Response>, handler: StreamHandler<Request, Response>): Promise<void> => {
+    const signal = signalOf(call);
+    try {
+      for await (const batch of handler(call.request, { signal })) await writeAll(call, batch, signal);
+      if (!signal.aborted) call.end();
+    } catch (thrown) {
+      // grpc-js takes the status of an 'error' that is emitted, and ends the call with it.
+      if (!signal.aborted) call.emit('error', failed(call, thrown));
+    }
+  };
+
+  return { unary, upload, stream };
+}
+
+function signalOf(call: Cancellable): AbortSignal {
+  const controller = new AbortController();
+  if (call.cancelled) controller.abort();
+  else call.once('cancelled', () => controller.abort());
+  return controller.signal;
+}
+
+/** Writes messages, waiting for the client whenever the stream's buffer is full. */
+async function writeAll<Response>(call: ServerWritableStream<unknown, Response>, batch: Response[], signal: AbortSignal): Promise<void> {
+  for (const message of batch) {
+    if (signal.aborted) return;
+    if (!call.write(message)) await drained(call, signal);
+  }
+}
+
+function drained(call: ServerWritableStream<unknown, unknown>, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = (): void => {
+      call.off('drain', done);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    call.once('drain', done);
+    signal.addEventListener('abort', done, { once: true });
+  });
+}

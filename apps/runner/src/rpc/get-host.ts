@@ -1,0 +1,8 @@
+import { create } from '@bufbuild/protobuf';
+import { GetHostResponseSchema, type GetHostRequest, type GetHostResponse } from '@flashcore/shared';
+import type { UnaryHandler } from './call.ts';
+import type { Services } from './services.ts';
+
+/** Says what the host has and can do. */
+export const getHost = ({ host, jobs }: Services): UnaryHandler<GetHostRequest, GetHostResponse> => async () =>
+  create(GetHostResponseSchema, { host: await host.describe({ devices: jobs.devices(), activeJobs: jobs.active }) });

@@ -1,0 +1,14 @@
+import { create } from '@bufbuild/protobuf';
+import { GetJobResponseSchema, type GetJobRequest, type GetJobResponse } from '@flashcore/shared';
+import type { UnaryHandler } from './call.ts';
+import type { Services } from './services.ts';
+import { checkName } from './validate/names.ts';
+import { Violations } from './validate/violations.ts';
+
+/** Gives a job and, once it has ended, its result. */
+export const getJob = ({ jobs }: Services): UnaryHandler<GetJobRequest, GetJobResponse> => ({ name }) => {
+  const violations = new Violations();
+  checkName('name', name, violations);
+  violations.throwIfAny();
+  return create(GetJobResponseSchema, jobs.get(name));
+};

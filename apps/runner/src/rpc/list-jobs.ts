@@ -1,0 +1,19 @@
+import { create } from '@bufbuild/protobuf';
+import { JobState, ListJobsResponseSchema, type ListJobsRequest, type ListJobsResponse } from '@flashcore/shared';
+import type { UnaryHandler } from './call.ts';
+import type { Services } from './services.ts';
+import { checkPage, nextPageToken } from './validate/paging.ts';
+import { Violations } from './validate/violations.ts';
+
+/** Lists jobs, newest first. */
+export const listJobs = ({ jobs }: Services): UnaryHandler<ListJobsRequest, ListJobsResponse> => (request) => {
+  const { state, kernelId } = request;
+  const filter = `jobs ${state} ${kernelId}`;
+  const violations = new Violations();
+  const page = checkPage(request, filter, violations);
+  violations.enumValue('state', state, JobState, { optional: true });
+  violations.text('kernel_id', kernelId);
+  violations.throwIfAny();
+  const found = jobs.list({ limit: page.size, before: page.before, state, kernelId });
+  return create(ListJobsResponseSchema, { jobs: found.map(({ job }) => job), nextPageToken: nextPageToken(found.map(({ id }) => id), page.size, filter) });
+};

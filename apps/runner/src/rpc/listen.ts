@@ -1,0 +1,99 @@
+import { lstatSync, mkdirSync, unlinkSync } from 'node:fs';
+import { createServer, connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
+import { dirname } from 'node:path';
+import { ServerCredentials, type Server } from '@grpc/grpc-js';
+import { formatAddress, type ListenAddress } from './address.ts';
+
+/** The address is another program's. */
+export class AddressInUse extends Error {
+  override readonly name = 'AddressInUse';
+
+  constructor(address: string) {
+    super(`Give another --address, or stop the program that uses this one: ${address} is in use`);
+  }
+}
+
+export interface Listener {
+  /** As clients are given it, with the port that was taken for port 0. */
+  address: string;
+  /** Clients connected now. */
+  readonly connections: number;
+  /** Takes no new connection, lets calls end for some time, then cuts them. */
+  close(graceMs: number): Promise<void>;
+}
+
+/**
+ * Listens for a gRPC server. The sockets are ours, and handed to grpc-js, so that the number of clients is known and errors are the system's own.
+ * Throws AddressInUse.
+ */
+export async function listen(server: Server, address: ListenAddress): Promise<Listener> {
+  if (address.kind === 'unix') await prepareSocketPath(address.path);
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
+  const sockets = new Set<Socket>();
+  const net = createServer({ noDelay: true }, (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    injector.injectConnection(socket);
+  });
+  await bind(net, address);
+  return {
+    address: boundAddress(net, address),
+    get connections() {
+      return sockets.size;
+    },
+    async close(graceMs) {
+      net.close();
+      await shutDown(server, graceMs);
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+async function bind(net: NetServer, address: ListenAddress): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  net.once('error', reject);
+  // The socket file is its owner's alone from its first moment.
+  const mask = process.umask(0o177);
+  try {
+    if (address.kind === 'unix') net.listen(address.path, resolve);
+    else net.listen(address.port, address.host, resolve);
+  } finally {
+    process.umask(mask);
+  }
+  try {
+    await promise;
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? new AddressInUse(formatAddress(address)) : error;
+  }
+}
+
+/** Makes the socket's folder, for its owner alone, and takes away the socket that a killed runner left: it would block the address for ever. */
+async function prepareSocketPath(path: string): Promise<void> {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (!found) return;
+  if (!found.isSocket() || await answers(path)) throw new AddressInUse(`unix:${path}`);
+  unlinkSync(path);
+}
+
+function answers(path: string): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const socket = connect(path, () => resolve(true));
+  socket.once('error', () => resolve(false));
+  return promise.finally(() => socket.destroy());
+}
+
+function boundAddress(net: NetServer, address: ListenAddress): string {
+  return address.kind === 'unix' ? formatAddress(address) : formatAddress({ ...address, port: (net.address() as AddressInfo).port });
+}
+
+async function shutDown(server: Server, graceMs: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(() => {
+    server.forceShutdown();
+    resolve();
+  }, graceMs);
+  server.tryShutdown(() => resolve());
+  await promise;
+  clearTimeout(timer);
+}

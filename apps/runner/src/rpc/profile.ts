@@ -1,0 +1,16 @@
+import { ProfileRequestSchema } from '@flashcore/shared';
+import type { Services } from './services.ts';
+import { startsJob } from './start-job.ts';
+import { checkKernelReference, checkVariant } from './validate/kernel.ts';
+import { checkProfileSettings } from './validate/settings.ts';
+
+/** Compiles a kernel, if need be, and reads hardware counters while it runs. */
+export const profile = (services: Services) => startsJob({
+  method: 'profile',
+  schema: ProfileRequestSchema,
+  validate: ({ kernel, variant, settings }, violations) => {
+    checkKernelReference(kernel, violations);
+    checkVariant(variant, violations);
+    checkProfileSettings('settings', settings, violations);
+  },
+}, services);

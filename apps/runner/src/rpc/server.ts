@@ -1,0 +1,78 @@
+import { Server, type MethodDefinition, type ServiceDefinition, type UntypedServiceImplementation } from '@grpc/grpc-js';
+import { HealthImplementation } from 'grpc-health-check';
+import { JOB_RPCS, KernelRunnerService, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared';
+import type { Logger } from '../log.ts';
+import { benchmark } from './benchmark.ts';
+import { build } from './build.ts';
+import { callWrappers } from './call.ts';
+import { cancelJob } from './cancel-job.ts';
+import { findMissingSources } from './find-missing-sources.ts';
+import { frameEvent } from './frame-event.ts';
+import { getHost } from './get-host.ts';
+import { getJob } from './get-job.ts';
+import { getKernel } from './get-kernel.ts';
+import { getLeaderboard } from './get-leaderboard.ts';
+import { listExperiments } from './list-experiments.ts';
+import { listJobs } from './list-jobs.ts';
+import { listKernels } from './list-kernels.ts';
+import { profile } from './profile.ts';
+import { readArtifact } from './read-artifact.ts';
+import { addReflection } from './reflection.ts';
+import { runExperiment } from './run-experiment.ts';
+import type { Services } from './services.ts';
+import { tune } from './tune.ts';
+import { uploadSources } from './upload-sources.ts';
+import { verify } from './verify.ts';
+import { watchJob } from './watch-job.ts';
+
+export interface RpcServer {
+  server: Server;
+  /** Says in the standard health service whether new work is taken. */
+  setServing(serving: boolean): void;
+}
+
+/** Makes the gRPC server: our service, the standard health service, and reflection from the .proto files in `protoFolder`. It does not listen yet. */
+export function createRpcServer({ services, protoFolder, logger }: { services: Services; protoFolder: string; logger: Logger }): RpcServer {
+  const server = new Server(SERVER_OPTIONS);
+  server.addService(definitionOfStoredEvents(), handlers(services, logger));
+  const health = new HealthImplementation();
+  const setServing = (serving: boolean): void => {
+    for (const name of ['', KernelRunnerService.typeName]) health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING');
+  };
+  setServing(true);
+  health.addToServer(server);
+  addReflection(server, protoFolder);
+  return { server, setServing };
+}
+
+function handlers(services: Services, logger: Logger): UntypedServiceImplementation {
+  const { unary, stream, upload } = callWrappers(logger);
+  return {
+    build: stream(build(services)),
+    verify: stream(verify(services)),
+    benchmark: stream(benchmark(services)),
+    profile: stream(profile(services)),
+    runExperiment: stream(runExperiment(services)),
+    tune: stream(tune()),
+    watchJob: stream(watchJob(services)),
+    getJob: unary(getJob(services)),
+    listJobs: unary(listJobs(services)),
+    cancelJob: unary(cancelJob(services)),
+    listKernels: unary(listKernels(services)),
+    getKernel: unary(getKernel(services)),
+    getHost: unary(getHost(services)),
+    listExperiments: unary(listExperiments(services)),
+    getLeaderboard: unary(getLeaderboard(services)),
+    readArtifact: stream(readArtifact(services)),
+    findMissingSources: unary(findMissingSources(services)),
+    uploadSources: upload(uploadSources(services)),
+  };
+}
+
+/** The service with events that go out as they are stored, without being decoded and encoded again. */
+function definitionOfStoredEvents(): ServiceDefinition {
+  const methods = serviceDefinition as unknown as Record<string, MethodDefinition<unknown, unknown>>;
+  const ofEvents: readonly string[] = [...JOB_RPCS, 'watchJob'];
+  return Object.fromEntries(Object.entries(methods).map(([name, method]) =>
+    [name, ofEvents.includes(name) ? { ...method, responseSerialize: (event: unknown) => frameEvent(event as Uint8Array) } : method])) as ServiceDefinition;
+}

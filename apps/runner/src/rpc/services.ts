@@ -1,0 +1,18 @@
+import type { HostDescriber } from '../host.ts';
+import type { JobCompiler } from '../jobs/job-context.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import type { KernelCatalog } from '../kernels.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { HistoryStore } from '../store/history.ts';
+import type { SourceStore } from '../store/sources.ts';
+
+/** What the RPCs are answered with. */
+export interface Services {
+  jobs: Jobs;
+  compiler: JobCompiler;
+  kernels: KernelCatalog;
+  sources: SourceStore;
+  artifacts: ArtifactStore;
+  history: HistoryStore;
+  host: HostDescriber;
+}

@@ -1,0 +1,29 @@
+import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
+import type { JobOptions } from '@flashcore/shared';
+import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
+import { requestDigest } from '../jobs/request-digest.ts';
+import type { StreamHandler } from './call.ts';
+import type { Services } from './services.ts';
+import { checkJobOptions } from './validate/job-options.ts';
+import { Violations } from './validate/violations.ts';
+
+export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
+  method: Method;
+  schema: Schema;
+  /** Checks all of the request but its options. */
+  validate: (request: JobRequests[Method], violations: Violations) => void;
+}
+
+/** The handler of an RPC that starts a job and streams its events, as stored, until it ends. The job goes on when the client has gone. */
+export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
+  { method, schema, validate }: JobRpc<Method, Schema>, { jobs, compiler }: Services,
+): StreamHandler<JobRequests[Method] & MessageShape<Schema> & { options?: JobOptions | undefined }, Uint8Array> {
+  return async function* start(request, { signal }) {
+    const violations = new Violations();
+    const limits = checkJobOptions(request.options, violations);
+    validate(request, violations);
+    violations.throwIfAny();
+    const job = jobs.start({ ...limits, requestDigest: requestDigest(method, schema, request), compile: () => compiler.compile(method, request) });
+    yield* jobs.watch(job.name, { afterSequence: 0, signal });
+  };
+}

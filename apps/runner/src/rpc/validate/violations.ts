@@ -1,0 +1,43 @@
+import { invalidRequest, type FieldViolation } from '@flashcore/shared';
+
+/** Collects what is wrong with a request, so that a client learns all of it at once. */
+export class Violations {
+  readonly #found: FieldViolation[] = [];
+
+  add(field: string, description: string): void {
+    this.#found.push({ field, description });
+  }
+
+  addAll(found: readonly FieldViolation[]): void {
+    this.#found.push(...found);
+  }
+
+  /** A finite number between two bounds. */
+  range(field: string, value: number, { least, most, unit = '' }: { least: number; most: number; unit?: string }): void {
+    if (value >= least && value <= most) return;
+    this.add(field, `must be from ${least} to ${most}${unit && ` ${unit}`}, is ${value}`);
+  }
+
+  /** A text of at most `most` characters, without control characters. */
+  text(field: string, value: string, most = 128): void {
+    if (value.length > most) this.add(field, `must have at most ${most} characters, has ${value.length}`);
+    // eslint-disable-next-line no-control-regex -- control characters are what is refused
+    else if (/[\u0000-\u001f\u007f]/.test(value)) this.add(field, 'must have no control character');
+  }
+
+  /** A list of at most `most` elements. */
+  count(field: string, values: readonly unknown[], most: number): void {
+    if (values.length > most) this.add(field, `must have at most ${most} elements, has ${values.length}`);
+  }
+
+  /** A value of a proto enum; 0 (UNSPECIFIED) passes only as `optional`. */
+  enumValue(field: string, value: number, values: Record<string, unknown>, { optional = false } = {}): void {
+    if (value === 0 && optional) return;
+    if (value === 0 || !Object.values(values).includes(value)) this.add(field, `must be a value of its enum, is ${value}`);
+  }
+
+  /** Throws INVALID_REQUEST with all that was found. */
+  throwIfAny(): void {
+    if (this.#found.length > 0) throw invalidRequest(...this.#found);
+  }
+}

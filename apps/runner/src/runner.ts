@@ -1,0 +1,94 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { announceRunner, embeddedAddress, watchIdle } from './embedded.ts';
+import { HostDescriber } from './host.ts';
+import type { JobCompiler } from './jobs/job-context.ts';
+import { Jobs } from './jobs/jobs.ts';
+import { KernelCatalog } from './kernels.ts';
+import type { Logger } from './log.ts';
+import type { ServeOptions } from './options.ts';
+import { listen } from './rpc/listen.ts';
+import { createRpcServer } from './rpc/server.ts';
+import { ArtifactStore } from './store/artifacts.ts';
+import { openDatabase } from './store/database.ts';
+import { lockDirectory } from './store/directory-lock.ts';
+import { HistoryStore } from './store/history.ts';
+import { SourceStore } from './store/sources.ts';
+
+/** What job bodies are made with. */
+export interface CompilerOptions {
+  repositoryRoot: string;
+  dataDirectory: string;
+  artifacts: ArtifactStore;
+  sources: SourceStore;
+  kernels: KernelCatalog;
+  history: HistoryStore;
+  logger: Logger;
+}
+
+export interface RunnerOptions extends ServeOptions {
+  version: string;
+  /** Digest of the runner's own code. */
+  buildId: string;
+  repositoryRoot: string;
+  logger: Logger;
+  createCompiler: (options: CompilerOptions) => JobCompiler;
+}
+
+/** A runner that serves. */
+export interface Runner {
+  /** "host:port" or "unix:/path". */
+  readonly address: string;
+  /** Resolves when it has ended, by stop() or, embedded, by itself. */
+  readonly ended: Promise<void>;
+  /** Takes no new work, lets running jobs end within the grace, and ends. Called again: ends the jobs at once. */
+  stop(): void;
+}
+
+/** Starts a runner on its data directory. Throws DirectoryInUse, AddressInUse, UsageError, FlashcoreError (DISK_FULL). */
+export async function startRunner(options: RunnerOptions): Promise<Runner> {
+  const { dataDirectory, logger, embedded, repositoryRoot, version, buildId } = options;
+  mkdirSync(dataDirectory, { recursive: true, mode: 0o700 });
+  const undo = new DisposableStack();
+  try {
+    undo.defer(lockDirectory(dataDirectory));
+    const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
+    const history = new HistoryStore(database);
+    const sources = new SourceStore(join(dataDirectory, 'sources'));
+    const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
+    const kernels = new KernelCatalog(options.kernelsDirectory, sources);
+    const compiler = options.createCompiler({ repositoryRoot, dataDirectory, artifacts, sources, kernels, history, logger });
+    const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
+    const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), logger });
+    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, protoFolder: join(repositoryRoot, 'proto'), logger });
+    const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory));
+    undo.defer(announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }));
+
+    const ended = Promise.withResolvers<void>();
+    let stopping = false;
+    const stop = (): void => {
+      if (stopping) return jobs.stopAll();
+      stopping = true;
+      rpc.setServing(false);
+      logger.info({ activeJobs: jobs.active }, 'ending');
+      end().then(ended.resolve, ended.reject);
+    };
+    const end = async (): Promise<void> => {
+      await jobs.drain(options.graceSeconds * 1_000);
+      await compiler.close();
+      await listener.close(CALLS_GRACE_MS);
+      kept.dispose();
+    };
+    if (embedded) {
+      undo.defer(watchIdle({ isIdle: () => listener.connections === 0 && jobs.active === 0, seconds: options.idleExitSeconds, onIdle: stop }));
+    }
+    const kept = undo.move();
+    return { address: listener.address, ended: ended.promise, stop };
+  } catch (error) {
+    undo.dispose();
+    throw error;
+  }
+}
+
+/** Calls that still run when all jobs have ended get so long: watchers read the last events. */
+const CALLS_GRACE_MS = 2_000;
