@@ -1,0 +1,35 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { CommandContext } from './context.ts';
+import { ExitCode, UsageError } from './exit-code.ts';
+
+/** `fa-tui artifact <sha256> [-o file]`: the file's bytes, checked against their digest, to a file or to stdout that is no terminal. */
+export function readArtifact(sha256: string, { output }: { readonly output?: string }, context: CommandContext): Promise<ExitCode> {
+  if (!/^[0-9a-f]{64}$/i.test(sha256)) throw new UsageError(`Wanted an artifact's SHA-256, 64 hexadecimal digits; got ${sha256}`);
+  const { stdout } = context.surroundings;
+  if (!output && stdout.isTTY) throw new UsageError('Wanted --output FILE or a pipe: the artifact may be binary, and stdout is a terminal');
+  return context.withRunner(async ({ client }) => {
+    const bytes = await client.readArtifact(sha256.toLowerCase());
+    if (output) await writeWhole(path.resolve(output), bytes);
+    else await writeBytes(bytes);
+    return ExitCode.PASSED;
+  });
+}
+
+// Written beside its place and moved there: a full disk leaves no half file under the wanted name.
+async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
+  const unfinished = `${file}.${randomUUID().slice(0, 8)}.part`;
+  try {
+    await writeFile(unfinished, bytes, { flag: 'wx' });
+    await rename(unfinished, file);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+}
+
+async function writeBytes(bytes: Uint8Array): Promise<void> {
+  if (!process.stdout.write(bytes)) await once(process.stdout, 'drain');
+}

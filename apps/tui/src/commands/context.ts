@@ -1,0 +1,66 @@
+import { connect, type Connection } from '../connection/connect.ts';
+import type { GlobalOptions } from '../options.ts';
+import { formatFor, type OutputStream, type ReportFormat } from '../report/format.ts';
+import { printable } from '../report/text.ts';
+
+/** A stream of text, and whether a terminal shows it. */
+export interface TextStream extends OutputStream {
+  write(text: string): unknown;
+}
+
+/** The world as commands see it: the process's own streams, or a test's. */
+export interface Surroundings {
+  readonly stdin: { readonly isTTY?: boolean };
+  readonly stdout: TextStream;
+  readonly stderr: TextStream;
+  readonly environment: NodeJS.ProcessEnv;
+}
+
+/** What a command works with: the report goes to stdout, everything else to stderr. */
+export class CommandContext {
+  readonly options: GlobalOptions;
+  readonly surroundings: Surroundings;
+  /** For stdout. */
+  readonly format: ReportFormat;
+  /** For stderr. */
+  readonly progressFormat: ReportFormat;
+
+  constructor(surroundings: Surroundings, options: GlobalOptions) {
+    this.surroundings = surroundings;
+    this.options = options;
+    this.format = formatFor(surroundings.stdout, options.color, surroundings.environment);
+    this.progressFormat = formatFor(surroundings.stderr, options.color, surroundings.environment);
+  }
+
+  /** The result, as lines. */
+  report(lines: readonly string[]): void {
+    this.surroundings.stdout.write(lines.map((line) => `${line}\n`).join(''));
+  }
+
+  /** The result, as the one JSON document of --json. */
+  document(json: unknown): void {
+    this.surroundings.stdout.write(`${JSON.stringify(json, null, 2)}\n`);
+  }
+
+  /** Something to know beside the result; --quiet leaves it out. */
+  note(text: string): void {
+    if (!this.options.quiet) this.surroundings.stderr.write(`${this.progressFormat.style('dim', printable(text))}\n`);
+  }
+
+  /** Connects to the runner asked for, says on stderr which it is, and closes it when `body` has settled. */
+  async withRunner<Result>(body: (connection: Connection) => Promise<Result>): Promise<Result> {
+    const connection = await this.connect();
+    try {
+      return await body(connection);
+    } finally {
+      connection.client.close();
+    }
+  }
+
+  async connect(): Promise<Connection> {
+    const { runner } = this.options;
+    const connection = await connect({ runner, environment: this.surroundings.environment, notify: (message) => this.note(message) });
+    this.note(`runner: ${connection.description}`);
+    return connection;
+  }
+}

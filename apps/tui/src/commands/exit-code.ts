@@ -1,0 +1,24 @@
+import {
+  exitCodeOfError as exitCodeOfReason, exitCodeOfOutcome, FlashcoreError, isErrorReasonName, Outcome, type ExitCode as JobExitCode, type JobFinished,
+} from '@flashcore/shared';
+
+/** Exit codes; INTERRUPTED is what shells give for Ctrl-C. */
+export const ExitCode = { PASSED: 0, FAILED: 1, USAGE: 2, RUNNER_CANNOT: 3, INTERRUPTED: 130 } as const satisfies Record<string, JobExitCode | 130>;
+export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
+
+/** The command line asks for something that makes no sense; the text says what was wanted. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** 2 for a mistake of the user's, 3 for everything else. */
+export function exitCodeOfError(error: unknown): ExitCode {
+  if (error instanceof UsageError) return ExitCode.USAGE;
+  return error instanceof FlashcoreError ? exitCodeOfReason(error.reason) : ExitCode.RUNNER_CANNOT;
+}
+
+/** As for its outcome; a job that the runner could not carry out counts as the error that it met. */
+export function exitCodeOfEnd({ outcome, error }: Pick<JobFinished, 'outcome' | 'error'>): ExitCode {
+  if (outcome === Outcome.ERROR && error && isErrorReasonName(error.reason)) return exitCodeOfReason(error.reason);
+  return exitCodeOfOutcome(outcome);
+}

@@ -1,0 +1,79 @@
+import {
+  FlashcoreError, GetJobResponseSchema, type JobEvent, type JobFinished, type RunnerClient,
+} from '@flashcore/shared';
+import type { Connection } from '../connection/connect.ts';
+import { jobReport } from '../report/job-report.ts';
+import { LiveProgress } from '../report/live-progress.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
+import { onInterrupt } from './interrupt.ts';
+import { jsonOf } from './json.ts';
+import { shortJobName } from '../report/list-reports.ts';
+
+type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
+type ConnectionState = Parameters<NonNullable<WatchOptions['onConnection']>>[0];
+
+/** Opens the stream of a job's events. */
+export type OpenEvents = (options: Pick<WatchOptions, 'onConnection'>) => AsyncIterable<JobEvent>;
+
+const SILENT = { write: () => true };
+
+/**
+ * Follows a job's events to the end, with progress on stderr, then puts its report, or its GetJobResponse with --json, on stdout.
+ * Ctrl-C says how to come back to the job, a second one leaves; neither ends the job.
+ */
+export async function followJob(open: OpenEvents, { client, revive }: Connection, context: CommandContext): Promise<ExitCode> {
+  const { stderr } = context.surroundings;
+  const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat);
+  let name = '';
+  const interrupts = onInterrupt(() => name && stderr.write(`\n${comeBack(name, context)}\nCtrl-C again leaves.\n`));
+  try {
+    let finished: JobFinished | undefined;
+    for await (const event of open({ onConnection: connectionNotes(progress, revive) })) {
+      name = event.job;
+      progress.show(event);
+      if (event.payload.case === 'finished') finished = event.payload.value;
+    }
+    if (!finished) throw new FlashcoreError('INTERNAL', { job: name }, `Wanted the job's last event; the stream of ${name || 'the job'} ended without it`);
+    progress.stop();
+    return await reportEnd(name, finished, client, context);
+  } finally {
+    progress.stop();
+    interrupts.dispose();
+  }
+}
+
+// Events go on without gap or repeat once the runner is back; an embedded one that was killed is started again, and knows how the job ended.
+function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
+  return (state: ConnectionState) => {
+    progress.line(state === 'connected' ? 'runner: connected again' : 'runner: connection lost, trying again');
+    if (state === 'reconnecting') revive?.().catch((error: unknown) => progress.line(`runner: ${error instanceof Error ? error.message : String(error)}`));
+  };
+}
+
+async function reportEnd(name: string, finished: JobFinished, client: RunnerClient, context: CommandContext): Promise<ExitCode> {
+  const response = await client.getJob({ name });
+  const exitCode = exitCodeOfEnd(finished);
+  // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
+  process.exitCode = exitCode;
+  if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
+  else if (response.job) context.report(jobReport({ job: response.job, result: finished.result ?? response.result, ...(finished.error && { error: finished.error }) }, context.format));
+  return exitCode;
+}
+
+/** Leaves a job to itself as soon as it has a name, which goes to stdout. */
+export async function detachFromJob(open: OpenEvents, { client }: Connection, context: CommandContext): Promise<ExitCode> {
+  for await (const { job } of open({})) {
+    if (context.options.json) context.document(jsonOf(GetJobResponseSchema, await client.getJob({ name: job })));
+    else context.report([job]);
+    context.note(comeBack(job, context));
+    return ExitCode.PASSED;
+  }
+  throw new FlashcoreError('INTERNAL', {}, "Wanted the job's first event; the stream ended without one");
+}
+
+/** How to see the job again, with the runner that has it. */
+function comeBack(job: string, { options }: CommandContext): string {
+  const at = options.runner ? ` --runner ${options.runner}` : '';
+  return `The job goes on. Watch it: fa-tui watch ${shortJobName(job)}${at}   Cancel it: fa-tui cancel ${shortJobName(job)}${at}`;
+}

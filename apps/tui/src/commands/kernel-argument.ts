@@ -1,0 +1,28 @@
+import { existsSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { KernelReferenceSchema, loadManifest, type KernelReference, type RunnerClient } from '@flashcore/shared';
+import { UsageError } from './exit-code.ts';
+
+/** A kernel as the command line names it: one of the runner's own, or a folder of the user's. */
+export type KernelArgument = { readonly kind: 'id'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string };
+
+/**
+ * Reads a kernel argument; a folder is one by a path separator or by having a kernel.yaml. Its manifest is checked here, so that a
+ * mistake shows before a runner is asked. Errors: UsageError, INVALID_MANIFEST with path and key.
+ */
+export async function parseKernelArgument(text: string): Promise<KernelArgument> {
+  const isPath = /[/\\]/.test(text) || text === '.' || text === '..';
+  if (!isPath && !existsSync(path.join(text, 'kernel.yaml'))) return { kind: 'id', id: text };
+  const folder = path.resolve(text);
+  if (!existsSync(folder)) throw new UsageError(`Wanted a kernel folder; ${folder} does not exist`);
+  if (!statSync(folder).isDirectory()) throw new UsageError(`Wanted a kernel folder, one with a kernel.yaml; ${folder} is a file`);
+  await loadManifest(folder);
+  return { kind: 'folder', folder };
+}
+
+/** What a request names the kernel by; uploads the folder's files that the runner does not have yet. */
+export async function kernelReference(kernel: KernelArgument, client: RunnerClient): Promise<KernelReference> {
+  if (kernel.kind === 'folder') return client.uploadFolder(kernel.folder);
+  return create(KernelReferenceSchema, { source: { case: 'kernelId', value: kernel.id } });
+}

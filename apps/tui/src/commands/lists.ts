@@ -1,0 +1,56 @@
+import { GetHostResponseSchema, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema } from '@flashcore/shared';
+import { integer } from '../options.ts';
+import { hostReport } from '../report/host-report.ts';
+import { historyReport, jobsReport, kernelsReport } from '../report/list-reports.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode } from './exit-code.ts';
+import { jsonOf } from './json.ts';
+
+interface PageOptions {
+  readonly limit?: string;
+  readonly kernel?: string;
+}
+
+/** `fa-tui kernels [--all]`: the runner's ladder; with --all also the faulty fixtures. */
+export function listKernels({ all }: { readonly all?: boolean }, context: CommandContext): Promise<ExitCode> {
+  return context.withRunner(async ({ client }) => {
+    const response = await client.listKernels({ includeFaulty: all ?? false });
+    if (context.options.json) context.document(jsonOf(ListKernelsResponseSchema, response));
+    else context.report(kernelsReport(response.kernels, context.format));
+    return ExitCode.PASSED;
+  });
+}
+
+/** `fa-tui host`: devices, tools, isolation of the runner's host. */
+export function showHost(context: CommandContext): Promise<ExitCode> {
+  return context.withRunner(async ({ client }) => {
+    const response = await client.getHost({});
+    if (context.options.json) context.document(jsonOf(GetHostResponseSchema, response));
+    else context.report(response.host ? hostReport(response.host, context.format) : ['the runner says nothing about its host']);
+    return ExitCode.PASSED;
+  });
+}
+
+/** `fa-tui jobs`: newest first. */
+export function listJobs(options: PageOptions, context: CommandContext): Promise<ExitCode> {
+  const page = compilePage(options);
+  return context.withRunner(async ({ client }) => {
+    const response = await client.listJobs(page);
+    if (context.options.json) context.document(jsonOf(ListJobsResponseSchema, response));
+    else context.report(jobsReport(response.jobs, context.format));
+    return ExitCode.PASSED;
+  });
+}
+
+/** `fa-tui history`: ended experiments, newest first. */
+export function listHistory(options: PageOptions, context: CommandContext): Promise<ExitCode> {
+  const page = compilePage(options);
+  return context.withRunner(async ({ client }) => {
+    const response = await client.listExperiments(page);
+    if (context.options.json) context.document(jsonOf(ListExperimentsResponseSchema, response));
+    else context.report(historyReport(response.experiments, context.format));
+    return ExitCode.PASSED;
+  });
+}
+
+const compilePage = ({ limit, kernel }: PageOptions) => ({ pageSize: integer('--limit', limit, 1, 1000) ?? 0, kernelId: kernel ?? '' });

@@ -1,0 +1,36 @@
+import { Option, type Command } from 'commander';
+
+/** Groups of command-line options; each adds its own to a command and gives it back. */
+const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
+
+export const pageOptions = (command: Command): Command => command.option('--limit <n>', 'most to list, 1 to 1000 (default 50)').option('--kernel <id>', 'only of this kernel');
+
+export const shapeOption = (command: Command): Command => command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; c appended: causal (repeatable)', repeated);
+
+export const verifyOptions = (command: Command): Command =>
+  command
+    .option('--seeds <n>', 'fresh random inputs a shape, 1 to 100 (default 5)')
+    .option('--seed <hex>', 'this seed instead of fresh ones, to repeat a result (repeatable)', repeated)
+    .addOption(new Option('--tolerance <profile>', 'bound on the error (default parity)').choices(['parity', 'strict', 'default']))
+    .option('--sanitize', 'run under compute-sanitizer too');
+
+export const benchmarkOptions = (command: Command): Command =>
+  command.option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)').option('--max-seconds <s>', 'limit on the time for one shape');
+
+export const profileOptions = (command: Command): Command => command.addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']));
+
+export const variantOptions = (command: Command): Command =>
+  command
+    .option('--set <NAME=VALUE>', 'a parameter of the kernel, for example USE_WMMA=0 (repeatable)', repeated)
+    .option('--config <name>', 'a named set of parameters of the kernel')
+    .option('--arch <arch>', "target of nvcc, for example sm_89 (default: the device's)")
+    .option('--max-registers <n>', "nvcc's -maxrregcount, 16 to 255")
+    .option('--fast-math', "nvcc's --use_fast_math (default: the kernel's)")
+    .option('--no-fast-math', 'without it')
+    .option('--keep-ptx', 'keep the PTX as an artifact')
+    .option('--keep-sass', 'keep the SASS as an artifact');
+
+export const jobOptions = (command: Command): Command => command.option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)').option('--detach', "print the job's name and leave it running");
+
+export const experimentOptions = (command: Command): Command =>
+  jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command)))))).option('--no-fallback', 'do not run USE_WMMA=0 beside it when a gate fails');

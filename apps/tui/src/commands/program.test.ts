@@ -1,0 +1,76 @@
+import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { runProgram } from './program.ts';
+
+// Bad usage shows before a runner is asked or started: FLASHCORE_HOME stays empty in all of these.
+let home: string;
+beforeAll(() => void (home = mkdtempSync(path.join(tmpdir(), 'fa-'))));
+afterAll(() => rmSync(home, { recursive: true }));
+
+async function run(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const text = { stdout: '', stderr: '' };
+  const stream = (name: 'stdout' | 'stderr') => ({ isTTY: false, write: (piece: string) => void (text[name] += piece) });
+  const code = await runProgram(args, { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: { FLASHCORE_HOME: path.join(home, 'unused') } });
+  return { code, ...text };
+}
+
+describe('bad usage ends with 2, nothing on stdout, and says what was wanted', () => {
+  const folder = (name: string) => path.join(home, name);
+  beforeAll(() => {
+    mkdirSync(folder('empty'));
+    mkdirSync(folder('wrong'));
+    writeFileSync(path.join(folder('wrong'), 'kernel.yaml'), 'id: wrong\ntitle: no launches\nsource: wrong.cu\nmin_arch: sm_80\n');
+    writeFileSync(folder('file.cu'), '');
+  });
+  test.each<[string, () => string[], () => RegExp]>([
+    ['an unknown command', () => ['runn', 'fa_v2_wmma'], () => /did you mean "run"/],
+    ['a mistyped command', () => ['kernel'], () => /did you mean "kernels"/],
+    ['an unknown option', () => ['run', 'fa_v2_wmma', '--shap', '1x1x1x1'], () => /unknown option '--shap'[\s\S]*--shape/],
+    ['no kernel', () => ['run'], () => /missing required argument 'kernel or folder'/],
+    ['a malformed shape', () => ['run', 'fa_v2_wmma', '--shape', '2x8x512'], () => /Wanted a shape such as 2x8x512x64/],
+    ['a shape with a zero', () => ['verify', 'fa_v2_wmma', '--shape', '0x8x512x64'], () => /batch/],
+    ['too many seeds', () => ['verify', 'fa_v2_wmma', '--seeds', '101'], () => /--seeds as a whole number from 1 to 100; got 101/],
+    ['both kinds of seeds', () => ['verify', 'fa_v2_wmma', '--seeds', '1', '--seed', 'ab'], () => /both were given/],
+    ['a seed that is no number', () => ['verify', 'fa_v2_wmma', '--seed', 'xyz'], () => /--seed in hexadecimal/],
+    ['an unknown tolerance', () => ['verify', 'fa_v2_wmma', '--tolerance', 'loose'], () => /parity, strict, default/],
+    ['a parameter without a value', () => ['build', 'fa_v2_wmma', '--set', 'USE_WMMA'], () => /--set NAME=INTEGER/],
+    ['a parameter twice', () => ['build', 'fa_v2_wmma', '--set', 'A=1', '--set', 'A=2'], () => /gives A twice/],
+    ['too few registers', () => ['build', 'fa_v2_wmma', '--max-registers', '8'], () => /from 16 to 255/],
+    ['no time', () => ['bench', 'fa_v2_wmma', '--max-seconds', '0'], () => /above 0/],
+    ['an address without a port', () => ['host', '--runner', 'gpu01'], () => /host:port/],
+    ['a port that is none', () => ['host', '--runner', 'gpu01:70000'], () => /host:port/],
+    ['a colour mode', () => ['host', '--color', 'maybe'], () => /auto, always, never/],
+    ['a folder that is not there', () => ['run', './nowhere'], () => /nowhere does not exist/],
+    ['a file in place of a folder', () => ['run', folder('file.cu')], () => /is a file/],
+    ['a folder without a manifest', () => ['run', folder('empty')], () => /empty[\s\S]*kernel\.yaml/],
+    ['a wrong manifest', () => ['run', folder('wrong')], () => /wrong[\s\S]*kernel\.yaml[\s\S]*launches/],
+    ['a digest that is none', () => ['artifact', 'abc'], () => /64 hexadecimal digits/],
+    ['a page size', () => ['jobs', '--limit', '0'], () => /--limit/],
+  ])('%s', async (_, args, wanted) => {
+    const { code, stdout, stderr } = await run(...args());
+    expect(stderr).toMatch(wanted());
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  });
+});
+
+test('without a command and without a terminal: help on stderr, 2', async () => {
+  const { code, stdout, stderr } = await run();
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toMatch(/^Usage: fa-tui/);
+});
+
+test('--help is on stdout, 0, and names every command', async () => {
+  const { code, stdout } = await run('--help');
+  expect(code).toBe(0);
+  for (const name of ['start', 'run', 'build', 'verify', 'bench', 'profile', 'kernels', 'host', 'jobs', 'watch', 'cancel', 'history', 'artifact']) expect(stdout).toContain(`\n  ${name} `);
+});
+
+test('a runner that is not there: 3 at once, with its address', async () => {
+  const startedAt = Date.now();
+  const { code, stdout, stderr } = await run('host', '--runner', 'unix:/nowhere/runner.sock');
+  expect({ code, stdout }).toEqual({ code: 3, stdout: '' });
+  expect(stderr).toContain('/nowhere/runner.sock');
+  expect(Date.now() - startedAt).toBeLessThan(5_000);
+});

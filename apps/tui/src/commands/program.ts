@@ -1,0 +1,135 @@
+import { Command, CommanderError, Option } from 'commander';
+import type { GlobalOptions, JobCommandOptions } from '../options.ts';
+import type { CommandContext, Surroundings } from './context.ts';
+import { benchmarkOptions, experimentOptions, jobOptions, pageOptions, profileOptions, shapeOption, variantOptions, verifyOptions } from './option-groups.ts';
+import type { JobCommand } from './start-job.ts';
+
+type Action<Options> = (context: CommandContext, options: Options, argument: string) => Promise<number>;
+
+const USAGE = 2;
+
+/**
+ * Runs a command line (without node and script) and gives its exit code: 0 passed, 1 failed, 2 bad usage, 3 the runner could not
+ * do it. Commands are loaded when they run: `--help` must not wait for gRPC.
+ */
+export async function runProgram(argumentList: readonly string[], surroundings: Surroundings): Promise<number> {
+  let exitCode = 0;
+  const define = <Options extends GlobalOptions>(command: Command, action: Action<Options>) =>
+    command.action(async (...args: unknown[]) => {
+      const options = (args.at(-1) as Command).optsWithGlobals<Options>();
+      exitCode = await guarded(surroundings, options, (context) => action(context, options, typeof args[0] === 'string' ? args[0] : ''));
+    });
+  const program = buildProgram(define);
+  try {
+    configure(program, surroundings);
+    await program.parseAsync([...argumentList], { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    return error.exitCode === 0 ? 0 : USAGE;
+  }
+  return exitCode;
+}
+
+async function guarded(surroundings: Surroundings, options: GlobalOptions, body: (context: CommandContext) => Promise<number>): Promise<number> {
+  const { CommandContext } = await import('./context.ts');
+  const context = new CommandContext(surroundings, options);
+  try {
+    return await body(context);
+  } catch (error) {
+    const { reportError } = await import('./report-error.ts');
+    return reportError(error, context);
+  }
+}
+
+type Define = <Options extends GlobalOptions>(command: Command, action: Action<Options>) => void;
+
+function buildProgram(define: Define): Command {
+  const program = new Command('fa-tui')
+    .description("Builds, verifies, benchmarks, profiles and gates CUDA attention kernels on a runner: a GPU host, or this machine's CPU.")
+    .usage('[options] [command]')
+    .option('--runner <address>', 'host:port or unix:/path; default $FLASHCORE_RUNNER, else one of this machine, started on demand')
+    .option('--json', "one JSON document on stdout, in the proto's JSON mapping")
+    .option('--quiet', 'no progress on stderr')
+    .addOption(new Option('--color <when>', 'colours in the report; NO_COLOR is heeded').choices(['auto', 'always', 'never']).default('auto'))
+    .configureHelp({ showGlobalOptions: true })
+    .showHelpAfterError('(--help lists commands and options)')
+    .addHelpText('after', '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.');
+  addJobCommands(program, define);
+  addQueries(program, define);
+  define(program.argument('[command]').allowExcessArguments(), async (context, _, command) => {
+    if (command) return unknownCommand(command, program);
+    const { isInteractive, openTui } = await import('./interactive.ts');
+    if (isInteractive(context)) return openTui(context);
+    program.outputHelp({ error: true });
+    return USAGE;
+  });
+  return program;
+}
+
+async function unknownCommand(name: string, program: Command): Promise<never> {
+  const { didYouMean } = await import('@flashcore/shared');
+  const { UsageError } = await import('./exit-code.ts');
+  throw new UsageError(`Wanted a command that --help lists; there is no "${name}"${didYouMean(name, program.commands.map((command) => command.name()))}`);
+}
+
+function addJobCommands(program: Command, define: Define): void {
+  const start = (name: JobCommand, about: string) => {
+    const command = program.command(name).argument('<kernel or folder>', "id of a runner's kernel, or a folder with a kernel.yaml").description(about);
+    define<JobCommandOptions>(command, async (context, options, kernel) => (await import('./start-job.ts')).startJob(name, kernel, options, context));
+    return command;
+  };
+  experimentOptions(start('run', 'all four, then the gates: an experiment'));
+  jobOptions(variantOptions(start('build', 'compile; registers, shared memory, spills, occupancy')));
+  jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
+  jobOptions(variantOptions(benchmarkOptions(shapeOption(start('bench', 'measure the latency')))));
+  jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters')))));
+  const first = experimentOptions(program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'));
+  define<JobCommandOptions>(first, async (context, options) => (await import('./interactive.ts')).startDefault(options, context));
+}
+
+function addQueries(program: Command, define: Define): void {
+  const query = <Options extends object>(command: Command, action: Action<GlobalOptions & Options>) => define<GlobalOptions & Options>(command, action);
+  query<{ all?: boolean }>(
+    program.command('kernels').description("the runner's kernels").option('--all', 'also the faulty fixtures'),
+    async (context, options) => (await import('./lists.ts')).listKernels(options, context),
+  );
+  query(
+    program.command('host').description("devices, tools and isolation of the runner's host"),
+    async (context) => (await import('./lists.ts')).showHost(context),
+  );
+  query<PageOptions>(
+    pageOptions(program.command('jobs').description('jobs, newest first')),
+    async (context, options) => (await import('./lists.ts')).listJobs(options, context),
+  );
+  query<PageOptions>(
+    pageOptions(program.command('history').description('ended experiments, newest first')),
+    async (context, options) => (await import('./lists.ts')).listHistory(options, context),
+  );
+  query(
+    program.command('watch').argument('<job>', 'its name or the first digits of it').description('follow a job from its first event'),
+    async (context, _, job) => (await import('./watch.ts')).watchJob(job, context),
+  );
+  query(
+    program.command('cancel').argument('<job>', 'its name or the first digits of it').description('end a job'),
+    async (context, _, job) => (await import('./cancel.ts')).cancelJob(job, context),
+  );
+  query<{ output?: string }>(
+    program.command('artifact').argument('<sha256>', 'digest, as a report gives it').description('read a file that a job made').option('-o, --output <file>', 'write it there'),
+    async (context, options, sha256) => (await import('./artifact.ts')).readArtifact(sha256, options, context),
+  );
+}
+
+interface PageOptions {
+  readonly limit?: string;
+  readonly kernel?: string;
+}
+
+function configure(program: Command, { stdout, stderr }: Surroundings): void {
+  const output = {
+    writeOut: (text: string) => void stdout.write(text),
+    writeErr: (text: string) => void stderr.write(text),
+    getOutHelpWidth: () => stdout.columns ?? 80,
+    getErrHelpWidth: () => stderr.columns ?? 80,
+  };
+  for (const command of [program, ...program.commands]) command.exitOverride().configureOutput(output).showHelpAfterError('(--help lists commands and options)');
+}

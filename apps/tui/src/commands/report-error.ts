@@ -1,0 +1,35 @@
+import { FlashcoreError } from '@flashcore/shared';
+import { printable, wrap } from '../report/text.ts';
+import type { CommandContext } from './context.ts';
+import { exitCodeOfError, UsageError, type ExitCode } from './exit-code.ts';
+
+/** Says on stderr what was wanted, what is and what to do, and gives the exit code. A fault of our own shows its stack with FA_TUI_DEBUG=1. */
+export function reportError(error: unknown, context: CommandContext): ExitCode {
+  const { stderr, environment } = context.surroundings;
+  // In a log or a pipe a message stays one line: people search for its words.
+  const width = stderr.isTTY ? context.progressFormat.width - 'error: '.length : Infinity;
+  const lines = messageOf(error).split('\n').flatMap((line, i) => (i === 0 ? wrap(line, width) : [printable(line)]));
+  lines.forEach((line, i) => stderr.write(`${i === 0 ? context.progressFormat.style('red', 'error:') : '      '} ${line}\n`));
+  if (environment.FA_TUI_DEBUG && error instanceof Error) stderr.write(`${error.stack}\n`);
+  return exitCodeOfError(error);
+}
+
+function messageOf(error: unknown): string {
+  if (error instanceof FlashcoreError) return withMetadata(error);
+  if (error instanceof UsageError) return error.message;
+  if (isSystemError(error)) return `Wanted to ${error.syscall ?? 'use'} ${error.path ?? 'a file'}; ${error.message}`;
+  return `A fault of fa-tui itself: ${error instanceof Error ? error.message : String(error)}. FA_TUI_DEBUG=1 shows where`;
+}
+
+// The text names what is near or wrong already where its writer was careful; what it does not name comes from the metadata.
+function withMetadata({ message, metadata }: FlashcoreError): string {
+  const { nearest, path, key } = metadata;
+  const missing = [
+    nearest && !nearest.split(',').some((name) => message.includes(name.trim())) ? `nearest: ${nearest}` : '',
+    path && !message.includes(path) ? `path: ${path}` : '',
+    key && !message.includes(key) ? `key: ${key}` : '',
+  ].filter(Boolean);
+  return missing.length === 0 ? message : `${message} (${missing.join('; ')})`;
+}
+
+const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && typeof (error as NodeJS.ErrnoException).errno === 'number';

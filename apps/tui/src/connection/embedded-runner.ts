@@ -1,0 +1,104 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FlashcoreError, RunnerClient } from '@flashcore/shared';
+import { buildIdOf, readRunnerRecord, runnerProgram, type RunnerRecord } from './data-directory.ts';
+import { isAlive, launchRunner, type RunnerLaunch } from './runner-launch.ts';
+
+/** The runner of a data directory, ready to take requests. */
+export interface EmbeddedRunner {
+  readonly client: RunnerClient;
+  readonly pid: number;
+  readonly address: string;
+}
+
+export interface EmbeddedRunnerOptions {
+  /** Its data directory; made when it is not there. */
+  readonly directory: string;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly signal?: AbortSignal;
+  readonly notify?: (message: string) => void;
+}
+
+const START_LIMIT_MS = 10_000;
+const STOP_LIMIT_MS = 10_000;
+const POLL_MS = 25;
+const PROBE_LIMIT_MS = 2_000;
+
+/**
+ * Finds the runner of a data directory or starts it, detached, so that it outlives this command. One of another build is
+ * replaced while it has nothing to do. Two clients that start at once both start one; the directory's lock lets one live,
+ * and both connect to that. Errors: RUNNER_UNREACHABLE with the end of the runner's log.
+ */
+export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
+  const { directory, environment, signal, notify } = options;
+  const program = builtProgram();
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const buildId = buildIdOf(program);
+  const deadline = Date.now() + START_LIMIT_MS;
+  let launch: RunnerLaunch | undefined;
+  for (;;) {
+    signal?.throwIfAborted();
+    const found = await probe(directory);
+    if (found && (found.record.buildId === buildId || !(await replaced(found, notify)))) return take(found);
+    launch?.throwIfFailed();
+    if (Date.now() > deadline) throw unreachable(directory, `it did not answer within ${START_LIMIT_MS / 1000} s`, launch);
+    if (!found) launch ??= launchRunner({ program, directory, environment });
+    await sleep(POLL_MS, undefined, signal ? { signal } : {});
+  }
+}
+
+function builtProgram(): string {
+  const program = runnerProgram();
+  if (existsSync(program)) return program;
+  throw new FlashcoreError('RUNNER_UNREACHABLE', { program }, `Wanted the built runner at ${program}; it is not there. Run: npm ci`);
+}
+
+interface FoundRunner {
+  readonly record: RunnerRecord;
+  /** Absent when it speaks another version of the API. */
+  readonly client: RunnerClient | undefined;
+}
+
+// Whoever answers at the recorded address is the directory's runner; a record that nobody stands behind is a remnant of kill -9.
+async function probe(directory: string): Promise<FoundRunner | undefined> {
+  const record = readRunnerRecord(directory);
+  if (!record || !isAlive(record.pid)) return undefined;
+  try {
+    return { record, client: await RunnerClient.connect({ address: record.address, signal: AbortSignal.timeout(PROBE_LIMIT_MS) }) };
+  } catch (error) {
+    if (error instanceof FlashcoreError && error.reason === 'VERSION_MISMATCH') return { record, client: undefined };
+    if (error instanceof FlashcoreError && ['RUNNER_UNREACHABLE', 'DRAINING'].includes(error.reason)) return undefined;
+    if ((error as Error).name === 'TimeoutError') return undefined;
+    throw error;
+  }
+}
+
+/** Ends a runner of another build, unless it has work; says which of the two. */
+async function replaced({ record, client }: FoundRunner, notify: ((message: string) => void) | undefined): Promise<boolean> {
+  const jobs = client?.host.activeJobs ?? 0;
+  if (jobs > 0) {
+    notify?.(`runner: process ${record.pid} is of another build and has ${jobs} job(s): used as it is, replaced when it is idle`);
+    return false;
+  }
+  client?.close();
+  notify?.(`runner: process ${record.pid} is of another build: replaced`);
+  await stop(record.pid);
+  return true;
+}
+
+async function stop(pid: number): Promise<void> {
+  process.kill(pid, 'SIGTERM');
+  for (const deadline = Date.now() + STOP_LIMIT_MS; isAlive(pid); await sleep(POLL_MS)) {
+    if (Date.now() > deadline) throw new FlashcoreError('RUNNER_UNREACHABLE', { pid: String(pid) }, `Wanted the older runner (process ${pid}) to end; it still runs after ${STOP_LIMIT_MS / 1000} s. Run: kill -9 ${pid}`);
+  }
+}
+
+function take({ record, client }: FoundRunner): EmbeddedRunner {
+  if (!client) throw new FlashcoreError('VERSION_MISMATCH', {}, `Wanted a runner of this API; process ${record.pid} speaks another one`);
+  return { client, pid: record.pid, address: record.address };
+}
+
+function unreachable(directory: string, what: string, launch: RunnerLaunch | undefined): FlashcoreError {
+  const log = launch?.logTail() ?? '';
+  return new FlashcoreError('RUNNER_UNREACHABLE', { directory }, `Wanted the embedded runner of ${directory}; ${what}${log ? `. Its log ends:\n${log}` : ''}`);
+}

@@ -1,0 +1,61 @@
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { FlashcoreError } from '@flashcore/shared';
+
+/** A runner that was started and does not answer yet. */
+export interface RunnerLaunch {
+  /** Throws RUNNER_UNREACHABLE when it ended, unless another runner of the directory was faster. */
+  throwIfFailed(): void;
+  /** The last lines of its log since the start. */
+  logTail(): string;
+}
+
+interface LaunchOptions {
+  readonly program: string;
+  readonly directory: string;
+  readonly environment: NodeJS.ProcessEnv;
+}
+
+const LOG_TAIL_LINES = 8;
+// The winner of a race has the lock before it answers.
+const RACE_LIMIT_MS = 8_000;
+
+/** Starts a runner as a process of its own session: neither Ctrl-C nor the end of this terminal reaches it. */
+export function launchRunner({ program, directory, environment }: LaunchOptions): RunnerLaunch {
+  const logFile = path.join(directory, 'runner.log');
+  const log = openSync(logFile, 'a', 0o600);
+  const logStart = fstatSync(log).size;
+  const child = spawn(process.execPath, [program, 'serve', '--embedded', '--data', directory], { detached: true, stdio: ['ignore', log, log], cwd: '/', env: environment });
+  closeSync(log);
+  child.unref();
+  const launch = { ended: undefined as string | undefined, at: 0 };
+  child.on('error', (error) => Object.assign(launch, { ended: error.message, at: Date.now() }));
+  child.on('exit', (code, signal) => Object.assign(launch, { ended: signal ? `ended by ${signal}` : `ended with status ${code}`, at: Date.now() }));
+  const logTail = () => tailOf(logFile, logStart);
+  return {
+    logTail,
+    throwIfFailed() {
+      if (launch.ended === undefined || (lostTheRace(logTail()) && Date.now() - launch.at < RACE_LIMIT_MS)) return;
+      throw new FlashcoreError('RUNNER_UNREACHABLE', { directory }, `Wanted the embedded runner of ${directory}; it ${launch.ended}. Its log ends:\n${logTail()}`);
+    },
+  };
+}
+
+const lostTheRace = (log: string): boolean => log.includes("two can't share one");
+
+function tailOf(file: string, from: number): string {
+  if (!existsSync(file)) return '(no log)';
+  const text = readFileSync(file).subarray(from).toString('utf8');
+  return text.trimEnd().split('\n').slice(-LOG_TAIL_LINES).map((line) => `  ${line}`).join('\n');
+}
+
+/** Whether a process exists, also one of another user. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

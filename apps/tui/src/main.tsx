@@ -1,0 +1,14 @@
+import { runProgram } from './commands/program.ts';
+
+// A reader that has enough (`| head`) is no fault: end without a word, with the code of what was found out by then.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit();
+  });
+}
+
+const exitCode = await runProgram(process.argv.slice(2), { stdin: process.stdin, stdout: process.stdout, stderr: process.stderr, environment: process.env });
+process.exitCode = exitCode;
+// What is still in a pipe's buffer goes out first; then nothing left open (a socket, a timer) may hold the program.
+process.stdout.write('', () => process.exit(exitCode));

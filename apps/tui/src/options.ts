@@ -1,0 +1,112 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  BenchmarkSettingsSchema, JobOptionsSchema, ProfileSettingsSchema, ToleranceSchema, VariantSchema, VerifySettingsSchema, parseShape,
+  type BenchmarkSettings, type JobOptions, type ProfileSettings, type Shape, type Variant, type VerifySettings,
+} from '@flashcore/shared';
+import { UsageError } from './commands/exit-code.ts';
+import type { ColorMode } from './report/format.ts';
+
+/** Options that every command takes, as commander gives them. */
+export interface GlobalOptions {
+  readonly runner?: string;
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+  readonly color: ColorMode;
+}
+
+/** Options of the commands that start a job, as commander gives them; each command has only some. */
+export interface JobCommandOptions extends GlobalOptions {
+  readonly shape?: string[];
+  readonly seeds?: string;
+  readonly seed?: string[];
+  readonly tolerance?: string;
+  readonly sanitize?: boolean;
+  readonly set?: string[];
+  readonly config?: string;
+  readonly arch?: string;
+  readonly maxRegisters?: string;
+  readonly fastMath?: boolean;
+  readonly keepPtx?: boolean;
+  readonly keepSass?: boolean;
+  readonly samples?: string;
+  readonly maxSeconds?: string;
+  readonly metrics?: string;
+  readonly device?: string;
+  readonly fallback?: boolean;
+  readonly detach?: boolean;
+}
+
+/** A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. */
+export function compileJobOptions(options: JobCommandOptions): JobOptions {
+  return create(JobOptionsSchema, { requestId: crypto.randomUUID(), deviceId: options.device ?? '' });
+}
+
+/** A request's `variant`. Which values a kernel takes is for its manifest, so for the runner, to say. */
+export function compileVariant(options: JobCommandOptions): Variant {
+  return create(VariantSchema, {
+    parameters: parseParameters(options.set ?? []),
+    config: options.config ?? '',
+    arch: options.arch ?? '',
+    maxRegisters: integer('--max-registers', options.maxRegisters, 16, 255) ?? 0,
+    fastMath: options.fastMath,
+    keepPtx: options.keepPtx ?? false,
+    keepSass: options.keepSass ?? false,
+  });
+}
+
+export function compileVerifySettings(options: JobCommandOptions): VerifySettings {
+  if (options.seeds !== undefined && options.seed !== undefined) throw new UsageError('Wanted --seeds (how many fresh ones) or --seed (which ones); both were given');
+  return create(VerifySettingsSchema, {
+    shapes: compileShapes(options),
+    seedCount: integer('--seeds', options.seeds, 1, 100) ?? 0,
+    seeds: (options.seed ?? []).map(parseSeed),
+    tolerance: options.tolerance === undefined ? undefined : create(ToleranceSchema, { profile: options.tolerance }),
+    sanitize: options.sanitize ?? false,
+  });
+}
+
+export function compileBenchmarkSettings(options: JobCommandOptions): BenchmarkSettings {
+  const samples = integer('--samples', options.samples, 1, 1_000_000) ?? 0;
+  const maxSeconds = positive('--max-seconds', options.maxSeconds) ?? 0;
+  return create(BenchmarkSettingsSchema, { shapes: compileShapes(options), protocol: { minSamples: samples, maxSamples: samples, maxSeconds } });
+}
+
+/** Of several shapes the first is profiled: counters are read for one shape at a time. */
+export function compileProfileSettings(options: JobCommandOptions): ProfileSettings {
+  return create(ProfileSettingsSchema, { shape: compileShapes(options)[0], metricSet: options.metrics ?? '' });
+}
+
+function compileShapes(options: JobCommandOptions): Shape[] {
+  return (options.shape ?? []).map((text) => parseShape(text));
+}
+
+function parseParameters(settings: readonly string[]): Record<string, bigint> {
+  const parameters: Record<string, bigint> = {};
+  for (const setting of settings) {
+    const match = /^([A-Za-z_]\w*)=(-?\d{1,18})$/.exec(setting);
+    if (!match) throw new UsageError(`Wanted --set NAME=INTEGER, for example --set USE_WMMA=0; got ${setting}`);
+    if (Object.hasOwn(parameters, match[1]!)) throw new UsageError(`Wanted each parameter once; --set gives ${match[1]} twice`);
+    parameters[match[1]!] = BigInt(match[2]!);
+  }
+  return parameters;
+}
+
+function parseSeed(text: string): string {
+  if (!/^(0x)?[0-9a-f]{1,64}$/i.test(text)) throw new UsageError(`Wanted --seed in hexadecimal, at most 64 digits; got ${text}`);
+  return text.replace(/^0x/i, '').toLowerCase();
+}
+
+/** An option's whole number within bounds; undefined when it was not given. */
+export function integer(option: string, text: string | undefined, least: number, most: number): number | undefined {
+  if (text === undefined) return undefined;
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= least && value <= most)) throw new UsageError(`Wanted ${option} as a whole number from ${least} to ${most}; got ${text}`);
+  return value;
+}
+
+function positive(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  if (!(value > 0 && value <= 86_400)) throw new UsageError(`Wanted ${option} as seconds, above 0 and at most 86400; got ${text}`);
+  return value;
+}

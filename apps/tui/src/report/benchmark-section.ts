@@ -1,0 +1,94 @@
+import type { BaselineResult, BenchmarkResult, DeviceConditions, LatencyStatistics } from '@flashcore/shared';
+import { StopReason, TimingMode } from '@flashcore/shared';
+import type { ReportFormat } from './format.ts';
+import { histogramLines } from './histogram.ts';
+import { count, figure, inUnit, shapeText, time, timeUnit } from './numbers.ts';
+import { table } from './table.ts';
+import { heading, labelled, paragraph } from './text.ts';
+
+/** What must stand beside every time that the emulator gave. */
+export const SIMULATED = 'simulated: emulator times are not GPU times';
+
+const MODES: Partial<Record<TimingMode, string>> = {
+  [TimingMode.COLD]: 'cold (L2 flushed, isolated launches)',
+  [TimingMode.HOT]: 'hot (back to back)',
+};
+const STOPS: Partial<Record<StopReason, string>> = {
+  [StopReason.CONVERGED]: 'converged',
+  [StopReason.NOISE_FLOOR]: 'noise floor: the spread is that of the device',
+  [StopReason.TIMED_OUT]: 'time limit reached before the interval was narrow enough',
+};
+
+/** One shape in one timing mode: percentiles, histogram, throughput, baselines, conditions. */
+export function benchmarkSection(result: BenchmarkResult, format: ReportFormat): string[] {
+  const mode = MODES[result.mode] ?? 'unknown timing mode';
+  return [
+    ...heading(`Latency ${shapeText(result.shape)}`, mode, format),
+    ...(result.simulated ? paragraph(SIMULATED, format, 2, 'yellow') : []),
+    ...(result.latency ? statistics(result.latency, format) : []),
+    ...(result.histogram ? histogramLines(result.histogram, format) : []),
+    ...labelled('samples', samplesText(result), format),
+    ...throughput(result, format),
+    ...baselines(result, format),
+    ...labelled('conditions', conditionsText(result.conditions), format),
+    ...(result.outputCheck ? labelled('checked', result.outputCheck, format) : []),
+    ...(result.valid ? [] : labelled('not valid', result.invalidReason || 'no reason given', format)),
+  ];
+}
+
+function statistics(latency: LatencyStatistics, format: ReportFormat): string[] {
+  const unit = timeUnit(latency.p50Us);
+  const columns = ['p50', 'p90', 'p99', 'mean', 'stddev', 'min', 'max'].map((title) => ({ title, align: 'right' as const }));
+  const values = [latency.p50Us, latency.p90Us, latency.p99Us, latency.meanUs, latency.stddevUs, latency.minUs, latency.maxUs];
+  const [head = '', row = ''] = table(columns, [values.map((value) => inUnit(value, unit))], format);
+  const interval = `p50 within [${inUnit(latency.p50LowUs, unit)}, ${inUnit(latency.p50HighUs, unit)}] ${unit.name} at 95 %`;
+  return [head, `${row}  ${unit.name}`, ...paragraph(interval, format, 2, 'dim')];
+}
+
+function samplesText(result: BenchmarkResult): string {
+  const latency = result.latency;
+  if (!latency) return 'none';
+  return [
+    String(latency.samples),
+    latency.dropped > 0 ? `${latency.dropped} dropped (throttled, or the clock fell)` : '',
+    result.launchesPerSample > 1 ? `${result.launchesPerSample} launches each` : '',
+    STOPS[result.stopReason] ?? '',
+    result.eventOverheadUs > 0 ? `empty event pair ${time(result.eventOverheadUs)}` : '',
+  ]
+    .filter(Boolean)
+    .join('; ');
+}
+
+function throughput(result: BenchmarkResult, format: ReportFormat): string[] {
+  const parts = [
+    result.tflops === undefined ? '' : `${figure(result.tflops)} TFLOP/s`,
+    result.gbPerSecond === undefined ? '' : `${figure(result.gbPerSecond)} GB/s`,
+    result.rooflinePercent === undefined ? '' : `${figure(result.rooflinePercent, 3)} % of the roofline`,
+  ].filter(Boolean);
+  return parts.length === 0 ? [] : labelled('throughput', parts.join(', '), format);
+}
+
+function baselines(result: BenchmarkResult, format: ReportFormat): string[] {
+  if (result.baselines.length === 0) return labelled('baselines', result.baselinesMissing || 'none asked for', format);
+  return result.baselines.flatMap((baseline) => labelled('baseline', baselineText(baseline), format));
+}
+
+function baselineText(baseline: BaselineResult): string {
+  const p50 = baseline.latency ? `p50 ${time(baseline.latency.p50Us)}, ` : '';
+  const speedup = `${figure(baseline.speedup)} x [${figure(baseline.speedupLow)}, ${figure(baseline.speedupHigh)}]`;
+  return `${baseline.name}: ${p50}speedup ${speedup} (${baseline.version})`;
+}
+
+function conditionsText(conditions: DeviceConditions | undefined): string {
+  if (!conditions) return 'not recorded';
+  const known = [
+    conditions.smClockMhz === undefined ? '' : `SM ${figure(conditions.smClockMhz)} MHz`,
+    conditions.memoryClockMhz === undefined ? '' : `memory ${figure(conditions.memoryClockMhz)} MHz`,
+    conditions.temperatureC === undefined ? '' : `${figure(conditions.temperatureC)} °C`,
+    conditions.powerW === undefined ? '' : `${figure(conditions.powerW)} W`,
+    conditions.throttleReasons.length > 0 ? `throttled: ${conditions.throttleReasons.join(', ')}` : '',
+    conditions.otherProcesses ? count(conditions.otherProcesses, 'other process') : '',
+    conditions.notMeasured,
+  ].filter(Boolean);
+  return known.join(', ') || 'not recorded';
+}

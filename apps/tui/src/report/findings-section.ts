@@ -1,0 +1,75 @@
+import type { FaultLocation, FaultThread, Finding } from '@flashcore/shared';
+import { FindingKind } from '@flashcore/shared';
+import type { ReportFormat } from './format.ts';
+import { shapeText } from './numbers.ts';
+import { heading, labelled, paragraph, printable } from './text.ts';
+
+/** What is wrong with the kernel: name, place, threads, and what to do about it. */
+export function findingsSection(findings: readonly Finding[], format: ReportFormat): string[] {
+  if (findings.length === 0) return [];
+  return [...heading('Findings', '', format), ...findings.flatMap((finding) => findingLines(finding, format))];
+}
+
+function findingLines(finding: Finding, format: ReportFormat): string[] {
+  const name = FindingKind[finding.kind] ?? `FINDING ${finding.kind}`;
+  return [
+    `  ${format.style('red', printable(name))}`,
+    ...paragraph(finding.message, format, 4),
+    ...item('where', finding.location ? locationText(finding.location) : '', format),
+    ...threadGroups(finding).flatMap((text) => item('threads', text, format)),
+    ...item('case', finding.shape ? shapeText(finding.shape) : '', format),
+    ...item('CUDA', finding.cudaError, format),
+    ...item('remedy', finding.remedy, format),
+  ];
+}
+
+const item = (label: string, text: string, format: ReportFormat): string[] => (text === '' ? [] : labelled(label, text, format, 4));
+
+/** "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, O + 16 bytes past its end". */
+export function locationText(location: FaultLocation): string {
+  return [
+    location.file ? `${location.file}${location.line > 0 ? `:${location.line}` : ''}` : '',
+    location.block.length > 0 ? `block ${triple(location.block)}` : '',
+    location.thread.length > 0 ? `thread ${triple(location.thread)}` : '',
+    accessText(location),
+    location.buffer,
+  ]
+    .filter(Boolean)
+    .join(', ');
+}
+
+function accessText({ access, accessBytes, address }: FaultLocation): string {
+  const width = accessBytes > 0 ? ` of ${accessBytes} bytes` : '';
+  const at = address ? ` at ${address}` : '';
+  return access || address ? `${access || 'access'}${width}${at}` : '';
+}
+
+// Threads of one block that do the same thing at the same place are one line, neighbours joined to ranges.
+function threadGroups(finding: Finding): string[] {
+  const groups = new Map<string, { block: string; place: string; threads: FaultThread[] }>();
+  for (const thread of finding.threads) {
+    const block = thread.block.length > 0 ? `block ${triple(thread.block)} ` : '';
+    const key = `${block}\n${thread.place}`;
+    const group = groups.get(key) ?? { block, place: thread.place, threads: [] };
+    group.threads.push(thread);
+    groups.set(key, group);
+  }
+  const lines = [...groups.values()].map(({ block, place, threads }) => `${block}${ranges(threads)} ${place}`.trim());
+  const hidden = finding.threadCount - finding.threads.length;
+  return hidden > 0 && finding.threads.length > 0 ? [...lines, `and ${hidden} more, ${finding.threadCount} in all`] : lines;
+}
+
+function ranges(threads: readonly FaultThread[]): string {
+  const flat = threads.every(({ thread }) => (thread[1] ?? 0) === 0 && (thread[2] ?? 0) === 0);
+  if (!flat) return threads.map(({ thread }) => triple(thread)).join(' ');
+  const lanes = threads.map(({ thread }) => thread[0] ?? 0).sort((a, b) => a - b);
+  const runs: [number, number][] = [];
+  for (const lane of lanes) {
+    const last = runs.at(-1);
+    if (last && lane === last[1] + 1) last[1] = lane;
+    else runs.push([lane, lane]);
+  }
+  return runs.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(', ');
+}
+
+const triple = (indices: readonly number[]): string => `(${indices.join(', ')})`;

@@ -1,0 +1,42 @@
+import type { GateResult } from '@flashcore/shared';
+import { Verdict } from '@flashcore/shared';
+import type { ReportFormat } from './format.ts';
+import { figure } from './numbers.ts';
+import { asNotMeasured } from './profile-section.ts';
+import { table, type Cell } from './table.ts';
+import { heading, paragraph } from './text.ts';
+
+/** Every gate: answer, value, target, and below it where the value is from or why there is none. */
+export function gatesSection(gates: readonly GateResult[], format: ReportFormat): string[] {
+  if (gates.length === 0) return [];
+  const columns = [{ title: 'answer' }, { title: 'gate', shrinks: true }, { title: 'value', align: 'right' as const }, { title: 'target', align: 'right' as const }];
+  const [head = '', ...rows] = table(columns, gates.map(gateRow), format);
+  return [...heading('Gates', tally(gates), format), head, ...gates.flatMap((gate, i) => [rows[i] ?? '', ...evidence(gate, format)])];
+}
+
+function tally(gates: readonly GateResult[]): string {
+  const of = (verdict: Verdict) => gates.filter((gate) => gate.verdict === verdict).length;
+  return `${of(Verdict.PASS)} passed, ${of(Verdict.FAIL)} failed, ${of(Verdict.NOT_MEASURED)} not measured`;
+}
+
+function gateRow(gate: GateResult): Cell[] {
+  return [answer(gate), gate.title || gate.gateId, gate.value === undefined ? '-' : figure(gate.value), `${gate.comparison} ${withUnit(gate.target, gate.unit)}`];
+}
+
+// A gate of level "warn" that fails changes nothing, one of level "off" is not judged: neither may look like a rejection.
+function answer(gate: GateResult): Cell {
+  if (gate.verdict === Verdict.NOT_MEASURED) return { text: 'not measured', style: 'yellow' };
+  if (gate.level === 'off') return { text: 'not judged', style: 'dim' };
+  if (gate.verdict === Verdict.PASS) return { text: 'pass', style: 'green' };
+  return gate.level === 'warn' ? { text: 'fail (warn)', style: 'yellow' } : { text: 'FAIL', style: 'red' };
+}
+
+const BARE_UNITS = new Set(['', '1', 'share']);
+const withUnit = (value: number, unit: string): string => (BARE_UNITS.has(unit) ? figure(value) : `${figure(value)} ${unit}`);
+
+function evidence(gate: GateResult, format: ReportFormat): string[] {
+  // The answer above says "not measured" already.
+  const detail = gate.verdict === Verdict.NOT_MEASURED ? asNotMeasured(gate.detail).replace(/^not measured: /i, '') : gate.detail;
+  const source = gate.verdict !== Verdict.NOT_MEASURED && gate.source && !detail.includes(gate.source) ? `source: ${gate.source}` : '';
+  return paragraph([detail, source].filter(Boolean).join('; '), format, 4, 'dim');
+}

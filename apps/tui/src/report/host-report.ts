@@ -1,0 +1,47 @@
+import type { Device, Host, Tool } from '@flashcore/shared';
+import { DeviceState } from '@flashcore/shared';
+import type { ReportFormat } from './format.ts';
+import { bytes, count, figure, instant } from './numbers.ts';
+import { heading, labelled, printable } from './text.ts';
+
+/** What a runner has and can do; for a tool that is missing, what is not possible without it. */
+export function hostReport(host: Host, format: ReportFormat): string[] {
+  const sections = [runner(host, format), ...host.devices.map((device) => deviceSection(device, format)), tools(host.tools, format)];
+  return sections.flatMap((lines, i) => (i === 0 ? lines : ['', ...lines]));
+}
+
+function runner(host: Host, format: ReportFormat): string[] {
+  const kind = host.embedded ? 'embedded, ends by itself when unused' : 'serves until it is stopped';
+  return [
+    ...heading(`flashcore-runner ${printable(host.runnerVersion)}`, `API ${host.apiVersion}, build ${host.buildId.slice(0, 12)}`, format),
+    ...labelled('host', `${host.hostName}, ${host.platform}`, format),
+    ...labelled('process', `${host.processId} since ${instant(host.startTime)}, ${kind}`, format),
+    ...labelled('jobs', `${host.activeJobs} waiting or running`, format),
+    ...labelled('data', host.dataDirectory, format),
+    ...labelled('isolation', host.isolation ? `${host.isolation.kind}: ${host.isolation.detail}` : 'unknown', format),
+  ];
+}
+
+function deviceSection(device: Device, format: ReportFormat): string[] {
+  const state = (DeviceState[device.state] ?? 'unknown').toLowerCase();
+  const kernelDriver = device.kernelDriverVersion ? `, kernel driver ${device.kernelDriverVersion}` : '';
+  return [
+    ...heading(`Device ${printable(device.deviceId)}`, device.simulated ? 'simulated: its times are not GPU times' : '', format),
+    ...labelled('name', `${device.name}, ${device.arch}`, format),
+    ...labelled('state', device.stateReason ? `${state}: ${device.stateReason}` : state, format),
+    ...labelled('size', `${count(device.multiprocessors, 'SM')}, ${bytes(Number(device.memoryBytes))} memory, ${bytes(Number(device.l2Bytes))} L2`, format),
+    ...labelled('SMEM', `${bytes(device.smemOptinBytes)} a CTA by opt-in, ${bytes(device.smemPerMultiprocessorBytes)} an SM`, format),
+    ...labelled('registers', `${device.registersPerMultiprocessor} an SM`, format),
+    ...labelled('driver', `CUDA ${device.driverVersion}${kernelDriver}`, format),
+    ...(device.roofline ? labelled('ceilings', `${figure(device.roofline.fp16TensorTflops)} TFLOP/s fp16 tensor, ${figure(device.roofline.memoryGbPerSecond)} GB/s (${device.roofline.source})`, format) : []),
+  ];
+}
+
+function tools(list: readonly Tool[], format: ReportFormat): string[] {
+  return [...heading('Tools', '', format), ...list.flatMap((tool) => labelled(tool.name, toolText(tool), format))];
+}
+
+function toolText(tool: Tool): string {
+  if (!tool.version) return `missing: ${tool.missing}`;
+  return tool.archs.length > 0 ? `${tool.version} for ${tool.archs.join(' ')}` : tool.version;
+}

@@ -1,0 +1,79 @@
+import type { ExperimentSummary, Job, Kernel } from '@flashcore/shared';
+import { FindingKind, JobState } from '@flashcore/shared';
+import type { ReportFormat } from './format.ts';
+import { kindText } from './job-report.ts';
+import { instant, small, time } from './numbers.ts';
+import { table, type Cell } from './table.ts';
+import { labelled, printable } from './text.ts';
+import { outcomeStyle, outcomeText } from './verdicts.ts';
+
+const SHORT_NAME_LENGTH = 8;
+
+/** First digits of a job's UUID: every command takes them while no other job begins so. */
+export const shortJobName = (name: string): string => name.replace(/^jobs\//, '').slice(0, SHORT_NAME_LENGTH);
+
+/** The ladder: id and title of every kernel; in full also what it teaches, its parameters and limits. */
+export function kernelsReport(kernels: readonly Kernel[], format: ReportFormat): string[] {
+  if (kernels.length === 0) return ['no kernels'];
+  return kernels.flatMap((kernel) => kernelLines(kernel, format));
+}
+
+function kernelLines(kernel: Kernel, format: ReportFormat): string[] {
+  const id = format.style('bold', printable(kernel.kernelId));
+  if (kernel.manifestError) return [id, ...labelled('unusable', kernel.manifestError, format)];
+  const items: [string, string][] = [
+    ['lesson', kernel.lesson],
+    ['after', kernel.after],
+    ['needs', `${kernel.minArch}${kernel.emulated ? '' : ', no emulator'}${kernel.limits.map((limit) => `; ${limit.require}`).join('')}`],
+    ['set', kernel.parameters.map((parameter) => `${parameter.name}=${parameter.values.join('|')} (${parameter.defaultValue})`).join(', ')],
+    ['configs', kernel.configs.join(', ')],
+    ['must get', kernel.expectedFinding === FindingKind.UNSPECIFIED ? '' : (FindingKind[kernel.expectedFinding] ?? '')],
+  ];
+  return [`${id}  ${printable(kernel.title)}`, ...items.flatMap(([label, text]) => (text ? labelled(label, text, format) : []))];
+}
+
+/** Jobs, newest first, with the beginning of their names. */
+export function jobsReport(jobs: readonly Job[], format: ReportFormat): string[] {
+  if (jobs.length === 0) return ['no jobs'];
+  const columns = [{ title: 'job' }, { title: 'created' }, { title: 'kind' }, { title: 'state' }, { title: 'kernel', shrinks: true }];
+  return table(columns, jobs.map((job) => [shortJobName(job.name), instant(job.createTime), kindText(job.kind), stateCell(job), job.label || job.kernelId]), format);
+}
+
+function stateCell(job: Job): Cell {
+  if (job.state === JobState.ENDED) return { text: outcomeText(job.outcome), style: outcomeStyle(job.outcome) };
+  if (job.state === JobState.QUEUED) return { text: `queued, ${job.queuePosition} before`, style: 'dim' };
+  return { text: 'running', style: 'cyan' };
+}
+
+/** Ended experiments, newest first. */
+export function historyReport(experiments: readonly ExperimentSummary[], format: ReportFormat): string[] {
+  if (experiments.length === 0) return ['no experiment has ended yet'];
+  const right = 'right' as const;
+  const columns = [
+    { title: 'job' },
+    { title: 'ended' },
+    { title: 'outcome' },
+    { title: 'cases', align: right },
+    { title: 'max error', align: right },
+    { title: 'p50', align: right },
+    { title: '+/-/?', align: right },
+    { title: 'kernel', shrinks: true },
+  ];
+  const rows = experiments.map((experiment) => historyRow(experiment));
+  const note = experiments.some((experiment) => experiment.simulated) ? [format.style('dim', '  ~ emulator time, not a GPU time; +/-/?: gates passed, failed, not measured')] : [];
+  return [...table(columns, rows, format), ...note];
+}
+
+function historyRow(experiment: ExperimentSummary): Cell[] {
+  const { job } = experiment;
+  return [
+    job ? shortJobName(job.name) : '-',
+    instant(job?.endTime).slice(0, 16),
+    job ? { text: outcomeText(job.outcome), style: outcomeStyle(job.outcome) } : '-',
+    `${experiment.passedCases}/${experiment.cases}`,
+    experiment.cases > 0 ? small(experiment.maxAbsError) : '-',
+    experiment.p50Us === undefined ? '-' : `${experiment.simulated ? '~' : ''}${time(experiment.p50Us)}`,
+    `${experiment.gatesPassed}/${experiment.gatesFailed}/${experiment.gatesNotMeasured}`,
+    job?.label || job?.kernelId || '-',
+  ];
+}

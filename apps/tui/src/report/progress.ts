@@ -1,0 +1,84 @@
+import type { BenchmarkProgress, CaseResult, GateResult, JobEvent, ProfileProgress, VerifyProgress } from '@flashcore/shared';
+import { Phase, TimingMode, Verdict } from '@flashcore/shared';
+import { diagnosticPlace } from './build-section.ts';
+import type { StyleName } from './format.ts';
+import { shapeText, small, time } from './numbers.ts';
+import { outcomeText, verdictText } from './verdicts.ts';
+
+/** What an event means for someone who waits: a line to keep, what the job does now, or nothing. */
+export interface ProgressNote {
+  readonly line?: string;
+  readonly style?: StyleName;
+  readonly status?: string;
+}
+
+const PHASES: Partial<Record<Phase, string>> = {
+  [Phase.PRECHECK]: 'go/no-go check',
+  [Phase.BUILD]: 'build',
+  [Phase.VERIFY]: 'verify',
+  [Phase.BENCHMARK]: 'benchmark',
+  [Phase.PROFILE]: 'profile',
+  [Phase.GATES]: 'gates',
+};
+
+/** Pure: the same event always gives the same note. Text is not yet free of control characters. */
+export function progressNote({ payload }: JobEvent): ProgressNote {
+  switch (payload.case) {
+    case 'created':
+      return { line: payload.value.job?.name ?? '', style: 'dim', status: queueText(payload.value.job?.queuePosition ?? 0) };
+    case 'started':
+      return { status: `on ${payload.value.device?.name ?? 'the device'}` };
+    case 'phaseStarted':
+      return { line: [PHASES[payload.value.phase] ?? 'phase', payload.value.variant].filter(Boolean).join('  '), style: 'bold', status: PHASES[payload.value.phase] ?? '' };
+    case 'logLine':
+      return { line: `  ${payload.value.source}: ${payload.value.text}`, style: 'dim' };
+    case 'diagnostic':
+      return { line: `  ${[diagnosticPlace(payload.value), payload.value.severity].filter(Boolean).join(': ')}: ${payload.value.message}`, style: payload.value.severity === 'error' ? 'red' : 'yellow' };
+    case 'buildResult':
+      return { line: `  ${payload.value.succeeded ? (payload.value.cacheHit ? 'cached' : 'compiled') : 'does not compile'}`, style: 'dim' };
+    case 'verifyProgress':
+      return { status: verifyStatus(payload.value) };
+    case 'caseResult':
+      return caseNote(payload.value);
+    case 'benchmarkProgress':
+      return { status: benchmarkStatus(payload.value) };
+    case 'profileProgress':
+      return { status: profileStatus(payload.value) };
+    case 'gateResult':
+      return gateNote(payload.value);
+    case 'finding':
+      return { line: `  ${payload.value.message}`, style: 'red' };
+    case 'warning':
+      return { line: `warning: ${payload.value.message}`, style: 'yellow' };
+    case 'finished':
+      return { status: outcomeText(payload.value.outcome) };
+    default:
+      return {};
+  }
+}
+
+const queueText = (before: number): string => (before > 0 ? `queued, ${before} before it` : 'starting');
+
+function verifyStatus(progress: VerifyProgress): string {
+  return `verify case ${progress.caseIndex + 1}/${progress.caseCount} ${shapeText(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
+}
+
+function caseNote(result: CaseResult): ProgressNote {
+  const errors = result.elements > 0n ? `  max ${small(result.maxAbsError)}  mean ${small(result.meanAbsError)}` : '';
+  return { line: `  ${shapeText(result.shape)}  ${verdictText(result.verdict)}${errors}`, style: result.verdict === Verdict.FAIL ? 'red' : 'dim' };
+}
+
+function benchmarkStatus(progress: BenchmarkProgress): string {
+  const mode = progress.mode === TimingMode.COLD ? 'cold' : 'hot';
+  const p50 = progress.latency && progress.latency.samples > 0 ? `, ${progress.latency.samples} samples, p50 ${time(progress.latency.p50Us)}` : '';
+  const subject = progress.subject === 'candidate' || progress.subject === '' ? '' : ` of ${progress.subject}`;
+  return `benchmark ${shapeText(progress.shape)} ${mode}${subject}${progress.warmUp ? ' warm-up' : p50}${progress.simulated ? ' (simulated)' : ''}`;
+}
+
+function profileStatus(progress: ProfileProgress): string {
+  return progress.passes > 0 ? `profile pass ${progress.passesDone}/${progress.passes} ${progress.message}` : `profile ${progress.message}`;
+}
+
+function gateNote(gate: GateResult): ProgressNote {
+  return gate.verdict === Verdict.FAIL && gate.level === 'hard' ? { line: `  gate failed: ${gate.title}`, style: 'red' } : {};
+}

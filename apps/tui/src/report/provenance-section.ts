@@ -1,0 +1,43 @@
+import type { Device, JobResult, Provenance, Tool } from '@flashcore/shared';
+import type { ReportFormat } from './format.ts';
+import { count, instant, seconds } from './numbers.ts';
+import { heading, labelled } from './text.ts';
+
+/** A result's birth certificate: device, driver, compilers, source, seeds, protocol, cost. */
+export function provenanceSection(result: JobResult, format: ReportFormat): string[] {
+  const { provenance } = result;
+  if (!provenance) return [];
+  const items: [string, string][] = [
+    ['device', provenance.device ? deviceText(provenance.device) : 'none'],
+    ['driver', provenance.device ? driverText(provenance.device) : 'none'],
+    ['tools', toolsText(provenance.tools)],
+    ['source', provenance.sourceDigest || 'unknown'],
+    ['seeds', provenance.seeds.join(' ') || 'none used'],
+    ['protocol', provenance.protocol || 'nothing was timed'],
+    ['runner', runnerText(provenance)],
+    ['started', instant(provenance.time)],
+    ['cost', costText(result)],
+  ];
+  return [...heading('Provenance', '', format), ...items.flatMap(([label, text]) => labelled(label, text, format))];
+}
+
+/** "flashcore CPU emulator (L4 limits), sm_89, 58 SMs, simulated". */
+export function deviceText(device: Device): string {
+  return [device.name, device.arch, count(device.multiprocessors, 'SM'), device.simulated ? 'simulated' : ''].filter(Boolean).join(', ');
+}
+
+function driverText(device: Device): string {
+  const cuda = device.driverVersion ? `CUDA ${device.driverVersion}` : 'unknown version';
+  if (device.simulated) return `${cuda} (of the emulator)`;
+  return device.kernelDriverVersion ? `${cuda}, kernel driver ${device.kernelDriverVersion}` : cuda;
+}
+
+const toolsText = (tools: readonly Tool[]): string =>
+  tools.filter((tool) => tool.version).map((tool) => (tool.version.includes(tool.name) ? tool.version : `${tool.name} ${tool.version}`)).join(', ') || 'none';
+
+const runnerText = ({ runnerVersion, runnerBuildId, hostName }: Provenance): string => `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}`;
+
+function costText(result: JobResult): string {
+  const held = `${seconds(result.deviceSeconds)} of the device`;
+  return result.costUsd === undefined ? held : `${held}, ${result.costUsd.toFixed(4)} USD`;
+}

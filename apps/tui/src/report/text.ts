@@ -1,0 +1,54 @@
+import type { ReportFormat, StyleName } from './format.ts';
+
+/** Text without control characters: compilers, kernels and manifests are foreign and must not steer the terminal. */
+export function printable(text: string): string {
+  return text.replace(/\t/g, '    ').replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '');
+}
+
+/** Lines of at most `width` columns, broken at spaces; a longer word is broken where the line ends. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(/\s+/).map(printable)) {
+    let rest = word;
+    if (line !== '' && line.length + 1 + rest.length <= width) {
+      line += ` ${rest}`;
+      continue;
+    }
+    if (line !== '') lines.push(line);
+    for (; rest.length > width; rest = rest.slice(width)) lines.push(rest.slice(0, width));
+    line = rest;
+  }
+  if (line !== '') lines.push(line);
+  return lines;
+}
+
+/** `wrap`, every line indented by `indent` columns and styled. */
+export function paragraph(text: string, format: ReportFormat, indent: number, style?: StyleName): string[] {
+  const lines = wrap(text, Math.max(20, format.width - indent));
+  return lines.map((line) => ' '.repeat(indent) + (style ? format.style(style, line) : line));
+}
+
+/** Text of at most `width` columns, with "…" where something was cut off. */
+export function truncate(text: string, width: number, format: ReportFormat): string {
+  if (text.length <= width) return text;
+  const mark = format.unicode ? '…' : '..';
+  return text.slice(0, Math.max(0, width - mark.length)) + mark;
+}
+
+const LABEL_WIDTH = 11;
+
+/** "  label      text", the text wrapped beside the label. */
+export function labelled(label: string, text: string, format: ReportFormat, indent = 2): string[] {
+  const [first = '', ...rest] = wrap(text, format.width - indent - LABEL_WIDTH);
+  return [
+    ' '.repeat(indent) + format.style('dim', label.padEnd(LABEL_WIDTH)) + first,
+    ...rest.map((line) => ' '.repeat(indent + LABEL_WIDTH) + line),
+  ];
+}
+
+/** A section's title in bold with a remark behind it; a remark that does not fit goes below. */
+export function heading(title: string, remark: string, format: ReportFormat): string[] {
+  if (title.length + 2 + remark.length > format.width) return [format.style('bold', title), ...paragraph(remark, format, 2, 'dim')];
+  return [format.style('bold', title) + (remark === '' ? '' : `  ${format.style('dim', remark)}`)];
+}
