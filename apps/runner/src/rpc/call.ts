@@ -1,4 +1,6 @@
-import type { handleClientStreamingCall, handleServerStreamingCall, handleUnaryCall, sendUnaryData, ServerWritableStream } from '@grpc/grpc-js';
+import {
+  Metadata, type handleClientStreamingCall, type handleServerStreamingCall, type handleUnaryCall, type sendUnaryData, type ServerWritableStream,
+} from '@grpc/grpc-js';
 import { asFlashcoreError, statusFromError } from '@flashcore/shared';
 import type { Logger } from '../log.ts';
 import { storageError } from '../store/storage-error.ts';
@@ -62,6 +64,8 @@ export function callWrappers(logger: Logger) {
   const send = async <Request, Response>(call: ServerWritableStream<Request, Response>, handler: StreamHandler<Request, Response>): Promise<void> => {
     const signal = signalOf(call);
     try {
+      // At once, so that a client that watches a quiet job knows that it is connected.
+      call.sendMetadata(new Metadata());
       for await (const batch of handler(call.request, { signal })) await writeAll(call, batch, signal);
       if (!signal.aborted) call.end();
     } catch (thrown) {

@@ -1,0 +1,14 @@
+/** The daemon with the fake pipeline, as a process of its own that tests can kill: `node fake-runner-main.ts serve --data <folder> --address unix:/path`. */
+import { createLogger } from '../log.ts';
+import { parseOptions } from '../options.ts';
+import { startRunner } from '../runner.ts';
+import { fakeCompiler } from './fake-compiler.ts';
+import { REPOSITORY_ROOT } from './test-runner.ts';
+
+const options = parseOptions(process.argv.slice(2), { version: '0.0.0', repositoryRoot: REPOSITORY_ROOT, environment: process.env });
+if (!options) throw new Error('no options');
+const runner = await startRunner({ ...options, version: '0.0.0', buildId: 'test', repositoryRoot: REPOSITORY_ROOT, logger: createLogger('silent'), createCompiler: () => fakeCompiler() });
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
+process.stdout.write(`${runner.address}\n`);
+await runner.ended;
+process.exit(0);

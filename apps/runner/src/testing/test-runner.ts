@@ -1,0 +1,74 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { RunnerClient, type JobEvent } from '@flashcore/shared';
+import { createLogger } from '../log.ts';
+import { startRunner, type Runner, type RunnerOptions } from '../runner.ts';
+import { fakeCompiler } from './fake-compiler.ts';
+
+export const REPOSITORY_ROOT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
+
+/** A folder that goes when the test ends. */
+export function temporaryFolder(): Disposable & { path: string } {
+  const path = mkdtempSync(join(tmpdir(), 'fc-'));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+export interface TestRunner extends AsyncDisposable {
+  runner: Runner;
+  client: RunnerClient;
+  dataDirectory: string;
+}
+
+/** Starts a real runner, on a Unix socket in a folder of its own, with the fake pipeline unless another is given, and connects to it. */
+export async function startTestRunner(options: Partial<RunnerOptions> = {}): Promise<TestRunner> {
+  const folder = temporaryFolder();
+  const dataDirectory = options.dataDirectory ?? join(folder.path, 'data');
+  const runner = await startRunner({
+    address: { kind: 'unix', path: join(folder.path, 's') },
+    dataDirectory,
+    kernelsDirectory: join(REPOSITORY_ROOT, 'kernels'),
+    embedded: false,
+    idleExitSeconds: 30,
+    graceSeconds: 1,
+    maxQueued: 64,
+    version: '0.0.0',
+    buildId: 'test',
+    repositoryRoot: REPOSITORY_ROOT,
+    logger: createLogger('silent'),
+    createCompiler: () => fakeCompiler(),
+    ...options,
+  });
+  const client = await RunnerClient.connect({ address: runner.address });
+  return {
+    runner,
+    client,
+    dataDirectory,
+    async [Symbol.asyncDispose]() {
+      client.close();
+      runner.stop();
+      runner.stop();
+      await runner.ended;
+      folder[Symbol.dispose]();
+    },
+  };
+}
+
+/** All events of a stream. */
+export async function collect(stream: AsyncIterable<JobEvent>): Promise<JobEvent[]> {
+  const events: JobEvent[] = [];
+  for await (const event of stream) events.push(event);
+  return events;
+}
+
+/** A request for a kernel of the fake pipeline. */
+export const kernel = (kernelId: string) => ({ kernel: { source: { case: 'kernelId' as const, value: kernelId } } });
+
+/** Waits until a condition holds. Throws after five seconds. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  for (const start = performance.now(); !(await condition()); ) {
+    if (performance.now() - start > 5_000) throw new Error('the condition did not come true within 5 s');
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
