@@ -38,7 +38,7 @@ export default tseslint.config(
           { sourceTag: 'scope:shared', onlyDependOnLibsWithTags: ['scope:shared'] },
           { sourceTag: 'scope:runner', onlyDependOnLibsWithTags: ['scope:shared'] },
           { sourceTag: 'scope:tui', onlyDependOnLibsWithTags: ['scope:shared'] },
-          { sourceTag: 'scope:test', onlyDependOnLibsWithTags: ['scope:shared', 'scope:runner', 'scope:tui'] },
+          { sourceTag: 'scope:test', onlyDependOnLibsWithTags: ['scope:shared', 'scope:runner', 'scope:tui', 'scope:tools'] },
           { sourceTag: 'scope:tools', onlyDependOnLibsWithTags: ['scope:shared'] },
         ],
       }],
