@@ -1,10 +1,27 @@
 // Bundles the runner, its worker process and fa-tui into apps/*/dist, each one file, so that starting them reads little.
 // Run by `npm ci` (prepare), `npm start` and `npm test`; takes well under a second.
+import { cpSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url).pathname;
 // Bundled CommonJS packages call require() for Node's own modules.
-const banner = "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
+const banner = "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url); const __bundleFolder = import.meta.dirname;";
+
+// These packages read .proto files beside their own code: the files are copied into dist/protos, and their __dirname leads there.
+const packagesWithProtos = { 'grpc-health-check': 'proto', '@grpc/reflection': 'build/proto/grpc' };
+const bundleProtos = {
+  name: 'bundle-protos',
+  setup({ onLoad }) {
+    for (const [name, protos] of Object.entries(packagesWithProtos)) {
+      const folder = `${root}node_modules/${name}`;
+      cpSync(`${folder}/${protos}`, `${root}apps/runner/dist/protos/${name}/${protos}`, { recursive: true });
+      onLoad({ filter: new RegExp(`node_modules/${name}/build/src/.*\\.js$`) }, ({ path }) => ({
+        contents: readFileSync(path, 'utf8').replaceAll('__dirname', `(__bundleFolder + ${JSON.stringify(`/protos/${name}/${relative(folder, dirname(path))}`)})`),
+      }));
+    }
+  },
+};
 
 const common = {
   absWorkingDir: root,
@@ -21,7 +38,13 @@ const common = {
   external: ['koffi', 'react-devtools-core'],
 };
 
-await Promise.all([
-  build({ ...common, entryPoints: { main: 'apps/runner/src/main.ts', worker: 'apps/runner/worker/main.ts' }, outdir: 'apps/runner/dist' }),
-  build({ ...common, entryPoints: { main: 'apps/tui/src/main.tsx' }, outdir: 'apps/tui/dist' }),
+const [, tui] = await Promise.all([
+  build({ ...common, entryPoints: { main: 'apps/runner/src/main.ts', worker: 'apps/runner/worker/main.ts' }, outdir: 'apps/runner/dist', plugins: [bundleProtos] }),
+  // Split, so that plain commands load neither ink and react nor, for --help, gRPC.
+  build({ ...common, entryPoints: { main: 'apps/tui/src/main.tsx' }, outdir: 'apps/tui/dist', splitting: true, metafile: true }),
 ]);
+
+// Chunks of former builds go.
+const tuiDist = join(root, 'apps/tui/dist');
+const current = new Set(Object.keys(tui.metafile.outputs).map((file) => basename(file)));
+for (const file of readdirSync(tuiDist)) if (!current.has(file)) rmSync(join(tuiDist, file), { recursive: true });
