@@ -1,12 +1,160 @@
-import { expect, test } from 'vitest';
-import { Outcome } from '@flashcore/shared';
-import { collect, kernel, startTestRunner } from '../testing/test-runner.ts';
+import { randomUUID } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { create } from '@bufbuild/protobuf';
+import { JobResultSchema, JobState, LogLineSchema, Outcome, type JobEvent } from '@flashcore/shared';
+import type { JobContext } from '../jobs/job-context.ts';
+import { fakeCompiler } from '../testing/fake-compiler.ts';
+import { collect, finished, firstEvent, kernel, startTestRunner, until } from '../testing/test-runner.ts';
 
-test('a job streams created, started, its own events and finished, numbered from 1 without gaps', async () => {
-  await using fixture = await startTestRunner();
-  const events = await collect(fixture.client.start('build', kernel('flood_3')));
-  expect(events.map(({ sequence, payload }) => [Number(sequence), payload.case])).toEqual([
-    [1, 'created'], [2, 'started'], [3, 'logLine'], [4, 'logLine'], [5, 'logLine'], [6, 'finished'],
-  ]);
-  expect(events.at(-1)?.payload.value).toMatchObject({ outcome: Outcome.PASSED, summary: 'passed' });
+describe('events', () => {
+  test('are numbered from 1 without gaps: created, started, the body\'s own, finished', async () => {
+    await using fixture = await startTestRunner();
+    const events = await collect(fixture.client.start('build', kernel('flood_3')));
+    expect(events.map(({ sequence, payload }) => [Number(sequence), payload.case])).toEqual([
+      [1, 'created'], [2, 'started'], [3, 'logLine'], [4, 'logLine'], [5, 'logLine'], [6, 'finished'],
+    ]);
+    expect(finished(events)).toMatchObject({ outcome: Outcome.PASSED, summary: 'passed' });
+  });
+
+  test('watched again after any number are the rest of the log, while the job runs and after its end', async () => {
+    await using fixture = await startTestRunner();
+    const whole = await collect(fixture.client.start('build', kernel('flood_2000')));
+    const job = whole[0]!.job;
+    for (const after of [0, 1, 2, 255, 256, 257, 2001, 2002]) {
+      const rest = await collect(fixture.client.watch(job, { afterSequence: after }));
+      expect(rest).toEqual(whole.slice(after));
+    }
+  });
+
+  test('go to several watchers at once, each from its own number', async () => {
+    await using fixture = await startTestRunner();
+    const job = (await firstEvent(fixture.client.start('build', kernel('flood_20000')))).job;
+    const watched = await Promise.all([0, 0, 1].map((after) => collect(fixture.client.watch(job, { afterSequence: after }))));
+    expect(watched.map((events) => events.length)).toEqual([20003, 20003, 20002]);
+    expect(watched[1]).toEqual(watched[0]);
+  });
+
+  test('carry no control characters and at most 4096 characters a line', async () => {
+    const bodies = { loud: ({ emit }: JobContext) => {
+      for (const text of ['\u001b[31mred\u001b[0m\u0007\ttab', 'x'.repeat(5000)]) emit({ case: 'logLine', value: create(LogLineSchema, { source: 'kernel', text }) });
+      return Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: create(JobResultSchema) });
+    } };
+    await using fixture = await startTestRunner({ createCompiler: () => fakeCompiler({ bodies }) });
+    const events = await collect(fixture.client.start('build', kernel('loud')));
+    const texts = events.flatMap(({ payload }) => (payload.case === 'logLine' ? [payload.value.text] : []));
+    expect(texts[0]).toBe('red\ttab');
+    expect(texts[1]).toHaveLength(4096);
+  });
 });
+
+describe('request_id', () => {
+  test('given again with the same body, also at once, is the same job', async () => {
+    await using fixture = await startTestRunner();
+    const request = { ...kernel('flood_50'), options: { requestId: randomUUID() } };
+    const streams = await Promise.all(Array.from({ length: 8 }, () => collect(fixture.client.start('build', request))));
+    expect(new Set(streams.map((events) => events[0]!.job)).size).toBe(1);
+    expect(new Set(streams.map((events) => events.length))).toEqual(new Set([53]));
+    expect((await fixture.client.listJobs()).jobs).toHaveLength(1);
+  });
+
+  test('given again with another body, or to another method, is refused with the job it belongs to', async () => {
+    await using fixture = await startTestRunner();
+    const requestId = randomUUID();
+    const events = await collect(fixture.client.start('build', { ...kernel('ok'), options: { requestId } }));
+    const refusal = { reason: 'REQUEST_ID_REUSED', metadata: { request_id: requestId, job: events[0]!.job } };
+    await expect(collect(fixture.client.start('build', { ...kernel('flood_1'), options: { requestId } }))).rejects.toMatchObject(refusal);
+    await expect(collect(fixture.client.start('verify', { ...kernel('ok'), options: { requestId } }))).rejects.toMatchObject(refusal);
+  });
+});
+
+describe('cancel', () => {
+  test('ends a running job as CANCELLED, frees the device, and may be repeated', async () => {
+    await using fixture = await startTestRunner();
+    const { name, done } = await begin(fixture.client.start('build', kernel('hang')));
+    await until(async () => (await fixture.client.getJob({ name })).job?.state === JobState.RUNNING);
+    await fixture.client.cancelJob({ name });
+    await fixture.client.cancelJob({ name });
+    expect(finished(await done)).toMatchObject({ outcome: Outcome.CANCELLED, summary: 'Cancelled while it was running' });
+    const { job } = await fixture.client.cancelJob({ name });
+    expect(job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.CANCELLED });
+    expect(finished(await collect(fixture.client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+  });
+
+  test('ends a queued job, which then never starts', async () => {
+    await using fixture = await startTestRunner();
+    const running = await begin(fixture.client.start('build', kernel('hang')));
+    const queued = await begin(fixture.client.start('build', kernel('ok')));
+    expect((await fixture.client.getJob({ name: queued.name })).job).toMatchObject({ state: JobState.QUEUED, queuePosition: 1 });
+    await fixture.client.cancelJob({ name: queued.name });
+    expect((await queued.done).map(({ payload }) => payload.case)).toEqual(['created', 'finished']);
+    await fixture.client.cancelJob({ name: running.name });
+    await running.done;
+  });
+
+  test('of an unknown job is JOB_NOT_FOUND', async () => {
+    await using fixture = await startTestRunner();
+    await expect(fixture.client.cancelJob({ name: 'jobs/none' })).rejects.toMatchObject({ reason: 'JOB_NOT_FOUND' });
+  });
+});
+
+describe('limits', () => {
+  test('max_run_seconds ends a job as TIMED_OUT', async () => {
+    await using fixture = await startTestRunner();
+    const events = await collect(fixture.client.start('build', { ...kernel('hang'), options: { maxRunSeconds: 0.05 } }));
+    expect(finished(events)).toMatchObject({ outcome: Outcome.TIMED_OUT, summary: 'Stopped after 0.05 s of running, the job\'s limit (max_run_seconds)' });
+  });
+
+  test('max_queue_seconds ends a job that its device did not come free for, apart from the limit on running', async () => {
+    await using fixture = await startTestRunner();
+    const running = await begin(fixture.client.start('build', { ...kernel('sleep_300'), options: { maxQueueSeconds: 0.05 } }));
+    const events = await collect(fixture.client.start('build', { ...kernel('ok'), options: { maxQueueSeconds: 0.05 } }));
+    expect(finished(events)).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'DEVICE_UNAVAILABLE' } });
+    expect(finished(await running.done).outcome).toBe(Outcome.PASSED);
+  });
+
+  test('a full queue refuses with QUEUE_FULL and says when to try again', async () => {
+    await using fixture = await startTestRunner({ maxQueued: 1 });
+    const running = await begin(fixture.client.start('build', kernel('hang')));
+    const queued = await begin(fixture.client.start('build', kernel('ok')));
+    await expect(collect(fixture.client.start('build', kernel('ok')))).rejects.toMatchObject({ reason: 'QUEUE_FULL', retryAfterSeconds: 5 });
+    await fixture.client.cancelJob({ name: running.name });
+    expect(finished(await queued.done).outcome).toBe(Outcome.PASSED);
+  });
+});
+
+describe('ends', () => {
+  test('a body that throws a FlashcoreError ends as ERROR with its reason', async () => {
+    await using fixture = await startTestRunner();
+    expect(finished(await collect(fixture.client.start('build', kernel('error'))))).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'COMPILER_MISSING', message: 'Install nvcc' } });
+  });
+
+  test('a fault of the runner ends as INTERNAL and tells clients no path and no stack', async () => {
+    await using fixture = await startTestRunner();
+    const end = finished(await collect(fixture.client.start('build', kernel('bug'))));
+    expect(end).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'INTERNAL' } });
+    expect(JSON.stringify([end.summary, end.error])).not.toContain('secret');
+  });
+
+  test('a job goes on when its client has gone, and its result is found again', async () => {
+    await using fixture = await startTestRunner();
+    const { job: name } = await firstEvent(fixture.client.start('build', kernel('flood_5000')));
+    await until(async () => (await fixture.client.getJob({ name })).job?.state === JobState.ENDED);
+    expect(await fixture.client.getJob({ name })).toMatchObject({ job: { outcome: Outcome.PASSED, lastSequence: 5003n }, result: {} });
+  });
+});
+
+/** Starts reading a stream; gives the job's name as soon as it is known. */
+async function begin(stream: AsyncIterable<JobEvent>): Promise<{ name: string; done: Promise<JobEvent[]> }> {
+  const named = Promise.withResolvers<string>();
+  const read = async (): Promise<JobEvent[]> => {
+    const events: JobEvent[] = [];
+    for await (const event of stream) {
+      named.resolve(event.job);
+      events.push(event);
+    }
+    return events;
+  };
+  const done = read();
+  done.catch(named.reject);
+  return { name: await named.promise, done };
+}

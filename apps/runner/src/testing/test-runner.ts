@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { RunnerClient, type JobEvent } from '@flashcore/shared';
+import { RunnerClient, type JobEvent, type JobFinished } from '@flashcore/shared';
 import { createLogger } from '../log.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner.ts';
 import { fakeCompiler } from './fake-compiler.ts';
@@ -60,6 +60,19 @@ export async function collect(stream: AsyncIterable<JobEvent>): Promise<JobEvent
   const events: JobEvent[] = [];
   for await (const event of stream) events.push(event);
   return events;
+}
+
+/** The first event of a stream, which is then dropped. */
+export async function firstEvent(stream: AsyncIterable<JobEvent>): Promise<JobEvent> {
+  for await (const event of stream) return event;
+  throw new Error('the stream has no event');
+}
+
+/** The end that a job's last event tells of. */
+export function finished(events: readonly JobEvent[]): JobFinished {
+  const payload = events.at(-1)?.payload;
+  if (payload?.case !== 'finished') throw new Error(`the last event is ${String(payload?.case)}`);
+  return payload.value;
 }
 
 /** A request for a kernel of the fake pipeline. */
