@@ -1,0 +1,74 @@
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, FindingSchema, archLimits, type EntryResources, type Finding } from '@flashcore/shared';
+import type { CompilerDiagnostic } from './diagnostics.ts';
+import type { SmemExcess } from './ptxas-report.ts';
+import type { SharedBuffer } from './shared-buffers.ts';
+
+const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KB`;
+
+/** Says which buffers make up too much static shared memory, and what half instead of float would save. */
+export function smemLimitFinding({ entry, bytes, limitBytes }: SmemExcess, buffers: readonly SharedBuffer[]): Finding {
+  const listed = buffers.map(({ declaration, line, bytes: size }) => `${declaration}${size === undefined ? '' : ` ${kilobytes(size)}`} (line ${line})`).join(', ');
+  const floats = buffers.filter(({ type, bytes: size }) => type === 'float' && size !== undefined).reduce((sum, { bytes: size }) => sum + size!, 0);
+  const saving = floats > 0 ? `Half instead of float would save ${kilobytes(floats / 2)}, leaving ${kilobytes(bytes - floats / 2)}. ` : '';
+  return create(FindingSchema, {
+    kind: FindingKind.SMEM_LIMIT,
+    message: `${entry} uses ${kilobytes(bytes)} of static shared memory, ${kilobytes(limitBytes)} is the most${listed ? `: ${listed}` : ''}`,
+    remedy: `${saving}More than ${kilobytes(limitBytes)} is only possible as dynamic shared memory, which the manifest's shared_bytes asks for.`,
+    ...(buffers[0] && { location: { file: buffers[0].file, line: buffers[0].line } }),
+  });
+}
+
+/** Static and dynamic shared memory together over what a CTA of the architecture can opt in to. */
+export function dynamicSmemFinding(entry: EntryResources): Finding | undefined {
+  const limit = archLimits(entry.arch)?.smemPerCtaOptinBytes;
+  const bytes = entry.staticSmemBytes + entry.dynamicSmemBytes;
+  if (limit === undefined || bytes <= limit) return undefined;
+  return create(FindingSchema, {
+    kind: FindingKind.SMEM_LIMIT,
+    message: `${entry.entry} needs ${kilobytes(bytes)} of shared memory a CTA (${kilobytes(entry.staticSmemBytes)} static, ${kilobytes(entry.dynamicSmemBytes)} dynamic), ${entry.arch} allows ${kilobytes(limit)}`,
+    remedy: 'Smaller tiles, fewer stages, or half instead of float for what is staged in shared memory',
+  });
+}
+
+export function spillFinding(entry: EntryResources): Finding | undefined {
+  if (entry.spillStoreBytes + entry.spillLoadBytes === 0) return undefined;
+  return create(FindingSchema, {
+    kind: FindingKind.REGISTER_SPILLS,
+    message: `${entry.entry} spills on ${entry.arch}: ${entry.spillStoreBytes} bytes of stores, ${entry.spillLoadBytes} bytes of loads, with ${entry.registersPerThread} registers a thread`,
+    remedy: 'Shorten the live ranges of fragments, keep big arrays out of registers, raise maxrregcount or relax __launch_bounds__',
+  });
+}
+
+export function compileFailedFinding(diagnostics: readonly CompilerDiagnostic[]): Finding {
+  const errors = diagnostics.filter(({ severity }) => severity === 'error');
+  const first = errors.find(({ line }) => line > 0) ?? errors[0];
+  const more = errors.length > 1 ? `, and ${errors.length - 1} more` : '';
+  return create(FindingSchema, {
+    kind: FindingKind.COMPILE_FAILED,
+    message: first ? `${place(first)}${first.message} (${first.tool}${more})` : 'The compiler failed without naming a place; its output is in the log',
+    remedy: 'Correct the source at the named place',
+    ...(first && { location: { file: first.file, line: first.line } }),
+  });
+}
+
+export function compileTimedOutFinding(compiler: string, seconds: number): Finding {
+  return create(FindingSchema, {
+    kind: FindingKind.COMPILE_TIMED_OUT,
+    message: `${compiler} was killed after ${seconds.toFixed(0)} s`,
+    remedy: 'Look for templates or unrolled loops that grow without bound',
+  });
+}
+
+export function missingEntryFinding(missing: readonly string[], found: readonly string[]): Finding {
+  return create(FindingSchema, {
+    kind: FindingKind.MISSING_ENTRY,
+    message: `The manifest launches ${missing.join(', ')}, the compiled code has ${found.length > 0 ? found.join(', ') : 'no entry at all'}`,
+    remedy: `Declare it as extern "C" __global__, or name the right entry in kernel.yaml`,
+  });
+}
+
+function place({ file, line, column }: CompilerDiagnostic): string {
+  if (file === '') return '';
+  return column > 0 ? `${file}:${line}:${column}: ` : `${file}:${line}: `;
+}

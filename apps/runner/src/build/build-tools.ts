@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { FlashcoreError } from '@flashcore/shared';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import { CompileCache, type CompileUnit } from './compile-cache.ts';
+import { emulatorUnit } from './emulator-unit.ts';
+import { emulatorLibraryUnit, readSources, referenceUnit } from './host-libraries.ts';
+import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
+import { nvccUnit } from './nvcc-unit.ts';
+import type { SnapshotFile } from './source-snapshot.ts';
+import { Toolchain, type Compiler } from './toolchain.ts';
+
+const CANARY = 'kernel/canary.cu';
+const CANARY_ENTRY = 'flashcore_canary';
+
+/** Everything that compiles: kernels, and what the runner itself needs on this host (the emulator, the CPU reference, the canary). */
+export class BuildTools {
+  readonly toolchain = new Toolchain();
+  readonly kernels: KernelBuilder;
+  readonly #cache: CompileCache;
+  readonly #artifacts: ArtifactStore;
+  readonly #kernelsFolder: string;
+  readonly #runnerFolder: string;
+
+  constructor(options: { repositoryRoot: string; dataDirectory: string; kernelsFolder: string; artifacts: ArtifactStore }) {
+    this.#artifacts = options.artifacts;
+    this.#kernelsFolder = options.kernelsFolder;
+    this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
+    this.#cache = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts);
+    this.kernels = new KernelBuilder({
+      toolchain: this.toolchain, cache: this.#cache, artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => this.#emulatorHeaders(),
+    });
+  }
+
+  /** Path of libcuda_emu.so, compiled on first use. Errors: COMPILER_MISSING, INTERNAL where it does not compile. */
+  emulatorLibrary(listener: BuildListener): Promise<string> {
+    return this.#library(emulatorLibraryUnit(this.#cxx(), join(this.#runnerFolder, 'emulator')), listener);
+  }
+
+  /** Path of the CPU reference, compiled on first use. Errors as above. */
+  referenceLibrary(listener: BuildListener): Promise<string> {
+    return this.#library(referenceUnit(this.#cxx(), this.#kernelsFolder), listener);
+  }
+
+  /** Path of the kernel that a device must run before it serves again after a fault. Errors as above. */
+  canary(target: { arch: string; emulated: boolean }, listener: BuildListener): Promise<string> {
+    const files = [{ path: CANARY, text: readFileSync(join(this.#runnerFolder, 'worker/canary.cu'), 'utf8') }];
+    const common = { files, unit: CANARY, name: 'canary', defines: [] };
+    if (target.emulated) return this.#library(emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles: this.#emulatorHeaders(), entries: [CANARY_ENTRY], instrumented: false }), listener);
+    const nvcc = this.toolchain.nvcc();
+    if (!nvcc) throw missingCompiler('nvcc');
+    return this.#library(nvccUnit({ ...common, nvcc, arch: target.arch, fastMath: false, maxRegisters: 0, keepPtx: false }), listener);
+  }
+
+  async #library(unit: CompileUnit, { signal, onLine }: BuildListener): Promise<string> {
+    const source = unit.compiler.name;
+    const compilation = await this.#cache.compile(unit, { signal, onLine: onLine && ((line) => onLine(source, line)) });
+    const output = compilation.outputs[0];
+    if (output) return this.#artifacts.path(output.sha256);
+    throw new FlashcoreError('INTERNAL', { target: unit.target, compiler: `${source} ${unit.compiler.version}` },
+      `${unit.target} does not compile with ${source} ${unit.compiler.version}: ${compilation.lines.find((line) => /error/.test(line)) ?? `exit status ${compilation.exitCode}`}`);
+  }
+
+  #emulatorHeaders(): SnapshotFile[] {
+    const folder = join(this.#runnerFolder, 'emulator');
+    return [
+      ...readSources(join(folder, 'include'), 'emulator/include'),
+      { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(folder, 'static_shared_limit.ld'), 'utf8') },
+    ];
+  }
+
+  #cxx(): Compiler {
+    const cxx = this.toolchain.cxx();
+    if (!cxx) throw missingCompiler('g++');
+    return cxx;
+  }
+}
+
+function missingCompiler(wanted: 'nvcc' | 'g++'): FlashcoreError {
+  const use = wanted === 'nvcc' ? 'A GPU needs nvcc to build for: install the CUDA toolkit' : 'The emulator and the CPU reference need a C++ compiler: install g++ 12 or clang++ 15 or later';
+  return new FlashcoreError('COMPILER_MISSING', { wanted }, `${use} on the runner's host`);
+}

@@ -1,0 +1,211 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { dirname, join } from 'node:path';
+import { FlashcoreError } from '@flashcore/shared';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import { runProcess, type ProcessEnd } from './process.ts';
+import { shownLine, type SnapshotFile } from './source-snapshot.ts';
+import type { Compiler } from './toolchain.ts';
+
+export interface Command {
+  /** Without the program: that is the unit's compiler. Paths are relative to the build folder. */
+  arguments: string[];
+}
+
+/** One thing to compile: all that decides about the result, and nothing else. */
+export interface CompileUnit {
+  compiler: Compiler;
+  /** "sm_89", "emulator", … */
+  target: string;
+  files: readonly SnapshotFile[];
+  /** Run one after another; the commands of a stage at the same time. */
+  stages: readonly (readonly Command[])[];
+  outputs: readonly CompileOutput[];
+  limitMs: number;
+}
+
+export interface CompileOutput {
+  /** In the build folder. */
+  path: string;
+  /** Name for a copy on disk. */
+  fileName: string;
+  kind: OutputKind;
+}
+
+export type OutputKind = 'cubin' | 'ptx' | 'sass' | 'emulator-module' | 'library';
+
+export interface StoredOutput {
+  fileName: string;
+  kind: OutputKind;
+  sha256: string;
+  sizeBytes: number;
+}
+
+/** What is known of a compilation; the file of a cached one. */
+export interface CompileRecord {
+  key: string;
+  seconds: number;
+  exitCode: number;
+  lines: string[];
+  outputs: StoredOutput[];
+}
+
+export interface Compilation extends CompileRecord {
+  cacheHit: boolean;
+  timedOut: boolean;
+}
+
+export interface CompileOptions {
+  signal: AbortSignal;
+  /** Each line of the compiler as it appears, with paths as the kernel folder names them. */
+  onLine?: ((line: string) => void) | undefined;
+}
+
+/** Counts up when a change here makes old entries wrong. */
+const SCHEMA = 1;
+/** Exit status shown for a compiler that was killed. */
+const KILLED = 137;
+
+/** Compiles, or finds what was compiled before from the same inputs. Only successes are kept; an entry is written after its artifacts, in one step. */
+export class CompileCache {
+  readonly #folder: string;
+  readonly #artifacts: ArtifactStore;
+  readonly #running = new Map<string, Promise<unknown>>();
+
+  constructor(folder: string, artifacts: ArtifactStore) {
+    this.#folder = folder;
+    this.#artifacts = artifacts;
+    rmSync(join(folder, 'work'), { recursive: true, force: true });
+    mkdirSync(join(folder, 'entries'), { recursive: true, mode: 0o700 });
+  }
+
+  async compile(unit: CompileUnit, options: CompileOptions): Promise<Compilation> {
+    const key = keyOf(unit);
+    // Another job may be at the same: its result is then in the cache, or it failed and it's ours to say why.
+    for (let running = this.#running.get(key); running; running = this.#running.get(key)) await running.catch(() => undefined);
+    const known = this.find(key);
+    if (known) return { ...known, cacheHit: true, timedOut: false };
+    const running = this.#run(unit, key, options);
+    this.#running.set(key, running);
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(key);
+    }
+  }
+
+  /** A cached compilation whose artifacts are all there and undamaged. */
+  find(key: string): CompileRecord | undefined {
+    const path = this.#entryPath(key);
+    if (!statSync(path, { throwIfNoEntry: false })) return undefined;
+    const record = parseRecord(readFileSync(path, 'utf8'));
+    if (record?.key === key && record.outputs.every((output) => this.#intact(output.sha256))) return record;
+    rmSync(path, { force: true });
+    return undefined;
+  }
+
+  #intact(sha256: string): boolean {
+    try {
+      this.#artifacts.get(sha256);
+      return true;
+    } catch (error) {
+      if (error instanceof FlashcoreError && error.reason === 'ARTIFACT_NOT_FOUND') return false;
+      throw error;
+    }
+  }
+
+  async #run(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
+    const folder = join(this.#folder, 'work', key.slice(0, 32));
+    rmSync(folder, { recursive: true, force: true });
+    try {
+      for (const { path, text } of unit.files) writeInside(folder, path, text);
+      const ends = await runStages(unit, folder, options);
+      const record: CompileRecord = {
+        key,
+        seconds: ends.seconds,
+        exitCode: ends.exitCode,
+        lines: ends.lines,
+        outputs: ends.exitCode === 0 ? unit.outputs.map((output) => this.#store(folder, output)) : [],
+      };
+      if (record.exitCode === 0) this.#write(record);
+      return { ...record, cacheHit: false, timedOut: ends.timedOut };
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  #store(folder: string, output: CompileOutput): StoredOutput {
+    const path = join(folder, output.path);
+    return { fileName: output.fileName, kind: output.kind, sizeBytes: statSync(path).size, sha256: this.#artifacts.putFile(path) };
+  }
+
+  #write(record: CompileRecord): void {
+    const path = this.#entryPath(record.key);
+    const temporary = `${path}.${randomUUID()}`;
+    writeFileSync(temporary, JSON.stringify(record), { flush: true });
+    renameSync(temporary, path);
+  }
+
+  #entryPath(key: string): string {
+    return join(this.#folder, 'entries', `${key}.json`);
+  }
+}
+
+/** SHA-256 over the compiler, its arguments and every file. */
+export function keyOf(unit: CompileUnit): string {
+  const hash = createHash('sha256');
+  hash.update(JSON.stringify([SCHEMA, unit.compiler.identity, unit.target, unit.stages, unit.outputs]));
+  for (const { path, text } of [...unit.files].sort((a, b) => (a.path < b.path ? -1 : 1))) hash.update(JSON.stringify([path, text]));
+  return hash.digest('hex');
+}
+
+interface StagesEnd {
+  exitCode: number;
+  timedOut: boolean;
+  seconds: number;
+  lines: string[];
+}
+
+async function runStages(unit: CompileUnit, folder: string, options: CompileOptions): Promise<StagesEnd> {
+  const started = performance.now();
+  const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };
+  const onLine = (line: string): void => options.onLine?.(shownLine(line));
+  for (const stage of unit.stages) {
+    const remainingMs = Math.max(1, unit.limitMs - (performance.now() - started));
+    const ends = await runPool(stage, ({ arguments: args }) => runProcess(unit.compiler.path, args, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine }));
+    end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));
+    end.timedOut ||= ends.some(({ timedOut }) => timedOut);
+    end.exitCode = ends.map(({ exitCode }) => exitCode ?? KILLED).find((code) => code !== 0) ?? 0;
+    if (end.exitCode !== 0) break;
+  }
+  end.seconds = (performance.now() - started) / 1000;
+  return end;
+}
+
+/** Runs as many at once as the machine has processors. */
+async function runPool(commands: readonly Command[], run: (command: Command) => Promise<ProcessEnd>): Promise<ProcessEnd[]> {
+  const ends: ProcessEnd[] = [];
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    for (let index = next++; index < commands.length; index = next++) ends[index] = await run(commands[index]!);
+  };
+  await Promise.all(Array.from({ length: Math.min(availableParallelism(), commands.length) }, lane));
+  return ends;
+}
+
+function writeInside(folder: string, path: string, text: string): void {
+  const target = join(folder, path);
+  mkdirSync(dirname(target), { recursive: true });
+  writeFileSync(target, text);
+}
+
+/** Undefined for a file that is not what this version writes. */
+function parseRecord(text: string): CompileRecord | undefined {
+  try {
+    return JSON.parse(text) as CompileRecord;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

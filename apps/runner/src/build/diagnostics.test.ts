@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { parseGnuDiagnostics, parseNvccDiagnostics } from './diagnostics.ts';
+
+test('parseNvccDiagnostics() takes the column from the caret', () => {
+  const recorded = `syntax_error.cu(9): error: expected a ";"
+    attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
+    ^
+
+1 error detected in the compilation of "syntax_error.cu".`;
+  expect(parseNvccDiagnostics(recorded.split('\n'))).toEqual([
+    { severity: 'error', file: 'syntax_error.cu', line: 9, column: 5, message: 'expected a ";"', tool: 'nvcc' },
+  ]);
+});
+
+test('parseNvccDiagnostics() reads warnings with a number, ptxas and fatal errors', () => {
+  const lines = [
+    'a.cu(3): warning #177-D: variable "x" was declared but never referenced',
+    "ptxas error   : Entry function 'f' uses too much shared data (0x11400 bytes, 0xc000 max)",
+    "nvcc fatal   : Unsupported gpu architecture 'compute_70'",
+  ];
+  expect(parseNvccDiagnostics(lines).map(({ tool, severity, line, message }) => [tool, severity, line, message])).toEqual([
+    ['nvcc', 'warning', 3, 'variable "x" was declared but never referenced'],
+    ['ptxas', 'error', 0, "Entry function 'f' uses too much shared data (0x11400 bytes, 0xc000 max)"],
+    ['nvcc', 'error', 0, "Unsupported gpu architecture 'compute_70'"],
+  ]);
+});
+
+test('parseGnuDiagnostics() reads file, line and column', () => {
+  const lines = ["syntax_error.cu: In function 'void syntax_error(const half*)':", "syntax_error.cu:8:17: error: expected initializer before 'attend_keys'", '    8 |   RowState state', "faulty/attend_row.cuh:10:8: note: 'struct RowState' declared here"];
+  expect(parseGnuDiagnostics(lines).map(({ file, line, column, severity }) => [file, line, column, severity])).toEqual([
+    ['syntax_error.cu', 8, 17, 'error'],
+    ['faulty/attend_row.cuh', 10, 8, 'note'],
+  ]);
+});

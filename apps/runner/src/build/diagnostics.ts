@@ -1,0 +1,72 @@
+/** A compiler's message with its place; the fields mean what the proto's Diagnostic says. */
+export interface CompilerDiagnostic {
+  severity: 'error' | 'warning' | 'note';
+  /** As the kernel folder names it. */
+  file: string;
+  /** From 1; 0 where the message has none. */
+  line: number;
+  column: number;
+  message: string;
+  tool: 'nvcc' | 'ptxas' | 'g++';
+}
+
+const MAX_DIAGNOSTICS = 100;
+// "file.cu(9): error: expected a ";"", "file.cu(9): error #20: …", "file.cu(3): warning #177-D: …"
+const NVCC = /^(.+?)\((\d+)\): (catastrophic error|error|warning|remark)(?: (#[\w-]+))?: (.*)$/;
+const NVCC_FATAL = /^nvcc (fatal|error|warning)\s*: (.*)$/;
+const PTXAS = /^ptxas (fatal|error|warning)\s*: (.*)$/;
+const PTXAS_PLACE = /^ptxas (.+?), line (\d+); (fatal|error|warning)\s*: (.*)$/;
+// "file.cu:9:18: error: expected ';' before …"; also the host compiler's, when nvcc runs it.
+const GNU = /^(.+?):(\d+):(?:(\d+):)? (fatal error|error|warning|note): (.*)$/;
+/** The caret under a source line tells the column, which nvcc does not print. */
+const CARET = /^(\s*)\^/;
+
+/** Reads what nvcc printed: its own messages, ptxas's, and those of the host compiler that it runs as preprocessor. */
+export function parseNvccDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
+  const found: CompilerDiagnostic[] = [];
+  let awaitsCaret: CompilerDiagnostic | undefined;
+  for (const line of lines) {
+    const diagnostic = nvccDiagnostic(line) ?? ptxasDiagnostic(line) ?? gnuDiagnostic(line, 'nvcc');
+    if (diagnostic) {
+      found.push(diagnostic);
+      awaitsCaret = diagnostic.column === 0 && diagnostic.line > 0 ? diagnostic : undefined;
+      continue;
+    }
+    const caret = CARET.exec(line);
+    if (!caret || !awaitsCaret) continue;
+    awaitsCaret.column = caret[1]!.length + 1;
+    awaitsCaret = undefined;
+  }
+  return found.slice(0, MAX_DIAGNOSTICS);
+}
+
+/** Reads what g++ or clang++ printed. */
+export function parseGnuDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
+  return lines.flatMap((line) => gnuDiagnostic(line, 'g++') ?? []).slice(0, MAX_DIAGNOSTICS);
+}
+
+function nvccDiagnostic(line: string): CompilerDiagnostic | undefined {
+  const match = NVCC.exec(line);
+  if (match) return { severity: severityOf(match[3]!), file: match[1]!, line: Number(match[2]), column: 0, message: match[5]!, tool: 'nvcc' };
+  const fatal = NVCC_FATAL.exec(line);
+  return fatal ? { severity: severityOf(fatal[1]!), file: '', line: 0, column: 0, message: fatal[2]!, tool: 'nvcc' } : undefined;
+}
+
+function ptxasDiagnostic(line: string): CompilerDiagnostic | undefined {
+  const placed = PTXAS_PLACE.exec(line);
+  // The file is a temporary PTX file: its name and line say nothing about the source.
+  if (placed) return { severity: severityOf(placed[3]!), file: '', line: 0, column: 0, message: placed[4]!, tool: 'ptxas' };
+  const match = PTXAS.exec(line);
+  return match ? { severity: severityOf(match[1]!), file: '', line: 0, column: 0, message: match[2]!, tool: 'ptxas' } : undefined;
+}
+
+function gnuDiagnostic(line: string, tool: 'nvcc' | 'g++'): CompilerDiagnostic | undefined {
+  const match = GNU.exec(line);
+  if (!match) return undefined;
+  return { severity: severityOf(match[4]!), file: match[1]!, line: Number(match[2]), column: Number(match[3] ?? 0), message: match[5]!, tool };
+}
+
+function severityOf(word: string): CompilerDiagnostic['severity'] {
+  if (word === 'warning') return 'warning';
+  return word === 'note' || word === 'remark' ? 'note' : 'error';
+}

@@ -1,0 +1,49 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import type { CompileUnit } from './compile-cache.ts';
+import { nativeFlag } from './emulator-unit.ts';
+import type { SnapshotFile } from './source-snapshot.ts';
+import type { Compiler } from './toolchain.ts';
+
+const LIMIT_MS = 600_000;
+const SOURCE = /\.(cpp|h|hpp|inc|ld)$|^[^.]+$/;
+
+/** Files of a folder and those below it, with `prefix` before their path. */
+export function readSources(folder: string, prefix: string): SnapshotFile[] {
+  return readdirSync(folder, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile() && SOURCE.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .map((path) => ({ path: `${prefix}/${relative(folder, path)}`, text: readFileSync(path, 'utf8') }));
+}
+
+/** libcuda_emu.so from its sources (apps/runner/emulator/README.md, section a), file by file, so that all processors are used. */
+export function emulatorLibraryUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {
+  const files = ['exec', 'driver', 'include'].flatMap((part) => readSources(join(emulatorFolder, part), part));
+  const sources = files.map(({ path }) => path).filter((path) => path.endsWith('.cpp'));
+  const objectOf = (path: string): string => path.replaceAll('/', '_').replace(/\.cpp$/, '.o');
+  return {
+    compiler: cxx,
+    target: 'libcuda_emu',
+    files,
+    stages: [
+      sources.map((source) => ({ arguments: ['-std=c++17', '-O2', '-fPIC', '-pthread', '-fvisibility=hidden', '-c', source, '-o', objectOf(source)] })),
+      [{ arguments: ['-shared', '-pthread', '-o', 'libcuda_emu.so', ...sources.map(objectOf), '-ldl'] }],
+    ],
+    outputs: [{ path: 'libcuda_emu.so', fileName: 'libcuda_emu.so', kind: 'library' }],
+    limitMs: LIMIT_MS,
+  };
+}
+
+/** The CPU reference. Not with -ffast-math: masked scores are -infinity. */
+export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit {
+  const folder = join(kernelsFolder, 'reference');
+  const files = ['attention_reference.cpp', 'attention_reference.h'].map((path) => ({ path, text: readFileSync(join(folder, path), 'utf8') }));
+  return {
+    compiler: cxx,
+    target: 'reference',
+    files,
+    stages: [[{ arguments: ['-std=c++17', '-O3', nativeFlag(), '-shared', '-fPIC', '-pthread', '-o', 'attention_reference.so', 'attention_reference.cpp'] }]],
+    outputs: [{ path: 'attention_reference.so', fileName: 'attention_reference.so', kind: 'library' }],
+    limitMs: LIMIT_MS,
+  };
+}

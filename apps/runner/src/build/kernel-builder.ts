@@ -1,0 +1,171 @@
+import { createHash } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import { ArtifactKind, BuildResultSchema, FlashcoreError, type Artifact, type BuildResult, type Finding, type PlannedLaunch, type ResolvedVariant } from '@flashcore/shared';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { ArtifactSchema } from '@flashcore/shared';
+import { compileFailedFinding, compileTimedOutFinding, dynamicSmemFinding, missingEntryFinding, smemLimitFinding, spillFinding } from './build-findings.ts';
+import type { Compilation, CompileCache, CompileUnit, OutputKind } from './compile-cache.ts';
+import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } from './diagnostics.ts';
+import { emulatorUnit } from './emulator-unit.ts';
+import { entryResources } from './entry-resources.ts';
+import { nvccUnit } from './nvcc-unit.ts';
+import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
+import { sharedBuffers } from './shared-buffers.ts';
+import { digestOf, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
+import type { Toolchain } from './toolchain.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+
+/** A kernel to build and what to build it for. */
+export interface BuildSpec {
+  kernelId: string;
+  /** The kernel's folder, and its translation unit in it. */
+  folder: string;
+  source: string;
+  resolved: ResolvedVariant;
+  /** nvcc's target. */
+  arch: string;
+  /** Build for the emulator too. */
+  emulated: boolean;
+  /** Every entry that the manifest can launch. */
+  entries: readonly string[];
+  /** Launches of the shapes that the job is about: what occupancy is calculated for. */
+  launches: readonly PlannedLaunch[];
+}
+
+export interface BuildListener {
+  signal: AbortSignal;
+  /** A line of "nvcc" or "g++". */
+  onLine?: (source: string, line: string) => void;
+}
+
+export interface KernelBuild {
+  result: BuildResult;
+  findings: Finding[];
+  /** What the device loads; undefined when there is none. */
+  image: string | undefined;
+  /** SHA-256 over all sources that went into it. */
+  sourceDigest: string;
+}
+
+interface Run {
+  unit: CompileUnit;
+  compilation: Compilation;
+  diagnostics: CompilerDiagnostic[];
+}
+
+const ARTIFACT_KINDS: Record<OutputKind, ArtifactKind> = {
+  cubin: ArtifactKind.CUBIN, ptx: ArtifactKind.PTX, sass: ArtifactKind.SASS, 'emulator-module': ArtifactKind.EMULATOR_MODULE, library: ArtifactKind.UNSPECIFIED,
+};
+
+/** Compiles kernels: with nvcc where it exists, and with the C++ compiler for the emulator, at the same time. */
+export class KernelBuilder {
+  readonly #toolchain: Toolchain;
+  readonly #cache: CompileCache;
+  readonly #artifacts: ArtifactStore;
+  readonly #kernelsFolder: string;
+  readonly #emulatorFiles: () => SnapshotFile[];
+
+  constructor(parts: { toolchain: Toolchain; cache: CompileCache; artifacts: ArtifactStore; kernelsFolder: string; emulatorFiles: () => SnapshotFile[] }) {
+    this.#toolchain = parts.toolchain;
+    this.#cache = parts.cache;
+    this.#artifacts = parts.artifacts;
+    this.#kernelsFolder = parts.kernelsFolder;
+    this.#emulatorFiles = parts.emulatorFiles;
+  }
+
+  /** That a kernel does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
+  async build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
+    const started = performance.now();
+    const { files, problems } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder: this.#kernelsFolder });
+    const runs = problems.length > 0 ? [] : await Promise.all(this.#units(spec, files).map((unit) => this.#run(unit, listener)));
+    return this.#assemble(spec, { files, problems, runs, seconds: (performance.now() - started) / 1000 });
+  }
+
+  /** A module with the hooks that find data races; undefined when it does not compile. */
+  async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<string | undefined> {
+    const { files } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder: this.#kernelsFolder });
+    const { compilation } = await this.#run(this.#emulatorUnit(spec, files, true), listener);
+    return compilation.outputs[0] && this.#artifacts.path(compilation.outputs[0].sha256);
+  }
+
+  #units(spec: BuildSpec, files: readonly SnapshotFile[]): CompileUnit[] {
+    const { resolved } = spec;
+    const nvcc = this.#toolchain.nvcc();
+    if (!nvcc && !spec.emulated) throw new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'A GPU needs nvcc to build for: install the CUDA toolkit on the runner\'s host');
+    const gpu = nvcc
+      ? [nvccUnit({ nvcc, arch: spec.arch, files, unit: `kernel/${spec.source}`, name: spec.kernelId, defines: resolved.defines, fastMath: resolved.fastMath, maxRegisters: resolved.maxRegisters, keepPtx: resolved.keepPtx })]
+      : [];
+    return spec.emulated ? [...gpu, this.#emulatorUnit(spec, files, false)] : gpu;
+  }
+
+  #emulatorUnit(spec: BuildSpec, files: readonly SnapshotFile[], instrumented: boolean): CompileUnit {
+    const cxx = this.#toolchain.cxx();
+    if (!cxx) throw new FlashcoreError('COMPILER_MISSING', { wanted: 'g++' }, 'The emulator needs a C++ compiler to build with: install g++ 12 or clang++ 15 or later');
+    return emulatorUnit({ cxx, files, emulatorFiles: this.#emulatorFiles(), unit: `kernel/${spec.source}`, name: spec.kernelId, defines: spec.resolved.defines, entries: spec.entries, instrumented });
+  }
+
+  async #run(unit: CompileUnit, { signal, onLine }: BuildListener): Promise<Run> {
+    const source = unit.compiler.name;
+    const compilation = await this.#cache.compile(unit, { signal, onLine: onLine && ((line) => onLine(source, line)) });
+    const diagnostics = source === 'nvcc' ? parseNvccDiagnostics(compilation.lines) : parseGnuDiagnostics(compilation.lines);
+    return { unit, compilation, diagnostics };
+  }
+
+  #assemble(spec: BuildSpec, parts: { files: SnapshotFile[]; problems: CompilerDiagnostic[]; runs: Run[]; seconds: number }): KernelBuild {
+    const { files, problems, runs, seconds } = parts;
+    const succeeded = problems.length === 0 && runs.every(({ compilation }) => compilation.exitCode === 0);
+    const nvccRun = runs.find(({ unit }) => unit.compiler.name === 'nvcc');
+    const entries = nvccRun ? parsePtxasReport(nvccRun.compilation.lines) : [];
+    const resources = entryResources(entries, spec.launches);
+    const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
+    const loaded = outputs.find(({ kind }) => kind === (spec.emulated ? 'emulator-module' : 'cubin'));
+    const result = create(BuildResultSchema, {
+      buildId: buildIdOf(spec, files, runs),
+      succeeded,
+      cacheHit: runs.length > 0 && runs.every(({ compilation }) => compilation.cacheHit),
+      seconds,
+      runs: runs.map(({ unit, compilation }) => ({
+        compiler: unit.compiler.name, version: unit.compiler.version, target: unit.target, arguments: unit.stages[0]![0]!.arguments,
+        seconds: compilation.seconds, exitCode: compilation.exitCode, cacheHit: compilation.cacheHit,
+      })),
+      entries: resources,
+      entriesMissing: entriesMissing(resources.length, nvccRun, succeeded),
+      artifacts: outputs.map(artifactOf),
+      diagnostics: [...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)],
+      arch: spec.arch,
+    });
+    const findings = findingsOf(spec, { files, problems, runs, nvccRun, found: entries.map(({ entry }) => entry), result });
+    return { result, findings, image: succeeded && loaded ? this.#artifacts.path(loaded.sha256) : undefined, sourceDigest: digestOf(files) };
+  }
+}
+
+function findingsOf(
+  spec: BuildSpec,
+  parts: { files: SnapshotFile[]; problems: CompilerDiagnostic[]; runs: Run[]; nvccRun: Run | undefined; found: string[]; result: BuildResult },
+): Finding[] {
+  const { files, problems, runs, nvccRun, found, result } = parts;
+  const timedOut = runs.find(({ compilation }) => compilation.timedOut);
+  if (timedOut) return [compileTimedOutFinding(timedOut.unit.compiler.name, timedOut.compilation.seconds)];
+  const excess = runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines));
+  if (excess[0]) return [smemLimitFinding(excess[0], sharedBuffers(files, spec.resolved.parameters))];
+  if (!result.succeeded) return [compileFailedFinding([...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)])];
+  const missing = nvccRun ? spec.entries.filter((entry) => !found.includes(entry)) : [];
+  if (missing.length > 0) return [missingEntryFinding(missing, found)];
+  return result.entries.flatMap((entry) => [dynamicSmemFinding(entry), spillFinding(entry)].filter((finding) => finding !== undefined));
+}
+
+function entriesMissing(count: number, nvccRun: Run | undefined, succeeded: boolean): string {
+  if (count > 0) return '';
+  if (!nvccRun) return 'not measured: no nvcc on this host';
+  return succeeded ? 'not measured: the compiled code has none of the entries that the manifest launches' : 'not measured: it does not compile';
+}
+
+function artifactOf({ sha256, kind, fileName, sizeBytes }: Compilation['outputs'][number]): MessageInitShape<typeof ArtifactSchema> {
+  return { sha256, kind: ARTIFACT_KINDS[kind], fileName, sizeBytes: BigInt(sizeBytes) } satisfies Partial<Artifact>;
+}
+
+/** Digest of all that goes into the build. */
+function buildIdOf(spec: BuildSpec, files: readonly SnapshotFile[], runs: readonly Run[]): string {
+  const keys = runs.map(({ compilation }) => compilation.key).sort();
+  return createHash('sha256').update(JSON.stringify([spec.kernelId, spec.arch, keys, keys.length > 0 ? '' : digestOf(files)])).digest('hex');
+}

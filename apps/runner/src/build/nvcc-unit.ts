@@ -1,0 +1,45 @@
+import type { CompileUnit } from './compile-cache.ts';
+import type { SnapshotFile } from './source-snapshot.ts';
+import type { Nvcc } from './toolchain.ts';
+
+export interface NvccOptions {
+  nvcc: Nvcc;
+  /** For example "sm_89". */
+  arch: string;
+  files: readonly SnapshotFile[];
+  /** Translation unit in the build folder. */
+  unit: string;
+  /** Without its extension: what artifacts are called. */
+  name: string;
+  defines: readonly string[];
+  fastMath: boolean;
+  /** 0: no limit. */
+  maxRegisters: number;
+  keepPtx: boolean;
+}
+
+const LIMIT_MS = 180_000;
+
+/** nvcc's run for a kernel: device code only, with the assembler's report. Every flag is made here: none comes from a request as text. */
+export function nvccUnit(options: NvccOptions): CompileUnit {
+  const args = [
+    '-cubin', `-arch=${options.arch}`, '-std=c++17', '-O3', '-lineinfo', '-Xptxas', '-v',
+    ...(options.fastMath ? ['--use_fast_math'] : []),
+    ...(options.maxRegisters > 0 ? [`-maxrregcount=${options.maxRegisters}`] : []),
+    ...(options.keepPtx ? ['--keep', '--keep-dir', '.'] : []),
+    ...options.defines,
+    '-I', 'kernel', '-I', 'kernels', '-o', 'kernel.cubin', options.unit,
+  ];
+  const ptx = `${options.unit.split('/').at(-1)!.replace(/\.[^.]+$/, '')}.ptx`;
+  return {
+    compiler: options.nvcc,
+    target: options.arch,
+    files: options.files,
+    stages: [[{ arguments: args }]],
+    outputs: [
+      { path: 'kernel.cubin', fileName: `${options.name}.${options.arch}.cubin`, kind: 'cubin' },
+      ...(options.keepPtx ? [{ path: ptx, fileName: `${options.name}.${options.arch}.ptx`, kind: 'ptx' as const }] : []),
+    ],
+    limitMs: LIMIT_MS,
+  };
+}

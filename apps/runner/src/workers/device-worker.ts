@@ -1,0 +1,122 @@
+import type { DeviceFacts, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
+import { WorkerProcess, type RequestOptions, type WorkerOutcome } from './worker-process.ts';
+
+/** What a worker is started with; made on first use, for it may have to be compiled. */
+export interface WorkerSetup {
+  open: Omit<OpenRequest, 'type'>;
+  /** Path of the canary kernel's image. */
+  canary: string;
+}
+
+export interface DeviceWorkerOptions {
+  deviceId: string;
+  setup: (signal: AbortSignal) => Promise<WorkerSetup>;
+}
+
+export interface DeviceRequestOptions extends RequestOptions {
+  /** A line that a kernel printed. */
+  onOutput?: (line: string) => void;
+}
+
+const CANARY_TRIES = 3;
+
+/**
+ * The worker process of one device, kept warm between jobs. After a fault, a crash or a kill a new process takes its place, and a canary kernel must give
+ * its known answer before the device serves again; a device that doesn't is quarantined.
+ */
+export class DeviceWorker {
+  readonly #options: DeviceWorkerOptions;
+  #process: WorkerProcess | undefined;
+  #facts: DeviceFacts | undefined;
+  #needsCanary = false;
+  #quarantine = '';
+  #onOutput: ((line: string) => void) | undefined;
+
+  constructor(options: DeviceWorkerOptions) {
+    this.#options = options;
+  }
+
+  /** Why the device takes no work; empty when it does. */
+  get quarantineReason(): string {
+    return this.#quarantine;
+  }
+
+  /** What the driver says of the device; undefined before it was first opened. */
+  get facts(): DeviceFacts | undefined {
+    return this.#facts;
+  }
+
+  /** Sends a request to a process that is ready for it, starting one where there is none. Errors: the signal's reason; an Error where no process can be started. */
+  async request<Request extends WorkerRequest>(request: Request, options: DeviceRequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
+    this.#onOutput = options.onOutput;
+    try {
+      const worker = await this.#ready(options);
+      const outcome = await worker.request(request, options);
+      if (!worker.usable) this.#needsCanary = true;
+      return outcome;
+    } catch (error) {
+      // Cancelled in the middle of something: the process was killed.
+      if (options.signal.aborted) this.#needsCanary = true;
+      throw error;
+    } finally {
+      this.#onOutput = undefined;
+    }
+  }
+
+  /** Opens the device, if it is not open, so that the first job need not wait for it. */
+  async warmUp(options: DeviceRequestOptions): Promise<DeviceFacts> {
+    await this.#ready(options);
+    return this.#facts!;
+  }
+
+  async close(): Promise<void> {
+    const process = this.#process;
+    this.#process = undefined;
+    await process?.stop();
+  }
+
+  async #ready(options: DeviceRequestOptions): Promise<WorkerProcess> {
+    if (this.#process?.usable) return this.#process;
+    const setup = await this.#options.setup(options.signal);
+    const tries = this.#needsCanary ? CANARY_TRIES : 1;
+    let problem = '';
+    for (let attempt = 0; attempt < tries; ++attempt) {
+      await this.close();
+      const worker = new WorkerProcess((line) => this.#onOutput?.(line));
+      this.#process = worker;
+      const opened = await worker.request({ type: 'open', ...setup.open }, { signal: options.signal });
+      if (opened.status !== 'done') {
+        problem = `it could not be opened: ${describeOutcome(opened)}`;
+        continue;
+      }
+      this.#facts = opened.value;
+      if (!this.#needsCanary) return worker;
+      const canary = await worker.request({ type: 'canary', image: setup.canary }, { signal: options.signal });
+      if (canary.status === 'done') {
+        this.#needsCanary = false;
+        this.#quarantine = '';
+        return worker;
+      }
+      problem = `the canary kernel did not run after a fault: ${describeOutcome(canary)}`;
+    }
+    await this.close();
+    if (this.#needsCanary) this.#quarantine = problem;
+    throw new Error(`Device ${this.#options.deviceId} does not serve: ${problem}`);
+  }
+}
+
+/** An outcome other than `done`, in words. */
+export function describeOutcome(outcome: WorkerOutcome<unknown>): string {
+  switch (outcome.status) {
+    case 'done':
+      return 'done';
+    case 'fault':
+      return `${outcome.fault.call} failed with ${outcome.fault.name}${outcome.fault.emulator ? `: ${outcome.fault.emulator.message}` : ''}`;
+    case 'time-limit':
+      return `${outcome.step} did not end within ${(outcome.limitMs / 1000).toFixed(1)} s`;
+    case 'crashed':
+      return `the worker process ended in "${outcome.step}" ${outcome.signalName ? `by ${outcome.signalName}` : `with exit status ${outcome.exitCode}`}${outcome.lastWords ? `: ${outcome.lastWords}` : ''}`;
+    case 'failed':
+      return outcome.message;
+  }
+}

@@ -1,0 +1,175 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { CudaFault, ReplyByRequest, WorkerMessage, WorkerNotice, WorkerRequest } from '../../worker/messages.ts';
+
+/** How a request to the worker ended. Only `done` leaves the process usable. */
+export type WorkerOutcome<Value> =
+  | { status: 'done'; value: Value }
+  /** A CUDA error: what a kernel did wrong, most often. */
+  | { status: 'fault'; fault: CudaFault }
+  /** A call did not return within its limit; the process was killed. */
+  | { status: 'time-limit'; step: string; limitMs: number }
+  /** The process ended by itself. */
+  | { status: 'crashed'; step: string; exitCode: number | null; signalName: string | null; lastWords: string }
+  /** A fault of the runner or the host, not of the kernel. */
+  | { status: 'failed'; message: string };
+
+/** starting → idle ⇄ busy → ended; ended is final: a new process takes its place. */
+type State = 'idle' | 'busy' | 'ended';
+
+export interface RequestOptions {
+  signal: AbortSignal;
+  onNotice?: (notice: WorkerNotice) => void;
+}
+
+/** A request without a step of its own yet. */
+const FIRST_STEP_LIMIT_MS = 30_000;
+/** Messages may lag behind when the machine is busy. */
+const GRACE_MS = 500;
+const KEPT_ERROR_LINES = 20;
+
+/**
+ * One worker process. A request ends in exactly one outcome, whatever happens to the process: it answers, faults, crashes, or hangs and is killed.
+ * The limit in force is the one of the step that the worker announced last.
+ */
+export class WorkerProcess {
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<void>;
+  readonly #lastWords: string[] = [];
+  #state: State = 'idle';
+  #settle: ((outcome: WorkerOutcome<never> | { status: 'done'; value: unknown }) => void) | undefined;
+  #onNotice: ((notice: WorkerNotice) => void) | undefined;
+  #step = 'starting';
+  #timer: NodeJS.Timeout | undefined;
+  #killedBy: { step: string; limitMs: number } | undefined;
+
+  constructor(onOutput: (line: string) => void) {
+    this.#child = fork(workerEntry(), [], {
+      serialization: 'advanced', execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: workerEnvironment(),
+    });
+    // A kernel's printf.
+    createInterface(this.#child.stdout!).on('line', onOutput);
+    createInterface(this.#child.stderr!).on('line', (line) => {
+      this.#lastWords.push(line);
+      if (this.#lastWords.length > KEPT_ERROR_LINES) this.#lastWords.shift();
+    });
+    this.#child.on('message', (message: WorkerMessage) => this.#receive(message));
+    this.#exited = new Promise((resolve) => {
+      this.#child.once('exit', (exitCode, signalName) => {
+        this.#end(exitCode, signalName);
+        resolve();
+      });
+      this.#child.once('error', (error) => {
+        this.#lastWords.push(error.message);
+        if (this.#child.pid !== undefined) return;
+        this.#end(null, null);
+        resolve();
+      });
+    });
+  }
+
+  get usable(): boolean {
+    return this.#state === 'idle';
+  }
+
+  get processId(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** Sends a request and waits for its end. Errors: the signal's reason, after the process was killed. */
+  async request<Request extends WorkerRequest>(request: Request, { signal, onNotice }: RequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
+    if (this.#state !== 'idle') throw new Error(`A worker takes one request at a time: it is ${this.#state}`);
+    signal.throwIfAborted();
+    this.#state = 'busy';
+    this.#onNotice = onNotice;
+    const onAbort = (): void => this.#kill();
+    signal.addEventListener('abort', onAbort);
+    try {
+      const outcome = await new Promise<WorkerOutcome<unknown>>((resolve) => {
+        this.#settle = resolve;
+        this.#limit(`${request.type} request`, FIRST_STEP_LIMIT_MS);
+        // A failed send is followed by the exit, which settles.
+        this.#child.send(request, (error) => error && this.#lastWords.push(error.message));
+      });
+      signal.throwIfAborted();
+      return outcome as WorkerOutcome<ReplyByRequest[Request['type']]>;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      this.#onNotice = undefined;
+    }
+  }
+
+  /** Kills the process and waits until it is gone. */
+  async stop(): Promise<void> {
+    this.#kill();
+    await this.#exited;
+  }
+
+  #receive(message: WorkerMessage): void {
+    if (this.#state !== 'busy') return;
+    switch (message.type) {
+      case 'step':
+        this.#limit(message.what, message.limitMs);
+        return;
+      case 'seed':
+      case 'samples':
+      case 'conditions':
+        this.#onNotice?.(message);
+        return;
+      case 'done':
+        this.#finish('idle', { status: 'done', value: message.value });
+        return;
+      case 'fault':
+        // It exits by itself; no request may reach it any more.
+        this.#finish('ended', { status: 'fault', fault: message.fault });
+        return;
+      case 'failed':
+        this.#finish('idle', { status: 'failed', message: message.message });
+        return;
+    }
+  }
+
+  #limit(step: string, limitMs: number): void {
+    clearTimeout(this.#timer);
+    this.#step = step;
+    this.#timer = setTimeout(() => {
+      this.#killedBy = { step, limitMs };
+      this.#kill();
+    }, limitMs + GRACE_MS);
+  }
+
+  // In a hung native call only SIGKILL ends the process.
+  #kill(): void {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill('SIGKILL');
+  }
+
+  #finish(state: State, outcome: WorkerOutcome<never> | { status: 'done'; value: unknown }): void {
+    clearTimeout(this.#timer);
+    const settle = this.#settle;
+    this.#settle = undefined;
+    this.#state = state;
+    settle?.(outcome);
+  }
+
+  #end(exitCode: number | null, signalName: string | null): void {
+    const outcome: WorkerOutcome<never> = this.#killedBy
+      ? { status: 'time-limit', ...this.#killedBy }
+      : { status: 'crashed', step: this.#step, exitCode, signalName, lastWords: this.#lastWords.join('\n') };
+    this.#finish('ended', outcome);
+  }
+}
+
+/** dist/worker.js beside the bundle; worker/main.ts when the runner runs from its sources (Node strips the types). */
+function workerEntry(): string {
+  const bundled = new URL('./worker.js', import.meta.url);
+  return fileURLToPath(existsSync(bundled) ? bundled : new URL('../../worker/main.ts', import.meta.url));
+}
+
+const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*|FLASHCORE_EMULATOR_.*)$/;
+
+/** Kernels' host processes see no more of the environment than they need. */
+function workerEnvironment(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name)));
+}

@@ -1,0 +1,198 @@
+import { randomInt } from 'node:crypto';
+import { medianInterval } from '@flashcore/shared';
+import type { CudaDriver } from '../driver/cuda-driver.ts';
+import type { Reference } from '../driver/reference.ts';
+import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName } from '../messages.ts';
+import type { Reporter } from '../reporter.ts';
+import type { Conditions } from './conditions.ts';
+import { InputRotation, type InputSet } from './input-rotation.ts';
+import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
+
+export interface BenchmarkTools {
+  driver: CudaDriver;
+  reference: Reference;
+  conditions: Conditions;
+  reporter: Reporter;
+}
+
+/** Samples go to the parent about ten times a second. */
+const BATCH_MS = 100;
+const PREPARE_LIMIT_MS = 120_000;
+const REFERENCE_LIMIT_MS = 600_000;
+const CONDITIONS_EVERY_MS = 1_000;
+/** A graph of launches should take about this long: much longer than the event pair costs. */
+const HOT_SAMPLE_US = 2_000;
+const MAX_HOT_LAUNCHES = 200;
+/** Samples compared with those before them to see whether the device has settled. */
+const SETTLE_WINDOW = 8;
+const SETTLED_RELATIVE = 0.01;
+const EVENT_PAIRS = 21;
+
+/** Latency of a candidate in each mode asked for. Errors: CudaError when the kernel faults. */
+export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
+  await tools.reporter.step('preparing the benchmark', PREPARE_LIMIT_MS);
+  const rotation = new InputRotation(tools.driver, tools.reference, request);
+  const reports: LatencyReport[] = [];
+  for (const mode of request.modes) reports.push(await new Measurement(tools, request, rotation, mode).run());
+  rotation.close();
+  return reports;
+}
+
+/** One mode: warm-up, samples until the stopping rule, checks of the output in between and at the end. */
+class Measurement {
+  readonly #tools: BenchmarkTools;
+  readonly #protocol: SamplingProtocol;
+  readonly #rotation: InputRotation;
+  readonly #mode: TimingModeName;
+  readonly #sampleLimitMs: number;
+  readonly #samples: number[] = [];
+  #conditionsReadAt = 0;
+  #secretCheck: string | undefined = 'the secret sample was not reached';
+
+  constructor(tools: BenchmarkTools, request: BenchmarkRequest, rotation: InputRotation, mode: TimingModeName) {
+    this.#tools = tools;
+    this.#protocol = request.protocol;
+    this.#rotation = rotation;
+    this.#mode = mode;
+    this.#sampleLimitMs = request.candidate.launchLimitMs;
+  }
+
+  async run(): Promise<LatencyReport> {
+    const { driver, conditions } = this.#tools;
+    const eventOverheadUs = this.#eventOverheadUs();
+    const sampler = this.#mode === 'cold' ? new ColdSampler(driver, this.#rotation) : new HotSampler(driver, this.#rotation, await this.#hotLaunches());
+    const typicalUs = await this.#warmUp(sampler);
+    const { stopReason, last } = await this.#sampleUntilDone(sampler, this.#secretIndex(typicalUs));
+    await this.#tools.reporter.step('checking the output after timing', REFERENCE_LIMIT_MS);
+    const lastCheck = this.#rotation.check(last);
+    sampler.close();
+    return {
+      mode: this.#mode,
+      samplesUs: Float32Array.from(this.#samples),
+      stopReason,
+      launchesPerSample: sampler.launchesPerSample,
+      eventOverheadUs,
+      outputCheck: outputCheck(this.#secretCheck, lastCheck),
+      conditions: conditions.read(),
+    };
+  }
+
+  /** Median of an event pair with nothing between, microseconds. */
+  #eventOverheadUs(): number {
+    const pair = new EventPair(this.#tools.driver);
+    const samples = Array.from({ length: EVENT_PAIRS }, () => pair.time(() => undefined));
+    pair.close();
+    return median(samples);
+  }
+
+  /** Launches a graph: as asked for, or as many as take about two milliseconds. */
+  async #hotLaunches(): Promise<number> {
+    if (this.#protocol.launchesPerSample > 0) return this.#protocol.launchesPerSample;
+    await this.#announce();
+    const single = new HotSampler(this.#tools.driver, this.#rotation, 1);
+    const us = median(Array.from({ length: SETTLE_WINDOW }, () => single.sample().us));
+    single.close();
+    return Math.max(1, Math.min(MAX_HOT_LAUNCHES, Math.round(HOT_SAMPLE_US / us)));
+  }
+
+  /** Runs until the median of recent samples settles or the time is up; microseconds that a sample then takes, all in. */
+  async #warmUp(sampler: Sampler): Promise<number> {
+    const started = performance.now();
+    const samples: number[] = [];
+    while (!settled(samples)) {
+      const batch = await this.#batch(sampler, () => samples.length > 0 && performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000);
+      samples.push(...batch);
+      await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: true, samplesUs: Float32Array.from(batch) });
+      if (performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000) break;
+    }
+    return ((performance.now() - started) * 1000) / samples.length;
+  }
+
+  /** A sample that is certainly reached, and that nobody can guess. */
+  #secretIndex(typicalUs: number): number {
+    const reachable = Math.min(this.#protocol.minSamples, Math.floor((this.#protocol.maxSeconds * 1e6) / typicalUs));
+    return reachable < 2 ? 0 : randomInt(0, Math.max(1, Math.floor(reachable / 2)));
+  }
+
+  async #sampleUntilDone(sampler: Sampler, secretIndex: number): Promise<{ stopReason: LatencyReport['stopReason']; last: InputSet }> {
+    const limitMs = this.#protocol.maxSeconds * 1000;
+    let started = performance.now();
+    let checkAgainAt = this.#protocol.minSamples;
+    let last: InputSet | undefined;
+    for (;;) {
+      const batch: number[] = [];
+      const batchStarted = performance.now();
+      await this.#announce();
+      do {
+        const secret = this.#samples.length === secretIndex && batch.length === 0;
+        if (secret) this.#rotation.refresh();
+        const { us, set } = sampler.sample();
+        last = set;
+        batch.push(us);
+        this.#samples.push(us);
+        if (secret) started += await this.#checkSecret(set);
+        // The next sample, if it is the secret one, begins a batch of its own.
+      } while (performance.now() - batchStarted < BATCH_MS && this.#samples.length < this.#protocol.maxSamples && this.#samples.length !== secretIndex);
+      await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: false, samplesUs: Float32Array.from(batch) });
+      await this.#reportConditions();
+      if (this.#samples.length >= checkAgainAt) {
+        checkAgainAt = Math.ceil(this.#samples.length * 1.25);
+        if (this.#converged()) return { stopReason: 'converged', last };
+      }
+      if (this.#samples.length >= this.#protocol.maxSamples) return { stopReason: 'noise-floor', last };
+      if (performance.now() - started > limitMs) return { stopReason: 'timed-out', last };
+    }
+  }
+
+  /** Checks the output of the sample that had fresh inputs; milliseconds that it took, which are not sampling time. */
+  async #checkSecret(set: InputSet): Promise<number> {
+    const started = performance.now();
+    await this.#tools.reporter.step('checking an output during timing', REFERENCE_LIMIT_MS);
+    this.#secretCheck = this.#rotation.check(set);
+    await this.#announce();
+    return performance.now() - started;
+  }
+
+  #converged(): boolean {
+    const { low, high } = medianInterval(this.#samples);
+    return (high - low) / 2 <= this.#protocol.targetRelativeHalfWidth * median(this.#samples);
+  }
+
+  async #batch(sampler: Sampler, done: () => boolean): Promise<number[]> {
+    const started = performance.now();
+    const batch: number[] = [];
+    await this.#announce();
+    do batch.push(sampler.sample().us);
+    while (performance.now() - started < BATCH_MS && !done());
+    return batch;
+  }
+
+  #announce(): Promise<void> {
+    return this.#tools.reporter.step('timed launches', BATCH_MS + this.#sampleLimitMs);
+  }
+
+  async #reportConditions(): Promise<void> {
+    if (performance.now() - this.#conditionsReadAt < CONDITIONS_EVERY_MS) return;
+    this.#conditionsReadAt = performance.now();
+    await this.#tools.reporter.notice({ type: 'conditions', conditions: this.#tools.conditions.read() });
+  }
+}
+
+function settled(samples: readonly number[]): boolean {
+  if (samples.length < 2 * SETTLE_WINDOW) return false;
+  const recent = median(samples.slice(-SETTLE_WINDOW));
+  const before = median(samples.slice(-2 * SETTLE_WINDOW, -SETTLE_WINDOW));
+  return Math.abs(recent - before) <= SETTLED_RELATIVE * before;
+}
+
+function median(samples: readonly number[]): number {
+  const sorted = Float64Array.from(samples).sort();
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+function outputCheck(secret: string | undefined, last: string | undefined): LatencyReport['outputCheck'] {
+  if (secret === undefined && last === undefined) return { passed: true, detail: 'right at a secret sample with fresh inputs, and after timing' };
+  const parts = [secret && `at the secret sample: ${secret}`, last && `after timing: ${last}`].filter((part) => part);
+  return { passed: false, detail: parts.join('; ') };
+}

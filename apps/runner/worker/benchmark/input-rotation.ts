@@ -1,0 +1,78 @@
+import { randomBytes } from 'node:crypto';
+import type { CudaDriver } from '../driver/cuda-driver.ts';
+import type { PreparedLaunches } from '../driver/arguments.ts';
+import { LoadedCandidate } from '../driver/loaded-candidate.ts';
+import type { AttentionInputs, Reference } from '../driver/reference.ts';
+import type { BenchmarkRequest, Candidate } from '../messages.ts';
+import { RunBuffers } from '../verify/buffers.ts';
+import { compareOutput } from '../verify/compare.ts';
+import { drawInputs } from '../verify/inputs.ts';
+import { POISONS } from '../verify/verify-case.ts';
+
+const NORMAL = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1 } as const;
+
+export interface InputSet {
+  buffers: RunBuffers;
+  inputs: AttentionInputs;
+  prepared: PreparedLaunches;
+}
+
+/** Input sets that timed launches walk through in turn, so that no launch finds its answer, nor its inputs, where the last one left them. */
+export class InputRotation {
+  readonly sets: readonly InputSet[];
+  readonly loaded: LoadedCandidate;
+  readonly #driver: CudaDriver;
+  readonly #reference: Reference;
+  readonly #candidate: Candidate;
+  readonly #tolerance: BenchmarkRequest['tolerance'];
+  #next = 0;
+
+  constructor(driver: CudaDriver, reference: Reference, request: BenchmarkRequest) {
+    this.#driver = driver;
+    this.#reference = reference;
+    this.#candidate = request.candidate;
+    this.#tolerance = request.tolerance;
+    this.loaded = new LoadedCandidate(driver, request.candidate);
+    this.sets = request.seeds.map((seed) => this.#createSet(seed));
+  }
+
+  #createSet(seed: string): InputSet {
+    const { shape, plan } = this.#candidate;
+    const buffers = new RunBuffers(this.#driver, shape, plan);
+    const inputs = drawInputs(shape, { seed, rule: NORMAL });
+    buffers.upload(inputs);
+    return { buffers, inputs, prepared: this.loaded.prepare(buffers.addresses) };
+  }
+
+  /** The set of the next launch. */
+  advance(): InputSet {
+    return this.sets[this.#next++ % this.sets.length]!;
+  }
+
+  /** Fills every output with a NaN pattern, in stream order. */
+  poison(): void {
+    for (const set of this.sets) set.buffers.poison(POISONS[0]);
+  }
+
+  /** New inputs for every set, from seeds that nobody knew before. */
+  refresh(): void {
+    for (const set of this.sets) {
+      set.inputs = drawInputs(this.#candidate.shape, { seed: randomBytes(8).toString('hex'), rule: NORMAL });
+      set.buffers.upload(set.inputs);
+    }
+  }
+
+  /** Judges the output of a set by the reference; undefined: it is right. */
+  check(set: InputSet): string | undefined {
+    const modified = set.buffers.modified(set.inputs);
+    if (modified.length > 0) return `the kernel changed ${modified.join(', ')}`;
+    const want = this.#reference.fp64(set.inputs, this.#candidate.shape);
+    const { mismatches, elements } = compareOutput(set.buffers.output(), want, { shape: this.#candidate.shape, poison: POISONS[0], tolerance: this.#tolerance });
+    return mismatches === 0 ? undefined : `${mismatches} of ${elements} elements are outside the tolerance`;
+  }
+
+  close(): void {
+    for (const set of this.sets) set.buffers.free();
+    this.loaded.unload();
+  }
+}

@@ -1,0 +1,105 @@
+import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
+import type { InputRotation, InputSet } from './input-rotation.ts';
+
+/** Takes one sample: microseconds a launch, and the set whose output it wrote last. */
+export interface Sampler {
+  readonly launchesPerSample: number;
+  sample(): { us: number; set: InputSet };
+  close(): void;
+}
+
+/**
+ * Isolated launches: outputs poisoned, the L2 flushed by writing twice its size, then event, kernel, event. The flush keeps the stream busy while the
+ * three are enqueued, so that the host's time to do so is not in the sample.
+ */
+export class ColdSampler implements Sampler {
+  readonly launchesPerSample = 1;
+  readonly #driver: CudaDriver;
+  readonly #rotation: InputRotation;
+  readonly #flushBytes: number;
+  readonly #flush: DevicePointer;
+  readonly #events: EventPair;
+
+  constructor(driver: CudaDriver, rotation: InputRotation) {
+    this.#driver = driver;
+    this.#rotation = rotation;
+    this.#flushBytes = 2 * driver.facts.l2Bytes;
+    this.#flush = driver.allocate(this.#flushBytes);
+    this.#events = new EventPair(driver);
+  }
+
+  sample(): { us: number; set: InputSet } {
+    const set = this.#rotation.advance();
+    this.#rotation.poison();
+    this.#driver.fill8(this.#flush, 0, this.#flushBytes);
+    const us = this.#events.time(() => this.#rotation.loaded.enqueue(set.prepared));
+    return { us, set };
+  }
+
+  close(): void {
+    this.#events.close();
+    this.#driver.free(this.#flush);
+  }
+}
+
+/** Back-to-back launches of a captured graph, over all input sets in turn; the time of one launch is the graph's over their number. */
+export class HotSampler implements Sampler {
+  readonly launchesPerSample: number;
+  readonly #driver: CudaDriver;
+  readonly #rotation: InputRotation;
+  readonly #graph: Handle;
+  readonly #last: InputSet;
+  readonly #events: EventPair;
+
+  constructor(driver: CudaDriver, rotation: InputRotation, launchesPerSample: number) {
+    this.#driver = driver;
+    this.#rotation = rotation;
+    this.launchesPerSample = launchesPerSample;
+    let last = rotation.advance();
+    this.#graph = driver.captureGraph(() => {
+      for (let i = 0; i < launchesPerSample; ++i) {
+        if (i > 0) last = rotation.advance();
+        rotation.loaded.enqueue(last.prepared);
+      }
+    });
+    this.#last = last;
+    this.#events = new EventPair(driver);
+  }
+
+  sample(): { us: number; set: InputSet } {
+    this.#rotation.poison();
+    const us = this.#events.time(() => this.#driver.launchGraph(this.#graph)) / this.launchesPerSample;
+    return { us, set: this.#last };
+  }
+
+  close(): void {
+    this.#events.close();
+    this.#driver.destroyGraph(this.#graph);
+  }
+}
+
+/** Two events around work in the stream. */
+export class EventPair {
+  readonly #driver: CudaDriver;
+  readonly #start: Handle;
+  readonly #end: Handle;
+
+  constructor(driver: CudaDriver) {
+    this.#driver = driver;
+    this.#start = driver.createEvent();
+    this.#end = driver.createEvent();
+  }
+
+  /** Waits for the work; microseconds between the events. */
+  time(enqueue: () => void): number {
+    this.#driver.recordEvent(this.#start);
+    enqueue();
+    this.#driver.recordEvent(this.#end);
+    return this.#driver.elapsedUs(this.#start, this.#end);
+  }
+
+  close(): void {
+    this.#driver.destroyEvent(this.#start);
+    this.#driver.destroyEvent(this.#end);
+  }
+}

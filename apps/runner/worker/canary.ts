@@ -1,0 +1,35 @@
+import type { CudaDriver } from './driver/cuda-driver.ts';
+import { LoadedCandidate } from './driver/loaded-candidate.ts';
+import type { CaseShape, KernelPlan } from './messages.ts';
+import type { Reporter } from './reporter.ts';
+import { RunBuffers } from './verify/buffers.ts';
+
+/** One head of two rows: the buffers that the canary gets. */
+const SHAPE: CaseShape = { batch: 1, heads: 1, sequenceLength: 2, headDim: 64, causal: false };
+const COUNT = 128;
+const LIMIT_MS = 10_000;
+
+const PLAN: KernelPlan = {
+  launches: [{ entry: 'flashcore_canary', grid: [2, 1, 1], block: [64, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [{ kind: 'tensor', tensor: 'O' }] }],
+  workspace: [],
+};
+
+/** Launches a kernel with a known answer (canary.cu): only a device that gives it serves again after a fault. */
+export async function runCanary(driver: CudaDriver, image: string, reporter: Reporter): Promise<null> {
+  await reporter.step('the canary', LIMIT_MS);
+  const loaded = new LoadedCandidate(driver, { image, shape: SHAPE, plan: PLAN, launchLimitMs: LIMIT_MS });
+  const buffers = new RunBuffers(driver, SHAPE, PLAN);
+  loaded.enqueue(loaded.prepare(buffers.addresses));
+  driver.synchronize();
+  const output = buffers.output();
+  for (let i = 0; i < COUNT; ++i)
+    if (output[i] !== canaryValue(i)) throw new Error(`the canary kernel wrote ${output[i]} at ${i}, not ${canaryValue(i)}`);
+  buffers.free();
+  loaded.unload();
+  return null;
+}
+
+/** What canary.cu writes at index i. */
+function canaryValue(index: number): number {
+  return (index * 40503 + 7) & 0xffff;
+}

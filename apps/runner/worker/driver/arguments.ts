@@ -1,0 +1,140 @@
+import type { KernelPlan, Launch, LaunchArgument, TensorName } from '../messages.ts';
+import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
+import { addressOf } from './declarations.ts';
+
+/** Where a run's buffers lie. */
+export interface BufferAddresses {
+  tensors: Record<TensorName, DevicePointer>;
+  workspace: ReadonlyMap<string, DevicePointer>;
+}
+
+export interface TensorExtent {
+  batch: number;
+  heads: number;
+  sequenceLength: number;
+  headDim: number;
+}
+
+const SLOT_BYTES = 8;
+const TENSOR_MAP_BYTES = 128;
+const HALF_BYTES = 2;
+const SWIZZLE = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
+
+/**
+ * Launches with their arguments packed, so that a timed launch does no more than call the driver. `storage` holds the bytes that the
+ * parameter arrays point at and must live as long as `specs` are launched.
+ */
+export interface PreparedLaunches {
+  specs: LaunchSpec[];
+  storage: Buffer[];
+}
+
+export function prepareLaunches(
+  driver: CudaDriver,
+  options: { plan: KernelPlan; functions: ReadonlyMap<Launch, Handle>; addresses: BufferAddresses; extent: TensorExtent },
+): PreparedLaunches {
+  const storage: Buffer[] = [];
+  const specs = options.plan.launches.map((launch) => {
+    const handle = options.functions.get(launch);
+    if (handle === undefined) throw new Error(`no function was loaded for ${launch.entry}`);
+    const values = launch.arguments.map((argument) => argumentBytes(driver, argument, options.addresses, options.extent));
+    storage.push(...values);
+    const parameters = BigUint64Array.from(values.length > 0 ? values.map(addressOf) : [0n]);
+    const spec: LaunchSpec = { function: handle, grid: launch.grid, block: launch.block, sharedBytes: launch.sharedBytes, stream: driver.stream, parameters };
+    const config = launchConfig(driver, launch, options.addresses, options.extent, storage);
+    return config ? { ...spec, config } : spec;
+  });
+  return { specs, storage };
+}
+
+// Buffers of their own (not from Node's pool) have an address that does not change while they are referenced.
+function argumentBytes(driver: CudaDriver, argument: LaunchArgument, addresses: BufferAddresses, extent: TensorExtent): Buffer {
+  const bytes = Buffer.alloc(SLOT_BYTES);
+  switch (argument.kind) {
+    case 'tensor':
+      bytes.writeBigUInt64LE(addresses.tensors[argument.tensor]);
+      return bytes;
+    case 'workspace': {
+      const address = addresses.workspace.get(argument.name);
+      if (address === undefined) throw new Error(`the plan has no workspace ${argument.name}`);
+      bytes.writeBigUInt64LE(address);
+      return bytes;
+    }
+    case 'int32':
+      bytes.writeInt32LE(argument.value);
+      return bytes;
+    case 'float32':
+      bytes.writeFloatLE(argument.value);
+      return bytes;
+    case 'tensorMap':
+      return tensorMap(driver, argument, addresses.tensors[argument.tensor], extent);
+  }
+}
+
+/** CUtensorMap over [B * H * S, D], [B * H, S, D] or [B, H, S, D], by the number of the box's dimensions; the box is given innermost first. */
+function tensorMap(driver: CudaDriver, argument: Extract<LaunchArgument, { kind: 'tensorMap' }>, address: DevicePointer, extent: TensorExtent): Buffer {
+  const map = alignedBuffer(TENSOR_MAP_BYTES, 64);
+  const { batch: B, heads: H, sequenceLength: S, headDim: D } = extent;
+  const dimensions = { 2: [D, S * B * H], 3: [D, S, B * H], 4: [D, S, H, B] }[argument.box.length];
+  if (!dimensions) throw new Error(`a tensor map's box has 2, 3 or 4 dimensions, got ${argument.box.length}`);
+  const strides = dimensions.slice(0, -1).map((_, axis) => HALF_BYTES * dimensions.slice(0, axis + 1).reduce((product, length) => product * length, 1));
+  driver.encodeTensorMap(map, { address, dimensions, strides, box: argument.box, swizzle: SWIZZLE[argument.swizzle] });
+  return map;
+}
+
+function alignedBuffer(bytes: number, alignment: number): Buffer {
+  const block = Buffer.alloc(bytes + alignment);
+  const offset = Number(-addressOf(block) & BigInt(alignment - 1));
+  return block.subarray(offset, offset + bytes);
+}
+
+const CONFIG_BYTES = 56;
+const ATTRIBUTE_BYTES = 72;
+const ATTRIBUTE_ACCESS_POLICY_WINDOW = 1;
+const ATTRIBUTE_CLUSTER_DIMENSION = 4;
+const ACCESS_STREAMING = 1;
+const ACCESS_PERSISTING = 2;
+
+/** CUlaunchConfig with its attributes (cuda.h), where plain cuLaunchKernel can't say what the launch wants. */
+function launchConfig(driver: CudaDriver, launch: Launch, addresses: BufferAddresses, extent: TensorExtent, storage: Buffer[]): Buffer | undefined {
+  const attributes: Buffer[] = [];
+  if (launch.cluster) attributes.push(clusterAttribute(launch.cluster));
+  const window = launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, extent) : undefined;
+  if (window) attributes.push(window);
+  if (attributes.length === 0) return undefined;
+  const list = Buffer.concat(attributes);
+  const attributeBytes = Buffer.alloc(list.length);
+  list.copy(attributeBytes);
+  const config = Buffer.alloc(CONFIG_BYTES);
+  [...launch.grid, ...launch.block, launch.sharedBytes].forEach((value, index) => config.writeUInt32LE(value, index * 4));
+  config.writeBigUInt64LE(driver.stream, 32);
+  config.writeBigUInt64LE(addressOf(attributeBytes), 40);
+  config.writeUInt32LE(attributes.length, 48);
+  storage.push(attributeBytes, config);
+  return config;
+}
+
+function clusterAttribute(cluster: readonly number[]): Buffer {
+  const attribute = Buffer.alloc(ATTRIBUTE_BYTES);
+  attribute.writeUInt32LE(ATTRIBUTE_CLUSTER_DIMENSION, 0);
+  cluster.forEach((value, axis) => attribute.writeUInt32LE(value, 8 + axis * 4));
+  return attribute;
+}
+
+/** One window from the first to the last of the tensors; they are allocated one after another, so that this is little more than the tensors. */
+function persistingWindow(driver: CudaDriver, tensors: TensorName[], addresses: BufferAddresses, extent: TensorExtent): Buffer | undefined {
+  const bytes = BigInt(extent.batch * extent.heads * extent.sequenceLength * extent.headDim * HALF_BYTES);
+  const starts = tensors.map((tensor) => addresses.tensors[tensor]);
+  const low = starts.reduce((least, start) => (start < least ? start : least));
+  const high = starts.reduce((most, start) => (start > most ? start : most)) + bytes;
+  const limit = driver.allowPersistingL2(Number(high - low));
+  if (limit === 0) return undefined;
+  const attribute = Buffer.alloc(ATTRIBUTE_BYTES);
+  attribute.writeUInt32LE(ATTRIBUTE_ACCESS_POLICY_WINDOW, 0);
+  attribute.writeBigUInt64LE(low, 8);
+  attribute.writeBigUInt64LE(BigInt(Math.min(Number(high - low), limit)), 16);
+  attribute.writeFloatLE(1, 24);
+  attribute.writeUInt32LE(ACCESS_PERSISTING, 28);
+  attribute.writeUInt32LE(ACCESS_STREAMING, 32);
+  return attribute;
+}

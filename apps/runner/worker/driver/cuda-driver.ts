@@ -1,0 +1,234 @@
+import { readFileSync } from 'node:fs';
+import type { DeviceFacts } from '../messages.ts';
+import { cudaErrorOf } from './cuda-error.ts';
+import { loadNativeLibrary, type NativeArgument, type NativeLibrary, type NativeName } from './declarations.ts';
+
+/** Device address. */
+export type DevicePointer = bigint;
+/** Handle of a stream, event, graph … */
+export type Handle = bigint;
+
+// CUdevice_attribute, from cuda.h.
+const DEVICE_ATTRIBUTE = {
+  multiprocessors: 16,
+  l2Bytes: 38,
+  computeMajor: 75,
+  computeMinor: 76,
+  smemPerMultiprocessor: 81,
+  registersPerMultiprocessor: 82,
+  smemOptin: 97,
+  maxPersistingL2: 108,
+  maxAccessPolicyWindow: 109,
+} as const;
+
+const FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES = 8;
+const FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER = 14;
+const STREAM_NON_BLOCKING = 1;
+const CAPTURE_THREAD_LOCAL = 1;
+const LIMIT_PERSISTING_L2 = 6;
+/** Dynamic shared memory above this needs an opt-in. */
+const SMEM_WITHOUT_OPTIN_BYTES = 48 * 1024;
+
+export interface LaunchSpec {
+  function: Handle;
+  grid: readonly [number, number, number];
+  block: readonly [number, number, number];
+  sharedBytes: number;
+  stream: Handle;
+  /** Addresses of the arguments, as cuLaunchKernel wants them; what they point at must be alive. */
+  parameters: BigUint64Array;
+  /** A prepared CUlaunchConfig, where cluster or access-policy window are wanted. */
+  config?: Buffer;
+}
+
+/**
+ * One device of a CUDA driver library: libcuda.so.1 or the emulator's. Every call is checked; a CUresult other than success is a CudaError.
+ * Nothing here is asynchronous to JavaScript: a call that hangs is ended by the parent, which kills the process.
+ */
+export class CudaDriver {
+  readonly facts: DeviceFacts;
+  /** All work goes through this stream. */
+  readonly stream: Handle;
+  readonly #native: NativeLibrary;
+  readonly #device: number;
+
+  constructor(library: string, ordinal: number) {
+    this.#native = loadNativeLibrary(library);
+    this.#call('cuInit', 0);
+    this.#device = this.#int('cuDeviceGet', ordinal);
+    this.#call('cuCtxSetCurrent', this.#handle('cuDevicePrimaryCtxRetain', this.#device));
+    this.stream = this.#handle('cuStreamCreate', STREAM_NON_BLOCKING);
+    this.facts = this.#readFacts();
+  }
+
+  #readFacts(): DeviceFacts {
+    const attribute = (id: number): number => this.#int('cuDeviceGetAttribute', id, this.#device);
+    const version = this.#int('cuDriverGetVersion');
+    const name = Buffer.alloc(256);
+    this.#call('cuDeviceGetName', name, name.length, this.#device);
+    return {
+      name: cString(name),
+      arch: `sm_${attribute(DEVICE_ATTRIBUTE.computeMajor)}${attribute(DEVICE_ATTRIBUTE.computeMinor)}`,
+      // The emulator is told from a GPU by this export, and by nothing else.
+      simulated: this.#native.has('flashcore_emulator_last_fault'),
+      multiprocessors: attribute(DEVICE_ATTRIBUTE.multiprocessors),
+      memoryBytes: Number(this.#handle('cuDeviceTotalMem_v2', this.#device)),
+      l2Bytes: attribute(DEVICE_ATTRIBUTE.l2Bytes),
+      smemOptinBytes: attribute(DEVICE_ATTRIBUTE.smemOptin),
+      smemPerMultiprocessorBytes: attribute(DEVICE_ATTRIBUTE.smemPerMultiprocessor),
+      registersPerMultiprocessor: attribute(DEVICE_ATTRIBUTE.registersPerMultiprocessor),
+      driverVersion: `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`,
+    };
+  }
+
+  /** PCI address, for NVML, for example "0000:01:00.0". */
+  pciBusId(): string {
+    const id = Buffer.alloc(64);
+    this.#call('cuDeviceGetPCIBusId', id, id.length, this.#device);
+    return cString(id);
+  }
+
+  loadModule(path: string): Handle {
+    // A zero byte ends PTX text; a cubin and an emulator module do not mind it.
+    const image = Buffer.concat([readFileSync(path), Buffer.alloc(1)]);
+    return this.#handleWith('cuModuleLoadData', [], [image]);
+  }
+
+  unloadModule(module: Handle): void {
+    this.#call('cuModuleUnload', module);
+  }
+
+  /** An entry, ready for launches with `sharedBytes` of dynamic shared memory. */
+  function(module: Handle, entry: string, options: { sharedBytes: number; cluster: boolean }): Handle {
+    const handle = this.#handleWith('cuModuleGetFunction', [], [module, entry]);
+    if (options.sharedBytes > SMEM_WITHOUT_OPTIN_BYTES)
+      this.#call('cuFuncSetAttribute', handle, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES, options.sharedBytes);
+    if (options.cluster) this.#call('cuFuncSetAttribute', handle, FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER, 1);
+    return handle;
+  }
+
+  allocate(bytes: number): DevicePointer {
+    return this.#handleWith('cuMemAlloc_v2', [], [bytes]);
+  }
+
+  free(address: DevicePointer): void {
+    this.#call('cuMemFree_v2', address);
+  }
+
+  upload(destination: DevicePointer, source: NodeJS.ArrayBufferView): void {
+    this.#call('cuMemcpyHtoD_v2', destination, source, source.byteLength);
+    // From pageable memory the call returns when the bytes are staged; our stream does not wait for the rest by itself.
+    this.#call('cuCtxSynchronize');
+  }
+
+  download(destination: NodeJS.ArrayBufferView, source: DevicePointer): void {
+    this.#call('cuMemcpyDtoH_v2', destination, source, destination.byteLength);
+  }
+
+  /** In stream order. */
+  fill8(address: DevicePointer, value: number, bytes: number): void {
+    if (bytes > 0) this.#call('cuMemsetD8Async', address, value, bytes, this.stream);
+  }
+
+  /** In stream order; `count` 16-bit words. */
+  fill16(address: DevicePointer, value: number, count: number): void {
+    if (count > 0) this.#call('cuMemsetD16Async', address, value, count, this.stream);
+  }
+
+  launch(spec: LaunchSpec): void {
+    if (spec.config) {
+      this.#call('cuLaunchKernelEx', spec.config, spec.function, spec.parameters, 0n);
+      return;
+    }
+    this.#call('cuLaunchKernel', spec.function, ...spec.grid, ...spec.block, spec.sharedBytes, spec.stream, spec.parameters, 0n);
+  }
+
+  synchronize(): void {
+    this.#call('cuStreamSynchronize', this.stream);
+  }
+
+  createEvent(): Handle {
+    return this.#handle('cuEventCreate', 0);
+  }
+
+  recordEvent(event: Handle): void {
+    this.#call('cuEventRecord', event, this.stream);
+  }
+
+  destroyEvent(event: Handle): void {
+    this.#call('cuEventDestroy_v2', event);
+  }
+
+  /** Waits for `end`; microseconds between two events. */
+  elapsedUs(start: Handle, end: Handle): number {
+    this.#call('cuEventSynchronize', end);
+    const out: [null] = [null];
+    this.#call('cuEventElapsedTime', out, start, end);
+    return Number(out[0]) * 1000;
+  }
+
+  /** What `record` enqueues, as an executable graph. */
+  captureGraph(record: () => void): Handle {
+    this.#call('cuStreamBeginCapture_v2', this.stream, CAPTURE_THREAD_LOCAL);
+    record();
+    const graph = this.#handleWith('cuStreamEndCapture', [this.stream], []);
+    const executable = this.#handleWith('cuGraphInstantiateWithFlags', [], [graph, 0]);
+    this.#call('cuGraphDestroy', graph);
+    return executable;
+  }
+
+  launchGraph(executable: Handle): void {
+    this.#call('cuGraphLaunch', executable, this.stream);
+  }
+
+  destroyGraph(executable: Handle): void {
+    this.#call('cuGraphExecDestroy', executable);
+  }
+
+  /** Lets launches keep up to `bytes` in L2; answers the bytes that one access-policy window may cover (0: the device has none). */
+  allowPersistingL2(bytes: number): number {
+    const most = this.#int('cuDeviceGetAttribute', DEVICE_ATTRIBUTE.maxPersistingL2, this.#device);
+    if (most === 0) return 0;
+    this.#call('cuCtxSetLimit', LIMIT_PERSISTING_L2, Math.min(bytes, most));
+    return this.#int('cuDeviceGetAttribute', DEVICE_ATTRIBUTE.maxAccessPolicyWindow, this.#device);
+  }
+
+  resetPersistingL2(): void {
+    this.#call('cuCtxResetPersistingL2Cache');
+  }
+
+  encodeTensorMap(map: Buffer, options: { address: DevicePointer; dimensions: number[]; strides: number[]; box: number[]; swizzle: number }): void {
+    const FLOAT16 = 6;
+    const PROMOTION_256B = 3;
+    this.#call(
+      'cuTensorMapEncodeTiled', map, FLOAT16, options.dimensions.length, options.address, BigUint64Array.from(options.dimensions, BigInt),
+      BigUint64Array.from(options.strides, BigInt), Uint32Array.from(options.box), new Uint32Array(options.box.length).fill(1), 0, options.swizzle, PROMOTION_256B, 0,
+    );
+  }
+
+  #call(name: NativeName, ...values: NativeArgument[]): void {
+    const code = this.#native.call(name, ...values);
+    if (code !== 0) throw cudaErrorOf(this.#native, code, name, values);
+  }
+
+  #int(name: NativeName, ...values: NativeArgument[]): number {
+    const out: [null] = [null];
+    this.#call(name, out, ...values);
+    return Number(out[0]);
+  }
+
+  #handle(name: NativeName, ...values: NativeArgument[]): Handle {
+    return this.#handleWith(name, [], values);
+  }
+
+  // The position of the out parameter differs: after `before`, ahead of `after`.
+  #handleWith(name: NativeName, before: NativeArgument[], after: NativeArgument[]): Handle {
+    const out: [null] = [null];
+    this.#call(name, ...before, out, ...after);
+    return BigInt(out[0] as unknown as number | bigint);
+  }
+}
+
+function cString(buffer: Buffer): string {
+  return buffer.toString('utf8', 0, buffer.indexOf(0));
+}

@@ -1,0 +1,74 @@
+import { benchmark } from './benchmark/benchmark.ts';
+import { Conditions } from './benchmark/conditions.ts';
+import { runCanary } from './canary.ts';
+import { CudaError } from './driver/cuda-error.ts';
+import { CudaDriver } from './driver/cuda-driver.ts';
+import { loadReference, type Reference } from './driver/reference.ts';
+import type { OpenRequest, ReplyByRequest, WorkerRequest } from './messages.ts';
+import { reporter, sendToParent } from './reporter.ts';
+import { drawInputs } from './verify/inputs.ts';
+import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
+
+/**
+ * The process that holds a device: it answers one request at a time and ends after a CUDA error, for a context can't be trusted after one.
+ * It knows nothing of jobs, files of the daemon or the network.
+ */
+interface Open {
+  driver: CudaDriver;
+  reference: Reference;
+  conditions: Conditions;
+}
+
+const EXIT_AFTER_FAULT = 3;
+const OPEN_LIMIT_MS = 60_000;
+let open: Open | undefined;
+
+async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof ReplyByRequest]> {
+  if (request.type === 'open') return openDevice(request);
+  if (!open) throw new Error(`${request.type} came before open`);
+  const { driver, reference, conditions } = open;
+  switch (request.type) {
+    case 'canary':
+      return runCanary(driver, request.image, reporter);
+    case 'verify':
+      return verifyCase(driver, reference, request, reporter);
+    case 'run-once': {
+      const run = await CandidateRun.open(driver, request.candidate, reporter);
+      await run.once(drawInputs(request.candidate.shape, request.input), POISONS[0], request.input.seed);
+      run.close();
+      return null;
+    }
+    case 'benchmark':
+      return benchmark({ driver, reference, conditions, reporter }, request);
+  }
+}
+
+async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']> {
+  await reporter.step('opening the device', OPEN_LIMIT_MS);
+  const driver = new CudaDriver(request.library, request.deviceOrdinal);
+  open = { driver, reference: loadReference(request.referenceLibrary), conditions: new Conditions(request.nvmlLibrary, driver) };
+  return driver.facts;
+}
+
+async function answer(request: WorkerRequest): Promise<void> {
+  try {
+    await sendToParent({ type: 'done', value: await handle(request) });
+  } catch (error) {
+    if (error instanceof CudaError) {
+      await sendToParent({ type: 'fault', fault: error.fault });
+      process.exit(EXIT_AFTER_FAULT);
+    }
+    await sendToParent({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
+  }
+}
+
+process.on('message', (request: WorkerRequest) => {
+  answer(request).catch((error: unknown) => {
+    process.stderr.write(`worker: no answer could be sent: ${String(error)}\n`);
+    process.exit(1);
+  });
+});
+// The parent is gone: nobody is left to answer.
+process.on('disconnect', () => process.exit(0));
+// Ctrl-C in a terminal goes to the whole group; the parent decides when this process ends.
+process.on('SIGINT', () => undefined);

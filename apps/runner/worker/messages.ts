@@ -1,0 +1,269 @@
+/**
+ * All that the daemon and its worker process share: plain data, sent over the fork's IPC channel (structured clone).
+ * One request is in flight at a time; it is answered by exactly one reply, before which come any number of notices.
+ */
+
+export type TensorName = 'Q' | 'K' | 'V' | 'O';
+
+/** Q, K, V, O are [batch, heads, sequenceLength, headDim] contiguous fp16. */
+export interface CaseShape {
+  batch: number;
+  heads: number;
+  sequenceLength: number;
+  headDim: number;
+  causal: boolean;
+}
+
+export type LaunchArgument =
+  | { kind: 'tensor'; tensor: TensorName }
+  | { kind: 'workspace'; name: string }
+  | { kind: 'int32'; value: number }
+  | { kind: 'float32'; value: number }
+  | { kind: 'tensorMap'; tensor: TensorName; box: number[]; swizzle: 'none' | '32B' | '64B' | '128B' };
+
+export interface Launch {
+  entry: string;
+  grid: [number, number, number];
+  block: [number, number, number];
+  /** Dynamic shared memory, bytes. */
+  sharedBytes: number;
+  cluster?: [number, number, number];
+  /** Tensors to keep in L2 by an access-policy window. */
+  l2Persist: TensorName[];
+  arguments: LaunchArgument[];
+}
+
+/** What to launch for a shape, in order, and the device buffers that it needs beside Q, K, V and O. */
+export interface KernelPlan {
+  launches: Launch[];
+  workspace: { name: string; bytes: number }[];
+}
+
+/** How one of Q, K, V is drawn. */
+export type TensorRule = 'normal' | 'constant' | 'one_hot';
+
+export interface InputRule {
+  /** Name of the distribution, for reports. */
+  name: string;
+  q: TensorRule;
+  k: TensorRule;
+  v: TensorRule;
+  /** Multiplies Q, so that every logit grows by it. */
+  logitScale: number;
+}
+
+export interface SeededInput {
+  /** Hexadecimal, up to 16 digits. */
+  seed: string;
+  rule: InputRule;
+}
+
+/** A compiled kernel and what to launch of it. */
+export interface Candidate {
+  /** Path of the cubin, or of the emulator's module. */
+  image: string;
+  shape: CaseShape;
+  plan: KernelPlan;
+  /** Limit on one run of all launches; the process is killed when it is exceeded. */
+  launchLimitMs: number;
+}
+
+export interface OpenRequest {
+  type: 'open';
+  /** "libcuda.so.1", or the path of libcuda_emu.so. */
+  library: string;
+  deviceOrdinal: number;
+  /** Path of the CPU reference; verification and benchmark need it. */
+  referenceLibrary: string;
+  /** NVML's library, to read clocks and temperature; empty where there is none. */
+  nvmlLibrary: string;
+}
+
+/** Launches a kernel that writes `block * grid` known numbers, and checks them. */
+export interface CanaryRequest {
+  type: 'canary';
+  image: string;
+}
+
+export interface VerifyRequest {
+  type: 'verify';
+  candidate: Candidate;
+  inputs: SeededInput[];
+  /** |out - ref| <= absolute + relative * |ref|. */
+  tolerance: { absolute: number; relative: number };
+  /** Run the first input twice and compare the bits. */
+  checkDeterminism: boolean;
+}
+
+/** Runs a candidate once, for its faults only. */
+export interface RunOnceRequest {
+  type: 'run-once';
+  candidate: Candidate;
+  input: SeededInput;
+}
+
+export type TimingModeName = 'cold' | 'hot';
+
+export interface BenchmarkRequest {
+  type: 'benchmark';
+  candidate: Candidate;
+  modes: TimingModeName[];
+  /** One per rotating input set, then those for the inputs that are swapped in at a secret sample. */
+  seeds: string[];
+  tolerance: { absolute: number; relative: number };
+  protocol: SamplingProtocol;
+}
+
+export interface SamplingProtocol {
+  minSamples: number;
+  maxSamples: number;
+  /** Limit a mode, warm-up not counted. */
+  maxSeconds: number;
+  warmUpMaxSeconds: number;
+  /** Launches of a graph in hot mode; 0: as many as take about 2 ms. */
+  launchesPerSample: number;
+  targetRelativeHalfWidth: number;
+}
+
+export type WorkerRequest = OpenRequest | CanaryRequest | VerifyRequest | RunOnceRequest | BenchmarkRequest;
+
+export interface DeviceFacts {
+  name: string;
+  arch: string;
+  simulated: boolean;
+  multiprocessors: number;
+  memoryBytes: number;
+  l2Bytes: number;
+  smemOptinBytes: number;
+  smemPerMultiprocessorBytes: number;
+  registersPerMultiprocessor: number;
+  /** CUDA version of the driver, for example "13.0". */
+  driverVersion: string;
+}
+
+export interface WrongElement {
+  batch: number;
+  head: number;
+  row: number;
+  column: number;
+  got: number;
+  want: number;
+}
+
+export interface ErrorMapData {
+  rows: number;
+  columns: number;
+  blockRows: number;
+  blockColumns: number;
+  /** [rows, columns]; NaN where an element is NaN. */
+  maxAbsError: number[];
+}
+
+/** A case over all its seeds; the fields mean what CaseResult says. */
+export interface CaseReport {
+  seeds: number;
+  maxAbsError: number;
+  meanAbsError: number;
+  rmsError: number;
+  maxRelError: number;
+  p999AbsError: number;
+  mismatches: number;
+  nanCount: number;
+  infCount: number;
+  unwrittenCount: number;
+  elements: number;
+  worst?: WrongElement;
+  firstMismatches: WrongElement[];
+  fp16MaxAbsError: number;
+  flashAttentionRule: boolean;
+  /** Undefined when not looked at. */
+  deterministic?: boolean;
+  errorMap: ErrorMapData;
+  /** Buffers that the kernel changed and must not: "K", "guard bytes after O". */
+  modified: string[];
+  /** The output's norm is less than half of the reference's on some seed. */
+  trivialNorm: boolean;
+  seconds: number;
+  /** Where they went. */
+  kernelSeconds: number;
+  referenceSeconds: number;
+}
+
+export interface LatencyReport {
+  mode: TimingModeName;
+  /** Microseconds a launch, in order; 0 marks a dropped one. */
+  samplesUs: Float32Array;
+  stopReason: 'converged' | 'noise-floor' | 'timed-out';
+  launchesPerSample: number;
+  /** Median of an empty event pair, microseconds. */
+  eventOverheadUs: number;
+  outputCheck: { passed: boolean; detail: string };
+  conditions: ConditionsReport;
+}
+
+/** NVML's view of the device; undefined: not measurable, `notMeasured` says why. */
+export interface ConditionsReport {
+  smClockMhz?: number;
+  maxSmClockMhz?: number;
+  memoryClockMhz?: number;
+  temperatureC?: number;
+  powerW?: number;
+  powerLimitW?: number;
+  throttleReasons: string[];
+  otherProcesses?: number;
+  notMeasured: string;
+}
+
+export interface ReplyByRequest {
+  open: DeviceFacts;
+  canary: null;
+  verify: CaseReport;
+  'run-once': null;
+  benchmark: LatencyReport[];
+}
+
+/** What the emulator says about a fault (flashcore_emulator_last_fault). */
+export interface EmulatorFault {
+  kind: string;
+  message: string;
+  entry?: string;
+  block?: number[];
+  thread?: number[];
+  /** "flashcore_v6.cu:31". */
+  place?: string;
+  address?: string;
+  access?: string;
+  bytes?: number;
+  buffer?: string;
+  threads?: { thread: number[]; waits_at: string }[];
+  threads_total?: number;
+}
+
+/** A CUDA call that failed. The worker exits after it: the context can't be trusted any more. */
+export interface CudaFault {
+  call: string;
+  arguments: string;
+  /** CUDA's name, for example "CUDA_ERROR_ILLEGAL_ADDRESS". */
+  name: string;
+  description: string;
+  emulator?: EmulatorFault;
+  /** Buffer that the faulting address lies in or beyond, for example "O + 16 bytes past its end". */
+  buffer?: string;
+  /** Seed that ran. */
+  seed?: string;
+}
+
+export type WorkerNotice =
+  /** The worker enters a call that may block; it is to be killed when no other message comes within the limit. */
+  | { type: 'step'; what: string; limitMs: number }
+  | { type: 'seed'; index: number }
+  | { type: 'samples'; mode: TimingModeName; warmUp: boolean; samplesUs: Float32Array }
+  | { type: 'conditions'; conditions: ConditionsReport };
+
+export type WorkerReply =
+  | { type: 'done'; value: ReplyByRequest[keyof ReplyByRequest] }
+  | { type: 'fault'; fault: CudaFault }
+  /** A fault of ours, or of the host: not the kernel's. */
+  | { type: 'failed'; message: string };
+
+export type WorkerMessage = WorkerNotice | WorkerReply;

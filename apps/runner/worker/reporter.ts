@@ -1,0 +1,23 @@
+import type { WorkerMessage, WorkerNotice } from './messages.ts';
+
+/** Sends messages to the parent. Notices are awaited before a blocking call: while one runs, nothing leaves this process. */
+export interface Reporter {
+  notice(notice: WorkerNotice): Promise<void>;
+  /** Announces a call that may block and its limit. */
+  step(what: string, limitMs: number): Promise<void>;
+}
+
+export function sendToParent(message: WorkerMessage): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (!process.send) {
+      reject(new Error('the worker was not forked: it has no channel to a parent'));
+      return;
+    }
+    process.send(message, undefined, {}, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+export const reporter: Reporter = {
+  notice: sendToParent,
+  step: (what, limitMs) => sendToParent({ type: 'step', what, limitMs }),
+};

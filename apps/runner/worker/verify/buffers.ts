@@ -1,0 +1,110 @@
+import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
+import type { BufferAddresses } from '../driver/arguments.ts';
+import { elementsOf, type AttentionInputs, type HalfBits } from '../driver/reference.ts';
+import type { CaseShape, KernelPlan } from '../messages.ts';
+
+/** Guard bytes before a buffer, and after it on a GPU. */
+const GUARD_BYTES = 4096;
+const GUARD_VALUE = 0xa5;
+const HALF_BYTES = 2;
+
+interface GuardedBuffer {
+  name: string;
+  base: DevicePointer;
+  address: DevicePointer;
+  bytes: number;
+  bytesAfter: number;
+}
+
+/** Q, K, V, O and the workspace of one shape on the device, each between guard bytes. */
+export class RunBuffers {
+  readonly addresses: BufferAddresses;
+  readonly #driver: CudaDriver;
+  readonly #elements: number;
+  readonly #buffers: GuardedBuffer[] = [];
+
+  constructor(driver: CudaDriver, shape: CaseShape, plan: KernelPlan) {
+    this.#driver = driver;
+    this.#elements = elementsOf(shape);
+    const bytes = this.#elements * HALF_BYTES;
+    const tensors = { Q: this.#allocate('Q', bytes), K: this.#allocate('K', bytes), V: this.#allocate('V', bytes), O: this.#allocate('O', bytes) };
+    const workspace = new Map(plan.workspace.map(({ name, bytes: size }) => [name, this.#allocate(name, size)] as const));
+    this.addresses = { tensors, workspace };
+    for (const buffer of this.#buffers) {
+      driver.fill8(buffer.base, GUARD_VALUE, GUARD_BYTES);
+      driver.fill8(buffer.address + BigInt(buffer.bytes), GUARD_VALUE, buffer.bytesAfter);
+    }
+  }
+
+  // The emulator's allocations end at a guard page, which names the thread of the very first access beyond: guard bytes would only hide it.
+  #allocate(name: string, bytes: number): DevicePointer {
+    const bytesAfter = this.#driver.facts.simulated ? 0 : GUARD_BYTES;
+    const base = this.#driver.allocate(GUARD_BYTES + Math.max(bytes, 1) + bytesAfter);
+    const address = base + BigInt(GUARD_BYTES);
+    this.#buffers.push({ name, base, address, bytes, bytesAfter });
+    return address;
+  }
+
+  upload(inputs: AttentionInputs): void {
+    for (const tensor of ['Q', 'K', 'V'] as const) this.#driver.upload(this.addresses.tensors[tensor], inputs[tensor]);
+  }
+
+  /** Fills O with a NaN pattern, and the workspace with it too: what is read before it was written then shows in O. */
+  poison(bits: number): void {
+    this.#driver.fill16(this.addresses.tensors.O, bits, this.#elements);
+    for (const buffer of this.#buffers) if (this.addresses.workspace.has(buffer.name)) this.#driver.fill16(buffer.address, bits, Math.floor(buffer.bytes / HALF_BYTES));
+  }
+
+  output(): HalfBits {
+    const output = new Uint16Array(this.#elements);
+    this.#driver.download(output, this.addresses.tensors.O);
+    return output;
+  }
+
+  /** What the kernel changed and must not: inputs, guard bytes. */
+  modified(inputs: AttentionInputs): string[] {
+    const found: string[] = [];
+    for (const tensor of ['Q', 'K', 'V'] as const) {
+      const now = new Uint16Array(this.#elements);
+      this.#driver.download(now, this.addresses.tensors[tensor]);
+      if (Buffer.compare(bytesOf(now), bytesOf(inputs[tensor])) !== 0) found.push(tensor);
+    }
+    for (const buffer of this.#buffers) {
+      if (!this.#intact(buffer.base, GUARD_BYTES)) found.push(`guard bytes before ${buffer.name}`);
+      if (!this.#intact(buffer.address + BigInt(buffer.bytes), buffer.bytesAfter)) found.push(`guard bytes after ${buffer.name}`);
+    }
+    return found;
+  }
+
+  #intact(address: DevicePointer, bytes: number): boolean {
+    if (bytes === 0) return true;
+    const guard = Buffer.alloc(bytes);
+    this.#driver.download(guard, address);
+    return guard.every((byte) => byte === GUARD_VALUE);
+  }
+
+  /** "O + 16 bytes past its end", for an address that a fault names. */
+  nameOf(address: bigint): string | undefined {
+    const NEAR_BYTES = 1n << 32n;
+    let nearest: { text: string; distance: bigint } | undefined;
+    for (const { name, address: start, bytes } of this.#buffers) {
+      const end = start + BigInt(bytes);
+      if (address >= start && address < end) return `${name} + ${address - start} bytes`;
+      const past = address >= end;
+      const distance = past ? address - end : start - address;
+      if (distance > NEAR_BYTES || (nearest && nearest.distance <= distance)) continue;
+      nearest = { text: past ? `${name} + ${distance} bytes past its end` : `${distance} bytes before ${name}`, distance };
+    }
+    return nearest?.text;
+  }
+
+  free(): void {
+    for (const buffer of this.#buffers) this.#driver.free(buffer.base);
+    this.#buffers.length = 0;
+  }
+}
+
+function bytesOf(words: HalfBits): Buffer {
+  return Buffer.from(words.buffer, words.byteOffset, words.byteLength);
+}
+

@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import type { CaseShape } from '../messages.ts';
+import { compareOutput, nthSmallest } from './compare.ts';
+
+const shape: CaseShape = { batch: 1, heads: 2, sequenceLength: 4, headDim: 8, causal: false };
+const POISON = 0xfe5a;
+const halves = (values: ArrayLike<number>): Uint16Array<ArrayBuffer> => new Uint16Array(Float16Array.from(values).buffer);
+
+test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for what it is', () => {
+  const want = Float64Array.from({ length: 64 }, (_, i) => 1 + i / 64);
+  const got = halves(want);
+  got[3] = POISON;
+  got[9] = 0x7e00;
+  got[20] = 0xfc00;
+  got[63] = halves([5])[0]!;
+  const result = compareOutput(got, want, { shape, poison: POISON, tolerance: { absolute: 1e-2, relative: 1e-2 } });
+  expect({
+    counts: [result.mismatches, result.unwrittenCount, result.nanCount, result.infCount],
+    worst: result.worst,
+    max: result.maxAbsError,
+    places: result.firstMismatches.map(({ batch, head, row, column }) => [batch, head, row, column]),
+    map: [result.errorMap.rows, result.errorMap.columns, result.errorMap.blockRows, result.errorMap.blockColumns],
+    nanBlocks: result.errorMap.maxAbsError.flatMap((value, index) => (Number.isNaN(value) ? [index] : [])),
+  }).toEqual({
+    counts: [4, 1, 1, 1],
+    worst: { batch: 0, head: 1, row: 3, column: 7, got: 5, want: 1 + 63 / 64 },
+    max: 5 - (1 + 63 / 64),
+    places: [[0, 0, 0, 3], [0, 0, 1, 1], [0, 0, 2, 4], [0, 1, 3, 7]],
+    map: [4, 8, 1, 1],
+    nanBlocks: [3, 9, 20],
+  });
+});
+
+test('an exact output has no error and norm ratio 1', () => {
+  const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
+  const result = compareOutput(halves(want), want, { shape, poison: POISON, tolerance: { absolute: 0, relative: 0 } });
+  expect([result.mismatches, result.maxAbsError, result.p999AbsError, result.maxRelError, result.normRatio]).toEqual([0, 0, 0, 0, 1]);
+});
+
+test('nthSmallest() agrees with sorting', () => {
+  const values = Float32Array.from({ length: 1001 }, (_, i) => (i * 7919) % 251);
+  const sorted = values.slice().sort();
+  expect([0, 1, 500, 999, 1000].map((n) => nthSmallest(values.slice(), n))).toEqual([0, 1, 500, 999, 1000].map((n) => sorted[n]));
+});

@@ -1,0 +1,164 @@
+import { CudaError } from '../driver/cuda-error.ts';
+import type { CudaDriver } from '../driver/cuda-driver.ts';
+import { LoadedCandidate } from '../driver/loaded-candidate.ts';
+import type { PreparedLaunches } from '../driver/arguments.ts';
+import type { AttentionInputs, HalfBits, Reference } from '../driver/reference.ts';
+import type { Candidate, CaseReport, SeededInput, VerifyRequest } from '../messages.ts';
+import type { Reporter } from '../reporter.ts';
+import { RunBuffers } from './buffers.ts';
+import { compareOutput, maxAbsError, type Comparison } from './compare.ts';
+import { drawInputs } from './inputs.ts';
+
+/** NaN patterns that no arithmetic gives: one a run, so that an element that was never written differs between two runs. */
+export const POISONS = [0xfe5a, 0x7d3c] as const;
+
+/** FlashAttention's rule: max|out - ref| <= 2 max|fp16 - ref| + this. */
+const FLASH_ATTENTION_ATOL = 1e-5;
+const MIN_NORM_RATIO = 0.5;
+const REFERENCE_LIMIT_MS = 600_000;
+const PREPARE_LIMIT_MS = 60_000;
+
+interface SeedReport {
+  comparison: Comparison;
+  fp16MaxAbsError: number;
+  deterministic?: boolean;
+  modified: string[];
+  kernelSeconds: number;
+  referenceSeconds: number;
+}
+
+/** Runs one case over its inputs, each judged by the CPU reference; stops after the first input that fails. Errors: CudaError when the kernel faults. */
+export async function verifyCase(driver: CudaDriver, reference: Reference, request: VerifyRequest, reporter: Reporter): Promise<CaseReport> {
+  const started = performance.now();
+  const run = await CandidateRun.open(driver, request.candidate, reporter);
+  const reports: SeedReport[] = [];
+  for (const [index, input] of request.inputs.entries()) {
+    await reporter.notice({ type: 'seed', index });
+    const report = await verifySeed(run, reference, { request, input, checkDeterminism: request.checkDeterminism && index === 0 });
+    reports.push(report);
+    if (failed(report)) break;
+  }
+  run.close();
+  return summarise(reports, (performance.now() - started) / 1000);
+}
+
+async function verifySeed(
+  run: CandidateRun,
+  reference: Reference,
+  options: { request: VerifyRequest; input: SeededInput; checkDeterminism: boolean },
+): Promise<SeedReport> {
+  const { shape } = run.candidate;
+  const inputs = drawInputs(shape, options.input);
+  const kernelStarted = performance.now();
+  const output = await run.once(inputs, POISONS[0], options.input.seed);
+  const modified = run.buffers.modified(inputs);
+  const again = options.checkDeterminism ? await run.once(inputs, POISONS[1], options.input.seed) : undefined;
+  const kernelSeconds = (performance.now() - kernelStarted) / 1000;
+  // The reference comes after the candidate: a kernel that returns stale memory must find none of it.
+  await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
+  const referenceStarted = performance.now();
+  const want = reference.fp64(inputs, shape);
+  const fp16MaxAbsError = maxAbsError(reference.fp16(inputs, shape), want);
+  const referenceSeconds = (performance.now() - referenceStarted) / 1000;
+  const comparison = compareOutput(output, want, { shape, poison: POISONS[0], tolerance: options.request.tolerance });
+  return { comparison, fp16MaxAbsError, modified, kernelSeconds, referenceSeconds, ...(again && { deterministic: sameBits(output, again) }) };
+}
+
+/** A candidate with its buffers on the device, run as often as wanted. */
+export class CandidateRun {
+  readonly candidate: Candidate;
+  readonly buffers: RunBuffers;
+  readonly reporter: Reporter;
+  readonly #driver: CudaDriver;
+  readonly #loaded: LoadedCandidate;
+  readonly #prepared: PreparedLaunches;
+
+  private constructor(driver: CudaDriver, candidate: Candidate, reporter: Reporter) {
+    this.#driver = driver;
+    this.candidate = candidate;
+    this.reporter = reporter;
+    this.#loaded = new LoadedCandidate(driver, candidate);
+    this.buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
+    this.#prepared = this.#loaded.prepare(this.buffers.addresses);
+  }
+
+  static async open(driver: CudaDriver, candidate: Candidate, reporter: Reporter): Promise<CandidateRun> {
+    await reporter.step('loading the module', PREPARE_LIMIT_MS);
+    return new CandidateRun(driver, candidate, reporter);
+  }
+
+  /** One run of all launches on an output filled with `poison`. */
+  async once(inputs: AttentionInputs, poison: number, seed: string): Promise<HalfBits> {
+    this.buffers.upload(inputs);
+    this.buffers.poison(poison);
+    await this.reporter.step('the kernel', this.candidate.launchLimitMs);
+    try {
+      this.#loaded.enqueue(this.#prepared);
+      this.#driver.synchronize();
+    } catch (error) {
+      throw error instanceof CudaError ? this.#placed(error, seed) : error;
+    }
+    await this.reporter.step('reading the output', PREPARE_LIMIT_MS);
+    return this.buffers.output();
+  }
+
+  /** With the buffer's name for the faulting address, which only this process knows. */
+  #placed(error: CudaError, seed: string): CudaError {
+    const address = error.fault.emulator?.address;
+    const buffer = address && /^0x[0-9a-f]+$/i.test(address) ? this.buffers.nameOf(BigInt(address)) : undefined;
+    return new CudaError({ ...error.fault, seed, ...(buffer && { buffer }) });
+  }
+
+  close(): void {
+    this.buffers.free();
+    this.#loaded.unload();
+  }
+}
+
+function sameBits(a: HalfBits, b: HalfBits): boolean {
+  return Buffer.compare(Buffer.from(a.buffer), Buffer.from(b.buffer)) === 0;
+}
+
+function failed({ comparison, modified }: SeedReport): boolean {
+  return comparison.mismatches > 0 || modified.length > 0 || comparison.normRatio < MIN_NORM_RATIO;
+}
+
+function summarise(reports: SeedReport[], seconds: number): CaseReport {
+  const comparisons = reports.map((report) => report.comparison);
+  const total = (pick: (comparison: Comparison) => number): number => comparisons.reduce((sum, comparison) => sum + pick(comparison), 0);
+  const most = (pick: (comparison: Comparison) => number): number => Math.max(...comparisons.map(pick));
+  const worst = comparisons.reduce((a, b) => (badness(b) > badness(a) ? b : a));
+  const counted = Math.max(1, total((c) => c.elements - c.nanCount - c.infCount - c.unwrittenCount));
+  const deterministic = reports[0]?.deterministic;
+  return {
+    seeds: reports.length,
+    maxAbsError: most((c) => c.maxAbsError),
+    meanAbsError: total((c) => c.sumAbsError) / counted,
+    rmsError: Math.sqrt(total((c) => c.sumSquareError) / counted),
+    maxRelError: most((c) => c.maxRelError),
+    p999AbsError: most((c) => c.p999AbsError),
+    mismatches: total((c) => c.mismatches),
+    nanCount: total((c) => c.nanCount),
+    infCount: total((c) => c.infCount),
+    unwrittenCount: total((c) => c.unwrittenCount),
+    elements: total((c) => c.elements),
+    ...(worst.worst && { worst: worst.worst }),
+    firstMismatches: (comparisons.find((c) => c.mismatches > 0) ?? worst).firstMismatches,
+    fp16MaxAbsError: Math.max(...reports.map((report) => report.fp16MaxAbsError)),
+    flashAttentionRule: reports.every(
+      ({ comparison: c, fp16MaxAbsError }) => c.nanCount + c.infCount + c.unwrittenCount === 0 && c.maxAbsError <= 2 * fp16MaxAbsError + FLASH_ATTENTION_ATOL,
+    ),
+    ...(deterministic !== undefined && { deterministic }),
+    errorMap: worst.errorMap,
+    modified: [...new Set(reports.flatMap((report) => report.modified))],
+    trivialNorm: comparisons.some((c) => c.normRatio < MIN_NORM_RATIO),
+    seconds,
+    kernelSeconds: reports.reduce((sum, report) => sum + report.kernelSeconds, 0),
+    referenceSeconds: reports.reduce((sum, report) => sum + report.referenceSeconds, 0),
+  };
+}
+
+function badness(comparison: Comparison): number {
+  const notFinite = comparison.nanCount + comparison.infCount + comparison.unwrittenCount;
+  return notFinite > 0 ? Number.MAX_VALUE : comparison.maxAbsError;
+}
