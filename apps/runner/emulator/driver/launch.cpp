@@ -86,7 +86,7 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
     launch->plan.block = dim3(config->blockDimX, config->blockDimY, config->blockDimZ);
     launch->plan.dynamic_shared_bytes = config->sharedMemBytes;
     launch->plan.module = module->info;
-    launch->plan.module_base = module->base;
+    launch->plan.library = module->library;
     launch->plan.module_serial = module->serial;
     launch->module = std::move(module);
     Operation operation;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -97,7 +98,7 @@ CUresult load(const void* image, size_t bytes, LoadedModule& module) {
     dladdr(info, &where);
     module.info = info;
     module.base = where.dli_fbase;
-    module.static_shared = static_cast<unsigned>(static_shared_of(*info, module.base).bytes);
+    module.static_shared = static_cast<unsigned>(static_shared_of(module.library).bytes);
     if (module.static_shared > limits::SHARED_PER_BLOCK) {
         note_load_failure("STATIC_SHARED_TOO_LARGE", "uses too much shared data (" + std::to_string(module.static_shared) +
                                                          " bytes, " + std::to_string(limits::SHARED_PER_BLOCK) + " max)");

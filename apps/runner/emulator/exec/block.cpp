@@ -85,6 +85,7 @@ void Block::prepare_fibres(uint3 index) {
                 fibre.dynamic_shared = shared_.dynamic_part().base;
                 fibre.dynamic_shared_bytes = plan_->dynamic_shared_bytes;
                 fibre.context = prepare_stack(fibre.stack_top, &Block::fibre_start);
+                fibre.atomic_calls = 0;
                 fibre.computes_for_warp = false;
                 fibre.waits_for = nullptr;
                 fibre.copies.clear();

@@ -53,9 +53,7 @@ __attribute__((noinline)) inline void switch_context(void** from, void* to) {
 inline void* prepare_stack(char* stack_top, void (*start)()) {
     void** sp = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack_top) & ~uintptr_t(15));
 #if defined(__x86_64__)
-    *--sp = nullptr;  // as if `start` had been called: its frame begins 8 below a multiple of 16
-    *--sp = nullptr;
-    sp[0] = nullptr;  // return address: start never returns
+    *--sp = nullptr;  // return address (start never returns): as after a call, the stack is 8 below a multiple of 16
     *--sp = reinterpret_cast<void*>(start);
 #else
     *--sp = reinterpret_cast<void*>(start);

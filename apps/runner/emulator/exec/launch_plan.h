@@ -13,7 +13,7 @@ struct LaunchPlan {
     dim3 block;
     unsigned dynamic_shared_bytes = 0;
     const Module* module = nullptr;
-    const void* module_base = nullptr;  // load address of the module's shared object
+    void* library = nullptr;      // the module's dlopen handle
     uint64_t module_serial = 0;         // never used twice, unlike the addresses
 };
 

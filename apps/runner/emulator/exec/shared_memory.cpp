@@ -9,7 +9,10 @@
 #include "fibre.h"
 #include "launch_plan.h"
 #if defined(__linux__)
+#include <dlfcn.h>
 #include <link.h>
+
+extern "C" void* __tls_get_addr(size_t* module_and_offset);
 #endif
 
 namespace flashcore::emu {
@@ -24,29 +27,28 @@ constexpr size_t DYNAMIC_ALIGNMENT = 128;
 }  // namespace
 
 #if defined(__linux__)
-Region static_shared_of(const Module& module, const void* module_base) {
-    module.touch_shared();  // allocates this thread's copy
+
+
+Region static_shared_of(void* library) {
     struct Search {
-        const void* base;
-        Region found;
-    } search{module_base, {}};
+        size_t tls_module;
+        size_t bytes;
+    } search{0, 0};
+    if (dlinfo(library, RTLD_DI_TLS_MODID, &search.tls_module) != 0 || search.tls_module == 0) return {};
     dl_iterate_phdr(
         [](dl_phdr_info* info, size_t, void* data) {
             auto* wanted = static_cast<Search*>(data);
-            if (reinterpret_cast<const void*>(info->dlpi_addr) != wanted->base) return 0;
+            if (info->dlpi_tls_modid != wanted->tls_module) return 0;
             for (int i = 0; i < info->dlpi_phnum; ++i)
-                if (info->dlpi_phdr[i].p_type == PT_TLS)
-                    wanted->found = {static_cast<char*>(info->dlpi_tls_data), info->dlpi_phdr[i].p_memsz};
+                if (info->dlpi_phdr[i].p_type == PT_TLS) wanted->bytes = info->dlpi_phdr[i].p_memsz;
             return 1;
         },
         &search);
-    return search.found;
+    size_t start[2] = {search.tls_module, 0};
+    return {static_cast<char*>(__tls_get_addr(start)), search.bytes};
 }
 #else
-Region static_shared_of(const Module& module, const void*) {
-    module.touch_shared();
-    return {};
-}
+Region static_shared_of(void*) { return {}; }
 #endif
 
 SharedMemory::SharedMemory() {
@@ -65,7 +67,7 @@ SharedMemory::~SharedMemory() { munmap(mapping_, mapping_bytes_); }
 void SharedMemory::begin_block(const LaunchPlan& plan) {
     const unsigned dynamic_bytes = plan.dynamic_shared_bytes;
     if (static_of_ != plan.module_serial) {
-        static_ = static_shared_of(*plan.module, plan.module_base);
+        static_ = static_shared_of(plan.library);
         static_of_ = plan.module_serial;
     }
     if (static_.bytes) memset(static_.base, SHARED_POISON, static_.bytes);

@@ -20,8 +20,8 @@ struct Region {
     }
 };
 
-/** Static shared memory of a module in the calling OS thread; empty where it has none (or the platform cannot tell). */
-Region static_shared_of(const Module& module, const void* module_base);
+/** Static shared memory of a loaded module (a dlopen handle) in the calling OS thread; empty where it has none or the platform cannot tell. */
+Region static_shared_of(void* library);
 
 class SharedMemory {
 public:

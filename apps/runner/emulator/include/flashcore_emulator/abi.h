@@ -20,6 +20,7 @@ struct ThreadState {
     unsigned lane;          // linear_index % 32
     char* dynamic_shared;   // ends at a guard page
     unsigned dynamic_shared_bytes;
+    unsigned atomic_calls;  // by this thread; see atomics.h
 };
 
 /** What a warp does together. Lanes meet only with lanes that do the same with the same mask. */
@@ -53,7 +54,6 @@ struct Module {
     int abi;
     int instrumented;  // 1: compiled with the memory-access hooks
     Entry* entries;
-    char* (*touch_shared)();  // makes this OS thread's copy of the static shared memory exist
 };
 
 }  // namespace flashcore::emu

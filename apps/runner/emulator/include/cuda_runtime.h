@@ -1,0 +1,3 @@
+#pragma once
+#include "flashcore_emulator/intrinsics.h"
+#include "vector_types.h"

@@ -1,0 +1,52 @@
+// The first include of every emulated kernel: what nvcc knows without being told.
+#pragma once
+// Standard headers first: some of them use names that CUDA defines as macros.
+#include <algorithm>
+#include <cassert>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "flashcore_emulator/abi.h"
+#include "flashcore_emulator/registration.h"
+
+#include "flashcore_emulator/qualifiers.h"
+
+#include "flashcore_emulator/synchronisation.h"
+#include "flashcore_emulator/warp.h"
+#include "flashcore_emulator/intrinsics.h"
+#include "flashcore_emulator/atomics.h"
+#include "flashcore_emulator/memory.h"
+#include "flashcore_emulator/device_output.h"
+
+#ifndef FLASHCORE_EMULATOR
+#define FLASHCORE_EMULATOR 1
+#endif
+#define __CUDA_ARCH__ 890
+#define __CUDACC__ 1
+
+// The module's description: one translation unit is one module.
+extern "C" __attribute__((visibility("default"))) flashcore::emu::Module flashcore_emu_module;
+flashcore::emu::Module flashcore_emu_module = {FLASHCORE_EMULATOR_ABI,
+#if defined(__SANITIZE_THREAD__)
+                                               1,
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+                                               1,
+#else
+                                               0,
+#endif
+#else
+                                               0,
+#endif
+                                               nullptr};
+
+inline flashcore::emu::Module& flashcore::emu::this_module() { return flashcore_emu_module; }
