@@ -84,7 +84,7 @@ function isDrop(error: unknown): boolean {
 }
 
 function lost(address: string, subject: string, afterMs: number, cause: unknown): FlashcoreError {
-  const why = cause instanceof Error ? `: ${cause.message}` : '';
+  const why = cause instanceof Error ? ` (${cause.message})` : '';
   return new FlashcoreError('RUNNER_UNREACHABLE', { address, subject },
-    `Lost the runner at ${address} ${Math.round(afterMs / 1000)} s ago while reading ${subject}${why}. It goes on there if the runner lives: watch it again once the runner is reachable`, { cause });
+    `Lost the runner at ${address} while reading ${subject}, and could not reach it again within ${(afterMs / 1000).toFixed(0)} s${why}: a job goes on there while the runner lives, so watch it again once the runner is reachable`, { cause });
 }

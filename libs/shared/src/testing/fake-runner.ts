@@ -1,0 +1,76 @@
+/** A real grpc-js server with one recorded job, and a proxy that cuts its connections: what the client's tests talk to. */
+import { createServer, type Socket, connect } from 'node:net';
+import { create } from '@bufbuild/protobuf';
+import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
+import { statusFromError } from '../error-status.ts';
+import { FlashcoreError } from '../errors.ts';
+import { HostSchema } from '../generated/flashcore/runner/v1/capabilities_pb.js';
+import { type JobEvent, JobEventSchema } from '../generated/flashcore/runner/v1/job_event_pb.js';
+import { API_VERSION, type RpcHandlers, SERVER_OPTIONS, serviceDefinition } from '../grpc.ts';
+
+export const JOB = 'jobs/5f0c1b1e-0000-4000-8000-000000000000';
+
+/** `count` events numbered from 1, the last one `finished`, each with a log line of some length. */
+export function recordedEvents(count: number, textLength = 40): JobEvent[] {
+  return Array.from({ length: count }, (_, index) => create(JobEventSchema, {
+    job: JOB,
+    sequence: BigInt(index + 1),
+    payload: index === count - 1
+      ? { case: 'finished', value: { summary: 'done' } }
+      : { case: 'logLine', value: { source: 'runner', text: String(index + 1).padEnd(textLength, '.') } },
+  }));
+}
+
+export interface FakeRunner { address: string; port: number; stop(): void; [Symbol.dispose](): void }
+
+/** Serves these handlers; those not given answer UNIMPLEMENTED, GetHost a host of this API version. */
+export async function serve(handlers: Partial<RpcHandlers>, address = '127.0.0.1:0'): Promise<FakeRunner> {
+  const server = new Server(SERVER_OPTIONS);
+  server.addService(serviceDefinition, { getHost: (_call, done) => done(null, { host: create(HostSchema, { apiVersion: API_VERSION }) } as never), ...handlers } as RpcHandlers & Record<string, never>);
+  const port = await new Promise<number>((resolve, reject) => server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound))));
+  const stop = () => server.forceShutdown();
+  return { address: address.startsWith('unix:') ? address : `127.0.0.1:${port}`, port, stop, [Symbol.dispose]: stop };
+}
+
+/** Writes the events after a number, as a runner does. */
+export function replay(events: JobEvent[]) {
+  return async (call: ServerWritableStream<unknown, unknown>, afterSequence: bigint) => {
+    for (const event of events) {
+      if (event.sequence <= afterSequence) continue;
+      if (call.cancelled) return;
+      if (!call.write({ event })) await new Promise((resolve) => call.once('drain', resolve));
+    }
+    call.end();
+  };
+}
+
+export function fail(call: ServerWritableStream<unknown, unknown>, error: FlashcoreError): void {
+  call.emit('error', statusFromError(error));
+}
+
+/** A proxy before a port that ends each connection after as many bytes from the server as `budget` says (Infinity: never). */
+export async function cutting(port: number, budget: () => number): Promise<{ address: string; cuts(): number; [Symbol.dispose](): void }> {
+  const sockets = new Set<Socket>();
+  let cuts = 0;
+  const proxy = createServer((client) => {
+    const upstream = connect(port, '127.0.0.1');
+    let left = budget();
+    const end = () => [client, upstream].forEach((socket) => socket.destroy());
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', end).on('close', () => { sockets.delete(socket); end(); });
+    }
+    client.on('data', (bytes) => upstream.write(bytes));
+    upstream.on('data', (bytes) => {
+      client.write(bytes.subarray(0, Math.min(bytes.length, left)));
+      left -= bytes.length;
+      if (left > 0) return;
+      ++cuts;
+      upstream.destroy();
+      client.destroySoon();
+    });
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const bound = (proxy.address() as { port: number }).port;
+  return { address: `127.0.0.1:${bound}`, cuts: () => cuts, [Symbol.dispose]: () => { proxy.close(); sockets.forEach((socket) => socket.destroy()); } };
+}
