@@ -92,7 +92,7 @@ std::string describe_code_address(const void* program_counter) {
         start = end == std::string::npos ? text.size() : end + 1;
         const size_t discriminator = line.find(" (discriminator");
         if (discriminator != std::string::npos) line.resize(discriminator);
-        if (line.empty() || line[0] == '?' || line.find("emulator/include/") != std::string::npos) continue;
+        if (line.empty() || line[0] == '?' || line[0] == ':' || line.find("emulator/include/") != std::string::npos) continue;
         if (line.size() > 2 && line.compare(line.size() - 2, 2, ":?") == 0) continue;
         return line;
     }
