@@ -111,9 +111,8 @@ function convert(expression: jsep.Expression): ExpressionNode {
     case 'CallExpression':
       return convertCall(node);
     case 'Compound':
-      throw new ExpressionError(node.body.length === 0 ? 'Wanted an expression, found nothing' : 'Wanted one expression, found several: an operator is missing');
+      throw new ExpressionError(node.body.length === 0 ? 'Wanted an expression, found nothing' : 'Wanted one expression, found several: an operator is missing, or a comma is outside of min() and max()');
     case 'SequenceExpression':
-      throw new ExpressionError('Wanted one expression, found several with commas between');
     case 'MemberExpression':
     case 'ThisExpression':
     case 'ArrayExpression':

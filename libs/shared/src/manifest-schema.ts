@@ -12,7 +12,7 @@ type FindingName = Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>;
 const FINDINGS = Object.keys(FindingKind).filter((name) => Number.isNaN(Number(name)) && name !== 'UNSPECIFIED') as [FindingName, ...FindingName[]];
 
 const kernelId = matching(/^[a-z][a-z0-9_]{0,63}$/, 'lower-case letters, digits and "_", at most 64');
-const cIdentifier = matching(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a C identifier');
+const cIdentifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a C identifier');
 // A parameter becomes -DNAME=value: capitals keep it from replacing a keyword, a type or a variable.
 const parameterName = matching(/^[A-Z][A-Z0-9_]{1,63}$/, 'a parameter name of two or more capitals, digits and "_"')
   .refine((name) => !/^(FLASHCORE|CUDA|NDEBUG)/.test(name), { error: (issue) => wanted('a parameter name that is not reserved', issue.input) });

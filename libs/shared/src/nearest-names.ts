@@ -11,7 +11,7 @@ export function nearestNames(wanted: string, names: Iterable<string>): string[] 
   return [...names]
     .map((name) => ({ name, distance: distanceOf(plain, simplify(name)) }))
     .filter(({ distance }) => distance <= Math.max(2, Math.floor(plain.length / 3)))
-    .sort((a, b) => a.distance - b.distance || a.name.localeCompare(b.name))
+    .sort((a, b) => a.distance - b.distance || a.name.localeCompare(b.name, undefined, { numeric: true }))
     .slice(0, MAX_SUGGESTIONS)
     .map(({ name }) => name);
 }

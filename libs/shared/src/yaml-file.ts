@@ -59,7 +59,9 @@ export const oneOf = <const Names extends readonly [string, ...string[]]>(names:
 export const matching = (pattern: RegExp, what: string) =>
   z.string({ error: (issue) => wanted(what, issue.input) }).regex(pattern, { error: (issue) => wanted(what, issue.input) });
 export const listOf = <Item extends z.ZodType>(item: Item) => z.array(item, { error: (issue) => wanted('a list', issue.input) });
-export const mapOf = <Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) => z.record(key, value, { error: (issue) => wanted('a mapping', issue.input) });
+export const mapOf = <Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) => z.record(key, value, {
+  error: (issue) => (issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined) ?? wanted('a mapping', issue.input),
+});
 
 /** "wanted …, found …". */
 export function wanted(what: string, found: unknown): string {
