@@ -1,0 +1,50 @@
+/** The interactive half of fa-tui. */
+import process from 'node:process';
+import { render } from 'ink';
+import { App } from './components/app.tsx';
+import { initialState } from './state/app-state.ts';
+import type { RunnerPort, StartRequest } from './state/runner-port.ts';
+import { Session } from './state/session.ts';
+import { Store } from './state/store.ts';
+import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
+import { themeOf } from './theme.ts';
+
+export interface RunTuiOptions {
+  /** Connected; stays the caller's to close. */
+  readonly client: RunnerPort;
+  readonly connection: { readonly label: string; readonly embedded: boolean };
+  /** A job to start and show. */
+  readonly start?: StartRequest | undefined;
+  /** Name of a job to show. */
+  readonly watchJob?: string | undefined;
+}
+
+// Frames are paced by the store (30 a second); Ink's own limit must lie above it, or both together halve the rate.
+const INK_MAX_FPS = 60;
+
+/** Draws on the terminal until the user leaves; gives the exit code. Jobs go on. */
+export async function runTui({ client, connection, start, watchJob }: RunTuiOptions): Promise<number> {
+  const { stdin, stdout } = process;
+  const theme = themeOf(process.env);
+  makeNonBlocking(stdout);
+  const store = new Store({
+    state: initialState({ runner: connection, columns: stdout.columns, rows: stdout.rows, now: Date.now() }),
+    canDraw: () => stdout.writableLength === 0,
+  });
+  const session = new Session({ client, store });
+  let leave = (): void => undefined;
+  const guard = guardTerminal({ unmount: () => leave(), stdin, stdout });
+  const screen = render(<App context={{ store, session, leave: () => leave() }} theme={theme} />, {
+    alternateScreen: true, incrementalRendering: true, maxFps: INK_MAX_FPS, exitOnCtrlC: false, patchConsole: false, stdin, stdout,
+  });
+  leave = () => screen.unmount();
+  const begun = session.begin({ start, watchJob });
+  try {
+    await screen.waitUntilExit();
+    return 0;
+  } finally {
+    session.end();
+    await begun;
+    guard.release();
+  }
+}

@@ -1,0 +1,106 @@
+import { afterEach, expect, test } from 'vitest';
+import { cellWidth } from '../plot/cells.ts';
+import { VIEWS, type ViewId } from '../state/app-state.ts';
+import { fakeRunner } from '../testing/fake-runner.ts';
+import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
+import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
+
+const SIZES = [[80, 24], [120, 40], [200, 60]] as const;
+
+let terminal: TestTerminal | undefined;
+afterEach(() => terminal?.close());
+
+/** A screen with all lists, and the sample job up to `until` events. */
+async function open(columns: number, rows: number, until = Infinity): Promise<TestTerminal> {
+  terminal = openTerminal({ columns, rows });
+  const { store } = terminal;
+  const runner = fakeRunner();
+  store.dispatch({ type: 'connection', connection: 'connected' });
+  const { host } = await runner.getHost();
+  if (host !== undefined) store.dispatch({ type: 'host', host });
+  store.dispatch({ type: 'jobs', jobs: (await runner.listJobs()).jobs });
+  store.dispatch({ type: 'kernels', kernels: (await runner.listKernels()).kernels });
+  store.dispatch({ type: 'experiments', experiments: (await runner.listExperiments()).experiments });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  for (const event of sampleEvents().slice(0, until)) store.dispatch({ type: 'job-event', event });
+  store.dispatch({ type: 'next-variant' });
+  if (until === Infinity) store.dispatch({ type: 'next-variant' });
+  return terminal;
+}
+
+const golden = (name: string): string => `./goldens/${name}.txt`;
+
+/** No row is wider than the screen; top and bottom borders of the panes are all there. */
+function expectWhole(screen: string, columns: number, rows: number): void {
+  const lines = screen.split('\n');
+  expect(lines).toHaveLength(rows);
+  expect(lines.filter((line) => cellWidth(line) > columns)).toEqual([]);
+  expect(lines[2]).toMatch(/^╭.*╮$/);
+  expect(lines[rows - 3]).toMatch(/^╰.*╯$/);
+  expect(lines.slice(2, -2).filter((line) => cellWidth(line) !== columns)).toEqual([]);
+}
+
+for (const [columns, rows] of SIZES) {
+  for (const view of VIEWS) {
+    test(`view ${view} of an ended experiment at ${columns}x${rows}`, async () => {
+      const { store, screen } = await open(columns, rows);
+      store.dispatch({ type: 'show', view });
+      if (view === 'correct') store.dispatch({ type: 'move', by: 3 });
+      const text = await screen();
+      expectWhole(text, columns, rows);
+      await expect(text).toMatchFileSnapshot(golden(`${columns}x${rows}-${view}`));
+    });
+  }
+
+  test(`a job in the middle of verification at ${columns}x${rows}`, async () => {
+    const { screen } = await open(columns, rows, 21);
+    const text = await screen();
+    expectWhole(text, columns, rows);
+    await expect(text).toMatchFileSnapshot(golden(`${columns}x${rows}-running`));
+  });
+}
+
+const CONTENT: Record<ViewId, RegExp[]> = {
+  run: [/verify USE_WMMA=1/, /WRONG RESULT/, /following/], correct: [/2x8x512x64c/, /3\.2e-1/, /1,204/, /worst b1 h3 s328 d44/, /max 3\.2e-1/], latency: [/SIMULATED/, /emulator times are not GPU times/, /p99/, /cold/, /hot/],
+  profile: [/not measured: hardware counters/, /occupancy/, /72 KB/], gates: [/not measured: emulator times are not/, /\+50 %/, /hard/], jobs: [/queued/, /running/, /compile failed|passed/], kernels: [/fa_v1_baseline/, /lesson/], host: [/bubblewrap/, /nvcc 13\.0/],
+};
+
+for (const view of VIEWS) {
+  test(`view ${view} says what it must at 80x24`, async () => {
+    const { store, screen } = await open(80, 24);
+    store.dispatch({ type: 'show', view });
+    if (view === 'correct') store.dispatch({ type: 'move', by: 3 });
+    const text = await screen();
+    for (const pattern of CONTENT[view]) expect(text).toMatch(pattern);
+  });
+}
+
+test('below 60x16 the screen says so and keeps the line with the state', async () => {
+  const { screen } = await open(50, 12);
+  await expect(await screen()).toMatchFileSnapshot(golden('too-small'));
+});
+
+test('a resize lays the screen out anew', async () => {
+  const { resize, screen } = await open(120, 40);
+  for (const [columns, rows] of [[80, 24], [200, 60], [61, 17], [120, 40]] as const) {
+    await resize(columns, rows);
+    expectWhole(await screen(), columns, rows);
+  }
+});
+
+test('ASCII mode writes no other character', async () => {
+  terminal = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: true } });
+  terminal.store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  for (const event of sampleEvents()) terminal.store.dispatch({ type: 'job-event', event });
+  for (const view of VIEWS) {
+    terminal.store.dispatch({ type: 'show', view });
+    expect(await terminal.screen()).toMatch(/^[\x20-\x7e\n]*$/);
+  }
+});
+
+test('with NO_COLOR nothing written sets a colour', async () => {
+  const { store, screen, written } = await open(200, 60);
+  for (const view of VIEWS) store.dispatch({ type: 'show', view });
+  await screen();
+  expect(written()).not.toMatch(/\u001b\[(?:3[0-8]|4[0-8]|9[0-7])[;m]/);
+});

@@ -1,0 +1,49 @@
+import { Box } from 'ink';
+import { frame, insideOf } from '../plot/frame.ts';
+import { textRow } from '../plot/row.ts';
+import { footerRows, headRows } from '../screens/chrome.ts';
+import { CHROME_ROWS, MIN_COLUMNS, MIN_ROWS, isTooSmall, layoutOf } from '../screens/layout.ts';
+import { headerRow } from '../screens/header.ts';
+import { helpPane } from '../screens/help.ts';
+import type { Snapshot } from '../state/store.ts';
+import type { Theme } from '../theme.ts';
+import { Pane } from './pane.tsx';
+import { Rows } from './rows.tsx';
+
+/** The whole screen: header and tabs, the panes of the layout or the help, message and hints. */
+export function Screen({ snapshot, theme }: { readonly snapshot: Snapshot; readonly theme: Theme }) {
+  const { state } = snapshot;
+  const { columns, rows } = state.ui;
+  if (isTooSmall(state.ui)) return <TooSmall snapshot={snapshot} theme={theme} />;
+  return (
+    <Box flexDirection="column" width={columns} height={rows} overflow="hidden">
+      <Rows rows={headRows(state, columns)} width={columns} theme={theme} />
+      <Body snapshot={snapshot} theme={theme} />
+      <Rows rows={footerRows(state, columns)} width={columns} theme={theme} />
+    </Box>
+  );
+}
+
+function Body({ snapshot, theme }: { readonly snapshot: Snapshot; readonly theme: Theme }) {
+  const { ui } = snapshot.state;
+  if (ui.overlay?.kind === 'help') {
+    const size = { width: ui.columns, height: ui.rows - CHROME_ROWS };
+    const { body, ...border } = helpPane(snapshot.state, ui.overlay, insideOf(size));
+    return <Rows rows={frame({ ...border, focused: true }, body, size)} width={size.width} theme={theme} />;
+  }
+  return (
+    <Box flexDirection="row" height={ui.rows - CHROME_ROWS} flexShrink={0}>
+      {layoutOf(ui).map((column, index) => (
+        <Box key={index} flexDirection="column" flexShrink={0}>
+          {column.map((pane) => <Pane key={pane.id} pane={pane} snapshot={snapshot} theme={theme} />)}
+        </Box>
+      ))}
+    </Box>
+  );
+}
+
+function TooSmall({ snapshot: { state }, theme }: { readonly snapshot: Snapshot; readonly theme: Theme }) {
+  const { columns, rows } = state.ui;
+  const lines = [headerRow(state, columns), textRow(`too small: ${columns}x${rows}, wanted`), textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q leaves`)];
+  return <Rows rows={lines.slice(0, rows)} width={columns} theme={theme} />;
+}

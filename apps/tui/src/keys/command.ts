@@ -1,0 +1,27 @@
+/** What a command is. Keys, help, hints and the palette all come from the table of these. */
+import type { AppState } from '../state/app-state.ts';
+import type { Session } from '../state/session.ts';
+import type { Store } from '../state/store.ts';
+
+export interface CommandContext {
+  readonly store: Store;
+  readonly session: Session;
+  /** Leaves fa-tui; jobs go on. */
+  readonly leave: () => void;
+}
+
+export type CommandGroup = 'views' | 'moving' | 'log' | 'jobs' | 'program';
+
+export interface Command {
+  readonly id: string;
+  /** Names as key-name.ts gives them. */
+  readonly keys: readonly string[];
+  readonly group: CommandGroup;
+  /** One line for the help. */
+  readonly help: string;
+  /** Two or three words for the row of hints; absent: never a hint. */
+  readonly hint?: string;
+  /** Whether it does something now; absent: always. */
+  readonly when?: (state: AppState) => boolean;
+  readonly run: (context: CommandContext) => void;
+}

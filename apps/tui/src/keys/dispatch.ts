@@ -1,0 +1,84 @@
+/** From a pressed key to a command, or into the prompt that is open. */
+import type { Overlay } from '../state/app-state.ts';
+import type { Command, CommandContext } from './command.ts';
+import { COMMANDS } from './commands.ts';
+import { typedCharacter } from './key-name.ts';
+
+/** Carries out what `key` means now. Unknown keys do nothing. */
+export function pressKey(key: string, context: CommandContext): void {
+  // The one key that works over every prompt.
+  if (key === 'ctrl+c') return context.leave();
+  const { overlay } = context.store.state.ui;
+  if (overlay === undefined) return commandOf(key, context)?.run(context);
+  if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
+  if (overlay.kind === 'search') return pressInSearch(key, overlay, context);
+  return pressInConfirm(key, overlay, context);
+}
+
+/** The first command of the table that has the key and does something now. */
+export function commandOf(key: string, { store }: Pick<CommandContext, 'store'>): Command | undefined {
+  return COMMANDS.find(({ keys, when }) => keys.includes(key) && (when?.(store.state) ?? true));
+}
+
+/** Commands whose id, keys or help contain every word of the query. */
+export function findCommands(query: string): Command[] {
+  const words = query.toLowerCase().split(' ').filter(Boolean);
+  return COMMANDS.filter(({ id, keys, help }) => words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)));
+}
+
+type OverlayOf<Kind extends Overlay['kind']> = Extract<Overlay, { kind: Kind }>;
+
+function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: CommandContext): void {
+  const { store } = context;
+  const found = findCommands(overlay.query);
+  const open = (change: Partial<OverlayOf<'help'>>): void => store.dispatch({ type: 'overlay', overlay: { ...overlay, ...change } });
+  const select = (selected: number): void => open({ selected: Math.max(0, Math.min(found.length - 1, selected)) });
+  switch (key) {
+    case 'escape': return close(context);
+    case 'up': return select(overlay.selected - 1);
+    case 'down': return select(overlay.selected + 1);
+    case 'pageup': return select(overlay.selected - 10);
+    case 'pagedown': return select(overlay.selected + 10);
+    case 'home': return select(0);
+    case 'end': return select(found.length - 1);
+    case 'backspace': return open({ query: overlay.query.slice(0, -1), selected: 0 });
+    case 'enter': return runFound(found[overlay.selected], context);
+    default: {
+      const typed = typedCharacter(key);
+      if (typed !== undefined) open({ query: overlay.query + typed, selected: 0 });
+    }
+  }
+}
+
+function runFound(command: Command | undefined, context: CommandContext): void {
+  if (command === undefined) return;
+  close(context);
+  if (command.when?.(context.store.state) ?? true) return command.run(context);
+  context.store.dispatch({ type: 'notice', text: `"${command.help}" does nothing here`, tone: 'warn' });
+}
+
+function pressInSearch(key: string, overlay: OverlayOf<'search'>, { store }: CommandContext): void {
+  const open = (text: string): void => store.dispatch({ type: 'overlay', overlay: { kind: 'search', text } });
+  if (key === 'escape') return store.dispatch({ type: 'overlay', overlay: undefined });
+  if (key === 'backspace') return open(overlay.text.slice(0, -1));
+  if (key === 'enter') return finishSearch(overlay.text, store);
+  const typed = typedCharacter(key);
+  if (typed !== undefined) open(overlay.text + typed);
+}
+
+/** Shows the last match: the newest lines are what people look for. */
+function finishSearch(query: string, store: CommandContext['store']): void {
+  store.dispatch({ type: 'search', query });
+  if (query === '') return;
+  const last = store.search?.neighbour(store.log.end, -1);
+  if (last === undefined) store.dispatch({ type: 'notice', text: `No line of the log has "${query}" so far`, tone: 'warn' });
+  else store.dispatch({ type: 'log-position', follow: false, top: last });
+}
+
+function pressInConfirm(key: string, overlay: OverlayOf<'confirm'>, context: CommandContext): void {
+  if (key !== 'y' && key !== 'Y') return close(context);
+  close(context);
+  if (overlay.commandId === 'cancel') void context.session.cancel(overlay.subject);
+}
+
+const close = ({ store }: CommandContext): void => store.dispatch({ type: 'overlay', overlay: undefined });

@@ -1,0 +1,32 @@
+/** Names of keys as the command table writes them: "j", "G", "enter", "ctrl+d", "shift+tab". */
+import type { Key } from 'ink';
+
+/** What was pressed: usually one name, several when a terminal sends keys in one piece. */
+export function keyNames(input: string, key: Key): string[] {
+  const special = specialName(key);
+  if (special !== undefined) return [special];
+  if (key.ctrl) return [`ctrl+${input}`];
+  if (key.meta) return [`alt+${input}`];
+  return Array.from(input, (character) => CONTROL_NAMES[character] ?? character);
+}
+
+// Inside a piece of several keys Ink leaves these as characters.
+const CONTROL_NAMES: Record<string, string> = { '\r': 'enter', '\n': 'enter', '\t': 'tab', '\u007f': 'backspace', '\b': 'backspace', '\u001b': 'escape', ' ': 'space' };
+
+function specialName(key: Key): string | undefined {
+  if (key.tab) return key.shift ? 'shift+tab' : 'tab';
+  if (key.return) return 'enter';
+  if (key.escape) return 'escape';
+  if (key.backspace || key.delete) return 'backspace';
+  if (key.upArrow) return 'up';
+  if (key.downArrow) return 'down';
+  if (key.leftArrow) return 'left';
+  if (key.rightArrow) return 'right';
+  if (key.pageUp) return 'pageup';
+  if (key.pageDown) return 'pagedown';
+  if (key.home) return 'home';
+  return key.end ? 'end' : undefined;
+}
+
+/** The character that a key types into a prompt; undefined for keys that type nothing. */
+export const typedCharacter = (name: string): string | undefined => (name === 'space' ? ' ' : Array.from(name).length === 1 ? name : undefined);

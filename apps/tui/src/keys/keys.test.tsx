@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { fakeRunner } from '../testing/fake-runner.ts';
+import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
+import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
+import type { AppState } from '../state/app-state.ts';
+import { COMMANDS } from './commands.ts';
+import { findCommands } from './dispatch.ts';
+
+const ESCAPE = '\u001b';
+const RAW: Record<string, string> = { tab: '\t', 'shift+tab': `${ESCAPE}[Z`, enter: '\r', escape: ESCAPE, space: ' ', up: `${ESCAPE}[A`, down: `${ESCAPE}[B`, right: `${ESCAPE}[C`, left: `${ESCAPE}[D`, pageup: `${ESCAPE}[5~`, pagedown: `${ESCAPE}[6~`, home: `${ESCAPE}[H`, end: `${ESCAPE}[F`, 'ctrl+c': '\u0003', 'ctrl+d': '\u0004', 'ctrl+u': '\u0015', 'ctrl+p': '\u0010' };
+const raw = (key: string): string => RAW[key] ?? key;
+
+let terminal: TestTerminal;
+beforeEach(async () => {
+  terminal = openTerminal({ columns: 120, rows: 40, session: true, runner: fakeRunner({ events: sampleEvents() }) });
+  // The session finds the running job and shows it by itself.
+  await terminal.screen();
+  expect(terminal.store.state.attached).toBe(SAMPLE_JOB);
+});
+afterEach(() => terminal.close());
+
+const ui = () => terminal.store.state.ui;
+
+/** How to bring the program where a command does something, and what shows that it did. */
+const REACH: Record<string, { first?: string; shows: (before: AppState, after: AppState) => boolean }> = {
+  ...Object.fromEntries(['run', 'correct', 'latency', 'profile', 'gates', 'jobs', 'kernels', 'host'].map((view) => [`show-${view}`, { first: view === 'run' ? '2' : '1', shows: (_: AppState, after: AppState) => after.ui.view === view }])),
+  'next-view': { first: '1', shows: (_, { ui: after }) => after.view === 'correct' },
+  'previous-view': { first: '1', shows: (_, { ui: after }) => after.view === 'host' },
+  zoom: { shows: (before, after) => after.ui.zoomed !== before.ui.zoomed },
+  'next-variant': { shows: (before, after) => after.ui.variant !== before.ui.variant },
+  up: { first: '2jj', shows: (before, after) => after.ui.selected.correct === before.ui.selected.correct - 1 },
+  down: { first: '2', shows: (before, after) => after.ui.selected.correct === before.ui.selected.correct + 1 },
+  'half-page-up': { first: '5G', shows: (before, after) => after.ui.selected.gates < before.ui.selected.gates },
+  'half-page-down': { first: '5', shows: (before, after) => after.ui.selected.gates > before.ui.selected.gates },
+  'page-up': { first: '1', shows: (before, after) => before.ui.log.follow && !after.ui.log.follow },
+  'page-down': { first: '5', shows: (before, after) => after.ui.selected.gates > before.ui.selected.gates },
+  first: { first: '1', shows: (_, after) => !after.ui.log.follow && after.ui.log.top === 0 },
+  last: { first: '1g', shows: (_, after) => after.ui.log.follow },
+  search: { shows: (_, after) => after.ui.overlay?.kind === 'search' },
+  'next-match': { first: '1/ptxas\r', shows: (before, after) => after.ui.log.top !== before.ui.log.top },
+  'previous-match': { first: '1/ptxas\r', shows: (before, after) => after.ui.log.top < before.ui.log.top },
+  filter: { first: '/ptxas\r', shows: (_, after) => after.ui.log.filter },
+  'clear-search': { first: '/ptxas\r', shows: (_, after) => after.ui.log.query === '' },
+  follow: { shows: (before, after) => after.ui.log.follow !== before.ui.log.follow },
+  wrap: { first: '1', shows: (before, after) => after.ui.log.wrap !== before.ui.log.wrap },
+  'show-job': { first: '6jjj', shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached },
+  'run-kernel': { first: '7j', shows: () => terminal.runner.started.includes('fa_v2_wmma') },
+  rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
+  cancel: { first: '6', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
+  history: { first: '6', shows: (_, after) => after.ui.history },
+  faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
+  help: { shows: (_, after) => after.ui.overlay?.kind === 'help' },
+  leave: { shows: () => terminal.left() },
+};
+
+describe('every command of the table', () => {
+  for (const command of COMMANDS) {
+    for (const key of command.keys) {
+      test(`${command.id} by ${key}`, async () => {
+        const reach = REACH[command.id];
+        expect(reach, `no way to reach ${command.id} is written down here`).toBeDefined();
+        if (reach?.first !== undefined) await terminal.press(reach.first);
+        const before = terminal.store.state;
+        await terminal.press(raw(key));
+        expect(reach?.shows(before, terminal.store.state)).toBe(true);
+      });
+    }
+  }
+});
+
+test('no two commands share a key where both could be meant', () => {
+  const byKey = new Map<string, string[]>();
+  for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
+  // Enter means the view's own thing; `when` of the two excludes the other.
+  expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([['enter', ['show-job', 'run-kernel']]]);
+});
+
+test('the help lists every command, finds by words and runs what is under the cursor', async () => {
+  await terminal.press('?');
+  expect(findCommands('').length).toBe(COMMANDS.length);
+  await terminal.press('latency histogram');
+  expect(await terminal.screen()).toMatch(/▸ 3 .*Latency: statistics and live histogram/);
+  await terminal.press('\r');
+  expect([ui().view, ui().overlay]).toEqual(['latency', undefined]);
+});
+
+test('cancelling asks first; anything but y leaves the job alone', async () => {
+  await terminal.press('6x');
+  expect(await terminal.screen()).toMatch(/Cancel flashcore_v7 .*\? +y yes/);
+  await terminal.press('n');
+  expect([terminal.runner.cancelled, ui().overlay]).toEqual([[], undefined]);
+  await terminal.press('xy');
+  expect(terminal.runner.cancelled).toEqual(['jobs/77777777-0000-4000-8000-000000000002']);
+});
+
+test('a search typed in one piece finds, marks and goes on to the next match', async () => {
+  await terminal.press('1/spill\r');
+  expect(ui().log).toMatchObject({ query: 'spill', follow: false });
+  expect(await terminal.screen()).toMatch(/\/spill\/ \d hits/);
+  await terminal.press(ESCAPE);
+  expect(ui().log.query).toBe('');
+});
+
+test('leaving cancels nothing and gives the terminal back', async () => {
+  await terminal.press('q');
+  expect([terminal.left(), terminal.runner.cancelled]).toEqual([true, []]);
+  expect(terminal.written()).toMatch(/\u001b\[\?1049h/);
+  expect(terminal.written().slice(terminal.written().lastIndexOf('\u001b[?1049l'))).toMatch(/\u001b\[\?25h/);
+});
+
+test('Ctrl-C leaves also from a prompt', async () => {
+  await terminal.press('/abc');
+  await terminal.press('\u0003');
+  expect(terminal.left()).toBe(true);
+});

@@ -1,0 +1,63 @@
+/** Numbers for people: few digits, units where they change the meaning. */
+
+/** Microseconds with about four digits, "ms" and "s" where those are shorter. */
+export function formatMicroseconds(microseconds: number): string {
+  if (!Number.isFinite(microseconds)) return '-';
+  if (microseconds >= 1e6) return `${(microseconds / 1e6).toPrecision(3)} s`;
+  if (microseconds >= 1e4) return `${(microseconds / 1e3).toPrecision(4)} ms`;
+  return `${microseconds.toPrecision(microseconds >= 1000 ? 4 : 3)} us`;
+}
+
+/** An error as 4.9e-4; 0 stays 0, NaN says so. */
+export function formatError(error: number): string {
+  if (error === 0) return '0';
+  return Number.isFinite(error) ? error.toExponential(1).replace('e+', 'e') : String(error);
+}
+
+/** At most four significant digits without trailing zeros. */
+export function formatNumber(value: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e7) return String(value);
+  const magnitude = Math.abs(value);
+  return magnitude < 1e-3 || magnitude >= 1e7 ? value.toExponential(2).replace('e+', 'e') : String(Number(value.toPrecision(4)));
+}
+
+/** 1234567 as 1,234,567. */
+export const formatCount = (count: number | bigint): string => count.toLocaleString('en-US');
+
+/** Bytes as 24 KB, 1.5 MB; powers of 1024 as CUDA's limits are. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  const units = ['KB', 'MB', 'GB', 'TB'];
+  const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10));
+  return `${Number((bytes / 1024 ** power).toPrecision(3))} ${units[power - 1] ?? 'B'}`;
+}
+
+/** A value in a gate's unit: bytes by powers of 1024, shares as percent. */
+export function formatInUnit(value: number, unit: string): string {
+  if (unit === 'B' || unit === 'bytes') return value < 0 ? `-${formatBytes(-value)}` : formatBytes(value);
+  if (unit === 'share') return `${formatNumber(Math.round(value * 1000) / 10)} %`;
+  return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${unit}`}`;
+}
+
+/** Seconds as 0:41 or 1:02:03; below a minute in a list as 4.2 s. */
+export function formatClock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, String(whole % 60).padStart(2, '0')];
+  return hours > 0 ? `${hours}:${String(minutes).padStart(2, '0')}:${rest}` : `${minutes}:${rest}`;
+}
+
+export function formatSeconds(seconds: number): string {
+  if (seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
+  return seconds < 60 ? `${seconds.toFixed(1)} s` : formatClock(seconds);
+}
+
+/** How long ago in the largest unit that fits. */
+export function formatAge(seconds: number): string {
+  if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  return seconds < 86_400 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86_400)} d ago`;
+}
+
+/** Time of day as in a log, UTC so that runs of different hosts line up. */
+export const formatTimeOfDay = (milliseconds: number): string => new Date(milliseconds).toISOString().slice(11, 23);

@@ -1,0 +1,78 @@
+/** An error map of the output as coloured cells: rows are blocks of S, columns blocks of D. */
+import { formatError } from './format.ts';
+import { padCells } from './cells.ts';
+import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
+
+export interface HeatMapData {
+  readonly rows: number;
+  readonly columns: number;
+  /** Rows of S in a block. */
+  readonly blockRows: number;
+  /** Columns of D in a block. */
+  readonly blockColumns: number;
+  /** [rows, columns], largest |out - ref|; NaN where an element is NaN. */
+  readonly values: ArrayLike<number>;
+}
+
+// Without colour the same levels show as ink density.
+const DENSITY = ' .:-=+*#%@';
+const LABEL_CELLS = 6;
+
+/**
+ * Heat map in exactly `height` rows of at most `width` cells: a header with the columns of D, rows of blocks with their first row of S, a legend.
+ * Blocks that do not fit are merged, the largest error wins. The scale is logarithmic, from 1e-3 of the largest error. "N" is NaN, "X" the worst block.
+ */
+export function heatMap(data: HeatMapData, { width, height, worst }: { width: number; height: number; worst?: { row: number; column: number } }): Row[] {
+  const merged = merge(data, Math.max(1, height - 2), Math.max(1, width - LABEL_CELLS));
+  const cellsPerColumn = Math.max(1, Math.min(6, Math.floor((width - LABEL_CELLS) / merged.columns)));
+  const largest = finiteMax(merged.values);
+  const worstRow = worst === undefined ? -1 : Math.floor(worst.row / merged.blockRows);
+  const worstColumn = worst === undefined ? -1 : Math.floor(worst.column / merged.blockColumns);
+  const body = Array.from({ length: merged.rows }, (_, row): Row => [
+    run(padCells(`s${row * merged.blockRows}`, LABEL_CELLS), 'dim'),
+    ...Array.from({ length: merged.columns }, (__, column) =>
+      heatCell(merged.values[row * merged.columns + column] ?? 0, { largest, cells: cellsPerColumn, worst: row === worstRow && column === worstColumn })),
+  ]);
+  const lastColumn = `d${data.columns * data.blockColumns - 1}`;
+  const mapCells = merged.columns * cellsPerColumn;
+  const header = mapCells > lastColumn.length + 3 ? `d0${lastColumn.padStart(mapCells - 2)}` : 'd0';
+  const legend = `s${merged.blockRows} x d${merged.blockColumns} a cell, max ${formatError(largest)}, X worst`;
+  return [[run(' '.repeat(LABEL_CELLS) + header, 'dim')], ...body, [run(legend.length <= width ? legend : `max ${formatError(largest)}`, 'dim')]];
+}
+
+/** Level of an error, 0 to HEAT_LEVELS - 1, three decades below the largest. */
+export function heatLevel(value: number, largest: number): number {
+  if (value <= 0 || largest <= 0) return 0;
+  const decades = 3 + Math.log10(value / largest);
+  return Math.max(0, Math.min(HEAT_LEVELS - 1, Math.round((decades / 3) * (HEAT_LEVELS - 1))));
+}
+
+function heatCell(value: number, { largest, cells, worst }: { largest: number; cells: number; worst: boolean }): Run {
+  if (Number.isNaN(value)) return { text: padCells('N', cells, 'center'), role: 'bad' };
+  const level = heatLevel(value, largest);
+  const ink = DENSITY[Math.round((level / (HEAT_LEVELS - 1)) * (DENSITY.length - 1))] ?? ' ';
+  return { text: worst ? padCells('X', cells, 'center') : ink.repeat(cells), heat: level };
+}
+
+/** Merges whole blocks, so that every cell stands for the same number of rows and columns (the last ones may be ragged). */
+function merge(data: HeatMapData, maxRows: number, maxColumns: number): HeatMapData {
+  const rowsPerCell = Math.ceil(data.rows / maxRows);
+  const columnsPerCell = Math.ceil(data.columns / maxColumns);
+  const [rows, columns] = [Math.ceil(data.rows / rowsPerCell), Math.ceil(data.columns / columnsPerCell)];
+  const values = new Array<number>(rows * columns).fill(0);
+  for (let row = 0; row < data.rows; row++) {
+    for (let column = 0; column < data.columns; column++) {
+      const cell = Math.floor(row / rowsPerCell) * columns + Math.floor(column / columnsPerCell);
+      const value = data.values[row * data.columns + column] ?? 0;
+      // NaN wins over every number and stays.
+      values[cell] = Math.max(values[cell] ?? 0, value);
+    }
+  }
+  return { rows, columns, blockRows: data.blockRows * rowsPerCell, blockColumns: data.blockColumns * columnsPerCell, values };
+}
+
+function finiteMax(values: ArrayLike<number>): number {
+  let largest = 0;
+  for (let index = 0; index < values.length; index++) if (Number.isFinite(values[index])) largest = Math.max(largest, values[index] ?? 0);
+  return largest;
+}

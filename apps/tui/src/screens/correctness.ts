@@ -1,0 +1,106 @@
+/** View 2: every case with its errors; below, the selected one in detail with its worst element and an error map. */
+import { Verdict, type CaseResult, type ElementError, type VerifyProgress } from '@flashcore/shared';
+import { formatCount, formatError, formatNumber, formatSeconds } from '../plot/format.ts';
+import { heatMap } from '../plot/heatmap.ts';
+import { flowRows, labelled, run, textRow, wrapRows, type Row, type Run } from '../plot/row.ts';
+import type { Column } from '../plot/table.ts';
+import type { VariantView } from '../state/job-view.ts';
+import { shownVariant, variantsOf, attachedJob } from '../state/selectors.ts';
+import { VERDICT_MARKS, shapeShort, shapeWords } from '../state/words.ts';
+import { list } from './list.ts';
+import { beside, positionRemark, type Size, type View } from './view.ts';
+
+const HEAT_CELLS = 54;
+const SIDE_BY_SIDE = 92;
+
+type Line = { kind: 'done'; result: CaseResult } | { kind: 'running'; progress: VerifyProgress };
+
+const figure = (value: (result: CaseResult) => string, role?: (result: CaseResult) => Run['role']) => (line: Line): Run =>
+  line.kind === 'running' || line.result.verdict === Verdict.NOT_MEASURED ? run('-', 'dim') : run(value(line.result), role?.(line.result));
+
+const badWhenSome = (count: (result: CaseResult) => bigint) => (result: CaseResult): Run['role'] => (count(result) > 0n ? 'bad' : undefined);
+
+const COLUMNS: Column<Line>[] = [
+  { title: 'case', cell: (line) => shapeShort(line.kind === 'done' ? line.result.shape : line.progress.shape) },
+  { title: 'verdict', cell: verdictRun, shrinkTo: 7 },
+  { title: 'max err', align: 'right', cell: figure(({ maxAbsError }) => formatError(maxAbsError)) },
+  { title: 'mean', align: 'right', cell: figure(({ meanAbsError }) => formatError(meanAbsError)) },
+  { title: 'rms', align: 'right', cell: figure(({ rmsError }) => formatError(rmsError)) },
+  { title: 'max rel', align: 'right', drop: 2, cell: figure(({ maxRelError }) => formatError(maxRelError)) },
+  { title: 'p99.9', align: 'right', drop: 3, cell: figure(({ p999AbsError }) => formatError(p999AbsError)) },
+  { title: 'mismatch', align: 'right', cell: figure(({ mismatches }) => formatCount(mismatches), badWhenSome(({ mismatches }) => mismatches)) },
+  { title: 'NaN', align: 'right', cell: figure(({ nanCount }) => formatCount(nanCount), badWhenSome(({ nanCount }) => nanCount)) },
+  { title: 'seeds', align: 'right', drop: 4, cell: figure(({ seeds }) => String(seeds)) },
+  { title: 'time', align: 'right', drop: 5, cell: figure(({ seconds }) => formatSeconds(seconds)) },
+];
+
+function verdictRun(line: Line): Run {
+  if (line.kind === 'running') return run(`● seed ${line.progress.seedIndex + 1}/${line.progress.seedCount}`, 'accent');
+  const { mark, word, role } = VERDICT_MARKS[line.result.verdict];
+  return run(`${mark} ${word}`, role);
+}
+
+export const correctnessView: View = ({ state }, size) => {
+  const variant = shownVariant(state);
+  const lines = linesOf(variant);
+  if (variant === undefined || lines.length === 0) return { title: '2 Correct', body: wrapRows('No case has run yet: Verify and RunExperiment fill this view.', size.width, { role: 'dim' }) };
+  const selected = Math.min(state.ui.selected.correct, lines.length - 1);
+  const line = lines[selected];
+  // A third of the pane at least stays for the details.
+  const listHeight = Math.min(lines.length + 1, Math.max(4, Math.floor(size.height * 0.6)));
+  const table = list(COLUMNS, lines, { width: size.width, height: listHeight, selected, focused: state.ui.view === 'correct' });
+  const detailSize = { width: size.width, height: size.height - table.length - 1 };
+  const detail = line?.kind === 'done' ? caseDetail(line.result, detailSize) : [textRow('This case runs now.', 'dim')];
+  const several = variantsOf(attachedJob(state)).length > 1;
+  const tolerance = variant.verify?.tolerance?.profile;
+  return {
+    title: `2 Correct${several ? `  ${variant.label}` : ''}${tolerance ? `  ${tolerance} tolerance` : ''}`,
+    remark: `${variant.cases.filter(({ verdict }) => verdict === Verdict.PASS).length} passed, ${positionRemark(selected, lines.length, 'case')}`,
+    body: [...table, [run('─'.repeat(size.width), 'border')], ...detail].slice(0, size.height),
+  };
+};
+
+function linesOf(variant: VariantView | undefined): Line[] {
+  if (variant === undefined) return [];
+  const done = variant.cases.map((result): Line => ({ kind: 'done', result }));
+  const { verifying } = variant;
+  return verifying !== undefined && verifying.caseIndex >= done.length ? [...done, { kind: 'running', progress: verifying }] : done;
+}
+
+function caseDetail(result: CaseResult, { width, height }: Size): Row[] {
+  const { errorMap } = result;
+  const map = errorMap !== undefined && errorMap.rows * errorMap.columns > 0 ? errorMap : undefined;
+  if (map === undefined) return caseFacts(result, width, height);
+  const worst = result.worst && { row: Math.floor(result.worst.row / map.blockRows), column: Math.floor(result.worst.column / map.blockColumns) };
+  const heat = (heatSize: Size): Row[] => heatMap({ ...map, values: map.maxAbsError }, { ...heatSize, ...(worst && { worst: { row: worst.row * map.blockRows, column: worst.column * map.blockColumns } }) });
+  if (width >= SIDE_BY_SIDE || height < 14) {
+    const heatWidth = Math.min(HEAT_CELLS, Math.floor(width * 0.45));
+    return beside(caseFacts(result, width - heatWidth - 2, height), heat({ width: heatWidth, height }), { leftWidth: width - heatWidth - 2 });
+  }
+  const facts = caseFacts(result, width, Math.floor(height / 2));
+  return [...facts, ...heat({ width, height: height - facts.length })];
+}
+
+/** Most important first: what does not fit is what matters least. */
+function caseFacts(result: CaseResult, width: number, height: number): Row[] {
+  const rule = VERDICT_MARKS[result.flashAttentionRule];
+  const groups: Row[] = [
+    labelled('Inf', formatCount(result.infCount), result.infCount > 0n ? 'bad' : undefined),
+    labelled('unwritten', formatCount(result.unwrittenCount), result.unwrittenCount > 0n ? 'bad' : undefined),
+    labelled('elements', formatCount(result.elements)),
+    labelled('seeds', String(result.seeds)),
+    labelled('same bits twice', result.deterministic ? 'yes' : 'no', result.deterministic ? undefined : 'warn'),
+    labelled('plain fp16 max', formatError(result.fp16MaxAbsError)),
+    labelled('twice-fp16 rule', rule.word, rule.role),
+  ];
+  return [
+    textRow(shapeWords(result.shape), 'title'),
+    ...(result.reason === '' ? [] : wrapRows(result.reason, width, { role: VERDICT_MARKS[result.verdict].role })),
+    ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst)}`, width, { hang: 6 })),
+    ...flowRows(groups, width),
+    ...(result.firstMismatches.length === 0 ? [] : [textRow('first mismatches', 'dim'), ...result.firstMismatches.flatMap((element) => wrapRows(elementText(element), width, { indent: 2, hang: 4 }))]),
+  ].slice(0, height);
+}
+
+const elementText = ({ batch, head, row, column, got, want }: ElementError): string =>
+  `b${batch} h${head} s${row} d${column}: got ${formatNumber(got)}, want ${formatNumber(want)} (off by ${formatError(Math.abs(got - want))})`;

@@ -1,0 +1,48 @@
+/** View 7: the ladder of kernels; beside or below it what the manifest of the selected one says. */
+import { FindingKind, type Kernel } from '@flashcore/shared';
+import { BLANK_ROW, labelled, run, textRow, wrapRows, type Row } from '../plot/row.ts';
+import type { Column } from '../plot/table.ts';
+import { findingWord } from '../state/words.ts';
+import { list } from './list.ts';
+import { beside, positionRemark, type View } from './view.ts';
+
+const SIDE_BY_SIDE = 100;
+
+const COLUMNS: Column<Kernel>[] = [
+  { title: 'kernel', cell: ({ kernelId, manifestError, expectedFinding }) => run(kernelId, manifestError !== '' ? 'bad' : expectedFinding === FindingKind.UNSPECIFIED ? 'title' : 'warn'), shrinkTo: 18 },
+  { title: 'what it is', drop: 1, shrinkTo: 16, cell: ({ title, manifestError }) => (manifestError === '' ? run(title) : run(`manifest: ${manifestError}`, 'bad')) },
+];
+
+export const kernelsView: View = ({ state }, { width, height }) => {
+  const { kernels, ui } = state;
+  const title = ui.faulty ? '7 Kernels, faulty ones too' : '7 Kernels';
+  if (kernels.length === 0) return { title, body: wrapRows(state.connection === 'connected' ? 'This runner has no kernels.' : 'The list comes with the connection.', width, { role: 'dim' }) };
+  const selected = ui.selected.kernels;
+  const chosen = kernels[selected];
+  const remark = `${positionRemark(selected, kernels.length, 'kernel')}, Enter runs it`;
+  if (width >= SIDE_BY_SIDE) {
+    const leftWidth = Math.floor(width * 0.5);
+    const left = list(COLUMNS, kernels, { width: leftWidth, height, selected, focused: ui.view === 'kernels' });
+    return { title, remark, body: beside(left, chosen === undefined ? [] : detail(chosen, width - leftWidth - 2).slice(0, height), { leftWidth }) };
+  }
+  const listHeight = Math.min(kernels.length + 1, Math.max(4, Math.floor(height * 0.5)));
+  const table = list(COLUMNS, kernels, { width, height: listHeight, selected, focused: ui.view === 'kernels' });
+  return { title, remark, body: [...table, [run('─'.repeat(width), 'border')], ...(chosen === undefined ? [] : detail(chosen, width))].slice(0, height) };
+};
+
+function detail(kernel: Kernel, width: number): Row[] {
+  if (kernel.manifestError !== '') return [textRow(kernel.kernelId, 'title'), ...wrapRows(kernel.manifestError, width, { role: 'bad' })];
+  const needs = [kernel.minArch === '' ? 'any architecture' : `${kernel.minArch}${kernel.minArch.endsWith('a') ? ' exactly' : ' or later'}`, kernel.emulated ? 'runs on the emulator' : 'needs a GPU'];
+  return [
+    [run(kernel.kernelId, 'title'), run(kernel.after === '' ? '' : `  after ${kernel.after}`, 'dim')],
+    ...wrapRows(kernel.title, width),
+    ...(kernel.lesson === '' ? [] : wrapRows(`lesson: ${kernel.lesson}`, width, { role: 'accent', hang: 2 })),
+    ...(kernel.expectedFinding === FindingKind.UNSPECIFIED ? [] : wrapRows(`faulty on purpose: a run must find "${findingWord(kernel.expectedFinding)}"`, width, { role: 'warn' })),
+    labelled('needs', needs.join(', ')),
+    ...kernel.limits.flatMap(({ require, because }) => wrapRows(`shape: ${require} (${because})`, width, { hang: 2 })),
+    ...kernel.parameters.flatMap(({ name, values, defaultValue, about }) =>
+      wrapRows(`${name} = ${values.map((value) => (value === defaultValue && values.length > 1 ? `[${value}]` : String(value))).join(' ')}${about === '' ? '' : `: ${about}`}`, width, { hang: 2 })),
+    ...(kernel.configs.length === 0 ? [] : wrapRows(`configs: ${kernel.configs.join(', ')}`, width, { hang: 2 })),
+    ...(kernel.notes === '' ? [] : [BLANK_ROW, ...wrapRows(kernel.notes.trim(), width, { role: 'dim' })]),
+  ];
+}

@@ -1,0 +1,78 @@
+/** View 1: phases with their progress, what is wrong with the kernel, and the log. */
+import { JobState } from '@flashcore/shared';
+import { progressBar } from '../plot/bars.ts';
+import { formatSeconds } from '../plot/format.ts';
+import { flowRows, run, wrapRows, type Row } from '../plot/row.ts';
+import { phaseShare, type JobView, type PhaseView } from '../state/job-view.ts';
+import { attachedJob, elapsedMs, phaseVerdict } from '../state/selectors.ts';
+import { PHASE_WORDS, VERDICT_MARKS, findingWord, jobMark, jobTitle } from '../state/words.ts';
+import { logRemark, logRows } from './log.ts';
+import type { PaneContent, Size, View } from './view.ts';
+
+const BAR_CELLS = 12;
+// Findings take at most this share of the pane: the log below them has the whole story.
+const FINDINGS_SHARE = 0.4;
+
+export const runView: View = ({ state, log, search }, size) => {
+  const job = attachedJob(state);
+  if (job === undefined) return { title: '1 Run', body: welcome(state.runner.embedded, size) };
+  const slice = { log, search, position: state.ui.log };
+  return {
+    title: `1 Run  ${jobTitle(job)}`,
+    remark: logRemark(slice),
+    body: [...headRows(job, state.now, size), ...logRows(slice, runLogSize(job, state.now, size))],
+  };
+};
+
+/** What the phases and findings above leave for the log. */
+export const runLogSize = (job: JobView, now: number, size: Size): Size => ({ width: size.width, height: Math.max(0, size.height - headRows(job, now, size).length) });
+
+const headRows = (job: JobView, now: number, size: Size): Row[] => [...jobRows(job, now, size), ...findingRows(job, size), [run('─'.repeat(size.width), 'border')]];
+
+/** The log alone, for layouts where the view above it is another one. */
+export function logPane({ state, log, search }: Parameters<View>[0], size: Size): PaneContent {
+  const slice = { log, search, position: state.ui.log };
+  return { title: '1 Log', remark: logRemark(slice), body: logRows(slice, size) };
+}
+
+function jobRows(job: JobView, now: number, { width }: Size): Row[] {
+  const { mark, role, word } = jobMark(job);
+  const about = job.state === JobState.ENDED && job.summary !== '' ? job.summary : job.error?.message ?? '';
+  const first: Row = [run(`${mark} ${word}`, role), run(`  ${formatSeconds(elapsedMs(job, now) / 1000)}`, 'dim')];
+  const summary = about === '' ? [] : wrapRows(about, width, { role: job.state === JobState.ENDED ? role : 'dim' });
+  return [first, ...summary, ...flowRows(job.phases.map((phase) => phaseRuns(phase, job, now)), width, 3)];
+}
+
+function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {
+  const seconds = formatSeconds(Math.max(0, (phase.endTime ?? now) - phase.startTime) / 1000);
+  const name = `${PHASE_WORDS[phase.phase]}${phase.variant === '' ? '' : ` ${phase.variant}`}`;
+  const steps = phase.steps > 0 ? ` ${Math.floor(phase.done)}/${phase.steps}` : '';
+  if (phase.endTime !== undefined) {
+    const { mark, role } = VERDICT_MARKS[phaseVerdict(job, phase)];
+    return [run(`${mark} `, role), run(name), run(`${steps} ${seconds}`, 'dim')];
+  }
+  const share = phaseShare(phase);
+  return [run('● ', 'accent'), run(name, 'title'), run(steps, 'accent'), ...(share === undefined ? [] : [run(' '), ...progressBar(share, BAR_CELLS)]), run(` ${seconds}`, 'dim')];
+}
+
+function findingRows(job: JobView, { width, height }: Size): Row[] {
+  const rows = job.variants.flatMap(({ findings, fallback, label }) => findings.flatMap((finding): Row[] => [
+    ...wrapRows(`${findingWord(finding.kind).toUpperCase()}${fallback ? ` (${label})` : ''}: ${finding.message}`, width, { role: 'bad' }),
+    ...finding.threads.slice(0, 4).map(({ thread, block, place }): Row => [run(`  thread (${thread.join(',')}) of block (${block.join(',')}) `, 'dim'), run(place)]),
+    ...(finding.remedy === '' ? [] : wrapRows(`→ ${finding.remedy}`, width, { role: 'accent', hang: 2 })),
+  ]));
+  return rows.slice(0, Math.floor(height * FINDINGS_SHARE));
+}
+
+function welcome(embedded: boolean, { width }: Size): Row[] {
+  const lines = [
+    'No job on this screen yet.',
+    '',
+    '7 lists the kernels: Enter on one builds, verifies and benchmarks it and judges it by the gates.',
+    '6 lists the jobs of this runner: Enter shows one, running or ended.',
+    '? lists every command. q leaves; jobs go on without fa-tui.',
+    '',
+    embedded ? 'The runner was started for you on this machine; --runner host:port takes another.' : 'The runner is another process; it keeps running when you leave.',
+  ];
+  return lines.flatMap((line) => (line === '' ? [[]] : wrapRows(line, width)));
+}

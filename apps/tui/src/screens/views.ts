@@ -1,0 +1,22 @@
+/** The eight views by id, and how far those without a cursor scroll. */
+import type { AppState, ViewId } from '../state/app-state.ts';
+import { correctnessView } from './correctness.ts';
+import { gatesView } from './gates.ts';
+import { hostRows, hostView } from './host.ts';
+import { jobsView } from './jobs.ts';
+import { kernelsView } from './kernels.ts';
+import { latencyView } from './latency.ts';
+import { profileRows, profileView } from './profile.ts';
+import { runView } from './run.ts';
+import type { Size, View } from './view.ts';
+
+export const VIEW_FUNCTIONS: Record<ViewId, View> = {
+  run: runView, correct: correctnessView, latency: latencyView, profile: profileView, gates: gatesView, jobs: jobsView, kernels: kernelsView, host: hostView,
+};
+
+/** The last first row of a view that scrolls as a whole; undefined for the others. */
+export function scrollLimit(state: AppState, view: ViewId, { width, height }: Size): number | undefined {
+  if (view !== 'profile' && view !== 'host') return undefined;
+  const rows = view === 'profile' ? profileRows(state, width) : hostRows(state, width);
+  return Math.max(0, rows.length - height);
+}

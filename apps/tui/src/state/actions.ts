@@ -1,0 +1,29 @@
+/** Everything that can happen to the state. */
+import type { ExperimentSummary, Host, Job, JobEvent, Kernel } from '@flashcore/shared';
+import type { Connection, Notice, Overlay, ViewId } from './app-state.ts';
+
+export type Action =
+  // From the runner.
+  | { type: 'job-event'; event: JobEvent }
+  | { type: 'connection'; connection: Connection }
+  | { type: 'host'; host: Host }
+  | { type: 'jobs'; jobs: readonly Job[] }
+  | { type: 'experiments'; experiments: readonly ExperimentSummary[] }
+  | { type: 'kernels'; kernels: readonly Kernel[] }
+  | { type: 'attach'; job: string }
+  | { type: 'notice'; text: string; tone: Notice['tone'] }
+  | { type: 'tick'; now: number }
+  // From the user.
+  | { type: 'resize'; columns: number; rows: number }
+  | { type: 'show'; view: ViewId }
+  | { type: 'next-view'; step: 1 | -1 }
+  | { type: 'zoom' }
+  // `limit`: the last place of a view that scrolls and has no cursor.
+  | { type: 'move'; by: number; limit?: number | undefined }
+  | { type: 'move-to'; end: 'first' | 'last'; limit?: number | undefined }
+  | { type: 'next-variant' }
+  | { type: 'toggle'; what: 'history' | 'faulty' | 'wrap' | 'filter' }
+  | { type: 'overlay'; overlay: Overlay | undefined }
+  | { type: 'search'; query: string }
+  // `top`: number of the first line shown when not following.
+  | { type: 'log-position'; follow: boolean; top: number };

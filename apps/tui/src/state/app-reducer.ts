@@ -1,0 +1,90 @@
+/** The state after an action. Pure; log lines are kept by the store. */
+import type { Action } from './actions.ts';
+import { VIEWS, type AppState, type UiState } from './app-state.ts';
+import { jobViewOf } from './job-view.ts';
+import { reduceJob } from './job-reducer.ts';
+import { JobKind, JobState, Outcome } from '@flashcore/shared';
+import { itemCount, variantsOf, attachedJob } from './selectors.ts';
+
+const NOTICE_MS = 12_000;
+
+export function reduce(state: AppState, action: Action): AppState {
+  switch (action.type) {
+    case 'job-event': {
+      const { job } = action.event;
+      const before = state.views[job] ?? unknownJob(job);
+      const after = reduceJob(before, action.event);
+      return after === before ? state : { ...state, views: { ...state.views, [job]: after } };
+    }
+    case 'connection': return state.connection === action.connection ? state : { ...state, connection: action.connection };
+    case 'host': return { ...state, host: action.host };
+    case 'jobs': return withJobs(state, action.jobs);
+    case 'experiments': return clampSelections({ ...state, experiments: action.experiments });
+    case 'kernels': return clampSelections({ ...state, kernels: action.kernels });
+    case 'attach': return attach(state, action.job);
+    case 'notice': return { ...state, notice: { text: action.text, tone: action.tone, time: state.now } };
+    case 'tick': {
+      const old = state.notice !== undefined && action.now - state.notice.time > NOTICE_MS;
+      return { ...state, now: action.now, notice: old ? undefined : state.notice };
+    }
+    case 'next-variant': {
+      const variants = variantsOf(attachedJob(state)).length;
+      return variants < 2 ? state : clampSelections(withUi(state, { variant: (state.ui.variant + 1) % variants }));
+    }
+    case 'resize': case 'show': case 'next-view': case 'zoom': case 'move': case 'move-to': case 'toggle': case 'overlay':
+      return clampSelections(withUi(state, reduceUi(state, action)));
+    case 'search': return withUi(state, { log: { ...state.ui.log, query: action.query, filter: action.query !== '' && state.ui.log.filter }, overlay: undefined });
+    case 'log-position': return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top } });
+  }
+}
+
+const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...state, ui: { ...state.ui, ...change } });
+
+/** The cursor stays on its job while newer ones come in above it. */
+function withJobs(state: AppState, jobs: AppState['jobs']): AppState {
+  const under = state.ui.history ? undefined : state.jobs[state.ui.selected.jobs]?.name;
+  const place = jobs.findIndex(({ name }) => name === under);
+  const selected = place > 0 && state.ui.view === 'jobs' ? { ...state.ui.selected, jobs: place } : state.ui.selected;
+  return clampSelections({ ...withUi(state, { selected }), jobs });
+}
+
+const unknownJob = (name: string) =>
+  jobViewOf({ name, kind: JobKind.UNSPECIFIED, label: '', kernelId: '', state: JobState.UNSPECIFIED, outcome: Outcome.UNSPECIFIED, summary: '' });
+
+/** Another job starts at its log's end, with its first variant. */
+function attach(state: AppState, job: string): AppState {
+  if (state.attached === job) return state;
+  const known = state.views[job] ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
+  const selected = { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 };
+  return { ...withUi(state, { selected, variant: 0, log: { ...state.ui.log, follow: true, top: 0 } }), attached: job, views: { ...state.views, [job]: known } };
+}
+
+type UiAction = Extract<Action, { type: 'resize' | 'show' | 'next-view' | 'zoom' | 'move' | 'move-to' | 'toggle' | 'overlay' }>;
+
+function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
+  const { ui } = state;
+  switch (action.type) {
+    case 'resize': return { columns: action.columns, rows: action.rows };
+    case 'show': return { view: action.view };
+    case 'next-view': return { view: VIEWS[(VIEWS.indexOf(ui.view) + action.step + VIEWS.length) % VIEWS.length] ?? 'run' };
+    case 'zoom': return { zoomed: !ui.zoomed };
+    case 'move': return moveTo(ui, Math.max(0, ui.selected[ui.view] + action.by), action.limit);
+    case 'move-to': return moveTo(ui, action.end === 'first' ? 0 : Number.MAX_SAFE_INTEGER, action.limit);
+    case 'overlay': return { overlay: action.overlay };
+    case 'toggle':
+      if (action.what === 'wrap') return { log: { ...ui.log, wrap: !ui.log.wrap } };
+      if (action.what === 'filter') return { log: { ...ui.log, filter: ui.log.query !== '' && !ui.log.filter } };
+      return { [action.what]: !ui[action.what] };
+  }
+}
+
+const moveTo = (ui: UiState, place: number, limit = Number.MAX_SAFE_INTEGER): Partial<UiState> => ({ selected: { ...ui.selected, [ui.view]: Math.min(place, limit) } });
+
+/** Cursors stay on what there is. */
+function clampSelections(state: AppState): AppState {
+  const clamped = Object.fromEntries(VIEWS.map((view) => {
+    const count = itemCount(state, view);
+    return [view, count === undefined ? state.ui.selected[view] : Math.min(state.ui.selected[view], Math.max(0, count - 1))];
+  })) as UiState['selected'];
+  return withUi(state, { selected: clamped });
+}

@@ -1,0 +1,87 @@
+/** Everything that the screen shows but log lines, which lie in ring buffers beside it. */
+import type { ExperimentSummary, Host, Job, Kernel } from '@flashcore/shared';
+import type { JobView } from './job-view.ts';
+
+export const VIEWS = ['run', 'correct', 'latency', 'profile', 'gates', 'jobs', 'kernels', 'host'] as const;
+export type ViewId = (typeof VIEWS)[number];
+
+export const VIEW_TITLES: Record<ViewId, string> = {
+  run: '1 Run', correct: '2 Correct', latency: '3 Latency', profile: '4 Profile', gates: '5 Gates', jobs: '6 Jobs', kernels: '7 Kernels', host: '8 Host',
+};
+
+export type Connection = 'connecting' | 'connected' | 'reconnecting';
+
+export interface LogPosition {
+  readonly follow: boolean;
+  /** Number of the first line shown when not following. */
+  readonly top: number;
+  readonly wrap: boolean;
+  readonly query: string;
+  /** Only lines that match. */
+  readonly filter: boolean;
+}
+
+/** What lies over the panes. */
+export type Overlay =
+  | { readonly kind: 'help'; readonly query: string; readonly selected: number }
+  | { readonly kind: 'search'; readonly text: string }
+  | { readonly kind: 'confirm'; readonly question: string; readonly commandId: string; readonly subject: string };
+
+export interface Notice {
+  readonly text: string;
+  readonly tone: 'info' | 'warn' | 'bad';
+  /** Milliseconds since 1970; old ones go. */
+  readonly time: number;
+}
+
+export interface UiState {
+  readonly view: ViewId;
+  /** Only the current view, as large as the screen. */
+  readonly zoomed: boolean;
+  readonly selected: Readonly<Record<ViewId, number>>;
+  /** Ended experiments in place of jobs. */
+  readonly history: boolean;
+  /** Kernels under kernels/faulty too. */
+  readonly faulty: boolean;
+  /** Which variant's findings are shown: 0 the one asked for. */
+  readonly variant: number;
+  readonly log: LogPosition;
+  readonly overlay?: Overlay | undefined;
+  readonly columns: number;
+  readonly rows: number;
+}
+
+export interface AppState {
+  readonly runner: { readonly label: string; readonly embedded: boolean };
+  readonly connection: Connection;
+  readonly host?: Host | undefined;
+  readonly jobs: readonly Job[];
+  readonly experiments: readonly ExperimentSummary[];
+  readonly kernels: readonly Kernel[];
+  /** Jobs whose events this client has, by name. */
+  readonly views: Readonly<Record<string, JobView>>;
+  /** The job shown; undefined until one is started or attached to. */
+  readonly attached?: string | undefined;
+  readonly notice?: Notice | undefined;
+  /** Milliseconds since 1970, moved by the clock so that views stay pure. */
+  readonly now: number;
+  readonly ui: UiState;
+}
+
+export interface StartState {
+  readonly runner: AppState['runner'];
+  readonly columns: number;
+  readonly rows: number;
+  readonly now: number;
+}
+
+export function initialState({ runner, columns, rows, now }: StartState): AppState {
+  return {
+    runner, connection: 'connecting', jobs: [], experiments: [], kernels: [], views: {}, now,
+    ui: {
+      view: 'run', zoomed: false, history: false, faulty: false, variant: 0, columns, rows,
+      selected: { run: 0, correct: 0, latency: 0, profile: 0, gates: 0, jobs: 0, kernels: 0, host: 0 },
+      log: { follow: true, top: 0, wrap: true, query: '', filter: false },
+    },
+  };
+}

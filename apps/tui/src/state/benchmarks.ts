@@ -1,0 +1,36 @@
+/** Latency by shape, timing mode and subject: updated by progress events, completed by results. */
+import { TimingMode, type BenchmarkProgress, type BenchmarkResult, type Shape } from '@flashcore/shared';
+import type { BenchmarkView } from './job-view.ts';
+
+const CANDIDATE = 'candidate';
+
+export function benchmarkKey(shape: Shape | undefined, mode: TimingMode, subject: string): string {
+  const place = shape === undefined ? '' : [shape.batch, shape.heads, shape.sequenceLength, shape.headDim, shape.causal ? 'c' : ''].join('x');
+  return `${place} ${TimingMode[mode]} ${subject}`;
+}
+
+export function withBenchmarkProgress(benchmarks: readonly BenchmarkView[], progress: BenchmarkProgress): BenchmarkView[] {
+  const { shape, mode, simulated, warmUp, latency, histogram } = progress;
+  const subject = progress.subject === '' ? CANDIDATE : progress.subject;
+  const key = benchmarkKey(shape, mode, subject);
+  const before = benchmarks.find((benchmark) => benchmark.key === key);
+  // A progress event without statistics (warm-up) leaves those seen before.
+  return replaceByKey(benchmarks, { key, shape, mode, subject, simulated, warmUp, latency: latency ?? before?.latency, histogram: histogram ?? before?.histogram, result: before?.result });
+}
+
+/** Adds the result and the baselines measured with it. */
+export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result: BenchmarkResult): BenchmarkView[] {
+  const { shape, mode, simulated, latency, histogram, baselines } = result;
+  const key = benchmarkKey(shape, mode, CANDIDATE);
+  const own: BenchmarkView = { key, shape, mode, subject: CANDIDATE, simulated, warmUp: false, latency, histogram, result };
+  return baselines.reduce((all, baseline) => {
+    const baselineKey = benchmarkKey(shape, mode, baseline.name);
+    const before = all.find((benchmark) => benchmark.key === baselineKey);
+    return replaceByKey(all, { key: baselineKey, shape, mode, subject: baseline.name, simulated, warmUp: false, latency: baseline.latency, histogram: before?.histogram });
+  }, replaceByKey(benchmarks, own));
+}
+
+function replaceByKey(benchmarks: readonly BenchmarkView[], next: BenchmarkView): BenchmarkView[] {
+  const index = benchmarks.findIndex(({ key }) => key === next.key);
+  return index < 0 ? [...benchmarks, next] : benchmarks.with(index, next);
+}

@@ -1,0 +1,104 @@
+/** Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with the one due next. */
+import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared';
+import type { JobView, PhaseView } from './job-view.ts';
+import { withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
+import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
+
+type Payload = NonNullable<JobEvent['payload']>;
+
+/** The view after `event`. A repeated event changes nothing; one that came too early only sets `gap`. */
+export function reduceJob(view: JobView, event: JobEvent): JobView {
+  const sequence = Number(event.sequence);
+  if (sequence <= view.lastSequence) return view;
+  if (sequence > view.lastSequence + 1) return view.gap ? view : { ...view, gap: true };
+  return { ...reducePayload(view, event.payload, timeOf(event)), lastSequence: sequence, gap: false };
+}
+
+/** Milliseconds since 1970 at which the event happened. */
+export function timeOf(event: JobEvent): number {
+  return event.time === undefined ? 0 : Number(event.time.seconds) * 1000 + event.time.nanos / 1e6;
+}
+
+function reducePayload(view: JobView, payload: Payload, time: number): JobView {
+  switch (payload.case) {
+    case 'created': {
+      const job = payload.value.job;
+      if (job === undefined) return view;
+      return { ...view, kind: job.kind, label: job.label, kernelId: job.kernelId, state: JobState.QUEUED, createTime: time };
+    }
+    case 'started':
+      return { ...view, state: JobState.RUNNING, startTime: time, device: payload.value.device };
+    case 'phaseStarted': {
+      const { phase, variant, steps } = payload.value;
+      const phases = [...endPhases(view.phases, time), { phase, variant, steps, done: 0, startTime: time }];
+      // The go/no-go check is about the kernel, not about a variant of it.
+      const next = { ...view, phases };
+      return phase === Phase.PRECHECK ? next : withVariant(next, variant, (current) => current);
+    }
+    case 'diagnostic':
+      return withCurrentVariant(view, (variant) => ({ ...variant, diagnostics: [...variant.diagnostics, payload.value] }));
+    case 'precheck':
+      return withStepDone({ ...view, prechecks: [...view.prechecks, payload.value] });
+    case 'buildResult':
+      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, build: payload.value }));
+    case 'verifyProgress': {
+      const { caseIndex, seedIndex, seedCount } = payload.value;
+      const done = caseIndex + (seedCount > 0 ? seedIndex / seedCount : 0);
+      return withCurrentVariant(withProgress(view, { done, steps: payload.value.caseCount }), (variant) => ({ ...variant, verifying: payload.value }));
+    }
+    case 'caseResult':
+      return withCurrentVariant(view, (variant) => ({ ...variant, cases: [...variant.cases, payload.value] }), (next) => withProgress(next, { done: countCases(next) }));
+    case 'verifyResult':
+      return withCurrentVariant(view, (variant) => ({ ...variant, verify: payload.value, verifying: undefined, cases: payload.value.cases.length > 0 ? payload.value.cases : variant.cases }));
+    case 'benchmarkProgress':
+      return withCurrentVariant(view, (variant) => ({ ...variant, benchmarks: withBenchmarkProgress(variant.benchmarks, payload.value) }));
+    case 'benchmarkResult':
+      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, benchmarks: withBenchmarkResult(variant.benchmarks, payload.value) }));
+    case 'profileProgress':
+      return withCurrentVariant(withProgress(view, { done: payload.value.passesDone, steps: payload.value.passes }), (variant) => ({ ...variant, profiling: payload.value }));
+    case 'profileResult':
+      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, profile: payload.value, profiling: undefined }));
+    case 'gateResult':
+      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, gates: [...variant.gates, payload.value] }));
+    case 'finding':
+      return withCurrentVariant(view, (variant) => ({ ...variant, findings: [...variant.findings, payload.value] }));
+    case 'deviceConditions':
+      return { ...view, conditions: payload.value };
+    case 'warning':
+      return { ...view, warnings: [...view.warnings, payload.value.message] };
+    case 'finished': {
+      const { outcome, summary, error, result } = payload.value;
+      const ended = { ...view, state: JobState.ENDED, outcome, summary, error, endTime: time, phases: endPhases(view.phases, time) };
+      return result === undefined ? ended : withResult(ended, result);
+    }
+    case 'logLine':
+    case undefined:
+      return view;
+    default:
+      // A payload of a newer runner.
+      return view;
+  }
+}
+
+function withResult(view: JobView, result: JobResult): JobView {
+  return {
+    ...view,
+    provenance: result.provenance,
+    deviceSeconds: result.deviceSeconds,
+    prechecks: result.prechecks.length > 0 ? result.prechecks : view.prechecks,
+    variants: mergeVariants(view.variants, result.variants),
+    device: view.device ?? result.provenance?.device,
+  };
+}
+
+const endPhases = (phases: readonly PhaseView[], time: number): PhaseView[] => phases.map((phase) => (phase.endTime === undefined ? { ...phase, endTime: time } : phase));
+
+function withProgress(view: JobView, { done, steps }: { done: number; steps?: number }): JobView {
+  const last = view.phases.at(-1);
+  if (last === undefined) return view;
+  return { ...view, phases: [...view.phases.slice(0, -1), { ...last, done, steps: steps === undefined || steps === 0 ? last.steps : steps }] };
+}
+
+const withStepDone = (view: JobView): JobView => withProgress(view, { done: (view.phases.at(-1)?.done ?? 0) + 1 });
+
+const countCases = (view: JobView): number => view.variants.at(-1)?.cases.length ?? 0;

@@ -1,0 +1,89 @@
+/** What a client knows of a job from its events so far. Pure data; job-reducer.ts makes it. */
+import type {
+  BenchmarkResult, BuildResult, CaseResult, Device, DeviceConditions, Diagnostic, Finding, GateResult, Histogram, Job, JobError, JobKind, JobState,
+  LatencyStatistics, Outcome, Phase, PrecheckItem, ProfileProgress, ProfileResult, Provenance, Shape, TimingMode, VerifyProgress, VerifyResult,
+} from '@flashcore/shared';
+
+export interface JobView {
+  readonly name: string;
+  readonly kind: JobKind;
+  readonly label: string;
+  readonly kernelId: string;
+  readonly state: JobState;
+  readonly outcome: Outcome;
+  readonly summary: string;
+  readonly error?: JobError | undefined;
+  /** Milliseconds since 1970. */
+  readonly createTime?: number | undefined;
+  readonly startTime?: number | undefined;
+  readonly endTime?: number | undefined;
+  /** Number of the last event taken in; 0: none. */
+  readonly lastSequence: number;
+  /** An event came before the one due next: the watch must start again after lastSequence. */
+  readonly gap: boolean;
+  readonly device?: Device | undefined;
+  readonly prechecks: readonly PrecheckItem[];
+  readonly phases: readonly PhaseView[];
+  readonly variants: readonly VariantView[];
+  readonly warnings: readonly string[];
+  readonly conditions?: DeviceConditions | undefined;
+  readonly provenance?: Provenance | undefined;
+  readonly deviceSeconds?: number | undefined;
+}
+
+export interface PhaseView {
+  readonly phase: Phase;
+  readonly variant: string;
+  /** 0 when not known. */
+  readonly steps: number;
+  /** Steps done; a fraction inside a step. */
+  readonly done: number;
+  readonly startTime: number;
+  readonly endTime?: number | undefined;
+}
+
+export interface VariantView {
+  readonly label: string;
+  readonly fallback: boolean;
+  readonly build?: BuildResult | undefined;
+  readonly diagnostics: readonly Diagnostic[];
+  /** Case and seed that run now. */
+  readonly verifying?: VerifyProgress | undefined;
+  readonly cases: readonly CaseResult[];
+  readonly verify?: VerifyResult | undefined;
+  readonly benchmarks: readonly BenchmarkView[];
+  readonly profiling?: ProfileProgress | undefined;
+  readonly profile?: ProfileResult | undefined;
+  readonly gates: readonly GateResult[];
+  readonly findings: readonly Finding[];
+}
+
+/** Latency of one shape, timing mode and subject, live or done. */
+export interface BenchmarkView {
+  readonly key: string;
+  readonly shape: Shape | undefined;
+  readonly mode: TimingMode;
+  /** "candidate", or a baseline's name. */
+  readonly subject: string;
+  readonly simulated: boolean;
+  readonly warmUp: boolean;
+  readonly latency?: LatencyStatistics | undefined;
+  readonly histogram?: Histogram | undefined;
+  readonly result?: BenchmarkResult | undefined;
+}
+
+export const EMPTY_VARIANT: Omit<VariantView, 'label'> = { fallback: false, diagnostics: [], cases: [], benchmarks: [], gates: [], findings: [] };
+
+/** A job of which no event has come yet. */
+export function jobViewOf(job: Pick<Job, 'name' | 'kind' | 'label' | 'kernelId' | 'state' | 'outcome' | 'summary'>): JobView {
+  return {
+    name: job.name, kind: job.kind, label: job.label, kernelId: job.kernelId, state: job.state, outcome: job.outcome, summary: job.summary,
+    lastSequence: 0, gap: false, prechecks: [], phases: [], variants: [], warnings: [],
+  };
+}
+
+/** Share of the phase that is done, 0..1; undefined when the number of steps is not known. */
+export function phaseShare({ steps, done, endTime }: PhaseView): number | undefined {
+  if (endTime !== undefined) return 1;
+  return steps > 0 ? Math.min(1, done / steps) : undefined;
+}

@@ -1,0 +1,87 @@
+/** Questions that several views and commands ask of the state. */
+import { JobState, Phase, Verdict, type GateResult, type Kernel } from '@flashcore/shared';
+import type { AppState, ViewId } from './app-state.ts';
+import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
+
+export const attachedJob = (state: AppState): JobView | undefined => (state.attached === undefined ? undefined : state.views[state.attached]);
+
+/** Variants in the order asked for: the fallback last. */
+export const variantsOf = (job: JobView | undefined): VariantView[] => [...(job?.variants ?? [])].sort((a, b) => Number(a.fallback) - Number(b.fallback));
+
+/** The variant whose findings are shown. */
+export function shownVariant(state: AppState): VariantView | undefined {
+  const variants = variantsOf(attachedJob(state));
+  return variants[Math.min(state.ui.variant, variants.length - 1)];
+}
+
+/** The device's times are the emulator's. */
+export function isSimulated(state: AppState): boolean {
+  const job = attachedJob(state);
+  if (job?.device !== undefined) return job.device.simulated;
+  return state.host?.devices[0]?.simulated ?? false;
+}
+
+export const currentPhase = (job: JobView | undefined): PhaseView | undefined => job?.phases.at(-1);
+
+/** Share of the whole job: phases count alike, the running one by its steps. Undefined before the first phase. */
+export function jobShare(job: JobView | undefined): number | undefined {
+  if (job === undefined || job.phases.length === 0) return undefined;
+  if (job.state === JobState.ENDED) return 1;
+  const phase = currentPhase(job);
+  return phase === undefined ? undefined : phaseShare(phase);
+}
+
+export const selectedBenchmark = (state: AppState): BenchmarkView | undefined => shownVariant(state)?.benchmarks[state.ui.selected.latency];
+
+export const selectedKernel = (state: AppState): Kernel | undefined => state.kernels[state.ui.selected.kernels];
+
+/** Name of the job under the cursor of view 6. */
+export function selectedJobName(state: AppState): string | undefined {
+  const index = state.ui.selected.jobs;
+  return state.ui.history ? state.experiments[index]?.job?.name : state.jobs[index]?.name;
+}
+
+/** How many things the cursor of a view can be on; undefined: the view has no cursor. */
+export function itemCount(state: AppState, view: ViewId): number | undefined {
+  const variant = shownVariant(state);
+  switch (view) {
+    case 'correct': return variant?.cases.length ?? 0;
+    case 'latency': return variant?.benchmarks.length ?? 0;
+    case 'gates': return variant?.gates.length ?? 0;
+    case 'jobs': return state.ui.history ? state.experiments.length : state.jobs.length;
+    case 'kernels': return state.kernels.length;
+    case 'profile': case 'host': case 'run': return undefined;
+  }
+}
+
+export interface GateCounts {
+  readonly passed: number;
+  readonly failed: number;
+  readonly notMeasured: number;
+}
+
+export function countGates(gates: readonly GateResult[]): GateCounts {
+  const count = (verdict: Verdict): number => gates.filter((gate) => gate.verdict === verdict).length;
+  return { passed: count(Verdict.PASS), failed: count(Verdict.FAIL), notMeasured: count(Verdict.NOT_MEASURED) };
+}
+
+/** How an ended phase went: its own results decide; one that never came to a result was not measured. */
+export function phaseVerdict(job: JobView, { phase, variant: label }: PhaseView): Verdict {
+  const variant = job.variants.find((candidate) => candidate.label === label) ?? job.variants[0];
+  const failed = (bad: boolean): Verdict => (bad ? Verdict.FAIL : Verdict.PASS);
+  switch (phase) {
+    case Phase.PRECHECK: return failed(job.prechecks.some(({ verdict }) => verdict === Verdict.FAIL));
+    case Phase.BUILD: return variant?.build === undefined ? Verdict.NOT_MEASURED : failed(!variant.build.succeeded);
+    case Phase.VERIFY: return variant === undefined || variant.cases.length === 0 ? Verdict.NOT_MEASURED : failed(variant.cases.some(({ verdict }) => verdict !== Verdict.PASS));
+    case Phase.BENCHMARK: return variant?.benchmarks.some(({ result }) => result !== undefined) ? Verdict.PASS : Verdict.NOT_MEASURED;
+    case Phase.PROFILE: return variant?.profile?.verdict ?? Verdict.NOT_MEASURED;
+    case Phase.GATES: return failed(variant?.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard') ?? false);
+    case Phase.UNSPECIFIED: return Verdict.NOT_MEASURED;
+  }
+}
+
+/** Milliseconds that a job has run so far, or ran in all. */
+export function elapsedMs(job: JobView, now: number): number {
+  const start = job.startTime ?? job.createTime;
+  return start === undefined ? 0 : Math.max(0, (job.endTime ?? now) - start);
+}

@@ -1,0 +1,144 @@
+/** Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends a job. */
+import { JobState, type JobEvent } from '@flashcore/shared';
+import type { RunnerPort, StartRequest } from './runner-port.ts';
+import type { Store } from './store.ts';
+
+const JOBS_EVERY_MS = 2_000;
+const HOST_EVERY_MS = 10_000;
+const TICK_MS = 1_000;
+
+export interface SessionOptions {
+  readonly client: RunnerPort;
+  readonly store: Store;
+  readonly now?: () => number;
+}
+
+export class Session {
+  readonly #client: RunnerPort;
+  readonly #store: Store;
+  readonly #now: () => number;
+  readonly #ended = new AbortController();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #watch: AbortController | undefined;
+  #polling = false;
+
+  constructor({ client, store, now = Date.now }: SessionOptions) {
+    this.#client = client;
+    this.#store = store;
+    this.#now = now;
+  }
+
+  /** Loads the lists, then shows the job given, else one that runs. */
+  async begin({ start, watchJob }: { start?: StartRequest | undefined; watchJob?: string | undefined } = {}): Promise<void> {
+    this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
+    this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
+    this.#every(HOST_EVERY_MS, () => void this.refreshHost());
+    if (start !== undefined) this.start(start);
+    if (watchJob !== undefined) this.attach(watchJob);
+    await Promise.all([this.refreshHost(), this.refreshKernels(), this.refreshJobs(), this.refreshExperiments()]);
+    const running = this.#store.state.jobs.find(({ state }) => state === JobState.RUNNING);
+    if (this.#watch === undefined && running !== undefined) this.attach(running.name);
+  }
+
+  /** Stops asking and watching; the jobs go on. */
+  end(): void {
+    this.#ended.abort();
+    this.#watch?.abort();
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#store.close();
+  }
+
+  /** Starts a job and shows it. */
+  start({ method, request }: StartRequest): void {
+    this.#store.dispatch({ type: 'show', view: 'run' });
+    void this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }));
+  }
+
+  runKernel(kernelId: string): void {
+    this.start({ method: 'runExperiment', request: { kernel: { source: { case: 'kernelId', value: kernelId } } } });
+  }
+
+  /** Shows a job from where this client has it to its end. */
+  attach(job: string): void {
+    this.#store.dispatch({ type: 'attach', job });
+    const view = this.#store.state.views[job];
+    if (view?.state === JobState.ENDED && view.lastSequence > 0 && view.endTime !== undefined) {
+      this.#watch?.abort();
+      return;
+    }
+    void this.#follow((signal, onConnection) => this.#client.watch(job, { afterSequence: view?.lastSequence ?? 0, signal, onConnection }));
+  }
+
+  async cancel(job: string): Promise<void> {
+    await this.#ask(async (signal) => {
+      await this.#client.cancelJob({ name: job }, { signal });
+      this.#store.dispatch({ type: 'notice', text: 'Cancelled; it may take two seconds until the job has ended', tone: 'info' });
+    });
+    await this.refreshJobs();
+  }
+
+  async refreshJobs(): Promise<void> {
+    // A slow runner gets one question at a time.
+    if (this.#polling) return;
+    this.#polling = true;
+    try {
+      await this.#ask(async (signal) => this.#store.dispatch({ type: 'jobs', jobs: (await this.#client.listJobs({ pageSize: 200 }, { signal })).jobs }));
+    } finally {
+      this.#polling = false;
+    }
+  }
+
+  async refreshHost(): Promise<void> {
+    await this.#ask(async (signal) => {
+      const { host } = await this.#client.getHost({}, { signal });
+      if (host !== undefined) this.#store.dispatch({ type: 'host', host });
+    });
+  }
+
+  async refreshKernels(): Promise<void> {
+    const includeFaulty = this.#store.state.ui.faulty;
+    await this.#ask(async (signal) => this.#store.dispatch({ type: 'kernels', kernels: (await this.#client.listKernels({ includeFaulty }, { signal })).kernels }));
+  }
+
+  async refreshExperiments(): Promise<void> {
+    await this.#ask(async (signal) => this.#store.dispatch({ type: 'experiments', experiments: (await this.#client.listExperiments({ pageSize: 200 }, { signal })).experiments }));
+  }
+
+  /** One question; its answer or failure says whether the runner is there. */
+  async #ask(question: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const { signal } = this.#ended;
+    try {
+      await question(signal);
+      this.#store.dispatch({ type: 'connection', connection: 'connected' });
+    } catch (error) {
+      if (!signal.aborted) this.#report(error);
+    }
+  }
+
+  /** Takes a stream's events in until it ends or another job is shown. */
+  async #follow(open: (signal: AbortSignal, onConnection: (state: 'connected' | 'reconnecting') => void) => AsyncIterable<JobEvent>): Promise<void> {
+    this.#watch?.abort();
+    const watch = new AbortController();
+    this.#watch = watch;
+    try {
+      for await (const event of open(watch.signal, (connection) => this.#store.dispatch({ type: 'connection', connection }))) {
+        if (watch.signal.aborted) return;
+        this.#store.dispatch({ type: 'job-event', event });
+        if (this.#store.state.attached !== event.job) this.#store.dispatch({ type: 'attach', job: event.job });
+        if (event.payload.case === 'finished') void Promise.all([this.refreshJobs(), this.refreshExperiments()]);
+      }
+    } catch (error) {
+      if (!watch.signal.aborted) this.#report(error);
+    }
+  }
+
+  #report(error: unknown): void {
+    const unreachable = error instanceof Error && 'reason' in error && error.reason === 'RUNNER_UNREACHABLE';
+    if (unreachable) this.#store.dispatch({ type: 'connection', connection: 'reconnecting' });
+    this.#store.dispatch({ type: 'notice', text: error instanceof Error ? error.message : String(error), tone: 'bad' });
+  }
+
+  #every(milliseconds: number, action: () => void): void {
+    this.#timers.push(setInterval(action, milliseconds));
+  }
+}

@@ -1,0 +1,114 @@
+/** Holds the state outside React: actions change it at once, subscribers hear of it at most once a frame. */
+import type { Action } from './actions.ts';
+import type { AppState } from './app-state.ts';
+import { reduce } from './app-reducer.ts';
+import { LogBuffer } from './log-buffer.ts';
+import { logLinesOf } from './log-lines.ts';
+import { LogSearch } from './log-search.ts';
+
+/** What one frame shows. A new object whenever anything changed. */
+export interface Snapshot {
+  readonly state: AppState;
+  /** Log of the attached job. */
+  readonly log: LogBuffer;
+  readonly search: LogSearch | undefined;
+}
+
+/** Frames are 33 ms apart: 30 a second, which Ink's own throttle (60) does not touch. */
+export const FRAME_MS = 33;
+
+export interface StoreOptions {
+  readonly state: AppState;
+  /** False while the terminal has not taken the last frame yet: a stalled terminal must not stall the program. */
+  readonly canDraw?: () => boolean;
+  readonly logCapacity?: number;
+}
+
+export class Store {
+  readonly #listeners = new Set<() => void>();
+  readonly #logs = new Map<string, LogBuffer>();
+  readonly #canDraw: () => boolean;
+  readonly #logCapacity: number | undefined;
+  readonly #noLog = new LogBuffer(1);
+  #state: AppState;
+  #search: LogSearch | undefined;
+  #snapshot: Snapshot;
+  #timer: NodeJS.Timeout | undefined;
+  #lastFrame = 0;
+
+  constructor({ state, canDraw = () => true, logCapacity }: StoreOptions) {
+    this.#state = state;
+    this.#canDraw = canDraw;
+    this.#logCapacity = logCapacity;
+    this.#snapshot = { state, log: this.#noLog, search: undefined };
+  }
+
+  /** The state now, ahead of what is on the screen. */
+  get state(): AppState {
+    return this.#state;
+  }
+
+  /** Log of the attached job. */
+  get log(): LogBuffer {
+    return (this.#state.attached === undefined ? undefined : this.#logs.get(this.#state.attached)) ?? this.#noLog;
+  }
+
+  get search(): LogSearch | undefined {
+    return this.#search;
+  }
+
+  readonly dispatch = (action: Action): void => {
+    const before = this.#state;
+    this.#state = reduce(before, action);
+    if (action.type === 'job-event') this.#keepLines(before, action);
+    if (this.#state.ui.log.query !== before.ui.log.query || this.#state.attached !== before.attached) this.#startSearch();
+    if (this.#state !== before) this.#schedule();
+  };
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  readonly getSnapshot = (): Snapshot => this.#snapshot;
+
+  /** A change waits for its frame. */
+  get pending(): boolean {
+    return this.#timer !== undefined;
+  }
+
+  /** No frame comes after this. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#listeners.clear();
+  }
+
+  /** Lines of an event are kept exactly when the reducer took the event in: repeats and early ones leave no trace. */
+  #keepLines(before: AppState, { event }: { event: Parameters<typeof logLinesOf>[0] }): void {
+    const after = this.#state.views[event.job];
+    if (after === undefined || after.lastSequence === (before.views[event.job]?.lastSequence ?? 0)) return;
+    const buffer = this.#logs.get(event.job) ?? new LogBuffer(this.#logCapacity);
+    this.#logs.set(event.job, buffer);
+    for (const line of logLinesOf(event)) buffer.append(line);
+  }
+
+  #startSearch(): void {
+    const { query } = this.#state.ui.log;
+    this.#search = query === '' ? undefined : new LogSearch(query);
+    this.#search?.advance(this.log);
+  }
+
+  #schedule(): void {
+    this.#timer ??= setTimeout(() => this.#frame(), Math.max(0, this.#lastFrame + FRAME_MS - performance.now()));
+  }
+
+  #frame(): void {
+    this.#timer = undefined;
+    this.#lastFrame = performance.now();
+    if (!this.#canDraw()) return this.#schedule();
+    const complete = this.#search?.advance(this.log) ?? true;
+    this.#snapshot = { state: this.#state, log: this.log, search: this.#search };
+    for (const listener of this.#listeners) listener();
+    if (!complete) this.#schedule();
+  }
+}

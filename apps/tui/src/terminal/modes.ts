@@ -1,0 +1,67 @@
+/** Gives the terminal back as it was, on every way out: leaving, signals, an exception that nobody caught. */
+import { writeSync } from 'node:fs';
+
+// Main screen, cursor shown, bracketed paste and mouse off, styles off.
+const RESTORE = '\u001b[?1049l\u001b[?25h\u001b[?2004l\u001b[?1000l\u001b[?1006l\u001b[0m';
+
+const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+
+export interface TerminalGuard {
+  /** Stops guarding: the terminal has been given back in the ordinary way. */
+  release(): void;
+}
+
+export interface GuardOptions {
+  /** Ends the program's drawing; gives the terminal back when all is well. */
+  readonly unmount: () => void;
+  readonly stdin: NodeJS.ReadStream;
+  readonly stdout: NodeJS.WriteStream & { readonly fd?: number };
+}
+
+/** Guards a terminal from the moment its modes change. */
+export function guardTerminal({ unmount, stdin, stdout }: GuardOptions): TerminalGuard {
+  const restore = (): void => {
+    try {
+      unmount();
+    } finally {
+      if (stdin.isTTY) stdin.setRawMode(false);
+      // Written past the stream's buffer: nothing waits for a loop that may never turn again.
+      if (stdout.isTTY) writeNow(stdout.fd ?? 1, RESTORE);
+    }
+  };
+  const onSignal = (signal: keyof typeof SIGNAL_NUMBERS): void => {
+    restore();
+    process.exit(128 + SIGNAL_NUMBERS[signal]);
+  };
+  const onException = (error: unknown): void => {
+    restore();
+    process.stderr.write(`fa-tui ended by a fault of its own (jobs go on): ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    process.exit(3);
+  };
+  const signals = Object.keys(SIGNAL_NUMBERS) as (keyof typeof SIGNAL_NUMBERS)[];
+  for (const signal of signals) process.on(signal, onSignal);
+  process.on('uncaughtException', onException);
+  process.on('unhandledRejection', onException);
+  return {
+    release: () => {
+      for (const signal of signals) process.off(signal, onSignal);
+      process.off('uncaughtException', onException);
+      process.off('unhandledRejection', onException);
+    },
+  };
+}
+
+/** A terminal that is gone (SIGHUP) or full takes nothing: there is nobody left to tell. */
+function writeNow(fileDescriptor: number, text: string): void {
+  try {
+    writeSync(fileDescriptor, text);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EIO' && code !== 'EAGAIN' && code !== 'EBADF' && code !== 'EPIPE') throw error;
+  }
+}
+
+/** Lets the program go on while the terminal takes nothing (a paused or slow one). Uses a private handle of Node's; without it all works, but stalls. */
+export function makeNonBlocking(stdout: NodeJS.WriteStream): void {
+  (stdout as { _handle?: { setBlocking?: (blocking: boolean) => void } })._handle?.setBlocking?.(false);
+}

@@ -1,0 +1,86 @@
+/** A runner in memory that replays constructed jobs: what views, keys and the session are tried against. */
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import {
+  CancelJobResponseSchema, FindingKind, FlashcoreError, GetHostResponseSchema, JobKind, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
+  type Job, type JobEvent,
+} from '@flashcore/shared';
+import type { RunnerPort } from '../state/runner-port.ts';
+import { EMULATOR, SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
+
+export interface FakeRunnerOptions {
+  readonly events?: JobEvent[];
+  /** Pause between events; 0: none. */
+  readonly eventEveryMs?: number;
+}
+
+export interface FakeRunner extends RunnerPort {
+  readonly cancelled: string[];
+  /** Kernels asked for by runExperiment. */
+  readonly started: string[];
+}
+
+const KERNELS = [
+  { kernelId: 'fa_v1_baseline', title: 'Scalar attention on shared-memory tiles', lesson: 'tiles make every K and V element serve 32 query rows; the FMA units then wait for shared memory', minArch: 'sm_80', emulated: true, limits: [{ require: 'D == 64', because: 'tiles are laid out for head dimension 64' }] },
+  { kernelId: 'fa_v2_wmma', title: 'WMMA for both products', lesson: 'tensor cores do 16x16x16 in one instruction', after: 'fa_v1_baseline', minArch: 'sm_80', emulated: true, parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n, about: 'tensor cores; 0: the scalar loop' }] },
+  { kernelId: 'flashcore_v5', title: 'Best scalar kernel, 64 x 64 tiles', lesson: 'each warp owns a stripe of 16 rows', minArch: 'sm_80', emulated: true },
+  {
+    kernelId: 'flashcore_v6', title: 'WMMA for QK^T, scalar softmax and PV', lesson: 'the first product moves to tensor cores', after: 'flashcore_v5', minArch: 'sm_80', emulated: true, limits: [{ require: 'D == 64', because: 'tiles are laid out for head dimension 64' }],
+    parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n, about: 'tensor cores for QK^T; 0: the scalar loop' }, { name: 'BLOCK_Q', values: [64n], defaultValue: 64n, about: 'query rows a CTA' }],
+    configs: ['64x64'], notes: 'Rows padded to 72: 3 % faster than 64 with an XOR swizzle on an L4.',
+  },
+  { kernelId: 'broken', manifestError: 'launches[0].grid: wanted three expressions, found two' },
+];
+const FAULTY = { kernelId: 'divergent_barrier', title: 'A barrier that half the threads never reach', minArch: 'sm_80', emulated: true, expectedFinding: FindingKind.DEADLOCK };
+
+export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRunnerOptions = {}): FakeRunner {
+  const cancelled: string[] = [];
+  const started: string[] = [];
+  const jobs = sampleJobs();
+  async function* replay(after: number, signal?: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
+    for (const event of events) {
+      if (Number(event.sequence) <= after) continue;
+      signal?.throwIfAborted();
+      if (eventEveryMs > 0) await new Promise((resolve) => setTimeout(resolve, eventEveryMs));
+      yield event;
+    }
+  }
+  return {
+    cancelled,
+    started,
+    getHost: async () => create(GetHostResponseSchema, { host: HOST }),
+    listJobs: async () => create(ListJobsResponseSchema, { jobs }),
+    listKernels: async (request) => create(ListKernelsResponseSchema, { kernels: request?.includeFaulty ? [...KERNELS, FAULTY] : KERNELS }),
+    listExperiments: async () => create(ListExperimentsResponseSchema, { experiments: jobs.filter(({ state, kind }) => state === JobState.ENDED && kind === JobKind.EXPERIMENT).map((job) => ({ job, deviceName: EMULATOR.name, simulated: true, passedCases: 7, cases: 7, maxAbsError: 4.9e-4, p50Us: 74_400, gatesPassed: 7, gatesFailed: 2, gatesNotMeasured: 7, sourceDigest: '1f2e3d4c5b6a79880' })) }),
+    cancelJob: async ({ name = '' }) => {
+      cancelled.push(name);
+      return create(CancelJobResponseSchema, { job: jobs.find((job) => job.name === name) ?? {} });
+    },
+    start: (_method, request, options) => {
+      const kernel = (request as { kernel?: { source?: { value?: unknown } } }).kernel?.source?.value;
+      started.push(String(kernel));
+      return replay(0, options?.signal);
+    },
+    watch: (job, options) => {
+      if (job !== SAMPLE_JOB) throw new FlashcoreError('JOB_NOT_FOUND', { job }, `Wanted a job that this runner knows, found none named ${job}`);
+      return replay(Number(options?.afterSequence ?? 0), options?.signal);
+    },
+  };
+}
+
+const HOST = {
+  runnerVersion: '0.1.0', apiVersion: 'v1', buildId: 'abc', hostName: 'laptop', platform: 'linux x86-64', startTime: timestampFromMs(SAMPLE_START_MS - 600_000), devices: [EMULATOR], embedded: true, activeJobs: 1, processId: 4711,
+  dataDirectory: '~/.flashcore', tools: [{ name: 'g++', version: '12.2.0' }, { name: 'nvcc', version: '13.0', archs: ['sm_80', 'sm_89', 'sm_90'] }, { name: 'ncu', missing: 'hardware counters; comes with the CUDA toolkit' }, { name: 'bwrap', version: '0.8.0' }],
+  isolation: { kind: 'bubblewrap', detail: 'compilers and workers see the kernel folder read-only and no network' },
+};
+
+function sampleJobs(): Job[] {
+  const ended = (seconds: number, length: number) => ({ state: JobState.ENDED, createTime: timestampFromMs(SAMPLE_START_MS - seconds * 1000), startTime: timestampFromMs(SAMPLE_START_MS - seconds * 1000), endTime: timestampFromMs(SAMPLE_START_MS - (seconds - length) * 1000) });
+  return [
+    create(JobSchema, { name: 'jobs/77777777-0000-4000-8000-000000000002', kind: JobKind.VERIFY, state: JobState.QUEUED, label: 'flashcore_v7 BLOCK_Q=64 BLOCK_KV=96', kernelId: 'flashcore_v7', queuePosition: 1, createTime: timestampFromMs(SAMPLE_START_MS) }),
+    create(JobSchema, { name: SAMPLE_JOB, kind: JobKind.EXPERIMENT, state: JobState.RUNNING, label: 'flashcore_v6 USE_WMMA=1', kernelId: 'flashcore_v6', createTime: timestampFromMs(SAMPLE_START_MS), startTime: timestampFromMs(SAMPLE_START_MS) }),
+    create(JobSchema, { ...ended(300, 12), name: 'jobs/11111111-0000-4000-8000-000000000003', kind: JobKind.EXPERIMENT, outcome: Outcome.PASSED, label: 'fa_v2_wmma USE_WMMA=1', kernelId: 'fa_v2_wmma', summary: 'all 7 cases pass; every hard gate passes or was not measured' }),
+    create(JobSchema, { ...ended(4000, 2), name: 'jobs/22222222-0000-4000-8000-000000000004', kind: JobKind.BUILD, outcome: Outcome.COMPILE_FAILED, label: 'syntax_error', kernelId: 'syntax_error', summary: 'syntax_error.cu:12:3: expected a ";"' }),
+    create(JobSchema, { ...ended(90_000, 31), name: 'jobs/33333333-0000-4000-8000-000000000005', kind: JobKind.EXPERIMENT, outcome: Outcome.INTERRUPTED, label: 'endless_loop', kernelId: 'endless_loop', summary: 'the runner ended while the job was running' }),
+  ];
+}

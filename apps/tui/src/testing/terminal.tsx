@@ -1,0 +1,103 @@
+/** Ink drawing into a real terminal emulator without a screen: what a user would see, as text. */
+import { EventEmitter } from 'node:events';
+import { PassThrough } from 'node:stream';
+import { Terminal } from '@xterm/headless';
+import { render } from 'ink';
+import { App } from '../components/app.tsx';
+import type { CommandContext } from '../keys/command.ts';
+import { initialState } from '../state/app-state.ts';
+import { Session } from '../state/session.ts';
+import { Store } from '../state/store.ts';
+import type { Theme } from '../theme.ts';
+import { fakeRunner, type FakeRunner } from './fake-runner.ts';
+import { SAMPLE_START_MS } from './sample-job.ts';
+
+export interface TestTerminal {
+  readonly store: Store;
+  readonly runner: FakeRunner;
+  /** Whether the user has left. */
+  readonly left: () => boolean;
+  /** What the screen shows, a line a row, without trailing spaces. */
+  screen(): Promise<string>;
+  /** Sends keys as a terminal does. */
+  press(keys: string): Promise<void>;
+  resize(columns: number, rows: number): Promise<void>;
+  /** All that was written, escape sequences included. */
+  readonly written: () => string;
+  close(): void;
+}
+
+export interface TestTerminalOptions {
+  readonly columns: number;
+  readonly rows: number;
+  readonly theme?: Theme;
+  readonly runner?: FakeRunner;
+  /** Milliseconds since 1970 that views see. */
+  readonly now?: number;
+  /** Begin a session with the fake runner; false: the test feeds the store itself. */
+  readonly session?: boolean;
+}
+
+const COLORLESS: Theme = { colors: 'none', ascii: false };
+
+export function openTerminal({ columns, rows, theme = COLORLESS, runner = fakeRunner(), now = SAMPLE_START_MS + 12_600, session: begins = false }: TestTerminalOptions): TestTerminal {
+  // convertEol: a real terminal turns "\n" into "\r\n" too, in raw mode as in any other.
+  const terminal = new Terminal({ cols: columns, rows, allowProposedApi: true, convertEol: true });
+  const written: string[] = [];
+  const stdout = Object.assign(new EventEmitter(), {
+    isTTY: true, columns, rows, writable: true,
+    write: (text: string, done?: () => void) => {
+      written.push(text);
+      terminal.write(text, done);
+      return true;
+    },
+  }) as unknown as NodeJS.WriteStream;
+  const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => stdin, ref: () => stdin, unref: () => stdin }) as unknown as NodeJS.ReadStream;
+  const store = new Store({ state: initialState({ runner: { label: 'unix:/tmp/runner.sock', embedded: true }, columns, rows, now }) });
+  const session = new Session({ client: runner, store, now: () => now });
+  let hasLeft = false;
+  const context: CommandContext = { store, session, leave: () => { hasLeft = true; ink.unmount(); } };
+  const ink = render(<App context={context} theme={theme} />, { stdout, stdin, alternateScreen: true, incrementalRendering: true, maxFps: 60, exitOnCtrlC: false, patchConsole: false, interactive: true });
+  if (begins) void session.begin();
+  return {
+    store,
+    runner,
+    left: () => hasLeft,
+    written: () => written.join(''),
+    screen: async () => {
+      await settle(terminal, store, written);
+      const buffer = terminal.buffer.active;
+      return Array.from({ length: terminal.rows }, (_, row) => buffer.getLine(buffer.viewportY + row)?.translateToString(true) ?? '').join('\n');
+    },
+    press: async (keys) => {
+      (stdin as unknown as PassThrough).write(keys);
+      await settle(terminal, store, written);
+    },
+    resize: async (newColumns, newRows) => {
+      terminal.resize(newColumns, newRows);
+      Object.assign(stdout, { columns: newColumns, rows: newRows });
+      stdout.emit('resize');
+      await settle(terminal, store, written);
+    },
+    close: () => {
+      session.end();
+      ink.unmount();
+      terminal.dispose();
+    },
+  };
+}
+
+// Longer than Ink's own throttle (17 ms) and its wait for the rest of an escape sequence (20 ms).
+const QUIET_MS = 40;
+const LOOK_EVERY_MS = 10;
+
+/** Waits until no frame is due, nothing was written for a while, and the emulator has taken it all. */
+async function settle(terminal: Terminal, store: Store, written: readonly string[]): Promise<void> {
+  let seen = -1;
+  for (let quiet = 0; quiet < QUIET_MS; quiet += LOOK_EVERY_MS) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    if (store.pending || written.length !== seen) quiet = 0;
+    seen = written.length;
+  }
+  await new Promise<void>((resolve) => terminal.write('', resolve));
+}
