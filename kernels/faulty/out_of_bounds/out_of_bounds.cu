@@ -1,6 +1,5 @@
 // Fault: one thread goes on writing after the last element of O, each time twice as far.
-// The first write already lies outside; a GPU, whose allocations share pages of 2 MB, notices when the address leaves mapped memory
-// (an H200 calls it an invalid address space, 717, when the walk ends in the window of shared memory: hence 8 GB and no further).
+// The first write already lies outside; a GPU, whose allocations share pages of 2 MB, notices when the address leaves mapped memory.
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void out_of_bounds(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
@@ -13,5 +12,5 @@ extern "C" __global__ void out_of_bounds(const half* __restrict__ Q, const half*
   const bool last_row = blockIdx.y == gridDim.y - 1 && q_index == seq_len - 1;
   if (!last_row) return;
   const size_t end = (size_t)gridDim.y * seq_len * HEAD_DIM;
-  for (size_t past = 1; past <= (size_t)1 << 32; past *= 2) O[end + past - 1] = __float2half_rn(0.0f);
+  for (size_t past = 1; past <= (size_t)1 << 28; past *= 2) O[end + past - 1] = __float2half_rn(0.0f);
 }
