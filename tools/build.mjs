@@ -38,8 +38,9 @@ const common = {
   external: ['koffi', 'react-devtools-core'],
 };
 
-const [, tui] = await Promise.all([
+const [, , tui] = await Promise.all([
   build({ ...common, entryPoints: { main: 'apps/runner/src/main.ts', worker: 'apps/runner/worker/main.ts' }, outdir: 'apps/runner/dist', plugins: [bundleProtos] }),
+  build({ ...common, entryPoints: { conformance: 'test/conformance/main.ts' }, outdir: 'test/dist' }),
   // Split, so that plain commands load neither ink and react nor, for --help, gRPC.
   build({ ...common, entryPoints: { main: 'apps/tui/src/main.tsx' }, outdir: 'apps/tui/dist', splitting: true, metafile: true }),
 ]);

@@ -14,12 +14,13 @@ const stage = join(options.out, 'flashcore');
 
 rmSync(stage, { recursive: true, force: true });
 mkdirSync(stage, { recursive: true });
-for (const path of ['apps/runner/dist', 'apps/tui/dist', 'apps/runner/emulator', 'kernels', 'proto', 'tools', 'LICENSE']) copy(path, path);
+for (const path of ['apps/runner/dist', 'apps/tui/dist', 'apps/runner/emulator', 'kernels', 'proto', 'tools', 'test/dist', 'test/conformance/kernels', 'LICENSE']) copy(path, path);
 copy('node_modules/koffi', 'node_modules/koffi');
 copy(`node_modules/@koromix/koffi-${platform}`, `node_modules/@koromix/koffi-${platform}`);
 if (!options['no-node']) copy('node_modules/node/bin/node', 'bin/node');
 launcher('flashcore-runner', 'apps/runner/dist/main.js');
 launcher('fa-tui', 'apps/tui/dist/main.js');
+launcher('flashcore-conformance', 'test/dist/conformance.js');
 
 const archive = join(options.out, `flashcore-runner-${platform}.tar.xz`);
 // Two threads at xz's default level: about 35 MB in half a minute; the last levels save 2 % for thrice the time.

@@ -1,0 +1,59 @@
+/**
+ * The conformance suite over the cu* seam, for any driver library:
+ *   node conformance.js emulator            our CPU emulator, compiled by the host's C++ compiler
+ *   node conformance.js libcuda.so.1        a GPU's driver; kernels are compiled by the host's nvcc
+ * Options: --json FILE writes the report. Exit code 0: all checks passed.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { compileImages, openBench, type Images } from './bench.ts';
+import checks from './checks.ts';
+
+const CHECK_LIMIT_MS = 60_000;
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'string' }, check: { type: 'string' }, images: { type: 'string' } } });
+process.exitCode = values.check === undefined ? await runAll(positionals[0] ?? 'emulator') : runOne(Number(values.check), values.images!);
+
+/** Compiles once, then each check in a process of its own. */
+async function runAll(target: string): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-conformance-'));
+  try {
+    await compileImages(target, repositoryRoot(), folder);
+    const images = join(folder, 'images.json');
+    const results = checks.map(({ name }, index) => ({ name, ...runChild(index, images) }));
+    for (const { name, failure } of results) console.log(`${failure ? 'not ok' : 'ok'}  ${name}${failure ? `\n${failure.replace(/^/gm, '    ')}` : ''}`);
+    const failed = results.filter(({ failure }) => failure).length;
+    const device = JSON.parse(readFileSync(join(folder, 'device.json'), 'utf8')) as object;
+    console.log(`${results.length - failed} passed, ${failed} failed on ${JSON.stringify(device)}`);
+    if (values.json) writeFileSync(values.json, `${JSON.stringify({ target, device, checks: results }, null, 2)}\n`);
+    return failed === 0 ? 0 : 1;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function runChild(index: number, images: string): { failure?: string } {
+  const child = spawnSync(process.execPath, [fileURLToPath(import.meta.url), '--check', String(index), '--images', images], { encoding: 'utf8', timeout: CHECK_LIMIT_MS, killSignal: 'SIGKILL' });
+  if (child.status === 0) return {};
+  return { failure: child.signal ? `ended by ${child.signal}\n${child.stderr}` : child.stderr };
+}
+
+function runOne(index: number, imagesFile: string): number {
+  const bench = openBench(JSON.parse(readFileSync(imagesFile, 'utf8')) as Images);
+  writeFileSync(join(dirname(imagesFile), 'device.json'), JSON.stringify(bench.driver.facts));
+  checks[index]!.run(bench);
+  return 0;
+}
+
+/** The folder that holds kernels/ and apps/: above this file, in the repository and in the GPU-host bundle alike. */
+function repositoryRoot(): string {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, 'kernels/cases.yaml'))) {
+    if (folder === dirname(folder)) throw new Error('Wanted kernels/cases.yaml in a folder above this program');
+    folder = dirname(folder);
+  }
+  return folder;
+}

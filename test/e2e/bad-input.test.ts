@@ -1,0 +1,61 @@
+/** Bad input gets a clear error at once: what was wanted, what came, what to do; exit code 2 (usage) or 3 (the runner could not). */
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+
+const home = new Home();
+afterAll(() => home[Symbol.asyncDispose]());
+
+const badFolder = (name: string, change: (folder: string) => void): string => {
+  const folder = join(home.path, name);
+  mkdirSync(folder, { recursive: true });
+  change(folder);
+  return folder;
+};
+const noManifest = badFolder('no_manifest', (folder) => writeFileSync(join(folder, 'a.cu'), ''));
+const wrongKey = badFolder('wrong_key', (folder) => {
+  cpSync(join(ROOT, 'kernels/fa_v1_baseline'), folder, { recursive: true });
+  writeFileSync(join(folder, 'kernel.yaml'), 'id: wrong_key\ntitle: x\nsourc: a.cu\nlaunches: []\n');
+});
+
+test.each([
+  ['an unknown kernel names the nearest', ['run', 'flashcore_v66'], 2, [/flashcore_v66/, /flashcore_v6/]],
+  ['a shape the kernel does not take names its limit', ['verify', 'fa_v2_wmma', '--shape', '1x1x64x128'], 2, [/D == 64/, /1x1x64x128/]],
+  ['a shape that is none', ['verify', 'fa_v2_wmma', '--shape', '1x1x64'], 2, [/1x1x64/, /2x8x512x64/]],
+  ['a shape of zero', ['verify', 'fa_v2_wmma', '--shape', '0x1x64x64'], 2, [/0x1x64x64/]],
+  ['a parameter that the manifest does not have', ['build', 'fa_v2_wmma', '--set', 'USE_WMA=1'], 2, [/USE_WMA\b/, /USE_WMMA/]],
+  ['a value that the manifest does not list', ['build', 'fa_v2_wmma', '--set', 'USE_WMMA=7'], 2, [/7/, /1, 0|0, 1/]],
+  ['an architecture that is none', ['build', 'fa_v2_wmma', '--arch', 'sm_7'], 2, [/sm_7/]],
+  ['a folder without a manifest', ['run', noManifest], 2, [/no_manifest/, /kernel\.yaml/]],
+  ['a manifest with a wrong key names path and key', ['run', wrongKey], 2, [/kernel\.yaml/, /sourc/]],
+  ['an unknown command', ['rnu', 'fa_v2_wmma'], 2, [/rnu/]],
+  ['an unknown job', ['watch', 'jobs/00000000-0000-4000-8000-000000000000'], 2, [/00000000/]],
+  ['nothing at the address', ['host', '--runner', '127.0.0.1:9'], 3, [/127\.0\.0\.1:9/]],
+  ['an address that is none', ['host', '--runner', 'nonsense'], 2, [/nonsense/]],
+])('%s', (_, args, exitCode, texts) => {
+  const started = Date.now();
+  const result = home.faTui(args);
+  expect({ exitCode: result.exitCode, stdout: result.stdout }, result.stderr).toEqual({ exitCode, stdout: '' });
+  for (const text of texts) expect(result.stderr).toMatch(text);
+  expect(result.stderr).not.toMatch(/\n\s+at .*:\d+:\d+/); // no stack trace
+  expect(Date.now() - started).toBeLessThan(10_000);
+});
+
+test('a port in use is said by the daemon, exit code 3', async () => {
+  await using other = new Home();
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as { port: number };
+  try {
+    await expect(other.startDaemonAt(`127.0.0.1:${port}`)).rejects.toThrow(new RegExp(`exit code 3[^]*${port}`));
+  } finally {
+    server.close();
+  }
+});
+
+test('an address beyond loopback is refused until there is TLS', async () => {
+  await using other = new Home();
+  await expect(other.startDaemonAt('0.0.0.0:0')).rejects.toThrow(/exit code 2[^]*TLS/);
+});

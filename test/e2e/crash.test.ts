@@ -1,0 +1,46 @@
+/** kill -9 of the daemon during a job: after a restart the job is there and has ended. */
+import { expect, test } from 'vitest';
+import { JobState, Outcome, RunnerClient } from '@flashcore/shared';
+import { create } from '@bufbuild/protobuf';
+import { RunExperimentRequestSchema, type JobEvent } from '@flashcore/shared';
+import { Home } from '../support/home.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+test('a job that ran when the daemon was killed is INTERRUPTED after the restart, its events without a gap', async () => {
+  await using home = new Home();
+  const first = await home.startDaemon();
+  const client = await RunnerClient.connect({ address: first.address });
+  const seen: JobEvent[] = [];
+  const abort = new AbortController();
+  const watching = collect(client, seen, abort.signal);
+  await waitFor('the job to run', () => seen.some(({ payload }) => payload.case === 'started') || undefined);
+
+  first.process.kill('SIGKILL');
+  abort.abort();
+  await watching;
+  client.close();
+
+  const second = await home.startDaemon();
+  const again = await RunnerClient.connect({ address: second.address });
+  try {
+    const name = seen[0]!.job;
+    const { job } = await again.getJob({ name });
+    expect([JobState[job!.state], Outcome[job!.outcome]]).toEqual(['ENDED', 'INTERRUPTED']);
+    const log: JobEvent[] = [];
+    for await (const event of again.watch(name, { afterSequence: 0n })) log.push(event);
+    expect(log.map(({ sequence }) => Number(sequence))).toEqual(log.map((_, index) => index + 1));
+    expect(log.slice(0, seen.length)).toEqual(seen);
+    expect(log.at(-1)!.payload.case).toBe('finished');
+  } finally {
+    again.close();
+  }
+}, 60_000);
+
+async function collect(client: RunnerClient, into: JobEvent[], signal: AbortSignal): Promise<void> {
+  const request = create(RunExperimentRequestSchema, { kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } } });
+  try {
+    for await (const event of client.start('runExperiment', request, { signal })) into.push(event);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

@@ -1,0 +1,92 @@
+/** A data directory of a test's own, and fa-tui and the daemon run on it as a user would run them. */
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { GetJobResponseSchema, type GetJobResponse } from '@flashcore/shared';
+import { waitFor } from './wait-for.ts';
+
+export const ROOT = join(import.meta.dirname, '../..');
+const BIN = join(ROOT, 'node_modules/.bin');
+
+export interface CommandResult {
+  exitCode: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export class Home implements AsyncDisposable {
+  // Short: a Unix socket's path must stay below 108 bytes.
+  readonly path = mkdtempSync(join(tmpdir(), 'fc-'));
+  readonly env = { ...process.env, FLASHCORE_HOME: this.path, NO_COLOR: '1', PATH: `${BIN}${delimiter}${process.env['PATH']}` };
+  #daemons: ChildProcess[] = [];
+
+  /** Runs `fa-tui` to its end; `cwd` is the repository's root. */
+  faTui(args: string[], options: { timeoutMs?: number; env?: Record<string, string> } = {}): CommandResult {
+    const result = spawnSync(join(BIN, 'fa-tui'), args, {
+      cwd: ROOT, env: { ...this.env, ...options.env }, encoding: 'utf8', timeout: options.timeoutMs ?? 120_000, input: '', maxBuffer: 64 * 1024 * 1024,
+    });
+    return { exitCode: result.status, stdout: result.stdout, stderr: result.stderr };
+  }
+
+  /** Runs `fa-tui … --json` and decodes the document by the proto's JSON mapping. */
+  runJson(args: string[]): CommandResult & { response: GetJobResponse } {
+    const result = this.faTui([...args, '--json']);
+    try {
+      return { ...result, response: fromJson(GetJobResponseSchema, JSON.parse(result.stdout) as JsonValue) };
+    } catch (cause) {
+      throw new Error(`fa-tui ${args.join(' ')} printed no GetJobResponse (exit ${result.exitCode})\nstdout: ${result.stdout.slice(0, 2000)}\nstderr: ${result.stderr.slice(-2000)}`, { cause });
+    }
+  }
+
+  /** Starts the daemon on a free loopback port and gives its address. */
+  startDaemon(): Promise<{ address: string; process: ChildProcess }> {
+    return this.startDaemonAt('127.0.0.1:0');
+  }
+
+  async startDaemonAt(address: string): Promise<{ address: string; process: ChildProcess }> {
+    const daemon = spawn(join(BIN, 'node'), [join(ROOT, 'apps/runner/dist/main.js'), 'serve', '--address', address, '--data', this.path], { env: this.env, stdio: ['ignore', 'ignore', 'pipe'] });
+    this.#daemons.push(daemon);
+    let log = '';
+    daemon.stderr!.setEncoding('utf8').on('data', (text: string) => { log += text; });
+    const listening = await waitFor('the daemon to write runner.json', () => {
+      if (daemon.exitCode !== null) throw new Error(`the daemon ended with exit code ${daemon.exitCode}: ${log}`);
+      const info = this.runnerInfo();
+      return info?.pid === daemon.pid ? info?.address : undefined;
+    });
+    return { address: listening, process: daemon };
+  }
+
+  /** What runner.json says about the runner of this data directory; undefined when there is none. */
+  runnerInfo(): { pid: number; address: string } | undefined {
+    try {
+      return JSON.parse(readFileSync(join(this.path, 'runner.json'), 'utf8')) as { pid: number; address: string };
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT' || error instanceof SyntaxError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Ends the daemons, the embedded runner too, and removes the data. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const info = this.runnerInfo();
+    for (const pid of [info?.pid, ...this.#daemons.map((daemon) => daemon.pid)]) {
+      if (pid === undefined || !isAlive(pid)) continue;
+      process.kill(pid, 'SIGTERM');
+      await waitFor(`process ${pid} to end`, () => !isAlive(pid) || undefined);
+    }
+    rmSync(this.path, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    // A zombie (a child of this process that nobody has waited for yet) answers too; it is gone for our purposes.
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch (error) {
+    if (['ESRCH', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
+    throw error;
+  }
+}
