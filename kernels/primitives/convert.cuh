@@ -2,8 +2,20 @@
 #pragma once
 #include <cstdint>
 
+#ifndef FLASHCORE_EMULATOR
+
 __device__ __forceinline__ uint32_t pack_half2(float low, float high) {
   uint32_t packed;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
+
+#else    // the emulated twins
+
+#include "flashcore_emulator/half_bits.h"
+
+inline uint32_t pack_half2(float low, float high) {
+  return flashcore::emu::float_to_half(low) | static_cast<uint32_t>(flashcore::emu::float_to_half(high)) << 16;
+}
+
+#endif

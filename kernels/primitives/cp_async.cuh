@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#ifndef FLASHCORE_EMULATOR
+
 // Copies 16 bytes (both addresses 16-byte aligned), or fills with zeros without reading the source when in_bounds is false.
 // .cg: cached in L2 only; a tile is read once by a CTA, so L1 would only be polluted.
 __device__ __forceinline__ void cp_async_16(uint32_t destination_smem, const void* source, bool in_bounds) {
@@ -21,3 +23,19 @@ __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commi
 // Waits until at most PENDING of this thread's latest groups are still in flight. Other threads' copies need a barrier after it.
 template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;\n" :: "n"(PENDING) : "memory"); }
+
+#else    // the emulated twins
+
+#include "flashcore_emulator/memory.h"
+
+// Carried out at the matching wait, and not before: a missing wait shows.
+inline void cp_async_16(uint32_t destination_smem, const void* source, bool in_bounds) {
+  flashcore::emu::cp_async(flashcore::emu::shared_pointer(destination_smem), source, 16, in_bounds ? 16 : 0);
+}
+inline void cp_async_16(uint32_t destination_smem, const void* source) { cp_async_16(destination_smem, source, true); }
+inline void cp_async_commit() { flashcore::emu::cp_async_commit(); }
+
+template <int PENDING>
+inline void cp_async_wait() { flashcore::emu::cp_async_wait(PENDING); }
+
+#endif

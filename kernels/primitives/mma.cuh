@@ -5,6 +5,8 @@
 #pragma once
 #include <cstdint>
 
+#ifndef FLASHCORE_EMULATOR
+
 // fp32 accumulation.
 __device__ __forceinline__ void mma_m16n8k16_f32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
@@ -16,3 +18,19 @@ __device__ __forceinline__ void mma_m16n8k16_f16(uint32_t (&d)[2], const uint32_
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};\n"
                : "+r"(d[0]), "+r"(d[1]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+#else    // the emulated twins
+
+#include "flashcore_emulator/tensor_core.h"
+
+// Products are summed in order of depth, in fp32; with fp16 accumulation they are rounded once an instruction.
+inline void mma_m16n8k16_f32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, FLASHCORE_PLACE_PARAMETERS) {
+  const uint32_t b[2] = {b0, b1};
+  flashcore::emu::mma_m16n8k16_f32_f16(d, a, b, d, file, line);
+}
+inline void mma_m16n8k16_f16(uint32_t (&d)[2], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, FLASHCORE_PLACE_PARAMETERS) {
+  const uint32_t b[2] = {b0, b1};
+  flashcore::emu::mma_m16n8k16_f16_f16(d, a, b, d, file, line);
+}
+
+#endif

@@ -32,6 +32,13 @@ std::vector<uint16_t> random_halves(size_t count, uint32_t seed) {
 
 double at(const std::vector<uint16_t>& values, size_t index) { return flashcore::emu::half_to_float(values[index]); }
 
+/** Row blocks in x and heads in y, or with GRID=heads-first the other way round. */
+Size grid_of(const Case& c, unsigned rows) {
+    const unsigned row_blocks = (c.S + rows - 1) / rows, heads = unsigned(c.B * c.H);
+    const char* order = getenv("GRID");
+    return order && std::string(order) == "heads-first" ? Size{heads, row_blocks} : Size{row_blocks, heads};
+}
+
 /** Largest error of some rows of one head against the obvious computation in double. */
 double max_error(const Case& c, const std::vector<uint16_t>& q, const std::vector<uint16_t>& k,
                  const std::vector<uint16_t>& v, const std::vector<uint16_t>& o) {
@@ -72,7 +79,7 @@ int main(int argc, char** argv) {
         const auto q = random_halves(count, 1), k = random_halves(count, 2), v = random_halves(count, 3);
         const Buffer<uint16_t> Q(q), K(k), V(v), O(count);
         const double start = seconds();
-        const CUresult result = kernels.run(argv[2], {(c.S + rows - 1) / rows, unsigned(c.B * c.H)}, {threads}, shared,
+        const CUresult result = kernels.run(argv[2], grid_of(c, rows), {threads}, shared,
                                             Q.address(), K.address(), V.address(), O.address(), int(c.S), SCALE, int(c.causal));
         const double took = seconds() - start;
         if (result != CUDA_SUCCESS) return fprintf(stderr, "%s %s\n", name_of(result), last_fault().c_str()), 1;

@@ -8,6 +8,9 @@
 
 #define FLASHCORE_EMULATOR_ABI 1
 
+// Last parameters of what threads wait in: the line that called it, for deadlock reports.
+#define FLASHCORE_PLACE_PARAMETERS const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
 namespace flashcore::emu {
 
 /** What a CUDA thread knows of itself. The emulator keeps one a fibre and points at the running one. */

@@ -110,8 +110,6 @@ inline unsigned match_any(unsigned mask, T value, const char* file, int line) {
 
 }  // namespace flashcore::emu
 
-#define FLASHCORE_PLACE_PARAMETERS const char *file = __builtin_FILE(), int line = __builtin_LINE()
-
 inline void __syncwarp(unsigned mask = 0xffffffffu, FLASHCORE_PLACE_PARAMETERS) {
     char nothing = 0;
     flashcore::emu::warp_meeting(flashcore::emu::WARP_SYNC, mask, nothing, "__syncwarp()", [](char* const*) {}, file, line);
