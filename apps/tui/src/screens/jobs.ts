@@ -26,7 +26,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const selected = state.ui.selected.jobs;
   const isShown = state.jobs.some(({ name }) => name === state.attached);
   const chosen = state.jobs[selected];
-  const detail = chosen === undefined || size.height < DETAIL_FROM ? [] : jobDetail(chosen, state.now, size.width);
+  const detail = chosen === undefined || size.height < DETAIL_FROM || state.ui.view !== 'jobs' ? [] : jobDetail(chosen, state.now, size.width);
   const rows = list(columns, state.jobs, { width: size.width, height: size.height - detail.length, selected, focused: state.ui.view === 'jobs' });
   const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
   return { title, remark: `${positionRemark(selected, state.jobs.length, 'job')}${isShown ? ', * on screen' : ''}`, body: [...rows, ...blank, ...detail] };

@@ -40,12 +40,12 @@ export function reduce(state: AppState, action: Action): AppState {
 
 const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...state, ui: { ...state.ui, ...change } });
 
-/** The cursor stays on its job while newer ones come in above it. */
+/** The cursor stays on its job while newer ones come in above it; while another view has the keys, it stands on the job shown. */
 function withJobs(state: AppState, jobs: AppState['jobs']): AppState {
-  const under = state.ui.history ? undefined : state.jobs[state.ui.selected.jobs]?.name;
-  const place = jobs.findIndex(({ name }) => name === under);
-  const selected = place > 0 && state.ui.view === 'jobs' ? { ...state.ui.selected, jobs: place } : state.ui.selected;
-  return clampSelections({ ...withUi(state, { selected }), jobs });
+  if (state.ui.history) return clampSelections({ ...state, jobs });
+  const wanted = state.ui.view === 'jobs' ? state.jobs[state.ui.selected.jobs]?.name : state.attached;
+  const place = jobs.findIndex(({ name }) => name === wanted);
+  return clampSelections({ ...withUi(state, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }), jobs });
 }
 
 const unknownJob = (name: string) =>

@@ -19,7 +19,7 @@ export interface JobView {
   readonly endTime?: number | undefined;
   /** Number of the last event taken in; 0: none. */
   readonly lastSequence: number;
-  /** An event came before the one due next: the watch must start again after lastSequence. */
+  /** An event came before the one due next; it was not taken in. RunnerClient asks again from lastSequence, so that this ends by itself. */
   readonly gap: boolean;
   readonly device?: Device | undefined;
   readonly prechecks: readonly PrecheckItem[];

@@ -1,0 +1,48 @@
+import { spawn } from '@lydell/node-pty';
+import { Terminal } from '@xterm/headless';
+import { expect, test } from 'vitest';
+
+const PROGRAM = new URL('../testing/modes-program.ts', import.meta.url).pathname;
+
+interface Ended {
+  readonly exitCode: number;
+  readonly signal: number | undefined;
+  readonly output: string;
+  readonly screen: 'normal' | 'alternate';
+  readonly pasteBracketed: boolean;
+}
+
+/** Runs the program in a pty; sends the signal once it has taken the terminal. */
+async function end(way: string, signal?: string): Promise<Ended> {
+  const pty = spawn(process.execPath, [PROGRAM, way], { name: 'xterm-256color', cols: 80, rows: 24 });
+  const terminal = new Terminal({ allowProposedApi: true });
+  let output = '';
+  pty.onData((data) => {
+    output += data;
+    terminal.write(data);
+    if (signal !== undefined && data.includes('ready')) pty.kill(signal);
+  });
+  const { exitCode, signal: endedBy } = await new Promise<{ exitCode: number; signal?: number }>((resolve) => pty.onExit(resolve));
+  await new Promise<void>((resolve) => terminal.write('', resolve));
+  return { exitCode, signal: endedBy, output, screen: terminal.buffer.active.type, pasteBracketed: terminal.modes.bracketedPasteMode };
+}
+
+for (const [signal, exitCode] of [['SIGTERM', 143], ['SIGHUP', 129], ['SIGINT', 130]] as const) {
+  test(`${signal} gives the terminal back and is told in the exit code`, async () => {
+    const ended = await end('wait', signal);
+    expect(ended).toMatchObject({ exitCode, screen: 'normal', pasteBracketed: false });
+    expect(ended.output).toMatch(/\u001b\[\?25h/);
+  });
+}
+
+for (const [way, message] of [['exception', 'a fault of the program'], ['rejection', 'nobody caught this']] as const) {
+  test(`an ${way} gives the terminal back, then says what happened`, async () => {
+    const ended = await end(way);
+    expect(ended).toMatchObject({ exitCode: 3, screen: 'normal', pasteBracketed: false });
+    expect(ended.output.indexOf(message)).toBeGreaterThan(ended.output.indexOf('\u001b[?1049l'));
+  });
+}
+
+test('the terminal is given back although the screen itself fails to end', async () => {
+  expect(await end('unmount-throws', 'SIGTERM')).toMatchObject({ screen: 'normal', pasteBracketed: false });
+});
