@@ -93,19 +93,22 @@ inline T reduce(unsigned mask, T value, const char* what, Combine combine, const
 template <class T>
 struct MatchDeposit {
     T value;
-    unsigned result;
+    unsigned equal;         // lanes with the same value
+    unsigned participants;  // lanes that have not exited
 };
 
 template <class T>
-inline unsigned match_any(unsigned mask, T value, const char* file, int line) {
-    MatchDeposit<T> mine{value, 0};
-    warp_meeting(WARP_MATCH, mask, mine, "__match_any_sync()", [](MatchDeposit<T>* const* lanes) {
+inline MatchDeposit<T> match(unsigned mask, T value, const char* file, int line) {
+    MatchDeposit<T> mine{value, 0, 0};
+    warp_meeting(WARP_MATCH, mask, mine, "__match_sync()", [](MatchDeposit<T>* const* lanes) {
         for (int lane = 0; lane < 32; ++lane)
-            for (int other = 0; lanes[lane] && other < 32; ++other)
-                if (lanes[other] && memcmp(&lanes[lane]->value, &lanes[other]->value, sizeof(T)) == 0)
-                    lanes[lane]->result |= 1u << other;
+            for (int other = 0; lanes[lane] && other < 32; ++other) {
+                if (!lanes[other]) continue;
+                lanes[lane]->participants |= 1u << other;
+                if (memcmp(&lanes[lane]->value, &lanes[other]->value, sizeof(T)) == 0) lanes[lane]->equal |= 1u << other;
+            }
     }, file, line);
-    return mine.result;
+    return mine;
 }
 
 }  // namespace flashcore::emu
@@ -145,12 +148,12 @@ inline unsigned __activemask() { return flashcore_emu_active_mask(); }
 
 template <class T>
 inline unsigned __match_any_sync(unsigned mask, T value, FLASHCORE_PLACE_PARAMETERS) {
-    return flashcore::emu::match_any(mask, value, file, line);
+    return flashcore::emu::match(mask, value, file, line).equal;
 }
 template <class T>
 inline unsigned __match_all_sync(unsigned mask, T value, int* all_equal, FLASHCORE_PLACE_PARAMETERS) {
-    const unsigned equal = flashcore::emu::match_any(mask, value, file, line);
-    *all_equal = equal == (mask & flashcore_emu_active_mask());
+    const auto matched = flashcore::emu::match(mask, value, file, line);
+    *all_equal = matched.equal == matched.participants;
     return *all_equal ? mask : 0;
 }
 
