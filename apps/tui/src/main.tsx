@@ -1,14 +1,19 @@
 import { runProgram } from './commands/program.ts';
 
+const CANNOT_WRITE = 3;
+
 // A reader that has enough (`| head`) is no fault: end without a word, with the code of what was found out by then.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit();
+    if (error.code === 'EPIPE') process.exit();
+    if (stream === process.stdout) process.stderr.write(`error: Wanted to write the result to stdout; ${error.message}\n`);
+    process.exit(CANNOT_WRITE);
   });
 }
 
 const exitCode = await runProgram(process.argv.slice(2), { stdin: process.stdin, stdout: process.stdout, stderr: process.stderr, environment: process.env });
 process.exitCode = exitCode;
 // What is still in a pipe's buffer goes out first; then nothing left open (a socket, a timer) may hold the program.
-process.stdout.write('', () => process.exit(exitCode));
+process.stdout.write('', (error) => {
+  if (!error) process.exit(exitCode);
+});

@@ -1,9 +1,10 @@
-import type { RunnerClient } from '@flashcore/shared';
+import { create } from '@bufbuild/protobuf';
+import { KernelReferenceSchema } from '@flashcore/shared';
+import type { JobCommandOptions } from '../options.ts';
+import type { StartRequest } from '../state/runner-port.ts';
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
-import type { JobCommandOptions } from '../options.ts';
-import { kernelReference } from './kernel-argument.ts';
-import { compileStart, startJob } from './start-job.ts';
+import { compileRequest, startJob } from './start-job.ts';
 
 /** What `npm start` runs: a kernel that passes its gates and shows tensor cores at work. */
 export const DEFAULT_KERNEL = 'fa_v2_wmma';
@@ -11,32 +12,18 @@ export const DEFAULT_KERNEL = 'fa_v2_wmma';
 /** Whether a person sits before it: the terminal program needs both ends. */
 export const isInteractive = ({ surroundings: { stdin, stdout } }: CommandContext): boolean => stdin.isTTY === true && stdout.isTTY === true;
 
-/** `fa-tui` in a terminal. */
-export function openTui(context: CommandContext): Promise<ExitCode> {
-  return show(context);
-}
-
 /** `fa-tui start`: the default experiment; in a terminal the program opens on it, elsewhere its report is printed. */
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   if (!isInteractive(context)) return startJob('run', DEFAULT_KERNEL, options, context);
-  const start = compileStart('run', options);
-  return show(context, async (client) => {
-    const kernel = await kernelReference({ kind: 'id', id: DEFAULT_KERNEL }, client);
-    for await (const { job } of start(client, kernel)({})) return job;
-    return undefined;
-  });
+  const kernel = create(KernelReferenceSchema, { source: { case: 'kernelId', value: DEFAULT_KERNEL } });
+  return openTui(context, compileRequest('run', options)(kernel));
 }
 
-type StartJob = (client: RunnerClient) => Promise<string | undefined>;
-
-async function show(context: CommandContext, start?: StartJob): Promise<ExitCode> {
-  const connection = await context.connect();
-  try {
-    const initialJob = await start?.(connection.client);
+/** `fa-tui` in a terminal; with `start`, on the job that it starts. */
+export function openTui(context: CommandContext, start?: StartRequest): Promise<ExitCode> {
+  return context.withRunner(async ({ client, kind, description }) => {
     const { runTui } = await import('../app.tsx');
-    const code = await runTui({ client: connection.client, connection, ...(initialJob !== undefined && { initialJob }) });
+    const code = await runTui({ client, connection: { label: description, embedded: kind === 'embedded' }, ...(start && { start }) });
     return code as ExitCode;
-  } finally {
-    connection.client.close();
-  }
+  });
 }

@@ -1,11 +1,8 @@
-import { create } from '@bufbuild/protobuf';
-import {
-  BenchmarkRequestSchema, BuildRequestSchema, ProfileRequestSchema, RunExperimentRequestSchema, VerifyRequestSchema,
-  type KernelReference, type RunnerClient,
-} from '@flashcore/shared';
+import type { KernelReference } from '@flashcore/shared';
 import {
   compileBenchmarkSettings, compileJobOptions, compileProfileSettings, compileVariant, compileVerifySettings, type JobCommandOptions,
 } from '../options.ts';
+import type { StartRequest } from '../state/runner-port.ts';
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
 import { detachFromJob, followJob, type OpenEvents } from './job-command.ts';
@@ -14,47 +11,41 @@ import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
 /** The commands that start a job. */
 export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
 
-type Start = (client: RunnerClient, kernel: KernelReference) => OpenEvents;
-
 /** `fa-tui run|build|verify|bench|profile <kernel or folder>`. All that can be wrong with the command line shows before a runner is asked. */
 export async function startJob(command: JobCommand, kernelText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
-  const start = compileStart(command, options);
+  const requestFor = compileRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
   return context.withRunner(async (connection) => {
-    const open = start(connection.client, await kernelReference(kernel, connection.client));
+    const { client } = connection;
+    const { method, request } = requestFor(await kernelReference(kernel, client));
+    const open: OpenEvents = (watch) => client.start(method, request, watch);
     return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context);
   });
 }
 
-/** Compiles a command's options once and gives the call that starts its job. Errors: UsageError, INVALID_REQUEST for a malformed shape. */
-export function compileStart(command: JobCommand, options: JobCommandOptions): Start {
+/** Compiles a command's options, once, to the request for a kernel. Errors: UsageError, INVALID_REQUEST for a malformed shape. */
+export function compileRequest(command: JobCommand, options: JobCommandOptions): (kernel: KernelReference) => StartRequest {
   const common = { options: compileJobOptions(options), variant: compileVariant(options) };
   switch (command) {
     case 'build':
-      return (client, kernel) => (watch) => client.start('build', create(BuildRequestSchema, { ...common, kernel }), watch);
+      return (kernel) => ({ method: 'build', request: { ...common, kernel } });
     case 'verify': {
       const settings = compileVerifySettings(options);
-      return (client, kernel) => (watch) => client.start('verify', create(VerifyRequestSchema, { ...common, settings, kernel }), watch);
+      return (kernel) => ({ method: 'verify', request: { ...common, settings, kernel } });
     }
     case 'bench': {
       const settings = compileBenchmarkSettings(options);
-      return (client, kernel) => (watch) => client.start('benchmark', create(BenchmarkRequestSchema, { ...common, settings, kernel }), watch);
+      return (kernel) => ({ method: 'benchmark', request: { ...common, settings, kernel } });
     }
     case 'profile': {
       const settings = compileProfileSettings(options);
-      return (client, kernel) => (watch) => client.start('profile', create(ProfileRequestSchema, { ...common, settings, kernel }), watch);
+      return (kernel) => ({ method: 'profile', request: { ...common, settings, kernel } });
     }
-    case 'run':
-      return compileExperiment(options, common);
+    case 'run': {
+      const verify = compileVerifySettings(options);
+      const benchmark = compileBenchmarkSettings(options);
+      const profile = compileProfileSettings(options);
+      return (kernel) => ({ method: 'runExperiment', request: { ...common, verify, benchmark, profile, noFallback: options.fallback === false, kernel } });
+    }
   }
-}
-
-function compileExperiment(options: JobCommandOptions, common: Pick<Parameters<typeof create<typeof RunExperimentRequestSchema>>[1] & object, 'options' | 'variant'>): Start {
-  const parts = {
-    verify: compileVerifySettings(options),
-    benchmark: compileBenchmarkSettings(options),
-    profile: compileProfileSettings(options),
-    noFallback: options.fallback === false,
-  };
-  return (client, kernel) => (watch) => client.start('runExperiment', create(RunExperimentRequestSchema, { ...common, ...parts, kernel }), watch);
 }

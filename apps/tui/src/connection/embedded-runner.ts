@@ -15,6 +15,8 @@ export interface EmbeddedRunnerOptions {
   /** Its data directory; made when it is not there. */
   readonly directory: string;
   readonly environment: NodeJS.ProcessEnv;
+  /** The runner's main.js; default: the one built beside this program. */
+  readonly program?: string;
   readonly signal?: AbortSignal;
   readonly notify?: (message: string) => void;
 }
@@ -30,8 +32,8 @@ const PROBE_LIMIT_MS = 2_000;
  * and both connect to that. Errors: RUNNER_UNREACHABLE with the end of the runner's log.
  */
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
-  const { directory, environment, signal, notify } = options;
-  const program = builtProgram();
+  const { directory, environment, program = runnerProgram(), signal, notify } = options;
+  requireBuilt(program);
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const buildId = buildIdOf(program);
   const deadline = Date.now() + START_LIMIT_MS;
@@ -41,16 +43,14 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
     const found = await probe(directory);
     if (found && (found.record.buildId === buildId || !(await replaced(found, notify)))) return take(found);
     launch?.throwIfFailed();
-    if (Date.now() > deadline) throw unreachable(directory, `it did not answer within ${START_LIMIT_MS / 1000} s`, launch);
+    if (Date.now() > deadline) throw givenUp(directory, launch);
     if (!found) launch ??= launchRunner({ program, directory, environment });
     await sleep(POLL_MS, undefined, signal ? { signal } : {});
   }
 }
 
-function builtProgram(): string {
-  const program = runnerProgram();
-  if (existsSync(program)) return program;
-  throw new FlashcoreError('RUNNER_UNREACHABLE', { program }, `Wanted the built runner at ${program}; it is not there. Run: npm ci`);
+function requireBuilt(program: string): void {
+  if (!existsSync(program)) throw new FlashcoreError('RUNNER_UNREACHABLE', { program }, `Wanted the built runner at ${program}; it is not there. Run: npm ci`);
 }
 
 interface FoundRunner {
@@ -98,7 +98,7 @@ function take({ record, client }: FoundRunner): EmbeddedRunner {
   return { client, pid: record.pid, address: record.address };
 }
 
-function unreachable(directory: string, what: string, launch: RunnerLaunch | undefined): FlashcoreError {
-  const log = launch?.logTail() ?? '';
-  return new FlashcoreError('RUNNER_UNREACHABLE', { directory }, `Wanted the embedded runner of ${directory}; ${what}${log ? `. Its log ends:\n${log}` : ''}`);
+function givenUp(directory: string, launch: RunnerLaunch | undefined): FlashcoreError {
+  launch?.abandon();
+  return new FlashcoreError('RUNNER_UNREACHABLE', { directory }, `Wanted the embedded runner of ${directory}; it did not answer within ${START_LIMIT_MS / 1000} s. ${launch?.logTail() ?? ''}`.trim());
 }

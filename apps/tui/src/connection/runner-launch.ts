@@ -7,7 +7,9 @@ import { FlashcoreError } from '@flashcore/shared';
 export interface RunnerLaunch {
   /** Throws RUNNER_UNREACHABLE when it ended, unless another runner of the directory was faster. */
   throwIfFailed(): void;
-  /** The last lines of its log since the start. */
+  /** Ends it, if it runs at all. */
+  abandon(): void;
+  /** "Its log ends: ...": the last lines since the start. */
   logTail(): string;
 }
 
@@ -17,7 +19,7 @@ interface LaunchOptions {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-const LOG_TAIL_LINES = 8;
+const LOG_TAIL_LINES = 12;
 // The winner of a race has the lock before it answers.
 const RACE_LIMIT_MS = 8_000;
 
@@ -35,9 +37,10 @@ export function launchRunner({ program, directory, environment }: LaunchOptions)
   const logTail = () => tailOf(logFile, logStart);
   return {
     logTail,
+    abandon: () => void child.kill('SIGKILL'),
     throwIfFailed() {
       if (launch.ended === undefined || (lostTheRace(logTail()) && Date.now() - launch.at < RACE_LIMIT_MS)) return;
-      throw new FlashcoreError('RUNNER_UNREACHABLE', { directory }, `Wanted the embedded runner of ${directory}; it ${launch.ended}. Its log ends:\n${logTail()}`);
+      throw new FlashcoreError('RUNNER_UNREACHABLE', { directory }, `Wanted the embedded runner of ${directory}; it ${launch.ended}. ${logTail()}`);
     },
   };
 }
@@ -45,9 +48,9 @@ export function launchRunner({ program, directory, environment }: LaunchOptions)
 const lostTheRace = (log: string): boolean => log.includes("two can't share one");
 
 function tailOf(file: string, from: number): string {
-  if (!existsSync(file)) return '(no log)';
-  const text = readFileSync(file).subarray(from).toString('utf8');
-  return text.trimEnd().split('\n').slice(-LOG_TAIL_LINES).map((line) => `  ${line}`).join('\n');
+  const text = existsSync(file) ? readFileSync(file).subarray(from).toString('utf8').trim() : '';
+  if (text === '') return `Its log ${file} says nothing`;
+  return `Its log ends:\n${text.split('\n').slice(-LOG_TAIL_LINES).map((line) => `  ${line}`).join('\n')}`;
 }
 
 /** Whether a process exists, also one of another user. */

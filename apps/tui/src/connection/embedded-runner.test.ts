@@ -1,0 +1,108 @@
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, appendFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { FlashcoreError } from '@flashcore/shared';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { readRunnerRecord, runnerProgram } from './data-directory.ts';
+import { ensureEmbeddedRunner, type EmbeddedRunner } from './embedded-runner.ts';
+import { isAlive } from './runner-launch.ts';
+
+const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
+
+let folder: string;
+let directory: string;
+const connected: EmbeddedRunner[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'fa-'));
+  directory = path.join(folder, 'data');
+});
+
+afterEach(async () => {
+  connected.splice(0).forEach(({ client }) => client.close());
+  const pid = readRunnerRecord(directory)?.pid;
+  if (pid) await kill(pid);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function ensure(options: { program?: string; notify?: (message: string) => void } = {}): Promise<EmbeddedRunner> {
+  const runner = await ensureEmbeddedRunner({ directory, environment: process.env, ...options });
+  connected.push(runner);
+  return runner;
+}
+
+async function kill(pid: number): Promise<void> {
+  if (isAlive(pid)) process.kill(pid, 'SIGKILL');
+  while (isAlive(pid)) await sleep(5);
+}
+
+/** The built runner with another digest, laid out so that it finds kernels and proto. */
+function otherBuild(): string {
+  const dist = path.join(folder, 'apps/runner/dist');
+  cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
+  for (const name of ['kernels', 'proto', 'node_modules']) symlinkSync(path.join(ROOT, name), path.join(folder, name));
+  mkdirSync(path.join(folder, 'apps/runner'), { recursive: true });
+  symlinkSync(path.join(ROOT, 'apps/runner/emulator'), path.join(folder, 'apps/runner/emulator'));
+  const program = path.join(dist, 'main.js');
+  appendFileSync(program, '// another build\n');
+  return program;
+}
+
+test('a runner is started once and found again', async () => {
+  const first = await ensure();
+  const second = await ensure();
+  expect([second.pid, second.address]).toEqual([first.pid, first.address]);
+  expect(first.client.host).toMatchObject({ embedded: true, dataDirectory: directory, processId: first.pid });
+});
+
+test('clients that start at once come to the same runner', async () => {
+  const runners = await Promise.all([ensure(), ensure(), ensure()]);
+  expect(new Set(runners.map(({ pid }) => pid)).size).toBe(1);
+});
+
+test('after kill -9 another one takes the directory', async () => {
+  const first = await ensure();
+  await kill(first.pid);
+  const second = await ensure();
+  expect(second.pid).not.toBe(first.pid);
+  expect(second.address).toBe(first.address);
+});
+
+test('an idle runner of another build is replaced, and says so', async () => {
+  const older = await ensure({ program: otherBuild() });
+  const said: string[] = [];
+  const newer = await ensure({ notify: (message) => said.push(message) });
+  expect(newer.pid).not.toBe(older.pid);
+  expect(isAlive(older.pid)).toBe(false);
+  expect(said).toEqual([`runner: process ${older.pid} is of another build: replaced`]);
+});
+
+test('a busy runner of another build is used as it is', async () => {
+  const older = await ensure({ program: otherBuild() });
+  const verify = older.client.start('verify', { kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } }, settings: { seedCount: 100 } });
+  const job = (await verify.next()).value!.job;
+  const said: string[] = [];
+  const found = await ensure({ notify: (message) => said.push(message) });
+  expect(found.pid).toBe(older.pid);
+  expect(said).toEqual([`runner: process ${older.pid} is of another build and has 1 job(s): used as it is, replaced when it is idle`]);
+  await older.client.cancelJob({ name: job });
+  await verify.return();
+});
+
+test('a runner that fails to start is an error at once, with the end of its log', async () => {
+  const program = path.join(folder, 'main.js');
+  writeFileSync(program, 'throw new Error("no such luck");');
+  const startedAt = Date.now();
+  const error: unknown = await ensure({ program }).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(FlashcoreError);
+  expect(error).toMatchObject({ reason: 'RUNNER_UNREACHABLE', message: expect.stringMatching(/ended with status 1[\s\S]*no such luck/) as string });
+  expect(Date.now() - startedAt).toBeLessThan(5_000);
+});
+
+test('a runner that is not built is an error that says how to build it', async () => {
+  const program = path.join(folder, 'nowhere.js');
+  await expect(ensure({ program })).rejects.toThrow(/Run: npm ci/);
+  expect(existsSync(directory)).toBe(false);
+});
