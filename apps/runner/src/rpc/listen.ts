@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { lstatSync, mkdirSync, unlinkSync } from 'node:fs';
 import { createServer, connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import { dirname } from 'node:path';
@@ -43,10 +44,20 @@ export async function listen(server: Server, address: ListenAddress): Promise<Li
     },
     async close(graceMs) {
       net.close();
-      await shutDown(server, graceMs);
+      // Its callback is no sign that calls have ended (Node's http2 marks sessions as closed at once): closed sockets are.
+      server.tryShutdown(() => undefined);
+      await allClosed(sockets, graceMs);
+      server.forceShutdown();
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+async function allClosed(sockets: ReadonlySet<Socket>, withinMs: number): Promise<void> {
+  const timeout = Promise.withResolvers<void>();
+  const timer = setTimeout(timeout.resolve, withinMs);
+  await Promise.race([timeout.promise, Promise.all([...sockets].map((socket) => once(socket, 'close')))]);
+  clearTimeout(timer);
 }
 
 async function bind(net: NetServer, address: ListenAddress): Promise<void> {
@@ -85,15 +96,4 @@ function answers(path: string): Promise<boolean> {
 
 function boundAddress(net: NetServer, address: ListenAddress): string {
   return address.kind === 'unix' ? formatAddress(address) : formatAddress({ ...address, port: (net.address() as AddressInfo).port });
-}
-
-async function shutDown(server: Server, graceMs: number): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(() => {
-    server.forceShutdown();
-    resolve();
-  }, graceMs);
-  server.tryShutdown(() => resolve());
-  await promise;
-  clearTimeout(timer);
 }

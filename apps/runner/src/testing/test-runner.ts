@@ -78,10 +78,10 @@ export function finished(events: readonly JobEvent[]): JobFinished {
 /** A request for a kernel of the fake pipeline. */
 export const kernel = (kernelId: string) => ({ kernel: { source: { case: 'kernelId' as const, value: kernelId } } });
 
-/** Waits until a condition holds. Throws after five seconds. */
+/** Waits until a condition holds. Throws after twenty seconds. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   for (const start = performance.now(); !(await condition()); ) {
-    if (performance.now() - start > 5_000) throw new Error('the condition did not come true within 5 s');
+    if (performance.now() - start > 20_000) throw new Error('the condition did not come true within 20 s');
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

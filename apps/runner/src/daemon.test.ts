@@ -1,0 +1,150 @@
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { connect as connectHttp2, type ClientHttp2Session } from 'node:http2';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { Client, credentials } from '@grpc/grpc-js';
+import { expect, test } from 'vitest';
+import { JobState, Outcome, RunnerClient } from '@flashcore/shared';
+import { startChildRunner } from './testing/child-runner.ts';
+import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder, until } from './testing/test-runner.ts';
+
+test('kill -9: what was running and queued is there after the restart, ended as INTERRUPTED, with every event that a client saw', async () => {
+  using folder = temporaryFolder();
+  const flags = ['--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`];
+  const seen: bigint[] = [];
+  let running = '';
+  let queued = '';
+  {
+    await using daemon = await startChildRunner(...flags);
+    using client = await RunnerClient.connect({ address: daemon.address });
+    for await (const event of client.start('build', kernel('flood_1000000'))) {
+      seen.push(event.sequence);
+      running = event.job;
+      if (seen.length === 2) queued = (await firstEvent(client.start('build', kernel('ok')))).job;
+      if (seen.length >= 5000) break;
+    }
+    await daemon.end('SIGKILL');
+  }
+  const restart = performance.now();
+  await using daemon = await startChildRunner(...flags);
+  using client = await RunnerClient.connect({ address: daemon.address });
+  const { job } = await client.getJob({ name: running });
+  expect(performance.now() - restart).toBeLessThan(5_000);
+  expect(job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.INTERRUPTED });
+  const last = Number(job!.lastSequence);
+  expect(last).toBeGreaterThan(seen.length);
+  const events = await collect(client.watch(running, { afterSequence: last - 2_000 }));
+  expect(events.map(({ sequence }) => Number(sequence))).toEqual(Array.from({ length: 2_000 }, (_, index) => last - 1_999 + index));
+  expect(finished(events).summary).toBe('The runner ended while the job was running');
+  expect((await client.getJob({ name: queued })).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.INTERRUPTED, summary: 'The runner ended while the job was queued' });
+  expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+});
+
+test('SIGTERM: refuses new work, interrupts what the grace is too short for, exits with 0', async () => {
+  using folder = temporaryFolder();
+  await using daemon = await startChildRunner('--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`, '--grace-seconds', '1');
+  using client = await RunnerClient.connect({ address: daemon.address });
+  const events = collect(client.start('build', kernel('hang')));
+  await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
+  expect(await health(daemon.address)).toBe(1);
+  const exit = daemon.end('SIGTERM');
+  await until(async () => (await health(daemon.address)) === 2);
+  // The client would wait for the runner to come back.
+  await expect(firstEvent(client.start('build', kernel('ok'), { giveUpAfterMs: 1 }))).rejects.toMatchObject({ message: expect.stringContaining('it is about to end') as string });
+  expect(finished(await events)).toMatchObject({ outcome: Outcome.INTERRUPTED, summary: 'The runner was stopped while the job was running' });
+  expect(await exit).toBe(0);
+  expect(existsSync(join(folder.path, 'data', 'runner.json'))).toBe(false);
+});
+
+test('SIGTERM lets a job end that ends within the grace', async () => {
+  using folder = temporaryFolder();
+  await using daemon = await startChildRunner('--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
+  using client = await RunnerClient.connect({ address: daemon.address });
+  const events = collect(client.start('build', kernel('sleep_300')));
+  await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
+  expect(await daemon.end('SIGTERM')).toBe(0);
+  expect(finished(await events).outcome).toBe(Outcome.PASSED);
+});
+
+test('50 paused watchers and a flood of log lines: the daemon\'s memory stays bounded, and the job is not slowed', async () => {
+  using folder = temporaryFolder();
+  await using daemon = await startChildRunner('--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
+  using client = await RunnerClient.connect({ address: daemon.address });
+  await collect(client.start('build', kernel('flood_20000'))); // Warms up the heap.
+  const before = daemon.rssMiB();
+  const job = client.start('build', kernel('flood_60000'));
+  const { job: name } = await firstEvent(job);
+  const paused = Array.from({ length: 50 }, () => pausedWatcher(daemon.address, name));
+  await until(async () => (await client.getJob({ name })).job?.state === JobState.ENDED);
+  expect(daemon.rssMiB() - before).toBeLessThan(100);
+  for (const watcher of paused) watcher.destroy();
+  expect(await collect(client.watch(name))).toHaveLength(60_003);
+});
+
+test('a second runner on the same data directory is refused with the pid of the first; a killed one holds nothing', async () => {
+  using folder = temporaryFolder();
+  const data = ['--data', join(folder.path, 'data')];
+  await using first = await startChildRunner(...data, '--address', `unix:${folder.path}/s`);
+  await expect(startChildRunner(...data, '--address', `unix:${folder.path}/t`)).rejects.toThrow(`(process ${first.child.pid})`);
+  await first.end('SIGKILL');
+  await using second = await startChildRunner(...data, '--address', `unix:${folder.path}/s`);
+  expect(second.address).toBe(first.address);
+});
+
+test('a port in use is refused with the address', async () => {
+  const other = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => other.once('listening', resolve));
+  const { port } = other.address() as { port: number };
+  await expect(startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port } })).rejects.toThrow(`127.0.0.1:${port} is in use`);
+  other.close();
+});
+
+test('serves on a port of its choice, and says which in runner.json', async () => {
+  await using fixture = await startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port: 0 } });
+  expect(fixture.runner.address).toMatch(/^127\.0\.0\.1:[1-9]\d+$/);
+  expect(JSON.parse(readFileSync(join(fixture.dataDirectory, 'runner.json'), 'utf8'))).toEqual({
+    pid: process.pid, address: fixture.runner.address, buildId: 'test', version: '0.0.0', embedded: false,
+  });
+});
+
+test('a file at the socket\'s path that is no socket is left alone', async () => {
+  using folder = temporaryFolder();
+  const path = join(folder.path, 'notes');
+  writeFileSync(path, 'mine');
+  await expect(startTestRunner({ address: { kind: 'unix', path } })).rejects.toThrow('is in use');
+  expect(readFileSync(path, 'utf8')).toBe('mine');
+});
+
+test('an embedded runner has a private socket and ends by itself when no client and no job is left', async () => {
+  using folder = temporaryFolder();
+  const { runner, client } = await startTestRunner({ dataDirectory: join(folder.path, 'data'), address: undefined, embedded: true, idleExitSeconds: 0.3 });
+  expect(statSync(runner.address.slice('unix:'.length)).mode & 0o777).toBe(0o600);
+  const { job } = await firstEvent(client.start('build', kernel('sleep_800')));
+  client.close();
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  using again = await RunnerClient.connect({ address: runner.address });
+  expect(finished(await collect(again.watch(job))).outcome).toBe(Outcome.PASSED);
+  expect(again.host.embedded).toBe(true);
+  again.close();
+  await runner.ended;
+  expect(existsSync(runner.address.slice('unix:'.length))).toBe(false);
+});
+
+/** A watcher on a connection of its own that never reads. Plain HTTP/2: grpc-js' client reads ahead without bound. */
+function pausedWatcher(address: string, job: string): ClientHttp2Session {
+  const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
+  session.on('error', () => undefined); // Closed with the test.
+  const stream = session.request({ ':method': 'POST', ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob', 'content-type': 'application/grpc', te: 'trailers' });
+  stream.on('error', () => undefined);
+  const message = [0x0a, job.length, ...Buffer.from(job)];
+  stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
+  return session;
+}
+
+/** Asks the standard health service for the runner as a whole: 1 is SERVING, 2 NOT_SERVING. */
+async function health(address: string): Promise<number> {
+  const client = new Client(address, credentials.createInsecure());
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  client.makeUnaryRequest('/grpc.health.v1.Health/Check', (value: Buffer) => value, (value) => value, Buffer.alloc(0), (error, value) => (error ? reject(error) : resolve(value!)));
+  return (await promise.finally(() => client.close()))[1]!;
+}

@@ -1,0 +1,39 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** The daemon with the fake pipeline as a process of its own. */
+export interface ChildRunner extends AsyncDisposable {
+  address: string;
+  child: ChildProcess;
+  /** What it wrote to stderr so far. */
+  readonly stderr: string;
+  /** Resident memory, MiB (Linux). */
+  rssMiB(): number;
+  /** Sends a signal and waits for the end; gives the exit code, or null when the signal ended it. */
+  end(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+/** Starts it with these flags and waits until it serves. Throws what it wrote to stderr when it ends before. */
+export async function startChildRunner(...flags: string[]): Promise<ChildRunner> {
+  const main = fileURLToPath(new URL('./fake-runner-main.ts', import.meta.url));
+  const child = spawn(process.execPath, [main, 'serve', ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const texts = { stderr: '' };
+  child.stderr.on('data', (data: Buffer) => { texts.stderr += data.toString(); });
+  const exited = once(child, 'close') as Promise<[number | null]>;
+  const address = await Promise.race([
+    once(child.stdout, 'data').then(([data]) => String(data).trim()),
+    exited.then(() => { throw new Error(texts.stderr); }),
+  ]);
+  const end = async (signal: NodeJS.Signals): Promise<number | null> => {
+    child.kill(signal);
+    return (await exited)[0];
+  };
+  return {
+    address, child, end,
+    get stderr() { return texts.stderr; },
+    rssMiB: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024,
+    async [Symbol.asyncDispose]() { await end('SIGKILL'); },
+  };
+}
