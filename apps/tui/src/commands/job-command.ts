@@ -4,6 +4,7 @@ import {
 import type { Connection } from '../connection/connect.ts';
 import { jobReport } from '../report/job-report.ts';
 import { LiveProgress } from '../report/live-progress.ts';
+import { PartialResult } from '../report/partial-result.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
 import { onInterrupt } from './interrupt.ts';
@@ -29,14 +30,16 @@ export async function followJob(open: OpenEvents, { client, revive }: Connection
   const interrupts = onInterrupt(() => name && stderr.write(`\n${comeBack(name, context)}\nCtrl-C again leaves.\n`));
   try {
     let finished: JobFinished | undefined;
+    const partial = new PartialResult();
     for await (const event of open({ onConnection: connectionNotes(progress, revive) })) {
       name = event.job;
       progress.show(event);
+      partial.add(event);
       if (event.payload.case === 'finished') finished = event.payload.value;
     }
     if (!finished) throw new FlashcoreError('INTERNAL', { job: name }, `Wanted the job's last event; the stream of ${name || 'the job'} ended without it`);
     progress.stop();
-    return await reportEnd(name, finished, client, context);
+    return await reportEnd(name, { ...finished, result: finished.result ?? partial.get() }, client, context);
   } finally {
     progress.stop();
     interrupts.dispose();
@@ -51,13 +54,13 @@ function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
   };
 }
 
-async function reportEnd(name: string, finished: JobFinished, client: RunnerClient, context: CommandContext): Promise<ExitCode> {
+async function reportEnd(name: string, finished: Pick<JobFinished, 'outcome' | 'error' | 'result'>, client: RunnerClient, context: CommandContext): Promise<ExitCode> {
   const response = await client.getJob({ name });
   const exitCode = exitCodeOfEnd(finished);
   // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
   process.exitCode = exitCode;
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
-  else if (response.job) context.report(jobReport({ job: response.job, result: finished.result ?? response.result, ...(finished.error && { error: finished.error }) }, context.format));
+  else if (response.job) context.report(jobReport({ job: response.job, result: response.result ?? finished.result, ...(finished.error && { error: finished.error }) }, context.format));
   return exitCode;
 }
 

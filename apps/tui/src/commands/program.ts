@@ -57,19 +57,13 @@ function buildProgram(define: Define): Command {
   addJobCommands(program, define);
   addQueries(program, define);
   define(program.argument('[command]').allowExcessArguments(), async (context, _, command) => {
-    if (command) return unknownCommand(command, program);
+    if (command) return (await import('./unknown-command.ts')).unknownCommand(command, program.commands.map((known) => known.name()));
     const { isInteractive, openTui } = await import('./interactive.ts');
     if (isInteractive(context)) return openTui(context);
     program.outputHelp({ error: true });
     return USAGE;
   });
   return program;
-}
-
-async function unknownCommand(name: string, program: Command): Promise<never> {
-  const { didYouMean } = await import('@flashcore/shared');
-  const { UsageError } = await import('./exit-code.ts');
-  throw new UsageError(`Wanted a command that --help lists; there is no "${name}"${didYouMean(name, program.commands.map((command) => command.name()))}`);
 }
 
 function addJobCommands(program: Command, define: Define): void {

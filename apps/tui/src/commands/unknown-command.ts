@@ -1,0 +1,7 @@
+import { didYouMean } from '@flashcore/shared';
+import { UsageError } from './exit-code.ts';
+
+/** Throws UsageError with the nearest of the commands that there are. */
+export function unknownCommand(name: string, commands: readonly string[]): never {
+  throw new UsageError(`Wanted a command that --help lists; there is no "${name}"${didYouMean(name, commands)}`);
+}
