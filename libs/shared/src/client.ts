@@ -101,7 +101,7 @@ export class RunnerClient {
   async readArtifact(sha256: string, options: ResumeOptions = {}): Promise<Buffer> {
     const pieces: Uint8Array[] = [];
     let offset = 0n;
-    const policy = new ResumePolicy(options);
+    const policy = new ResumePolicy(this.#channel, this.address, options);
     for (let complete = false; !complete;) {
       try {
         for await (const { data } of callStreaming(this.#channel, 'readArtifact', create(ReadArtifactRequestSchema, { sha256, offset }), { signal: options.signal })) {
@@ -111,7 +111,7 @@ export class RunnerClient {
         }
         complete = true;
       } catch (cause) {
-        await policy.waitAfter(cause, { address: this.address, subject: `artifact ${sha256}` });
+        await policy.waitAfter(cause, `artifact ${sha256}`);
       }
     }
     const bytes = Buffer.concat(pieces);
@@ -130,7 +130,7 @@ export class RunnerClient {
   }
 
   async *#events(from: { begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined; name: string | undefined; afterSequence: bigint }, options: ResumeOptions): JobEvents {
-    const policy = new ResumePolicy(options);
+    const policy = new ResumePolicy(this.#channel, this.address, options);
     const onHeaders = () => policy.connected();
     let { name, afterSequence } = from;
     for (;;) {
@@ -151,7 +151,7 @@ export class RunnerClient {
       } catch (error) {
         cause = error;
       }
-      await policy.waitAfter(cause, { address: this.address, subject: name ?? 'a new job' });
+      await policy.waitAfter(cause, name ?? 'a new job');
     }
   }
 

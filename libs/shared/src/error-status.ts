@@ -1,8 +1,8 @@
 /** The one place that makes a gRPC status of an error, and an error of a gRPC status. */
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { type Any, anyPack, anyUnpack, DurationSchema } from '@bufbuild/protobuf/wkt';
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
+import { type Any, anyIs, anyPack, anyUnpack, DurationSchema } from '@bufbuild/protobuf/wkt';
 import { Metadata, type ServiceError, status, type StatusObject } from '@grpc/grpc-js';
-import { asFlashcoreError, type ErrorReasonName, FlashcoreError, grpcCodeOf, isErrorReasonName } from './errors.ts';
+import { asFlashcoreError, type ErrorReasonName, type FieldViolation, FlashcoreError, grpcCodeOf, isErrorReasonName } from './errors.ts';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema, type Status, StatusSchema } from './generated/google/rpc/status_pb.js';
 
 export const ERROR_DOMAIN = 'flashcore.dev';
@@ -22,22 +22,13 @@ export function statusFromError(thrown: unknown): StatusObject {
 /** The error that a runner meant by a status. One without our details gets the reason nearest to its code. */
 export function errorFromStatus(error: ServiceError): FlashcoreError {
   const details = decodeDetails(error);
-  const info = findDetail(details, ErrorInfoSchema);
-  if (details === undefined || info === undefined || info.domain !== ERROR_DOMAIN || !isErrorReasonName(info.reason)) {
-    return new FlashcoreError(reasonOfCode(error.code), { code: status[error.code] }, error.details || error.message, { cause: error });
-  }
-  const delay = findDetail(details, RetryInfoSchema)?.retryDelay;
-  return new FlashcoreError(info.reason, { ...info.metadata }, error.details || details.message, {
-    cause: error,
-    violations: findDetail(details, BadRequestSchema)?.fieldViolations.map(({ field, description }) => ({ field, description })) ?? [],
-    ...(delay && { retryAfterSeconds: Number(delay.seconds) + delay.nanos / 1e9 }),
-  });
+  if (details?.reason === undefined) return new FlashcoreError(reasonOfCode(error.code), { code: status[error.code] }, error.details || error.message, { cause: error });
+  const { reason, metadata, message, violations, retryAfterSeconds } = details;
+  return new FlashcoreError(reason, metadata, error.details || message, { cause: error, violations, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) });
 }
 
 /** Whether a status carries a flashcore error: a runner answered, rather than a broken connection. */
-export function hasErrorDetails(error: ServiceError): boolean {
-  return findDetail(decodeDetails(error), ErrorInfoSchema)?.domain === ERROR_DOMAIN;
-}
+export const hasErrorDetails = (error: ServiceError): boolean => decodeDetails(error) !== undefined;
 
 /** Encodes the details, with shorter and shorter texts until they fit. */
 function encodeDetails(error: FlashcoreError): Buffer {
@@ -60,11 +51,31 @@ function detailsOf(error: FlashcoreError, textBytes: number): Status {
   return create(StatusSchema, { code: grpcCodeOf(error.reason), message: truncate(error.message, textBytes), details });
 }
 
-function decodeDetails(error: ServiceError): Status | undefined {
+interface DecodedDetails {
+  /** undefined: a reason of a newer runner. */
+  reason: ErrorReasonName | undefined;
+  metadata: Record<string, string>;
+  message: string;
+  violations: FieldViolation[];
+  retryAfterSeconds: number | undefined;
+}
+
+/** The details that a flashcore runner sent; undefined when there are none, or none of ours. */
+function decodeDetails(error: ServiceError): DecodedDetails | undefined {
   const [bytes] = error.metadata?.get(DETAILS_KEY) ?? [];
   if (!(bytes instanceof Buffer)) return undefined;
   try {
-    return fromBinary(StatusSchema, bytes);
+    const { message, details } = fromBinary(StatusSchema, bytes);
+    const info = findDetail(details, ErrorInfoSchema);
+    if (info?.domain !== ERROR_DOMAIN) return undefined;
+    const delay = findDetail(details, RetryInfoSchema)?.retryDelay;
+    return {
+      reason: isErrorReasonName(info.reason) ? info.reason : undefined,
+      metadata: { ...info.metadata },
+      message,
+      violations: findDetail(details, BadRequestSchema)?.fieldViolations.map(({ field, description }) => ({ field, description })) ?? [],
+      retryAfterSeconds: delay && Number(delay.seconds) + delay.nanos / 1e9,
+    };
   } catch (cause) {
     // Details that nobody can read say no more than none: the code and the text remain.
     error.cause ??= cause;
@@ -72,12 +83,9 @@ function decodeDetails(error: ServiceError): Status | undefined {
   }
 }
 
-function findDetail<Desc extends typeof ErrorInfoSchema | typeof BadRequestSchema | typeof RetryInfoSchema>(details: Status | undefined, schema: Desc) {
-  for (const any of details?.details ?? []) {
-    const message = anyUnpack(any, schema);
-    if (message) return message;
-  }
-  return undefined;
+function findDetail<Desc extends DescMessage>(details: readonly Any[], schema: Desc): MessageShape<Desc> | undefined {
+  const packed = details.find((any) => anyIs(any, schema));
+  return packed && anyUnpack(packed, schema);
 }
 
 function duration(seconds: number) {

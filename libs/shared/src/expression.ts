@@ -121,7 +121,7 @@ function convert(expression: jsep.Expression): ExpressionNode {
 }
 
 function convertCall({ callee, arguments: operands }: jsep.CallExpression): ExpressionNode {
-  const name = known(FUNCTIONS, callee.type === 'Identifier' ? String(callee['name']) : '?', 'function');
+  const name = known(FUNCTIONS, callee.type === 'Identifier' ? (callee as jsep.Identifier).name : '?', 'function');
   const { least, most } = ARGUMENT_COUNTS[name];
   if (operands.length < least || operands.length > most) throw new ExpressionError(`Wanted ${least === most ? least : `${least} or more`} arguments of ${name}(), found ${operands.length}`);
   return { kind: 'call', function: name, operands: operands.map(convert) };

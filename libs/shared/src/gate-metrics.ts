@@ -9,7 +9,7 @@ export type GatePhase = (typeof GATE_PHASES)[number];
 /** A value with what stands behind it, or why there is none. `source` is set where it is more exact than the gate's own text. */
 export type MetricAnswer = { value: number; detail: string; source?: string } | { notMeasured: string; source?: string };
 
-interface GateMetric { phase: GatePhase; measure(context: GateContext, gate: Gate): MetricAnswer }
+interface GateMetric { phase: GatePhase; measure: (context: GateContext, gate: Gate) => MetricAnswer }
 
 const EMULATOR_TIMES = 'emulator times are not GPU times';
 

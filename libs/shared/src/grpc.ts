@@ -79,7 +79,7 @@ function refuseMalformedRequests(...[, call]: Parameters<ServerInterceptor>): Se
     if (message instanceof MalformedRequest) call.sendStatus(statusFromError(message.error));
     else next(message);
   }).build();
-  return new ServerInterceptingCall(call, { start: (next) => next(listener) } as ConstructorParameters<typeof ServerInterceptingCall>[1]);
+  return new ServerInterceptingCall(call, { start: (next) => next(listener) });
 }
 
 function methodDefinition({ name, methodKind, input, output }: (typeof KernelRunnerService.methods)[number]): MethodDefinition<unknown, unknown> {

@@ -1,12 +1,14 @@
 /** When and how often a dropped stream is taken up again. */
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ServiceError, status } from '@grpc/grpc-js';
+import { type Client, type ServiceError, status } from '@grpc/grpc-js';
 import { errorFromStatus, hasErrorDetails } from './error-status.ts';
 import { FlashcoreError } from './errors.ts';
 
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 3_000;
 const GIVE_UP_AFTER_MS = 60_000;
+const CONNECT_TIMEOUT_MS = 5_000;
 /** A stream that lived this long had reached a working runner: giving up counts from its end. */
 const SETTLED_AFTER_MS = 5_000;
 
@@ -24,14 +26,21 @@ export interface ResumeOptions {
 // What a cut connection or a stopped server shows; a runner's own statuses carry details and are answers.
 const DROP_CODES: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL, status.UNKNOWN]);
 
+/** What a policy needs of a grpc-js Client. */
+type Channel = Pick<Client, 'waitForReady'>;
+
 export class ResumePolicy {
+  readonly #channel: Channel;
+  readonly #address: string;
   readonly #options: ResumeOptions;
   #state: ConnectionState = 'connected';
   #attempts = 0;
   #lostSince: number | undefined;
   #connectedSince: number | undefined;
 
-  constructor(options: ResumeOptions) {
+  constructor(channel: Channel, address: string, options: ResumeOptions) {
+    this.#channel = channel;
+    this.#address = address;
     this.#options = options;
   }
 
@@ -48,30 +57,55 @@ export class ResumePolicy {
     this.#lostSince = undefined;
   }
 
-  /** Waits before the next attempt, or throws when there must be none: aborted, an answer of the runner, no stream for too long. `cause` is undefined when the stream just ended. */
-  async waitAfter(cause: unknown, { address, subject }: { address: string; subject: string }): Promise<void> {
-    this.#options.signal?.throwIfAborted();
-    if (cause !== undefined && !isDrop(cause)) throw isServiceError(cause) ? errorFromStatus(cause) : cause;
-    const settled = this.#connectedSince !== undefined && Date.now() - this.#connectedSince > SETTLED_AFTER_MS;
-    if (settled) this.#lostSince = undefined;
+  /** Returns when the next attempt is due and there is a connection for it; throws when there must be none: aborted, an answer of the runner, no connection for too long. `cause` is undefined when the stream just ended. */
+  async waitAfter(cause: unknown, subject: string): Promise<void> {
+    const { signal, giveUpAfterMs = GIVE_UP_AFTER_MS } = this.#options;
+    signal?.throwIfAborted();
+    if (cause !== undefined && !isDrop(cause)) throw isServiceError(cause) ? errorFromStatus(cause) : cause as Error;
+    if (this.#connectedSince !== undefined && Date.now() - this.#connectedSince > SETTLED_AFTER_MS) this.#lostSince = undefined;
     this.#connectedSince = undefined;
     this.#lostSince ??= Date.now();
-    const giveUpAfterMs = this.#options.giveUpAfterMs ?? GIVE_UP_AFTER_MS;
-    const left = this.#lostSince + giveUpAfterMs - Date.now();
-    if (left <= 0) throw lost(address, subject, giveUpAfterMs, cause);
     this.#tell('reconnecting');
-    const delay = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#attempts++, left);
-    // Jitter keeps many watchers of a restarted runner apart.
-    await sleep(delay * (0.5 + Math.random() / 2), undefined, { signal: this.#options.signal }).catch((error: unknown) => {
-      this.#options.signal?.throwIfAborted();
-      throw error;
-    });
+    for (let problem = cause; ;) {
+      const left = this.#lostSince + giveUpAfterMs - Date.now();
+      if (left <= 0) throw lost(this.#address, subject, giveUpAfterMs, problem);
+      await abortable(sleep(Math.min(this.#nextDelayMs(), left), undefined, { signal }), signal);
+      problem = await abortable(connectionProblem(this.#channel, Math.min(CONNECT_TIMEOUT_MS, left)), signal);
+      if (problem === undefined) return;
+    }
+  }
+
+  /** Doubles from attempt to attempt; jitter keeps many watchers of a restarted runner apart. */
+  #nextDelayMs(): number {
+    return Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#attempts++) * (0.5 + Math.random() / 2);
   }
 
   #tell(state: ConnectionState): void {
     if (state === this.#state) return;
     this.#state = state;
     this.#options.onConnection?.(state);
+  }
+}
+
+/** Waits until the channel is connected; what is wrong when it is not in time. A call on a channel that is still connecting would wait for ever: grpc-js has no limit on the handshake of a frozen runner. */
+function connectionProblem(channel: Channel, timeoutMs: number): Promise<Error | undefined> {
+  return new Promise((resolve) => channel.waitForReady(Date.now() + timeoutMs, resolve));
+}
+
+/** The promise's result, or the signal's reason as soon as it is aborted. */
+async function abortable<Result>(promise: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
+  if (signal === undefined) return promise;
+  const done = new AbortController();
+  const aborted = once(signal, 'abort', { signal: done.signal }).then(() => { throw signal.reason; });
+  // When the promise settles first, nobody waits for the abort that never came.
+  aborted.catch(() => undefined);
+  try {
+    return await Promise.race([promise, aborted]);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    done.abort();
   }
 }
 

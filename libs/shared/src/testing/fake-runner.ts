@@ -4,8 +4,8 @@ import { create } from '@bufbuild/protobuf';
 import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
 import { statusFromError } from '../error-status.ts';
 import { FlashcoreError } from '../errors.ts';
-import { HostSchema } from '../generated/flashcore/runner/v1/capabilities_pb.js';
 import { type JobEvent, JobEventSchema } from '../generated/flashcore/runner/v1/job_event_pb.js';
+import { GetHostResponseSchema } from '../generated/flashcore/runner/v1/service_pb.js';
 import { API_VERSION, type RpcHandlers, SERVER_OPTIONS, serviceDefinition } from '../grpc.ts';
 
 export const JOB = 'jobs/5f0c1b1e-0000-4000-8000-000000000000';
@@ -26,7 +26,8 @@ export interface FakeRunner { address: string; port: number; stop(): void; [Symb
 /** Serves these handlers; those not given answer UNIMPLEMENTED, GetHost a host of this API version. */
 export async function serve(handlers: Partial<RpcHandlers>, address = '127.0.0.1:0'): Promise<FakeRunner> {
   const server = new Server(SERVER_OPTIONS);
-  server.addService(serviceDefinition, { getHost: (_call, done) => done(null, { host: create(HostSchema, { apiVersion: API_VERSION }) } as never), ...handlers } as RpcHandlers & Record<string, never>);
+  const getHost: RpcHandlers['getHost'] = (_call, done) => done(null, create(GetHostResponseSchema, { host: { apiVersion: API_VERSION } }));
+  server.addService(serviceDefinition, { getHost, ...handlers });
   const port = await new Promise<number>((resolve, reject) => server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound))));
   const stop = () => server.forceShutdown();
   return { address: address.startsWith('unix:') ? address : `127.0.0.1:${port}`, port, stop, [Symbol.dispose]: stop };
@@ -48,13 +49,15 @@ export function fail(call: ServerWritableStream<unknown, unknown>, error: Flashc
   call.emit('error', statusFromError(error));
 }
 
-/** A proxy before a port that ends each connection after as many bytes from the server as `budget` says (Infinity: never). */
-export async function cutting(port: number, budget: () => number): Promise<{ address: string; cuts(): number; [Symbol.dispose](): void }> {
+/** A proxy before a port that ends each connection after as many bytes from the server as `budget` says (Infinity: never); undefined stands for a frozen runner, which accepts the connection and says nothing. */
+export async function cutting(port: number, budget: () => number | undefined): Promise<{ address: string; cuts(): number; cutAll(): void; [Symbol.dispose](): void }> {
   const sockets = new Set<Socket>();
   let cuts = 0;
   const proxy = createServer((client) => {
+    const bytes = budget();
+    if (bytes === undefined) return void sockets.add(client.on('error', () => client.destroy()));
+    let left = bytes;
     const upstream = connect(port, '127.0.0.1');
-    let left = budget();
     const end = () => [client, upstream].forEach((socket) => socket.destroy());
     for (const socket of [client, upstream]) {
       sockets.add(socket);
@@ -72,5 +75,6 @@ export async function cutting(port: number, budget: () => number): Promise<{ add
   });
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   const bound = (proxy.address() as { port: number }).port;
-  return { address: `127.0.0.1:${bound}`, cuts: () => cuts, [Symbol.dispose]: () => { proxy.close(); sockets.forEach((socket) => socket.destroy()); } };
+  const cutAll = () => sockets.forEach((socket) => socket.destroy());
+  return { address: `127.0.0.1:${bound}`, cuts: () => cuts, cutAll, [Symbol.dispose]: () => { proxy.close(); cutAll(); } };
 }
