@@ -17,7 +17,10 @@ import { SourceStore } from './store/sources.ts';
 
 /** What job bodies are made with. */
 export interface CompilerOptions {
+  version: string;
+  buildId: string;
   repositoryRoot: string;
+  kernelsDirectory: string;
   dataDirectory: string;
   artifacts: ArtifactStore;
   sources: SourceStore;
@@ -57,7 +60,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const sources = new SourceStore(join(dataDirectory, 'sources'));
     const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources);
-    const compiler = options.createCompiler({ repositoryRoot, dataDirectory, artifacts, sources, kernels, history, logger });
+    const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger });
     const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
     const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), logger });
     const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, protoFolder: join(repositoryRoot, 'proto'), logger });
