@@ -81,12 +81,13 @@ export function windowStart({ from, to, count, height }: { from: number; to: num
 /** Label and value, the label dim: "p50  12.3 us". */
 export const labelled = (label: string, value: string, role?: Role): Run[] => [run(`${label} `, 'dim'), run(value, role)];
 
-/** Puts as many of `groups` on a row as fit, `gap` cells apart, then goes on in the next row. */
+/** Puts as many of `groups` on a row as fit, `gap` cells apart, then goes on in the next row; a group wider than that wraps. */
 export function flowRows(groups: readonly Row[], width: number, gap = 2): Row[] {
   const rows: Run[][] = [];
   for (const group of groups) {
     const last = rows.at(-1);
-    if (last !== undefined && rowWidth(last) + gap + rowWidth(group) <= width) last.push(run(' '.repeat(gap)), ...group);
+    if (rowWidth(group) > width) rows.push(...wrapRows(rowText(group), width, { hang: 2 }).map((row) => [...row]));
+    else if (last !== undefined && rowWidth(last) + gap + rowWidth(group) <= width) last.push(run(' '.repeat(gap)), ...group);
     else rows.push([...group]);
   }
   return rows;

@@ -19,6 +19,8 @@ export interface Table {
 }
 
 const GAP = 2;
+// When nothing else helps, every column gives way down to this.
+const LEAST_CELLS = 4;
 
 /** Lays out `items` in at most `width` cells. */
 export function table<Item>(columns: readonly Column<Item>[], items: readonly Item[], width: number): Table {
@@ -47,14 +49,17 @@ function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<I
   if (totalWidth(shrunk) <= width) return shrunk;
   const victim = columns.reduce<Laid<Item> | undefined>((worst, laid) => ((laid.column.drop ?? 0) > (worst?.column.drop ?? 0) ? laid : worst), undefined);
   if (victim !== undefined) return fitColumns(columns.filter((laid) => laid !== victim), width);
-  return shrunk;
+  return shrink(columns, width, () => LEAST_CELLS);
 }
 
-function shrink<Item>(columns: readonly Laid<Item>[], width: number): Laid<Item>[] {
+type LeastOf = <Item>(column: Column<Item>) => number | undefined;
+
+function shrink<Item>(columns: readonly Laid<Item>[], width: number, leastOf: LeastOf = ({ shrinkTo }) => shrinkTo): Laid<Item>[] {
   let excess = totalWidth(columns) - width;
   return columns.map((laid) => {
-    if (excess <= 0 || laid.column.shrinkTo === undefined) return laid;
-    const cut = Math.min(excess, Math.max(0, laid.width - laid.column.shrinkTo));
+    const least = leastOf(laid.column);
+    if (excess <= 0 || least === undefined) return laid;
+    const cut = Math.min(excess, Math.max(0, laid.width - least));
     excess -= cut;
     return { ...laid, width: laid.width - cut };
   });

@@ -17,7 +17,7 @@ const COLUMNS: Column<GateResult>[] = [
   { title: 'value', align: 'right', cell: ({ value, unit }) => (value === undefined ? run('-', 'dim') : formatInUnit(value, unit)) },
   { title: 'target', align: 'right', cell: ({ comparison, target, unit }) => `${comparison} ${formatInUnit(target, unit)}` },
   { title: 'distance', align: 'right', cell: distanceRun },
-  { title: 'level', cell: ({ level }) => run(level, level === 'hard' ? 'title' : 'dim') },
+  { title: 'level', drop: 1, cell: ({ level }) => run(level, level === 'hard' ? 'title' : 'dim') },
   { title: 'source', cell: ({ source }) => run(source, 'dim'), drop: 2, shrinkTo: 16 },
 ];
 
@@ -28,7 +28,7 @@ export const gatesView: View = ({ state }, size) => {
   const gates = variant?.gates ?? [];
   if (gates.length === 0) return { title, body: wrapRows('No gate has answered yet: RunExperiment evaluates them at its end.', size.width, { role: 'dim' }) };
   const { passed, failed, notMeasured: open } = countGates(gates);
-  const remark = `${passed} pass, ${failed} fail, ${open} not measured`;
+  const remark = size.width < 32 ? `✓${passed} ✗${failed} ○${open}` : `${passed} pass, ${failed} fail, ${open} not measured`;
   if (size.width < COMPACT) return { title, remark, body: compactRows(gates, { ...size, focused: state.ui.view === 'gates', selected: Math.min(state.ui.selected.gates, gates.length - 1) }) };
   return { title, remark, body: fullRows(gates, { ...size, focused: state.ui.view === 'gates', selected: Math.min(state.ui.selected.gates, gates.length - 1) }) };
 };

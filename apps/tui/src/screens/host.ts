@@ -2,7 +2,7 @@
 import { DeviceState, type Device, type DeviceConditions, type Host } from '@flashcore/shared';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatBytes, formatClock, formatNumber } from '../plot/format.ts';
-import { flowRows, labelled, run, textRow, wrapRows, type Row } from '../plot/row.ts';
+import { flowRows, labelled, textRow, wrapRows, type Row } from '../plot/row.ts';
 import type { AppState } from '../state/app-state.ts';
 import { attachedJob } from '../state/selectors.ts';
 import { SIMULATED_TEXT, scrolled, type View } from './view.ts';
@@ -30,7 +30,7 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
     labelled('address', state.runner.label), labelled('host', host.hostName), labelled('platform', host.platform), labelled('version', `${host.runnerVersion} (${host.apiVersion})`),
     labelled('process', String(host.processId)), labelled('up', up), labelled('active jobs', String(host.activeJobs)),
   ];
-  return [textRow(host.embedded ? 'Runner, embedded: ends by itself when unused' : 'Runner', 'title'), ...flowRows(groups, width), ...wrapRows(`data in ${host.dataDirectory}`, width, { role: 'dim', hang: 2 })];
+  return [...wrapRows(host.embedded ? 'Runner, embedded: ends by itself when unused' : 'Runner', width, { role: 'title' }), ...flowRows(groups, width), ...wrapRows(`data in ${host.dataDirectory}`, width, { role: 'dim', hang: 2 })];
 }
 
 function deviceRows(device: Device, width: number): Row[] {
@@ -43,7 +43,7 @@ function deviceRows(device: Device, width: number): Row[] {
     ...(device.roofline === undefined ? [] : [labelled('roofline', `${formatNumber(device.roofline.fp16TensorTflops)} TFLOP/s, ${formatNumber(device.roofline.memoryGbPerSecond)} GB/s`), labelled('by', device.roofline.source, 'dim')]),
   ];
   return [
-    [run(`${device.deviceId}: `, 'title'), run(device.name, 'title')],
+    ...wrapRows(`${device.deviceId}: ${device.name}`, width, { role: 'title', hang: 2 }),
     ...(device.simulated ? wrapRows(SIMULATED_TEXT, width, { role: 'warn' }) : []),
     ...(device.stateReason === '' ? [] : wrapRows(device.stateReason, width, { role: 'bad' })),
     ...flowRows(groups, width),

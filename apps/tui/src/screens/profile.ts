@@ -23,7 +23,7 @@ const ENTRY_COLUMNS: Column<EntryResources>[] = [
   { title: 'constant', align: 'right', drop: 7, cell: ({ constantBytes }) => formatBytes(constantBytes) },
   { title: 'threads', align: 'right', drop: 5, cell: ({ threadsPerCta }) => String(threadsPerCta) },
   { title: 'CTAs/SM', align: 'right', cell: ({ ctasPerSm }) => String(ctasPerSm) },
-  { title: 'occupancy', align: 'right', cell: ({ occupancyPercent }) => `${formatNumber(Math.round(occupancyPercent * 10) / 10)} %` },
+  { title: 'occupancy', align: 'right', drop: 1, cell: ({ occupancyPercent }) => `${formatNumber(Math.round(occupancyPercent * 10) / 10)} %` },
   { title: 'bound by', drop: 2, cell: ({ occupancyLimiter }) => occupancyLimiter },
 ];
 

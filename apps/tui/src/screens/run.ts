@@ -2,7 +2,7 @@
 import { JobState } from '@flashcore/shared';
 import { progressBar } from '../plot/bars.ts';
 import { formatSeconds } from '../plot/format.ts';
-import { flowRows, run, wrapRows, type Row } from '../plot/row.ts';
+import { fitRow, flowRows, run, wrapRows, type Row } from '../plot/row.ts';
 import { phaseShare, type JobView, type PhaseView } from '../state/job-view.ts';
 import { attachedJob, elapsedMs, phaseVerdict } from '../state/selectors.ts';
 import { PHASE_WORDS, VERDICT_MARKS, findingWord, jobMark, jobTitle } from '../state/words.ts';
@@ -11,7 +11,8 @@ import type { PaneContent, Size, View } from './view.ts';
 
 const BAR_CELLS = 12;
 // Findings take at most this share of the pane: the log below them has the whole story.
-const FINDINGS_SHARE = 0.4;
+const FINDINGS_SHARE = 0.3;
+const SMALL_PANE = 14;
 
 export const runView: View = ({ state, log, search }, size) => {
   const job = attachedJob(state);
@@ -35,12 +36,15 @@ export function logPane({ state, log, search }: Parameters<View>[0], size: Size)
   return { title: '1 Log', remark: logRemark(slice), body: logRows(slice, size) };
 }
 
-function jobRows(job: JobView, now: number, { width }: Size): Row[] {
+function jobRows(job: JobView, now: number, { width, height }: Size): Row[] {
   const { mark, role, word } = jobMark(job);
   const about = job.state === JobState.ENDED && job.summary !== '' ? job.summary : job.error?.message ?? '';
   const first: Row = [run(`${mark} ${word}`, role), run(`  ${formatSeconds(elapsedMs(job, now) / 1000)}`, 'dim')];
   const summary = about === '' ? [] : wrapRows(about, width, { role: job.state === JobState.ENDED ? role : 'dim' });
-  return [first, ...summary, ...flowRows(job.phases.map((phase) => phaseRuns(phase, job, now)), width, 3)];
+  const phases = flowRows(job.phases.map((phase) => phaseRuns(phase, job, now)), width, 3);
+  // A small pane keeps how the job stands and the last phases: the log must stay readable.
+  if (height < SMALL_PANE) return [fitRow([...first, run('  '), run(about.replaceAll('\n', ' '), role)], width), ...phases.slice(-1)];
+  return [first, ...summary, ...phases.slice(-Math.floor(height / 3))];
 }
 
 function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {

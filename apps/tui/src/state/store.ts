@@ -16,6 +16,12 @@ export interface Snapshot {
 
 /** Frames are 33 ms apart: 30 a second, which Ink's own throttle (60) does not touch. */
 export const FRAME_MS = 33;
+// Where drawing takes long (a large screen, a busy machine) half as many are enough to read by.
+const SLOW_FRAME_MS = 66;
+const SLOW_FROM_MS = 12;
+// What a key did is shown sooner than what comes from a runner.
+const KEY_FRAME_MS = 16;
+const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>(['job-event', 'connection', 'host', 'jobs', 'experiments', 'kernels', 'tick']);
 
 export interface StoreOptions {
   readonly state: AppState;
@@ -34,7 +40,10 @@ export class Store {
   #search: LogSearch | undefined;
   #snapshot: Snapshot;
   #timer: NodeJS.Timeout | undefined;
+  #due = 0;
   #lastFrame = 0;
+  /** Running mean of what a frame takes, milliseconds. */
+  #cost = 0;
 
   constructor({ state, canDraw = () => true, logCapacity }: StoreOptions) {
     this.#state = state;
@@ -62,7 +71,7 @@ export class Store {
     this.#state = reduce(before, action);
     if (action.type === 'job-event') this.#keepLines(before, action);
     if (this.#state.ui.log.query !== before.ui.log.query || this.#state.attached !== before.attached) this.#startSearch();
-    if (this.#state !== before) this.#schedule();
+    if (this.#state !== before) this.#schedule(FROM_RUNNER.has(action.type) ? this.#frameMs() : KEY_FRAME_MS);
   };
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -98,8 +107,17 @@ export class Store {
     this.#search?.advance(this.log);
   }
 
-  #schedule(): void {
-    this.#timer ??= setTimeout(() => this.#frame(), Math.max(0, this.#lastFrame + FRAME_MS - performance.now()));
+  #frameMs(): number {
+    return this.#cost > SLOW_FROM_MS ? SLOW_FRAME_MS : FRAME_MS;
+  }
+
+  /** A frame `interval` after the last one, or at once when that is over; a frame that is due sooner stays. */
+  #schedule(interval = this.#frameMs()): void {
+    const due = this.#lastFrame + interval;
+    if (this.#timer !== undefined && this.#due <= due) return;
+    clearTimeout(this.#timer);
+    this.#due = due;
+    this.#timer = setTimeout(() => this.#frame(), Math.max(0, due - performance.now()));
   }
 
   #frame(): void {
@@ -109,6 +127,7 @@ export class Store {
     const complete = this.#search?.advance(this.log) ?? true;
     this.#snapshot = { state: this.#state, log: this.log, search: this.#search };
     for (const listener of this.#listeners) listener();
+    this.#cost += ((performance.now() - this.#lastFrame) - this.#cost) / 8;
     if (!complete) this.#schedule();
   }
 }

@@ -1,0 +1,74 @@
+import { expect, test } from 'vitest';
+import { insideOf } from '../plot/frame.ts';
+import { rowText, rowWidth } from '../plot/row.ts';
+import { VIEWS } from '../state/app-state.ts';
+import { initialState } from '../state/app-state.ts';
+import { Store } from '../state/store.ts';
+import { fakeRunner } from '../testing/fake-runner.ts';
+import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
+import { footerRows, headRows } from './chrome.ts';
+import { layoutOf } from './layout.ts';
+import { logPane } from './run.ts';
+import { VIEW_FUNCTIONS } from './views.ts';
+
+async function loadedStore(): Promise<Store> {
+  const store = new Store({ state: initialState({ runner: { label: 'gpu01.example.com:50051', embedded: false }, columns: 80, rows: 24, now: SAMPLE_START_MS + 20_000 }) });
+  const runner = fakeRunner();
+  const { host } = await runner.getHost();
+  if (host !== undefined) store.dispatch({ type: 'host', host });
+  store.dispatch({ type: 'jobs', jobs: (await runner.listJobs()).jobs });
+  store.dispatch({ type: 'experiments', experiments: (await runner.listExperiments()).experiments });
+  store.dispatch({ type: 'kernels', kernels: (await runner.listKernels({ includeFaulty: true })).kernels });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  for (const event of sampleEvents()) store.dispatch({ type: 'job-event', event });
+  store.dispatch({ type: 'next-variant' });
+  store.dispatch({ type: 'next-variant' });
+  return store;
+}
+
+const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMap((columns) => [16, 24, 30, 49, 50, 60].map((rows) => [columns, rows] as const));
+
+test('panes fill the screen exactly, at every size and for every view', () => {
+  for (const [columns, rows] of SIZES) {
+    for (const view of VIEWS) {
+      const layout = layoutOf({ columns, rows, view, zoomed: false });
+      expect(layout.map((column) => column.reduce((sum, { height }) => sum + height, 0))).toEqual(layout.map(() => rows - 4));
+      expect(layout.every((column) => column.every(({ width }) => width === column[0]?.width))).toBe(true);
+      expect(layout.reduce((sum, column) => sum + (column[0]?.width ?? 0), 0)).toBe(columns);
+      expect(layout.flat().some(({ id }) => id === view)).toBe(true);
+    }
+  }
+});
+
+test('no view gives a row that is too wide or one row too many, at any size; table heads are never cut', async () => {
+  const store = await loadedStore();
+  for (const [columns, rows] of SIZES) {
+    store.dispatch({ type: 'resize', columns, rows });
+    for (const view of VIEWS) {
+      store.dispatch({ type: 'show', view });
+      const { state } = store;
+      for (const pane of layoutOf(state.ui).flat()) {
+        const size = insideOf(pane);
+        const { body } = (pane.id === 'log' ? logPane : VIEW_FUNCTIONS[pane.id])({ state, log: store.log, search: undefined }, size);
+        const place = `${pane.id} at ${columns}x${rows}`;
+        expect(body.filter((row) => rowWidth(row) > size.width).map(rowText), place).toEqual([]);
+        expect(body.length, place).toBeLessThanOrEqual(size.height);
+        expect(body.flat().filter(({ text, role }) => role === 'dim' && /^ *(case|verdict|max err|mean|p50|p99|gate|value|target|regs|SMEM|job|state|kernel)…/.test(text)), place).toEqual([]);
+      }
+      for (const row of [...headRows(state, columns), ...footerRows(state, columns)]) expect(rowWidth(row)).toBe(columns);
+    }
+  }
+});
+
+test('the header says runner, connection, device, job and phase in every state that it can be in', async () => {
+  const store = await loadedStore();
+  const header = (): string => rowText(headRows(store.state, 80)[0] ?? []);
+  store.dispatch({ type: 'connection', connection: 'connected' });
+  expect(header()).toMatch(/● gpu01\.example… +emulator +flashcore_v6 USE_… +✗ wrong result/);
+  store.dispatch({ type: 'connection', connection: 'reconnecting' });
+  expect(header()).toMatch(/○ reconnecting/);
+  const events = sampleEvents();
+  const fresh = new Store({ state: { ...store.state, views: {}, attached: SAMPLE_JOB } });
+  for (const event of events.slice(0, 20)) fresh.dispatch({ type: 'job-event', event });
+  expect(rowText(headRows(fresh.state, 120)[0] ?? [])).toMatch(/verify .* \d+%/);
+});
