@@ -1,12 +1,14 @@
 /** A variant: parameter values and compiler options, checked against what the manifest allows. */
-import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type FieldViolation, FlashcoreError } from './errors.ts';
-import type { VariantSchema } from './generated/flashcore/runner/v1/kernel_pb.js';
+import type { Variant } from './generated/flashcore/runner/v1/kernel_pb.js';
 import type { Manifest } from './manifest.ts';
 import { didYouMean } from './nearest-names.ts';
 
 const LEAST_REGISTERS = 16;
 const MOST_REGISTERS = 255;
+
+/** A Variant of the proto, or any of its fields. */
+export type VariantInput = Partial<Pick<Variant, 'config' | 'arch' | 'maxRegisters' | 'fastMath' | 'keepPtx' | 'keepSass'>> & { parameters?: Readonly<Record<string, bigint | number>> | undefined };
 
 export interface ResolvedVariant {
   /** "USE_WMMA=1 BLOCK_Q=64": every parameter that has a choice, and compiler options that differ from the manifest's; "default" when there is nothing to say. */
@@ -25,7 +27,7 @@ export interface ResolvedVariant {
 }
 
 /** Fills in every default. Errors: INVALID_VARIANT with a violation for each wrong field. */
-export function resolveVariant(manifest: Manifest, variant: MessageInitShape<typeof VariantSchema> = {}): ResolvedVariant {
+export function resolveVariant(manifest: Manifest, variant: VariantInput = {}): ResolvedVariant {
   const violations: FieldViolation[] = [];
   const parameters = resolveParameters(manifest, variant, violations);
   const maxRegisters = variant.maxRegisters || manifest.compile.maxRegisters;
@@ -66,7 +68,7 @@ function archNumber(arch: string): number | undefined {
   return match ? Number(match[1]) : undefined;
 }
 
-function resolveParameters(manifest: Manifest, variant: MessageInitShape<typeof VariantSchema>, violations: FieldViolation[]): Record<string, number> {
+function resolveParameters(manifest: Manifest, variant: VariantInput, violations: FieldViolation[]): Record<string, number> {
   const resolved = Object.fromEntries(Object.entries(manifest.parameters).map(([name, parameter]) => [name, parameter.default]));
   if (variant.config) {
     const config = Object.hasOwn(manifest.configs, variant.config) ? manifest.configs[variant.config] : undefined;
