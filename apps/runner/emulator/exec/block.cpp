@@ -12,7 +12,65 @@ __thread flashcore::emu::ThreadState* flashcore_emu_thread
 #endif
     = nullptr;
 
+#define FLASHCORE_HOT inline __attribute__((always_inline))
+
 namespace flashcore::emu {
+
+// --- the ready queue -------------------------------------------------------------------------------------------
+
+FLASHCORE_HOT void Block::push_ready_back(Fibre* fibre) {
+    fibre->state = FibreState::Ready;
+    fibre->next = nullptr;
+    if (ready_tail_) ready_tail_->next = fibre;
+    else ready_head_ = fibre;
+    ready_tail_ = fibre;
+}
+
+FLASHCORE_HOT void Block::push_ready_front(Fibre* fibre) {
+    fibre->state = FibreState::Ready;
+    fibre->next = ready_head_;
+    ready_head_ = fibre;
+    if (!ready_tail_) ready_tail_ = fibre;
+}
+
+FLASHCORE_HOT Fibre* Block::pop_ready() {
+    Fibre* fibre = ready_head_;
+    if (fibre) {
+        ready_head_ = fibre->next;
+        if (!ready_head_) ready_tail_ = nullptr;
+    }
+    return fibre;
+}
+
+FLASHCORE_HOT void Block::switch_to(Fibre* fibre) {
+    Fibre* from = current_fibre();
+    if (from == fibre) return;
+    ++counters_.thread_switches;
+    flashcore_emu_thread = fibre;
+    switch_context(&from->context, fibre->context);
+}
+
+FLASHCORE_HOT void Block::switch_to_next() {
+    if (Fibre* fibre = pop_ready()) return switch_to(fibre);
+    if (live_ != 0) report_deadlock("all threads of the block wait and none can go on");
+    void* abandoned;
+    switch_context(&abandoned, main_context_);
+}
+
+FLASHCORE_HOT void Block::block_current(FibreState state, const char* what, Place place) {
+    Fibre* fibre = current_fibre();
+    fibre->state = state;
+    fibre->waits_for = what;
+    fibre->place = place;
+    switch_to_next();
+    fibre->waits_for = nullptr;
+}
+
+void Block::yield() {
+    if (!ready_head_) return;
+    push_ready_back(current_fibre());
+    switch_to(pop_ready());
+}
 
 Block::Block() = default;
 Block::~Block() = default;
@@ -116,62 +174,6 @@ void Block::exit_current() {
     complete_barriers_after_exit();
     switch_to_next();
     __builtin_unreachable();
-}
-
-// --- the ready queue -------------------------------------------------------------------------------------------
-
-void Block::push_ready_back(Fibre* fibre) {
-    fibre->state = FibreState::Ready;
-    fibre->next = nullptr;
-    if (ready_tail_) ready_tail_->next = fibre;
-    else ready_head_ = fibre;
-    ready_tail_ = fibre;
-}
-
-void Block::push_ready_front(Fibre* fibre) {
-    fibre->state = FibreState::Ready;
-    fibre->next = ready_head_;
-    ready_head_ = fibre;
-    if (!ready_tail_) ready_tail_ = fibre;
-}
-
-Fibre* Block::pop_ready() {
-    Fibre* fibre = ready_head_;
-    if (fibre) {
-        ready_head_ = fibre->next;
-        if (!ready_head_) ready_tail_ = nullptr;
-    }
-    return fibre;
-}
-
-void Block::switch_to(Fibre* fibre) {
-    Fibre* from = current_fibre();
-    if (from == fibre) return;
-    ++counters_.thread_switches;
-    flashcore_emu_thread = fibre;
-    switch_context(&from->context, fibre->context);
-}
-
-void Block::switch_to_next() {
-    if (Fibre* fibre = pop_ready()) return switch_to(fibre);
-    if (live_ != 0) report_deadlock("all threads of the block wait and none can go on");
-    void* abandoned;
-    switch_context(&abandoned, main_context_);
-}
-
-void Block::block_current(FibreState state, const char* what, Place place) {
-    Fibre* fibre = current_fibre();
-    fibre->state = state;
-    fibre->waits_for = what;
-    fibre->place = place;
-    switch_to_next();
-    fibre->waits_for = nullptr;
-}
-
-void Block::yield() {
-    if (!ready_head_) return;
-    push_ready_back(current_fibre());
-    switch_to(pop_ready());
 }
 
 // --- barriers --------------------------------------------------------------------------------------------------
@@ -357,3 +359,24 @@ void Block::report_deadlock(const char* headline) {
 }
 
 }  // namespace flashcore::emu
+
+// --- the calls from kernels that switch fibres: here, so that they and what they call become one function -----------
+
+#define FLASHCORE_EXPORT extern "C" __attribute__((visibility("default")))
+using namespace flashcore::emu;
+
+FLASHCORE_EXPORT int flashcore_emu_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what,
+                                           const char* file, int line) {
+    return current_block().arrive_at_barrier(id, count, reduction, predicate, what, Place{file, line});
+}
+
+FLASHCORE_EXPORT void flashcore_emu_barrier_arrive(unsigned id, unsigned count, const char* file, int line) {
+    current_block().count_at_barrier(id, count, Place{file, line});
+}
+
+FLASHCORE_EXPORT void** flashcore_emu_warp_arrive(int operation, unsigned mask, void* deposit, const char* what,
+                                                  const char* file, int line) {
+    return current_block().arrive_at_meeting(operation, mask, deposit, what, Place{file, line});
+}
+
+FLASHCORE_EXPORT void flashcore_emu_warp_release(void) { current_block().release_meeting(); }

@@ -8,22 +8,6 @@ using namespace flashcore::emu;
 
 #define FLASHCORE_EXPORT extern "C" __attribute__((visibility("default")))
 
-FLASHCORE_EXPORT int flashcore_emu_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what,
-                                           const char* file, int line) {
-    return current_block().arrive_at_barrier(id, count, reduction, predicate, what, Place{file, line});
-}
-
-FLASHCORE_EXPORT void flashcore_emu_barrier_arrive(unsigned id, unsigned count, const char* file, int line) {
-    current_block().count_at_barrier(id, count, Place{file, line});
-}
-
-FLASHCORE_EXPORT void** flashcore_emu_warp_arrive(int operation, unsigned mask, void* deposit, const char* what,
-                                                  const char* file, int line) {
-    return current_block().arrive_at_meeting(operation, mask, deposit, what, Place{file, line});
-}
-
-FLASHCORE_EXPORT void flashcore_emu_warp_release(void) { current_block().release_meeting(); }
-
 FLASHCORE_EXPORT unsigned flashcore_emu_active_mask(void) { return current_block().active_mask(); }
 
 FLASHCORE_EXPORT void flashcore_emu_yield(void) { current_block().yield(); }

@@ -59,6 +59,18 @@ void redirect(ucontext_t* context, void (*function)(), char* stack_top) {
 #endif
 }
 
+#if defined(__aarch64__)
+/** For systems that give no syndrome (qemu-user): bit 22 of a load or store says load, but for sign-extending loads. */
+int is_store_instruction(uintptr_t program_counter) {
+    uint32_t instruction;
+    memcpy(&instruction, reinterpret_cast<const void*>(program_counter), sizeof instruction);
+    const auto bit = [instruction](int index) { return instruction >> index & 1; };
+    if (!bit(27) || bit(25)) return -1;  // neither load nor store
+    const bool sign_extends = bit(29) && bit(28) && !bit(26) && bit(23);
+    return !bit(22) && !sign_extends;
+}
+#endif
+
 int was_write(const ucontext_t* context) {
 #if defined(__linux__) && defined(__x86_64__)
     return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
@@ -74,7 +86,7 @@ int was_write(const ucontext_t* context) {
         }
         record = reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(record) + record[1]);
     }
-    return -1;
+    return is_store_instruction(context->uc_mcontext.pc);
 #else
     (void)context;
     return -1;

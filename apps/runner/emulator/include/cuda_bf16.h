@@ -88,8 +88,8 @@ __forceinline__ __nv_bfloat16 __hneg(__nv_bfloat16 a) { return __nv_bfloat16::fr
 __forceinline__ __nv_bfloat16 __habs(__nv_bfloat16 a) { return __nv_bfloat16::from_bits(a.__x & 0x7fff); }
 __forceinline__ bool __hisnan(__nv_bfloat16 a) { return (a.__x & 0x7fff) > 0x7f80; }
 __forceinline__ int __hisinf(__nv_bfloat16 a) { return (a.__x & 0x7fff) == 0x7f80 ? (a.__x & 0x8000 ? -1 : 1) : 0; }
-__forceinline__ __nv_bfloat16 __hmax(__nv_bfloat16 a, __nv_bfloat16 b) { return __float2bfloat16(__builtin_fmaxf(__bfloat162float(a), __bfloat162float(b))); }
-__forceinline__ __nv_bfloat16 __hmin(__nv_bfloat16 a, __nv_bfloat16 b) { return __float2bfloat16(__builtin_fminf(__bfloat162float(a), __bfloat162float(b))); }
+__forceinline__ __nv_bfloat16 __hmax(__nv_bfloat16 a, __nv_bfloat16 b) { return __float2bfloat16(flashcore_fmaxf(__bfloat162float(a), __bfloat162float(b))); }
+__forceinline__ __nv_bfloat16 __hmin(__nv_bfloat16 a, __nv_bfloat16 b) { return __float2bfloat16(flashcore_fminf(__bfloat162float(a), __bfloat162float(b))); }
 __forceinline__ __nv_bfloat16 __hmax_nan(__nv_bfloat16 a, __nv_bfloat16 b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b); }
 __forceinline__ __nv_bfloat16 __hmin_nan(__nv_bfloat16 a, __nv_bfloat16 b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b); }
 

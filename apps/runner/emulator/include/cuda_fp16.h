@@ -88,8 +88,8 @@ __forceinline__ __half __hneg(__half a) { return __half::from_bits(a.__x ^ 0x800
 __forceinline__ __half __habs(__half a) { return __half::from_bits(a.__x & 0x7fff); }
 __forceinline__ bool __hisnan(__half a) { return (a.__x & 0x7fff) > 0x7c00; }
 __forceinline__ int __hisinf(__half a) { return (a.__x & 0x7fff) == 0x7c00 ? (a.__x & 0x8000 ? -1 : 1) : 0; }
-__forceinline__ __half __hmax(__half a, __half b) { return __float2half(__builtin_fmaxf(__half2float(a), __half2float(b))); }
-__forceinline__ __half __hmin(__half a, __half b) { return __float2half(__builtin_fminf(__half2float(a), __half2float(b))); }
+__forceinline__ __half __hmax(__half a, __half b) { return __float2half(flashcore_fmaxf(__half2float(a), __half2float(b))); }
+__forceinline__ __half __hmin(__half a, __half b) { return __float2half(flashcore_fminf(__half2float(a), __half2float(b))); }
 __forceinline__ __half __hmax_nan(__half a, __half b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b); }
 __forceinline__ __half __hmin_nan(__half a, __half b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b); }
 

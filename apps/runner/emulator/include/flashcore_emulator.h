@@ -36,14 +36,8 @@
 // The module's description: one translation unit is one module.
 extern "C" __attribute__((visibility("default"))) flashcore::emu::Module flashcore_emu_module;
 flashcore::emu::Module flashcore_emu_module = {FLASHCORE_EMULATOR_ABI,
-#if defined(__SANITIZE_THREAD__)
+#if defined(FLASHCORE_INSTRUMENTED)
                                                1,
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-                                               1,
-#else
-                                               0,
-#endif
 #else
                                                0,
 #endif

@@ -4,7 +4,29 @@
 #pragma once
 #include <cstdint>
 
+#if defined(__clang__)
+__attribute__((nomerge))  // each check keeps its own call, and so its own line
+#endif
 extern "C" [[noreturn]] void flashcore_emu_misaligned(const void* address, unsigned alignment, int is_write);
+
+#if defined(__SANITIZE_THREAD__)
+#define FLASHCORE_INSTRUMENTED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FLASHCORE_INSTRUMENTED 1
+#endif
+#endif
+
+#if defined(FLASHCORE_INSTRUMENTED)
+// Compilers do not instrument the copies below themselves, or not all of them.
+extern "C" void __tsan_read_range(void* address, unsigned long bytes);
+extern "C" void __tsan_write_range(void* address, unsigned long bytes);
+#define FLASHCORE_NOTE_COPY(FROM, TO, BYTES)                                    \
+    __tsan_read_range(const_cast<void*>(static_cast<const void*>(FROM)), BYTES); \
+    __tsan_write_range(TO, BYTES);
+#else
+#define FLASHCORE_NOTE_COPY(FROM, TO, BYTES)
+#endif
 
 namespace flashcore::emu {
 
@@ -25,11 +47,13 @@ inline __attribute__((always_inline)) void check_aligned(const void* address, bo
     inline __attribute__((always_inline)) TYPE(const TYPE& other) {                           \
         ::flashcore::emu::check_aligned<ALIGNMENT>(&other, false);                            \
         ::flashcore::emu::check_aligned<ALIGNMENT>(this, true);                               \
+        FLASHCORE_NOTE_COPY(&other, this, sizeof(TYPE))                                       \
         __builtin_memcpy(static_cast<void*>(this), &other, sizeof(TYPE));                     \
     }                                                                                         \
     inline __attribute__((always_inline)) TYPE& operator=(const TYPE& other) {                \
         ::flashcore::emu::check_aligned<ALIGNMENT>(&other, false);                            \
         ::flashcore::emu::check_aligned<ALIGNMENT>(this, true);                               \
+        FLASHCORE_NOTE_COPY(&other, this, sizeof(TYPE))                                       \
         __builtin_memcpy(static_cast<void*>(this), &other, sizeof(TYPE));                     \
         return *this;                                                                         \
     }

@@ -19,15 +19,25 @@ using std::signbit;
 template <class A, class B, class = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>>>
 __forceinline__ std::common_type_t<A, B> min(A a, B b) {
     using T = std::common_type_t<A, B>;
-    if constexpr (std::is_floating_point_v<T>) return std::fmin(T(a), T(b));
+    if constexpr (std::is_floating_point_v<T>) return T(a) < T(b) || T(b) != T(b) ? T(a) : T(b);
     else return T(b) < T(a) ? T(b) : T(a);
 }
 template <class A, class B, class = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>>>
 __forceinline__ std::common_type_t<A, B> max(A a, B b) {
     using T = std::common_type_t<A, B>;
-    if constexpr (std::is_floating_point_v<T>) return std::fmax(T(a), T(b));
+    if constexpr (std::is_floating_point_v<T>) return T(a) > T(b) || T(b) != T(b) ? T(a) : T(b);
     else return T(a) < T(b) ? T(b) : T(a);
 }
+
+// libm's fmaxf and fminf are calls; these become two instructions. A NaN loses against a number.
+__forceinline__ float flashcore_fmaxf(float a, float b) { return a > b || b != b ? a : b; }
+__forceinline__ float flashcore_fminf(float a, float b) { return a < b || b != b ? a : b; }
+namespace std {
+using ::flashcore_fmaxf;
+using ::flashcore_fminf;
+}  // namespace std
+#define fmaxf flashcore_fmaxf
+#define fminf flashcore_fminf
 
 __forceinline__ float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 __forceinline__ double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
