@@ -3,6 +3,7 @@ import { Conditions } from './benchmark/conditions.ts';
 import { runCanary } from './canary.ts';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
+import { listDevices } from './driver/device-facts.ts';
 import { loadReference, type Reference } from './driver/reference.ts';
 import type { OpenRequest, ReplyByRequest, WorkerRequest } from './messages.ts';
 import { reporter, sendToParent } from './reporter.ts';
@@ -60,6 +61,12 @@ async function answer(request: WorkerRequest): Promise<void> {
     }
     await sendToParent({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
   }
+}
+
+if (process.argv[2] === 'list-devices') {
+  // For the daemon, which itself loads no driver: one line of JSON.
+  process.stdout.write(`${JSON.stringify(listDevices(process.argv[3] ?? ''))}\n`);
+  process.exit(0);
 }
 
 process.on('message', (request: WorkerRequest) => {

@@ -53,7 +53,7 @@ export interface InputRule {
 }
 
 export interface SeededInput {
-  /** Hexadecimal, up to 16 digits. */
+  /** Hexadecimal, up to 32 digits. */
   seed: string;
   rule: InputRule;
 }

@@ -54,7 +54,11 @@ export class BuildTools {
 
   async #library(unit: CompileUnit, { signal, onLine }: BuildListener): Promise<string> {
     const source = unit.compiler.name;
-    const compilation = await this.#cache.compile(unit, { signal, onLine: onLine && ((line) => onLine(source, line)) });
+    const compilation = await this.#cache.compile(unit, {
+      signal,
+      onLine: onLine && ((line) => onLine(source, line)),
+      onStart: () => onLine?.('runner', `compiling ${unit.outputs[0]?.fileName} with ${source} ${unit.compiler.version}; the next job finds it in the cache`),
+    });
     const output = compilation.outputs[0];
     if (output) return this.#artifacts.path(output.sha256);
     throw new FlashcoreError('INTERNAL', { target: unit.target, compiler: `${source} ${unit.compiler.version}` },

@@ -9,7 +9,7 @@ import { shownLine, type SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
 
 export interface Command {
-  /** Without the program: that is the unit's compiler. Paths are relative to the build folder. */
+  /** Without the program: that is the unit's compiler. Paths are relative to the build folder; BUILD_FOLDER stands for its place. */
   arguments: string[];
 }
 
@@ -60,7 +60,12 @@ export interface CompileOptions {
   signal: AbortSignal;
   /** Each line of the compiler as it appears, with paths as the kernel folder names them. */
   onLine?: ((line: string) => void) | undefined;
+  /** Nothing was in the cache: the compiler is about to run. */
+  onStart?: (() => void) | undefined;
 }
+
+/** In arguments: the build folder's absolute path, which no digest and no shown argument holds. */
+export const BUILD_FOLDER = '@build@';
 
 /** Counts up when a change here makes old entries wrong. */
 const SCHEMA = 1;
@@ -86,6 +91,7 @@ export class CompileCache {
     for (let running = this.#running.get(key); running; running = this.#running.get(key)) await running.catch(() => undefined);
     const known = this.find(key);
     if (known) return { ...known, cacheHit: true, timedOut: false };
+    options.onStart?.();
     const running = this.#run(unit, key, options);
     this.#running.set(key, running);
     try {
@@ -173,7 +179,7 @@ async function runStages(unit: CompileUnit, folder: string, options: CompileOpti
   const onLine = (line: string): void => options.onLine?.(shownLine(line));
   for (const stage of unit.stages) {
     const remainingMs = Math.max(1, unit.limitMs - (performance.now() - started));
-    const ends = await runPool(stage, ({ arguments: args }) => runProcess(unit.compiler.path, args, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine }));
+    const ends = await runPool(stage, ({ arguments: args }) => runProcess(unit.compiler.path, args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)), { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine }));
     end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));
     end.timedOut ||= ends.some(({ timedOut }) => timedOut);
     end.exitCode = ends.map(({ exitCode }) => exitCode ?? KILLED).find((code) => code !== 0) ?? 0;

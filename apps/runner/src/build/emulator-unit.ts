@@ -1,4 +1,4 @@
-import type { CompileUnit } from './compile-cache.ts';
+import { BUILD_FOLDER, type CompileUnit } from './compile-cache.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
 
@@ -55,7 +55,8 @@ function compileFlags(cxx: Compiler): string[] {
   return [
     '-std=c++17', '-O3', nativeFlag(), '-g1', '-fPIC', '-pthread', '-fno-math-errno', '-fno-trapping-math', '-ffp-contract=fast', '-fno-strict-aliasing', '-fno-exceptions',
     ...(cxx.name === 'g++' ? ['-fno-gnu-unique', '-fno-semantic-interposition'] : []),
-    '-Wno-attributes', '-Wno-unknown-pragmas', '-fdiagnostics-color=never', cxx.name === 'g++' ? '-fmax-errors=50' : '-ferror-limit=50',
+    // Places in faults name files as the kernel folder does.
+    `-fdebug-prefix-map=${BUILD_FOLDER}=.`, '-Wno-attributes', '-Wno-unknown-pragmas', '-fdiagnostics-color=never', cxx.name === 'g++' ? '-fmax-errors=50' : '-ferror-limit=50',
   ];
 }
 

@@ -1,16 +1,12 @@
 import type { DeviceFacts, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
 import { WorkerProcess, type RequestOptions, type WorkerOutcome } from './worker-process.ts';
 
-/** What a worker is started with; made on first use, for it may have to be compiled. */
-export interface WorkerSetup {
-  open: Omit<OpenRequest, 'type'>;
-  /** Path of the canary kernel's image. */
-  canary: string;
-}
-
 export interface DeviceWorkerOptions {
   deviceId: string;
-  setup: (signal: AbortSignal) => Promise<WorkerSetup>;
+  /** What a worker is started with; asked for at each start, for it may have to be compiled. */
+  open: (signal: AbortSignal) => Promise<Omit<OpenRequest, 'type'>>;
+  /** Path of the canary kernel's image. */
+  canary: (signal: AbortSignal) => Promise<string>;
 }
 
 export interface DeviceRequestOptions extends RequestOptions {
@@ -19,6 +15,9 @@ export interface DeviceRequestOptions extends RequestOptions {
 }
 
 const CANARY_TRIES = 3;
+
+/** No process that serves the device could be started. */
+export class DeviceNotServing extends Error {}
 
 /**
  * The worker process of one device, kept warm between jobs. After a fault, a crash or a kill a new process takes its place, and a canary kernel must give
@@ -46,7 +45,7 @@ export class DeviceWorker {
     return this.#facts;
   }
 
-  /** Sends a request to a process that is ready for it, starting one where there is none. Errors: the signal's reason; an Error where no process can be started. */
+  /** Sends a request to a process that is ready for it, starting one where there is none. Errors: the signal's reason; DeviceNotServing; those of the setup. */
   async request<Request extends WorkerRequest>(request: Request, options: DeviceRequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
     this.#onOutput = options.onOutput;
     try {
@@ -77,21 +76,22 @@ export class DeviceWorker {
 
   async #ready(options: DeviceRequestOptions): Promise<WorkerProcess> {
     if (this.#process?.usable) return this.#process;
-    const setup = await this.#options.setup(options.signal);
+    const setup = await this.#options.open(options.signal);
+    const canaryImage = this.#needsCanary ? await this.#options.canary(options.signal) : '';
     const tries = this.#needsCanary ? CANARY_TRIES : 1;
     let problem = '';
     for (let attempt = 0; attempt < tries; ++attempt) {
       await this.close();
       const worker = new WorkerProcess((line) => this.#onOutput?.(line));
       this.#process = worker;
-      const opened = await worker.request({ type: 'open', ...setup.open }, { signal: options.signal });
+      const opened = await worker.request({ type: 'open', ...setup }, { signal: options.signal });
       if (opened.status !== 'done') {
         problem = `it could not be opened: ${describeOutcome(opened)}`;
         continue;
       }
       this.#facts = opened.value;
       if (!this.#needsCanary) return worker;
-      const canary = await worker.request({ type: 'canary', image: setup.canary }, { signal: options.signal });
+      const canary = await worker.request({ type: 'canary', image: canaryImage }, { signal: options.signal });
       if (canary.status === 'done') {
         this.#needsCanary = false;
         this.#quarantine = '';
@@ -101,7 +101,7 @@ export class DeviceWorker {
     }
     await this.close();
     if (this.#needsCanary) this.#quarantine = problem;
-    throw new Error(`Device ${this.#options.deviceId} does not serve: ${problem}`);
+    throw new DeviceNotServing(`Device ${this.#options.deviceId} does not serve: ${problem}`);
   }
 }
 

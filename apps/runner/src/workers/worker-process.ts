@@ -1,8 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import type { CudaFault, ReplyByRequest, WorkerMessage, WorkerNotice, WorkerRequest } from '../../worker/messages.ts';
+import { workerEntry, workerEnvironment } from './worker-entry.ts';
 
 /** How a request to the worker ended. Only `done` leaves the process usable. */
 export type WorkerOutcome<Value> =
@@ -159,17 +158,4 @@ export class WorkerProcess {
       : { status: 'crashed', step: this.#step, exitCode, signalName, lastWords: this.#lastWords.join('\n') };
     this.#finish('ended', outcome);
   }
-}
-
-/** dist/worker.js beside the bundle; worker/main.ts when the runner runs from its sources (Node strips the types). */
-function workerEntry(): string {
-  const bundled = new URL('./worker.js', import.meta.url);
-  return fileURLToPath(existsSync(bundled) ? bundled : new URL('../../worker/main.ts', import.meta.url));
-}
-
-const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*|FLASHCORE_EMULATOR_.*)$/;
-
-/** Kernels' host processes see no more of the environment than they need. */
-function workerEnvironment(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name)));
 }

@@ -1,25 +1,13 @@
 import { readFileSync } from 'node:fs';
 import type { DeviceFacts } from '../messages.ts';
 import { cudaErrorOf } from './cuda-error.ts';
+import { DEVICE_ATTRIBUTE, cString, readDeviceFacts } from './device-facts.ts';
 import { loadNativeLibrary, type NativeArgument, type NativeLibrary, type NativeName } from './declarations.ts';
 
 /** Device address. */
 export type DevicePointer = bigint;
 /** Handle of a stream, event, graph … */
 export type Handle = bigint;
-
-// CUdevice_attribute, from cuda.h.
-const DEVICE_ATTRIBUTE = {
-  multiprocessors: 16,
-  l2Bytes: 38,
-  computeMajor: 75,
-  computeMinor: 76,
-  smemPerMultiprocessor: 81,
-  registersPerMultiprocessor: 82,
-  smemOptin: 97,
-  maxPersistingL2: 108,
-  maxAccessPolicyWindow: 109,
-} as const;
 
 const FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES = 8;
 const FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER = 14;
@@ -58,27 +46,7 @@ export class CudaDriver {
     this.#device = this.#int('cuDeviceGet', ordinal);
     this.#call('cuCtxSetCurrent', this.#handle('cuDevicePrimaryCtxRetain', this.#device));
     this.stream = this.#handle('cuStreamCreate', STREAM_NON_BLOCKING);
-    this.facts = this.#readFacts();
-  }
-
-  #readFacts(): DeviceFacts {
-    const attribute = (id: number): number => this.#int('cuDeviceGetAttribute', id, this.#device);
-    const version = this.#int('cuDriverGetVersion');
-    const name = Buffer.alloc(256);
-    this.#call('cuDeviceGetName', name, name.length, this.#device);
-    return {
-      name: cString(name),
-      arch: `sm_${attribute(DEVICE_ATTRIBUTE.computeMajor)}${attribute(DEVICE_ATTRIBUTE.computeMinor)}`,
-      // The emulator is told from a GPU by this export, and by nothing else.
-      simulated: this.#native.has('flashcore_emulator_last_fault'),
-      multiprocessors: attribute(DEVICE_ATTRIBUTE.multiprocessors),
-      memoryBytes: Number(this.#handle('cuDeviceTotalMem_v2', this.#device)),
-      l2Bytes: attribute(DEVICE_ATTRIBUTE.l2Bytes),
-      smemOptinBytes: attribute(DEVICE_ATTRIBUTE.smemOptin),
-      smemPerMultiprocessorBytes: attribute(DEVICE_ATTRIBUTE.smemPerMultiprocessor),
-      registersPerMultiprocessor: attribute(DEVICE_ATTRIBUTE.registersPerMultiprocessor),
-      driverVersion: `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`,
-    };
+    this.facts = readDeviceFacts(this.#native, ordinal);
   }
 
   /** PCI address, for NVML, for example "0000:01:00.0". */
@@ -227,8 +195,4 @@ export class CudaDriver {
     this.#call(name, ...before, out, ...after);
     return BigInt(out[0] as unknown as number | bigint);
   }
-}
-
-function cString(buffer: Buffer): string {
-  return buffer.toString('utf8', 0, buffer.indexOf(0));
 }

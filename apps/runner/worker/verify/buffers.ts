@@ -7,6 +7,8 @@ import type { CaseShape, KernelPlan } from '../messages.ts';
 const GUARD_BYTES = 4096;
 const GUARD_VALUE = 0xa5;
 const HALF_BYTES = 2;
+/** An address farther from every buffer has nothing to do with them. */
+const NEAR_BYTES = 1n << 24n;
 
 interface GuardedBuffer {
   name: string;
@@ -83,9 +85,8 @@ export class RunBuffers {
     return guard.every((byte) => byte === GUARD_VALUE);
   }
 
-  /** "O + 16 bytes past its end", for an address that a fault names. */
+  /** "O + 16 bytes past its end", for an address that a fault names; undefined for one that is near no buffer. */
   nameOf(address: bigint): string | undefined {
-    const NEAR_BYTES = 1n << 32n;
     let nearest: { text: string; distance: bigint } | undefined;
     for (const { name, address: start, bytes } of this.#buffers) {
       const end = start + BigInt(bytes);

@@ -9,11 +9,12 @@ export class CounterRandom {
   #second = 0;
   #hasSecond = false;
 
-  /** `seed` is hexadecimal, up to 16 digits: the low 32 bits are the key, the high ones and `stream` the counter's upper word. */
+  /** `seed` is hexadecimal, up to 32 digits, folded to 64 bits: the low half is the key, the high one and `stream` the counter's upper word. */
   constructor(seed: string, stream: number) {
     const value = BigInt(`0x${seed}`);
-    this.#key = Number(value & 0xffff_ffffn);
-    this.#stream = (Number((value >> 32n) & 0xffff_ffffn) ^ Math.imul(stream, 0x9e3779b9)) >>> 0;
+    const folded = (value ^ (value >> 64n)) & 0xffff_ffff_ffff_ffffn;
+    this.#key = Number(folded & 0xffff_ffffn);
+    this.#stream = (Number(folded >> 32n) ^ Math.imul(stream, 0x9e3779b9)) >>> 0;
   }
 
   /** Uniform over the integers 0 .. 2^32 - 1. */

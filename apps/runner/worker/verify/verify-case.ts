@@ -104,7 +104,8 @@ export class CandidateRun {
 
   /** With the buffer's name for the faulting address, which only this process knows. */
   #placed(error: CudaError, seed: string): CudaError {
-    const address = error.fault.emulator?.address;
+    const { emulator } = error.fault;
+    const address = emulator?.kind === 'RACE' ? undefined : emulator?.address;
     const buffer = address && /^0x[0-9a-f]+$/i.test(address) ? this.buffers.nameOf(BigInt(address)) : undefined;
     return new CudaError({ ...error.fault, seed, ...(buffer && { buffer }) });
   }

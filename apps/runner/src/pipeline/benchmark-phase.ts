@@ -1,0 +1,143 @@
+import { randomBytes } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import {
+  ArtifactKind, BenchmarkProgressSchema, BenchmarkResultSchema, DeviceConditionsSchema, FindingKind, FindingSchema, FlashcoreError, Phase, StopReason, TimingMode,
+  attentionBytes, attentionFlops, describe, findDataSheet, formatShape, histogram, rooflineSeconds, type BenchmarkResult, type Device, type Finding, type Shape,
+} from '@flashcore/shared';
+import type { LatencyReport, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import { describeOutcome } from '../workers/device-worker.ts';
+import { baselinesMissing } from './baselines.ts';
+import { candidateFor } from './candidate.ts';
+import { findingOf } from './fault-findings.ts';
+import { emitFindings, emitWarning, startPhase, type VariantScope } from './job-scope.ts';
+import type { BenchmarkSpec } from './job-spec.ts';
+
+export interface Benchmarking {
+  results: BenchmarkResult[];
+  findings: Finding[];
+}
+
+const INPUT_SETS = 2;
+const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: TimingMode.HOT };
+const STOP_REASONS: Record<LatencyReport['stopReason'], StopReason> = { converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT };
+/** A kernel faster than this share of the roofline's time did not do the work. */
+const PLAUSIBLE_SHARE = 0.95;
+const EMULATOR_TIMES = 'emulator times are not GPU times';
+
+/** Measures every shape in every mode, streaming samples as they come. */
+export async function runBenchmark(scope: VariantScope, { spec, image }: { spec: BenchmarkSpec; image: string }): Promise<Benchmarking> {
+  const { job } = scope;
+  startPhase(scope, Phase.BENCHMARK, spec.shapes.length * spec.modes.length);
+  if (spec.protocol.shortened !== '') emitWarning(job, spec.protocol.shortened);
+  const results: BenchmarkResult[] = [];
+  const findings: Finding[] = [];
+  for (const shape of spec.shapes) {
+    const measured = await measureShape(scope, { spec, image, shape });
+    results.push(...measured.results);
+    findings.push(...measured.findings);
+    // A kernel that faults on one shape is not run on the next.
+    if (measured.results.length === 0) break;
+  }
+  emitFindings(job, findings);
+  return { results, findings };
+}
+
+async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec; image: string; shape: Shape }): Promise<Benchmarking> {
+  const { job, runtime, seeds: used } = scope;
+  const { spec, image, shape } = options;
+  const seeds = Array.from({ length: INPUT_SETS }, () => randomBytes(8).toString('hex'));
+  used.push(...seeds);
+  const live = new LiveSamples(scope, shape);
+  const outcome = await runtime.request(
+    { type: 'benchmark', candidate: candidateFor(scope, { image, shape }), modes: spec.modes, seeds, tolerance: spec.tolerance, protocol: spec.protocol.sampling },
+    { signal: job.signal, onNotice: (notice) => live.receive(notice) },
+  );
+  if (outcome.status === 'failed') throw new FlashcoreError('INTERNAL', { shape: formatShape(shape) }, `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`);
+  if (outcome.status !== 'done') return { results: [], findings: [findingOf(outcome, shape)!] };
+  const results = outcome.value.map((report) => benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened }));
+  for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
+  const wrong = outcome.value.find(({ outputCheck }) => !outputCheck.passed);
+  return { results, findings: wrong ? [timedOutputFinding(wrong, shape)] : [] };
+}
+
+/** Samples of the modes as they come, with running statistics. */
+class LiveSamples {
+  readonly #scope: VariantScope;
+  readonly #shape: Shape;
+  readonly #samples: Record<TimingModeName, number[]> = { cold: [], hot: [] };
+
+  constructor(scope: VariantScope, shape: Shape) {
+    this.#scope = scope;
+    this.#shape = shape;
+  }
+
+  receive(notice: WorkerNotice): void {
+    const { job, spec: { device } } = this.#scope;
+    if (notice.type === 'conditions' && !device.simulated) job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
+    if (notice.type !== 'samples') return;
+    const all = this.#samples[notice.mode];
+    if (!notice.warmUp) all.push(...notice.samplesUs);
+    job.emit({
+      case: 'benchmarkProgress',
+      value: create(BenchmarkProgressSchema, {
+        shape: this.#shape, mode: MODES[notice.mode], subject: 'candidate', samplesUs: [...notice.samplesUs], simulated: device.simulated, warmUp: notice.warmUp,
+        ...(all.length > 0 && { latency: describe(all), histogram: histogram(all) }),
+      }),
+    });
+  }
+}
+
+function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options: { report: LatencyReport; shape: Shape; shortened: string }): BenchmarkResult {
+  const { report, shape } = options;
+  const kept = report.samplesUs.filter((us) => us > 0);
+  const latency = describe(kept, { dropped: report.samplesUs.length - kept.length });
+  const flops = attentionFlops(shape);
+  const bytes = attentionBytes(shape);
+  const rates = ratesOf(device, { seconds: latency.p50Us / 1e6, flops, bytes });
+  const invalid = invalidReasons(device, report, rates, options.shortened);
+  const { outputCheck, conditions } = report;
+  return create(BenchmarkResultSchema, {
+    shape, mode: MODES[report.mode], simulated: device.simulated, latency, stopReason: STOP_REASONS[report.stopReason], flops, bytes, ...rates,
+    baselinesMissing: baselinesMissing(device),
+    histogram: histogram(kept),
+    samples: storeSamples(artifacts, report, shape),
+    conditions,
+    outputCheck: outputCheck.detail,
+    valid: invalid.length === 0,
+    invalidReason: invalid.join('; '),
+    launchesPerSample: report.launchesPerSample,
+    eventOverheadUs: report.eventOverheadUs,
+  });
+}
+
+/** Absent on the emulator: rates of its times would be taken for a GPU's. */
+function ratesOf(device: Device, { seconds, flops, bytes }: { seconds: number; flops: number; bytes: number }): { tflops?: number; gbPerSecond?: number; rooflinePercent?: number } {
+  if (device.simulated || seconds <= 0) return {};
+  const sheet = findDataSheet(device.name);
+  return { tflops: flops / seconds / 1e12, gbPerSecond: bytes / seconds / 1e9, ...(sheet && { rooflinePercent: (100 * rooflineSeconds(flops, bytes, sheet)) / seconds }) };
+}
+
+function invalidReasons(device: Device, report: LatencyReport, rates: { rooflinePercent?: number }, shortened: string): string[] {
+  const reasons: string[] = [];
+  if (device.simulated) reasons.push(shortened ? `${EMULATOR_TIMES} (${shortened})` : EMULATOR_TIMES);
+  else if (report.stopReason === 'timed-out') reasons.push('the time limit came before the interval of the median was narrow enough');
+  if (!report.outputCheck.passed) reasons.push(`the output was wrong ${report.outputCheck.detail}`);
+  if (rates.rooflinePercent !== undefined && rates.rooflinePercent > 100 / PLAUSIBLE_SHARE) reasons.push(`implausible: ${rates.rooflinePercent.toFixed(0)} % of the roofline`);
+  return reasons;
+}
+
+function storeSamples(artifacts: ArtifactStore, report: LatencyReport, shape: Shape): { sha256: string; kind: ArtifactKind; fileName: string; sizeBytes: bigint } {
+  const bytes = Buffer.alloc(report.samplesUs.length * 4);
+  report.samplesUs.forEach((us, index) => bytes.writeFloatLE(us, index * 4));
+  return { sha256: artifacts.put(bytes), kind: ArtifactKind.SAMPLES, fileName: `samples.${formatShape(shape)}.${report.mode}.f32`, sizeBytes: BigInt(bytes.length) };
+}
+
+function timedOutputFinding(report: LatencyReport, shape: Shape): Finding {
+  return create(FindingSchema, {
+    kind: FindingKind.WRONG_RESULT,
+    message: `${formatShape(shape)}: right when verified, wrong when timed: ${report.outputCheck.detail}`,
+    remedy: 'The kernel must do all of its work in every launch: look for state that it keeps between launches',
+    shape,
+  });
+}

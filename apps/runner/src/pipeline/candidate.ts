@@ -1,0 +1,19 @@
+import { planLaunches, type Shape } from '@flashcore/shared';
+import type { Candidate, CaseShape } from '../../worker/messages.ts';
+import { launchLimitMs } from './launch-limit.ts';
+import type { VariantScope } from './job-scope.ts';
+
+/** What the worker is to load and launch for a shape. */
+export function candidateFor({ spec, resolved }: VariantScope, options: { image: string; shape: Shape; instrumented?: boolean }): Candidate {
+  const { image, shape, instrumented = false } = options;
+  return {
+    image,
+    shape: plainShape(shape),
+    plan: planLaunches(spec.kernel.manifest, resolved, shape),
+    launchLimitMs: launchLimitMs(shape, { simulated: spec.device.simulated, instrumented }),
+  };
+}
+
+function plainShape({ batch, heads, sequenceLength, headDim, causal }: Shape): CaseShape {
+  return { batch, heads, sequenceLength, headDim, causal };
+}

@@ -1,0 +1,72 @@
+import { create } from '@bufbuild/protobuf';
+import { DeviceState, FlashcoreError, LogLineSchema, type Device } from '@flashcore/shared';
+import type { ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
+import type { BuildTools } from '../build/build-tools.ts';
+import type { BuildListener } from '../build/kernel-builder.ts';
+import type { JobContext } from '../jobs/job-context.ts';
+import { DeviceNotServing, DeviceWorker } from '../workers/device-worker.ts';
+import type { RequestOptions, WorkerOutcome } from '../workers/worker-process.ts';
+import { nvmlLibrary, type HostDevice } from './devices.ts';
+
+/** A device with its worker. One job has it at a time; what is compiled for it on the way goes to that job's log. */
+export class DeviceRuntime {
+  readonly #device: HostDevice;
+  readonly #worker: DeviceWorker;
+  #job: JobContext | undefined;
+
+  constructor(device: HostDevice, tools: BuildTools) {
+    this.#device = device;
+    const { description } = device;
+    this.#worker = new DeviceWorker({
+      deviceId: description.deviceId,
+      open: async (signal) => {
+        const listener = this.#listener(signal);
+        const [library, referenceLibrary] = await Promise.all([device.library || tools.emulatorLibrary(listener), tools.referenceLibrary(listener)]);
+        return { library, referenceLibrary, deviceOrdinal: device.ordinal, nvmlLibrary: description.simulated ? '' : nvmlLibrary() };
+      },
+      canary: (signal) => tools.canary({ arch: description.arch, emulated: description.simulated }, this.#listener(signal)),
+    });
+  }
+
+  /** As the host knows it; quarantined when it did not come back after a fault. */
+  describe(): Device {
+    const reason = this.#worker.quarantineReason;
+    return reason === '' ? this.#device.description : { ...this.#device.description, state: DeviceState.QUARANTINED, stateReason: reason };
+  }
+
+  /** Takes the job whose log gets what the device's worker and its compilers say. */
+  hold(job: JobContext): void {
+    this.#job = job;
+  }
+
+  /** Starts the worker, if none is there. Errors: DEVICE_UNAVAILABLE, COMPILER_MISSING, INTERNAL, the signal's reason. */
+  async warmUp(signal: AbortSignal): Promise<void> {
+    await this.#serving(() => this.#worker.warmUp({ signal }));
+  }
+
+  /** Errors: as warmUp(). What a kernel does wrong is an outcome. */
+  request<Request extends WorkerRequest>(request: Request, options: RequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
+    return this.#serving(() => this.#worker.request(request, { ...options, onOutput: (line) => this.#log('kernel', line) }));
+  }
+
+  close(): Promise<void> {
+    return this.#worker.close();
+  }
+
+  async #serving<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof DeviceNotServing)) throw error;
+      throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: this.#device.description.deviceId }, error.message, { cause: error });
+    }
+  }
+
+  #listener(signal: AbortSignal): BuildListener {
+    return { signal, onLine: (source, line) => this.#log(source, line) };
+  }
+
+  #log(source: string, text: string): void {
+    this.#job?.emit({ case: 'logLine', value: create(LogLineSchema, { source, text }) });
+  }
+}

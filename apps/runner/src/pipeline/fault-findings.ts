@@ -1,0 +1,115 @@
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, FindingSchema, type FaultLocation, type FaultThread, type Finding, type Shape } from '@flashcore/shared';
+import type { CudaFault, EmulatorFault } from '../../worker/messages.ts';
+import { describeOutcome } from '../workers/device-worker.ts';
+import type { WorkerOutcome } from '../workers/worker-process.ts';
+
+const MAX_THREADS = 64;
+
+/** The emulator's names; what is not in the table is a launch that failed. */
+const EMULATOR_KINDS: Record<string, FindingKind> = {
+  OUT_OF_BOUNDS: FindingKind.OUT_OF_BOUNDS,
+  MISALIGNED_ADDRESS: FindingKind.MISALIGNED_ADDRESS,
+  DEADLOCK: FindingKind.DEADLOCK,
+  RACE: FindingKind.RACE,
+  TRAP: FindingKind.TRAP,
+  ASSERT: FindingKind.TRAP,
+  STATIC_SHARED_TOO_LARGE: FindingKind.SMEM_LIMIT,
+};
+
+const CUDA_KINDS: Record<string, FindingKind> = {
+  CUDA_ERROR_ILLEGAL_ADDRESS: FindingKind.OUT_OF_BOUNDS,
+  CUDA_ERROR_MISALIGNED_ADDRESS: FindingKind.MISALIGNED_ADDRESS,
+  CUDA_ERROR_INVALID_ADDRESS_SPACE: FindingKind.OUT_OF_BOUNDS,
+  CUDA_ERROR_INVALID_PC: FindingKind.OUT_OF_BOUNDS,
+  CUDA_ERROR_ASSERT: FindingKind.TRAP,
+  CUDA_ERROR_ILLEGAL_INSTRUCTION: FindingKind.TRAP,
+  CUDA_ERROR_LAUNCH_TIMEOUT: FindingKind.TIMED_OUT,
+  CUDA_ERROR_OUT_OF_MEMORY: FindingKind.OUT_OF_MEMORY,
+};
+
+const REMEDIES: Partial<Record<FindingKind, string>> = {
+  [FindingKind.OUT_OF_BOUNDS]: 'Check the index at the named place against the tensor\'s extent: guards of ragged tiles and strides are the usual suspects',
+  [FindingKind.MISALIGNED_ADDRESS]: 'A vector access needs an address that is a multiple of its width: align row strides and offsets, or load narrower',
+  [FindingKind.DEADLOCK]: 'A barrier must be reached by all threads it counts, or by none: take it out of the branch',
+  [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
+  [FindingKind.TRAP]: 'Look at what the assertion or the trap guards',
+  [FindingKind.TIMED_OUT]: 'Look for a loop or a wait whose condition nobody changes',
+  [FindingKind.OUT_OF_MEMORY]: 'Use a smaller shape, or a smaller workspace',
+  [FindingKind.MISSING_ENTRY]: 'Declare it as extern "C" __global__, or name the right entry in kernel.yaml',
+  [FindingKind.SMEM_LIMIT]: 'Smaller tiles, fewer stages, or half instead of float for what is staged in shared memory',
+  [FindingKind.CRASHED]: 'The worker process itself died; the log has its last words',
+  [FindingKind.LAUNCH_FAILED]: 'Compare grid, block, shared memory and arguments in kernel.yaml with what the kernel expects',
+};
+
+/** What a kernel did when its run did not end well; undefined where the fault is the runner's. */
+export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Finding | undefined {
+  switch (outcome.status) {
+    case 'done':
+    case 'failed':
+      return undefined;
+    case 'fault':
+      return faultFinding(outcome.fault, shape);
+    case 'time-limit':
+      return simpleFinding(FindingKind.TIMED_OUT, `The launch did not end within ${(outcome.limitMs / 1000).toFixed(1)} s and was killed`, shape);
+    case 'crashed':
+      return simpleFinding(FindingKind.CRASHED, describeOutcome(outcome), shape);
+  }
+}
+
+function simpleFinding(kind: FindingKind, message: string, shape: Shape): Finding {
+  return create(FindingSchema, { kind, message, remedy: REMEDIES[kind] ?? '', shape });
+}
+
+export function faultFinding(fault: CudaFault, shape: Shape): Finding {
+  const kind = kindOf(fault);
+  const { emulator } = fault;
+  return create(FindingSchema, {
+    kind,
+    message: emulator ? messageOf(emulator, fault.buffer) : `${fault.call} failed with ${fault.name}${fault.description ? `: ${fault.description}` : ''}`,
+    remedy: REMEDIES[kind] ?? '',
+    ...(emulator && { location: locationOf(emulator, fault.buffer), threads: threadsOf(emulator), threadCount: emulator.threads_total ?? emulator.threads?.length ?? 0 }),
+    cudaError: fault.name,
+    shape,
+  });
+}
+
+function kindOf(fault: CudaFault): FindingKind {
+  if (fault.call === 'cuModuleGetFunction' && fault.name === 'CUDA_ERROR_NOT_FOUND') return FindingKind.MISSING_ENTRY;
+  if (fault.call === 'cuFuncSetAttribute') return FindingKind.SMEM_LIMIT;
+  if (fault.emulator) return EMULATOR_KINDS[fault.emulator.kind] ?? FindingKind.LAUNCH_FAILED;
+  return CUDA_KINDS[fault.name] ?? FindingKind.LAUNCH_FAILED;
+}
+
+const ACCESSES: Record<string, string> = { read: 'read', write: 'wrote' };
+
+/** The emulator speaks of its allocations; the tensor's name says more. */
+function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
+  // A race is about two threads, and about shared memory.
+  if (!buffer || !fault.thread || !fault.block || fault.kind === 'RACE') return shorten(fault.message);
+  const width = fault.bytes ? `${fault.bytes} bytes ` : '';
+  const place = fault.place ? `, at ${shorten(fault.place)}` : '';
+  const why = fault.kind === 'MISALIGNED_ADDRESS' ? ', an address that is no multiple of its width' : '';
+  return `Thread ${triple(fault.thread)} of block ${triple(fault.block)} ${ACCESSES[fault.access ?? ''] ?? 'accessed'} ${width}at ${buffer}${why}${place}`;
+}
+
+function locationOf(fault: EmulatorFault, buffer: string | undefined): Omit<FaultLocation, '$typeName'> {
+  const [, file = '', line = '0'] = /^(.*):(\d+)$/.exec(shorten(fault.place ?? '')) ?? [];
+  return {
+    file, line: Number(line), block: fault.block ?? [], thread: fault.thread ?? [], address: fault.address ?? '', buffer: buffer ?? fault.buffer ?? '',
+    access: fault.access ?? '', accessBytes: fault.bytes ?? 0,
+  };
+}
+
+/** Of each place where threads wait the first few, so that all places are seen. */
+function threadsOf(fault: EmulatorFault): Omit<FaultThread, '$typeName'>[] {
+  const threads = fault.threads ?? [];
+  const byPlace = Map.groupBy(threads, ({ waits_at }) => waits_at);
+  const share = Math.max(1, Math.floor(MAX_THREADS / Math.max(1, byPlace.size)));
+  const chosen = [...byPlace.values()].flatMap((group) => group.slice(0, share)).slice(0, MAX_THREADS);
+  return chosen.map(({ thread, waits_at }) => ({ thread, block: fault.block ?? [], place: shorten(waits_at) }));
+}
+
+const triple = (index: readonly number[]): string => `(${index.join(',')})`;
+/** Without the "./" of the build folder. */
+const shorten = (text: string): string => text.replace(/(^|\s)(?:\.\/)+/g, '$1');

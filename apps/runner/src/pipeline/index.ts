@@ -1,0 +1,108 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { FlashcoreError, JobKind, ToolSchema, parseCases, parseGates, type Cases, type Gate, type Tool } from '@flashcore/shared';
+import { BuildTools } from '../build/build-tools.ts';
+import type { CompiledJob, DeviceDescription, JobCompiler, JobMethod, JobRequests } from '../jobs/job-context.ts';
+import type { KernelCatalog } from '../kernels.ts';
+import type { Logger } from '../log.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { HistoryStore } from '../store/history.ts';
+import type { SourceStore } from '../store/sources.ts';
+import { DeviceRuntime } from './device-runtime.ts';
+import { findDevices } from './devices.ts';
+import { runJob } from './experiment.ts';
+import { compileSpec, type JobSpec } from './job-spec.ts';
+
+export interface PipelineOptions {
+  version: string;
+  /** Digest of the runner's own code. */
+  buildId: string;
+  repositoryRoot: string;
+  /** kernels/: shared headers, cases.yaml, gates.yaml, the reference. */
+  kernelsDirectory: string;
+  dataDirectory: string;
+  artifacts: ArtifactStore;
+  sources: SourceStore;
+  kernels: KernelCatalog;
+  history: HistoryStore;
+  logger: Logger;
+}
+
+/** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
+export interface Pipeline extends JobCompiler {
+  close(): Promise<void>;
+}
+
+const KINDS: Record<JobMethod, JobKind> = {
+  build: JobKind.BUILD, verify: JobKind.VERIFY, benchmark: JobKind.BENCHMARK, profile: JobKind.PROFILE, runExperiment: JobKind.EXPERIMENT,
+};
+
+export function createPipeline(options: PipelineOptions): Pipeline {
+  const tools = new BuildTools({
+    repositoryRoot: options.repositoryRoot, dataDirectory: options.dataDirectory, kernelsFolder: options.kernelsDirectory, artifacts: options.artifacts,
+  });
+  const runtimes = new Map(findDevices().map((device) => [device.description.deviceId, new DeviceRuntime(device, tools)]));
+  const settings = new KernelSettings(options.kernelsDirectory);
+  const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
+  return {
+    devices,
+    describeTools: () => Promise.resolve(tools.toolchain.describe().map((tool): Tool => create(ToolSchema, tool))),
+    compile: (method, request) => {
+      const cases = settings.cases();
+      const spec = compileSpec(method, request, { devices: devices(), kernels: options.kernels, toolchain: tools.toolchain, cases });
+      const gates = method === 'runExperiment' ? settings.gates() : [];
+      return compiledJob(spec, { options, tools, runtimes, cases, gates });
+    },
+    async close() {
+      await Promise.all([...runtimes.values()].map((runtime) => runtime.close()));
+    },
+  } satisfies { compile: <Method extends JobMethod>(method: Method, request: JobRequests[Method]) => CompiledJob } & Omit<Pipeline, 'compile'>;
+}
+
+function compiledJob(
+  spec: JobSpec,
+  parts: { options: PipelineOptions; tools: BuildTools; runtimes: ReadonlyMap<string, DeviceRuntime>; cases: Cases; gates: Gate[] },
+): CompiledJob {
+  const { options, tools, runtimes, cases, gates } = parts;
+  const { kernel, resolved, device } = spec;
+  return {
+    kind: KINDS[spec.method],
+    label: resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`,
+    kernelId: kernel.kernelId,
+    deviceId: device.deviceId,
+    body: async (job) => {
+      const runtime = runtimes.get(device.deviceId);
+      if (!runtime) throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: device.deviceId }, `Device ${device.deviceId} is no longer there`);
+      runtime.hold(job);
+      return runJob({ job, spec, runtime, tools, artifacts: options.artifacts, cases, gates, seeds: [] }, { version: options.version, buildId: options.buildId });
+    },
+  };
+}
+
+/** cases.yaml and gates.yaml, read anew when they change: an edited target counts at once. */
+class KernelSettings {
+  readonly #folder: string;
+  readonly #parsed = new Map<string, { text: string; value: unknown }>();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  cases(): Cases {
+    return this.#read('cases.yaml', parseCases);
+  }
+
+  gates(): Gate[] {
+    return this.#read('gates.yaml', parseGates);
+  }
+
+  #read<Value>(name: string, parse: (text: string, path: string) => Value): Value {
+    const text = readFileSync(join(this.#folder, name), 'utf8');
+    const known = this.#parsed.get(name);
+    if (known?.text === text) return known.value as Value;
+    const value = parse(text, `kernels/${name}`);
+    this.#parsed.set(name, { text, value });
+    return value;
+  }
+}

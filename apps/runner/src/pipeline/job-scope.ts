@@ -1,0 +1,61 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  FindingSchema, LogLineSchema, PhaseStartedSchema, WarningSchema, type Cases, type Finding, type Gate, type Phase, type ResolvedVariant,
+} from '@flashcore/shared';
+import type { BuildTools } from '../build/build-tools.ts';
+import type { BuildSpec } from '../build/kernel-builder.ts';
+import type { JobContext } from '../jobs/job-context.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { DeviceRuntime } from './device-runtime.ts';
+import { launchPlans, type JobSpec } from './job-spec.ts';
+
+/** What the phases of a running job share. */
+export interface JobScope {
+  job: JobContext;
+  spec: JobSpec;
+  runtime: DeviceRuntime;
+  tools: BuildTools;
+  artifacts: ArtifactStore;
+  cases: Cases;
+  gates: Gate[];
+  /** Seeds of the inputs, in the order of use. */
+  seeds: string[];
+}
+
+/** One variant of the job's kernel. */
+export interface VariantScope extends JobScope {
+  resolved: ResolvedVariant;
+  build: BuildSpec;
+}
+
+export function variantScope(scope: JobScope, resolved: ResolvedVariant): VariantScope {
+  const { kernel, arch, device, shapes } = scope.spec;
+  const { manifest } = kernel;
+  const build: BuildSpec = {
+    kernelId: kernel.kernelId,
+    folder: kernel.folder,
+    source: manifest.source,
+    resolved,
+    arch,
+    emulated: device.simulated && manifest.emulated,
+    entries: [...new Set(manifest.launches.map(({ entry }) => entry))],
+    launches: launchPlans(manifest, resolved, shapes).flatMap(({ launches }) => launches),
+  };
+  return { ...scope, resolved, build };
+}
+
+export function startPhase({ job, resolved }: Pick<VariantScope, 'job' | 'resolved'>, phase: Phase, steps: number): void {
+  job.emit({ case: 'phaseStarted', value: create(PhaseStartedSchema, { phase, variant: resolved.label, steps }) });
+}
+
+export function emitFindings(job: JobContext, findings: readonly Finding[]): void {
+  for (const finding of findings) job.emit({ case: 'finding', value: create(FindingSchema, finding) });
+}
+
+export function emitLog(job: JobContext, source: string, text: string): void {
+  job.emit({ case: 'logLine', value: create(LogLineSchema, { source, text }) });
+}
+
+export function emitWarning(job: JobContext, message: string): void {
+  job.emit({ case: 'warning', value: create(WarningSchema, { message }) });
+}

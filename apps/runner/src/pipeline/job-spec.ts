@@ -1,0 +1,211 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  FlashcoreError, VariantSchema, archMismatch, checkShape, formatShape, invalidRequest, planLaunches, requireShape, resolveVariant, toleranceProfile,
+  type BenchmarkSettings, type Cases, type Device, type KernelReference, type LaunchPlan, type Manifest, type ProfileSettings, type ResolvedVariant, type Shape,
+  type Tolerance, type Variant, type VerifySettings,
+} from '@flashcore/shared';
+import type { TimingModeName } from '../../worker/messages.ts';
+import type { Toolchain } from '../build/toolchain.ts';
+import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
+import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
+import { compileProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
+
+/** What to do, with every default filled in; all that a request can be wrong about was found while it was made. */
+export interface JobSpec {
+  method: JobMethod;
+  kernel: ResolvedKernel;
+  device: Device;
+  resolved: ResolvedVariant;
+  /** nvcc's target. */
+  arch: string;
+  /** The variant with USE_WMMA=0, to run beside the one asked for when a gate of that one fails. */
+  fallback: ResolvedVariant | undefined;
+  /** Launches of these shapes decide about dynamic shared memory and occupancy. */
+  shapes: Shape[];
+  verify: VerifySpec | undefined;
+  benchmark: BenchmarkSpec | undefined;
+  profile: ProfileSpec | undefined;
+}
+
+export interface VerifySpec {
+  shapes: Shape[];
+  seedCount: number;
+  /** Given by the request; empty: fresh ones. */
+  seeds: string[];
+  tolerance: { profile: string; absolute: number; relative: number };
+}
+
+export interface BenchmarkSpec {
+  shapes: Shape[];
+  modes: TimingModeName[];
+  protocol: BenchmarkProtocolSpec;
+  tolerance: { absolute: number; relative: number };
+}
+
+export interface ProfileSpec {
+  shape: Shape;
+  metricSet: string;
+}
+
+export interface SpecContext {
+  devices: readonly Device[];
+  kernels: KernelCatalog;
+  toolchain: Toolchain;
+  cases: Cases;
+}
+
+/** Toggle that turns tensor cores off: kernels that have it get a fallback. */
+export const WMMA_TOGGLE = 'USE_WMMA';
+const DEFAULT_SEEDS = 5;
+
+/** Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING, DEVICE_UNAVAILABLE, INVALID_REQUEST … */
+export function compileSpec<Method extends JobMethod>(method: Method, request: JobRequests[Method], context: SpecContext): JobSpec {
+  const device = chooseDevice(context.devices, request.options?.deviceId ?? '');
+  const kernel = context.kernels.resolve(kernelOf(request.kernel));
+  const { manifest } = kernel;
+  const resolved = resolveVariant(manifest, request.variant);
+  const arch = chooseArch({ method, manifest, resolved, device });
+  requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
+  const parts = settingsOf(method, request);
+  const verify = parts.verify && compileVerify(parts.verify, { manifest, resolved, cases: context.cases });
+  const benchmark = parts.benchmark && compileBenchmark(parts.benchmark, { manifest, resolved, cases: context.cases, device });
+  const profile = parts.profile && compileProfile(parts.profile, { manifest, resolved, cases: context.cases });
+  const shapes = uniqueShapes([...(verify?.shapes ?? []), ...(benchmark?.shapes ?? []), ...(profile ? [profile.shape] : [])]);
+  return {
+    method, kernel, device, resolved, arch, verify, benchmark, profile,
+    fallback: method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback ? fallbackOf(manifest, request.variant, resolved) : undefined,
+    shapes: shapes.length > 0 ? shapes : accepted([...context.cases.sets.parity, ...context.cases.sets.canonical], manifest, resolved),
+  };
+}
+
+/** Plans of the shapes that the kernel takes. */
+export function launchPlans(manifest: Manifest, resolved: ResolvedVariant, shapes: readonly Shape[]): LaunchPlan[] {
+  return accepted(shapes, manifest, resolved).map((shape) => planLaunches(manifest, resolved, shape));
+}
+
+export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
+  return [...new Map(shapes.map((shape) => [formatShape(shape), shape])).values()];
+}
+
+function chooseDevice(devices: readonly Device[], deviceId: string): Device {
+  const device = deviceId === '' ? devices[0] : devices.find((one) => one.deviceId === deviceId);
+  if (device) return device;
+  throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: deviceId }, `Name one of this host's devices: ${devices.map((one) => one.deviceId).join(', ')}; there is no "${deviceId}"`);
+}
+
+function kernelOf(reference: KernelReference | undefined): KernelReference {
+  if (!reference) throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
+  return reference;
+}
+
+/** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
+function chooseArch(options: { method: JobMethod; manifest: Manifest; resolved: ResolvedVariant; device: Device }): string {
+  const { method, manifest, resolved, device } = options;
+  const runs = method !== 'build';
+  const wanted = resolved.arch ?? device.arch;
+  const mismatch = archMismatch(manifest, wanted);
+  const target = mismatch && !runs && !resolved.arch ? manifest.minArch : wanted;
+  if (runs) requireRunnable(manifest, device, mismatch);
+  // Only code for exactly this architecture has its instructions.
+  return manifest.exactArch && target.replace(/[af]$/, '') === manifest.minArch.replace(/[af]$/, '') ? manifest.minArch : target;
+}
+
+function requireRunnable(manifest: Manifest, device: Device, mismatch: string | undefined): void {
+  if (device.simulated && !manifest.emulated) {
+    throw new FlashcoreError('ARCH_UNSUPPORTED', { arch: manifest.minArch, supported: device.arch },
+      `Run ${manifest.id} on a GPU: it needs instructions of ${manifest.minArch} that the emulator does not have; here it can be built only`);
+  }
+  if (mismatch) throw new FlashcoreError('ARCH_UNSUPPORTED', { arch: manifest.minArch, supported: device.arch }, `Cannot run ${manifest.id} on ${device.deviceId}: ${mismatch}`);
+}
+
+function requireCompilers(toolchain: Toolchain, { arch, emulated }: { arch: string; emulated: boolean }): void {
+  const nvcc = toolchain.nvcc();
+  if (nvcc && !nvcc.archs.includes(arch)) {
+    throw new FlashcoreError('ARCH_UNSUPPORTED', { arch, supported: nvcc.archs.join(',') }, `Cannot build for ${arch}: this nvcc (${nvcc.version}) supports ${nvcc.archs.join(', ')}`);
+  }
+  if (!nvcc && !emulated) throw new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'Install the CUDA toolkit on the runner\'s host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME');
+  if (emulated && !toolchain.cxx()) throw new FlashcoreError('COMPILER_MISSING', { wanted: 'g++' }, 'Install g++ 12 or clang++ 15 or later on the runner\'s host: the emulator needs a C++ compiler, and none was found on PATH');
+}
+
+interface Settings {
+  verify?: Partial<VerifySettings>;
+  benchmark?: Partial<BenchmarkSettings>;
+  profile?: Partial<ProfileSettings>;
+}
+
+/** The parts of a job, with the settings that the request has for them. */
+function settingsOf(method: JobMethod, request: JobRequests[JobMethod]): Settings {
+  switch (method) {
+    case 'build':
+      return {};
+    case 'verify':
+      return { verify: (request as JobRequests['verify']).settings ?? {} };
+    case 'benchmark': {
+      const settings: Partial<BenchmarkSettings> = (request as JobRequests['benchmark']).settings ?? {};
+      // Nothing wrong is measured: one case is checked before.
+      return { verify: { shapes: (settings.shapes ?? []).slice(0, 1), seedCount: 1 }, benchmark: settings };
+    }
+    case 'profile':
+      return { profile: (request as JobRequests['profile']).settings ?? {} };
+    case 'runExperiment': {
+      const { verify, benchmark, profile } = request as JobRequests['runExperiment'];
+      return { verify: verify ?? {}, benchmark: benchmark ?? {}, profile: profile ?? {} };
+    }
+  }
+}
+
+interface Against {
+  manifest: Manifest;
+  resolved: ResolvedVariant;
+  cases: Cases;
+}
+
+function compileVerify(settings: Partial<VerifySettings>, against: Against): VerifySpec {
+  const { cases } = against;
+  return {
+    shapes: chooseShapes(settings.shapes ?? [], cases.sets[cases.defaults.set] ?? cases.sets.parity, against),
+    seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
+    seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
+    tolerance: chooseTolerance(settings.tolerance, cases),
+  };
+}
+
+function compileBenchmark(settings: Partial<BenchmarkSettings>, against: Against & { device: Device }): BenchmarkSpec {
+  const { modes, protocol } = compileProtocol(settings.protocol, against.device);
+  const { absolute, relative } = chooseTolerance(undefined, against.cases);
+  return { shapes: chooseShapes(settings.shapes ?? [], against.cases.sets.canonical, against), modes, protocol, tolerance: { absolute, relative } };
+}
+
+function compileProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {
+  const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], against.cases.sets.canonical, against);
+  return { shape: shape!, metricSet: settings.metricSet || 'gates' };
+}
+
+/** Shapes that were asked for must all be taken; of a set it is enough when the kernel takes one (the others are reported as refused). */
+function chooseShapes(asked: readonly Shape[], set: readonly Shape[], { manifest, resolved }: Against): Shape[] {
+  if (asked.length > 0) {
+    for (const shape of asked) planLaunches(manifest, resolved, shape);
+    return uniqueShapes(asked);
+  }
+  if (accepted(set, manifest, resolved).length === 0) requireShape(manifest, resolved, set[0]!);
+  return [...set];
+}
+
+function accepted(shapes: readonly Shape[], manifest: Manifest, resolved: ResolvedVariant): Shape[] {
+  return shapes.filter((shape) => checkShape(manifest, resolved, shape) === undefined);
+}
+
+function chooseTolerance(asked: Tolerance | undefined, cases: Cases): VerifySpec['tolerance'] {
+  if (asked?.absolute !== undefined && asked.relative !== undefined) return { profile: asked.profile, absolute: asked.absolute, relative: asked.relative };
+  const profile = asked?.profile || cases.defaults.tolerance;
+  const { atol, rtol } = toleranceProfile(cases, profile);
+  return { profile, absolute: asked?.absolute ?? atol, relative: asked?.relative ?? rtol };
+}
+
+/** The same variant without tensor cores, where the kernel has the toggle and it is on. */
+function fallbackOf(manifest: Manifest, variant: Variant | undefined, resolved: ResolvedVariant): ResolvedVariant | undefined {
+  const toggle = manifest.parameters[WMMA_TOGGLE];
+  if (!toggle?.values.includes(0) || resolved.parameters[WMMA_TOGGLE] === 0) return undefined;
+  const asked = variant ?? create(VariantSchema);
+  return resolveVariant(manifest, { ...asked, parameters: { ...asked.parameters, [WMMA_TOGGLE]: 0n } });
+}

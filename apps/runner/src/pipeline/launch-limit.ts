@@ -1,0 +1,14 @@
+import { attentionFlops, type Shape } from '@flashcore/shared';
+
+/** What any launch gets, however small its shape: a busy host must not make a kernel look endless. */
+const BASE_MS = 8_000;
+/** Far below what the slowest kernel of the ladder reaches: the emulator does some 1e9 operations a second on two processors, a GPU 1e12. */
+const SLOWEST_FLOPS_PER_MS = { simulated: 2e4, real: 1e7 };
+/** The hooks that find races cost about ten times. */
+const INSTRUMENTED_FACTOR = 10;
+
+/** How long one run of a shape's launches may take before its process is killed, milliseconds. */
+export function launchLimitMs(shape: Shape, options: { simulated: boolean; instrumented?: boolean }): number {
+  const slowest = options.simulated ? SLOWEST_FLOPS_PER_MS.simulated : SLOWEST_FLOPS_PER_MS.real;
+  return BASE_MS + (attentionFlops(shape) / slowest) * (options.instrumented ? INSTRUMENTED_FACTOR : 1);
+}

@@ -1,0 +1,43 @@
+import { FindingKind, Outcome, Verdict, type GateResult, type JobResult, type VariantResult } from '@flashcore/shared';
+
+/** One line for people: why a job ended so. */
+export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult): string {
+  const refused = prechecks.find(({ verdict }) => verdict === Verdict.FAIL);
+  if (refused) return `No go: ${refused.check}: ${refused.detail}`;
+  const asked = variants[0];
+  if (!asked) return Outcome[outcome];
+  const finding = asked.findings[0];
+  if (finding && outcome !== Outcome.PASSED) return `${FindingKind[finding.kind]}: ${finding.message}`;
+  return [buildText(asked), verifyText(asked), benchmarkText(asked), profileText(asked), gatesText(asked.gates)].filter((text) => text !== '').join('; ');
+}
+
+function buildText({ build, verify }: VariantResult): string {
+  if (!build || verify) return '';
+  const [entry] = build.entries;
+  const resources = entry ? `${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} B shared memory on ${entry.arch}` : build.entriesMissing;
+  return `built${build.cacheHit ? ' (from the cache)' : ` in ${build.seconds.toFixed(1)} s`}: ${resources}`;
+}
+
+function verifyText({ verify }: VariantResult): string {
+  if (!verify) return '';
+  const most = Math.max(0, ...verify.cases.map(({ maxAbsError }) => maxAbsError));
+  return `${verify.passedCases} of ${verify.cases.length} cases correct, largest error ${most.toExponential(1)}`;
+}
+
+function benchmarkText({ benchmarks }: VariantResult): string {
+  const first = benchmarks[0];
+  if (!first?.latency) return '';
+  return first.simulated ? 'timed on the emulator (no GPU time)' : `p50 ${first.latency.p50Us.toFixed(2)} us`;
+}
+
+function profileText({ profile, verify }: VariantResult): string {
+  return profile && !verify ? profile.reason || profile.bottleneck : '';
+}
+
+function gatesText(gates: readonly GateResult[]): string {
+  if (gates.length === 0) return '';
+  const failed = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard');
+  const count = (verdict: Verdict): number => gates.filter((gate) => gate.verdict === verdict).length;
+  const counts = `${count(Verdict.PASS)} gates pass, ${count(Verdict.FAIL)} fail, ${count(Verdict.NOT_MEASURED)} not measured`;
+  return failed.length > 0 ? `${counts} (${failed.map(({ gateId }) => gateId).join(', ')})` : counts;
+}

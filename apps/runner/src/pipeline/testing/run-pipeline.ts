@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  BenchmarkRequestSchema, BuildRequestSchema, ProfileRequestSchema, RunExperimentRequestSchema, VerifyRequestSchema,
+} from '@flashcore/shared';
+import { createLogger } from '../../log.ts';
+import { KernelCatalog } from '../../kernels.ts';
+import type { JobMethod, JobOutcome, JobPayload, JobRequests } from '../../jobs/job-context.ts';
+import { ArtifactStore } from '../../store/artifacts.ts';
+import { openDatabase } from '../../store/database.ts';
+import { HistoryStore } from '../../store/history.ts';
+import { SourceStore } from '../../store/sources.ts';
+import { createPipeline, type Pipeline } from '../index.ts';
+
+const SCHEMAS = {
+  build: BuildRequestSchema, verify: VerifyRequestSchema, benchmark: BenchmarkRequestSchema, profile: ProfileRequestSchema, runExperiment: RunExperimentRequestSchema,
+} as const;
+
+const repositoryRoot = new URL('../../../../../', import.meta.url).pathname;
+
+export interface TestPipeline {
+  pipeline: Pipeline;
+  artifacts: ArtifactStore;
+  dataDirectory: string;
+  run<Method extends JobMethod>(method: Method, request: MessageInitShape<(typeof SCHEMAS)[Method]>, options?: { signal?: AbortSignal }): Promise<{ outcome: JobOutcome; events: JobPayload[] }>;
+  close(): Promise<void>;
+}
+
+/** A pipeline on the repository's kernels, without jobs and network around it. The data directory can be given, to find its cache again. */
+export function openTestPipeline(keptDirectory?: string): TestPipeline {
+  const dataDirectory = keptDirectory ?? mkdtempSync(join(tmpdir(), 'flashcore-pipeline-'));
+  const database = openDatabase(join(dataDirectory, 'flashcore.db'));
+  const sources = new SourceStore(join(dataDirectory, 'sources'));
+  const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
+  const kernelsDirectory = join(repositoryRoot, 'kernels');
+  const pipeline = createPipeline({
+    version: '0.0.0', buildId: 'test', repositoryRoot, kernelsDirectory, dataDirectory, artifacts, sources,
+    kernels: new KernelCatalog(kernelsDirectory, sources), history: new HistoryStore(database), logger: createLogger('silent'),
+  });
+  return {
+    pipeline,
+    artifacts,
+    dataDirectory,
+    async run(method, request, options = {}) {
+      const compiled = pipeline.compile(method, create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method]);
+      const events: JobPayload[] = [];
+      const device = pipeline.devices().find(({ deviceId }) => deviceId === compiled.deviceId)!;
+      const outcome = await compiled.body({ name: 'jobs/test', signal: options.signal ?? new AbortController().signal, device, emit: (payload) => events.push(payload) });
+      return { outcome, events };
+    },
+    async close() {
+      await pipeline.close();
+      database.close();
+      if (!keptDirectory) rmSync(dataDirectory, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,70 @@
+import { create } from '@bufbuild/protobuf';
+import { Phase, ProfileProgressSchema, VariantResultSchema, planLaunches, type ProfileResult, type ResolvedVariant, type VariantResult } from '@flashcore/shared';
+import { chooseProfiler } from '../profile/profiler.ts';
+import { runBenchmark } from './benchmark-phase.ts';
+import { runBuild, stopsAfterBuild } from './build-phase.ts';
+import { runGates } from './gates-phase.ts';
+import { startPhase, variantScope, type JobScope, type VariantScope } from './job-scope.ts';
+import { runVerify } from './verify-phase.ts';
+
+/** Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a failure is not run, and says so. */
+export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fallback }: { fallback: boolean }): Promise<VariantResult> {
+  const scope = variantScope(job, resolved);
+  const { verify, benchmark, profile, method } = scope.spec;
+  const result = create(VariantResultSchema, {
+    label: resolved.label,
+    parameters: Object.fromEntries(Object.entries(resolved.parameters).map(([name, value]) => [name, BigInt(value)])),
+    fallback,
+  });
+  const { build, skipped: notBuilt } = await buildOnWarmDevice(scope);
+  result.build = build.result;
+  result.findings.push(...build.findings);
+  let skipped = notBuilt;
+  if (skipped === '' && build.image && verify) {
+    const verification = await runVerify(scope, { spec: verify, image: build.image, races: method === 'verify' || method === 'runExperiment' });
+    result.verify = verification.result;
+    result.findings.unshift(...verification.findings);
+    if (!verification.passed) skipped = 'verification failed';
+  }
+  if (skipped === '' && build.image && benchmark) {
+    const { results, findings } = await runBenchmark(scope, { spec: benchmark, image: build.image });
+    result.benchmarks = results;
+    result.findings.unshift(...findings);
+    if (findings.length > 0) skipped = 'the kernel failed while it was timed';
+  }
+  if (skipped === '' && build.image && profile) result.profile = await runProfile(scope, build.image);
+  if (method === 'runExperiment') result.gates = runGates(scope, result, { skipped });
+  return result;
+}
+
+/** Compiles the kernel while the device's worker starts, which on first use means compiling the emulator. */
+async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<ReturnType<typeof runBuild>>; skipped: string }> {
+  const { job, runtime, spec } = scope;
+  if (spec.method === 'build') return { build: await runBuild(scope), skipped: '' };
+  const notNeeded = new AbortController();
+  const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(() => undefined, (error: unknown) => error);
+  const build = await runBuild(scope).catch(async (error: unknown) => {
+    notNeeded.abort();
+    await warm;
+    throw error;
+  });
+  const stops = stopsAfterBuild(build);
+  if (stops) notNeeded.abort();
+  const failure = await warm;
+  if (failure !== undefined && !stops) throw failure;
+  return { build, skipped: stops ? 'the kernel was not built' : '' };
+}
+
+async function runProfile(scope: VariantScope, image: string): Promise<ProfileResult> {
+  const { job, spec, tools } = scope;
+  const { shape, metricSet } = spec.profile!;
+  startPhase(scope, Phase.PROFILE, 0);
+  const ncu = tools.toolchain.describe().find(({ name }) => name === 'ncu') ?? { missing: 'it was not looked for' };
+  const plan = planLaunches(spec.kernel.manifest, scope.resolved, shape);
+  const result = await chooseProfiler(spec.device, ncu).profile(
+    { device: spec.device, image, shape, plan, metricSet },
+    { signal: job.signal, onProgress: (progress) => job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) }) },
+  );
+  job.emit({ case: 'profileResult', value: result });
+  return result;
+}

@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import {
+  CaseResultSchema, FindingKind, FlashcoreError, Phase, VerifyProgressSchema, VerifyResultSchema, Verdict, attentionFlops, checkShape, formatShape,
+  type CaseResult, type Finding, type Shape, type VerifyResult,
+} from '@flashcore/shared';
+import type { CaseReport, SeededInput } from '../../worker/messages.ts';
+import type { WorkerOutcome } from '../workers/worker-process.ts';
+import { candidateFor } from './candidate.ts';
+import { findingOf } from './fault-findings.ts';
+import { emitFindings, startPhase, type VariantScope } from './job-scope.ts';
+import type { VerifySpec } from './job-spec.ts';
+import { checkRaces, startInstrumentedBuild } from './race-check.ts';
+import { caseFindings, distinctFindings } from './verify-findings.ts';
+
+export interface Verification {
+  result: VerifyResult;
+  findings: Finding[];
+  passed: boolean;
+}
+
+interface VerifyOptions {
+  spec: VerifySpec;
+  /** What the device loads. */
+  image: string;
+  /** Look for data races too, on the emulator. */
+  races: boolean;
+}
+
+/** Runs every case that the kernel takes, the smallest first, so that what is wrong shows soon; the result has them in the order asked for. */
+export async function runVerify(scope: VariantScope, options: VerifyOptions): Promise<Verification> {
+  const { job, spec: { kernel, device } } = scope;
+  const { spec, image } = options;
+  const started = performance.now();
+  startPhase(scope, Phase.VERIFY, spec.shapes.length);
+  const instrumented = options.races && device.simulated ? startInstrumentedBuild(scope) : undefined;
+  const inputs = drawSeeds(scope, spec);
+  const results = new Map<Shape, CaseResult>();
+  const findings: Finding[] = [];
+  let stopped: string | undefined;
+  for (const shape of spec.shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b))) {
+    const refused = checkShape(kernel.manifest, scope.resolved, shape);
+    const skipped = refused ? `the kernel does not take it: it requires ${refused.require}, because ${refused.because}` : stopped;
+    const ran = skipped === undefined ? await runCase(scope, { spec, image, shape, inputs }) : { result: notRun(shape, skipped), findings: [], ends: false };
+    if (ran.ends) stopped = `not run: ${FindingKind[ran.findings[0]?.kind ?? 0]} on ${formatShape(shape)}`;
+    findings.push(...ran.findings);
+    results.set(shape, ran.result);
+    job.emit({ case: 'caseResult', value: ran.result });
+  }
+  const raced = instrumented && (await checkRaces(scope, { instrumented, shape: raceShape([...results.values()]), input: inputs[0]! }));
+  const distinct = distinctFindings([...(raced ?? []), ...findings]);
+  emitFindings(job, distinct);
+  const result = create(VerifyResultSchema, {
+    cases: spec.shapes.map((shape) => results.get(shape)!),
+    passedCases: [...results.values()].filter(({ verdict }) => verdict === Verdict.PASS).length,
+    tolerance: spec.tolerance,
+    reference: 'fp64 on the CPU',
+    seconds: (performance.now() - started) / 1000,
+  });
+  job.emit({ case: 'verifyResult', value: result });
+  return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
+}
+
+interface CaseRun {
+  result: CaseResult;
+  findings: Finding[];
+  /** The kernel did not come to an end: running it on larger shapes would only take longer. */
+  ends: boolean;
+}
+
+async function runCase(scope: VariantScope, options: { spec: VerifySpec; image: string; shape: Shape; inputs: SeededInput[] }): Promise<CaseRun> {
+  const { job, runtime } = scope;
+  const { spec, image, shape, inputs } = options;
+  const { absolute, relative } = spec.tolerance;
+  const progress = { caseIndex: spec.shapes.indexOf(shape), caseCount: spec.shapes.length, seedCount: inputs.length, shape };
+  const outcome = await runtime.request(
+    { type: 'verify', candidate: candidateFor(scope, { image, shape }), inputs, tolerance: { absolute, relative }, checkDeterminism: true },
+    {
+      signal: job.signal,
+      onNotice: (notice) => {
+        if (notice.type === 'seed') job.emit({ case: 'verifyProgress', value: create(VerifyProgressSchema, { ...progress, seedIndex: notice.index }) });
+      },
+    },
+  );
+  return judge(outcome, shape);
+}
+
+function judge(outcome: WorkerOutcome<CaseReport>, shape: Shape): CaseRun {
+  if (outcome.status === 'done') {
+    const findings = caseFindings(outcome.value, shape);
+    return { result: caseResult(outcome.value, shape, findings), findings, ends: false };
+  }
+  if (outcome.status === 'failed') throw new FlashcoreError('INTERNAL', { shape: formatShape(shape) }, `The worker could not verify ${formatShape(shape)}: ${outcome.message}`);
+  const finding = findingOf(outcome, shape)!;
+  const result = create(CaseResultSchema, { shape, verdict: Verdict.FAIL, reason: `${FindingKind[finding.kind]}: ${finding.message}` });
+  return { result, findings: [finding], ends: true };
+}
+
+function caseResult(report: CaseReport, shape: Shape, findings: readonly Finding[]): CaseResult {
+  const { flashAttentionRule, deterministic, nanCount, infCount, unwrittenCount, mismatches, elements, fp16MaxAbsError, modified: _modified, trivialNorm: _norm, ...figures } = report;
+  return create(CaseResultSchema, {
+    ...figures,
+    shape,
+    verdict: findings.length === 0 ? Verdict.PASS : Verdict.FAIL,
+    reason: findings.map(({ kind, message }) => `${FindingKind[kind]}: ${message}`).join('; '),
+    mismatches: BigInt(mismatches),
+    nanCount: BigInt(nanCount),
+    infCount: BigInt(infCount),
+    unwrittenCount: BigInt(unwrittenCount),
+    elements: BigInt(elements),
+    flashAttentionRule: flashAttentionRule ? Verdict.PASS : Verdict.FAIL,
+    fp16MaxAbsError,
+    deterministic: deterministic ?? false,
+  });
+}
+
+const notRun = (shape: Shape, reason: string): CaseResult => create(CaseResultSchema, { shape, verdict: Verdict.NOT_MEASURED, reason });
+
+/** The smallest shape that fails, else the smallest that ran; undefined when a fault already says what is wrong. */
+function raceShape(results: readonly CaseResult[]): Shape | undefined {
+  const ran = results.filter(({ verdict }) => verdict !== Verdict.NOT_MEASURED);
+  if (ran.some(({ verdict, elements }) => verdict === Verdict.FAIL && elements === 0n)) return undefined;
+  return (ran.find(({ verdict }) => verdict === Verdict.FAIL) ?? ran[0])?.shape;
+}
+
+/**
+ * The first input is N(0, 1); those after it walk through the other distributions of cases.yaml. Seeds are drawn here, where no kernel can know them, and are
+ * reported afterwards.
+ */
+function drawSeeds({ seeds: used, cases }: VariantScope, { seeds, seedCount }: VerifySpec): SeededInput[] {
+  const chosen = seeds.length > 0 ? seeds : Array.from({ length: seedCount }, () => randomBytes(8).toString('hex'));
+  used.push(...chosen.filter((seed) => !used.includes(seed)));
+  const names = [cases.defaults.distribution, ...Object.keys(cases.distributions).filter((name) => name !== cases.defaults.distribution)];
+  return chosen.map((seed, index) => {
+    const { name, q, k, v, logitScale } = cases.distributions[names[index % names.length]!]!;
+    return { seed, rule: { name, q, k, v, logitScale } };
+  });
+}

@@ -1,0 +1,43 @@
+import { create } from '@bufbuild/protobuf';
+import { ProfileResultSchema, Verdict, attentionBytes, attentionFlops, type Device, type LaunchPlan, type ProfileResult, type Shape } from '@flashcore/shared';
+
+/** What to read hardware counters of. */
+export interface ProfileRequest {
+  device: Device;
+  /** Path of the cubin. */
+  image: string;
+  shape: Shape;
+  plan: LaunchPlan;
+  /** "gates", "roofline", "stalls" or "full". */
+  metricSet: string;
+}
+
+export interface ProfileOptions {
+  signal: AbortSignal;
+  onProgress: (progress: { message: string; passesDone: number; passes: number }) => void;
+}
+
+/** Reads hardware counters while a kernel runs. */
+export interface Profiler {
+  /** A result whose verdict is NOT_MEASURED, with the reason, where counters can't be read. */
+  profile(request: ProfileRequest, options: ProfileOptions): Promise<ProfileResult>;
+}
+
+/** The profiler of a host where no counter can be read, and why. */
+export function noProfiler(reason: string): Profiler {
+  return {
+    profile: ({ shape }) => Promise.resolve(create(ProfileResultSchema, {
+      verdict: Verdict.NOT_MEASURED,
+      reason: `not measured: ${reason}`,
+      shape,
+      arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
+    })),
+  };
+}
+
+/** The profiler that a device and the host's tools allow. */
+export function chooseProfiler(device: Device, ncu: { missing: string }): Profiler {
+  if (device.simulated) return noProfiler('the emulator has no hardware counters');
+  if (ncu.missing !== '') return noProfiler(`no ncu on this host: ${ncu.missing}`);
+  return noProfiler('this version of the runner does not drive ncu yet');
+}
