@@ -63,7 +63,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger });
     const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
     const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), logger });
-    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, protoFolder: join(repositoryRoot, 'proto'), logger });
+    // An embedded runner's clients have the .proto files, and wait for its start.
+    const protoFolder = embedded ? undefined : join(repositoryRoot, 'proto');
+    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, protoFolder, logger });
     const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory));
     undo.defer(announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }));
 

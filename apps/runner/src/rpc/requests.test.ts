@@ -5,7 +5,8 @@ import { Client, credentials, status, type ServiceError } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { describe, expect, test } from 'vitest';
 import {
-  BuildRequestSchema, JobState, UploadSourcesRequestSchema, errorFromStatus, serviceDefinition, sha256Of, type RpcRequestInit, type UploadSourcesRequest,
+  BuildRequestSchema, JobState, UploadSourcesRequestSchema, errorFromStatus, serviceDefinition, sha256Of, type RpcRequestInit, type TimingMode,
+  type UploadSourcesRequest,
 } from '@flashcore/shared';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { fakeCompiler } from '../testing/fake-compiler.ts';
@@ -24,7 +25,7 @@ describe('a wrong request is refused with every field that is wrong', () => {
     ['a shape that overflows', { ...kernel('ok'), benchmark: { shapes: [{ batch: 65536, heads: 65536, sequenceLength: 65536, headDim: 64 }] } }, ['benchmark.shapes[0]']],
     ['wrong seeds and tolerance', { ...kernel('ok'), verify: { seedCount: -1, seeds: ['zz'], tolerance: { profile: 'loose', absolute: Number.NaN, relative: -1 } } },
       ['verify.seed_count', 'verify.seeds[0]', 'verify.tolerance.profile', 'verify.tolerance.absolute', 'verify.tolerance.relative']],
-    ['a wrong protocol', { ...kernel('ok'), benchmark: { protocol: { minSamples: 10, maxSamples: 5, maxSeconds: -1, modes: [9], targetRelativeHalfWidth: 2 } } },
+    ['a wrong protocol', { ...kernel('ok'), benchmark: { protocol: { minSamples: 10, maxSamples: 5, maxSeconds: -1, modes: [9 as TimingMode], targetRelativeHalfWidth: 2 } } },
       ['benchmark.protocol.min_samples', 'benchmark.protocol.max_seconds', 'benchmark.protocol.target_relative_half_width', 'benchmark.protocol.modes[0]']],
     ['an unknown metric set', { ...kernel('ok'), profile: { metricSet: 'all' } }, ['profile.metric_set']],
     ['a tree without kernel.yaml that leaves its folder', { kernel: { source: { case: 'tree', value: { files: [{ path: '../x', sha256: 'a'.repeat(64), sizeBytes: 1n }] } } } }, ['kernel.tree.files[0].path']],

@@ -1,0 +1,38 @@
+import { describe, expect, test } from 'vitest';
+import { parseOptions } from './options.ts';
+import { UsageError, formatAddress, parseListenAddress } from './rpc/address.ts';
+
+const parse = (...argv: string[]) => parseOptions(argv, { version: '1.2.3', repositoryRoot: '/repo', environment: { FLASHCORE_HOME: '/home/data' } });
+
+test('every option has a default', () => {
+  expect(parse('serve')).toEqual({
+    address: { kind: 'tcp', host: '127.0.0.1', port: 50051 }, dataDirectory: '/home/data', kernelsDirectory: '/repo/kernels',
+    embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64,
+  });
+});
+
+test('an embedded runner chooses its own socket unless it is given one', () => {
+  expect(parse('serve', '--embedded')?.address).toBeUndefined();
+  expect(parse('serve', '--embedded', '--address', 'unix:/run/fc.sock')?.address).toEqual({ kind: 'unix', path: '/run/fc.sock' });
+});
+
+test.for([['--port', '1'], ['--idle-exit-seconds', '-1'], ['--grace-seconds', 'x'], ['--max-queued', '0'], ['--address']])('%j is a usage error', (flags) => {
+  expect(() => parse('serve', ...flags)).toThrow(UsageError);
+});
+
+describe('addresses', () => {
+  test.for([
+    ['127.0.0.1:50051', '127.0.0.1:50051'], ['localhost:1', '127.0.0.1:1'], ['127.1.2.3:0', '127.1.2.3:0'], ['[::1]:50051', '[::1]:50051'],
+    ['unix:/tmp/a', 'unix:/tmp/a'], ['unix:///tmp/a', 'unix:/tmp/a'],
+  ])('%s is served as %s', ([text, address]) => {
+    expect(formatAddress(parseListenAddress(text!))).toBe(address);
+  });
+
+  test.for(['0.0.0.0:50051', '[::]:50051', '10.0.0.1:50051', 'gpu-host:50051', '[2001:db8::1]:1'])('%s is refused: others could reach it', (text) => {
+    expect(() => parseListenAddress(text)).toThrow(/is open to other machines, and this runner has no TLS/);
+  });
+
+  test.for(['', '127.0.0.1', '127.0.0.1:99999', '50051', 'unix:relative', `unix:/${'x'.repeat(100)}`])('%j is refused', (text) => {
+    expect(() => parseListenAddress(text)).toThrow(UsageError);
+  });
+});
