@@ -34,6 +34,8 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'half-page-down': { first: '5', shows: (before, after) => after.ui.selected.gates > before.ui.selected.gates },
   'page-up': { first: '1', shows: (before, after) => before.ui.log.follow && !after.ui.log.follow },
   'page-down': { first: '5', shows: (before, after) => after.ui.selected.gates > before.ui.selected.gates },
+  'detail-down': { first: '2', shows: (_, after) => after.ui.detail === 1 },
+  'detail-up': { first: '2', shows: (_, after) => after.ui.detail === -1 },
   first: { first: '1', shows: (_, after) => !after.ui.log.follow && after.ui.log.top === 0 },
   last: { first: '1g', shows: (_, after) => after.ui.log.follow },
   search: { shows: (_, after) => after.ui.overlay?.kind === 'search' },

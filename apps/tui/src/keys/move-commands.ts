@@ -6,8 +6,11 @@ import { scrollLimit } from '../screens/views.ts';
 import type { Size } from '../screens/view.ts';
 import { insideOf } from '../plot/frame.ts';
 import { attachedJob } from '../state/selectors.ts';
+import type { AppState } from '../state/app-state.ts';
 import type { Store } from '../state/store.ts';
 import type { Command } from './command.ts';
+
+const hasDetails = ({ ui }: AppState): boolean => ui.view === 'correct' || ui.view === 'latency' || ui.view === 'kernels';
 
 export const MOVE_COMMANDS: Command[] = [
   { id: 'up', keys: ['k', 'up'], group: 'moving', help: 'Up; in the log this ends following', run: ({ store }) => move(store, -1) },
@@ -16,6 +19,8 @@ export const MOVE_COMMANDS: Command[] = [
   { id: 'half-page-down', keys: ['ctrl+d'], group: 'moving', help: 'Half a page down', run: ({ store }) => move(store, page(store) / 2) },
   { id: 'page-up', keys: ['pageup'], group: 'moving', help: 'A page up', run: ({ store }) => move(store, -page(store)) },
   { id: 'page-down', keys: ['pagedown', 'space'], group: 'moving', help: 'A page down', run: ({ store }) => move(store, page(store)) },
+  { id: 'detail-down', keys: ['J'], group: 'moving', help: 'Next page of the details in 2, 3 and 7', when: hasDetails, run: ({ store }) => store.dispatch({ type: 'detail', by: 1 }) },
+  { id: 'detail-up', keys: ['K'], group: 'moving', help: 'Page of the details before', when: hasDetails, run: ({ store }) => store.dispatch({ type: 'detail', by: -1 }) },
   { id: 'first', keys: ['g', 'home'], group: 'moving', help: 'To the beginning', run: ({ store }) => moveTo(store, 'first') },
   { id: 'last', keys: ['G', 'end'], group: 'moving', help: 'To the end; in the log this follows again', run: ({ store }) => moveTo(store, 'last') },
 ];

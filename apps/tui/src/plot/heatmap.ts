@@ -20,36 +20,44 @@ const LABEL_CELLS = 6;
 
 /**
  * Heat map in exactly `height` rows of at most `width` cells: a header with the columns of D, rows of blocks with their first row of S, a legend.
- * Blocks that do not fit are merged, the largest error wins. The scale is logarithmic, from 1e-3 of the largest error. "N" is NaN, "X" the worst block.
+ * Blocks that do not fit are merged, the largest error wins. The scale is logarithmic, from the least error (at most three decades, at least a factor of 4)
+ * to the largest. "N" is NaN, "X" the worst block.
  */
 export function heatMap(data: HeatMapData, { width, height, worst }: { width: number; height: number; worst?: { row: number; column: number } }): Row[] {
   const merged = merge(data, Math.max(1, height - 2), Math.max(1, width - LABEL_CELLS));
   const cellsPerColumn = Math.max(1, Math.min(6, Math.floor((width - LABEL_CELLS) / merged.columns)));
-  const largest = finiteMax(merged.values);
+  const scale = scaleOf(merged.values);
   const worstRow = worst === undefined ? -1 : Math.floor(worst.row / merged.blockRows);
   const worstColumn = worst === undefined ? -1 : Math.floor(worst.column / merged.blockColumns);
   const body = Array.from({ length: merged.rows }, (_, row): Row => [
     run(padCells(`s${row * merged.blockRows}`, LABEL_CELLS), 'dim'),
     ...Array.from({ length: merged.columns }, (__, column) =>
-      heatCell(merged.values[row * merged.columns + column] ?? 0, { largest, cells: cellsPerColumn, worst: row === worstRow && column === worstColumn })),
+      heatCell(merged.values[row * merged.columns + column] ?? 0, { scale, cells: cellsPerColumn, worst: row === worstRow && column === worstColumn })),
   ]);
   const lastColumn = `d${data.columns * data.blockColumns - 1}`;
   const mapCells = merged.columns * cellsPerColumn;
   const header = mapCells > lastColumn.length + 3 ? `d0${lastColumn.padStart(mapCells - 2)}` : 'd0';
-  const legend = `s${merged.blockRows} x d${merged.blockColumns} a cell, max ${formatError(largest)}, X worst`;
-  return [[run(' '.repeat(LABEL_CELLS) + header, 'dim')], ...body, [run(legend.length <= width ? legend : `max ${formatError(largest)}`, 'dim')]];
+  const range = `${formatError(scale.least)} to ${formatError(scale.largest)}`;
+  const legends = [`s${merged.blockRows} x d${merged.blockColumns} a cell, ${range}, X worst`, `${range}, X worst`, range];
+  return [[run(' '.repeat(LABEL_CELLS) + header, 'dim')], ...body, [run(legends.find(({ length }) => length <= width) ?? '', 'dim')]];
 }
 
-/** Level of an error, 0 to HEAT_LEVELS - 1, three decades below the largest. */
-export function heatLevel(value: number, largest: number): number {
+export interface HeatScale {
+  /** What level 0 stands for. */
+  readonly least: number;
+  readonly largest: number;
+}
+
+/** Level of an error, 0 to HEAT_LEVELS - 1. */
+export function heatLevel(value: number, { least, largest }: HeatScale): number {
   if (value <= 0 || largest <= 0) return 0;
-  const decades = 3 + Math.log10(value / largest);
-  return Math.max(0, Math.min(HEAT_LEVELS - 1, Math.round((decades / 3) * (HEAT_LEVELS - 1))));
+  const share = Math.log(value / least) / Math.log(largest / least);
+  return Math.max(0, Math.min(HEAT_LEVELS - 1, Math.round(share * (HEAT_LEVELS - 1))));
 }
 
-function heatCell(value: number, { largest, cells, worst }: { largest: number; cells: number; worst: boolean }): Run {
+function heatCell(value: number, { scale, cells, worst }: { scale: HeatScale; cells: number; worst: boolean }): Run {
   if (Number.isNaN(value)) return { text: padCells('N', cells, 'center'), role: 'bad' };
-  const level = heatLevel(value, largest);
+  const level = heatLevel(value, scale);
   const ink = DENSITY[Math.round((level / (HEAT_LEVELS - 1)) * (DENSITY.length - 1))] ?? ' ';
   return { text: worst ? padCells('X', cells, 'center') : ink.repeat(cells), heat: level };
 }
@@ -71,8 +79,10 @@ function merge(data: HeatMapData, maxRows: number, maxColumns: number): HeatMapD
   return { rows, columns, blockRows: data.blockRows * rowsPerCell, blockColumns: data.blockColumns * columnsPerCell, values };
 }
 
-function finiteMax(values: ArrayLike<number>): number {
-  let largest = 0;
-  for (let index = 0; index < values.length; index++) if (Number.isFinite(values[index])) largest = Math.max(largest, values[index] ?? 0);
-  return largest;
+/** From the least error above 0 to the largest; NaN and Inf stand outside the scale. */
+function scaleOf(values: ArrayLike<number>): HeatScale {
+  const errors = Array.from(values).filter((value) => Number.isFinite(value) && value > 0);
+  const largest = errors.reduce((most, value) => Math.max(most, value), 0);
+  const least = errors.reduce((fewest, value) => Math.min(fewest, value), largest);
+  return { largest, least: Math.min(largest / 4, Math.max(least, largest / 1000)) };
 }

@@ -19,6 +19,7 @@ export interface HistogramMark {
   readonly value: number;
 }
 
+const MAX_COLUMNS_PER_BIN = 8;
 const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /**
@@ -27,7 +28,9 @@ const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
  */
 export function histogram(data: HistogramData, { width, height, marks = [] }: { width: number; height: number; marks?: readonly HistogramMark[] }): Row[] {
   const bins = rebin(data.counts, width);
-  const columns = Array.from({ length: bins.length === 0 ? 0 : width }, (_, column) => bins[Math.floor((column * bins.length) / width)] ?? 0);
+  // Few bins do not become walls: a single sample is a thin bar, not a full pane.
+  const cells = Math.min(width, bins.length * MAX_COLUMNS_PER_BIN);
+  const columns = Array.from({ length: cells }, (_, column) => bins[Math.floor((column * bins.length) / cells)] ?? 0);
   const markRows = marks.length > 0 ? 1 : 0;
   const barRows = Math.max(1, height - 2 - markRows);
   // The last of the merged bins may reach beyond the last of the data.

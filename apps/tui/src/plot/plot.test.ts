@@ -34,7 +34,7 @@ test('heat map at 30x6: ink by decade, the worst block, NaN, a legend', () => {
     '      d0                   d63',
     's0                ......======',
     's16                 X     N   ',
-    'max 5.0e-1',
+    '5.0e-4 to 5.0e-1, X worst',
   ]);
 });
 
@@ -44,6 +44,10 @@ test('heat map merges blocks that do not fit and keeps the largest error and eve
   expect(rows.every((row) => rowWidth(row) <= 22)).toBe(true);
   expect(rows.flat().filter(({ heat }) => heat === HEAT_LEVELS - 1)).toHaveLength(1);
   expect(rows.flat().filter(({ text }) => text.includes('N'))).toHaveLength(1);
+});
+
+test('a single sample is a thin bar', () => {
+  expect(rowText(histogram({ low: 5, binWidth: 1, counts: [1], underflow: 0, overflow: 0 }, { width: 40, height: 4 })[0] ?? [])).toBe(`${'█'.repeat(8)}${' '.repeat(32)}`);
 });
 
 test('labelled bars at 30', () => {
@@ -116,10 +120,12 @@ test('frames and bars have exactly the size asked for', () => {
   }));
 });
 
+const SCALE = { least: 1e-3, largest: 1 };
+
 test('heat levels rise with the error, over three decades', () => {
-  expect([0, 1e-9, 1e-3, 1e-1, 1].map((value) => heatLevel(value, 1))).toEqual([0, 0, 0, 21, HEAT_LEVELS - 1]);
+  expect([0, 1e-9, 1e-3, 1e-1, 1].map((value) => heatLevel(value, SCALE))).toEqual([0, 0, 0, 21, HEAT_LEVELS - 1]);
   fc.assert(fc.property(fc.double({ min: 0, max: 1, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }), (a, b) => {
-    expect(heatLevel(Math.min(a, b), 1)).toBeLessThanOrEqual(heatLevel(Math.max(a, b), 1));
+    expect(heatLevel(Math.min(a, b), SCALE)).toBeLessThanOrEqual(heatLevel(Math.max(a, b), SCALE));
   }));
 });
 

@@ -73,8 +73,17 @@ function joinCells(cells: readonly Run[]): Row {
   return cells.flatMap((cell, index) => (index === 0 ? [cell] : [run(' '.repeat(GAP)), cell]));
 }
 
-/** Keeps the parts of least rank that fit into `width`, in their own order, `gap` cells apart. A part may offer shorter forms of itself. */
-export function fitParts(parts: readonly { rank: number; forms: readonly Row[] }[], width: number, gap = 2): Row {
+export interface Part {
+  /** Least first: who gets a place. */
+  readonly rank: number;
+  /** Least first: whose longer form comes in when all have their place; absent: by rank. */
+  readonly growRank?: number;
+  /** The longest form first. */
+  readonly forms: readonly Row[];
+}
+
+/** Keeps the parts of least rank that fit into `width`, in their own order, `gap` cells apart. */
+export function fitParts(parts: readonly Part[], width: number, gap = 2): Row {
   const chosen = new Map<number, Row>();
   let left = width;
   const byRank = parts.map((part, index) => ({ ...part, index })).sort((a, b) => a.rank - b.rank);
@@ -87,7 +96,7 @@ export function fitParts(parts: readonly { rank: number; forms: readonly Row[] }
     chosen.set(index, shortest);
     left -= cost;
   }
-  for (const { forms, index } of byRank) {
+  for (const { forms, index } of byRank.toSorted((a, b) => (a.growRank ?? a.rank) - (b.growRank ?? b.rank))) {
     const now = chosen.get(index);
     if (now === undefined) continue;
     const better = forms.find((form) => rowWidth(form) - rowWidth(now) <= left);

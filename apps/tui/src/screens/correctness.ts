@@ -8,7 +8,7 @@ import type { VariantView } from '../state/job-view.ts';
 import { shownVariant, variantsOf, attachedJob } from '../state/selectors.ts';
 import { VERDICT_MARKS, shapeShort, shapeWords } from '../state/words.ts';
 import { list } from './list.ts';
-import { beside, positionRemark, type Size, type View } from './view.ts';
+import { beside, pageOf, positionRemark, type Size, type View } from './view.ts';
 
 const HEAT_CELLS = 54;
 const SIDE_BY_SIDE = 92;
@@ -50,7 +50,7 @@ export const correctnessView: View = ({ state }, size) => {
   const listHeight = Math.min(lines.length + 1, Math.max(4, Math.floor(size.height * 0.6)));
   const table = list(COLUMNS, lines, { width: size.width, height: listHeight, selected, focused: state.ui.view === 'correct' });
   const detailSize = { width: size.width, height: size.height - table.length - 1 };
-  const detail = line?.kind === 'done' ? caseDetail(line.result, detailSize) : [textRow('This case runs now.', 'dim')];
+  const detail = line?.kind === 'done' ? caseDetail(line.result, detailSize, state.ui.detail) : [textRow('This case runs now.', 'dim')];
   const several = variantsOf(attachedJob(state)).length > 1;
   const tolerance = variant.verify?.tolerance?.profile;
   return {
@@ -64,25 +64,25 @@ function linesOf(variant: VariantView | undefined): Line[] {
   if (variant === undefined) return [];
   const done = variant.cases.map((result): Line => ({ kind: 'done', result }));
   const { verifying } = variant;
-  return verifying !== undefined && verifying.caseIndex >= done.length ? [...done, { kind: 'running', progress: verifying }] : done;
+  return verifying !== undefined ? [...done, { kind: 'running', progress: verifying }] : done;
 }
 
-function caseDetail(result: CaseResult, { width, height }: Size): Row[] {
+function caseDetail(result: CaseResult, { width, height }: Size, page: number): Row[] {
   const { errorMap } = result;
   const map = errorMap !== undefined && errorMap.rows * errorMap.columns > 0 ? errorMap : undefined;
-  if (map === undefined) return caseFacts(result, width, height);
+  if (map === undefined) return pageOf(caseFacts(result, width), { height, page });
   const worst = result.worst && { row: Math.floor(result.worst.row / map.blockRows), column: Math.floor(result.worst.column / map.blockColumns) };
   const heat = (heatSize: Size): Row[] => heatMap({ ...map, values: map.maxAbsError }, { ...heatSize, ...(worst && { worst: { row: worst.row * map.blockRows, column: worst.column * map.blockColumns } }) });
   if (width >= SIDE_BY_SIDE || height < 14) {
     const heatWidth = Math.min(HEAT_CELLS, Math.floor(width * 0.45));
-    return beside(caseFacts(result, width - heatWidth - 2, height), heat({ width: heatWidth, height }), { leftWidth: width - heatWidth - 2 });
+    return beside(pageOf(caseFacts(result, width - heatWidth - 2), { height, page }), heat({ width: heatWidth, height }), { leftWidth: width - heatWidth - 2 });
   }
-  const facts = caseFacts(result, width, Math.floor(height / 2));
+  const facts = pageOf(caseFacts(result, width), { height: Math.floor(height / 2), page });
   return [...facts, ...heat({ width, height: height - facts.length })];
 }
 
-/** Most important first: what does not fit is what matters least. */
-function caseFacts(result: CaseResult, width: number, height: number): Row[] {
+/** Most important first: what does not fit stands on further pages. */
+function caseFacts(result: CaseResult, width: number): Row[] {
   const rule = VERDICT_MARKS[result.flashAttentionRule];
   const groups: Row[] = [
     labelled('Inf', formatCount(result.infCount), result.infCount > 0n ? 'bad' : undefined),
@@ -99,7 +99,7 @@ function caseFacts(result: CaseResult, width: number, height: number): Row[] {
     ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst)}`, width, { hang: 6 })),
     ...flowRows(groups, width),
     ...(result.firstMismatches.length === 0 ? [] : [textRow('first mismatches', 'dim'), ...result.firstMismatches.flatMap((element) => wrapRows(elementText(element), width, { indent: 2, hang: 4 }))]),
-  ].slice(0, height);
+  ];
 }
 
 const elementText = ({ batch, head, row, column, got, want }: ElementError): string =>

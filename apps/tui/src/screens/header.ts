@@ -4,7 +4,7 @@ import { cutCells } from '../plot/cells.ts';
 import { progressBar } from '../plot/bars.ts';
 import { formatClock } from '../plot/format.ts';
 import { fitRow, rowWidth, run, type Row } from '../plot/row.ts';
-import { fitParts } from '../plot/table.ts';
+import { fitParts, type Part } from '../plot/table.ts';
 import { VIEWS, VIEW_TITLES, type AppState } from '../state/app-state.ts';
 import type { JobView } from '../state/job-view.ts';
 import { attachedJob, countGates, currentPhase, elapsedMs, jobShare, shownVariant } from '../state/selectors.ts';
@@ -17,7 +17,7 @@ const SHORT_TITLE = 18;
 export function headerRow(state: AppState, width: number): Row {
   const parts = [
     { rank: 5, forms: [[run('fa-tui', 'title')]] },
-    { rank: 0, forms: connectionForms(state) },
+    { rank: 0, growRank: 9, forms: connectionForms(state) },
     { rank: 1, forms: deviceForms(state) },
     ...jobParts(attachedJob(state), state.now),
   ];
@@ -38,7 +38,7 @@ function deviceForms(state: AppState): Row[] {
   return [[run(device.name), ...suffix], [run(device.deviceId), ...suffix], [run(device.deviceId)]];
 }
 
-function jobParts(job: JobView | undefined, now: number): { rank: number; forms: Row[] }[] {
+function jobParts(job: JobView | undefined, now: number): Part[] {
   if (job === undefined) return [{ rank: 2, forms: [[run('no job', 'dim')]] }];
   const title = jobTitle(job);
   return [

@@ -4,7 +4,7 @@ import { BLANK_ROW, labelled, run, textRow, wrapRows, type Row } from '../plot/r
 import type { Column } from '../plot/table.ts';
 import { findingWord } from '../state/words.ts';
 import { list } from './list.ts';
-import { beside, positionRemark, type View } from './view.ts';
+import { beside, pageOf, positionRemark, type View } from './view.ts';
 
 const SIDE_BY_SIDE = 100;
 
@@ -23,11 +23,12 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.5);
     const left = list(COLUMNS, kernels, { width: leftWidth, height, selected, focused: ui.view === 'kernels' });
-    return { title, remark, body: beside(left, chosen === undefined ? [] : detail(chosen, width - leftWidth - 2).slice(0, height), { leftWidth }) };
+    return { title, remark, body: beside(left, chosen === undefined ? [] : pageOf(detail(chosen, width - leftWidth - 2), { height, page: ui.detail }), { leftWidth }) };
   }
   const listHeight = Math.min(kernels.length + 1, Math.max(4, Math.floor(height * 0.5)));
   const table = list(COLUMNS, kernels, { width, height: listHeight, selected, focused: ui.view === 'kernels' });
-  return { title, remark, body: [...table, [run('─'.repeat(width), 'border')], ...(chosen === undefined ? [] : detail(chosen, width))].slice(0, height) };
+  const details = chosen === undefined ? [] : pageOf(detail(chosen, width), { height: height - table.length - 1, page: ui.detail });
+  return { title, remark, body: [...table, [run('─'.repeat(width), 'border')], ...details] };
 };
 
 function detail(kernel: Kernel, width: number): Row[] {

@@ -1,5 +1,5 @@
 /** View 3: latency of every shape, mode and subject, and the distribution of the selected one, live. */
-import { StopReason, TimingMode, type BenchmarkResult } from '@flashcore/shared';
+import { StopReason, TimingMode, type BenchmarkResult, type LatencyStatistics } from '@flashcore/shared';
 import { formatMicroseconds, formatNumber } from '../plot/format.ts';
 import { histogram } from '../plot/histogram.ts';
 import { flowRows, labelled, run, textRow, wrapRows, type Row, type Run } from '../plot/row.ts';
@@ -9,7 +9,7 @@ import type { BenchmarkView } from '../state/job-view.ts';
 import { isSimulated, shownVariant } from '../state/selectors.ts';
 import { MODE_WORDS, shapeShort, shapeWords } from '../state/words.ts';
 import { list } from './list.ts';
-import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, type Size, type View } from './view.ts';
+import { SIMULATED_BADGE, SIMULATED_TEXT, pageOf, positionRemark, type Size, type View } from './view.ts';
 
 const HISTOGRAM_ROWS = 7;
 
@@ -26,11 +26,11 @@ const COLUMNS: Column<BenchmarkView>[] = [
   { title: 'mode', cell: ({ mode }) => run(MODE_WORDS[mode], mode === TimingMode.HOT ? 'warn' : 'accent') },
   { title: 'of', cell: ({ subject }) => (subject === 'candidate' ? 'kernel' : subject), shrinkTo: 6 },
   { title: 'p50', align: 'right', cell: statistic(({ p50Us }) => formatMicroseconds(p50Us)) },
-  { title: '95 % of p50', align: 'right', drop: 4, cell: statistic(({ p50LowUs, p50HighUs }) => `${formatMicroseconds(p50LowUs)}..${formatMicroseconds(p50HighUs)}`) },
+  { title: '95 % of p50', align: 'right', drop: 4, cell: statistic(({ samples, p50LowUs, p50HighUs }) => samples < 2 ? '-' : `${formatMicroseconds(p50LowUs)}..${formatMicroseconds(p50HighUs)}`) },
   { title: 'p90', align: 'right', drop: 1, cell: statistic(({ p90Us }) => formatMicroseconds(p90Us)) },
   { title: 'p99', align: 'right', cell: statistic(({ p99Us }) => formatMicroseconds(p99Us)) },
   { title: 'mean', align: 'right', drop: 2, cell: statistic(({ meanUs }) => formatMicroseconds(meanUs)) },
-  { title: 'sd', align: 'right', drop: 3, cell: statistic(({ stddevUs }) => formatMicroseconds(stddevUs)) },
+  { title: 'sd', align: 'right', drop: 3, cell: statistic(({ samples, stddevUs }) => (samples < 2 ? '-' : formatMicroseconds(stddevUs))) },
   { title: 'n', align: 'right', cell: statistic(({ samples }) => String(samples)) },
   { title: 'TFLOP/s', align: 'right', drop: 5, cell: derived(({ tflops }) => tflops) },
   { title: 'GB/s', align: 'right', drop: 6, cell: derived(({ gbPerSecond }) => gbPerSecond) },
@@ -52,16 +52,16 @@ export const latencyView: View = ({ state }, size) => {
     title: '3 Latency',
     ...badge,
     remark: positionRemark(selected, benchmarks.length, 'measurement'),
-    body: [...warning, ...table, [run('─'.repeat(size.width), 'border')], ...(chosen === undefined ? [] : distributions(chosen, benchmarks, { width: size.width, height: rest }))].slice(0, size.height),
+    body: [...warning, ...table, [run('─'.repeat(size.width), 'border')], ...(chosen === undefined ? [] : distributions(chosen, benchmarks, { width: size.width, height: rest, page: state.ui.detail }))].slice(0, size.height),
   };
 };
 
 /** The selected distribution, below it the same shape's other mode where there is room. */
-function distributions(chosen: BenchmarkView, all: readonly BenchmarkView[], { width, height }: Size): Row[] {
+function distributions(chosen: BenchmarkView, all: readonly BenchmarkView[], { width, height, page }: Size & { page: number }): Row[] {
   const others = all.filter((benchmark) => benchmark.key !== chosen.key && benchmark.histogram !== undefined && shapeShort(benchmark.shape) === shapeShort(chosen.shape));
   const facts = resultFacts(chosen, width);
   const shown = [chosen, ...others].slice(0, Math.max(1, Math.floor((height - Math.min(facts.length, 3)) / (HISTOGRAM_ROWS + 1))));
-  const factRows = facts.slice(0, Math.max(0, height - shown.length * (HISTOGRAM_ROWS + 1)));
+  const factRows = pageOf(facts, { height: Math.max(0, height - shown.length * (HISTOGRAM_ROWS + 1)), page });
   const each = Math.max(4, Math.min(14, Math.floor((height - factRows.length) / shown.length) - 1));
   return [...shown.flatMap((benchmark) => distribution(benchmark, { width, height: each })), ...factRows];
 }
@@ -77,6 +77,12 @@ function distribution({ shape, mode, subject, warmUp, latency, histogram: bins, 
   return [title, ...histogram(data, { ...size, marks })];
 }
 
+/** One sample has no spread. */
+function spreadFacts({ samples, meanUs, stddevUs, p50LowUs, p50HighUs }: LatencyStatistics): Row[] {
+  if (samples < 2) return [];
+  return [labelled('mean', formatMicroseconds(meanUs)), labelled('sd', formatMicroseconds(stddevUs)), labelled('95 % of p50', `${formatMicroseconds(p50LowUs)} to ${formatMicroseconds(p50HighUs)}`)];
+}
+
 const STOP_WORDS: Record<StopReason, string> = {
   [StopReason.UNSPECIFIED]: '-', [StopReason.CONVERGED]: 'interval of p50 is narrow enough', [StopReason.NOISE_FLOOR]: 'most samples taken', [StopReason.TIMED_OUT]: 'time limit',
 };
@@ -84,7 +90,7 @@ const STOP_WORDS: Record<StopReason, string> = {
 function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {
   if (result === undefined) return [];
   const groups: Row[] = [
-    ...(latency === undefined ? [] : [labelled('min', formatMicroseconds(latency.minUs)), labelled('max', formatMicroseconds(latency.maxUs)), labelled('mean', formatMicroseconds(latency.meanUs)), labelled('sd', formatMicroseconds(latency.stddevUs)), labelled('95 % of p50', `${formatMicroseconds(latency.p50LowUs)} to ${formatMicroseconds(latency.p50HighUs)}`), labelled('dropped', String(latency.dropped), latency.dropped > 0 ? 'warn' : undefined)]),
+    ...(latency === undefined ? [] : [labelled('min', formatMicroseconds(latency.minUs)), labelled('max', formatMicroseconds(latency.maxUs)), ...spreadFacts(latency), labelled('dropped', String(latency.dropped), latency.dropped > 0 ? 'warn' : undefined)]),
     labelled('stopped', STOP_WORDS[result.stopReason]),
     ...(result.outputCheck === '' ? [] : [labelled('output', result.outputCheck)]),
   ];

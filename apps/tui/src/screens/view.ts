@@ -35,5 +35,15 @@ export function scrolled(title: string, rows: readonly Row[], { height, top }: S
   return { title, ...remark, body: rows.slice(start, start + height) };
 }
 
+/** A page of `rows` in `height`; where there are several, its last row says which and how to turn it. */
+export function pageOf(rows: readonly Row[], { height, page }: { height: number; page: number }): Row[] {
+  if (rows.length <= height || height < 2) return rows.slice(0, height);
+  const perPage = height - 1;
+  const pages = Math.ceil(rows.length / perPage);
+  const shown = ((page % pages) + pages) % pages;
+  const body = rows.slice(shown * perPage, (shown + 1) * perPage);
+  return [...body, ...Array.from({ length: perPage - body.length }, (): Row => []), [run(`page ${shown + 1} of ${pages}, J turns`, 'key')]];
+}
+
 /** "3 of 7 cases". */
 export const positionRemark = (selected: number, count: number, noun: string): string => (count === 0 ? `no ${noun}s` : `${selected + 1} of ${count} ${noun}${count === 1 ? '' : 's'}`);

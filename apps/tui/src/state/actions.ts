@@ -21,6 +21,8 @@ export type Action =
   // `limit`: the last place of a view that scrolls and has no cursor.
   | { type: 'move'; by: number; limit?: number | undefined }
   | { type: 'move-to'; end: 'first' | 'last'; limit?: number | undefined }
+  // Pages through the details below or beside a list.
+  | { type: 'detail'; by: 1 | -1 }
   | { type: 'next-variant' }
   | { type: 'toggle'; what: 'history' | 'faulty' | 'wrap' | 'filter' }
   | { type: 'overlay'; overlay: Overlay | undefined }

@@ -31,7 +31,7 @@ export function reduce(state: AppState, action: Action): AppState {
       const variants = variantsOf(attachedJob(state)).length;
       return variants < 2 ? state : clampSelections(withUi(state, { variant: (state.ui.variant + 1) % variants }));
     }
-    case 'resize': case 'show': case 'next-view': case 'zoom': case 'move': case 'move-to': case 'toggle': case 'overlay':
+    case 'resize': case 'show': case 'next-view': case 'zoom': case 'move': case 'move-to': case 'detail': case 'toggle': case 'overlay':
       return clampSelections(withUi(state, reduceUi(state, action)));
     case 'search': return withUi(state, { log: { ...state.ui.log, query: action.query, filter: action.query !== '' && state.ui.log.filter }, overlay: undefined });
     case 'log-position': return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top } });
@@ -59,17 +59,18 @@ function attach(state: AppState, job: string): AppState {
   return { ...withUi(state, { selected, variant: 0, log: { ...state.ui.log, follow: true, top: 0 } }), attached: job, views: { ...state.views, [job]: known } };
 }
 
-type UiAction = Extract<Action, { type: 'resize' | 'show' | 'next-view' | 'zoom' | 'move' | 'move-to' | 'toggle' | 'overlay' }>;
+type UiAction = Extract<Action, { type: 'resize' | 'show' | 'next-view' | 'zoom' | 'move' | 'move-to' | 'detail' | 'toggle' | 'overlay' }>;
 
 function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
   const { ui } = state;
   switch (action.type) {
     case 'resize': return { columns: action.columns, rows: action.rows };
-    case 'show': return { view: action.view };
-    case 'next-view': return { view: VIEWS[(VIEWS.indexOf(ui.view) + action.step + VIEWS.length) % VIEWS.length] ?? 'run' };
+    case 'show': return { view: action.view, detail: 0 };
+    case 'next-view': return { view: VIEWS[(VIEWS.indexOf(ui.view) + action.step + VIEWS.length) % VIEWS.length] ?? 'run', detail: 0 };
     case 'zoom': return { zoomed: !ui.zoomed };
     case 'move': return moveTo(ui, Math.max(0, ui.selected[ui.view] + action.by), action.limit);
     case 'move-to': return moveTo(ui, action.end === 'first' ? 0 : Number.MAX_SAFE_INTEGER, action.limit);
+    case 'detail': return { detail: ui.detail + action.by };
     case 'overlay': return { overlay: action.overlay };
     case 'toggle':
       if (action.what === 'wrap') return { log: { ...ui.log, wrap: !ui.log.wrap } };
@@ -78,7 +79,7 @@ function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
   }
 }
 
-const moveTo = (ui: UiState, place: number, limit = Number.MAX_SAFE_INTEGER): Partial<UiState> => ({ selected: { ...ui.selected, [ui.view]: Math.min(place, limit) } });
+const moveTo = (ui: UiState, place: number, limit = Number.MAX_SAFE_INTEGER): Partial<UiState> => ({ detail: 0, selected: { ...ui.selected, [ui.view]: Math.min(place, limit) } });
 
 /** Cursors stay on what there is. */
 function clampSelections(state: AppState): AppState {

@@ -45,6 +45,8 @@ export interface UiState {
   readonly faulty: boolean;
   /** Which variant's findings are shown: 0 the one asked for. */
   readonly variant: number;
+  /** Page of the details of what the cursor is on; views take it modulo the number of pages. */
+  readonly detail: number;
   readonly log: LogPosition;
   readonly overlay?: Overlay | undefined;
   readonly columns: number;
@@ -79,7 +81,7 @@ export function initialState({ runner, columns, rows, now }: StartState): AppSta
   return {
     runner, connection: 'connecting', jobs: [], experiments: [], kernels: [], views: {}, now,
     ui: {
-      view: 'run', zoomed: false, history: false, faulty: false, variant: 0, columns, rows,
+      view: 'run', zoomed: false, history: false, faulty: false, variant: 0, detail: 0, columns, rows,
       selected: { run: 0, correct: 0, latency: 0, profile: 0, gates: 0, jobs: 0, kernels: 0, host: 0 },
       log: { follow: true, top: 0, wrap: true, query: '', filter: false },
     },

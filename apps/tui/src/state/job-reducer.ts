@@ -42,12 +42,13 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'buildResult':
       return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, build: payload.value }));
     case 'verifyProgress': {
-      const { caseIndex, seedIndex, seedCount } = payload.value;
-      const done = caseIndex + (seedCount > 0 ? seedIndex / seedCount : 0);
-      return withCurrentVariant(withProgress(view, { done, steps: payload.value.caseCount }), (variant) => ({ ...variant, verifying: payload.value }));
+      const { caseCount, seedIndex, seedCount } = payload.value;
+      // Cases run in an order of the runner's own (the cheapest first): what is done is counted, not read from the index.
+      const next = withCurrentVariant(view, (variant) => ({ ...variant, verifying: payload.value }));
+      return withProgress(next, { done: countCases(next) + (seedCount > 0 ? seedIndex / seedCount : 0), steps: caseCount });
     }
     case 'caseResult':
-      return withCurrentVariant(view, (variant) => ({ ...variant, cases: [...variant.cases, payload.value] }), (next) => withProgress(next, { done: countCases(next) }));
+      return withCurrentVariant(view, (variant) => ({ ...variant, verifying: undefined, cases: [...variant.cases, payload.value] }), (next) => withProgress(next, { done: countCases(next) }));
     case 'verifyResult':
       return withCurrentVariant(view, (variant) => ({ ...variant, verify: payload.value, verifying: undefined, cases: payload.value.cases.length > 0 ? payload.value.cases : variant.cases }));
     case 'benchmarkProgress':
