@@ -31,6 +31,6 @@ export function checkVariant(variant: Variant | undefined, violations: Violation
     if (!/^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(name)) violations.add('variant.parameters', `must have C identifiers of at most 64 characters as names, has ${JSON.stringify(name.slice(0, 64))}`);
   }
   violations.text('variant.config', variant.config);
-  if (variant.arch !== '' && !/^sm_[0-9]{2,3}[af]?$/.test(variant.arch)) violations.add('variant.arch', 'must be an architecture such as sm_89, or empty');
+  if (variant.arch !== '' && !/^sm_[0-9]{2,3}[af]?$/.test(variant.arch)) violations.add('variant.arch', `must be an architecture such as sm_89, or empty, is ${JSON.stringify(variant.arch.slice(0, 64))}`);
   if (variant.maxRegisters !== 0) violations.range('variant.max_registers', variant.maxRegisters, { least: 16, most: 255, unit: 'registers, or 0 for the manifest\'s' });
 }
