@@ -56,13 +56,13 @@ type LeastOf = <Item>(column: Column<Item>) => number | undefined;
 
 function shrink<Item>(columns: readonly Laid<Item>[], width: number, leastOf: LeastOf = ({ shrinkTo }) => shrinkTo): Laid<Item>[] {
   let excess = totalWidth(columns) - width;
-  return columns.map((laid) => {
+  // From the right: names stand on the left, remarks on the right.
+  return columns.reduceRight<Laid<Item>[]>((laidOut, laid) => {
     const least = leastOf(laid.column);
-    if (excess <= 0 || least === undefined) return laid;
-    const cut = Math.min(excess, Math.max(0, laid.width - least));
+    const cut = least === undefined ? 0 : Math.max(0, Math.min(excess, laid.width - least));
     excess -= cut;
-    return { ...laid, width: laid.width - cut };
-  });
+    return [{ ...laid, width: laid.width - cut }, ...laidOut];
+  }, []);
 }
 
 const totalWidth = (columns: readonly { width: number }[]): number => columns.reduce((sum, { width }) => sum + width, 0) + GAP * Math.max(0, columns.length - 1);

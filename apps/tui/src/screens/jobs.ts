@@ -12,7 +12,8 @@ import { positionRemark, type PaneContent, type Size, type View } from './view.t
 const COMPACT = 60;
 const DETAIL_FROM = 12;
 
-export const jobsView: View = ({ state }, size) => (state.ui.history ? history(state, size) : jobs(state, size));
+// The rail has no room for figures: it shows jobs whatever the view itself shows.
+export const jobsView: View = ({ state }, size) => (state.ui.history && size.width >= COMPACT ? history(state, size) : jobs(state, size));
 
 function jobs(state: AppState, size: Size): PaneContent {
   const title = '6 Jobs';
@@ -23,13 +24,13 @@ function jobs(state: AppState, size: Size): PaneContent {
     { title: 'state', drop: 1, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
     ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
   ];
-  const selected = state.ui.selected.jobs;
+  const selected = state.ui.history ? state.jobs.findIndex(({ name }) => name === state.attached) : state.ui.selected.jobs;
   const isShown = state.jobs.some(({ name }) => name === state.attached);
   const chosen = state.jobs[selected];
   const detail = chosen === undefined || size.height < DETAIL_FROM || state.ui.view !== 'jobs' ? [] : jobDetail(chosen, state.now, size.width);
   const rows = list(columns, state.jobs, { width: size.width, height: size.height - detail.length, selected, focused: state.ui.view === 'jobs' });
   const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
-  return { title, remark: `${positionRemark(selected, state.jobs.length, 'job')}${isShown ? ', * on screen' : ''}`, body: [...rows, ...blank, ...detail] };
+  return { title, remark: `${positionRemark(Math.max(0, selected), state.jobs.length, 'job')}${isShown ? ', * on screen' : ''}`, body: [...rows, ...blank, ...detail] };
 }
 
 /** What the table has no room for, at the bottom of the pane. */

@@ -33,8 +33,10 @@ function withRail(columns: number, height: number, view: ViewId): PaneColumn[] {
   const jobs = Math.floor(height * 0.4);
   const log = view === 'run' ? 0 : Math.max(6, Math.floor(height * 0.25));
   const main = { width: columns - rail };
+  // A view that is open beside the rail leaves its place in it to the host.
+  const inRail = (id: ViewId): ViewId => (id === view ? 'host' : id);
   return [
-    stack(rail, [['jobs', jobs], ['gates', height - jobs]]),
+    stack(rail, [[inRail('jobs'), jobs], [inRail('gates'), height - jobs]]),
     [{ id: view, ...main, height: height - log }, ...(log === 0 ? [] : [{ id: 'log' as const, ...main, height: log }])],
   ];
 }
