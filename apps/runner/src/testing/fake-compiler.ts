@@ -29,7 +29,6 @@ export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: 
     const [name = '', argument = '0'] = kernelId.split('_');
     const amount = Number(argument);
     const known: Record<string, JobBody> = {
-      ...bodies,
       ok: () => Promise.resolve(passed),
       flood: (context) => flood(context, amount).then(() => passed),
       sleep: ({ signal }) => sleep(amount, passed, { signal }),
@@ -37,6 +36,7 @@ export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: 
       stubborn: () => sleep(amount, passed),
       error: () => Promise.reject(new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'Install nvcc')),
       bug: () => Promise.reject(new TypeError('secret /home/somebody/path')),
+      ...bodies,
     };
     const body = Object.hasOwn(known, name) ? known[name] : undefined;
     if (body) return body;

@@ -1,0 +1,132 @@
+import { create, fromBinary } from '@bufbuild/protobuf';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { BuildRequestSchema, DeviceState, JobEventSchema, JobResultSchema, JobState, Outcome, type Job, type JobEvent } from '@flashcore/shared';
+import { createLogger } from '../log.ts';
+import { openDatabase, type Database } from '../store/database.ts';
+import { HistoryStore } from '../store/history.ts';
+import { fakeCompiler, type FakeOptions } from '../testing/fake-compiler.ts';
+import { kernel } from '../testing/test-runner.ts';
+import { STOP_GRACE_MS } from './job-run.ts';
+import { Jobs } from './jobs.ts';
+
+beforeEach(() => { vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }); });
+afterEach(() => { vi.useRealTimers(); });
+
+/** Jobs over a database in memory, on a clock that the test moves. */
+function fixture(options: FakeOptions = {}) {
+  const database = openDatabase(':memory:');
+  const compiler = fakeCompiler(options);
+  const jobs = new Jobs({ database, history: new HistoryStore(database), devices: () => compiler.devices(), maxQueued: 8, logger: createLogger('silent') });
+  const start = (kernelId: string, limits: { maxQueueSeconds?: number; maxRunSeconds?: number } = {}): Job =>
+    jobs.start({ requestId: '', requestDigest: '', maxQueueSeconds: 3600, maxRunSeconds: 3600, ...limits, compile: () => compiler.compile('build', create(BuildRequestSchema, kernel(kernelId))) });
+  return { database, jobs, start };
+}
+
+async function events(jobs: Jobs, name: string): Promise<JobEvent[]> {
+  const all: JobEvent[] = [];
+  for await (const batch of jobs.watch(name, { afterSequence: 0, signal: new AbortController().signal })) all.push(...batch.map((event) => fromBinary(JobEventSchema, event)));
+  return all;
+}
+
+/** A body that settles only when the test says so. */
+function stubborn() {
+  const { promise, resolve } = Promise.withResolvers<never>();
+  return { bodies: { stubborn: () => promise }, letGo: () => resolve(undefined as never) };
+}
+
+test('a job whose body ignores the cancellation ends after the grace; its device takes no job until the body has settled', async () => {
+  const { bodies, letGo } = stubborn();
+  const { jobs, start } = fixture({ bodies });
+  const job = start('stubborn');
+  const waiting = start('ok');
+  await settle();
+  jobs.cancel(job.name);
+  await vi.advanceTimersByTimeAsync(STOP_GRACE_MS - 1);
+  expect(jobs.get(job.name).job.state).toBe(JobState.RUNNING);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(jobs.get(job.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.CANCELLED });
+  expect(jobs.devices()[0]).toMatchObject({ state: DeviceState.QUARANTINED, stateReason: `${job.name} was stopped and did not let go of the device` });
+  expect(jobs.get(waiting.name).job.state).toBe(JobState.QUEUED);
+  expect(() => start('ok')).toThrow(expect.objectContaining({ reason: 'DEVICE_UNAVAILABLE' }) as Error);
+  letGo();
+  await settle();
+  expect(jobs.get(waiting.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.PASSED });
+  expect(jobs.devices()[0]?.state).toBe(DeviceState.READY);
+});
+
+test('the limits on waiting and on running are apart: a job may wait long and then run long', async () => {
+  const { jobs, start } = fixture({ bodies: { long: ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))) } });
+  const first = start('long', { maxRunSeconds: 100 });
+  const second = start('long', { maxQueueSeconds: 200, maxRunSeconds: 300 });
+  const third = start('long', { maxQueueSeconds: 150 });
+  await settle();
+  await vi.advanceTimersByTimeAsync(100_000);
+  expect([first, second, third].map(({ name }) => jobs.get(name).job.state)).toEqual([JobState.ENDED, JobState.RUNNING, JobState.QUEUED]);
+  await vi.advanceTimersByTimeAsync(50_000);
+  expect(jobs.get(third.name).job).toMatchObject({ outcome: Outcome.ERROR });
+  await vi.advanceTimersByTimeAsync(249_999);
+  expect(jobs.get(second.name).job.state).toBe(JobState.RUNNING);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(jobs.get(second.name).job.outcome).toBe(Outcome.TIMED_OUT);
+});
+
+test('a job that runs into a full disk ends as DISK_FULL, without a gap in its log', async () => {
+  const fill = { now: () => {} };
+  const { database, jobs, start } = fixture({ bodies: { writes: async ({ emit, signal }) => {
+    fill.now();
+    for (let line = 0; line < 10_000 && !signal.aborted; line += 1) {
+      emit({ case: 'warning', value: { $typeName: 'flashcore.runner.v1.Warning', message: 'x'.repeat(1000) } });
+    }
+    throw new Error('not reached');
+  } } });
+  fill.now = () => limitPages(database, 20);
+  const job = start('writes');
+  await settle();
+  limitPages(database, 100_000);
+  await vi.advanceTimersByTimeAsync(1_000);
+  const log = await events(jobs, job.name);
+  expect(log.map(({ sequence }) => Number(sequence))).toEqual(log.map((_, index) => index + 1));
+  expect(log.at(-1)?.payload).toMatchObject({ case: 'finished', value: { outcome: Outcome.ERROR, error: { reason: 'DISK_FULL' } } });
+});
+
+test('an end that a full disk refuses is stored once there is space', async () => {
+  const summary = 'x'.repeat(100_000);
+  const { database, jobs, start } = fixture({ bodies: { found: () => {
+    limitPages(database, 1);
+    return Promise.resolve({ outcome: Outcome.PASSED, summary, result: create(JobResultSchema) });
+  } } });
+  const job = start('found');
+  await settle();
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(jobs.get(job.name).job).toMatchObject({ state: JobState.RUNNING, lastSequence: 2n });
+  limitPages(database, 100_000);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(jobs.get(job.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.PASSED, summary, lastSequence: 3n });
+});
+
+test('a new job is refused with DISK_FULL on a full disk, and leaves no trace', () => {
+  const { database, jobs, start } = fixture();
+  limitPages(database, 1);
+  expect(() => start(`ok_${'x'.repeat(100_000)}`)).toThrow(expect.objectContaining({ reason: 'DISK_FULL' }) as Error);
+  expect(jobs.list({ limit: 100 })).toEqual([]);
+  expect(jobs.active).toBe(0);
+});
+
+test('a result that can\'t be stored ends the job as a fault of the runner', async () => {
+  const bodies = { wrong: () => Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: { $typeName: 'flashcore.runner.v1.JobResult', deviceSeconds: 'x' } as never }) };
+  const { jobs, start } = fixture({ bodies });
+  const job = start('wrong');
+  await settle();
+  expect(jobs.get(job.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.ERROR });
+});
+
+/** Lets promises and immediates run that are ready. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+}
+
+/** Lets the database grow by so many pages and no more, as a disk does that is nearly full. */
+function limitPages(database: Database, more: number): void {
+  const pages = Number(Object.values(database.prepare('PRAGMA page_count').get()!)[0]);
+  database.prepare(`PRAGMA max_page_count = ${pages + more}`).get();
+}

@@ -1,0 +1,88 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { JobKind, JobResultSchema, Outcome, TimingMode, Verdict, parseShape, type JobResult } from '@flashcore/shared';
+import { openDatabase } from './database.ts';
+import { HistoryStore } from './history.ts';
+import { JobTable } from './job-table.ts';
+
+const shape = parseShape('2x8x512x64');
+const place = { deviceName: 'NVIDIA L4', shape };
+
+interface Measured {
+  p50: number;
+  simulated?: boolean;
+  valid?: boolean;
+  correct?: boolean;
+  speedups?: number[];
+}
+
+function resultOf({ p50, simulated = false, valid = true, correct = true, speedups = [] }: Measured): JobResult {
+  return create(JobResultSchema, {
+    provenance: { device: { name: 'NVIDIA L4', simulated }, sourceDigest: `source ${p50}` },
+    variants: [{
+      label: 'USE_WMMA=1',
+      verify: { passedCases: correct ? 1 : 0, cases: [{ verdict: correct ? Verdict.PASS : Verdict.FAIL, maxAbsError: 0.25 }] },
+      benchmarks: [
+        { shape, mode: TimingMode.COLD, valid: true, latency: { samples: 9, p50Us: 1 } },
+        { shape, mode: TimingMode.HOT, simulated, valid, latency: { samples: 9, p50Us: p50 }, baselines: speedups.map((speedup) => ({ speedup })) },
+      ],
+      gates: [{ verdict: Verdict.PASS }, { verdict: Verdict.NOT_MEASURED }, { verdict: Verdict.NOT_MEASURED }],
+    }],
+  });
+}
+
+function historyOf(...experiments: { kernelId: string; outcome: Outcome; measured: Measured }[]): HistoryStore {
+  const database = openDatabase(':memory:');
+  const history = new HistoryStore(database);
+  const jobs = new JobTable(database);
+  experiments.forEach(({ kernelId, outcome, measured }, index) => {
+    const name = `jobs/${index}`;
+    const jobId = jobs.insert({ name, kind: JobKind.EXPERIMENT, label: '', kernel_id: kernelId, device_id: 'gpu0', request_id: null, request_digest: null, create_ms: 0 });
+    history.record({ jobId, jobName: name, kernelId, outcome, endMs: 1000, result: resultOf(measured) });
+  });
+  return history;
+}
+
+const { PASSED, FAILED } = Outcome;
+
+test('leaderboard() has the best valid result of each kernel variant, fastest first', () => {
+  const history = historyOf(
+    { kernelId: 'a', outcome: FAILED, measured: { p50: 30, speedups: [2, 1.5] } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
+    { kernelId: 'b', outcome: PASSED, measured: { p50: 20 } },
+    { kernelId: 'c', outcome: PASSED, measured: { p50: 5, valid: false } },
+    { kernelId: 'd', outcome: PASSED, measured: { p50: 5, correct: false } },
+    { kernelId: 'e', outcome: PASSED, measured: { p50: 5, simulated: true } },
+  );
+  expect(history.leaderboard(place).map(({ entry, sourceDigest }) => [entry.label, entry.job, entry.latency?.p50Us, entry.speedup, sourceDigest])).toEqual([
+    ['b USE_WMMA=1', 'jobs/2', 20, undefined, 'source 20'],
+    ['a USE_WMMA=1', 'jobs/0', 30, 1.5, 'source 30'],
+  ]);
+  expect(history.leaderboard({ ...place, deviceName: 'NVIDIA H200' })).toEqual([]);
+  expect(history.leaderboard({ ...place, shape: parseShape('1x8x512x64') })).toEqual([]);
+  expect(history.hasSimulated(shape)).toBe(true);
+});
+
+test('bestAccepted() is the fastest of a kernel among the experiments that passed', () => {
+  const history = historyOf(
+    { kernelId: 'a', outcome: FAILED, measured: { p50: 30 } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 50 } },
+    { kernelId: 'b', outcome: PASSED, measured: { p50: 20 } },
+  );
+  expect(history.bestAccepted({ ...place, kernelId: 'a' })?.entry.latency?.p50Us).toBe(40);
+  expect(history.bestAccepted({ ...place, kernelId: 'z' })).toBeUndefined();
+});
+
+test('list() gives summaries, newest first, by pages and by kernel', () => {
+  const history = historyOf(
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 30 } },
+    { kernelId: 'b', outcome: PASSED, measured: { p50: 40 } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 50 } },
+  );
+  expect(history.list({ limit: 2 }).map(({ jobId }) => jobId)).toEqual([3, 2]);
+  expect(history.list({ limit: 2, before: 2 }).map(({ jobId }) => jobId)).toEqual([1]);
+  expect(history.list({ limit: 5, kernelId: 'a' }).map(({ summary }) => summary)).toMatchObject([{ p50Us: 50 }, {
+    deviceName: 'NVIDIA L4', simulated: false, passedCases: 1, cases: 1, maxAbsError: 0.25, p50Us: 30, gatesPassed: 1, gatesFailed: 0, gatesNotMeasured: 2, sourceDigest: 'source 30',
+  }]);
+});
