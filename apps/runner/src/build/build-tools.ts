@@ -6,6 +6,7 @@ import { CompileCache, type CompileUnit } from './compile-cache.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { emulatorLibraryUnit, readSources, referenceUnit } from './host-libraries.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
+import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { Toolchain, type Compiler } from './toolchain.ts';
@@ -17,18 +18,20 @@ const CANARY_ENTRY = 'flashcore_canary';
 export class BuildTools {
   readonly toolchain = new Toolchain();
   readonly kernels: KernelBuilder;
-  readonly #cache: CompileCache;
-  readonly #artifacts: ArtifactStore;
+  readonly #libraries: CompileCache;
+  readonly #libraryFiles: LibraryFiles;
   readonly #kernelsFolder: string;
   readonly #runnerFolder: string;
 
-  constructor(options: { repositoryRoot: string; dataDirectory: string; kernelsFolder: string; artifacts: ArtifactStore }) {
-    this.#artifacts = options.artifacts;
+  /** `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources only. */
+  constructor(options: { repositoryRoot: string; dataDirectory: string; kernelsFolder: string; artifacts: ArtifactStore; libraryCache?: string | undefined }) {
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
-    this.#cache = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts);
+    const libraries = options.libraryCache ?? join(options.dataDirectory, 'libraries');
+    this.#libraryFiles = new LibraryFiles(join(libraries, 'files'));
+    this.#libraries = new CompileCache(libraries, this.#libraryFiles);
     this.kernels = new KernelBuilder({
-      toolchain: this.toolchain, cache: this.#cache, artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => this.#emulatorHeaders(),
+      toolchain: this.toolchain, cache: new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts), artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => this.#emulatorHeaders(),
     });
   }
 
@@ -54,13 +57,13 @@ export class BuildTools {
 
   async #library(unit: CompileUnit, { signal, onLine }: BuildListener): Promise<string> {
     const source = unit.compiler.name;
-    const compilation = await this.#cache.compile(unit, {
+    const compilation = await this.#libraries.compile(unit, {
       signal,
       onLine: onLine && ((line) => onLine(source, line)),
       onStart: () => onLine?.('runner', `compiling ${unit.outputs[0]?.fileName} with ${source} ${unit.compiler.version}; the next job finds it in the cache`),
     });
     const output = compilation.outputs[0];
-    if (output) return this.#artifacts.path(output.sha256);
+    if (output) return this.#libraryFiles.path(output.sha256);
     throw new FlashcoreError('INTERNAL', { target: unit.target, compiler: `${source} ${unit.compiler.version}` },
       `${unit.target} does not compile with ${source} ${unit.compiler.version}: ${compilation.lines.find((line) => /error/.test(line)) ?? `exit status ${compilation.exitCode}`}`);
   }

@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared';
-import type { ArtifactStore } from '../store/artifacts.ts';
+import { storageError } from '../store/storage-error.ts';
 import { runProcess, type ProcessEnd } from './process.ts';
 import { shownLine, type SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
@@ -67,6 +67,13 @@ export interface CompileOptions {
 /** In arguments: the build folder's absolute path, which no digest and no shown argument holds. */
 export const BUILD_FOLDER = '@build@';
 
+/** Where compiled files are kept, by digest. */
+export interface CompiledFiles {
+  putFile(path: string): string;
+  /** Throws ARTIFACT_NOT_FOUND for what is not there or was damaged. */
+  get(sha256: string): Buffer;
+}
+
 /** Counts up when a change here makes old entries wrong. */
 const SCHEMA = 1;
 /** Exit status shown for a compiler that was killed. */
@@ -75,14 +82,14 @@ const KILLED = 137;
 /** Compiles, or finds what was compiled before from the same inputs. Only successes are kept; an entry is written after its artifacts, in one step. */
 export class CompileCache {
   readonly #folder: string;
-  readonly #artifacts: ArtifactStore;
+  readonly #files: CompiledFiles;
   readonly #running = new Map<string, Promise<unknown>>();
 
-  constructor(folder: string, artifacts: ArtifactStore) {
+  constructor(folder: string, files: CompiledFiles) {
     this.#folder = folder;
-    this.#artifacts = artifacts;
-    rmSync(join(folder, 'work'), { recursive: true, force: true });
-    mkdirSync(join(folder, 'entries'), { recursive: true, mode: 0o700 });
+    this.#files = files;
+    for (const part of ['work', 'entries']) mkdirSync(join(folder, part), { recursive: true, mode: 0o700 });
+    removeAbandoned(join(folder, 'work'));
   }
 
   async compile(unit: CompileUnit, options: CompileOptions): Promise<Compilation> {
@@ -113,7 +120,7 @@ export class CompileCache {
 
   #intact(sha256: string): boolean {
     try {
-      this.#artifacts.get(sha256);
+      this.#files.get(sha256);
       return true;
     } catch (error) {
       if (error instanceof FlashcoreError && error.reason === 'ARTIFACT_NOT_FOUND') return false;
@@ -122,8 +129,7 @@ export class CompileCache {
   }
 
   async #run(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
-    const folder = join(this.#folder, 'work', key.slice(0, 32));
-    rmSync(folder, { recursive: true, force: true });
+    const folder = join(this.#folder, 'work', `${process.pid}-${key.slice(0, 32)}`);
     try {
       for (const { path, text } of unit.files) writeInside(folder, path, text);
       const ends = await runStages(unit, folder, options);
@@ -143,14 +149,19 @@ export class CompileCache {
 
   #store(folder: string, output: CompileOutput): StoredOutput {
     const path = join(folder, output.path);
-    return { fileName: output.fileName, kind: output.kind, sizeBytes: statSync(path).size, sha256: this.#artifacts.putFile(path) };
+    return { fileName: output.fileName, kind: output.kind, sizeBytes: statSync(path).size, sha256: this.#files.putFile(path) };
   }
 
   #write(record: CompileRecord): void {
     const path = this.#entryPath(record.key);
     const temporary = `${path}.${randomUUID()}`;
-    writeFileSync(temporary, JSON.stringify(record), { flush: true });
-    renameSync(temporary, path);
+    try {
+      writeFileSync(temporary, JSON.stringify(record), { flush: true });
+      renameSync(temporary, path);
+    } catch (error) {
+      rmSync(temporary, { force: true });
+      throw storageError(error, 'keep this build');
+    }
   }
 
   #entryPath(key: string): string {
@@ -202,8 +213,26 @@ async function runPool(commands: readonly Command[], run: (command: Command) => 
 
 function writeInside(folder: string, path: string, text: string): void {
   const target = join(folder, path);
-  mkdirSync(dirname(target), { recursive: true });
-  writeFileSync(target, text);
+  try {
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, text);
+  } catch (error) {
+    throw storageError(error, 'lay out the sources to compile');
+  }
+}
+
+/** Build folders of processes that are gone. */
+function removeAbandoned(folder: string): void {
+  for (const name of readdirSync(folder)) if (!isRunning(parseInt(name, 10))) rmSync(join(folder, name), { recursive: true, force: true });
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // EPERM: it runs, as somebody else.
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
 }
 
 /** Undefined for a file that is not what this version writes. */

@@ -22,6 +22,8 @@ export interface PipelineOptions {
   /** kernels/: shared headers, cases.yaml, gates.yaml, the reference. */
   kernelsDirectory: string;
   dataDirectory: string;
+  /** Where the emulator and the reference are kept once compiled; may be shared by runners. Default: in the data directory. */
+  libraryCache?: string;
   artifacts: ArtifactStore;
   sources: SourceStore;
   kernels: KernelCatalog;
@@ -41,6 +43,7 @@ const KINDS: Record<JobMethod, JobKind> = {
 export function createPipeline(options: PipelineOptions): Pipeline {
   const tools = new BuildTools({
     repositoryRoot: options.repositoryRoot, dataDirectory: options.dataDirectory, kernelsFolder: options.kernelsDirectory, artifacts: options.artifacts,
+    libraryCache: options.libraryCache ?? process.env['FLASHCORE_LIBRARY_CACHE'],
   });
   const runtimes = new Map(findDevices().map((device) => [device.description.deviceId, new DeviceRuntime(device, tools)]));
   const settings = new KernelSettings(options.kernelsDirectory);
