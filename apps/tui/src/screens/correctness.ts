@@ -5,7 +5,7 @@ import { heatMap } from '../plot/heatmap.ts';
 import { flowRows, labelled, run, textRow, wrapRows, type Row, type Run } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';
 import type { VariantView } from '../state/job-view.ts';
-import { shownVariant, variantsOf, attachedJob } from '../state/selectors.ts';
+import { attachedJob, nothingText, shownVariant, variantsOf } from '../state/selectors.ts';
 import { VERDICT_MARKS, shapeShort, shapeWords } from '../state/words.ts';
 import { list } from './list.ts';
 import { beside, pageOf, positionRemark, type Size, type View } from './view.ts';
@@ -43,7 +43,7 @@ function verdictRun(line: Line): Run {
 export const correctnessView: View = ({ state }, size) => {
   const variant = shownVariant(state);
   const lines = linesOf(variant);
-  if (variant === undefined || lines.length === 0) return { title: '2 Correct', body: wrapRows('No case has run yet: Verify and RunExperiment fill this view.', size.width, { role: 'dim' }) };
+  if (variant === undefined || lines.length === 0) return { title: '2 Correct', body: wrapRows(nothingText(state, { pending: 'No case has run yet: Verify and RunExperiment fill this view.', ended: 'No case was run in this job.' }), size.width, { role: 'dim' }) };
   const selected = Math.min(state.ui.selected.correct, lines.length - 1);
   const line = lines[selected];
   // A third of the pane at least stays for the details.

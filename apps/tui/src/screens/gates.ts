@@ -4,7 +4,7 @@ import { formatInUnit, formatNumber } from '../plot/format.ts';
 import { cutCells } from '../plot/cells.ts';
 import { fitRow, rowText, run, selectRow, windowStart, wrapRows, type Role, type Row, type Run } from '../plot/row.ts';
 import { table, type Column } from '../plot/table.ts';
-import { attachedJob, countGates, shownVariant, variantsOf } from '../state/selectors.ts';
+import { attachedJob, countGates, nothingText, shownVariant, variantsOf } from '../state/selectors.ts';
 import { VERDICT_MARKS, notMeasured } from '../state/words.ts';
 import type { Size, View } from './view.ts';
 
@@ -26,9 +26,10 @@ export const gatesView: View = ({ state }, size) => {
   const several = variantsOf(attachedJob(state)).length > 1;
   const title = `5 Gates${several && variant !== undefined ? `  ${variant.label}` : ''}`;
   const gates = variant?.gates ?? [];
-  if (gates.length === 0) return { title, body: wrapRows('No gate has answered yet: RunExperiment evaluates them at its end.', size.width, { role: 'dim' }) };
+  if (gates.length === 0) return { title, body: wrapRows(nothingText(state, { pending: 'No gate has answered yet: RunExperiment evaluates them at its end.', ended: 'No gate was evaluated in this job.' }), size.width, { role: 'dim' }) };
   const { passed, failed, notMeasured: open } = countGates(gates);
-  const remark = size.width < 32 ? `✓${passed} ✗${failed} ○${open}` : `${passed} pass, ${failed} fail, ${open} not measured`;
+  const words = `${passed} pass, ${failed} fail, ${open} not measured`;
+  const remark = words.length <= size.width - 2 ? words : `✓${passed} ✗${failed} ○${open}`;
   if (size.width < COMPACT) return { title, remark, body: compactRows(gates, { ...size, focused: state.ui.view === 'gates', selected: Math.min(state.ui.selected.gates, gates.length - 1) }) };
   return { title, remark, body: fullRows(gates, { ...size, focused: state.ui.view === 'gates', selected: Math.min(state.ui.selected.gates, gates.length - 1) }) };
 };

@@ -6,7 +6,7 @@ import { flowRows, labelled, run, textRow, wrapRows, type Row, type Run } from '
 import { padCells } from '../plot/cells.ts';
 import type { Column } from '../plot/table.ts';
 import type { BenchmarkView } from '../state/job-view.ts';
-import { isSimulated, shownVariant } from '../state/selectors.ts';
+import { isSimulated, nothingText, shownVariant } from '../state/selectors.ts';
 import { MODE_WORDS, shapeShort, shapeWords } from '../state/words.ts';
 import { list } from './list.ts';
 import { SIMULATED_BADGE, SIMULATED_TEXT, pageOf, positionRemark, type Size, type View } from './view.ts';
@@ -42,7 +42,7 @@ export const latencyView: View = ({ state }, size) => {
   const simulated = benchmarks.length > 0 ? benchmarks.some((benchmark) => benchmark.simulated) : isSimulated(state);
   const warning: Row[] = simulated ? [[run(padCells(` ${SIMULATED_TEXT}`, size.width), 'simulated')]] : [];
   const badge = simulated ? { badge: SIMULATED_BADGE } : {};
-  if (benchmarks.length === 0) return { title: '3 Latency', ...badge, body: [...warning, ...wrapRows('No samples yet: Benchmark and RunExperiment fill this view.', size.width, { role: 'dim' })] };
+  if (benchmarks.length === 0) return { title: '3 Latency', ...badge, body: [...warning, ...wrapRows(nothingText(state, { pending: 'No samples yet: Benchmark and RunExperiment fill this view.', ended: 'No samples were taken in this job.' }), size.width, { role: 'dim' })] };
   const selected = Math.min(state.ui.selected.latency, benchmarks.length - 1);
   const listHeight = Math.min(benchmarks.length + 1, Math.max(3, Math.floor((size.height - warning.length) * 0.4)));
   const table = list(COLUMNS, benchmarks, { width: size.width, height: listHeight, selected, focused: state.ui.view === 'latency' });

@@ -5,7 +5,7 @@ import { formatBytes, formatNumber, formatSeconds } from '../plot/format.ts';
 import { BLANK_ROW, run, textRow, wrapRows, type Row, type Run } from '../plot/row.ts';
 import { table, type Column } from '../plot/table.ts';
 import type { VariantView } from '../state/job-view.ts';
-import { shownVariant } from '../state/selectors.ts';
+import { nothingText, shownVariant } from '../state/selectors.ts';
 import type { AppState } from '../state/app-state.ts';
 import { notMeasured } from '../state/words.ts';
 import { scrolled, type View } from './view.ts';
@@ -39,8 +39,9 @@ export const profileView: View = ({ state }, size) =>
 /** The whole view; the pane shows a window of it. */
 export function profileRows(state: AppState, width: number): Row[] {
   const variant = shownVariant(state);
-  if (variant?.build === undefined) return wrapRows("Nothing is built yet: the compiler's figures and the counters stand here after a job.", width, { role: 'dim' });
-  return [...buildRows(variant, width), BLANK_ROW, ...counterRows(variant, width)];
+  const nothing = nothingText(state, { pending: "Nothing is built yet: the compiler's figures and the counters stand here after a job.", ended: 'Nothing was built in this job.' });
+  if (variant?.build === undefined) return wrapRows(nothing, width, { role: 'dim' });
+  return [...buildRows(variant, width), BLANK_ROW, ...counterRows(variant, width, nothingText(state, { pending: 'not measured yet', ended: 'not measured: the job ended before' }))];
 }
 
 function buildRows({ build }: VariantView, width: number): Row[] {
@@ -54,9 +55,9 @@ function buildRows({ build }: VariantView, width: number): Row[] {
   return [title, laid.header, ...laid.rows, textRow('Theoretical occupancy', 'title'), ...bars, ...compilers];
 }
 
-function counterRows({ profile, profiling }: VariantView, width: number): Row[] {
+function counterRows({ profile, profiling }: VariantView, width: number, nothing: string): Row[] {
   const title = textRow('Hardware counters', 'title');
-  if (profile === undefined) return [title, ...wrapRows(profiling === undefined ? 'not measured yet' : profiling.message, width, { role: 'dim' })];
+  if (profile === undefined) return [title, ...wrapRows(profiling === undefined ? nothing : profiling.message, width, { role: 'dim' })];
   if (profile.verdict === Verdict.NOT_MEASURED) return [title, ...wrapRows(notMeasured(profile.reason), width, { role: 'unknown' }), ...adviceRows(profile, width)];
   const laid = table(METRIC_COLUMNS, profile.metrics, width);
   const most = Math.max(...profile.stalls.map(({ value }) => value), 1e-9);

@@ -40,7 +40,9 @@ function jobRows(job: JobView, now: number, { width, height }: Size): Row[] {
   const { mark, role, word } = jobMark(job);
   const about = job.state === JobState.ENDED && job.summary !== '' ? job.summary : job.error?.message ?? '';
   const first: Row = [run(`${mark} ${word}`, role), run(`  ${formatSeconds(elapsedMs(job, now) / 1000)}`, 'dim')];
-  const summary = about === '' ? [] : wrapRows(about, width, { role: job.state === JobState.ENDED ? role : 'dim' });
+  // A finding that the summary only repeats stands below in full, with its threads and what to do.
+  const told = job.variants.some(({ findings }) => findings.some(({ message }) => about.includes(message)));
+  const summary = about === '' || told ? [] : wrapRows(about, width, { role: job.state === JobState.ENDED ? role : 'dim' });
   const phases = flowRows(job.phases.map((phase) => phaseRuns(phase, job, now)), width, 3);
   // A small pane keeps how the job stands and the last phases: the log must stay readable.
   if (height < SMALL_PANE) return [fitRow([...first, run('  '), run(about.replaceAll('\n', ' '), role)], width), ...phases.slice(-1)];

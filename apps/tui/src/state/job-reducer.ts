@@ -69,7 +69,8 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       return { ...view, warnings: [...view.warnings, payload.value.message] };
     case 'finished': {
       const { outcome, summary, error, result } = payload.value;
-      const ended = { ...view, state: JobState.ENDED, outcome, summary, error, endTime: time, phases: endPhases(view.phases, time) };
+      const variants = view.variants.map((variant) => ({ ...variant, verifying: undefined, profiling: undefined }));
+      const ended = { ...view, variants, state: JobState.ENDED, outcome, summary, error, endTime: time, phases: endPhases(view.phases, time) };
       return result === undefined ? ended : withResult(ended, result);
     }
     case 'logLine':

@@ -66,18 +66,30 @@ export function countGates(gates: readonly GateResult[]): GateCounts {
 }
 
 /** How an ended phase went: its own results decide; one that never came to a result was not measured. */
-export function phaseVerdict(job: JobView, { phase, variant: label }: PhaseView): Verdict {
+export function phaseVerdict(job: JobView, { phase, variant: label, steps }: PhaseView): Verdict {
   const variant = job.variants.find((candidate) => candidate.label === label) ?? job.variants[0];
   const failed = (bad: boolean): Verdict => (bad ? Verdict.FAIL : Verdict.PASS);
   switch (phase) {
     case Phase.PRECHECK: return failed(job.prechecks.some(({ verdict }) => verdict === Verdict.FAIL));
     case Phase.BUILD: return variant?.build === undefined ? Verdict.NOT_MEASURED : failed(!variant.build.succeeded);
-    case Phase.VERIFY: return variant === undefined || variant.cases.length === 0 ? Verdict.NOT_MEASURED : failed(variant.cases.some(({ verdict }) => verdict !== Verdict.PASS));
+    case Phase.VERIFY: return verifyVerdict(variant, steps);
     case Phase.BENCHMARK: return variant?.benchmarks.some(({ result }) => result !== undefined) ? Verdict.PASS : Verdict.NOT_MEASURED;
     case Phase.PROFILE: return variant?.profile?.verdict ?? Verdict.NOT_MEASURED;
     case Phase.GATES: return failed(variant?.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard') ?? false);
     case Phase.UNSPECIFIED: return Verdict.NOT_MEASURED;
   }
+}
+
+function verifyVerdict(variant: VariantView | undefined, steps: number): Verdict {
+  const cases = variant?.cases ?? [];
+  if (cases.some(({ verdict }) => verdict === Verdict.FAIL)) return Verdict.FAIL;
+  const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
+  return passed > 0 && passed >= steps ? Verdict.PASS : Verdict.NOT_MEASURED;
+}
+
+/** What a view says while it has nothing to show. */
+export function nothingText(state: AppState, { pending, ended }: { pending: string; ended: string }): string {
+  return attachedJob(state)?.state === JobState.ENDED ? ended : pending;
 }
 
 /** Milliseconds that a job has run so far, or ran in all. */
