@@ -22,12 +22,13 @@ function messageOf(error: unknown): string {
 }
 
 // The text names what is near or wrong already where its writer was careful; what it does not name comes from the metadata.
-function withMetadata({ message, metadata }: FlashcoreError): string {
+function withMetadata({ message, metadata, reason }: FlashcoreError): string {
   const { nearest, path, key } = metadata;
   const missing = [
     nearest && !nearest.split(',').some((name) => message.includes(name.trim())) ? `nearest: ${nearest}` : '',
     path && !message.includes(path) ? `path: ${path}` : '',
     key && !message.includes(key) ? `key: ${key}` : '',
+    reason === 'KERNEL_NOT_FOUND' ? 'fa-tui kernels --all lists them' : '',
   ].filter(Boolean);
   return missing.length === 0 ? message : `${message} (${missing.join('; ')})`;
 }

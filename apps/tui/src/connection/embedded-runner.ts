@@ -24,7 +24,6 @@ export interface EmbeddedRunnerOptions {
 const START_LIMIT_MS = 10_000;
 const STOP_LIMIT_MS = 10_000;
 const POLL_MS = 25;
-const PROBE_LIMIT_MS = 2_000;
 
 /**
  * Finds the runner of a data directory or starts it, detached, so that it outlives this command. One of another build is
@@ -64,11 +63,10 @@ async function probe(directory: string): Promise<FoundRunner | undefined> {
   const record = readRunnerRecord(directory);
   if (!record || !isAlive(record.pid)) return undefined;
   try {
-    return { record, client: await RunnerClient.connect({ address: record.address, signal: AbortSignal.timeout(PROBE_LIMIT_MS) }) };
+    return { record, client: await RunnerClient.connect({ address: record.address }) };
   } catch (error) {
     if (error instanceof FlashcoreError && error.reason === 'VERSION_MISMATCH') return { record, client: undefined };
     if (error instanceof FlashcoreError && ['RUNNER_UNREACHABLE', 'DRAINING'].includes(error.reason)) return undefined;
-    if ((error as Error).name === 'TimeoutError') return undefined;
     throw error;
   }
 }

@@ -66,7 +66,7 @@ export class LiveProgress {
     if (!this.#status) return;
     const spinner = this.#format.unicode ? SPINNERS.unicode : SPINNERS.ascii;
     const text = `${spinner[this.#frame++ % spinner.length]} ${this.#status}  ${seconds((Date.now() - this.#startedAt) / 1000)}`;
-    this.#stream.write(`\r\u001b[2K${this.#format.style('cyan', truncate(text, this.#format.width - 1, this.#format))}`);
+    this.#stream.write(`\r${this.#format.style('cyan', truncate(text, this.#format.width - 1, this.#format))}\u001b[K`);
     this.#drawn = true;
   }
 

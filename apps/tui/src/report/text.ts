@@ -40,11 +40,11 @@ const LABEL_WIDTH = 11;
 
 /** "  label      text", the text wrapped beside the label. */
 export function labelled(label: string, text: string, format: ReportFormat, indent = 2): string[] {
-  const [first = '', ...rest] = wrap(text, format.width - indent - LABEL_WIDTH);
-  return [
-    ' '.repeat(indent) + format.style('dim', label.padEnd(LABEL_WIDTH)) + first,
-    ...rest.map((line) => ' '.repeat(indent + LABEL_WIDTH) + line),
-  ];
+  const lines = wrap(text, format.width - indent - LABEL_WIDTH);
+  const head = ' '.repeat(indent) + format.style('dim', label.padEnd(LABEL_WIDTH));
+  // A longer label has a line of its own.
+  const first = label.length < LABEL_WIDTH ? [head + (lines.shift() ?? '')] : [head];
+  return [...first, ...lines.map((line) => ' '.repeat(indent + LABEL_WIDTH) + line)];
 }
 
 /** A section's title in bold with a remark behind it; a remark that does not fit goes below. */

@@ -1,0 +1,118 @@
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readRunnerRecord } from '../connection/data-directory.ts';
+
+// The built program as a process of its own, against a real embedded runner.
+const BIN = fileURLToPath(new URL('../../bin/fa-tui.js', import.meta.url));
+
+let home: string;
+beforeAll(() => void (home = mkdtempSync(path.join(tmpdir(), 'fa-'))));
+afterAll(() => {
+  const pid = readRunnerRecord(home)?.pid;
+  if (pid) process.kill(pid, 'SIGKILL');
+  rmSync(home, { recursive: true, force: true });
+});
+
+type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+function start(...args: string[]): Child {
+  return spawn(process.execPath, [BIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, FLASHCORE_HOME: home } });
+}
+
+async function ended(child: Child): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const text = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (piece: string) => void (text[name] += piece));
+  const { promise, resolve } = Promise.withResolvers<number | null>();
+  child.once('close', resolve);
+  return { code: await promise, ...text };
+}
+
+const run = (...args: string[]) => ended(start(...args));
+
+async function seen(child: Child, text: string): Promise<void> {
+  let all = '';
+  for await (const piece of child.stderr.setEncoding('utf8').iterator({ destroyOnReturn: false })) if ((all += String(piece)).includes(text)) return;
+  throw new Error(`Wanted "${text}" on stderr, which ended with:\n${all}`);
+}
+
+test('an unknown kernel: 2, the nearest names, and how to list them', async () => {
+  const { code, stdout, stderr } = await run('run', 'fa_v2_wmm');
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toMatch(/^runner: embedded \(pid \d+, .*\)\nerror: .*"fa_v2_wmm".*fa_v2_wmma.*fa-tui kernels --all/);
+});
+
+test('a shape that the kernel does not take: 2, with its limit', async () => {
+  const { code, stderr } = await run('verify', 'flashcore_v6', '--shape', '1x1x64x128');
+  expect(code).toBe(2);
+  expect(stderr).toMatch(/1x1x64x128.*D == 64/);
+});
+
+describe('a kernel that does not compile', () => {
+  test('is a result: 1, with file and line, the job on the last line; watch tells the same again', async () => {
+    const { code, stdout } = await run('build', 'syntax_error');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/COMPILE_FAILED\n.*syntax_error\.cu:\d+/);
+    const [, name = ''] = /\nCOMPILE FAILED {2}(jobs\/[0-9a-f-]{36})\n$/.exec(stdout) ?? [];
+    const again = await run('watch', name.slice('jobs/'.length, 'jobs/'.length + 8));
+    expect([again.code, again.stdout]).toEqual([1, stdout]);
+  });
+
+  test('with --json is one document, the same from watch', async () => {
+    const { code, stdout } = await run('build', 'syntax_error', '--json', '--quiet');
+    const document = JSON.parse(stdout) as { job: { name: string; outcome: string }; result: { variants: { build: { succeeded: boolean } }[] } };
+    expect(code).toBe(1);
+    expect([document.job.outcome, document.result.variants[0]?.build.succeeded]).toEqual(['OUTCOME_COMPILE_FAILED', false]);
+    expect(JSON.parse((await run('watch', document.job.name, '--json')).stdout)).toEqual(document);
+  });
+});
+
+test('a reader that leaves early ends the program without a word', async () => {
+  const child = start('kernels', '--all', '--json');
+  child.stdout.destroy();
+  const { code, stderr } = await ended(child);
+  expect(code).toBe(0);
+  expect(stderr).toMatch(/^runner: .*\n$/);
+});
+
+test('--quiet leaves stderr empty', async () => {
+  const { code, stdout, stderr } = await run('jobs', '--quiet');
+  expect([code, stderr]).toEqual([0, '']);
+  expect(stdout).toContain('syntax_error');
+});
+
+describe.runIf(existsSync('/dev/full'))('a full disk', () => {
+  test('under stdout: 3, and says so', async () => {
+    const child = spawn('/bin/sh', ['-c', `exec "${process.execPath}" "${BIN}" host > /dev/full`], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, FLASHCORE_HOME: home } });
+    const { code, stderr } = await ended(child);
+    expect(code).toBe(3);
+    expect(stderr).toContain('ENOSPC');
+  });
+});
+
+test('--detach gives the name and leaves the job running; Ctrl-C on a watch leaves it running too; cancel ends it', { timeout: 180_000 }, async () => {
+  const detached = await run('verify', 'endless_loop', '--detach');
+  const name = detached.stdout.trim();
+  expect(name).toMatch(/^jobs\/[0-9a-f-]{36}$/);
+  const watcher = start('watch', name);
+  await seen(watcher, 'verify');
+  watcher.kill('SIGINT');
+  await seen(watcher, 'The job goes on');
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  watcher.kill('SIGINT');
+  expect((await ended(watcher)).code).toBe(130);
+  expect((await run('jobs', '--limit', '1')).stdout).toMatch(/running/);
+  expect((await run('cancel', name)).code).toBe(0);
+  const { code, stdout } = await run('watch', name);
+  expect(stdout).toMatch(new RegExp(`\nCANCELLED {2}${name}\n$`));
+  expect(code).toBe(3);
+});
+
+test('the runner outlives its clients and its log holds no error', () => {
+  expect(readRunnerRecord(home)).toBeDefined();
+  expect(readFileSync(path.join(home, 'runner.log'), 'utf8')).not.toMatch(/"level":[56]0/);
+});
