@@ -1,12 +1,13 @@
 import { benchmark } from './benchmark/benchmark.ts';
 import { Conditions } from './benchmark/conditions.ts';
 import { runCanary } from './canary.ts';
+import { dieWithParent } from './die-with-parent.ts';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { listDevices } from './driver/device-facts.ts';
 import { loadReference, type Reference } from './driver/reference.ts';
-import type { OpenRequest, ReplyByRequest, WorkerRequest } from './messages.ts';
-import { reporter, sendToParent } from './reporter.ts';
+import type { OpenRequest, Proceed, ReplyByRequest, WorkerRequest } from './messages.ts';
+import { proceed, reporter, sendToParent } from './reporter.ts';
 import { drawInputs } from './verify/inputs.ts';
 import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
 
@@ -69,7 +70,9 @@ if (process.argv[2] === 'list-devices') {
   process.exit(0);
 }
 
-process.on('message', (request: WorkerRequest) => {
+dieWithParent();
+process.on('message', (request: WorkerRequest | Proceed) => {
+  if (request.type === 'proceed') return proceed();
   answer(request).catch((error: unknown) => {
     process.stderr.write(`worker: no answer could be sent: ${String(error)}\n`);
     process.exit(1);

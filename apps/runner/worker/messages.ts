@@ -112,6 +112,10 @@ export interface BenchmarkRequest {
   seeds: string[];
   tolerance: { absolute: number; relative: number };
   protocol: SamplingProtocol;
+  /** Stop after each batch of samples, announce a turn and wait for `proceed`: something else is measured in turns with the candidate. */
+  turns: boolean;
+  /** Processes on the device that are no strangers. */
+  ownProcesses: number[];
 }
 
 export interface SamplingProtocol {
@@ -123,6 +127,16 @@ export interface SamplingProtocol {
   /** Launches of a graph in hot mode; 0: as many as take about 2 ms. */
   launchesPerSample: number;
   targetRelativeHalfWidth: number;
+}
+
+/** What profile-once.ts reads from its file: a program of its own, for a profiler to be wrapped around. */
+export interface ProfileOnceJob {
+  library: string;
+  deviceOrdinal: number;
+  candidate: Candidate;
+  seed: string;
+  /** Runs of all launches: the last one is profiled, those before it warm the caches. */
+  runs: number;
 }
 
 export type WorkerRequest = OpenRequest | CanaryRequest | VerifyRequest | RunOnceRequest | BenchmarkRequest;
@@ -258,12 +272,19 @@ export type WorkerNotice =
   | { type: 'step'; what: string; limitMs: number }
   | { type: 'seed'; index: number }
   | { type: 'samples'; mode: TimingModeName; warmUp: boolean; samplesUs: Float32Array }
-  | { type: 'conditions'; conditions: ConditionsReport };
+  | { type: 'conditions'; conditions: ConditionsReport }
+  /** The worker's device is idle until `proceed` comes. */
+  | { type: 'turn'; mode: TimingModeName };
 
 export type WorkerReply =
   | { type: 'done'; value: ReplyByRequest[keyof ReplyByRequest] }
   | { type: 'fault'; fault: CudaFault }
   /** A fault of ours, or of the host: not the kernel's. */
   | { type: 'failed'; message: string };
+
+/** Answers a turn. */
+export interface Proceed {
+  type: 'proceed';
+}
 
 export type WorkerMessage = WorkerNotice | WorkerReply;

@@ -1,10 +1,12 @@
-import type { WorkerMessage, WorkerNotice } from './messages.ts';
+import type { TimingModeName, WorkerMessage, WorkerNotice } from './messages.ts';
 
 /** Sends messages to the parent. Notices are awaited before a blocking call: while one runs, nothing leaves this process. */
 export interface Reporter {
   notice(notice: WorkerNotice): Promise<void>;
   /** Announces a call that may block and its limit. */
   step(what: string, limitMs: number): Promise<void>;
+  /** Gives others their turn on the device; resolves when the parent lets this process go on. */
+  turn(mode: TimingModeName): Promise<void>;
 }
 
 export function sendToParent(message: WorkerMessage): Promise<void> {
@@ -17,7 +19,22 @@ export function sendToParent(message: WorkerMessage): Promise<void> {
   });
 }
 
+let proceedWith: (() => void) | undefined;
+
+/** The parent's answer to a turn. */
+export function proceed(): void {
+  proceedWith?.();
+  proceedWith = undefined;
+}
+
 export const reporter: Reporter = {
   notice: sendToParent,
   step: (what, limitMs) => sendToParent({ type: 'step', what, limitMs }),
+  turn: async (mode) => {
+    const answered = new Promise<void>((resolve) => {
+      proceedWith = resolve;
+    });
+    await sendToParent({ type: 'turn', mode });
+    await answered;
+  },
 };

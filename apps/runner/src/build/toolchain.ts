@@ -55,6 +55,11 @@ export class Toolchain {
     return undefined;
   }
 
+  /** Path of Nsight Compute's command line; undefined where there is none. */
+  ncu(): string | undefined {
+    return this.#find('ncu');
+  }
+
   describe(): FoundTool[] {
     const nvcc = this.nvcc();
     const cxx = this.cxx();

@@ -5,9 +5,9 @@ import {
   attentionBytes, attentionFlops, describe, findDataSheet, formatShape, histogram, rooflineSeconds, type BenchmarkResult, type Device, type Finding, type Shape,
 } from '@flashcore/shared';
 import type { LatencyReport, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
+import type { SdpaShape } from '../baseline/sdpa-baseline.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
-import { baselinesMissing } from './baselines.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from './fault-findings.ts';
 import { emitFindings, emitWarning, startPhase, type VariantScope } from './job-scope.ts';
@@ -23,6 +23,7 @@ const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: 
 const STOP_REASONS: Record<LatencyReport['stopReason'], StopReason> = { converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT };
 /** A kernel faster than this share of the roofline's time did not do the work. */
 const PLAUSIBLE_SHARE = 0.95;
+const MAX_DROPPED_SHARE = 0.1;
 const EMULATOR_TIMES = 'emulator times are not GPU times';
 
 /** Measures every shape in every mode, streaming samples as they come. */
@@ -49,23 +50,36 @@ async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec;
   const seeds = Array.from({ length: INPUT_SETS }, () => randomBytes(8).toString('hex'));
   used.push(...seeds);
   const live = new LiveSamples(scope, shape);
+  const baseline = await openBaseline(scope, { spec, shape, live });
+  const ownProcesses = [runtime.instruments.baseline?.processId].filter((id) => id !== undefined);
   const outcome = await runtime.request(
-    { type: 'benchmark', candidate: candidateFor(scope, { image, shape }), modes: spec.modes, seeds, tolerance: spec.tolerance, protocol: spec.protocol.sampling },
-    { signal: job.signal, onNotice: (notice) => live.receive(notice) },
+    {
+      type: 'benchmark', candidate: candidateFor(scope, { image, shape }), modes: spec.modes, seeds, tolerance: spec.tolerance, protocol: spec.protocol.sampling,
+      turns: 'turn' in baseline, ownProcesses,
+    },
+    { signal: job.signal, onNotice: (notice) => live.receive(notice), ...('turn' in baseline && { onTurn: (mode) => baseline.turn(mode) }) },
   );
   if (outcome.status === 'failed') throw new FlashcoreError('INTERNAL', { shape: formatShape(shape) }, `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`);
   if (outcome.status !== 'done') return { results: [], findings: [findingOf(outcome, shape)!] };
-  const results = outcome.value.map((report) => benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened }));
+  const results = outcome.value.map((report) => benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened, baseline }));
   for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
   const wrong = outcome.value.find(({ outputCheck }) => !outputCheck.passed);
   return { results, findings: wrong ? [timedOutputFinding(wrong, shape)] : [] };
 }
 
-/** Samples of the modes as they come, with running statistics. */
+type Baseline = SdpaShape | { missing: string };
+
+async function openBaseline({ job, runtime }: VariantScope, { spec, shape, live }: { spec: BenchmarkSpec; shape: Shape; live: LiveSamples }): Promise<Baseline> {
+  const { baseline, baselineMissing } = runtime.instruments;
+  if (!baseline) return { missing: baselineMissing };
+  return baseline.openShape(shape, { modes: spec.modes, inputSets: INPUT_SETS, signal: job.signal, onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }) });
+}
+
+/** Samples of the modes as they come, of the candidate and of what is measured in turns with it, with running statistics. */
 class LiveSamples {
   readonly #scope: VariantScope;
   readonly #shape: Shape;
-  readonly #samples: Record<TimingModeName, number[]> = { cold: [], hot: [] };
+  readonly #samples = new Map<string, number[]>();
 
   constructor(scope: VariantScope, shape: Shape) {
     this.#scope = scope;
@@ -75,21 +89,29 @@ class LiveSamples {
   receive(notice: WorkerNotice): void {
     const { job, spec: { device } } = this.#scope;
     if (notice.type === 'conditions' && !device.simulated) job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
-    if (notice.type !== 'samples') return;
-    const all = this.#samples[notice.mode];
-    if (!notice.warmUp) all.push(...notice.samplesUs);
+    if (notice.type === 'samples') this.add({ ...notice, subject: 'candidate' });
+  }
+
+  /** A sample of 0 was dropped. */
+  add({ mode, subject, samplesUs, warmUp }: { mode: TimingModeName; subject: string; samplesUs: ArrayLike<number>; warmUp: boolean }): void {
+    const { job, spec: { device } } = this.#scope;
+    const samples = Array.from(samplesUs);
+    const key = `${mode} ${subject}`;
+    const all = this.#samples.get(key) ?? [];
+    if (!warmUp) all.push(...samples.filter((us) => us > 0));
+    this.#samples.set(key, all);
     job.emit({
       case: 'benchmarkProgress',
       value: create(BenchmarkProgressSchema, {
-        shape: this.#shape, mode: MODES[notice.mode], subject: 'candidate', samplesUs: [...notice.samplesUs], simulated: device.simulated, warmUp: notice.warmUp,
+        shape: this.#shape, mode: MODES[mode], subject, samplesUs: samples, simulated: device.simulated, warmUp,
         ...(all.length > 0 && { latency: describe(all), histogram: histogram(all) }),
       }),
     });
   }
 }
 
-function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options: { report: LatencyReport; shape: Shape; shortened: string }): BenchmarkResult {
-  const { report, shape } = options;
+function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options: { report: LatencyReport; shape: Shape; shortened: string; baseline: Baseline }): BenchmarkResult {
+  const { report, shape, baseline } = options;
   const kept = report.samplesUs.filter((us) => us > 0);
   const latency = describe(kept, { dropped: report.samplesUs.length - kept.length });
   const flops = attentionFlops(shape);
@@ -99,7 +121,8 @@ function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options:
   const { outputCheck, conditions } = report;
   return create(BenchmarkResultSchema, {
     shape, mode: MODES[report.mode], simulated: device.simulated, latency, stopReason: STOP_REASONS[report.stopReason], flops, bytes, ...rates,
-    baselinesMissing: baselinesMissing(device),
+    baselines: 'turn' in baseline ? baseline.results(report.mode, kept) : [],
+    baselinesMissing: 'turn' in baseline ? baseline.missing(report.mode) : baseline.missing,
     histogram: histogram(kept),
     samples: storeSamples(artifacts, report, shape),
     conditions,
@@ -122,6 +145,8 @@ function invalidReasons(device: Device, report: LatencyReport, rates: { roofline
   const reasons: string[] = [];
   if (device.simulated) reasons.push(shortened ? `${EMULATOR_TIMES} (${shortened})` : EMULATOR_TIMES);
   else if (report.stopReason === 'timed-out') reasons.push('the time limit came before the interval of the median was narrow enough');
+  const dropped = report.samplesUs.filter((us) => us === 0).length;
+  if (dropped > MAX_DROPPED_SHARE * report.samplesUs.length) reasons.push(`${dropped} of ${report.samplesUs.length} samples were dropped, because the device slowed down`);
   if (!report.outputCheck.passed) reasons.push(`the output was wrong ${report.outputCheck.detail}`);
   if (rates.rooflinePercent !== undefined && rates.rooflinePercent > 100 / PLAUSIBLE_SHARE) reasons.push(`implausible: ${rates.rooflinePercent.toFixed(0)} % of the roofline`);
   return reasons;

@@ -7,15 +7,19 @@ import type { JobContext } from '../jobs/job-context.ts';
 import { DeviceNotServing, DeviceWorker } from '../workers/device-worker.ts';
 import type { RequestOptions, WorkerOutcome } from '../workers/worker-process.ts';
 import { nvmlLibrary, type HostDevice } from './devices.ts';
+import type { Instruments } from './instruments.ts';
 
 /** A device with its worker. One job has it at a time; what is compiled for it on the way goes to that job's log. */
 export class DeviceRuntime {
   readonly #device: HostDevice;
   readonly #worker: DeviceWorker;
+  /** What measures on the device beside the worker. */
+  readonly instruments: Instruments;
   #job: JobContext | undefined;
 
-  constructor(device: HostDevice, tools: BuildTools) {
+  constructor(device: HostDevice, { tools, instruments }: { tools: BuildTools; instruments: Instruments }) {
     this.#device = device;
+    this.instruments = instruments;
     const { description } = device;
     this.#worker = new DeviceWorker({
       deviceId: description.deviceId,
@@ -49,8 +53,8 @@ export class DeviceRuntime {
     return this.#serving(() => this.#worker.request(request, { ...options, onOutput: (line) => this.#log('kernel', line) }));
   }
 
-  close(): Promise<void> {
-    return this.#worker.close();
+  async close(): Promise<void> {
+    await Promise.all([this.#worker.close(), this.instruments.close()]);
   }
 
   async #serving<Result>(work: () => Promise<Result>): Promise<Result> {

@@ -10,7 +10,8 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HistoryStore } from '../store/history.ts';
 import type { SourceStore } from '../store/sources.ts';
 import { DeviceRuntime } from './device-runtime.ts';
-import { findDevices } from './devices.ts';
+import { findDevices, type HostDevice } from './devices.ts';
+import { Instruments } from './instruments.ts';
 import { runJob } from './experiment.ts';
 import { compileSpec, type JobSpec } from './job-spec.ts';
 
@@ -45,7 +46,10 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     repositoryRoot: options.repositoryRoot, dataDirectory: options.dataDirectory, kernelsFolder: options.kernelsDirectory, artifacts: options.artifacts,
     libraryCache: options.libraryCache ?? process.env['FLASHCORE_LIBRARY_CACHE'],
   });
-  const runtimes = new Map(findDevices().map((device) => [device.description.deviceId, new DeviceRuntime(device, tools)]));
+  const { artifacts, repositoryRoot } = options;
+  const runtimeOf = (device: HostDevice): DeviceRuntime =>
+    new DeviceRuntime(device, { tools, instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot }) });
+  const runtimes = new Map(findDevices().map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
   const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
   return {

@@ -1,6 +1,5 @@
 import { create } from '@bufbuild/protobuf';
 import { Phase, ProfileProgressSchema, VariantResultSchema, planLaunches, type ProfileResult, type ResolvedVariant, type VariantResult } from '@flashcore/shared';
-import { chooseProfiler } from '../profile/profiler.ts';
 import { runBenchmark } from './benchmark-phase.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { runGates } from './gates-phase.ts';
@@ -42,6 +41,7 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
   const { job, runtime, spec } = scope;
   if (spec.method === 'build') return { build: await runBuild(scope), skipped: '' };
   const notNeeded = new AbortController();
+  if (spec.benchmark) runtime.instruments.baseline?.warmUp();
   const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(() => undefined, (error: unknown) => error);
   const build = await runBuild(scope).catch(async (error: unknown) => {
     notNeeded.abort();
@@ -56,13 +56,12 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
 }
 
 async function runProfile(scope: VariantScope, image: string): Promise<ProfileResult> {
-  const { job, spec, tools } = scope;
+  const { job, spec, runtime } = scope;
   const { shape, metricSet } = spec.profile!;
   startPhase(scope, Phase.PROFILE, 0);
-  const ncu = tools.toolchain.describe().find(({ name }) => name === 'ncu') ?? { missing: 'it was not looked for' };
   const plan = planLaunches(spec.kernel.manifest, scope.resolved, shape);
-  const result = await chooseProfiler(spec.device, ncu).profile(
-    { device: spec.device, image, shape, plan, metricSet },
+  const result = await runtime.instruments.profiler().profile(
+    { device: spec.device, image, shape, plan, metricSet, accumulate: spec.kernel.manifest.math.accumulate },
     { signal: job.signal, onProgress: (progress) => job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) }) },
   );
   job.emit({ case: 'profileResult', value: result });

@@ -10,6 +10,8 @@ export interface ProfileRequest {
   plan: LaunchPlan;
   /** "gates", "roofline", "stalls" or "full". */
   metricSet: string;
+  /** What the kernel's tensor cores add up in, by its manifest. */
+  accumulate?: string;
 }
 
 export interface ProfileOptions {
@@ -25,19 +27,9 @@ export interface Profiler {
 
 /** The profiler of a host where no counter can be read, and why. */
 export function noProfiler(reason: string): Profiler {
-  return {
-    profile: ({ shape }) => Promise.resolve(create(ProfileResultSchema, {
-      verdict: Verdict.NOT_MEASURED,
-      reason: `not measured: ${reason}`,
-      shape,
-      arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
-    })),
-  };
+  return { profile: ({ shape }) => Promise.resolve(notMeasured(shape, reason)) };
 }
 
-/** The profiler that a device and the host's tools allow. */
-export function chooseProfiler(device: Device, ncu: { missing: string }): Profiler {
-  if (device.simulated) return noProfiler('the emulator has no hardware counters');
-  if (ncu.missing !== '') return noProfiler(`no ncu on this host: ${ncu.missing}`);
-  return noProfiler('this version of the runner does not drive ncu yet');
+export function notMeasured(shape: Shape, reason: string): ProfileResult {
+  return create(ProfileResultSchema, { verdict: Verdict.NOT_MEASURED, reason: `not measured: ${reason}`, shape, arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape) });
 }

@@ -1,6 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import type { CudaFault, ReplyByRequest, WorkerMessage, WorkerNotice, WorkerRequest } from '../../worker/messages.ts';
+import type { CudaFault, Proceed, ReplyByRequest, TimingModeName, WorkerMessage, WorkerNotice, WorkerRequest } from '../../worker/messages.ts';
 import { workerEntry, workerEnvironment } from './worker-entry.ts';
 
 /** How a request to the worker ended. Only `done` leaves the process usable. */
@@ -21,6 +21,8 @@ type State = 'idle' | 'busy' | 'ended';
 export interface RequestOptions {
   signal: AbortSignal;
   onNotice?: (notice: WorkerNotice) => void;
+  /** Measures something else while the worker leaves the device to it. A rejection ends the request: the process is killed. */
+  onTurn?: (mode: TimingModeName) => Promise<void>;
 }
 
 /** A request without a step of its own yet. */
@@ -40,6 +42,7 @@ export class WorkerProcess {
   #state: State = 'idle';
   #settle: ((outcome: WorkerOutcome<never> | { status: 'done'; value: unknown }) => void) | undefined;
   #onNotice: ((notice: WorkerNotice) => void) | undefined;
+  #onTurn: RequestOptions['onTurn'];
   #step = 'starting';
   #timer: NodeJS.Timeout | undefined;
   #killedBy: { step: string; limitMs: number } | undefined;
@@ -78,11 +81,12 @@ export class WorkerProcess {
   }
 
   /** Sends a request and waits for its end. Errors: the signal's reason, after the process was killed. */
-  async request<Request extends WorkerRequest>(request: Request, { signal, onNotice }: RequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
+  async request<Request extends WorkerRequest>(request: Request, { signal, onNotice, onTurn }: RequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
     if (this.#state !== 'idle') throw new Error(`A worker takes one request at a time: it is ${this.#state}`);
     signal.throwIfAborted();
     this.#state = 'busy';
     this.#onNotice = onNotice;
+    this.#onTurn = onTurn;
     const onAbort = (): void => this.#kill();
     signal.addEventListener('abort', onAbort);
     try {
@@ -97,6 +101,7 @@ export class WorkerProcess {
     } finally {
       signal.removeEventListener('abort', onAbort);
       this.#onNotice = undefined;
+      this.#onTurn = undefined;
     }
   }
 
@@ -117,6 +122,9 @@ export class WorkerProcess {
       case 'conditions':
         this.#onNotice?.(message);
         return;
+      case 'turn':
+        this.#takeTurn(message.mode);
+        return;
       case 'done':
         this.#finish('idle', { status: 'done', value: message.value });
         return;
@@ -128,6 +136,23 @@ export class WorkerProcess {
         this.#finish('idle', { status: 'failed', message: message.message });
         return;
     }
+  }
+
+  /** The step's limit does not run meanwhile: what has its turn has limits of its own. */
+  #takeTurn(mode: TimingModeName): void {
+    clearTimeout(this.#timer);
+    const turn = this.#onTurn?.(mode) ?? Promise.resolve();
+    turn.then(
+      () => {
+        if (this.#state !== 'busy') return;
+        this.#limit(this.#step, FIRST_STEP_LIMIT_MS);
+        this.#child.send({ type: 'proceed' } satisfies Proceed, (error) => error && this.#lastWords.push(error.message));
+      },
+      (error: unknown) => {
+        this.#lastWords.push(String(error));
+        this.#kill();
+      },
+    );
   }
 
   #limit(step: string, limitMs: number): void {

@@ -17,6 +17,13 @@ export interface BenchmarkTools {
 
 /** Samples go to the parent about ten times a second. */
 const BATCH_MS = 100;
+/** In turns with a baseline: short, so that both see the same state of the device. */
+const TURN_BATCH_MS = 20;
+/** No result rests on fewer turns than this: one alone would not be interleaved. */
+const MIN_TURNS = 5;
+const TURN_LIMIT_MS = 120_000;
+/** A batch whose SM clock is below this share of the median of those before it is dropped. */
+const CLOCK_SHARE = 0.98;
 const PREPARE_LIMIT_MS = 120_000;
 const REFERENCE_LIMIT_MS = 600_000;
 const CONDITIONS_EVERY_MS = 1_000;
@@ -45,7 +52,12 @@ class Measurement {
   readonly #rotation: InputRotation;
   readonly #mode: TimingModeName;
   readonly #sampleLimitMs: number;
+  /** In order; 0 for one that was dropped. */
   readonly #samples: number[] = [];
+  readonly #clocksMhz: number[] = [];
+  readonly #ownProcesses: number[];
+  readonly #turns: boolean;
+  #turnsTaken = 0;
   #conditionsReadAt = 0;
   #secretCheck: string | undefined = 'the secret sample was not reached';
 
@@ -55,6 +67,8 @@ class Measurement {
     this.#rotation = rotation;
     this.#mode = mode;
     this.#sampleLimitMs = request.candidate.launchLimitMs;
+    this.#turns = request.turns;
+    this.#ownProcesses = request.ownProcesses;
   }
 
   async run(): Promise<LatencyReport> {
@@ -73,7 +87,7 @@ class Measurement {
       launchesPerSample: sampler.launchesPerSample,
       eventOverheadUs,
       outputCheck: outputCheck(this.#secretCheck, lastCheck),
-      conditions: conditions.read(),
+      conditions: { ...conditions.read(this.#ownProcesses), ...(this.#clocksMhz.length > 0 && { smClockMhz: median(this.#clocksMhz) }) },
     };
   }
 
@@ -132,16 +146,38 @@ class Measurement {
         this.#samples.push(us);
         if (secret) started += await this.#checkSecret(set);
         // The next sample, if it is the secret one, begins a batch of its own.
-      } while (performance.now() - batchStarted < BATCH_MS && this.#samples.length < this.#protocol.maxSamples && this.#samples.length !== secretIndex);
-      await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: false, samplesUs: Float32Array.from(batch) });
+      } while (performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS : BATCH_MS) && this.#samples.length < this.#protocol.maxSamples && this.#samples.length !== secretIndex);
+      if (this.#slowedDown()) this.#samples.fill(0, this.#samples.length - batch.length);
+      await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: false, samplesUs: Float32Array.from(this.#samples.slice(-batch.length)) });
       await this.#reportConditions();
-      if (this.#samples.length >= checkAgainAt) {
+      if (this.#turns) started += await this.#turn(sampler);
+      if (this.#samples.length >= checkAgainAt && (!this.#turns || this.#turnsTaken >= MIN_TURNS)) {
         checkAgainAt = Math.ceil(this.#samples.length * 1.25);
         if (this.#converged()) return { stopReason: 'converged', last };
       }
       if (this.#samples.length >= this.#protocol.maxSamples) return { stopReason: 'noise-floor', last };
       if (performance.now() - started > limitMs) return { stopReason: 'timed-out', last };
     }
+  }
+
+  /** Whether the device was slower during the last batch than before it, by its clock or by what NVML says. */
+  #slowedDown(): boolean {
+    const now = this.#tools.conditions.clock();
+    if (!now) return false;
+    const before = this.#clocksMhz.length > 0 ? median(this.#clocksMhz) : now.smClockMhz;
+    this.#clocksMhz.push(now.smClockMhz);
+    return now.throttled || now.smClockMhz < CLOCK_SHARE * before;
+  }
+
+  /** Leaves the device to others; milliseconds that it took, which are not sampling time. The first sample afterwards pays for the change of process, and is not kept. */
+  async #turn(sampler: Sampler): Promise<number> {
+    const started = performance.now();
+    await this.#tools.reporter.step('waiting for its turn', TURN_LIMIT_MS);
+    await this.#tools.reporter.turn(this.#mode);
+    this.#turnsTaken += 1;
+    await this.#announce();
+    sampler.sample();
+    return performance.now() - started;
   }
 
   /** Checks the output of the sample that had fresh inputs; milliseconds that it took, which are not sampling time. */
@@ -154,8 +190,10 @@ class Measurement {
   }
 
   #converged(): boolean {
-    const { low, high } = medianInterval(this.#samples);
-    return (high - low) / 2 <= this.#protocol.targetRelativeHalfWidth * median(this.#samples);
+    const kept = this.#samples.filter((us) => us > 0);
+    if (kept.length < this.#protocol.minSamples) return false;
+    const { low, high } = medianInterval(kept);
+    return (high - low) / 2 <= this.#protocol.targetRelativeHalfWidth * median(kept);
   }
 
   async #batch(sampler: Sampler, done: () => boolean): Promise<number[]> {
@@ -174,7 +212,7 @@ class Measurement {
   async #reportConditions(): Promise<void> {
     if (performance.now() - this.#conditionsReadAt < CONDITIONS_EVERY_MS) return;
     this.#conditionsReadAt = performance.now();
-    await this.#tools.reporter.notice({ type: 'conditions', conditions: this.#tools.conditions.read() });
+    await this.#tools.reporter.notice({ type: 'conditions', conditions: this.#tools.conditions.read(this.#ownProcesses) });
   }
 }
 

@@ -22,6 +22,12 @@ const THROTTLE_REASONS: readonly (readonly [bigint, string])[] = [
   [0x80n, 'hw_power_brake_slowdown'],
 ];
 
+/**
+ * Slow-down by hardware or heat. The power cap is not among them: a card of 72 W runs at its cap all the time, and what counts then is whether its clock
+ * stays where it was.
+ */
+const HARDWARE_SLOWDOWN = 0x8n | 0x20n | 0x40n | 0x80n;
+
 type Native = (...values: unknown[]) => number;
 
 /** The state of a device by NVML: clocks, temperature, power, throttling, other processes. Where there is no NVML it says so. */
@@ -56,7 +62,16 @@ export class Conditions {
     }
   }
 
-  read(): ConditionsReport {
+  /** What may have slowed the last samples down; undefined where it is not known. */
+  clock(): { smClockMhz: number; throttled: boolean } | undefined {
+    if (this.#notMeasured !== '') return undefined;
+    const smClockMhz = this.#number('int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)', CLOCK_SM);
+    const reasons = this.#number('int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)');
+    return smClockMhz === undefined ? undefined : { smClockMhz, throttled: reasons !== undefined && (BigInt(reasons) & HARDWARE_SLOWDOWN) !== 0n };
+  }
+
+  /** `ownProcesses` are no strangers on the device. */
+  read(ownProcesses: readonly number[]): ConditionsReport {
     if (this.#notMeasured !== '') return { throttleReasons: [], notMeasured: this.#notMeasured };
     const smClockMhz = this.#number('int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)', CLOCK_SM);
     const maxSmClockMhz = this.#number('int nvmlDeviceGetMaxClockInfo(uint64_t device, int type, _Out_ uint32_t *value)', CLOCK_SM);
@@ -65,7 +80,7 @@ export class Conditions {
     const powerMilliwatts = this.#number('int nvmlDeviceGetPowerUsage(uint64_t device, _Out_ uint32_t *value)');
     const limitMilliwatts = this.#number('int nvmlDeviceGetEnforcedPowerLimit(uint64_t device, _Out_ uint32_t *value)');
     const reasons = this.#number('int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)');
-    const otherProcesses = this.#otherProcesses();
+    const otherProcesses = this.#otherProcesses([process.pid, ...ownProcesses]);
     return {
       ...(smClockMhz !== undefined && { smClockMhz }),
       ...(maxSmClockMhz !== undefined && { maxSmClockMhz }),
@@ -85,13 +100,13 @@ export class Conditions {
     return this.#bind(declaration)(this.#device, ...values, out) === 0 ? Number(out[0]) : undefined;
   }
 
-  #otherProcesses(): number | undefined {
+  #otherProcesses(own: readonly number[]): number | undefined {
     const count: [number] = [MAX_PROCESSES];
     const list = Buffer.alloc(MAX_PROCESSES * PROCESS_BYTES);
     const status = this.#bind('int nvmlDeviceGetComputeRunningProcesses_v3(uint64_t device, _Inout_ uint32_t *count, void *list)')(this.#device, count, list);
     if (status !== 0 && status !== INSUFFICIENT_SIZE) return undefined;
     const ids = Array.from({ length: Math.min(count[0], MAX_PROCESSES) }, (_, index) => list.readUInt32LE(index * PROCESS_BYTES));
-    return ids.filter((id) => id !== process.pid).length;
+    return ids.filter((id) => !own.includes(id)).length;
   }
 
   #bind(declaration: string): Native {

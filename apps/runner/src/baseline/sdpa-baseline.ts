@@ -1,0 +1,155 @@
+import { existsSync } from 'node:fs';
+import { create } from '@bufbuild/protobuf';
+import { BaselineResultSchema, describe, ratioInterval, type BaselineResult, type Shape } from '@flashcore/shared';
+import type { TimingModeName } from '../../worker/messages.ts';
+import { SdpaError, SdpaProcess } from './sdpa-process.ts';
+
+/** PyTorch and its CUDA libraries are loaded from disk: seconds when warm, far more the first time. */
+const OPEN_LIMIT_MS = 180_000;
+const PREPARE_LIMIT_MS = 120_000;
+const ROUND_LIMIT_MS = 60_000;
+/** How long a backend's turn takes, seconds: as long as the candidate's. */
+const TURN_SECONDS = 0.02;
+const MAX_TURN_SAMPLES = 500;
+const HOW_TO_GET = 'install it with `python3 -m pip install torch`, or name a Python that has it in FLASHCORE_PYTHON';
+
+interface Backend {
+  name: string;
+  available: boolean;
+  reason: string;
+  launchesPerSample: number;
+}
+
+/** New samples of a backend, named as in the result ("sdpa/flash"). */
+export type BaselineListener = (mode: TimingModeName, subject: string, samplesUs: readonly number[]) => void;
+
+/**
+ * PyTorch's SDPA on a device, backend by backend, in a process that is kept warm between jobs. What goes wrong in it is never the job's error: the baseline is then
+ * "not measured", with the reason.
+ */
+export class SdpaBaseline {
+  readonly #script: string;
+  readonly #ordinal: number;
+  #process: SdpaProcess | undefined;
+  #opened: Promise<string> | undefined;
+
+  /** `script` is tools/sdpa_baseline.py; `ordinal` the device's place among the driver's. */
+  constructor({ script, ordinal }: { script: string; ordinal: number }) {
+    this.#script = script;
+    this.#ordinal = ordinal;
+  }
+
+  /** Starts the process without waiting for it: a kernel is compiled and verified meanwhile. */
+  warmUp(): void {
+    this.#open().catch(() => undefined); // openShape() asks again and tells.
+  }
+
+  /** The process's id, so that it is not taken for a stranger on the device. */
+  get processId(): number | undefined {
+    return this.#process?.usable ? this.#process.processId : undefined;
+  }
+
+  /** Prepares a shape for turns. Errors: the signal's reason. */
+  async openShape(shape: Shape, options: { modes: readonly TimingModeName[]; inputSets: number; signal: AbortSignal; onSamples: BaselineListener }): Promise<SdpaShape | { missing: string }> {
+    const { modes, inputSets, signal } = options;
+    try {
+      const version = await this.#open();
+      const { batch, heads, sequenceLength, headDim, causal } = shape;
+      const answer = await this.#process!.request('prepare', { shape: { batch, heads, sequenceLength, headDim, causal }, inputSets, modes, launchesPerSample: 0 }, { limitMs: PREPARE_LIMIT_MS, signal });
+      return new SdpaShape(this.#process!, { version, backends: answer['backends'] as Backend[], ...options });
+    } catch (error) {
+      signal.throwIfAborted();
+      return { missing: missingText(error) };
+    }
+  }
+
+  async close(): Promise<void> {
+    const process = this.#process;
+    this.#process = undefined;
+    this.#opened = undefined;
+    await process?.stop();
+  }
+
+  #open(): Promise<string> {
+    if (this.#opened && this.#process?.usable) return this.#opened;
+    if (!existsSync(this.#script)) return Promise.reject(new SdpaError('NO_SCRIPT', `${this.#script} is not there`));
+    const process = new SdpaProcess({ python: globalThis.process.env['FLASHCORE_PYTHON'] || 'python3', script: this.#script });
+    this.#process = process;
+    this.#opened = process.request('open', { ordinal: this.#ordinal }, { limitMs: OPEN_LIMIT_MS }).then(
+      (answer) => `PyTorch ${String(answer['torch'])}, cuDNN ${String(answer['cudnn'])}`,
+      async (error: unknown) => {
+        await process.stop();
+        throw error;
+      },
+    );
+    return this.#opened;
+  }
+}
+
+/** The backends that take a shape, measured in turns with a candidate. */
+export class SdpaShape {
+  readonly #process: SdpaProcess;
+  readonly #version: string;
+  readonly #backends: readonly Backend[];
+  readonly #signal: AbortSignal;
+  readonly #onSamples: BaselineListener;
+  readonly #samples: Record<TimingModeName, Map<string, number[]>> = { cold: new Map(), hot: new Map() };
+  #failure = '';
+
+  constructor(process: SdpaProcess, options: { version: string; backends: readonly Backend[]; signal: AbortSignal; onSamples: BaselineListener }) {
+    this.#process = process;
+    this.#version = options.version;
+    this.#backends = options.backends;
+    this.#signal = options.signal;
+    this.#onSamples = options.onSamples;
+  }
+
+  /** Backends that do not take the shape, with PyTorch's reason. */
+  get refused(): string[] {
+    return this.#backends.filter(({ available }) => !available).map(({ name, reason }) => `sdpa/${name}: ${reason}`);
+  }
+
+  /** One turn of every backend. Errors: the signal's reason; a baseline that fails says so in missing(). */
+  async turn(mode: TimingModeName): Promise<void> {
+    if (this.#failure !== '') return;
+    try {
+      for (const { name, available } of this.#backends) if (available) await this.#round(name, mode);
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      this.#failure = missingText(error);
+    }
+  }
+
+  async #round(name: string, mode: TimingModeName): Promise<void> {
+    const answer = await this.#process.request('round', { backend: name, mode, seconds: TURN_SECONDS, maxSamples: MAX_TURN_SAMPLES }, { limitMs: ROUND_LIMIT_MS, signal: this.#signal });
+    const samplesUs = answer['samplesUs'] as number[];
+    const all = this.#samples[mode].get(name) ?? [];
+    this.#samples[mode].set(name, [...all, ...samplesUs]);
+    this.#onSamples(mode, `sdpa/${name}`, samplesUs);
+  }
+
+  /** Against the candidate's samples in the same mode, fastest backend first. */
+  results(mode: TimingModeName, candidateUs: ArrayLike<number>): BaselineResult[] {
+    if (candidateUs.length === 0) return [];
+    const results = [...this.#samples[mode]].map(([name, samplesUs]) => {
+      const { ratio, low, high } = ratioInterval(samplesUs, candidateUs);
+      return create(BaselineResultSchema, { name: `sdpa/${name}`, latency: describe(samplesUs), speedup: ratio, speedupLow: low, speedupHigh: high, version: this.#version });
+    });
+    return results.sort((a, b) => a.latency!.p50Us - b.latency!.p50Us);
+  }
+
+  /** Why there is no result, or why some backends are missing from it; empty when all were measured. */
+  missing(mode: TimingModeName): string {
+    if (this.#failure !== '') return this.#failure;
+    if (this.#samples[mode].size > 0) return this.refused.length > 0 ? `not measured: ${this.refused.join('; ')}` : '';
+    return this.#backends.some(({ available }) => available) ? 'not measured: the baseline had no turn' : `not measured: no SDPA backend takes the shape: ${this.refused.join('; ')}`;
+  }
+}
+
+function missingText(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const reason = error instanceof SdpaError ? error.reason : '';
+  if (reason === 'NO_TORCH' || reason === 'NO_PYTHON') return `not measured: no PyTorch on this host (${message}); ${HOW_TO_GET}`;
+  if (reason === 'NO_CUDA') return `not measured: ${message}; install a PyTorch built for CUDA`;
+  return `not measured: ${message}`;
+}

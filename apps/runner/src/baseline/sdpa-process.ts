@@ -1,0 +1,127 @@
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+/** The baseline's process could not do what it was asked. `reason` is the process's own, or ENDED, TIME_LIMIT, NO_PYTHON. */
+export class SdpaError extends Error {
+  readonly reason: string;
+
+  constructor(reason: string, message: string) {
+    super(message);
+    this.name = 'SdpaError';
+    this.reason = reason;
+  }
+}
+
+export interface SdpaCall {
+  limitMs: number;
+  signal?: AbortSignal;
+}
+
+interface Pending {
+  id: number;
+  resolve: (answer: Record<string, unknown>) => void;
+  reject: (error: Error) => void;
+}
+
+const KEPT_ERROR_LINES = 20;
+/** PyTorch and the CUDA libraries it loads need no more of the environment than this. */
+const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|VIRTUAL_ENV|PYTHON.*|CUDA_.*|NVIDIA_.*|TORCH_.*|PYTORCH_.*)$/;
+
+/**
+ * tools/sdpa_baseline.py as a child process: one request at a time, each with its limit. A process that exceeds one, or whose request is aborted in the middle, is
+ * killed: its device work can't be waited for.
+ */
+export class SdpaProcess {
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly #exited: Promise<void>;
+  readonly #lastWords: string[] = [];
+  #pending: Pending | undefined;
+  #ended: SdpaError | undefined;
+  #nextId = 1;
+
+  constructor({ python, script }: { python: string; script: string }) {
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name)));
+    this.#child = spawn(python, ['-u', script], { stdio: 'pipe', env });
+    createInterface(this.#child.stdout).on('line', (line) => this.#receive(line));
+    createInterface(this.#child.stderr).on('line', (line) => {
+      this.#lastWords.push(line);
+      if (this.#lastWords.length > KEPT_ERROR_LINES) this.#lastWords.shift();
+    });
+    // A process that ended closes its pipe: the request then fails by the exit.
+    this.#child.stdin.on('error', () => undefined);
+    this.#exited = new Promise((resolve) => {
+      this.#child.once('error', (error) => {
+        this.#end(new SdpaError('NO_PYTHON', `${python} can't be started: ${error.message}`));
+        if (this.#child.pid === undefined) resolve();
+      });
+      this.#child.once('exit', (code, signalName) => {
+        const words = this.#lastWords.at(-1);
+        this.#end(new SdpaError('ENDED', `PyTorch's process ended ${signalName ? `by ${signalName}` : `with exit status ${code}`}${words ? `: ${words}` : ''}`));
+        resolve();
+      });
+    });
+  }
+
+  get processId(): number | undefined {
+    return this.#child.pid;
+  }
+
+  get usable(): boolean {
+    return this.#ended === undefined;
+  }
+
+  /** Errors: SdpaError; the signal's reason. */
+  async request(op: string, parameters: Record<string, unknown>, { limitMs, signal }: SdpaCall): Promise<Record<string, unknown>> {
+    signal?.throwIfAborted();
+    if (this.#ended) throw this.#ended;
+    if (this.#pending) throw new Error('The baseline\'s process takes one request at a time');
+    const id = this.#nextId++;
+    const timer = setTimeout(() => this.#abandon(new SdpaError('TIME_LIMIT', `PyTorch did not answer "${op}" within ${(limitMs / 1000).toFixed(0)} s and was killed`)), limitMs);
+    const onAbort = (): void => this.#abandon(signal!.reason as Error);
+    signal?.addEventListener('abort', onAbort);
+    try {
+      return await new Promise<Record<string, unknown>>((resolve, reject) => {
+        this.#pending = { id, resolve, reject };
+        this.#child.stdin.write(`${JSON.stringify({ id, op, ...parameters })}\n`);
+      });
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Kills the process and waits until it is gone. */
+  async stop(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.#exited;
+  }
+
+  #receive(line: string): void {
+    const pending = this.#pending;
+    if (!pending) return;
+    let answer: Record<string, unknown>;
+    try {
+      answer = JSON.parse(line) as Record<string, unknown>;
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      this.#abandon(new SdpaError('ENDED', `PyTorch's process answered with something else than JSON: ${line.slice(0, 200)}`));
+      return;
+    }
+    if (answer['id'] !== pending.id) return;
+    this.#pending = undefined;
+    if (answer['ok'] === true) pending.resolve(answer);
+    else pending.reject(new SdpaError(String(answer['reason'] ?? 'FAILED'), String(answer['message'] ?? 'PyTorch gave no reason')));
+  }
+
+  #abandon(error: Error): void {
+    this.#end(error);
+    this.#child.kill('SIGKILL');
+  }
+
+  #end(error: Error): void {
+    this.#ended ??= error instanceof SdpaError ? error : new SdpaError('ENDED', `PyTorch's process was stopped: ${error.message}`);
+    const pending = this.#pending;
+    this.#pending = undefined;
+    pending?.reject(error);
+  }
+}

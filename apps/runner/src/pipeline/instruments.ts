@@ -1,0 +1,38 @@
+import { join } from 'node:path';
+import { SdpaBaseline } from '../baseline/sdpa-baseline.ts';
+import type { Toolchain } from '../build/toolchain.ts';
+import { ncuProfiler } from '../profile/ncu-profiler.ts';
+import { noProfiler, type Profiler } from '../profile/profiler.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { HostDevice } from './devices.ts';
+
+/** What measures on a device beside its worker: Nsight Compute, and PyTorch's SDPA in a process of its own. Where there is none of it, why. */
+export class Instruments {
+  readonly baseline: SdpaBaseline | undefined;
+  readonly baselineMissing: string;
+  readonly #device: HostDevice;
+  readonly #toolchain: Toolchain;
+  readonly #artifacts: ArtifactStore;
+
+  constructor(device: HostDevice, options: { toolchain: Toolchain; artifacts: ArtifactStore; repositoryRoot: string }) {
+    const { simulated } = device.description;
+    this.#device = device;
+    this.#toolchain = options.toolchain;
+    this.#artifacts = options.artifacts;
+    this.baseline = simulated ? undefined : new SdpaBaseline({ script: join(options.repositoryRoot, 'tools/sdpa_baseline.py'), ordinal: device.ordinal });
+    this.baselineMissing = simulated ? 'not measured: the emulator can\'t run PyTorch\'s SDPA' : '';
+  }
+
+  /** Looked for at each call: ncu may be installed while the runner runs. */
+  profiler(): Profiler {
+    const { description, library, ordinal } = this.#device;
+    if (description.simulated) return noProfiler('the emulator has no hardware counters');
+    const ncu = this.#toolchain.ncu();
+    if (ncu === undefined) return noProfiler('no ncu on this host: install Nsight Compute, which the CUDA toolkit has, and put it on PATH');
+    return ncuProfiler({ ncu, library, ordinal, artifacts: this.#artifacts });
+  }
+
+  async close(): Promise<void> {
+    await this.baseline?.close();
+  }
+}

@@ -1,0 +1,72 @@
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ArtifactKind, formatShape } from '@flashcore/shared';
+import type { ProfileOnceJob } from '../../worker/messages.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
+import { readNcuReport, runNcu } from './ncu-process.ts';
+import { parseNcuCsv } from './ncu-report.ts';
+import { notMeasured, type Profiler } from './profiler.ts';
+import { profileResult } from './profile-result.ts';
+
+export interface NcuProfilerOptions {
+  /** Path of ncu. */
+  ncu: string;
+  /** The driver's library and the device's place among its devices. */
+  library: string;
+  ordinal: number;
+  artifacts: ArtifactStore;
+}
+
+/** ncu's start takes seconds, its full set dozens of passes. */
+const LIMIT_MS = { gates: 120_000, full: 300_000 };
+const SEED = '666c617368';
+/** A run that warms caches, then the one that counts. */
+const RUNS = 2;
+
+/** Reads counters with Nsight Compute while a process of its own launches the kernel. */
+export function ncuProfiler({ ncu, library, ordinal, artifacts }: NcuProfilerOptions): Profiler {
+  return {
+    async profile(request, { signal, onProgress }) {
+      const { device, image, shape, plan, metricSet } = request;
+      const folder = mkdtempSync(join(tmpdir(), 'flashcore-ncu-'));
+      try {
+        const { batch, heads, sequenceLength, headDim, causal } = shape;
+        const job: ProfileOnceJob = { library, deviceOrdinal: ordinal, candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 }, seed: SEED, runs: RUNS };
+        writeFileSync(join(folder, 'job.json'), JSON.stringify(job));
+        const report = join(folder, 'report');
+        const count = plan.launches.length;
+        const args = ncuArguments({
+          arch: device.arch, metricSet, entries: [...new Set(plan.launches.map(({ entry }) => entry))], skip: count * (RUNS - 1), count, report,
+          program: [process.execPath, profileOnceEntry(), join(folder, 'job.json')],
+        });
+        onProgress({ message: 'starting ncu', passesDone: 0, passes: 0 });
+        const onLine = (line: string): void => {
+          const progress = parseProgress(line);
+          if (progress) onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
+        };
+        const { exitCode, lines } = await runNcu(ncu, args, { limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates, signal, onLine });
+        const file = `${report}.ncu-rep`;
+        if (!existsSync(file)) return notMeasured(shape, explainFailure(lines, exitCode));
+        const launches = parseNcuCsv(await readNcuReport(ncu, ncuImportArguments(report), signal));
+        if (launches.length === 0) return notMeasured(shape, explainFailure(lines, exitCode));
+        const result = profileResult({ arch: device.arch, deviceName: device.name, shape, accumulate: request.accumulate ?? '', launches });
+        result.artifacts.push({
+          $typeName: 'flashcore.runner.v1.Artifact', sha256: artifacts.putFile(file), kind: ArtifactKind.NCU_REPORT,
+          fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`, sizeBytes: BigInt(statSync(file).size),
+        });
+        return result;
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+/** dist/profile-once.js beside the bundle; its source when the runner runs from its sources (Node strips the types). */
+function profileOnceEntry(): string {
+  const bundled = new URL('./profile-once.js', import.meta.url);
+  return fileURLToPath(existsSync(bundled) ? bundled : new URL('../../worker/profile-once.ts', import.meta.url));
+}

@@ -1,0 +1,39 @@
+/**
+ * Launches a candidate a few times and ends: the program that a profiler is wrapped around.
+ *   node profile-once.js job.json
+ * Exit status 0: all launches ended. 3: a CUDA error, told on standard error.
+ */
+import { readFileSync } from 'node:fs';
+import { CudaError } from './driver/cuda-error.ts';
+import { CudaDriver } from './driver/cuda-driver.ts';
+import { LoadedCandidate } from './driver/loaded-candidate.ts';
+import type { ProfileOnceJob } from './messages.ts';
+import { RunBuffers } from './verify/buffers.ts';
+import { drawInputs } from './verify/inputs.ts';
+import { POISONS } from './verify/verify-case.ts';
+
+const EXIT_AFTER_FAULT = 3;
+const NORMAL = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1 } as const;
+
+function run({ library, deviceOrdinal, candidate, seed, runs }: ProfileOnceJob): void {
+  const driver = new CudaDriver(library, deviceOrdinal);
+  const loaded = new LoadedCandidate(driver, candidate);
+  const buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
+  buffers.upload(drawInputs(candidate.shape, { seed, rule: NORMAL }));
+  buffers.poison(POISONS[0]);
+  const prepared = loaded.prepare(buffers.addresses);
+  for (let i = 0; i < runs; ++i) {
+    loaded.enqueue(prepared);
+    driver.synchronize();
+  }
+  buffers.free();
+  loaded.unload();
+}
+
+try {
+  run(JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')) as ProfileOnceJob);
+} catch (error) {
+  if (!(error instanceof CudaError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = EXIT_AFTER_FAULT;
+}

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Measures PyTorch's scaled_dot_product_attention, backend by backend, by the protocol that flashcore measures kernels by.
+
+A process that lives as long as its parent: PyTorch takes seconds to load. One JSON object a line on standard input, one answer a line on standard
+output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_TORCH" | "NO_CUDA" | "BAD_REQUEST" | "FAILED", "message": …}.
+
+  open     {ordinal}                                    -> {torch, cuda, cudnn, device, backends}
+  prepare  {shape, inputSets, modes, launchesPerSample} -> {backends: [{name, available, reason, launchesPerSample}]}
+  round    {backend, mode, seconds, maxSamples}         -> {samplesUs}
+  parity   {shape, path}                                -> {backends: [{name, available, maxAbs, meanAbs}]}
+  release  {}                                           -> {}
+
+shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous fp16, scale = 1/sqrt(D).
+hot: a captured graph of n calls that walks through the input sets, time / n. cold: outputs of an event pair around one call, after twice the L2's size
+was written; a spinning kernel holds the stream until event, call and event are enqueued, so that the host's time is not in the sample.
+"""
+import json
+import os
+import statistics
+import sys
+import time
+import warnings
+
+# Whatever a library prints must not stand between two answers.
+answers = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)
+
+HOT_SAMPLE_US = 2000
+MAX_HOT_LAUNCHES = 200
+CALIBRATION_SAMPLES = 9
+# torch.cuda._sleep spins for clock cycles; no NVIDIA GPU runs faster than about 3 GHz.
+CYCLES_PER_US = 3000
+BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "math": "MATH"}
+
+
+class RequestError(Exception):
+    def __init__(self, reason, message):
+        super().__init__(message)
+        self.reason = reason
+
+
+def load_torch():
+    try:
+        import torch
+    except ImportError as error:
+        raise RequestError("NO_TORCH", f"{sys.executable} has no PyTorch: {error}") from error
+    if not torch.cuda.is_available():
+        raise RequestError("NO_CUDA", f"PyTorch {torch.__version__} sees no CUDA device (built for CUDA {torch.version.cuda})")
+    return torch
+
+
+class Session:
+    """The device, and what is prepared of one shape."""
+
+    def __init__(self):
+        self.torch = None
+        self.prepared = {}
+        self.flush = None
+
+    def open(self, ordinal):
+        self.torch = torch = load_torch()
+        torch.cuda.set_device(ordinal)
+        properties = torch.cuda.get_device_properties(ordinal)
+        torch.cuda.set_stream(torch.cuda.Stream())
+        self.flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda")
+        self.events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+        return {
+            "torch": torch.__version__, "cuda": torch.version.cuda or "", "cudnn": cudnn_version(torch), "device": properties.name, "backends": list(BACKENDS),
+        }
+
+    def prepare(self, shape, inputSets, modes, launchesPerSample):
+        self.release()
+        torch = self.require_torch()
+        size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
+        sets = [tuple(torch.randn(size, dtype=torch.float16, device="cuda") for _ in range(3)) for _ in range(inputSets)]
+        answer = []
+        for name in BACKENDS:
+            backend = Backend(torch, name, sets, shape["causal"])
+            reason = backend.try_once()
+            if reason == "":
+                backend.prepare(modes, launchesPerSample, self.events)
+                self.prepared[name] = backend
+            answer.append({"name": name, "available": reason == "", "reason": reason, "launchesPerSample": backend.launches})
+        return {"backends": answer}
+
+    def round(self, backend, mode, seconds, maxSamples):
+        if backend not in self.prepared:
+            raise RequestError("BAD_REQUEST", f"Prepare a shape that {backend} takes before its round")
+        return {"samplesUs": self.prepared[backend].round(mode, seconds, maxSamples, self.flush, self.events)}
+
+    def parity(self, shape, path):
+        """Compares O in a file of Q, K, V and O (raw fp16, one after another) with every backend on the same inputs."""
+        torch = self.require_torch()
+        size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
+        with open(path, "rb") as file:
+            tensors = torch.frombuffer(bytearray(file.read()), dtype=torch.float16).reshape(4, *size).cuda()
+        answer = []
+        for name in BACKENDS:
+            backend = Backend(torch, name, [tuple(tensors[:3])], shape["causal"])
+            reason = backend.try_once()
+            if reason:
+                answer.append({"name": name, "available": False, "reason": reason})
+                continue
+            error = (backend.call(0).float() - tensors[3].float()).abs()
+            answer.append({"name": name, "available": True, "maxAbs": error.max().item(), "meanAbs": error.mean().item()})
+        return {"backends": answer}
+
+    def release(self):
+        self.prepared = {}
+        if self.torch:
+            self.torch.cuda.synchronize()
+            self.torch.cuda.empty_cache()
+        return {}
+
+    def require_torch(self):
+        if self.torch is None:
+            raise RequestError("BAD_REQUEST", "Send open before anything else")
+        return self.torch
+
+
+class Backend:
+    """One SDPA backend on the input sets of one shape."""
+
+    def __init__(self, torch, name, sets, causal):
+        self.torch, self.name, self.sets, self.causal = torch, name, sets, causal
+        self.kind = getattr(torch.nn.attention.SDPBackend, BACKENDS[name])
+        self.launches = 0
+        self.graph = None
+        self.hold_cycles = 0
+
+    def call(self, index):
+        q, k, v = self.sets[index % len(self.sets)]
+        return self.torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+
+    def selected(self):
+        return self.torch.nn.attention.sdpa_kernel([self.kind])
+
+    def try_once(self):
+        """Why this backend does not take the shape; empty when it does."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                with self.selected():
+                    self.call(0)
+                self.torch.cuda.synchronize()
+                return ""
+            except RuntimeError as error:
+                if "No available kernel" not in str(error):
+                    raise
+                return "; ".join(str(each.message).split(" (Triggered")[0] for each in said) or str(error)
+
+    def prepare(self, modes, launches_per_sample, events):
+        if "hot" in modes:
+            self.launches = launches_per_sample or self.hot_launches(events)
+            self.graph = self.capture(self.launches)
+        if "cold" in modes:
+            self.hold_cycles = int(3 * self.host_us() * CYCLES_PER_US)
+
+    def capture(self, launches):
+        with self.selected():
+            for index in range(3):
+                self.call(index)
+            self.torch.cuda.synchronize()
+            graph = self.torch.cuda.CUDAGraph()
+            with self.torch.cuda.graph(graph):
+                for index in range(launches):
+                    self.call(index)
+        return graph
+
+    def hot_launches(self, events):
+        single = self.capture(1)
+        us = statistics.median(self.time_graph(single, events) for _ in range(CALIBRATION_SAMPLES))
+        return max(1, min(MAX_HOT_LAUNCHES, round(HOT_SAMPLE_US / us)))
+
+    def host_us(self):
+        """Host time of one call, microseconds."""
+        samples = []
+        with self.selected():
+            for index in range(CALIBRATION_SAMPLES):
+                self.torch.cuda.synchronize()
+                started = time.perf_counter()
+                self.call(index)
+                samples.append((time.perf_counter() - started) * 1e6)
+        return statistics.median(samples)
+
+    def time_graph(self, graph, events):
+        start, end = events
+        # A replay that is not timed keeps the stream busy while the timed one is enqueued.
+        graph.replay()
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e3
+
+    def time_isolated(self, index, flush, events):
+        start, end = events
+        flush.zero_()
+        self.torch.cuda._sleep(self.hold_cycles)
+        start.record()
+        self.call(index)
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) * 1e3
+
+    def round(self, mode, seconds, max_samples, flush, events):
+        if mode == "hot":
+            if self.graph is None:
+                raise RequestError("BAD_REQUEST", "Prepare the shape with mode hot before its round")
+            take = lambda _: self.time_graph(self.graph, events) / self.launches  # noqa: E731
+        else:
+            take = lambda index: self.time_isolated(index, flush, events)  # noqa: E731
+        samples = []
+        until = time.perf_counter() + seconds
+        with self.selected():
+            # The first one pays for the change of process on the device.
+            take(0)
+            while len(samples) < max_samples:
+                samples.append(take(len(samples)))
+                if time.perf_counter() > until:
+                    break
+        return samples
+
+
+def cudnn_version(torch):
+    version = torch.backends.cudnn.version()
+    # 91900 is 9.19.0.
+    return f"{version // 10000}.{version % 10000 // 100}.{version % 100}" if version else ""
+
+
+def answer(session, request):
+    operations = {"open": session.open, "prepare": session.prepare, "round": session.round, "parity": session.parity, "release": session.release}
+    operation = request.pop("op", None)
+    if operation not in operations:
+        raise RequestError("BAD_REQUEST", f"Name an operation: {', '.join(operations)}; got {operation!r}")
+    try:
+        return operations[operation](**request)
+    except (TypeError, KeyError) as error:
+        raise RequestError("BAD_REQUEST", f"{operation}: {error}") from error
+
+
+def main():
+    session = Session()
+    for line in sys.stdin:
+        identity = None
+        try:
+            request = json.loads(line)
+            identity = request.pop("id", None)
+            reply = {"id": identity, "ok": True, **answer(session, request)}
+        except RequestError as error:
+            reply = {"id": identity, "ok": False, "reason": error.reason, "message": str(error)}
+        # PyTorch reports out of memory, faults and its own limits as RuntimeError.
+        except (RuntimeError, OSError, ValueError) as error:
+            reply = {"id": identity, "ok": False, "reason": "FAILED", "message": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(reply) + "\n")
+
+
+if __name__ == "__main__":
+    main()
