@@ -4,5 +4,8 @@ export type { Logger };
 
 /** The daemon's log: one JSON object a line on stderr, with the job's name where there is one. Level: $FLASHCORE_LOG_LEVEL, else "info". */
 export function createLogger(level = process.env['FLASHCORE_LOG_LEVEL'] ?? 'info'): Logger {
-  return pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, pino.destination({ fd: 2, sync: true }));
+  const stderr = pino.destination({ fd: 2, sync: true });
+  // Nobody reads stderr any more (EPIPE): the jobs go on all the same.
+  stderr.on('error', () => undefined);
+  return pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, stderr);
 }

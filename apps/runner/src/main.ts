@@ -44,6 +44,7 @@ function exitCode(error: unknown): number {
   return error instanceof UsageError ? EXIT_USAGE : EXIT_CANNOT_RUN;
 }
 
+/** Whether the text says all, and no stack is wanted: our own errors, and the system's about files and sockets, which name call and path. */
 function isExpected(error: Error): boolean {
-  return [UsageError, AddressInUse, DirectoryInUse, FlashcoreError].some((kind) => error instanceof kind);
+  return [UsageError, AddressInUse, DirectoryInUse, FlashcoreError].some((kind) => error instanceof kind) || 'syscall' in error;
 }

@@ -20,7 +20,7 @@ export interface JobContext {
    * this turn of the event loop or with the next event of another kind. `created`, `started` and `finished` are the queue's own. Does nothing once the
    * job has ended. Errors: DISK_FULL.
    */
-  emit(payload: JobPayload): void;
+  readonly emit: (payload: JobPayload) => void;
 }
 
 /** How a body ended. Throwing a FlashcoreError instead means Outcome.ERROR: the runner could not find out. */

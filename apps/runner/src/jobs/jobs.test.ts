@@ -72,12 +72,12 @@ test('the limits on waiting and on running are apart: a job may wait long and th
 
 test('a job that runs into a full disk ends as DISK_FULL, without a gap in its log', async () => {
   const fill = { now: () => {} };
-  const { database, jobs, start } = fixture({ bodies: { writes: async ({ emit, signal }) => {
+  const { database, jobs, start } = fixture({ bodies: { writes: ({ emit, signal }) => {
     fill.now();
     for (let line = 0; line < 10_000 && !signal.aborted; line += 1) {
       emit({ case: 'warning', value: { $typeName: 'flashcore.runner.v1.Warning', message: 'x'.repeat(1000) } });
     }
-    throw new Error('not reached');
+    return Promise.reject(new Error('not reached'));
   } } });
   fill.now = () => limitPages(database, 20);
   const job = start('writes');

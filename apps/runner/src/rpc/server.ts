@@ -81,5 +81,5 @@ function definitionOfStoredEvents(): ServiceDefinition {
   const methods = serviceDefinition as unknown as Record<string, MethodDefinition<unknown, unknown>>;
   const ofEvents: readonly string[] = [...JOB_RPCS, 'watchJob'];
   return Object.fromEntries(Object.entries(methods).map(([name, method]) =>
-    [name, ofEvents.includes(name) ? { ...method, responseSerialize: (event: unknown) => frameEvent(event as Uint8Array) } : method])) as ServiceDefinition;
+    [name, ofEvents.includes(name) ? { ...method, responseSerialize: (event: unknown) => frameEvent(event as Uint8Array) } : method]));
 }

@@ -48,7 +48,6 @@ export const isSha256 = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 
 function pathViolation(path: string): string | undefined {
   if (path.length === 0 || path.length > 255) return 'must have 1 to 255 characters';
-  // eslint-disable-next-line no-control-regex -- control characters are what is refused
   if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must have no control character and no backslash';
   if (path.startsWith('/')) return 'must be relative to the folder';
   if (path.split('/').some((name) => name === '' || name === '.' || name === '..')) return 'must have no empty name, "." or ".." between slashes';

@@ -21,7 +21,6 @@ export class Violations {
   /** A text of at most `most` characters, without control characters. */
   text(field: string, value: string, most = 128): void {
     if (value.length > most) this.add(field, `must have at most ${most} characters, has ${value.length}`);
-    // eslint-disable-next-line no-control-regex -- control characters are what is refused
     else if (/[\u0000-\u001f\u007f]/.test(value)) this.add(field, 'must have no control character');
   }
 
