@@ -5,13 +5,10 @@ GNU_ONLY=
 if ! $CXX --version | grep -qi clang; then GNU_ONLY="-fno-gnu-unique -fno-semantic-interposition"; fi
 KERNEL_FLAGS="-x c++ -std=c++17 -O3 $ARCH_FLAGS -g1 -gdwarf-4 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing -fno-exceptions $GNU_ONLY -Wall -Wno-attributes -Wno-unknown-pragmas -Wno-unused -DFLASHCORE_EMULATOR=1 -I $EMULATOR/include -I $EMULATOR/../../../kernels"
 LIMIT="$EMULATOR/static_shared_limit.ld"
-mkdir -p "$BUILD/library" "$BUILD/modules"
+mkdir -p "$BUILD/modules"
 
-# One object a source, two at a time.
 build_library() {
-  ls "$EMULATOR"/exec/*.cpp "$EMULATOR"/driver/*.cpp | xargs -P 2 -I {} sh -c \
-    '$CXX -std=c++17 -O2 -Wall -Wextra -fPIC -pthread -fvisibility=hidden -c {} -o "$BUILD/library/$(basename {} .cpp).o"'
-  $CXX -shared -pthread -o "$BUILD/libcuda_emu.so" "$BUILD"/library/*.o -ldl
+  $CXX -std=c++17 -O2 -Wall -Wextra -fPIC -shared -pthread -fvisibility=hidden "$EMULATOR/library.cpp" -o "$BUILD/libcuda_emu.so" -ldl
 }
 
 # build_module <source> <name> <more flags> <linker script or nothing> [entries]
