@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
@@ -36,6 +36,8 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
   const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
   const kernelsDirectory = join(repositoryRoot, 'kernels');
   const pipeline = createPipeline({
+    // Compiling the emulator takes longer than most tests.
+    libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
     version: '0.0.0', buildId: 'test', repositoryRoot, kernelsDirectory, dataDirectory, artifacts, sources,
     kernels: new KernelCatalog(kernelsDirectory, sources), history: new HistoryStore(database), logger: createLogger('silent'),
   });
