@@ -1,14 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { create } from '@bufbuild/protobuf';
 import { JobResultSchema, JobState, LogLineSchema, Outcome, type JobEvent } from '@flashcore/shared';
 import type { JobContext } from '../jobs/job-context.ts';
 import { fakeCompiler } from '../testing/fake-compiler.ts';
-import { collect, finished, firstEvent, kernel, startTestRunner, until } from '../testing/test-runner.ts';
+import { collect, finished, firstEvent, kernel, startTestRunner, until, type TestRunner } from '../testing/test-runner.ts';
+
+// One runner for all tests that leave it idle.
+let fixture: TestRunner;
+beforeAll(async () => { fixture = await startTestRunner(); });
+afterAll(() => fixture[Symbol.asyncDispose]());
 
 describe('events', () => {
   test('are numbered from 1 without gaps: created, started, the body\'s own, finished', async () => {
-    await using fixture = await startTestRunner();
     const events = await collect(fixture.client.start('build', kernel('flood_3')));
     expect(events.map(({ sequence, payload }) => [Number(sequence), payload.case])).toEqual([
       [1, 'created'], [2, 'started'], [3, 'logLine'], [4, 'logLine'], [5, 'logLine'], [6, 'finished'],
@@ -17,7 +21,6 @@ describe('events', () => {
   });
 
   test('watched again after any number are the rest of the log, while the job runs and after its end', async () => {
-    await using fixture = await startTestRunner();
     const whole = await collect(fixture.client.start('build', kernel('flood_2000')));
     const job = whole[0]!.job;
     for (const after of [0, 1, 2, 255, 256, 257, 2001, 2002]) {
@@ -27,7 +30,6 @@ describe('events', () => {
   });
 
   test('go to several watchers at once, each from its own number', async () => {
-    await using fixture = await startTestRunner();
     const job = (await firstEvent(fixture.client.start('build', kernel('flood_20000')))).job;
     const watched = await Promise.all([0, 0, 1].map((after) => collect(fixture.client.watch(job, { afterSequence: after }))));
     expect(watched.map((events) => events.length)).toEqual([20003, 20003, 20002]);
@@ -49,16 +51,15 @@ describe('events', () => {
 
 describe('request_id', () => {
   test('given again with the same body, also at once, is the same job', async () => {
-    await using fixture = await startTestRunner();
+    const before = (await fixture.client.listJobs()).jobs.length;
     const request = { ...kernel('flood_50'), options: { requestId: randomUUID() } };
     const streams = await Promise.all(Array.from({ length: 8 }, () => collect(fixture.client.start('build', request))));
     expect(new Set(streams.map((events) => events[0]!.job)).size).toBe(1);
     expect(new Set(streams.map((events) => events.length))).toEqual(new Set([53]));
-    expect((await fixture.client.listJobs()).jobs).toHaveLength(1);
+    expect((await fixture.client.listJobs()).jobs).toHaveLength(before + 1);
   });
 
   test('given again with another body, or to another method, is refused with the job it belongs to', async () => {
-    await using fixture = await startTestRunner();
     const requestId = randomUUID();
     const events = await collect(fixture.client.start('build', { ...kernel('ok'), options: { requestId } }));
     const refusal = { reason: 'REQUEST_ID_REUSED', metadata: { request_id: requestId, job: events[0]!.job } };
@@ -69,7 +70,6 @@ describe('request_id', () => {
 
 describe('cancel', () => {
   test('ends a running job as CANCELLED, frees the device, and may be repeated', async () => {
-    await using fixture = await startTestRunner();
     const { name, done } = await begin(fixture.client.start('build', kernel('hang')));
     await until(async () => (await fixture.client.getJob({ name })).job?.state === JobState.RUNNING);
     await fixture.client.cancelJob({ name });
@@ -81,7 +81,6 @@ describe('cancel', () => {
   });
 
   test('ends a queued job, which then never starts', async () => {
-    await using fixture = await startTestRunner();
     const running = await begin(fixture.client.start('build', kernel('hang')));
     const queued = await begin(fixture.client.start('build', kernel('ok')));
     expect((await fixture.client.getJob({ name: queued.name })).job).toMatchObject({ state: JobState.QUEUED, queuePosition: 1 });
@@ -92,20 +91,17 @@ describe('cancel', () => {
   });
 
   test('of an unknown job is JOB_NOT_FOUND', async () => {
-    await using fixture = await startTestRunner();
     await expect(fixture.client.cancelJob({ name: 'jobs/none' })).rejects.toMatchObject({ reason: 'JOB_NOT_FOUND' });
   });
 });
 
 describe('limits', () => {
   test('max_run_seconds ends a job as TIMED_OUT', async () => {
-    await using fixture = await startTestRunner();
     const events = await collect(fixture.client.start('build', { ...kernel('hang'), options: { maxRunSeconds: 0.05 } }));
     expect(finished(events)).toMatchObject({ outcome: Outcome.TIMED_OUT, summary: 'Stopped after 0.05 s of running, the job\'s limit (max_run_seconds)' });
   });
 
   test('max_queue_seconds ends a job that its device did not come free for, apart from the limit on running', async () => {
-    await using fixture = await startTestRunner();
     const running = await begin(fixture.client.start('build', { ...kernel('sleep_300'), options: { maxQueueSeconds: 0.05 } }));
     const events = await collect(fixture.client.start('build', { ...kernel('ok'), options: { maxQueueSeconds: 0.05 } }));
     expect(finished(events)).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'DEVICE_UNAVAILABLE' } });
@@ -124,19 +120,16 @@ describe('limits', () => {
 
 describe('ends', () => {
   test('a body that throws a FlashcoreError ends as ERROR with its reason', async () => {
-    await using fixture = await startTestRunner();
     expect(finished(await collect(fixture.client.start('build', kernel('error'))))).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'COMPILER_MISSING', message: 'Install nvcc' } });
   });
 
   test('a fault of the runner ends as INTERNAL and tells clients no path and no stack', async () => {
-    await using fixture = await startTestRunner();
     const end = finished(await collect(fixture.client.start('build', kernel('bug'))));
     expect(end).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'INTERNAL' } });
     expect(JSON.stringify([end.summary, end.error])).not.toContain('secret');
   });
 
   test('a job goes on when its client has gone, and its result is found again', async () => {
-    await using fixture = await startTestRunner();
     const { job: name } = await firstEvent(fixture.client.start('build', kernel('flood_5000')));
     await until(async () => (await fixture.client.getJob({ name })).job?.state === JobState.ENDED);
     expect(await fixture.client.getJob({ name })).toMatchObject({ job: { outcome: Outcome.PASSED, lastSequence: 5003n }, result: {} });

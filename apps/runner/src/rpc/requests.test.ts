@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, credentials, status, type ServiceError } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   BuildRequestSchema, JobState, UploadSourcesRequestSchema, errorFromStatus, serviceDefinition, sha256Of, type RpcRequestInit, type TimingMode,
   type UploadSourcesRequest,
@@ -11,6 +11,11 @@ import {
 import { ArtifactStore } from '../store/artifacts.ts';
 import { fakeCompiler } from '../testing/fake-compiler.ts';
 import { collect, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';
+
+// One runner for all tests that leave it as it was.
+let shared: TestRunner;
+beforeAll(async () => { shared = await startTestRunner(); });
+afterAll(() => shared[Symbol.asyncDispose]());
 
 describe('a wrong request is refused with every field that is wrong', () => {
   const shape = { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 };
@@ -32,7 +37,7 @@ describe('a wrong request is refused with every field that is wrong', () => {
     ['a tree with a path twice', { kernel: { source: { case: 'tree', value: { files: ['kernel.yaml', 'a.cu', 'A.cu'].map((path) => ({ path, sha256: 'a'.repeat(64), sizeBytes: 1n })) } } } }, ['kernel.tree.files']],
   ];
   test.for(cases)('%s', async ([, request, fields]) => {
-    await using fixture = await startTestRunner();
+    const fixture = shared;
     const refused = collect(fixture.client.start('runExperiment', request));
     const error = await refused.then(() => undefined, (thrown: { reason: string; violations: { field: string }[] }) => thrown);
     expect(error?.reason).toBe('INVALID_REQUEST');
@@ -42,7 +47,7 @@ describe('a wrong request is refused with every field that is wrong', () => {
 });
 
 test('errors travel as a status with details of at most 1 KiB, whatever the request says', async () => {
-  await using fixture = await startTestRunner();
+  const fixture = shared;
   const refusal = await callRaw(fixture, 'Build', toBinary(BuildRequestSchema, create(BuildRequestSchema, kernel('x'.repeat(100_000)))));
   expect(refusal.code).toBe(status.INVALID_ARGUMENT);
   expect((refusal.metadata.get('grpc-status-details-bin')[0] as Buffer).byteLength).toBeLessThanOrEqual(1024);
@@ -50,12 +55,12 @@ test('errors travel as a status with details of at most 1 KiB, whatever the requ
 });
 
 test('bytes that are no message are INVALID_ARGUMENT', async () => {
-  await using fixture = await startTestRunner();
+  const fixture = shared;
   expect((await callRaw(fixture, 'Build', Buffer.from([0xff, 0xff, 0xff]))).code).toBe(status.INVALID_ARGUMENT);
 });
 
 test('Tune answers UNIMPLEMENTED and names what is missing', async () => {
-  await using fixture = await startTestRunner();
+  const fixture = shared;
   await expect(collect(fixture.client.start('tune', kernel('ok')))).rejects.toMatchObject({ reason: 'NOT_IMPLEMENTED', message: expect.stringContaining('Tune') as string });
 });
 
@@ -68,7 +73,7 @@ test('a fault of the runner in a call is INTERNAL with an incident, and no path'
 });
 
 test('WatchJob refuses unknown jobs and numbers that the log has not reached', async () => {
-  await using fixture = await startTestRunner();
+  const fixture = shared;
   const [{ job = '' } = {}] = await collect(fixture.client.start('build', kernel('ok')));
   await expect(collect(fixture.client.watch('jobs/none'))).rejects.toMatchObject({ reason: 'JOB_NOT_FOUND' });
   await expect(collect(fixture.client.watch(job, { afterSequence: 99 }))).rejects.toMatchObject({ reason: 'INVALID_REQUEST' });
@@ -138,17 +143,17 @@ test('ReadArtifact gives the bytes from an offset, and refuses unknown digests a
 });
 
 test('GetKernel names the nearest kernels for an unknown one', async () => {
-  await using fixture = await startTestRunner();
+  const fixture = shared;
   await expect(fixture.client.getKernel({ kernelId: 'fa_v1_basline' })).rejects.toMatchObject({ reason: 'KERNEL_NOT_FOUND', metadata: { nearest: expect.stringContaining('fa_v1_baseline') as string } });
 });
 
 test('GetLeaderboard says why it is empty', async () => {
-  await using fixture = await startTestRunner();
+  const fixture = shared;
   expect(await fixture.client.getLeaderboard({})).toMatchObject({ entries: [], emptyReason: 'No valid result on Fake GPU for 2x8x512x64 yet' });
 });
 
 test('a device that the host does not have is refused', async () => {
-  await using fixture = await startTestRunner();
+  const fixture = shared;
   await expect(collect(fixture.client.start('build', { ...kernel('ok'), options: { deviceId: 'gpu1', requestId: randomUUID() } }))).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
 });
 
