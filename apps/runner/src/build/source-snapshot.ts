@@ -63,10 +63,16 @@ interface Include {
 }
 
 function includesOf(text: string): Include[] {
-  const joined = text.replace(/\\\r?\n/g, '  ');
+  // A backslash at its end continues a line, also in the middle of a word; the places where lines were joined are remembered for their numbers.
+  const joins: number[] = [];
+  const joined = text.replace(/\\\r?\n/g, (splice, index: number) => {
+    joins.push(index - joins.length * splice.length);
+    return '';
+  });
   return [...joined.matchAll(INCLUDE)].map((match) => {
     const name = NAME.exec(match[1]!);
-    return { name: name?.[1] ?? name?.[2], quoted: name?.[1] !== undefined, line: lineOf(joined, match.index) };
+    const joinsBefore = joins.filter((index) => index <= match.index).length;
+    return { name: name?.[1] ?? name?.[2], quoted: name?.[1] !== undefined, line: lineOf(joined, match.index) + joinsBefore };
   });
 }
 

@@ -3,7 +3,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
-  BenchmarkRequestSchema, BuildRequestSchema, ProfileRequestSchema, RunExperimentRequestSchema, VerifyRequestSchema,
+  BenchmarkRequestSchema, BuildRequestSchema, KernelReferenceSchema, ProfileRequestSchema, RunExperimentRequestSchema, VerifyRequestSchema,
 } from '@flashcore/shared';
 import { createLogger } from '../../log.ts';
 import { KernelCatalog } from '../../kernels.ts';
@@ -25,8 +25,12 @@ export interface TestPipeline {
   artifacts: ArtifactStore;
   dataDirectory: string;
   run<Method extends JobMethod>(method: Method, request: MessageInitShape<(typeof SCHEMAS)[Method]>, options?: { signal?: AbortSignal }): Promise<{ outcome: JobOutcome; events: JobPayload[] }>;
+  /** Uploads a kernel folder, as a client would. */
+  upload(files: Record<string, string>): KernelInit;
   close(): Promise<void>;
 }
+
+type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
 
 /** A pipeline on the repository's kernels, without jobs and network around it. The data directory can be given, to find its cache again. */
 export function openTestPipeline(keptDirectory?: string): TestPipeline {
@@ -51,6 +55,16 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
       const device = pipeline.devices().find(({ deviceId }) => deviceId === compiled.deviceId)!;
       const outcome = await compiled.body({ name: 'jobs/test', signal: options.signal ?? new AbortController().signal, device, emit: (payload) => events.push(payload) });
       return { outcome, events };
+    },
+    upload(files) {
+      const described = Object.entries(files).map(([path, text]) => {
+        const writer = sources.openUpload();
+        writer.write(Buffer.from(text));
+        const sha256 = writer.digest();
+        writer.keep(sha256);
+        return { path, sha256, sizeBytes: BigInt(Buffer.byteLength(text)) };
+      });
+      return { source: { case: 'tree', value: { files: described } } };
     },
     async close() {
       await pipeline.close();

@@ -1,0 +1,70 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { CompileCache, keyOf, type CompileUnit } from './compile-cache.ts';
+
+const signal = new AbortController().signal;
+let folder: string;
+let artifacts: ArtifactStore;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'flashcore-cache-'));
+  artifacts = new ArtifactStore(join(folder, 'artifacts'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A "compiler" that copies its source, says so, and counts how often it ran. */
+function unit(overrides: { text?: string; script?: string; identity?: string } = {}): CompileUnit {
+  const { text = 'source', script = 'cat kernel/a.cu > out; echo kernel/a.cu: copied; echo run >> "$RUNS"', identity = 'sh 1' } = overrides;
+  return {
+    compiler: { name: 'g++', path: '/bin/sh', version: '1', identity },
+    target: 'test',
+    files: [{ path: 'kernel/a.cu', text }],
+    stages: [[{ arguments: ['-c', script.replace('"$RUNS"', join(folder, 'runs'))] }]],
+    outputs: [{ path: 'out', fileName: 'out', kind: 'library' }],
+    limitMs: 5_000,
+  };
+}
+
+test('compile() gives the stored result for the same inputs, also to another runner on the same folder', async () => {
+  const lines: string[] = [];
+  const first = await new CompileCache(folder, artifacts).compile(unit(), { signal, onLine: (line) => lines.push(line) });
+  const second = await new CompileCache(folder, artifacts).compile(unit(), { signal });
+  expect([first.cacheHit, second.cacheHit, lines, second.lines, artifacts.get(second.outputs[0]!.sha256).toString()]).toEqual([false, true, ['a.cu: copied'], ['a.cu: copied'], 'source']);
+});
+
+test('the key covers files, arguments and compiler', () => {
+  const keys = [unit(), unit({ text: 'other' }), unit({ script: 'true' }), unit({ identity: 'sh 2' })].map(keyOf);
+  expect(new Set(keys).size).toBe(4);
+});
+
+test('a failure is not kept', async () => {
+  const cache = new CompileCache(folder, artifacts);
+  const failed = await cache.compile(unit({ script: 'echo no; exit 3' }), { signal });
+  expect([failed.exitCode, failed.outputs, readdirSync(join(folder, 'entries'))]).toEqual([3, [], []]);
+});
+
+test('a compiler that does not end is killed and not kept', async () => {
+  const slow = { ...unit({ script: 'sleep 20' }), limitMs: 200 };
+  const { timedOut, exitCode } = await new CompileCache(folder, artifacts).compile(slow, { signal });
+  expect([timedOut, exitCode, readdirSync(join(folder, 'entries')), readdirSync(join(folder, 'work'))]).toEqual([true, 137, [], []]);
+});
+
+test('a damaged artifact or entry is compiled again', async () => {
+  const cache = new CompileCache(folder, artifacts);
+  const { outputs, key } = await cache.compile(unit(), { signal });
+  writeFileSync(artifacts.path(outputs[0]!.sha256), 'sourcf');
+  const afterFlip = await cache.compile(unit(), { signal });
+  writeFileSync(join(folder, 'entries', `${key}.json`), '{"key":');
+  const afterTruncation = await cache.compile(unit(), { signal });
+  expect([afterFlip.cacheHit, afterTruncation.cacheHit, artifacts.get(outputs[0]!.sha256).toString()]).toEqual([false, false, 'source']);
+});
+
+test('two jobs that want the same compile it once', async () => {
+  const cache = new CompileCache(folder, artifacts);
+  const both = await Promise.all([cache.compile(unit(), { signal }), cache.compile(unit(), { signal })]);
+  expect(both.map(({ cacheHit }) => cacheHit)).toEqual([false, true]);
+});

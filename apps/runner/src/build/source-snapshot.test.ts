@@ -1,0 +1,62 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { shownLine, snapshotSources, type SourceSnapshot } from './source-snapshot.ts';
+
+let root: string | undefined;
+
+afterEach(() => {
+  if (root) rmSync(root, { recursive: true, force: true });
+});
+
+/** Snapshot of kernels/k/k.cu among these files, which are named relative to kernels/. */
+function snapshot(files: Record<string, string>): SourceSnapshot {
+  root = mkdtempSync(join(tmpdir(), 'flashcore-snapshot-'));
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+  return snapshotSources({ folder: join(root, 'k'), source: 'k.cu', kernelsFolder: root });
+}
+
+test('snapshotSources() follows includes from the kernel\'s folder and from kernels/, and leaves system headers to the compiler', () => {
+  const { files, problems } = snapshot({
+    'k/k.cu': '#include <cuda_fp16.h>\n#include "tiles.h"\n#  include "primitives/mma.cuh"\n',
+    'k/tiles.h': '#include "detail/sizes.h"\n',
+    'k/detail/sizes.h': '#include "other.h"\n',
+    'k/detail/other.h': '',
+    'k/unused.h': '',
+    'primitives/mma.cuh': '#include "convert.cuh"\n',
+    'primitives/convert.cuh': '',
+  });
+  expect([files.map(({ path }) => path), problems]).toEqual([
+    ['kernel/k.cu', 'kernel/tiles.h', 'kernel/detail/sizes.h', 'kernel/detail/other.h', 'kernels/primitives/mma.cuh', 'kernels/primitives/convert.cuh'],
+    [],
+  ]);
+});
+
+test.each([
+  ['#include "/etc/passwd"', 'cannot include /etc/passwd'],
+  ['#inc\\\nlude </etc/passwd>', 'cannot include /etc/passwd'],
+  ['%:include "/etc/passwd"', 'cannot include /etc/passwd'],
+  ['#include SECRET', 'an include must name its file'],
+  ['asm(".incbin \\"x\\"");', '.incbin is not allowed'],
+])('snapshotSources() refuses %s', (text, message) => {
+  const { problems } = snapshot({ 'k/k.cu': `\n${text}\n` });
+  expect(problems.map((problem) => [problem.file, problem.line, problem.message.startsWith(message)])).toEqual([['k.cu', 2, true]]);
+});
+
+test('an include can\'t climb out of the kernel\'s folder', () => {
+  expect(snapshot({ 'k/k.cu': '#include "../../outside.h"\n' }).files.map(({ path }) => path)).toEqual(['kernel/k.cu']);
+});
+
+test('a source that is not there is a problem of the manifest', () => {
+  expect(snapshot({ 'k/other.cu': '' }).problems).toMatchObject([{ file: 'kernel.yaml', message: 'the source k.cu is not in the kernel\'s folder' }]);
+});
+
+test('shownLine() names files as the kernel folder does', () => {
+  expect([shownLine('kernel/k.cu(9): error: x'), shownLine('In file included from kernels/primitives/a.cuh:3,'), shownLine('a kernel/')]).toEqual([
+    'k.cu(9): error: x', 'In file included from primitives/a.cuh:3,', 'a kernel/',
+  ]);
+});

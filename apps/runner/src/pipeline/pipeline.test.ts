@@ -1,0 +1,136 @@
+import { create } from '@bufbuild/protobuf';
+import { FlashcoreError, Outcome, RunExperimentRequestSchema, Verdict, VerifyRequestSchema, formatShape, parseShape } from '@flashcore/shared';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
+
+let pipeline: TestPipeline;
+
+beforeAll(() => {
+  pipeline = openTestPipeline();
+});
+
+afterAll(() => pipeline.close());
+
+const kernel = (kernelId: string): { source: { case: 'kernelId'; value: string } } => ({ source: { case: 'kernelId', value: kernelId } });
+const SMALL = parseShape('1x2x64x64');
+
+test('build reports resources for sm_89, streams the compilers\' lines, and comes from the cache in 50 ms the second time', { timeout: 120_000 }, async () => {
+  const first = await pipeline.run('build', { kernel: kernel('fa_v1_baseline') });
+  const second = await pipeline.run('build', { kernel: kernel('fa_v1_baseline') });
+  const [one, two] = [first, second].map(({ outcome }) => outcome.result.variants[0]!.build!);
+  expect(one!.entries).toMatchObject([{ entry: 'fa_v1_baseline', arch: 'sm_89', spillStoreBytes: 0, staticSmemBytes: 18048, threadsPerCta: 128, occupancyLimiter: 'shared memory' }]);
+  expect(one!.runs.map(({ compiler, target, exitCode }) => [compiler, target, exitCode])).toEqual([['nvcc', 'sm_89', 0], ['g++', 'emulator', 0]]);
+  expect(first.events.some((event) => event.case === 'logLine' && event.value.source === 'nvcc')).toBe(true);
+  expect(JSON.stringify(one!.runs.map((run) => run.arguments))).not.toContain(pipeline.dataDirectory);
+  expect([one!.cacheHit, two!.cacheHit, two!.buildId === one!.buildId]).toEqual([false, true, true]);
+  expect(two!.seconds).toBeLessThan(0.05);
+});
+
+test('kept PTX is an artifact', { timeout: 60_000 }, async () => {
+  const { outcome } = await pipeline.run('build', { kernel: kernel('fa_v1_baseline'), variant: { keepPtx: true } });
+  const ptx = outcome.result.variants[0]!.build!.artifacts.find(({ fileName }) => fileName === 'fa_v1_baseline.sm_89.ptx');
+  expect(pipeline.artifacts.get(ptx!.sha256).toString()).toContain('.visible .entry fa_v1_baseline');
+});
+
+test('verify reports the cases in the order asked for, repeats a result from its seed, and says which seeds were used', { timeout: 120_000 }, async () => {
+  const shapes = ['1x1x113x64c', '1x2x64x64'].map(parseShape);
+  const request = { kernel: kernel('fa_v1_baseline'), settings: { shapes, seeds: ['0x1234abcd', '77'] } };
+  const [one, two] = [await pipeline.run('verify', request), await pipeline.run('verify', request)].map(({ outcome }) => outcome);
+  const figures = (outcome: typeof one): unknown => outcome!.result.variants[0]!.verify!.cases.map(({ shape, verdict, seeds, maxAbsError, deterministic }) => [formatShape(shape!), Verdict[verdict], seeds, maxAbsError, deterministic]);
+  expect(figures(one)).toEqual([['1x1x113x64c', 'PASS', 2, expect.any(Number), true], ['1x2x64x64', 'PASS', 2, expect.any(Number), true]]);
+  expect(figures(two)).toEqual(figures(one));
+  expect(one!.result.provenance?.seeds).toEqual(['1234abcd', '77']);
+});
+
+test('an experiment on the emulator answers every gate, marks times as simulated, and passes', { timeout: 120_000 }, async () => {
+  const { outcome } = await pipeline.run('runExperiment', {
+    kernel: kernel('fa_v1_baseline'), verify: { seedCount: 1, shapes: [SMALL] }, benchmark: { shapes: [SMALL], protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.5 } },
+  });
+  const [variant] = outcome.result.variants;
+  expect(Outcome[outcome.outcome]).toBe('PASSED');
+  expect(outcome.result.prechecks.map(({ check, verdict }) => [check, Verdict[verdict]])).toEqual([['inputs', 'PASS'], ['accumulate', 'PASS'], ['shapes', 'PASS'], ['toggle', 'PASS'], ['causal', 'PASS']]);
+  expect(variant!.benchmarks.map(({ simulated, valid, tflops, outputCheck }) => [simulated, valid, tflops, outputCheck])).toEqual(
+    Array.from({ length: 2 }, () => [true, false, undefined, 'right at a secret sample with fresh inputs, and after timing']));
+  expect(variant!.gates.every(({ verdict, detail }) => verdict !== Verdict.UNSPECIFIED && detail !== '')).toBe(true);
+  expect(variant!.gates.find(({ gateId }) => gateId === 'latency')?.detail).toContain('emulator times are not GPU times');
+  expect(outcome.result.costUsd).toBeUndefined();
+});
+
+// Right without tensor cores, wrong with them; it needs none to be so.
+const TOGGLED = {
+  'kernel.yaml': `
+id: toggled
+title: Wrong with USE_WMMA
+lesson: "a fixture of this test"
+source: toggled.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+limits: [{ require: "D == 64", because: "rows have 64 elements" }]
+parameters: { USE_WMMA: { values: [1, 0], default: 1, about: "1: wrong" } }
+launches:
+  - { entry: toggled, grid: ["ceil(S / 64)", "B * H", 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }
+`,
+  'toggled.cu': `
+#include "faulty/attend_row.cuh"
+extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
+  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
+  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
+  if (q_index >= seq_len) return;
+  RowState state;
+  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
+  if (USE_WMMA) state.row_sum *= 2.0f;
+  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
+}
+`,
+};
+
+test('where a hard gate fails, the variant without tensor cores stands beside it, also for an uploaded kernel', { timeout: 120_000 }, async () => {
+  const { outcome } = await pipeline.run('runExperiment', {
+    kernel: pipeline.upload(TOGGLED), verify: { seedCount: 1, shapes: [parseShape('1x4x128x64')] }, benchmark: { shapes: [SMALL], protocol: { maxSeconds: 0.2 } },
+  });
+  const variants = outcome.result.variants.map(({ fallback, label, verify, benchmarks }) => [fallback, label, verify?.passedCases, benchmarks.length]);
+  expect([variants, Outcome[outcome.outcome]]).toEqual([[[false, 'USE_WMMA=1', 0, 0], [true, 'USE_WMMA=0', 1, 2]], 'WRONG_RESULT']);
+});
+
+test('wrong output skips the benchmark, and the gates say why', { timeout: 120_000 }, async () => {
+  const { outcome } = await pipeline.run('runExperiment', { kernel: kernel('nan_output'), verify: { seedCount: 1, shapes: [SMALL] } });
+  const [variant] = outcome.result.variants;
+  expect(variant!.benchmarks).toEqual([]);
+  expect(variant!.gates.find(({ gateId }) => gateId === 'latency')?.detail).toBe('not measured: verification failed');
+});
+
+test.each([
+  ['KERNEL_NOT_FOUND', { kernel: kernel('flashcore_v66') }],
+  ['SHAPE_UNSUPPORTED', { kernel: kernel('fa_v1_baseline'), settings: { shapes: [parseShape('1x1x64x128')] } }],
+  ['INVALID_VARIANT', { kernel: kernel('flashcore_v6'), variant: { parameters: { USE_WMMA: 7n } } }],
+  ['DEVICE_UNAVAILABLE', { kernel: kernel('fa_v1_baseline'), options: { deviceId: 'gpu9' } }],
+  ['ARCH_UNSUPPORTED', { kernel: kernel('fa_v1_baseline'), variant: { arch: 'sm_99' } }],
+] as const)('compile() throws %s at once', (reason, request) => {
+  const error = caught(() => pipeline.pipeline.compile('verify', create(VerifyRequestSchema, request as never)));
+  expect(error instanceof FlashcoreError && error.reason).toBe(reason);
+});
+
+test('a cancelled job rejects within two seconds', { timeout: 60_000 }, async () => {
+  const controller = new AbortController();
+  const running = pipeline.run('verify', { kernel: kernel('endless_loop'), settings: { shapes: [SMALL], seedCount: 1 } }, { signal: controller.signal });
+  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  const cancelled = performance.now();
+  controller.abort(new Error('cancelled'));
+  await expect(running).rejects.toThrow('cancelled');
+  expect(performance.now() - cancelled).toBeLessThan(2_000);
+});
+
+test('an experiment on a kernel that only a GPU can run is refused at once', () => {
+  const kernels = pipeline.pipeline.compile.bind(pipeline.pipeline);
+  const error = caught(() => kernels('runExperiment', create(RunExperimentRequestSchema, { kernel: kernel('flashcore_v11') })));
+  expect(error instanceof FlashcoreError && ['ARCH_UNSUPPORTED', 'KERNEL_NOT_FOUND'].includes(error.reason)).toBe(true);
+});
+
+function caught(work: () => unknown): unknown {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
