@@ -5,6 +5,7 @@ import { footerRows, headRows } from '../screens/chrome.ts';
 import { CHROME_ROWS, MIN_COLUMNS, MIN_ROWS, isTooSmall, layoutOf } from '../screens/layout.ts';
 import { headerRow } from '../screens/header.ts';
 import { helpPane } from '../screens/help.ts';
+import { screenOf } from '../screens/message.ts';
 import type { Snapshot } from '../state/store.ts';
 import type { Theme } from '../theme.ts';
 import { Pane } from './pane.tsx';
@@ -25,7 +26,7 @@ export function Screen({ snapshot, theme }: { readonly snapshot: Snapshot; reado
 }
 
 function Body({ snapshot, theme }: { readonly snapshot: Snapshot; readonly theme: Theme }) {
-  const { ui } = snapshot.state;
+  const ui = screenOf(snapshot.state);
   if (ui.overlay?.kind === 'help') {
     const size = { width: ui.columns, height: ui.rows - CHROME_ROWS };
     const { body, ...border } = helpPane(snapshot.state, ui.overlay, insideOf(size));

@@ -48,7 +48,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'show-job': { first: '6jjj', shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached },
   'run-kernel': { first: '7j', shows: () => terminal.runner.started.includes('fa_v2_wmma') },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
-  cancel: { first: '6', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
+  cancel: { first: '6g', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
   history: { first: '6', shows: (_, after) => after.ui.history },
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
   help: { shows: (_, after) => after.ui.overlay?.kind === 'help' },
@@ -87,7 +87,7 @@ test('the help lists every command, finds by words and runs what is under the cu
 });
 
 test('cancelling asks first; anything but y leaves the job alone', async () => {
-  await terminal.press('6x');
+  await terminal.press('6gx');
   expect(await terminal.screen()).toMatch(/Cancel flashcore_v7 .*\? +y yes/);
   await terminal.press('n');
   expect([terminal.runner.cancelled, ui().overlay]).toEqual([[], undefined]);

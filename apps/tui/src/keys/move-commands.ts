@@ -2,6 +2,7 @@
 import { focusedPane } from '../screens/layout.ts';
 import { runLogSize } from '../screens/run.ts';
 import { scrolledLog } from '../screens/log.ts';
+import { screenOf } from '../screens/message.ts';
 import { scrollLimit } from '../screens/views.ts';
 import type { Size } from '../screens/view.ts';
 import { insideOf } from '../plot/frame.ts';
@@ -29,22 +30,22 @@ function move(store: Store, by: number): void {
   const step = Math.trunc(by);
   const { ui } = store.state;
   if (ui.view === 'run') store.dispatch({ type: 'log-position', ...scrolledLog(logSlice(store), step, logSize(store)) });
-  else store.dispatch({ type: 'move', by: step, limit: scrollLimit(store.state, ui.view, insideOf(focusedPane(ui))) });
+  else store.dispatch({ type: 'move', by: step, limit: scrollLimit(store.state, ui.view, insideOf(focusedPane(screenOf(store.state)))) });
 }
 
 function moveTo(store: Store, end: 'first' | 'last'): void {
   const { ui } = store.state;
   if (ui.view === 'run') store.dispatch({ type: 'log-position', follow: end === 'last', top: store.log.start });
-  else store.dispatch({ type: 'move-to', end, limit: scrollLimit(store.state, ui.view, insideOf(focusedPane(ui))) });
+  else store.dispatch({ type: 'move-to', end, limit: scrollLimit(store.state, ui.view, insideOf(focusedPane(screenOf(store.state)))) });
 }
 
-const page = (store: Store): number => Math.max(2, insideOf(focusedPane(store.state.ui)).height - 2);
+const page = (store: Store): number => Math.max(2, insideOf(focusedPane(screenOf(store.state))).height - 2);
 
 export const logSlice = (store: Store) => ({ log: store.log, search: store.search, position: store.state.ui.log });
 
 /** Size of the log inside the focused view 1. */
 export function logSize(store: Store): Size {
-  const inside = insideOf(focusedPane(store.state.ui));
+  const inside = insideOf(focusedPane(screenOf(store.state)));
   const job = attachedJob(store.state);
   return job === undefined ? inside : runLogSize(job, store.state.now, inside);
 }

@@ -1,9 +1,10 @@
 /** The rows around the panes. */
 import type { Row } from '../plot/row.ts';
 import type { AppState } from '../state/app-state.ts';
-import { hintsRow, messageRow } from './footer.ts';
 import { headerRow, tabsRow } from './header.ts';
+import { hintsRow } from './hints.ts';
+import { messageRows } from './message.ts';
 
 export const headRows = (state: AppState, columns: number): Row[] => [headerRow(state, columns), tabsRow(state, columns)];
 
-export const footerRows = (state: AppState, columns: number): Row[] => [messageRow(state, columns), hintsRow(state, columns)];
+export const footerRows = (state: AppState, columns: number): Row[] => [...messageRows(state, columns), hintsRow(state, columns)];

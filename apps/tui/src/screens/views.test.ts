@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { insideOf } from '../plot/frame.ts';
 import { rowText, rowWidth } from '../plot/row.ts';
-import { VIEWS } from '../state/app-state.ts';
-import { initialState } from '../state/app-state.ts';
+import { VIEWS, initialState } from '../state/app-state.ts';
 import { Store } from '../state/store.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
 import { footerRows, headRows } from './chrome.ts';
 import { layoutOf } from './layout.ts';
+import { messageRows, screenOf } from './message.ts';
 import { logPane } from './run.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
@@ -71,4 +71,12 @@ test('the header says runner, connection, device, job and phase in every state t
   const fresh = new Store({ state: { ...store.state, views: {}, attached: SAMPLE_JOB } });
   for (const event of events.slice(0, 20)) fresh.dispatch({ type: 'job-event', event });
   expect(rowText(headRows(fresh.state, 120)[0] ?? [])).toMatch(/verify .* \d+%/);
+});
+
+test('a long message wraps and makes the panes smaller', async () => {
+  const store = await loadedStore();
+  store.dispatch({ type: 'notice', tone: 'bad', text: 'Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing answers there; start one with: npx nx serve runner' });
+  const rows = messageRows(store.state, 80).map(rowText);
+  expect(rows.map((row) => row.trim())).toEqual(['Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing', 'answers there; start one with: npx nx serve runner']);
+  expect(layoutOf(screenOf(store.state)).flat()[0]?.height).toBe(24 - 5);
 });

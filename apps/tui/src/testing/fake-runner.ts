@@ -48,13 +48,13 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
   return {
     cancelled,
     started,
-    getHost: async () => create(GetHostResponseSchema, { host: HOST }),
-    listJobs: async () => create(ListJobsResponseSchema, { jobs }),
-    listKernels: async (request) => create(ListKernelsResponseSchema, { kernels: request?.includeFaulty ? [...KERNELS, FAULTY] : KERNELS }),
-    listExperiments: async () => create(ListExperimentsResponseSchema, { experiments: jobs.filter(({ state, kind }) => state === JobState.ENDED && kind === JobKind.EXPERIMENT).map((job) => ({ job, deviceName: EMULATOR.name, simulated: true, passedCases: 7, cases: 7, maxAbsError: 4.9e-4, p50Us: 74_400, gatesPassed: 7, gatesFailed: 2, gatesNotMeasured: 7, sourceDigest: '1f2e3d4c5b6a79880' })) }),
-    cancelJob: async ({ name = '' }) => {
+    getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST })),
+    listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),
+    listKernels: (request) => Promise.resolve(create(ListKernelsResponseSchema, { kernels: request?.includeFaulty ? [...KERNELS, FAULTY] : KERNELS })),
+    listExperiments: () => Promise.resolve(create(ListExperimentsResponseSchema, { experiments: jobs.filter(({ state, kind }) => state === JobState.ENDED && kind === JobKind.EXPERIMENT).map((job) => ({ job, ...EXPERIMENT })) })),
+    cancelJob: ({ name = '' }) => {
       cancelled.push(name);
-      return create(CancelJobResponseSchema, { job: jobs.find((job) => job.name === name) ?? {} });
+      return Promise.resolve(create(CancelJobResponseSchema, { job: jobs.find((job) => job.name === name) ?? {} }));
     },
     start: (_method, request, options) => {
       const kernel = (request as { kernel?: { source?: { value?: unknown } } }).kernel?.source?.value;
@@ -67,6 +67,8 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     },
   };
 }
+
+const EXPERIMENT = { deviceName: EMULATOR.name, simulated: true, passedCases: 7, cases: 7, maxAbsError: 4.9e-4, p50Us: 74_400, gatesPassed: 7, gatesFailed: 2, gatesNotMeasured: 7, sourceDigest: '1f2e3d4c5b6a79880' };
 
 const HOST = {
   runnerVersion: '0.1.0', apiVersion: 'v1', buildId: 'abc', hostName: 'laptop', platform: 'linux x86-64', startTime: timestampFromMs(SAMPLE_START_MS - 600_000), devices: [EMULATOR], embedded: true, activeJobs: 1, processId: 4711,

@@ -18,13 +18,13 @@ export interface TestTerminal {
   /** Whether the user has left. */
   readonly left: () => boolean;
   /** What the screen shows, a line a row, without trailing spaces. */
-  screen(): Promise<string>;
+  readonly screen: () => Promise<string>;
   /** Sends keys as a terminal does. */
-  press(keys: string): Promise<void>;
-  resize(columns: number, rows: number): Promise<void>;
+  readonly press: (keys: string) => Promise<void>;
+  readonly resize: (columns: number, rows: number) => Promise<void>;
   /** All that was written, escape sequences included. */
   readonly written: () => string;
-  close(): void;
+  readonly close: () => void;
 }
 
 export interface TestTerminalOptions {

@@ -1,0 +1,22 @@
+/** The last row: the keys that do something now. */
+import { takeCells } from '../plot/cells.ts';
+import { fitRow, run, type Row } from '../plot/row.ts';
+import { fitParts } from '../plot/table.ts';
+import { COMMANDS } from '../keys/commands.ts';
+import type { AppState } from '../state/app-state.ts';
+
+/** "j move  / search  ? help  q detach": help and detach always, the others as far as they fit. */
+export function hintsRow(state: AppState, width: number): Row {
+  const overlayHints: Partial<Record<string, string>> = { help: 'type to search  ↑ ↓ move  Enter run  Esc close', search: 'Enter search  Esc cancel', confirm: 'y yes  any key no' };
+  const { overlay } = state.ui;
+  if (overlay !== undefined) return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
+  const hinted = COMMANDS.filter(({ hint, when }) => hint !== undefined && (when?.(state) ?? true));
+  const parts = hinted.map(({ id, keys, hint = '' }, index) => ({
+    rank: id === 'leave' || id === 'help' ? -1 : RANKS[id] ?? index + 10,
+    forms: [[run(keys[0] ?? '', 'key'), run(` ${hint}`, 'dim')] satisfies Row],
+  }));
+  return fitRow([run(' '), ...fitParts([{ rank: 0, forms: [[run('1-8', 'key'), run(' views', 'dim')]] }, ...parts], width - 2)], width);
+}
+
+// What changes something comes before what only moves.
+const RANKS: Record<string, number> = { 'run-kernel': 1, 'show-job': 1, cancel: 2, 'next-variant': 3, history: 4, faulty: 4, follow: 5, search: 6 };

@@ -1,0 +1,31 @@
+/** The row above the key hints: a prompt, the newest message or the job's last warning; and what it leaves for the panes. */
+import { cellWidth, cutCells } from '../plot/cells.ts';
+import { fitRow, run, wrapRows, type Role, type Row } from '../plot/row.ts';
+import type { AppState, Notice, UiState } from '../state/app-state.ts';
+import { attachedJob } from '../state/selectors.ts';
+
+const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad: 'bad' };
+
+const MOST_MESSAGE_ROWS = 4;
+
+/** A question, the search being typed, a message in as many rows as it takes, or the job's last warning. */
+export function messageRows(state: AppState, width: number): Row[] {
+  const { notice, ui } = state;
+  if (ui.overlay?.kind === 'search' || ui.overlay?.kind === 'confirm' || notice === undefined) return [messageRow(state, width)];
+  return wrapRows(notice.text, width - 1, { role: TONES[notice.tone], indent: 1, hang: 1 }).slice(0, MOST_MESSAGE_ROWS).map((row) => fitRow(row, width));
+}
+
+function messageRow(state: AppState, width: number): Row {
+  const { overlay } = state.ui;
+  if (overlay?.kind === 'search') return fitRow([run(' /', 'key'), run(lastCells(overlay.text, width - 4)), run('█', 'accent')], width);
+  if (overlay?.kind === 'confirm') return fitRow([run(' '), run(cutCells(overlay.question, width - 24), 'warn'), run('  y yes   any key no', 'key')], width);
+  const warning = attachedJob(state)?.warnings.at(-1);
+  return fitRow(warning === undefined ? [] : [run(' '), run(cutCells(`warning: ${warning}`, width - 2), 'warn')], width);
+}
+
+function lastCells(text: string, width: number): string {
+  return cellWidth(text) <= width ? text : `…${Array.from(text).slice(-(width - 1)).join('')}`;
+}
+
+/** The screen without the rows that a long message takes from the panes. */
+export const screenOf = (state: AppState): UiState => ({ ...state.ui, rows: state.ui.rows + 1 - messageRows(state, state.ui.columns).length });
