@@ -36,7 +36,7 @@ function kernelLines(kernel: Kernel, format: ReportFormat): string[] {
 export function jobsReport(jobs: readonly Job[], format: ReportFormat): string[] {
   if (jobs.length === 0) return ['no jobs'];
   const columns = [{ title: 'job' }, { title: 'created' }, { title: 'kind' }, { title: 'state' }, { title: 'kernel', shrinks: true }];
-  return table(columns, jobs.map((job) => [shortJobName(job.name), instant(job.createTime), kindText(job.kind), stateCell(job), job.label || job.kernelId]), format);
+  return table(columns, jobs.map((job) => [shortJobName(job.name), instant(job.createTime).slice(0, 16), kindText(job.kind), stateCell(job), job.label || job.kernelId]), format);
 }
 
 function stateCell(job: Job): Cell {
