@@ -64,8 +64,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
     const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), logger });
     // An embedded runner's clients have the .proto files, and wait for its start.
-    const protoFolder = embedded ? undefined : join(repositoryRoot, 'proto');
-    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, protoFolder, logger });
+    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, reflection: !embedded, logger });
     const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory));
     undo.defer(announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }));
 

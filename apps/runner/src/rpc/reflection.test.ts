@@ -1,6 +1,6 @@
 import { Client, credentials } from '@grpc/grpc-js';
-import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
-import { fromBinary } from '@bufbuild/protobuf';
+import { create, createFileRegistry, fromBinary } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema, type FileDescriptorProto } from '@bufbuild/protobuf/wkt';
 import { expect, test } from 'vitest';
 import { KernelRunnerService } from '@flashcore/shared';
 import { startTestRunner } from '../testing/test-runner.ts';
@@ -14,9 +14,11 @@ test.for(['grpc.reflection.v1', 'grpc.reflection.v1alpha'])('%s lists the servic
   expect(services.toString('latin1')).toContain(SERVICE);
   expect(services.toString('latin1')).toContain('grpc.health.v1.Health');
   // ServerReflectionResponse.file_descriptor_response = 4, of repeated bytes file_descriptor_proto = 1.
-  const files = fieldsOf(fieldsOf(await reflect(fixture.runner.address, version, field(4, SERVICE))).get(4)![0]!).get(1)!;
-  const described = files.map((file) => fromBinary(FileDescriptorProtoSchema, file)).flatMap(({ service }) => service).find(({ name }) => name === 'KernelRunnerService');
-  expect(described?.method.map(({ name }) => name)).toEqual(KernelRunnerService.methods.map(({ name }) => name));
+  const answer = fieldsOf(await reflect(fixture.runner.address, version, field(4, SERVICE))).get(4)![0]!;
+  const files = fieldsOf(answer).get(1)!.map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
+  // Links only when every file that another one depends on is there, as clients in Python and Go want it.
+  const linked = createFileRegistry(create(FileDescriptorSetSchema, { file: orderByDependency(files) }));
+  expect(linked.getService(SERVICE)?.methods.map(({ name }) => name)).toEqual(KernelRunnerService.methods.map(({ name }) => name));
 });
 
 test('the health service knows the runner as a whole and the service by name', async () => {
@@ -26,6 +28,19 @@ test('the health service knows the runner as a whole and the service by name', a
   expect(fieldsOf(await check(SERVICE)).get(1)).toEqual([Buffer.from([1])]);
   await expect(check('other.Service')).rejects.toMatchObject({ code: 5 });
 });
+
+/** Each file after those it depends on. Throws when one is missing. */
+function orderByDependency(files: FileDescriptorProto[]): FileDescriptorProto[] {
+  const ordered = new Set<FileDescriptorProto>();
+  const visit = (name: string): void => {
+    const file = files.find((one) => one.name === name);
+    if (!file) throw new Error(`${name} is missing`);
+    file.dependency.forEach(visit);
+    ordered.add(file);
+  };
+  files.forEach(({ name }) => visit(name));
+  return [...ordered];
+}
 
 const same = (value: Buffer): Buffer => value;
 

@@ -1,15 +1,34 @@
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Server } from '@grpc/grpc-js';
-import { loadSync } from '@grpc/proto-loader';
+import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
 import { ReflectionService } from '@grpc/reflection';
+import { toBinary, type DescFile } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { protoPath as healthProto } from 'grpc-health-check';
-
-const PACKAGE = 'flashcore/runner/v1';
+import { KernelRunnerService } from '@flashcore/shared';
 
 /** Serves grpc.reflection.v1 and v1alpha, so that grpcurl and its like need no .proto files. */
-export function addReflection(server: Server, protoFolder: string): void {
-  const files = readdirSync(join(protoFolder, PACKAGE)).filter((name) => name.endsWith('.proto')).map((name) => `${PACKAGE}/${name}`);
-  const described = { ...loadSync(files, { includeDirs: [protoFolder], keepCase: true }), ...loadSync(healthProto, { keepCase: true }) };
-  new ReflectionService(described).addToServer(server);
+export function addReflection(server: Server): void {
+  const health = loadSync(healthProto, { keepCase: true });
+  new ReflectionService({ ...health, ...describe(KernelRunnerService.file) }).addToServer(server);
 }
+
+/**
+ * Our files as buf compiled them. proto-loader's descriptors would not do: they name no dependencies, so that Python's and Go's clients can't link them
+ * (https://github.com/grpc/grpc-node/issues/2595).
+ */
+function describe(service: DescFile): PackageDefinition {
+  const files = new Map<string, DescFile>();
+  const visit = (file: DescFile): void => {
+    if (files.has(file.name)) return;
+    file.dependencies.forEach(visit);
+    files.set(file.name, file);
+  };
+  visit(service);
+  const fileDescriptorProtos = [...files.values()].map(({ proto }) => Buffer.from(toBinary(FileDescriptorProtoSchema, proto)));
+  return { [service.name]: { format: 'Protocol Buffer 3 DescriptorProto', type: {}, fileDescriptorProtos, serialize: notCalled, deserialize: notCalled } };
+}
+
+/** The reflection service reads descriptors only. */
+const notCalled = (): never => {
+  throw new Error('a described file carries no messages');
+};

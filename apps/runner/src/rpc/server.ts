@@ -33,13 +33,13 @@ export interface RpcServer {
 
 export interface RpcServerOptions {
   services: Services;
-  /** Where the .proto files lie that reflection serves. Undefined: no reflection, which takes a quarter of a runner's start. */
-  protoFolder: string | undefined;
+  /** Whether to serve reflection, which takes a quarter of a runner's start. */
+  reflection: boolean;
   logger: Logger;
 }
 
 /** Makes the gRPC server: our service, the standard health service, and reflection. It does not listen yet. */
-export function createRpcServer({ services, protoFolder, logger }: RpcServerOptions): RpcServer {
+export function createRpcServer({ services, reflection, logger }: RpcServerOptions): RpcServer {
   const server = new Server(SERVER_OPTIONS);
   server.addService(definitionOfStoredEvents(), handlers(services, logger));
   const health = new HealthImplementation();
@@ -48,7 +48,7 @@ export function createRpcServer({ services, protoFolder, logger }: RpcServerOpti
   };
   setServing(true);
   health.addToServer(server);
-  if (protoFolder !== undefined) addReflection(server, protoFolder);
+  if (reflection) addReflection(server);
   return { server, setServing };
 }
 
