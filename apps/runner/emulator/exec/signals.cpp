@@ -12,6 +12,7 @@
 
 #include "block.h"
 #include "device_memory.h"
+#include "effective_address.h"
 
 namespace flashcore::emu {
 
@@ -135,7 +136,7 @@ void describe_bad_address(Block& block, Fault& fault) {
     } else if (!note.has_address) {
         fault.error = CUDA_ERROR_MISALIGNED_ADDRESS;
         fault.kind = "MISALIGNED_ADDRESS";
-        fault.message = "used an address that is not aligned for its access, or no address at all";
+        fault.message = "used an address that is not aligned for its access";
     } else {
         describe_bad_address(block, fault);
     }
@@ -166,6 +167,14 @@ void on_signal(int signal, siginfo_t* info, void* context_pointer) {
     note.has_address = true;
 #endif
     note.write = was_write(context);
+#if defined(__linux__) && defined(__x86_64__)
+    if (signal == SIGSEGV && !note.has_address) {
+        const uint64_t address = effective_address(context);
+        note.has_address = !is_canonical(address);  // else the address is one that the processor takes: it was misaligned
+        if (note.has_address) note.address = reinterpret_cast<const void*>(address);
+        note.write = -1;                            // the error code of this fault does not say
+    }
+#endif
     redirect(context, reinterpret_cast<void (*)()>(&abandon_after_signal), static_cast<Fibre*>(thread)->stack_top);
 }
 

@@ -26,6 +26,15 @@ void test_freed_and_null(const Kernels& kernels) {
     expect_fault({"OUT_OF_BOUNDS", "through a null pointer"});
 }
 
+// Past the 47 bits of a user's address the processor reports no page fault, and tells no address.
+void test_beyond_the_address_space(const Kernels& kernels) {
+    const Buffer<float> buffer(64);
+    CHECK_RESULT(kernels.run("write_far", {1}, {32}, 0, buffer.address(), 1ll << 40), CUDA_ERROR_ILLEGAL_ADDRESS);
+    expect_fault({"OUT_OF_BOUNDS", "accessed an address that belongs to no allocation", "faults.cu:52"});
+    CHECK_RESULT(kernels.run("read_far", {1}, {2}, 0, buffer.address(), buffer.address(), -(1ll << 58)), CUDA_ERROR_ILLEGAL_ADDRESS);
+    expect_fault({"OUT_OF_BOUNDS", "an address that belongs to no allocation"});
+}
+
 void test_alignment(const Kernels& kernels) {
     const Buffer<float> in(64), out(64);
     CHECK_RESULT(kernels.run("misaligned_vector", {1}, {2}, 0, in.address(), out.address()), CUDA_ERROR_MISALIGNED_ADDRESS);
@@ -80,6 +89,7 @@ int main() {
     const Kernels kernels("faults");
     test_global_memory(kernels);
     test_freed_and_null(kernels);
+    test_beyond_the_address_space(kernels);
     test_alignment(kernels);
     test_shared_memory(kernels);
     test_waiting(kernels);

@@ -1,4 +1,4 @@
-// entries: write_past write_slack read_freed through_null misaligned_vector misaligned_half2 shared_past shared_slack waits_for_nobody different_barriers wrong_mask traps asserts divides overflows_stack last_lane_leaves
+// entries: write_past write_slack read_freed through_null misaligned_vector misaligned_half2 shared_past shared_slack waits_for_nobody different_barriers wrong_mask traps asserts divides overflows_stack last_lane_leaves write_far read_far
 #include <cuda_fp16.h>
 
 extern "C" __global__ void write_past(int* out, int count) { out[blockIdx.x * blockDim.x + threadIdx.x] = count; }
@@ -49,3 +49,5 @@ extern "C" __global__ void last_lane_leaves(int* out) {
   if (threadIdx.x == 31) return;
   out[threadIdx.x] = __shfl_sync(0xffffffffu, (int)threadIdx.x, 4);
 }
+extern "C" __global__ void write_far(int* out, long long elements) { out[elements + threadIdx.x] = 1; }
+extern "C" __global__ void read_far(const float4* in, float4* out, long long elements) { out[threadIdx.x] = in[elements + threadIdx.x]; }
