@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { FlashcoreError } from '@flashcore/shared';
 import packageJson from '../package.json' with { type: 'json' };
@@ -23,7 +24,7 @@ async function main(): Promise<void> {
   if (!options) return;
 
   const logger = createLogger();
-  const buildId = createHash('sha256').update(readFileSync(mainFile)).digest('hex');
+  const buildId = digestOf(mainFile, join(dirname(mainFile), 'worker.js'));
   const runner = await startRunner({ ...options, version, buildId, repositoryRoot, logger, createCompiler: createPipeline });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
   logger.info({ address: runner.address, data: options.dataDirectory, version, buildId }, 'serving');
@@ -38,6 +39,13 @@ try {
   process.exitCode = exitCode(error);
   process.stderr.write(`flashcore-runner: ${error instanceof Error && isExpected(error) ? error.message : String((error as Error)?.stack ?? error)}\n`);
   process.exit();
+}
+
+/** Of the daemon and of its worker process, in this order: fa-tui works it out from the files to see whether a runner is of the build on disk. */
+function digestOf(...files: string[]): string {
+  const hash = createHash('sha256');
+  for (const file of files) hash.update(readFileSync(file));
+  return hash.digest('hex');
 }
 
 function exitCode(error: unknown): number {

@@ -46,7 +46,8 @@ export function runnerProgram(): string {
 // esbuild puts this file into apps/tui/dist; the tests run it from apps/tui/src/connection.
 const TO_APPS = import.meta.url.includes('/dist/') ? '../..' : '../../..';
 
-/** Digest of a runner's code as the runner itself gives it in GetHost and in its record. */
+/** Digest of a runner's code, main.js and the worker.js beside it, as the runner itself gives it in GetHost and in its record. */
 export function buildIdOf(program: string): string {
-  return createHash('sha256').update(readFileSync(program)).digest('hex');
+  const worker = path.join(path.dirname(program), 'worker.js');
+  return createHash('sha256').update(readFileSync(program)).update(readFileSync(worker)).digest('hex');
 }

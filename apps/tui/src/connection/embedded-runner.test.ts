@@ -94,6 +94,7 @@ test('a busy runner of another build is used as it is', async () => {
 test('a runner that fails to start is an error at once, with the end of its log', async () => {
   const program = path.join(folder, 'main.js');
   writeFileSync(program, 'throw new Error("no such luck");');
+  writeFileSync(path.join(folder, 'worker.js'), '');
   const startedAt = Date.now();
   const error: unknown = await ensure({ program }).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(FlashcoreError);

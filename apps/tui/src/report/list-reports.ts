@@ -2,7 +2,7 @@ import type { ExperimentSummary, Job, Kernel } from '@flashcore/shared';
 import { FindingKind, JobState } from '@flashcore/shared';
 import type { ReportFormat } from './format.ts';
 import { kindText } from './job-report.ts';
-import { instant, small, time } from './numbers.ts';
+import { shortInstant, time } from './numbers.ts';
 import { table, type Cell } from './table.ts';
 import { labelled, printable } from './text.ts';
 import { outcomeStyle, outcomeText } from './verdicts.ts';
@@ -36,7 +36,7 @@ function kernelLines(kernel: Kernel, format: ReportFormat): string[] {
 export function jobsReport(jobs: readonly Job[], format: ReportFormat): string[] {
   if (jobs.length === 0) return ['no jobs'];
   const columns = [{ title: 'job' }, { title: 'created' }, { title: 'kind' }, { title: 'state' }, { title: 'kernel', shrinks: true }];
-  return table(columns, jobs.map((job) => [shortJobName(job.name), instant(job.createTime).slice(0, 16), kindText(job.kind), stateCell(job), job.label || job.kernelId]), format);
+  return table(columns, jobs.map((job) => [shortJobName(job.name), shortInstant(job.createTime), kindText(job.kind), stateCell(job), job.label || job.kernelId]), format);
 }
 
 function stateCell(job: Job): Cell {
@@ -54,7 +54,6 @@ export function historyReport(experiments: readonly ExperimentSummary[], format:
     { title: 'ended' },
     { title: 'outcome' },
     { title: 'cases', align: right },
-    { title: 'max error', align: right },
     { title: 'p50', align: right },
     { title: '+/-/?', align: right },
     { title: 'kernel', shrinks: true },
@@ -68,10 +67,9 @@ function historyRow(experiment: ExperimentSummary): Cell[] {
   const { job } = experiment;
   return [
     job ? shortJobName(job.name) : '-',
-    instant(job?.endTime).slice(0, 16),
+    shortInstant(job?.endTime),
     job ? { text: outcomeText(job.outcome), style: outcomeStyle(job.outcome) } : '-',
     `${experiment.passedCases}/${experiment.cases}`,
-    experiment.cases > 0 ? small(experiment.maxAbsError) : '-',
     experiment.p50Us === undefined ? '-' : `${experiment.simulated ? '~' : ''}${time(experiment.p50Us)}`,
     `${experiment.gatesPassed}/${experiment.gatesFailed}/${experiment.gatesNotMeasured}`,
     job?.label || job?.kernelId || '-',

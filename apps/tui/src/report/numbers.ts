@@ -66,5 +66,8 @@ export function instant(value: Timestamp | undefined): string {
   return value ? timestampDate(value).toISOString().replace('T', ' ').replace(/\.\d+Z$/, 'Z') : '-';
 }
 
+/** "11-21 10:46", UTC, for lists. */
+export const shortInstant = (value: Timestamp | undefined): string => instant(value).slice(5, 16) || '-';
+
 /** "3 cases", "1 case". */
 export const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;

@@ -1,0 +1,49 @@
+import { create } from '@bufbuild/protobuf';
+import { ExperimentSummarySchema, FindingKind, JobSchema, JobState, KernelSchema } from '@flashcore/shared';
+import { expect, test } from 'vitest';
+import { failedExperiment, PLAIN } from './fixtures.ts';
+import { historyReport, jobsReport, kernelsReport } from './list-reports.ts';
+
+const { job } = failedExperiment;
+
+test('jobs: beginning of the name, state or outcome', () => {
+  const queued = create(JobSchema, { ...job, state: JobState.QUEUED, queuePosition: 2, label: 'a'.repeat(60) });
+  expect(jobsReport([job, queued], PLAIN)).toEqual([
+    '  job       created      kind        state             kernel',
+    '  01234567  11-21 11:00  experiment  WRONG RESULT      fa_v2_wmma USE_WMMA=1',
+    '  01234567  11-21 11:00  experiment  queued, 2 before  aaaaaaaaaaaaaaaaaaaaaaaa…',
+  ]);
+  expect(jobsReport([], PLAIN)).toEqual(['no jobs']);
+});
+
+test('history: an emulator time is marked, a time that nobody measured is none', () => {
+  const measured = create(ExperimentSummarySchema, { job, simulated: true, passedCases: 7, cases: 7, p50Us: 81_420, gatesPassed: 7, gatesNotMeasured: 9 });
+  const crashed = create(ExperimentSummarySchema, { job: { ...job, label: '' }, cases: 7, gatesFailed: 2 });
+  expect(historyReport([measured, crashed], PLAIN)).toEqual([
+    '  job       ended        outcome       cases        p50  +/-/?  kernel',
+    '  01234567  11-21 11:00  WRONG RESULT    7/7  ~81.42 ms  7/0/9  fa_v2_wmma USE_…',
+    '  01234567  11-21 11:00  WRONG RESULT    0/7          -  0/2/0  fa_v2_wmma',
+    '  ~ emulator time, not a GPU time; +/-/?: gates passed, failed, not measured',
+  ]);
+});
+
+test('kernels: what they teach, need and take; one that can not be read says why', () => {
+  const kernel = create(KernelSchema, {
+    kernelId: 'flashcore_v6', title: 'WMMA for Q K^T', lesson: 'half of the arithmetic', after: 'flashcore_v5', minArch: 'sm_80', emulated: true,
+    limits: [{ require: 'D == 64', because: 'tiles' }], parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n }],
+  });
+  const fixture = create(KernelSchema, { kernelId: 'deadlock', title: 'a barrier in a branch', minArch: 'sm_90a', expectedFinding: FindingKind.DEADLOCK });
+  const broken = create(KernelSchema, { kernelId: 'broken', manifestError: 'kernel.yaml: launches: wanted a list' });
+  expect(kernelsReport([kernel, fixture, broken], PLAIN)).toEqual([
+    'flashcore_v6  WMMA for Q K^T',
+    '  lesson     half of the arithmetic',
+    '  after      flashcore_v5',
+    '  needs      sm_80; D == 64',
+    '  set        USE_WMMA=1|0 (1)',
+    'deadlock  a barrier in a branch',
+    '  needs      sm_90a, no emulator',
+    '  must get   DEADLOCK',
+    'broken',
+    '  unusable   kernel.yaml: launches: wanted a list',
+  ]);
+});
