@@ -8,11 +8,11 @@ import { MOVE_COMMANDS } from './move-commands.ts';
 
 const VIEW_HELP: Record<ViewId, string> = {
   run: 'Run: phases, findings and the live log',
-  correct: 'Correctness: errors of every case, worst element, error map',
+  correct: 'Correct: errors of every case, error map',
   latency: 'Latency: statistics and live histogram',
-  profile: "Profile: the compiler's figures, occupancy, hardware counters",
+  profile: 'Profile: registers, occupancy, counters',
   gates: 'Gates: value, target, distance and reason of each',
-  jobs: 'Jobs of the runner, or the history of experiments',
+  jobs: 'Jobs of the runner, history of experiments',
   kernels: 'Kernels: the ladder, manifests, run one',
   host: 'Host: runner, devices, tools',
 };
@@ -25,9 +25,9 @@ const VIEW_COMMANDS: Command[] = VIEWS.map((view, index) => ({
 const PROGRAM_COMMANDS: Command[] = [
   { id: 'next-view', keys: ['tab', 'l', 'right'], group: 'views', help: 'Next view', run: ({ store }) => store.dispatch({ type: 'next-view', step: 1 }) },
   { id: 'previous-view', keys: ['shift+tab', 'h', 'left'], group: 'views', help: 'Previous view', run: ({ store }) => store.dispatch({ type: 'next-view', step: -1 }) },
-  { id: 'zoom', keys: ['+', '_'], group: 'views', help: 'This view alone, as large as the screen, and back', hint: 'zoom', when: ({ ui }) => ui.zoomed || (ui.columns >= 100 && ui.rows >= 30), run: ({ store }) => store.dispatch({ type: 'zoom' }) },
-  { id: 'next-variant', keys: ['v'], group: 'views', help: 'The other variant: the one asked for, the USE_WMMA=0 fallback', hint: 'variant', when: (state) => variantsOf(attachedJob(state)).length > 1, run: ({ store }) => store.dispatch({ type: 'next-variant' }) },
-  { id: 'help', keys: ['?', ':', 'ctrl+p'], group: 'program', help: 'Every command: type to search, Enter runs the one under the cursor', hint: 'help', run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }) },
+  { id: 'zoom', keys: ['+', '_'], group: 'views', help: 'This view alone over the whole screen, and back', hint: 'zoom', when: ({ ui }) => ui.zoomed || (ui.columns >= 100 && ui.rows >= 30), run: ({ store }) => store.dispatch({ type: 'zoom' }) },
+  { id: 'next-variant', keys: ['v'], group: 'views', help: 'The other variant: as asked for, or USE_WMMA=0', hint: 'variant', when: (state) => variantsOf(attachedJob(state)).length > 1, run: ({ store }) => store.dispatch({ type: 'next-variant' }) },
+  { id: 'help', keys: ['?', ':', 'ctrl+p'], group: 'program', help: 'Every command: type to search, Enter runs', hint: 'help', run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }) },
   { id: 'leave', keys: ['q', 'Q', 'ctrl+c'], group: 'program', help: 'Leave fa-tui; jobs go on', hint: 'detach', run: ({ leave }) => leave() },
 ];
 

@@ -19,7 +19,7 @@ export const JOB_COMMANDS: Command[] = [
     },
   },
   {
-    id: 'run-kernel', keys: ['enter'], group: 'jobs', help: 'In 7 Kernels: build, verify, benchmark and judge the kernel under the cursor', hint: 'run', when: (state) => inKernels(state) && selectedKernel(state)?.manifestError === '',
+    id: 'run-kernel', keys: ['enter'], group: 'jobs', help: 'In 7 Kernels: run the experiment with this one', hint: 'run', when: (state) => inKernels(state) && selectedKernel(state)?.manifestError === '',
     run: ({ store, session }) => {
       const kernel = selectedKernel(store.state);
       if (kernel !== undefined) session.runKernel(kernel.kernelId);
@@ -33,21 +33,21 @@ export const JOB_COMMANDS: Command[] = [
     },
   },
   {
-    id: 'cancel', keys: ['x'], group: 'jobs', help: 'Cancel the job (asks first): the one under the cursor in 6 Jobs, else the one shown', hint: 'cancel', when: (state) => cancellable(state) !== undefined,
+    id: 'cancel', keys: ['x'], group: 'jobs', help: 'Cancel the job shown, or in 6 the one marked', hint: 'cancel', when: (state) => cancellable(state) !== undefined,
     run: ({ store }) => {
       const job = cancellable(store.state);
       if (job !== undefined) store.dispatch({ type: 'overlay', overlay: { kind: 'confirm', question: `Cancel ${job.title}?`, commandId: 'cancel', subject: job.name } });
     },
   },
   {
-    id: 'history', keys: ['t'], group: 'jobs', help: 'In 6 Jobs: ended experiments with their figures, or all jobs', hint: 'history', when: inJobs,
+    id: 'history', keys: ['t'], group: 'jobs', help: 'In 6 Jobs: ended experiments, or all jobs', hint: 'history', when: inJobs,
     run: ({ store, session }) => {
       store.dispatch({ type: 'toggle', what: 'history' });
       void session.refreshExperiments();
     },
   },
   {
-    id: 'faulty', keys: ['F'], group: 'jobs', help: 'In 7 Kernels: also the kernels that are faulty on purpose', hint: 'faulty', when: inKernels,
+    id: 'faulty', keys: ['F'], group: 'jobs', help: 'In 7 Kernels: also those faulty on purpose', hint: 'faulty', when: inKernels,
     run: ({ store, session }) => {
       store.dispatch({ type: 'toggle', what: 'faulty' });
       void session.refreshKernels();

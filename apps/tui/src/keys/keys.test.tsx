@@ -86,6 +86,15 @@ test('the help lists every command, finds by words and runs what is under the cu
   expect([ui().view, ui().overlay]).toEqual(['latency', undefined]);
 });
 
+test('no help text is cut at 80 columns', async () => {
+  await terminal.resize(80, 24);
+  await terminal.press('?');
+  for (let page = 0; page < 6; page++) {
+    expect((await terminal.screen()).split('\n').slice(2)).not.toContainEqual(expect.stringContaining('…'));
+    await terminal.press(raw('pagedown'));
+  }
+});
+
 test('cancelling asks first; anything but y leaves the job alone', async () => {
   await terminal.press('6gx');
   expect(await terminal.screen()).toMatch(/Cancel flashcore_v7 .*\? +y yes/);

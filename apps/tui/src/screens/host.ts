@@ -45,7 +45,7 @@ function deviceRows(device: Device, width: number): Row[] {
   return [
     ...wrapRows(`${device.deviceId}: ${device.name}`, width, { role: 'title', hang: 2 }),
     ...(device.simulated ? wrapRows(SIMULATED_TEXT, width, { role: 'warn' }) : []),
-    ...(device.stateReason === '' ? [] : wrapRows(device.stateReason, width, { role: 'bad' })),
+    ...(device.stateReason === '' ? [] : wrapRows(`${state}: ${device.stateReason}`, width, { role: device.state === DeviceState.QUARANTINED ? 'bad' : 'dim', hang: 2 })),
     ...flowRows(groups, width),
   ];
 }

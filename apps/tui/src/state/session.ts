@@ -28,7 +28,7 @@ export class Session {
     this.#now = now;
   }
 
-  /** Loads the lists, then shows the job given, else one that runs. */
+  /** Loads the lists, then shows the job given, else one that runs, else the newest. */
   async begin({ start, watchJob }: { start?: StartRequest | undefined; watchJob?: string | undefined } = {}): Promise<void> {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
@@ -36,8 +36,9 @@ export class Session {
     if (start !== undefined) this.start(start);
     if (watchJob !== undefined) this.attach(watchJob);
     await Promise.all([this.refreshHost(), this.refreshKernels(), this.refreshJobs(), this.refreshExperiments()]);
-    const running = this.#store.state.jobs.find(({ state }) => state === JobState.RUNNING);
-    if (this.#watch === undefined && running !== undefined) this.attach(running.name);
+    const { jobs } = this.#store.state;
+    const job = jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
+    if (this.#watch === undefined && job !== undefined && !this.#ended.signal.aborted) this.attach(job.name);
   }
 
   /** Stops asking and watching; the jobs go on. */
