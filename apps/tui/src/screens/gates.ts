@@ -44,7 +44,7 @@ function fullRows(gates: readonly GateResult[], { width, height, selected, focus
   const laid = table(COLUMNS, gates, width - CURSOR_CELLS);
   const blocks = gates.map((gate, index): Row[] => {
     const row: Row = [run(index === selected ? '▸ ' : '  '), ...(laid.rows[index] ?? [])];
-    return [index === selected && focused ? selectRow(row, width) : fitRow(row, width), ...reasonRows(gate, { width, selected: index === selected, hasSource: laid.titles.includes('source') })];
+    return [index === selected && focused ? selectRow(row, width) : fitRow(row, width), ...reasonRows(gate, { width, selected: index === selected, hasTitle: !rowText(laid.rows[index] ?? []).includes('…'), hasSource: laid.titles.includes('source') })];
   });
   const before = blocks.slice(0, selected).flat().length;
   const rows = blocks.flat();
@@ -53,10 +53,12 @@ function fullRows(gates: readonly GateResult[], { width, height, selected, focus
 }
 
 /** The reason always for fail and not measured, for the selected gate in any case. */
-function reasonRows(gate: GateResult, { width, selected, hasSource }: { width: number; selected: boolean; hasSource: boolean }): Row[] {
+function reasonRows(gate: GateResult, { width, selected, hasTitle, hasSource }: { width: number; selected: boolean; hasTitle: boolean; hasSource: boolean }): Row[] {
   const wanted = selected || gate.verdict === Verdict.NOT_MEASURED || (gate.verdict === Verdict.FAIL && gate.level !== 'off');
   const source = selected && !hasSource && gate.source !== '' ? ` [${gate.source}]` : '';
-  const text = `${reasonOf(gate)}${source}`.trim();
+  // What the table had to shorten stands here in full.
+  const title = selected && !hasTitle ? `${gate.title}: ` : '';
+  const text = `${title}${reasonOf(gate)}${source}`.trim();
   return wanted && text !== '' ? wrapRows(text, width, { role: roleOfReason(gate), indent: 4, hang: 4 }) : [];
 }
 
