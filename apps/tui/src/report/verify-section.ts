@@ -45,7 +45,7 @@ function caseRow(result: CaseResult): Cell[] {
 const fp16Ratio = (result: CaseResult): string => (result.fp16MaxAbsError > 0 ? figure(result.maxAbsError / result.fp16MaxAbsError, 3) : '-');
 
 function complaint(result: CaseResult, format: ReportFormat): string[] {
-  if (result.verdict === Verdict.PASS) return result.deterministic || result.seeds === 0 ? [] : paragraph(`${shapeText(result.shape)}: two runs on the same input differed in their bits`, format, 2, 'yellow');
+  if (result.verdict === Verdict.PASS) return result.deterministic !== false || result.seeds === 0 ? [] : paragraph(`${shapeText(result.shape)}: two runs on the same input differed in their bits`, format, 2, 'yellow');
   const counts = [
     result.nanCount > 0n ? `${result.nanCount} NaN` : '',
     result.infCount > 0n ? `${result.infCount} Inf` : '',

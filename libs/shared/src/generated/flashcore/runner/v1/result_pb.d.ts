@@ -946,11 +946,11 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   fp16MaxAbsError: number;
 
   /**
-   * Two runs on the same input gave the same bits.
+   * Two runs on the same input gave the same bits; absent when the case was too large to run twice on the emulator.
    *
-   * @generated from field: bool deterministic = 19;
+   * @generated from field: optional bool deterministic = 19;
    */
-  deterministic: boolean;
+  deterministic?: boolean | undefined;
 
   /**
    * Error map of the worst seed.
