@@ -1,49 +1,41 @@
 /** The import rules of ARCHITECTURE.md are enforced: an import that they forbid fails `npm run lint`. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { afterEach, beforeAll, expect, test } from 'vitest';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
-const created: string[] = [];
+const bin = (name: string): string => join(ROOT, 'node_modules/.bin', name);
 
-// Without nx's project graph at hand @nx/enforce-module-boundaries says nothing at all; `npm run lint`, which runs through nx, always has it.
+const PROBES = [
+  { folder: 'libs/shared/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
+  { folder: 'apps/tui/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
+  { folder: 'apps/runner/src/store', imports: '../jobs/job-context.ts', errors: ['import-x/no-restricted-paths'] },
+  { folder: 'apps/runner/worker', imports: '../src/jobs/job-context.ts', errors: ['import-x/no-restricted-paths'] },
+  { folder: 'apps/runner/src/jobs', imports: '@flashcore/shared', errors: [] },
+];
+const probeFile = (folder: string): string => join(ROOT, folder, 'import-rule-probe.ts');
+let errorsByFile = new Map<string, string[]>();
+
 beforeAll(() => {
-  execFileSync(join(ROOT, 'node_modules/.bin/nx'), ['show', 'projects'], { cwd: ROOT, stdio: 'ignore' });
+  // Without nx's project graph at hand @nx/enforce-module-boundaries says nothing at all; `npm run lint`, which runs through nx, always has it.
+  execFileSync(bin('nx'), ['show', 'projects'], { cwd: ROOT, stdio: 'ignore' });
+  for (const { folder, imports } of PROBES) writeFileSync(probeFile(folder), `import '${imports}';\n`);
+  const reports = JSON.parse(runEslint(PROBES.map(({ folder }) => probeFile(folder)))) as { filePath: string; messages: { ruleId: string; severity: number }[] }[];
+  errorsByFile = new Map(reports.map(({ filePath, messages }) => [filePath, messages.filter(({ severity }) => severity === 2).map(({ ruleId }) => ruleId)]));
+}, 180_000);
+
+afterAll(() => {
+  for (const { folder } of PROBES) rmSync(probeFile(folder), { force: true });
 });
 
-afterEach(() => {
-  for (const path of created.splice(0)) rmSync(path, { recursive: true });
+test.each(PROBES)('a file in $folder that imports $imports has the errors $errors', ({ folder, errors }) => {
+  expect(errorsByFile.get(probeFile(folder))).toEqual(errors);
 });
 
-test.each([
-  ['libs/shared/src', '@flashcore/runner/testing', '@nx/enforce-module-boundaries'],
-  ['apps/tui/src', '@flashcore/runner/testing', '@nx/enforce-module-boundaries'],
-  ['apps/runner/src/store', '../jobs/job-context.ts', 'import-x/no-restricted-paths'],
-  ['apps/runner/worker', '../src/jobs/job-context.ts', 'import-x/no-restricted-paths'],
-])('a file in %s must not import %s', (folder, specifier, rule) => {
-  expect(lintErrors(folder, specifier)).toContain(rule);
-}, 60_000);
-
-test('an allowed import passes', () => {
-  expect(lintErrors('apps/runner/src/jobs', '@flashcore/shared')).toEqual([]);
-}, 60_000);
-
-/** Rule names of the errors for a file of `folder` that imports `specifier`; run through nx's project graph as `npm run lint` does. */
-function lintErrors(folder: string, specifier: string): string[] {
-  // A folder of its own: the file must not appear in a lint run of the same tree at the same time.
-  const file = join(ROOT, folder, `import-rule-probe-${process.pid}`.replaceAll(/\W/g, '-') + '.ts');
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, `import '${specifier}';\n`);
-  created.push(file);
-  const output = runEslint(file);
-  const [report] = JSON.parse(output) as { messages: { ruleId: string; severity: number }[] }[];
-  return report!.messages.filter((message) => message.severity === 2).map((message) => message.ruleId);
-}
-
-function runEslint(file: string): string {
+function runEslint(files: string[]): string {
   try {
-    return execFileSync(join(ROOT, 'node_modules/.bin/eslint'), ['--format', 'json', file], { cwd: ROOT, encoding: 'utf8' });
+    return execFileSync(bin('eslint'), ['--format', 'json', ...files], { cwd: ROOT, encoding: 'utf8' });
   } catch (error) {
     const { status, stdout } = error as { status: number | null; stdout: string };
     if (status !== 1) throw error; // 1: lint errors were found, which is what is asked for here

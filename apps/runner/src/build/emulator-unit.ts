@@ -53,7 +53,9 @@ function rewritten({ path, text }: SnapshotFile): SnapshotFile {
 
 function compileFlags(cxx: Compiler): string[] {
   return [
-    '-std=c++17', '-O3', nativeFlag(), '-g1', '-fPIC', '-pthread', '-fno-math-errno', '-fno-trapping-math', '-ffp-contract=fast', '-fno-strict-aliasing', '-fno-exceptions',
+    '-std=c++17', '-O3', nativeFlag(),
+    // Version 4: addr2line of Debian 12 reads no line numbers of inlined code from clang's version 5.
+    '-g1', '-gdwarf-4', '-fPIC', '-pthread', '-fno-math-errno', '-fno-trapping-math', '-ffp-contract=fast', '-fno-strict-aliasing', '-fno-exceptions',
     ...(cxx.name === 'g++' ? ['-fno-gnu-unique', '-fno-semantic-interposition'] : []),
     // Places in faults name files as the kernel folder does.
     `-fdebug-prefix-map=${BUILD_FOLDER}=.`, '-Wno-attributes', '-Wno-unknown-pragmas', '-fdiagnostics-color=never', cxx.name === 'g++' ? '-fmax-errors=50' : '-ferror-limit=50',
