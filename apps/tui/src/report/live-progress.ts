@@ -38,7 +38,7 @@ export class LiveProgress {
   show(event: JobEvent): void {
     const note = progressNote(event);
     if (note.line) this.line(note.style ? this.#format.style(note.style, printable(note.line)) : printable(note.line));
-    if (note.status !== undefined) this.status(note.status);
+    if (note.status !== undefined) this.#become(note.status, note.line === undefined);
   }
 
   /** A line that stays. */
@@ -48,10 +48,10 @@ export class LiveProgress {
     if (this.#timer) this.#draw();
   }
 
-  /** What happens now; the next one replaces it. */
-  status(text: string): void {
-    this.#status = printable(text);
-    if (this.#stream.isTTY || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
+  // What happens now; the next one replaces it. In a log it is written now and then, unless a line has just said the same.
+  #become(status: string, isNews: boolean): void {
+    this.#status = printable(status);
+    if (this.#stream.isTTY || !isNews || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
     this.#lastSparseAt = Date.now();
     if (this.#status) this.#stream.write(`  ${this.#status}\n`);
   }
