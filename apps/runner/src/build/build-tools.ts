@@ -31,7 +31,7 @@ export class BuildTools {
     this.#libraryFiles = new LibraryFiles(join(libraries, 'files'));
     this.#libraries = new CompileCache(libraries, this.#libraryFiles);
     this.kernels = new KernelBuilder({
-      toolchain: this.toolchain, cache: new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts), artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => this.#emulatorHeaders(),
+      toolchain: this.toolchain, cache: new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts), artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
     });
   }
 
@@ -49,7 +49,7 @@ export class BuildTools {
   canary(target: { arch: string; emulated: boolean }, listener: BuildListener): Promise<string> {
     const files = [{ path: CANARY, text: readFileSync(join(this.#runnerFolder, 'worker/canary.cu'), 'utf8') }];
     const common = { files, unit: CANARY, name: 'canary', defines: [] };
-    if (target.emulated) return this.#library(emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles: this.#emulatorHeaders(), entries: [CANARY_ENTRY], instrumented: false }), listener);
+    if (target.emulated) return this.#library(emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles: emulatorHeaders(this.#runnerFolder), entries: [CANARY_ENTRY], instrumented: false }), listener);
     const nvcc = this.toolchain.nvcc();
     if (!nvcc) throw missingCompiler('nvcc');
     return this.#library(nvccUnit({ ...common, nvcc, arch: target.arch, fastMath: false, maxRegisters: 0, keepPtx: false }), listener);
@@ -68,14 +68,6 @@ export class BuildTools {
       `${unit.target} does not compile with ${source} ${unit.compiler.version}: ${compilation.lines.find((line) => /error/.test(line)) ?? `exit status ${compilation.exitCode}`}`);
   }
 
-  #emulatorHeaders(): SnapshotFile[] {
-    const folder = join(this.#runnerFolder, 'emulator');
-    return [
-      ...readSources(join(folder, 'include'), 'emulator/include'),
-      { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(folder, 'static_shared_limit.ld'), 'utf8') },
-    ];
-  }
-
   #cxx(): Compiler {
     const cxx = this.toolchain.cxx();
     if (!cxx) throw missingCompiler('g++');
@@ -86,4 +78,13 @@ export class BuildTools {
 function missingCompiler(wanted: 'nvcc' | 'g++'): FlashcoreError {
   const use = wanted === 'nvcc' ? 'A GPU needs nvcc to build for: install the CUDA toolkit' : 'The emulator and the CPU reference need a C++ compiler: install g++ 12 or clang++ 15 or later';
   return new FlashcoreError('COMPILER_MISSING', { wanted }, `${use} on the runner's host`);
+}
+
+/** What an emulated kernel is compiled with: the headers that stand for CUDA's, and the linker's limit on static shared memory. */
+export function emulatorHeaders(runnerFolder: string): SnapshotFile[] {
+  const folder = join(runnerFolder, 'emulator');
+  return [
+    ...readSources(join(folder, 'include'), 'emulator/include'),
+    { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(folder, 'static_shared_limit.ld'), 'utf8') },
+  ];
 }

@@ -1,11 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared';
 import { storageError } from '../store/storage-error.ts';
-import { runProcess, type ProcessEnd } from './process.ts';
-import { shownLine, type SnapshotFile } from './source-snapshot.ts';
+import { runStages } from './compile-stages.ts';
+import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
 
 export interface Command {
@@ -64,9 +63,6 @@ export interface CompileOptions {
   onStart?: (() => void) | undefined;
 }
 
-/** In arguments: the build folder's absolute path, which no digest and no shown argument holds. */
-export const BUILD_FOLDER = '@build@';
-
 /** Where compiled files are kept, by digest. */
 export interface CompiledFiles {
   putFile(path: string): string;
@@ -76,8 +72,6 @@ export interface CompiledFiles {
 
 /** Counts up when a change here makes old entries wrong. */
 const SCHEMA = 1;
-/** Exit status shown for a compiler that was killed. */
-const KILLED = 137;
 
 /** Compiles, or finds what was compiled before from the same inputs. Only successes are kept; an entry is written after its artifacts, in one step. */
 export class CompileCache {
@@ -175,40 +169,6 @@ export function keyOf(unit: CompileUnit): string {
   hash.update(JSON.stringify([SCHEMA, unit.compiler.identity, unit.target, unit.stages, unit.outputs]));
   for (const { path, text } of [...unit.files].sort((a, b) => (a.path < b.path ? -1 : 1))) hash.update(JSON.stringify([path, text]));
   return hash.digest('hex');
-}
-
-interface StagesEnd {
-  exitCode: number;
-  timedOut: boolean;
-  seconds: number;
-  lines: string[];
-}
-
-async function runStages(unit: CompileUnit, folder: string, options: CompileOptions): Promise<StagesEnd> {
-  const started = performance.now();
-  const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };
-  const onLine = (line: string): void => options.onLine?.(shownLine(line));
-  for (const stage of unit.stages) {
-    const remainingMs = Math.max(1, unit.limitMs - (performance.now() - started));
-    const ends = await runPool(stage, ({ arguments: args }) => runProcess(unit.compiler.path, args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)), { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine }));
-    end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));
-    end.timedOut ||= ends.some(({ timedOut }) => timedOut);
-    end.exitCode = ends.map(({ exitCode }) => exitCode ?? KILLED).find((code) => code !== 0) ?? 0;
-    if (end.exitCode !== 0) break;
-  }
-  end.seconds = (performance.now() - started) / 1000;
-  return end;
-}
-
-/** Runs as many at once as the machine has processors. */
-async function runPool(commands: readonly Command[], run: (command: Command) => Promise<ProcessEnd>): Promise<ProcessEnd[]> {
-  const ends: ProcessEnd[] = [];
-  let next = 0;
-  const lane = async (): Promise<void> => {
-    for (let index = next++; index < commands.length; index = next++) ends[index] = await run(commands[index]!);
-  };
-  await Promise.all(Array.from({ length: Math.min(availableParallelism(), commands.length) }, lane));
-  return ends;
 }
 
 function writeInside(folder: string, path: string, text: string): void {

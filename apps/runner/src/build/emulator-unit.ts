@@ -1,4 +1,5 @@
-import { BUILD_FOLDER, type CompileUnit } from './compile-cache.ts';
+import type { CompileUnit } from './compile-cache.ts';
+import { BUILD_FOLDER } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
 

@@ -104,7 +104,6 @@ class LineCollector {
 }
 
 // CSI sequences (colours) first, whole; then every other control character but the tab.
-// eslint-disable-next-line no-control-regex -- control characters are what this removes
 const CONTROL = /\u001b\[[0-?]*[ -/]*[@-~]|[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g;
 
 export function cleanLine(line: string): string {

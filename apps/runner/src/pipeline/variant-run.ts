@@ -3,7 +3,8 @@ import { Phase, ProfileProgressSchema, VariantResultSchema, planLaunches, type P
 import { runBenchmark } from './benchmark-phase.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { runGates } from './gates-phase.ts';
-import { startPhase, variantScope, type JobScope, type VariantScope } from './job-scope.ts';
+import { emitFindings, startPhase, variantScope, type JobScope, type VariantScope } from './job-scope.ts';
+import { profileFindings } from './profile-findings.ts';
 import { runVerify } from './verify-phase.ts';
 
 /** Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a failure is not run, and says so. */
@@ -31,7 +32,12 @@ export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fal
     result.findings.unshift(...findings);
     if (findings.length > 0) skipped = 'the kernel failed while it was timed';
   }
-  if (skipped === '' && build.image && profile) result.profile = await runProfile(scope, build.image);
+  if (skipped === '' && build.image && profile) {
+    result.profile = await runProfile(scope, build.image);
+    const findings = profileFindings(result.profile);
+    emitFindings(scope.job, findings);
+    result.findings.push(...findings);
+  }
   if (method === 'runExperiment') result.gates = runGates(scope, result, { skipped });
   return result;
 }
@@ -42,7 +48,7 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
   if (spec.method === 'build') return { build: await runBuild(scope), skipped: '' };
   const notNeeded = new AbortController();
   if (spec.benchmark) runtime.instruments.baseline?.warmUp();
-  const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(() => undefined, (error: unknown) => error);
+  const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(() => ({ ready: true as const }), (error: unknown) => ({ ready: false as const, error }));
   const build = await runBuild(scope).catch(async (error: unknown) => {
     notNeeded.abort();
     await warm;
@@ -50,8 +56,8 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
   });
   const stops = stopsAfterBuild(build);
   if (stops) notNeeded.abort();
-  const failure = await warm;
-  if (failure !== undefined && !stops) throw failure;
+  const started = await warm;
+  if (!started.ready && !stops) throw started.error;
   return { build, skipped: stops ? 'the kernel was not built' : '' };
 }
 

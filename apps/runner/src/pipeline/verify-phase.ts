@@ -104,10 +104,19 @@ function judge(outcome: WorkerOutcome<CaseReport>, shape: Shape): CaseRun {
 }
 
 function caseResult(report: CaseReport, shape: Shape, findings: readonly Finding[]): CaseResult {
-  const { flashAttentionRule, deterministic, nanCount, infCount, unwrittenCount, mismatches, elements, fp16MaxAbsError, modified: _modified, trivialNorm: _norm, ...figures } = report;
+  const { nanCount, infCount, unwrittenCount, mismatches, elements, flashAttentionRule, deterministic } = report;
   return create(CaseResultSchema, {
-    ...figures,
     shape,
+    seeds: report.seeds,
+    maxAbsError: report.maxAbsError,
+    meanAbsError: report.meanAbsError,
+    rmsError: report.rmsError,
+    maxRelError: report.maxRelError,
+    p999AbsError: report.p999AbsError,
+    ...(report.worst && { worst: report.worst }),
+    firstMismatches: report.firstMismatches,
+    errorMap: report.errorMap,
+    seconds: report.seconds,
     verdict: findings.length === 0 ? Verdict.PASS : Verdict.FAIL,
     reason: findings.map(({ kind, message }) => `${FindingKind[kind]}: ${message}`).join('; '),
     mismatches: BigInt(mismatches),
@@ -116,7 +125,7 @@ function caseResult(report: CaseReport, shape: Shape, findings: readonly Finding
     unwrittenCount: BigInt(unwrittenCount),
     elements: BigInt(elements),
     flashAttentionRule: flashAttentionRule ? Verdict.PASS : Verdict.FAIL,
-    fp16MaxAbsError,
+    fp16MaxAbsError: report.fp16MaxAbsError,
     ...(deterministic !== undefined && { deterministic }),
   });
 }

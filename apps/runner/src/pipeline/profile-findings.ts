@@ -1,0 +1,19 @@
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, FindingSchema, formatShape, type Finding, type ProfileResult } from '@flashcore/shared';
+
+/** From here on conflicts cost more than they may; the gate of gates.yaml decides whether that rejects the kernel. */
+const MAX_CONFLICT_PERCENT = 5;
+
+/** What counters show to be wrong with a kernel. */
+export function profileFindings({ metrics, shape }: ProfileResult): Finding[] {
+  const valueOf = (name: string): number | undefined => metrics.find((metric) => metric.name === name)?.value;
+  const share = valueOf('smem_bank_conflict_percent');
+  if (share === undefined || share < MAX_CONFLICT_PERCENT || !shape) return [];
+  const wavefronts = valueOf('smem_wavefronts_per_request');
+  return [create(FindingSchema, {
+    kind: FindingKind.BANK_CONFLICTS,
+    message: `${formatShape(shape)}: bank conflicts are ${share.toFixed(1)} % of the shared-memory wavefronts${wavefronts === undefined ? '' : `, and a request takes ${wavefronts.toFixed(1)} of them`}`,
+    remedy: 'Swizzle the rows of shared-memory tiles by XOR, or pad them, so that the lanes of an access fall into different banks',
+    shape,
+  })];
+}
