@@ -150,7 +150,11 @@ class Measurement {
       if (this.#slowedDown()) this.#samples.fill(0, this.#samples.length - batch.length);
       await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: false, samplesUs: Float32Array.from(this.#samples.slice(-batch.length)) });
       await this.#reportConditions();
-      if (this.#turns) started += await this.#turn(sampler);
+      if (this.#turns) {
+        const turn = await this.#turn(sampler);
+        started += turn.ms;
+        last = turn.last;
+      }
       if (this.#samples.length >= checkAgainAt && (!this.#turns || this.#turnsTaken >= MIN_TURNS)) {
         checkAgainAt = Math.ceil(this.#samples.length * 1.25);
         if (this.#converged()) return { stopReason: 'converged', last };
@@ -169,15 +173,18 @@ class Measurement {
     return now.throttled || now.smClockMhz < CLOCK_SHARE * before;
   }
 
-  /** Leaves the device to others; milliseconds that it took, which are not sampling time. The first sample afterwards pays for the change of process, and is not kept. */
-  async #turn(sampler: Sampler): Promise<number> {
+  /**
+   * Leaves the device to others; milliseconds that it took, which are not sampling time. The first sample afterwards pays for the change of process, and is not kept; but
+   * its output is the last.
+   */
+  async #turn(sampler: Sampler): Promise<{ ms: number; last: InputSet }> {
     const started = performance.now();
     await this.#tools.reporter.step('waiting for its turn', TURN_LIMIT_MS);
     await this.#tools.reporter.turn(this.#mode);
     this.#turnsTaken += 1;
     await this.#announce();
-    sampler.sample();
-    return performance.now() - started;
+    const { set } = sampler.sample();
+    return { ms: performance.now() - started, last: set };
   }
 
   /** Checks the output of the sample that had fresh inputs; milliseconds that it took, which are not sampling time. */
