@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+"""Measures flashcore itself on a GPU host: everything under docs/results comes from this program.
+
+  python3 tools/measure_gpu_host.py --out DIR [--sections conformance,kernels,…] [--kernels ID,…]
+
+Run it in the unpacked bundle (or in the repository after a build). It changes no setting of the card. Each section writes what the programs printed, as they
+printed it, and its command lines go to commands.txt.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CANONICAL = "2x8x512x64"
+KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "flashcore_v6", "flashcore_v10"]
+SECTIONS = ["host", "conformance", "kernels", "ncu", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
+
+
+class Measurement:
+    def __init__(self, out):
+        self.out = pathlib.Path(out).resolve()
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="fc-"))
+        self.environment = {**os.environ, "FLASHCORE_HOME": str(self.work / "home"), "NO_COLOR": "1"}
+        self.commands = open(self.out / "commands.txt", "a", encoding="utf8")
+
+    def command(self, program):
+        launcher = ROOT / program
+        if launcher.exists():
+            return [f"./{program}"]
+        return ["npx", {"flashcore-runner": "flashcore-runner"}.get(program, program)]
+
+    def run(self, args, name="", limit=300, timed_lines=None):
+        """Runs a command in the root; its standard output goes to NAME. Answers (exit code, seconds, output)."""
+        shown = " ".join(str(each) for each in args).replace(str(self.work), "$TMP").replace(str(self.out), "$OUT")
+        self.commands.write(shown + (f"   > {name}" if name else "") + "\n")
+        self.commands.flush()
+        started = time.monotonic()
+        child = subprocess.Popen([str(each) for each in args], cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        errors = []
+        # Standard output is one document at the end: it fits the pipe only when it is read, so a thread does.
+        import threading
+        reader_text = []
+        reader = threading.Thread(target=lambda: reader_text.append(child.stdout.read()), daemon=True)
+        reader.start()
+        timer = threading.Timer(limit, child.kill)
+        timer.start()
+        for line in child.stderr:
+            errors.append(line.rstrip("\n"))
+            if timed_lines is not None:
+                timed_lines.append((time.monotonic() - started, line.rstrip("\n")))
+        code = child.wait()
+        timer.cancel()
+        reader.join()
+        seconds = time.monotonic() - started
+        text = "".join(reader_text)
+        if name:
+            (self.out / name).write_text(text, encoding="utf8")
+        print(f"[{seconds:6.1f} s] exit {code}  {shown}", flush=True)
+        if code not in (0, 1):
+            print("\n".join(errors[-8:]), flush=True)
+        return code, seconds, text, errors
+
+    def tui(self, *args, **options):
+        return self.run([*self.command("fa-tui"), *args], **options)
+
+    def write(self, name, value):
+        (self.out / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf8")
+
+    def nvcc(self, source, *flags, arch):
+        image = self.work / (pathlib.Path(source).stem + ".cubin")
+        self.run(["nvcc", "-cubin", f"-arch={arch}", "-std=c++17", "-O3", "-lineinfo", "--use_fast_math", "-I", "kernels", *flags, "-o", image, source])
+        return image
+
+    # --- sections -----------------------------------------------------------------------------------------------------------------
+
+    def host(self):
+        self.run(["nvidia-smi", "-q", "-d", "CLOCK,PERFORMANCE,POWER,TEMPERATURE,ECC"], name="nvidia-smi.txt")
+        self.run(["nvcc", "--version"], name="nvcc.txt")
+        self.run(["ncu", "--version"], name="ncu.txt")
+        self.tui("host", "--json", name="host.json")
+
+    def conformance(self):
+        for target in ("libcuda.so.1", "emulator"):
+            self.run([*self.command("flashcore-conformance"), target, "--json", self.out / f"conformance.{target}.json"], name=f"conformance.{target}.txt")
+
+    def kernels(self, ids):
+        for kernel in ids:
+            code, _, text, errors = self.tui("run", kernel, "--json", name=f"run.{kernel}.json", limit=240)
+            (self.out / f"run.{kernel}.log").write_text("\n".join(errors) + "\n", encoding="utf8")
+            if code in (0, 1) and text:
+                self.summarise(kernel, json.loads(text))
+                self.keep_samples(json.loads(text))
+
+    def summarise(self, kernel, document):
+        for variant in document["result"]["variants"]:
+            print(f"  {kernel} {variant.get('label')} fallback={variant.get('fallback', False)} findings={[f['kind'] for f in variant.get('findings', [])]}")
+            for result in variant.get("benchmarks", []):
+                latency = result["latency"]
+                print(f"    {result['mode'][12:]:5} p50 {latency['p50Us']:.2f} [{latency['p50LowUs']:.2f} {latency['p50HighUs']:.2f}] n={latency['samples']} dropped={latency.get('dropped', 0)} {result.get('stopReason')} valid={result.get('valid')} {result.get('invalidReason', '')} "
+                      f"empty={result.get('eventOverheadUs', 0):.2f} missing={result.get('baselinesMissing', '')} check={result.get('outputCheck')}")
+                print("      " + "; ".join(f"{b['name']} {b['latency']['p50Us']:.2f} n={b['latency']['samples']} x{b['speedup']:.3f} [{b['speedupLow']:.3f} {b['speedupHigh']:.3f}]" for b in result.get("baselines", [])))
+                print("      " + json.dumps(result.get("conditions", {})))
+            profile = variant.get("profile", {})
+            print("    profile", profile.get("verdict"), profile.get("reason", ""), profile.get("bottleneck", ""), {m["name"]: round(m.get("value", 0), 2) for m in profile.get("metrics", [])})
+            print("    gates", {g["gateId"]: (g["verdict"][8:], round(g["value"], 3) if "value" in g else g.get("detail", "")[:60]) for g in variant.get("gates", [])})
+
+    def keep_samples(self, document):
+        for variant in document["result"]["variants"]:
+            for result in variant.get("benchmarks", []):
+                artifact = result.get("samples")
+                if artifact:
+                    self.tui("artifact", artifact["sha256"], "--output", self.out / "samples" / f"{document['job']['kernelId'] if 'kernelId' in document['job'] else 'kernel'}.{variant['label']}.{artifact['fileName']}", limit=20)
+
+    def ncu(self):
+        """ncu's own output in its forms, of one small kernel: what the parsers are tested with."""
+        arch = self.arch()
+        image = self.nvcc("kernels/flashcore_v6/flashcore_v6.cu", "-DUSE_WMMA=1", arch=arch)
+        tensors = [{"kind": "tensor", "tensor": name} for name in "QKVO"]
+        job = {
+            "library": "libcuda.so.1", "deviceOrdinal": 0, "seed": "1", "runs": 2,
+            "candidate": {
+                "image": str(image), "launchLimitMs": 0, "shape": {"batch": 2, "heads": 8, "sequenceLength": 512, "headDim": 64, "causal": False},
+                "plan": {"workspace": [], "launches": [{
+                    "entry": "flashcore_v6", "grid": [8, 16, 1], "block": [128, 1, 1], "sharedBytes": 73728, "l2Persist": [],
+                    "arguments": [*tensors, {"kind": "int32", "value": 512}, {"kind": "float32", "value": 0.125}, {"kind": "int32", "value": 0}]}]},
+            },
+        }
+        (self.work / "job.json").write_text(json.dumps(job), encoding="utf8")
+        node = ROOT / "bin/node"
+        program = [node if node.exists() else "node", ROOT / "apps/runner/dist/profile-once.js", self.work / "job.json"]
+        counters = ",".join([
+            "gpu__time_duration.sum", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "dram__bytes.sum", "smsp__inst_executed_op_shared_ld.sum",
+            "launch__occupancy_limit_registers", "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", "sm__no_such_counter.sum",
+            "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        ])
+        report = self.work / "recorded"
+        _, _, text, errors = self.run(["ncu", "--export", report, "--force-overwrite", "--clock-control", "none", "--cache-control", "none", "--kernel-name", "regex:^(flashcore_v6)$",
+                                       "--launch-skip", "1", "--launch-count", "1", "--metrics", counters, *program], name="ncu.progress.txt")
+        (self.out / "ncu.progress.txt").write_text(text + "\n".join(errors) + "\n", encoding="utf8")
+        for page, units in (("raw", "base"), ("details", "base"), ("raw", "auto")):
+            self.run(["ncu", "--import", f"{report}.ncu-rep", "--csv", "--page", page, "--print-units", units], name=f"ncu.{page}.{units}.csv")
+        for cache in ("none", "all"):
+            self.run(["ncu", "--clock-control", "none", "--cache-control", cache, "--metrics", "gpu__time_duration.sum", "--csv", "--print-units", "base", *program], name=f"ncu.time.cache-{cache}.csv")
+
+    def arch(self):
+        _, _, text, _ = self.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
+        return "sm_" + text.strip().splitlines()[0].replace(".", "")
+
+    def bench(self, kernel, name, *options):
+        _, _, text, _ = self.tui("bench", kernel, "--json", *options, name=name, limit=120)
+        return json.loads(text)["result"]["variants"][0]["benchmarks"]
+
+    def samples(self, result):
+        path = self.work / "samples.f32"
+        path.unlink(missing_ok=True)
+        self.tui("artifact", result["samples"]["sha256"], "--output", path, limit=20)
+        data = path.read_bytes()
+        return [us for us in struct.unpack(f"<{len(data) // 4}f", data) if us > 0]
+
+    def aa(self):
+        """The same build four times, as A B B A: how far does a kernel differ from itself?"""
+        jobs = [self.bench("flashcore_v6", f"aa.{index}.json", "--shape", CANONICAL) for index in range(4)]
+        report = {"kernel": "flashcore_v6", "shape": CANONICAL, "order": "ABBA", "modes": {}}
+        for mode in ("COLD", "HOT"):
+            runs = [self.samples(next(r for r in job if r["mode"].endswith(mode))) for job in jobs]
+            low, ratio, high = ratio_interval(runs[0] + runs[3], runs[1] + runs[2])
+            report["modes"][mode] = {"medians_us": [median(run) for run in runs], "ratio": ratio, "low": low, "high": high}
+        self.write("aa.json", report)
+        print(json.dumps(report))
+
+    def sdpa(self):
+        """SDPA as anybody would time it with PyTorch alone: a CUDA graph of 50 calls; beside it, our figure from a job of the same minute."""
+        code = self.out / "plain_sdpa.py"
+        code.write_text(PLAIN_SDPA, encoding="utf8")
+        report = {}
+        for shape in (CANONICAL, "4x16x2048x64c"):
+            results = self.bench("flashcore_v10", f"sdpa.{shape}.json", "--shape", shape)
+            hot = next(r for r in results if r["mode"].endswith("HOT"))
+            _, _, text, _ = self.run([sys.executable, code, shape], name=f"plain_sdpa.{shape}.json")
+            plain = json.loads(text)
+            ours = {b["name"].split("/")[1]: b["latency"]["p50Us"] for b in hot.get("baselines", [])}
+            report[shape] = {name: {"plain_us": us, "flashcore_us": ours.get(name), "ratio": ours[name] / us if name in ours else None} for name, us in plain.items()}
+        self.write("sdpa-against-plain.json", report)
+        print(json.dumps(report))
+
+    def edit(self):
+        """From a changed source to gates, on a warm runner, with the time at which each phase began."""
+        folder = self.work / "edited" / "flashcore_v6"
+        shutil.copytree(ROOT / "kernels/flashcore_v6", folder)
+        self.tui("run", folder, "--json", "--no-fallback", limit=120)
+        rounds = []
+        for index in range(3):
+            with open(folder / "flashcore_v6.cu", "a", encoding="utf8") as source:
+                source.write(f"// edit {index}\n")
+            lines = []
+            _, seconds, text, _ = self.tui("run", folder, "--json", "--no-fallback", name=f"edit.{index}.json", limit=120, timed_lines=lines)
+            phases = [(at, line.split()[0]) for at, line in lines if re.match(r"^(go/no-go|build|verify|benchmark|profile|gates)\b", line)]
+            marks = [*phases, (seconds, "end")]
+            rounds.append({"seconds": seconds, "phases": {name: marks[i + 1][0] - at for i, (at, name) in enumerate(marks[:-1])}, "before_first_phase": marks[0][0], "lines": [f"{at:.3f} {line}" for at, line in lines]})
+            print(json.dumps({key: value for key, value in rounds[-1].items() if key != "lines"}))
+        self.write("edit-to-gates.json", rounds)
+
+    def faulty(self):
+        """Every fixture, its finding, and how long the next good kernel takes; the good kernel's figures must not change by a bit."""
+        good = lambda: self.tui("verify", "flashcore_v5", "--json", "--seed", "5eed", "--shape", "1x4x128x64", limit=60)  # noqa: E731
+        first = cases_of(good()[2])
+        rows = []
+        for folder in sorted((ROOT / "kernels/faulty").iterdir()):
+            manifest = folder / "kernel.yaml"
+            if not manifest.exists():
+                continue
+            wanted = re.search(r"finding: (\w+)", manifest.read_text(encoding="utf8")).group(1)
+            code, seconds, text, _ = self.tui("run", folder.name, "--json", "--seeds", "1", "--shape", "1x4x128x64", "--max-seconds", "0.2", name=f"faulty.{folder.name}.json", limit=90)
+            document = json.loads(text) if text else {}
+            variants = document.get("result", {}).get("variants", [])
+            findings = [f for variant in variants for f in variant.get("findings", [])]
+            good_code, good_seconds, good_text, _ = good()
+            rows.append({
+                "id": folder.name, "wanted": wanted, "found": [f["kind"].removeprefix("FINDING_KIND_") for f in findings], "cudaErrors": [f.get("cudaError", "") for f in findings], "outcome": document.get("job", {}).get("outcome"),
+                "exit_code": code, "seconds": seconds, "good_exit_code": good_code, "good_seconds": good_seconds, "good_same": cases_of(good_text) == first, "message": findings[0]["message"] if findings else document.get("job", {}).get("summary", ""),
+            })
+            print(json.dumps(rows[-1]))
+        self.write("faulty.json", rows)
+
+    def recovery(self):
+        arch = self.arch()
+        endless = self.nvcc("kernels/faulty/endless_loop/endless_loop.cu", arch=arch)
+        canary = self.nvcc("apps/runner/worker/canary.cu", arch=arch)
+        reference = self.work / "reference.so"
+        self.run(["g++", "-std=c++17", "-O2", "-shared", "-fPIC", "-pthread", "-o", reference, "kernels/reference/attention_reference.cpp"])
+        node = ROOT / "bin/node"
+        _, _, text, errors = self.run([node if node.exists() else "node", "tools/measure-recovery.mjs", "--library", "libcuda.so.1", "--reference", reference, "--endless", endless, "--canary", canary], name="recovery.json")
+        print(text[-200:], errors[-3:])
+
+    def torch_extension(self):
+        """What the same kernel costs as a PyTorch extension: build of torch.utils.cpp_extension.load_inline."""
+        code = self.out / "load_inline.py"
+        code.write_text(LOAD_INLINE, encoding="utf8")
+        _, _, text, _ = self.run([sys.executable, code, ROOT / "kernels/flashcore_v6/flashcore_v6.cu"], name="torch-extension.json")
+        print(text)
+
+
+def cases_of(text):
+    """The figures of a verification, without times."""
+    cases = json.loads(text)["result"]["variants"][0]["verify"]["cases"] if text else []
+    return [{key: value for key, value in case.items() if key != "seconds"} for case in cases]
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def ratio_interval(above, below, resamples=2000):
+    """median(above) / median(below) with its 95 % bootstrap percentile interval."""
+    import random
+    generator = random.Random(1)
+    ratios = sorted(median(generator.choices(above, k=len(above))) / median(generator.choices(below, k=len(below))) for _ in range(resamples))
+    return ratios[int(0.025 * resamples)], median(above) / median(below), ratios[int(0.975 * resamples)]
+
+
+PLAIN_SDPA = '''"""SDPA backends in a CUDA graph of 50 calls, microseconds a call, median of 101 replays. Plain PyTorch, nothing of flashcore."""
+import json, re, sys
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+B, H, S, D, causal = re.fullmatch(r"(\\d+)x(\\d+)x(\\d+)x(\\d+)(c?)", sys.argv[1]).groups()
+q, k, v = (torch.randn(int(B), int(H), int(S), int(D), device="cuda", dtype=torch.float16) for _ in range(3))
+out = {}
+for name, kind in (("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION), ("efficient", SDPBackend.EFFICIENT_ATTENTION)):
+    with sdpa_kernel(kind):
+        call = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
+        for _ in range(5): call()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(50): call()
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for _ in range(20): graph.replay()
+    times = []
+    for _ in range(101):
+        start.record(); graph.replay(); end.record(); end.synchronize()
+        times.append(start.elapsed_time(end) * 1e3 / 50)
+    out[name] = sorted(times)[50]
+print(json.dumps(out))
+'''
+
+LOAD_INLINE = '''"""Builds the kernel of a .cu file as a PyTorch extension, behind a binding that launches it."""
+import json, pathlib, sys, tempfile, time
+started = time.monotonic()
+import torch
+from torch.utils.cpp_extension import load_inline
+imported = time.monotonic()
+source = pathlib.Path(sys.argv[1]).read_text() + """
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+torch::Tensor forward(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
+  auto o = torch::empty_like(q);
+  const int B = q.size(0), H = q.size(1), S = q.size(2), bytes = 73728;
+  cudaFuncSetAttribute(flashcore_v6, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  flashcore_v6<<<dim3((S + 63) / 64, B * H), 128, bytes, at::cuda::getCurrentCUDAStream()>>>((const half*)q.data_ptr(), (const half*)k.data_ptr(), (const half*)v.data_ptr(), (half*)o.data_ptr(), S, 0.125f, causal ? 1 : 0);
+  return o;
+}
+"""
+module = load_inline("flashcore_v6_extension", cpp_sources="torch::Tensor forward(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal);", cuda_sources=source, functions=["forward"], extra_cuda_cflags=["-O3", "--use_fast_math", "-std=c++17"], build_directory=tempfile.mkdtemp())
+built = time.monotonic()
+q, k, v = (torch.randn(2, 8, 512, 64, device="cuda", dtype=torch.float16) for _ in range(3))
+error = (module.forward(q, k, v, False).float() - torch.nn.functional.scaled_dot_product_attention(q, k, v).float()).abs().max().item()
+print(json.dumps({"import_seconds": imported - started, "build_seconds": built - imported, "max_abs_error_against_sdpa": error, "torch": torch.__version__}))
+'''
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--sections", default=",".join(SECTIONS))
+    parser.add_argument("--kernels", default=",".join(KERNELS))
+    options = parser.parse_args()
+    measurement = Measurement(options.out)
+    (measurement.out / "samples").mkdir(exist_ok=True)
+    for section in options.sections.split(","):
+        print(f"=== {section}", flush=True)
+        try:
+            measurement.kernels(options.kernels.split(",")) if section == "kernels" else getattr(measurement, section)()
+        # One section that fails must not take the others' results with it; its name and reason are printed and stored.
+        except Exception as error:  # noqa: BLE001
+            print(f"section {section} failed: {type(error).__name__}: {error}", flush=True)
+            (measurement.out / f"{section}.failed.txt").write_text(f"{type(error).__name__}: {error}\n", encoding="utf8")
+    shutil.rmtree(measurement.work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
