@@ -14,6 +14,7 @@ import { openDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
 import { HistoryStore } from './store/history.ts';
 import { SourceStore } from './store/sources.ts';
+import { storageError } from './store/storage-error.ts';
 
 /** What job bodies are made with. */
 export interface CompilerOptions {
@@ -90,7 +91,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     return { address: listener.address, ended: ended.promise, stop };
   } catch (error) {
     undo.dispose();
-    throw error;
+    throw storageError(error, 'start');
   }
 }
 

@@ -139,6 +139,7 @@ export class JobRun {
     const { outcome, summary, result, error } = end;
     try {
       recorder.record({ case: 'finished', value: create(JobFinishedSchema, { outcome, summary, result, ...(error && { error }) }) }, () => markEnded(end, Date.now()));
+      logger.info({ job: this.name, outcome, summary }, 'job ended');
       return true;
     } catch (thrown) {
       const failure = asFlashcoreError(thrown);

@@ -79,6 +79,7 @@ export class Jobs {
     const compiled = options.compile();
     const queue = this.#queueOf(compiled.deviceId);
     const run = this.#accept(options, compiled);
+    this.#options.logger.info({ job: run.name, label: compiled.label, device: compiled.deviceId }, 'job accepted');
     this.#runs.set(run.jobId, run);
     void run.ended.then(() => this.#runs.delete(run.jobId));
     queue.add(run);
@@ -196,7 +197,6 @@ export class Jobs {
         onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
       });
       recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name)) }) });
-      logger.info({ job: name, label: compiled.label, device: compiled.deviceId }, 'job accepted');
       return new JobRun({
         jobId, name, compiled, maxQueueSeconds, maxRunSeconds, recorder, logger,
         markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
@@ -209,7 +209,6 @@ export class Jobs {
   #markEnded(jobId: number, name: string, { kind, kernelId }: CompiledJob, { outcome, summary, result }: JobOutcome, endMs: number): void {
     this.#table.markEnded(jobId, { outcome, summary, endMs });
     if (kind === JobKind.EXPERIMENT) this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
-    this.#options.logger.info({ job: name, outcome, summary }, 'job ended');
   }
 
   #find(name: string): JobRow {
