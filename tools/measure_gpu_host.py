@@ -21,7 +21,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CANONICAL = "2x8x512x64"
 KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "flashcore_v6", "flashcore_v10"]
-SECTIONS = ["host", "conformance", "kernels", "ncu", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
+SECTIONS = ["host", "conformance", "kernels", "ncu", "sanitizer", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
 
 
 class Measurement:
@@ -151,6 +151,23 @@ class Measurement:
         for cache in ("none", "all"):
             self.run(["ncu", "--clock-control", "none", "--cache-control", cache, "--metrics", "gpu__time_duration.sum", "--csv", "--print-units", "base", *program], name=f"ncu.time.cache-{cache}.csv")
 
+    def sanitizer(self):
+        """compute-sanitizer's own output on the fixtures: what its parser is tested with."""
+        arch = self.arch()
+        for kernel, tool in (("out_of_bounds", "memcheck"), ("misaligned_address", "memcheck"), ("missing_syncthreads", "racecheck"), ("divergent_barrier", "synccheck"), ("unwritten_output", "initcheck")):
+            manifest = (ROOT / f"kernels/faulty/{kernel}/kernel.yaml").read_text(encoding="utf8")
+            rows = int(re.search(r'grid: \["ceil\(S / (\d+)\)"', manifest).group(1))
+            threads = int(re.search(r"block: \[(\d+)", manifest).group(1))
+            image = self.nvcc(f"kernels/faulty/{kernel}/{kernel}.cu", arch=arch)
+            arguments = [*({"kind": "tensor", "tensor": name} for name in "QKVO"), {"kind": "int32", "value": 128}, {"kind": "float32", "value": 0.125}, {"kind": "int32", "value": 0}]
+            launch = {"entry": kernel, "grid": [128 // rows, 4, 1], "block": [threads, 1, 1], "sharedBytes": 0, "l2Persist": [], "arguments": arguments}
+            job = {"library": "libcuda.so.1", "deviceOrdinal": 0, "seed": "1", "runs": 1, "candidate": {
+                "image": str(image), "launchLimitMs": 0, "shape": {"batch": 1, "heads": 4, "sequenceLength": 128, "headDim": 64, "causal": False}, "plan": {"workspace": [], "launches": [launch]}}}
+            (self.work / "job.json").write_text(json.dumps(job), encoding="utf8")
+            node = ROOT / "bin/node"
+            self.run(["compute-sanitizer", "--tool", tool, "--error-exitcode", "86", "--print-limit", "16", "--show-backtrace", "no", node if node.exists() else "node", ROOT / "apps/runner/dist/profile-once.js", self.work / "job.json"],
+                     name=f"sanitizer.{tool}.{kernel}.txt", limit=60)
+
     def arch(self):
         _, _, text, _ = self.run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
         return "sm_" + text.strip().splitlines()[0].replace(".", "")
@@ -219,13 +236,16 @@ class Measurement:
             if not manifest.exists():
                 continue
             wanted = re.search(r"finding: (\w+)", manifest.read_text(encoding="utf8")).group(1)
-            code, seconds, text, _ = self.tui("run", folder.name, "--json", "--seeds", "1", "--shape", "1x4x128x64", "--max-seconds", "0.2", name=f"faulty.{folder.name}.json", limit=90)
-            document = json.loads(text) if text else {}
-            variants = document.get("result", {}).get("variants", [])
-            findings = [f for variant in variants for f in variant.get("findings", [])]
+            for options in ([], ["--sanitize"]):
+                code, seconds, text, _ = self.tui("run", folder.name, "--json", "--seeds", "1", "--shape", "1x4x128x64", "--max-seconds", "0.2", *options, name=f"faulty.{folder.name}{''.join(options)}.json", limit=90)
+                document = json.loads(text) if text else {}
+                findings = [f for variant in document.get("result", {}).get("variants", []) for f in variant.get("findings", [])]
+                # What a GPU hides is looked for with compute-sanitizer.
+                if f"FINDING_KIND_{wanted}" in [f["kind"] for f in findings]:
+                    break
             good_code, good_seconds, good_text, _ = good()
             rows.append({
-                "id": folder.name, "wanted": wanted, "found": [f["kind"].removeprefix("FINDING_KIND_") for f in findings], "cudaErrors": [f.get("cudaError", "") for f in findings], "outcome": document.get("job", {}).get("outcome"),
+                "id": folder.name, "wanted": wanted, "found": [f["kind"].removeprefix("FINDING_KIND_") for f in findings], "cudaErrors": [f.get("cudaError", "") for f in findings], "outcome": document.get("job", {}).get("outcome"), "options": options,
                 "exit_code": code, "seconds": seconds, "good_exit_code": good_code, "good_seconds": good_seconds, "good_same": cases_of(good_text) == first, "message": findings[0]["message"] if findings else document.get("job", {}).get("summary", ""),
             })
             print(json.dumps(rows[-1]))

@@ -55,9 +55,9 @@ export class Toolchain {
     return undefined;
   }
 
-  /** Path of Nsight Compute's command line; undefined where there is none. */
-  ncu(): string | undefined {
-    return this.#find('ncu');
+  /** Path of a tool; undefined where there is none. */
+  path(name: 'ncu' | 'compute-sanitizer'): string | undefined {
+    return this.#find(name);
   }
 
   describe(): FoundTool[] {

@@ -3,6 +3,7 @@ import { SdpaBaseline } from '../baseline/sdpa-baseline.ts';
 import type { Toolchain } from '../build/toolchain.ts';
 import { ncuProfiler } from '../profile/ncu-profiler.ts';
 import { noProfiler, type Profiler } from '../profile/profiler.ts';
+import { runSanitizer, type SanitizerAnswer } from '../profile/sanitizer.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HostDevice } from './devices.ts';
 
@@ -27,9 +28,18 @@ export class Instruments {
   profiler(): Profiler {
     const { description, library, ordinal } = this.#device;
     if (description.simulated) return noProfiler('the emulator has no hardware counters');
-    const ncu = this.#toolchain.ncu();
+    const ncu = this.#toolchain.path('ncu');
     if (ncu === undefined) return noProfiler('no ncu on this host: install Nsight Compute, which the CUDA toolkit has, and put it on PATH');
     return ncuProfiler({ ncu, library, ordinal, artifacts: this.#artifacts });
+  }
+
+  /** compute-sanitizer's runs; why there is none where it can't be run. */
+  sanitizer(): ((run: Parameters<typeof runSanitizer>[1]) => Promise<SanitizerAnswer>) | { missing: string } {
+    const { description, library, ordinal } = this.#device;
+    if (description.simulated) return { missing: 'the emulator checks every access itself' };
+    const program = this.#toolchain.path('compute-sanitizer');
+    if (program === undefined) return { missing: 'it is not on this host; it comes with the CUDA toolkit' };
+    return (run) => runSanitizer({ program, library, ordinal }, run);
   }
 
   async close(): Promise<void> {

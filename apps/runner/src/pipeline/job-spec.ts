@@ -33,6 +33,8 @@ export interface VerifySpec {
   /** Given by the request; empty: fresh ones. */
   seeds: string[];
   tolerance: { profile: string; absolute: number; relative: number };
+  /** Run a case under compute-sanitizer too, on a GPU. */
+  sanitize: boolean;
 }
 
 export interface BenchmarkSpec {
@@ -167,6 +169,7 @@ function compileVerify(settings: Partial<VerifySettings>, against: Against): Ver
     seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
     seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
     tolerance: chooseTolerance(settings.tolerance, cases),
+    sanitize: settings.sanitize ?? false,
   };
 }
 

@@ -11,6 +11,7 @@ import { findingOf } from './fault-findings.ts';
 import { emitFindings, startPhase, type VariantScope } from './job-scope.ts';
 import type { VerifySpec } from './job-spec.ts';
 import { checkRaces, startInstrumentedBuild } from './race-check.ts';
+import { sanitize } from './sanitize.ts';
 import { caseFindings, distinctFindings } from './verify-findings.ts';
 
 export interface Verification {
@@ -48,7 +49,8 @@ export async function runVerify(scope: VariantScope, options: VerifyOptions): Pr
     job.emit({ case: 'caseResult', value: ran.result });
   }
   const raced = instrumented && (await checkRaces(scope, { instrumented, shape: raceShape([...results.values()]), input: inputs[0]! }));
-  const distinct = distinctFindings([...(raced ?? []), ...findings]);
+  const sanitized = spec.sanitize ? await sanitize(scope, { image, shape: [...results.values()].find(({ verdict }) => verdict === Verdict.FAIL)?.shape ?? raceShape([...results.values()]) }) : [];
+  const distinct = distinctFindings([...(raced ?? []), ...sanitized, ...findings]);
   emitFindings(job, distinct);
   const result = create(VerifyResultSchema, {
     cases: spec.shapes.map((shape) => results.get(shape)!),

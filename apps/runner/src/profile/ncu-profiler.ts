@@ -1,13 +1,13 @@
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { ArtifactKind, formatShape } from '@flashcore/shared';
 import type { ProfileOnceJob } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
-import { readNcuReport, runNcu } from './ncu-process.ts';
+import { readNcuReport, runTool } from './tool-process.ts';
 import { parseNcuCsv } from './ncu-report.ts';
+import { profileOnceEntry } from './profile-once-entry.ts';
 import { notMeasured, type Profiler } from './profiler.ts';
 import { profileResult } from './profile-result.ts';
 
@@ -47,7 +47,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts }: NcuProfilerOpt
           const progress = parseProgress(line);
           if (progress) onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
         };
-        const { exitCode, lines } = await runNcu(ncu, args, { limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates, signal, onLine });
+        const { exitCode, lines } = await runTool(ncu, args, { limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates, signal, onLine });
         const file = `${report}.ncu-rep`;
         if (!existsSync(file)) return notMeasured(shape, explainFailure(lines, exitCode));
         const launches = parseNcuCsv(await readNcuReport(ncu, ncuImportArguments(report), signal));
@@ -63,10 +63,4 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts }: NcuProfilerOpt
       }
     },
   };
-}
-
-/** dist/profile-once.js beside the bundle; its source when the runner runs from its sources (Node strips the types). */
-function profileOnceEntry(): string {
-  const bundled = new URL('./profile-once.js', import.meta.url);
-  return fileURLToPath(existsSync(bundled) ? bundled : new URL('../../worker/profile-once.ts', import.meta.url));
 }

@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-export interface NcuRun {
+export interface ToolRun {
   exitCode: number | undefined;
   /** What it and the profiled program said. */
   lines: string[];
@@ -11,16 +11,16 @@ const MAX_LINES = 2_000;
 const MAX_CSV_BYTES = 64 * 1024 * 1024;
 const IMPORT_LIMIT_MS = 60_000;
 
-/** What ncu, the driver and Node need of the environment. */
+/** What the tools, the driver and Node need of the environment. */
 function environment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*)$/.test(name)));
 }
 
-/** Runs ncu around a program, in a process group of its own: past its limit, or when the signal aborts, ncu and the program are killed. Errors: the signal's reason. */
-export async function runNcu(ncu: string, args: readonly string[], options: { limitMs: number; signal: AbortSignal; onLine: (line: string) => void }): Promise<NcuRun> {
+/** Runs a tool around a program, in a process group of its own: past its limit, or when the signal aborts, both are killed. Errors: the signal's reason. */
+export async function runTool(tool: string, args: readonly string[], options: { limitMs: number; signal: AbortSignal; onLine: (line: string) => void }): Promise<ToolRun> {
   const { limitMs, signal, onLine } = options;
   signal.throwIfAborted();
-  const child = spawn(ncu, args, { detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: environment() });
+  const child = spawn(tool, args, { detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: environment() });
   const lines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     createInterface(stream).on('line', (line) => {

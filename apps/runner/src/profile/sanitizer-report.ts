@@ -1,0 +1,39 @@
+/** One error that compute-sanitizer reports. */
+export interface SanitizerError {
+  /** Its first line, for example "Invalid __global__ write of size 2 bytes". */
+  title: string;
+  /** Places in the source, in the order named: both sides of a race. */
+  places: { file: string; line: number }[];
+  thread?: [number, number, number];
+  block?: [number, number, number];
+  /** All its lines, as one text. */
+  text: string;
+}
+
+const PREFIX = /^=+ ?/;
+const TITLE = /^(Error: |Warning: )?(Race reported|Potential (RAW|WAR|WAW) hazard|Barrier error|Invalid |Uninitialized |Misaligned |Unused )/;
+
+/** Reads what compute-sanitizer prints: blocks of lines that begin with "=========", an empty one between two errors. */
+export function parseSanitizerReport(lines: readonly string[]): SanitizerError[] {
+  const blocks: string[][] = [[]];
+  for (const line of lines) {
+    if (!line.startsWith('=====')) continue;
+    const text = line.replace(PREFIX, '').trim();
+    if (text === '' || TITLE.test(text)) blocks.push([]);
+    if (text !== '') blocks.at(-1)!.push(text);
+  }
+  return blocks.filter(([title]) => title !== undefined && TITLE.test(title)).map(errorOf);
+}
+
+function errorOf(block: string[]): SanitizerError {
+  const title = block[0]!.replace(/^(Error|Warning): /, '');
+  // The host's call stack follows the device's, and says nothing about the kernel.
+  const host = block.findIndex((line) => /^Saved host backtrace|^Host Frame/.test(line));
+  const device = host < 0 ? block : block.slice(0, host);
+  const places = device.flatMap((line) => [...line.matchAll(/(?: in |\()([^\s()]+\.(?:cu|cuh|h)):(\d+)/g)].map(([, file, number]) => ({ file: file!.split('/').at(-1)!, line: Number(number) })));
+  const by = /by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)/.exec(device.join(' '))?.slice(1).map(Number);
+  return {
+    title, places, text: device.join(' '),
+    ...(by && { thread: [by[0]!, by[1]!, by[2]!], block: [by[3]!, by[4]!, by[5]!] }),
+  };
+}
