@@ -6,7 +6,9 @@ import { FindingKind, Outcome, type Finding } from '@flashcore/shared';
 import { Home, ROOT } from '../support/home.ts';
 
 const FOLDER = join(ROOT, 'kernels/faulty');
-const fixtures = readdirSync(FOLDER).map((id) => ({ id, finding: /finding: (\w+)/.exec(readFileSync(join(FOLDER, id, 'kernel.yaml'), 'utf8'))![1]! }));
+const fixtures = readdirSync(FOLDER, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name: id }) => ({ id, finding: /finding: (\w+)/.exec(readFileSync(join(FOLDER, id, 'kernel.yaml'), 'utf8'))![1]! }));
 // What only ncu's counters or a GPU can show: a machine without them must not name it.
 const NEEDS_GPU = ['BANK_CONFLICTS'];
 

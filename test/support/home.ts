@@ -19,7 +19,12 @@ export interface CommandResult {
 export class Home implements AsyncDisposable {
   // Short: a Unix socket's path must stay below 108 bytes.
   readonly path = mkdtempSync(join(tmpdir(), 'fc-'));
-  readonly env = { ...process.env, FLASHCORE_HOME: this.path, NO_COLOR: '1', PATH: `${BIN}${delimiter}${process.env['PATH']}` };
+  readonly env = {
+    ...process.env, FLASHCORE_HOME: this.path,
+    // The emulator and the reference are compiled once for all tests; entries are found by digest.
+    FLASHCORE_LIBRARY_CACHE: join(ROOT, 'node_modules/.cache/flashcore-libraries'),
+    NO_COLOR: '1', PATH: `${BIN}${delimiter}${process.env['PATH']}`,
+  };
   #daemons: ChildProcess[] = [];
 
   /** Runs `fa-tui` to its end; `cwd` is the repository's root. */

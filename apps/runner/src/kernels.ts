@@ -54,7 +54,7 @@ export class KernelCatalog {
         return { kernelId: manifest.id, folder, manifest, sourceDigest: digest };
       }
       case 'buildId':
-        throw new FlashcoreError('BUILD_NOT_FOUND', { build_id: source.value }, `Name a kernel or upload its folder: no kernel is kept for build ${source.value}`);
+        throw new FlashcoreError('NOT_IMPLEMENTED', { build_id: source.value }, 'Name a kernel or upload its folder: this runner does not start from a build_id; the build cache finds the same build again');
       case undefined:
         throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
     }
