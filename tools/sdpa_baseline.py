@@ -11,7 +11,7 @@ output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_T
   release  {}                                           -> {}
 
 shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous fp16, scale = 1/sqrt(D).
-hot: a captured graph of n calls that walks through the input sets, time / n. cold: outputs of an event pair around one call, after twice the L2's size
+hot: a captured graph of n calls that walks through the input sets, time / n. cold: an event pair around one call, after twice the L2's size
 was written; a spinning kernel holds the stream until event, call and event are enqueued, so that the host's time is not in the sample.
 """
 import json
@@ -247,6 +247,8 @@ def main():
             request = json.loads(line)
             identity = request.pop("id", None)
             reply = {"id": identity, "ok": True, **answer(session, request)}
+        except json.JSONDecodeError as error:
+            reply = {"id": None, "ok": False, "reason": "BAD_REQUEST", "message": f"Wanted one JSON object a line: {error}"}
         except RequestError as error:
             reply = {"id": identity, "ok": False, "reason": error.reason, "message": str(error)}
         # PyTorch reports out of memory, faults and its own limits as RuntimeError.
