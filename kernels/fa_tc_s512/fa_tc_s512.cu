@@ -13,13 +13,17 @@
 #include "primitives/smem.cuh"
 
 #ifndef CONFIG
-#define CONFIG 1    // 1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps
+#define CONFIG 1         // 1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps
+#endif
+#ifndef REGISTERS
+#define REGISTERS 128    // at most, a thread: 128 or 96
 #endif
 
 constexpr int WARP = 32;
 constexpr int HEAD_DIM = 64;
 constexpr int BLOCK_Q = CONFIG == 2 ? 128 : 64;
 constexpr int BLOCK_KV = 64;
+constexpr int BOUND_THREADS = 32768 / REGISTERS / 64 * 64;    // two CTAs of so many threads bring ptxas to the limit: 256 or 320
 constexpr int VECTOR = 8;               // halves in 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float NO_ROW_MAX = -1e30f;    // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
@@ -150,7 +154,7 @@ struct Softmax {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(320, 2) fa_tc_s512(    // 640 threads an SM: 96 registers
+extern "C" __global__ void __launch_bounds__(BOUND_THREADS, 2) fa_tc_s512(
     const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
     const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
     const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
