@@ -54,7 +54,7 @@ export class Home implements AsyncDisposable {
     const daemon = spawn(join(BIN, 'node'), [join(ROOT, 'apps/runner/dist/main.js'), 'serve', '--address', address, '--data', this.path], { env: this.env, stdio: ['ignore', 'ignore', 'pipe'] });
     this.#daemons.push(daemon);
     let log = '';
-    daemon.stderr!.setEncoding('utf8').on('data', (text: string) => { log += text; });
+    daemon.stderr.setEncoding('utf8').on('data', (text: string) => { log += text; });
     const listening = await waitFor('the daemon to write runner.json', () => {
       if (daemon.exitCode !== null) throw new Error(`the daemon ended with exit code ${daemon.exitCode}: ${log}`);
       const info = this.runnerInfo();
