@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
-import { BaselineResultSchema, describe, ratioInterval, type BaselineResult, type Shape } from '@flashcore/shared';
+import { BaselineResultSchema, describe, formatShape, ratioInterval, type BaselineResult, type Shape } from '@flashcore/shared';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 
@@ -8,7 +8,7 @@ import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 const OPEN_LIMIT_MS = 180_000;
 const PREPARE_LIMIT_MS = 120_000;
 const ROUND_LIMIT_MS = 60_000;
-/** How long a backend's turn takes, seconds: as long as the candidate's. */
+/** How long a backend's turn takes, seconds. Half of the candidate's: four backends measured as long would take most of a job. */
 const TURN_SECONDS = 0.02;
 const MAX_TURN_SAMPLES = 500;
 const HOW_TO_GET = 'install it with `python3 -m pip install torch`, or name a Python that has it in FLASHCORE_PYTHON';
@@ -32,6 +32,8 @@ export class SdpaBaseline {
   readonly #ordinal: number;
   #process: SdpaProcess | undefined;
   #opened: Promise<string> | undefined;
+  /** What the process holds prepared: the next job on the same shape finds graphs and plans there. */
+  #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]> } | undefined;
 
   /** `script` is tools/sdpa_baseline.py; `ordinal` the device's place among the driver's. */
   constructor({ script, ordinal }: { script: string; ordinal: number }) {
@@ -39,9 +41,9 @@ export class SdpaBaseline {
     this.#ordinal = ordinal;
   }
 
-  /** Starts the process without waiting for it: a kernel is compiled and verified meanwhile. */
-  warmUp(): void {
-    this.#open().catch(() => undefined); // openShape() asks again and tells.
+  /** Starts the process and prepares a shape without waiting for it: a kernel is compiled and verified meanwhile. */
+  warmUp(shape: Shape, options: { modes: readonly TimingModeName[]; inputSets: number }): void {
+    this.#open().then(() => this.#prepare(shape, options)).catch(() => undefined); // openShape() asks again and tells.
   }
 
   /** The process's id, so that it is not taken for a stranger on the device. */
@@ -51,16 +53,33 @@ export class SdpaBaseline {
 
   /** Prepares a shape for turns. Errors: the signal's reason. */
   async openShape(shape: Shape, options: { modes: readonly TimingModeName[]; inputSets: number; signal: AbortSignal; onSamples: BaselineListener }): Promise<SdpaShape | { missing: string }> {
-    const { modes, inputSets, signal } = options;
+    const { signal } = options;
     try {
       const version = await this.#open();
-      const { batch, heads, sequenceLength, headDim, causal } = shape;
-      const answer = await this.#process!.request('prepare', { shape: { batch, heads, sequenceLength, headDim, causal }, inputSets, modes, launchesPerSample: 0 }, { limitMs: PREPARE_LIMIT_MS, signal });
-      return new SdpaShape(this.#process!, { version, backends: answer['backends'] as Backend[], ...options });
+      const backends = await untilAborted(this.#prepare(shape, options), signal);
+      return new SdpaShape(this.#process!, { version, backends, ...options });
     } catch (error) {
       signal.throwIfAborted();
       return { missing: missingText(error) };
     }
+  }
+
+  /** One preparation at a time; one that is under way for another shape is waited for. */
+  async #prepare(shape: Shape, { modes, inputSets }: { modes: readonly TimingModeName[]; inputSets: number }): Promise<Backend[]> {
+    const process = this.#process!;
+    const key = `${formatShape(shape)} ${modes.join(' ')} ${inputSets}`;
+    const former = this.#prepared?.process === process ? this.#prepared : undefined;
+    if (former?.key === key) return former.backends;
+    const { batch, heads, sequenceLength, headDim, causal } = shape;
+    const parameters = { shape: { batch, heads, sequenceLength, headDim, causal }, inputSets, modes, launchesPerSample: 0 };
+    const backends = Promise.resolve(former?.backends).catch(() => undefined).then(() => process.request('prepare', parameters, { limitMs: PREPARE_LIMIT_MS })).then((answer) => answer['backends'] as Backend[]);
+    const prepared = { process, key, backends };
+    this.#prepared = prepared;
+    // A shape that could not be prepared is tried anew by the next job.
+    backends.catch(() => {
+      if (this.#prepared === prepared) this.#prepared = undefined;
+    });
+    return backends;
   }
 
   async close(): Promise<void> {
@@ -143,6 +162,19 @@ export class SdpaShape {
     if (this.#failure !== '') return this.#failure;
     if (this.#samples[mode].size > 0) return this.refused.length > 0 ? `not measured: ${this.refused.join('; ')}` : '';
     return this.#backends.some(({ available }) => available) ? 'not measured: the baseline had no turn' : `not measured: no SDPA backend takes the shape: ${this.refused.join('; ')}`;
+  }
+}
+
+/** A promise's end, or the signal's reason if that comes first; what was asked for goes on. */
+async function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = (): void => aborted.reject(signal.reason as Error);
+  signal.addEventListener('abort', onAbort);
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
   }
 }
 

@@ -18,7 +18,8 @@ export interface Benchmarking {
   findings: Finding[];
 }
 
-const INPUT_SETS = 2;
+/** Timed launches walk through so many sets of inputs in turn. */
+export const INPUT_SETS = 2;
 const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: TimingMode.HOT };
 const STOP_REASONS: Record<LatencyReport['stopReason'], StopReason> = { converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT };
 /** A kernel faster than this share of the roofline's time did not do the work. */

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { Phase, ProfileProgressSchema, VariantResultSchema, planLaunches, type ProfileResult, type ResolvedVariant, type VariantResult } from '@flashcore/shared';
-import { runBenchmark } from './benchmark-phase.ts';
+import { INPUT_SETS, runBenchmark } from './benchmark-phase.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { runGates } from './gates-phase.ts';
 import { emitFindings, startPhase, variantScope, type JobScope, type VariantScope } from './job-scope.ts';
@@ -47,7 +47,8 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
   const { job, runtime, spec } = scope;
   if (spec.method === 'build') return { build: await runBuild(scope), skipped: '' };
   const notNeeded = new AbortController();
-  if (spec.benchmark) runtime.instruments.baseline?.warmUp();
+  const [shape] = spec.benchmark?.shapes ?? [];
+  if (spec.benchmark && shape) runtime.instruments.baseline?.warmUp(shape, { modes: spec.benchmark.modes, inputSets: INPUT_SETS });
   const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(() => ({ ready: true as const }), (error: unknown) => ({ ready: false as const, error }));
   const build = await runBuild(scope).catch(async (error: unknown) => {
     notNeeded.abort();

@@ -2,7 +2,7 @@
 export interface SanitizerError {
   /** Its first line, for example "Invalid __global__ write of size 2 bytes". */
   title: string;
-  /** Places in the source, in the order named: both sides of a race. */
+  /** Places in the source, each once, in the order named: both sides of a race. */
   places: { file: string; line: number }[];
   thread?: [number, number, number];
   block?: [number, number, number];
@@ -26,11 +26,13 @@ export function parseSanitizerReport(lines: readonly string[]): SanitizerError[]
 }
 
 function errorOf(block: string[]): SanitizerError {
-  const title = block[0]!.replace(/^(Error|Warning): /, '');
+  // The place that a race's title ends with is among the places.
+  const title = block[0]!.replace(/^(Error|Warning): /, '').replace(/ (?:at|by) [^ ]+\(.*$| at \S+\+0x.*$/, '');
   // The host's call stack follows the device's, and says nothing about the kernel.
   const host = block.findIndex((line) => /^Saved host backtrace|^Host Frame/.test(line));
   const device = host < 0 ? block : block.slice(0, host);
-  const places = device.flatMap((line) => [...line.matchAll(/(?: in |\()([^\s()]+\.(?:cu|cuh|h)):(\d+)/g)].map(([, file, number]) => ({ file: file!.split('/').at(-1)!, line: Number(number) })));
+  const named = device.flatMap((line) => [...line.matchAll(/(?: in |\()([^\s()]+\.(?:cu|cuh|h)):(\d+)/g)].map(([, file, number]) => ({ file: file!.split('/').at(-1)!, line: Number(number) })));
+  const places = [...new Map(named.map((place) => [`${place.file}:${place.line}`, place])).values()];
   const by = /by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)/.exec(device.join(' '))?.slice(1).map(Number);
   return {
     title, places, text: device.join(' '),

@@ -18,7 +18,7 @@ export interface BenchmarkTools {
 /** Samples go to the parent about ten times a second. */
 const BATCH_MS = 100;
 /** In turns with a baseline: short, so that both see the same state of the device. */
-const TURN_BATCH_MS = 20;
+const TURN_BATCH_MS = 40;
 /** No result rests on fewer turns than this: one alone would not be interleaved. */
 const MIN_TURNS = 5;
 const TURN_LIMIT_MS = 120_000;
