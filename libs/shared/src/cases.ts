@@ -20,8 +20,8 @@ export interface Distribution { readonly name: string; readonly q: InputKind; re
 export interface Cases {
   readonly tolerances: Readonly<Record<string, ToleranceProfile>>;
   readonly distributions: Readonly<Record<string, Distribution>>;
-  /** `parity`, `canonical` and others, each at least one shape. */
-  readonly sets: Readonly<Record<string, readonly Shape[]>> & { readonly parity: readonly Shape[]; readonly canonical: readonly Shape[] };
+  /** `parity`, `canonical`, `emulated` and others, each at least one shape. */
+  readonly sets: Readonly<Record<string, readonly Shape[]>> & { readonly parity: readonly Shape[]; readonly canonical: readonly Shape[]; readonly emulated: readonly Shape[] };
   /** Used where a request names none. */
   readonly defaults: { readonly set: string; readonly tolerance: string; readonly seeds: number; readonly distribution: string };
 }
@@ -42,7 +42,7 @@ const casesSchema = strict({
   const require = (path: string[], wantedName: string, names: string[]) => {
     if (!names.includes(wantedName)) context.addIssue({ code: 'custom', path, message: `"${wantedName}" is not defined${didYouMean(wantedName, names) || `: known are ${names.join(', ')}`}` });
   };
-  for (const set of ['parity', 'canonical', cases.defaults.set]) require(['sets'], set, Object.keys(cases.sets));
+  for (const set of ['parity', 'canonical', 'emulated', cases.defaults.set]) require(['sets'], set, Object.keys(cases.sets));
   for (const profile of ['parity', cases.defaults.tolerance]) require(['tolerances'], profile, Object.keys(cases.tolerances));
   require(['defaults', 'distribution'], cases.defaults.distribution, Object.keys(cases.distributions));
 });
@@ -55,7 +55,7 @@ export function parseCases(yamlText: string, path: string): Cases {
     defaults: value.defaults,
     distributions: Object.fromEntries(Object.entries(value.distributions)
       .map(([key, { logit_scale: logitScale, ...distribution }]) => [key, { name: key, logitScale, ...distribution }])),
-    sets: value.sets as Record<'parity' | 'canonical', Shape[]>,
+    sets: value.sets as Record<'parity' | 'canonical' | 'emulated', Shape[]>,
   };
 }
 

@@ -176,7 +176,8 @@ function compileVerify(settings: Partial<VerifySettings>, against: Against): Ver
 function compileBenchmark(settings: Partial<BenchmarkSettings>, against: Against & { device: Device }): BenchmarkSpec {
   const { modes, protocol } = compileProtocol(settings.protocol, against.device);
   const { absolute, relative } = chooseTolerance(undefined, against.cases);
-  return { shapes: chooseShapes(settings.shapes ?? [], against.cases.sets.canonical, against), modes, protocol, tolerance: { absolute, relative } };
+  const set = against.device.simulated ? against.cases.sets.emulated : against.cases.sets.canonical;
+  return { shapes: chooseShapes(settings.shapes ?? [], set, against), modes, protocol, tolerance: { absolute, relative } };
 }
 
 function compileProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {

@@ -227,7 +227,7 @@ export declare const VerifyResponseSchema: GenMessage<VerifyResponse>;
  */
 export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSettings"> & {
   /**
-   * Shapes; empty: the canonical one, B2 H8 S512 D64 (on the emulator a smaller one is used only when asked for).
+   * Shapes; empty: the canonical one, B2 H8 S512 D64, on the emulator the small one that cases.yaml names for it.
    *
    * @generated from field: repeated flashcore.runner.v1.Shape shapes = 1;
    */
