@@ -1,51 +1,55 @@
-// Split keys: the parts of a CTA have each attended BLOCK_Q rows to their own keys; here their results become one.
-// With row maxima m_i (log2 units), row sums l_i and unnormalised outputs O_i of part i, and m = max m_i:
-//   O = sum_i 2^(m_i - m) O_i / sum_i 2^(m_i - m) l_i      (Flash-Decoding's formula)
+// Divided keys: several warps have each attended the same 16 rows to keys of their own; pair by pair their results become one.
+// With row maxima m_i (log2 units), row sums l_i and unnormalised outputs O_i, and m = max(m_1, m_2):
+//   O = 2^(m_1 - m) O_1 + 2^(m_2 - m) O_2,  l likewise      (Flash-Decoding's formula)
 // A part that saw no key of a row brings l_i = 0, O_i = 0 and a finite m_i.
+//
+// Parts go over as the mma fragments they are, 16 bytes a lane: no conflicts, little index arithmetic, and what comes out is a fragment again.
 #pragma once
-#include <cuda_fp16.h>
-
-#include "primitives/convert.cuh"
 #include "primitives/exp2.cuh"
 
-template <int HEAD_DIM, int BLOCK_Q, int PARTS>
+// TILES: 8-column tiles of the head dimension. STRIPES: stripes of 16 rows in the CTA's tile of rows. A slot holds one part of all stripes.
+template <int TILES, int STRIPES>
 struct MergeBuffer {
-  static constexpr int BYTES = PARTS * BLOCK_Q * (HEAD_DIM + 2) * 4;
-  float* outputs;   // [PARTS][BLOCK_Q][HEAD_DIM], swizzled
-  float* max;       // [PARTS][BLOCK_Q]
-  float* sum;       // [PARTS][BLOCK_Q]
+  static constexpr int SLOT_BYTES = STRIPES * (TILES * 32 * 16 + 16 * 8);
+  unsigned char* slots;
 
-  __device__ __forceinline__ explicit MergeBuffer(void* smem)
-      : outputs(static_cast<float*>(smem)), max(outputs + PARTS * BLOCK_Q * HEAD_DIM), sum(max + PARTS * BLOCK_Q) {}
-
-  // Chunks of 16 bytes XORed with the row, so that neither the fragments' 8-byte stores nor the rows' 16-byte loads conflict.
-  __device__ __forceinline__ float* output(int part, int row, int column) const {
-    return outputs + (part * BLOCK_Q + row) * HEAD_DIM + (((column >> 2) ^ ((row & 7) << 1)) << 2) + (column & 3);
+  __device__ __forceinline__ float4* fragments(int slot, int stripe, int lane) const {
+    return reinterpret_cast<float4*>(slots + slot * SLOT_BYTES) + stripe * TILES * 32 + lane;
+  }
+  __device__ __forceinline__ float2* max_and_sum(int slot, int stripe, int lane) const {   // of row lane / 4; row + 8 is 8 further
+    return reinterpret_cast<float2*>(slots + slot * SLOT_BYTES + STRIPES * TILES * 32 * 16) + stripe * 16 + (lane >> 2);
   }
 
-  // Sums the parts and stores rows below S. Every thread of the CTA's THREADS takes four columns of a row at a time.
-  template <int THREADS>
-  __device__ __forceinline__ void sum_and_store(half* O, int first_row, int S, int thread) const {
-    constexpr int QUADS = HEAD_DIM / 4;
+  // O_rmem: [TILES][4] mma accumulators, elements 0 1 of row lane / 4, elements 2 3 of row lane / 4 + 8; max and sum of these two rows.
+  __device__ __forceinline__ void hand_over(const float* O_rmem, float max_0, float max_1, float sum_0, float sum_1, int slot, int stripe, int lane) const {
+    float4* to = fragments(slot, stripe, lane);
 #pragma unroll
-    for (int item = thread; item < BLOCK_Q * QUADS; item += THREADS) {
-      const int row = item / QUADS, column = item % QUADS * 4;
-      if (first_row + row >= S) continue;
-      float highest = max[row];
+    for (int tile = 0; tile < TILES; ++tile)
+      to[tile * 32] = make_float4(O_rmem[4 * tile], O_rmem[4 * tile + 1], O_rmem[4 * tile + 2], O_rmem[4 * tile + 3]);
+    if ((lane & 3) == 0) {
+      float2* rows = max_and_sum(slot, stripe, lane);
+      rows[0] = make_float2(max_0, sum_0);
+      rows[8] = make_float2(max_1, sum_1);
+    }
+  }
+
+  // After a barrier with the part that handed over.
+  __device__ __forceinline__ void take_over(float* O_rmem, float& max_0, float& max_1, float& sum_0, float& sum_1, int slot, int stripe, int lane) const {
+    const float2* rows = max_and_sum(slot, stripe, lane);
+    const float2 other_0 = rows[0], other_1 = rows[8];
+    const float raised_0 = fmaxf(max_0, other_0.x), raised_1 = fmaxf(max_1, other_1.x);
+    const float own_0 = exp2_approx(max_0 - raised_0), own_1 = exp2_approx(max_1 - raised_1);
+    const float taken_0 = exp2_approx(other_0.x - raised_0), taken_1 = exp2_approx(other_1.x - raised_1);
+    max_0 = raised_0, max_1 = raised_1;
+    sum_0 = own_0 * sum_0 + taken_0 * other_0.y, sum_1 = own_1 * sum_1 + taken_1 * other_1.y;
+    const float4* from = fragments(slot, stripe, lane);
 #pragma unroll
-      for (int part = 1; part < PARTS; ++part) highest = fmaxf(highest, max[part * BLOCK_Q + row]);
-      float row_sum = 0.0f;
-      float4 total = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
-      for (int part = 0; part < PARTS; ++part) {
-        const float weight = exp2_approx(max[part * BLOCK_Q + row] - highest);
-        const float4 values = *reinterpret_cast<const float4*>(output(part, row, column));
-        row_sum += weight * sum[part * BLOCK_Q + row];
-        total.x += weight * values.x, total.y += weight * values.y, total.z += weight * values.z, total.w += weight * values.w;
-      }
-      const float norm = 1.0f / row_sum;
-      *reinterpret_cast<uint2*>(O + size_t(first_row + row) * HEAD_DIM + column) =
-          make_uint2(pack_half2(total.x * norm, total.y * norm), pack_half2(total.z * norm, total.w * norm));
+    for (int tile = 0; tile < TILES; ++tile) {
+      const float4 other = from[tile * 32];
+      O_rmem[4 * tile] = own_0 * O_rmem[4 * tile] + taken_0 * other.x;
+      O_rmem[4 * tile + 1] = own_0 * O_rmem[4 * tile + 1] + taken_0 * other.y;
+      O_rmem[4 * tile + 2] = own_1 * O_rmem[4 * tile + 2] + taken_1 * other.z;
+      O_rmem[4 * tile + 3] = own_1 * O_rmem[4 * tile + 3] + taken_1 * other.w;
     }
   }
 };

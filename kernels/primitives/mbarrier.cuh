@@ -18,12 +18,6 @@ __device__ __forceinline__ void mbarrier_arrive_expect_bytes(uint32_t barrier_sm
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" :: "r"(barrier_smem), "r"(bytes) : "memory");
 }
 
-// Arrives at the barrier at the same offset in CTA `cta_rank` of the cluster.
-__device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t barrier_smem, int cta_rank) {
-  asm volatile("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" :: "r"(barrier_smem), "r"(cta_rank) : "memory");
-}
-
 // Waits until the phase of the given parity (0 for the first) is complete.
 __device__ __forceinline__ void mbarrier_wait(uint32_t barrier_smem, int parity) {
   asm volatile("{\n.reg .pred done;\nwait_again_%=:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"

@@ -1,0 +1,60 @@
+// A ring of stages for tiles of K and V between one thread that starts TMA copies and the warpgroups that read them, and Q beside it.
+#pragma once
+#include <cstdint>
+
+#include "primitives/mbarrier.cuh"
+#include "primitives/tma.cuh"
+
+constexpr int PANEL = 64;              // columns of a tile as TMA writes it: 128 bytes, the widest swizzle
+constexpr int PANEL_ROW_BYTES = 128;
+
+// The barriers of a CTA, by address. full: bytes have landed; empty: every reader is done.
+template <int STAGES, int CONSUMERS, int READERS>
+struct RingBarriers {
+  static constexpr int BYTES = 8 * (2 + 4 * STAGES);
+  uint32_t base;
+  __device__ __forceinline__ uint32_t Q_full() const { return base; }
+  __device__ __forceinline__ uint32_t K_full(int stage) const { return base + 8 + 8 * stage; }
+  __device__ __forceinline__ uint32_t V_full(int stage) const { return base + 8 + 8 * (STAGES + stage); }
+  __device__ __forceinline__ uint32_t Q_empty() const { return base + 8 + 16 * STAGES; }
+  __device__ __forceinline__ uint32_t K_empty(int stage) const { return Q_empty() + 8 + 8 * stage; }
+  __device__ __forceinline__ uint32_t V_empty(int stage) const { return Q_empty() + 8 + 8 * (STAGES + stage); }
+
+  // By the thread that will start the copies. CONSUMERS warpgroups read Q, READERS of them a tile of keys.
+  // (A barrier a lane of a whole warp, each lane with its fence: 6.7 instead of 6.1 us at (2,8,512,64,n), H200.)
+  __device__ __forceinline__ void initialise() const {
+    mbarrier_init(Q_full(), 1);
+    mbarrier_init(Q_empty(), CONSUMERS);
+    for (int stage = 0; stage < STAGES; ++stage) {
+      mbarrier_init(K_full(stage), 1);
+      mbarrier_init(V_full(stage), 1);
+      mbarrier_init(K_empty(stage), READERS);
+      mbarrier_init(V_empty(stage), READERS);
+    }
+    mbarrier_init_fence();
+  }
+};
+
+// A place in the ring of stages; the parity flips with every lap.
+template <int STAGES>
+struct RingPlace {
+  int stage = 0, parity = 0;
+  __device__ __forceinline__ void advance(int places) {
+    const int laps = (stage + places) / STAGES;
+    stage = (stage + places) % STAGES;
+    parity ^= laps & 1;
+  }
+  __device__ __forceinline__ void step(int places) {   // at most one lap
+    stage += places;
+    if (stage >= STAGES) stage -= STAGES, parity ^= 1;
+  }
+};
+
+// ROWS rows of PANELS x 64 columns, a panel after the other, from first_row of a head on; rows past the end become zeros.
+template <int ROWS, int PANELS>
+__device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap* map, uint32_t full, int first_row, int head) {
+  mbarrier_arrive_expect_bytes(full, PANELS * ROWS * PANEL_ROW_BYTES);
+#pragma unroll
+  for (int panel = 0; panel < PANELS; ++panel)
+    tma_load_3d(tile_smem + panel * ROWS * PANEL_ROW_BYTES, map, full, panel * PANEL, first_row, head);
+}
