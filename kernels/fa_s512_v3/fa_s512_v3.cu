@@ -7,15 +7,17 @@
 #include "primitives/smem.cuh"
 
 #ifndef CONFIG
-#define CONFIG 1
+#define CONFIG 4
 #endif
 // The config table. Shared memory: Q, the stages of K and V, P.
 #if CONFIG == 1      // 40 KB
 constexpr int BLOCK_M = 32, BLOCK_N = 64, STAGES = 2;
 #elif CONFIG == 2    // 28 KB
 constexpr int BLOCK_M = 64, BLOCK_N = 32, STAGES = 2;
-#else                // 32 KB
+#elif CONFIG == 3    // 32 KB
 constexpr int BLOCK_M = 64, BLOCK_N = 64, STAGES = 1;
+#elif CONFIG == 4    // 48 KB
+constexpr int BLOCK_M = 64, BLOCK_N = 64, STAGES = 2;
 #endif
 
 constexpr int HEAD_DIM = 64;

@@ -13,17 +13,16 @@
 #include "primitives/smem.cuh"
 
 #ifndef CONFIG
-#define CONFIG 1         // 1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps
+#define CONFIG 1            // 1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps
 #endif
-#ifndef REGISTERS
-#define REGISTERS 128    // at most, a thread: 128 or 96
+#ifndef REGISTER_LIMIT
+#define REGISTER_LIMIT 0    // a thread's: 96, or 0: as many as ptxas likes (128 x 64 tiles: 128)
 #endif
 
 constexpr int WARP = 32;
 constexpr int HEAD_DIM = 64;
 constexpr int BLOCK_Q = CONFIG == 2 ? 128 : 64;
 constexpr int BLOCK_KV = 64;
-constexpr int BOUND_THREADS = 32768 / REGISTERS / 64 * 64;    // two CTAs of so many threads bring ptxas to the limit: 256 or 320
 constexpr int VECTOR = 8;               // halves in 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float NO_ROW_MAX = -1e30f;    // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
@@ -154,7 +153,13 @@ struct Softmax {
   }
 };
 
-extern "C" __global__ void __launch_bounds__(BOUND_THREADS, 2) fa_tc_s512(
+#if REGISTER_LIMIT == 96
+constexpr int BOUND_THREADS = 320, BOUND_CTAS = 2;    // 640 threads in an SM's 64 K registers
+#else
+constexpr int BOUND_THREADS = Mma::THREADS, BOUND_CTAS = CONFIG == 2 ? 2 : 1;    // 8 warps take 135 on sm_89, were they free to
+#endif
+
+extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS) fa_tc_s512(
     const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
     const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
     const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
