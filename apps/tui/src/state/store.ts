@@ -14,10 +14,10 @@ export interface Snapshot {
   readonly search: LogSearch | undefined;
 }
 
-/** Frames are 33 ms apart: 30 a second, which Ink's own throttle (60) does not touch. */
-export const FRAME_MS = 33;
-// Where drawing takes long (a large screen, a busy machine) half as many are enough to read by.
-const SLOW_FRAME_MS = 66;
+/** What comes from a runner is drawn 20 times a second: nobody reads a log faster, and Ink's own throttle (60) does not touch it. */
+export const FRAME_MS = 50;
+// Where drawing takes long (a large screen, a busy machine) half as many frames are enough to read by.
+const SLOW_FRAME_MS = 100;
 const SLOW_FROM_MS = 12;
 // What a key did is shown sooner than what comes from a runner.
 const KEY_FRAME_MS = 16;

@@ -1,0 +1,65 @@
+/** A real gRPC server whose one job prints compiler lines as fast as it is told to: what the budget test drives fa-tui with. */
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import {
+  API_VERSION, GetHostResponseSchema, JobEventSchema, JobKind, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Phase, SERVER_OPTIONS,
+  serviceDefinition, type JobEvent, type RpcHandlers,
+} from '@flashcore/shared';
+import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
+import { EMULATOR, SAMPLE_JOB } from './sample-job.ts';
+
+const BATCH_EVERY_MS = 10;
+
+export interface FloodServer {
+  readonly address: string;
+  /** Lines a second from now on. */
+  rate: number;
+  /** Whether a client watches the job. */
+  readonly watched: boolean;
+  stop(): void;
+}
+
+const WORDS = ['ptxas info    : Compiling entry function', 'warning: variable was declared but never referenced', 'Used 168 registers, used 1 barriers, 99840 bytes smem', 'flashcore_v6.cu(87): note: in instantiation of'];
+
+const JOB = create(JobSchema, { name: SAMPLE_JOB, kind: JobKind.EXPERIMENT, state: JobState.RUNNING, label: 'flashcore_v6 USE_WMMA=1', kernelId: 'flashcore_v6', createTime: timestampFromMs(Date.now()) });
+
+function eventOf(sequence: number): JobEvent {
+  const event = { job: SAMPLE_JOB, sequence: BigInt(sequence), time: timestampFromMs(Date.now()) };
+  if (sequence === 1) return create(JobEventSchema, { ...event, payload: { case: 'created', value: { job: JOB } } });
+  if (sequence === 2) return create(JobEventSchema, { ...event, payload: { case: 'started', value: { device: EMULATOR } } });
+  if (sequence === 3) return create(JobEventSchema, { ...event, payload: { case: 'phaseStarted', value: { phase: Phase.BUILD, variant: 'USE_WMMA=1', steps: 2 } } });
+  return create(JobEventSchema, { ...event, payload: { case: 'logLine', value: { source: 'nvcc', text: `${sequence} ${WORDS[sequence % WORDS.length]} ${'x'.repeat(sequence % 40)}` } } });
+}
+
+export async function floodServer(): Promise<FloodServer> {
+  const server = new Server(SERVER_OPTIONS);
+  let watched = false;
+  const flood: { rate: number } = { rate: 0 };
+  const pour = async (call: ServerWritableStream<{ afterSequence: bigint }, unknown>): Promise<void> => {
+    watched = true;
+    let [sequence, owed] = [Number(call.request.afterSequence), 3];
+    while (!call.cancelled) {
+      for (; owed >= 1 && !call.cancelled; owed--) {
+        if (!call.write({ event: eventOf(++sequence) })) await new Promise((resolve) => call.once('drain', resolve));
+      }
+      const before = performance.now();
+      await new Promise((resolve) => setTimeout(resolve, BATCH_EVERY_MS));
+      owed += flood.rate * (performance.now() - before) / 1000;
+    }
+  };
+  server.addService(serviceDefinition, {
+    getHost: (_call, done) => done(null, create(GetHostResponseSchema, { host: { apiVersion: API_VERSION, devices: [EMULATOR], activeJobs: 1 } })),
+    listJobs: (_call, done) => done(null, create(ListJobsResponseSchema, { jobs: [JOB] })),
+    listKernels: (_call, done) => done(null, create(ListKernelsResponseSchema)),
+    listExperiments: (_call, done) => done(null, create(ListExperimentsResponseSchema)),
+    watchJob: (call) => void pour(call),
+  } satisfies Partial<RpcHandlers>);
+  const port = await new Promise<number>((resolve, reject) => server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound))));
+  return {
+    address: `127.0.0.1:${port}`,
+    get rate() { return flood.rate; },
+    set rate(rate: number) { flood.rate = rate; },
+    get watched() { return watched; },
+    stop: () => server.forceShutdown(),
+  };
+}

@@ -1,0 +1,38 @@
+/** Loaded into fa-tui with --import by the budget test: from the first SIGUSR2 to the second it measures the process, then writes what it found to $PROBE_FILE. */
+import { writeFileSync } from 'node:fs';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import process from 'node:process';
+
+export interface ProbeReport {
+  readonly wallMs: number;
+  /** User and system time of the process over `wallMs`, percent of one core. */
+  readonly cpuPercent: number;
+  /** How late timers came, milliseconds. */
+  readonly loopP99Ms: number;
+  readonly loopMaxMs: number;
+  readonly rssMiB: number;
+}
+
+const RESOLUTION_MS = 1;
+const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+let cpu: NodeJS.CpuUsage | undefined;
+let startedAt = 0;
+
+process.on('SIGUSR2', () => {
+  if (cpu === undefined) {
+    delay.enable();
+    startedAt = performance.now();
+    cpu = process.cpuUsage();
+    return;
+  }
+  const used = process.cpuUsage(cpu);
+  const wallMs = performance.now() - startedAt;
+  delay.disable();
+  const late = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
+  const report: ProbeReport = {
+    wallMs, cpuPercent: (used.user + used.system) / 1000 / wallMs * 100, loopP99Ms: late(delay.percentile(99)), loopMaxMs: late(delay.max), rssMiB: process.memoryUsage.rss() / 2 ** 20,
+  };
+  writeFileSync(process.env['PROBE_FILE'] ?? 'probe.json', JSON.stringify(report));
+  cpu = undefined;
+  delay.reset();
+});
