@@ -19,6 +19,7 @@ export * from './launch-plan.ts';
 export * from './manifest.ts';
 export * from './nearest-names.ts';
 export * from './outcome.ts';
+export * from './random.ts';
 export * from './shape.ts';
 export * from './source-tree.ts';
 export * from './statistics.ts';

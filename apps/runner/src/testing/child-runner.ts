@@ -17,8 +17,13 @@ export interface ChildRunner extends AsyncDisposable {
 
 /** Starts it with these flags and waits until it serves. Throws what it wrote to stderr when it ends before. */
 export async function startChildRunner(...flags: string[]): Promise<ChildRunner> {
+  return startChildRunnerIn(process.env, ...flags);
+}
+
+/** As above, in a given environment. */
+export async function startChildRunnerIn(environment: NodeJS.ProcessEnv, ...flags: string[]): Promise<ChildRunner> {
   const main = fileURLToPath(new URL('./fake-runner-main.ts', import.meta.url));
-  const child = spawn(process.execPath, [main, 'serve', ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [main, 'serve', ...flags], { stdio: ['ignore', 'pipe', 'pipe'], env: environment });
   const texts = { stderr: '' };
   child.stderr.on('data', (data: Buffer) => { texts.stderr += data.toString(); });
   const exited = once(child, 'close') as Promise<[number | null]>;

@@ -2,11 +2,13 @@
 import { createLogger } from '../log.ts';
 import { parseOptions } from '../options.ts';
 import { startRunner } from '../runner.ts';
+import { armFailpoint } from './failpoint.ts';
 import { fakeCompiler } from './fake-compiler.ts';
 import { REPOSITORY_ROOT } from './test-runner.ts';
 
 const options = parseOptions(process.argv.slice(2), { version: '0.0.0', repositoryRoot: REPOSITORY_ROOT, environment: process.env });
 if (!options) throw new Error('no options');
+if (process.env['FLASHCORE_FAILPOINT']) armFailpoint(process.env['FLASHCORE_FAILPOINT']);
 const runner = await startRunner({ ...options, version: '0.0.0', buildId: 'test', repositoryRoot: REPOSITORY_ROOT, logger: createLogger('silent'), createCompiler: () => fakeCompiler() });
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
 process.stdout.write(`${runner.address}\n`);

@@ -1,0 +1,74 @@
+/** Tests of many random rounds: few of them in `npm test`, all in `npx nx soak test`; every failure names the seed that repeats it. */
+import { appendFileSync } from 'node:fs';
+import { Random } from '@flashcore/shared';
+import { test } from 'vitest';
+
+const SOAK = process.env['FLASHCORE_SOAK'] === '1';
+/** FLASHCORE_SEED repeats a run: of the same seed come the same rounds, although not the same scheduling. */
+const SEED = Number(process.env['FLASHCORE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+
+export interface Campaign {
+  random: Random;
+  rounds: number;
+  soak: boolean;
+  /** A figure for docs/reliability.md: what was counted, and how it came out. */
+  figure(what: string, value: string): void;
+}
+
+export interface CampaignOptions {
+  /** The promise that it shows, as RELIABILITY and docs/reliability.md call it. */
+  promise: string;
+  rounds: { ci: number; soak: number };
+  /** For `npm test`; the soak has ten minutes. */
+  timeoutMs?: number;
+}
+
+/** A vitest test whose body gets its random numbers and its number of rounds. */
+export function campaign(name: string, { promise, rounds, timeoutMs = 60_000 }: CampaignOptions, body: (campaign: Campaign) => Promise<void>): void {
+  test(name, { timeout: SOAK ? 600_000 : timeoutMs }, async () => {
+    const figure = (what: string, value: string): void => record({ promise, test: name, what, value });
+    try {
+      await body({ random: new Random(SEED), rounds: SOAK ? rounds.soak : rounds.ci, soak: SOAK, figure });
+    } catch (cause) {
+      throw new Error(`${(cause as Error).message}\n  (repeat it with FLASHCORE_SEED=${SEED}${SOAK ? ' FLASHCORE_SOAK=1' : ''})`, { cause });
+    }
+  });
+}
+
+export interface Figure {
+  promise: string;
+  test: string;
+  what: string;
+  value: string;
+  seed: number;
+}
+
+/** Figures go to the file that the soak names; `npm test` keeps none. */
+function record(figure: Omit<Figure, 'seed'>): void {
+  const file = process.env['FLASHCORE_FIGURES'];
+  if (file) appendFileSync(file, `${JSON.stringify({ ...figure, seed: SEED } satisfies Figure)}\n`);
+}
+
+export const integer = (random: Random, least: number, most: number): number => least + Math.floor(random.uniform() * (most - least + 1));
+export const pick = <Value>(random: Random, values: readonly Value[]): Value => values[integer(random, 0, values.length - 1)]!;
+
+/** A UUID of a seeded generator. */
+export function seededUuid(random: Random): string {
+  const digits = Array.from({ length: 32 }, () => integer(random, 0, 15).toString(16)).join('');
+  return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-4${digits.slice(13, 16)}-8${digits.slice(17, 20)}-${digits.slice(20)}`;
+}
+
+/** The p-th part of sorted values by nearest rank. */
+export function percentile(values: readonly number[], part: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)] ?? Number.NaN;
+}
+
+/** Runs a task for each item, so many at once; the first failure ends all. */
+export async function inLanes<Item>(lanes: number, items: readonly Item[], task: (item: Item) => Promise<void>): Promise<void> {
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    while (next < items.length) await task(items[next++]!);
+  };
+  await Promise.all(Array.from({ length: Math.min(lanes, items.length) }, lane));
+}
