@@ -194,16 +194,16 @@ function profile(name: string): GateMetric {
 
 type Median = { p50Us: number; p50LowUs: number; p50HighUs: number };
 
-/** The worst shape of those that an accepted version was measured on. */
+/** The worst shape of those that an accepted version was measured on, back to back as in the leaderboard: its spread is the smaller one. */
 function history(speedup: (best: Median, own: Median) => number): GateMetric {
   return {
     phase: 'history',
     measure({ variant: { benchmarks }, history: stored, kernelId }) {
       if (benchmarks.length === 0) return { notMeasured: 'the kernel was not benchmarked' };
       if (benchmarks.every(({ simulated }) => simulated)) return { notMeasured: EMULATOR_TIMES };
-      const cold = benchmarks.filter((result) => result.mode === TimingMode.COLD && result.shape);
-      const usable = cold.filter((result) => unusable(result) === undefined);
-      if (usable.length === 0) return { notMeasured: unusable(cold[0]) ?? 'no shape was benchmarked cold' };
+      const hot = benchmarks.filter((result) => result.mode === TimingMode.HOT && result.shape);
+      const usable = hot.filter((result) => unusable(result) === undefined);
+      if (usable.length === 0) return { notMeasured: hot.length === 0 ? 'no shape was benchmarked hot' : unusable(hot[0])! };
       const compared = usable.flatMap((result) => {
         const best = stored?.bestAccepted(result.shape!);
         return best ? [{ best, shape: result.shape!, value: speedup(best.latency, result.latency!) }] : [];

@@ -45,7 +45,7 @@ test('a variant with everything measured is judged by each gate', () => {
     correctness: ['PASS', 1], fp16_rule: ['PASS', 1],
     latency: ['PASS', 20], speedup_sdpa: ['FAIL', 1.9], success: ['NOT_MEASURED', undefined],
     tensor_cores: ['PASS', 45], dram: ['FAIL', 12], bank_conflicts: ['PASS', 1], resident_ctas: ['PASS', 4],
-    regression: ['PASS', 1.1], improvement: ['PASS', expect.closeTo(22 * 0.99 / (20 * 1.01), 9)],
+    regression: ['PASS', expect.closeTo(22 / 9, 9)], improvement: ['PASS', expect.closeTo(22 * 0.99 / (9 * 1.01), 9)],
   });
   expect(results['registers']).toMatchObject({ source: 'ptxas sm_89', level: 'hard', comparison: '<=', target: 64, detail: expect.stringMatching(/^combine, the highest of 2 entries; 64 registers/) as string });
   expect(results['success']!.detail).toBe('not measured: compared on 1 shape, and the gate wants 2');

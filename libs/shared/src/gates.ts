@@ -48,7 +48,7 @@ export interface AcceptedResult {
 
 /** What the history gates compare with. A store fills it for one kernel and one device. */
 export interface GateHistory {
-  /** The fastest accepted, valid, cold result of the kernel on the device for this shape, the job at hand left out. */
+  /** The fastest accepted, valid, hot result of the kernel on the device for this shape, the job at hand left out. */
   bestAccepted(shape: Shape): AcceptedResult | undefined;
 }
 

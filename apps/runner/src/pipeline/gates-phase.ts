@@ -1,4 +1,4 @@
-import { Phase, Verdict, VariantResultSchema, evaluateGates, type GateResult, type VariantResult } from '@flashcore/shared';
+import { Phase, Verdict, VariantResultSchema, evaluateGates, type GateHistory, type GateResult, type VariantResult } from '@flashcore/shared';
 import { clone } from '@bufbuild/protobuf';
 import { startPhase, type VariantScope } from './job-scope.ts';
 
@@ -6,11 +6,22 @@ import { startPhase, type VariantScope } from './job-scope.ts';
 export function runGates(scope: VariantScope, variant: VariantResult, options: { skipped: string }): GateResult[] {
   const { job, spec, gates, cases } = scope;
   startPhase(scope, Phase.GATES, gates.length);
-  const answers = evaluateGates(gates, { kernelId: spec.kernel.kernelId, arch: spec.arch, variant: clone(VariantResultSchema, variant), history: undefined, cases });
+  const answers = evaluateGates(gates, { kernelId: spec.kernel.kernelId, arch: spec.arch, variant: clone(VariantResultSchema, variant), history: acceptedBefore(scope), cases });
   const later = new Set(gates.filter(({ phase }) => phase === 'benchmark' || phase === 'profile' || phase === 'history').map(({ id }) => id));
   for (const answer of answers) {
     if (options.skipped !== '' && answer.verdict === Verdict.NOT_MEASURED && answer.level !== 'off' && later.has(answer.gateId)) answer.detail = `not measured: ${options.skipped}`;
     job.emit({ case: 'gateResult', value: answer });
   }
   return answers;
+}
+
+/** What the store has of this kernel on this device. */
+function acceptedBefore({ history, spec, job }: VariantScope): GateHistory {
+  const place = { deviceName: job.device.name, kernelId: spec.kernel.kernelId };
+  return {
+    bestAccepted(shape) {
+      const { job: name, label, latency } = history.bestAccepted({ ...place, shape })?.entry ?? {};
+      return name !== undefined && label !== undefined && latency ? { job: name, label, latency } : undefined;
+    },
+  };
 }

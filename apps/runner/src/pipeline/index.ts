@@ -82,7 +82,7 @@ function compiledJob(
       const runtime = runtimes.get(device.deviceId);
       if (!runtime) throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: device.deviceId }, `Device ${device.deviceId} is no longer there`);
       runtime.hold(job);
-      return runJob({ job, spec, runtime, tools, artifacts: options.artifacts, cases, gates, seeds: [] }, { version: options.version, buildId: options.buildId });
+      return runJob({ job, spec, runtime, tools, artifacts: options.artifacts, history: options.history, cases, gates, seeds: [] }, { version: options.version, buildId: options.buildId });
     },
   };
 }

@@ -6,6 +6,7 @@ import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildSpec } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
+import type { HistoryStore } from '../store/history.ts';
 import type { DeviceRuntime } from './device-runtime.ts';
 import { launchPlans, type JobSpec } from './job-spec.ts';
 
@@ -16,6 +17,7 @@ export interface JobScope {
   runtime: DeviceRuntime;
   tools: BuildTools;
   artifacts: ArtifactStore;
+  history: HistoryStore;
   cases: Cases;
   gates: Gate[];
   /** Seeds of the inputs, in the order of use. */
