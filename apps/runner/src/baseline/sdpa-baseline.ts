@@ -9,7 +9,7 @@ const OPEN_LIMIT_MS = 180_000;
 const PREPARE_LIMIT_MS = 120_000;
 const ROUND_LIMIT_MS = 60_000;
 /** How long a backend's turn takes, seconds. Half of the candidate's: four backends measured as long would take most of a job. */
-const TURN_SECONDS = 0.02;
+const TURN_SECONDS: Record<TimingModeName, number> = { cold: 0.01, hot: 0.02 };
 const MAX_TURN_SAMPLES = 500;
 const HOW_TO_GET = 'install it with `python3 -m pip install torch`, or name a Python that has it in FLASHCORE_PYTHON';
 
@@ -140,7 +140,7 @@ export class SdpaShape {
   }
 
   async #round(name: string, mode: TimingModeName): Promise<void> {
-    const answer = await this.#process.request('round', { backend: name, mode, seconds: TURN_SECONDS, maxSamples: MAX_TURN_SAMPLES }, { limitMs: ROUND_LIMIT_MS, signal: this.#signal });
+    const answer = await this.#process.request('round', { backend: name, mode, seconds: TURN_SECONDS[mode], maxSamples: MAX_TURN_SAMPLES }, { limitMs: ROUND_LIMIT_MS, signal: this.#signal });
     const samplesUs = answer['samplesUs'] as number[];
     const all = this.#samples[mode].get(name) ?? [];
     this.#samples[mode].set(name, [...all, ...samplesUs]);

@@ -110,7 +110,7 @@ export class SdpaProcess {
     if (answer['id'] !== pending.id) return;
     this.#pending = undefined;
     if (answer['ok'] === true) pending.resolve(answer);
-    else pending.reject(new SdpaError(String(answer['reason'] ?? 'FAILED'), String(answer['message'] ?? 'PyTorch gave no reason')));
+    else pending.reject(new SdpaError(textOf(answer['reason'], 'FAILED'), textOf(answer['message'], 'PyTorch gave no reason')));
   }
 
   #abandon(error: Error): void {
@@ -124,4 +124,8 @@ export class SdpaProcess {
     this.#pending = undefined;
     pending?.reject(error);
   }
+}
+
+function textOf(value: unknown, otherwise: string): string {
+  return typeof value === 'string' ? value : otherwise;
 }

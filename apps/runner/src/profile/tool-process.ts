@@ -51,7 +51,7 @@ export function readNcuReport(ncu: string, args: readonly string[], signal: Abor
   return new Promise((resolve, reject) => {
     execFile(ncu, args, { encoding: 'utf8', maxBuffer: MAX_CSV_BYTES, timeout: IMPORT_LIMIT_MS, killSignal: 'SIGKILL', signal, env: environment() }, (error, stdout) => {
       if (signal.aborted) reject(signal.reason as Error);
-      else if (error) reject(error);
+      else if (error) reject(new Error(`ncu could not read its report: ${error.message}`, { cause: error }));
       else resolve(stdout);
     });
   });
