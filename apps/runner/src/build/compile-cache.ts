@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError, sha256Of } from '@flashcore/shared';
 import { storageError } from '../store/storage-error.ts';
 import { runStages } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
@@ -106,7 +106,7 @@ export class CompileCache {
   find(key: string): CompileRecord | undefined {
     const path = this.#entryPath(key);
     if (!statSync(path, { throwIfNoEntry: false })) return undefined;
-    const record = parseRecord(readFileSync(path, 'utf8'));
+    const record = openRecord(readFileSync(path, 'utf8'));
     if (record?.key === key && record.outputs.every((output) => this.#intact(output.sha256))) return record;
     rmSync(path, { force: true });
     return undefined;
@@ -150,7 +150,7 @@ export class CompileCache {
     const path = this.#entryPath(record.key);
     const temporary = `${path}.${randomUUID()}`;
     try {
-      writeFileSync(temporary, JSON.stringify(record), { flush: true });
+      writeFileSync(temporary, sealRecord(record), { flush: true });
       renameSync(temporary, path);
     } catch (error) {
       rmSync(temporary, { force: true });
@@ -195,12 +195,14 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Undefined for a file that is not what this version writes. */
-function parseRecord(text: string): CompileRecord | undefined {
-  try {
-    return JSON.parse(text) as CompileRecord;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+/** A record under its digest: a flipped bit in it would otherwise be another record. */
+function sealRecord(record: CompileRecord): string {
+  const text = JSON.stringify(record);
+  return `${sha256Of(text)}\n${text}`;
+}
+
+/** Undefined for a file that is not, to the last bit, what this version writes. */
+function openRecord(sealed: string): CompileRecord | undefined {
+  const [digest, text] = [sealed.slice(0, 64), sealed.slice(65)];
+  return sealed[64] === '\n' && sha256Of(text) === digest ? (JSON.parse(text) as CompileRecord) : undefined;
 }

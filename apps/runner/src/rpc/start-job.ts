@@ -23,6 +23,8 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     const limits = checkJobOptions(request.options, violations);
     validate(request, violations);
     violations.throwIfAny();
+    // The same id in upper case is the same request.
+    if (request.options) request.options.requestId = limits.requestId;
     const job = jobs.start({ ...limits, requestDigest: requestDigest(method, schema, request), compile: () => compiler.compile(method, request) });
     yield* jobs.watch(job.name, { afterSequence: 0, signal });
   };
