@@ -1,0 +1,2 @@
+/** The tables of a results folder, as Markdown. */
+export function resultsTables(folder: string): string;
