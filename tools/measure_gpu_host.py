@@ -30,6 +30,7 @@ class Measurement:
         self.out.mkdir(parents=True, exist_ok=True)
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="fc-"))
         self.environment = {**os.environ, "FLASHCORE_HOME": str(self.work / "home"), "NO_COLOR": "1"}
+        self.edits = 3
         self.commands = open(self.out / "commands.txt", "a", encoding="utf8")
 
     def command(self, program):
@@ -215,7 +216,7 @@ class Measurement:
         shutil.copytree(ROOT / "kernels/flashcore_v6", folder)
         self.tui("run", folder, "--json", "--no-fallback", limit=120)
         rounds = []
-        for index in range(3):
+        for index in range(self.edits):
             with open(folder / "flashcore_v6.cu", "a", encoding="utf8") as source:
                 source.write(f"// edit {index}\n")
             lines = []
@@ -346,8 +347,10 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--sections", default=",".join(SECTIONS))
     parser.add_argument("--kernels", default=",".join(KERNELS))
+    parser.add_argument("--edits", type=int, default=3, help="edits of a source, each from the keystroke to the gates")
     options = parser.parse_args()
     measurement = Measurement(options.out)
+    measurement.edits = options.edits
     (measurement.out / "samples").mkdir(exist_ok=True)
     for section in options.sections.split(","):
         print(f"=== {section}", flush=True)

@@ -24,6 +24,8 @@ const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: 
 const STOP_REASONS: Record<LatencyReport['stopReason'], StopReason> = { converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT };
 /** A kernel faster than this share of the roofline's time did not do the work. */
 const PLAUSIBLE_SHARE = 0.95;
+/** Each subject's samples are told about four times a second. */
+const TELL_EVERY_MS = 250;
 const MAX_DROPPED_SHARE = 0.1;
 const EMULATOR_TIMES = 'emulator times are not GPU times';
 
@@ -60,6 +62,7 @@ async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec;
     },
     { signal: job.signal, onNotice: (notice) => live.receive(notice), ...('turn' in baseline && { onTurn: (mode) => baseline.turn(mode) }) },
   );
+  live.flush();
   if (outcome.status === 'failed') throw new FlashcoreError('INTERNAL', { shape: formatShape(shape) }, `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`);
   if (outcome.status !== 'done') return { results: [], findings: [findingOf(outcome, shape)!] };
   const results = outcome.value.map((report) => benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened, baseline }));
@@ -80,7 +83,7 @@ async function openBaseline({ job, runtime }: VariantScope, { spec, shape, live 
 class LiveSamples {
   readonly #scope: VariantScope;
   readonly #shape: Shape;
-  readonly #samples = new Map<string, number[]>();
+  readonly #subjects = new Map<string, { mode: TimingModeName; subject: string; all: number[]; pending: number[]; toldAt: number }>();
 
   constructor(scope: VariantScope, shape: Shape) {
     this.#scope = scope;
@@ -94,17 +97,34 @@ class LiveSamples {
   }
 
   /** A sample of 0 was dropped. */
-  add({ mode, subject, samplesUs, warmUp }: { mode: TimingModeName; subject: string; samplesUs: ArrayLike<number>; warmUp: boolean }): void {
-    const { job, spec: { device } } = this.#scope;
-    const samples = Array.from(samplesUs);
+  add({ mode, subject, samplesUs, warmUp }: { mode: TimingModeName; subject: string; samplesUs: Iterable<number>; warmUp: boolean }): void {
+    if (warmUp) return this.#tell({ mode, subject, samplesUs: Array.from(samplesUs), warmUp });
     const key = `${mode} ${subject}`;
-    const all = this.#samples.get(key) ?? [];
-    if (!warmUp) all.push(...samples.filter((us) => us > 0));
-    this.#samples.set(key, all);
+    const known = this.#subjects.get(key) ?? { mode, subject, all: [], pending: [], toldAt: -Infinity };
+    this.#subjects.set(key, known);
+    known.pending.push(...samplesUs);
+    if (performance.now() - known.toldAt >= TELL_EVERY_MS) this.#tellPending(known);
+  }
+
+  /** What was not told yet. */
+  flush(): void {
+    for (const known of this.#subjects.values()) if (known.pending.length > 0) this.#tellPending(known);
+  }
+
+  // The running interval is a bootstrap, and in turns nothing is measured while it is calculated.
+  #tellPending(known: { mode: TimingModeName; subject: string; all: number[]; pending: number[]; toldAt: number }): void {
+    known.all.push(...known.pending.filter((us) => us > 0));
+    this.#tell({ mode: known.mode, subject: known.subject, samplesUs: known.pending, warmUp: false }, known.all);
+    known.pending = [];
+    known.toldAt = performance.now();
+  }
+
+  #tell({ mode, subject, samplesUs, warmUp }: { mode: TimingModeName; subject: string; samplesUs: number[]; warmUp: boolean }, all: readonly number[] = []): void {
+    const { job, spec: { device } } = this.#scope;
     job.emit({
       case: 'benchmarkProgress',
       value: create(BenchmarkProgressSchema, {
-        shape: this.#shape, mode: MODES[mode], subject, samplesUs: samples, simulated: device.simulated, warmUp,
+        shape: this.#shape, mode: MODES[mode], subject, samplesUs, simulated: device.simulated, warmUp,
         ...(all.length > 0 && { latency: describe(all), histogram: histogram(all) }),
       }),
     });

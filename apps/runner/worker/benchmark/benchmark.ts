@@ -17,8 +17,8 @@ export interface BenchmarkTools {
 
 /** Samples go to the parent about ten times a second. */
 const BATCH_MS = 100;
-/** In turns with a baseline: short, so that both see the same state of the device. */
-const TURN_BATCH_MS = 40;
+/** In turns with a baseline: short, so that both see the same state of the device; a hot sample takes milliseconds. */
+const TURN_BATCH_MS: Record<TimingModeName, number> = { cold: 20, hot: 40 };
 /** No result rests on fewer turns than this: one alone would not be interleaved. */
 const MIN_TURNS = 5;
 const TURN_LIMIT_MS = 120_000;
@@ -146,7 +146,7 @@ class Measurement {
         this.#samples.push(us);
         if (secret) started += await this.#checkSecret(set);
         // The next sample, if it is the secret one, begins a batch of its own.
-      } while (performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS : BATCH_MS) && this.#samples.length < this.#protocol.maxSamples && this.#samples.length !== secretIndex);
+      } while (performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS[this.#mode] : BATCH_MS) && this.#samples.length < this.#protocol.maxSamples && this.#samples.length !== secretIndex);
       if (this.#slowedDown()) this.#samples.fill(0, this.#samples.length - batch.length);
       await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: false, samplesUs: Float32Array.from(this.#samples.slice(-batch.length)) });
       await this.#reportConditions();
