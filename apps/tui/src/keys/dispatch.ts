@@ -11,6 +11,7 @@ export function pressKey(key: string, context: CommandContext): void {
   const { overlay } = context.store.state.ui;
   if (overlay === undefined) return commandOf(key, context)?.run(context);
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
+  if (overlay.kind === 'history-filter') return pressInHistoryFilter(key, overlay, context);
   if (overlay.kind === 'search') return pressInSearch(key, overlay, context);
   return pressInConfirm(key, overlay, context);
 }
@@ -64,6 +65,15 @@ function pressInSearch(key: string, overlay: OverlayOf<'search'>, { store }: Com
   if (key === 'enter') return finishSearch(overlay.text, store);
   const typed = typedCharacter(key);
   if (typed !== undefined) open(overlay.text + typed);
+}
+
+/** The list follows what is typed; Enter keeps it, Escape shows all again. */
+function pressInHistoryFilter(key: string, { text }: OverlayOf<'history-filter'>, { store }: CommandContext): void {
+  if (key === 'enter') return store.dispatch({ type: 'history-filter', text });
+  if (key === 'escape') return store.dispatch({ type: 'history-filter', text: '' });
+  const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
+  store.dispatch({ type: 'history-filter', text: typed });
+  store.dispatch({ type: 'overlay', overlay: { kind: 'history-filter', text: typed } });
 }
 
 /** Shows the last match: the newest lines are what people look for. */

@@ -1,11 +1,12 @@
 /** Starting, showing and cancelling jobs. */
 import { JobState } from '@flashcore/shared';
-import type { AppState } from '../state/app-state.ts';
+import { HISTORY_SORTS, type AppState } from '../state/app-state.ts';
 import { attachedJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { jobTitle } from '../state/words.ts';
 import type { Command } from './command.ts';
 
 const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
+const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.history;
 const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels';
 
 export const JOB_COMMANDS: Command[] = [
@@ -40,6 +41,32 @@ export const JOB_COMMANDS: Command[] = [
     },
   },
   {
+    id: 'baseline', keys: ['b'], group: 'jobs', help: 'Baseline: the job shown, or in 6 the one marked', hint: 'baseline', when: (state) => chosenJob(state) !== undefined,
+    run: ({ store }) => {
+      const job = chosenJob(store.state);
+      if (job === undefined) return;
+      store.dispatch({ type: 'baseline', job });
+      store.dispatch({ type: 'notice', text: `Baseline: ${titleOf(store.state, job)}. c on another job compares it with this one`, tone: 'info' });
+    },
+  },
+  {
+    id: 'compare', keys: ['c'], group: 'jobs', help: 'Compare that job with the baseline, and back', hint: 'compare', when: (state) => state.ui.baseline !== undefined && chosenJob(state) !== undefined,
+    run: ({ store, session }) => {
+      const [job, { baseline, comparing, view }] = [chosenJob(store.state), store.state.ui];
+      if (comparing && view === 'latency') store.dispatch({ type: 'compare', on: false });
+      else if (job === baseline) store.dispatch({ type: 'notice', text: 'This job is the baseline itself; choose another in 6 Jobs, then c', tone: 'warn' });
+      else if (job !== undefined && baseline !== undefined) void session.compare(job, baseline);
+    },
+  },
+  {
+    id: 'sort-history', keys: ['s'], group: 'jobs', help: 'In the history: newest, latency, error, kernel', hint: 'sort', when: inHistory,
+    run: ({ store }) => store.dispatch({ type: 'history-order', sort: HISTORY_SORTS[(HISTORY_SORTS.indexOf(store.state.ui.historySort) + 1) % HISTORY_SORTS.length] ?? 'newest' }),
+  },
+  {
+    id: 'filter-history', keys: ['/'], group: 'jobs', help: 'In the history: only those with these words', hint: 'filter', when: inHistory,
+    run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'history-filter', text: store.state.ui.historyFilter } }),
+  },
+  {
     id: 'history', keys: ['t'], group: 'jobs', help: 'In 6 Jobs: ended experiments, or all jobs', hint: 'history', when: inJobs,
     run: ({ store, session }) => {
       store.dispatch({ type: 'toggle', what: 'history' });
@@ -54,6 +81,18 @@ export const JOB_COMMANDS: Command[] = [
     },
   },
 ];
+
+/** The job marked in view 6, elsewhere the one shown; it must have ended to be compared. */
+function chosenJob(state: AppState): string | undefined {
+  const name = inJobs(state) ? selectedJobName(state) : state.attached;
+  const ended = state.views[name ?? '']?.state === JobState.ENDED || [...state.jobs, ...state.experiments.flatMap(({ job }) => job ?? [])].some((job) => job.name === name && job.state === JobState.ENDED);
+  return ended ? name : undefined;
+}
+
+function titleOf(state: AppState, name: string): string {
+  const job = state.views[name] ?? state.jobs.find((known) => known.name === name) ?? state.experiments.find((known) => known.job?.name === name)?.job;
+  return job === undefined ? name : jobTitle(job);
+}
 
 /** The job that x is about, while it has not ended. */
 function cancellable(state: AppState): { name: string; title: string } | undefined {

@@ -48,6 +48,10 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'show-job': { first: '6jjj', shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached },
   'run-kernel': { first: '7j', shows: () => terminal.runner.started.includes('fa_v2_wmma') },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
+  baseline: { first: '6tg', shows: (_, after) => after.ui.baseline === 'jobs/11111111-0000-4000-8000-000000000003' },
+  compare: { first: '6tgb1', shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB },
+  'sort-history': { first: '6t', shows: (_, after) => after.ui.historySort === 'latency' },
+  'filter-history': { first: '6t', shows: (_, after) => after.ui.overlay?.kind === 'history-filter' },
   cancel: { first: '6g', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
   history: { first: '6', shows: (_, after) => after.ui.history },
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
@@ -73,8 +77,8 @@ describe('every command of the table', () => {
 test('no two commands share a key where both could be meant', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
-  // Enter means the view's own thing; `when` of the two excludes the other.
-  expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([['enter', ['show-job', 'run-kernel']]]);
+  // Enter and / mean the view's own thing; `when` of the two excludes the other.
+  expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([['/', ['search', 'filter-history']], ['enter', ['show-job', 'run-kernel']]]);
 });
 
 test('the help lists every command, finds by words and runs what is under the cursor', async () => {

@@ -3,7 +3,8 @@ import type { AppState } from '../state/app-state.ts';
 import type { Store } from '../state/store.ts';
 import type { Command } from './command.ts';
 
-const hasLog = (state: AppState): boolean => state.attached !== undefined;
+const inHistory = ({ ui }: AppState): boolean => ui.view === 'jobs' && ui.history;
+const hasLog = (state: AppState): boolean => state.attached !== undefined && !inHistory(state);
 const hasQuery = (state: AppState): boolean => hasLog(state) && state.ui.log.query !== '';
 const inRun = (state: AppState): boolean => hasLog(state) && state.ui.view === 'run';
 

@@ -7,7 +7,7 @@ import type { AppState } from '../state/app-state.ts';
 
 /** "j move  / search  ? help  q detach": help and detach always, the others as far as they fit. */
 export function hintsRow(state: AppState, width: number): Row {
-  const overlayHints: Partial<Record<string, string>> = { help: 'type to search  ↑ ↓ move  Enter run  Esc close', search: 'Enter search  Esc cancel', confirm: 'y yes  any key no' };
+  const overlayHints: Partial<Record<string, string>> = { help: 'type to search  ↑ ↓ move  Enter run  Esc close', search: 'Enter search  Esc cancel', 'history-filter': 'Enter keep  Esc show all', confirm: 'y yes  any key no' };
   const { overlay } = state.ui;
   if (overlay !== undefined) return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
   const hinted = COMMANDS.filter(({ hint, when }) => hint !== undefined && (when?.(state) ?? true));
@@ -19,4 +19,4 @@ export function hintsRow(state: AppState, width: number): Row {
 }
 
 // What changes something comes before what only moves.
-const RANKS: Record<string, number> = { 'run-kernel': 1, 'show-job': 1, cancel: 2, 'next-variant': 3, history: 4, faulty: 4, follow: 5, search: 6 };
+const RANKS: Record<string, number> = { 'run-kernel': 1, 'show-job': 1, compare: 1, cancel: 2, 'next-variant': 3, history: 4, faulty: 4, follow: 5, search: 6 };

@@ -5,6 +5,7 @@ import { formatAge, formatError, formatMicroseconds, formatSeconds } from '../pl
 import { BLANK_ROW, run, wrapRows, type Row } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';
 import type { AppState } from '../state/app-state.ts';
+import { historyOf } from '../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName } from '../state/words.ts';
 import { list } from './list.ts';
 import { positionRemark, type PaneContent, type Size, type View } from './view.ts';
@@ -19,7 +20,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const title = '6 Jobs';
   if (state.jobs.length === 0) return { title, body: wrapRows('This runner has no job yet. 7 lists the kernels; Enter on one runs it.', size.width, { role: 'dim' }) };
   const columns: Column<Job>[] = [
-    { title: 'job', cell: (job) => run(`${jobMark(job).mark}${job.name === state.attached ? '*' : ' '}${jobTitle(job)}`, jobMark(job).role), shrinkTo: 26 },
+    { title: 'job', cell: (job) => run(`${jobMark(job).mark}${job.name === state.attached ? '*' : job.name === state.ui.baseline ? 'B' : ' '}${jobTitle(job)}`, jobMark(job).role), shrinkTo: 26 },
     { title: 'kind', drop: 3, cell: ({ kind }) => KIND_WORDS[kind] },
     { title: 'state', drop: 1, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
     ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
@@ -57,8 +58,8 @@ function tookText({ startTime, endTime, state, queuePosition }: Job, now: number
   return startTime === undefined ? '-' : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
 }
 
-const historyColumns = (now: number): Column<ExperimentSummary>[] => [
-  { title: 'experiment', cell: ({ job }) => (job === undefined ? '-' : run(`${jobMark(job).mark} ${jobTitle(job)}`, jobMark(job).role)), shrinkTo: 16 },
+const historyColumns = ({ now, ui }: AppState): Column<ExperimentSummary>[] => [
+  { title: 'experiment', cell: ({ job }) => (job === undefined ? '-' : run(`${jobMark(job).mark}${job.name === ui.baseline ? 'B' : ' '}${jobTitle(job)}`, jobMark(job).role)), shrinkTo: 16 },
   { title: 'cases', align: 'right', cell: ({ passedCases, cases }) => run(`${passedCases}/${cases}`, passedCases === cases ? undefined : 'bad') },
   { title: 'max err', align: 'right', cell: ({ maxAbsError }) => formatError(maxAbsError) },
   { title: 'p50', align: 'right', drop: 1, cell: ({ p50Us, simulated }) => (p50Us === undefined ? run('-', 'dim') : run(`${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`, simulated ? 'warn' : undefined)) },
@@ -70,7 +71,8 @@ const historyColumns = (now: number): Column<ExperimentSummary>[] => [
 
 function history(state: AppState, size: Size): PaneContent {
   const title = '6 History';
+  const experiments = historyOf(state);
   if (state.experiments.length === 0) return { title, body: wrapRows('No experiment has ended on this runner yet.', size.width, { role: 'dim' }) };
   const selected = state.ui.selected.jobs;
-  return { title, remark: `${positionRemark(selected, state.experiments.length, 'experiment')}; sim: not a GPU time`, body: list(historyColumns(state.now), state.experiments, { ...size, selected, focused: state.ui.view === 'jobs' }) };
+  return { title, remark: `${positionRemark(selected, experiments.length, 'experiment')} by ${state.ui.historySort}${state.ui.historyFilter === '' ? '' : `, only "${state.ui.historyFilter}"`}; sim: not a GPU time`, body: list(historyColumns(state), experiments, { ...size, selected, focused: state.ui.view === 'jobs' }) };
 }

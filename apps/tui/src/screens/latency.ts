@@ -8,6 +8,7 @@ import type { Column } from '../plot/table.ts';
 import type { BenchmarkView } from '../state/job-view.ts';
 import { isSimulated, nothingText, shownVariant } from '../state/selectors.ts';
 import { MODE_WORDS, shapeShort, shapeWords } from '../state/words.ts';
+import { comparePane } from './compare.ts';
 import { list } from './list.ts';
 import { SIMULATED_BADGE, SIMULATED_TEXT, pageOf, positionRemark, type Size, type View } from './view.ts';
 
@@ -38,6 +39,7 @@ const COLUMNS: Column<BenchmarkView>[] = [
 ];
 
 export const latencyView: View = ({ state }, size) => {
+  if (state.ui.comparing) return comparePane(state, size);
   const benchmarks = shownVariant(state)?.benchmarks ?? [];
   const simulated = benchmarks.length > 0 ? benchmarks.some((benchmark) => benchmark.simulated) : isSimulated(state);
   const warning: Row[] = simulated ? [[run(padCells(` ${SIMULATED_TEXT}`, size.width), 'simulated')]] : [];

@@ -6,6 +6,7 @@ import { Store } from '../state/store.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
 import { footerRows, headRows } from './chrome.ts';
+import { latencyView } from './latency.ts';
 import { layoutOf } from './layout.ts';
 import { messageRows, screenOf } from './message.ts';
 import { logPane } from './run.ts';
@@ -57,6 +58,27 @@ test('no view gives a row that is too wide or one row too many, at any size; tab
       }
       for (const row of [...headRows(state, columns), ...footerRows(state, columns)]) expect(rowWidth(row)).toBe(columns);
     }
+  }
+});
+
+test('comparing fits every size too, and never takes emulator times for GPU times', async () => {
+  const store = await loadedStore();
+  const other = 'jobs/44444444-0000-4000-8000-000000000006';
+  for (const event of sampleEvents()) store.dispatch({ type: 'job-event', event: { ...event, job: other } });
+  store.dispatch({ type: 'baseline', job: other });
+  store.dispatch({ type: 'compare', on: true });
+  for (const [columns, rows] of SIZES) {
+    store.dispatch({ type: 'resize', columns, rows });
+    store.dispatch({ type: 'show', view: 'latency' });
+    const pane = layoutOf(store.state.ui).flat().find(({ id }) => id === 'latency');
+    if (pane === undefined) throw new Error('no latency pane');
+    const size = insideOf(pane);
+    const { body, badge } = latencyView({ state: store.state, log: store.log, search: undefined }, size);
+    expect(badge).toBe('SIMULATED');
+    expect(body.filter((row) => rowWidth(row) > size.width).map(rowText)).toEqual([]);
+    expect(body.length).toBeLessThanOrEqual(size.height);
+    expect(body.map(rowText).join('\n')).toMatch(/not compared|simulated: emulator/);
+    expect(body.map(rowText).join('\n')).not.toMatch(/faster|slower/);
   }
 });
 

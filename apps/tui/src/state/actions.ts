@@ -1,6 +1,6 @@
 /** Everything that can happen to the state. */
 import type { ExperimentSummary, Host, Job, JobEvent, Kernel } from '@flashcore/shared';
-import type { Connection, Notice, Overlay, ViewId } from './app-state.ts';
+import type { Connection, HistorySort, Notice, Overlay, ViewId } from './app-state.ts';
 
 export type Action =
   // From the runner.
@@ -11,6 +11,7 @@ export type Action =
   | { type: 'experiments'; experiments: readonly ExperimentSummary[] }
   | { type: 'kernels'; kernels: readonly Kernel[] }
   | { type: 'attach'; job: string }
+  | { type: 'samples'; sha256: string; samples: readonly number[] }
   | { type: 'notice'; text: string; tone: Notice['tone'] }
   | { type: 'tick'; now: number }
   // From the user.
@@ -24,6 +25,10 @@ export type Action =
   // Pages through the details below or beside a list.
   | { type: 'detail'; by: 1 | -1 }
   | { type: 'next-variant' }
+  | { type: 'baseline'; job: string }
+  | { type: 'compare'; on: boolean }
+  | { type: 'history-order'; sort: HistorySort }
+  | { type: 'history-filter'; text: string }
   | { type: 'toggle'; what: 'history' | 'faulty' | 'wrap' | 'filter' }
   | { type: 'overlay'; overlay: Overlay | undefined }
   | { type: 'search'; query: string }

@@ -22,6 +22,11 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'experiments': return clampSelections({ ...state, experiments: action.experiments });
     case 'kernels': return clampSelections({ ...state, kernels: action.kernels });
     case 'attach': return attach(state, action.job);
+    case 'samples': return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
+    case 'baseline': return withUi(state, { baseline: action.job });
+    case 'compare': return clampSelections(withUi(state, { comparing: action.on }));
+    case 'history-order': return clampSelections(withUi(state, { historySort: action.sort, selected: { ...state.ui.selected, jobs: 0 } }));
+    case 'history-filter': return clampSelections(withUi(state, { historyFilter: action.text, overlay: undefined }));
     case 'notice': return { ...state, notice: { text: action.text, tone: action.tone, time: state.now } };
     case 'tick': {
       const old = state.notice !== undefined && action.now - state.notice.time > NOTICE_MS;

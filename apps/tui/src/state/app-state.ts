@@ -21,10 +21,14 @@ export interface LogPosition {
   readonly filter: boolean;
 }
 
+export const HISTORY_SORTS = ['newest', 'latency', 'error', 'kernel'] as const;
+export type HistorySort = (typeof HISTORY_SORTS)[number];
+
 /** What lies over the panes. */
 export type Overlay =
   | { readonly kind: 'help'; readonly query: string; readonly selected: number }
   | { readonly kind: 'search'; readonly text: string }
+  | { readonly kind: 'history-filter'; readonly text: string }
   | { readonly kind: 'confirm'; readonly question: string; readonly commandId: string; readonly subject: string };
 
 export interface Notice {
@@ -43,6 +47,14 @@ export interface UiState {
   readonly history: boolean;
   /** Kernels under kernels/faulty too. */
   readonly faulty: boolean;
+  /** Name of the job that others are compared with. */
+  readonly baseline?: string | undefined;
+  /** View 3 shows the job against the baseline. */
+  readonly comparing: boolean;
+  /** Order of the history. */
+  readonly historySort: HistorySort;
+  /** Only experiments whose label or source has this. */
+  readonly historyFilter: string;
   /** Which variant's findings are shown: 0 the one asked for. */
   readonly variant: number;
   /** Page of the details of what the cursor is on; views take it modulo the number of pages. */
@@ -62,6 +74,8 @@ export interface AppState {
   readonly kernels: readonly Kernel[];
   /** Jobs whose events this client has, by name. */
   readonly views: Readonly<Record<string, JobView>>;
+  /** Benchmark samples read for comparing, microseconds, by digest of the artifact. */
+  readonly samples: Readonly<Record<string, readonly number[]>>;
   /** The job shown; undefined until one is started or attached to. */
   readonly attached?: string | undefined;
   readonly notice?: Notice | undefined;
@@ -79,9 +93,9 @@ export interface StartState {
 
 export function initialState({ runner, columns, rows, now }: StartState): AppState {
   return {
-    runner, connection: 'connecting', jobs: [], experiments: [], kernels: [], views: {}, now,
+    runner, connection: 'connecting', jobs: [], experiments: [], kernels: [], views: {}, samples: {}, now,
     ui: {
-      view: 'run', zoomed: false, history: false, faulty: false, variant: 0, detail: 0, columns, rows,
+      view: 'run', zoomed: false, history: false, faulty: false, comparing: false, historySort: 'newest', historyFilter: '', variant: 0, detail: 0, columns, rows,
       selected: { run: 0, correct: 0, latency: 0, profile: 0, gates: 0, jobs: 0, kernels: 0, host: 0 },
       log: { follow: true, top: 0, wrap: true, query: '', filter: false },
     },

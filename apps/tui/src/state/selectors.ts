@@ -1,6 +1,6 @@
 /** Questions that several views and commands ask of the state. */
-import { JobState, Phase, Verdict, type GateResult, type Kernel } from '@flashcore/shared';
-import type { AppState, ViewId } from './app-state.ts';
+import { JobState, Phase, Verdict, type ExperimentSummary, type GateResult, type Kernel } from '@flashcore/shared';
+import type { AppState, HistorySort, ViewId } from './app-state.ts';
 import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined => (state.attached === undefined ? undefined : state.views[state.attached]);
@@ -35,10 +35,25 @@ export const selectedBenchmark = (state: AppState): BenchmarkView | undefined =>
 
 export const selectedKernel = (state: AppState): Kernel | undefined => state.kernels[state.ui.selected.kernels];
 
+const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSummary) => number> = {
+  newest: () => 0,
+  // What was not measured comes last, and the emulator's times after a GPU's: they are not the same quantity.
+  latency: (a, b) => Number(a.simulated) - Number(b.simulated) || (a.p50Us ?? Infinity) - (b.p50Us ?? Infinity),
+  error: (a, b) => b.maxAbsError - a.maxAbsError,
+  kernel: (a, b) => (a.job?.label ?? '').localeCompare(b.job?.label ?? ''),
+};
+
+/** The experiments of view 6 in the order and as far as the user wants them. */
+export function historyOf({ experiments, ui }: AppState): ExperimentSummary[] {
+  const words = ui.historyFilter.toLowerCase().split(' ').filter(Boolean);
+  const text = ({ job, deviceName, sourceDigest }: ExperimentSummary): string => `${job?.label} ${job?.summary} ${deviceName} ${sourceDigest}`.toLowerCase();
+  return experiments.filter((experiment) => words.every((word) => text(experiment).includes(word))).toSorted(HISTORY_ORDERS[ui.historySort]);
+}
+
 /** Name of the job under the cursor of view 6. */
 export function selectedJobName(state: AppState): string | undefined {
   const index = state.ui.selected.jobs;
-  return state.ui.history ? state.experiments[index]?.job?.name : state.jobs[index]?.name;
+  return state.ui.history ? historyOf(state)[index]?.job?.name : state.jobs[index]?.name;
 }
 
 /** How many things the cursor of a view can be on; undefined: the view has no cursor. */
@@ -48,7 +63,7 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
     case 'correct': return variant?.cases.length ?? 0;
     case 'latency': return variant?.benchmarks.length ?? 0;
     case 'gates': return variant?.gates.length ?? 0;
-    case 'jobs': return state.ui.history ? state.experiments.length : state.jobs.length;
+    case 'jobs': return state.ui.history ? historyOf(state).length : state.jobs.length;
     case 'kernels': return state.kernels.length;
     case 'profile': case 'host': case 'run': return undefined;
   }

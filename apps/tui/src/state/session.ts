@@ -1,6 +1,7 @@
 /** Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends a job. */
 import { JobState, type JobEvent } from '@flashcore/shared';
 import type { RunnerPort, StartRequest } from './runner-port.ts';
+import { samplesOf } from './comparison.ts';
 import type { Store } from './store.ts';
 
 const JOBS_EVERY_MS = 2_000;
@@ -68,6 +69,30 @@ export class Session {
       return;
     }
     void this.#follow((signal, onConnection) => this.#client.watch(job, { afterSequence: view?.lastSequence ?? 0, signal, onConnection }));
+  }
+
+  /** Shows `job` against `baseline`: reads both to their end, and the samples that both have. */
+  async compare(job: string, baseline: string): Promise<void> {
+    this.attach(job);
+    this.#store.dispatch({ type: 'compare', on: true });
+    this.#store.dispatch({ type: 'show', view: 'latency' });
+    await this.#ask(async (signal) => {
+      await Promise.all([this.#load(job, signal), this.#load(baseline, signal)]);
+      const { state } = this.#store;
+      const results = [state.views[job], state.views[baseline]].flatMap((view) => view?.variants ?? []).flatMap(({ benchmarks }) => benchmarks.flatMap(({ result }) => result ?? []));
+      for (const { simulated, samples } of results) {
+        if (simulated || samples === undefined || state.samples[samples.sha256] !== undefined) continue;
+        this.#store.dispatch({ type: 'samples', sha256: samples.sha256, samples: samplesOf(await this.#client.readArtifact(samples.sha256, { signal })) });
+      }
+    });
+  }
+
+  /** Takes in the events of a job that is not shown. */
+  async #load(job: string, signal: AbortSignal): Promise<void> {
+    for await (const event of this.#client.watch(job, { afterSequence: this.#store.state.views[job]?.lastSequence ?? 0, signal })) {
+      if (signal.aborted) return;
+      this.#store.dispatch({ type: 'job-event', event });
+    }
   }
 
   async cancel(job: string): Promise<void> {

@@ -1,0 +1,72 @@
+/** The job on the screen (A) against the baseline (B): latency of the shapes that both measured, and what their builds need. */
+import { ratioInterval, type EntryResources } from '@flashcore/shared';
+import type { AppState } from './app-state.ts';
+import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
+import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
+
+export type ComparisonVerdict = 'faster' | 'slower' | 'no difference shown';
+
+export interface LatencyPair {
+  readonly a: BenchmarkView;
+  readonly b: BenchmarkView;
+  /** median(B) / median(A): above 1, A is faster. */
+  readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
+  readonly verdict?: ComparisonVerdict | undefined;
+  /** Why there is no ratio. */
+  readonly notCompared?: string | undefined;
+}
+
+export interface Comparison {
+  readonly a: { readonly job: JobView; readonly variant: VariantView };
+  readonly b: { readonly job: JobView; readonly variant: VariantView };
+  readonly pairs: readonly LatencyPair[];
+}
+
+/** Undefined while one of the two is missing. */
+export function comparisonOf(state: AppState): Comparison | undefined {
+  const jobA = attachedJob(state);
+  const jobB = state.ui.baseline === undefined ? undefined : state.views[state.ui.baseline];
+  const a = shownVariant(state);
+  const b = variantsOf(jobB)[0];
+  if (jobA === undefined || jobB === undefined || a === undefined || b === undefined) return undefined;
+  const pairs = a.benchmarks.flatMap((own) => {
+    const other = b.benchmarks.find(({ key }) => key === own.key);
+    return other === undefined || own.subject !== 'candidate' ? [] : [pairOf(state, [jobA, own], [jobB, other])];
+  });
+  return { a: { job: jobA, variant: a }, b: { job: jobB, variant: b }, pairs };
+}
+
+function pairOf({ samples }: AppState, [jobA, a]: [JobView, BenchmarkView], [jobB, b]: [JobView, BenchmarkView]): LatencyPair {
+  if (a.simulated || b.simulated) return { a, b, notCompared: 'simulated, not GPU times' };
+  if (jobA.device?.name !== jobB.device?.name) return { a, b, notCompared: `other device: ${jobB.device?.name ?? 'unknown'}` };
+  const [ownSamples, otherSamples] = [a, b].map(({ result }) => samples[result?.samples?.sha256 ?? '']);
+  if (ownSamples === undefined || otherSamples === undefined) return { a, b, notCompared: 'its samples are not here' };
+  if (ownSamples.length < 2 || otherSamples.length < 2) return { a, b, notCompared: 'fewer than two samples' };
+  const ratio = ratioOf(otherSamples, ownSamples);
+  return { a, b, ratio, verdict: ratio.low > 1 ? 'faster' : ratio.high < 1 ? 'slower' : 'no difference shown' };
+}
+
+type Ratio = ReturnType<typeof ratioInterval>;
+
+// 4,000 resamples of a pair that never changes: once, not once a frame.
+const ratios = new WeakMap<readonly number[], WeakMap<readonly number[], Ratio>>();
+
+function ratioOf(above: readonly number[], below: readonly number[]): Ratio {
+  const known = ratios.get(above) ?? new WeakMap<readonly number[], Ratio>();
+  ratios.set(above, known);
+  const ratio = known.get(below) ?? ratioInterval(above, below);
+  known.set(below, ratio);
+  return ratio;
+}
+
+/** Samples of an artifact, microseconds; those marked as dropped (0) are left out. */
+export function samplesOf(bytes: Uint8Array): number[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return Array.from({ length: Math.floor(bytes.byteLength / 4) }, (_, index) => view.getFloat32(index * 4, true)).filter((sample) => sample > 0);
+}
+
+/** The most that any entry of a build needs. */
+export function mostOf(variant: VariantView, need: (entry: EntryResources) => number): number | undefined {
+  const entries = variant.build?.entries ?? [];
+  return entries.length === 0 ? undefined : Math.max(...entries.map(need));
+}
