@@ -12,7 +12,7 @@ export interface Campaign {
   rounds: number;
   soak: boolean;
   /** A figure for docs/reliability.md: what was counted, and how it came out. */
-  figure(what: string, value: string): void;
+  figure: (what: string, value: string) => void;
 }
 
 export interface CampaignOptions {

@@ -47,7 +47,8 @@ export function sourceFileViolations(file: SourceFile, field: string): FieldViol
 export const isSha256 = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 
 function pathViolation(path: string): string | undefined {
-  if (path.length === 0 || path.length > 255) return 'must have 1 to 255 characters';
+  // A file system counts bytes: 200 characters can be 400 of them.
+  if (path.length === 0 || Buffer.byteLength(path) > 255) return 'must have 1 to 255 bytes of UTF-8';
   if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must have no control character and no backslash';
   if (path.startsWith('/')) return 'must be relative to the folder';
   if (path.split('/').some((name) => name === '' || name === '.' || name === '..')) return 'must have no empty name, "." or ".." between slashes';

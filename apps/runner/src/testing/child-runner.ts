@@ -10,7 +10,7 @@ export interface ChildRunner extends AsyncDisposable {
   /** What it wrote to stderr so far. */
   readonly stderr: string;
   /** Resident memory, MiB (Linux). */
-  rssMiB(): number;
+  rssMiB: () => number;
   /** Sends a signal and waits for the end; gives the exit code, or null when the signal ended it. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }

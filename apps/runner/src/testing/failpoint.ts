@@ -32,5 +32,5 @@ export function armFailpoint(text: string): void {
       return answer;
     }) as typeof statement.run;
     return statement;
-  } as typeof DatabaseSync.prototype.prepare;
+  };
 }

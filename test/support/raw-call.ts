@@ -1,0 +1,71 @@
+/** Calls with bytes instead of messages: what no typed client would send. */
+import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
+import { fromBinary } from '@bufbuild/protobuf';
+import { KernelRunnerService, type RpcName } from '@flashcore/shared';
+
+export interface RawAnswer {
+  /** gRPC status; OK for a call that ended well. */
+  code: status;
+  details: string;
+  metadata: Metadata | undefined;
+  /** Answers that came, as bytes. */
+  messages: Buffer[];
+  seconds: number;
+}
+
+const pass = (value: Buffer): Buffer => value;
+
+export class RawClient implements Disposable {
+  readonly #client: Client;
+
+  constructor(address: string) {
+    this.#client = new Client(address, credentials.createInsecure(), { 'grpc.max_send_message_length': 64 * 1024 * 1024, 'grpc.use_local_subchannel_pool': 1 });
+  }
+
+  /** Sends one request, or several to an RPC that takes a stream; resolves with its end, DEADLINE_EXCEEDED after `withinMs`. */
+  call(rpc: RpcName, requests: readonly Buffer[], withinMs = 5_000): Promise<RawAnswer> {
+    const { name, methodKind } = KernelRunnerService.method[rpc];
+    const path = `/${KernelRunnerService.typeName}/${name}`;
+    const started = performance.now();
+    const messages: Buffer[] = [];
+    return new Promise((resolve) => {
+      const end = (error: ServiceError | null): void => resolve({
+        code: error?.code ?? status.OK, details: error?.details ?? '', metadata: error?.metadata, messages, seconds: (performance.now() - started) / 1000,
+      });
+      const options = { deadline: Date.now() + withinMs };
+      const answered = (error: ServiceError | null, value?: Buffer): void => {
+        if (value) messages.push(value);
+        end(error);
+      };
+      if (methodKind === 'client_streaming') {
+        const call = this.#client.makeClientStreamRequest(path, pass, pass, new Metadata(), options, answered);
+        call.on('error', () => undefined); // The callback has it.
+        for (const request of requests) call.write(request);
+        call.end();
+      } else if (methodKind === 'server_streaming') {
+        const call = this.#client.makeServerStreamRequest(path, pass, pass, requests[0]!, options);
+        call.on('data', (message: Buffer) => messages.push(message)).on('error', (error) => end(error as ServiceError)).on('end', () => end(null));
+      } else {
+        this.#client.makeUnaryRequest(path, pass, pass, requests[0]!, new Metadata(), options, answered);
+      }
+    });
+  }
+
+  /** Milliseconds that the standard health service takes to answer. */
+  async health(): Promise<number> {
+    const started = performance.now();
+    await new Promise<void>((resolve, reject) => {
+      this.#client.makeUnaryRequest('/grpc.health.v1.Health/Check', pass, pass, Buffer.alloc(0), new Metadata(), { deadline: Date.now() + 5_000 }, (error) => (error ? reject(error) : resolve()));
+    });
+    return performance.now() - started;
+  }
+
+  [Symbol.dispose](): void {
+    this.#client.close();
+  }
+}
+
+/** The job's name in the first event of an answer; undefined when there is none. */
+export function jobOf({ messages }: RawAnswer): string | undefined {
+  return messages[0] && fromBinary(KernelRunnerService.method.watchJob.output, messages[0]).event?.job;
+}
