@@ -20,8 +20,11 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CANONICAL = "2x8x512x64"
-KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "flashcore_v6", "flashcore_v10"]
-SECTIONS = ["host", "conformance", "kernels", "ncu", "sanitizer", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
+KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "fa_s512_v3", "fa_s512_v3_wmma", "fa_tc_s512"] + [f"flashcore_v{step}" for step in range(6, 12)]
+# The kernels that are meant to win, and where: the seven parity shapes, then the large ones.
+FASTEST = ["flashcore_v10", "flashcore_v11"]
+SHAPES = ["1x8x512x64", "2x8x512x64", "1x8x512x64c", "2x8x512x64c", "1x4x128x64", "1x16x256x64", "4x8x512x64", "4x16x2048x64c", "4x16x2048x128", "2x16x4096x64c"]
+SECTIONS = ["host", "conformance", "kernels", "shapes", "ncu", "sanitizer", "sanitized", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
 
 
 class Measurement:
@@ -100,6 +103,17 @@ class Measurement:
             if code in (0, 1) and text:
                 self.summarise(kernel, json.loads(text))
                 self.keep_samples(json.loads(text))
+
+    def shapes(self):
+        """The fastest kernels against every SDPA backend, each shape in turns with them."""
+        options = [each for shape in SHAPES for each in ("--shape", shape)]
+        for kernel in FASTEST:
+            self.tui("bench", kernel, "--json", "--max-seconds", "2", *options, name=f"bench.{kernel}.json", limit=280)
+
+    def sanitized(self):
+        """Every kernel of the ladder under compute-sanitizer, on a ragged causal shape."""
+        for kernel in KERNELS:
+            self.tui("verify", kernel, "--json", "--sanitize", "--seeds", "1", "--shape", "1x2x113x64c", name=f"sanitize.{kernel}.json", limit=120)
 
     def summarise(self, kernel, document):
         for variant in document["result"]["variants"]:

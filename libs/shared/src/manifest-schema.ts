@@ -27,7 +27,7 @@ const argument = z.union([
   cIdentifier,
   z.strictObject({ int32: expression }),
   z.strictObject({ float32: expression }),
-  z.strictObject({ tensor_map: z.strictObject({ tensor: z.enum(TENSORS), box: z.array(expression).min(1).max(5), swizzle: z.enum(['none', '32B', '64B', '128B']).default('none') }) }),
+  z.strictObject({ tensor_map: z.strictObject({ tensor: z.enum(TENSORS), box: z.array(expression).min(2).max(3), swizzle: z.enum(['none', '32B', '64B', '128B']).default('none') }) }),
 ], { error: (issue) => wanted('a name, { int32: expression }, { float32: expression } or { tensor_map: { tensor: K, box: [64, 64], swizzle: 128B } }', issue.input) });
 
 const launch = strict({

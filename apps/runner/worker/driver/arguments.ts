@@ -71,14 +71,18 @@ function argumentBytes(driver: CudaDriver, argument: LaunchArgument, addresses: 
   }
 }
 
-/** CUtensorMap over [B * H * S, D], [B * H, S, D] or [B, H, S, D], by the number of the box's dimensions; the box is given innermost first. */
+/**
+ * CUtensorMap of a tensor as [B * H, S, D], the box given innermost first: [columns, rows] of one head, or [columns, rows, heads]. Rows past S
+ * are read as zeros: they are outside the map, not the next head's.
+ */
 function tensorMap(driver: CudaDriver, argument: Extract<LaunchArgument, { kind: 'tensorMap' }>, address: DevicePointer, extent: TensorExtent): Buffer {
   const map = alignedBuffer(TENSOR_MAP_BYTES, 64);
   const { batch: B, heads: H, sequenceLength: S, headDim: D } = extent;
-  const dimensions = { 2: [D, S * B * H], 3: [D, S, B * H], 4: [D, S, H, B] }[argument.box.length];
-  if (!dimensions) throw new Error(`a tensor map's box has 2, 3 or 4 dimensions, got ${argument.box.length}`);
-  const strides = dimensions.slice(0, -1).map((_, axis) => HALF_BYTES * dimensions.slice(0, axis + 1).reduce((product, length) => product * length, 1));
-  driver.encodeTensorMap(map, { address, dimensions, strides, box: argument.box, swizzle: SWIZZLE[argument.swizzle] });
+  if (argument.box.length < 2 || argument.box.length > 3) throw new Error(`a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`);
+  const dimensions = [D, S, B * H];
+  const strides = [D * HALF_BYTES, S * D * HALF_BYTES];
+  const [columns, rows, heads = 1] = argument.box;
+  driver.encodeTensorMap(map, { address, dimensions, strides, box: [columns!, rows!, heads], swizzle: SWIZZLE[argument.swizzle] });
   return map;
 }
 
