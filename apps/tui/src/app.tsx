@@ -3,7 +3,7 @@ import process from 'node:process';
 import { render } from 'ink';
 import { App } from './components/app.tsx';
 import { initialState } from './state/app-state.ts';
-import type { RunnerPort, StartRequest } from './state/runner-port.ts';
+import type { RunnerPort, StartRequest, WatchFolder } from './state/runner-port.ts';
 import { Session } from './state/session.ts';
 import { Store } from './state/store.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
@@ -17,13 +17,15 @@ export interface RunTuiOptions {
   readonly start?: StartRequest | undefined;
   /** Name of a job to show. */
   readonly watchJob?: string | undefined;
+  /** A folder to watch. */
+  readonly watchFolder?: WatchFolder | undefined;
 }
 
 // Frames are paced by the store (30 a second); Ink's own limit must lie above it, or both together halve the rate.
 const INK_MAX_FPS = 60;
 
 /** Draws on the terminal until the user leaves; gives the exit code. Jobs go on. */
-export async function runTui({ client, connection, start, watchJob }: RunTuiOptions): Promise<number> {
+export async function runTui({ client, connection, start, watchJob, watchFolder }: RunTuiOptions): Promise<number> {
   const { stdin, stdout } = process;
   const theme = themeOf(process.env);
   makeNonBlocking(stdout);
@@ -38,7 +40,7 @@ export async function runTui({ client, connection, start, watchJob }: RunTuiOpti
     alternateScreen: true, incrementalRendering: true, maxFps: INK_MAX_FPS, exitOnCtrlC: false, patchConsole: false, stdin, stdout,
   });
   leave = () => screen.unmount();
-  const begun = session.begin({ start, watchJob });
+  const begun = session.begin({ start, watchJob, watchFolder });
   try {
     await screen.waitUntilExit();
     return 0;

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { KernelReferenceSchema } from '@flashcore/shared';
 import type { JobCommandOptions } from '../options.ts';
-import type { StartRequest } from '../state/runner-port.ts';
+import type { StartRequest, WatchFolder } from '../state/runner-port.ts';
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
 import { compileRequest, startJob } from './start-job.ts';
@@ -16,14 +16,14 @@ export const isInteractive = ({ surroundings: { stdin, stdout } }: CommandContex
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   if (!isInteractive(context)) return startJob('run', DEFAULT_KERNEL, options, context);
   const kernel = create(KernelReferenceSchema, { source: { case: 'kernelId', value: DEFAULT_KERNEL } });
-  return openTui(context, compileRequest('run', options)(kernel));
+  return openTui(context, { start: compileRequest('run', options)(kernel) });
 }
 
-/** `fa-tui` in a terminal; with `start`, on the job that it starts. */
-export function openTui(context: CommandContext, start?: StartRequest): Promise<ExitCode> {
+/** `fa-tui` in a terminal; on the job that it starts, on the folder that it watches. */
+export function openTui(context: CommandContext, begin: { readonly start?: StartRequest; readonly watchFolder?: WatchFolder } = {}): Promise<ExitCode> {
   return context.withRunner(async ({ client, kind, description }) => {
     const { runTui } = await import('../app.tsx');
-    const code = await runTui({ client, connection: { label: description, embedded: kind === 'embedded' }, ...(start && { start }) });
+    const code = await runTui({ client, connection: { label: description, embedded: kind === 'embedded' }, ...begin });
     return code as ExitCode;
   });
 }

@@ -77,6 +77,8 @@ function addJobCommands(program: Command, define: Define): void {
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
   jobOptions(variantOptions(benchmarkOptions(shapeOption(start('bench', 'measure the latency')))));
   jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters')))));
+  const watched = experimentOptions(program.command('watch-source').argument('<folder>', 'a folder with a kernel.yaml').description('the experiment at every save; a newer version supersedes'));
+  define<JobCommandOptions>(watched, async (context, options, folder) => (await import('./watch-source.ts')).watchSource(folder, options, context));
   const first = experimentOptions(program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'));
   define<JobCommandOptions>(first, async (context, options) => (await import('./interactive.ts')).startDefault(options, context));
 }

@@ -1,4 +1,6 @@
 /** From a pressed key to a command, or into the prompt that is open. */
+import { randomUUID } from 'node:crypto';
+import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import type { Command, CommandContext } from './command.ts';
 import { COMMANDS } from './commands.ts';
@@ -12,6 +14,7 @@ export function pressKey(key: string, context: CommandContext): void {
   if (overlay === undefined) return commandOf(key, context)?.run(context);
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
   if (overlay.kind === 'history-filter') return pressInHistoryFilter(key, overlay, context);
+  if (overlay.kind === 'watch-folder') return pressInWatchFolder(key, overlay, context);
   if (overlay.kind === 'search') return pressInSearch(key, overlay, context);
   return pressInConfirm(key, overlay, context);
 }
@@ -74,6 +77,18 @@ function pressInHistoryFilter(key: string, { text }: OverlayOf<'history-filter'>
   const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
   store.dispatch({ type: 'history-filter', text: typed });
   store.dispatch({ type: 'overlay', overlay: { kind: 'history-filter', text: typed } });
+}
+
+function pressInWatchFolder(key: string, { text }: OverlayOf<'watch-folder'>, context: CommandContext): void {
+  const { store, session } = context;
+  if (key === 'escape') return close(context);
+  if (key === 'enter') {
+    close(context);
+    if (text !== '') session.watchFolder({ folder: path.resolve(text), requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel, options: { requestId: randomUUID() } } }) });
+    return;
+  }
+  const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
+  store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text: typed } });
 }
 
 /** Shows the last match: the newest lines are what people look for. */

@@ -59,6 +59,13 @@ export const JOB_COMMANDS: Command[] = [
     },
   },
   {
+    id: 'watch-folder', keys: ['W'], group: 'jobs', help: 'Watch a kernel folder: every save runs; again: stop',
+    run: ({ store, session }) => {
+      if (store.state.watching !== undefined) session.stopWatchingFolder();
+      else store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text: '' } });
+    },
+  },
+  {
     id: 'sort-history', keys: ['s'], group: 'jobs', help: 'In the history: newest, latency, error, kernel', hint: 'sort', when: inHistory,
     run: ({ store }) => store.dispatch({ type: 'history-order', sort: HISTORY_SORTS[(HISTORY_SORTS.indexOf(store.state.ui.historySort) + 1) % HISTORY_SORTS.length] ?? 'newest' }),
   },

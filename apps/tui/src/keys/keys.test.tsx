@@ -50,6 +50,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
   baseline: { first: '6tg', shows: (_, after) => after.ui.baseline === 'jobs/11111111-0000-4000-8000-000000000003' },
   compare: { first: '6tgb1', shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB },
+  'watch-folder': { shows: (_, after) => after.ui.overlay?.kind === 'watch-folder' },
   'sort-history': { first: '6t', shows: (_, after) => after.ui.historySort === 'latency' },
   'filter-history': { first: '6t', shows: (_, after) => after.ui.overlay?.kind === 'history-filter' },
   cancel: { first: '6g', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },

@@ -11,6 +11,7 @@ export type Action =
   | { type: 'experiments'; experiments: readonly ExperimentSummary[] }
   | { type: 'kernels'; kernels: readonly Kernel[] }
   | { type: 'attach'; job: string }
+  | { type: 'watching'; folder: string | undefined }
   | { type: 'samples'; sha256: string; samples: readonly number[] }
   | { type: 'notice'; text: string; tone: Notice['tone'] }
   | { type: 'tick'; now: number }

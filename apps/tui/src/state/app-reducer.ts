@@ -22,6 +22,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'experiments': return clampSelections({ ...state, experiments: action.experiments });
     case 'kernels': return clampSelections({ ...state, kernels: action.kernels });
     case 'attach': return attach(state, action.job);
+    case 'watching': return { ...state, watching: action.folder };
     case 'samples': return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
     case 'baseline': return withUi(state, { baseline: action.job });
     case 'compare': return clampSelections(withUi(state, { comparing: action.on }));

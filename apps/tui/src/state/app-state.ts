@@ -28,6 +28,7 @@ export type HistorySort = (typeof HISTORY_SORTS)[number];
 export type Overlay =
   | { readonly kind: 'help'; readonly query: string; readonly selected: number }
   | { readonly kind: 'search'; readonly text: string }
+  | { readonly kind: 'watch-folder'; readonly text: string }
   | { readonly kind: 'history-filter'; readonly text: string }
   | { readonly kind: 'confirm'; readonly question: string; readonly commandId: string; readonly subject: string };
 
@@ -76,6 +77,8 @@ export interface AppState {
   readonly views: Readonly<Record<string, JobView>>;
   /** Benchmark samples read for comparing, microseconds, by digest of the artifact. */
   readonly samples: Readonly<Record<string, readonly number[]>>;
+  /** The kernel folder that is watched. */
+  readonly watching?: string | undefined;
   /** The job shown; undefined until one is started or attached to. */
   readonly attached?: string | undefined;
   readonly notice?: Notice | undefined;

@@ -1,7 +1,13 @@
 /** What fa-tui asks of a runner: the typed client has it all; tests put a replay of a job in its place. */
-import type { JobRpcName, RpcRequestInit, RunnerClient } from '@flashcore/shared';
+import type { JobRpcName, KernelReference, RpcRequestInit, RunnerClient } from '@flashcore/shared';
 
-export type RunnerPort = Pick<RunnerClient, 'getHost' | 'listJobs' | 'cancelJob' | 'listKernels' | 'listExperiments' | 'start' | 'watch' | 'readArtifact'>;
+export type RunnerPort = Pick<RunnerClient, 'getHost' | 'listJobs' | 'cancelJob' | 'listKernels' | 'listExperiments' | 'start' | 'watch' | 'readArtifact' | 'uploadFolder'>;
 
 /** A job to start: the RPC and its request. */
 export type StartRequest = { [Name in JobRpcName]: { readonly method: Name; readonly request: RpcRequestInit<Name> } }[JobRpcName];
+
+/** A kernel folder whose every saved version is run. */
+export interface WatchFolder {
+  readonly folder: string;
+  readonly requestFor: (kernel: KernelReference) => StartRequest;
+}

@@ -1,6 +1,7 @@
 /** Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends a job. */
-import { JobState, type JobEvent } from '@flashcore/shared';
-import type { RunnerPort, StartRequest } from './runner-port.ts';
+import { JobState, type JobEvent, type KernelReference } from '@flashcore/shared';
+import type { RunnerPort, StartRequest, WatchFolder } from './runner-port.ts';
+import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { samplesOf } from './comparison.ts';
 import type { Store } from './store.ts';
 
@@ -21,6 +22,7 @@ export class Session {
   readonly #ended = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
   #watch: AbortController | undefined;
+  #watching: AbortController | undefined;
   #polling = false;
 
   constructor({ client, store, now = Date.now }: SessionOptions) {
@@ -30,34 +32,65 @@ export class Session {
   }
 
   /** Loads the lists, then shows the job given, else one that runs, else the newest. */
-  async begin({ start, watchJob }: { start?: StartRequest | undefined; watchJob?: string | undefined } = {}): Promise<void> {
+  async begin({ start, watchJob, watchFolder }: { start?: StartRequest | undefined; watchJob?: string | undefined; watchFolder?: WatchFolder | undefined } = {}): Promise<void> {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
     this.#every(HOST_EVERY_MS, () => void this.refreshHost());
     if (start !== undefined) this.start(start);
     if (watchJob !== undefined) this.attach(watchJob);
+    if (watchFolder !== undefined) this.watchFolder(watchFolder);
     await Promise.all([this.refreshHost(), this.refreshKernels(), this.refreshJobs(), this.refreshExperiments()]);
     const { jobs } = this.#store.state;
     const job = jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
-    if (this.#watch === undefined && job !== undefined && !this.#ended.signal.aborted) this.attach(job.name);
+    if (this.#watch === undefined && this.#watching === undefined && job !== undefined && !this.#ended.signal.aborted) this.attach(job.name);
   }
 
   /** Stops asking and watching; the jobs go on. */
   end(): void {
     this.#ended.abort();
     this.#watch?.abort();
+    this.#watching?.abort();
     for (const timer of this.#timers) clearInterval(timer);
     this.#store.close();
   }
 
   /** Starts a job and shows it. */
-  start({ method, request }: StartRequest): void {
+  start(request: StartRequest): void {
+    void this.#run(request);
+  }
+
+  /** Settles when the job has ended, or another one is shown. */
+  #run({ method, request }: StartRequest): Promise<void> {
     this.#store.dispatch({ type: 'show', view: 'run' });
-    void this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }));
+    return this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }));
   }
 
   runKernel(kernelId: string): void {
     this.start({ method: 'runExperiment', request: { kernel: { source: { case: 'kernelId', value: kernelId } } } });
+  }
+
+  /** Runs every saved version of a folder, each in place of the one before. */
+  watchFolder({ folder, requestFor }: WatchFolder): void {
+    this.#watching?.abort();
+    const watching = new AbortController();
+    this.#watching = watching;
+    this.#store.dispatch({ type: 'watching', folder });
+    const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
+      const request = requestFor(kernel);
+      const superseded = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+      await Promise.race([this.#run(request), superseded]);
+      if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
+    };
+    void followSource({ folder, run, upload: (from) => this.#client.uploadFolder(from), onProblem: (error) => this.#report(error), signal: watching.signal }).catch((error: unknown) => {
+      if (!watching.signal.aborted) this.#report(error);
+    });
+  }
+
+  /** Jobs that run go on. */
+  stopWatchingFolder(): void {
+    this.#watching?.abort();
+    this.#watching = undefined;
+    this.#store.dispatch({ type: 'watching', folder: undefined });
   }
 
   /** Shows a job from where this client has it to its end. */

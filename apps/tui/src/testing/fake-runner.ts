@@ -61,6 +61,7 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
       started.push(String(kernel));
       return replay(0, options?.signal);
     },
+    uploadFolder: () => Promise.reject(new FlashcoreError('INVALID_MANIFEST', {}, 'Wanted a kernel folder with a kernel.yaml')),
     readArtifact: (sha256) => Promise.reject(new FlashcoreError('ARTIFACT_NOT_FOUND', { sha256 }, `Wanted an artifact that this runner has, found none with the digest ${sha256}`)),
     watch: (job, options) => {
       if (job !== SAMPLE_JOB) throw new FlashcoreError('JOB_NOT_FOUND', { job }, `Wanted a job that this runner knows, found none named ${job}`);

@@ -1,0 +1,47 @@
+import { existsSync, statSync } from 'node:fs';
+import path from 'node:path';
+import type { KernelReference } from '@flashcore/shared';
+import type { Connection } from '../connection/connect.ts';
+import type { JobCommandOptions } from '../options.ts';
+import { cancelRequest, followSource } from '../watch/follow-source.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode, UsageError } from './exit-code.ts';
+import { isInteractive, openTui } from './interactive.ts';
+import { onInterrupt } from './interrupt.ts';
+import { followJob } from './job-command.ts';
+import { reportError } from './report-error.ts';
+import { compileRequest } from './start-job.ts';
+
+/** `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on it. */
+export async function watchSource(folderText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
+  const folder = path.resolve(folderText);
+  if (!existsSync(folder) || !statSync(folder).isDirectory()) throw new UsageError(`Wanted a kernel folder to watch; ${folder} is none`);
+  // All that can be wrong with the options shows before a runner is asked. A request is compiled anew for each version: its id may name one job only.
+  compileRequest('run', options);
+  const requestFor = (kernel: KernelReference) => compileRequest('run', options)(kernel);
+  if (isInteractive(context) && !options.json) return openTui(context, { watchFolder: { folder, requestFor } });
+  return context.withRunner((connection) => watchPlainly(folder, requestFor, connection, context));
+}
+
+async function watchPlainly(folder: string, requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof compileRequest>>, connection: Connection, context: CommandContext): Promise<ExitCode> {
+  const { client } = connection;
+  const interrupts = onInterrupt(() => false);
+  const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
+    const { method, request } = requestFor(kernel);
+    context.note(`watching ${folder}: this version runs`);
+    try {
+      await followJob((watch) => client.start(method, request, { ...watch, signal }), connection, context);
+      context.note(`watching ${folder}: save a file and it runs again, Ctrl-C ends`);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      context.note('superseded by a newer version');
+      await cancelRequest(client, request.options?.requestId ?? '');
+    }
+  };
+  try {
+    await followSource({ folder, upload: (from) => client.uploadFolder(from), run, onProblem: (error) => void reportError(error, context), signal: new AbortController().signal });
+  } finally {
+    interrupts.dispose();
+  }
+  return ExitCode.PASSED;
+}
