@@ -34,6 +34,10 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly device?: string;
   readonly fallback?: boolean;
   readonly detach?: boolean;
+  /** File for every event of the job. */
+  readonly record?: string;
+  /** File for JUnit XML. */
+  readonly junit?: string;
 }
 
 /** A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. */

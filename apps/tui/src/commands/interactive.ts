@@ -12,9 +12,12 @@ export const DEFAULT_KERNEL = 'fa_v2_wmma';
 /** Whether a person sits before it: the terminal program needs both ends. */
 export const isInteractive = ({ surroundings: { stdin, stdout } }: CommandContext): boolean => stdin.isTTY === true && stdout.isTTY === true;
 
+/** --record and --junit belong to one job, followed to its end. */
+export const wantsFiles = ({ record, junit }: Pick<JobCommandOptions, 'record' | 'junit'>): boolean => record !== undefined || junit !== undefined;
+
 /** `fa-tui start`: the default experiment; in a terminal the program opens on it, elsewhere its report is printed. */
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
-  if (!isInteractive(context)) return startJob('run', DEFAULT_KERNEL, options, context);
+  if (!isInteractive(context) || wantsFiles(options)) return startJob('run', DEFAULT_KERNEL, options, context);
   const kernel = create(KernelReferenceSchema, { source: { case: 'kernelId', value: DEFAULT_KERNEL } });
   return openTui(context, { start: compileRequest('run', options)(kernel) });
 }

@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import {
   FlashcoreError, GetJobResponseSchema, type JobEvent, type JobFinished, type RunnerClient,
 } from '@flashcore/shared';
@@ -9,6 +10,8 @@ import type { CommandContext } from './context.ts';
 import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
 import { onInterrupt } from './interrupt.ts';
 import { jsonOf } from './json.ts';
+import { junitOf } from '../record/junit.ts';
+import { recordTo } from '../record/recording.ts';
 import { shortJobName } from '../report/list-reports.ts';
 
 type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
@@ -17,15 +20,30 @@ type ConnectionState = Parameters<NonNullable<WatchOptions['onConnection']>>[0];
 /** Opens the stream of a job's events. */
 export type OpenEvents = (options: Pick<WatchOptions, 'onConnection'>) => AsyncIterable<JobEvent>;
 
+/** What following a job asks of a runner. */
+export interface FollowedRunner {
+  readonly client: Pick<RunnerClient, 'getJob'>;
+  readonly revive?: Connection['revive'];
+}
+
+/** Files written beside the report. */
+export interface OutputFiles {
+  /** Every event, to replay. */
+  readonly record?: string | undefined;
+  /** Cases and gates as JUnit XML. */
+  readonly junit?: string | undefined;
+}
+
 const SILENT = { write: () => true };
 
 /**
  * Follows a job's events to the end, with progress on stderr, then puts its report, or its GetJobResponse with --json, on stdout.
  * Ctrl-C says how to come back to the job, a second one leaves; neither ends the job.
  */
-export async function followJob(open: OpenEvents, { client, revive }: Connection, context: CommandContext): Promise<ExitCode> {
+export async function followJob(open: OpenEvents, { client, revive }: FollowedRunner, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   const { stderr } = context.surroundings;
   const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat);
+  const recorder = files.record === undefined ? undefined : recordTo(files.record);
   let name = '';
   const interrupts = onInterrupt(() => name && stderr.write(`\n${comeBack(name, context)}\nCtrl-C again leaves.\n`));
   try {
@@ -33,15 +51,17 @@ export async function followJob(open: OpenEvents, { client, revive }: Connection
     const partial = new PartialResult();
     for await (const event of open({ onConnection: connectionNotes(progress, revive) })) {
       name = event.job;
+      recorder?.write(event);
       progress.show(event);
       partial.add(event);
       if (event.payload.case === 'finished') finished = event.payload.value;
     }
     if (!finished) throw new FlashcoreError('INTERNAL', { job: name }, `Wanted the job's last event; the stream of ${name || 'the job'} ended without it`);
     progress.stop();
-    return await reportEnd(name, { ...finished, result: finished.result ?? partial.get() }, client, context);
+    return await reportEnd(name, { ...finished, result: withVariants(finished.result, partial) }, client, context, files);
   } finally {
     progress.stop();
+    recorder?.close();
     interrupts.dispose();
   }
 }
@@ -54,15 +74,20 @@ function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
   };
 }
 
-async function reportEnd(name: string, finished: Pick<JobFinished, 'outcome' | 'error' | 'result'>, client: RunnerClient, context: CommandContext): Promise<ExitCode> {
+async function reportEnd(name: string, finished: Pick<JobFinished, 'outcome' | 'error' | 'result'>, client: FollowedRunner['client'], context: CommandContext, { junit }: OutputFiles): Promise<ExitCode> {
   const response = await client.getJob({ name });
   const exitCode = exitCodeOfEnd(finished);
   // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
   process.exitCode = exitCode;
+  const result = response.result !== undefined && response.result.variants.length > 0 ? response.result : finished.result;
+  if (junit !== undefined) writeFileSync(junit, junitOf(response.job?.label || name, result ?? { variants: [] }));
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
-  else if (response.job) context.report(jobReport({ job: response.job, result: response.result ?? finished.result, ...(finished.error && { error: finished.error }) }, context.format));
+  else if (response.job) context.report(jobReport({ job: response.job, result, ...(finished.error && { error: finished.error }) }, context.format));
   return exitCode;
 }
+
+// A job that ended early may tell its result without the variants that its events were about.
+const withVariants = (result: JobFinished['result'], partial: PartialResult): JobFinished['result'] => (result !== undefined && result.variants.length > 0 ? result : partial.get());
 
 /** Leaves a job to itself as soon as it has a name, which goes to stdout. */
 export async function detachFromJob(open: OpenEvents, { client }: Connection, context: CommandContext): Promise<ExitCode> {

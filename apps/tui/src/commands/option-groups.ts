@@ -30,7 +30,9 @@ export const variantOptions = (command: Command): Command =>
     .option('--keep-ptx', 'keep the PTX as an artifact')
     .option('--keep-sass', 'keep the SASS as an artifact');
 
-export const jobOptions = (command: Command): Command => command.option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)').option('--detach', "print the job's name and leave it running");
+export const fileOptions = (command: Command): Command => command.option('--record <file>', 'write every event there, for fa-tui replay').option('--junit <file>', 'write cases and gates there as JUnit XML');
+
+export const jobOptions = (command: Command): Command => fileOptions(command).option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)').option('--detach', "print the job's name and leave it running");
 
 export const experimentOptions = (command: Command): Command =>
   jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command)))))).option('--no-fallback', 'do not run USE_WMMA=0 beside it when a gate fails');

@@ -47,6 +47,9 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ['a folder without a manifest', () => ['run', folder('empty')], () => /empty[\s\S]*kernel\.yaml/],
     ['a wrong manifest', () => ['run', folder('wrong')], () => /wrong[\s\S]*kernel\.yaml[\s\S]*launches/],
     ['a folder to watch that is not there', () => ['watch-source', folder('nowhere')], () => /nowhere is none/],
+    ['a recording that is not there', () => ['replay', folder('nowhere')], () => /--record; .*nowhere does not exist/],
+    ['a recording that is none', () => ['replay', path.join(folder('wrong'), 'kernel.yaml')], () => /line 1/],
+    ['a recording of a job left to itself', () => ['run', 'fa_v2_wmma', '--detach', '--record', 'x'], () => /--detach, or --record/],
     ['a digest that is none', () => ['artifact', 'abc'], () => /64 hexadecimal digits/],
     ['a page size', () => ['jobs', '--limit', '0'], () => /--limit/],
   ])('%s', async (_, args, wanted) => {
@@ -65,7 +68,7 @@ test('without a command and without a terminal: help on stderr, 2', async () => 
 test('--help is on stdout, 0, and names every command', async () => {
   const { code, stdout } = await run('--help');
   expect(code).toBe(0);
-  for (const name of ['start', 'run', 'build', 'verify', 'bench', 'profile', 'watch-source', 'kernels', 'host', 'jobs', 'watch', 'cancel', 'history', 'artifact']) expect(stdout).toContain(`\n  ${name} `);
+  for (const name of ['start', 'run', 'build', 'verify', 'bench', 'profile', 'watch-source', 'replay', 'kernels', 'host', 'jobs', 'watch', 'cancel', 'history', 'artifact']) expect(stdout).toContain(`\n  ${name} `);
 });
 
 test('a runner that is not there: 3 at once, with its address', async () => {

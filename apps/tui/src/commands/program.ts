@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import type { GlobalOptions, JobCommandOptions } from '../options.ts';
 import type { CommandContext, Surroundings } from './context.ts';
-import { benchmarkOptions, experimentOptions, jobOptions, pageOptions, profileOptions, shapeOption, variantOptions, verifyOptions } from './option-groups.ts';
+import { benchmarkOptions, experimentOptions, fileOptions, jobOptions, pageOptions, profileOptions, shapeOption, variantOptions, verifyOptions } from './option-groups.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string) => Promise<number>;
@@ -101,9 +101,13 @@ function addQueries(program: Command, define: Define): void {
     pageOptions(program.command('history').description('ended experiments, newest first')),
     async (context, options) => (await import('./lists.ts')).listHistory(options, context),
   );
-  query(
-    program.command('watch').argument('<job>', 'its name or the first digits of it').description('follow a job from its first event'),
-    async (context, _, job) => (await import('./watch.ts')).watchJob(job, context),
+  query<{ record?: string; junit?: string }>(
+    fileOptions(program.command('watch').argument('<job>', 'its name or the first digits of it').description('follow a job from its first event')),
+    async (context, options, job) => (await import('./watch.ts')).watchJob(job, context, options),
+  );
+  query<JobCommandOptions & { speed?: string }>(
+    fileOptions(program.command('replay').argument('<file>', 'made with --record').description('tell a recorded job again, without a runner').option('--speed <n>', 'times as fast as it happened; 0: no pauses (default 1)')),
+    async (context, options, file) => (await import('./replay.ts')).replay(file, options, context),
   );
   query(
     program.command('cancel').argument('<job>', 'its name or the first digits of it').description('end a job'),

@@ -4,7 +4,7 @@ import {
 } from '../options.ts';
 import type { StartRequest } from '../state/runner-port.ts';
 import type { CommandContext } from './context.ts';
-import type { ExitCode } from './exit-code.ts';
+import { UsageError, type ExitCode } from './exit-code.ts';
 import { detachFromJob, followJob, type OpenEvents } from './job-command.ts';
 import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
 
@@ -13,13 +13,14 @@ export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
 
 /** `fa-tui run|build|verify|bench|profile <kernel or folder>`. All that can be wrong with the command line shows before a runner is asked. */
 export async function startJob(command: JobCommand, kernelText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
+  if (options.detach && (options.record !== undefined || options.junit !== undefined)) throw new UsageError('Wanted --detach, or --record and --junit, which need the job to its end; both were given');
   const requestFor = compileRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
   return context.withRunner(async (connection) => {
     const { client } = connection;
     const { method, request } = requestFor(await kernelReference(kernel, client));
     const open: OpenEvents = (watch) => client.start(method, request, watch);
-    return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context);
+    return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
   });
 }
 

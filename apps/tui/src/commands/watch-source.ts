@@ -6,9 +6,9 @@ import type { JobCommandOptions } from '../options.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode, UsageError } from './exit-code.ts';
-import { isInteractive, openTui } from './interactive.ts';
+import { isInteractive, openTui, wantsFiles } from './interactive.ts';
 import { onInterrupt } from './interrupt.ts';
-import { followJob } from './job-command.ts';
+import { followJob, type OutputFiles } from './job-command.ts';
 import { reportError } from './report-error.ts';
 import { compileRequest } from './start-job.ts';
 
@@ -19,18 +19,18 @@ export async function watchSource(folderText: string, options: JobCommandOptions
   // All that can be wrong with the options shows before a runner is asked. A request is compiled anew for each version: its id may name one job only.
   compileRequest('run', options);
   const requestFor = (kernel: KernelReference) => compileRequest('run', options)(kernel);
-  if (isInteractive(context) && !options.json) return openTui(context, { watchFolder: { folder, requestFor } });
-  return context.withRunner((connection) => watchPlainly(folder, requestFor, connection, context));
+  if (isInteractive(context) && !options.json && !wantsFiles(options)) return openTui(context, { watchFolder: { folder, requestFor } });
+  return context.withRunner((connection) => watchPlainly(folder, requestFor, { connection, context, files: options }));
 }
 
-async function watchPlainly(folder: string, requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof compileRequest>>, connection: Connection, context: CommandContext): Promise<ExitCode> {
+async function watchPlainly(folder: string, requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof compileRequest>>, { connection, context, files }: { connection: Connection; context: CommandContext; files: OutputFiles }): Promise<ExitCode> {
   const { client } = connection;
   const interrupts = onInterrupt(() => false);
   const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
     const { method, request } = requestFor(kernel);
     context.note(`watching ${folder}: this version runs`);
     try {
-      await followJob((watch) => client.start(method, request, { ...watch, signal }), connection, context);
+      await followJob((watch) => client.start(method, request, { ...watch, signal }), connection, context, files);
       context.note(`watching ${folder}: save a file and it runs again, Ctrl-C ends`);
     } catch (error) {
       if (!signal.aborted) throw error;

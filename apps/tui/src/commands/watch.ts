@@ -1,12 +1,12 @@
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
-import { followJob } from './job-command.ts';
+import { followJob, type OutputFiles } from './job-command.ts';
 import { resolveJobName } from './job-name.ts';
 
 /** `fa-tui watch <job>`: the job's events from the first, whether it runs or has ended, then its report. */
-export function watchJob(job: string, context: CommandContext): Promise<ExitCode> {
+export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   return context.withRunner(async (connection) => {
     const name = await resolveJobName(connection.client, job);
-    return followJob((options) => connection.client.watch(name, options), connection, context);
+    return followJob((options) => connection.client.watch(name, options), connection, context, files);
   });
 }

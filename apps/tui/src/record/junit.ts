@@ -1,0 +1,61 @@
+/** A result as JUnit XML, which every CI shows: build, findings, cases and gates of each variant. */
+import { FindingKind, Verdict, formatShape, type GateResult, type JobResult, type VariantResult } from '@flashcore/shared';
+
+interface TestCase {
+  readonly group: string;
+  readonly name: string;
+  readonly seconds?: number;
+  readonly failure?: string;
+  readonly skipped?: string;
+  readonly output?: string;
+}
+
+/** One suite for each variant. Only what fails the job is a failure: a failed gate of level "warn" is told in the case's output. */
+export function junitOf(label: string, result: Pick<JobResult, 'variants'>): string {
+  const suites = result.variants.map((variant) => suiteOf(label, variant));
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="${escape(label)}">\n${suites.join('')}</testsuites>\n`;
+}
+
+function suiteOf(label: string, variant: VariantResult): string {
+  const cases = [...buildCases(variant), ...findingCases(variant), ...verifyCases(variant), ...variant.gates.filter(({ level }) => level !== 'off').map(gateCase)];
+  const count = (has: (one: TestCase) => unknown): number => cases.filter((one) => has(one) !== undefined).length;
+  const name = `${label}${variant.fallback ? ` (beside it: ${variant.label})` : ''}`;
+  return `  <testsuite name="${escape(name)}" tests="${cases.length}" failures="${count(({ failure }) => failure)}" errors="0" skipped="${count(({ skipped }) => skipped)}">\n${cases.map(caseXml).join('')}  </testsuite>\n`;
+}
+
+function buildCases({ build }: VariantResult): TestCase[] {
+  if (build === undefined) return [];
+  const errors = build.diagnostics.filter(({ severity }) => severity === 'error').map(({ file, line, message }) => `${file}:${line}: ${message}`);
+  return [{ group: 'build', name: `compiles for ${build.arch}`, seconds: build.seconds, ...(!build.succeeded && { failure: errors.join('\n') || 'does not compile' }) }];
+}
+
+const findingCases = ({ findings }: VariantResult): TestCase[] =>
+  findings.map(({ kind, message, remedy }) => ({ group: 'findings', name: (FindingKind[kind] ?? 'FINDING').toLowerCase(), failure: `${message}${remedy === '' ? '' : `\n${remedy}`}` }));
+
+const verifyCases = ({ verify }: VariantResult): TestCase[] => (verify?.cases ?? []).map(({ shape, verdict, reason, seconds, maxAbsError }) => ({
+  group: 'verify', name: shape === undefined ? 'case' : formatShape(shape), seconds,
+  ...(verdict === Verdict.FAIL && { failure: reason }), ...(verdict === Verdict.NOT_MEASURED && { skipped: reason }), output: `largest error ${maxAbsError}`,
+}));
+
+function gateCase({ gateId, title, verdict, value, comparison, target, unit, level, detail }: GateResult): TestCase {
+  const told = `${value === undefined ? 'not measured' : `${value} ${unit}`}, wanted ${comparison} ${target} ${unit}${detail === '' ? '' : `; ${detail}`}`;
+  return {
+    group: 'gates', name: `${gateId}: ${title}`,
+    ...(verdict === Verdict.FAIL && level === 'hard' && { failure: told }), ...(verdict === Verdict.NOT_MEASURED && { skipped: detail || 'not measured' }),
+    output: verdict === Verdict.FAIL && level !== 'hard' ? `warning: ${told}` : told,
+  };
+}
+
+function caseXml({ group, name, seconds, failure, skipped, output }: TestCase): string {
+  const inner = [
+    failure === undefined ? '' : `<failure message="${escape(failure.split('\n')[0] ?? '')}">${escape(failure)}</failure>`,
+    skipped === undefined ? '' : `<skipped message="${escape(skipped)}"/>`,
+    output === undefined ? '' : `<system-out>${escape(output)}</system-out>`,
+  ].join('');
+  return `    <testcase classname="${group}" name="${escape(name)}"${seconds === undefined ? '' : ` time="${seconds.toFixed(3)}"`}>${inner}</testcase>\n`;
+}
+
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\n': '&#10;' };
+
+/** Characters that XML 1.0 has no way to write go. */
+const escape = (text: string): string => text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '').replace(/[&<>"\n]/g, (character) => ENTITIES[character] ?? character);

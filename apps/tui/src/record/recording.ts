@@ -1,0 +1,37 @@
+/** A job's events in a file, one JSON document a line in the proto's JSON mapping: for demos, reports of faults, and tests. */
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { fromJson, toJson, type JsonValue } from '@bufbuild/protobuf';
+import { FlashcoreError, JobEventSchema, type JobEvent } from '@flashcore/shared';
+
+export interface Recorder {
+  write(event: JobEvent): void;
+  close(): void;
+}
+
+/** Records into `file`, in place of what it held. Each line is written at once: what was recorded before a fault is there to be looked at. */
+export function recordTo(file: string): Recorder {
+  const descriptor = openSync(file, 'w');
+  return {
+    write: (event) => void writeSync(descriptor, `${JSON.stringify(toJson(JobEventSchema, event))}\n`),
+    close: () => closeSync(descriptor),
+  };
+}
+
+/** The events of a recording. Errors: INVALID_REQUEST with the line where it is none. */
+export function readRecording(file: string): JobEvent[] {
+  const lines = readFileSync(file, 'utf8').split('\n').filter((line) => line.trim() !== '');
+  const events = lines.map((line, index) => eventOf(line, file, index + 1));
+  if (events[0]?.payload.case !== 'created') throw noRecording(file, 1, 'wanted the first event of a job');
+  return events;
+}
+
+function eventOf(line: string, file: string, number: number): JobEvent {
+  try {
+    return fromJson(JobEventSchema, JSON.parse(line) as JsonValue, { ignoreUnknownFields: true });
+  } catch (cause) {
+    throw noRecording(file, number, cause instanceof Error ? cause.message : String(cause), cause);
+  }
+}
+
+const noRecording = (file: string, line: number, fault: string, cause?: unknown) =>
+  new FlashcoreError('INVALID_REQUEST', { path: file, line: String(line) }, `Wanted a recording of a job (one event in JSON a line) in ${file}; line ${line}: ${fault}`, { cause });

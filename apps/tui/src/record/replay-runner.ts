@@ -1,0 +1,67 @@
+/** A runner that has one job, a recorded one, and tells its events again. */
+import { clone, create } from '@bufbuild/protobuf';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import {
+  CancelJobResponseSchema, FlashcoreError, GetHostResponseSchema, GetJobResponseSchema, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
+  type Job, type JobEvent, type RunnerClient,
+} from '@flashcore/shared';
+import type { RunnerPort } from '../state/runner-port.ts';
+
+export type ReplayRunner = RunnerPort & Pick<RunnerClient, 'getJob'>;
+
+/** `speed`: how many times as fast as it happened; 0: without a pause. */
+export function replayRunner(events: readonly JobEvent[], { speed }: { speed: number }): ReplayRunner {
+  const job = endedJob(events);
+  const refuse = (): never => {
+    throw new FlashcoreError('DRAINING', {}, 'A replay starts no jobs: this is a recording');
+  };
+  async function* tell(after: number, signal?: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
+    let before = timeOf(events[0]);
+    for (const event of events) {
+      if (Number(event.sequence) <= after) continue;
+      if (speed > 0) await pause((timeOf(event) - before) / speed, signal);
+      signal?.throwIfAborted();
+      before = timeOf(event);
+      yield event;
+    }
+  }
+  const started = events.find(({ payload }) => payload.case === 'started')?.payload;
+  const finished = events.at(-1)?.payload;
+  const device = started?.case === 'started' ? started.value.device : undefined;
+  return {
+    getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: { hostName: 'a recording', apiVersion: 'v1', devices: device === undefined ? [] : [device] } })),
+    getJob: () => Promise.resolve(create(GetJobResponseSchema, { job, ...(finished?.case === 'finished' && finished.value.result && { result: finished.value.result }) })),
+    listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs: [job] })),
+    listKernels: () => Promise.resolve(create(ListKernelsResponseSchema)),
+    listExperiments: () => Promise.resolve(create(ListExperimentsResponseSchema)),
+    cancelJob: () => Promise.resolve(create(CancelJobResponseSchema, { job })),
+    readArtifact: refuse,
+    uploadFolder: refuse,
+    start: refuse,
+    watch: (_name, options) => tell(Number(options?.afterSequence ?? 0), options?.signal),
+  };
+}
+
+const timeOf = (event: JobEvent | undefined): number => (event?.time === undefined ? 0 : timestampMs(event.time));
+
+function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+  if (milliseconds <= 0) return Promise.resolve();
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    }, { once: true });
+  });
+}
+
+/** The job as it stood at the end of the recording. */
+function endedJob(events: readonly JobEvent[]): Job {
+  const [first, last] = [events[0], events.at(-1)];
+  const created = first?.payload.case === 'created' ? first.payload.value.job : undefined;
+  const end = last?.payload.case === 'finished' ? last.payload.value : undefined;
+  const job = Object.assign(clone(JobSchema, created ?? create(JobSchema)), { name: first?.job ?? '', state: end === undefined ? JobState.RUNNING : JobState.ENDED, outcome: end?.outcome ?? Outcome.UNSPECIFIED, summary: end?.summary ?? '' });
+  if (first?.time !== undefined) job.startTime = first.time;
+  if (end !== undefined && last?.time !== undefined) job.endTime = last.time;
+  return job;
+}
