@@ -11,6 +11,7 @@ export interface HostOptions {
   embedded: boolean;
   /** Asks for compilers and tools; may take seconds. */
   describeTools: () => Promise<Tool[]>;
+  isolation: () => Promise<{ kind: string; detail: string }>;
   logger: Logger;
 }
 
@@ -31,7 +32,7 @@ export class HostDescriber {
   }
 
   async describe({ devices, activeJobs }: { devices: Device[]; activeJobs: number }): Promise<Host> {
-    const { version, buildId, dataDirectory, embedded } = this.#options;
+    const { version, buildId, dataDirectory, embedded, isolation } = this.#options;
     return create(HostSchema, {
       runnerVersion: version,
       apiVersion: API_VERSION,
@@ -41,7 +42,7 @@ export class HostDescriber {
       startTime: timestampFromDate(this.#startTime),
       devices,
       tools: await this.#tools,
-      isolation: { kind: 'none', detail: 'compilers and workers run with the rights of the runner: send it only code that you trust' },
+      isolation: await isolation(),
       dataDirectory,
       embedded,
       activeJobs,

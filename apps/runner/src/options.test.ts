@@ -7,7 +7,7 @@ const parse = (...argv: string[]) => parseOptions(argv, { version: '1.2.3', repo
 test('every option has a default', () => {
   expect(parse('serve')).toEqual({
     address: { kind: 'tcp', host: '127.0.0.1', port: 50051 }, dataDirectory: '/home/data', kernelsDirectory: '/repo/kernels',
-    embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64,
+    embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64, isolation: 'auto',
   });
 });
 

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import type { IsolationWanted } from './sandbox/box.ts';
 import { UsageError, parseListenAddress, type ListenAddress } from './rpc/address.ts';
 
 /** What `flashcore-runner serve` was asked for, with every default filled in. */
@@ -15,6 +16,8 @@ export interface ServeOptions {
   /** How long running jobs may go on after SIGTERM. */
   graceSeconds: number;
   maxQueued: number;
+  /** Whether foreign source is boxed: where that works, never, or not served without. */
+  isolation: IsolationWanted;
 }
 
 const DEFAULT_ADDRESS = '127.0.0.1:50051';
@@ -40,6 +43,7 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
     .option('--idle-exit-seconds <seconds>', 'embedded: ends after so long without client and job', seconds, 30)
     .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)
     .option('--max-queued <jobs>', 'most jobs that wait at once', count, 64)
+    .addOption(new Option('--isolation <how>', 'boxes compilers and the emulator: where that works, never, or not serving without').choices(['auto', 'none', 'required']).default('auto'))
     .action((flags: Flags) => { options = compile(flags); });
   try {
     program.parse(argv, { from: 'user' });
@@ -59,6 +63,7 @@ interface Flags {
   idleExitSeconds: number;
   graceSeconds: number;
   maxQueued: number;
+  isolation: IsolationWanted;
 }
 
 function compile(flags: Flags): ServeOptions {
@@ -71,6 +76,7 @@ function compile(flags: Flags): ServeOptions {
     idleExitSeconds: flags.idleExitSeconds,
     graceSeconds: flags.graceSeconds,
     maxQueued: flags.maxQueued,
+    isolation: flags.isolation,
   };
 }
 

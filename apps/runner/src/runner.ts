@@ -9,6 +9,8 @@ import type { Logger } from './log.ts';
 import type { ServeOptions } from './options.ts';
 import { listen } from './rpc/listen.ts';
 import { createRpcServer } from './rpc/server.ts';
+import { UsageError } from './rpc/address.ts';
+import type { IsolationWanted } from './sandbox/box.ts';
 import { ArtifactStore } from './store/artifacts.ts';
 import { openDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
@@ -28,6 +30,7 @@ export interface CompilerOptions {
   kernels: KernelCatalog;
   history: HistoryStore;
   logger: Logger;
+  isolation: IsolationWanted;
 }
 
 export interface RunnerOptions extends ServeOptions {
@@ -61,9 +64,10 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const sources = new SourceStore(join(dataDirectory, 'sources'));
     const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources);
-    const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger });
+    const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger, isolation: options.isolation });
+    if (options.isolation === 'required') await requireBox(compiler);
     const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
-    const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), logger });
+    const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), isolation: () => compiler.isolation(), logger });
     // An embedded runner's clients have the .proto files, and wait for its start.
     const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, reflection: !embedded, logger });
     const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory));
@@ -93,6 +97,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     undo.dispose();
     throw storageError(error, 'start');
   }
+}
+
+async function requireBox(compiler: JobCompiler): Promise<void> {
+  const { kind, detail } = await compiler.isolation();
+  if (kind === 'none') throw new UsageError(`Make bubblewrap work, or leave out --isolation required: ${detail}`);
 }
 
 /** Calls that still run when all jobs have ended get so long: watchers read the last events. */

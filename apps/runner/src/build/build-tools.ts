@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared';
+import { findBox, type Box } from '../sandbox/box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { CompileCache, type CompileUnit } from './compile-cache.ts';
 import { emulatorUnit } from './emulator-unit.ts';
@@ -17,6 +18,10 @@ const CANARY_ENTRY = 'flashcore_canary';
 /** Everything that compiles: kernels, and what the runner itself needs on this host (the emulator, the CPU reference, the canary). */
 export class BuildTools {
   readonly toolchain = new Toolchain();
+  /** What compilers run in. */
+  readonly box: Promise<Box>;
+  /** Where libraries lie that workers load. */
+  readonly libraryFolder: string;
   readonly kernels: KernelBuilder;
   readonly #libraries: CompileCache;
   readonly #libraryFiles: LibraryFiles;
@@ -24,14 +29,16 @@ export class BuildTools {
   readonly #runnerFolder: string;
 
   /** `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources only. */
-  constructor(options: { repositoryRoot: string; dataDirectory: string; kernelsFolder: string; artifacts: ArtifactStore; libraryCache?: string | undefined }) {
+  constructor(options: { repositoryRoot: string; dataDirectory: string; kernelsFolder: string; artifacts: ArtifactStore; libraryCache?: string | undefined; box?: Promise<Box> }) {
+    this.box = options.box ?? findBox('none');
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
     const libraries = options.libraryCache ?? join(options.dataDirectory, 'libraries');
     this.#libraryFiles = new LibraryFiles(join(libraries, 'files'));
-    this.#libraries = new CompileCache(libraries, this.#libraryFiles);
+    this.libraryFolder = libraries;
+    this.#libraries = new CompileCache(libraries, this.#libraryFiles, this.box);
     this.kernels = new KernelBuilder({
-      toolchain: this.toolchain, cache: new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts), artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
+      toolchain: this.toolchain, cache: new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, this.box), artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
     });
   }
 

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FlashcoreError, sha256Of } from '@flashcore/shared';
+import { findBox, type Box } from '../sandbox/box.ts';
 import { storageError } from '../store/storage-error.ts';
 import { runStages } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
@@ -77,9 +78,11 @@ const SCHEMA = 1;
 export class CompileCache {
   readonly #folder: string;
   readonly #files: CompiledFiles;
+  readonly #box: Promise<Box>;
   readonly #running = new Map<string, Promise<unknown>>();
 
-  constructor(folder: string, files: CompiledFiles) {
+  constructor(folder: string, files: CompiledFiles, box = findBox('none')) {
+    this.#box = box;
     this.#folder = folder;
     this.#files = files;
     for (const part of ['work', 'entries']) mkdirSync(join(folder, part), { recursive: true, mode: 0o700 });
@@ -126,7 +129,7 @@ export class CompileCache {
     const folder = join(this.#folder, 'work', `${process.pid}-${key.slice(0, 32)}`);
     try {
       for (const { path, text } of unit.files) writeInside(folder, path, text);
-      const ends = await runStages(unit, folder, options);
+      const ends = await runStages(unit, { ...options, folder, box: await this.#box });
       const record: CompileRecord = {
         key,
         seconds: ends.seconds,

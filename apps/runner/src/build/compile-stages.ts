@@ -1,5 +1,8 @@
-import { availableParallelism } from 'node:os';
+import { realpathSync } from 'node:fs';
+import { availableParallelism, homedir } from 'node:os';
+import { dirname } from 'node:path';
 import type { Command, CompileOptions, CompileUnit } from './compile-cache.ts';
+import type { Box, BoxLimits } from '../sandbox/box.ts';
 import { runProcess, type ProcessEnd } from './process.ts';
 import { shownLine } from './source-snapshot.ts';
 
@@ -16,14 +19,23 @@ export interface StagesEnd {
   lines: string[];
 }
 
-/** Runs a unit's stages in its build folder, until one fails. */
-export async function runStages(unit: CompileUnit, folder: string, options: CompileOptions): Promise<StagesEnd> {
+/** A template bomb ends here rather than in the host's memory. */
+const MAX_ADDRESS_BYTES = 16 * 1024 ** 3;
+const MAX_FILE_BYTES = 1024 ** 3;
+
+/** Runs a unit's stages in its build folder, boxed, until one fails. */
+export async function runStages(unit: CompileUnit, options: CompileOptions & { folder: string; box: Box }): Promise<StagesEnd> {
+  const { folder, box } = options;
   const started = performance.now();
   const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };
   const onLine = (line: string): void => options.onLine?.(shownLine(line));
   for (const stage of unit.stages) {
     const remainingMs = Math.max(1, unit.limitMs - (performance.now() - started));
-    const ends = await runPool(stage, ({ arguments: args }) => runProcess(unit.compiler.path, args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)), { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine }));
+    const limits: BoxLimits = { cpuSeconds: Math.ceil(unit.limitMs / 1000), fileBytes: MAX_FILE_BYTES, addressBytes: MAX_ADDRESS_BYTES };
+    const ends = await runPool(stage, ({ arguments: args }) => {
+      const { program, args: boxed } = box.wrap(unit.compiler.path, args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)), { folder, readable: [toolchainFolder(unit.compiler.path)], limits });
+      return runProcess(program, boxed, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
+    });
     end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));
     end.timedOut ||= ends.some(({ timedOut }) => timedOut);
     end.exitCode = ends.map(({ exitCode }) => exitCode ?? KILLED).find((code) => code !== 0) ?? 0;
@@ -31,6 +43,13 @@ export async function runStages(unit: CompileUnit, folder: string, options: Comp
   }
   end.seconds = (performance.now() - started) / 1000;
   return end;
+}
+
+/** What a compiler that is not the system's is part of: the folder above its bin/; its own folder where there is no bin/ or that would be the user's home. */
+function toolchainFolder(compiler: string): string {
+  const folder = dirname(realpathSync(compiler));
+  const above = dirname(folder);
+  return folder.endsWith('/bin') && above !== '/' && above !== homedir() ? above : folder;
 }
 
 /** Runs as many at once as the machine has processors. */

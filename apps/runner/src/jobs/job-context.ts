@@ -63,6 +63,8 @@ export interface JobCompiler {
   devices(): DeviceDescription[];
   /** Compilers and tools, found or not; may start processes. */
   describeTools(): Promise<Tool[]>;
+  /** How foreign source is boxed. */
+  isolation(): Promise<{ kind: 'bubblewrap' | 'none'; detail: string }>;
   /** Checks a request and makes its job. Starts nothing. Errors: all that bad input can give, at once, as FlashcoreError. */
   compile<Method extends JobMethod>(method: Method, request: JobRequests[Method]): CompiledJob;
   /** Ends worker processes. */

@@ -5,6 +5,7 @@ import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { DeviceNotServing, DeviceWorker } from '../workers/device-worker.ts';
+import { boxedWorker } from '../workers/worker-entry.ts';
 import type { RequestOptions, WorkerOutcome } from '../workers/worker-process.ts';
 import { nvmlLibrary, type HostDevice } from './devices.ts';
 import type { Instruments } from './instruments.ts';
@@ -17,12 +18,14 @@ export class DeviceRuntime {
   readonly instruments: Instruments;
   #job: JobContext | undefined;
 
-  constructor(device: HostDevice, { tools, instruments }: { tools: BuildTools; instruments: Instruments }) {
+  constructor(device: HostDevice, { tools, instruments, artifactFolder }: { tools: BuildTools; instruments: Instruments; artifactFolder: string }) {
     this.#device = device;
     this.instruments = instruments;
     const { description } = device;
     this.#worker = new DeviceWorker({
       deviceId: description.deviceId,
+      // A GPU's driver wants more than a box lets through: device nodes, /sys, its own files.
+      ...(description.simulated && { command: async () => boxedWorker(await tools.box, [tools.libraryFolder, artifactFolder]) }),
       open: async (signal) => {
         const listener = this.#listener(signal);
         const [library, referenceLibrary] = await Promise.all([device.library || tools.emulatorLibrary(listener), tools.referenceLibrary(listener)]);

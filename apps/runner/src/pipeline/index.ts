@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError, JobKind, ToolSchema, parseCases, parseGates, type Cases, type Gate, type Tool } from '@flashcore/shared';
 import { BuildTools } from '../build/build-tools.ts';
+import { findBox, type IsolationWanted } from '../sandbox/box.ts';
 import type { CompiledJob, DeviceDescription, JobCompiler, JobMethod, JobRequests } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { Logger } from '../log.ts';
@@ -25,6 +26,8 @@ export interface PipelineOptions {
   dataDirectory: string;
   /** Where the emulator and the reference are kept once compiled; may be shared by runners. Default: in the data directory. */
   libraryCache?: string;
+  /** Default: boxed where that works. */
+  isolation?: IsolationWanted;
   artifacts: ArtifactStore;
   sources: SourceStore;
   kernels: KernelCatalog;
@@ -42,18 +45,24 @@ const KINDS: Record<JobMethod, JobKind> = {
 };
 
 export function createPipeline(options: PipelineOptions): Pipeline {
+  const box = findBox(options.isolation ?? 'auto');
   const tools = new BuildTools({
+    box,
     repositoryRoot: options.repositoryRoot, dataDirectory: options.dataDirectory, kernelsFolder: options.kernelsDirectory, artifacts: options.artifacts,
     libraryCache: options.libraryCache ?? process.env['FLASHCORE_LIBRARY_CACHE'],
   });
   const { artifacts, repositoryRoot } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>
-    new DeviceRuntime(device, { tools, instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot }) });
+    new DeviceRuntime(device, { tools, artifactFolder: artifacts.folder, instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot }) });
   const runtimes = new Map(findDevices().map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
   const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
   return {
     devices,
+    isolation: async () => {
+      const { kind, detail } = await box;
+      return { kind, detail };
+    },
     describeTools: () => Promise.resolve(tools.toolchain.describe().map((tool): Tool => create(ToolSchema, tool))),
     compile: (method, request) => {
       const cases = settings.cases();

@@ -5,8 +5,10 @@ import { BlobStore } from './blob-store.ts';
 /** Files that jobs made (machine code, samples, reports), by digest. */
 export class ArtifactStore {
   readonly #blobs: BlobStore;
+  readonly folder: string;
 
   constructor(folder: string) {
+    this.folder = folder;
     this.#blobs = new BlobStore(folder);
   }
 

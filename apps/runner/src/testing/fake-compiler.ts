@@ -45,6 +45,7 @@ export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: 
   return {
     devices: () => [FAKE_DEVICE],
     describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
+    isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
     compile: (method, request) => compile(method, request, script),
     close: () => Promise.resolve(),
   };

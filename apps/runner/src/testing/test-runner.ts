@@ -33,6 +33,7 @@ export async function startTestRunner(options: Partial<RunnerOptions> = {}): Pro
     idleExitSeconds: 30,
     graceSeconds: 1,
     maxQueued: 64,
+    isolation: 'auto',
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,

@@ -1,10 +1,13 @@
 import type { DeviceFacts, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
+import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 import { WorkerProcess, type RequestOptions, type WorkerOutcome } from './worker-process.ts';
 
 export interface DeviceWorkerOptions {
   deviceId: string;
   /** What a worker is started with; asked for at each start, for it may have to be compiled. */
   open: (signal: AbortSignal) => Promise<Omit<OpenRequest, 'type'>>;
+  /** How its process is started; default: with the rights of the runner. */
+  command?: () => Promise<WorkerCommand>;
   /** Path of the canary kernel's image. */
   canary: (signal: AbortSignal) => Promise<string>;
 }
@@ -79,10 +82,11 @@ export class DeviceWorker {
     const setup = await this.#options.open(options.signal);
     const canaryImage = this.#needsCanary ? await this.#options.canary(options.signal) : '';
     const tries = this.#needsCanary ? CANARY_TRIES : 1;
+    const command = await (this.#options.command?.() ?? plainWorker());
     let problem = '';
     for (let attempt = 0; attempt < tries; ++attempt) {
       await this.close();
-      const worker = new WorkerProcess((line) => this.#onOutput?.(line));
+      const worker = new WorkerProcess((line) => this.#onOutput?.(line), command);
       this.#process = worker;
       const opened = await worker.request({ type: 'open', ...setup }, { signal: options.signal });
       if (opened.status !== 'done') {

@@ -1,12 +1,40 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { DeviceFacts } from '../../worker/messages.ts';
+import type { Box } from '../sandbox/box.ts';
 
 /** dist/worker.js beside the bundle; worker/main.ts when the runner runs from its sources (Node strips the types). */
 export function workerEntry(): string {
   const bundled = new URL('./worker.js', import.meta.url);
   return fileURLToPath(existsSync(bundled) ? bundled : new URL('../../worker/main.ts', import.meta.url));
+}
+
+/** How a worker process is started. */
+export interface WorkerCommand {
+  program: string;
+  args: string[];
+  env: NodeJS.ProcessEnv;
+}
+
+export function plainWorker(): WorkerCommand {
+  return { program: process.execPath, args: [workerEntry()], env: workerEnvironment() };
+}
+
+// A module's short-lived copy is the largest file that a worker writes.
+const MAX_FILE_BYTES = 1024 ** 3;
+
+/** A worker in a box that shows it the runner's code and these folders, read-only. */
+export function boxedWorker(box: Box, readable: readonly string[]): WorkerCommand {
+  if (box.kind === 'none') return plainWorker();
+  const entry = workerEntry();
+  const koffi = realpathSync(createRequire(entry).resolve('koffi'));
+  const packages = koffi.slice(0, koffi.lastIndexOf('/node_modules/') + '/node_modules'.length);
+  const code = [dirname(dirname(entry)), packages, dirname(realpathSync(process.execPath)), dirname(process.execPath)];
+  const limits = { fileBytes: MAX_FILE_BYTES };
+  return { ...box.wrap(process.execPath, [entry], { readable: [...new Set([...code, ...readable])], limits }), env: { ...workerEnvironment(), TMPDIR: '/tmp' } };
 }
 
 const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*|FLASHCORE_EMULATOR_.*)$/;

@@ -1,7 +1,8 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { CudaFault, Proceed, ReplyByRequest, TimingModeName, WorkerMessage, WorkerNotice, WorkerRequest } from '../../worker/messages.ts';
-import { workerEntry, workerEnvironment } from './worker-entry.ts';
+import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 
 /** How a request to the worker ended. Only `done` leaves the process usable. */
 export type WorkerOutcome<Value> =
@@ -47,10 +48,9 @@ export class WorkerProcess {
   #timer: NodeJS.Timeout | undefined;
   #killedBy: { step: string; limitMs: number } | undefined;
 
-  constructor(onOutput: (line: string) => void) {
-    this.#child = fork(workerEntry(), [], {
-      serialization: 'advanced', execArgv: [], stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: workerEnvironment(),
-    });
+  constructor(onOutput: (line: string) => void, { program, args, env }: WorkerCommand = plainWorker()) {
+    // As fork() does it, which could not start it in a box.
+    this.#child = spawn(program, args, { serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env });
     // A kernel's printf.
     createInterface(this.#child.stdout!).on('line', onOutput);
     createInterface(this.#child.stderr!).on('line', (line) => {
@@ -60,7 +60,7 @@ export class WorkerProcess {
     this.#child.on('message', (message: WorkerMessage) => this.#receive(message));
     this.#exited = new Promise((resolve) => {
       this.#child.once('exit', (exitCode, signalName) => {
-        this.#end(exitCode, signalName);
+        this.#end(...endOf(exitCode, signalName));
         resolve();
       });
       this.#child.once('error', (error) => {
@@ -183,4 +183,10 @@ export class WorkerProcess {
       : { status: 'crashed', step: this.#step, exitCode, signalName, lastWords: this.#lastWords.join('\n') };
     this.#finish('ended', outcome);
   }
+}
+
+/** A box, like a shell, tells of a signal as 128 plus its number. */
+function endOf(exitCode: number | null, signalName: string | null): [exitCode: number | null, signalName: string | null] {
+  const signal = exitCode !== null && exitCode > 128 ? Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0] : undefined;
+  return signal ? [null, signal] : [exitCode, signalName];
 }

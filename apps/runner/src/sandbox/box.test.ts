@@ -1,0 +1,71 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { findBox, type Box, type BoxPolicy } from './box.ts';
+
+let box: Box;
+let folder: string;
+beforeAll(async () => {
+  box = await findBox('auto');
+  folder = mkdtempSync(join(tmpdir(), 'fc-box-'));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test('without bubblewrap a program is run as it is, and the reason is said', async () => {
+  const none = await findBox('none');
+  expect([none.kind, none.wrap('cc', ['-c'], { limits: { fileBytes: 1 } })]).toEqual(['none', { program: 'cc', args: ['-c'] }]);
+  expect(none.detail).toBe('switched off by --isolation none; compilers and workers run with the rights of the runner: send it only code that you trust');
+});
+
+test('where there is no box the reason is said', () => {
+  expect(box.detail).toMatch(box.kind === 'none' ? /; compilers and workers run with the rights of the runner/ : /no network/);
+});
+
+/** Runs a shell script in the box. */
+function run(script: string, policy: Partial<BoxPolicy> = {}) {
+  const { program, args } = box.wrap('/bin/sh', ['-c', script], { limits: { fileBytes: 1e6, cpuSeconds: 1 }, ...policy });
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', timeout: 10_000, env: { PATH: process.env['PATH'] } });
+  return { status, out: stdout.trim(), err: stderr.trim() };
+}
+
+test('in the box: no foreign file, no network, no other process, nothing to write to but its folder and /tmp', ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  writeFileSync(join(folder, 'source'), 'mine');
+  expect(run('cat source && echo out >made && cat made && touch /tmp/x && echo tmp', { folder })).toMatchObject({ status: 0, out: 'mineout\ntmp' });
+  expect(readFileSync(join(folder, 'made'), 'utf8')).toBe('out\n');
+  expect(run(`ls ${folder} /root /home /etc/passwd ${import.meta.dirname} 2>/dev/null`).out).toBe('');
+  expect(run(`cat ${folder}/source; touch ${folder}/no`, { readable: [folder] })).toMatchObject({ out: 'mine', err: expect.stringMatching(/Read-only/) as string });
+  expect(run('ls /proc | grep -c "^[0-9]"').out).toMatch(/^[1-9]$/);
+  expect(run('touch /usr/x || cat /proc/net/route | tail -n +2').out).toBe('');
+});
+
+test('in the box: limits on processor time and files', ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  expect(run('while :; do :; done').status).toBe(128 + 9);
+  expect(run('head -c 2000000 /dev/zero >/tmp/large; ls -l /tmp/large', { limits: { fileBytes: 4096 } }).out).toContain(' 4096 ');
+});
+
+test('a killed box leaves no process, not even one that left its group', async ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  const mark = `${process.pid}7351`;
+  const { program, args } = box.wrap('/bin/sh', ['-c', `setsid sleep ${mark} & echo up; wait`], { limits: { fileBytes: 1e6 } });
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'] });
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  const sleeping = () => readdirSync('/proc').filter((pid) => /^\d+$/.test(pid)).some((pid) => commandOf(pid).startsWith(`sleep\0${mark}\0`));
+  for (const until = performance.now() + 2_000; !sleeping() && performance.now() < until;) await new Promise((resolve) => setTimeout(resolve, 10));
+  expect(sleeping()).toBe(true);
+  child.kill('SIGKILL');
+  for (const until = performance.now() + 2_000; sleeping() && performance.now() < until;) await new Promise((resolve) => setTimeout(resolve, 10));
+  expect(sleeping()).toBe(false);
+});
+
+function commandOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return '';
+    throw error;
+  }
+}

@@ -1,0 +1,116 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readlinkSync, lstatSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+/** What a boxed program may use; all paths keep their names within. */
+export interface BoxPolicy {
+  /** Its working folder, the only one besides /tmp that it can write to; undefined: none. */
+  folder?: string | undefined;
+  /** Read-only, besides the system's. What is not there is left out. */
+  readable?: readonly string[];
+  limits: BoxLimits;
+}
+
+export interface BoxLimits {
+  /** Of one process, seconds of processor time; undefined for those that live from job to job. */
+  cpuSeconds?: number;
+  /** Of one file that it writes. */
+  fileBytes: number;
+  /** Address space; undefined for Node and CUDA, which reserve much and use little. */
+  addressBytes?: number;
+}
+
+/** A program and its arguments, as they are to be spawned. */
+export interface BoxedCommand {
+  program: string;
+  args: string[];
+}
+
+export type IsolationWanted = 'auto' | 'none' | 'required';
+
+/** How programs that handle foreign source are run. */
+export interface Box {
+  readonly kind: 'bubblewrap' | 'none';
+  /** What it does, or why there is none. */
+  readonly detail: string;
+  wrap(program: string, args: readonly string[], policy: BoxPolicy): BoxedCommand;
+}
+
+/** Enough for the most parallel compiler; a fork bomb ends here. Counted within the box on Linux 5.14 and later. */
+const MAX_PROCESSES = 1024;
+const TMP_BYTES = 1024 ** 3;
+const PROBE_LIMIT_MS = 5_000;
+const SYSTEM_FOLDERS = ['/usr', '/opt', '/nix', '/etc/alternatives', '/etc/ld.so.cache', '/etc/ld.so.conf', '/etc/ld.so.conf.d'];
+const SYSTEM_LINKS = ['/bin', '/sbin', '/lib', '/lib64', '/lib32', '/libx32'];
+
+const UNBOXED = 'compilers and workers run with the rights of the runner: send it only code that you trust';
+
+/** Tries bubblewrap with all that it will be used with. Takes about 10 ms. */
+export async function findBox(wanted: IsolationWanted): Promise<Box> {
+  if (wanted === 'none') return noBox('switched off by --isolation none');
+  const bwrap = findProgram('bwrap');
+  const prlimit = findProgram('prlimit');
+  if (process.platform !== 'linux') return noBox('bubblewrap is for Linux only');
+  if (!bwrap) return noBox('bwrap was not found: install bubblewrap');
+  if (!prlimit) return noBox('prlimit was not found: install util-linux');
+  const box = bubblewrap(bwrap, prlimit);
+  const problem = await tryBox(box);
+  return problem === undefined ? box : noBox(`bubblewrap does not work here: ${problem}`);
+}
+
+function noBox(reason: string): Box {
+  return { kind: 'none', detail: `${reason}; ${UNBOXED}`, wrap: (program, args) => ({ program, args: [...args] }) };
+}
+
+function bubblewrap(bwrap: string, prlimit: string): Box {
+  const system = [
+    ...SYSTEM_FOLDERS.flatMap((path) => ['--ro-bind-try', path, path]),
+    ...SYSTEM_LINKS.flatMap(systemLink),
+  ];
+  return {
+    kind: 'bubblewrap',
+    detail: 'compilers and the emulator\'s worker see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, '
+      + 'and are limited in processor time, processes and file size; workers of GPUs run with the rights of the runner',
+    wrap: (program, args, { folder, readable = [], limits }) => ({
+      program: bwrap,
+      args: [
+        // A process namespace of its own: with its first process all others end, whatever they did to leave their group.
+        '--unshare-all', '--die-with-parent', '--new-session',
+        ...system,
+        '--proc', '/proc', '--dev', '/dev', '--size', String(TMP_BYTES), '--tmpfs', '/tmp',
+        ...readable.flatMap((path) => ['--ro-bind-try', path, path]),
+        ...(folder === undefined ? ['--chdir', '/'] : ['--bind', folder, folder, '--chdir', folder]),
+        '--', prlimit, ...limitFlags(limits), '--', program, ...args,
+      ],
+    }),
+  };
+}
+
+function limitFlags({ cpuSeconds, fileBytes, addressBytes }: BoxLimits): string[] {
+  return [
+    '--core=0', `--nproc=${MAX_PROCESSES}`, `--fsize=${fileBytes}`,
+    ...(cpuSeconds === undefined ? [] : [`--cpu=${cpuSeconds}`]),
+    ...(addressBytes === undefined ? [] : [`--as=${addressBytes}`]),
+  ];
+}
+
+/** /bin is a link to usr/bin on most systems, and a folder on some. */
+function systemLink(path: string): string[] {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (!found) return [];
+  return found.isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path];
+}
+
+/** What is wrong with it; undefined when a program ran in it. */
+function tryBox(box: Box): Promise<string | undefined> {
+  const { program, args } = box.wrap('/bin/sh', ['-c', 'test ! -e /etc/passwd && echo boxed >/tmp/probe'], { limits: { cpuSeconds: 5, fileBytes: 4096 } });
+  return new Promise((resolve) => {
+    execFile(program, args, { timeout: PROBE_LIMIT_MS, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
+      resolve(error ? stderr.trim().split('\n')[0] || error.message.split('\n')[0] : undefined);
+    });
+  });
+}
+
+function findProgram(name: string): string | undefined {
+  return [...(process.env['PATH'] ?? '').split(delimiter), '/usr/bin', '/bin'].filter((folder) => folder.startsWith('/')).map((folder) => join(folder, name)).find((path) => existsSync(path));
+}
