@@ -24,10 +24,12 @@ export function commandOf(key: string, { store }: Pick<CommandContext, 'store'>)
   return COMMANDS.find(({ keys, when }) => keys.includes(key) && (when?.(store.state) ?? true));
 }
 
-/** Commands whose id, keys or help contain every word of the query. */
+/** Commands whose id, keys or help contain every word of the query: first those with that very key, then those whose name begins so. */
 export function findCommands(query: string): Command[] {
   const words = query.toLowerCase().split(' ').filter(Boolean);
-  return COMMANDS.filter(({ id, keys, help }) => words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)));
+  const found = COMMANDS.filter(({ id, keys, help }) => words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)));
+  const rank = ({ id, keys }: Command): number => (keys.includes(query) ? 0 : query !== '' && id.startsWith(query.toLowerCase()) ? 1 : 2);
+  return found.toSorted((a, b) => rank(a) - rank(b));
 }
 
 type OverlayOf<Kind extends Overlay['kind']> = Extract<Overlay, { kind: Kind }>;

@@ -1,0 +1,23 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { COMMANDS } from './commands.ts';
+import { findCommands } from './dispatch.ts';
+import { KEY_TABLE_BEGIN, KEY_TABLE_END, keyTable, withKeyTable } from './key-table.ts';
+
+test('the README has the keys of the command table; else: node apps/tui/src/keys/write-key-table.ts', () => {
+  const readme = readFileSync(new URL('../../../../README.md', import.meta.url), 'utf8');
+  expect(withKeyTable(readme, keyTable(COMMANDS))).toBe(readme);
+});
+
+test('only what stands between the markers changes', () => {
+  expect(withKeyTable(`a\n${KEY_TABLE_BEGIN}\nold\n${KEY_TABLE_END}\nb`, 'new')).toBe(`a\n${KEY_TABLE_BEGIN}\nnew\n${KEY_TABLE_END}\nb`);
+  expect(withKeyTable('no markers', 'new')).toBeUndefined();
+});
+
+test('the palette finds a key as typed before words that contain it, and a name by its beginning before its middle', () => {
+  expect(findCommands('b')[0]?.id).toBe('baseline');
+  expect(findCommands('w')[0]?.id).toBe('wrap');
+  expect(findCommands('W')[0]?.id).toBe('watch-folder');
+  expect(findCommands('comp')[0]?.id).toBe('compare');
+  expect(findCommands('').length).toBe(COMMANDS.length);
+});
