@@ -6,6 +6,7 @@ import { initialState } from './state/app-state.ts';
 import type { RunnerPort, StartRequest, WatchFolder } from './state/runner-port.ts';
 import { Session } from './state/session.ts';
 import { Store } from './state/store.ts';
+import { clipboard } from './terminal/clipboard.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
 import { themeOf } from './theme.ts';
 
@@ -36,7 +37,7 @@ export async function runTui({ client, connection, start, watchJob, watchFolder 
   const session = new Session({ client, store });
   let leave = (): void => undefined;
   const guard = guardTerminal({ unmount: () => leave(), stdin, stdout });
-  const screen = render(<App context={{ store, session, leave: () => leave() }} theme={theme} />, {
+  const screen = render(<App context={{ store, session, leave: () => leave(), copy: clipboard(stdout) }} theme={theme} />, {
     alternateScreen: true, incrementalRendering: true, maxFps: INK_MAX_FPS, exitOnCtrlC: false, patchConsole: false, stdin, stdout,
   });
   leave = () => screen.unmount();

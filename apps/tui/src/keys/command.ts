@@ -1,6 +1,7 @@
 /** What a command is. Keys, help, hints and the palette all come from the table of these. */
 import type { AppState } from '../state/app-state.ts';
 import type { Session } from '../state/session.ts';
+import type { Copy } from '../terminal/clipboard.ts';
 import type { Store } from '../state/store.ts';
 
 export interface CommandContext {
@@ -8,6 +9,8 @@ export interface CommandContext {
   readonly session: Session;
   /** Leaves fa-tui; jobs go on. */
   readonly leave: () => void;
+  /** Puts text into the terminal's clipboard and a file. */
+  readonly copy: Copy;
 }
 
 export type CommandGroup = 'views' | 'moving' | 'log' | 'jobs' | 'program';

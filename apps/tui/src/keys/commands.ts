@@ -2,6 +2,7 @@
 import { VIEWS, VIEW_TITLES, type ViewId } from '../state/app-state.ts';
 import { attachedJob, variantsOf } from '../state/selectors.ts';
 import type { Command } from './command.ts';
+import { COPY_COMMANDS } from './copy-commands.ts';
 import { JOB_COMMANDS } from './job-commands.ts';
 import { LOG_COMMANDS } from './log-commands.ts';
 import { MOVE_COMMANDS } from './move-commands.ts';
@@ -32,6 +33,6 @@ const PROGRAM_COMMANDS: Command[] = [
 ];
 
 /** Every command, in the order of the help. */
-export const COMMANDS: readonly Command[] = [...VIEW_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'views'), ...MOVE_COMMANDS, ...LOG_COMMANDS, ...JOB_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'program')];
+export const COMMANDS: readonly Command[] = [...VIEW_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'views'), ...MOVE_COMMANDS, ...LOG_COMMANDS, ...JOB_COMMANDS, ...COPY_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'program')];
 
 export const viewTitle = (view: ViewId): string => VIEW_TITLES[view];

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import type { Command, CommandContext } from './command.ts';
 import { COMMANDS } from './commands.ts';
+import { pressInCopy } from './copy-commands.ts';
 import { typedCharacter } from './key-name.ts';
 
 /** Carries out what `key` means now. Unknown keys do nothing. */
@@ -14,6 +15,7 @@ export function pressKey(key: string, context: CommandContext): void {
   if (overlay === undefined) return commandOf(key, context)?.run(context);
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
   if (overlay.kind === 'history-filter') return pressInHistoryFilter(key, overlay, context);
+  if (overlay.kind === 'copy') return pressInCopy(key, context);
   if (overlay.kind === 'watch-folder') return pressInWatchFolder(key, overlay, context);
   if (overlay.kind === 'search') return pressInSearch(key, overlay, context);
   return pressInConfirm(key, overlay, context);

@@ -1,7 +1,7 @@
 /** The command table as Markdown, for the README: write-key-table.ts writes it there, a test sees that it is current. */
 import type { Command } from './command.ts';
 
-export const KEY_TABLE_BEGIN = '<!-- keys: written by `node apps/tui/src/keys/write-key-table.ts` -->';
+export const KEY_TABLE_BEGIN = '<!-- keys: written by `npx node apps/tui/src/keys/write-key-table.ts` -->';
 export const KEY_TABLE_END = '<!-- keys end -->';
 
 export function keyTable(commands: readonly Command[]): string {

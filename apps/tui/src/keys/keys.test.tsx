@@ -56,6 +56,8 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   cancel: { first: '6g', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
   history: { first: '6', shows: (_, after) => after.ui.history },
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
+  copy: { shows: (_, after) => after.ui.overlay?.kind === 'copy' },
+  'copy-line': { first: '5', shows: () => terminal.copied[0]?.fileName === 'line.txt' },
   help: { shows: (_, after) => after.ui.overlay?.kind === 'help' },
   leave: { shows: () => terminal.left() },
 };
@@ -115,6 +117,18 @@ test('a search typed in one piece finds, marks and goes on to the next match', a
   expect(await terminal.screen()).toMatch(/\/spill\/ \d hits/);
   await terminal.press(ESCAPE);
   expect(ui().log.query).toBe('');
+});
+
+test('a view is copied as text, Markdown, data or picture, and the user is told where it is', async () => {
+  await terminal.press('5yt');
+  await terminal.press('ymyjys');
+  const [text, markdown, json, svg] = terminal.copied;
+  expect(text?.text).toMatch(/^ *gate .*value/m);
+  expect(markdown?.text).toMatch(/^\*\*5 Gates[^]*\n```\n[^]*```\n$/);
+  expect((JSON.parse(json?.text ?? '') as { gateId: string }[]).length).toBeGreaterThan(3);
+  expect(svg?.text).toMatch(/^<svg [^]*<text [^]*<\/svg>\n$/);
+  expect(terminal.copied.map(({ fileName }) => fileName)).toEqual(['gates.txt', 'gates.md', 'gates.json', 'gates.svg']);
+  expect(await terminal.screen()).toMatch(/it is in \/tmp\/gates\.svg/);
 });
 
 test('leaving cancels nothing and gives the terminal back', async () => {

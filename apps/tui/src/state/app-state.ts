@@ -28,6 +28,7 @@ export type HistorySort = (typeof HISTORY_SORTS)[number];
 export type Overlay =
   | { readonly kind: 'help'; readonly query: string; readonly selected: number }
   | { readonly kind: 'search'; readonly text: string }
+  | { readonly kind: 'copy' }
   | { readonly kind: 'watch-folder'; readonly text: string }
   | { readonly kind: 'history-filter'; readonly text: string }
   | { readonly kind: 'confirm'; readonly question: string; readonly commandId: string; readonly subject: string };

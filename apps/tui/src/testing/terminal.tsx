@@ -15,6 +15,8 @@ import { SAMPLE_START_MS } from './sample-job.ts';
 export interface TestTerminal {
   readonly store: Store;
   readonly runner: FakeRunner;
+  /** What was copied. */
+  readonly copied: readonly { text: string; fileName: string }[];
   /** Whether the user has left. */
   readonly left: () => boolean;
   /** What the screen shows, a line a row, without trailing spaces. */
@@ -56,12 +58,14 @@ export function openTerminal({ columns, rows, theme = COLORLESS, runner = fakeRu
   const store = new Store({ state: initialState({ runner: { label: 'unix:/tmp/runner.sock', embedded: true }, columns, rows, now }) });
   const session = new Session({ client: runner, store, now: () => now });
   let hasLeft = false;
-  const context: CommandContext = { store, session, leave: () => { hasLeft = true; ink.unmount(); } };
+  const copied: { text: string; fileName: string }[] = [];
+  const context: CommandContext = { store, session, leave: () => { hasLeft = true; ink.unmount(); }, copy: (text, fileName) => { copied.push({ text, fileName }); return { file: `/tmp/${fileName}`, sent: true }; } };
   const ink = render(<App context={context} theme={theme} />, { stdout, stdin, alternateScreen: true, incrementalRendering: true, maxFps: 60, exitOnCtrlC: false, patchConsole: false, interactive: true });
   if (begins) void session.begin();
   return {
     store,
     runner,
+    copied,
     left: () => hasLeft,
     written: () => written.join(''),
     screen: async () => {

@@ -1,0 +1,56 @@
+/** The focused pane as something to paste: text, Markdown, the data behind it as JSON, or a picture. */
+import { toJson, type JsonValue } from '@bufbuild/protobuf';
+import { BenchmarkResultSchema, CaseResultSchema, ExperimentSummarySchema, GateResultSchema, HostSchema, JobSchema, KernelSchema, ProfileResultSchema } from '@flashcore/shared';
+import { frame, insideOf } from '../plot/frame.ts';
+import { rowText } from '../plot/row.ts';
+import { rowsToSvg } from '../plot/svg.ts';
+import type { AppState, ViewId } from '../state/app-state.ts';
+import { historyOf, shownVariant } from '../state/selectors.ts';
+import type { Snapshot } from '../state/store.ts';
+import { focusedPane } from './layout.ts';
+import { screenOf } from './message.ts';
+import { VIEW_FUNCTIONS } from './views.ts';
+
+export const COPY_FORMATS = ['text', 'markdown', 'json', 'svg'] as const;
+export type CopyFormat = (typeof COPY_FORMATS)[number];
+const EXTENSIONS: Record<CopyFormat, string> = { text: 'txt', markdown: 'md', json: 'json', svg: 'svg' };
+
+export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; fileName: string } {
+  const { view } = snapshot.state.ui;
+  const pane = focusedPane(screenOf(snapshot.state));
+  const { body, ...border } = VIEW_FUNCTIONS[view](snapshot, insideOf(pane));
+  const lines = body.map((row) => rowText(row).trimEnd());
+  const text = {
+    text: () => `${lines.join('\n').trimEnd()}\n`,
+    markdown: () => `**${border.title}**${border.badge === undefined ? '' : ` (${border.badge})`}\n\`\`\`\n${lines.join('\n').trimEnd()}\n\`\`\`\n`,
+    json: () => `${JSON.stringify(dataOf(snapshot, view), null, 2)}\n`,
+    svg: () => rowsToSvg(frame(border, body, pane), pane.width),
+  }[format]();
+  return { text, fileName: `${view}.${EXTENSIONS[format]}` };
+}
+
+/** What the view shows, in the proto's JSON mapping. */
+function dataOf({ state, log }: Snapshot, view: ViewId): JsonValue {
+  const variant = shownVariant(state);
+  switch (view) {
+    case 'run': return Array.from({ length: log.end - log.start }, (_, index) => ({ ...log.at(log.start + index) }));
+    case 'correct': return (variant?.cases ?? []).map((one) => toJson(CaseResultSchema, one));
+    case 'latency': return (variant?.benchmarks ?? []).flatMap(({ result }) => (result === undefined ? [] : [toJson(BenchmarkResultSchema, result)]));
+    case 'profile': return variant?.profile === undefined ? null : toJson(ProfileResultSchema, variant.profile);
+    case 'gates': return (variant?.gates ?? []).map((gate) => toJson(GateResultSchema, gate));
+    case 'jobs': return jobsData(state);
+    case 'kernels': return state.kernels.map((kernel) => toJson(KernelSchema, kernel));
+    case 'host': return state.host === undefined ? null : toJson(HostSchema, state.host);
+  }
+}
+
+const jobsData = (state: AppState): JsonValue =>
+  (state.ui.history ? historyOf(state).map((experiment) => toJson(ExperimentSummarySchema, experiment)) : state.jobs.map((job) => toJson(JobSchema, job)));
+
+/** The row under the cursor, without the mark before it. */
+export function selectedLine(snapshot: Snapshot): string | undefined {
+  const { view } = snapshot.state.ui;
+  const { body } = VIEW_FUNCTIONS[view](snapshot, insideOf(focusedPane(screenOf(snapshot.state))));
+  const row = body.find((candidate) => candidate.some(({ selected }) => selected));
+  return row === undefined ? undefined : rowText(row).replace(/^▸ /, '').trim();
+}
