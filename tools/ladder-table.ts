@@ -34,13 +34,28 @@ interface Row {
   benchmark: BenchmarkResult;
 }
 
+/** `run.*`: experiments, the ladder on one shape with what each build needs. `bench.*`: the fastest kernels on many shapes. */
 function folderMarkdown(folder: string): string {
-  const experiments = readdirSync(join(RESULTS, folder)).filter((name) => /^(run|bench)\..*\.json$/.test(name)).map((name) => readExperiment(join(RESULTS, folder, name))).filter((each) => each !== undefined);
-  const rows = experiments.flatMap(({ job, result }) =>
-    result!.variants.flatMap((variant) => variant.benchmarks.filter(({ mode, simulated }) => mode === TimingMode.HOT && !simulated).map((benchmark): Row => ({ kernel: `${job!.kernelId}${variant.fallback ? ' USE_WMMA=0' : ''}`, variant, benchmark }))));
-  const byShape = Map.groupBy(rows, ({ benchmark }) => formatShape(benchmark.shape!));
-  const device = experiments.find(({ result }) => result?.provenance?.device)?.result?.provenance;
-  return [...byShape].map(([shape, of]) => shapeMarkdown(shape, of, `${device?.device?.name ?? ''}, driver ${device?.device?.kernelDriverVersion || device?.device?.driverVersion}, ${device?.protocol}; docs/results/${folder}`)).join('\n');
+  const ladder = rowsOf(folder, /^run\..*\.json$/);
+  const shapes = rowsOf(folder, /^bench\..*\.json$/);
+  const device = experimentsOf(folder, /^(run|bench)\..*\.json$/)[0]?.result?.provenance;
+  const origin = `${device?.device?.name}, driver ${device?.device?.kernelDriverVersion || device?.device?.driverVersion}, ${device?.protocol}; docs/results/${folder}.`;
+  const byShape = [...Map.groupBy(ladder, ({ benchmark }) => formatShape(benchmark.shape!))];
+  return [
+    `Hot: back-to-back launches in a graph, every SDPA backend in turns with the kernel in the same job; x: times as fast as the backend. ${origin}\n`,
+    ...byShape.map(([shape, rows]) => `**The ladder at ${shape}** (B x H x S x D)\n\n${ladderTable(rows)}`),
+    ...(shapes.length > 0 ? [`**The fastest, shape by shape**\n\n${shapesTable(shapes)}`] : []),
+  ].join('\n');
+}
+
+function experimentsOf(folder: string, names: RegExp): GetJobResponse[] {
+  return readdirSync(join(RESULTS, folder)).filter((name) => names.test(name)).flatMap((name) => readExperiment(join(RESULTS, folder, name)) ?? []);
+}
+
+function rowsOf(folder: string, names: RegExp): Row[] {
+  return experimentsOf(folder, names).flatMap(({ job, result }) =>
+    result!.variants.flatMap((variant) => variant.benchmarks.filter(({ mode, simulated }) => mode === TimingMode.HOT && !simulated)
+      .map((benchmark): Row => ({ kernel: `${job!.kernelId}${variant.fallback ? ' USE_WMMA=0' : ''}`, variant, benchmark }))));
 }
 
 /** undefined for a file of another kind. */
@@ -50,23 +65,44 @@ function readExperiment(path: string): GetJobResponse | undefined {
   return isJob ? fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }) : undefined;
 }
 
-function shapeMarkdown(shape: string, rows: Row[], origin: string): string {
+/** Slowest first; registers and the like are those of the build for the device. */
+function ladderTable(rows: Row[]): string {
   const ordered = rows.toSorted((a, b) => b.benchmark.latency!.p50Us - a.benchmark.latency!.p50Us);
-  const backends = [...new Set(ordered.flatMap(({ benchmark }) => benchmark.baselines.map(({ name }) => name)))].filter((name) => !name.endsWith('/math'));
+  const backends = backendsOf(ordered);
   const head = ['kernel', 'p50 us', '95 % interval', 'TFLOP/s', '% of roofline', ...backends.map((name) => `x ${name}`), 'registers', 'SMEM B', 'spills B', 'CTAs/SM', 'max error'];
-  return `\n**${shape}** (B x H x S x D), hot: back-to-back launches in a graph. ${origin}\n\n${markdownTable(head, ordered.map((row) => cells(row, backends)))}`;
+  return markdownTable(head, ordered.map(({ kernel, variant, benchmark }) => [kernel, ...latencyCells(benchmark), ...backends.map((name) => speedup(benchmark, name)), ...buildCells(variant)]));
 }
 
-function cells({ kernel, variant, benchmark }: Row, backends: string[]): string[] {
-  const latency = benchmark.latency!;
-  const entries = variant.build?.entries ?? [];
+function shapesTable(rows: Row[]): string {
+  const backends = backendsOf(rows);
+  const head = ['shape', 'kernel', 'p50 us', '95 % interval', 'TFLOP/s', '% of roofline', ...backends.map((name) => `x ${name}`), 'note'];
+  const order = [...new Set(rows.map(({ benchmark }) => formatShape(benchmark.shape!)))];
+  const ordered = rows.toSorted((a, b) => order.indexOf(formatShape(a.benchmark.shape!)) - order.indexOf(formatShape(b.benchmark.shape!)));
+  return markdownTable(head, ordered.map(({ kernel, benchmark }) => [
+    formatShape(benchmark.shape!), kernel, ...latencyCells(benchmark), ...backends.map((name) => speedup(benchmark, name)), benchmark.valid ? '' : `not valid: ${benchmark.invalidReason}`,
+  ]));
+}
+
+// math is left out: it is an order of magnitude behind and nobody's baseline.
+function backendsOf(rows: Row[]): string[] {
+  return [...new Set(rows.flatMap(({ benchmark }) => benchmark.baselines.map(({ name }) => name)))].filter((name) => !name.endsWith('/math')).sort();
+}
+
+function speedup(benchmark: BenchmarkResult, backend: string): string {
+  return benchmark.baselines.find(({ name }) => name === backend)?.speedup.toFixed(2) ?? '-';
+}
+
+function latencyCells({ latency, tflops, rooflinePercent }: BenchmarkResult): string[] {
+  return [latency!.p50Us.toFixed(2), `${latency!.p50LowUs.toFixed(2)} to ${latency!.p50HighUs.toFixed(2)}`, tflops?.toFixed(1) ?? '-', rooflinePercent?.toFixed(1) ?? '-'];
+}
+
+function buildCells({ build, verify }: VariantResult): string[] {
+  const entries = build?.entries ?? [];
+  const cases = verify?.cases ?? [];
   const most = (valueOf: (entry: (typeof entries)[number]) => number) => (entries.length === 0 ? '-' : String(Math.max(...entries.map(valueOf))));
-  const cases = variant.verify?.cases ?? [];
-  const speedup = (name: string) => benchmark.baselines.find((baseline) => baseline.name === name)?.speedup.toFixed(2) ?? '-';
   return [
-    kernel + (benchmark.valid ? '' : ` (not valid: ${benchmark.invalidReason})`), latency.p50Us.toFixed(2), `${latency.p50LowUs.toFixed(2)} to ${latency.p50HighUs.toFixed(2)}`,
-    benchmark.tflops?.toFixed(1) ?? '-', benchmark.rooflinePercent?.toFixed(1) ?? '-', ...backends.map(speedup),
-    most(({ registersPerThread }) => registersPerThread), most(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes),
+    most(({ registersPerThread }) => registersPerThread),
+    most(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes),
     most(({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes),
     entries.length === 0 ? '-' : String(Math.min(...entries.map(({ ctasPerSm }) => ctasPerSm))),
     cases.length === 0 ? '-' : Math.max(...cases.map(({ maxAbsError }) => maxAbsError)).toExponential(1),

@@ -21,7 +21,7 @@ export function resultsTables(folder) {
     ...section('SDPA, hot: ours against plain PyTorch (a CUDA graph of 50 calls)', sdpaRows(read('sdpa-against-plain.json'))),
     ...section('A against A (one build, four jobs, A B B A), ratio of medians with its 95 % interval', aaRows(read('aa.json'))),
     ...section('From an edit of flashcore_v6 to its gates, warm runner, seconds', editRows(read('edit-to-gates.json'), read('torch-extension.json'))),
-    'load_inline was timed in the first run, whose edits took 7.0 s without the profile before SDPA was prepared ahead and turns were shortened (commands.txt says which run a file is of).', '',
+    'Edits and load_inline in one run; load_inline builds, and does not check or measure. commands.txt says which run a file is of.', '',
     ...section('Faulty kernels', faultyRows(read('faulty.json'))),
     'The good kernel is run after each, on the same seed: its figures must not change by a bit. A GPU hides races and divergent barriers; with --sanitize they are named.', '',
     ...section('After SIGKILL of a spinning kernel, milliseconds', recoveryRows(read('recovery.json'))),
