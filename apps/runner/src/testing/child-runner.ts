@@ -11,6 +11,8 @@ export interface ChildRunner extends AsyncDisposable {
   readonly stderr: string;
   /** Resident memory, MiB (Linux). */
   rssMiB: () => number;
+  /** Memory in use after a garbage collection, MiB; for a daemon started with NODE_OPTIONS=--expose-gc. */
+  liveMiB: () => Promise<number>;
   /** Sends a signal and waits for the end; gives the exit code, or null when the signal ended it. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
@@ -39,6 +41,11 @@ export async function startChildRunnerIn(environment: NodeJS.ProcessEnv, ...flag
     address, child, end,
     get stderr() { return texts.stderr; },
     rssMiB: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024,
+    liveMiB: async () => {
+      const answer = once(child.stdout, 'data');
+      child.kill('SIGUSR2');
+      return Number(String((await answer)[0])) / 1024 ** 2;
+    },
     async [Symbol.asyncDispose]() { await end('SIGKILL'); },
   };
 }

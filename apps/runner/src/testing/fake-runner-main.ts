@@ -11,6 +11,12 @@ if (!options) throw new Error('no options');
 if (process.env['FLASHCORE_FAILPOINT']) armFailpoint(process.env['FLASHCORE_FAILPOINT']);
 const runner = await startRunner({ ...options, version: '0.0.0', buildId: 'test', repositoryRoot: REPOSITORY_ROOT, logger: createLogger('silent'), createCompiler: () => fakeCompiler() });
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
+// With --expose-gc: what is in use, without the garbage that waits for its collection.
+process.on('SIGUSR2', () => {
+  globalThis.gc?.();
+  const { heapUsed, external } = process.memoryUsage();
+  process.stdout.write(`${heapUsed + external}\n`);
+});
 process.stdout.write(`${runner.address}\n`);
 await runner.ended;
 process.exit(0);
