@@ -1,6 +1,6 @@
 /**
  * `npm run ladder`: tables from docs/results, where the program's own JSON lies as it wrote it (`fa-tui run … --json`), into the documents that quote them,
- * between `<!-- results -->` and `<!-- /results -->`. No figure in them is typed by hand; ladder-table.test.ts shows that they are current.
+ * between `<!-- results -->` and `<!-- /results -->` (all tables) or `<!-- results-summary -->` (the newest in two sentences). No figure in them is typed by hand; ladder-table.test.ts shows that they are current.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -10,15 +10,16 @@ import { formatShape, GetJobResponseSchema, TimingMode, type BenchmarkResult, ty
 
 const ROOT = join(import.meta.dirname, '..');
 const RESULTS = join(ROOT, 'docs/results');
-const MARKED = /(<!-- results -->\n)[^]*?(<!-- \/results -->)/;
 
-/** Documents with tables, and what stands in them now and what should. */
+/** Documents with marked places, and what stands in them now and what should. */
 export function documents(): { path: string; current: string; wanted: string }[] {
-  const table = resultsMarkdown();
-  return [join(ROOT, 'kernels/README.md'), join(ROOT, 'README.md')]
-    .map((path) => ({ path, current: readFileSync(path, 'utf8') }))
-    .filter(({ current }) => MARKED.test(current))
-    .map(({ path, current }) => ({ path, current, wanted: current.replace(MARKED, (_, start: string, end: string) => `${start}${table}${end}`) }));
+  const texts: Record<string, string> = { results: resultsMarkdown(), 'results-summary': summaryMarkdown() };
+  return ['kernels/README.md', 'README.md'].map((name) => {
+    const path = join(ROOT, name);
+    const current = readFileSync(path, 'utf8');
+    const wanted = current.replace(/(<!-- (results|results-summary) -->\n)[^]*?(<!-- \/\2 -->)/g, (_, start: string, place: string, end: string) => `${start}${texts[place]}${end}`);
+    return { path, current, wanted };
+  });
 }
 
 /** One table a folder of docs/results and shape. */
@@ -32,6 +33,21 @@ interface Row {
   kernel: string;
   variant: VariantResult;
   benchmark: BenchmarkResult;
+}
+
+/** What the newest folder says of the fastest kernel, and of the way from an edit to a build. */
+function summaryMarkdown(): string {
+  const folder = readdirSync(RESULTS, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name).sort().at(-1)!;
+  const rows = rowsOf(folder, /^run\..*\.json$/).filter(({ benchmark }) => benchmark.valid && benchmark.baselines.length > 0).toSorted((a, b) => a.benchmark.latency!.p50Us - b.benchmark.latency!.p50Us);
+  const { kernel, benchmark } = rows[0]!;
+  const fastest = benchmark.baselines.toSorted((a, b) => a.speedup - b.speedup)[0]!;
+  const device = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!.device!.name;
+  const json = (name: string) => JSON.parse(readFileSync(join(RESULTS, folder, name), 'utf8')) as unknown;
+  const builds = (json('edit-to-gates.json') as { phases: { build: number } }[]).map(({ phases }) => phases.build).sort((a, b) => a - b);
+  const { build_seconds: extensionSeconds } = json('torch-extension.json') as { build_seconds: number };
+  return `On one ${device}, ${kernel} takes ${benchmark.latency!.p50Us.toFixed(2)} us at ${formatShape(benchmark.shape!)}, ${fastest.speedup.toFixed(2)} times as fast as the fastest SDPA backend of ${fastest.version.split('+')[0]} (${fastest.name}, `
+    + `95 % interval ${fastest.speedupLow.toFixed(2)} to ${fastest.speedupHigh.toFixed(2)}; back-to-back launches in graphs, in turns).\nAn edited flashcore_v6 is built in ${builds[Math.floor(builds.length / 2)]!.toFixed(2)} s (median of ${builds.length}); `
+    + `torch.utils.cpp_extension.load_inline takes ${extensionSeconds.toFixed(1)} s to build the same kernel behind a PyTorch binding, in the same run. [All tables](kernels/README.md#measured), [raw results](docs/results/${folder}).\n`;
 }
 
 /** `run.*`: experiments, the ladder on one shape with what each build needs. `bench.*`: the fastest kernels on many shapes. */
