@@ -4,6 +4,7 @@ import { textRow } from '../plot/row.ts';
 import { footerRows, headRows } from '../screens/chrome.ts';
 import { CHROME_ROWS, MIN_COLUMNS, MIN_ROWS, isTooSmall, layoutOf } from '../screens/layout.ts';
 import { headerRow } from '../screens/header.ts';
+import { formPane } from '../screens/form.ts';
 import { helpPane } from '../screens/help.ts';
 import { screenOf } from '../screens/message.ts';
 import type { Snapshot } from '../state/store.ts';
@@ -30,6 +31,11 @@ function Body({ snapshot, theme }: { readonly snapshot: Snapshot; readonly theme
   if (ui.overlay?.kind === 'help') {
     const size = { width: ui.columns, height: ui.rows - CHROME_ROWS };
     const { body, ...border } = helpPane(snapshot.state, ui.overlay, insideOf(size));
+    return <Rows rows={frame({ ...border, focused: true }, body, size)} width={size.width} theme={theme} />;
+  }
+  if (ui.overlay?.kind === 'form') {
+    const size = { width: ui.columns, height: ui.rows - CHROME_ROWS };
+    const { body, ...border } = formPane(ui.overlay.form, insideOf(size));
     return <Rows rows={frame({ ...border, focused: true }, body, size)} width={size.width} theme={theme} />;
   }
   return (

@@ -1,4 +1,4 @@
-import { RunnerClient } from '@flashcore/shared';
+import { RunnerClient, readClientSecurity } from '@flashcore/shared';
 import { parseAddress } from './address.ts';
 import { dataDirectory } from './data-directory.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
@@ -26,7 +26,7 @@ export interface ConnectOptions {
 /** Connects to the runner asked for. Errors: UsageError for a malformed address, RUNNER_UNREACHABLE, VERSION_MISMATCH. */
 export async function connect({ runner, environment, signal, notify }: ConnectOptions): Promise<Connection> {
   const asked = runner ?? environment.FLASHCORE_RUNNER;
-  if (asked) return connectTo(parseAddress(asked), signal);
+  if (asked) return connectTo(parseAddress(asked), environment, signal);
   const directory = dataDirectory(environment);
   const ensure = () => ensureEmbeddedRunner({ directory, environment, ...(signal && { signal }), ...(notify && { notify }) });
   const { client, pid, address } = await ensure();
@@ -34,7 +34,8 @@ export async function connect({ runner, environment, signal, notify }: ConnectOp
   return { client, kind: 'embedded', address, description: `embedded (pid ${pid}, ${directory})`, revive };
 }
 
-async function connectTo(address: string, signal: AbortSignal | undefined): Promise<Connection> {
-  const client = await RunnerClient.connect({ address, ...(signal && { signal }) });
+/** As runners.json says, where it names this runner; in plain text where not. */
+async function connectTo(address: string, environment: NodeJS.ProcessEnv, signal: AbortSignal | undefined): Promise<Connection> {
+  const client = await RunnerClient.connect({ address, security: readClientSecurity(address, environment), ...(signal && { signal }) });
   return { client, kind: 'remote', address, description: address };
 }

@@ -1,6 +1,7 @@
 /** Starting, showing and cancelling jobs. */
 import { JobState } from '@flashcore/shared';
 import { HISTORY_SORTS, type AppState } from '../state/app-state.ts';
+import { formOf } from '../state/run-form.ts';
 import { attachedJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { jobTitle } from '../state/words.ts';
 import type { Command } from './command.ts';
@@ -20,17 +21,19 @@ export const JOB_COMMANDS: Command[] = [
     },
   },
   {
-    id: 'run-kernel', keys: ['enter'], group: 'jobs', help: 'In 7 Kernels: run the experiment with this one', hint: 'run', when: (state) => inKernels(state) && selectedKernel(state)?.manifestError === '',
-    run: ({ store, session }) => {
+    id: 'run-kernel', keys: ['enter'], group: 'jobs', help: 'In 7 Kernels: choose how to run it, Enter runs', hint: 'run', when: (state) => inKernels(state) && selectedKernel(state)?.manifestError === '',
+    run: ({ store }) => {
       const kernel = selectedKernel(store.state);
-      if (kernel !== undefined) session.runKernel(kernel.kernelId);
+      if (kernel === undefined) return;
+      const form = formOf(kernel, store.state.host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? []);
+      store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults: form } });
     },
   },
   {
-    id: 'rerun', keys: ['r'], group: 'jobs', help: 'Run the experiment of this kernel again', hint: 'rerun', when: (state) => isRunnersKernel(state) && !inJobs(state) && !inKernels(state),
+    id: 'rerun', keys: ['r'], group: 'jobs', help: 'Run the experiment of this kernel, all defaults', hint: 'rerun', when: (state) => inKernels(state) ? selectedKernel(state)?.manifestError === '' : isRunnersKernel(state) && !inJobs(state),
     run: ({ store, session }) => {
-      const job = attachedJob(store.state);
-      if (job !== undefined) session.runKernel(job.kernelId);
+      const kernelId = inKernels(store.state) ? selectedKernel(store.state)?.kernelId : attachedJob(store.state)?.kernelId;
+      if (kernelId !== undefined) session.runKernel(kernelId);
     },
   },
   {

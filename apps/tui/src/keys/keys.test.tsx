@@ -46,7 +46,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   follow: { shows: (before, after) => after.ui.log.follow !== before.ui.log.follow },
   wrap: { first: '1', shows: (before, after) => after.ui.log.wrap !== before.ui.log.wrap },
   'show-job': { first: '6jjj', shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached },
-  'run-kernel': { first: '7j', shows: () => terminal.runner.started.includes('fa_v2_wmma') },
+  'run-kernel': { first: '7j', shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernelId === 'fa_v2_wmma' },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
   baseline: { first: '6tg', shows: (_, after) => after.ui.baseline === 'jobs/11111111-0000-4000-8000-000000000003' },
   compare: { first: '6tgb1', shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB },
@@ -117,6 +117,16 @@ test('a search typed in one piece finds, marks and goes on to the next match', a
   expect(await terminal.screen()).toMatch(/\/spill\/ \d hits/);
   await terminal.press(ESCAPE);
   expect(ui().log.query).toBe('');
+});
+
+test('Enter on a kernel opens its form; what is chosen is what runs', async () => {
+  await terminal.press('7j\r');
+  expect(await terminal.screen()).toMatch(/Run fa_v2_wmma[^]*USE_WMMA +← 1 →[^]*tensor cores; 0: the scalar loop/);
+  await terminal.press('lj');
+  await terminal.press('l');
+  expect(await terminal.screen()).toMatch(/USE_WMMA +← 0 →[^]*shape +← 1x4x128x64 →/);
+  await terminal.press('\r');
+  expect([terminal.runner.started, ui().overlay, ui().view]).toEqual([['fa_v2_wmma'], undefined, 'run']);
 });
 
 test('a view is copied as text, Markdown, data or picture, and the user is told where it is', async () => {

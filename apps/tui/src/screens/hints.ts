@@ -7,7 +7,7 @@ import type { AppState } from '../state/app-state.ts';
 
 /** "j move  / search  ? help  q detach": help and detach always, the others as far as they fit. */
 export function hintsRow(state: AppState, width: number): Row {
-  const overlayHints: Partial<Record<string, string>> = { help: 'type to search  ↑ ↓ move  Enter run  Esc close', search: 'Enter search  Esc cancel', copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel', 'watch-folder': 'Enter watch  Esc cancel', 'history-filter': 'Enter keep  Esc show all', confirm: 'y yes  any key no' };
+  const overlayHints: Partial<Record<string, string>> = { help: 'type to search  ↑ ↓ move  Enter run  Esc close', search: 'Enter search  Esc cancel', form: 'j k field  ← → value  Enter run  Esc close', copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel', 'watch-folder': 'Enter watch  Esc cancel', 'history-filter': 'Enter keep  Esc show all', confirm: 'y yes  any key no' };
   const { overlay } = state.ui;
   if (overlay !== undefined) return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
   const hinted = COMMANDS.filter(({ hint, when }) => hint !== undefined && (when?.(state) ?? true));

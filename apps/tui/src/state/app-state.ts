@@ -1,6 +1,7 @@
 /** Everything that the screen shows but log lines, which lie in ring buffers beside it. */
 import type { ExperimentSummary, Host, Job, Kernel } from '@flashcore/shared';
 import type { JobView } from './job-view.ts';
+import type { RunForm } from './run-form.ts';
 
 export const VIEWS = ['run', 'correct', 'latency', 'profile', 'gates', 'jobs', 'kernels', 'host'] as const;
 export type ViewId = (typeof VIEWS)[number];
@@ -28,6 +29,7 @@ export type HistorySort = (typeof HISTORY_SORTS)[number];
 export type Overlay =
   | { readonly kind: 'help'; readonly query: string; readonly selected: number }
   | { readonly kind: 'search'; readonly text: string }
+  | { readonly kind: 'form'; readonly form: RunForm; readonly defaults: RunForm }
   | { readonly kind: 'copy' }
   | { readonly kind: 'watch-folder'; readonly text: string }
   | { readonly kind: 'history-filter'; readonly text: string }
