@@ -1,8 +1,9 @@
 /** The typed client of a runner: unary calls, jobs as event streams that survive dropped connections, source upload, artifacts. */
 import { randomUUID } from 'node:crypto';
 import { clone, create } from '@bufbuild/protobuf';
-import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { Client, type ServiceError, status } from '@grpc/grpc-js';
 import { callStreaming, callUnary, callUpload } from './calls.ts';
+import { channelCredentials, type ClientSecurity } from './client-security.ts';
 import { errorFromStatus, hasErrorDetails } from './error-status.ts';
 import { FlashcoreError, invalidRequest } from './errors.ts';
 import type { Host } from './generated/flashcore/runner/v1/capabilities_pb.js';
@@ -22,6 +23,8 @@ export interface ConnectOptions {
   /** "host:port" or "unix:/path". */
   address: string;
   signal?: AbortSignal | undefined;
+  /** For a runner that serves TLS; undefined: plain text. */
+  security?: ClientSecurity | undefined;
 }
 
 export interface CallOptions {
@@ -41,15 +44,15 @@ export class RunnerClient {
   readonly #channel: Client;
   #host: Host | undefined;
 
-  private constructor(address: string) {
+  private constructor(address: string, security: ClientSecurity | undefined) {
     this.address = address;
-    this.#channel = new Client(address, credentials.createInsecure(), CLIENT_CHANNEL_OPTIONS);
+    this.#channel = new Client(address, channelCredentials(security), CLIENT_CHANNEL_OPTIONS);
   }
 
-  /** Reaches a runner and checks that it speaks this API. Errors, within 3 s: RUNNER_UNREACHABLE, VERSION_MISMATCH; INVALID_REQUEST for an address that is none. */
-  static async connect({ address, signal }: ConnectOptions): Promise<RunnerClient> {
+  /** Reaches a runner and checks that it speaks this API. Errors, within 3 s: RUNNER_UNREACHABLE, UNAUTHENTICATED, VERSION_MISMATCH; INVALID_REQUEST for an address that is none. */
+  static async connect({ address, signal, security }: ConnectOptions): Promise<RunnerClient> {
     requireAddress(address);
-    const client = new RunnerClient(address);
+    const client = new RunnerClient(address, security);
     try {
       client.#host = await client.#greet(signal);
       return client;
@@ -209,7 +212,14 @@ function requireAddress(address: string): void {
   throw invalidRequest({ field: 'address', description: `wanted host:port or unix:/path, found "${address}"` });
 }
 
+// What OpenSSL and grpc-js say of a handshake that failed.
+const TLS_TROUBLE = /certificate|tls|ssl|alert/i;
+
 function unreachable(address: string, cause: ServiceError): FlashcoreError {
+  if (cause.code === status.UNAVAILABLE && TLS_TROUBLE.test(cause.details)) {
+    return new FlashcoreError('UNAUTHENTICATED', { address },
+      `Name the certificates for ${address} in runners.json (ca, and cert with key, or token; "flashcore-runner tls init" made them): the secured connection was refused (${cause.details})`, { cause });
+  }
   const why = cause.code === status.UNAVAILABLE ? 'nothing answers there' : cause.code === status.DEADLINE_EXCEEDED ? 'what is there does not answer in time' : 'what answers there is no runner';
   const remedy = address.startsWith('unix:') ? 'start it again' : `start one with "flashcore-runner serve --address ${address}", or name another address`;
   return new FlashcoreError('RUNNER_UNREACHABLE', { address }, `Wanted a runner at ${address}, but ${why} (${cause.details || cause.message}): ${remedy}`, { cause });

@@ -9,6 +9,7 @@ export * from './generated/flashcore/runner/v1/result_pb.js';
 export * from './generated/flashcore/runner/v1/service_pb.js';
 export * from './cases.ts';
 export * from './client.ts';
+export * from './client-security.ts';
 export * from './devices.ts';
 export * from './error-status.ts';
 export * from './errors.ts';

@@ -41,7 +41,7 @@ const launch = strict({
   arguments: listOf(argument),
 });
 
-const parameter = strict({ values: listOf(integer(-MAX_INT32, MAX_INT32)).min(1, 'wanted at least one value'), default: integer(-MAX_INT32, MAX_INT32), about: text() })
+const parameter = strict({ values: listOf(integer(-MAX_INT32, MAX_INT32)).min(1, 'wanted at least one value'), default: integer(-MAX_INT32, MAX_INT32), of_device: oneOf(['multiprocessors']).optional(), about: text() })
   .refine(({ values, default: value }) => values.includes(value), { path: ['default'], error: 'wanted one of `values`' });
 
 export const manifestSchema = strict({

@@ -182,3 +182,9 @@ function thrown(action: () => unknown): FlashcoreError {
   }
   throw new Error('nothing was thrown');
 }
+
+test('a parameter of_device takes the value nearest to the device\'s count, unless one is asked for', async () => {
+  const manifest = await loadManifest(join(KERNELS, 'flashcore_v10'));
+  const sms = (multiprocessors?: number, asked?: number) => resolveVariant(manifest, asked ? { parameters: { SMS: asked } } : {}, multiprocessors ? { multiprocessors } : undefined).parameters['SMS'];
+  expect([sms(), sms(58), sms(60), sms(132), sms(58, 142)]).toEqual([132, 58, 58, 132, 142]);
+});

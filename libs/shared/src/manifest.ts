@@ -39,7 +39,13 @@ export interface Manifest {
 }
 
 export interface ManifestLimit { readonly require: Expression; readonly because: string }
-export interface ManifestParameter { readonly values: readonly number[]; readonly default: number; readonly about: string }
+export interface ManifestParameter {
+  readonly values: readonly number[];
+  readonly default: number;
+  /** A fact of the device that takes the default's place: of `values` the one nearest to it. */
+  readonly ofDevice?: 'multiprocessors' | undefined;
+  readonly about: string;
+}
 
 export interface ManifestLaunch {
   readonly entry: string;
@@ -82,7 +88,7 @@ export function parseManifest(yamlText: string, path: string): Manifest {
     exactArch: raw.arch !== undefined,
     emulated: raw.emulated,
     math: raw.math,
-    parameters: raw.parameters,
+    parameters: Object.fromEntries(Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [name, { ...parameter, ofDevice }])),
     configs: raw.configs,
     compile: { fastMath: raw.compile.fast_math, maxRegisters: raw.compile.maxrregcount },
     faulty: raw.faulty && { finding: FindingKind[raw.faulty.finding], findingsOnGpu: raw.faulty.finding_on_gpu.map((name) => FindingKind[name]) },

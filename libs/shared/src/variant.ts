@@ -1,7 +1,7 @@
 /** A variant: parameter values and compiler options, checked against what the manifest allows. */
 import { type FieldViolation, FlashcoreError } from './errors.ts';
 import type { Variant } from './generated/flashcore/runner/v1/kernel_pb.js';
-import type { Manifest } from './manifest.ts';
+import type { Manifest, ManifestParameter } from './manifest.ts';
 import { didYouMean } from './nearest-names.ts';
 
 const LEAST_REGISTERS = 16;
@@ -26,10 +26,15 @@ export interface ResolvedVariant {
   readonly keepSass: boolean;
 }
 
-/** Fills in every default. Errors: INVALID_VARIANT with a violation for each wrong field. */
-export function resolveVariant(manifest: Manifest, variant: VariantInput = {}): ResolvedVariant {
+/** What a parameter's default may depend on. */
+export interface DeviceFacts {
+  readonly multiprocessors: number;
+}
+
+/** Fills in every default, from the device's facts where the manifest says so. Errors: INVALID_VARIANT with a violation for each wrong field. */
+export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, device?: DeviceFacts): ResolvedVariant {
   const violations: FieldViolation[] = [];
-  const parameters = resolveParameters(manifest, variant, violations);
+  const parameters = resolveParameters(manifest, variant, device, violations);
   const maxRegisters = variant.maxRegisters || manifest.compile.maxRegisters;
   if (maxRegisters !== 0 && !(maxRegisters >= LEAST_REGISTERS && maxRegisters <= MOST_REGISTERS)) {
     violations.push({ field: 'variant.max_registers', description: `wanted ${LEAST_REGISTERS} to ${MOST_REGISTERS}, or 0 for the manifest's, found ${maxRegisters}` });
@@ -68,8 +73,8 @@ function archNumber(arch: string): number | undefined {
   return match ? Number(match[1]) : undefined;
 }
 
-function resolveParameters(manifest: Manifest, variant: VariantInput, violations: FieldViolation[]): Record<string, number> {
-  const resolved = Object.fromEntries(Object.entries(manifest.parameters).map(([name, parameter]) => [name, parameter.default]));
+function resolveParameters(manifest: Manifest, variant: VariantInput, device: DeviceFacts | undefined, violations: FieldViolation[]): Record<string, number> {
+  const resolved = Object.fromEntries(Object.entries(manifest.parameters).map(([name, parameter]) => [name, defaultOf(parameter, device)]));
   if (variant.config) {
     const config = Object.hasOwn(manifest.configs, variant.config) ? manifest.configs[variant.config] : undefined;
     const configs = Object.keys(manifest.configs);
@@ -82,6 +87,12 @@ function resolveParameters(manifest: Manifest, variant: VariantInput, violations
     else resolved[name] = Number(value);
   }
   return resolved;
+}
+
+function defaultOf({ values, default: value, ofDevice }: ManifestParameter, device: DeviceFacts | undefined): number {
+  if (!ofDevice || !device) return value;
+  const fact = device[ofDevice];
+  return values.reduce((nearest, each) => (Math.abs(each - fact) < Math.abs(nearest - fact) ? each : nearest), value);
 }
 
 function parameterProblem(manifest: Manifest, name: string, value: number): string | undefined {

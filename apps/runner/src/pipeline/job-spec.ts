@@ -65,7 +65,7 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
   const device = chooseDevice(context.devices, request.options?.deviceId ?? '');
   const kernel = context.kernels.resolve(kernelOf(request.kernel));
   const { manifest } = kernel;
-  const resolved = resolveVariant(manifest, request.variant);
+  const resolved = resolveVariant(manifest, request.variant, device);
   const arch = chooseArch({ method, manifest, resolved, device });
   requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
   const parts = settingsOf(method, request);
@@ -75,7 +75,7 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
   const shapes = uniqueShapes([...(verify?.shapes ?? []), ...(benchmark?.shapes ?? []), ...(profile ? [profile.shape] : [])]);
   return {
     method, kernel, device, resolved, arch, verify, benchmark, profile,
-    fallback: method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback ? fallbackOf(manifest, request.variant, resolved) : undefined,
+    fallback: method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback ? fallbackOf(manifest, request.variant, { resolved, device }) : undefined,
     shapes: shapes.length > 0 ? shapes : accepted([...context.cases.sets.parity, ...context.cases.sets.canonical], manifest, resolved),
   };
 }
@@ -207,9 +207,9 @@ function chooseTolerance(asked: Tolerance | undefined, cases: Cases): VerifySpec
 }
 
 /** The same variant without tensor cores, where the kernel has the toggle and it is on. */
-function fallbackOf(manifest: Manifest, variant: Variant | undefined, resolved: ResolvedVariant): ResolvedVariant | undefined {
+function fallbackOf(manifest: Manifest, variant: Variant | undefined, { resolved, device }: { resolved: ResolvedVariant; device: Device }): ResolvedVariant | undefined {
   const toggle = manifest.parameters[WMMA_TOGGLE];
   if (!toggle?.values.includes(0) || resolved.parameters[WMMA_TOGGLE] === 0) return undefined;
   const asked = variant ?? create(VariantSchema);
-  return resolveVariant(manifest, { ...asked, parameters: { ...asked.parameters, [WMMA_TOGGLE]: 0n } });
+  return resolveVariant(manifest, { ...asked, parameters: { ...asked.parameters, [WMMA_TOGGLE]: 0n } }, device);
 }
