@@ -19,7 +19,7 @@ try {
 function run(figuresFile: string, filters: string[]): number {
   const seed = process.env['FLASHCORE_SEED'] ?? String(Math.floor(Math.random() * 2 ** 31));
   const env = { ...process.env, FLASHCORE_SOAK: '1', FLASHCORE_SEED: seed, FLASHCORE_FIGURES: figuresFile };
-  const tests = filters.length > 0 ? filters : ['test/reliability'];
+  const tests = filters.length > 0 ? filters.map((filter) => `test/reliability/${filter}`) : ['test/reliability'];
   // One file at a time: figures of memory and time are of an otherwise quiet machine.
   const { status } = spawnSync(join(ROOT, 'node_modules/.bin/vitest'), ['run', '--project', 'e2e', '--no-file-parallelism', ...tests], { cwd: ROOT, env, stdio: 'inherit' });
   const figures = existsSync(figuresFile) ? readFileSync(figuresFile, 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Figure) : [];

@@ -7,7 +7,7 @@ const parse = (...argv: string[]) => parseOptions(argv, { version: '1.2.3', repo
 test('every option has a default', () => {
   expect(parse('serve')).toEqual({
     address: { kind: 'tcp', host: '127.0.0.1', port: 50051 }, dataDirectory: '/home/data', kernelsDirectory: '/repo/kernels',
-    embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64, isolation: 'auto',
+    embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64, isolation: 'auto', security: undefined, reflection: true,
   });
 });
 
@@ -28,8 +28,8 @@ describe('addresses', () => {
     expect(formatAddress(parseListenAddress(text!))).toBe(address);
   });
 
-  test.for(['0.0.0.0:50051', '[::]:50051', '10.0.0.1:50051', 'gpu-host:50051', '[2001:db8::1]:1'])('%s is refused: others could reach it', (text) => {
-    expect(() => parseListenAddress(text)).toThrow(/is open to other machines, and this runner has no TLS/);
+  test.for(['0.0.0.0:50051', '[::]:50051', '10.0.0.1:50051', 'gpu-host:50051', '[2001:db8::1]:1'])('%s is refused without certificates: others could reach it', (text) => {
+    expect(() => parse('serve', '--address', text)).toThrow(/is open to other machines, .*there is no TLS certificate/);
   });
 
   test.for(['', '127.0.0.1', '127.0.0.1:99999', '50051', 'unix:relative', `unix:/${'x'.repeat(100)}`])('%j is refused', (text) => {

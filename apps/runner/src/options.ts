@@ -1,8 +1,11 @@
+import { existsSync, mkdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import type { IsolationWanted } from './sandbox/box.ts';
-import { UsageError, parseListenAddress, type ListenAddress } from './rpc/address.ts';
+import { initTls } from './access/certificates.ts';
+import { TokenFile, tokenPath } from './access/tokens.ts';
+import { UsageError, formatAddress, isExposed, parseListenAddress, type ListenAddress } from './rpc/address.ts';
 
 /** What `flashcore-runner serve` was asked for, with every default filled in. */
 export interface ServeOptions {
@@ -18,6 +21,15 @@ export interface ServeOptions {
   maxQueued: number;
   /** Whether foreign source is boxed: where that works, never, or not served without. */
   isolation: IsolationWanted;
+  /** TLS, and how clients show who they are; undefined: plain text, on this machine alone. */
+  security: ServeSecurity | undefined;
+  reflection: boolean;
+}
+
+export interface ServeSecurity {
+  /** With ca.crt, server.crt and server.key. */
+  folder: string;
+  clients: 'certificate' | 'token';
 }
 
 const DEFAULT_ADDRESS = '127.0.0.1:50051';
@@ -32,19 +44,24 @@ export interface CommandLine {
 /** Reads the command line; undefined when it only asked for help or the version, which was then printed. Throws UsageError. */
 export function parseOptions(argv: readonly string[], { version, repositoryRoot, environment }: CommandLine): ServeOptions | undefined {
   let options: ServeOptions | undefined;
+  const defaultData = environment['FLASHCORE_HOME'] || join(homedir(), '.flashcore');
   const program = new Command('flashcore-runner').description('Builds, verifies, benchmarks and profiles attention kernels for its clients').version(version).exitOverride();
   program.configureOutput({ outputError: () => undefined }); // UsageError carries the text.
   program.command('serve', { isDefault: true })
     .description('serves until SIGTERM or SIGINT')
     .option('--address <address>', `where to listen: host:port of this machine, or unix:/path (default: ${DEFAULT_ADDRESS})`)
-    .option('--data <folder>', 'jobs, artifacts and sources (default: $FLASHCORE_HOME, or ~/.flashcore)', environment['FLASHCORE_HOME'] || join(homedir(), '.flashcore'))
+    .option('--data <folder>', 'jobs, artifacts and sources (default: $FLASHCORE_HOME, or ~/.flashcore)', defaultData)
     .option('--kernels <folder>', "the runner's kernels", join(repositoryRoot, 'kernels'))
     .option('--embedded', 'for one client: a Unix socket, and an end when it is unused', false)
     .option('--idle-exit-seconds <seconds>', 'embedded: ends after so long without client and job', seconds, 30)
     .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)
     .option('--max-queued <jobs>', 'most jobs that wait at once', count, 64)
     .addOption(new Option('--isolation <how>', 'boxes compilers and the emulator: where that works, never, or not serving without').choices(['auto', 'none', 'required']).default('auto'))
+    .option('--tls <folder>', 'serves TLS with ca.crt, server.crt and server.key; beyond this machine always (default: tls/ in the data folder)')
+    .addOption(new Option('--clients <how>', 'with TLS: how clients show who they are').choices(['certificate', 'token']).default('certificate'))
+    .option('--reflection', 'lists the API to whoever is let in; on this machine always', false)
     .action((flags: Flags) => { options = compile(flags); });
+  addAccessCommands(program, defaultData);
   try {
     program.parse(argv, { from: 'user' });
   } catch (error) {
@@ -64,12 +81,17 @@ interface Flags {
   graceSeconds: number;
   maxQueued: number;
   isolation: IsolationWanted;
+  tls?: string;
+  clients: ServeSecurity['clients'];
+  reflection: boolean;
 }
 
 function compile(flags: Flags): ServeOptions {
-  const address = flags.address ?? (flags.embedded ? undefined : DEFAULT_ADDRESS);
+  const text = flags.address ?? (flags.embedded ? undefined : DEFAULT_ADDRESS);
+  const address = text === undefined ? undefined : parseListenAddress(text);
+  const exposed = address !== undefined && isExposed(address);
   return {
-    address: address === undefined ? undefined : parseListenAddress(address),
+    address,
     dataDirectory: resolve(flags.data),
     kernelsDirectory: resolve(flags.kernels),
     embedded: flags.embedded,
@@ -77,7 +99,46 @@ function compile(flags: Flags): ServeOptions {
     graceSeconds: flags.graceSeconds,
     maxQueued: flags.maxQueued,
     isolation: flags.isolation,
+    security: compileSecurity(flags, exposed && address),
+    reflection: !exposed || flags.reflection,
   };
+}
+
+function compileSecurity({ tls, data, clients }: Flags, exposed: ListenAddress | false): ServeSecurity | undefined {
+  if (tls === undefined && !exposed) return undefined;
+  const folder = resolve(tls ?? join(data, 'tls'));
+  if (exposed && !existsSync(join(folder, 'server.crt'))) {
+    throw new UsageError(`Make certificates with "flashcore-runner tls init --host <name of this machine>", or listen on 127.0.0.1 and come through ssh -L: ${formatAddress(exposed)} is open to other machines, this runner runs the code that it is sent, and there is no TLS certificate in ${folder}`);
+  }
+  if (clients === 'token' && new TokenFile(tokenPath(resolve(data))).names().length === 0) throw new UsageError('Make a token first with "flashcore-runner token add <name>": without one nobody is let in');
+  return { folder, clients };
+}
+
+/** Commands that prepare a runner for clients on other machines; they end at once. */
+function addAccessCommands(program: Command, defaultData: string): void {
+  const say = (line: string): void => { process.stdout.write(`${line}\n`); };
+  program.command('tls').description('certificates').command('init')
+    .description('makes a private authority, a certificate for this runner and one for a client')
+    .option('--host <name...>', 'names and addresses that clients use for this machine', [])
+    .option('--data <folder>', 'of the runner', defaultData)
+    .option('--out <folder>', 'default: tls/ in the data folder')
+    .action(({ host, data, out }: { host: string[]; data: string; out?: string }) => {
+      const folder = resolve(out ?? join(data, 'tls'));
+      const files = initTls(folder, host);
+      say(`made ${files.join(', ')} in ${folder}`);
+      say('give a client ca.crt, client.crt and client.key; keep ca.key where no runner is: whoever has it lets anybody in');
+    });
+  const token = program.command('token').description('bearer tokens, for serve --clients token');
+  const tokens = ({ data }: { data: string }): TokenFile => {
+    mkdirSync(resolve(data), { recursive: true, mode: 0o700 });
+    return new TokenFile(tokenPath(resolve(data)));
+  };
+  token.command('add <name>').option('--data <folder>', 'of the runner', defaultData).description('makes a token and prints it, this once')
+    .action((name: string, flags: { data: string }) => say(tokens(flags).add(name)));
+  token.command('list').option('--data <folder>', 'of the runner', defaultData).description('whose tokens there are')
+    .action((flags: { data: string }) => tokens(flags).names().forEach(say));
+  token.command('revoke <name>').option('--data <folder>', 'of the runner', defaultData).description('lets the token in no longer, from the next call on')
+    .action((name: string, flags: { data: string }) => tokens(flags).revoke(name));
 }
 
 function seconds(text: string): number {

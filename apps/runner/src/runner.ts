@@ -1,5 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { requireToken } from './access/authentication.ts';
+import { readServerTls } from './access/certificates.ts';
+import { TokenFile, tokenPath } from './access/tokens.ts';
 import { announceRunner, embeddedAddress, watchIdle } from './embedded.ts';
 import { HostDescriber } from './host.ts';
 import type { JobCompiler } from './jobs/job-context.ts';
@@ -68,9 +71,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     if (options.isolation === 'required') await requireBox(compiler);
     const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
     const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), isolation: () => compiler.isolation(), logger });
+    const tokens = options.security?.clients === 'token' ? new TokenFile(tokenPath(dataDirectory)) : undefined;
     // An embedded runner's clients have the .proto files, and wait for its start.
-    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, reflection: !embedded, logger });
-    const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory));
+    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, reflection: options.reflection && !embedded, authentication: tokens && requireToken((token) => tokens.find(token)), logger });
+    const security = options.security && { tls: readServerTls(options.security.folder), clientCertificates: options.security.clients === 'certificate' };
+    const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory), security);
     undo.defer(announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }));
 
     const ended = Promise.withResolvers<void>();

@@ -42,10 +42,12 @@ export type JobEvents = AsyncGenerator<JobEvent, void, undefined>;
 export class RunnerClient {
   readonly address: string;
   readonly #channel: Client;
+  readonly #secured: boolean;
   #host: Host | undefined;
 
   private constructor(address: string, security: ClientSecurity | undefined) {
     this.address = address;
+    this.#secured = security !== undefined;
     this.#channel = new Client(address, channelCredentials(security), CLIENT_CHANNEL_OPTIONS);
   }
 
@@ -175,7 +177,7 @@ export class RunnerClient {
     const { host } = await callUnary(this.#channel, 'getHost', request, { signal, timeoutMs: CONNECT_TIMEOUT_MS }).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);
-      throw error.code === status.UNIMPLEMENTED ? versionMismatch(this.address, 'another service') : unreachable(this.address, error);
+      throw error.code === status.UNIMPLEMENTED ? versionMismatch(this.address, 'another service') : unreachable(this.address, error, this.#secured);
     });
     if (host?.apiVersion !== API_VERSION) throw versionMismatch(this.address, host?.apiVersion || 'no version');
     return host;
@@ -212,18 +214,24 @@ function requireAddress(address: string): void {
   throw invalidRequest({ field: 'address', description: `wanted host:port or unix:/path, found "${address}"` });
 }
 
-// What OpenSSL and grpc-js say of a handshake that failed.
-const TLS_TROUBLE = /certificate|tls|ssl|alert/i;
+// Nothing listens there, or the network does not lead there.
+const NO_CONNECTION = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ENOENT|EACCES|Name resolution/;
 
-function unreachable(address: string, cause: ServiceError): FlashcoreError {
-  if (cause.code === status.UNAVAILABLE && TLS_TROUBLE.test(cause.details)) {
+/** A secured connection that was made and then cut was refused: a TLS alert reaches grpc-js' callers as any of a dozen texts, or as none. */
+const isRefusedHandshake = ({ code, details }: ServiceError): boolean => code === status.UNAVAILABLE && !NO_CONNECTION.test(details);
+
+function unreachable(address: string, cause: ServiceError, secured = false): FlashcoreError {
+  if (secured && isRefusedHandshake(cause)) {
     return new FlashcoreError('UNAUTHENTICATED', { address },
       `Name the certificates for ${address} in runners.json (ca, and cert with key, or token; "flashcore-runner tls init" made them): the secured connection was refused (${cause.details})`, { cause });
   }
   const why = cause.code === status.UNAVAILABLE ? 'nothing answers there' : cause.code === status.DEADLINE_EXCEEDED ? 'what is there does not answer in time' : 'what answers there is no runner';
   const remedy = address.startsWith('unix:') ? 'start it again' : `start one with "flashcore-runner serve --address ${address}", or name another address`;
-  return new FlashcoreError('RUNNER_UNREACHABLE', { address }, `Wanted a runner at ${address}, but ${why} (${cause.details || cause.message}): ${remedy}`, { cause });
+  return new FlashcoreError('RUNNER_UNREACHABLE', { address }, `Wanted a runner at ${address}, but ${why} (${plainDetails(cause)}): ${remedy}`, { cause });
 }
+
+// grpc-js wraps what the system said: "No connection established. Last error: Error: connect ECONNREFUSED … Resolution note: ".
+const plainDetails = ({ details, message }: ServiceError): string => (details || message).replace(/^No connection established\. Last error: (Error: )?/, '').replace(/\.? Resolution note: *$/, '');
 
 const versionMismatch = (address: string, found: string) =>
   new FlashcoreError('VERSION_MISMATCH', { address, wanted: API_VERSION, found }, `Wanted a runner that speaks API ${API_VERSION} at ${address}, found ${found}: install the same version of flashcore on both sides`);

@@ -3,6 +3,7 @@ import { lstatSync, mkdirSync, unlinkSync } from 'node:fs';
 import { createServer, connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { ServerCredentials, type Server } from '@grpc/grpc-js';
+import type { ServerTls } from '../access/certificates.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 
 /** The address is another program's. */
@@ -12,6 +13,12 @@ export class AddressInUse extends Error {
   constructor(address: string) {
     super(`Give another --address, or stop the program that uses this one: ${address} is in use`);
   }
+}
+
+export interface ListenSecurity {
+  tls: ServerTls;
+  /** Lets only clients in that have a certificate of the authority. */
+  clientCertificates: boolean;
 }
 
 export interface Listener {
@@ -27,9 +34,9 @@ export interface Listener {
  * Listens for a gRPC server. The sockets are ours, and handed to grpc-js, so that the number of clients is known and errors are the system's own.
  * Throws AddressInUse.
  */
-export async function listen(server: Server, address: ListenAddress): Promise<Listener> {
+export async function listen(server: Server, address: ListenAddress, security?: ListenSecurity): Promise<Listener> {
   if (address.kind === 'unix') await prepareSocketPath(address.path);
-  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
+  const injector = server.createConnectionInjector(serverCredentials(security));
   const sockets = new Set<Socket>();
   const net = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
@@ -51,6 +58,12 @@ export async function listen(server: Server, address: ListenAddress): Promise<Li
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+function serverCredentials(security: ListenSecurity | undefined): ServerCredentials {
+  if (!security) return ServerCredentials.createInsecure();
+  const { tls: { authority, certificate, key }, clientCertificates } = security;
+  return ServerCredentials.createSsl(clientCertificates ? authority : null, [{ private_key: key, cert_chain: certificate }], clientCertificates);
 }
 
 async function allClosed(sockets: ReadonlySet<Socket>, withinMs: number): Promise<void> {

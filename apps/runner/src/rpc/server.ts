@@ -1,4 +1,4 @@
-import { Server, type MethodDefinition, type ServiceDefinition, type UntypedServiceImplementation } from '@grpc/grpc-js';
+import { Server, type MethodDefinition, type ServerInterceptor, type ServiceDefinition, type UntypedServiceImplementation } from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
 import { JOB_RPCS, KernelRunnerService, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared';
 import type { Logger } from '../log.ts';
@@ -35,12 +35,14 @@ export interface RpcServerOptions {
   services: Services;
   /** Whether to serve reflection, which takes a quarter of a runner's start. */
   reflection: boolean;
+  /** Stands before every call. */
+  authentication?: ServerInterceptor | undefined;
   logger: Logger;
 }
 
 /** Makes the gRPC server: our service, the standard health service, and reflection. It does not listen yet. */
-export function createRpcServer({ services, reflection, logger }: RpcServerOptions): RpcServer {
-  const server = new Server(SERVER_OPTIONS);
+export function createRpcServer({ services, reflection, authentication, logger }: RpcServerOptions): RpcServer {
+  const server = new Server({ ...SERVER_OPTIONS, interceptors: [...(authentication ? [authentication] : []), ...(SERVER_OPTIONS.interceptors ?? [])] });
   server.addService(definitionOfStoredEvents(), handlers(services, logger));
   const health = new HealthImplementation();
   const setServing = (serving: boolean): void => {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { RunnerClient, type JobEvent, type JobFinished } from '@flashcore/shared';
+import { RunnerClient, type ClientSecurity, type JobEvent, type JobFinished } from '@flashcore/shared';
 import { createLogger } from '../log.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner.ts';
 import { fakeCompiler } from './fake-compiler.ts';
@@ -22,7 +22,7 @@ export interface TestRunner extends AsyncDisposable {
 }
 
 /** Starts a real runner, on a Unix socket in a folder of its own, with the fake pipeline unless another is given, and connects to it. */
-export async function startTestRunner(options: Partial<RunnerOptions> = {}): Promise<TestRunner> {
+export async function startTestRunner(options: Partial<RunnerOptions> = {}, security?: ClientSecurity): Promise<TestRunner> {
   const folder = temporaryFolder();
   const dataDirectory = options.dataDirectory ?? join(folder.path, 'data');
   const runner = await startRunner({
@@ -34,6 +34,8 @@ export async function startTestRunner(options: Partial<RunnerOptions> = {}): Pro
     graceSeconds: 1,
     maxQueued: 64,
     isolation: 'auto',
+    security: undefined,
+    reflection: true,
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,
@@ -41,7 +43,7 @@ export async function startTestRunner(options: Partial<RunnerOptions> = {}): Pro
     createCompiler: () => fakeCompiler(),
     ...options,
   });
-  const client = await RunnerClient.connect({ address: runner.address });
+  const client = await RunnerClient.connect({ address: runner.address, security });
   return {
     runner,
     client,

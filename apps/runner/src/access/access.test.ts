@@ -1,0 +1,121 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Outcome, RunnerClient, readClientSecurity, type ClientSecurity } from '@flashcore/shared';
+import { parseOptions } from '../options.ts';
+import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
+import { initTls } from './certificates.ts';
+import { TokenFile } from './tokens.ts';
+
+const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
+let folder: ReturnType<typeof temporaryFolder>;
+let tls: string;
+let mine: ClientSecurity & { authority: Buffer };
+let foreign: ClientSecurity;
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
+if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
+
+describe.skipIf(!hasOpenssl)('access', () => {
+  beforeAll(() => {
+    folder = temporaryFolder();
+    tls = join(folder.path, 'tls');
+    initTls(tls, ['gpu-box', '10.1.2.3']);
+    mine = clientOf(tls);
+    initTls(join(folder.path, 'other'), []);
+    foreign = clientOf(join(folder.path, 'other'));
+  });
+  afterAll(() => folder[Symbol.dispose]());
+
+  const clientOf = (from: string) => ({ authority: readFileSync(join(from, 'ca.crt')), certificate: readFileSync(join(from, 'client.crt')), key: readFileSync(join(from, 'client.key')) });
+  const greet = (address: string, security?: ClientSecurity): Promise<unknown> =>
+    RunnerClient.connect({ address, security }).then((client) => {
+      client.close();
+      return 'let in';
+    }, ({ reason }: { reason: string }) => reason);
+
+  test('tls init makes keys that only their owner can read, and never over others', () => {
+    expect(['ca.key', 'server.key', 'client.key', '.'].map((name) => statSync(join(tls, name)).mode & 0o777)).toEqual([0o600, 0o600, 0o600, 0o700]);
+    expect(() => initTls(tls, [])).toThrow(/Remove .*tls first/);
+    expect(() => initTls(join(folder.path, 'x'), ['a,DNS:evil'])).toThrow('"a,DNS:evil" is none');
+  });
+
+  test('by certificate: only a client of the same authority is let in, and its streams work', async () => {
+    await using fixture = await startTestRunner({ address: LOOPBACK, security: { folder: tls, clients: 'certificate' } }, mine);
+    const { address } = fixture.runner;
+    expect(finished(await collect(fixture.client.start('build', kernel('flood_5')))).outcome).toBe(Outcome.PASSED);
+    const { certificate, key } = foreign;
+    expect({
+      noCertificate: await greet(address, { authority: mine.authority }),
+      foreignCertificate: await greet(address, { authority: mine.authority, certificate, key }),
+      foreignAuthority: await greet(address, foreign),
+      serverAsClient: await greet(address, { authority: mine.authority, certificate: readFileSync(join(tls, 'server.crt')), key: readFileSync(join(tls, 'server.key')) }),
+      plainText: await greet(address),
+      again: await greet(address, mine),
+    }).toEqual({ noCertificate: 'UNAUTHENTICATED', foreignCertificate: 'UNAUTHENTICATED', foreignAuthority: 'UNAUTHENTICATED', serverAsClient: 'UNAUTHENTICATED', plainText: 'RUNNER_UNREACHABLE', again: 'let in' });
+  });
+
+  describe('by token', () => {
+    test('every call needs one that is known; a revoked one opens nothing; the file has no token', async () => {
+      using data = temporaryFolder();
+      const tokens = new TokenFile(join(data.path, 'tokens.json'));
+      const token = tokens.add('ada');
+      await using fixture = await startTestRunner({ dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' } }, { authority: mine.authority, token });
+      const { address } = fixture.runner;
+      const { authority } = mine;
+      expect([await greet(address, { authority, token }), await greet(address, { authority, token: `${token}x` }), await greet(address, { authority }), await greet(address, { authority, token: token.toUpperCase() })])
+        .toEqual(['let in', 'UNAUTHENTICATED', 'UNAUTHENTICATED', 'UNAUTHENTICATED']);
+      expect(readFileSync(join(data.path, 'tokens.json'), 'utf8')).not.toContain(token.slice(4));
+      expect(statSync(join(data.path, 'tokens.json')).mode & 0o777).toBe(0o600);
+      const other = tokens.add('bob');
+      tokens.revoke('ada');
+      expect([await greet(address, { authority, token }), await greet(address, { authority, token: other })]).toEqual(['UNAUTHENTICATED', 'let in']);
+      await expect(fixture.client.listJobs()).rejects.toMatchObject({ reason: 'UNAUTHENTICATED', message: expect.stringContaining('flashcore-runner token add') as string });
+    });
+
+    test('without one neither health, nor reflection, nor an unknown method, nor bytes that are no request get an answer', async () => {
+      using data = temporaryFolder();
+      const token = new TokenFile(join(data.path, 'tokens.json')).add('ada');
+      await using fixture = await startTestRunner({ dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' } }, { authority: mine.authority, token });
+      const raw = new Client(fixture.runner.address, credentials.createSsl(mine.authority));
+      const call = (path: string, bytes = Buffer.alloc(0)) => new Promise((resolve) => {
+        raw.makeUnaryRequest(path, (value: Buffer) => value, (value) => value, bytes, new Metadata(), { deadline: Date.now() + 5_000 }, (error: ServiceError | null) => resolve(status[error?.code ?? status.OK]));
+      });
+      const service = '/flashcore.runner.v1.KernelRunnerService';
+      expect(await Promise.all([call('/grpc.health.v1.Health/Check'), call(`${service}/GetHost`), call(`${service}/GetJob`, Buffer.from([0xff])), call(`${service}/Build`, Buffer.from([0xff])), call('/grpc.reflection.v1.ServerReflection/ServerReflectionInfo')]))
+        .toEqual(Array.from({ length: 5 }, () => 'UNAUTHENTICATED'));
+      raw.close();
+    });
+  });
+
+  test('beyond this machine: certificates are asked for, and reflection only where it was', () => {
+    const parse = (...flags: string[]) => parseOptions(['serve', '--data', join(folder.path, 'd'), ...flags], { version: '1', repositoryRoot: '/r', environment: {} });
+    expect(() => parse('--address', '0.0.0.0:1')).toThrow(/tls init/);
+    expect(parse('--address', '0.0.0.0:1', '--tls', tls)).toMatchObject({ security: { folder: tls, clients: 'certificate' }, reflection: false });
+    expect(parse('--address', 'gpu-box:1', '--tls', tls, '--reflection')).toMatchObject({ reflection: true });
+    expect(parse('--address', '127.0.0.1:1')).toMatchObject({ security: undefined, reflection: true });
+    expect(() => parse('--address', '0.0.0.0:1', '--tls', tls, '--clients', 'token')).toThrow(/token add/);
+  });
+
+  test('runners.json says how to reach a runner; one that is wrong is named', () => {
+    const file = join(tls, 'runners.json');
+    const environment = { FLASHCORE_CONFIG: file };
+    const write = (text: string, mode = 0o600) => writeFileSync(file, text, { mode });
+    expect(readClientSecurity('gpu-box:1', environment)).toBeUndefined();
+    write(JSON.stringify({ 'gpu-box:1': { ca: 'ca.crt', cert: 'client.crt', key: 'client.key' }, 'gpu-box:2': { ca: 'ca.crt', token: 't' } }));
+    expect([readClientSecurity('gpu-box:1', environment), readClientSecurity('gpu-box:2', environment), readClientSecurity('gpu-box:3', environment)])
+      .toEqual([{ ...mine, token: undefined }, { authority: mine.authority, certificate: undefined, key: undefined, token: 't' }, undefined]);
+    for (const wrong of ['{', '[]', '{"a:1":{"cert":"client.crt"}}', '{"a:1":{"certificate":"x"}}', '{"a:1":{"ca":"none.crt"}}']) {
+      write(wrong);
+      expect(() => readClientSecurity('a:1', environment), wrong).toThrow(file);
+    }
+  });
+
+  test('runners.json that others can read is refused', () => {
+    using own = temporaryFolder();
+    const file = join(own.path, 'runners.json');
+    writeFileSync(file, '{}', { mode: 0o644 });
+    expect(() => readClientSecurity('a:1', { FLASHCORE_CONFIG: file })).toThrow(`chmod 600 ${file}`);
+  });
+});

@@ -1,0 +1,80 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { join } from 'node:path';
+import { UsageError } from '../rpc/address.ts';
+
+/** Files of a TLS folder. The runner needs ca.crt, server.crt and server.key; a client ca.crt, client.crt and client.key. ca.key signs more of them: keep it elsewhere. */
+const FILES = { authority: 'ca', server: 'server', client: 'client' } as const;
+const DAYS = '825';
+const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
+
+/**
+ * Makes a private certificate authority with certificates for the runner, under these names and addresses, and for one client. By openssl, for Node makes keys but no certificates.
+ * Throws UsageError where there is no openssl, a name is none, or the folder has certificates already.
+ */
+export function initTls(folder: string, hosts: readonly string[]): string[] {
+  for (const host of hosts) if (!isIP(host) && !HOST_NAME.test(host)) throw new UsageError(`Give --host a name or an address: "${host}" is none`);
+  if (existsSync(join(folder, 'ca.crt'))) throw new UsageError(`Remove ${folder} first, or give another --out: it has certificates, and who has them would be locked out`);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
+  const names = [...new Set([...hosts, 'localhost', '127.0.0.1', '::1'])].map((host) => `${isIP(host) ? 'IP' : 'DNS'}:${host}`).join(',');
+  const temporary = mkdtempSync(join(folder, 'new-'));
+  try {
+    makeAuthority(folder);
+    sign(folder, temporary, { file: FILES.server, subject: 'flashcore runner', extensions: `subjectAltName=${names}\nextendedKeyUsage=serverAuth\n` });
+    sign(folder, temporary, { file: FILES.client, subject: 'flashcore client', extensions: 'extendedKeyUsage=clientAuth\n' });
+  } finally {
+    rmSync(temporary, { recursive: true, force: true });
+  }
+  return ['ca.crt', 'ca.key', 'server.crt', 'server.key', 'client.crt', 'client.key'];
+}
+
+function makeAuthority(folder: string): void {
+  makeKey(folder, FILES.authority);
+  openssl(folder, ['req', '-x509', '-new', '-key', 'ca.key', '-sha256', '-days', DAYS, '-subj', '/CN=flashcore private CA', '-addext', 'basicConstraints=critical,CA:TRUE,pathlen:0', '-addext', 'keyUsage=critical,keyCertSign', '-out', 'ca.crt']);
+}
+
+function sign(folder: string, temporary: string, { file, subject, extensions }: { file: string; subject: string; extensions: string }): void {
+  makeKey(folder, file);
+  const request = join(temporary, `${file}.csr`);
+  const extensionFile = join(temporary, `${file}.ext`);
+  writeFileSync(extensionFile, `basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n${extensions}`);
+  openssl(folder, ['req', '-new', '-key', `${file}.key`, '-subj', `/CN=${subject}`, '-out', request]);
+  openssl(folder, ['x509', '-req', '-in', request, '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAserial', join(temporary, 'serial'), '-CAcreateserial', '-sha256', '-days', DAYS, '-extfile', extensionFile, '-out', `${file}.crt`]);
+}
+
+function makeKey(folder: string, file: string): void {
+  const path = join(folder, `${file}.key`);
+  writeFileSync(path, '', { mode: 0o600 }); // Nobody else's from its first byte.
+  openssl(folder, ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256', '-out', path]);
+  chmodSync(path, 0o600);
+}
+
+function openssl(folder: string, args: readonly string[]): void {
+  try {
+    execFileSync('openssl', args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new UsageError('Install openssl, or make ca.crt, server.crt and server.key by other means: it is not on this host');
+    throw new UsageError(`openssl ${args[0]} failed: ${String((error as { stderr?: Buffer }).stderr).trim().split('\n').at(-1)}`);
+  }
+}
+
+export interface ServerTls {
+  /** Signs the clients that are let in. */
+  authority: Buffer;
+  certificate: Buffer;
+  key: Buffer;
+}
+
+/** Reads what a runner needs of a TLS folder. Throws UsageError with the remedy. */
+export function readServerTls(folder: string): ServerTls {
+  const read = (name: string): Buffer => {
+    try {
+      return readFileSync(join(folder, name));
+    } catch (error) {
+      throw new UsageError(`Make certificates with "flashcore-runner tls init --host <name of this machine>", or give --tls <folder>: ${join(folder, name)} can't be read (${(error as NodeJS.ErrnoException).code})`);
+    }
+  };
+  return { authority: read('ca.crt'), certificate: read('server.crt'), key: read('server.key') };
+}
