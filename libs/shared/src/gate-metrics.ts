@@ -87,16 +87,21 @@ function occupancy(valueOf: (entry: EntryResources) => number): GateMetric {
 }
 
 /** The parity cases of a verification, if all of them were run. */
-function parityCases({ variant: { verify: result }, cases }: GateContext): CaseResult[] | { notMeasured: string } {
+function parityCases(context: GateContext): CaseResult[] | { notMeasured: string } {
+  const { variant: { verify: result }, cases } = context;
   if (!result) return { notMeasured: 'the kernel was not verified' };
-  const run = cases.sets.parity.flatMap((shape) => {
-    const found = result.cases.find((each) => each.shape && sameShape(each.shape, shape));
-    return found && found.verdict !== Verdict.NOT_MEASURED && found.verdict !== Verdict.UNSPECIFIED ? [found] : [];
-  });
+  const run = parityCasesRun(context);
   const missing = cases.sets.parity.length - run.length;
   if (missing === 0) return run;
   const reason = result.cases.find(({ verdict }) => verdict === Verdict.NOT_MEASURED)?.reason;
   return { notMeasured: `${missing} of ${cases.sets.parity.length} parity cases were not run${reason ? `: ${reason}` : ''}` };
+}
+
+function parityCasesRun({ variant: { verify: result }, cases }: GateContext): CaseResult[] {
+  return cases.sets.parity.flatMap((shape) => {
+    const found = result?.cases.find((each) => each.shape && sameShape(each.shape, shape));
+    return found && found.verdict !== Verdict.NOT_MEASURED && found.verdict !== Verdict.UNSPECIFIED ? [found] : [];
+  });
 }
 
 function verify(valueOf: (cases: CaseResult[]) => MetricAnswer): GateMetric {
@@ -111,13 +116,14 @@ function verify(valueOf: (cases: CaseResult[]) => MetricAnswer): GateMetric {
 
 /** A case that fails fails the gate even when others were not run; the profile must be the parity one, or a stricter one that all pass. */
 function parityCasesPassed(context: GateContext): MetricAnswer {
-  const { variant: { verify: result }, cases: { sets, tolerances } } = context;
+  const { variant: { verify: result }, cases: { tolerances } } = context;
   const cases = parityCases(context);
   if ('notMeasured' in cases) {
-    const failed = result?.cases.filter((each) => each.verdict === Verdict.FAIL && sets.parity.some((shape) => each.shape && sameShape(each.shape, shape))) ?? [];
-    // Which share it is nobody knows, only that it is not all.
-    if (failed.length === 0 || context.variant.verify?.tolerance?.profile !== 'parity') return cases;
-    return { value: (sets.parity.length - failed.length) / sets.parity.length, detail: `${failed.length} of ${sets.parity.length} cases fail at least, first ${describeFailure(failed[0]!)}; ${cases.notMeasured}` };
+    const run = parityCasesRun(context);
+    // One that fails is enough to know that it is not all; the share is of those that were run, and the detail says how many were not.
+    if (result?.tolerance?.profile !== 'parity' || run.every(({ verdict }) => verdict !== Verdict.FAIL)) return cases;
+    const { value, detail } = shareOf(run.filter(({ verdict }) => verdict === Verdict.PASS), run);
+    return { value, detail: `${detail}; ${cases.notMeasured}` };
   }
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS);
   const { absolute = Infinity, relative = Infinity, profile = '' } = result?.tolerance ?? {};
@@ -130,7 +136,7 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
 
 const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
 
-function shareOf(passed: CaseResult[], cases: CaseResult[]): MetricAnswer {
+function shareOf(passed: CaseResult[], cases: CaseResult[]): { value: number; detail: string } {
   const failed = cases.find((each) => !passed.includes(each));
   const seeds = Math.min(...cases.map((each) => each.seeds));
   return { value: passed.length / cases.length, detail: `${passed.length} of ${cases.length} cases, ${seeds} seed${seeds === 1 ? '' : 's'} each${failed ? `; first failing ${describeFailure(failed)}` : ''}` };
@@ -194,6 +200,8 @@ function profile(name: string): GateMetric {
 
 type Median = { p50Us: number; p50LowUs: number; p50HighUs: number };
 
+const STORED_RESULTS = "this runner's stored results, hot";
+
 /** The worst shape of those that an accepted version was measured on, back to back as in the leaderboard: its spread is the smaller one. */
 function history(speedup: (best: Median, own: Median) => number): GateMetric {
   return {
@@ -211,7 +219,7 @@ function history(speedup: (best: Median, own: Median) => number): GateMetric {
       const [first, ...rest] = compared;
       if (!first) return { notMeasured: `no accepted version of ${kernelId} on this device and shape yet` };
       const worst = rest.reduce((a, b) => (b.value < a.value ? b : a), first);
-      return { value: worst.value, detail: `${formatShape(worst.shape)} against ${worst.best.label} of ${worst.best.job}, p50 ${worst.best.latency.p50Us.toFixed(2)} us` };
+      return { value: worst.value, detail: `${formatShape(worst.shape)} against ${worst.best.label} of ${worst.best.job}, p50 ${worst.best.latency.p50Us.toFixed(2)} us`, source: STORED_RESULTS };
     },
   };
 }

@@ -70,7 +70,9 @@ test('correctness needs all parity cases within the parity profile', () => {
   const failing = { ...first!, verdict: Verdict.FAIL, reason: '3 elements outside the tolerance' };
   expect(correctness({ ...verified, cases: [failing, ...others] })).toEqual(['FAIL', 6 / 7, expect.stringMatching(/^6 of 7 cases, 5 seeds each; first failing 1x8x512x64 \(3 elements/)]);
   expect(correctness({ ...verified, cases: others })).toEqual(['NOT_MEASURED', undefined, 'not measured: 1 of 7 parity cases were not run']);
-  expect(correctness({ ...verified, cases: [failing, ...others.slice(1)] })[0]).toBe('FAIL');
+  const someRun = [failing, ...others.slice(1, 3), ...others.slice(3).map((each) => ({ ...each, verdict: Verdict.NOT_MEASURED, reason: 'cancelled' }))];
+  expect(correctness({ ...verified, cases: someRun })).toEqual(['FAIL', 2 / 3, expect.stringMatching(/^2 of 3 cases, .*first failing 1x8x512x64 .*; 4 of 7 parity cases were not run: cancelled;/)]);
+  expect(correctness({ ...verified, cases: [failing] }).slice(0, 2)).toEqual(['FAIL', 0]);
   expect(correctness({ ...verified, tolerance: { profile: 'default', absolute: 1e-2, relative: 5e-2 } })[0]).toBe('NOT_MEASURED');
   expect(correctness({ ...verified, tolerance: { profile: 'strict', absolute: 1e-3, relative: 1e-3 } })[0]).toBe('PASS');
 });
