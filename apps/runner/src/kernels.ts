@@ -74,7 +74,7 @@ export class KernelCatalog {
     if (path) return path;
     const ids = paths.map((one) => basename(one));
     throw new FlashcoreError('KERNEL_NOT_FOUND', { kernel_id: kernelId, nearest: nearestNames(kernelId, ids).join(',') },
-      `Name a kernel that ListKernels gives: there is no "${kernelId}"${didYouMean(kernelId, ids)}`);
+      `Name a kernel of this runner: there is no "${kernelId}"${didYouMean(kernelId, ids)}`);
   }
 
   #load(path: string): ResolvedKernel {

@@ -152,7 +152,7 @@ test('aliases cannot blow a manifest up', () => {
 test('a folder without kernel.yaml is named', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-manifest-'));
   try {
-    await expect(loadManifest(folder)).rejects.toMatchObject({ reason: 'INVALID_MANIFEST', metadata: { path: join(folder, 'kernel.yaml') }, message: expect.stringContaining('ENOENT') as string });
+    await expect(loadManifest(folder)).rejects.toMatchObject({ reason: 'INVALID_MANIFEST', metadata: { path: join(folder, 'kernel.yaml') }, message: `Wanted a kernel folder with a kernel.yaml, but there is no ${join(folder, 'kernel.yaml')}` });
   } finally {
     rmSync(folder, { recursive: true });
   }

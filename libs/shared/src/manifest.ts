@@ -104,7 +104,9 @@ export async function loadManifest(folder: string): Promise<Manifest> {
   try {
     text = await readFile(path, 'utf8');
   } catch (cause) {
-    throw new FlashcoreError('INVALID_MANIFEST', { path }, `Wanted a kernel folder with a ${MANIFEST_FILE}, but ${path} cannot be read (${(cause as NodeJS.ErrnoException).code})`, { cause });
+    const { code } = cause as NodeJS.ErrnoException;
+    const found = code === 'ENOENT' ? `there is no ${path}` : `${path} cannot be read (${code})`;
+    throw new FlashcoreError('INVALID_MANIFEST', { path }, `Wanted a kernel folder with a ${MANIFEST_FILE}, but ${found}`, { cause });
   }
   return parseManifest(text, path);
 }

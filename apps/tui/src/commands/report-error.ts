@@ -28,9 +28,8 @@ function withMetadata({ message, metadata, reason }: FlashcoreError): string {
     nearest && !nearest.split(',').some((name) => message.includes(name.trim())) ? `nearest: ${nearest}` : '',
     path && !message.includes(path) ? `path: ${path}` : '',
     key && !message.includes(key) ? `key: ${key}` : '',
-    reason === 'KERNEL_NOT_FOUND' ? 'fa-tui kernels --all lists them' : '',
   ].filter(Boolean);
-  return missing.length === 0 ? message : `${message} (${missing.join('; ')})`;
+  return `${missing.length === 0 ? message : `${message} (${missing.join('; ')})`}${reason === 'KERNEL_NOT_FOUND' ? '; fa-tui kernels --all lists all' : ''}`;
 }
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && typeof (error as NodeJS.ErrnoException).errno === 'number';
