@@ -61,6 +61,7 @@ function buildProgram(define: Define): Command {
     const { isInteractive, openTui } = await import('./interactive.ts');
     if (isInteractive(context)) return openTui(context);
     program.outputHelp({ error: true });
+    context.surroundings.stderr.write('\nerror: Wanted a command, or a terminal on stdin and stdout for the terminal program; found neither\n');
     return USAGE;
   });
   return program;
@@ -72,7 +73,7 @@ function addJobCommands(program: Command, define: Define): void {
     define<JobCommandOptions>(command, async (context, options, kernel) => (await import('./start-job.ts')).startJob(name, kernel, options, context));
     return command;
   };
-  experimentOptions(start('run', 'all four, then the gates: an experiment'));
+  experimentOptions(start('run', 'an experiment: build, verify, bench, profile, then the gates'));
   jobOptions(variantOptions(start('build', 'compile; registers, shared memory, spills, occupancy')));
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
   jobOptions(variantOptions(benchmarkOptions(shapeOption(start('bench', 'measure the latency')))));

@@ -26,7 +26,7 @@ export function benchmarkSection(result: BenchmarkResult, format: ReportFormat):
     ...heading(`Latency ${shapeText(result.shape)}`, mode, format),
     ...(result.simulated ? paragraph(SIMULATED, format, 2, 'yellow') : []),
     ...(result.latency ? statistics(result.latency, format) : []),
-    ...(result.histogram ? histogramLines(result.histogram, format) : []),
+    ...(result.histogram && (result.latency?.samples ?? 0) >= FEWEST_FOR_PERCENTILES ? histogramLines(result.histogram, format) : []),
     ...labelled('samples', samplesText(result), format),
     ...throughput(result, format),
     ...baselines(result, format),
@@ -36,8 +36,16 @@ export function benchmarkSection(result: BenchmarkResult, format: ReportFormat):
   ];
 }
 
+// Fewer samples have no 90th percentile, and an interval that is only their extremes.
+const FEWEST_FOR_PERCENTILES = 5;
+
 function statistics(latency: LatencyStatistics, format: ReportFormat): string[] {
   const unit = timeUnit(latency.p50Us);
+  if (latency.samples < FEWEST_FOR_PERCENTILES) {
+    const [low, middle, high] = [latency.minUs, latency.p50Us, latency.maxUs].map((value) => inUnit(value, unit));
+    const text = latency.samples === 1 ? `${middle} ${unit.name}, one sample` : `${low} to ${high} ${unit.name}, median ${middle} ${unit.name}`;
+    return paragraph(`${text}; percentiles and intervals need ${FEWEST_FOR_PERCENTILES} samples or more`, format, 2);
+  }
   const columns = ['p50', 'p90', 'p99', 'mean', 'stddev', 'min', 'max'].map((title) => ({ title, align: 'right' as const }));
   const values = [latency.p50Us, latency.p90Us, latency.p99Us, latency.meanUs, latency.stddevUs, latency.minUs, latency.maxUs];
   const [head = '', row = ''] = table(columns, [values.map((value) => inUnit(value, unit))], format);

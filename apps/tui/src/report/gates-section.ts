@@ -16,11 +16,13 @@ export function gatesSection(gates: readonly GateResult[], format: ReportFormat)
 
 function tally(gates: readonly GateResult[]): string {
   const of = (verdict: Verdict) => gates.filter((gate) => gate.verdict === verdict).length;
-  return `${of(Verdict.PASS)} passed, ${of(Verdict.FAIL)} failed, ${of(Verdict.NOT_MEASURED)} not measured`;
+  const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
+  const only = warnings === of(Verdict.FAIL) ? 'warn only' : `${warnings} warn only`;
+  return `${of(Verdict.PASS)} passed, ${of(Verdict.FAIL)} failed${warnings > 0 ? ` (${only})` : ''}, ${of(Verdict.NOT_MEASURED)} not measured`;
 }
 
 function gateRow(gate: GateResult): Cell[] {
-  return [answer(gate), gate.title || gate.gateId, gate.value === undefined ? '-' : figure(gate.value), `${gate.comparison} ${withUnit(gate.target, gate.unit)}`];
+  return [answer(gate), gate.title || gate.gateId, gate.value === undefined ? '-' : valueText(gate.value, gate.unit), `${gate.comparison} ${withUnit(gate.target, gate.unit)}`];
 }
 
 // A gate of level "warn" that fails changes nothing, one of level "off" is not judged: neither may look like a rejection.
@@ -31,8 +33,10 @@ function answer(gate: GateResult): Cell {
   return gate.level === 'warn' ? { text: 'fail (warn)', style: 'yellow' } : { text: 'FAIL', style: 'red' };
 }
 
-const BARE_UNITS = new Set(['', '1', 'share']);
-const withUnit = (value: number, unit: string): string => (BARE_UNITS.has(unit) ? figure(value) : `${figure(value)} ${unit}`);
+const BARE_UNITS = new Set(['', '1']);
+const withUnit = (value: number, unit: string): string => (BARE_UNITS.has(unit) ? figure(value) : unit === 'share' ? valueText(value, unit) : `${figure(value)} ${unit}`);
+// A share of cases reads as per cent; other units stand beside the target.
+const valueText = (value: number, unit: string): string => (unit === 'share' ? `${figure(value * 100)} %` : figure(value));
 
 function evidence(gate: GateResult, format: ReportFormat): string[] {
   // The answer above says "not measured" already.

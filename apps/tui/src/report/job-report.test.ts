@@ -78,6 +78,7 @@ Verify  1 of 2 cases passed, 3.20 s
   case BxHxSxD  seeds  max error  mean error  max/fp16  mismatches  verdict
   1x8x512x64        5    4.88e-4     1.31e-5      1.19           0  pass
   1x8x512x64c       1    2.50e-1     2.00e-5         -           3  FAIL
+  max/fp16: max error over that of plain fp16 attention; 2 is allowed
   1x8x512x64c: 3 of 262144 elements outside the tolerance; worst O[b 0, h 3, s
   17, d 5] got 0.5, want 0.25
 
@@ -103,7 +104,7 @@ Latency 2x8x512x64  hot (back to back)
 Profile
   not measured: the emulator has no hardware counters
 
-Gates  1 passed, 2 failed, 2 not measured
+Gates  1 passed, 2 failed (1 warn only), 2 not measured
   answer        gate                                      value           target
   pass          Registers a thread                           40  <= 64 registers
     fa_v2_wmma; source: ptxas sm_89

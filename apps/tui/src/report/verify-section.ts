@@ -13,6 +13,7 @@ export function verifySection(verify: VerifyResult, format: ReportFormat): strin
     ...heading('Verify', `${verify.passedCases} of ${count(total, 'case')} passed, ${seconds(verify.seconds)}`, format),
     ...paragraph(`${toleranceText(verify.tolerance)}; reference: ${verify.reference}`, format, 2, 'dim'),
     ...table(COLUMNS, verify.cases.map(caseRow), format),
+    ...(verify.cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0) ? paragraph('max/fp16: max error over that of plain fp16 attention; 2 is allowed', format, 2, 'dim') : []),
     ...verify.cases.flatMap((result) => complaint(result, format)),
   ];
 }
