@@ -1,4 +1,4 @@
-import { FindingKind, Outcome, Verdict, type GateResult, type JobResult, type VariantResult } from '@flashcore/shared';
+import { FindingKind, formatShape, Outcome, TimingMode, Verdict, type GateResult, type JobResult, type VariantResult } from '@flashcore/shared';
 
 /** One line for people: why a job ended so. */
 export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult): string {
@@ -21,13 +21,15 @@ function buildText({ build, verify }: VariantResult): string {
 function verifyText({ verify }: VariantResult): string {
   if (!verify) return '';
   const most = Math.max(0, ...verify.cases.map(({ maxAbsError }) => maxAbsError));
-  return `${verify.passedCases} of ${verify.cases.length} cases correct, largest error ${most.toExponential(1)}`;
+  return `${verify.passedCases} of ${verify.cases.length} case${verify.cases.length === 1 ? '' : 's'} correct, largest error ${most.toExponential(1)}`;
 }
 
 function benchmarkText({ benchmarks }: VariantResult): string {
   const first = benchmarks[0];
   if (!first?.latency) return '';
-  return first.simulated ? 'timed on the emulator (no GPU time)' : `p50 ${first.latency.p50Us.toFixed(2)} us`;
+  if (first.simulated) return 'timed on the emulator (no GPU time)';
+  const mode = first.mode === TimingMode.COLD ? ' cold' : first.mode === TimingMode.HOT ? ' hot' : '';
+  return `p50 ${first.latency.p50Us.toFixed(2)} us${mode}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
 }
 
 function profileText({ profile, verify }: VariantResult): string {
@@ -38,6 +40,9 @@ function gatesText(gates: readonly GateResult[]): string {
   if (gates.length === 0) return '';
   const failed = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard');
   const count = (verdict: Verdict): number => gates.filter((gate) => gate.verdict === verdict).length;
-  const counts = `${count(Verdict.PASS)} gates pass, ${count(Verdict.FAIL)} fail, ${count(Verdict.NOT_MEASURED)} not measured`;
-  return failed.length > 0 ? `${counts} (${failed.map(({ gateId }) => gateId).join(', ')})` : counts;
+  // A gate of level "warn" that fails rejects nothing: beside "passed" it must say so.
+  const warnings = count(Verdict.FAIL) - failed.length;
+  const warned = warnings === 0 ? '' : failed.length === 0 ? ' (warn only)' : ` (${warnings} of them warn only)`;
+  const counts = `${count(Verdict.PASS)} gates pass, ${count(Verdict.FAIL)} fail${warned}, ${count(Verdict.NOT_MEASURED)} not measured`;
+  return failed.length > 0 ? `${counts}; rejected by ${failed.map(({ gateId }) => gateId).join(', ')}` : counts;
 }
