@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs';
 import { availableParallelism, homedir } from 'node:os';
 import { dirname } from 'node:path';
 import type { Command, CompileOptions, CompileUnit } from './compile-cache.ts';
-import type { Box, BoxLimits } from '../sandbox/box.ts';
+import type { Box, BoxLimits, BoxPolicy } from '../sandbox/box.ts';
 import { runProcess, type ProcessEnd } from './process.ts';
 import { shownLine } from './source-snapshot.ts';
 
@@ -25,15 +25,17 @@ const MAX_FILE_BYTES = 1024 ** 3;
 
 /** Runs a unit's stages in its build folder, boxed, until one fails. */
 export async function runStages(unit: CompileUnit, options: CompileOptions & { folder: string; box: Box }): Promise<StagesEnd> {
-  const { folder, box } = options;
+  const { folder } = options;
+  const limits: BoxLimits = { cpuSeconds: Math.ceil(unit.limitMs / 1000), fileBytes: MAX_FILE_BYTES, addressBytes: MAX_ADDRESS_BYTES };
+  const policy: BoxPolicy = { folder, readable: [toolchainFolder(unit.compiler.path)], limits };
+  const box = await options.box.for(unit.compiler.path, ['--version'], policy);
   const started = performance.now();
   const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };
   const onLine = (line: string): void => options.onLine?.(shownLine(line));
   for (const stage of unit.stages) {
     const remainingMs = Math.max(1, unit.limitMs - (performance.now() - started));
-    const limits: BoxLimits = { cpuSeconds: Math.ceil(unit.limitMs / 1000), fileBytes: MAX_FILE_BYTES, addressBytes: MAX_ADDRESS_BYTES };
     const ends = await runPool(stage, ({ arguments: args }) => {
-      const { program, args: boxed } = box.wrap(unit.compiler.path, args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)), { folder, readable: [toolchainFolder(unit.compiler.path)], limits });
+      const { program, args: boxed } = box.wrap(unit.compiler.path, args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)), policy);
       return runProcess(program, boxed, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
     });
     end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));

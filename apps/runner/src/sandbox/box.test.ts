@@ -47,6 +47,17 @@ test('in the box: limits on processor time and files', ({ skip }) => {
   expect(run('head -c 2000000 /dev/zero >/tmp/large; ls -l /tmp/large', { limits: { fileBytes: 4096 } }).out).toContain(' 4096 ');
 });
 
+test('a program that the box does not lead to runs without it, and is named', async ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  const own = await findBox('auto');
+  const program = join(folder, 'cc');
+  writeFileSync(program, '#!/bin/sh\nexit 0\n', { mode: 0o755 });
+  const policy = { limits: { fileBytes: 1e6 } };
+  expect([(await own.for(program, [], policy)).kind, (await own.for(program, [], policy)).kind, (await own.for('/bin/sh', ['-c', ':'], policy)).kind]).toEqual(['none', 'none', 'bubblewrap']);
+  expect(own.detail).toContain(`${program} does not run in the box`);
+  await expect((await findBox('required')).for(program, [], policy)).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
+});
+
 test('a killed box leaves no process, not even one that left its group', async ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const mark = `${process.pid}7351`;

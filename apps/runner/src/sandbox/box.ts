@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readlinkSync, lstatSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { FlashcoreError } from '@flashcore/shared';
 
 /** What a boxed program may use; all paths keep their names within. */
 export interface BoxPolicy {
@@ -34,6 +35,8 @@ export interface Box {
   /** What it does, or why there is none. */
   readonly detail: string;
   wrap(program: string, args: readonly string[], policy: BoxPolicy): BoxedCommand;
+  /** The box itself, or none where a program does not run in it: one that lies where the box does not lead. Tried once a program, with arguments that do nothing. Errors: DEVICE_UNAVAILABLE where a box is required. */
+  for(program: string, args: readonly string[], policy: BoxPolicy): Promise<Box>;
 }
 
 /** Enough for the most parallel compiler; a fork bomb ends here. Counted within the box on Linux 5.14 and later. */
@@ -43,6 +46,8 @@ const PROBE_LIMIT_MS = 5_000;
 const SYSTEM_FOLDERS = ['/usr', '/opt', '/nix', '/etc/alternatives', '/etc/ld.so.cache', '/etc/ld.so.conf', '/etc/ld.so.conf.d'];
 const SYSTEM_LINKS = ['/bin', '/sbin', '/lib', '/lib64', '/lib32', '/libx32'];
 
+const DETAIL = 'compilers and the emulator\'s worker see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, '
+  + 'and are limited in processor time, processes and file size; workers of GPUs run with the rights of the runner';
 const UNBOXED = 'compilers and workers run with the rights of the runner: send it only code that you trust';
 
 /** Tries bubblewrap with all that it will be used with. Takes about 10 ms. */
@@ -53,24 +58,28 @@ export async function findBox(wanted: IsolationWanted): Promise<Box> {
   if (process.platform !== 'linux') return noBox('bubblewrap is for Linux only');
   if (!bwrap) return noBox('bwrap was not found: install bubblewrap');
   if (!prlimit) return noBox('prlimit was not found: install util-linux');
-  const box = bubblewrap(bwrap, prlimit);
+  const box = bubblewrap({ bwrap, prlimit, required: wanted === 'required' });
   const problem = await tryBox(box);
   return problem === undefined ? box : noBox(`bubblewrap does not work here: ${problem}`);
 }
 
 function noBox(reason: string): Box {
-  return { kind: 'none', detail: `${reason}; ${UNBOXED}`, wrap: (program, args) => ({ program, args: [...args] }) };
+  const box: Box = { kind: 'none', detail: `${reason}; ${UNBOXED}`, wrap: (program, args) => ({ program, args: [...args] }), for: () => Promise.resolve(box) };
+  return box;
 }
 
-function bubblewrap(bwrap: string, prlimit: string): Box {
+function bubblewrap({ bwrap, prlimit, required }: { bwrap: string; prlimit: string; required: boolean }): Box {
   const system = [
     ...SYSTEM_FOLDERS.flatMap((path) => ['--ro-bind-try', path, path]),
     ...SYSTEM_LINKS.flatMap(systemLink),
   ];
-  return {
+  const tried = new Map<string, Promise<string | undefined>>();
+  const unboxed: string[] = [];
+  const box: Box = {
     kind: 'bubblewrap',
-    detail: 'compilers and the emulator\'s worker see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, '
-      + 'and are limited in processor time, processes and file size; workers of GPUs run with the rights of the runner',
+    get detail() {
+      return [DETAIL, ...unboxed].join('; ');
+    },
     wrap: (program, args, { folder, readable = [], limits }) => ({
       program: bwrap,
       args: [
@@ -83,7 +92,21 @@ function bubblewrap(bwrap: string, prlimit: string): Box {
         '--', prlimit, ...limitFlags(limits), '--', program, ...args,
       ],
     }),
+    async for(program, args, policy) {
+      let problem = tried.get(program);
+      if (!problem) {
+        problem = tryCommand(box.wrap(program, args, policy));
+        tried.set(program, problem);
+        const first = await problem;
+        if (first !== undefined) unboxed.push(`${program} does not run in the box (${first}) and runs with the rights of the runner`);
+      }
+      const found = await problem;
+      if (found === undefined) return box;
+      if (required) throw new FlashcoreError('DEVICE_UNAVAILABLE', { program }, `Serve without --isolation required, or use a program that runs in the box: ${program} does not (${found})`);
+      return noBox('');
+    },
   };
+  return box;
 }
 
 function limitFlags({ cpuSeconds, fileBytes, addressBytes }: BoxLimits): string[] {
@@ -103,7 +126,10 @@ function systemLink(path: string): string[] {
 
 /** What is wrong with it; undefined when a program ran in it. */
 function tryBox(box: Box): Promise<string | undefined> {
-  const { program, args } = box.wrap('/bin/sh', ['-c', 'test ! -e /etc/passwd && echo boxed >/tmp/probe'], { limits: { cpuSeconds: 5, fileBytes: 4096 } });
+  return tryCommand(box.wrap('/bin/sh', ['-c', 'test ! -e /etc/passwd && echo boxed >/tmp/probe'], { limits: { cpuSeconds: 5, fileBytes: 4096 } }));
+}
+
+function tryCommand({ program, args }: BoxedCommand): Promise<string | undefined> {
   return new Promise((resolve) => {
     execFile(program, args, { timeout: PROBE_LIMIT_MS, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
       resolve(error ? stderr.trim().split('\n')[0] || error.message.split('\n')[0] : undefined);

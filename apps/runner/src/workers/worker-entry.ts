@@ -27,14 +27,17 @@ export function plainWorker(): WorkerCommand {
 const MAX_FILE_BYTES = 1024 ** 3;
 
 /** A worker in a box that shows it the runner's code and these folders, read-only. */
-export function boxedWorker(box: Box, readable: readonly string[]): WorkerCommand {
+export async function boxedWorker(box: Box, readable: readonly string[]): Promise<WorkerCommand> {
   if (box.kind === 'none') return plainWorker();
   const entry = workerEntry();
   const koffi = realpathSync(createRequire(entry).resolve('koffi'));
   const packages = koffi.slice(0, koffi.lastIndexOf('/node_modules/') + '/node_modules'.length);
   const code = [dirname(dirname(entry)), packages, dirname(realpathSync(process.execPath)), dirname(process.execPath)];
-  const limits = { fileBytes: MAX_FILE_BYTES };
-  return { ...box.wrap(process.execPath, [entry], { readable: [...new Set([...code, ...readable])], limits }), env: { ...workerEnvironment(), TMPDIR: '/tmp' } };
+  const policy = { readable: [...new Set([...code, ...readable])], limits: { fileBytes: MAX_FILE_BYTES } };
+  // Node itself, and koffi's native library.
+  const usable = await box.for(process.execPath, ['--input-type=module', '-e', `await import(${JSON.stringify(koffi)})`], policy);
+  if (usable.kind === 'none') return plainWorker();
+  return { ...box.wrap(process.execPath, [entry], policy), env: { ...workerEnvironment(), TMPDIR: '/tmp' } };
 }
 
 const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*|FLASHCORE_EMULATOR_.*)$/;
