@@ -1,10 +1,30 @@
 // Bundles the runner, its worker process and fa-tui into apps/*/dist, each one file, so that starting them reads little.
-// Run by `npm ci` (prepare), `npm start` and `npm test`; takes well under a second.
-import { cpSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+// Run by `npm ci` (prepare), `npm start` and `npm test`. When no file that the last build read has changed it does nothing.
+import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
-import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url).pathname;
+const inputsFile = join(root, 'apps/tui/dist/inputs.json');
+
+/** Time and size of a file; null where there is none. */
+function stampOf(path) {
+  const found = statSync(join(root, path), { throwIfNoEntry: false });
+  return found ? `${found.mtimeMs} ${found.size}` : null;
+}
+
+function isCurrent() {
+  if (!existsSync(inputsFile)) return false;
+  try {
+    return Object.entries(JSON.parse(readFileSync(inputsFile, 'utf8'))).every(([path, stamp]) => stampOf(path) === stamp);
+  } catch {
+    return false; // an interrupted build left a piece of the file
+  }
+}
+
+if (isCurrent()) process.exit();
+const startedMs = Date.now();
+rmSync(inputsFile, { force: true });
+const { build } = await import('esbuild');
 // Bundled CommonJS packages call require() for Node's own modules.
 const banner = "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url); const __bundleFolder = import.meta.dirname;";
 
@@ -50,18 +70,25 @@ const common = {
   banner: { js: banner },
   define: { 'process.env.NODE_ENV': '"production"' },
   logLevel: 'warning',
+  metafile: true,
   // koffi finds its native library next to its own files; react-devtools-core is an optional dependency of ink that is not installed.
   external: ['koffi', 'react-devtools-core'],
 };
 
-const [, , tui] = await Promise.all([
+const built = await Promise.all([
   build({ ...common, entryPoints: { main: 'apps/runner/src/main.ts', worker: 'apps/runner/worker/main.ts', 'profile-once': 'apps/runner/worker/profile-once.ts' }, outdir: 'apps/runner/dist', plugins: [bundleProtos] }),
   build({ ...common, entryPoints: { conformance: 'test/conformance/main.ts' }, outdir: 'test/dist' }),
   // Split, so that plain commands load neither ink and react nor, for --help, gRPC.
-  build({ ...common, entryPoints: { main: 'apps/tui/src/main.tsx' }, outdir: 'apps/tui/dist', splitting: true, metafile: true, plugins: [fastInk] }),
+  build({ ...common, entryPoints: { main: 'apps/tui/src/main.tsx' }, outdir: 'apps/tui/dist', splitting: true, plugins: [fastInk] }),
 ]);
 
 // Chunks of former builds go.
 const tuiDist = join(root, 'apps/tui/dist');
-const current = new Set(Object.keys(tui.metafile.outputs).map((file) => basename(file)));
+const current = new Set(Object.keys(built[2].metafile.outputs).map((file) => basename(file)));
 for (const file of readdirSync(tuiDist)) if (!current.has(file)) rmSync(join(tuiDist, file), { recursive: true });
+
+// Outputs too: a deleted one is built again. package-lock.json stands for the versions of everything. A source that changed meanwhile counts as changed.
+const inputs = ['tools/build.mjs', 'package-lock.json', 'tsconfig.base.json', ...built.flatMap(({ metafile }) => Object.keys(metafile.inputs))];
+const outputs = built.flatMap(({ metafile }) => Object.keys(metafile.outputs));
+const stamps = [...inputs.map((path) => [path, statSync(join(root, path)).mtimeMs < startedMs ? stampOf(path) : '']), ...outputs.map((path) => [path, stampOf(path)])];
+writeFileSync(inputsFile, JSON.stringify(Object.fromEntries(stamps)));
