@@ -31,6 +31,8 @@ export class DeviceWorker {
   #process: WorkerProcess | undefined;
   #facts: DeviceFacts | undefined;
   #needsCanary = false;
+  /** Settles with the start that is on its way. */
+  #starting: Promise<void> = Promise.resolve();
   #quarantine = '';
   #onOutput: ((line: string) => void) | undefined;
 
@@ -77,8 +79,14 @@ export class DeviceWorker {
     await process?.stop();
   }
 
-  async #ready(options: DeviceRequestOptions): Promise<WorkerProcess> {
-    if (this.#process?.usable) return this.#process;
+  /** One start at a time: a job's warm-up may still be on its way when the next job wants the device. */
+  #ready(options: DeviceRequestOptions): Promise<WorkerProcess> {
+    const ready = this.#starting.then(() => (this.#process?.usable ? this.#process : this.#start(options)));
+    this.#starting = ready.then(() => undefined, () => undefined);
+    return ready;
+  }
+
+  async #start(options: DeviceRequestOptions): Promise<WorkerProcess> {
     const setup = await this.#options.open(options.signal);
     const canaryImage = this.#needsCanary ? await this.#options.canary(options.signal) : '';
     const tries = this.#needsCanary ? CANARY_TRIES : 1;
@@ -86,6 +94,8 @@ export class DeviceWorker {
     let problem = '';
     for (let attempt = 0; attempt < tries; ++attempt) {
       await this.close();
+      // A process that was never opened must not be left for the next job.
+      options.signal.throwIfAborted();
       const worker = new WorkerProcess((line) => this.#onOutput?.(line), command);
       this.#process = worker;
       const opened = await worker.request({ type: 'open', ...setup }, { signal: options.signal });

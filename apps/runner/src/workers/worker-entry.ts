@@ -30,12 +30,15 @@ const MAX_FILE_BYTES = 1024 ** 3;
 export async function boxedWorker(box: Box, readable: readonly string[]): Promise<WorkerCommand> {
   if (box.kind === 'none') return plainWorker();
   const entry = workerEntry();
-  const koffi = realpathSync(createRequire(entry).resolve('koffi'));
+  const { resolve } = createRequire(entry);
+  const koffi = realpathSync(resolve('koffi'));
   const packages = koffi.slice(0, koffi.lastIndexOf('/node_modules/') + '/node_modules'.length);
-  const code = [dirname(dirname(entry)), packages, dirname(realpathSync(process.execPath)), dirname(process.execPath)];
+  // From its sources it takes the shared library's.
+  const shared = entry.endsWith('.ts') ? [dirname(dirname(realpathSync(resolve('@flashcore/shared'))))] : [];
+  const code = [dirname(dirname(entry)), packages, ...shared, dirname(realpathSync(process.execPath)), dirname(process.execPath)];
   const policy = { readable: [...new Set([...code, ...readable])], limits: { fileBytes: MAX_FILE_BYTES } };
-  // Node itself, and koffi's native library.
-  const usable = await box.for(process.execPath, ['--input-type=module', '-e', `await import(${JSON.stringify(koffi)})`], policy);
+  // Without a channel to a parent it loads all that it needs, and ends.
+  const usable = await box.for(process.execPath, [entry], policy);
   if (usable.kind === 'none') return plainWorker();
   return { ...box.wrap(process.execPath, [entry], policy), env: { ...workerEnvironment(), TMPDIR: '/tmp' } };
 }
