@@ -20,7 +20,8 @@ export class Terminal {
   constructor(file: string, args: string[], options: TerminalOptions) {
     const { columns: cols, rows, cwd } = options;
     this.screen = new xterm.Terminal({ cols, rows, allowProposedApi: true, scrollback: 1000 });
-    const env = { ...(options.env ?? process.env), TERM: 'xterm-256color', COLORTERM: 'truecolor' };
+    // CI off: where it is set ink takes the terminal for a build log and draws one frame, at the end.
+    const env = { ...(options.env ?? process.env), TERM: 'xterm-256color', COLORTERM: 'truecolor', CI: '0', CONTINUOUS_INTEGRATION: '0' };
     this.#pty = pty.spawn(file, args, { cols, rows, cwd, env, name: 'xterm-256color' });
     this.#pty.onData((data) => {
       this.output += data;
