@@ -141,19 +141,20 @@ test('connect() names an address where nothing, nothing useful or another versio
   onTestFinished(() => { silent.close(); chatty.close(); });
   const newer = await started({ getHost: (_call, done) => done(null, { host: create(HostSchema, { apiVersion: 'v2' }) } as never) });
   const expected = [
-    ['127.0.0.1:9', 'RUNNER_UNREACHABLE'],
+    ['127.0.0.1:9', 'RUNNER_UNREACHABLE', 'but nothing answers there (connect ECONNREFUSED 127.0.0.1:9): start one'],
     ['unix:/tmp/flashcore-nobody-listens-here', 'RUNNER_UNREACHABLE'],
     ['no-such-host.invalid:50051', 'RUNNER_UNREACHABLE'],
     [`127.0.0.1:${ports[0]}`, 'RUNNER_UNREACHABLE'],
-    [`127.0.0.1:${ports[1]}`, 'RUNNER_UNREACHABLE'],
+    [`127.0.0.1:${ports[1]}`, 'RUNNER_UNREACHABLE', 'but what answers there is no runner'],
     [newer.address, 'VERSION_MISMATCH'],
     ['127.0.0.1', 'INVALID_REQUEST'],
     ['http://127.0.0.1:50051', 'INVALID_REQUEST'],
   ] as const;
-  await Promise.all(expected.map(async ([address, reason]) => {
+  await Promise.all(expected.map(async ([address, reason, text = address]) => {
     const { error, milliseconds } = await rejection(RunnerClient.connect({ address }));
     expect(error).toMatchObject({ reason });
     expect((error as Error).message).toContain(address);
+    expect((error as Error).message).toContain(text);
     expect(milliseconds).toBeLessThan(3_000);
   }));
 });

@@ -225,7 +225,7 @@ function unreachable(address: string, cause: ServiceError, secured = false): Fla
     return new FlashcoreError('UNAUTHENTICATED', { address },
       `Name the certificates for ${address} in runners.json (ca, and cert with key, or token; "flashcore-runner tls init" made them): the secured connection was refused (${cause.details})`, { cause });
   }
-  const why = cause.code === status.UNAVAILABLE ? 'nothing answers there' : cause.code === status.DEADLINE_EXCEEDED ? 'what is there does not answer in time' : 'what answers there is no runner';
+  const why = cause.code === status.UNAVAILABLE && !/protocol error/i.test(cause.details) ? 'nothing answers there' : cause.code === status.DEADLINE_EXCEEDED ? 'what is there does not answer in time' : 'what answers there is no runner';
   const remedy = address.startsWith('unix:') ? 'start it again' : `start one with "flashcore-runner serve --address ${address}", or name another address`;
   return new FlashcoreError('RUNNER_UNREACHABLE', { address }, `Wanted a runner at ${address}, but ${why} (${plainDetails(cause)}): ${remedy}`, { cause });
 }
