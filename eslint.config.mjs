@@ -6,15 +6,15 @@ import tseslint from 'typescript-eslint';
 /** Refuses imports into `into` from files of `from`, with the rule's reason. */
 const forbid = (from, into, why) => into.map((folder) => ({ target: from, from: folder, message: why }));
 
-// The layers of apps/runner/src: rpc → jobs → pipeline → build | workers | profile → store (ARCHITECTURE.md).
+// The layers of apps/runner/src: rpc → jobs → store; pipeline → jobs | build | workers | profile | baseline → store | sandbox (ARCHITECTURE.md).
 const src = (name) => `./apps/runner/src/${name}`;
+const steps = ['build', 'workers', 'profile', 'baseline'];
 const zones = [
-  ...forbid(src('store'), ['rpc', 'jobs', 'pipeline', 'build', 'workers', 'profile'].map(src), 'the store knows nobody'),
-  ...forbid(src('build'), ['rpc', 'jobs', 'pipeline', 'workers', 'profile'].map(src), 'build, workers and profile do not know each other, nor what is above them'),
-  ...forbid(src('workers'), ['rpc', 'jobs', 'pipeline', 'build', 'profile'].map(src), 'build, workers and profile do not know each other, nor what is above them'),
-  ...forbid(src('profile'), ['rpc', 'jobs', 'pipeline', 'build', 'workers'].map(src), 'build, workers and profile do not know each other, nor what is above them'),
+  ...['store', 'sandbox'].flatMap((name) => forbid(src(name), ['rpc', 'jobs', 'pipeline', ...steps].map(src), `the ${name} knows nobody`)),
+  ...steps.flatMap((name) => forbid(src(name), ['rpc', 'jobs', 'pipeline', ...steps.filter((other) => other !== name)].map(src), `${steps.join(', ')} do not know each other, nor what is above them`)),
   ...forbid(src('pipeline'), [src('rpc')], 'the pipeline does not know who asked'),
-  ...forbid(src('jobs'), [src('rpc'), src('build'), src('workers'), src('profile')], 'jobs run bodies and do not know what is in them'),
+  ...forbid(src('jobs'), ['rpc', 'pipeline', ...steps].map(src), 'jobs run bodies and do not know what is in them'),
+  ...forbid(src('rpc'), ['pipeline', ...steps].map(src), 'an RPC starts jobs and does not know what is in them'),
   { target: './apps/runner/src', from: './apps/runner/worker', except: ['./messages.ts'], message: 'src and worker share worker/messages.ts only: they are two processes' },
   { target: './apps/runner/worker', from: './apps/runner/src', message: 'the worker process knows nothing of the daemon' },
   { target: './apps/tui/src/commands', from: './apps/tui/src/screens', message: 'plain commands start without ink and react' },
