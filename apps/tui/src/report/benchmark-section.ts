@@ -15,7 +15,7 @@ const MODES: Partial<Record<TimingMode, string>> = {
 };
 const STOPS: Partial<Record<StopReason, string>> = {
   [StopReason.CONVERGED]: 'converged',
-  [StopReason.NOISE_FLOOR]: 'noise floor: the spread is that of the device',
+  [StopReason.NOISE_FLOOR]: 'as many as asked for or allowed',
   [StopReason.TIMED_OUT]: 'time limit reached before the interval was narrow enough',
 };
 
