@@ -46,7 +46,7 @@ function summaryMarkdown(): string {
   const builds = (json('edit-to-gates.json') as { phases: { build: number } }[]).map(({ phases }) => phases.build).sort((a, b) => a - b);
   const { build_seconds: extensionSeconds } = json('torch-extension.json') as { build_seconds: number };
   return `On one ${device}, ${kernel} takes ${benchmark.latency!.p50Us.toFixed(2)} us at ${formatShape(benchmark.shape!)}, ${fastest.speedup.toFixed(2)} times as fast as the fastest SDPA backend of ${fastest.version.split('+')[0]} (${fastest.name}, `
-    + `95 % interval ${fastest.speedupLow.toFixed(2)} to ${fastest.speedupHigh.toFixed(2)}; back-to-back launches in graphs, in turns).\nAn edited flashcore_v6 is built in ${builds[Math.floor(builds.length / 2)]!.toFixed(2)} s (median of ${builds.length}); `
+    + `95 % interval ${fastest.speedupLow.toFixed(3)} to ${fastest.speedupHigh.toFixed(3)}; back-to-back launches in graphs, in turns).\nAn edited flashcore_v6 is built in ${builds[Math.floor(builds.length / 2)]!.toFixed(2)} s (median of ${builds.length}); `
     + `torch.utils.cpp_extension.load_inline takes ${extensionSeconds.toFixed(1)} s to build the same kernel behind a PyTorch binding, in the same run. [All tables](kernels/README.md#measured), [raw results](docs/results/${folder}).\n`;
 }
 
