@@ -171,6 +171,10 @@ export interface ErrorMapData {
   blockColumns: number;
   /** [rows, columns]; NaN where an element is NaN. */
   maxAbsError: number[];
+  /** [rows, columns]: index in [B, H, S, D] of the block's worst element, what was written there and what the reference has. */
+  worstIndex: number[];
+  worstGot: number[];
+  worstWant: number[];
 }
 
 /** A case over all its seeds; the fields mean what CaseResult says. */

@@ -11,7 +11,7 @@ import { entryResources } from './entry-resources.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
-import { digestOf, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
+import { digestOf, shownPath, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
 import type { Toolchain } from './toolchain.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 
@@ -130,12 +130,18 @@ export class KernelBuilder {
       })),
       entries: resources,
       entriesMissing: entriesMissing(resources.length, nvccRun, succeeded),
-      artifacts: outputs.map(artifactOf),
+      artifacts: [...outputs.map(artifactOf), ...files.map((file) => this.#keepSource(file))],
       diagnostics: [...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)],
       arch: spec.arch,
     });
     const findings = findingsOf(spec, { files, problems, runs, nvccRun, found: entries.map(({ entry }) => entry), result });
     return { result, findings, image: succeeded && loaded ? this.#artifacts.path(loaded.sha256) : undefined, sourceDigest: digestOf(files) };
+  }
+
+  /** The source stays with the result: what two jobs differ in can be shown whatever became of the folder. */
+  #keepSource({ path, text }: SnapshotFile): MessageInitShape<typeof ArtifactSchema> {
+    const bytes = Buffer.from(text);
+    return { sha256: this.#artifacts.put(bytes), kind: ArtifactKind.SOURCE, fileName: shownPath(path), sizeBytes: BigInt(bytes.byteLength) } satisfies Partial<Artifact>;
   }
 }
 

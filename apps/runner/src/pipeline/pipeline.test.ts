@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { FlashcoreError, Outcome, RunExperimentRequestSchema, Verdict, VerifyRequestSchema, formatShape, parseShape } from '@flashcore/shared';
+import { ArtifactKind, FlashcoreError, Outcome, RunExperimentRequestSchema, Verdict, VerifyRequestSchema, formatShape, parseShape } from '@flashcore/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 
@@ -26,6 +26,13 @@ test('build reports resources for sm_89, streams the compilers\' lines, and come
   expect(two!.seconds).toBeLessThan(0.05);
 });
 
+test('every source that was compiled is kept with the build', { timeout: 60_000 }, async () => {
+  const { outcome } = await pipeline.run('build', { kernel: kernel('fa_v1_baseline') });
+  const sources = outcome.result.variants[0]!.build!.artifacts.filter(({ kind }) => kind === ArtifactKind.SOURCE);
+  expect(sources.map(({ fileName }) => fileName)).toEqual(expect.arrayContaining(['fa_v1_baseline.cu']));
+  expect(pipeline.artifacts.get(sources[0]!.sha256).toString()).toContain('__global__');
+});
+
 test('kept PTX is an artifact', { timeout: 60_000 }, async () => {
   const { outcome } = await pipeline.run('build', { kernel: kernel('fa_v1_baseline'), variant: { keepPtx: true } });
   const ptx = outcome.result.variants[0]!.build!.artifacts.find(({ fileName }) => fileName === 'fa_v1_baseline.sm_89.ptx');
@@ -39,6 +46,8 @@ test('verify reports the cases in the order asked for, repeats a result from its
   const figures = (outcome: typeof one): unknown => outcome!.result.variants[0]!.verify!.cases.map(({ shape, verdict, seeds, maxAbsError, deterministic }) => [formatShape(shape!), Verdict[verdict], seeds, maxAbsError, deterministic]);
   expect(figures(one)).toEqual([['1x1x113x64c', 'PASS', 2, expect.any(Number), true], ['1x2x64x64', 'PASS', 2, expect.any(Number), true]]);
   expect(figures(two)).toEqual(figures(one));
+  // 32 query rows a CTA.
+  expect(one!.result.variants[0]!.verify!.cases[1]!.errorMap).toMatchObject({ tileRows: 32, worstIndex: expect.any(Array) as unknown });
   expect(one!.result.provenance?.seeds).toEqual(['1234abcd', '77']);
 });
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import {
   CaseResultSchema, FindingKind, FlashcoreError, Phase, VerifyProgressSchema, VerifyResultSchema, Verdict, attentionFlops, checkShape, formatShape,
-  type CaseResult, type Finding, type Shape, type VerifyResult,
+  type CaseResult, type Finding, type LaunchPlan, type Shape, type VerifyResult,
 } from '@flashcore/shared';
 import type { CaseReport, SeededInput } from '../../worker/messages.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
@@ -74,9 +74,10 @@ async function runCase(scope: VariantScope, options: { spec: VerifySpec; image: 
   const { job, runtime } = scope;
   const { spec, image, shape, inputs } = options;
   const { absolute, relative } = spec.tolerance;
+  const candidate = candidateFor(scope, { image, shape });
   const progress = { caseIndex: spec.shapes.indexOf(shape), caseCount: spec.shapes.length, seedCount: inputs.length, shape };
   const outcome = await runtime.request(
-    { type: 'verify', candidate: candidateFor(scope, { image, shape }), inputs, tolerance: { absolute, relative }, checkDeterminism: isCheapTwice(scope, shape) },
+    { type: 'verify', candidate, inputs, tolerance: { absolute, relative }, checkDeterminism: isCheapTwice(scope, shape) },
     {
       signal: job.signal,
       onNotice: (notice) => {
@@ -84,7 +85,14 @@ async function runCase(scope: VariantScope, options: { spec: VerifySpec; image: 
       },
     },
   );
-  return judge(outcome, shape);
+  return judge(outcome, { shape, tileRows: tileRowsOf(candidate.plan, shape) });
+}
+
+/** Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the heads do not share the grid evenly. */
+function tileRowsOf({ launches }: LaunchPlan, { batch, heads, sequenceLength }: Shape): number {
+  const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;
+  const tiles = ctas / (batch * heads);
+  return Number.isInteger(tiles) && tiles > 0 ? Math.ceil(sequenceLength / tiles / 8) * 8 : 0;
 }
 
 /** On the emulator a second run of every case would take as long as the first. */
@@ -94,10 +102,10 @@ function isCheapTwice({ spec: { device } }: VariantScope, shape: Shape): boolean
   return !device.simulated || attentionFlops(shape) <= SIMULATED_TWICE_FLOPS;
 }
 
-function judge(outcome: WorkerOutcome<CaseReport>, shape: Shape): CaseRun {
+function judge(outcome: WorkerOutcome<CaseReport>, { shape, tileRows }: { shape: Shape; tileRows: number }): CaseRun {
   if (outcome.status === 'done') {
     const findings = caseFindings(outcome.value, shape);
-    return { result: caseResult(outcome.value, shape, findings), findings, ends: false };
+    return { result: caseResult(outcome.value, { shape, tileRows }, findings), findings, ends: false };
   }
   if (outcome.status === 'failed') throw new FlashcoreError('INTERNAL', { shape: formatShape(shape) }, `The worker could not verify ${formatShape(shape)}: ${outcome.message}`);
   const finding = findingOf(outcome, shape)!;
@@ -105,7 +113,7 @@ function judge(outcome: WorkerOutcome<CaseReport>, shape: Shape): CaseRun {
   return { result, findings: [finding], ends: true };
 }
 
-function caseResult(report: CaseReport, shape: Shape, findings: readonly Finding[]): CaseResult {
+function caseResult(report: CaseReport, { shape, tileRows }: { shape: Shape; tileRows: number }, findings: readonly Finding[]): CaseResult {
   const { nanCount, infCount, unwrittenCount, mismatches, elements, flashAttentionRule, deterministic } = report;
   return create(CaseResultSchema, {
     shape,
@@ -117,7 +125,7 @@ function caseResult(report: CaseReport, shape: Shape, findings: readonly Finding
     p999AbsError: report.p999AbsError,
     ...(report.worst && { worst: report.worst }),
     firstMismatches: report.firstMismatches,
-    errorMap: report.errorMap,
+    errorMap: { ...report.errorMap, tileRows },
     seconds: report.seconds,
     verdict: findings.length === 0 ? Verdict.PASS : Verdict.FAIL,
     reason: findings.map(({ kind, message }) => `${FindingKind[kind]}: ${message}`).join('; '),

@@ -31,6 +31,20 @@ test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for wha
   });
 });
 
+test('the error map names the worst element of each block: the first that is not finite, else the largest error', () => {
+  const blocky: CaseShape = { batch: 2, heads: 1, sequenceLength: 32, headDim: 16, causal: false };
+  const want = new Float64Array(2 * 32 * 16).fill(1);
+  const got = halves(want);
+  const at = (batch: number, row: number, column: number): number => (batch * 32 + row) * 16 + column;
+  got[at(1, 5, 3)] = halves([3])[0]!;
+  got[at(0, 4, 2)] = halves([2])[0]!;
+  got[at(1, 30, 15)] = 0x7e00;
+  got[at(1, 31, 14)] = 0x7e00;
+  const { errorMap } = compareOutput(got, want, { shape: blocky, poison: POISON, tolerance: { absolute: 1e-2, relative: 0 } });
+  const block = (row: number, column: number) => [errorMap.worstIndex, errorMap.worstGot, errorMap.worstWant, errorMap.maxAbsError].map((values) => values[row * errorMap.columns + column]);
+  expect([block(2, 1), block(15, 7), block(0, 0)]).toEqual([[at(1, 5, 3), 3, 1, 2], [at(1, 30, 15), NaN, 1, NaN], [at(0, 0, 0), 1, 1, 0]]);
+});
+
 test('an exact output has no error and norm ratio 1', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
   const result = compareOutput(halves(want), want, { shape, poison: POISON, tolerance: { absolute: 0, relative: 0 } });

@@ -84,7 +84,7 @@ export function compareOutput(got: HalfBits, want: Float64Array, options: Compar
   }
   if (worstIndex >= 0) result.worst = elementAt(worstIndex, HALF_VALUES[got[worstIndex]!]!, want[worstIndex]!, shape);
   result.p999AbsError = finite === 0 ? 0 : nthSmallest(errors.subarray(0, finite), Math.min(finite - 1, Math.ceil(finite * 0.999) - 1));
-  result.errorMap = map.finish();
+  result.errorMap = map.finish(got, want);
   result.normRatio = wantSquares === 0 ? 1 : Math.sqrt(gotSquares / wantSquares);
   return result;
 }
@@ -102,7 +102,7 @@ export function maxAbsError(got: HalfBits, want: Float64Array): number {
 function emptyComparison(elements: number): Comparison {
   return {
     maxAbsError: 0, sumAbsError: 0, sumSquareError: 0, maxRelError: 0, p999AbsError: 0, mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0,
-    elements, firstMismatches: [], errorMap: { rows: 0, columns: 0, blockRows: 0, blockColumns: 0, maxAbsError: [] }, normRatio: 1,
+    elements, firstMismatches: [], errorMap: { rows: 0, columns: 0, blockRows: 0, blockColumns: 0, maxAbsError: [], worstIndex: [], worstGot: [], worstWant: [] }, normRatio: 1,
   };
 }
 
@@ -132,7 +132,8 @@ class MapBuilder {
     const columns = Math.ceil(shape.headDim / blockColumns);
     this.#headDim = shape.headDim;
     this.#headElements = shape.headDim * shape.sequenceLength;
-    this.#map = { rows, columns, blockRows, blockColumns, maxAbsError: new Array<number>(rows * columns).fill(0) };
+    // -1: below every error, so that each block has an element even where all are exact.
+    this.#map = { rows, columns, blockRows, blockColumns, maxAbsError: new Array<number>(rows * columns).fill(-1), worstIndex: new Array<number>(rows * columns).fill(0), worstGot: [], worstWant: [] };
   }
 
   add(index: number, error: number): void {
@@ -142,11 +143,16 @@ class MapBuilder {
     const block = row * map.columns + Math.floor((inHead % this.#headDim) / map.blockColumns);
     const most = map.maxAbsError[block]!;
     // NaN stays: no comparison with it holds.
-    if (error > most || Number.isNaN(error)) map.maxAbsError[block] = error;
+    if (error > most || (Number.isNaN(error) && !Number.isNaN(most))) {
+      map.maxAbsError[block] = error;
+      map.worstIndex[block] = index;
+    }
   }
 
-  finish(): ErrorMapData {
-    return this.#map;
+  /** With what was written, and wanted, at the worst element of each block. */
+  finish(got: HalfBits, want: Float64Array): ErrorMapData {
+    const { worstIndex } = this.#map;
+    return { ...this.#map, worstGot: worstIndex.map((index) => HALF_VALUES[got[index]!]!), worstWant: worstIndex.map((index) => want[index]!) };
   }
 }
 

@@ -112,6 +112,13 @@ export enum ArtifactKind {
    * @generated from enum value: ARTIFACT_KIND_ERROR_MAP = 7;
    */
   ERROR_MAP = 7,
+
+  /**
+   * A source file that went into a build; its name is the path as the kernel folder names it.
+   *
+   * @generated from enum value: ARTIFACT_KIND_SOURCE = 8;
+   */
+  SOURCE = 8,
 }
 
 /**

@@ -476,7 +476,7 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
   entriesMissing: string;
 
   /**
-   * Machine code and texts.
+   * Machine code and texts, then every source file that was compiled.
    *
    * @generated from field: repeated flashcore.runner.v1.Artifact artifacts = 8;
    */
@@ -1068,6 +1068,34 @@ export declare type ErrorMap = Message<"flashcore.runner.v1.ErrorMap"> & {
    * @generated from field: repeated float max_abs_error = 5;
    */
   maxAbsError: number[];
+
+  /**
+   * [rows, columns]: index in [B, H, S, D] of each block's worst element: the first that is not finite, else the one with the largest error.
+   *
+   * @generated from field: repeated int32 worst_index = 6;
+   */
+  worstIndex: number[];
+
+  /**
+   * [rows, columns]: what the kernel wrote there.
+   *
+   * @generated from field: repeated float worst_got = 7;
+   */
+  worstGot: number[];
+
+  /**
+   * [rows, columns]: the reference there.
+   *
+   * @generated from field: repeated double worst_want = 8;
+   */
+  worstWant: number[];
+
+  /**
+   * Rows of S that a CTA computes, by the launch's grid: S over the CTAs of a head; 0 when the grid does not say.
+   *
+   * @generated from field: int32 tile_rows = 9;
+   */
+  tileRows: number;
 };
 
 /**
