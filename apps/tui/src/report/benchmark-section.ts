@@ -15,7 +15,8 @@ const MODES: Partial<Record<TimingMode, string>> = {
 };
 const STOPS: Partial<Record<StopReason, string>> = {
   [StopReason.CONVERGED]: 'converged',
-  [StopReason.NOISE_FLOOR]: 'as many as asked for or allowed',
+  [StopReason.NOISE_FLOOR]: 'the most that the protocol takes; the rest is noise',
+  [StopReason.SAMPLE_LIMIT]: 'as many as asked for',
   [StopReason.TIMED_OUT]: 'time limit reached before the interval was narrow enough',
 };
 

@@ -17,6 +17,7 @@ const PHASES: Partial<Record<Phase, string>> = {
   [Phase.BUILD]: 'build',
   [Phase.VERIFY]: 'verify',
   [Phase.BENCHMARK]: 'benchmark',
+  [Phase.COMPARE]: 'compare',
   [Phase.PROFILE]: 'profile',
   [Phase.GATES]: 'gates',
 };

@@ -87,6 +87,7 @@ function spreadFacts({ samples, meanUs, stddevUs, p50LowUs, p50HighUs }: Latency
 
 const STOP_WORDS: Record<StopReason, string> = {
   [StopReason.UNSPECIFIED]: '-', [StopReason.CONVERGED]: 'interval of p50 is narrow enough', [StopReason.NOISE_FLOOR]: 'most samples taken', [StopReason.TIMED_OUT]: 'time limit',
+  [StopReason.SAMPLE_LIMIT]: 'as many as asked for',
 };
 
 function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {

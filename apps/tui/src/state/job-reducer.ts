@@ -1,6 +1,7 @@
 /** Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with the one due next. */
 import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared';
 import type { JobView, PhaseView } from './job-view.ts';
+import { withComparisonProgress, withComparisonResult, withShapeComparison } from './against.ts';
 import { withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
@@ -55,6 +56,12 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       return withCurrentVariant(view, (variant) => ({ ...variant, benchmarks: withBenchmarkProgress(variant.benchmarks, payload.value) }));
     case 'benchmarkResult':
       return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, benchmarks: withBenchmarkResult(variant.benchmarks, payload.value) }));
+    case 'comparisonProgress':
+      return withCurrentVariant(view, (variant) => ({ ...variant, against: withComparisonProgress(variant.against, payload.value) }));
+    case 'shapeComparison':
+      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, against: withShapeComparison(variant.against, payload.value) }));
+    case 'comparisonResult':
+      return withCurrentVariant(view, (variant) => ({ ...variant, against: withComparisonResult(variant.against, payload.value) }));
     case 'profileProgress':
       return withCurrentVariant(withProgress(view, { done: payload.value.passesDone, steps: payload.value.passes }), (variant) => ({ ...variant, profiling: payload.value }));
     case 'profileResult':
@@ -87,6 +94,8 @@ function withResult(view: JobView, result: JobResult): JobView {
     ...view,
     provenance: result.provenance,
     deviceSeconds: result.deviceSeconds,
+    costUsd: result.costUsd,
+    costMissing: result.costMissing,
     prechecks: result.prechecks.length > 0 ? result.prechecks : view.prechecks,
     variants: mergeVariants(view.variants, result.variants),
     device: view.device ?? result.provenance?.device,

@@ -3,6 +3,7 @@ import type {
   BenchmarkResult, BuildResult, CaseResult, Device, DeviceConditions, Diagnostic, Finding, GateResult, Histogram, Job, JobError, JobKind, JobState,
   LatencyStatistics, Outcome, Phase, PrecheckItem, ProfileProgress, ProfileResult, Provenance, Shape, TimingMode, VerifyProgress, VerifyResult,
 } from '@flashcore/shared';
+import type { AgainstView } from './against.ts';
 
 export interface JobView {
   readonly name: string;
@@ -29,6 +30,9 @@ export interface JobView {
   readonly conditions?: DeviceConditions | undefined;
   readonly provenance?: Provenance | undefined;
   readonly deviceSeconds?: number | undefined;
+  readonly costUsd?: number | undefined;
+  /** Why there is no cost. */
+  readonly costMissing?: string | undefined;
 }
 
 export interface PhaseView {
@@ -52,6 +56,8 @@ export interface VariantView {
   readonly cases: readonly CaseResult[];
   readonly verify?: VerifyResult | undefined;
   readonly benchmarks: readonly BenchmarkView[];
+  /** Against the champion that the request named. */
+  readonly against?: AgainstView | undefined;
   readonly profiling?: ProfileProgress | undefined;
   readonly profile?: ProfileResult | undefined;
   readonly gates: readonly GateResult[];

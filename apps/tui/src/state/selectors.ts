@@ -1,5 +1,5 @@
 /** Questions that several views and commands ask of the state. */
-import { JobState, Phase, Verdict, type ExperimentSummary, type GateResult, type Kernel } from '@flashcore/shared';
+import { ComparisonVerdict, JobState, Phase, Verdict, type ExperimentSummary, type GateResult, type Kernel } from '@flashcore/shared';
 import type { AppState, HistorySort, ViewId } from './app-state.ts';
 import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
@@ -89,10 +89,18 @@ export function phaseVerdict(job: JobView, { phase, variant: label, steps }: Pha
     case Phase.BUILD: return variant?.build === undefined ? Verdict.NOT_MEASURED : failed(!variant.build.succeeded);
     case Phase.VERIFY: return verifyVerdict(variant, steps);
     case Phase.BENCHMARK: return variant?.benchmarks.some(({ result }) => result !== undefined) ? Verdict.PASS : Verdict.NOT_MEASURED;
+    case Phase.COMPARE: return comparisonVerdict(variant);
     case Phase.PROFILE: return variant?.profile?.verdict ?? Verdict.NOT_MEASURED;
     case Phase.GATES: return failed(variant?.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard') ?? false);
     case Phase.UNSPECIFIED: return Verdict.NOT_MEASURED;
   }
+}
+
+/** A comparison fails where the candidate is slower, as its exit code does. */
+function comparisonVerdict(variant: VariantView | undefined): Verdict {
+  const verdict = variant?.against?.result?.verdict ?? ComparisonVerdict.NOT_JUDGED;
+  if (verdict === ComparisonVerdict.NOT_JUDGED || verdict === ComparisonVerdict.UNSPECIFIED) return Verdict.NOT_MEASURED;
+  return verdict === ComparisonVerdict.SLOWER ? Verdict.FAIL : Verdict.PASS;
 }
 
 function verifyVerdict(variant: VariantView | undefined, steps: number): Verdict {

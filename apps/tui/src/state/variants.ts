@@ -1,5 +1,6 @@
 /** Which variant of a kernel an event is about, and how live findings and the final result become one. */
 import type { VariantResult } from '@flashcore/shared';
+import { withComparisonResult } from './against.ts';
 import { withBenchmarkResult } from './benchmarks.ts';
 import { EMPTY_VARIANT, type JobView, type VariantView } from './job-view.ts';
 
@@ -41,6 +42,7 @@ function mergeVariant(seen: VariantView, result: VariantResult): VariantView {
     cases: result.verify !== undefined && result.verify.cases.length > 0 ? result.verify.cases : seen.cases,
     verifying: undefined,
     benchmarks: result.benchmarks.reduce(withBenchmarkResult, seen.benchmarks),
+    against: result.comparison ? withComparisonResult(seen.against, result.comparison) : seen.against,
     profile: result.profile ?? seen.profile,
     profiling: undefined,
     gates: result.gates.length > 0 ? result.gates : seen.gates,

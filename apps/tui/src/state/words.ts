@@ -1,10 +1,10 @@
 /** The proto's enums as words and marks, and shapes as text. */
-import { FindingKind, JobKind, JobState, Outcome, Phase, TimingMode, Verdict, type Job, type Shape } from '@flashcore/shared';
+import { ComparisonVerdict, FindingKind, JobKind, JobState, Outcome, Phase, TimingMode, Verdict, type Job, type Shape } from '@flashcore/shared';
 import type { Role } from '../plot/row.ts';
 
 export const PHASE_WORDS: Record<Phase, string> = {
   [Phase.UNSPECIFIED]: 'phase', [Phase.PRECHECK]: 'precheck', [Phase.BUILD]: 'build', [Phase.VERIFY]: 'verify',
-  [Phase.BENCHMARK]: 'benchmark', [Phase.PROFILE]: 'profile', [Phase.GATES]: 'gates',
+  [Phase.BENCHMARK]: 'benchmark', [Phase.COMPARE]: 'compare', [Phase.PROFILE]: 'profile', [Phase.GATES]: 'gates',
 };
 
 export const KIND_WORDS: Record<JobKind, string> = {
@@ -30,6 +30,14 @@ export const VERDICT_MARKS: Record<Verdict, Mark> = {
   [Verdict.PASS]: { mark: '✓', role: 'good', word: 'pass' },
   [Verdict.FAIL]: { mark: '✗', role: 'bad', word: 'FAIL' },
   [Verdict.NOT_MEASURED]: { mark: '○', role: 'unknown', word: 'not measured' },
+};
+
+export const COMPARISON_MARKS: Record<ComparisonVerdict, Mark> = {
+  [ComparisonVerdict.UNSPECIFIED]: { mark: '·', role: 'dim', word: '-' },
+  [ComparisonVerdict.FASTER]: { mark: '✓', role: 'good', word: 'faster' },
+  [ComparisonVerdict.WITHIN_MARGIN]: { mark: '=', role: 'text', word: 'within the margin' },
+  [ComparisonVerdict.SLOWER]: { mark: '✗', role: 'bad', word: 'SLOWER' },
+  [ComparisonVerdict.NOT_JUDGED]: { mark: '○', role: 'unknown', word: 'not judged' },
 };
 
 export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {

@@ -119,6 +119,13 @@ export enum ArtifactKind {
    * @generated from enum value: ARTIFACT_KIND_SOURCE = 8;
    */
   SOURCE = 8,
+
+  /**
+   * SM clock of every raw sample, in their order: little-endian float32, MHz; 0 where it is not known.
+   *
+   * @generated from enum value: ARTIFACT_KIND_SM_CLOCKS = 9;
+   */
+  SM_CLOCKS = 9,
 }
 
 /**

@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { BenchmarkResult, BuildResult, CaseResult, DeviceConditions, Diagnostic, Finding, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, TimingMode, VerifyResult } from "./result_pb.js";
+import type { BenchmarkResult, BuildResult, CaseResult, ComparisonResult, DeviceConditions, Diagnostic, Finding, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, ShapeComparison, TimingMode, VerifyResult } from "./result_pb.js";
 import type { Job, Outcome } from "./job_pb.js";
 import type { Device } from "./capabilities_pb.js";
 import type { Shape } from "./kernel_pb.js";
@@ -199,6 +199,30 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
      */
     value: JobFinished;
     case: "finished";
+  } | {
+    /**
+     * New blocks of a comparison.
+     *
+     * @generated from field: flashcore.runner.v1.ComparisonProgress comparison_progress = 29;
+     */
+    value: ComparisonProgress;
+    case: "comparisonProgress";
+  } | {
+    /**
+     * A shape and timing mode was compared.
+     *
+     * @generated from field: flashcore.runner.v1.ShapeComparison shape_comparison = 30;
+     */
+    value: ShapeComparison;
+    case: "shapeComparison";
+  } | {
+    /**
+     * All shapes were compared.
+     *
+     * @generated from field: flashcore.runner.v1.ComparisonResult comparison_result = 31;
+     */
+    value: ComparisonResult;
+    case: "comparisonResult";
   } | { case: undefined; value?: undefined };
 };
 
@@ -427,6 +451,89 @@ export declare type BenchmarkProgress = Message<"flashcore.runner.v1.BenchmarkPr
 export declare const BenchmarkProgressSchema: GenMessage<BenchmarkProgress>;
 
 /**
+ * ComparisonProgress carries new blocks of a comparison.
+ *
+ * @generated from message flashcore.runner.v1.ComparisonProgress
+ */
+export declare type ComparisonProgress = Message<"flashcore.runner.v1.ComparisonProgress"> & {
+  /**
+   * The shape.
+   *
+   * @generated from field: flashcore.runner.v1.Shape shape = 1;
+   */
+  shape?: Shape | undefined;
+
+  /**
+   * How the samples are taken.
+   *
+   * @generated from field: flashcore.runner.v1.TimingMode mode = 2;
+   */
+  mode: TimingMode;
+
+  /**
+   * True while the champion is measured against itself: then `candidate_us` are its second copy's.
+   *
+   * @generated from field: bool against_itself = 3;
+   */
+  againstItself: boolean;
+
+  /**
+   * New blocks A B B A in order: the two A of each, microseconds a launch; 0 marks a block that was dropped.
+   *
+   * @generated from field: repeated float champion_us = 4;
+   */
+  championUs: number[];
+
+  /**
+   * The two B of each.
+   *
+   * @generated from field: repeated float candidate_us = 5;
+   */
+  candidateUs: number[];
+
+  /**
+   * Blocks kept so far.
+   *
+   * @generated from field: int32 blocks = 6;
+   */
+  blocks: number;
+
+  /**
+   * Champion's median over the candidate's so far; absent before there are enough blocks for an interval.
+   *
+   * @generated from field: flashcore.runner.v1.RatioInterval time = 7;
+   */
+  time?: RatioInterval | undefined;
+
+  /**
+   * All of the champion's samples so far.
+   *
+   * @generated from field: flashcore.runner.v1.LatencyStatistics champion = 8;
+   */
+  champion?: LatencyStatistics | undefined;
+
+  /**
+   * All of the candidate's samples so far.
+   *
+   * @generated from field: flashcore.runner.v1.LatencyStatistics candidate = 9;
+   */
+  candidate?: LatencyStatistics | undefined;
+
+  /**
+   * True when the times are the emulator's.
+   *
+   * @generated from field: bool simulated = 10;
+   */
+  simulated: boolean;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.ComparisonProgress.
+ * Use `create(ComparisonProgressSchema)` to create a new message.
+ */
+export declare const ComparisonProgressSchema: GenMessage<ComparisonProgress>;
+
+/**
  * ProfileProgress is how far the profiler is.
  *
  * @generated from message flashcore.runner.v1.ProfileProgress
@@ -602,6 +709,13 @@ export enum Phase {
    * @generated from enum value: PHASE_GATES = 6;
    */
   GATES = 6,
+
+  /**
+   * Candidate against champion.
+   *
+   * @generated from enum value: PHASE_COMPARE = 7;
+   */
+  COMPARE = 7,
 }
 
 /**

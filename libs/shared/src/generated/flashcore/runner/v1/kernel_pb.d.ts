@@ -171,6 +171,33 @@ export declare type Variant = Message<"flashcore.runner.v1.Variant"> & {
 export declare const VariantSchema: GenMessage<Variant>;
 
 /**
+ * KernelVariant is a kernel and how to compile it: what a candidate is compared with.
+ *
+ * @generated from message flashcore.runner.v1.KernelVariant
+ */
+export declare type KernelVariant = Message<"flashcore.runner.v1.KernelVariant"> & {
+  /**
+   * The kernel.
+   *
+   * @generated from field: flashcore.runner.v1.KernelReference kernel = 1;
+   */
+  kernel?: KernelReference | undefined;
+
+  /**
+   * How to compile it.
+   *
+   * @generated from field: flashcore.runner.v1.Variant variant = 2;
+   */
+  variant?: Variant | undefined;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.KernelVariant.
+ * Use `create(KernelVariantSchema)` to create a new message.
+ */
+export declare const KernelVariantSchema: GenMessage<KernelVariant>;
+
+/**
  * Shape of one attention problem: Q, K, V and O are [batch, heads, sequence_length, head_dim], contiguous fp16.
  *
  * @generated from message flashcore.runner.v1.Shape

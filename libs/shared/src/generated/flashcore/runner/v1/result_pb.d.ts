@@ -49,11 +49,32 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   deviceSeconds: number;
 
   /**
-   * Cost of them, US dollars; absent when the device is simulated or no rate is configured.
+   * Cost of them, US dollars; absent when the device is simulated or no rate is known.
    *
    * @generated from field: optional double cost_usd = 5;
    */
   costUsd?: number | undefined;
+
+  /**
+   * Why there is no cost and what to do, for example "not known; set …".
+   *
+   * @generated from field: string cost_missing = 6;
+   */
+  costMissing: string;
+
+  /**
+   * Rate that the cost is from, US dollars an hour.
+   *
+   * @generated from field: optional double usd_per_hour = 7;
+   */
+  usdPerHour?: number | undefined;
+
+  /**
+   * Where the rate is from: the runner's configuration, or a price list with its date.
+   *
+   * @generated from field: string rate_source = 8;
+   */
+  rateSource: string;
 };
 
 /**
@@ -130,6 +151,13 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
    * @generated from field: repeated flashcore.runner.v1.Finding findings = 9;
    */
   findings: Finding[];
+
+  /**
+   * The variant against the champion that the request named; absent when it named none.
+   *
+   * @generated from field: flashcore.runner.v1.ComparisonResult comparison = 10;
+   */
+  comparison?: ComparisonResult | undefined;
 };
 
 /**
@@ -407,11 +435,25 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   seeds: string[];
 
   /**
-   * Version of the measuring protocol, for example "flashcore-protocol 1".
+   * Version of the measuring protocol, for example "flashcore-protocol 2".
    *
    * @generated from field: string protocol = 9;
    */
   protocol: string;
+
+  /**
+   * SHA-256 over the compilers' arguments of the variant asked for; empty when nothing was compiled.
+   *
+   * @generated from field: string flags_digest = 10;
+   */
+  flagsDigest: string;
+
+  /**
+   * State of the device when the job had it ready: clocks, power limit, temperature; `not_measured` says why values are absent.
+   *
+   * @generated from field: flashcore.runner.v1.DeviceConditions conditions = 11;
+   */
+  conditions?: DeviceConditions | undefined;
 };
 
 /**
@@ -495,6 +537,13 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
    * @generated from field: string arch = 10;
    */
   arch: string;
+
+  /**
+   * SHA-256 over compilers, versions and arguments of all runs.
+   *
+   * @generated from field: string flags_digest = 11;
+   */
+  flagsDigest: string;
 };
 
 /**
@@ -723,6 +772,13 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
    * @generated from field: int32 constant_bytes = 14;
    */
   constantBytes: number;
+
+  /**
+   * Shapes of the job whose launches use it, as BxHxSxD, "c" appended when causal.
+   *
+   * @generated from field: repeated string shapes = 15;
+   */
+  shapes: string[];
 };
 
 /**
@@ -1297,6 +1353,20 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
    * @generated from field: double event_overhead_us = 20;
    */
   eventOverheadUs: number;
+
+  /**
+   * SM clock of every raw sample; absent when it was not measured.
+   *
+   * @generated from field: flashcore.runner.v1.Artifact sm_clocks = 21;
+   */
+  smClocks?: Artifact | undefined;
+
+  /**
+   * How the clock of a sample was measured, or why it was not.
+   *
+   * @generated from field: string clock_source = 22;
+   */
+  clockSource: string;
 };
 
 /**
@@ -1306,7 +1376,8 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
 export declare const BenchmarkResultSchema: GenMessage<BenchmarkResult>;
 
 /**
- * LatencyStatistics describes samples in microseconds.
+ * LatencyStatistics describes samples in microseconds. Percentiles are interpolated: of fewer than 1 / (1 - p) samples (p90: 10, p95: 20, p99: 100) one says
+ * no more than the greatest sample, and reports leave it out.
  *
  * @generated from message flashcore.runner.v1.LatencyStatistics
  */
@@ -1589,11 +1660,18 @@ export declare type DeviceConditions = Message<"flashcore.runner.v1.DeviceCondit
   notMeasured: string;
 
   /**
-   * Temperature bound and the highest SM clock of the device, MHz.
+   * Highest SM clock that the device can have, MHz.
    *
    * @generated from field: optional double max_sm_clock_mhz = 9;
    */
   maxSmClockMhz?: number | undefined;
+
+  /**
+   * Whether the driver stays loaded while nobody uses the device.
+   *
+   * @generated from field: optional bool persistence_mode = 10;
+   */
+  persistenceMode?: boolean | undefined;
 };
 
 /**
@@ -1601,6 +1679,388 @@ export declare type DeviceConditions = Message<"flashcore.runner.v1.DeviceCondit
  * Use `create(DeviceConditionsSchema)` to create a new message.
  */
 export declare const DeviceConditionsSchema: GenMessage<DeviceConditions>;
+
+/**
+ * RatioInterval is a ratio of medians with its 95 % interval.
+ *
+ * @generated from message flashcore.runner.v1.RatioInterval
+ */
+export declare type RatioInterval = Message<"flashcore.runner.v1.RatioInterval"> & {
+  /**
+   * The ratio.
+   *
+   * @generated from field: double ratio = 1;
+   */
+  ratio: number;
+
+  /**
+   * Lower end, from a bootstrap over blocks.
+   *
+   * @generated from field: double low = 2;
+   */
+  low: number;
+
+  /**
+   * Upper end.
+   *
+   * @generated from field: double high = 3;
+   */
+  high: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.RatioInterval.
+ * Use `create(RatioIntervalSchema)` to create a new message.
+ */
+export declare const RatioIntervalSchema: GenMessage<RatioInterval>;
+
+/**
+ * ComparisonResult is the candidate (B) against the champion (A): both measured in interleaved blocks A B B A in one process, after the champion was
+ * measured against a second copy of itself in the same way.
+ *
+ * @generated from message flashcore.runner.v1.ComparisonResult
+ */
+export declare type ComparisonResult = Message<"flashcore.runner.v1.ComparisonResult"> & {
+  /**
+   * What is compared with: A.
+   *
+   * @generated from field: flashcore.runner.v1.ComparedBuild champion = 1;
+   */
+  champion?: ComparedBuild | undefined;
+
+  /**
+   * What the job is about: B.
+   *
+   * @generated from field: flashcore.runner.v1.ComparedBuild candidate = 2;
+   */
+  candidate?: ComparedBuild | undefined;
+
+  /**
+   * A shape and timing mode each.
+   *
+   * @generated from field: repeated flashcore.runner.v1.ShapeComparison shapes = 3;
+   */
+  shapes: ShapeComparison[];
+
+  /**
+   * FASTER: the candidate may take the champion's place. SLOWER when one shape is, NOT_JUDGED when one could not be judged.
+   *
+   * @generated from field: flashcore.runner.v1.ComparisonVerdict verdict = 4;
+   */
+  verdict: ComparisonVerdict;
+
+  /**
+   * What the verdict rests on, with figures.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * The rule that it was judged by.
+   *
+   * @generated from field: flashcore.runner.v1.ComparisonRule rule = 6;
+   */
+  rule?: ComparisonRule | undefined;
+
+  /**
+   * True when the times are the emulator's: nothing is judged then.
+   *
+   * @generated from field: bool simulated = 7;
+   */
+  simulated: boolean;
+
+  /**
+   * Seconds of the phase.
+   *
+   * @generated from field: double seconds = 8;
+   */
+  seconds: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.ComparisonResult.
+ * Use `create(ComparisonResultSchema)` to create a new message.
+ */
+export declare const ComparisonResultSchema: GenMessage<ComparisonResult>;
+
+/**
+ * ComparedBuild is one of the two builds of a comparison.
+ *
+ * @generated from message flashcore.runner.v1.ComparedBuild
+ */
+export declare type ComparedBuild = Message<"flashcore.runner.v1.ComparedBuild"> & {
+  /**
+   * Kernel and variant, for example "flashcore_v6 USE_WMMA=0".
+   *
+   * @generated from field: string label = 1;
+   */
+  label: string;
+
+  /**
+   * The kernel's id.
+   *
+   * @generated from field: string kernel_id = 2;
+   */
+  kernelId: string;
+
+  /**
+   * BuildResult.build_id.
+   *
+   * @generated from field: string build_id = 3;
+   */
+  buildId: string;
+
+  /**
+   * SHA-256 over the kernel folder and what it includes.
+   *
+   * @generated from field: string source_digest = 4;
+   */
+  sourceDigest: string;
+
+  /**
+   * SHA-256 over the compilers' arguments.
+   *
+   * @generated from field: string flags_digest = 5;
+   */
+  flagsDigest: string;
+
+  /**
+   * PASS: its output was right on the shapes compared, before any timing. FAIL: it was not. NOT_MEASURED: nobody looked.
+   *
+   * @generated from field: flashcore.runner.v1.Verdict verified = 6;
+   */
+  verified: Verdict;
+
+  /**
+   * What was verified, or why it was not.
+   *
+   * @generated from field: string verified_detail = 7;
+   */
+  verifiedDetail: string;
+
+  /**
+   * The build.
+   *
+   * @generated from field: flashcore.runner.v1.BuildResult build = 8;
+   */
+  build?: BuildResult | undefined;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.ComparedBuild.
+ * Use `create(ComparedBuildSchema)` to create a new message.
+ */
+export declare const ComparedBuildSchema: GenMessage<ComparedBuild>;
+
+/**
+ * ComparisonRule is what a candidate must show; see kernels/README.md.
+ *
+ * @generated from message flashcore.runner.v1.ComparisonRule
+ */
+export declare type ComparisonRule = Message<"flashcore.runner.v1.ComparisonRule"> & {
+  /**
+   * Lower end of the interval that makes a shape FASTER, in time and in cycles: 1.03.
+   *
+   * @generated from field: double accept_ratio = 1;
+   */
+  acceptRatio: number;
+
+  /**
+   * A shape whose ratio is below this, in time or in cycles, is SLOWER: 0.99.
+   *
+   * @generated from field: double floor_ratio = 2;
+   */
+  floorRatio: number;
+
+  /**
+   * A champion that differs from itself by more, at either end of the interval, judges nothing: 0.015.
+   *
+   * @generated from field: double noise_limit = 3;
+   */
+  noiseLimit: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.ComparisonRule.
+ * Use `create(ComparisonRuleSchema)` to create a new message.
+ */
+export declare const ComparisonRuleSchema: GenMessage<ComparisonRule>;
+
+/**
+ * ShapeComparison is the candidate against the champion on one shape in one timing mode. Ratios are the champion's over the candidate's: above 1 the candidate
+ * is faster.
+ *
+ * @generated from message flashcore.runner.v1.ShapeComparison
+ */
+export declare type ShapeComparison = Message<"flashcore.runner.v1.ShapeComparison"> & {
+  /**
+   * The shape.
+   *
+   * @generated from field: flashcore.runner.v1.Shape shape = 1;
+   */
+  shape?: Shape | undefined;
+
+  /**
+   * How the samples were taken.
+   *
+   * @generated from field: flashcore.runner.v1.TimingMode mode = 2;
+   */
+  mode: TimingMode;
+
+  /**
+   * The answer for this shape.
+   *
+   * @generated from field: flashcore.runner.v1.ComparisonVerdict verdict = 3;
+   */
+  verdict: ComparisonVerdict;
+
+  /**
+   * What it rests on, or why nothing is judged.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * Of the medians in microseconds.
+   *
+   * @generated from field: flashcore.runner.v1.RatioInterval time = 5;
+   */
+  time?: RatioInterval | undefined;
+
+  /**
+   * Of the medians in SM cycles; absent when the clock was not measured.
+   *
+   * @generated from field: flashcore.runner.v1.RatioInterval cycles = 6;
+   */
+  cycles?: RatioInterval | undefined;
+
+  /**
+   * The champion's first copy over its second, in microseconds.
+   *
+   * @generated from field: flashcore.runner.v1.RatioInterval self_time = 7;
+   */
+  selfTime?: RatioInterval | undefined;
+
+  /**
+   * The same in cycles; absent when the clock was not measured.
+   *
+   * @generated from field: flashcore.runner.v1.RatioInterval self_cycles = 8;
+   */
+  selfCycles?: RatioInterval | undefined;
+
+  /**
+   * How the clock of a sample was measured, or why it was not.
+   *
+   * @generated from field: string clock_source = 9;
+   */
+  clockSource: string;
+
+  /**
+   * The champion's samples.
+   *
+   * @generated from field: flashcore.runner.v1.LatencyStatistics champion = 10;
+   */
+  champion?: LatencyStatistics | undefined;
+
+  /**
+   * The candidate's samples.
+   *
+   * @generated from field: flashcore.runner.v1.LatencyStatistics candidate = 11;
+   */
+  candidate?: LatencyStatistics | undefined;
+
+  /**
+   * Of the champion's samples.
+   *
+   * @generated from field: flashcore.runner.v1.Histogram champion_histogram = 12;
+   */
+  championHistogram?: Histogram | undefined;
+
+  /**
+   * Of the candidate's samples.
+   *
+   * @generated from field: flashcore.runner.v1.Histogram candidate_histogram = 13;
+   */
+  candidateHistogram?: Histogram | undefined;
+
+  /**
+   * Blocks A B B A kept.
+   *
+   * @generated from field: int32 blocks = 14;
+   */
+  blocks: number;
+
+  /**
+   * Blocks dropped because the clock fell in one of their samples or the device was throttled.
+   *
+   * @generated from field: int32 dropped_blocks = 15;
+   */
+  droppedBlocks: number;
+
+  /**
+   * Blocks of the champion against itself that were kept.
+   *
+   * @generated from field: int32 self_blocks = 16;
+   */
+  selfBlocks: number;
+
+  /**
+   * How it ended.
+   *
+   * @generated from field: flashcore.runner.v1.StopReason stop_reason = 17;
+   */
+  stopReason: StopReason;
+
+  /**
+   * Launches per sample, the same for both.
+   *
+   * @generated from field: int32 launches_per_sample = 18;
+   */
+  launchesPerSample: number;
+
+  /**
+   * The champion's outputs, checked after timing and at a secret sample inside it.
+   *
+   * @generated from field: string champion_output_check = 19;
+   */
+  championOutputCheck: string;
+
+  /**
+   * The candidate's outputs, checked in the same way.
+   *
+   * @generated from field: string candidate_output_check = 20;
+   */
+  candidateOutputCheck: string;
+
+  /**
+   * Raw samples in order, dropped ones as 0, and their SM clocks: champion, candidate, then the champion's two copies.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Artifact samples = 21;
+   */
+  samples: Artifact[];
+
+  /**
+   * Conditions of the measurement.
+   *
+   * @generated from field: flashcore.runner.v1.DeviceConditions conditions = 22;
+   */
+  conditions?: DeviceConditions | undefined;
+
+  /**
+   * True when the times are the emulator's.
+   *
+   * @generated from field: bool simulated = 23;
+   */
+  simulated: boolean;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.ShapeComparison.
+ * Use `create(ShapeComparisonSchema)` to create a new message.
+ */
+export declare const ShapeComparisonSchema: GenMessage<ShapeComparison>;
 
 /**
  * ProfileResult is what the hardware counters say.
@@ -1923,7 +2383,7 @@ export enum StopReason {
   CONVERGED = 1,
 
   /**
-   * The most samples were taken; the spread is the device's noise.
+   * The most samples of the protocol were taken and the interval is still wide; the spread is the device's noise.
    *
    * @generated from enum value: STOP_REASON_NOISE_FLOOR = 2;
    */
@@ -1935,10 +2395,64 @@ export enum StopReason {
    * @generated from enum value: STOP_REASON_TIMED_OUT = 3;
    */
   TIMED_OUT = 3,
+
+  /**
+   * As many samples as the request asked for were taken.
+   *
+   * @generated from enum value: STOP_REASON_SAMPLE_LIMIT = 4;
+   */
+  SAMPLE_LIMIT = 4,
 }
 
 /**
  * Describes the enum flashcore.runner.v1.StopReason.
  */
 export declare const StopReasonSchema: GenEnum<StopReason>;
+
+/**
+ * ComparisonVerdict is the answer of a comparison.
+ *
+ * @generated from enum flashcore.runner.v1.ComparisonVerdict
+ */
+export enum ComparisonVerdict {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: COMPARISON_VERDICT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The lower end of the interval is at least accept_ratio, in time and in cycles.
+   *
+   * @generated from enum value: COMPARISON_VERDICT_FASTER = 1;
+   */
+  FASTER = 1,
+
+  /**
+   * Neither FASTER nor SLOWER.
+   *
+   * @generated from enum value: COMPARISON_VERDICT_WITHIN_MARGIN = 2;
+   */
+  WITHIN_MARGIN = 2,
+
+  /**
+   * The ratio is below floor_ratio, in time or in cycles.
+   *
+   * @generated from enum value: COMPARISON_VERDICT_SLOWER = 3;
+   */
+  SLOWER = 3,
+
+  /**
+   * Nobody knows; the reason stands beside it.
+   *
+   * @generated from enum value: COMPARISON_VERDICT_NOT_JUDGED = 4;
+   */
+  NOT_JUDGED = 4,
+}
+
+/**
+ * Describes the enum flashcore.runner.v1.ComparisonVerdict.
+ */
+export declare const ComparisonVerdictSchema: GenEnum<ComparisonVerdict>;
 

@@ -4,7 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Kernel, KernelReference, Shape, SourceFile, Variant } from "./kernel_pb.js";
+import type { Kernel, KernelReference, KernelVariant, Shape, SourceFile, Variant } from "./kernel_pb.js";
 import type { JobEvent } from "./job_event_pb.js";
 import type { BenchmarkProtocol, JobResult, LatencyStatistics, Tolerance } from "./result_pb.js";
 import type { Job, JobState } from "./job_pb.js";
@@ -246,6 +246,13 @@ export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSe
    * @generated from field: repeated string baselines = 3;
    */
   baselines: string[];
+
+  /**
+   * The champion to compare with, on the same shapes, in interleaved blocks A B B A in one process; unset: no comparison.
+   *
+   * @generated from field: flashcore.runner.v1.KernelVariant against = 4;
+   */
+  against?: KernelVariant | undefined;
 };
 
 /**
@@ -1005,6 +1012,34 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
    * @generated from field: string source_digest = 11;
    */
   sourceDigest: string;
+
+  /**
+   * Cost of the device's time, US dollars; absent when the device is simulated or no rate is known.
+   *
+   * @generated from field: optional double cost_usd = 12;
+   */
+  costUsd?: number | undefined;
+
+  /**
+   * Samples behind p50_us.
+   *
+   * @generated from field: int32 samples = 13;
+   */
+  samples: number;
+
+  /**
+   * Against the champion of the same job: least ratio over the shapes; absent when none was named or it was not judged.
+   *
+   * @generated from field: optional double speedup_against = 14;
+   */
+  speedupAgainst?: number | undefined;
+
+  /**
+   * The champion's kernel and variant; empty when none was named.
+   *
+   * @generated from field: string against = 15;
+   */
+  against: string;
 };
 
 /**

@@ -1,0 +1,59 @@
+import { Random } from './random.ts';
+import type { Interval } from './statistics.ts';
+
+export interface BlockRatio extends Interval { readonly ratio: number }
+
+const RESAMPLES = 4_000;
+const DEFAULT_SEED = 0x666c_6173;
+
+/**
+ * median(numerator) / median(denominator) of samples that were taken in interleaved blocks, with its 95 % bootstrap percentile interval. Whole blocks are resampled:
+ * a slow stretch of the device is in both builds of a block, and leaves the ratio where it is. `perBlock` samples of each make a block, in order. Seeded: the same
+ * samples give the same interval. Errors: RangeError for samples that are no whole blocks, or none at all.
+ */
+export function blockRatioInterval(numerator: ArrayLike<number>, denominator: ArrayLike<number>, options: { perBlock: number; confidence?: number; resamples?: number; seed?: number }): BlockRatio {
+  const { perBlock, confidence = 0.95, resamples = RESAMPLES, seed = DEFAULT_SEED } = options;
+  const blocks = numerator.length / perBlock;
+  if (blocks < 1 || !Number.isInteger(blocks) || denominator.length !== numerator.length) {
+    throw new RangeError(`Wanted whole blocks of ${perBlock} samples of both, found ${numerator.length} and ${denominator.length} samples`);
+  }
+  const [above, below] = [new BlockSamples(numerator, perBlock), new BlockSamples(denominator, perBlock)];
+  const random = new Random(seed);
+  const weights = new Uint32Array(blocks);
+  const ratios = Float64Array.from({ length: resamples }, () => {
+    weights.fill(0);
+    for (let drawn = 0; drawn < blocks; ++drawn) weights[Math.floor(random.uniform() * blocks)]! += 1;
+    return above.median(weights) / below.median(weights);
+  }).sort();
+  const at = (share: number): number => ratios[Math.round(share * (resamples - 1))]!;
+  const once = new Uint32Array(blocks).fill(1);
+  return { ratio: above.median(once) / below.median(once), low: at((1 - confidence) / 2), high: at((1 + confidence) / 2) };
+}
+
+/** Samples with their order and their blocks, sorted once for all resamples. */
+class BlockSamples {
+  readonly #sorted: Float64Array;
+  readonly #blocks: Uint32Array;
+
+  constructor(samples: ArrayLike<number>, perBlock: number) {
+    const order = Uint32Array.from({ length: samples.length }, (_, index) => index).sort((a, b) => samples[a]! - samples[b]!);
+    this.#sorted = Float64Array.from(order, (index) => samples[index]!);
+    this.#blocks = Uint32Array.from(order, (index) => Math.floor(index / perBlock));
+  }
+
+  /** The median when block b is there weights[b] times; the weights sum up to the number of blocks. */
+  median(weights: Uint32Array): number {
+    const count = this.#sorted.length;
+    const lower = Math.floor((count + 1) / 2);
+    let seen = 0;
+    let first = Number.NaN;
+    for (let place = 0; place < count; ++place) {
+      seen += weights[this.#blocks[place]!]!;
+      if (seen < lower) continue;
+      if (Number.isNaN(first)) first = this.#sorted[place]!;
+      if (count % 2 === 1) return first;
+      if (seen > lower) return (first + this.#sorted[place]!) / 2;
+    }
+    return first;
+  }
+}
