@@ -7,7 +7,7 @@ output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_T
   open     {ordinal}                                    -> {torch, cuda, cudnn, device, backends}
   prepare  {shape, inputSets, modes, launchesPerSample} -> {backends: [{name, available, reason, launchesPerSample}]}
   round    {backend, mode, seconds, maxSamples}         -> {samplesUs}
-  parity   {shape, path}                                -> {backends: [{name, available, maxAbs, meanAbs}]}
+  parity   {shape, path}                                -> {backends: [{name, available, reason, maxAbsDifference, meanAbsDifference, maxAbsError, meanAbsError}]}
   release  {}                                           -> {}
 
 shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous fp16, scale = 1/sqrt(D).
@@ -89,20 +89,19 @@ class Session:
         return {"samplesUs": self.prepared[backend].round(mode, seconds, maxSamples, self.flush, self.events)}
 
     def parity(self, shape, path):
-        """Compares O in a file of Q, K, V and O (raw fp16, one after another) with every backend on the same inputs."""
+        """Every backend on the inputs of a file: its difference to O and its error against the reference. The file has Q, K, V and O (fp16), then the reference (fp64)."""
         torch = self.require_torch()
         size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
         with open(path, "rb") as file:
-            tensors = torch.frombuffer(bytearray(file.read()), dtype=torch.float16).reshape(4, *size).cuda()
+            data = bytearray(file.read())
+        count = size[0] * size[1] * size[2] * size[3]
+        *inputs, output = torch.frombuffer(data, dtype=torch.float16, count=4 * count).reshape(4, *size).cuda()
+        reference = torch.frombuffer(data, dtype=torch.float64, offset=8 * count).reshape(size).cuda()
         answer = []
         for name in BACKENDS:
-            backend = Backend(torch, name, [tuple(tensors[:3])], shape["causal"])
+            backend = Backend(torch, name, [tuple(inputs)], shape["causal"])
             reason = backend.try_once()
-            if reason:
-                answer.append({"name": name, "available": False, "reason": reason})
-                continue
-            error = (backend.call(0).float() - tensors[3].float()).abs()
-            answer.append({"name": name, "available": True, "maxAbs": error.max().item(), "meanAbs": error.mean().item()})
+            answer.append({"name": name, "available": reason == "", "reason": reason, **(backend.against(output, reference) if reason == "" else {})})
         return {"backends": answer}
 
     def release(self):
@@ -135,6 +134,14 @@ class Backend:
     def selected(self):
         return self.torch.nn.attention.sdpa_kernel([self.kind])
 
+    def against(self, output, reference):
+        with self.selected():
+            own = self.call(0).double()
+        difference, error = (own - output.double()).abs(), (own - reference).abs()
+        return {
+            "maxAbsDifference": difference.max().item(), "meanAbsDifference": difference.mean().item(), "maxAbsError": error.max().item(), "meanAbsError": error.mean().item(),
+        }
+
     def try_once(self):
         """Why this backend does not take the shape; empty when it does."""
         with warnings.catch_warnings(record=True) as said:
@@ -144,6 +151,10 @@ class Backend:
                     self.call(0)
                 self.torch.cuda.synchronize()
                 return ""
+            # The math backend keeps all of S x S.
+            except self.torch.OutOfMemoryError as error:
+                self.torch.cuda.empty_cache()
+                return str(error).split(". ")[0]
             except RuntimeError as error:
                 if "No available kernel" not in str(error):
                     raise

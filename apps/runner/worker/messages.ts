@@ -93,6 +93,20 @@ export interface VerifyRequest {
   tolerance: { absolute: number; relative: number };
   /** Run the first input twice and compare the bits. */
   checkDeterminism: boolean;
+  /** Of so many inputs, from the first, tell tensors, output and reference: they are compared with another implementation. */
+  tellOutputs: number;
+}
+
+/** What a kernel was given, what it made of it, and what is right. fp16 bits, but for the reference. */
+export interface VerifiedOutput {
+  Q: Uint16Array;
+  K: Uint16Array;
+  V: Uint16Array;
+  O: Uint16Array;
+  reference: Float64Array;
+  /** Of O against the reference. */
+  maxAbsError: number;
+  meanAbsError: number;
 }
 
 /** Runs a candidate once, for its faults only. */
@@ -275,6 +289,7 @@ export type WorkerNotice =
   /** The worker enters a call that may block; it is to be killed when no other message comes within the limit. */
   | { type: 'step'; what: string; limitMs: number }
   | { type: 'seed'; index: number }
+  | { type: 'output'; output: VerifiedOutput }
   | { type: 'samples'; mode: TimingModeName; warmUp: boolean; samplesUs: Float32Array }
   | { type: 'conditions'; conditions: ConditionsReport }
   /** The worker's device is idle until `proceed` comes. */

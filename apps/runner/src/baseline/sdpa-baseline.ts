@@ -3,11 +3,14 @@ import { create } from '@bufbuild/protobuf';
 import { BaselineResultSchema, describe, formatShape, ratioInterval, type BaselineResult, type Shape } from '@flashcore/shared';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
+import { untilAborted } from './until-aborted.ts';
 
 /** PyTorch and its CUDA libraries are loaded from disk: seconds when warm, far more the first time. */
 const OPEN_LIMIT_MS = 180_000;
 const PREPARE_LIMIT_MS = 120_000;
 const ROUND_LIMIT_MS = 60_000;
+/** cuDNN makes a plan for each new shape. */
+const PARITY_LIMIT_MS = 60_000;
 /** How long a backend's turn takes, seconds. Half of the candidate's: four backends measured as long would take most of a job. */
 const TURN_SECONDS: Record<TimingModeName, number> = { cold: 0.01, hot: 0.02 };
 const MAX_TURN_SAMPLES = 500;
@@ -18,6 +21,18 @@ interface Backend {
   available: boolean;
   reason: string;
   launchesPerSample: number;
+}
+
+/** A backend's output beside the kernel's (difference) and beside the fp64 reference (error). */
+export interface ComparedBackend {
+  name: string;
+  available: boolean;
+  /** Why it is not, or empty. */
+  reason: string;
+  maxAbsDifference: number;
+  meanAbsDifference: number;
+  maxAbsError: number;
+  meanAbsError: number;
 }
 
 /** New samples of a backend, named as in the result ("sdpa/flash"). */
@@ -39,6 +54,11 @@ export class SdpaBaseline {
   constructor({ script, ordinal }: { script: string; ordinal: number }) {
     this.#script = script;
     this.#ordinal = ordinal;
+  }
+
+  /** Starts the process without waiting for it: a kernel is compiled meanwhile. */
+  start(): void {
+    this.#open().catch(() => undefined); // compare() and openShape() ask again and tell.
   }
 
   /** Starts the process and prepares a shape without waiting for it: a kernel is compiled and verified meanwhile. */
@@ -64,14 +84,25 @@ export class SdpaBaseline {
     }
   }
 
+  /** Compares the tensors of a file (see SdpaParity) with every backend. Errors: the signal's reason. */
+  async compare(shape: Shape, path: string, signal: AbortSignal): Promise<{ version: string; backends: ComparedBackend[] } | { missing: string }> {
+    try {
+      const version = await untilAborted(this.#open(), signal);
+      const answer = await this.#process!.request('parity', { shape: plainShape(shape), path }, { limitMs: PARITY_LIMIT_MS, signal });
+      return { version, backends: answer['backends'] as ComparedBackend[] };
+    } catch (error) {
+      signal.throwIfAborted();
+      return { missing: missingText(error) };
+    }
+  }
+
   /** One preparation at a time; one that is under way for another shape is waited for. */
   async #prepare(shape: Shape, { modes, inputSets }: { modes: readonly TimingModeName[]; inputSets: number }): Promise<Backend[]> {
     const process = this.#process!;
     const key = `${formatShape(shape)} ${modes.join(' ')} ${inputSets}`;
     const former = this.#prepared?.process === process ? this.#prepared : undefined;
     if (former?.key === key) return former.backends;
-    const { batch, heads, sequenceLength, headDim, causal } = shape;
-    const parameters = { shape: { batch, heads, sequenceLength, headDim, causal }, inputSets, modes, launchesPerSample: 0 };
+    const parameters = { shape: plainShape(shape), inputSets, modes, launchesPerSample: 0 };
     const backends = Promise.resolve(former?.backends).catch(() => undefined).then(() => process.request('prepare', parameters, { limitMs: PREPARE_LIMIT_MS })).then((answer) => answer['backends'] as Backend[]);
     const prepared = { process, key, backends };
     this.#prepared = prepared;
@@ -165,18 +196,7 @@ export class SdpaShape {
   }
 }
 
-/** A promise's end, or the signal's reason if that comes first; what was asked for goes on. */
-async function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  signal.throwIfAborted();
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = (): void => aborted.reject(signal.reason as Error);
-  signal.addEventListener('abort', onAbort);
-  try {
-    return await Promise.race([work, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
-}
+const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): Record<string, number | boolean> => ({ batch, heads, sequenceLength, headDim, causal });
 
 function missingText(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { untilAborted } from './until-aborted.ts';
 
 /** The baseline's process could not do what it was asked. `reason` is the process's own, or ENDED, TIME_LIMIT, NO_PYTHON. */
 export class SdpaError extends Error {
@@ -36,6 +37,8 @@ export class SdpaProcess {
   readonly #exited: Promise<void>;
   readonly #lastWords: string[] = [];
   #pending: Pending | undefined;
+  /** Settles with the request that came last: they are sent one after another. */
+  #last: Promise<unknown> = Promise.resolve();
   #ended: SdpaError | undefined;
   #nextId = 1;
 
@@ -70,11 +73,17 @@ export class SdpaProcess {
     return this.#ended === undefined;
   }
 
-  /** Errors: SdpaError; the signal's reason. */
-  async request(op: string, parameters: Record<string, unknown>, { limitMs, signal }: SdpaCall): Promise<Record<string, unknown>> {
+  /** Sends a request when those before it were answered; its limit runs from then on. Errors: SdpaError; the signal's reason, also while it waits. */
+  async request(op: string, parameters: Record<string, unknown>, call: SdpaCall): Promise<Record<string, unknown>> {
+    call.signal?.throwIfAborted();
+    const answer = this.#last.then(() => this.#send(op, parameters, call));
+    this.#last = answer.catch(() => undefined);
+    return call.signal ? untilAborted(answer, call.signal) : answer;
+  }
+
+  async #send(op: string, parameters: Record<string, unknown>, { limitMs, signal }: SdpaCall): Promise<Record<string, unknown>> {
     signal?.throwIfAborted();
     if (this.#ended) throw this.#ended;
-    if (this.#pending) throw new Error('The baseline\'s process takes one request at a time');
     const id = this.#nextId++;
     const timer = setTimeout(() => this.#abandon(new SdpaError('TIME_LIMIT', `PyTorch did not answer "${op}" within ${(limitMs / 1000).toFixed(0)} s and was killed`)), limitMs);
     const onAbort = (): void => this.#abandon(signal!.reason as Error);

@@ -21,7 +21,7 @@ export class Instruments {
     this.#toolchain = options.toolchain;
     this.#artifacts = options.artifacts;
     this.baseline = simulated ? undefined : new SdpaBaseline({ script: join(options.repositoryRoot, 'tools/sdpa_baseline.py'), ordinal: device.ordinal });
-    this.baselineMissing = simulated ? 'not measured: the emulator can\'t run PyTorch\'s SDPA' : '';
+    this.baselineMissing = simulated ? 'not measured: the emulator can\'t run PyTorch\'s SDPA; a GPU device (--device) whose host has PyTorch can' : '';
   }
 
   /** Looked for at each call: ncu may be installed while the runner runs. */

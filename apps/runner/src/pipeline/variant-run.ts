@@ -49,6 +49,7 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
   const notNeeded = new AbortController();
   const [shape] = spec.benchmark?.shapes ?? [];
   if (spec.benchmark && shape) runtime.instruments.baseline?.warmUp(shape, { modes: spec.benchmark.modes, inputSets: INPUT_SETS });
+  else if (spec.verify) runtime.instruments.baseline?.start();
   const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(() => ({ ready: true as const }), (error: unknown) => ({ ready: false as const, error }));
   const build = await runBuild(scope).catch(async (error: unknown) => {
     notNeeded.abort();

@@ -10,6 +10,7 @@ import { candidateFor } from './candidate.ts';
 import { findingOf } from './fault-findings.ts';
 import { emitFindings, startPhase, type VariantScope } from './job-scope.ts';
 import type { VerifySpec } from './job-spec.ts';
+import { comparedInputs, openParity } from './parity.ts';
 import { checkRaces, startInstrumentedBuild } from './race-check.ts';
 import { sanitize } from './sanitize.ts';
 import { caseFindings, distinctFindings } from './verify-findings.ts';
@@ -75,17 +76,24 @@ async function runCase(scope: VariantScope, options: { spec: VerifySpec; image: 
   const { spec, image, shape, inputs } = options;
   const { absolute, relative } = spec.tolerance;
   const candidate = candidateFor(scope, { image, shape });
+  const parity = openParity(scope, shape);
   const progress = { caseIndex: spec.shapes.indexOf(shape), caseCount: spec.shapes.length, seedCount: inputs.length, shape };
   const outcome = await runtime.request(
-    { type: 'verify', candidate, inputs, tolerance: { absolute, relative }, checkDeterminism: isCheapTwice(scope, shape) },
+    {
+      type: 'verify', candidate, inputs, tolerance: { absolute, relative }, checkDeterminism: isCheapTwice(scope, shape),
+      tellOutputs: 'missing' in parity ? 0 : comparedInputs(scope, inputs),
+    },
     {
       signal: job.signal,
       onNotice: (notice) => {
+        if (notice.type === 'output' && !('missing' in parity)) parity.add(notice.output);
         if (notice.type === 'seed') job.emit({ case: 'verifyProgress', value: create(VerifyProgressSchema, { ...progress, seedIndex: notice.index }) });
       },
     },
   );
-  return judge(outcome, { shape, tileRows: tileRowsOf(candidate.plan, shape) });
+  const run = judge(outcome, { shape, tileRows: tileRowsOf(candidate.plan, shape) });
+  Object.assign(run.result, 'missing' in parity ? { sdpaMissing: parity.missing } : await parity.results());
+  return run;
 }
 
 /** Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the heads do not share the grid evenly. */

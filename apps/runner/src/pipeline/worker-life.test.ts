@@ -3,7 +3,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { FindingKind, parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Candidate, SeededInput, VerifyRequest } from '../../worker/messages.ts';
+import type { Candidate, SeededInput, VerifiedOutput, VerifyRequest } from '../../worker/messages.ts';
 import { BuildTools, emulatorHeaders } from '../build/build-tools.ts';
 import { CompileCache } from '../build/compile-cache.ts';
 import { KernelBuilder, type KernelBuild } from '../build/kernel-builder.ts';
@@ -54,7 +54,7 @@ async function buildOf(path: string, builder: KernelBuilder, launchLimitMs = 30_
 }
 
 async function verifyRequest(path: string, launchLimitMs?: number): Promise<VerifyRequest> {
-  return { type: 'verify', candidate: (await buildOf(path, tools.kernels, launchLimitMs)).candidate, inputs: [INPUT], tolerance: { absolute: 1e-2, relative: 1e-2 }, checkDeterminism: true };
+  return { type: 'verify', candidate: (await buildOf(path, tools.kernels, launchLimitMs)).candidate, inputs: [INPUT], tolerance: { absolute: 1e-2, relative: 1e-2 }, checkDeterminism: true, tellOutputs: 0 };
 }
 
 test('a worker verifies, keeps its process, names a fault with its place, and serves again after the canary', { timeout: 180_000 }, async () => {
@@ -69,6 +69,15 @@ test('a worker verifies, keeps its process, names a fault with its place, and se
   // The control kernel's figures do not change by what ran between.
   const figures = (outcome: typeof before): unknown => outcome.status === 'done' && { ...outcome.value, seconds: 0, kernelSeconds: 0, referenceSeconds: 0 };
   expect(figures(after)).toEqual(figures(before));
+});
+
+test('a worker tells tensors, output and reference of as many inputs as asked for', { timeout: 60_000 }, async () => {
+  const told: VerifiedOutput[] = [];
+  const request = { ...(await verifyRequest('fa_v1_baseline')), inputs: [INPUT, { ...INPUT, seed: '2' }], tellOutputs: 1 };
+  const outcome = await worker.request(request, { signal, onNotice: (notice) => notice.type === 'output' && told.push(notice.output) });
+  const [{ O, reference, maxAbsError }] = told as [VerifiedOutput];
+  const errors = Array.from(new Float16Array(O.slice().buffer), (value, index) => Math.abs(value - reference[index]!));
+  expect([outcome.status, told.length, Math.max(...errors)]).toEqual(['done', 1, maxAbsError]);
 });
 
 test('a launch that does not end is killed at its limit', { timeout: 60_000 }, async () => {

@@ -118,6 +118,7 @@ export class WorkerProcess {
         this.#limit(message.what, message.limitMs);
         return;
       case 'seed':
+      case 'output':
       case 'samples':
       case 'conditions':
         this.#onNotice?.(message);

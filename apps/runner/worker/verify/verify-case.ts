@@ -34,7 +34,7 @@ export async function verifyCase(driver: CudaDriver, reference: Reference, reque
   const reports: SeedReport[] = [];
   for (const [index, input] of request.inputs.entries()) {
     await reporter.notice({ type: 'seed', index });
-    const report = await verifySeed(run, reference, { request, input, checkDeterminism: request.checkDeterminism && index === 0 });
+    const report = await verifySeed(run, reference, { request, input, checkDeterminism: request.checkDeterminism && index === 0, tellOutput: index < request.tellOutputs });
     reports.push(report);
     if (failed(report)) break;
   }
@@ -45,7 +45,7 @@ export async function verifyCase(driver: CudaDriver, reference: Reference, reque
 async function verifySeed(
   run: CandidateRun,
   reference: Reference,
-  options: { request: VerifyRequest; input: SeededInput; checkDeterminism: boolean },
+  options: { request: VerifyRequest; input: SeededInput; checkDeterminism: boolean; tellOutput: boolean },
 ): Promise<SeedReport> {
   const { shape } = run.candidate;
   const inputs = drawInputs(shape, options.input);
@@ -61,7 +61,12 @@ async function verifySeed(
   const fp16MaxAbsError = maxAbsError(reference.fp16(inputs, shape), want);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
   const comparison = compareOutput(output, want, { shape, poison: POISONS[0], tolerance: options.request.tolerance });
-  return { comparison, fp16MaxAbsError, modified, kernelSeconds, referenceSeconds, ...(again && { deterministic: sameBits(output, again) }) };
+  const report = { comparison, fp16MaxAbsError, modified, kernelSeconds, referenceSeconds, ...(again && { deterministic: sameBits(output, again) }) };
+  if (options.tellOutput && !failed(report)) {
+    const { maxAbsError: most, sumAbsError, elements } = comparison;
+    await run.reporter.notice({ type: 'output', output: { ...inputs, O: output, reference: want, maxAbsError: most, meanAbsError: sumAbsError / elements } });
+  }
+  return report;
 }
 
 /** A candidate with its buffers on the device, run as often as wanted. */

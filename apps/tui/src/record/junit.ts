@@ -1,5 +1,5 @@
 /** A result as JUnit XML, which every CI shows: build, findings, cases and gates of each variant. */
-import { FindingKind, Verdict, formatShape, type GateResult, type JobResult, type VariantResult } from '@flashcore/shared';
+import { FindingKind, Verdict, formatShape, type GateResult, type JobResult, type SdpaComparison, type VariantResult } from '@flashcore/shared';
 
 interface TestCase {
   readonly group: string;
@@ -32,10 +32,13 @@ function buildCases({ build }: VariantResult): TestCase[] {
 const findingCases = ({ findings }: VariantResult): TestCase[] =>
   findings.map(({ kind, message, remedy }) => ({ group: 'findings', name: (FindingKind[kind] ?? 'FINDING').toLowerCase(), failure: `${message}${remedy === '' ? '' : `\n${remedy}`}` }));
 
-const verifyCases = ({ verify }: VariantResult): TestCase[] => (verify?.cases ?? []).map(({ shape, verdict, reason, seconds, maxAbsError }) => ({
+const verifyCases = ({ verify }: VariantResult): TestCase[] => (verify?.cases ?? []).map(({ shape, verdict, reason, seconds, maxAbsError, sdpa }) => ({
   group: 'verify', name: shape === undefined ? 'case' : formatShape(shape), seconds,
-  ...(verdict === Verdict.FAIL && { failure: reason }), ...(verdict === Verdict.NOT_MEASURED && { skipped: reason }), output: `largest error ${maxAbsError}`,
+  ...(verdict === Verdict.FAIL && { failure: reason }), ...(verdict === Verdict.NOT_MEASURED && { skipped: reason }), output: [`largest error ${maxAbsError}`, ...sdpa.filter(({ missing }) => missing === '').map(besideSdpa)].join('\n'),
 }));
+
+const besideSdpa = ({ backend, maxAbsDifference, maxAbsError, meanAbsError, sdpaMaxAbsError, sdpaMeanAbsError }: SdpaComparison): string =>
+  `${backend}: largest difference ${maxAbsDifference}; largest error ${maxAbsError}, its own ${sdpaMaxAbsError}; mean error ${meanAbsError}, its own ${sdpaMeanAbsError}`;
 
 function gateCase({ gateId, title, verdict, value, comparison, target, unit, level, detail }: GateResult): TestCase {
   const told = `${value === undefined ? 'not measured' : `${value} ${unit}`}, wanted ${comparison} ${target} ${unit}${detail === '' ? '' : `; ${detail}`}`;

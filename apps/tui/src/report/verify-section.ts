@@ -2,6 +2,7 @@ import type { CaseResult, ElementError, Tolerance, VerifyResult } from '@flashco
 import { Verdict } from '@flashcore/shared';
 import type { ReportFormat } from './format.ts';
 import { count, figure, seconds, shapeText, small } from './numbers.ts';
+import { sdpaSection } from './sdpa-section.ts';
 import { table, type Cell } from './table.ts';
 import { heading, paragraph } from './text.ts';
 import { verdictCell } from './verdicts.ts';
@@ -15,6 +16,7 @@ export function verifySection(verify: VerifyResult, format: ReportFormat): strin
     ...table(COLUMNS, verify.cases.map(caseRow), format),
     ...(verify.cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0) ? paragraph('max/fp16: max error over that of plain fp16 attention; 2 is allowed', format, 2, 'dim') : []),
     ...verify.cases.flatMap((result) => complaint(result, format)),
+    ...sdpaSection(verify, format),
   ];
 }
 

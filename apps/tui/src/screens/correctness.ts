@@ -98,8 +98,17 @@ function caseFacts(result: CaseResult, width: number): Row[] {
     ...(result.reason === '' ? [] : wrapRows(result.reason, width, { role: VERDICT_MARKS[result.verdict].role })),
     ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst)}`, width, { hang: 6 })),
     ...flowRows(groups, width),
+    ...sdpaFacts(result, width),
     ...(result.firstMismatches.length === 0 ? [] : [textRow('first mismatches', 'dim'), ...result.firstMismatches.flatMap((element) => wrapRows(elementText(element), width, { indent: 2, hang: 4 }))]),
   ];
+}
+
+/** Beside PyTorch's SDPA on the same inputs: a line each backend. */
+function sdpaFacts({ sdpa, sdpaMissing }: CaseResult, width: number): Row[] {
+  if (sdpa.length === 0) return sdpaMissing === '' ? [] : wrapRows(`SDPA ${sdpaMissing}`, width, { role: 'dim', hang: 5 });
+  return sdpa.flatMap(({ backend, missing, maxAbsDifference, maxAbsError, meanAbsError, sdpaMaxAbsError, sdpaMeanAbsError }) =>
+    wrapRows(missing !== '' ? `${backend} ${missing}` : `${backend} off by at most ${formatError(maxAbsDifference)}; errors max ${formatError(maxAbsError)} (its ${formatError(sdpaMaxAbsError)}), mean ${formatError(meanAbsError)} (its ${formatError(sdpaMeanAbsError)})`,
+      width, { hang: 2, ...(missing !== '' && { role: 'dim' as const }) }));
 }
 
 const elementText = ({ batch, head, row, column, got, want }: ElementError): string =>

@@ -1021,6 +1021,20 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
    * @generated from field: double seconds = 21;
    */
   seconds: number;
+
+  /**
+   * PyTorch's SDPA on inputs of this case, a backend each.
+   *
+   * @generated from field: repeated flashcore.runner.v1.SdpaComparison sdpa = 22;
+   */
+  sdpa: SdpaComparison[];
+
+  /**
+   * Why `sdpa` is empty, for example "not measured: no PyTorch on this host …".
+   *
+   * @generated from field: string sdpa_missing = 23;
+   */
+  sdpaMissing: string;
 };
 
 /**
@@ -1028,6 +1042,89 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
  * Use `create(CaseResultSchema)` to create a new message.
  */
 export declare const CaseResultSchema: GenMessage<CaseResult>;
+
+/**
+ * SdpaComparison sets the kernel's output beside that of one backend of PyTorch's scaled_dot_product_attention, on the same inputs and the same device.
+ *
+ * @generated from message flashcore.runner.v1.SdpaComparison
+ */
+export declare type SdpaComparison = Message<"flashcore.runner.v1.SdpaComparison"> & {
+  /**
+   * "sdpa/flash", "sdpa/cudnn", "sdpa/efficient" or "sdpa/math".
+   *
+   * @generated from field: string backend = 1;
+   */
+  backend: string;
+
+  /**
+   * Its version, for example "PyTorch 2.11.0, cuDNN 9.19.0".
+   *
+   * @generated from field: string version = 2;
+   */
+  version: string;
+
+  /**
+   * Why it was not measured, for example that it does not take the shape; the figures are then 0.
+   *
+   * @generated from field: string missing = 3;
+   */
+  missing: string;
+
+  /**
+   * Inputs compared: the first of the case's, or all.
+   *
+   * @generated from field: int32 inputs = 4;
+   */
+  inputs: number;
+
+  /**
+   * Largest |out - SDPA's out|.
+   *
+   * @generated from field: double max_abs_difference = 5;
+   */
+  maxAbsDifference: number;
+
+  /**
+   * Mean |out - SDPA's out|.
+   *
+   * @generated from field: double mean_abs_difference = 6;
+   */
+  meanAbsDifference: number;
+
+  /**
+   * Largest |SDPA's out - ref|: its own error against the fp64 reference.
+   *
+   * @generated from field: double sdpa_max_abs_error = 7;
+   */
+  sdpaMaxAbsError: number;
+
+  /**
+   * Mean |SDPA's out - ref|.
+   *
+   * @generated from field: double sdpa_mean_abs_error = 8;
+   */
+  sdpaMeanAbsError: number;
+
+  /**
+   * The kernel's largest error, over these inputs alone.
+   *
+   * @generated from field: double max_abs_error = 9;
+   */
+  maxAbsError: number;
+
+  /**
+   * The kernel's mean error, over these inputs alone.
+   *
+   * @generated from field: double mean_abs_error = 10;
+   */
+  meanAbsError: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.SdpaComparison.
+ * Use `create(SdpaComparisonSchema)` to create a new message.
+ */
+export declare const SdpaComparisonSchema: GenMessage<SdpaComparison>;
 
 /**
  * ElementError is one element of the output.

@@ -1,0 +1,18 @@
+import type { Shape } from '@flashcore/shared';
+import type { SeededInput } from '../../worker/messages.ts';
+import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../baseline/sdpa-parity.ts';
+import type { VariantScope } from './job-scope.ts';
+
+/** What sets a case's outputs beside PyTorch's SDPA; why there is none where it can't be. */
+export function openParity({ job, runtime }: VariantScope, shape: Shape): SdpaParity | { missing: string } {
+  const { baseline, baselineMissing } = runtime.instruments;
+  if (!baseline) return { missing: baselineMissing };
+  const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
+  if (elements > MAX_COMPARED_ELEMENTS) return { missing: `not measured: tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA` };
+  return new SdpaParity(baseline, { shape, signal: job.signal });
+}
+
+/** An experiment compares each case's first input, N(0, 1): it is waited for at every save of a source. A verification compares all. */
+export function comparedInputs({ spec }: VariantScope, inputs: readonly SeededInput[]): number {
+  return spec.method === 'verify' ? inputs.length : 1;
+}
