@@ -9,6 +9,7 @@ import { waitFor } from './wait-for.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');
 const BIN = join(ROOT, 'node_modules/.bin');
+const RUNNER = join(ROOT, 'apps/runner/dist/main.js');
 
 export interface CommandResult {
   exitCode: number | null;
@@ -28,10 +29,17 @@ export class Home implements AsyncDisposable {
   #daemons: ChildProcess[] = [];
 
   /** Runs `fa-tui` to its end; `cwd` is the repository's root. */
-  faTui(args: string[], options: { timeoutMs?: number; env?: Record<string, string> } = {}): CommandResult {
-    const result = spawnSync(join(BIN, 'fa-tui'), args, {
-      cwd: ROOT, env: { ...this.env, ...options.env }, encoding: 'utf8', timeout: options.timeoutMs ?? 120_000, input: '', maxBuffer: 64 * 1024 * 1024,
-    });
+  faTui(args: string[], options: { timeoutMs?: number; env?: Record<string, string>; input?: string; cwd?: string } = {}): CommandResult {
+    return this.#run(join(BIN, 'fa-tui'), args, options);
+  }
+
+  /** Runs a command of `flashcore-runner` that ends by itself. */
+  runnerCommand(args: string[], options: { timeoutMs?: number; env?: Record<string, string> } = {}): CommandResult {
+    return this.#run(join(BIN, 'node'), [RUNNER, ...args], options);
+  }
+
+  #run(program: string, args: string[], { cwd = ROOT, env, timeoutMs = 120_000, input = '' }: { cwd?: string; timeoutMs?: number; env?: Record<string, string>; input?: string }): CommandResult {
+    const result = spawnSync(program, args, { cwd, env: { ...this.env, ...env }, encoding: 'utf8', timeout: timeoutMs, input, maxBuffer: 64 * 1024 * 1024 });
     return { exitCode: result.status, stdout: result.stdout, stderr: result.stderr };
   }
 
@@ -50,8 +58,8 @@ export class Home implements AsyncDisposable {
     return this.startDaemonAt('127.0.0.1:0');
   }
 
-  async startDaemonAt(address: string): Promise<{ address: string; process: ChildProcess }> {
-    const daemon = spawn(join(BIN, 'node'), [join(ROOT, 'apps/runner/dist/main.js'), 'serve', '--address', address, '--data', this.path], { env: this.env, stdio: ['ignore', 'ignore', 'pipe'] });
+  async startDaemonAt(address: string, ...flags: string[]): Promise<{ address: string; process: ChildProcess }> {
+    const daemon = spawn(join(BIN, 'node'), [RUNNER, 'serve', '--address', address, '--data', this.path, ...flags], { env: this.env, stdio: ['ignore', 'ignore', 'pipe'] });
     this.#daemons.push(daemon);
     let log = '';
     daemon.stderr.setEncoding('utf8').on('data', (text: string) => { log += text; });

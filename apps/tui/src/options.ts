@@ -4,10 +4,11 @@ import {
   type BenchmarkSettings, type JobOptions, type ProfileSettings, type Shape, type Variant, type VerifySettings,
 } from '@flashcore/shared';
 import { UsageError } from './commands/exit-code.ts';
+import type { TlsFlags } from './connection/target.ts';
 import type { ColorMode } from './report/format.ts';
 
 /** Options that every command takes, as commander gives them. */
-export interface GlobalOptions {
+export interface GlobalOptions extends TlsFlags {
   readonly runner?: string;
   readonly json?: boolean;
   readonly quiet?: boolean;

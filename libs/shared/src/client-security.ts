@@ -1,9 +1,7 @@
 /** How a client proves who it is to a runner beyond this machine, and knows the runner. */
-import { readFileSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
-import { type ChannelCredentials, credentials, Metadata } from '@grpc/grpc-js';
-import { z } from 'zod';
+import { isIP } from 'node:net';
+import { checkServerIdentity } from 'node:tls';
+import { type ChannelCredentials, type ChannelOptions, credentials, Metadata } from '@grpc/grpc-js';
 import { FlashcoreError } from './errors.ts';
 
 /** PEM texts, and a token. With a certificate and its key the client is known by them, with a token by that. */
@@ -15,11 +13,11 @@ export interface ClientSecurity {
   token?: string | undefined;
 }
 
-/** Plain text without security: on this machine, or within the user's own tunnel. */
-export function channelCredentials(security: ClientSecurity | undefined): ChannelCredentials {
+/** Plain text without security: on this machine, or within the user's own tunnel. Errors: INVALID_REQUEST for what is no PEM. */
+export function channelCredentials(address: string, security: ClientSecurity | undefined): ChannelCredentials {
   if (!security) return credentials.createInsecure();
-  const { authority, certificate, key, token } = security;
-  const tls = credentials.createSsl(authority ?? null, key ?? null, certificate ?? null);
+  const tls = secureCredentials(address, security);
+  const { token } = security;
   if (token === undefined) return tls;
   const withToken = credentials.createFromMetadataGenerator((_context, done) => {
     const metadata = new Metadata();
@@ -29,48 +27,20 @@ export function channelCredentials(security: ClientSecurity | undefined): Channe
   return credentials.combineChannelCredentials(tls, withToken);
 }
 
-const path = z.string().min(1);
-const RUNNERS = z.record(z.string(), z.strictObject({ ca: path.optional(), cert: path.optional(), key: path.optional(), token: z.string().min(1).optional() })
-  .refine(({ cert, key }) => (cert === undefined) === (key === undefined), 'cert and key must be given together'));
-
-/** $FLASHCORE_CONFIG, else runners.json in the user's configuration folder. */
-export function configPath(environment: NodeJS.ProcessEnv): string {
-  return environment['FLASHCORE_CONFIG'] || join(environment['XDG_CONFIG_HOME'] || join(environment['HOME'] || homedir(), '.config'), 'flashcore', 'runners.json');
-}
-
-/**
- * What the configuration file says of a runner: `{ "gpu-box:50051": { "ca": "ca.crt", "cert": "client.crt", "key": "client.key" } }`, or `"token"` instead of the last two;
- * file names are relative to its folder. Undefined where it says nothing. Errors: INVALID_REQUEST for a file that others can read, or that is none of this kind.
- */
-export function readClientSecurity(address: string, environment: NodeJS.ProcessEnv): ClientSecurity | undefined {
-  const file = configPath(environment);
-  const found = statSync(file, { throwIfNoEntry: false });
-  if (!found) return undefined;
-  if (process.platform !== 'win32' && (found.mode & 0o077) !== 0) throw refused(file, `it must be its owner's alone, because it lets in whoever reads it: chmod 600 ${file}`);
-  const entry = parse(file)[address];
-  if (!entry) return undefined;
-  const read = (name: string | undefined): Buffer | undefined => (name === undefined ? undefined : readNamed(file, resolve(dirname(file), name)));
-  return { authority: read(entry.ca), certificate: read(entry.cert), key: read(entry.key), token: entry.token };
-}
-
-function parse(file: string): z.output<typeof RUNNERS> {
-  let json: unknown;
+function secureCredentials(address: string, { authority, key, certificate }: ClientSecurity): ChannelCredentials {
+  const ip = ipOf(address);
   try {
-    json = JSON.parse(readFileSync(file, 'utf8'));
+    return credentials.createSsl(authority ?? null, key ?? null, certificate ?? null, ip === undefined ? {} : { checkServerIdentity: (_name, found) => checkServerIdentity(ip, found) });
   } catch (cause) {
-    throw refused(file, `it is no JSON: ${(cause as Error).message}`, cause);
-  }
-  const { success, data, error } = RUNNERS.safeParse(json);
-  if (!success) throw refused(file, error.issues.map(({ path: key, message }) => `${key.join('.')}: ${message}`).join('; '), error);
-  return data;
-}
-
-function readNamed(file: string, named: string): Buffer {
-  try {
-    return readFileSync(named);
-  } catch (cause) {
-    throw refused(file, `it names ${named}, which can't be read: ${(cause as Error).message}`, cause);
+    throw new FlashcoreError('INVALID_REQUEST', {}, `Give certificates and their key as PEM files that belong together: ${(cause as Error).message}`, { cause });
   }
 }
 
-const refused = (file: string, why: string, cause?: unknown): FlashcoreError => new FlashcoreError('INVALID_REQUEST', { path: file }, `Correct ${file}: ${why}`, { cause });
+/** grpc-js names the address in the TLS handshake. An IP address may not stand there (RFC 6066; Node warns on stderr): a name does, and the certificate is checked against the address. */
+export const tlsChannelOptions = (address: string, security: ClientSecurity | undefined): ChannelOptions =>
+  (security && ipOf(address) !== undefined ? { 'grpc.ssl_target_name_override': 'flashcore-runner' } : {});
+
+function ipOf(address: string): string | undefined {
+  const host = address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
+  return isIP(host) ? host : undefined;
+}

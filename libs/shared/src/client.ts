@@ -1,9 +1,10 @@
 /** The typed client of a runner: unary calls, jobs as event streams that survive dropped connections, source upload, artifacts. */
 import { randomUUID } from 'node:crypto';
 import { clone, create } from '@bufbuild/protobuf';
-import { Client, type ServiceError, status } from '@grpc/grpc-js';
+import { Client, status } from '@grpc/grpc-js';
 import { callStreaming, callUnary, callUpload } from './calls.ts';
-import { channelCredentials, type ClientSecurity } from './client-security.ts';
+import { channelCredentials, tlsChannelOptions, type ClientSecurity } from './client-security.ts';
+import { connectionError, versionMismatch, type Attempt } from './connection-error.ts';
 import { errorFromStatus, hasErrorDetails } from './error-status.ts';
 import { FlashcoreError, invalidRequest } from './errors.ts';
 import type { Host } from './generated/flashcore/runner/v1/capabilities_pb.js';
@@ -42,13 +43,13 @@ export type JobEvents = AsyncGenerator<JobEvent, void, undefined>;
 export class RunnerClient {
   readonly address: string;
   readonly #channel: Client;
-  readonly #secured: boolean;
+  readonly #attempt: Attempt;
   #host: Host | undefined;
 
   private constructor(address: string, security: ClientSecurity | undefined) {
     this.address = address;
-    this.#secured = security !== undefined;
-    this.#channel = new Client(address, channelCredentials(security), CLIENT_CHANNEL_OPTIONS);
+    this.#attempt = { address, secured: security !== undefined, withCertificate: security?.certificate !== undefined };
+    this.#channel = new Client(address, channelCredentials(address, security), { ...CLIENT_CHANNEL_OPTIONS, ...tlsChannelOptions(address, security) });
   }
 
   /** Reaches a runner and checks that it speaks this API. Errors, within 3 s: RUNNER_UNREACHABLE, UNAUTHENTICATED, VERSION_MISMATCH; INVALID_REQUEST for an address that is none. */
@@ -169,7 +170,7 @@ export class RunnerClient {
   readonly #explain = (error: unknown): never => {
     if (!isServiceError(error)) throw error;
     const lost = !hasErrorDetails(error) && (error.code === status.UNAVAILABLE || error.code === status.DEADLINE_EXCEEDED);
-    throw lost ? unreachable(this.address, error) : errorFromStatus(error);
+    throw lost ? connectionError({ ...this.#attempt, secured: false }, error) : errorFromStatus(error);
   };
 
   async #greet(signal: AbortSignal | undefined): Promise<Host> {
@@ -177,7 +178,7 @@ export class RunnerClient {
     const { host } = await callUnary(this.#channel, 'getHost', request, { signal, timeoutMs: CONNECT_TIMEOUT_MS }).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);
-      throw error.code === status.UNIMPLEMENTED ? versionMismatch(this.address, 'another service') : unreachable(this.address, error, this.#secured);
+      throw error.code === status.UNIMPLEMENTED ? versionMismatch(this.address, 'another service') : connectionError(this.#attempt, error);
     });
     if (host?.apiVersion !== API_VERSION) throw versionMismatch(this.address, host?.apiVersion || 'no version');
     return host;
@@ -213,25 +214,3 @@ function requireAddress(address: string): void {
   if (address.startsWith('unix:') ? address.length > 'unix:'.length : port !== undefined && Number(port) >= 1 && Number(port) <= 65_535) return;
   throw invalidRequest({ field: 'address', description: `wanted host:port or unix:/path, found "${address}"` });
 }
-
-// Nothing listens there, or the network does not lead there.
-const NO_CONNECTION = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ENOENT|EACCES|Name resolution/;
-
-/** A secured connection that was made and then cut was refused: a TLS alert reaches grpc-js' callers as any of a dozen texts, or as none. */
-const isRefusedHandshake = ({ code, details }: ServiceError): boolean => code === status.UNAVAILABLE && !NO_CONNECTION.test(details);
-
-function unreachable(address: string, cause: ServiceError, secured = false): FlashcoreError {
-  if (secured && isRefusedHandshake(cause)) {
-    return new FlashcoreError('UNAUTHENTICATED', { address },
-      `Name the certificates for ${address} in runners.json (ca, and cert with key, or token; "flashcore-runner tls init" made them): the secured connection was refused (${cause.details})`, { cause });
-  }
-  const why = cause.code === status.UNAVAILABLE && !/protocol error/i.test(cause.details) ? 'nothing answers there' : cause.code === status.DEADLINE_EXCEEDED ? 'what is there does not answer in time' : 'what answers there is no runner';
-  const remedy = address.startsWith('unix:') ? 'start it again' : `start one with "flashcore-runner serve --address ${address}", or name another address`;
-  return new FlashcoreError('RUNNER_UNREACHABLE', { address }, `Wanted a runner at ${address}, but ${why} (${plainDetails(cause)}): ${remedy}`, { cause });
-}
-
-// grpc-js wraps what the system said: "No connection established. Last error: Error: connect ECONNREFUSED … Resolution note: ".
-const plainDetails = ({ details, message }: ServiceError): string => (details || message).replace(/^No connection established\. Last error: (Error: )?/, '').replace(/\.? Resolution note: *$/, '');
-
-const versionMismatch = (address: string, found: string) =>
-  new FlashcoreError('VERSION_MISMATCH', { address, wanted: API_VERSION, found }, `Wanted a runner that speaks API ${API_VERSION} at ${address}, found ${found}: install the same version of flashcore on both sides`);

@@ -23,6 +23,7 @@ export * from './manifest.ts';
 export * from './nearest-names.ts';
 export * from './outcome.ts';
 export * from './random.ts';
+export * from './runner-profiles.ts';
 export * from './shape.ts';
 export * from './source-tree.ts';
 export * from './statistics.ts';

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Outcome, RunnerClient, readClientSecurity, type ClientSecurity } from '@flashcore/shared';
+import { Outcome, RunnerClient, type ClientSecurity } from '@flashcore/shared';
 import { parseOptions } from '../options.ts';
 import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { initTls } from './certificates.ts';
@@ -56,6 +56,24 @@ describe.skipIf(!hasOpenssl)('access', () => {
     }).toEqual({ noCertificate: 'UNAUTHENTICATED', foreignCertificate: 'UNAUTHENTICATED', foreignAuthority: 'UNAUTHENTICATED', serverAsClient: 'UNAUTHENTICATED', plainText: 'RUNNER_UNREACHABLE', again: 'let in' });
   });
 
+  test('who is not let in is told what to do', async () => {
+    await using fixture = await startTestRunner({ address: LOOPBACK, security: { folder: tls, clients: 'certificate' } }, mine);
+    await using plain = await startTestRunner({ address: LOOPBACK });
+    const told = async (address: string, security?: ClientSecurity) => (await RunnerClient.connect({ address, security }).catch((error: Error) => error)) as Error;
+    const { address } = fixture.runner;
+    expect((await told(address)).message).toContain(`fa-tui login ${address} --tls-ca ca.crt`);
+    expect((await told(address, { authority: mine.authority })).message).toContain('--tls-cert client.crt --tls-key client.key');
+    expect((await told(address, { authority: mine.authority, certificate: foreign.certificate, key: foreign.key })).message).toContain('yours was refused');
+    expect((await told(address, {})).message).toContain('another authority signed its certificate');
+    expect((await told(address, foreign)).message).toContain('another authority signed its certificate');
+    expect((await told(plain.runner.address, mine)).message).toContain('speaks plain text');
+    expect((await told(address, { ...mine, key: foreign.key })).message).toContain('belong together');
+    initTls(join(folder.path, 'unnamed'), []);
+    await using open = await startTestRunner({ address: { ...LOOPBACK, host: '127.0.0.2' }, security: { folder: join(folder.path, 'unnamed'), clients: 'certificate' } }, clientOf(join(folder.path, 'unnamed')))
+      .catch((error: Error) => ({ error, [Symbol.asyncDispose]: () => Promise.resolve() }));
+    expect((open as { error: Error }).error.message).toContain('tls init --host 127.0.0.2');
+  });
+
   describe('by token', () => {
     test('every call needs one that is known; a revoked one opens nothing; the file has no token', async () => {
       using data = temporaryFolder();
@@ -96,26 +114,5 @@ describe.skipIf(!hasOpenssl)('access', () => {
     expect(parse('--address', 'gpu-box:1', '--tls', tls, '--reflection')).toMatchObject({ reflection: true });
     expect(parse('--address', '127.0.0.1:1')).toMatchObject({ security: undefined, reflection: true });
     expect(() => parse('--address', '0.0.0.0:1', '--tls', tls, '--clients', 'token')).toThrow(/token add/);
-  });
-
-  test('runners.json says how to reach a runner; one that is wrong is named', () => {
-    const file = join(tls, 'runners.json');
-    const environment = { FLASHCORE_CONFIG: file };
-    const write = (text: string, mode = 0o600) => writeFileSync(file, text, { mode });
-    expect(readClientSecurity('gpu-box:1', environment)).toBeUndefined();
-    write(JSON.stringify({ 'gpu-box:1': { ca: 'ca.crt', cert: 'client.crt', key: 'client.key' }, 'gpu-box:2': { ca: 'ca.crt', token: 't' } }));
-    expect([readClientSecurity('gpu-box:1', environment), readClientSecurity('gpu-box:2', environment), readClientSecurity('gpu-box:3', environment)])
-      .toEqual([{ ...mine, token: undefined }, { authority: mine.authority, certificate: undefined, key: undefined, token: 't' }, undefined]);
-    for (const wrong of ['{', '[]', '{"a:1":{"cert":"client.crt"}}', '{"a:1":{"certificate":"x"}}', '{"a:1":{"ca":"none.crt"}}']) {
-      write(wrong);
-      expect(() => readClientSecurity('a:1', environment), wrong).toThrow(file);
-    }
-  });
-
-  test('runners.json that others can read is refused', () => {
-    using own = temporaryFolder();
-    const file = join(own.path, 'runners.json');
-    writeFileSync(file, '{}', { mode: 0o644 });
-    expect(() => readClientSecurity('a:1', { FLASHCORE_CONFIG: file })).toThrow(`chmod 600 ${file}`);
   });
 });

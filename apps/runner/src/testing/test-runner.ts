@@ -43,17 +43,23 @@ export async function startTestRunner(options: Partial<RunnerOptions> = {}, secu
     createCompiler: () => fakeCompiler(),
     ...options,
   });
-  const client = await RunnerClient.connect({ address: runner.address, security });
+  const end = async (): Promise<void> => {
+    runner.stop();
+    runner.stop();
+    await runner.ended;
+    folder[Symbol.dispose]();
+  };
+  const client = await RunnerClient.connect({ address: runner.address, security }).catch(async (error: unknown) => {
+    await end();
+    throw error;
+  });
   return {
     runner,
     client,
     dataDirectory,
     async [Symbol.asyncDispose]() {
       client.close();
-      runner.stop();
-      runner.stop();
-      await runner.ended;
-      folder[Symbol.dispose]();
+      await end();
     },
   };
 }

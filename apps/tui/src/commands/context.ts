@@ -8,9 +8,15 @@ export interface TextStream extends OutputStream {
   write(text: string): unknown;
 }
 
+/** A stream that is read, and whether a person types it. */
+export interface InputStream extends Partial<AsyncIterable<string | Buffer>> {
+  readonly isTTY?: boolean;
+  setRawMode?(raw: boolean): unknown;
+}
+
 /** The world as commands see it: the process's own streams, or a test's. */
 export interface Surroundings {
-  readonly stdin: { readonly isTTY?: boolean };
+  readonly stdin: InputStream;
   readonly stdout: TextStream;
   readonly stderr: TextStream;
   readonly environment: NodeJS.ProcessEnv;
@@ -58,8 +64,8 @@ export class CommandContext {
   }
 
   async connect(): Promise<Connection> {
-    const { runner } = this.options;
-    const connection = await connect({ runner, environment: this.surroundings.environment, notify: (message) => this.note(message) });
+    const { runner, ...tls } = this.options;
+    const connection = await connect({ runner, tls, environment: this.surroundings.environment, notify: (message) => this.note(message) });
     this.note(`runner: ${connection.description}`);
     return connection;
   }

@@ -12,7 +12,7 @@ afterAll(() => rmSync(home, { recursive: true }));
 async function run(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const text = { stdout: '', stderr: '' };
   const stream = (name: 'stdout' | 'stderr') => ({ isTTY: false, write: (piece: string) => void (text[name] += piece) });
-  const code = await runProgram(args, { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: { FLASHCORE_HOME: path.join(home, 'unused') } });
+  const code = await runProgram(args, { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: { FLASHCORE_HOME: path.join(home, 'unused'), FLASHCORE_CONFIG: path.join(home, 'runners.json') } });
   return { code, ...text };
 }
 
@@ -51,6 +51,12 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ['a recording that is none', () => ['replay', path.join(folder('wrong'), 'kernel.yaml')], () => /line 1/],
     ['a recording of a job left to itself', () => ['run', 'fa_v2_wmma', '--detach', '--record', 'x'], () => /--detach, or --record/],
     ['a digest that is none', () => ['artifact', 'abc'], () => /64 hexadecimal digits/],
+    ['a name that no login gave', () => ['host', '--runner', 'gpu01'], () => /host:port[\s\S]*No runner has a name here/],
+    ['TLS without a runner', () => ['host', '--tls-ca', 'x'], () => /--runner beside --tls-ca/],
+    ['a login without a credential', () => ['login', 'gpu01:50051'], () => /a token on stdin .*got neither/],
+    ['a login to a socket file', () => ['login', 'unix:/x'], () => /needs no login/],
+    ['a login by a name that is none', () => ['login', 'gpu01:50051', '--name', '../x'], () => /--name of letters/],
+    ['a logout from nowhere', () => ['logout', 'gpu01'], () => /there is no "gpu01"/],
     ['a page size', () => ['jobs', '--limit', '0'], () => /--limit/],
   ])('%s', async (_, args, wanted) => {
     const { code, stdout, stderr } = await run(...args());
@@ -68,7 +74,7 @@ test('without a command and without a terminal: help on stderr, 2', async () => 
 test('--help is on stdout, 0, and names every command', async () => {
   const { code, stdout } = await run('--help');
   expect(code).toBe(0);
-  for (const name of ['start', 'run', 'build', 'verify', 'bench', 'profile', 'watch-source', 'replay', 'kernels', 'host', 'jobs', 'watch', 'cancel', 'history', 'artifact']) expect(stdout).toContain(`\n  ${name} `);
+  for (const name of ['start', 'run', 'build', 'verify', 'bench', 'profile', 'watch-source', 'replay', 'kernels', 'host', 'jobs', 'watch', 'cancel', 'history', 'artifact', 'login', 'logout', 'runners']) expect(stdout).toContain(`\n  ${name} `);
 });
 
 test('a runner that is not there: 3 at once, with its address', async () => {

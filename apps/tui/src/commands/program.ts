@@ -47,7 +47,10 @@ function buildProgram(define: Define): Command {
   const program = new Command('fa-tui')
     .description("Builds, verifies, benchmarks, profiles and gates CUDA attention kernels on a runner: a GPU host, or this machine's CPU.")
     .usage('[options] [command]')
-    .option('--runner <address>', 'host:port or unix:/path; default $FLASHCORE_RUNNER, else one of this machine, started on demand')
+    .option('--runner <name>', 'host:port, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else one of this machine, started on demand')
+    .option('--tls-ca <file>', "certificate of the runner's authority ($FLASHCORE_TLS_CA); default: that of the login")
+    .option('--tls-cert <file>', 'client certificate ($FLASHCORE_TLS_CERT)')
+    .option('--tls-key <file>', 'its key ($FLASHCORE_TLS_KEY)')
     .option('--json', "one JSON document on stdout, in the proto's JSON mapping")
     .option('--quiet', 'no progress on stderr')
     .addOption(new Option('--color <when>', 'colours in the report; NO_COLOR is heeded').choices(['auto', 'always', 'never']).default('auto'))
@@ -56,6 +59,7 @@ function buildProgram(define: Define): Command {
     .addHelpText('after', '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.');
   addJobCommands(program, define);
   addQueries(program, define);
+  addLoginCommands(program, define);
   define(program.argument('[command]').allowExcessArguments(), async (context, _, command) => {
     if (command) return (await import('./unknown-command.ts')).unknownCommand(command, program.commands.map((known) => known.name()));
     const { isInteractive, openTui } = await import('./interactive.ts');
@@ -118,6 +122,15 @@ function addQueries(program: Command, define: Define): void {
     program.command('artifact').argument('<sha256>', 'digest, as a report gives it').description('read a file that a job made').option('-o, --output <file>', 'write it there'),
     async (context, options, sha256) => (await import('./artifact.ts')).readArtifact(sha256, options, context),
   );
+}
+
+function addLoginCommands(program: Command, define: Define): void {
+  const login = program.command('login').argument('<address>', 'host:port of a runner that serves TLS').option('--name <name>', "for --runner (default: the address's host)")
+    .description('keep how to reach a runner: token (typed, or from stdin), or --tls-cert with --tls-key');
+  define<GlobalOptions & { name?: string }>(login, async (context, options, address) => (await import('./login.ts')).login(address, options, context));
+  const logout = program.command('logout').argument('<name>', 'as fa-tui runners lists it').description('forget a runner with its credential');
+  define(logout, async (context, _, name) => (await import('./login.ts')).logout(name, context));
+  define(program.command('runners').description('runners logged in to'), async (context) => (await import('./login.ts')).listRunners(context));
 }
 
 interface PageOptions {

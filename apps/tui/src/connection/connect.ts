@@ -1,7 +1,8 @@
-import { RunnerClient, readClientSecurity } from '@flashcore/shared';
-import { parseAddress } from './address.ts';
+import { RunnerClient } from '@flashcore/shared';
+import { UsageError } from '../commands/exit-code.ts';
 import { dataDirectory } from './data-directory.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
+import { hasTlsFlags, resolveTarget, type Target, type TlsFlags } from './target.ts';
 
 /** A runner that answers, and how it was come by. */
 export interface Connection {
@@ -15,18 +16,20 @@ export interface Connection {
 }
 
 export interface ConnectOptions {
-  /** --runner; else FLASHCORE_RUNNER; else the embedded runner, started when it does not run yet. */
+  /** --runner, a name of fa-tui login or an address; else FLASHCORE_RUNNER; else the embedded runner, started when it does not run yet. */
   readonly runner?: string | undefined;
+  readonly tls?: TlsFlags;
   readonly environment: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
   /** Told of what people should know meanwhile, for example that an older runner is replaced. */
   readonly notify?: (message: string) => void;
 }
 
-/** Connects to the runner asked for. Errors: UsageError for a malformed address, RUNNER_UNREACHABLE, VERSION_MISMATCH. */
-export async function connect({ runner, environment, signal, notify }: ConnectOptions): Promise<Connection> {
+/** Connects to the runner asked for. Errors: UsageError for what is neither address nor known name, RUNNER_UNREACHABLE, UNAUTHENTICATED, VERSION_MISMATCH. */
+export async function connect({ runner, tls = {}, environment, signal, notify }: ConnectOptions): Promise<Connection> {
   const asked = runner ?? environment.FLASHCORE_RUNNER;
-  if (asked) return connectTo(parseAddress(asked), environment, signal);
+  if (asked) return connectTo(resolveTarget(asked, tls, environment), signal);
+  if (hasTlsFlags(tls)) throw new UsageError('Wanted --runner beside --tls-ca, --tls-cert and --tls-key: the runner of this machine is reached without TLS');
   const directory = dataDirectory(environment);
   const ensure = () => ensureEmbeddedRunner({ directory, environment, ...(signal && { signal }), ...(notify && { notify }) });
   const { client, pid, address } = await ensure();
@@ -34,8 +37,7 @@ export async function connect({ runner, environment, signal, notify }: ConnectOp
   return { client, kind: 'embedded', address, description: `embedded (pid ${pid}, ${directory})`, revive };
 }
 
-/** As runners.json says, where it names this runner; in plain text where not. */
-async function connectTo(address: string, environment: NodeJS.ProcessEnv, signal: AbortSignal | undefined): Promise<Connection> {
-  const client = await RunnerClient.connect({ address, security: readClientSecurity(address, environment), ...(signal && { signal }) });
-  return { client, kind: 'remote', address, description: address };
+async function connectTo({ name, address, security }: Target, signal: AbortSignal | undefined): Promise<Connection> {
+  const client = await RunnerClient.connect({ address, security, ...(signal && { signal }) });
+  return { client, kind: 'remote', address, description: name === undefined || name === address ? address : `${name} (${address})` };
 }

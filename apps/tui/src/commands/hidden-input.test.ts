@@ -1,0 +1,30 @@
+import { Readable } from 'node:stream';
+import { expect, test } from 'vitest';
+import { readSecret } from './hidden-input.ts';
+
+/** A terminal whose keys arrive in these pieces, and what it shows. */
+function terminal(...keys: string[]) {
+  const modes: boolean[] = [];
+  let shown = '';
+  const stdin = Object.assign(Readable.from(keys), { isTTY: true, setRawMode: (raw: boolean) => modes.push(raw) });
+  const stderr = { isTTY: true, write: (text: string) => void (shown += text) };
+  return { read: () => readSecret('Token: ', stdin, stderr), modes, shown: () => shown };
+}
+
+test('what is typed is not shown; the terminal is as before afterwards', async () => {
+  const { read, modes, shown } = terminal('fct', '_s\u007f\u007f', '_ab', '\rnot read');
+  expect(await read()).toBe('fct_ab');
+  expect([modes, shown()]).toEqual([[true, false], 'Token: \n']);
+});
+
+test('Ctrl-C leaves, and gives the terminal back', async () => {
+  const { read, modes } = terminal('fct\u0003');
+  await expect(read()).rejects.toThrow('Ctrl-C');
+  expect(modes).toEqual([true, false]);
+});
+
+test.for([[['fct_', 'x\nmore'], 'fct_x'], [['fct_x'], 'fct_x'], [[], '']] as const)('from a pipe: the first line of %j, without a prompt', async ([pieces, token]) => {
+  let shown = '';
+  expect(await readSecret('Token: ', Readable.from(pieces), { write: (text: string) => void (shown += text) })).toBe(token);
+  expect(shown).toBe('');
+});

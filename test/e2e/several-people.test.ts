@@ -1,0 +1,58 @@
+/** The README's steps for several people on one GPU host, done from zero, word for word, on an address that other machines reach. */
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+
+const home = new Home();
+afterAll(() => home[Symbol.asyncDispose]());
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
+if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
+
+/** The commands of a block of README.md, by the mark before it; comments are taken off. */
+function steps(mark: string): string[][] {
+  const [, block = ''] = new RegExp(`<!-- steps: ${mark} -->\n\`\`\`sh\n([^]*?)\`\`\``).exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? [];
+  return block.trim().split('\n').map((line) => line.replace(/ +#.*/, '').split(' '));
+}
+
+// A container may have no network: then the loopback address stands for the host, and the runner still listens for all.
+const hostAddress = Object.values(networkInterfaces()).flat().find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
+
+test.skipIf(!hasOpenssl)('README: several people, one GPU host', { timeout: 120_000 }, async () => {
+  const [init, addToken, serve] = steps('host').map(([program, ...args]) => {
+    expect(program).toBe('flashcore-runner');
+    return args.map((arg) => arg.replace('gpu-box', hostAddress));
+  });
+  expect(home.runnerCommand(init!)).toMatchObject({ exitCode: 0, stderr: '' });
+  const token = home.runnerCommand(addToken!).stdout.trim();
+  expect(token).toMatch(/^fct_[\w-]{43}$/);
+  expect(serve!.slice(0, 3)).toEqual(['serve', '--address', '0.0.0.0:50051']);
+  const { address: listening } = await home.startDaemonAt('0.0.0.0:0', ...serve!.slice(3));
+  const port = listening.split(':').at(-1)!;
+
+  // Another machine has ca.crt, and nothing else.
+  const laptop = join(home.path, 'laptop');
+  mkdirSync(laptop);
+  copyFileSync(join(home.path, 'tls/ca.crt'), join(laptop, 'ca.crt'));
+  const env = { HOME: laptop, FLASHCORE_HOME: join(laptop, '.flashcore'), XDG_CONFIG_HOME: '' };
+  const address = `${hostAddress}:${port}`;
+  const [login, build] = steps('client').map(([, ...args]) => args.map((arg) => (arg === 'gpu-box:50051' ? address : arg === 'gpu-box' ? hostAddress : arg)));
+  const client = (args: string[], input = '') => home.faTui(args, { env, input, cwd: laptop });
+
+  expect(client(['--runner', address, 'host'])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('fa-tui login') as string });
+  expect(client(login!, 'fct_wrong\n')).toMatchObject({ exitCode: 3, stdout: '', stderr: expect.stringContaining('flashcore-runner token add') as string });
+  expect(client(['login', address], `${token}\n`)).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('--tls-ca ca.crt') as string });
+  expect(client(login!, `${token}\n`)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(`logged in to ${address}`) as string, stderr: expect.not.stringContaining('Warning') as string });
+  const kept = join(laptop, '.config/flashcore/runners.json');
+  expect(statSync(kept).mode & 0o777).toBe(0o600);
+  expect(client(build!)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('PASSED') as string });
+  expect(client(['runners']).stdout).toContain(`${address}  token`);
+  expect(client(['runners', '--json']).stdout).not.toContain('fct_');
+
+  expect(home.runnerCommand(['token', 'revoke', 'ada']).exitCode).toBe(0);
+  expect(client(['--runner', hostAddress, 'jobs'])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('no longer') as string });
+  expect(client(['logout', hostAddress]).exitCode).toBe(0);
+  expect(readFileSync(kept, 'utf8')).toBe('{}\n');
+});

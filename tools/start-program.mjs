@@ -1,0 +1,45 @@
+// Starts a built program on the Node that the workspace brings (package `node`), whatever Node runs this file: 18 and later will do.
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const WANTED_MAJOR = 24;
+const RUNNER_CANNOT = 3;
+
+/** Runs `main` with this process's arguments and ends with its code. */
+export async function startProgram(main) {
+  if (!existsSync(main)) fail(`Wanted the built program at ${main}; it is not there. Run: npm ci`);
+  if (Number(process.versions.node.split('.')[0]) >= WANTED_MAJOR) await import(pathToFileURL(main).href);
+  else runWith(workspaceNode(), main);
+}
+
+/** The `node` package's binary, as npm lays it out beside our own packages. */
+function workspaceNode() {
+  let folder;
+  try {
+    folder = path.dirname(createRequire(import.meta.url).resolve('node/package.json'));
+  } catch {
+    fail(`Wanted Node ${WANTED_MAJOR} or later; this is ${process.version}, and the workspace's own Node is not installed. Run: npm ci`);
+  }
+  const binary = ['node', 'node.exe'].map((name) => path.join(folder, 'bin', name)).find((file) => existsSync(file));
+  return binary ?? fail(`Wanted a Node binary in ${path.join(folder, 'bin')}; there is none. Run: npm ci`);
+}
+
+function runWith(binary, main) {
+  const child = spawn(binary, [main, ...process.argv.slice(2)], { stdio: 'inherit' });
+  // Ctrl-C reaches the child by itself when both are in a terminal's foreground; a program may take two within a moment for one.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('error', (error) => fail(`Wanted to start ${binary}; ${error.message}`));
+  child.on('exit', (code, signal) => {
+    if (!signal) process.exit(code ?? RUNNER_CANNOT);
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  });
+}
+
+function fail(message) {
+  console.error(`error: ${message}`);
+  process.exit(RUNNER_CANNOT);
+}
