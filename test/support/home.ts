@@ -28,6 +28,11 @@ export class Home implements AsyncDisposable {
   };
   #daemons: ChildProcess[] = [];
 
+  /** `environment` is what its runner and its fa-tui see besides the test's own. */
+  constructor(environment: Record<string, string> = {}) {
+    Object.assign(this.env, environment);
+  }
+
   /** Runs `fa-tui` to its end; `cwd` is the repository's root. */
   faTui(args: string[], options: { timeoutMs?: number; env?: Record<string, string>; input?: string; cwd?: string } = {}): CommandResult {
     return this.#run(join(BIN, 'fa-tui'), args, options);

@@ -165,6 +165,10 @@ export interface DeviceFacts {
   smemOptinBytes: number;
   smemPerMultiprocessorBytes: number;
   registersPerMultiprocessor: number;
+  /** Most of L2 that access-policy windows can keep; 0: it has none. */
+  persistingL2Bytes: number;
+  /** Whether launches can have clusters. */
+  clusters: boolean;
   /** CUDA version of the driver, for example "13.0". */
   driverVersion: string;
 }

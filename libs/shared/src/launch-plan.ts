@@ -78,6 +78,8 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, ke
     throw new FlashcoreError('SHAPE_UNSUPPORTED', { kernel: manifest.id, shape: formatShape(shape), limit },
       `${manifest.id} does not take ${formatShape(shape)}: ${launch.entry} would need ${grid[over]} CTAs along ${'xyz'[over]}, and CUDA allows ${GRID_LIMITS[over]}`);
   }
+  const uneven = cluster?.findIndex((extent, axis) => grid[axis]! % extent !== 0) ?? -1;
+  if (uneven >= 0) throw wrongValue(manifest, `${key}.cluster[${uneven}]`, `wanted a divisor of the grid's ${grid[uneven]} CTAs along ${'xyz'[uneven]} for ${formatShape(shape)}, found ${cluster![uneven]}`);
   return {
     entry: launch.entry,
     grid,

@@ -1,4 +1,4 @@
-// The one context (the device's primary context) and what ends it.
+// The one context of a process (the primary context of the device that was retained first) and what ends it.
 #include <atomic>
 #include <mutex>
 
@@ -9,6 +9,7 @@ using namespace flashcore::emu;
 namespace {
 char primary_context;  // only its address matters
 std::atomic<int> retained{0};
+std::atomic<int> context_device{0};
 thread_local bool current = false;
 std::mutex fault_mutex;
 std::string fault_json;
@@ -37,9 +38,11 @@ std::string last_fault() {
 }  // namespace flashcore::emu
 
 FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-    FLASHCORE_REQUIRE(check_initialised());
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    FLASHCORE_REQUIRE(check_device(device));
     if (!context) return CUDA_ERROR_INVALID_VALUE;
+    // Devices share this process's memory and its one queue: a second device wants a process of its own.
+    if (retained.load() > 0 && context_device.load() != device) return CUDA_ERROR_NOT_SUPPORTED;
+    context_device = device;
     ++retained;
     *context = handle();
     return CUDA_SUCCESS;
@@ -47,8 +50,8 @@ FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdev
 
 /** The last release ends the context: its error goes with it. */
 FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-    FLASHCORE_REQUIRE(check_initialised());
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    FLASHCORE_REQUIRE(check_device(device));
+    if (device != context_device.load()) return CUDA_ERROR_INVALID_CONTEXT;
     if (retained.load() == 0) return CUDA_ERROR_INVALID_CONTEXT;
     if (--retained == 0) {
         Queue::instance().wait_until_all_idle();
@@ -58,8 +61,7 @@ FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 
 FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-    FLASHCORE_REQUIRE(check_initialised());
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    FLASHCORE_REQUIRE(check_device(device));
     Queue::instance().wait_until_all_idle();
     Queue::instance().clear_sticky_error();
     set_last_fault("");
@@ -83,7 +85,7 @@ FLASHCORE_DRIVER_API CUresult cuCtxGetCurrent(CUcontext* context) {
 FLASHCORE_DRIVER_API CUresult cuCtxGetDevice(CUdevice* device) {
     FLASHCORE_REQUIRE(check_context());
     if (!device) return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
+    *device = context_device.load();
     return CUDA_SUCCESS;
 }
 

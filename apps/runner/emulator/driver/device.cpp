@@ -1,5 +1,6 @@
-// The device that the emulator presents: an L4 (sm_89) by its limits.
+// The devices that the emulator presents: L4s (sm_89) by their limits; one, or FLASHCORE_EMULATOR_DEVICES of them.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "../exec/device_memory.h"
@@ -61,6 +62,17 @@ constexpr AttributeValue ATTRIBUTES[] = {
 
 namespace flashcore::emu {
 CUresult check_initialised() { return initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED; }
+
+int device_count() {
+    const char* wanted = getenv("FLASHCORE_EMULATOR_DEVICES");
+    const int count = wanted ? atoi(wanted) : 1;
+    return count < 1 ? 1 : count > limits::MAX_DEVICES ? limits::MAX_DEVICES : count;
+}
+
+CUresult check_device(CUdevice device) {
+    FLASHCORE_REQUIRE(check_initialised());
+    return device >= 0 && device < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
 }  // namespace flashcore::emu
 
 FLASHCORE_DRIVER_API CUresult cuInit(unsigned flags) {
@@ -78,39 +90,36 @@ FLASHCORE_DRIVER_API CUresult cuDriverGetVersion(int* version) {
 FLASHCORE_DRIVER_API CUresult cuDeviceGetCount(int* count) {
     FLASHCORE_REQUIRE(check_initialised());
     if (!count) return CUDA_ERROR_INVALID_VALUE;
-    *count = 1;
+    *count = device_count();
     return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-    FLASHCORE_REQUIRE(check_initialised());
+    FLASHCORE_REQUIRE(check_device(ordinal));
     if (!device) return CUDA_ERROR_INVALID_VALUE;
-    if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
-    *device = 0;
+    *device = ordinal;
     return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceGetName(char* name, int capacity, CUdevice device) {
-    FLASHCORE_REQUIRE(check_initialised());
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    FLASHCORE_REQUIRE(check_device(device));
     if (!name || capacity <= 0) return CUDA_ERROR_INVALID_VALUE;
     snprintf(name, static_cast<size_t>(capacity), "flashcore CPU emulator (L4 limits)");
     return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
-    FLASHCORE_REQUIRE(check_initialised());
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    FLASHCORE_REQUIRE(check_device(device));
     if (!uuid) return CUDA_ERROR_INVALID_VALUE;
-    memcpy(uuid->bytes, "flashcore-cpu-01", 16);
+    memcpy(uuid->bytes, "flashcore-cpu-00", 16);
+    uuid->bytes[15] = static_cast<char>('1' + device);
     return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
-    FLASHCORE_REQUIRE(check_initialised());
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    FLASHCORE_REQUIRE(check_device(device));
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
     size_t free_bytes;
     DeviceMemory::instance().total_and_free(bytes, &free_bytes);
@@ -119,8 +128,7 @@ FLASHCORE_DRIVER_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device
 
 /** Attributes that the emulator says nothing about answer 0, as a device without that feature does. */
 FLASHCORE_DRIVER_API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
-    FLASHCORE_REQUIRE(check_initialised());
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    FLASHCORE_REQUIRE(check_device(device));
     if (!value || attribute < 1 || attribute > 147) return CUDA_ERROR_INVALID_VALUE;
     *value = 0;
     for (const AttributeValue& known : ATTRIBUTES)

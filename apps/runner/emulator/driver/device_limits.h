@@ -2,6 +2,7 @@
 #pragma once
 
 namespace flashcore::emu::limits {
+constexpr int MAX_DEVICES = 8;
 constexpr int MULTIPROCESSORS = 58;
 constexpr int MAX_THREADS_PER_BLOCK = 1024;
 constexpr int THREADS_PER_MULTIPROCESSOR = 1536;

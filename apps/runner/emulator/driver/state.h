@@ -8,6 +8,10 @@
 namespace flashcore::emu {
 
 CUresult check_initialised();
+/** As above, and there is such a device. */
+CUresult check_device(CUdevice device);
+/** One, or FLASHCORE_EMULATOR_DEVICES (up to MAX_DEVICES). */
+int device_count();
 /** As above, and a context is current to this thread, and it has not ended by a fault. */
 CUresult check_context();
 

@@ -18,6 +18,11 @@ export class DeviceQueue {
     return this.#waiting.length;
   }
 
+  /** With the one that has the device. */
+  get jobs(): number {
+    return this.#waiting.length + (this.#holder ? 1 : 0);
+  }
+
   add(run: JobRun): void {
     this.#waiting.push(run);
     queueMicrotask(() => this.#startNext());

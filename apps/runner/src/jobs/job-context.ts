@@ -57,6 +57,9 @@ export interface CompiledJob {
   body: JobBody;
 }
 
+/** Jobs that a device has: those that wait for it, and the one that holds it. */
+export type DeviceLoad = (deviceId: string) => number;
+
 /** What the RPC layer needs of the pipeline. */
 export interface JobCompiler {
   /** The host's devices, the default first. Cheap: no process is started and no driver is asked. */
@@ -65,8 +68,8 @@ export interface JobCompiler {
   describeTools(): Promise<Tool[]>;
   /** How foreign source is boxed. */
   isolation(): Promise<{ kind: 'bubblewrap' | 'none'; detail: string }>;
-  /** Checks a request and makes its job. Starts nothing. Errors: all that bad input can give, at once, as FlashcoreError. */
-  compile<Method extends JobMethod>(method: Method, request: JobRequests[Method]): CompiledJob;
+  /** Checks a request and makes its job, on the device with the fewest jobs where it may be any. Starts nothing. Errors: all that bad input can give, at once, as FlashcoreError. */
+  compile<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): CompiledJob;
   /** Ends worker processes. */
   close(): Promise<void>;
 }

@@ -11,7 +11,7 @@ import type { HistoryStore } from '../store/history.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
 import { DeviceQueue } from './device-queue.ts';
 import { EventFeed } from './event-feed.ts';
-import type { CompiledJob, DeviceDescription, JobOutcome } from './job-context.ts';
+import type { CompiledJob, DeviceDescription, DeviceLoad, JobOutcome } from './job-context.ts';
 import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
 import { JobRun, STOP_GRACE_MS } from './job-run.ts';
@@ -39,7 +39,7 @@ export interface StartOptions {
   maxQueueSeconds: number;
   maxRunSeconds: number;
   /** Checks the request and makes its job; not called for a request that was made before. */
-  compile: () => CompiledJob;
+  compile: (load: DeviceLoad) => CompiledJob;
 }
 
 /** All jobs: started, watched, cancelled, found again. What was said to a client about a job is on disk. */
@@ -76,7 +76,7 @@ export class Jobs {
     const before = this.#findRepeated(options);
     if (before) return this.#message(before);
     this.#refuseWhenFull();
-    const compiled = options.compile();
+    const compiled = options.compile((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
     const queue = this.#queueOf(compiled.deviceId);
     const run = this.#accept(options, compiled);
     this.#options.logger.info({ job: run.name, label: compiled.label, device: compiled.deviceId }, 'job accepted');
@@ -174,7 +174,7 @@ export class Jobs {
     const device = this.#options.devices().find((one) => one.deviceId === deviceId);
     if (!device) {
       const ids = this.#options.devices().map((one) => one.deviceId);
-      throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: deviceId }, `Name a device of this host (${ids.join(', ')}): it has no "${deviceId}"${didYouMean(deviceId, ids)}`);
+      throw invalidRequest({ field: 'options.device_id', description: `must name a device of this host (${ids.join(', ')}), is "${deviceId}"${didYouMean(deviceId, ids)}` });
     }
     const queue = this.#queues.get(deviceId) ?? new DeviceQueue(() => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device);
     this.#queues.set(deviceId, queue);

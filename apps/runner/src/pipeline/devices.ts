@@ -7,6 +7,7 @@ import type { DeviceFacts } from '../../worker/messages.ts';
 import { listDevicesOf } from '../workers/worker-entry.ts';
 
 export const EMULATOR_ID = 'emulator';
+const MAX_EMULATED_DEVICES = 8;
 const CUDA_LIBRARY = 'libcuda.so.1';
 const NVML_LIBRARY = 'libnvidia-ml.so.1';
 
@@ -19,12 +20,22 @@ export interface HostDevice {
   ordinal: number;
 }
 
-/** The GPUs of the host, then the emulator. Where there is no NVIDIA driver no process is started for it. */
+/** The GPUs of the host, then the emulator, once or FLASHCORE_EMULATOR_DEVICES times. Where there is no NVIDIA driver no process is started for it. */
 export function findDevices(): HostDevice[] {
   const library = findLibrary(CUDA_LIBRARY);
   const gpus = library ? listDevicesOf(library).map((facts, ordinal) => ({ description: describeGpu(facts, ordinal), library, ordinal })) : [];
-  return [...gpus, { description: describeEmulator(), library: '', ordinal: 0 }];
+  const emulators = Array.from({ length: emulatedDevices() }, (_, ordinal) => ({ description: describeEmulator(ordinal), library: '', ordinal }));
+  return [...gpus, ...emulators];
 }
+
+/** As libcuda_emu.so counts them. */
+function emulatedDevices(): number {
+  const count = Number.parseInt(process.env['FLASHCORE_EMULATOR_DEVICES'] ?? '1', 10);
+  return Math.min(MAX_EMULATED_DEVICES, Math.max(1, Number.isNaN(count) ? 1 : count));
+}
+
+/** "gpu:1" is "gpu1", "emulator:0" is "emulator". */
+export const plainDeviceId = (text: string): string => text.toLowerCase().replace(/^([a-z]+):(\d+)$/, '$1$2').replace(/^emulator0$/, EMULATOR_ID);
 
 /** Path of NVML's library; empty where there is none. */
 export function nvmlLibrary(): string {
@@ -38,6 +49,7 @@ function describeGpu(facts: DeviceFacts, ordinal: number): Device {
     ...facts,
     memoryBytes: BigInt(facts.memoryBytes),
     l2Bytes: BigInt(facts.l2Bytes),
+    persistingL2Bytes: BigInt(facts.persistingL2Bytes),
     ...(sheet && { roofline: rooflineOf(sheet) }),
     state: DeviceState.READY,
     kernelDriverVersion: kernelDriverVersion(),
@@ -45,11 +57,11 @@ function describeGpu(facts: DeviceFacts, ordinal: number): Device {
 }
 
 /** The emulator by the data sheet whose limits it has; nothing is compiled to say so. */
-function describeEmulator(): Device {
+function describeEmulator(ordinal: number): Device {
   const sheet = DATA_SHEETS[0]!;
   const limits = archLimits(sheet.arch)!;
   return create(DeviceSchema, {
-    deviceId: EMULATOR_ID,
+    deviceId: ordinal === 0 ? EMULATOR_ID : `${EMULATOR_ID}${ordinal}`,
     name: 'flashcore CPU emulator (L4 limits)',
     simulated: true,
     arch: sheet.arch,

@@ -4,7 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import { FlashcoreError, JobKind, ToolSchema, parseCases, parseGates, type Cases, type Gate, type Tool } from '@flashcore/shared';
 import { BuildTools } from '../build/build-tools.ts';
 import { findBox, type IsolationWanted } from '../sandbox/box.ts';
-import type { CompiledJob, DeviceDescription, JobCompiler, JobMethod, JobRequests } from '../jobs/job-context.ts';
+import type { CompiledJob, DeviceDescription, DeviceLoad, JobCompiler, JobMethod, JobRequests } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
@@ -64,16 +64,16 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       return { kind, detail };
     },
     describeTools: () => Promise.resolve(tools.toolchain.describe().map((tool): Tool => create(ToolSchema, tool))),
-    compile: (method, request) => {
+    compile: (method, request, load) => {
       const cases = settings.cases();
-      const spec = compileSpec(method, request, { devices: devices(), kernels: options.kernels, toolchain: tools.toolchain, cases });
+      const spec = compileSpec(method, request, { devices: devices(), kernels: options.kernels, toolchain: tools.toolchain, cases, load });
       const gates = method === 'runExperiment' ? settings.gates() : [];
       return compiledJob(spec, { options, tools, runtimes, cases, gates });
     },
     async close() {
       await Promise.all([...runtimes.values()].map((runtime) => runtime.close()));
     },
-  } satisfies { compile: <Method extends JobMethod>(method: Method, request: JobRequests[Method]) => CompiledJob } & Omit<Pipeline, 'compile'>;
+  } satisfies { compile: <Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad) => CompiledJob } & Omit<Pipeline, 'compile'>;
 }
 
 function compiledJob(

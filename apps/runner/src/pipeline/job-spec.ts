@@ -1,12 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  FlashcoreError, VariantSchema, archMismatch, checkShape, formatShape, invalidRequest, planLaunches, requireShape, resolveVariant, toleranceProfile,
+  DeviceState, FlashcoreError, VariantSchema, archMismatch, checkShape, didYouMean, formatShape, invalidRequest, planLaunches, requireShape, resolveVariant, toleranceProfile,
   type BenchmarkSettings, type Cases, type Device, type KernelReference, type LaunchPlan, type Manifest, type ProfileSettings, type ResolvedVariant, type Shape,
   type Tolerance, type Variant, type VerifySettings,
 } from '@flashcore/shared';
 import type { TimingModeName } from '../../worker/messages.ts';
 import type { Toolchain } from '../build/toolchain.ts';
-import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
+import type { DeviceLoad, JobMethod, JobRequests } from '../jobs/job-context.ts';
+import { plainDeviceId } from './devices.ts';
 import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import { compileProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
 
@@ -54,15 +55,16 @@ export interface SpecContext {
   kernels: KernelCatalog;
   toolchain: Toolchain;
   cases: Cases;
+  load: DeviceLoad;
 }
 
 /** Toggle that turns tensor cores off: kernels that have it get a fallback. */
 export const WMMA_TOGGLE = 'USE_WMMA';
 const DEFAULT_SEEDS = 5;
 
-/** Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING, DEVICE_UNAVAILABLE, INVALID_REQUEST … */
+/** Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING, INVALID_REQUEST … */
 export function compileSpec<Method extends JobMethod>(method: Method, request: JobRequests[Method], context: SpecContext): JobSpec {
-  const device = chooseDevice(context.devices, request.options?.deviceId ?? '');
+  const device = chooseDevice(context, request.options?.deviceId ?? '');
   const kernel = context.kernels.resolve(kernelOf(request.kernel));
   const { manifest } = kernel;
   const resolved = resolveVariant(manifest, request.variant, device);
@@ -89,10 +91,20 @@ export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
   return [...new Map(shapes.map((shape) => [formatShape(shape), shape])).values()];
 }
 
-function chooseDevice(devices: readonly Device[], deviceId: string): Device {
-  const device = deviceId === '' ? devices[0] : devices.find((one) => one.deviceId === deviceId);
+const ANY_DEVICE = 'any';
+
+/** The one named, the host's first, or the least loaded of those like the first: a job's arch, plan and limits follow from its device, so it is chosen now. */
+function chooseDevice({ devices, load }: SpecContext, asked: string): Device {
+  const deviceId = plainDeviceId(asked);
+  const [first] = devices;
+  if (deviceId === ANY_DEVICE) {
+    const alike = devices.filter(({ arch, simulated, state }) => arch === first?.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED);
+    return alike.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0] ?? first!;
+  }
+  const device = deviceId === '' ? first : devices.find((one) => one.deviceId === deviceId);
   if (device) return device;
-  throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: deviceId }, `Name one of this host's devices: ${devices.map((one) => one.deviceId).join(', ')}; there is no "${deviceId}"`);
+  const ids = devices.map((one) => one.deviceId);
+  throw invalidRequest({ field: 'options.device_id', description: `must be one of this host's devices (${ids.join(', ')}) or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}` });
 }
 
 function kernelOf(reference: KernelReference | undefined): KernelReference {

@@ -112,10 +112,10 @@ test.each([
   ['KERNEL_NOT_FOUND', { kernel: kernel('flashcore_v66') }],
   ['SHAPE_UNSUPPORTED', { kernel: kernel('fa_v1_baseline'), settings: { shapes: [parseShape('1x1x64x128')] } }],
   ['INVALID_VARIANT', { kernel: kernel('flashcore_v6'), variant: { parameters: { USE_WMMA: 7n } } }],
-  ['DEVICE_UNAVAILABLE', { kernel: kernel('fa_v1_baseline'), options: { deviceId: 'gpu9' } }],
+  ['INVALID_REQUEST', { kernel: kernel('fa_v1_baseline'), options: { deviceId: 'gpu9' } }],
   ['ARCH_UNSUPPORTED', { kernel: kernel('fa_v1_baseline'), variant: { arch: 'sm_99' } }],
 ] as const)('compile() throws %s at once', (reason, request) => {
-  const error = caught(() => pipeline.pipeline.compile('verify', create(VerifyRequestSchema, request as never)));
+  const error = caught(() => pipeline.pipeline.compile('verify', create(VerifyRequestSchema, request as never), () => 0));
   expect(error instanceof FlashcoreError && error.reason).toBe(reason);
 });
 
@@ -131,7 +131,7 @@ test('a cancelled job rejects within two seconds', { timeout: 60_000 }, async ()
 
 test('an experiment on a kernel that only a GPU can run is refused at once', () => {
   const kernels = pipeline.pipeline.compile.bind(pipeline.pipeline);
-  const error = caught(() => kernels('runExperiment', create(RunExperimentRequestSchema, { kernel: kernel('flashcore_v11') })));
+  const error = caught(() => kernels('runExperiment', create(RunExperimentRequestSchema, { kernel: kernel('flashcore_v11') }), () => 0));
   expect(error instanceof FlashcoreError && ['ARCH_UNSUPPORTED', 'KERNEL_NOT_FOUND'].includes(error.reason)).toBe(true);
 });
 

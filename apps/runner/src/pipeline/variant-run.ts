@@ -5,6 +5,7 @@ import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { runGates } from './gates-phase.ts';
 import { emitFindings, startPhase, variantScope, type JobScope, type VariantScope } from './job-scope.ts';
 import { profileFindings } from './profile-findings.ts';
+import { warnOptionsWithoutEffect } from './launch-options.ts';
 import { runVerify } from './verify-phase.ts';
 
 /** Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a failure is not run, and says so. */
@@ -17,6 +18,7 @@ export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fal
     fallback,
   });
   const { build, skipped: notBuilt } = await buildOnWarmDevice(scope);
+  warnOptionsWithoutEffect(scope);
   result.build = build.result;
   result.findings.push(...build.findings);
   let skipped = notBuilt;

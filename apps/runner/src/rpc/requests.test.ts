@@ -154,7 +154,7 @@ test('GetLeaderboard says why it is empty', async () => {
 
 test('a device that the host does not have is refused', async () => {
   const fixture = shared;
-  await expect(collect(fixture.client.start('build', { ...kernel('ok'), options: { deviceId: 'gpu1', requestId: randomUUID() } }))).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
+  await expect(collect(fixture.client.start('build', { ...kernel('ok'), options: { deviceId: 'gpu1', requestId: randomUUID() } }))).rejects.toMatchObject({ reason: 'INVALID_REQUEST' });
 });
 
 /** Sends bytes to a streaming RPC and gives its error. */

@@ -25,7 +25,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     violations.throwIfAny();
     // The same id in upper case is the same request.
     if (request.options) request.options.requestId = limits.requestId;
-    const job = jobs.start({ ...limits, requestDigest: requestDigest(method, schema, request), compile: () => compiler.compile(method, request) });
+    const job = jobs.start({ ...limits, requestDigest: requestDigest(method, schema, request), compile: (load) => compiler.compile(method, request, load) });
     yield* jobs.watch(job.name, { afterSequence: 0, signal });
   };
 }

@@ -9,7 +9,7 @@ export interface Sampler {
 }
 
 /**
- * Isolated launches: outputs poisoned, the L2 flushed by writing twice its size, then event, kernel, event. The flush keeps the stream busy while the
+ * Isolated launches: outputs poisoned, the L2 flushed by writing twice its size (lines that an access-policy window pinned are let go of before), then event, kernel, event. The flush keeps the stream busy while the
  * three are enqueued, so that the host's time to do so is not in the sample.
  */
 export class ColdSampler implements Sampler {
@@ -31,6 +31,7 @@ export class ColdSampler implements Sampler {
   sample(): { us: number; set: InputSet } {
     const set = this.#rotation.advance();
     this.#rotation.poison();
+    this.#rotation.loaded.unpinL2();
     this.#driver.fill8(this.#flush, 0, this.#flushBytes);
     const us = this.#events.time(() => this.#rotation.loaded.enqueue(set.prepared));
     return { us, set };

@@ -102,7 +102,8 @@ const ACCESS_PERSISTING = 2;
 /** CUlaunchConfig with its attributes (cuda.h), where plain cuLaunchKernel can't say what the launch wants. */
 function launchConfig(driver: CudaDriver, launch: Launch, addresses: BufferAddresses, extent: TensorExtent, storage: Buffer[]): Buffer | undefined {
   const attributes: Buffer[] = [];
-  if (launch.cluster) attributes.push(clusterAttribute(launch.cluster));
+  // A device without clusters runs the same CTAs one by one; the daemon says so.
+  if (launch.cluster && driver.facts.clusters) attributes.push(clusterAttribute(launch.cluster));
   const window = launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, extent) : undefined;
   if (window) attributes.push(window);
   if (attributes.length === 0) return undefined;

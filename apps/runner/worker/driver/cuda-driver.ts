@@ -155,9 +155,9 @@ export class CudaDriver {
 
   /** Lets launches keep up to `bytes` in L2; answers the bytes that one access-policy window may cover (0: the device has none). */
   allowPersistingL2(bytes: number): number {
-    const most = this.#int('cuDeviceGetAttribute', DEVICE_ATTRIBUTE.maxPersistingL2, this.#device);
-    if (most === 0) return 0;
-    this.#call('cuCtxSetLimit', LIMIT_PERSISTING_L2, Math.min(bytes, most));
+    const { persistingL2Bytes } = this.facts;
+    if (persistingL2Bytes === 0) return 0;
+    this.#call('cuCtxSetLimit', LIMIT_PERSISTING_L2, Math.min(bytes, persistingL2Bytes));
     return this.#int('cuDeviceGetAttribute', DEVICE_ATTRIBUTE.maxAccessPolicyWindow, this.#device);
   }
 

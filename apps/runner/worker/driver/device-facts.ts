@@ -13,6 +13,7 @@ export const DEVICE_ATTRIBUTE = {
   smemOptin: 97,
   maxPersistingL2: 108,
   maxAccessPolicyWindow: 109,
+  clusterLaunch: 120,
 } as const;
 
 /** The devices of a driver library, without making a context on any. */
@@ -41,6 +42,8 @@ export function readDeviceFacts(native: NativeLibrary, ordinal: number): DeviceF
     smemOptinBytes: attribute(DEVICE_ATTRIBUTE.smemOptin),
     smemPerMultiprocessorBytes: attribute(DEVICE_ATTRIBUTE.smemPerMultiprocessor),
     registersPerMultiprocessor: attribute(DEVICE_ATTRIBUTE.registersPerMultiprocessor),
+    persistingL2Bytes: attribute(DEVICE_ATTRIBUTE.maxPersistingL2),
+    clusters: attribute(DEVICE_ATTRIBUTE.clusterLaunch) !== 0,
     driverVersion: `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`,
   };
 }

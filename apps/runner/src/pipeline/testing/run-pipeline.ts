@@ -50,7 +50,7 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
     artifacts,
     dataDirectory,
     async run(method, request, options = {}) {
-      const compiled = pipeline.compile(method, create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method]);
+      const compiled = pipeline.compile(method, create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method], () => 0);
       const events: JobPayload[] = [];
       const device = pipeline.devices().find(({ deviceId }) => deviceId === compiled.deviceId)!;
       const outcome = await compiled.body({ name: 'jobs/test', signal: options.signal ?? new AbortController().signal, device, emit: (payload) => events.push(payload) });

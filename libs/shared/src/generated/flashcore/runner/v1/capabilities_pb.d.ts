@@ -122,7 +122,7 @@ export declare const HostSchema: GenMessage<Host>;
  */
 export declare type Device = Message<"flashcore.runner.v1.Device"> & {
   /**
-   * "gpu0", "emulator".
+   * "gpu0", "gpu1" …, "emulator".
    *
    * @generated from field: string device_id = 1;
    */
@@ -225,6 +225,20 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
    * @generated from field: string kernel_driver_version = 15;
    */
   kernelDriverVersion: string;
+
+  /**
+   * Most bytes of L2 that launches can keep for themselves by an access-policy window; 0: the device has no such windows, and a manifest's l2_persist has no effect.
+   *
+   * @generated from field: int64 persisting_l2_bytes = 16;
+   */
+  persistingL2Bytes: bigint;
+
+  /**
+   * Whether a launch can join CTAs to clusters; where not, a manifest's cluster has no effect.
+   *
+   * @generated from field: bool clusters = 17;
+   */
+  clusters: boolean;
 };
 
 /**

@@ -143,7 +143,7 @@ export enum ErrorReason {
   DRAINING = 17,
 
   /**
-   * FAILED_PRECONDITION: no device of that id, or the device is quarantined.
+   * FAILED_PRECONDITION: the device is quarantined or no longer there. One that never was is INVALID_REQUEST.
    *
    * @generated from enum value: ERROR_REASON_DEVICE_UNAVAILABLE = 18;
    */
