@@ -8,6 +8,7 @@ import { Session } from './state/session.ts';
 import { Store } from './state/store.ts';
 import { clipboard } from './terminal/clipboard.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
+import { keepYoungGeneration } from './terminal/young-generation.ts';
 import { themeOf } from './theme.ts';
 
 export interface RunTuiOptions {
@@ -30,6 +31,7 @@ export async function runTui({ client, connection, start, watchJob, watchFolder 
   const { stdin, stdout } = process;
   const theme = themeOf(process.env);
   makeNonBlocking(stdout);
+  keepYoungGeneration();
   const store = new Store({
     state: initialState({ runner: connection, columns: stdout.columns, rows: stdout.rows, now: Date.now() }),
     canDraw: () => stdout.writableLength === 0,

@@ -1,4 +1,5 @@
 /** Holds the state outside React: actions change it at once, subscribers hear of it at most once a frame. */
+import { channel } from 'node:diagnostics_channel';
 import type { Action } from './actions.ts';
 import type { AppState } from './app-state.ts';
 import { reduce } from './app-reducer.ts';
@@ -19,6 +20,8 @@ export const FRAME_MS = 50;
 // Where drawing takes long (a large screen, a busy machine) half as many frames are enough to read by.
 const SLOW_FRAME_MS = 100;
 const SLOW_FROM_MS = 12;
+/** Told of every frame, while somebody listens: { milliseconds } that reducing to text, layout and writing took. */
+export const FRAMES = channel('fa-tui:frame');
 // What a key did is shown sooner than what comes from a runner.
 const KEY_FRAME_MS = 16;
 const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>(['job-event', 'connection', 'host', 'jobs', 'experiments', 'kernels', 'tick']);
@@ -127,7 +130,13 @@ export class Store {
     const complete = this.#search?.advance(this.log) ?? true;
     this.#snapshot = { state: this.#state, log: this.log, search: this.#search };
     for (const listener of this.#listeners) listener();
-    this.#cost += ((performance.now() - this.#lastFrame) - this.#cost) / 8;
+    // React draws in a microtask that the listeners asked for: this one comes after it.
+    queueMicrotask(() => this.#frameDrawn(performance.now() - this.#lastFrame));
     if (!complete) this.#schedule();
+  }
+
+  #frameDrawn(milliseconds: number): void {
+    this.#cost += (milliseconds - this.#cost) / 8;
+    if (FRAMES.hasSubscribers) FRAMES.publish({ milliseconds });
   }
 }

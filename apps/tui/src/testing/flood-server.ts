@@ -6,7 +6,7 @@ import {
   serviceDefinition, type JobEvent, type RpcHandlers,
 } from '@flashcore/shared';
 import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
-import { EMULATOR, SAMPLE_JOB } from './sample-job.ts';
+import { EMULATOR, SAMPLE_JOB, eventsOf } from './sample-job.ts';
 
 const BATCH_EVERY_MS = 10;
 
@@ -16,6 +16,8 @@ export interface FloodServer {
   rate: number;
   /** Whether a client watches the job. */
   readonly watched: boolean;
+  /** Lines told so far. */
+  readonly sent: number;
   stop(): void;
 }
 
@@ -23,24 +25,32 @@ const WORDS = ['ptxas info    : Compiling entry function', 'warning: variable wa
 
 const JOB = create(JobSchema, { name: SAMPLE_JOB, kind: JobKind.EXPERIMENT, state: JobState.RUNNING, label: 'flashcore_v6 USE_WMMA=1', kernelId: 'flashcore_v6', createTime: timestampFromMs(Date.now()) });
 
-function eventOf(sequence: number): JobEvent {
-  const event = { job: SAMPLE_JOB, sequence: BigInt(sequence), time: timestampFromMs(Date.now()) };
-  if (sequence === 1) return create(JobEventSchema, { ...event, payload: { case: 'created', value: { job: JOB } } });
-  if (sequence === 2) return create(JobEventSchema, { ...event, payload: { case: 'started', value: { device: EMULATOR } } });
-  if (sequence === 3) return create(JobEventSchema, { ...event, payload: { case: 'phaseStarted', value: { phase: Phase.BUILD, variant: 'USE_WMMA=1', steps: 2 } } });
-  return create(JobEventSchema, { ...event, payload: { case: 'logLine', value: { source: 'nvcc', text: `${sequence} ${WORDS[sequence % WORDS.length]} ${'x'.repeat(sequence % 40)}` } } });
-}
+/** What a job tells before its compiler begins to talk. */
+const BUILD_BEGINS: JobEvent[] = eventsOf([
+  { case: 'created', value: { job: JOB } },
+  { case: 'started', value: { device: EMULATOR } },
+  { case: 'phaseStarted', value: { phase: Phase.BUILD, variant: 'USE_WMMA=1', steps: 2 } },
+]);
 
-export async function floodServer(): Promise<FloodServer> {
+const lineOf = (sequence: number): JobEvent => create(JobEventSchema, {
+  job: SAMPLE_JOB, sequence: BigInt(sequence), time: timestampFromMs(Date.now()),
+  payload: { case: 'logLine', value: { source: 'nvcc', text: `${sequence} ${WORDS[sequence % WORDS.length]} ${'x'.repeat(sequence % 40)}` } },
+});
+
+/** `prelude`: the job's first events, told at once. */
+export async function floodServer({ prelude = BUILD_BEGINS }: { prelude?: readonly JobEvent[] } = {}): Promise<FloodServer> {
   const server = new Server(SERVER_OPTIONS);
   let watched = false;
+  let sent = 0;
   const flood: { rate: number } = { rate: 0 };
   const pour = async (call: ServerWritableStream<{ afterSequence: bigint }, unknown>): Promise<void> => {
     watched = true;
-    let [sequence, owed] = [Number(call.request.afterSequence), 3];
+    let [sequence, owed] = [Number(call.request.afterSequence), prelude.length];
     while (!call.cancelled) {
       for (; owed >= 1 && !call.cancelled; owed--) {
-        if (!call.write({ event: eventOf(++sequence) })) await new Promise((resolve) => call.once('drain', resolve));
+        sequence += 1;
+        sent = Math.max(0, sequence - prelude.length);
+        if (!call.write({ event: prelude[sequence - 1] ?? lineOf(sequence) })) await new Promise((resolve) => call.once('drain', resolve));
       }
       const before = performance.now();
       await new Promise((resolve) => setTimeout(resolve, BATCH_EVERY_MS));
@@ -60,6 +70,7 @@ export async function floodServer(): Promise<FloodServer> {
     get rate() { return flood.rate; },
     set rate(rate: number) { flood.rate = rate; },
     get watched() { return watched; },
+    get sent() { return sent; },
     stop: () => server.forceShutdown(),
   };
 }

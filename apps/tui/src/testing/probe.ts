@@ -1,4 +1,5 @@
 /** Loaded into fa-tui with --import by the budget test: from the first SIGUSR2 to the second it measures the process, then writes what it found to $PROBE_FILE. */
+import { subscribe } from 'node:diagnostics_channel';
 import { writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import process from 'node:process';
@@ -11,17 +12,23 @@ export interface ProbeReport {
   readonly loopP99Ms: number;
   readonly loopMaxMs: number;
   readonly rssMiB: number;
+  /** What each frame drawn took, milliseconds. */
+  readonly frameMs: readonly number[];
 }
 
 const RESOLUTION_MS = 1;
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 let cpu: NodeJS.CpuUsage | undefined;
 let startedAt = 0;
+let frames: number[] = [];
+
+subscribe('fa-tui:frame', (message) => void frames.push((message as { milliseconds: number }).milliseconds));
 
 process.on('SIGUSR2', () => {
   if (cpu === undefined) {
     delay.enable();
     startedAt = performance.now();
+    frames = [];
     cpu = process.cpuUsage();
     return;
   }
@@ -31,8 +38,9 @@ process.on('SIGUSR2', () => {
   const late = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
   const report: ProbeReport = {
     wallMs, cpuPercent: (used.user + used.system) / 1000 / wallMs * 100, loopP99Ms: late(delay.percentile(99)), loopMaxMs: late(delay.max), rssMiB: process.memoryUsage.rss() / 2 ** 20,
+    frameMs: frames,
   };
-  writeFileSync(process.env['PROBE_FILE'] ?? 'probe.json', JSON.stringify(report));
+  writeFileSync(process.env['PROBE_FILE'] ?? 'probe.json', `${JSON.stringify(report)}\n`);
   cpu = undefined;
   delay.reset();
 });

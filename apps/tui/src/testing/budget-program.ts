@@ -1,0 +1,98 @@
+/** The built fa-tui in a real pseudo-terminal against a real gRPC server that floods it, with a probe inside: what budgets are measured on. */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { spawn, type IPty } from '@lydell/node-pty';
+import type { JobEvent } from '@flashcore/shared';
+import { floodServer, type FloodServer } from './flood-server.ts';
+import type { ProbeReport } from './probe.ts';
+
+const MAIN = new URL('../../dist/main.js', import.meta.url).pathname;
+const PROBE = new URL('./probe.ts', import.meta.url).href;
+
+export const SIZE = { columns: 120, rows: 40 };
+
+export interface BudgetProgram {
+  readonly server: FloodServer;
+  readonly pty: IPty;
+  /** Characters written to the terminal so far. */
+  readonly written: number;
+  /** What the probe finds from now to the end of `meanwhile`. */
+  measure(meanwhile: () => Promise<void>): Promise<ProbeReport>;
+  /** Presses `key`; milliseconds until the terminal was sent `pattern`. */
+  press(key: string, pattern: RegExp): Promise<number>;
+  close(): void;
+}
+
+export interface BudgetOptions {
+  readonly prelude?: readonly JobEvent[];
+  /** Hears every chunk that the program writes. */
+  readonly onData?: (data: string) => void;
+}
+
+/** Resolves once the program shows the job. */
+export async function openBudgetProgram({ prelude, onData }: BudgetOptions = {}): Promise<BudgetProgram> {
+  const server = await floodServer(prelude === undefined ? {} : { prelude });
+  const folder = mkdtempSync(path.join(tmpdir(), 'fa-budget-'));
+  const file = path.join(folder, 'probe.json');
+  const pty = spawn(process.execPath, ['--import', PROBE, MAIN, '--runner', server.address], {
+    // CI off: where it is set Ink takes the terminal for a build log and draws one frame, at the end.
+    name: 'xterm-256color', cols: SIZE.columns, rows: SIZE.rows, env: { ...process.env, FLASHCORE_HOME: folder, XDG_CONFIG_HOME: folder, XDG_STATE_HOME: folder, PROBE_FILE: file, COLORTERM: 'truecolor', CI: 'false' },
+  });
+  let written = 0;
+  let heard: (data: string) => void = () => undefined;
+  pty.onData((data) => {
+    written += data.length;
+    onData?.(data);
+    heard(data);
+  });
+  const shown = (pattern: RegExp, timeoutMs = 20_000): Promise<void> => new Promise((resolve, reject) => {
+    let text = '';
+    const timer = setTimeout(() => reject(new Error(`Waited ${timeoutMs} ms for ${pattern}; the terminal was sent:\n${text.slice(-2_000)}`)), timeoutMs);
+    heard = (data) => {
+      text += data;
+      if (!pattern.test(text)) return;
+      clearTimeout(timer);
+      heard = () => undefined;
+      resolve();
+    };
+  });
+  await shown(/flashcore_v6/);
+  return {
+    server, pty,
+    get written() { return written; },
+    measure: async (meanwhile) => {
+      pty.kill('SIGUSR2');
+      await meanwhile();
+      pty.kill('SIGUSR2');
+      return await readReport(file);
+    },
+    press: async (key, pattern) => {
+      const pressedAt = performance.now();
+      const seen = shown(pattern);
+      pty.write(key);
+      await seen;
+      return performance.now() - pressedAt;
+    },
+    close: () => {
+      pty.kill('SIGKILL');
+      server.stop();
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
+async function readReport(file: string): Promise<ProbeReport> {
+  for (const deadline = Date.now() + 10_000; Date.now() < deadline; await sleep(20)) {
+    if (!existsSync(file) || !readFileSync(file, 'utf8').endsWith('\n')) continue;
+    const report = JSON.parse(readFileSync(file, 'utf8')) as ProbeReport;
+    rmSync(file);
+    return report;
+  }
+  throw new Error('Waited 10 s for the report of the probe');
+}
+
+export const sleep = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** The value that a share of the numbers does not exceed. */
+export const quantile = (numbers: readonly number[], share: number): number => numbers.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(numbers.length * share) - 1)] ?? Number.NaN;
