@@ -49,8 +49,8 @@ export class Home implements AsyncDisposable {
   }
 
   /** Runs `fa-tui … --json` and decodes the document by the proto's JSON mapping. */
-  runJson(args: string[]): CommandResult & { response: GetJobResponse } {
-    const result = this.faTui([...args, '--json']);
+  runJson(args: string[], options: { timeoutMs?: number } = {}): CommandResult & { response: GetJobResponse } {
+    const result = this.faTui([...args, '--json'], options);
     try {
       return { ...result, response: fromJson(GetJobResponseSchema, JSON.parse(result.stdout) as JsonValue) };
     } catch (cause) {

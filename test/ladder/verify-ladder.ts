@@ -1,0 +1,110 @@
+/**
+ * `npm run ladder:verify [kernel …]`: every build of every kernel on the CPU emulator, five seeds a case: the default build through `fa-tui run --json` on the parity
+ * shapes, every build through `fa-tui verify --json` on lengths that no tile divides, and shapes that a limit refuses.
+ * Prints a line a build and writes what was found to docs/results/emulator-<date>/ladder.json when the whole ladder ran. Exit code 0: all as wanted.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { formatShape, Outcome, Verdict, type GetJobResponse, type Manifest } from '@flashcore/shared';
+import { ladderSteps } from '@flashcore/tools/ladder-steps';
+import { Home, ROOT } from '../support/home.ts';
+import { buildsOf, refusedShapes, shapesOf, variantArguments, type LadderBuild } from './builds.ts';
+
+const SEEDS = 5;
+const BENCHMARK_SECONDS = 0.2;
+const RUN_LIMIT_MS = 600_000;
+
+interface BuildReport {
+  kernel: string;
+  label: string;
+  sourceDigest: string;
+  /** passed: every case; fails as documented; failed. */
+  verdict: 'passed' | 'fails as documented' | 'failed';
+  outcome: string;
+  summary: string;
+  seconds: number;
+  cases: { shape: string; verdict: string; reason?: string; seeds: number; maxAbsError: number; meanAbsError: number; fp16Rule: string; deterministic?: boolean }[];
+}
+
+interface Refusal {
+  kernel: string;
+  shape: string;
+  verdict: 'refused' | 'failed';
+  message: string;
+}
+
+/** Of the last run: the same for all. */
+let provenance: { device?: string; tools?: string[]; protocol?: string } = {};
+
+const home = new Home();
+try {
+  process.exitCode = await verifyLadder(process.argv.slice(2));
+} finally {
+  await home[Symbol.asyncDispose]();
+}
+
+async function verifyLadder(wanted: string[]): Promise<number> {
+  const steps = (await ladderSteps()).filter(({ id }) => wanted.length === 0 || wanted.includes(id));
+  const started = new Date();
+  const emulated = steps.filter((step) => step.emulated);
+  const builds: BuildReport[] = [];
+  for (const step of emulated) {
+    for (const build of buildsOf(step)) {
+      const report = runBuild(step, build);
+      builds.push(report);
+      console.log(`${report.kernel} ${report.label}: ${report.verdict}, ${report.cases.filter(({ verdict }) => verdict === 'PASS').length} of ${report.cases.length} cases, ${report.seconds.toFixed(1)} s${report.verdict === 'failed' ? `\n  ${report.summary}` : ''}`);
+    }
+  }
+  const refusals = emulated.flatMap(refuse);
+  for (const { kernel, shape, verdict, message } of refusals) console.log(`${kernel} ${shape}: ${verdict}: ${message}`);
+  const failed = [...builds, ...refusals].filter(({ verdict }) => verdict === 'failed').length;
+  const notEmulated = steps.filter((step) => !step.emulated).map(({ id }) => id);
+  console.log(`${builds.length} builds, ${builds.flatMap(({ cases }) => cases).length} cases, ${refusals.length} refusals: ${failed} not as wanted; for a GPU only: ${notEmulated.join(', ') || 'none'}`);
+  if (wanted.length === 0) keep({ command: 'npm run ladder:verify', started: started.toISOString(), seconds: (Date.now() - started.getTime()) / 1000, seedsPerCase: SEEDS, ...provenance, failed, builds, refusals, gpuOnly: notEmulated });
+  return failed === 0 ? 0 : 1;
+}
+
+/** The default build through a whole experiment on the parity shapes, then on odd lengths; any other build on odd lengths. */
+function runBuild(step: Manifest, build: LadderBuild): BuildReport {
+  const { odd } = shapesOf(step);
+  const isDefault = Object.keys(build.parameters).length === 0;
+  const started = performance.now();
+  const experiments = isDefault ? [runJson(['run', step.id, '--seeds', String(SEEDS), '--max-seconds', String(BENCHMARK_SECONDS), '--no-fallback'])] : [];
+  const verification = runJson(['verify', step.id, ...variantArguments(build), '--seeds', String(SEEDS), ...odd.flatMap((shape) => ['--shape', shape])]);
+  const { job, result } = verification;
+  const { device, tools, protocol, sourceDigest } = result!.provenance!;
+  provenance = { device: device!.name, tools: tools.map(({ name, version }) => `${name} ${version}`), protocol };
+  const cases = [...experiments, verification].flatMap((response) => response.result!.variants[0]?.verify?.cases ?? []).map(({ shape, verdict, reason, seeds, maxAbsError, meanAbsError, flashAttentionRule, deterministic }) => ({
+    shape: formatShape(shape!), verdict: Verdict[verdict], ...(reason !== '' && { reason }), seeds, maxAbsError, meanAbsError, fp16Rule: Verdict[flashAttentionRule], ...(deterministic !== undefined && { deterministic }),
+  }));
+  const wanted = odd.length + (isDefault ? shapesOf(step).parity.length : 0);
+  return {
+    kernel: step.id, label: result!.variants[0]?.label ?? '', sourceDigest, verdict: verdictOf(cases, wanted, build), outcome: Outcome[job!.outcome], summary: job!.summary,
+    seconds: (performance.now() - started) / 1000, cases,
+  };
+}
+
+/** Of the cases alone: an experiment that a hard gate rejects (registers, say) may be correct all the same. */
+function verdictOf(cases: BuildReport['cases'], wanted: number, build: LadderBuild): BuildReport['verdict'] {
+  const passes = cases.length === wanted && cases.every(({ verdict }) => verdict === 'PASS');
+  if (build.failsBecause) return passes ? 'failed' : 'fails as documented';
+  return passes ? 'passed' : 'failed';
+}
+
+function runJson(args: string[]): GetJobResponse {
+  return home.runJson(args, { timeoutMs: RUN_LIMIT_MS }).response;
+}
+
+function refuse(step: Manifest): Refusal[] {
+  return refusedShapes(step).map(({ shape, because }) => {
+    const { exitCode, stderr } = home.faTui(['verify', step.id, '--shape', shape]);
+    const refused = exitCode === 2 && stderr.includes(because);
+    return { kernel: step.id, shape, verdict: refused ? 'refused' : 'failed', message: stderr.trim().split('\n').at(-1) ?? '' };
+  });
+}
+
+function keep(report: object): void {
+  const folder = join(ROOT, `docs/results/emulator-${new Date().toISOString().slice(0, 10)}`);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'ladder.json'), `${JSON.stringify(report, null, 1)}\n`);
+}
