@@ -28,3 +28,6 @@ export interface Command {
   readonly when?: (state: AppState) => boolean;
   readonly run: (context: CommandContext) => void;
 }
+
+/** The one after `current`, around at the end. */
+export const next = <Item>(all: readonly [Item, ...Item[]], current: Item): Item => all[(all.indexOf(current) + 1) % all.length] ?? all[0];

@@ -6,6 +6,7 @@ import { COPY_COMMANDS } from './copy-commands.ts';
 import { JOB_COMMANDS } from './job-commands.ts';
 import { LOG_COMMANDS } from './log-commands.ts';
 import { MOVE_COMMANDS } from './move-commands.ts';
+import { LATENCY_COMMANDS, MAP_COMMANDS, inMap } from './view-commands.ts';
 
 const VIEW_HELP: Record<ViewId, string> = {
   run: 'Run: phases, findings and the live log',
@@ -24,8 +25,8 @@ const VIEW_COMMANDS: Command[] = VIEWS.map((view, index) => ({
 }));
 
 const PROGRAM_COMMANDS: Command[] = [
-  { id: 'next-view', keys: ['tab', 'l', 'right'], group: 'views', help: 'Next view', run: ({ store }) => store.dispatch({ type: 'next-view', step: 1 }) },
-  { id: 'previous-view', keys: ['shift+tab', 'h', 'left'], group: 'views', help: 'Previous view', run: ({ store }) => store.dispatch({ type: 'next-view', step: -1 }) },
+  { id: 'next-view', keys: ['tab', 'l', 'right'], group: 'views', help: 'Next view', when: (state) => !inMap(state), run: ({ store }) => store.dispatch({ type: 'next-view', step: 1 }) },
+  { id: 'previous-view', keys: ['shift+tab', 'h', 'left'], group: 'views', help: 'Previous view', when: (state) => !inMap(state), run: ({ store }) => store.dispatch({ type: 'next-view', step: -1 }) },
   { id: 'zoom', keys: ['+', '_'], group: 'views', help: 'This view alone over the whole screen, and back', hint: 'zoom', when: ({ ui }) => ui.zoomed || (ui.columns >= 100 && ui.rows >= 30), run: ({ store }) => store.dispatch({ type: 'zoom' }) },
   { id: 'next-variant', keys: ['v'], group: 'views', help: 'The other variant: as asked for, or USE_WMMA=0', hint: 'variant', when: (state) => variantsOf(attachedJob(state)).length > 1, run: ({ store }) => store.dispatch({ type: 'next-variant' }) },
   { id: 'help', keys: ['?', ':', 'ctrl+p'], group: 'program', help: 'Every command: type to search, Enter runs', hint: 'help', run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }) },
@@ -33,6 +34,6 @@ const PROGRAM_COMMANDS: Command[] = [
 ];
 
 /** Every command, in the order of the help. */
-export const COMMANDS: readonly Command[] = [...VIEW_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'views'), ...MOVE_COMMANDS, ...LOG_COMMANDS, ...JOB_COMMANDS, ...COPY_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'program')];
+export const COMMANDS: readonly Command[] = [...VIEW_COMMANDS, ...MAP_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'views'), ...LATENCY_COMMANDS, ...MOVE_COMMANDS, ...LOG_COMMANDS, ...JOB_COMMANDS, ...COPY_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'program')];
 
 export const viewTitle = (view: ViewId): string => VIEW_TITLES[view];

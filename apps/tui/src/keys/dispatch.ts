@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
-import { requestOf, withKeys, type RunForm } from '../state/run-form.ts';
 import type { Command, CommandContext } from './command.ts';
 import { COMMANDS } from './commands.ts';
 import { pressInCopy } from './copy-commands.ts';
+import { pressInForm } from './form-keys.ts';
 import { typedCharacter } from './key-name.ts';
 
 /** Carries out what `key` means now. Unknown keys do nothing. */
@@ -83,21 +83,6 @@ function pressInHistoryFilter(key: string, { text }: OverlayOf<'history-filter'>
   const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
   store.dispatch({ type: 'history-filter', text: typed });
   store.dispatch({ type: 'overlay', overlay: { kind: 'history-filter', text: typed } });
-}
-
-function pressInForm(key: string, { form, defaults }: OverlayOf<'form'>, context: CommandContext): void {
-  const { store, session } = context;
-  const open = (next: RunForm): void => store.dispatch({ type: 'overlay', overlay: { kind: 'form', form: next, defaults } });
-  switch (key) {
-    case 'escape': case 'q': return close(context);
-    case 'up': case 'k': return open(withKeys(form, { by: -1 }));
-    case 'down': case 'j': case 'tab': return open(withKeys(form, { by: 1 }));
-    case 'right': case 'l': case 'space': return open(withKeys(form, { change: 1 }));
-    case 'left': case 'h': return open(withKeys(form, { change: -1 }));
-    case 'enter':
-      close(context);
-      return session.start({ method: 'runExperiment', request: requestOf(form, defaults) });
-  }
 }
 
 function pressInWatchFolder(key: string, { text }: OverlayOf<'watch-folder'>, context: CommandContext): void {

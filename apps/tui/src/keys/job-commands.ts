@@ -1,13 +1,14 @@
 /** Starting, showing and cancelling jobs. */
 import { JobState } from '@flashcore/shared';
-import { HISTORY_SORTS, type AppState } from '../state/app-state.ts';
+import { HISTORY_SORTS, JOB_LISTS, type AppState } from '../state/app-state.ts';
 import { formOf } from '../state/run-form.ts';
 import { attachedJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { jobTitle } from '../state/words.ts';
-import type { Command } from './command.ts';
+import { next, type Command } from './command.ts';
+import { formContextOf, openForm, startForm } from './form-keys.ts';
 
 const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
-const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.history;
+const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.jobList !== 'jobs';
 const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels';
 
 export const JOB_COMMANDS: Command[] = [
@@ -22,18 +23,29 @@ export const JOB_COMMANDS: Command[] = [
   },
   {
     id: 'run-kernel', keys: ['enter'], group: 'jobs', help: 'In 7 Kernels: choose how to run it, Enter runs', hint: 'run', when: (state) => inKernels(state) && selectedKernel(state)?.manifestError === '',
-    run: ({ store }) => {
-      const kernel = selectedKernel(store.state);
-      if (kernel === undefined) return;
-      const form = formOf(kernel, store.state.host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? []);
-      store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults: form } });
+    run: (context) => {
+      const kernel = selectedKernel(context.store.state);
+      if (kernel !== undefined) openForm(context, formOf(kernel, formContextOf(context.store.state)));
     },
   },
   {
-    id: 'rerun', keys: ['r'], group: 'jobs', help: 'Run the experiment of this kernel, all defaults', hint: 'rerun', when: (state) => inKernels(state) ? selectedKernel(state)?.manifestError === '' : isRunnersKernel(state) && !inJobs(state),
-    run: ({ store, session }) => {
-      const kernelId = inKernels(store.state) ? selectedKernel(store.state)?.kernelId : attachedJob(store.state)?.kernelId;
-      if (kernelId !== undefined) session.runKernel(kernelId);
+    id: 'rerun', keys: ['r'], group: 'jobs', help: 'Run the last form again, else this kernel', hint: 'rerun', when: (state) => kernelToRun(state) !== undefined,
+    run: (context) => {
+      const { lastForm } = context.store.state.ui;
+      const kernelId = kernelToRun(context.store.state);
+      if (lastForm !== undefined && kernelId === lastForm.form.kernel.kernelId) startForm(context, lastForm.form, lastForm.defaults);
+      else if (kernelId !== undefined) context.session.runKernel(kernelId);
+    },
+  },
+  {
+    id: 'change-form', keys: ['R'], group: 'jobs', help: 'The form of the last run, to change and run', hint: 'form', when: (state) => kernelToRun(state) !== undefined,
+    run: (context) => {
+      const { state } = context.store;
+      const kernelId = kernelToRun(state);
+      const kernel = state.kernels.find((known) => known.kernelId === kernelId);
+      const { lastForm } = state.ui;
+      if (lastForm !== undefined && kernelId === lastForm.form.kernel.kernelId) openForm(context, lastForm.form, lastForm.defaults);
+      else if (kernel !== undefined) openForm(context, formOf(kernel, formContextOf(state)));
     },
   },
   {
@@ -69,18 +81,20 @@ export const JOB_COMMANDS: Command[] = [
     },
   },
   {
-    id: 'sort-history', keys: ['s'], group: 'jobs', help: 'In the history: newest, latency, error, kernel', hint: 'sort', when: inHistory,
-    run: ({ store }) => store.dispatch({ type: 'history-order', sort: HISTORY_SORTS[(HISTORY_SORTS.indexOf(store.state.ui.historySort) + 1) % HISTORY_SORTS.length] ?? 'newest' }),
+    id: 'sort-history', keys: ['s'], group: 'jobs', help: 'In history and leaderboard: order of the rows', hint: 'sort', when: inHistory,
+    run: ({ store }) => store.dispatch({ type: 'history-order', sort: next(HISTORY_SORTS, store.state.ui.historySort) }),
   },
   {
-    id: 'filter-history', keys: ['/'], group: 'jobs', help: 'In the history: only those with these words', hint: 'filter', when: inHistory,
+    id: 'filter-history', keys: ['/'], group: 'jobs', help: 'There: only rows with these words', hint: 'filter', when: inHistory,
     run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'history-filter', text: store.state.ui.historyFilter } }),
   },
   {
-    id: 'history', keys: ['t'], group: 'jobs', help: 'In 6 Jobs: ended experiments, or all jobs', hint: 'history', when: inJobs,
+    id: 'history', keys: ['t'], group: 'jobs', help: 'In 6 Jobs: jobs, history, leaderboard', hint: 'history', when: inJobs,
     run: ({ store, session }) => {
-      store.dispatch({ type: 'toggle', what: 'history' });
-      void session.refreshExperiments();
+      const list = next(JOB_LISTS, store.state.ui.jobList);
+      store.dispatch({ type: 'job-list', list });
+      if (list === 'history') void session.refreshExperiments();
+      if (list === 'leaderboard') void session.refreshLeaderboard();
     },
   },
   {
@@ -95,6 +109,7 @@ export const JOB_COMMANDS: Command[] = [
 /** The job marked in view 6, elsewhere the one shown; it must have ended to be compared. */
 function chosenJob(state: AppState): string | undefined {
   const name = inJobs(state) ? selectedJobName(state) : state.attached;
+  if (inJobs(state) && state.ui.jobList === 'leaderboard') return name;
   const ended = state.views[name ?? '']?.state === JobState.ENDED || [...state.jobs, ...state.experiments.flatMap(({ job }) => job ?? [])].some((job) => job.name === name && job.state === JobState.ENDED);
   return ended ? name : undefined;
 }
@@ -106,12 +121,16 @@ function titleOf(state: AppState, name: string): string {
 
 /** The job that x is about, while it has not ended. */
 function cancellable(state: AppState): { name: string; title: string } | undefined {
-  const name = inJobs(state) && !state.ui.history ? selectedJobName(state) : state.attached;
+  const name = inJobs(state) && state.ui.jobList === 'jobs' ? selectedJobName(state) : state.attached;
   // Events know of a job's end before the next look at the list.
   const job = name === undefined ? undefined : [state.views[name], state.jobs.find((candidate) => candidate.name === name)].find((known) => known !== undefined && known.state !== JobState.UNSPECIFIED);
   if (name === undefined || job === undefined || job.state === JobState.ENDED) return undefined;
   return { name, title: jobTitle(job) };
 }
 
-/** A kernel from a client's folder can't be run again by its id. */
-const isRunnersKernel = (state: AppState): boolean => state.kernels.some(({ kernelId }) => kernelId === attachedJob(state)?.kernelId);
+/** What r and R are about: the kernel under the cursor of view 7, else the last form's, else the one of the job shown. One from a client's folder can't be run by its id. */
+function kernelToRun(state: AppState): string | undefined {
+  if (inKernels(state)) return selectedKernel(state)?.manifestError === '' ? selectedKernel(state)?.kernelId : undefined;
+  const kernelId = state.ui.lastForm?.form.kernel.kernelId ?? attachedJob(state)?.kernelId;
+  return state.kernels.some((kernel) => kernel.kernelId === kernelId) ? kernelId : undefined;
+}

@@ -46,7 +46,14 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   follow: { shows: (before, after) => after.ui.log.follow !== before.ui.log.follow },
   wrap: { first: '1', shows: (before, after) => after.ui.log.wrap !== before.ui.log.wrap },
   'show-job': { first: '6jjj', shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached },
-  'run-kernel': { first: '7j', shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernelId === 'fa_v2_wmma' },
+  'run-kernel': { first: '7j', shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'fa_v2_wmma' },
+  'change-form': { first: '1', shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'flashcore_v6' },
+  'into-map': { first: '2jjj', shows: (_, { ui: after }) => after.mapCursor?.row === 20 && after.mapCursor.column === 5 },
+  'map-left': { first: '2jjj\r', shows: (_, { ui: after }) => after.mapCursor?.column === 4 && after.view === 'correct' },
+  'map-right': { first: '2jjj\r', shows: (_, { ui: after }) => after.mapCursor?.column === 6 && after.view === 'correct' },
+  'leave-map': { first: '2jjj\r', shows: (before, { ui: after }) => before.ui.mapCursor !== undefined && after.mapCursor === undefined },
+  distribution: { first: '3', shows: (_, after) => after.ui.distribution === 'histogram' },
+  'next-comparison-page': { first: '6tgb1c', shows: (_, after) => after.ui.comparePage === 'figures' },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
   baseline: { first: '6tg', shows: (_, after) => after.ui.baseline === 'jobs/11111111-0000-4000-8000-000000000003' },
   compare: { first: '6tgb1', shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB },
@@ -54,7 +61,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'sort-history': { first: '6t', shows: (_, after) => after.ui.historySort === 'latency' },
   'filter-history': { first: '6t', shows: (_, after) => after.ui.overlay?.kind === 'history-filter' },
   cancel: { first: '6g', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
-  history: { first: '6', shows: (_, after) => after.ui.history },
+  history: { first: '6', shows: (_, after) => after.ui.jobList === 'history' },
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
   copy: { shows: (_, after) => after.ui.overlay?.kind === 'copy' },
   'copy-line': { first: '5', shows: () => terminal.copied[0]?.fileName === 'line.txt' },
@@ -80,8 +87,11 @@ describe('every command of the table', () => {
 test('no two commands share a key where both could be meant', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
-  // Enter and / mean the view's own thing; `when` of the two excludes the other.
-  expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([['/', ['search', 'filter-history']], ['enter', ['show-job', 'run-kernel']]]);
+  // Enter and / mean the view's own thing, and in the error map the arrows are its own; `when` of each excludes the others.
+  expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
+    ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel']], ['h', ['map-left', 'previous-view']], ['left', ['map-left', 'previous-view']], ['l', ['map-right', 'next-view']], ['right', ['map-right', 'next-view']],
+    ['escape', ['leave-map', 'clear-search']], ['/', ['search', 'filter-history']],
+  ]);
 });
 
 test('the help lists every command, finds by words and runs what is under the cursor', async () => {
@@ -119,14 +129,30 @@ test('a search typed in one piece finds, marks and goes on to the next match', a
   expect(ui().log.query).toBe('');
 });
 
-test('Enter on a kernel opens its form; what is chosen is what runs', async () => {
+test('Enter on a kernel opens its form; what is chosen and typed is what runs, and r runs it again', async () => {
   await terminal.press('7j\r');
-  expect(await terminal.screen()).toMatch(/Run fa_v2_wmma[^]*USE_WMMA +← 1 →[^]*tensor cores; 0: the scalar loop/);
-  await terminal.press('lj');
-  await terminal.press('l');
-  expect(await terminal.screen()).toMatch(/USE_WMMA +← 0 →[^]*shape +← 1x4x128x64 →/);
+  expect(await terminal.screen()).toMatch(/Run fa_v2_wmma[^]*kernel +← fa_v2_wmma →[^]*USE_WMMA +← 1 →/);
+  await terminal.press('jl');
+  expect(await terminal.screen()).toMatch(/USE_WMMA +← 0 →[^]*tensor cores; 0: the scalar loop/);
+  // Typed character by character: h, j, k, l and q are text there.
+  await terminal.press('j2x8x512x64c, 1x1x65x32');
+  expect(await terminal.screen()).toMatch(/shapes +2x8x512x64c, 1x1x65x32█ +typed/);
   await terminal.press('\r');
   expect([terminal.runner.started, ui().overlay, ui().view]).toEqual([['fa_v2_wmma'], undefined, 'run']);
+  expect(terminal.runner.requests[0]).toMatchObject({ variant: { parameters: { USE_WMMA: 0n } }, verify: { shapes: [{ sequenceLength: 512, causal: true }, { sequenceLength: 65 }] } });
+  await terminal.press('r');
+  expect(terminal.runner.requests[1]).toEqual(terminal.runner.requests[0]);
+});
+
+test('a shape that the kernel does not take is refused before anything starts; another kernel keeps what was typed', async () => {
+  await terminal.press('7gjjj\r');
+  await terminal.press('jjj1x1x64x32\r');
+  expect(await terminal.screen()).toMatch(/flashcore_v6 does not take 1x1x64x32: it requires D == 64, because[^]*shapes must be corrected before it runs/);
+  expect(terminal.runner.started).toEqual([]);
+  await terminal.press(raw('up') + raw('up') + raw('up') + raw('left'));
+  expect(await terminal.screen()).toMatch(/Run flashcore_v5[^]*1x1x64x32/);
+  await terminal.press('\r');
+  expect(terminal.runner.started).toEqual(['flashcore_v5']);
 });
 
 test('a view is copied as text, Markdown, data or picture, and the user is told where it is', async () => {

@@ -2,8 +2,9 @@
 import type { AppState } from '../state/app-state.ts';
 import type { Store } from '../state/store.ts';
 import type { Command } from './command.ts';
+import { inMap } from './view-commands.ts';
 
-const inHistory = ({ ui }: AppState): boolean => ui.view === 'jobs' && ui.history;
+const inHistory = ({ ui }: AppState): boolean => ui.view === 'jobs' && ui.jobList !== 'jobs';
 const hasLog = (state: AppState): boolean => state.attached !== undefined && !inHistory(state);
 const hasQuery = (state: AppState): boolean => hasLog(state) && state.ui.log.query !== '';
 const inRun = (state: AppState): boolean => hasLog(state) && state.ui.view === 'run';
@@ -13,7 +14,7 @@ export const LOG_COMMANDS: Command[] = [
   { id: 'next-match', keys: ['n'], group: 'log', help: 'Next match', hint: 'next', when: hasQuery, run: ({ store }) => showMatch(store, 1) },
   { id: 'previous-match', keys: ['N'], group: 'log', help: 'Previous match', hint: 'previous', when: hasQuery, run: ({ store }) => showMatch(store, -1) },
   { id: 'filter', keys: ['&'], group: 'log', help: 'Only lines that match the search, and back', hint: 'filter', when: hasQuery, run: ({ store }) => store.dispatch({ type: 'toggle', what: 'filter' }) },
-  { id: 'clear-search', keys: ['escape'], group: 'log', help: 'Clear the search', when: hasQuery, run: ({ store }) => store.dispatch({ type: 'search', query: '' }) },
+  { id: 'clear-search', keys: ['escape'], group: 'log', help: 'Clear the search', when: (state) => hasQuery(state) && !inMap(state), run: ({ store }) => store.dispatch({ type: 'search', query: '' }) },
   { id: 'follow', keys: ['f'], group: 'log', help: 'Follow the log, or stop', hint: 'follow', when: hasLog, run: ({ store }) => store.dispatch({ type: 'log-position', follow: !store.state.ui.log.follow, top: store.log.start }) },
   { id: 'wrap', keys: ['w'], group: 'log', help: 'Wrap long lines of the log, or cut them', hint: 'wrap', when: inRun, run: ({ store }) => store.dispatch({ type: 'toggle', what: 'wrap' }) },
 ];

@@ -10,6 +10,7 @@ import { attachedJob } from '../state/selectors.ts';
 import type { AppState } from '../state/app-state.ts';
 import type { Store } from '../state/store.ts';
 import type { Command } from './command.ts';
+import { inMap, moveInMap } from './view-commands.ts';
 
 const hasDetails = ({ ui }: AppState): boolean => ui.view === 'correct' || ui.view === 'latency' || ui.view === 'kernels';
 
@@ -29,13 +30,15 @@ export const MOVE_COMMANDS: Command[] = [
 function move(store: Store, by: number): void {
   const step = Math.trunc(by);
   const { ui } = store.state;
-  if (ui.view === 'run') store.dispatch({ type: 'log-position', ...scrolledLog(logSlice(store), step, logSize(store)) });
+  if (inMap(store.state)) moveInMap(store, { rows: step });
+  else if (ui.view === 'run') store.dispatch({ type: 'log-position', ...scrolledLog(logSlice(store), step, logSize(store)) });
   else store.dispatch({ type: 'move', by: step, limit: scrollLimit(store.state, ui.view, insideOf(focusedPane(screenOf(store.state)))) });
 }
 
 function moveTo(store: Store, end: 'first' | 'last'): void {
   const { ui } = store.state;
-  if (ui.view === 'run') store.dispatch({ type: 'log-position', follow: end === 'last', top: store.log.start });
+  if (inMap(store.state)) moveInMap(store, { rows: end === 'first' ? -Infinity : Infinity });
+  else if (ui.view === 'run') store.dispatch({ type: 'log-position', follow: end === 'last', top: store.log.start });
   else store.dispatch({ type: 'move-to', end, limit: scrollLimit(store.state, ui.view, insideOf(focusedPane(screenOf(store.state)))) });
 }
 

@@ -22,6 +22,19 @@ export function labelledBars(values: readonly { label: string; value: number; te
   return values.map(({ label, value, text }): Row => [run(padCells(label, labelCells)), run(' '), run(bar(value / full, barCells), 'bar'), run(' '), run(padCells(text, textCells, 'right'))]);
 }
 
+/** Samples in their order as block heights; one that was dropped (0) is a "×". */
+export function sampleStrip(samples: readonly number[], width: number): Run[] {
+  const shown = samples.slice(-width);
+  const kept = shown.filter((sample) => sample > 0);
+  const [least, most] = [Math.min(...kept), Math.max(...kept)];
+  const block = (sample: number): string => LEVELS[most === least ? 3 : Math.round(((sample - least) / (most - least)) * (LEVELS.length - 1))] ?? ' ';
+  return shown.reduce<Run[]>((runs, sample) => {
+    const [text, role] = sample > 0 ? [block(sample), 'bar' as const] : ['×', 'bad' as const];
+    const last = runs.at(-1);
+    return last?.role === role ? [...runs.slice(0, -1), run(last.text + text, role)] : [...runs, run(text, role)];
+  }, []);
+}
+
 const LEVELS = '▁▂▃▄▅▆▇█';
 
 /** The last `width` values as block heights between their least and their greatest. */

@@ -22,6 +22,18 @@ export function formatNumber(value: number): string {
   return magnitude < 1e-3 || magnitude >= 1e7 ? value.toExponential(2).replace('e+', 'e') : String(Number(value.toPrecision(4)));
 }
 
+const LEAST_DECIMALS = 3;
+const MOST_DECIMALS = 9;
+
+/** Two numbers with as many decimals as it takes to see what they differ by: ["-4.0703", "-4.0723"]. */
+export function formatPair(got: number, want: number): [string, string] {
+  const difference = Math.abs(got - want);
+  const wanted = difference > 0 && Number.isFinite(difference) ? Math.ceil(-Math.log10(difference)) + 1 : LEAST_DECIMALS;
+  const decimals = Math.max(LEAST_DECIMALS, Math.min(MOST_DECIMALS, wanted));
+  const format = (value: number): string => (Number.isFinite(value) && Math.abs(value) < 1e7 ? value.toFixed(decimals) : formatNumber(value));
+  return [format(got), format(want)];
+}
+
 /** 1234567 as 1,234,567. */
 export const formatCount = (count: number | bigint): string => count.toLocaleString('en-US');
 
@@ -33,11 +45,13 @@ export function formatBytes(bytes: number): string {
   return `${Number((bytes / 1024 ** power).toPrecision(3))} ${units[power - 1] ?? 'B'}`;
 }
 
+const SINGULARS: Record<string, string> = { CTAs: 'CTA', registers: 'register', shapes: 'shape', cases: 'case', wavefronts: 'wavefront', instructions: 'instruction' };
+
 /** A value in a gate's unit: bytes by powers of 1024, shares as percent. */
 export function formatInUnit(value: number, unit: string): string {
   if (unit === 'B' || unit === 'bytes') return value < 0 ? `-${formatBytes(-value)}` : formatBytes(value);
   if (unit === 'share') return `${formatNumber(Math.round(value * 1000) / 10)} %`;
-  return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${unit}`}`;
+  return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${value === 1 ? SINGULARS[unit] ?? unit : unit}`}`;
 }
 
 /** Seconds as 0:41 or 1:02:03; below a minute in a list as 4.2 s. */

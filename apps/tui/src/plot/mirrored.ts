@@ -1,6 +1,5 @@
 /** Two latency histograms over one axis: the first grows up from it, the second down. */
-import { formatMicroseconds } from './format.ts';
-import { padCells } from './cells.ts';
+import { axisValues } from './ecdf.ts';
 import { run, type Row } from './row.ts';
 import type { HistogramData } from './histogram.ts';
 
@@ -30,7 +29,7 @@ export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, m
     ...barsOf(up, above, UP).toReversed().map((text): Row => [run(text, 'bar')]),
     [run(axis, 'axis')],
     ...barsOf(down, below, DOWN).map((text): Row => [run(text, 'barAlternative')]),
-    [run(valuesLine(low, high, width), 'dim')],
+    [run(axisValues(low, high, width), 'dim')],
   ];
 }
 
@@ -52,10 +51,4 @@ function barsOf(columns: readonly number[], height: number, blocks: readonly str
   const most = Math.max(...columns, Number.EPSILON);
   const eighths = columns.map((count) => (count === 0 ? 0 : Math.max(1, Math.round((count / most) * height * 8))));
   return Array.from({ length: height }, (_, row) => eighths.map((level) => blocks[Math.max(0, Math.min(8, level - row * 8))] ?? ' ').join(''));
-}
-
-function valuesLine(low: number, high: number, width: number): string {
-  const [left, middle, right] = [low, (low + high) / 2, high].map(formatMicroseconds) as [string, string, string];
-  const room = width - left.length - right.length;
-  return padCells(left + (room >= middle.length + 4 ? padCells(middle, room, 'center') : ' '.repeat(Math.max(1, room))) + right, width);
 }

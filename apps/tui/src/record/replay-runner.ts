@@ -2,7 +2,7 @@
 import { clone, create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import {
-  CancelJobResponseSchema, FlashcoreError, GetHostResponseSchema, GetJobResponseSchema, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
+  CancelJobResponseSchema, FlashcoreError, GetHostResponseSchema, GetJobResponseSchema, GetLeaderboardResponseSchema, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
   type Job, type JobEvent, type RunnerClient,
 } from '@flashcore/shared';
 import type { RunnerPort } from '../state/runner-port.ts';
@@ -34,6 +34,7 @@ export function replayRunner(events: readonly JobEvent[], { speed }: { speed: nu
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs: [job] })),
     listKernels: () => Promise.resolve(create(ListKernelsResponseSchema)),
     listExperiments: () => Promise.resolve(create(ListExperimentsResponseSchema)),
+    getLeaderboard: () => Promise.resolve(create(GetLeaderboardResponseSchema, { emptyReason: 'A recording has no leaderboard' })),
     cancelJob: () => Promise.resolve(create(CancelJobResponseSchema, { job })),
     readArtifact: refuse,
     uploadFolder: refuse,

@@ -1,18 +1,21 @@
-/** View 3 while comparing: A is the job on the screen, B the baseline. What both measured and need, and their distributions mirrored. */
-import { formatCount, formatError, formatMicroseconds } from '../plot/format.ts';
+/** View 3 while comparing: A is the job on the screen, B the baseline. Latencies with their distributions mirrored, all figures side by side, or what differs in the source. */
+import { ecdf } from '../plot/ecdf.ts';
+import { formatMicroseconds } from '../plot/format.ts';
 import { mirroredHistogram } from '../plot/mirrored.ts';
-import { padCells } from '../plot/cells.ts';
-import { run, wrapRows, type Role, type Row, type Run } from '../plot/row.ts';
-import { table, type Column } from '../plot/table.ts';
-import type { AppState } from '../state/app-state.ts';
-import { comparisonOf, mostOf, type Comparison, type ComparisonVerdict, type LatencyPair } from '../state/comparison.ts';
-import type { VariantView } from '../state/job-view.ts';
+import { cutCells, padCells } from '../plot/cells.ts';
+import { fitRow, run, wrapRows, type Role, type Row } from '../plot/row.ts';
+import type { Column } from '../plot/table.ts';
+import { COMPARE_PAGES, type AppState, type ComparePage } from '../state/app-state.ts';
+import { comparisonOf, type Comparison, type ComparisonVerdict, type LatencyPair } from '../state/comparison.ts';
 import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../state/words.ts';
+import { figureRows } from './compare-figures.ts';
+import { dataOf } from './distribution.ts';
 import { list } from './list.ts';
-import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, type PaneContent, type Size } from './view.ts';
+import { sourceDiffRows } from './source-diff.ts';
+import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, scrolled, type PaneContent, type Size } from './view.ts';
 
 const VERDICT_ROLES: Record<ComparisonVerdict, Role> = { faster: 'good', slower: 'bad', 'no difference shown': 'unknown' };
-const TITLE = '3 Latency  A vs B';
+const PAGE_WORDS: Record<ComparePage, string> = { latency: 'latency', figures: 'figures', source: 'source' };
 
 const time = (side: 'a' | 'b') => (pair: LatencyPair): string => (pair[side].latency === undefined ? '-' : formatMicroseconds(pair[side].latency.p50Us));
 
@@ -22,59 +25,77 @@ const COLUMNS: Column<LatencyPair>[] = [
   { title: 'A p50', align: 'right', cell: time('a') },
   { title: 'B p50', align: 'right', cell: time('b') },
   { title: 'B/A [95 %]', align: 'right', drop: 1, cell: ({ ratio }) => (ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`) },
-  { title: 'A is', shrinkTo: 12, cell: ({ verdict, notCompared = '' }) => (verdict === undefined ? run(`not compared: ${notCompared}`, 'unknown') : run(verdict, VERDICT_ROLES[verdict])) },
+  { title: 'A is', cell: ({ verdict, notCompared = '' }) => (verdict === undefined ? run(`not compared: ${notCompared}`, 'unknown') : run(verdict, VERDICT_ROLES[verdict])) },
 ];
 
 export function comparePane(state: AppState, size: Size): PaneContent {
+  const title = `3 Latency  A vs B  ${COMPARE_PAGES.map((page) => (page === state.ui.comparePage ? `[${PAGE_WORDS[page]}]` : PAGE_WORDS[page])).join(' ')}`;
   const comparison = comparisonOf(state);
-  if (comparison === undefined) return { title: TITLE, body: wrapRows('The baseline is still being read, or it has no results. b on another job takes that one, c ends comparing.', size.width, { role: 'dim' }) };
-  const { pairs } = comparison;
-  const simulated = pairs.some(({ a, b }) => a.simulated || b.simulated);
-  const head: Row[] = [...(simulated ? [[run(padCells(` ${SIMULATED_TEXT}`, size.width), 'simulated')]] : []), ...factRows(comparison, size.width)];
-  const selected = Math.min(state.ui.selected.latency, Math.max(0, pairs.length - 1));
-  const listHeight = Math.min(pairs.length + 1, Math.max(3, Math.floor((size.height - head.length) * 0.4)));
-  const rows = pairs.length === 0 ? wrapRows('A and B measured no shape in common.', size.width, { role: 'dim' }) : list(COLUMNS, pairs, { width: size.width, height: listHeight, selected, focused: state.ui.view === 'latency' });
+  if (comparison === undefined) return { title, body: wrapRows('The baseline is still being read, or it has no results. b on another job takes that one, c ends comparing.', size.width, { role: 'dim' }) };
+  const simulated = comparison.pairs.some(({ a, b }) => a.simulated || b.simulated);
+  const head: Row[] = [...(simulated ? [[run(padCells(` ${SIMULATED_TEXT}`, size.width), 'simulated')]] : []), ...sideRows(comparison, size.width)];
+  const rest = { width: size.width, height: size.height - head.length };
+  const page = { latency: latencyPage, figures: figuresPage, source: sourcePage }[state.ui.comparePage](state, comparison, rest);
+  return { title, ...(simulated && { badge: SIMULATED_BADGE }), ...(page.remark !== undefined && { remark: page.remark }), body: [...head, ...page.body].slice(0, size.height) };
+}
+
+type Page = Pick<PaneContent, 'remark' | 'body'>;
+
+/** Rows that a page which scrolls has in all; undefined for the one with a cursor. */
+export function comparePageRows(state: AppState, { width }: Size): Row[] | undefined {
+  const comparison = comparisonOf(state);
+  if (comparison === undefined || state.ui.comparePage === 'latency') return undefined;
+  return state.ui.comparePage === 'figures' ? figureRows(comparison, width) : sourceDiffRows(state, comparison, width);
+}
+
+/** Rows of a pane that the two sides above the pages take. */
+export const COMPARE_HEAD_ROWS = 3;
+
+/** Who A and B are. */
+function sideRows({ a, b }: Comparison, width: number): Row[] {
+  const same = a.job.provenance?.sourceDigest !== undefined && a.job.provenance.sourceDigest === b.job.provenance?.sourceDigest;
+  const side = (mark: string, role: Role, { job }: Comparison['a']): Row => {
+    const source = job.provenance === undefined ? '' : `  source ${job.provenance.sourceDigest.slice(0, 10)}${same ? ', the same' : ''}`;
+    const tail = `  ${shortName(job.name)}${source}`;
+    return fitRow([run(`${mark} `, role), run(cutCells(jobTitle(job), Math.max(12, width - 2 - tail.length)), 'title'), run(tail, 'dim')], width);
+  };
+  return [side('A', 'bar', a), side('B', 'barAlternative', b), [run('─'.repeat(width), 'border')]];
+}
+
+const figuresPage = (state: AppState, comparison: Comparison, { width, height }: Size): Page => scrolled('', figureRows(comparison, width), { width, height, top: state.ui.selected.latency });
+const sourcePage = (state: AppState, comparison: Comparison, { width, height }: Size): Page => scrolled('', sourceDiffRows(state, comparison, width), { width, height, top: state.ui.selected.latency });
+
+function latencyPage(state: AppState, { pairs }: Comparison, { width, height }: Size): Page {
+  if (pairs.length === 0) return { body: wrapRows('A and B measured no shape in common. d shows what else they differ in.', width, { role: 'dim' }) };
+  const selected = Math.min(state.ui.selected.latency, pairs.length - 1);
+  const rows = list(COLUMNS, pairs, { width, height: Math.min(pairs.length + 1, Math.max(3, Math.floor(height * 0.4))), selected, focused: state.ui.view === 'latency' });
   const chosen = pairs[selected];
-  const room = size.height - head.length - rows.length - 1;
+  const room = height - rows.length - 2;
   return {
-    title: TITLE,
-    ...(simulated && { badge: SIMULATED_BADGE }),
-    remark: positionRemark(selected, pairs.length, 'measurement'),
-    body: [...head, ...rows, [run('─'.repeat(size.width), 'border')], ...(chosen === undefined || room < 4 ? [] : distributions(chosen, { width: size.width, height: room }))].slice(0, size.height),
+    remark: `${positionRemark(selected, pairs.length, 'measurement')}, d: figures, source`,
+    body: [...rows, [run('─'.repeat(width), 'border')], ...(chosen === undefined ? [] : [verdictRow(chosen), ...(room < 4 ? [] : distributions(chosen, { width, height: room }))])],
   };
 }
 
-interface Fact {
-  readonly name: string;
-  readonly of: (variant: VariantView) => string;
+/** The answer in one line, before any curve. */
+function verdictRow({ a, ratio, verdict, notCompared = '' }: LatencyPair): Row {
+  const what = run(`${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}  `, 'dim');
+  if (ratio === undefined || verdict === undefined) return [what, run(`not compared: ${notCompared}`, 'unknown')];
+  const share = (value: number): string => `${value > 1 ? '+' : ''}${((value - 1) * 100).toFixed(1)} %`;
+  return [what, run(verdict === 'no difference shown' ? 'no difference shown' : `A is ${verdict}`, VERDICT_ROLES[verdict]), run(`  speed ${share(ratio.ratio)} [${share(ratio.low)}, ${share(ratio.high)}] at 95 %`)];
 }
 
-const figure = (value: number | undefined, unit = ''): string => (value === undefined ? 'not measured' : `${formatCount(value)}${unit}`);
+const MOST_MIRRORED = 17;
+const LEAST_BOTH = 16;
 
-const FACTS: readonly Fact[] = [
-  { name: 'registers', of: (variant) => figure(mostOf(variant, (entry) => entry.registersPerThread)) },
-  { name: 'SMEM', of: (variant) => figure(mostOf(variant, (entry) => entry.staticSmemBytes + entry.dynamicSmemBytes), ' B') },
-  { name: 'spills', of: (variant) => figure(mostOf(variant, (entry) => entry.spillStoreBytes + entry.spillLoadBytes), ' B') },
-  { name: 'max error', of: ({ cases }) => (cases.length === 0 ? 'not measured' : formatError(Math.max(...cases.map(({ maxAbsError }) => maxAbsError)))) },
-  { name: 'mismatches', of: ({ cases }) => (cases.length === 0 ? 'not measured' : formatCount(cases.reduce((sum, { mismatches }) => sum + Number(mismatches), 0))) },
-];
-
-/** A table of two rows, one for each job. */
-function factRows({ a, b }: Comparison, width: number): Row[] {
-  const sides = [{ mark: 'A', role: 'bar', ...a }, { mark: 'B', role: 'barAlternative', ...b }] as const;
-  const same = a.job.provenance?.sourceDigest !== undefined && a.job.provenance.sourceDigest === b.job.provenance?.sourceDigest;
-  const columns: Column<(typeof sides)[number]>[] = [
-    { title: '', cell: ({ mark, role }): Run => run(mark, role) },
-    { title: 'job', shrinkTo: 14, cell: ({ job }) => run(`${jobTitle(job)} ${shortName(job.name)}`, 'title') },
-    ...FACTS.map(({ name, of }, index): Column<(typeof sides)[number]> => ({ title: name, align: 'right', drop: index + 2, cell: ({ variant }) => of(variant) })),
-    { title: 'source', drop: 3, cell: ({ job }) => run(`${job.provenance?.sourceDigest.slice(0, 10) ?? '-'}${same ? ' same' : ''}`, 'dim') },
+/** Mirrored histograms, and where there is room both ECDFs over one axis. */
+function distributions({ a, b }: LatencyPair, { width, height }: Size): Row[] {
+  const [upper, lower] = [dataOf(a), dataOf(b)];
+  if (upper === undefined || lower === undefined) return [[run('no histogram of both', 'dim')]];
+  const both = height >= LEAST_BOTH;
+  const mirrored = Math.min(MOST_MIRRORED, both ? Math.ceil(height * 0.55) : height);
+  return [
+    ...mirroredHistogram({ upper, lower }, { width, height: mirrored, medians: [a.latency?.p50Us ?? 0, b.latency?.p50Us ?? 0] }),
+    ...(both ? ecdf([{ data: upper, role: 'bar' }, { data: lower, role: 'barAlternative' }], { width, height: Math.min(MOST_MIRRORED, height - mirrored) }) : []),
   ];
-  const { header, rows } = table(columns, sides, width);
-  return [header, ...rows, [run('─'.repeat(width), 'border')]];
-}
-
-function distributions({ a, b }: LatencyPair, size: Size): Row[] {
-  const [upper, lower] = [a, b].map(({ histogram: bins }) => bins && { low: bins.lowUs, binWidth: bins.binWidthUs, counts: bins.counts, underflow: bins.underflow, overflow: bins.overflow });
-  if (upper === undefined || lower === undefined || upper.counts.length === 0 || lower.counts.length === 0) return [[run('no histogram of both', 'dim')]];
-  return mirroredHistogram({ upper, lower }, { ...size, height: Math.min(size.height, 21), medians: [a.latency?.p50Us ?? 0, b.latency?.p50Us ?? 0] });
 }

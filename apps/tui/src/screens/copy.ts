@@ -1,11 +1,11 @@
 /** The focused pane as something to paste: text, Markdown, the data behind it as JSON, or a picture. */
 import { toJson, type JsonValue } from '@bufbuild/protobuf';
-import { BenchmarkResultSchema, CaseResultSchema, ExperimentSummarySchema, GateResultSchema, HostSchema, JobSchema, KernelSchema, ProfileResultSchema } from '@flashcore/shared';
+import { BenchmarkResultSchema, CaseResultSchema, ExperimentSummarySchema, GateResultSchema, HostSchema, JobSchema, KernelSchema, LeaderboardEntrySchema, ProfileResultSchema } from '@flashcore/shared';
 import { frame, insideOf } from '../plot/frame.ts';
 import { rowText } from '../plot/row.ts';
 import { rowsToSvg } from '../plot/svg.ts';
 import type { AppState, ViewId } from '../state/app-state.ts';
-import { historyOf, shownVariant } from '../state/selectors.ts';
+import { historyOf, leaderboardOf, shownVariant } from '../state/selectors.ts';
 import type { Snapshot } from '../state/store.ts';
 import { focusedPane } from './layout.ts';
 import { screenOf } from './message.ts';
@@ -44,8 +44,13 @@ function dataOf({ state, log }: Snapshot, view: ViewId): JsonValue {
   }
 }
 
-const jobsData = (state: AppState): JsonValue =>
-  (state.ui.history ? historyOf(state).map((experiment) => toJson(ExperimentSummarySchema, experiment)) : state.jobs.map((job) => toJson(JobSchema, job)));
+function jobsData(state: AppState): JsonValue {
+  switch (state.ui.jobList) {
+    case 'jobs': return state.jobs.map((job) => toJson(JobSchema, job));
+    case 'history': return historyOf(state).map((experiment) => toJson(ExperimentSummarySchema, experiment));
+    case 'leaderboard': return leaderboardOf(state).map((entry) => toJson(LeaderboardEntrySchema, entry));
+  }
+}
 
 /** The row under the cursor, without the mark before it. */
 export function selectedLine(snapshot: Snapshot): string | undefined {

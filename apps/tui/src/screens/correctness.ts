@@ -1,14 +1,16 @@
 /** View 2: every case with its errors; below, the selected one in detail with its worst element and an error map. */
-import { Verdict, type CaseResult, type ElementError, type VerifyProgress } from '@flashcore/shared';
-import { formatCount, formatError, formatNumber, formatSeconds } from '../plot/format.ts';
-import { heatMap } from '../plot/heatmap.ts';
+import { Verdict, type CaseResult, type Tolerance, type VerifyProgress } from '@flashcore/shared';
+import { formatCount, formatError, formatSeconds } from '../plot/format.ts';
 import { flowRows, labelled, run, textRow, wrapRows, type Row, type Run } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';
 import type { VariantView } from '../state/job-view.ts';
-import { attachedJob, nothingText, shownVariant, variantsOf } from '../state/selectors.ts';
-import { VERDICT_MARKS, shapeShort, shapeWords } from '../state/words.ts';
+import type { UiState } from '../state/app-state.ts';
+import { attachedJob, shownVariant, variantsOf } from '../state/selectors.ts';
+import { VERDICT_MARKS, shapeShort } from '../state/words.ts';
+import { cursorFacts, elementText, errorMapRows, mapOf } from './error-map.ts';
 import { list } from './list.ts';
-import { beside, pageOf, positionRemark, type Size, type View } from './view.ts';
+import { nothingRows } from './nothing.ts';
+import { beside, pageOf, type Size, type View } from './view.ts';
 
 const HEAT_CELLS = 54;
 const SIDE_BY_SIDE = 92;
@@ -43,22 +45,30 @@ function verdictRun(line: Line): Run {
 export const correctnessView: View = ({ state }, size) => {
   const variant = shownVariant(state);
   const lines = linesOf(variant);
-  if (variant === undefined || lines.length === 0) return { title: '2 Correct', body: wrapRows(nothingText(state, { pending: 'No case has run yet: Verify and RunExperiment fill this view.', ended: 'No case was run in this job.' }), size.width, { role: 'dim' }) };
+  if (variant === undefined || lines.length === 0) return { title: '2 Correct', body: nothingRows(state, 'correct', size) };
   const selected = Math.min(state.ui.selected.correct, lines.length - 1);
   const line = lines[selected];
-  // A third of the pane at least stays for the details.
-  const listHeight = Math.min(lines.length + 1, Math.max(4, Math.floor(size.height * 0.6)));
-  const table = list(COLUMNS, lines, { width: size.width, height: listHeight, selected, focused: state.ui.view === 'correct' });
+  // A third of the pane at least stays for the details; while the cursor is in the map, most of it.
+  const share = state.ui.mapCursor === undefined ? 0.6 : 0.25;
+  const listHeight = Math.min(lines.length + 1, Math.max(4, Math.floor(size.height * share)));
+  const table = list(COLUMNS, lines, { width: size.width, height: listHeight, selected, focused: state.ui.view === 'correct' && state.ui.mapCursor === undefined });
   const detailSize = { width: size.width, height: size.height - table.length - 1 };
-  const detail = line?.kind === 'done' ? caseDetail(line.result, detailSize, state.ui.detail) : [textRow('This case runs now.', 'dim')];
+  const detail = line?.kind === 'done' ? caseDetail(line.result, { ...detailSize, ui: state.ui, tolerance: variant.verify?.tolerance }) : [textRow('This case runs now.', 'dim')];
   const several = variantsOf(attachedJob(state)).length > 1;
   const tolerance = variant.verify?.tolerance?.profile;
   return {
     title: `2 Correct${several ? `  ${variant.label}` : ''}${tolerance ? `  ${tolerance} tolerance` : ''}`,
-    remark: `${variant.cases.filter(({ verdict }) => verdict === Verdict.PASS).length} passed, ${positionRemark(selected, lines.length, 'case')}`,
+    remark: `${casesRemark(variant)}, ${state.ui.mapCursor === undefined ? `on case ${selected + 1}` : 'in the map, Esc leaves it'}`,
     body: [...table, [run('─'.repeat(size.width), 'border')], ...detail].slice(0, size.height),
   };
 };
+
+/** "6 of 7 cases pass, 1 fails". */
+function casesRemark({ cases }: VariantView): string {
+  const count = (wanted: Verdict): number => cases.filter(({ verdict }) => verdict === wanted).length;
+  const [passed, failed, open] = [count(Verdict.PASS), count(Verdict.FAIL), count(Verdict.NOT_MEASURED)];
+  return `${passed} of ${cases.length} case${cases.length === 1 ? '' : 's'} pass${passed === 1 && cases.length === 1 ? 'es' : ''}${failed > 0 ? `, ${failed} fail${failed === 1 ? 's' : ''}` : ''}${open > 0 ? `, ${open} not run` : ''}`;
+}
 
 function linesOf(variant: VariantView | undefined): Line[] {
   if (variant === undefined) return [];
@@ -67,18 +77,27 @@ function linesOf(variant: VariantView | undefined): Line[] {
   return verifying !== undefined ? [...done, { kind: 'running', progress: verifying }] : done;
 }
 
-function caseDetail(result: CaseResult, { width, height }: Size, page: number): Row[] {
-  const { errorMap } = result;
-  const map = errorMap !== undefined && errorMap.rows * errorMap.columns > 0 ? errorMap : undefined;
-  if (map === undefined) return pageOf(caseFacts(result, width), { height, page });
-  const worst = result.worst && { row: Math.floor(result.worst.row / map.blockRows), column: Math.floor(result.worst.column / map.blockColumns) };
-  const heat = (heatSize: Size): Row[] => heatMap({ ...map, values: map.maxAbsError }, { ...heatSize, ...(worst && { worst: { row: worst.row * map.blockRows, column: worst.column * map.blockColumns } }) });
+interface DetailOptions extends Size {
+  readonly ui: Pick<UiState, 'detail' | 'mapCursor' | 'view'>;
+  readonly tolerance: Tolerance | undefined;
+}
+
+/** Facts beside the map where there is room, above it where not. With the cursor in the map, what it is on comes first. */
+function caseDetail(result: CaseResult, { width, height, ui, tolerance }: DetailOptions): Row[] {
+  const map = mapOf(result);
+  if (map === undefined) return pageOf(caseFacts(result, width), { height, page: ui.detail });
+  const cursor = ui.view === 'correct' ? ui.mapCursor : undefined;
+  const facts = (factsWidth: number): Row[] => [
+    ...(cursor === undefined ? [] : cursorFacts(result, map, { cursor, width: factsWidth, tolerance })),
+    ...caseFacts(result, factsWidth),
+    ...(cursor === undefined && ui.view === 'correct' ? [textRow('Enter moves a cursor over the map', 'key')] : []),
+  ];
   if (width >= SIDE_BY_SIDE || height < 14) {
     const heatWidth = Math.min(HEAT_CELLS, Math.floor(width * 0.45));
-    return beside(pageOf(caseFacts(result, width - heatWidth - 2), { height, page }), heat({ width: heatWidth, height }), { leftWidth: width - heatWidth - 2 });
+    return beside(pageOf(facts(width - heatWidth - 2), { height, page: ui.detail }), errorMapRows(result, map, { width: heatWidth, height, cursor }), { leftWidth: width - heatWidth - 2 });
   }
-  const facts = pageOf(caseFacts(result, width), { height: Math.floor(height / 2), page });
-  return [...facts, ...heat({ width, height: height - facts.length })];
+  const above = pageOf(facts(width), { height: Math.floor(height / 2), page: ui.detail });
+  return [...above, ...errorMapRows(result, map, { width, height: height - above.length, cursor })];
 }
 
 /** Most important first: what does not fit stands on further pages. */
@@ -94,7 +113,7 @@ function caseFacts(result: CaseResult, width: number): Row[] {
     labelled('twice-fp16 rule', rule.word, rule.role),
   ];
   return [
-    textRow(shapeWords(result.shape), 'title'),
+    textRow(shapeShort(result.shape), 'title'),
     ...(result.reason === '' ? [] : wrapRows(result.reason, width, { role: VERDICT_MARKS[result.verdict].role })),
     ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst)}`, width, { hang: 6 })),
     ...flowRows(groups, width),
@@ -110,6 +129,3 @@ function sdpaFacts({ sdpa, sdpaMissing }: CaseResult, width: number): Row[] {
     wrapRows(missing !== '' ? `${backend} ${missing}` : `${backend} off by at most ${formatError(maxAbsDifference)}; errors max ${formatError(maxAbsError)} (its ${formatError(sdpaMaxAbsError)}), mean ${formatError(meanAbsError)} (its ${formatError(sdpaMeanAbsError)})`,
       width, { hang: 2, ...(missing !== '' && { role: 'dim' as const }) }));
 }
-
-const elementText = ({ batch, head, row, column, got, want }: ElementError): string =>
-  `b${batch} h${head} s${row} d${column}: got ${formatNumber(got)}, want ${formatNumber(want)} (off by ${formatError(Math.abs(got - want))})`;

@@ -1,18 +1,31 @@
-/** The form before a run: a field a row, its value between arrows, below it what it means. */
+/** The form before a run: a field a row, its value between arrows, below it what it means or what is wrong with it. */
 import { padCells } from '../plot/cells.ts';
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row } from '../plot/row.ts';
-import type { RunForm } from '../state/run-form.ts';
+import { valueOf, type FormField, type RunForm } from '../state/run-form.ts';
+import { formProblem } from '../state/form-problem.ts';
 import type { PaneContent, Size } from './view.ts';
 
 const LABEL_CELLS = 16;
+const MOST_ABOUT_ROWS = 4;
 
-export function formPane({ kernelId, fields, selected }: RunForm, { width, height }: Size): PaneContent {
-  const rows = fields.map(({ label, choices, chosen }, index): Row => {
-    const row: Row = [run(index === selected ? '▸ ' : '  '), run(padCells(label, LABEL_CELLS), 'key'), run(' ← ', 'dim'), run(choices[chosen] ?? '', 'accent'), run(' →', 'dim'), run(`   ${chosen + 1} of ${choices.length}`, 'dim')];
-    return index === selected ? selectRow(row, width) : fitRow(row, width);
-  });
-  const about = wrapRows(fields[selected]?.about ?? '', width, { role: 'dim' }).slice(0, 3);
+export function formPane(form: RunForm, { width, height }: Size): PaneContent {
+  const { kernel, fields, selected } = form;
+  const problem = formProblem(form);
+  const rows = fields.map((field, index) => fieldRow(field, { selected: index === selected, wrong: index === problem?.index, width }));
+  const text = problem?.index === selected ? problem.text : fields[selected]?.about ?? '';
+  const about = wrapRows(text, width, { role: problem?.index === selected ? 'bad' : 'dim' }).slice(0, MOST_ABOUT_ROWS);
   const visible = Math.max(1, height - about.length - 1);
   const start = windowStart({ from: selected, to: selected + 1, count: rows.length, height: visible });
-  return { title: `Run ${kernelId}`, remark: 'Enter runs, Esc closes', body: [...rows.slice(start, start + visible), [run('─'.repeat(width), 'border')], ...about] };
+  const remark = problem === undefined ? 'Enter runs, Esc closes' : `${fields[problem.index]?.label ?? ''} must be corrected before it runs`;
+  return { title: `Run ${kernel.kernelId}`, remark, body: [...rows.slice(start, start + visible), [run('─'.repeat(width), 'border')], ...about] };
+}
+
+function fieldRow(field: FormField, { selected, wrong, width }: { selected: boolean; wrong: boolean; width: number }): Row {
+  const { label, choices, chosen, typed } = field;
+  const role = wrong ? 'bad' : 'accent';
+  const head: Row = [run(selected ? '▸ ' : '  '), run(padCells(label, LABEL_CELLS), 'key')];
+  const row: Row = typed !== undefined && typed !== ''
+    ? [...head, run('   '), run(typed, role), run(selected ? '█' : '', 'accent'), run('   typed', 'dim')]
+    : [...head, run(' ← ', 'dim'), run(valueOf(field), role), run(' →', 'dim'), run(`   ${chosen + 1} of ${choices.length}${typed === undefined ? '' : ', or type'}`, 'dim')];
+  return selected ? selectRow(row, width) : fitRow(row, width);
 }

@@ -1,10 +1,11 @@
 /** View 8: the runner, its devices and tools, and how foreign code is boxed. */
-import { DeviceState, type Device, type DeviceConditions, type Host } from '@flashcore/shared';
+import { DeviceState, JobState, type Device, type DeviceConditions, type Host } from '@flashcore/shared';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatBytes, formatClock, formatNumber } from '../plot/format.ts';
-import { flowRows, labelled, textRow, wrapRows, type Row } from '../plot/row.ts';
+import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../plot/row.ts';
 import type { AppState } from '../state/app-state.ts';
 import { attachedJob } from '../state/selectors.ts';
+import { KIND_WORDS, jobMark, jobTitle } from '../state/words.ts';
 import { SIMULATED_TEXT, scrolled, type View } from './view.ts';
 
 export const hostView: View = ({ state }, size) => scrolled('8 Host', hostRows(state, size.width), { ...size, top: state.ui.selected.host });
@@ -12,11 +13,10 @@ export const hostView: View = ({ state }, size) => scrolled('8 Host', hostRows(s
 /** The whole view; the pane shows a window of it. */
 export function hostRows(state: AppState, width: number): Row[] {
   const { host } = state;
-  if (host === undefined) return wrapRows(`Waiting for ${state.runner.label}.`, width, { role: 'dim' });
+  if (host === undefined) return wrapRows(`No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`, width, { role: 'dim' });
   return [
     ...runnerRows(host, state, width),
-    ...host.devices.flatMap((device) => deviceRows(device, width)),
-    ...conditionRows(attachedJob(state)?.conditions, width),
+    ...host.devices.flatMap((device) => [...deviceRows(device, width), ...conditionRows(conditionsOn(state, device), width), ...queueRows(state, device, width)]),
     textRow('Tools', 'title'),
     ...host.tools.flatMap(({ name, version, archs, missing }) =>
       version === '' && missing !== '' ? wrapRows(`○ ${name}: ${missing}`, width, { role: 'unknown', hang: 2 }) : wrapRows(`✓ ${name} ${version}${archs.length > 0 ? ` for ${archs.join(' ')}` : ''}`, width, { hang: 2 })),
@@ -55,8 +55,31 @@ function conditionRows(conditions: DeviceConditions | undefined, width: number):
   const figure = (label: string, value: number | undefined, unit: string): Row[] => (value === undefined ? [] : [labelled(label, `${formatNumber(value)} ${unit}`)]);
   const groups = [
     ...figure('SM clock', conditions.smClockMhz, 'MHz'), ...figure('memory clock', conditions.memoryClockMhz, 'MHz'), ...figure('temperature', conditions.temperatureC, 'C'),
-    ...figure('power', conditions.powerW, 'W'), ...(conditions.throttleReasons.length > 0 ? [labelled('throttled by', conditions.throttleReasons.join(', '), 'warn')] : []),
+    ...figure('power', conditions.powerW, 'W'), ...figure('limit', conditions.powerLimitW, 'W'), ...(conditions.otherProcesses === undefined ? [] : [labelled('other processes', String(conditions.otherProcesses), conditions.otherProcesses > 0 ? 'warn' : undefined)]), ...(conditions.throttleReasons.length > 0 ? [labelled('throttled by', conditions.throttleReasons.join(', '), 'warn')] : []),
   ];
   const missing = conditions.notMeasured === '' ? [] : wrapRows(conditions.notMeasured, width, { role: 'dim' });
   return groups.length + missing.length === 0 ? [] : [textRow('Device now', 'title'), ...flowRows(groups, width), ...missing];
+}
+
+/** What the job on the screen says of the device that it runs on. */
+function conditionsOn(state: AppState, { deviceId }: Device): DeviceConditions | undefined {
+  const job = attachedJob(state);
+  return job?.device?.deviceId === deviceId ? job.conditions : undefined;
+}
+
+const MOST_QUEUED = 6;
+
+/** The job that has the device, then those that wait for it, in their order. */
+function queueRows({ jobs, now }: AppState, { deviceId }: Device, width: number): Row[] {
+  const open = jobs.filter((job) => job.state !== JobState.ENDED && (job.deviceId === deviceId || job.deviceId === ''));
+  if (open.length === 0) return [labelled('queue', 'empty', 'dim')];
+  const inOrder = open.toSorted((a, b) => Number(b.state === JobState.RUNNING) - Number(a.state === JobState.RUNNING) || a.queuePosition - b.queuePosition);
+  const rows = inOrder.slice(0, MOST_QUEUED).map((job): Row => {
+    const { mark, role } = jobMark(job);
+    const since = job.startTime ?? job.createTime;
+    const text = job.state === JobState.RUNNING ? 'runs' : `${job.queuePosition} ahead`;
+    return fitRow([run(`  ${mark} `, role), run(jobTitle(job), 'title'), run(`  ${KIND_WORDS[job.kind]}, ${text}${since === undefined ? '' : ` ${formatClock((now - timestampMs(since)) / 1000)}`}`, 'dim')], width);
+  });
+  const more = inOrder.length > MOST_QUEUED ? [textRow(`  and ${inOrder.length - MOST_QUEUED} more in 6`, 'dim')] : [];
+  return [[run(`queue of ${deviceId}`, 'dim')], ...rows, ...more];
 }

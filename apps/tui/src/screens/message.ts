@@ -11,18 +11,22 @@ const MOST_MESSAGE_ROWS = 4;
 /** A question, the search being typed, a message in as many rows as it takes, or the job's last warning. */
 export function messageRows(state: AppState, width: number): Row[] {
   const { notice, ui } = state;
-  if (ui.overlay?.kind === 'search' || ui.overlay?.kind === 'history-filter' || ui.overlay?.kind === 'watch-folder' || ui.overlay?.kind === 'confirm' || notice === undefined) return [messageRow(state, width)];
-  return wrapRows(notice.text, width - 1, { role: TONES[notice.tone], indent: 1, hang: 1 }).slice(0, MOST_MESSAGE_ROWS).map((row) => fitRow(row, width));
+  if (ui.overlay?.kind === 'search' || ui.overlay?.kind === 'history-filter' || ui.overlay?.kind === 'watch-folder' || ui.overlay?.kind === 'confirm') return [promptRow(ui.overlay, width)];
+  if (notice !== undefined) return wrapped(notice.text, TONES[notice.tone], width);
+  const warning = attachedJob(state)?.warnings.at(-1);
+  if (warning !== undefined) return wrapped(`warning: ${warning}`, 'warn', width);
+  return state.watching === undefined ? [fitRow([], width)] : wrapped(`watching ${state.watching}: a saved file runs, W ends`, 'accent', width);
 }
 
-function messageRow(state: AppState, width: number): Row {
-  const { overlay } = state.ui;
-  if (overlay?.kind === 'search' || overlay?.kind === 'history-filter') return fitRow([run(' /', 'key'), run(lastCells(overlay.text, width - 4)), run('█', 'accent')], width);
-  if (overlay?.kind === 'watch-folder') return fitRow([run(' folder to watch: ', 'key'), run(lastCells(overlay.text, width - 20)), run('█', 'accent')], width);
-  if (overlay?.kind === 'confirm') return fitRow([run(' '), run(cutCells(overlay.question, width - 24), 'warn'), run('  y yes   any key no', 'key')], width);
-  const warning = attachedJob(state)?.warnings.at(-1);
-  if (state.watching !== undefined && warning === undefined) return fitRow([run(cutCells(` watching ${state.watching}: a saved file runs, W ends`, width), 'accent')], width);
-  return fitRow(warning === undefined ? [] : [run(' '), run(cutCells(`warning: ${warning}`, width - 2), 'warn')], width);
+const wrapped = (text: string, role: Role, width: number): Row[] =>
+  wrapRows(text, width - 1, { role, indent: 1, hang: 1 }).slice(0, MOST_MESSAGE_ROWS).map((row) => fitRow(row, width));
+
+type Prompt = Extract<NonNullable<UiState['overlay']>, { kind: 'search' | 'history-filter' | 'watch-folder' | 'confirm' }>;
+
+function promptRow(overlay: Prompt, width: number): Row {
+  if (overlay.kind === 'confirm') return fitRow([run(' '), run(cutCells(overlay.question, width - 24), 'warn'), run('  y yes   any key no', 'key')], width);
+  const label = overlay.kind === 'watch-folder' ? ' folder to watch: ' : ' /';
+  return fitRow([run(label, 'key'), run(lastCells(overlay.text, width - label.length - 2)), run('█', 'accent')], width);
 }
 
 function lastCells(text: string, width: number): string {

@@ -1,5 +1,6 @@
 /** The eight views by id, and how far those without a cursor scroll. */
 import type { AppState, ViewId } from '../state/app-state.ts';
+import { COMPARE_HEAD_ROWS, comparePageRows } from './compare.ts';
 import { correctnessView } from './correctness.ts';
 import { gatesView } from './gates.ts';
 import { hostRows, hostView } from './host.ts';
@@ -16,6 +17,8 @@ export const VIEW_FUNCTIONS: Record<ViewId, View> = {
 
 /** The last first row of a view that scrolls as a whole; undefined for the others. */
 export function scrollLimit(state: AppState, view: ViewId, { width, height }: Size): number | undefined {
+  const compared = view === 'latency' && state.ui.comparing ? comparePageRows(state, { width, height }) : undefined;
+  if (compared !== undefined) return Math.max(0, compared.length - (height - COMPARE_HEAD_ROWS));
   if (view !== 'profile' && view !== 'host') return undefined;
   const rows = view === 'profile' ? profileRows(state, width) : hostRows(state, width);
   return Math.max(0, rows.length - height);

@@ -1,6 +1,6 @@
 /** Everything that can happen to the state. */
-import type { ExperimentSummary, Host, Job, JobEvent, Kernel } from '@flashcore/shared';
-import type { Connection, HistorySort, Notice, Overlay, ViewId } from './app-state.ts';
+import type { ExperimentSummary, GetLeaderboardResponse, Host, Job, JobEvent, Kernel } from '@flashcore/shared';
+import type { ComparePage, Connection, DistributionPlot, HistorySort, JobList, Notice, Overlay, UiState, ViewId } from './app-state.ts';
 
 export type Action =
   // From the runner.
@@ -13,6 +13,8 @@ export type Action =
   | { type: 'attach'; job: string }
   | { type: 'watching'; folder: string | undefined }
   | { type: 'samples'; sha256: string; samples: readonly number[] }
+  | { type: 'source'; sha256: string; text: string }
+  | { type: 'leaderboard'; leaderboard: GetLeaderboardResponse }
   | { type: 'notice'; text: string; tone: Notice['tone'] }
   | { type: 'tick'; now: number }
   // From the user.
@@ -30,7 +32,12 @@ export type Action =
   | { type: 'compare'; on: boolean }
   | { type: 'history-order'; sort: HistorySort }
   | { type: 'history-filter'; text: string }
-  | { type: 'toggle'; what: 'history' | 'faulty' | 'wrap' | 'filter' }
+  | { type: 'job-list'; list: JobList }
+  | { type: 'compare-page'; page: ComparePage }
+  | { type: 'distribution'; plot: DistributionPlot }
+  | { type: 'map-cursor'; cursor: UiState['mapCursor'] }
+  | { type: 'form-run'; form: NonNullable<UiState['lastForm']> }
+  | { type: 'toggle'; what: 'faulty' | 'wrap' | 'filter' }
   | { type: 'overlay'; overlay: Overlay | undefined }
   | { type: 'search'; query: string }
   // `top`: number of the first line shown when not following.

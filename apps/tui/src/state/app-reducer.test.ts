@@ -53,7 +53,7 @@ test('whatever is pressed, every cursor stays on what there is', async () => {
   const action: fc.Arbitrary<Action> = fc.oneof(
     fc.constantFrom(...VIEWS).map((view): Action => ({ type: 'show', view })),
     fc.integer({ min: -30, max: 30 }).map((by): Action => ({ type: 'move', by })),
-    fc.constantFrom<Action>({ type: 'move-to', end: 'first' }, { type: 'move-to', end: 'last' }, { type: 'next-variant' }, { type: 'toggle', what: 'history' }, { type: 'zoom' }, { type: 'jobs', jobs: [] }, { type: 'next-view', step: 1 }),
+    fc.constantFrom<Action>({ type: 'move-to', end: 'first' }, { type: 'move-to', end: 'last' }, { type: 'next-variant' }, { type: 'job-list', list: 'history' }, { type: 'zoom' }, { type: 'jobs', jobs: [] }, { type: 'next-view', step: 1 }),
   );
   fc.assert(fc.property(fc.array(action, { maxLength: 40 }), (actions) => {
     const state = actions.reduce(reduce, start);

@@ -24,8 +24,15 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'attach': return attach(state, action.job);
     case 'watching': return { ...state, watching: action.folder };
     case 'samples': return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
+    case 'source': return { ...state, sources: { ...state.sources, [action.sha256]: action.text } };
+    case 'leaderboard': return clampSelections({ ...state, leaderboard: action.leaderboard });
+    case 'job-list': return clampSelections(withUi(state, { jobList: action.list, selected: { ...state.ui.selected, jobs: 0 } }));
+    case 'compare-page': return clampSelections(withUi(state, { comparePage: action.page, selected: { ...state.ui.selected, latency: 0 } }));
+    case 'distribution': return withUi(state, { distribution: action.plot });
+    case 'map-cursor': return withUi(state, { mapCursor: action.cursor, detail: 0 });
+    case 'form-run': return withUi(state, { lastForm: action.form });
     case 'baseline': return withUi(state, { baseline: action.job });
-    case 'compare': return clampSelections(withUi(state, { comparing: action.on }));
+    case 'compare': return clampSelections(withUi(state, { comparing: action.on, comparePage: 'latency', selected: { ...state.ui.selected, latency: 0 } }));
     case 'history-order': return clampSelections(withUi(state, { historySort: action.sort, selected: { ...state.ui.selected, jobs: 0 } }));
     case 'history-filter': return clampSelections(withUi(state, { historyFilter: action.text, overlay: undefined }));
     case 'notice': return { ...state, notice: { text: action.text, tone: action.tone, time: state.now } };
@@ -48,7 +55,7 @@ const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...st
 
 /** The cursor stays on its job while newer ones come in above it; while another view has the keys, it stands on the job shown. */
 function withJobs(state: AppState, jobs: AppState['jobs']): AppState {
-  if (state.ui.history) return clampSelections({ ...state, jobs });
+  if (state.ui.jobList !== 'jobs') return clampSelections({ ...state, jobs });
   const wanted = state.ui.view === 'jobs' ? state.jobs[state.ui.selected.jobs]?.name : state.attached;
   const place = jobs.findIndex(({ name }) => name === wanted);
   return clampSelections({ ...withUi(state, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }), jobs });
@@ -62,7 +69,7 @@ function attach(state: AppState, job: string): AppState {
   if (state.attached === job) return state;
   const known = state.views[job] ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
   const selected = { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 };
-  return { ...withUi(state, { selected, variant: 0, log: { ...state.ui.log, follow: true, top: 0 } }), attached: job, views: { ...state.views, [job]: known } };
+  return { ...withUi(state, { selected, variant: 0, mapCursor: undefined, log: { ...state.ui.log, follow: true, top: 0 } }), attached: job, views: { ...state.views, [job]: known } };
 }
 
 type UiAction = Extract<Action, { type: 'resize' | 'show' | 'next-view' | 'zoom' | 'move' | 'move-to' | 'detail' | 'toggle' | 'overlay' }>;
@@ -71,8 +78,8 @@ function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
   const { ui } = state;
   switch (action.type) {
     case 'resize': return { columns: action.columns, rows: action.rows };
-    case 'show': return { view: action.view, detail: 0 };
-    case 'next-view': return { view: VIEWS[(VIEWS.indexOf(ui.view) + action.step + VIEWS.length) % VIEWS.length] ?? 'run', detail: 0 };
+    case 'show': return { view: action.view, detail: 0, mapCursor: undefined };
+    case 'next-view': return { view: VIEWS[(VIEWS.indexOf(ui.view) + action.step + VIEWS.length) % VIEWS.length] ?? 'run', detail: 0, mapCursor: undefined };
     case 'zoom': return { zoomed: !ui.zoomed };
     case 'move': return moveTo(ui, Math.max(0, ui.selected[ui.view] + action.by), action.limit);
     case 'move-to': return moveTo(ui, action.end === 'first' ? 0 : Number.MAX_SAFE_INTEGER, action.limit);

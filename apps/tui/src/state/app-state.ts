@@ -1,5 +1,5 @@
 /** Everything that the screen shows but log lines, which lie in ring buffers beside it. */
-import type { ExperimentSummary, Host, Job, Kernel } from '@flashcore/shared';
+import type { ExperimentSummary, GetLeaderboardResponse, Host, Job, Kernel } from '@flashcore/shared';
 import type { JobView } from './job-view.ts';
 import type { RunForm } from './run-form.ts';
 
@@ -25,6 +25,18 @@ export interface LogPosition {
 export const HISTORY_SORTS = ['newest', 'latency', 'error', 'kernel'] as const;
 export type HistorySort = (typeof HISTORY_SORTS)[number];
 
+/** What view 6 lists. */
+export const JOB_LISTS = ['jobs', 'history', 'leaderboard'] as const;
+export type JobList = (typeof JOB_LISTS)[number];
+
+/** How view 3 draws a distribution. */
+export const DISTRIBUTIONS = ['both', 'histogram', 'ecdf'] as const;
+export type DistributionPlot = (typeof DISTRIBUTIONS)[number];
+
+/** What a comparison of two jobs shows. */
+export const COMPARE_PAGES = ['latency', 'figures', 'source'] as const;
+export type ComparePage = (typeof COMPARE_PAGES)[number];
+
 /** What lies over the panes. */
 export type Overlay =
   | { readonly kind: 'help'; readonly query: string; readonly selected: number }
@@ -47,15 +59,20 @@ export interface UiState {
   /** Only the current view, as large as the screen. */
   readonly zoomed: boolean;
   readonly selected: Readonly<Record<ViewId, number>>;
-  /** Ended experiments in place of jobs. */
-  readonly history: boolean;
+  readonly jobList: JobList;
   /** Kernels under kernels/faulty too. */
   readonly faulty: boolean;
   /** Name of the job that others are compared with. */
   readonly baseline?: string | undefined;
   /** View 3 shows the job against the baseline. */
   readonly comparing: boolean;
-  /** Order of the history. */
+  readonly comparePage: ComparePage;
+  readonly distribution: DistributionPlot;
+  /** Block of the error map under the cursor of view 2; absent while its list has the cursor. */
+  readonly mapCursor?: { readonly row: number; readonly column: number } | undefined;
+  /** The last form that was run: what r repeats. */
+  readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
+  /** Order of history and leaderboard. */
   readonly historySort: HistorySort;
   /** Only experiments whose label or source has this. */
   readonly historyFilter: string;
@@ -80,6 +97,9 @@ export interface AppState {
   readonly views: Readonly<Record<string, JobView>>;
   /** Benchmark samples read for comparing, microseconds, by digest of the artifact. */
   readonly samples: Readonly<Record<string, readonly number[]>>;
+  /** Text of source files read for comparing, by digest. */
+  readonly sources: Readonly<Record<string, string>>;
+  readonly leaderboard?: GetLeaderboardResponse | undefined;
   /** The kernel folder that is watched. */
   readonly watching?: string | undefined;
   /** The job shown; undefined until one is started or attached to. */
@@ -99,9 +119,9 @@ export interface StartState {
 
 export function initialState({ runner, columns, rows, now }: StartState): AppState {
   return {
-    runner, connection: 'connecting', jobs: [], experiments: [], kernels: [], views: {}, samples: {}, now,
+    runner, connection: 'connecting', jobs: [], experiments: [], kernels: [], views: {}, samples: {}, sources: {}, now,
     ui: {
-      view: 'run', zoomed: false, history: false, faulty: false, comparing: false, historySort: 'newest', historyFilter: '', variant: 0, detail: 0, columns, rows,
+      view: 'run', zoomed: false, jobList: 'jobs', faulty: false, comparing: false, comparePage: 'latency', distribution: 'both', historySort: 'newest', historyFilter: '', variant: 0, detail: 0, columns, rows,
       selected: { run: 0, correct: 0, latency: 0, profile: 0, gates: 0, jobs: 0, kernels: 0, host: 0 },
       log: { follow: true, top: 0, wrap: true, query: '', filter: false },
     },

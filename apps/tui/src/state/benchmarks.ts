@@ -3,6 +3,8 @@ import { TimingMode, type BenchmarkProgress, type BenchmarkResult, type Shape } 
 import type { BenchmarkView } from './job-view.ts';
 
 const CANDIDATE = 'candidate';
+// As many as a wide screen has cells for.
+const RECENT_SAMPLES = 240;
 
 export function benchmarkKey(shape: Shape | undefined, mode: TimingMode, subject: string): string {
   const place = shape === undefined ? '' : [shape.batch, shape.heads, shape.sequenceLength, shape.headDim, shape.causal ? 'c' : ''].join('x');
@@ -10,23 +12,24 @@ export function benchmarkKey(shape: Shape | undefined, mode: TimingMode, subject
 }
 
 export function withBenchmarkProgress(benchmarks: readonly BenchmarkView[], progress: BenchmarkProgress): BenchmarkView[] {
-  const { shape, mode, simulated, warmUp, latency, histogram } = progress;
+  const { shape, mode, simulated, warmUp, latency, histogram, samplesUs } = progress;
   const subject = progress.subject === '' ? CANDIDATE : progress.subject;
   const key = benchmarkKey(shape, mode, subject);
   const before = benchmarks.find((benchmark) => benchmark.key === key);
   // A progress event without statistics (warm-up) leaves those seen before.
-  return replaceByKey(benchmarks, { key, shape, mode, subject, simulated, warmUp, latency: latency ?? before?.latency, histogram: histogram ?? before?.histogram, result: before?.result });
+  return replaceByKey(benchmarks, { key, shape, mode, subject, simulated, warmUp, latency: latency ?? before?.latency, histogram: histogram ?? before?.histogram, recent: warmUp ? [] : [...(before?.recent ?? []), ...samplesUs].slice(-RECENT_SAMPLES), result: before?.result });
 }
 
 /** Adds the result and the baselines measured with it. */
 export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result: BenchmarkResult): BenchmarkView[] {
   const { shape, mode, simulated, latency, histogram, baselines } = result;
   const key = benchmarkKey(shape, mode, CANDIDATE);
-  const own: BenchmarkView = { key, shape, mode, subject: CANDIDATE, simulated, warmUp: false, latency, histogram, result };
+  const recent = benchmarks.find((benchmark) => benchmark.key === key)?.recent ?? [];
+  const own: BenchmarkView = { key, shape, mode, subject: CANDIDATE, simulated, warmUp: false, latency, histogram, recent, result };
   return baselines.reduce((all, baseline) => {
     const baselineKey = benchmarkKey(shape, mode, baseline.name);
     const before = all.find((benchmark) => benchmark.key === baselineKey);
-    return replaceByKey(all, { key: baselineKey, shape, mode, subject: baseline.name, simulated, warmUp: false, latency: baseline.latency, histogram: before?.histogram });
+    return replaceByKey(all, { key: baselineKey, shape, mode, subject: baseline.name, simulated, warmUp: false, latency: baseline.latency, histogram: before?.histogram, recent: before?.recent ?? [], speedup: baseline.speedup });
   }, replaceByKey(benchmarks, own));
 }
 

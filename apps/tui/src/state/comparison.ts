@@ -1,5 +1,5 @@
 /** The job on the screen (A) against the baseline (B): latency of the shapes that both measured, and what their builds need. */
-import { ratioInterval, type EntryResources } from '@flashcore/shared';
+import { ArtifactKind, ratioInterval, type Artifact, type EntryResources } from '@flashcore/shared';
 import type { AppState } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
@@ -69,4 +69,21 @@ export function samplesOf(bytes: Uint8Array): number[] {
 export function mostOf(variant: VariantView, need: (entry: EntryResources) => number): number | undefined {
   const entries = variant.build?.entries ?? [];
   return entries.length === 0 ? undefined : Math.max(...entries.map(need));
+}
+
+export interface SourcePair {
+  readonly a: Artifact | undefined;
+  readonly b: Artifact | undefined;
+}
+
+/** Source files of a build; the translation unit is the first. */
+export const sourcesOf = ({ build }: VariantView): Artifact[] => (build?.artifacts ?? []).filter(({ kind }) => kind === ArtifactKind.SOURCE);
+
+/** Files that differ: paired by name, the translation units with each other whatever they are called. */
+export function changedSources({ a, b }: Pick<Comparison, 'a' | 'b'>): SourcePair[] {
+  const [unitA, ...restA] = sourcesOf(a.variant);
+  const [unitB, ...restB] = sourcesOf(b.variant);
+  const paired = restA.map((file): SourcePair => ({ a: file, b: restB.find(({ fileName }) => fileName === file.fileName) }));
+  const onlyB = restB.filter(({ fileName }) => !restA.some((file) => file.fileName === fileName)).map((file): SourcePair => ({ a: undefined, b: file }));
+  return [{ a: unitA, b: unitB }, ...paired, ...onlyB].filter((pair) => pair.a?.sha256 !== pair.b?.sha256);
 }

@@ -75,7 +75,11 @@ export interface BenchmarkView {
   readonly warmUp: boolean;
   readonly latency?: LatencyStatistics | undefined;
   readonly histogram?: Histogram | undefined;
+  /** The last samples in order, microseconds; 0 marks one that was dropped. */
+  readonly recent: readonly number[];
   readonly result?: BenchmarkResult | undefined;
+  /** Of a baseline: its median over the kernel's; above 1 the kernel is faster. */
+  readonly speedup?: number | undefined;
 }
 
 export const EMPTY_VARIANT: Omit<VariantView, 'label'> = { fallback: false, diagnostics: [], cases: [], benchmarks: [], gates: [], findings: [] };

@@ -4,7 +4,7 @@ import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from '..
 import { sanitize } from '../plot/cells.ts';
 import type { LogLine, LogTone } from './log-buffer.ts';
 import { timeOf } from './job-reducer.ts';
-import { MODE_WORDS, PHASE_WORDS, VERDICT_MARKS, findingWord, notMeasured, outcomeWord, shapeWords } from './words.ts';
+import { MODE_WORDS, PHASE_WORDS, VERDICT_MARKS, findingWord, notMeasured, outcomeWord, shapeShort } from './words.ts';
 
 /** The lines for `event`; none for events that only move a bar. */
 export function logLinesOf(event: JobEvent): LogLine[] {
@@ -37,7 +37,7 @@ function describe({ payload }: JobEvent): Described[] {
     case 'benchmarkResult': {
       const { shape, mode, simulated, latency } = payload.value;
       const time = latency === undefined ? 'no samples' : `p50 ${formatMicroseconds(latency.p50Us)}, p99 ${formatMicroseconds(latency.p99Us)}, n ${latency.samples}`;
-      return [{ text: `${shapeWords(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated: not a GPU time)' : ''}`, tone: simulated ? 'warn' : 'good' }];
+      return [{ text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated: not a GPU time)' : ''}`, tone: simulated ? 'warn' : 'good' }];
     }
     case 'profileResult': return payload.value.verdict === Verdict.NOT_MEASURED ? [{ text: `profile ${notMeasured(payload.value.reason)}` }] : [{ text: `${payload.value.metrics.length} counters read`, tone: 'good' }];
     case 'profileProgress': return [{ text: payload.value.message }];
@@ -68,7 +68,7 @@ export function diagnosticText({ severity, file, line, column, message }: Diagno
 
 function caseText({ shape, verdict, reason, maxAbsError, meanAbsError }: CaseResult): Described {
   const errors = `max ${formatError(maxAbsError)}, mean ${formatError(meanAbsError)}`;
-  return { text: `${shapeWords(shape)}: ${VERDICT_MARKS[verdict].word}, ${verdict === Verdict.NOT_MEASURED ? reason : errors}`, tone: verdictTone(verdict) };
+  return { text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${verdict === Verdict.NOT_MEASURED ? reason : errors}`, tone: verdictTone(verdict) };
 }
 
 const verdictTone = (verdict: Verdict): LogTone => (verdict === Verdict.PASS ? 'good' : verdict === Verdict.FAIL ? 'bad' : 'plain');

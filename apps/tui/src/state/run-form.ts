@@ -1,71 +1,113 @@
 /** What may be chosen before a run, from the kernel's manifest and the runner's cases: pure data, changed by keys. */
-import { parseShape, type Kernel, type RpcRequestInit } from '@flashcore/shared';
+import { parseShape, type Kernel, type RpcRequestInit, type Shape } from '@flashcore/shared';
 
 export interface FormField {
-  /** "param:NAME", "config", "shape", "seeds", "tolerance" or "arch". */
+  /** "kernel", "param:NAME", "config", "shape", "seeds", "tolerance", "arch" or "against". */
   readonly id: string;
   readonly label: string;
   readonly about: string;
   readonly choices: readonly string[];
   readonly chosen: number;
+  /** What was typed in place of a choice; absent on fields that take only choices. */
+  readonly typed?: string;
 }
 
 export interface RunForm {
-  readonly kernelId: string;
+  readonly kernel: Kernel;
   readonly fields: readonly FormField[];
   readonly selected: number;
 }
 
-const AS_USUAL = 'as usual';
-const SHAPES = [AS_USUAL, '1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c', '4x8x512x64'];
+/** What fills the choices besides the kernel. */
+export interface FormContext {
+  readonly kernels: readonly Kernel[];
+  /** Targets of the runner's nvcc. */
+  readonly archs: readonly string[];
+}
+
+export const AS_USUAL = 'as usual';
+const NONE = 'none';
+const SHAPES = [AS_USUAL, '1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c', '4x8x512x64', '4x16x2048x64c'];
 const SEEDS = [AS_USUAL, '1', '2', '10', '20'];
 const TOLERANCES = [AS_USUAL, 'parity', 'strict', 'default'];
 
 /** The form with every field at its default: running it as it is runs the kernel as the manifest says. */
-export function formOf(kernel: Kernel, archs: readonly string[]): RunForm {
+export function formOf(kernel: Kernel, { kernels, archs }: FormContext): RunForm {
   const parameters = kernel.parameters.filter(({ values }) => values.length > 1).map(({ name, values, defaultValue, about }): FormField => {
     const choices = values.map(String);
     return { id: `param:${name}`, label: name, about, choices, chosen: Math.max(0, choices.indexOf(String(defaultValue))) };
   });
   const field = (id: string, label: string, choices: readonly string[], about: string): FormField => ({ id, label, choices, about, chosen: 0 });
+  const usable = kernels.filter(({ manifestError }) => manifestError === '').map(({ kernelId }) => kernelId);
+  const ids = usable.includes(kernel.kernelId) ? usable : [kernel.kernelId, ...usable];
   return {
-    kernelId: kernel.kernelId,
+    kernel,
     selected: 0,
     fields: [
+      { ...field('kernel', 'kernel', ids, kernel.title), chosen: ids.indexOf(kernel.kernelId) },
       ...(kernel.configs.length === 0 ? [] : [field('config', 'config', [AS_USUAL, ...kernel.configs], 'a named set of parameter values; parameters changed below override it')]),
       ...parameters,
-      field('shape', 'shape', SHAPES, 'batch x heads x length x head dimension; c: causal; as usual: the seven parity cases'),
-      field('seeds', 'seeds', SEEDS, 'fresh random inputs a shape; as usual: five'),
+      { ...field('shape', 'shapes', SHAPES, 'batch x heads x length x head dimension, c: causal; type your own, several with commas; as usual: the seven parity cases'), typed: '' },
+      { ...field('seeds', 'seeds', SEEDS, 'fresh random inputs a shape, 1 to 100; as usual: five'), typed: '' },
       field('tolerance', 'tolerance', TOLERANCES, 'bound on the error; as usual: the profile parity'),
       field('arch', 'arch', [AS_USUAL, ...archs], "target of nvcc; as usual: the device's own"),
+      field('against', 'baseline', [NONE, ...usable], 'champion to time against in turns, in the same process: an interval and a verdict stand in 3'),
     ],
   };
 }
 
-/** The form after the cursor moved by `by`, or the selected field's value by `change`. */
+/** What a field is set to: what was typed, else the choice. */
+export const valueOf = ({ choices, chosen, typed = '' }: FormField): string => (typed === '' ? choices[chosen] ?? '' : typed);
+
+/** The form after the cursor moved by `by`, or the selected field's choice by `change`; a choice takes the place of what was typed. */
 export function withKeys(form: RunForm, { by = 0, change = 0 }: { by?: number; change?: number }): RunForm {
   const selected = Math.max(0, Math.min(form.fields.length - 1, form.selected + by));
-  const fields = form.fields.map((field, index) => (index === selected && change !== 0 ? { ...field, chosen: (field.chosen + change + field.choices.length) % field.choices.length } : field));
+  const fields = form.fields.map((field, index) => (index === selected && change !== 0 ? withChoice(field, (field.chosen + change + field.choices.length) % field.choices.length) : field));
   return { ...form, selected, fields };
 }
 
+const withChoice = (field: FormField, chosen: number): FormField => ({ ...field, chosen, ...(field.typed !== undefined && { typed: '' }) });
+
+/** The form with a character typed into the selected field, or its last one taken away; fields of choices alone stay as they are. */
+export function withTyping(form: RunForm, key: { character: string } | 'backspace'): RunForm {
+  const fields = form.fields.map((field, index): FormField => {
+    if (index !== form.selected || field.typed === undefined) return field;
+    return { ...field, typed: key === 'backspace' ? field.typed.slice(0, -1) : field.typed + key.character };
+  });
+  return { ...form, fields };
+}
+
+/** A form for another kernel that keeps what both have. */
+export function withKernel(form: RunForm, kernel: Kernel, context: FormContext): RunForm {
+  const fresh = formOf(kernel, context);
+  const fields = fresh.fields.map((field): FormField => {
+    const before = form.fields.find(({ id }) => id === field.id && !id.startsWith('param:') && id !== 'config' && id !== 'kernel');
+    const chosen = before === undefined ? -1 : field.choices.indexOf(before.choices[before.chosen] ?? '');
+    return chosen < 0 ? field : { ...field, chosen, ...(before?.typed !== undefined && { typed: before.typed }) };
+  });
+  return { ...fresh, fields, selected: form.selected };
+}
+
+/** Shapes as typed, several with commas. Errors: INVALID_REQUEST of parseShape. */
+export const shapesOf = (text: string): Shape[] => text.split(',').map((shape) => shape.trim()).filter((shape) => shape !== '').map(parseShape);
+
 /** The request that the form stands for; what is at its default is left to the runner. */
-export function requestOf({ kernelId, fields }: RunForm, defaults: RunForm): RpcRequestInit<'runExperiment'> {
+export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: RunForm): RpcRequestInit<'runExperiment'> {
   const chosen = (id: string): string | undefined => {
     const field = fields.find((candidate) => candidate.id === id);
-    return field === undefined || field.chosen === defaults.fields.find((candidate) => candidate.id === id)?.chosen ? undefined : field.choices[field.chosen];
+    const usual = defaults.fields.find((candidate) => candidate.id === id);
+    return field === undefined || (usual !== undefined && valueOf(field) === valueOf(usual)) ? undefined : valueOf(field);
   };
   const parameters = Object.fromEntries(fields.filter(({ id }) => id.startsWith('param:')).flatMap(({ id, label }) => {
     const value = chosen(id);
     return value === undefined ? [] : [[label, BigInt(value)] as const];
   }));
-  const shapes = [chosen('shape')].flatMap((shape) => (shape === undefined ? [] : [parseShape(shape)]));
-  const tolerance = chosen('tolerance');
+  const [shapes, tolerance, against] = [shapesOf(chosen('shape') ?? ''), chosen('tolerance'), chosen('against')];
   return {
     kernel: { source: { case: 'kernelId', value: kernelId } },
     variant: { parameters, config: chosen('config') ?? '', arch: chosen('arch') ?? '' },
     verify: { shapes, seedCount: Number(chosen('seeds') ?? 0), ...(tolerance !== undefined && { tolerance: { profile: tolerance } }) },
-    benchmark: { shapes },
+    benchmark: { shapes, ...(against !== undefined && { against: { kernel: { source: { case: 'kernelId', value: against } } } }) },
     ...(shapes[0] !== undefined && { profile: { shape: shapes[0] } }),
   };
 }

@@ -1,5 +1,5 @@
 /** Questions that several views and commands ask of the state. */
-import { ComparisonVerdict, JobState, Phase, Verdict, type ExperimentSummary, type GateResult, type Kernel } from '@flashcore/shared';
+import { ComparisonVerdict, JobState, Phase, Verdict, type ExperimentSummary, type GateResult, type Kernel, type LeaderboardEntry } from '@flashcore/shared';
 import type { AppState, HistorySort, ViewId } from './app-state.ts';
 import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
@@ -35,6 +35,12 @@ export const selectedBenchmark = (state: AppState): BenchmarkView | undefined =>
 
 export const selectedKernel = (state: AppState): Kernel | undefined => state.kernels[state.ui.selected.kernels];
 
+/** p50 (hot, first shape) of the last experiments with the job's variant on its device, oldest first, microseconds. */
+export function lastRunsOf({ experiments }: AppState, job: JobView): number[] {
+  const same = experiments.filter((experiment) => experiment.job?.label === job.label && experiment.deviceName === job.device?.name && experiment.p50Us !== undefined);
+  return same.map(({ p50Us = 0 }) => p50Us).toReversed();
+}
+
 const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSummary) => number> = {
   newest: () => 0,
   // What was not measured comes last, and the emulator's times after a GPU's: they are not the same quantity.
@@ -50,10 +56,24 @@ export function historyOf({ experiments, ui }: AppState): ExperimentSummary[] {
   return experiments.filter((experiment) => words.every((word) => text(experiment).includes(word))).toSorted(HISTORY_ORDERS[ui.historySort]);
 }
 
+const LEADERBOARD_ORDERS: Partial<Record<HistorySort, (a: LeaderboardEntry, b: LeaderboardEntry) => number>> = {
+  newest: (a, b) => Number((b.time?.seconds ?? 0n) - (a.time?.seconds ?? 0n)),
+  kernel: (a, b) => a.label.localeCompare(b.label),
+};
+
+/** The leaderboard as the user wants it; the runner gives the fastest first. */
+export function leaderboardOf({ leaderboard, ui }: AppState): LeaderboardEntry[] {
+  const words = ui.historyFilter.toLowerCase().split(' ').filter(Boolean);
+  const entries = (leaderboard?.entries ?? []).filter(({ label }) => words.every((word) => label.toLowerCase().includes(word)));
+  const order = LEADERBOARD_ORDERS[ui.historySort];
+  return order === undefined ? entries : entries.toSorted(order);
+}
+
 /** Name of the job under the cursor of view 6. */
 export function selectedJobName(state: AppState): string | undefined {
   const index = state.ui.selected.jobs;
-  return state.ui.history ? historyOf(state)[index]?.job?.name : state.jobs[index]?.name;
+  if (state.ui.jobList === 'leaderboard') return leaderboardOf(state)[index]?.job;
+  return state.ui.jobList === 'history' ? historyOf(state)[index]?.job?.name : state.jobs[index]?.name;
 }
 
 /** How many things the cursor of a view can be on; undefined: the view has no cursor. */
@@ -61,9 +81,9 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
   const variant = shownVariant(state);
   switch (view) {
     case 'correct': return variant?.cases.length ?? 0;
-    case 'latency': return variant?.benchmarks.length ?? 0;
+    case 'latency': return state.ui.comparing && state.ui.comparePage !== 'latency' ? undefined : variant?.benchmarks.length ?? 0;
     case 'gates': return variant?.gates.length ?? 0;
-    case 'jobs': return state.ui.history ? historyOf(state).length : state.jobs.length;
+    case 'jobs': return { jobs: state.jobs, history: historyOf(state), leaderboard: leaderboardOf(state) }[state.ui.jobList].length;
     case 'kernels': return state.kernels.length;
     case 'profile': case 'host': case 'run': return undefined;
   }
@@ -108,11 +128,6 @@ function verifyVerdict(variant: VariantView | undefined, steps: number): Verdict
   if (cases.some(({ verdict }) => verdict === Verdict.FAIL)) return Verdict.FAIL;
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
   return passed > 0 && passed >= steps ? Verdict.PASS : Verdict.NOT_MEASURED;
-}
-
-/** What a view says while it has nothing to show. */
-export function nothingText(state: AppState, { pending, ended }: { pending: string; ended: string }): string {
-  return attachedJob(state)?.state === JobState.ENDED ? ended : pending;
 }
 
 /** Milliseconds that a job has run so far, or ran in all. */

@@ -2,7 +2,7 @@
 import { JobState, type JobEvent, type KernelReference } from '@flashcore/shared';
 import type { RunnerPort, StartRequest, WatchFolder } from './runner-port.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
-import { samplesOf } from './comparison.ts';
+import { changedSources, comparisonOf, samplesOf } from './comparison.ts';
 import type { Store } from './store.ts';
 
 const JOBS_EVERY_MS = 2_000;
@@ -117,7 +117,17 @@ export class Session {
         if (simulated || samples === undefined || state.samples[samples.sha256] !== undefined) continue;
         this.#store.dispatch({ type: 'samples', sha256: samples.sha256, samples: samplesOf(await this.#client.readArtifact(samples.sha256, { signal })) });
       }
+      await this.#loadSources(signal);
     });
+  }
+
+  /** Texts of the files that the two jobs differ in. */
+  async #loadSources(signal: AbortSignal): Promise<void> {
+    const comparison = comparisonOf(this.#store.state);
+    for (const file of comparison === undefined ? [] : changedSources(comparison).flatMap(({ a, b }) => [a, b])) {
+      if (file === undefined || this.#store.state.sources[file.sha256] !== undefined) continue;
+      this.#store.dispatch({ type: 'source', sha256: file.sha256, text: new TextDecoder().decode(await this.#client.readArtifact(file.sha256, { signal })) });
+    }
   }
 
   /** Takes in the events of a job that is not shown. */
@@ -161,6 +171,10 @@ export class Session {
 
   async refreshExperiments(): Promise<void> {
     await this.#ask(async (signal) => this.#store.dispatch({ type: 'experiments', experiments: (await this.#client.listExperiments({ pageSize: 200 }, { signal })).experiments }));
+  }
+
+  async refreshLeaderboard(): Promise<void> {
+    await this.#ask(async (signal) => this.#store.dispatch({ type: 'leaderboard', leaderboard: await this.#client.getLeaderboard({}, { signal }) }));
   }
 
   /** One question; its answer or failure says whether the runner is there. */

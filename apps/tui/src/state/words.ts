@@ -49,12 +49,6 @@ export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {
   return { mark: '✗', role: 'bad', word };
 }
 
-/** "B2 H8 S512 D64 causal". */
-export function shapeWords(shape: Shape | undefined): string {
-  if (shape === undefined) return 'canonical shape';
-  return `B${shape.batch} H${shape.heads} S${shape.sequenceLength} D${shape.headDim}${shape.causal ? ' causal' : ''}`;
-}
-
 /** "2x8x512x64c", the form that the command line takes. */
 export function shapeShort(shape: Shape | undefined): string {
   return shape === undefined ? '-' : `${shape.batch}x${shape.heads}x${shape.sequenceLength}x${shape.headDim}${shape.causal ? 'c' : ''}`;

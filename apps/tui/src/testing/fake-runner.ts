@@ -2,7 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
-  CancelJobResponseSchema, FindingKind, FlashcoreError, GetHostResponseSchema, JobKind, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
+  CancelJobResponseSchema, FindingKind, FlashcoreError, GetHostResponseSchema, GetLeaderboardResponseSchema, JobKind, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
   type Job, type JobEvent,
 } from '@flashcore/shared';
 import type { RunnerPort } from '../state/runner-port.ts';
@@ -18,6 +18,8 @@ export interface FakeRunner extends RunnerPort {
   readonly cancelled: string[];
   /** Kernels asked for by runExperiment. */
   readonly started: string[];
+  /** Their requests. */
+  readonly requests: unknown[];
 }
 
 const KERNELS = [
@@ -36,6 +38,7 @@ const FAULTY = { kernelId: 'divergent_barrier', title: 'A barrier that half the 
 export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRunnerOptions = {}): FakeRunner {
   const cancelled: string[] = [];
   const started: string[] = [];
+  const requests: unknown[] = [];
   const jobs = sampleJobs();
   async function* replay(after: number, signal?: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
     for (const event of events) {
@@ -48,10 +51,12 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
   return {
     cancelled,
     started,
+    requests,
     getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST })),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),
     listKernels: (request) => Promise.resolve(create(ListKernelsResponseSchema, { kernels: request?.includeFaulty ? [...KERNELS, FAULTY] : KERNELS })),
     listExperiments: () => Promise.resolve(create(ListExperimentsResponseSchema, { experiments: jobs.filter(({ state, kind }) => state === JobState.ENDED && kind === JobKind.EXPERIMENT).map((job) => ({ job, ...EXPERIMENT })) })),
+    getLeaderboard: () => Promise.resolve(create(GetLeaderboardResponseSchema, { emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard' })),
     cancelJob: ({ name = '' }) => {
       cancelled.push(name);
       return Promise.resolve(create(CancelJobResponseSchema, { job: jobs.find((job) => job.name === name) ?? {} }));
@@ -59,6 +64,7 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     start: (_method, request, options) => {
       const kernel = (request as { kernel?: { source?: { value?: unknown } } }).kernel?.source?.value;
       started.push(String(kernel));
+      requests.push(request);
       return replay(0, options?.signal);
     },
     uploadFolder: () => Promise.reject(new FlashcoreError('INVALID_MANIFEST', {}, 'Wanted a kernel folder with a kernel.yaml')),

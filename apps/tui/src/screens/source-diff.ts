@@ -1,0 +1,63 @@
+/** What two jobs were compiled from, line by line: "-" is the baseline's, "+" the job's on the screen. */
+import { structuredPatch } from 'diff';
+import { run, textRow, wrapRows, type Role, type Row } from '../plot/row.ts';
+import { cutCells } from '../plot/cells.ts';
+import type { AppState } from '../state/app-state.ts';
+import { changedSources, sourcesOf, type Comparison, type SourcePair } from '../state/comparison.ts';
+
+const CONTEXT_LINES = 3;
+const NUMBER_CELLS = 5;
+
+export function sourceDiffRows({ sources }: AppState, comparison: Comparison, width: number): Row[] {
+  if (sourcesOf(comparison.a.variant).length === 0 || sourcesOf(comparison.b.variant).length === 0) {
+    return wrapRows('The sources of one of the two are not kept: it was run by an older runner, or it never came to a build.', width, { role: 'dim' });
+  }
+  const pairs = changedSources(comparison);
+  if (pairs.length === 0) return wrapRows('Both were compiled from the same sources: they differ in parameters, flags or the device.', width, { role: 'dim' });
+  const { added, removed } = countLines(pairs, sources);
+  return [
+    [run(`${pairs.length} file${pairs.length === 1 ? '' : 's'} differ${pairs.length === 1 ? 's' : ''}  `, 'title'), run(`+${added} `, 'good'), run(`-${removed}`, 'bad'), run('   + A, on the screen   - B, the baseline', 'dim')],
+    ...pairs.flatMap((pair) => fileRows(pair, sources, width)),
+  ];
+}
+
+function fileRows(pair: SourcePair, sources: AppState['sources'], width: number): Row[] {
+  const names = [...new Set([pair.b?.fileName, pair.a?.fileName].filter((name) => name !== undefined))];
+  const title: Row = [run(`── ${names.join(' → ')}${pair.a === undefined ? ', only in B' : pair.b === undefined ? ', only in A' : ''} `, 'accent')];
+  const hunks = hunksOf(pair, sources);
+  if (hunks === undefined) return [title, textRow('   is being read', 'dim')];
+  return [title, ...hunks.flatMap((hunk): Row[] => [[run(`@@ line ${hunk.oldStart} of B, ${hunk.newStart} of A`, 'dim')], ...hunkRows(hunk, width)])];
+}
+
+const LINE_ROLES: Record<string, Role> = { '+': 'good', '-': 'bad' };
+
+function hunkRows({ newStart, oldStart, lines }: Hunk, width: number): Row[] {
+  let [numberA, numberB] = [newStart, oldStart];
+  return lines.filter((line) => !line.startsWith('\\')).map((line): Row => {
+    const mark = line[0] ?? ' ';
+    const number = mark === '-' ? numberB : numberA;
+    if (mark !== '-') numberA += 1;
+    if (mark !== '+') numberB += 1;
+    return [run(`${String(number).padStart(NUMBER_CELLS)} `, 'dim'), run(cutCells(`${mark} ${line.slice(1).replaceAll('\t', '  ')}`, width - NUMBER_CELLS - 1), LINE_ROLES[mark] ?? 'text')];
+  });
+}
+
+type Hunk = ReturnType<typeof structuredPatch>['hunks'][number];
+
+// A pair of digests never changes what differs: once, not once a frame.
+const known = new Map<string, Hunk[]>();
+
+/** Undefined while a text is still missing. */
+function hunksOf({ a, b }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
+  const [textA, textB] = [a, b].map((file) => (file === undefined ? '' : sources[file.sha256]));
+  if (textA === undefined || textB === undefined) return undefined;
+  const key = `${b?.sha256 ?? ''}:${a?.sha256 ?? ''}`;
+  const hunks = known.get(key) ?? structuredPatch('', '', textB, textA, '', '', { context: CONTEXT_LINES }).hunks;
+  known.set(key, hunks);
+  return hunks;
+}
+
+function countLines(pairs: readonly SourcePair[], sources: AppState['sources']): { added: number; removed: number } {
+  const lines = pairs.flatMap((pair) => hunksOf(pair, sources) ?? []).flatMap((hunk) => hunk.lines);
+  return { added: lines.filter((line) => line.startsWith('+')).length, removed: lines.filter((line) => line.startsWith('-')).length };
+}
