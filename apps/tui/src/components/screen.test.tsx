@@ -62,7 +62,7 @@ for (const [columns, rows] of SIZES) {
 
 const CONTENT: Record<ViewId, RegExp[]> = {
   run: [/verify USE_WMMA=1/, /WRONG RESULT/, /following/], correct: [/2x8x512x64c/, /3\.2e-1/, /1,204/, /worst b1 h3 s328 d44/, /3\.2e-1, X worst/], latency: [/SIMULATED/, /emulator times are not GPU times/, /p99/, /cold/, /hot/],
-  profile: [/not measured: hardware counters/, /occupancy/, /72 KB/], gates: [/not measured: emulator times are not/, /\+50 %/, /hard/], jobs: [/queued/, /running/, /compile failed|passed/], kernels: [/fa_v1_baseline/, /lesson/], host: [/bubblewrap/, /nvcc 13\.0/],
+  profile: [/not measured: hardware counters/, /occupancy/, /72 KB/], gates: [/not measured: emulator times are not/, /\+50 %/, /hard/], jobs: [/queued/, /running/, /compile failed|passed/], kernels: [/fa_v1_baseline/, /lesson/], host: [/queue of emulator/, /nvcc 13\.0/],
 };
 
 for (const view of VIEWS) {

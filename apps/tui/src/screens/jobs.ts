@@ -23,7 +23,7 @@ function jobs(state: AppState, size: Size): PaneContent {
     ...(size.width < COMPACT ? [] : [{ title: 'id', cell: ({ name }: Job) => run(shortName(name), 'dim') }]),
     { title: 'job', cell: (job) => run(`${jobMark(job).mark}${job.name === state.attached ? '*' : job.name === state.ui.baseline ? 'B' : ' '}${jobTitle(job)}`, jobMark(job).role), shrinkTo: 20 },
     { title: 'kind', ...(size.width < COMPACT && { drop: 6 }), cell: ({ kind }) => KIND_WORDS[kind] },
-    { title: 'state', drop: 5, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
+    { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
     ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
   ];
   const selected = state.ui.jobList !== 'jobs' ? state.jobs.findIndex(({ name }) => name === state.attached) : state.ui.selected.jobs;
@@ -49,7 +49,7 @@ function jobDetail(job: Job, now: number, width: number): Row[] {
 
 const summaryColumns = (now: number): Column<Job>[] => [
   { title: 'took', align: 'right', drop: 2, cell: (job) => tookText(job, now) },
-  { title: 'started', align: 'right', drop: 4, cell: ({ createTime }) => (createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000)) },
+  { title: 'started', align: 'right', drop: 5, cell: ({ createTime }) => (createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000)) },
   { title: 'summary', drop: 6, cell: ({ summary }) => run(summary, 'dim'), shrinkTo: 30 },
 ];
 
