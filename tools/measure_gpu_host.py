@@ -24,7 +24,9 @@ KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "fa_s512_v3", "fa_s51
 # The kernels that are meant to win, and where: the seven parity shapes, then the large ones.
 FASTEST = ["flashcore_v10", "flashcore_v11"]
 SHAPES = ["1x8x512x64", "2x8x512x64", "1x8x512x64c", "2x8x512x64c", "1x4x128x64", "1x16x256x64", "4x8x512x64", "4x16x2048x64c", "4x16x2048x128", "2x16x4096x64c"]
-SECTIONS = ["host", "conformance", "kernels", "shapes", "ncu", "sanitizer", "sanitized", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
+SECTIONS = ["host", "conformance", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
+# For a host with two GPUs: several. Not among the defaults, which a host with one can run.
+OVERLAP_KERNELS = ["fa_v2_wmma", "flashcore_v6", "flashcore_v9", "flashcore_v10", "flashcore_v11"]
 
 
 class Measurement:
@@ -166,6 +168,82 @@ class Measurement:
         for cache in ("none", "all"):
             self.run(["ncu", "--clock-control", "none", "--cache-control", cache, "--metrics", "gpu__time_duration.sum", "--csv", "--print-units", "base", *program], name=f"ncu.time.cache-{cache}.csv")
 
+    def parity(self, ids=None):
+        """Every kernel's output beside every SDPA backend's on the same inputs, five a case, with the errors of both against fp64; the fastest on large shapes too."""
+        for kernel in ids or KERNELS:
+            _, _, text, _ = self.tui("verify", kernel, "--json", "--seeds", "5", name=f"parity.{kernel}.json", limit=120)
+            print_parity(kernel, text)
+        for kernel in FASTEST:
+            large = [each for shape in ("4x16x2048x64c", "4x8x1024x64c", "1x8x1023x64c") for each in ("--shape", shape)]
+            _, _, text, _ = self.tui("verify", kernel, "--json", "--seeds", "1", *large, name=f"parity.{kernel}.large.json", limit=120)
+            print_parity(kernel, text)
+
+    def overlap(self):
+        """Hot time by launches of a graph, beside ncu's times of the same launches: how much of a launch hides behind the one before it."""
+        node = ROOT / "bin/node"
+        node = node if node.exists() else "node"
+        jobs = self.work / "overlap"
+        _, _, text, errors = self.run([node, ROOT / "test/dist/launch-overlap.js", "--kernels", ",".join(OVERLAP_KERNELS), "--shape", CANONICAL, "--jobs", jobs], name="overlap.json", limit=120)
+        if not text:
+            raise RuntimeError(f"launch-overlap.js gave nothing: {errors[-3:]}")
+        counters = "gpu__time_duration.sum,sm__cycles_active.max,sm__cycles_elapsed.max,sm__cycles_elapsed.avg.per_second"
+        for kernel in ("empty", *OVERLAP_KERNELS):
+            for cache in ("none", "all"):
+                self.run(["ncu", "--clock-control", "none", "--cache-control", cache, "--launch-skip", "2", "--launch-count", "10", "--metrics", counters, "--csv", "--print-units", "base",
+                          node, ROOT / "apps/runner/dist/profile-once.js", jobs / f"{kernel}.json"], name=f"overlap.ncu.{kernel}.cache-{cache}.csv", limit=60)
+        for row in json.loads(text)["rows"]:
+            print(f"  {row['kernel']:14} {row['name']:28} {row['usPerLaunch']:.3f} us")
+
+    def launch_options(self):
+        """A kernel that sees its own launch options: a window of L2 for K and V while 192 MiB stream past, and clusters of two."""
+        rows = []
+        for cluster in (1, 2):
+            for persist in (0, 1, 0, 1):
+                options = ["--set", "EVICT_MIB=192", "--set", f"PERSIST={persist}", "--set", f"CLUSTER={cluster}"]
+                results = self.bench("test/fixtures/launch_options", f"launch_options.cluster{cluster}.persist{persist}.json", "--shape", "1x4x128x64", "--max-seconds", "1", *options)
+                rows.append({"cluster": cluster, "persist": persist, **{result["mode"][12:].lower(): result["latency"]["p50Us"] for result in results}, "valid": [result.get("valid", False) for result in results]})
+                print(json.dumps(rows[-1]))
+        self.write("launch_options.json", rows)
+
+    def several(self):
+        """Two GPUs of one host: two jobs at the same time, a fault and a hang on one while the other measures, and where "any" goes."""
+        self.tui("host", "--json", name="several.host.json")
+        bench = lambda device: ("bench", "flashcore_v10", "--json", "--shape", CANONICAL, "--max-seconds", "3", "--device", device)  # noqa: E731
+        faulty = lambda kernel, device: ("verify", kernel, "--json", "--seeds", "1", "--shape", "1x4x128x64", "--device", device)  # noqa: E731
+        good = lambda device: ("verify", "flashcore_v5", "--json", "--seed", "5eed", "--shape", "1x4x128x64", "--device", device)  # noqa: E731
+        for kernel in ("flashcore_v10", "flashcore_v5", "out_of_bounds", "endless_loop"):  # compilers, workers and PyTorch are warm when it counts
+            self.tui("build", kernel, "--quiet")
+        self.together("warm", bench("gpu:0"), bench("gpu:1"))
+        rounds = {
+            "alone": [bench("gpu:0")],
+            "both": [bench("gpu:0"), bench("gpu:1")],
+            "fault beside": [bench("gpu:0"), faulty("out_of_bounds", "gpu:1"), good("gpu:1")],
+            "hang beside": [bench("gpu:0"), faulty("endless_loop", "gpu:1"), good("gpu:1")],
+            "any": [bench("any"), bench("any")],
+            "queued": [bench("gpu:1"), good("gpu:1")],
+        }
+        report = {name: self.together(name.replace(" ", "-"), *jobs) for name, jobs in rounds.items()}
+        self.write("several.json", report)
+        for name, jobs in report.items():
+            print(name, json.dumps(jobs))
+
+    def together(self, name, *jobs):
+        """Starts jobs at the same time, a moment apart so that they queue in this order; what each was, where and when."""
+        import concurrent.futures
+        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+            started = []
+            for index, job in enumerate(jobs):
+                started.append(pool.submit(self.tui, *job, name=f"several.{name}.{index}.json", limit=60))
+                time.sleep(0.4)
+            documents = [json.loads(each.result()[2]) for each in started]
+        begin = min(seconds_of(document["job"]["startTime"]) for document in documents)
+        return [{
+            "kernel": document["job"]["kernelId"], "device": document["job"]["deviceId"], "outcome": document["job"]["outcome"].removeprefix("OUTCOME_"),
+            "from_s": round(seconds_of(document["job"]["startTime"]) - begin, 3), "to_s": round(seconds_of(document["job"]["endTime"]) - begin, 3),
+            "hot_p50_us": next((r["latency"]["p50Us"] for r in document["result"]["variants"][0].get("benchmarks", []) if r["mode"].endswith("HOT")), None),
+            "findings": [finding["kind"].removeprefix("FINDING_KIND_") for finding in document["result"]["variants"][0].get("findings", [])],
+        } for document in documents]
+
     def sanitizer(self):
         """compute-sanitizer's own output on the fixtures: what its parser is tested with."""
         arch = self.arch()
@@ -282,6 +360,22 @@ class Measurement:
         code.write_text(LOAD_INLINE, encoding="utf8")
         _, _, text, _ = self.run([sys.executable, code, ROOT / "kernels/flashcore_v6/flashcore_v6.cu"], name="torch-extension.json")
         print(text)
+
+
+def seconds_of(timestamp):
+    """Seconds since the epoch of a proto timestamp as JSON has it: 2026-11-21T12:00:00.123456789Z."""
+    import datetime
+    whole, _, fraction = timestamp.removesuffix("Z").partition(".")
+    return datetime.datetime.fromisoformat(whole + "+00:00").timestamp() + float(f"0.{fraction or 0}")
+
+
+def print_parity(kernel, text):
+    cases = json.loads(text)["result"]["variants"][0]["verify"]["cases"] if text else []
+    for case in cases:
+        shape = case["shape"]
+        name = f"{shape['batch']}x{shape['heads']}x{shape['sequenceLength']}x{shape['headDim']}{'c' if shape.get('causal') else ''}"
+        told = "; ".join(each.get("missing") or f"{each['backend'][5:]} diff {each['maxAbsDifference']:.1e} max {each['maxAbsError'] / each['sdpaMaxAbsError']:.2f} mean {each['meanAbsError'] / each['sdpaMeanAbsError']:.2f}" for each in case.get("sdpa", []))
+        print(f"  {kernel} {name}: {told or case.get('sdpaMissing')}")
 
 
 def cases_of(text):

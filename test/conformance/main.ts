@@ -5,13 +5,14 @@
  * Options: --json FILE writes the report. Exit code 0: all checks passed.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { compileImages, openBench, type Images } from './bench.ts';
 import checks from './checks.ts';
+import { repositoryRoot } from '../support/repository-root.ts';
 
 const CHECK_LIMIT_MS = 60_000;
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'string' }, check: { type: 'string' }, images: { type: 'string' } } });
@@ -46,14 +47,4 @@ function runOne(index: number, imagesFile: string): number {
   writeFileSync(join(dirname(imagesFile), 'device.json'), JSON.stringify(bench.driver.facts));
   checks[index]!.run(bench);
   return 0;
-}
-
-/** The folder that holds kernels/ and apps/: above this file, in the repository and in the GPU-host bundle alike. */
-function repositoryRoot(): string {
-  let folder = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(folder, 'kernels/cases.yaml'))) {
-    if (folder === dirname(folder)) throw new Error('Wanted kernels/cases.yaml in a folder above this program');
-    folder = dirname(folder);
-  }
-  return folder;
 }

@@ -1,0 +1,122 @@
+/**
+ * How much of a launch hides behind the launch before it: the time a launch in graphs of 1, 2, 5, 10, 50 and 200 launches, and in a graph where an empty kernel stands after
+ * each. docs/measuring.md explains with its figures why ncu's gpu__time_duration is above the hot figure.
+ *   node launch-overlap.js --library libcuda.so.1 --kernels ID,… [--shape 2x8x512x64] [--rounds 60] --jobs DIR
+ * Prints one JSON object; writes DIR/<kernel>.json, what profile-once.js launches for ncu.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { ArtifactStore, BuildTools, CudaDriver, EventPair, LoadedCandidate, RunBuffers, drawInputs, type Candidate, type Handle, type ProfileOnceJob } from '@flashcore/runner/testing';
+import { describe, formatShape, parseManifest, parseShape, planLaunches, resolveVariant, type Shape } from '@flashcore/shared';
+import { repositoryRoot } from '../support/repository-root.ts';
+
+const LAUNCHES = [1, 2, 5, 10, 50, 200];
+const SEPARATED_LAUNCHES = 50;
+const SEED = { seed: '666c617368', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1 } } as const;
+/** Launches of a profiled process: the first ones warm up. */
+const PROFILED_RUNS = 12;
+
+/** A captured graph, and what its time is divided by. */
+interface Subject {
+  kernel: string;
+  name: string;
+  graph: Handle;
+  launches: number;
+  samplesUs: number[];
+}
+
+interface Loaded {
+  kernel: string;
+  enqueue: () => void;
+}
+
+const { values: options } = parseArgs({
+  options: { library: { type: 'string', default: 'libcuda.so.1' }, kernels: { type: 'string', default: 'flashcore_v6' }, shape: { type: 'string', default: '2x8x512x64' }, rounds: { type: 'string', default: '60' }, jobs: { type: 'string' } },
+});
+const root = repositoryRoot();
+const folder = mkdtempSync(join(tmpdir(), 'fc-overlap-'));
+try {
+  await main();
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function main(): Promise<void> {
+  const tools = new BuildTools({ repositoryRoot: root, dataDirectory: folder, kernelsFolder: join(root, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')) });
+  const library = options.library === 'emulator' ? await tools.emulatorLibrary({ signal: AbortSignal.timeout(300_000) }) : options.library;
+  const driver = new CudaDriver(library, 0);
+  const shape = parseShape(options.shape);
+  const folders = [join(root, 'test/measure/empty'), ...options.kernels.split(',').map((id) => join(root, 'kernels', id))];
+  const kernels: Loaded[] = [];
+  for (const path of folders) {
+    const { id, candidate } = await compile(tools, driver, path, shape);
+    if (options.jobs) writeJob(options.jobs, id, { library, deviceOrdinal: 0, candidate, seed: SEED.seed, runs: PROFILED_RUNS });
+    kernels.push({ kernel: id, enqueue: load(driver, candidate) });
+  }
+  const [empty] = kernels;
+  const subjects = kernels.flatMap((each) => subjectsOf(driver, each, empty!));
+  measure(driver, subjects);
+  const rows = subjects.map(({ kernel, name, launches, samplesUs }) => ({ kernel, name, launches, usPerLaunch: describe(samplesUs).p50Us, low: describe(samplesUs).p50LowUs, high: describe(samplesUs).p50HighUs, samples: samplesUs.length }));
+  console.log(JSON.stringify({ device: driver.facts, shape: formatShape(shape), rows }, null, 1));
+}
+
+async function compile(tools: BuildTools, driver: CudaDriver, path: string, shape: Shape): Promise<{ id: string; candidate: Candidate }> {
+  const manifest = parseManifest(readFileSync(join(path, 'kernel.yaml'), 'utf8'), path);
+  const { facts } = driver;
+  const resolved = resolveVariant(manifest, {}, facts);
+  const plan = planLaunches(manifest, resolved, shape);
+  const arch = manifest.exactArch ? manifest.minArch : facts.arch;
+  const { image, result } = await tools.kernels.build(
+    { kernelId: manifest.id, folder: path, source: manifest.source, resolved, arch, emulated: facts.simulated, entries: [...new Set(plan.launches.map(({ entry }) => entry))], launches: plan.launches },
+    { signal: AbortSignal.timeout(300_000) },
+  );
+  if (!image) throw new Error(`${manifest.id} does not compile: ${result.diagnostics.map(({ message }) => message).join('; ')}`);
+  const { batch, heads, sequenceLength, headDim, causal } = shape;
+  return { id: manifest.id, candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 } };
+}
+
+/** The image goes with the job: the artifacts end with this process. */
+function writeJob(jobs: string, id: string, job: ProfileOnceJob): void {
+  mkdirSync(jobs, { recursive: true });
+  const image = join(jobs, `${id}.cubin`);
+  writeFileSync(image, readFileSync(job.candidate.image));
+  writeFileSync(join(jobs, `${id}.json`), JSON.stringify({ ...job, candidate: { ...job.candidate, image } }));
+}
+
+function load(driver: CudaDriver, candidate: Candidate): () => void {
+  const loaded = new LoadedCandidate(driver, candidate);
+  const buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
+  buffers.upload(drawInputs(candidate.shape, SEED));
+  const prepared = loaded.prepare(buffers.addresses);
+  return () => loaded.enqueue(prepared);
+}
+
+function subjectsOf(driver: CudaDriver, { kernel, enqueue }: Loaded, empty: Loaded): Subject[] {
+  const subject = (name: string, launches: number, record: () => void): Subject => ({
+    kernel, name, launches, samplesUs: [],
+    graph: driver.captureGraph(() => {
+      for (let i = 0; i < launches; ++i) record();
+    }),
+  });
+  const chains = LAUNCHES.map((launches) => subject(`graph of ${launches}`, launches, enqueue));
+  if (kernel === empty.kernel) return chains;
+  return [...chains, subject('an empty kernel after each', SEPARATED_LAUNCHES, () => {
+    enqueue();
+    empty.enqueue();
+  })];
+}
+
+/** In turns, so that all see the same state of the device; the first replay of a turn keeps the stream busy while the timed one is enqueued. */
+function measure(driver: CudaDriver, subjects: readonly Subject[]): void {
+  const events = new EventPair(driver);
+  for (let round = -3; round < Number(options.rounds); ++round) {
+    for (const { graph, launches, samplesUs } of subjects) {
+      driver.launchGraph(graph);
+      const us = events.time(() => driver.launchGraph(graph)) / launches;
+      if (round >= 0) samplesUs.push(us);
+    }
+  }
+  events.close();
+}

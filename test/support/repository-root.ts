@@ -1,0 +1,13 @@
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The folder that holds kernels/ and apps/: above this file, in the repository and in the GPU-host bundle alike. */
+export function repositoryRoot(): string {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, 'kernels/cases.yaml'))) {
+    if (folder === dirname(folder)) throw new Error('Wanted kernels/cases.yaml in a folder above this program');
+    folder = dirname(folder);
+  }
+  return folder;
+}
