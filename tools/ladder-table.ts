@@ -1,23 +1,24 @@
 /**
  * `npm run ladder`: tables from docs/results, where the program's own JSON lies as it wrote it (`fa-tui run … --json`), into the documents that quote them,
- * between `<!-- results -->` and `<!-- /results -->` (all tables) or `<!-- results-summary -->` (the newest in two sentences). No figure in them is typed by hand; ladder-table.test.ts shows that they are current.
+ * between `<!-- results -->` and `<!-- /results -->` (all tables) `<!-- results-summary -->` (the newest in two sentences) or `<!-- overlap -->` (launches in graphs and by ncu). No figure in them is typed by hand; ladder-table.test.ts shows that they are current.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { formatShape, GetJobResponseSchema, TimingMode, type BenchmarkResult, type GetJobResponse, type VariantResult } from '@flashcore/shared';
+import { graphRows, overlapRows } from './launch-tables.mjs';
 
 const ROOT = join(import.meta.dirname, '..');
 const RESULTS = join(ROOT, 'docs/results');
 
 /** Documents with marked places, and what stands in them now and what should. */
 export function documents(): { path: string; current: string; wanted: string }[] {
-  const texts: Record<string, string> = { results: resultsMarkdown(), 'results-summary': summaryMarkdown() };
-  return ['kernels/README.md', 'README.md'].map((name) => {
+  const texts: Record<string, string> = { results: resultsMarkdown(), 'results-summary': summaryMarkdown(), overlap: overlapMarkdown() };
+  return ['kernels/README.md', 'README.md', 'docs/measuring.md'].map((name) => {
     const path = join(ROOT, name);
     const current = readFileSync(path, 'utf8');
-    const wanted = current.replace(/(<!-- (results|results-summary) -->\n)[^]*?(<!-- \/\2 -->)/g, (_, start: string, place: string, end: string) => `${start}${texts[place]}${end}`);
+    const wanted = current.replace(/(<!-- (results|results-summary|overlap) -->\n)[^]*?(<!-- \/\2 -->)/g, (_, start: string, place: string, end: string) => `${start}${texts[place]}${end}`);
     return { path, current, wanted };
   });
 }
@@ -25,8 +26,21 @@ export function documents(): { path: string; current: string; wanted: string }[]
 /** One table a folder of docs/results and shape. */
 export function resultsMarkdown(): string {
   if (!existsSync(RESULTS)) return 'Nothing measured yet.\n';
-  const folders = readdirSync(RESULTS, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name).sort().reverse();
-  return folders.map((folder) => folderMarkdown(folder)).filter((text) => text !== '').join('\n');
+  return laddersMeasured().reverse().map((folder) => folderMarkdown(folder)).filter((text) => text !== '').join('\n');
+}
+
+/** Folders with experiments of the ladder, oldest first; others hold one question's answer. */
+function laddersMeasured(): string[] {
+  const folders = readdirSync(RESULTS, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  return folders.filter((name) => readdirSync(join(RESULTS, name)).some((file) => /^run\..*\.json$/.test(file))).sort();
+}
+
+/** Of the newest folder that has them. */
+function overlapMarkdown(): string {
+  const folder = laddersMeasured().findLast((name) => existsSync(join(RESULTS, name, 'overlap.json')));
+  if (folder === undefined) return 'Nothing measured yet.\n';
+  const tables = [overlapRows(join(RESULTS, folder)), graphRows(join(RESULTS, folder))].map((rows) => markdownTable(rows![0]!, rows!.slice(1)));
+  return `${tables.join('\n')}\nMicroseconds a launch at 2x8x512x64 on one H200; docs/results/${folder}.\n`;
 }
 
 interface Row {
@@ -37,7 +51,7 @@ interface Row {
 
 /** What the newest folder says of the fastest kernel, and of the way from an edit to a build. */
 function summaryMarkdown(): string {
-  const folder = readdirSync(RESULTS, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name).sort().at(-1)!;
+  const folder = laddersMeasured().at(-1)!;
   const rows = rowsOf(folder, /^run\..*\.json$/).filter(({ benchmark }) => benchmark.valid && benchmark.baselines.length > 0).toSorted((a, b) => a.benchmark.latency!.p50Us - b.benchmark.latency!.p50Us);
   const { kernel, benchmark } = rows[0]!;
   const fastest = benchmark.baselines.toSorted((a, b) => a.speedup - b.speedup)[0]!;

@@ -3,20 +3,34 @@
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { cardRows, graphRows, launchOptionRows, overlapRows, parityRows, severalRows } from './launch-tables.mjs';
 
 /** The tables of a results folder, as Markdown. */
 export function resultsTables(folder) {
   const read = (name) => (existsSync(join(folder, name)) ? JSON.parse(readFileSync(join(folder, name), 'utf8')) : undefined);
-  const runs = readdirSync(folder).filter((name) => /^run\..*\.json$/.test(name)).sort().map((name) => read(name));
-  const { device, tools, protocol } = runs[0].result.provenance;
+  const jobs = readdirSync(folder).filter((name) => /^(run|several)\..+\.json$/.test(name)).sort().map((name) => [name, read(name)]).filter(([, document]) => document.result);
+  const runs = jobs.filter(([name]) => name.startsWith('run.')).map(([, document]) => document);
+  const { device, tools, protocol, time } = jobs[0][1].result.provenance;
   return [
-    `# ${device.name}, ${runs[0].result.provenance.time.slice(0, 10)}`, '',
+    `# ${device.name}, ${time.slice(0, 10)}`, '',
     `${device.name} (${device.arch}), driver ${device.kernelDriverVersion || device.driverVersion}, ${tools.map(({ name, version }) => `${name} ${version}`).join(', ')}; ${protocol}. The commands are in commands.txt;`,
     'every JSON file is what the program wrote, samples/ has the raw samples (little-endian float32, microseconds). This page is written by tools/results-tables.mjs.', '',
+    ...section('The cards as found', cardRows(folder)),
+    ...(runs.length > 0 ? runSections(folder, runs, read) : []),
+    ...section('Launches in graphs, microseconds a launch', graphRows(folder)),
+    ...section('Why ncu\'s time is above ours (caches warm, microseconds)', overlapRows(folder), '[docs/measuring.md](../../measuring.md#hot) explains it.'),
+    ...section('Launch options of the manifest: a kernel that reads K and V after 192 MiB of writes', launchOptionRows(folder), 'The kernel traps unless it finds itself in a cluster of the size that the manifest asks for. Cold samples let go of pinned lines first.'),
+    ...section('Beside PyTorch\'s SDPA on the same inputs', parityRows(folder), 'Errors are against the fp64 reference; below 1 the kernel is nearer to it.'),
+    ...section('Several GPUs', severalRows(folder), 'Jobs of a round are started 0.4 s apart; seconds from the first one\'s start.'),
+  ].join('\n');
+}
+
+function runSections(folder, runs, read) {
+  return [
     ...section('Latency, 2x8x512x64, microseconds', latencyRows(runs)),
     'Cold: isolated launch after the L2 was flushed, event pair included; hot: back to back in a graph. SDPA in turns with the kernel, in the same job. Interval: 95 %, of the median.', '',
     ...section('Counters (ncu, caches warm)', counterRows(runs)),
-    'ncu times one launch alone, with its start and end; in a graph the end of a launch overlaps the start of the next, so that our hot figure is 1 to 4 us below gpu__time_duration. With flushed caches and the empty event pair taken off, the two agree (see `ncu against ours`).', '',
+    'ncu times one launch alone, with its start and end, of which a graph hides all but half a microsecond: [docs/measuring.md](../../measuring.md#hot). With flushed caches and the empty event pair taken off, the two agree (see `ncu against ours`).', '',
     ...section('ncu against ours, flashcore_v6', ncuRows(folder, runs)),
     ...section('SDPA, hot: ours against plain PyTorch (a CUDA graph of 50 calls)', sdpaRows(read('sdpa-against-plain.json'))),
     ...section('A against A (one build, four jobs, A B B A), ratio of medians with its 95 % interval', aaRows(read('aa.json'))),
@@ -27,13 +41,13 @@ export function resultsTables(folder) {
     ...section('After SIGKILL of a spinning kernel, milliseconds', recoveryRows(read('recovery.json'))),
     ...section('Conformance of the driver seam', ['libcuda.so.1', 'emulator'].map((target) => [target, read(`conformance.${target}.json`)]).filter(([, report]) => report)
       .reduce((rows, [target, { checks }]) => [...rows, [target, checks.length, checks.filter(({ failure }) => failure).length]], [['driver', 'checks', 'failed']])),
-  ].join('\n');
+  ];
 }
 
-function section(title, rows) {
+function section(title, rows, remark) {
   if (!rows || rows.length < 2) return [];
   const [head, ...body] = rows;
-  return [`## ${title}`, '', `| ${head.join(' | ')} |`, `|${head.map(() => ' --- ').join('|')}|`, ...body.map((row) => `| ${row.join(' | ')} |`), ''];
+  return [`## ${title}`, '', `| ${head.join(' | ')} |`, `|${head.map(() => ' --- ').join('|')}|`, ...body.map((row) => `| ${row.join(' | ')} |`), '', ...(remark ? [remark, ''] : [])];
 }
 
 const figure = (value, digits = 2) => (value === undefined ? 'not measured' : value.toFixed(digits));
