@@ -1,12 +1,14 @@
 /** The interactive half of fa-tui. */
 import process from 'node:process';
 import { render } from 'ink';
-import { App } from './components/app.tsx';
+import { App, type AppContext } from './components/app.tsx';
+import { runnerKernels } from './connection/data-directory.ts';
 import { initialState } from './state/app-state.ts';
 import type { RunnerPort, StartRequest, WatchFolder } from './state/runner-port.ts';
 import { Session } from './state/session.ts';
 import { Store } from './state/store.ts';
 import { clipboard } from './terminal/clipboard.ts';
+import { runEditor, type SourcePlace } from './terminal/editor.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
 import { keepYoungGeneration } from './terminal/young-generation.ts';
 import { themeOf } from './theme.ts';
@@ -39,7 +41,9 @@ export async function runTui({ client, connection, start, watchJob, watchFolder 
   const session = new Session({ client, store });
   let leave = (): void => undefined;
   const guard = guardTerminal({ unmount: () => leave(), stdin, stdout });
-  const screen = render(<App context={{ store, session, leave: () => leave(), copy: clipboard(stdout) }} theme={theme} />, {
+  const edit = (place: SourcePlace): Promise<void> => guard.lend(() => runEditor(place, process.env));
+  const context: AppContext = { store, session, leave: () => leave(), copy: clipboard(stdout), edit, kernelsDirectory: connection.embedded ? runnerKernels() : undefined };
+  const screen = render(<App context={context} theme={theme} />, {
     alternateScreen: true, incrementalRendering: true, maxFps: INK_MAX_FPS, exitOnCtrlC: false, patchConsole: false, stdin, stdout,
   });
   leave = () => screen.unmount();

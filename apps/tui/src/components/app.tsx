@@ -1,13 +1,18 @@
 import { useEffect, useSyncExternalStore } from 'react';
-import { useInput, useWindowSize } from 'ink';
+import { useApp, useInput, useWindowSize } from 'ink';
 import type { CommandContext } from '../keys/command.ts';
 import { pressKey } from '../keys/dispatch.ts';
 import { keyNames } from '../keys/key-name.ts';
 import type { Theme } from '../theme.ts';
 import { Screen } from './screen.tsx';
 
+/** What commands work with, but for what only a component has. */
+export type AppContext = Omit<CommandContext, 'lendTerminal'>;
+
 /** Binds the store to the screen, and the keyboard to the command table. */
-export function App({ context, theme }: { readonly context: CommandContext; readonly theme: Theme }) {
+export function App({ context: given, theme }: { readonly context: AppContext; readonly theme: Theme }) {
+  const { suspendTerminal } = useApp();
+  const context: CommandContext = { ...given, lendTerminal: suspendTerminal };
   const { store } = context;
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { columns, rows } = useWindowSize();

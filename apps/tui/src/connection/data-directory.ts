@@ -43,6 +43,9 @@ export function runnerProgram(): string {
   return path.resolve(path.dirname(fileURLToPath(import.meta.url)), TO_APPS, 'runner', 'dist', 'main.js');
 }
 
+/** The kernels that an embedded runner serves: kernels/ of the same clone. */
+export const runnerKernels = (): string => path.resolve(path.dirname(runnerProgram()), '../../../kernels');
+
 // esbuild puts this file into apps/tui/dist; the tests run it from apps/tui/src/connection.
 const TO_APPS = import.meta.url.includes('/dist/') ? '../..' : '../../..';
 

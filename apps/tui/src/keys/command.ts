@@ -2,6 +2,7 @@
 import type { AppState } from '../state/app-state.ts';
 import type { Session } from '../state/session.ts';
 import type { Copy } from '../terminal/clipboard.ts';
+import type { SourcePlace } from '../terminal/editor.ts';
 import type { Store } from '../state/store.ts';
 
 export interface CommandContext {
@@ -11,6 +12,12 @@ export interface CommandContext {
   readonly leave: () => void;
   /** Puts text into the terminal's clipboard and a file. */
   readonly copy: Copy;
+  /** Gives the terminal to another program until the promise settles, then draws anew. */
+  readonly lendTerminal: (borrower: () => Promise<void>) => Promise<void>;
+  /** Opens a file in the user's editor, in the terminal. */
+  readonly edit: (place: SourcePlace) => Promise<void>;
+  /** Kernels of a runner on this machine. */
+  readonly kernelsDirectory?: string | undefined;
 }
 
 export type CommandGroup = 'views' | 'moving' | 'log' | 'jobs' | 'program';

@@ -5,6 +5,7 @@ import type { Command } from './command.ts';
 import { COPY_COMMANDS } from './copy-commands.ts';
 import { JOB_COMMANDS } from './job-commands.ts';
 import { LOG_COMMANDS } from './log-commands.ts';
+import { SOURCE_COMMANDS } from './source-commands.ts';
 import { MOVE_COMMANDS } from './move-commands.ts';
 import { LATENCY_COMMANDS, MAP_COMMANDS, inMap } from './view-commands.ts';
 
@@ -34,6 +35,6 @@ const PROGRAM_COMMANDS: Command[] = [
 ];
 
 /** Every command, in the order of the help. */
-export const COMMANDS: readonly Command[] = [...VIEW_COMMANDS, ...MAP_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'views'), ...LATENCY_COMMANDS, ...MOVE_COMMANDS, ...LOG_COMMANDS, ...JOB_COMMANDS, ...COPY_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'program')];
+export const COMMANDS: readonly Command[] = [...VIEW_COMMANDS, ...MAP_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'views'), ...LATENCY_COMMANDS, ...MOVE_COMMANDS, ...LOG_COMMANDS, ...JOB_COMMANDS, ...SOURCE_COMMANDS, ...COPY_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'program')];
 
 export const viewTitle = (view: ViewId): string => VIEW_TITLES[view];

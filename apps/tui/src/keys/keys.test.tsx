@@ -55,6 +55,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   distribution: { first: '3', shows: (_, after) => after.ui.distribution === 'histogram' },
   'next-comparison-page': { first: '6tgb1c', shows: (_, after) => after.ui.comparePage === 'figures' },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
+  'edit-source': { first: '1', shows: () => terminal.edited.length === 1 },
   baseline: { first: '6tg', shows: (_, after) => after.ui.baseline === 'jobs/11111111-0000-4000-8000-000000000003' },
   compare: { first: '6tgb1', shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB },
   'watch-folder': { shows: (_, after) => after.ui.overlay?.kind === 'watch-folder' },
@@ -165,6 +166,17 @@ test('a view is copied as text, Markdown, data or picture, and the user is told 
   expect(svg?.text).toMatch(/^<svg [^]*<text [^]*<\/svg>\n$/);
   expect(terminal.copied.map(({ fileName }) => fileName)).toEqual(['gates.txt', 'gates.md', 'gates.json', 'gates.svg']);
   expect(await terminal.screen()).toMatch(/it is in \/tmp\/gates\.svg/);
+});
+
+test('e opens the source where the job points: at the compiler\'s line, in view 7 the kernel of the cursor; the screen is whole afterwards', async () => {
+  const before = await terminal.screen();
+  await terminal.press('e');
+  await terminal.press('7je');
+  await terminal.press('1');
+  const kernels = new URL('../../../../kernels/', import.meta.url).pathname;
+  expect(terminal.edited).toEqual([{ file: `${kernels}flashcore_v6/flashcore_v6.cu`, line: 87, column: 9 }, { file: `${kernels}fa_v2_wmma/fa_v2_wmma.cu`, line: 0, column: 0 }]);
+  expect(terminal.written().split('\u001b[?1049h').length).toBe(4);
+  expect((await terminal.screen()).split('\n').slice(0, -2)).toEqual(before.split('\n').slice(0, -2));
 });
 
 test('leaving cancels nothing and gives the terminal back', async () => {

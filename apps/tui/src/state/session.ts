@@ -146,6 +146,9 @@ export class Session {
     await this.refreshJobs();
   }
 
+  /** An artifact's bytes. Errors: ARTIFACT_NOT_FOUND, RUNNER_UNREACHABLE. */
+  readonly readArtifact = (sha256: string): Promise<Buffer> => this.#client.readArtifact(sha256, { signal: this.#ended.signal });
+
   async refreshJobs(): Promise<void> {
     // A slow runner gets one question at a time.
     if (this.#polling) return;

@@ -7,6 +7,8 @@ const RESTORE = '\u001b[?1049l\u001b[?25h\u001b[?2004l\u001b[?1000l\u001b[?1006l
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
 export interface TerminalGuard {
+  /** While `borrower` has the terminal Ctrl-C is for it alone. */
+  lend(borrower: () => Promise<void>): Promise<void>;
   /** Stops guarding: the terminal has been given back in the ordinary way. */
   release(): void;
 }
@@ -29,7 +31,9 @@ export function guardTerminal({ unmount, stdin, stdout }: GuardOptions): Termina
       if (stdout.isTTY) writeNow(stdout.fd ?? 1, RESTORE);
     }
   };
+  let lent = false;
   const onSignal = (signal: keyof typeof SIGNAL_NUMBERS): void => {
+    if (lent && signal === 'SIGINT') return;
     restore();
     process.exit(128 + SIGNAL_NUMBERS[signal]);
   };
@@ -43,6 +47,14 @@ export function guardTerminal({ unmount, stdin, stdout }: GuardOptions): Termina
   process.on('uncaughtException', onException);
   process.on('unhandledRejection', onException);
   return {
+    lend: async (borrower) => {
+      lent = true;
+      try {
+        await borrower();
+      } finally {
+        lent = false;
+      }
+    },
     release: () => {
       for (const signal of signals) process.off(signal, onSignal);
       process.off('uncaughtException', onException);

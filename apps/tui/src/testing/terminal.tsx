@@ -3,8 +3,8 @@ import { EventEmitter } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { Terminal } from '@xterm/headless';
 import { render } from 'ink';
-import { App } from '../components/app.tsx';
-import type { CommandContext } from '../keys/command.ts';
+import { App, type AppContext } from '../components/app.tsx';
+import type { SourcePlace } from '../terminal/editor.ts';
 import { initialState } from '../state/app-state.ts';
 import { Session } from '../state/session.ts';
 import { Store } from '../state/store.ts';
@@ -17,6 +17,8 @@ export interface TestTerminal {
   readonly runner: FakeRunner;
   /** What was copied. */
   readonly copied: readonly { text: string; fileName: string }[];
+  /** Places opened in the editor. */
+  readonly edited: readonly SourcePlace[];
   /** Whether the user has left. */
   readonly left: () => boolean;
   /** What the screen shows, a line a row, without trailing spaces. */
@@ -40,6 +42,8 @@ export interface TestTerminalOptions {
   readonly session?: boolean;
 }
 
+const KERNELS = new URL('../../../../kernels', import.meta.url).pathname;
+
 const COLORLESS: Theme = { colors: 'none', ascii: false };
 
 export function openTerminal({ columns, rows, theme = COLORLESS, runner = fakeRunner(), now = SAMPLE_START_MS + 12_600, session: begins = false }: TestTerminalOptions): TestTerminal {
@@ -59,13 +63,16 @@ export function openTerminal({ columns, rows, theme = COLORLESS, runner = fakeRu
   const session = new Session({ client: runner, store, now: () => now });
   let hasLeft = false;
   const copied: { text: string; fileName: string }[] = [];
-  const context: CommandContext = { store, session, leave: () => { hasLeft = true; ink.unmount(); }, copy: (text, fileName) => { copied.push({ text, fileName }); return { file: `/tmp/${fileName}`, sent: true }; } };
+  const edited: SourcePlace[] = [];
+  const context: AppContext = { store, session, leave: () => { hasLeft = true; ink.unmount(); }, copy: (text, fileName) => { copied.push({ text, fileName }); return { file: `/tmp/${fileName}`, sent: true }; },
+    edit: (place) => { edited.push(place); return Promise.resolve(); }, kernelsDirectory: KERNELS };
   const ink = render(<App context={context} theme={theme} />, { stdout, stdin, alternateScreen: true, incrementalRendering: true, maxFps: 60, exitOnCtrlC: false, patchConsole: false, interactive: true });
   if (begins) void session.begin();
   return {
     store,
     runner,
     copied,
+    edited,
     left: () => hasLeft,
     written: () => written.join(''),
     screen: async () => {

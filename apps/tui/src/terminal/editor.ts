@@ -1,0 +1,49 @@
+/** The user's editor at a line, in the terminal that fa-tui lends it. */
+import { spawn } from 'node:child_process';
+import path from 'node:path';
+
+export interface SourcePlace {
+  readonly file: string;
+  /** From 1; 0: no line is known. */
+  readonly line: number;
+  /** From 1; 0: no column is known. */
+  readonly column: number;
+}
+
+type Arguments = (place: SourcePlace) => string[];
+
+const plusLine: Arguments = ({ file, line }) => [`+${line}`, file];
+const fileColonLine: Arguments = ({ file, line, column }) => [`${file}:${line}${column > 0 ? `:${column}` : ''}`];
+// These come back at once unless they are told to wait, and their window may be elsewhere.
+const visualStudioCode: Arguments = (place) => ['--wait', '--goto', ...fileColonLine(place)];
+
+/** How editors are told a line; the others get the file alone. */
+const KNOWN: Readonly<Record<string, Arguments>> = {
+  vi: plusLine, vim: plusLine, nvim: plusLine, view: plusLine, ex: plusLine, nano: plusLine, pico: plusLine, joe: plusLine, mg: plusLine, emacs: plusLine, emacsclient: plusLine, kak: plusLine, ne: plusLine, jed: plusLine, gedit: plusLine,
+  micro: ({ file, line, column }) => [`+${line}:${Math.max(1, column)}`, file],
+  hx: fileColonLine, helix: fileColonLine, zed: (place) => ['--wait', ...fileColonLine(place)], subl: (place) => ['--wait', ...fileColonLine(place)],
+  code: visualStudioCode, 'code-insiders': visualStudioCode, codium: visualStudioCode, cursor: visualStudioCode, windsurf: visualStudioCode,
+};
+
+/** $VISUAL, else $EDITOR, else vi: a command with arguments of its own where the user gave some. */
+export const editorOf = ({ VISUAL, EDITOR }: NodeJS.ProcessEnv): string => VISUAL?.trim() || EDITOR?.trim() || 'vi';
+
+/** What follows the editor's own command. */
+export function editorArguments(editor: string, place: SourcePlace): string[] {
+  const name = path.basename(editor.split(/\s+/)[0] ?? '').replace(/\.(exe|cmd)$/i, '');
+  return place.line > 0 ? (KNOWN[name] ?? (({ file }: SourcePlace) => [file]))(place) : [place.file];
+}
+
+/** Runs the editor to its end on this process's terminal. Rejects when it does not start or ends with an error. */
+export function runEditor(place: SourcePlace, environment: NodeJS.ProcessEnv): Promise<void> {
+  const editor = editorOf(environment);
+  // By a shell, as git does it: $EDITOR may have arguments and quotes.
+  const child = spawn('sh', ['-c', `${editor} "$@"`, editor, ...editorArguments(editor, place)], { stdio: 'inherit', env: environment });
+  return new Promise((resolve, reject) => {
+    child.on('error', (error) => reject(new Error(`Wanted to start ${editor}; ${error.message}`)));
+    child.on('exit', (code, signal) => {
+      if (code === 0) resolve();
+      else reject(new Error(code === 127 ? `Wanted the editor ${editor}; there is none: set VISUAL or EDITOR` : `The editor ${editor} ended with ${signal ?? `status ${code}`}`));
+    });
+  });
+}

@@ -1,0 +1,53 @@
+/** Where a kernel's source lies on this machine: in the watched folder, beside the embedded runner, or as a copy of what was compiled. */
+import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { FlashcoreError, loadManifest, type Manifest } from '@flashcore/shared';
+import type { SourceTarget } from '../state/source-place.ts';
+
+export interface SourceFile {
+  readonly file: string;
+  /** A copy of what the runner compiled: changing it changes nothing. */
+  readonly isCopy: boolean;
+}
+
+export interface SourceSurroundings {
+  /** The folder that is watched. */
+  readonly watching?: string | undefined;
+  /** The kernels of a runner on this machine. */
+  readonly kernelsDirectory?: string | undefined;
+  readonly readArtifact: (sha256: string) => Promise<Buffer>;
+}
+
+/** Undefined where there is none. Errors: as reading an artifact. */
+export async function sourceFile(target: SourceTarget, { watching, kernelsDirectory, readArtifact }: SourceSurroundings): Promise<SourceFile | undefined> {
+  const { kernelId, compiled } = target;
+  const folders = [watching, ...['', 'faulty'].map((group) => kernelsDirectory && path.join(kernelsDirectory, group, kernelId))];
+  for (const folder of folders) {
+    const file = folder && (await fileIn(folder, target));
+    if (file) return { file, isCopy: false };
+  }
+  if (compiled === undefined) return undefined;
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-')), path.basename(compiled.fileName));
+  writeFileSync(file, await readArtifact(compiled.sha256), { mode: 0o400 });
+  return { file, isCopy: true };
+}
+
+/** The file in a kernel folder, when it is that kernel's; of a folder whose manifest is broken the file that was asked for by name. */
+async function fileIn(folder: string, { kernelId, file }: SourceTarget): Promise<string | undefined> {
+  if (!existsSync(path.join(folder, 'kernel.yaml'))) return undefined;
+  const manifest = await readManifest(folder);
+  if (manifest !== undefined && manifest.id !== kernelId) return undefined;
+  const found = path.join(folder, file ?? manifest?.source ?? 'kernel.yaml');
+  // A runner names files of the folder; what leads out of it is none.
+  return found.startsWith(path.join(folder, path.sep)) && existsSync(found) ? found : undefined;
+}
+
+async function readManifest(folder: string): Promise<Manifest | undefined> {
+  try {
+    return await loadManifest(folder);
+  } catch (error) {
+    if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') return undefined;
+    throw error;
+  }
+}
