@@ -11,6 +11,7 @@ import { UsageError } from './rpc/address.ts';
 import { AddressInUse } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
 import { DirectoryInUse } from './store/directory-lock.ts';
+import { SchemaTooNew } from './store/migrations.ts';
 
 const EXIT_USAGE = 2;
 const EXIT_CANNOT_RUN = 3;
@@ -54,5 +55,5 @@ function exitCode(error: unknown): number {
 
 /** Whether the text says all, and no stack is wanted: our own errors, and the system's about files and sockets, which name call and path. */
 function isExpected(error: Error): boolean {
-  return [UsageError, AddressInUse, DirectoryInUse, FlashcoreError].some((kind) => error instanceof kind) || 'syscall' in error;
+  return [UsageError, AddressInUse, DirectoryInUse, FlashcoreError, SchemaTooNew].some((kind) => error instanceof kind) || 'syscall' in error;
 }

@@ -8,6 +8,7 @@ test('every option has a default', () => {
   expect(parse('serve')).toEqual({
     address: { kind: 'tcp', host: '127.0.0.1', port: 50051 }, dataDirectory: '/home/data', kernelsDirectory: '/repo/kernels',
     embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64, isolation: 'auto', security: undefined, reflection: true,
+    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },
   });
 });
 

@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import type { IsolationWanted } from './sandbox/box.ts';
-import { initTls } from './access/certificates.ts';
-import { TokenFile, tokenPath } from './access/tokens.ts';
+import { addAccessCommands } from './access/commands.ts';
+import type { QuotaLimits } from './access/quotas.ts';
+import { TokenFile } from './access/tokens.ts';
 import { UsageError, formatAddress, isExposed, parseListenAddress, type ListenAddress } from './rpc/address.ts';
 
 /** What `flashcore-runner serve` was asked for, with every default filled in. */
@@ -24,6 +25,8 @@ export interface ServeOptions {
   /** TLS, and how clients show who they are; undefined: plain text, on this machine alone. */
   security: ServeSecurity | undefined;
   reflection: boolean;
+  /** For each client that shows a credential. */
+  quotas: QuotaLimits;
 }
 
 export interface ServeSecurity {
@@ -59,9 +62,12 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
     .addOption(new Option('--isolation <how>', 'boxes compilers and the emulator: where that works, never, or not serving without').choices(['auto', 'none', 'required']).default('auto'))
     .option('--tls <folder>', 'serves TLS with ca.crt, server.crt and server.key; beyond this machine always (default: tls/ in the data folder)')
     .addOption(new Option('--clients <how>', 'with TLS: how clients show who they are').choices(['certificate', 'token']).default('certificate'))
+    .option('--max-jobs-per-client <jobs>', 'with TLS: most jobs of one client that wait and run at once', count, 16)
+    .option('--max-calls-per-second <calls>', 'with TLS: of one client, lasting', count, 50)
+    .option('--max-upload-mib-per-hour <MiB>', 'with TLS: sources of one client', count, 256)
     .option('--reflection', 'lists the API to whoever is let in; on this machine always', false)
     .action((flags: Flags) => { options = compile(flags); });
-  addAccessCommands(program, defaultData);
+  addAccessCommands(program, { defaultData, say: (line) => void process.stdout.write(`${line}\n`) });
   try {
     program.parse(argv, { from: 'user' });
   } catch (error) {
@@ -84,6 +90,9 @@ interface Flags {
   tls?: string;
   clients: ServeSecurity['clients'];
   reflection: boolean;
+  maxJobsPerClient: number;
+  maxCallsPerSecond: number;
+  maxUploadMibPerHour: number;
 }
 
 function compile(flags: Flags): ServeOptions {
@@ -101,6 +110,7 @@ function compile(flags: Flags): ServeOptions {
     isolation: flags.isolation,
     security: compileSecurity(flags, exposed && address),
     reflection: !exposed || flags.reflection,
+    quotas: { jobs: flags.maxJobsPerClient, callsPerSecond: flags.maxCallsPerSecond, uploadMibPerHour: flags.maxUploadMibPerHour },
   };
 }
 
@@ -110,35 +120,8 @@ function compileSecurity({ tls, data, clients }: Flags, exposed: ListenAddress |
   if (exposed && !existsSync(join(folder, 'server.crt'))) {
     throw new UsageError(`Make certificates with "flashcore-runner tls init --host <name of this machine>", or listen on 127.0.0.1 and come through ssh -L: ${formatAddress(exposed)} is open to other machines, this runner runs the code that it is sent, and there is no TLS certificate in ${folder}`);
   }
-  if (clients === 'token' && new TokenFile(tokenPath(resolve(data))).names().length === 0) throw new UsageError('Make a token first with "flashcore-runner token add <name>": without one nobody is let in');
+  if (clients === 'token' && new TokenFile(resolve(data)).list().length === 0) throw new UsageError('Make a token first with "flashcore-runner token add <name>": without one nobody is let in');
   return { folder, clients };
-}
-
-/** Commands that prepare a runner for clients on other machines; they end at once. */
-function addAccessCommands(program: Command, defaultData: string): void {
-  const say = (line: string): void => { process.stdout.write(`${line}\n`); };
-  program.command('tls').description('certificates').command('init')
-    .description('makes a private authority, a certificate for this runner and one for a client')
-    .option('--host <name...>', 'names and addresses that clients use for this machine', [])
-    .option('--data <folder>', 'of the runner', defaultData)
-    .option('--out <folder>', 'default: tls/ in the data folder')
-    .action(({ host, data, out }: { host: string[]; data: string; out?: string }) => {
-      const folder = resolve(out ?? join(data, 'tls'));
-      const files = initTls(folder, host);
-      say(`made ${files.join(', ')} in ${folder}`);
-      say('give a client ca.crt, client.crt and client.key; keep ca.key where no runner is: whoever has it lets anybody in');
-    });
-  const token = program.command('token').description('bearer tokens, for serve --clients token');
-  const tokens = ({ data }: { data: string }): TokenFile => {
-    mkdirSync(resolve(data), { recursive: true, mode: 0o700 });
-    return new TokenFile(tokenPath(resolve(data)));
-  };
-  token.command('add <name>').option('--data <folder>', 'of the runner', defaultData).description('makes a token and prints it, this once')
-    .action((name: string, flags: { data: string }) => say(tokens(flags).add(name)));
-  token.command('list').option('--data <folder>', 'of the runner', defaultData).description('whose tokens there are')
-    .action((flags: { data: string }) => tokens(flags).names().forEach(say));
-  token.command('revoke <name>').option('--data <folder>', 'of the runner', defaultData).description('lets the token in no longer, from the next call on')
-    .action((name: string, flags: { data: string }) => tokens(flags).revoke(name));
 }
 
 function seconds(text: string): number {

@@ -1,8 +1,10 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { requireToken } from './access/authentication.ts';
+import { guardCalls, identifyByCertificate, identifyByToken, identifyLocal, type Identify } from './access/authentication.ts';
 import { readServerTls } from './access/certificates.ts';
-import { TokenFile, tokenPath } from './access/tokens.ts';
+import { Quotas } from './access/quotas.ts';
+import { RevokedCertificates } from './access/revoked-certificates.ts';
+import { TokenFile } from './access/tokens.ts';
 import { announceRunner, embeddedAddress, watchIdle } from './embedded.ts';
 import { HostDescriber } from './host.ts';
 import type { JobCompiler } from './jobs/job-context.ts';
@@ -71,9 +73,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     if (options.isolation === 'required') await requireBox(compiler);
     const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
     const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), isolation: () => compiler.isolation(), logger });
-    const tokens = options.security?.clients === 'token' ? new TokenFile(tokenPath(dataDirectory)) : undefined;
+    const quotas = new Quotas(options.quotas);
     // An embedded runner's clients have the .proto files, and wait for its start.
-    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host }, reflection: options.reflection && !embedded, authentication: tokens && requireToken((token) => tokens.find(token)), logger });
+    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host, quotas }, reflection: options.reflection && !embedded, access: guardCalls({ identify: identifierOf(options), quotas, logger }), logger });
     const security = options.security && { tls: readServerTls(options.security.folder), clientCertificates: options.security.clients === 'certificate' };
     const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory), security);
     undo.defer(announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }));
@@ -102,6 +104,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     undo.dispose();
     throw storageError(error, 'start');
   }
+}
+
+function identifierOf({ security, dataDirectory }: RunnerOptions): Identify {
+  if (!security) return identifyLocal;
+  return security.clients === 'token' ? identifyByToken(new TokenFile(dataDirectory)) : identifyByCertificate(new RevokedCertificates(dataDirectory));
 }
 
 async function requireBox(compiler: JobCompiler): Promise<void> {

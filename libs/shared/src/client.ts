@@ -10,7 +10,7 @@ import { FlashcoreError, invalidRequest } from './errors.ts';
 import type { Host } from './generated/flashcore/runner/v1/capabilities_pb.js';
 import type { JobEvent } from './generated/flashcore/runner/v1/job_event_pb.js';
 import { type KernelReference, KernelReferenceSchema } from './generated/flashcore/runner/v1/kernel_pb.js';
-import { type BuildRequestSchema, JobOptionsSchema, KernelRunnerService, ReadArtifactRequestSchema, UploadSourcesRequestSchema, WatchJobRequestSchema } from './generated/flashcore/runner/v1/service_pb.js';
+import { type BuildRequestSchema, type Caller, JobOptionsSchema, KernelRunnerService, ReadArtifactRequestSchema, UploadSourcesRequestSchema, WatchJobRequestSchema } from './generated/flashcore/runner/v1/service_pb.js';
 import { API_VERSION, CLIENT_CHANNEL_OPTIONS, type JobRpcName, type RpcRequest, type RpcRequestInit, type RpcResponse, type UnaryRpcName } from './grpc.ts';
 import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
 import { readSourceTree, sha256Of } from './source-tree.ts';
@@ -44,7 +44,7 @@ export class RunnerClient {
   readonly address: string;
   readonly #channel: Client;
   readonly #attempt: Attempt;
-  #host: Host | undefined;
+  #greeting: { host: Host; caller: Caller | undefined } | undefined;
 
   private constructor(address: string, security: ClientSecurity | undefined) {
     this.address = address;
@@ -57,7 +57,7 @@ export class RunnerClient {
     requireAddress(address);
     const client = new RunnerClient(address, security);
     try {
-      client.#host = await client.#greet(signal);
+      client.#greeting = await client.#greet(signal);
       return client;
     } catch (error) {
       client.close();
@@ -66,7 +66,10 @@ export class RunnerClient {
   }
 
   /** What GetHost said when the connection was made. */
-  get host(): Host { return this.#host!; }
+  get host(): Host { return this.#greeting!.host; }
+
+  /** Whom the runner takes this client for; undefined where it is older than roles. */
+  get caller(): Caller | undefined { return this.#greeting!.caller; }
 
   readonly getHost = (request: RpcRequestInit<'getHost'> = {}, options?: CallOptions) => this.#unary('getHost', request, options);
   readonly getJob = (request: RpcRequestInit<'getJob'>, options?: CallOptions) => this.#unary('getJob', request, options);
@@ -173,15 +176,15 @@ export class RunnerClient {
     throw lost ? connectionError({ ...this.#attempt, secured: false }, error) : errorFromStatus(error);
   };
 
-  async #greet(signal: AbortSignal | undefined): Promise<Host> {
+  async #greet(signal: AbortSignal | undefined): Promise<{ host: Host; caller: Caller | undefined }> {
     const request = create(KernelRunnerService.method.getHost.input);
-    const { host } = await callUnary(this.#channel, 'getHost', request, { signal, timeoutMs: CONNECT_TIMEOUT_MS }).catch((error: unknown) => {
+    const { host, caller } = await callUnary(this.#channel, 'getHost', request, { signal, timeoutMs: CONNECT_TIMEOUT_MS }).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);
       throw error.code === status.UNIMPLEMENTED ? versionMismatch(this.address, 'another service') : connectionError(this.#attempt, error);
     });
     if (host?.apiVersion !== API_VERSION) throw versionMismatch(this.address, host?.apiVersion || 'no version');
-    return host;
+    return { host, caller };
   }
 }
 

@@ -112,8 +112,8 @@ function reasonOfCode(code: status): ErrorReasonName {
     case status.RESOURCE_EXHAUSTED: // grpc-js's own: a message over the size limit
       return 'INVALID_REQUEST';
     case status.UNIMPLEMENTED: return 'NOT_IMPLEMENTED';
-    case status.UNAUTHENTICATED:
-    case status.PERMISSION_DENIED: return 'UNAUTHENTICATED';
+    case status.UNAUTHENTICATED: return 'UNAUTHENTICATED';
+    case status.PERMISSION_DENIED: return 'PERMISSION_DENIED';
     case status.UNAVAILABLE:
     case status.DEADLINE_EXCEEDED: return 'RUNNER_UNREACHABLE';
     default: return 'INTERNAL';

@@ -12,7 +12,7 @@ export interface FieldViolation { field: string; description: string }
 export interface FlashcoreErrorOptions {
   cause?: unknown;
   violations?: FieldViolation[];
-  /** When trying again may help (QUEUE_FULL), seconds. */
+  /** When trying again may help (QUEUE_FULL, QUOTA_EXCEEDED), seconds. */
   retryAfterSeconds?: number;
 }
 
@@ -75,4 +75,6 @@ const GRPC_CODES: Record<ErrorReasonName, status> = {
   RUNNER_UNREACHABLE: status.UNAVAILABLE,
   BUILD_NOT_FOUND: status.NOT_FOUND,
   INTERNAL: status.INTERNAL,
+  PERMISSION_DENIED: status.PERMISSION_DENIED,
+  QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
 };

@@ -77,7 +77,7 @@ describe.skipIf(!hasOpenssl)('access', () => {
   describe('by token', () => {
     test('every call needs one that is known; a revoked one opens nothing; the file has no token', async () => {
       using data = temporaryFolder();
-      const tokens = new TokenFile(join(data.path, 'tokens.json'));
+      const tokens = new TokenFile(data.path);
       const token = tokens.add('ada');
       await using fixture = await startTestRunner({ dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' } }, { authority: mine.authority, token });
       const { address } = fixture.runner;
@@ -94,7 +94,7 @@ describe.skipIf(!hasOpenssl)('access', () => {
 
     test('without one neither health, nor reflection, nor an unknown method, nor bytes that are no request get an answer', async () => {
       using data = temporaryFolder();
-      const token = new TokenFile(join(data.path, 'tokens.json')).add('ada');
+      const token = new TokenFile(data.path).add('ada');
       await using fixture = await startTestRunner({ dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' } }, { authority: mine.authority, token });
       const raw = new Client(fixture.runner.address, credentials.createSsl(mine.authority));
       const call = (path: string, bytes = Buffer.alloc(0)) => new Promise((resolve) => {

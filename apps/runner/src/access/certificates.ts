@@ -3,14 +3,15 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { UsageError } from '../rpc/address.ts';
+import { isClientName } from './caller.ts';
+import { DEFAULT_ROLE, type Role } from './roles.ts';
 
-/** Files of a TLS folder. The runner needs ca.crt, server.crt and server.key; a client ca.crt, client.crt and client.key. ca.key signs more of them: keep it elsewhere. */
-const FILES = { authority: 'ca', server: 'server', client: 'client' } as const;
 const DAYS = '825';
 const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 
 /**
  * Makes a private certificate authority with certificates for the runner, under these names and addresses, and for one client. By openssl, for Node makes keys but no certificates.
+ * The runner needs ca.crt, server.crt and server.key of the folder; a client ca.crt, client.crt and client.key. ca.key signs more of them: keep it elsewhere.
  * Throws UsageError where there is no openssl, a name is none, or the folder has certificates already.
  */
 export function initTls(folder: string, hosts: readonly string[]): string[] {
@@ -19,29 +20,45 @@ export function initTls(folder: string, hosts: readonly string[]): string[] {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);
   const names = [...new Set([...hosts, 'localhost', '127.0.0.1', '::1'])].map((host) => `${isIP(host) ? 'IP' : 'DNS'}:${host}`).join(',');
-  const temporary = mkdtempSync(join(folder, 'new-'));
-  try {
-    makeAuthority(folder);
-    sign(folder, temporary, { file: FILES.server, subject: 'flashcore runner', extensions: `subjectAltName=${names}\nextendedKeyUsage=serverAuth\n` });
-    sign(folder, temporary, { file: FILES.client, subject: 'flashcore client', extensions: 'extendedKeyUsage=clientAuth\n' });
-  } finally {
-    rmSync(temporary, { recursive: true, force: true });
-  }
+  makeAuthority(folder);
+  sign(folder, { file: 'server', subject: '/CN=flashcore runner', extensions: `subjectAltName=${names}\nextendedKeyUsage=serverAuth\n` });
+  signClient(folder, { file: 'client', name: 'client', role: DEFAULT_ROLE });
   return ['ca.crt', 'ca.key', 'server.crt', 'server.key', 'client.crt', 'client.key'];
 }
 
+/** Where a client's certificate is put, and its key beside it. */
+export const clientCertificatePath = (folder: string, name: string): string => join(folder, 'clients', `${name}.crt`);
+
+/** Makes a certificate for one more client, named by its subject's CN, with its role as OU. Needs ca.key. Throws UsageError. */
+export function addClient(folder: string, { name, role }: { name: string; role: Role }): { certificate: string; key: string } {
+  if (!isClientName(name)) throw new UsageError(`Give a client a name of 1 to 64 letters, digits, spaces, ".", "_", "@" and "-", other than "local": "${name}" is none`);
+  if (!existsSync(join(folder, 'ca.key'))) throw new UsageError(`Give --tls a folder with ca.crt and ca.key, as "tls init" makes it: ${folder} has no ca.key`);
+  const certificate = clientCertificatePath(folder, name);
+  if (existsSync(certificate)) throw new UsageError(`Revoke and remove ${certificate} first, or give this client another name`);
+  mkdirSync(join(folder, 'clients'), { recursive: true, mode: 0o700 });
+  signClient(folder, { file: join('clients', name), name, role });
+  return { certificate, key: certificate.replace(/crt$/, 'key') };
+}
+
+const signClient = (folder: string, { file, name, role }: { file: string; name: string; role: Role }): void =>
+  sign(folder, { file, subject: `/OU=${role}/CN=${name}`, extensions: 'extendedKeyUsage=clientAuth\n' });
+
 function makeAuthority(folder: string): void {
-  makeKey(folder, FILES.authority);
+  makeKey(folder, 'ca');
   openssl(folder, ['req', '-x509', '-new', '-key', 'ca.key', '-sha256', '-days', DAYS, '-subj', '/CN=flashcore private CA', '-addext', 'basicConstraints=critical,CA:TRUE,pathlen:0', '-addext', 'keyUsage=critical,keyCertSign', '-out', 'ca.crt']);
 }
 
-function sign(folder: string, temporary: string, { file, subject, extensions }: { file: string; subject: string; extensions: string }): void {
-  makeKey(folder, file);
-  const request = join(temporary, `${file}.csr`);
-  const extensionFile = join(temporary, `${file}.ext`);
-  writeFileSync(extensionFile, `basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n${extensions}`);
-  openssl(folder, ['req', '-new', '-key', `${file}.key`, '-subj', `/CN=${subject}`, '-out', request]);
-  openssl(folder, ['x509', '-req', '-in', request, '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAserial', join(temporary, 'serial'), '-CAcreateserial', '-sha256', '-days', DAYS, '-extfile', extensionFile, '-out', `${file}.crt`]);
+function sign(folder: string, { file, subject, extensions }: { file: string; subject: string; extensions: string }): void {
+  const temporary = mkdtempSync(join(folder, 'new-'));
+  try {
+    makeKey(folder, file);
+    const [request, extensionFile] = [join(temporary, 'csr'), join(temporary, 'ext')];
+    writeFileSync(extensionFile, `basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n${extensions}`);
+    openssl(folder, ['req', '-new', '-key', `${file}.key`, '-subj', subject, '-out', request]);
+    openssl(folder, ['x509', '-req', '-in', request, '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAserial', join(temporary, 'serial'), '-CAcreateserial', '-sha256', '-days', DAYS, '-extfile', extensionFile, '-out', `${file}.crt`]);
+  } finally {
+    rmSync(temporary, { recursive: true, force: true });
+  }
 }
 
 function makeKey(folder: string, file: string): void {

@@ -20,5 +20,6 @@ export function jobMessage(row: JobRow, queuePosition = 0): Job {
     ...(row.start_ms !== null && { startTime: timestampFromMs(row.start_ms) }),
     ...(row.end_ms !== null && { endTime: timestampFromMs(row.end_ms) }),
     queuePosition,
+    owner: row.owner,
   });
 }

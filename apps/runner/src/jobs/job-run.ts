@@ -13,6 +13,8 @@ const STORE_AGAIN_MS = 1_000;
 export interface JobRunOptions {
   jobId: number;
   name: string;
+  /** The client whose job it is. */
+  owner: string;
   compiled: CompiledJob;
   maxQueueSeconds: number;
   maxRunSeconds: number;
@@ -32,6 +34,7 @@ type State = 'queued' | 'running' | 'ending' | 'ended';
 export class JobRun {
   readonly jobId: number;
   readonly name: string;
+  readonly owner: string;
   readonly deviceId: string;
   /** Resolves when the job's end is stored. */
   readonly ended: Promise<void>;
@@ -47,6 +50,7 @@ export class JobRun {
     this.#options = options;
     this.jobId = options.jobId;
     this.name = options.name;
+    this.owner = options.owner;
     this.deviceId = options.compiled.deviceId;
     this.ended = this.#end.promise;
     this.#queueTimer = setTimeout(() => this.stop({ type: 'queue-limit', seconds: options.maxQueueSeconds, deviceId: this.deviceId }), options.maxQueueSeconds * 1000);

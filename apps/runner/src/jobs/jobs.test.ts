@@ -18,7 +18,7 @@ function fixture(options: FakeOptions = {}) {
   const compiler = fakeCompiler(options);
   const jobs = new Jobs({ database, history: new HistoryStore(database), devices: () => compiler.devices(), maxQueued: 8, logger: createLogger('silent') });
   const start = (kernelId: string, limits: { maxQueueSeconds?: number; maxRunSeconds?: number } = {}): Job =>
-    jobs.start({ requestId: '', requestDigest: '', maxQueueSeconds: 3600, maxRunSeconds: 3600, ...limits, compile: () => compiler.compile('build', create(BuildRequestSchema, kernel(kernelId)), () => 0) });
+    jobs.start({ requestId: '', requestDigest: '', owner: 'ada', maxJobsOfOwner: undefined, maxQueueSeconds: 3600, maxRunSeconds: 3600, ...limits, compile: () => compiler.compile('build', create(BuildRequestSchema, kernel(kernelId)), () => 0) });
   return { database, jobs, start };
 }
 

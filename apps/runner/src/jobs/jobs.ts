@@ -36,6 +36,10 @@ export interface StartOptions {
   requestId: string;
   /** Of method and body. */
   requestDigest: string;
+  /** Name of the client. */
+  owner: string;
+  /** Most jobs of this owner that may wait and run at once; undefined: no limit but the queue's. */
+  maxJobsOfOwner: number | undefined;
   maxQueueSeconds: number;
   maxRunSeconds: number;
   /** Checks the request and makes its job; not called for a request that was made before. */
@@ -71,15 +75,16 @@ export class Jobs {
     return this.#options.devices().map((device) => this.#queues.get(device.deviceId)?.device() ?? device);
   }
 
-  /** Stores and queues a job, or gives the one that the same request made before. Errors: REQUEST_ID_REUSED, DRAINING, QUEUE_FULL, DEVICE_UNAVAILABLE, DISK_FULL, and those of compile(). */
+  /** Stores and queues a job, or gives the one that the same request made before. Errors: REQUEST_ID_REUSED, DRAINING, QUEUE_FULL, QUOTA_EXCEEDED, DEVICE_UNAVAILABLE, DISK_FULL, and those of compile(). */
   start(options: StartOptions): Job {
     const before = this.#findRepeated(options);
     if (before) return this.#message(before);
     this.#refuseWhenFull();
+    this.#refuseOverQuota(options);
     const compiled = options.compile((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
     const queue = this.#queueOf(compiled.deviceId);
     const run = this.#accept(options, compiled);
-    this.#options.logger.info({ job: run.name, label: compiled.label, device: compiled.deviceId }, 'job accepted');
+    this.#options.logger.info({ job: run.name, label: compiled.label, device: compiled.deviceId, owner: options.owner }, 'job accepted');
     this.#runs.set(run.jobId, run);
     void run.ended.then(() => this.#runs.delete(run.jobId));
     queue.add(run);
@@ -170,6 +175,13 @@ export class Jobs {
     throw new FlashcoreError('QUEUE_FULL', { queued: String(queued) }, `Try again in ${RETRY_AFTER_SECONDS} s: ${queued} jobs wait, and no more are taken`, { retryAfterSeconds: RETRY_AFTER_SECONDS });
   }
 
+  #refuseOverQuota({ owner, maxJobsOfOwner = Infinity }: StartOptions): void {
+    const jobs = [...this.#runs.values()].filter((run) => run.owner === owner).length;
+    if (jobs < maxJobsOfOwner) return;
+    throw new FlashcoreError('QUOTA_EXCEEDED', { quota: 'jobs', jobs: String(jobs) },
+      `Try again in ${RETRY_AFTER_SECONDS} s, when a job of yours has ended, or cancel one: ${owner} has ${jobs} jobs that wait or run, the most that one client may have`, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+  }
+
   #queueOf(deviceId: string): DeviceQueue {
     const device = this.#options.devices().find((one) => one.deviceId === deviceId);
     if (!device) {
@@ -184,13 +196,13 @@ export class Jobs {
   }
 
   /** Stores the job and its first event in one transaction. */
-  #accept({ requestId, requestDigest, maxQueueSeconds, maxRunSeconds }: StartOptions, compiled: CompiledJob): JobRun {
+  #accept({ requestId, requestDigest, owner, maxQueueSeconds, maxRunSeconds }: StartOptions, compiled: CompiledJob): JobRun {
     const { database, logger } = this.#options;
     const name = `jobs/${randomUUID()}`;
     return database.transaction(() => {
       const jobId = this.#table.insert({
         name, kind: compiled.kind, label: compiled.label, kernel_id: compiled.kernelId, device_id: compiled.deviceId,
-        request_id: requestId || null, request_digest: requestId ? requestDigest : null, create_ms: Date.now(),
+        request_id: requestId || null, request_digest: requestId ? requestDigest : null, create_ms: Date.now(), owner,
       });
       const recorder = new JobRecorder({
         database, log: this.#log, feed: this.#feed, jobId, jobName: name, lastSequence: 0,
@@ -198,7 +210,7 @@ export class Jobs {
       });
       recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name)) }) });
       return new JobRun({
-        jobId, name, compiled, maxQueueSeconds, maxRunSeconds, recorder, logger,
+        jobId, name, owner, compiled, maxQueueSeconds, maxRunSeconds, recorder, logger,
         markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
         markEnded: (end, endMs) => this.#markEnded(jobId, name, compiled, end, endMs),
         onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),

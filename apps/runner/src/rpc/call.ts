@@ -2,6 +2,7 @@ import {
   Metadata, type handleClientStreamingCall, type handleServerStreamingCall, type handleUnaryCall, type sendUnaryData, type ServerWritableStream,
 } from '@grpc/grpc-js';
 import { asFlashcoreError, statusFromError } from '@flashcore/shared';
+import { callerOf, type Caller } from '../access/caller.ts';
 import type { Logger } from '../log.ts';
 import { storageError } from '../store/storage-error.ts';
 
@@ -9,6 +10,8 @@ import { storageError } from '../store/storage-error.ts';
 export interface CallContext {
   /** Aborted when the client has gone, its deadline has passed, or the server ends. */
   readonly signal: AbortSignal;
+  /** Who makes it; allowed to, as access/roles.ts says. */
+  readonly caller: Caller;
 }
 
 export type UnaryHandler<Request, Response> = (request: Request, context: CallContext) => Response | Promise<Response>;
@@ -17,8 +20,9 @@ export type StreamHandler<Request, Response> = (request: Request, context: CallC
 export type UploadHandler<Request, Response> = (requests: AsyncIterable<Request>, context: CallContext) => Promise<Response>;
 
 /** Where calls come from that grpc-js makes: an emitter of 'cancelled', which it also emits after a normal end. */
-interface Cancellable {
+interface AnyCall {
   readonly cancelled: boolean;
+  readonly metadata: Metadata;
   once(event: 'cancelled', listener: () => void): unknown;
   getPath(): string;
 }
@@ -28,7 +32,7 @@ interface Cancellable {
  * a stream; each of these wrappers settles its call exactly once, and not at all when the client has gone.
  */
 export function callWrappers(logger: Logger) {
-  const failed = (call: Cancellable, thrown: unknown) => {
+  const failed = (call: AnyCall, thrown: unknown) => {
     const error = asFlashcoreError(storageError(thrown, 'do this'));
     if (error.reason === 'INTERNAL') logger.error({ rpc: call.getPath(), ...error.metadata, err: thrown }, 'a call failed by a fault of the runner');
     else logger.debug({ rpc: call.getPath(), reason: error.reason, message: error.message }, 'a call was refused');
@@ -36,7 +40,7 @@ export function callWrappers(logger: Logger) {
   };
 
   const unary = <Request, Response>(handler: UnaryHandler<Request, Response>): handleUnaryCall<Request, Response> => (call, callback) => {
-    void answer(call, callback, (signal) => handler(call.request, { signal }));
+    void answer(call, callback, (context) => handler(call.request, context));
   };
 
   const upload = <Request, Response>(handler: UploadHandler<Request, Response>): handleClientStreamingCall<Request, Response> => (call, callback) => {
@@ -44,13 +48,13 @@ export function callWrappers(logger: Logger) {
     const requests = { [Symbol.asyncIterator]: () => call.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Request> };
     // A stream cut by the client also emits 'error' when nobody reads it; the cut is known from 'cancelled'.
     call.on('error', (error) => logger.debug({ rpc: call.getPath(), err: error }, 'an upload was cut'));
-    void answer(call, callback, (signal) => handler(requests, { signal }));
+    void answer(call, callback, (context) => handler(requests, context));
   };
 
-  const answer = async <Response>(call: Cancellable, callback: sendUnaryData<Response>, work: (signal: AbortSignal) => Response | Promise<Response>): Promise<void> => {
+  const answer = async <Response>(call: AnyCall, callback: sendUnaryData<Response>, work: (context: CallContext) => Response | Promise<Response>): Promise<void> => {
     const signal = signalOf(call);
     try {
-      const response = await work(signal);
+      const response = await work({ signal, caller: callerOf(call.metadata) });
       if (!signal.aborted) callback(null, response);
     } catch (thrown) {
       if (!signal.aborted) callback(failed(call, thrown));
@@ -66,7 +70,7 @@ export function callWrappers(logger: Logger) {
     try {
       // At once, so that a client that watches a quiet job knows that it is connected.
       call.sendMetadata(new Metadata());
-      for await (const batch of handler(call.request, { signal })) await writeAll(call, batch, signal);
+      for await (const batch of handler(call.request, { signal, caller: callerOf(call.metadata) })) await writeAll(call, batch, signal);
       if (!signal.aborted) call.end();
     } catch (thrown) {
       // grpc-js takes the status of an 'error' that is emitted, and ends the call with it.
@@ -77,7 +81,7 @@ export function callWrappers(logger: Logger) {
   return { unary, upload, stream };
 }
 
-function signalOf(call: Cancellable): AbortSignal {
+function signalOf(call: AnyCall): AbortSignal {
   const controller = new AbortController();
   if (call.cancelled) controller.abort();
   else call.once('cancelled', () => controller.abort());

@@ -35,14 +35,14 @@ export interface RpcServerOptions {
   services: Services;
   /** Whether to serve reflection, which takes a quarter of a runner's start. */
   reflection: boolean;
-  /** Stands before every call. */
-  authentication?: ServerInterceptor | undefined;
+  /** Stands before every call, and says who makes it. */
+  access: ServerInterceptor;
   logger: Logger;
 }
 
 /** Makes the gRPC server: our service, the standard health service, and reflection. It does not listen yet. */
-export function createRpcServer({ services, reflection, authentication, logger }: RpcServerOptions): RpcServer {
-  const server = new Server({ ...SERVER_OPTIONS, interceptors: [...(authentication ? [authentication] : []), ...(SERVER_OPTIONS.interceptors ?? [])] });
+export function createRpcServer({ services, reflection, access, logger }: RpcServerOptions): RpcServer {
+  const server = new Server({ ...SERVER_OPTIONS, interceptors: [access, ...(SERVER_OPTIONS.interceptors ?? [])] });
   server.addService(definitionOfStoredEvents(), handlers(services, logger));
   const health = new HealthImplementation();
   const setServing = (serving: boolean): void => {

@@ -1,3 +1,4 @@
+import type { Quotas } from '../access/quotas.ts';
 import type { HostDescriber } from '../host.ts';
 import type { JobCompiler } from '../jobs/job-context.ts';
 import type { Jobs } from '../jobs/jobs.ts';
@@ -15,4 +16,5 @@ export interface Services {
   artifacts: ArtifactStore;
   history: HistoryStore;
   host: HostDescriber;
+  quotas: Quotas;
 }

@@ -16,16 +16,19 @@ export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
 
 /** The handler of an RPC that starts a job and streams its events, as stored, until it ends. The job goes on when the client has gone. */
 export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
-  { method, schema, validate }: JobRpc<Method, Schema>, { jobs, compiler }: Services,
+  { method, schema, validate }: JobRpc<Method, Schema>, { jobs, compiler, quotas }: Services,
 ): StreamHandler<JobRequests[Method] & MessageShape<Schema> & { options?: JobOptions | undefined }, Uint8Array> {
-  return async function* start(request, { signal }) {
+  return async function* start(request, { signal, caller }) {
     const violations = new Violations();
     const limits = checkJobOptions(request.options, violations);
     validate(request, violations);
     violations.throwIfAny();
     // The same id in upper case is the same request.
     if (request.options) request.options.requestId = limits.requestId;
-    const job = jobs.start({ ...limits, requestDigest: requestDigest(method, schema, request), compile: (load) => compiler.compile(method, request, load) });
+    const job = jobs.start({
+      ...limits, owner: caller.name, maxJobsOfOwner: quotas.maxJobs(caller), requestDigest: requestDigest(method, schema, request),
+      compile: (load) => compiler.compile(method, request, load),
+    });
     yield* jobs.watch(job.name, { afterSequence: 0, signal });
   };
 }

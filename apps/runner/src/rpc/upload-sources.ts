@@ -10,12 +10,13 @@ import type { Services } from './services.ts';
 const MAX_PIECE_BYTES = 64 * 1024;
 
 /** Takes source files, piece by piece; a file that is cut off, or is not what was announced, is not kept. */
-export const uploadSources = ({ sources }: Services): UploadHandler<UploadSourcesRequest, UploadSourcesResponse> => async (requests) => {
+export const uploadSources = ({ sources, quotas }: Services): UploadHandler<UploadSourcesRequest, UploadSourcesResponse> => async (requests, { caller }) => {
   const kept = { files: 0, bytes: 0 };
   let current: { sha256: string; writer: BlobWriter } | undefined;
   try {
     for await (const piece of requests) {
       checkPiece(piece, current?.sha256, kept.files);
+      quotas.takeUpload(caller, piece.data.byteLength);
       current ??= { sha256: piece.sha256, writer: sources.openUpload() };
       if (current.writer.size + piece.data.byteLength > MAX_TREE_BYTES) throw invalidRequest({ field: 'data', description: `must make a file of at most ${MAX_TREE_BYTES} bytes` });
       current.writer.write(piece.data);

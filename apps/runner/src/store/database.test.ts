@@ -11,7 +11,7 @@ import { JobTable } from './job-table.ts';
 const folder = mkdtempSync(join(tmpdir(), 'fc-db-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const newJob = { name: 'jobs/1', kind: JobKind.BUILD, label: '', kernel_id: 'k', device_id: 'd', request_id: null, request_digest: null, create_ms: 0 };
+const newJob = { name: 'jobs/1', kind: JobKind.BUILD, label: '', kernel_id: 'k', device_id: 'd', request_id: null, request_digest: null, create_ms: 0, owner: 'ada' };
 const ended = { outcome: Outcome.PASSED, summary: '', endMs: 1 };
 
 function open(): { database: Database; jobs: JobTable; log: EventLog } {

@@ -37,7 +37,7 @@ function historyOf(...experiments: { kernelId: string; outcome: Outcome; measure
   const jobs = new JobTable(database);
   experiments.forEach(({ kernelId, outcome, measured }, index) => {
     const name = `jobs/${index}`;
-    const jobId = jobs.insert({ name, kind: JobKind.EXPERIMENT, label: '', kernel_id: kernelId, device_id: 'gpu0', request_id: null, request_digest: null, create_ms: 0 });
+    const jobId = jobs.insert({ name, kind: JobKind.EXPERIMENT, label: '', kernel_id: kernelId, device_id: 'gpu0', request_id: null, request_digest: null, create_ms: 0, owner: 'ada' });
     history.record({ jobId, jobName: name, kernelId, outcome, endMs: 1000, result: resultOf(measured) });
   });
   return history;

@@ -19,9 +19,11 @@ export interface JobRow {
   create_ms: number;
   start_ms: number | null;
   end_ms: number | null;
+  /** Name of the client; empty for jobs older than owners. */
+  owner: string;
 }
 
-export type NewJob = Pick<JobRow, 'name' | 'kind' | 'label' | 'kernel_id' | 'device_id' | 'request_id' | 'request_digest' | 'create_ms'>;
+export type NewJob = Pick<JobRow, 'name' | 'kind' | 'label' | 'kernel_id' | 'device_id' | 'request_id' | 'request_digest' | 'create_ms' | 'owner'>;
 
 /** Newest first, after (older than) the id `before`. Zero and empty filters take all. */
 export interface JobQuery {
@@ -42,8 +44,8 @@ export class JobTable {
   /** Stores a job in the state QUEUED and gives its id. */
   insert(job: NewJob): number {
     const { lastInsertRowid } = this.#database.prepare(
-      `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    ).run(job.name, job.kind, JobState.QUEUED, job.label, job.kernel_id, job.device_id, job.request_id, job.request_digest, job.create_ms);
+      `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ).run(job.name, job.kind, JobState.QUEUED, job.label, job.kernel_id, job.device_id, job.request_id, job.request_digest, job.create_ms, job.owner);
     return Number(lastInsertRowid);
   }
 

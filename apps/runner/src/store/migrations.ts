@@ -58,13 +58,21 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX measurements_by_place ON measurements (device_name, shape, valid, simulated);
   `,
+  `
+  ALTER TABLE jobs ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- name of the client; empty for jobs from before
+  `,
 ];
 
-/** Brings the schema up to date, one transaction a version. Throws when the database was made by a newer runner. */
+/** The database is a newer runner's. */
+export class SchemaTooNew extends Error {
+  override readonly name = 'SchemaTooNew';
+}
+
+/** Brings the schema up to date, one transaction a version. Throws SchemaTooNew. */
 export function migrate(sqlite: DatabaseSync): void {
   const row = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
   if (row.user_version > MIGRATIONS.length) {
-    throw new Error(`Use a newer runner with this data directory: its database has schema version ${row.user_version}, this runner knows ${MIGRATIONS.length}`);
+    throw new SchemaTooNew(`Use a newer runner with this data directory: its database has schema version ${row.user_version}, this runner knows ${MIGRATIONS.length}`);
   }
   for (let version = row.user_version; version < MIGRATIONS.length; version += 1) {
     sqlite.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}; PRAGMA user_version = ${version + 1}; COMMIT;`);

@@ -36,6 +36,7 @@ export async function startTestRunner(options: Partial<RunnerOptions> = {}, secu
     isolation: 'auto',
     security: undefined,
     reflection: true,
+    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,

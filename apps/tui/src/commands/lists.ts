@@ -26,7 +26,7 @@ export function showHost(context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const response = await client.getHost({});
     if (context.options.json) context.document(jsonOf(GetHostResponseSchema, response));
-    else context.report(response.host ? hostReport(response.host, context.format) : ['the runner says nothing about its host']);
+    else context.report(response.host ? hostReport(response.host, context.format, response.caller) : ['the runner says nothing about its host']);
     return ExitCode.PASSED;
   });
 }

@@ -22,7 +22,8 @@ export async function login(addressText: string, options: TlsFlags & { readonly 
   const absolute = (file: string | undefined): string | undefined => file && path.resolve(file);
   const profiles = new RunnerProfiles(environment);
   profiles.save({ name, address, ca: absolute(tlsCa), cert: absolute(tlsCert), key: absolute(tlsKey), token });
-  context.report([`logged in to ${address} (${client.host.hostName})`]);
+  const { caller } = client;
+  context.report([`logged in to ${address} (${client.host.hostName})${caller ? ` as ${caller.name}, ${caller.role}` : ''}`]);
   context.note(`Kept in ${profiles.file}. Use it: fa-tui --runner ${name}   or: export FLASHCORE_RUNNER=${name}`);
   return ExitCode.PASSED;
 }

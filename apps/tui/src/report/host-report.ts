@@ -1,12 +1,13 @@
-import type { Device, Host, Tool } from '@flashcore/shared';
+import type { Caller, Device, Host, Tool } from '@flashcore/shared';
 import { DeviceState } from '@flashcore/shared';
 import type { ReportFormat } from './format.ts';
 import { bytes, count, figure, instant } from './numbers.ts';
 import { heading, labelled, printable } from './text.ts';
 
 /** What a runner has and can do; for a tool that is missing, what is not possible without it. */
-export function hostReport(host: Host, format: ReportFormat): string[] {
-  const sections = [runner(host, format), ...host.devices.map((device) => deviceSection(device, format)), tools(host.tools, format)];
+export function hostReport(host: Host, format: ReportFormat, caller?: Caller): string[] {
+  const you = caller && caller.name !== 'local' ? labelled('you', `${caller.name}, ${caller.role}`, format) : [];
+  const sections = [[...runner(host, format), ...you], ...host.devices.map((device) => deviceSection(device, format)), tools(host.tools, format)];
   return sections.flatMap((lines, i) => (i === 0 ? lines : ['', ...lines]));
 }
 

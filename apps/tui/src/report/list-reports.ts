@@ -35,8 +35,10 @@ function kernelLines(kernel: Kernel, format: ReportFormat): string[] {
 /** Jobs, newest first, with the beginning of their names. */
 export function jobsReport(jobs: readonly Job[], format: ReportFormat): string[] {
   if (jobs.length === 0) return ['no jobs'];
-  const columns = [{ title: 'job' }, { title: 'created' }, { title: 'kind' }, { title: 'state' }, { title: 'kernel', shrinks: true }];
-  return table(columns, jobs.map((job) => [shortJobName(job.name), shortInstant(job.createTime), kindText(job.kind), stateCell(job), job.label || job.kernelId]), format);
+  // Of a runner that tells its clients apart.
+  const owned = jobs.some(({ owner }) => owner !== '' && owner !== 'local');
+  const columns = [{ title: 'job' }, { title: 'created' }, ...(owned ? [{ title: 'owner' }] : []), { title: 'kind' }, { title: 'state' }, { title: 'kernel', shrinks: true }];
+  return table(columns, jobs.map((job) => [shortJobName(job.name), shortInstant(job.createTime), ...(owned ? [job.owner] : []), kindText(job.kind), stateCell(job), job.label || job.kernelId]), format);
 }
 
 function stateCell(job: Job): Cell {

@@ -190,6 +190,20 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_INTERNAL = 24;
    */
   INTERNAL = 24,
+
+  /**
+   * PERMISSION_DENIED: the client's role does not allow this; metadata `needed` names the permission, `role` what the client has.
+   *
+   * @generated from enum value: ERROR_REASON_PERMISSION_DENIED = 25;
+   */
+  PERMISSION_DENIED = 25,
+
+  /**
+   * RESOURCE_EXHAUSTED: the client has used up what one client may have (metadata `quota`: jobs, calls or upload); RetryInfo says when to try again.
+   *
+   * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 26;
+   */
+  QUOTA_EXCEEDED = 26,
 }
 
 /**

@@ -114,6 +114,13 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
    * @generated from field: int32 queue_position = 14;
    */
   queuePosition: number;
+
+  /**
+   * The client that started it, by the name on its token or certificate; "local" where the runner asks for no credential; empty for jobs older than owners.
+   *
+   * @generated from field: string owner = 15;
+   */
+  owner: string;
 };
 
 /**

@@ -862,6 +862,13 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
    * @generated from field: flashcore.runner.v1.Host host = 1;
    */
   host?: Host | undefined;
+
+  /**
+   * Who asked, as the runner knows them.
+   *
+   * @generated from field: flashcore.runner.v1.Caller caller = 2;
+   */
+  caller?: Caller | undefined;
 };
 
 /**
@@ -869,6 +876,33 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
  * Use `create(GetHostResponseSchema)` to create a new message.
  */
 export declare const GetHostResponseSchema: GenMessage<GetHostResponse>;
+
+/**
+ * Caller is a client as its credential names it.
+ *
+ * @generated from message flashcore.runner.v1.Caller
+ */
+export declare type Caller = Message<"flashcore.runner.v1.Caller"> & {
+  /**
+   * Name on the token or certificate; "local" where the runner asks for none.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * "viewer", "submitter" or "admin".
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Caller.
+ * Use `create(CallerSchema)` to create a new message.
+ */
+export declare const CallerSchema: GenMessage<Caller>;
 
 /**
  * ListExperimentsRequest asks for ended experiments.

@@ -1,0 +1,31 @@
+import type { Metadata } from '@grpc/grpc-js';
+import type { Role } from './roles.ts';
+
+/** Who makes a call, as the credential says. */
+export interface Caller {
+  name: string;
+  role: Role;
+  /** False for whoever reaches a runner that asks for no credential: quotas are for those that can be told apart. */
+  authenticated: boolean;
+}
+
+/** Name of whoever reaches a runner that asks for no credential. */
+export const LOCAL = 'local';
+export const LOCAL_CALLER: Caller = { name: LOCAL, role: 'admin', authenticated: false };
+
+/** Of tokens and in certificates. */
+export const isClientName = (name: unknown): name is string => typeof name === 'string' && name !== LOCAL && /^[\w.@-](?:[\w.@ -]{0,62}[\w.@-])?$/.test(name);
+
+// Keyed by the very object that grpc-js hands from interceptor to handler: nothing that a client sends can be mistaken for it.
+const callers = new WeakMap<Metadata, Caller>();
+
+export function setCaller(metadata: Metadata, caller: Caller): void {
+  callers.set(metadata, caller);
+}
+
+/** Throws where no interceptor stood before the call. */
+export function callerOf(metadata: Metadata): Caller {
+  const caller = callers.get(metadata);
+  if (!caller) throw new Error('a call came past the access check');
+  return caller;
+}

@@ -1,0 +1,25 @@
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+
+/** A list in a JSON file of its owner alone. Read anew when the file changes, also by another process: what it says counts from the next call on. */
+export class PrivateList<Entry> {
+  readonly #path: string;
+  #known = { mark: '', entries: [] as readonly Entry[] };
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  read(): readonly Entry[] {
+    if (!existsSync(this.#path)) return [];
+    const { mtimeMs, ino, size } = statSync(this.#path);
+    const mark = `${mtimeMs} ${ino} ${size}`;
+    if (mark !== this.#known.mark) this.#known = { mark, entries: JSON.parse(readFileSync(this.#path, 'utf8')) as Entry[] };
+    return this.#known.entries;
+  }
+
+  /** Whole or not at all. */
+  write(entries: readonly Entry[]): void {
+    writeFileSync(`${this.#path}.new`, `${JSON.stringify(entries, undefined, 2)}\n`, { mode: 0o600 });
+    renameSync(`${this.#path}.new`, this.#path);
+  }
+}

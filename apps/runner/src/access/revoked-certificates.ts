@@ -1,0 +1,42 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { UsageError } from '../rpc/address.ts';
+import { PrivateList } from './private-list.ts';
+
+interface RevokedCertificate {
+  /** SHA-256, "AB:CD:…". */
+  fingerprint: string;
+  subject: string;
+  revoked: string;
+}
+
+/** Client certificates that let nobody in any more. */
+export class RevokedCertificates {
+  readonly #list: PrivateList<RevokedCertificate>;
+
+  constructor(dataDirectory: string) {
+    this.#list = new PrivateList(join(dataDirectory, 'revoked-certificates.json'));
+  }
+
+  has(fingerprint: string): boolean {
+    return this.#list.read().some((one) => one.fingerprint === fingerprint);
+  }
+
+  /** Adds a certificate, by its PEM file, and gives its subject. Throws UsageError for what is none. */
+  add(file: string): string {
+    const { fingerprint256: fingerprint, subject } = readCertificate(file);
+    const shown = subject.replaceAll('\n', ', ');
+    const others = this.#list.read().filter((one) => one.fingerprint !== fingerprint);
+    this.#list.write([...others, { fingerprint, subject: shown, revoked: new Date().toISOString() }]);
+    return shown;
+  }
+}
+
+function readCertificate(file: string): X509Certificate {
+  try {
+    return new X509Certificate(readFileSync(file));
+  } catch (cause) {
+    throw new UsageError(`Name a client that "tls client" made a certificate for, or a certificate's file: ${file} is none (${(cause as Error).message})`);
+  }
+}

@@ -1,0 +1,54 @@
+import { FlashcoreError, KernelRunnerService, type RpcName } from '@flashcore/shared';
+import type { Caller } from './caller.ts';
+
+/** What a client may be allowed. */
+export type Permission = 'read' | 'submit' | 'cancel-own' | 'cancel-any';
+
+/** What each role may do. */
+export const ROLES = {
+  viewer: ['read'],
+  submitter: ['read', 'submit', 'cancel-own'],
+  admin: ['read', 'submit', 'cancel-own', 'cancel-any'],
+} as const satisfies Record<string, readonly Permission[]>;
+
+export type Role = keyof typeof ROLES;
+
+export const ROLE_NAMES = Object.keys(ROLES) as Role[];
+export const DEFAULT_ROLE: Role = 'submitter';
+export const isRole = (text: unknown): text is Role => typeof text === 'string' && Object.hasOwn(ROLES, text);
+
+/** What each RPC needs. CancelJob needs cancel-any beside it when the job is another's. */
+export const NEEDED: Record<RpcName, Permission> = {
+  build: 'submit',
+  verify: 'submit',
+  benchmark: 'submit',
+  profile: 'submit',
+  runExperiment: 'submit',
+  tune: 'submit',
+  findMissingSources: 'submit',
+  uploadSources: 'submit',
+  cancelJob: 'cancel-own',
+  watchJob: 'read',
+  getJob: 'read',
+  listJobs: 'read',
+  listKernels: 'read',
+  getKernel: 'read',
+  getHost: 'read',
+  listExperiments: 'read',
+  getLeaderboard: 'read',
+  readArtifact: 'read',
+};
+
+const NEEDED_BY_PATH = new Map<string, Permission>(KernelRunnerService.methods.map(({ name, localName }) => [`/${KernelRunnerService.typeName}/${name}`, NEEDED[localName as RpcName]]));
+
+/** What a method needs by its path. Health, reflection, and methods that there are not, are for all that are let in. */
+export const neededFor = (path: string): Permission => NEEDED_BY_PATH.get(path) ?? 'read';
+
+/** Throws PERMISSION_DENIED, which says what would do, unless the caller's role has the permission. `what` completes "You may not …". */
+export function requirePermission(caller: Caller, needed: Permission, what: string): void {
+  const allowed: readonly Permission[] = ROLES[caller.role];
+  if (allowed.includes(needed)) return;
+  const roles = ROLE_NAMES.filter((role) => (ROLES[role] as readonly Permission[]).includes(needed));
+  throw new FlashcoreError('PERMISSION_DENIED', { needed, role: caller.role },
+    `Ask the runner's owner for the role ${roles.join(' or ')} to ${what} (permission ${needed}): ${caller.name} is ${caller.role}`);
+}

@@ -1,0 +1,63 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { gunzipSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { Outcome } from '@flashcore/shared';
+import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
+import { openDatabase } from './database.ts';
+
+// As the first schema's own program left it: recorded/README.md.
+const OLDEST = gunzipSync(readFileSync(join(import.meta.dirname, 'recorded/schema-1.db.gz')));
+
+function schemaOf(path: string): unknown[] {
+  const database = new DatabaseSync(path, { readOnly: true });
+  try {
+    // Added columns stand in one line of the schema where a new table's stand in several.
+    const rows = database.prepare("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name").all();
+    return [database.prepare('PRAGMA user_version').get(), ...rows];
+  } finally {
+    database.close();
+  }
+}
+
+test('a database of the oldest schema is brought up to date: its jobs, events, results and history are all there, and it takes new jobs', async () => {
+  using folder = temporaryFolder();
+  const path = join(folder.path, 'flashcore.db');
+  writeFileSync(path, OLDEST);
+  const old = new DatabaseSync(path);
+  const before = old.prepare('SELECT * FROM jobs ORDER BY id').all();
+  const events = old.prepare('SELECT job_id, sequence, event FROM events ORDER BY job_id, sequence').all();
+  expect([old.prepare('PRAGMA user_version').get(), before.length, events.length]).toEqual([{ user_version: 1 }, 3, 97]);
+  old.close();
+
+  await using fixture = await startTestRunner({ dataDirectory: folder.path });
+  const { jobs } = await fixture.client.listJobs();
+  expect(jobs.map(({ name, outcome, owner }) => ({ name, outcome, owner })).reverse()).toEqual(
+    [Outcome.PASSED, Outcome.COMPILE_FAILED, Outcome.CANCELLED].map((outcome, index) => ({ name: before[index]!['name'], outcome, owner: '' })));
+  const seen = await Promise.all(jobs.map(({ name }) => collect(fixture.client.watch(name))));
+  expect(seen.flat()).toHaveLength(events.length);
+  const { result } = await fixture.client.getJob({ name: jobs[2]!.name });
+  expect(result?.variants[0]?.verify?.passedCases).toBe(1);
+  expect((await fixture.client.listExperiments()).experiments).toMatchObject([{ job: { name: jobs[2]!.name }, passedCases: 1 }]);
+  expect(finished(await collect(fixture.client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+});
+
+test('a migrated database has the same schema as a new one, and is not migrated twice', () => {
+  using folder = temporaryFolder();
+  const [migrated, fresh] = [join(folder.path, 'migrated.db'), join(folder.path, 'fresh.db')] as const;
+  writeFileSync(migrated, OLDEST);
+  for (const path of [migrated, fresh, migrated]) openDatabase(path).close();
+  expect(schemaOf(migrated)).toEqual(schemaOf(fresh));
+});
+
+test('a runner refuses a database of a newer schema, says so, and leaves it as it is', async () => {
+  using folder = temporaryFolder();
+  const path = join(folder.path, 'flashcore.db');
+  openDatabase(path).close();
+  const newer = new DatabaseSync(path);
+  newer.exec('PRAGMA user_version = 99; CREATE TABLE of_tomorrow (id INTEGER)');
+  newer.close();
+  await expect(startTestRunner({ dataDirectory: folder.path })).rejects.toThrow(/^Use a newer runner with this data directory: its database has schema version 99, this runner knows \d+$/);
+  expect(schemaOf(path)).toContainEqual(expect.objectContaining({ name: 'of_tomorrow' }));
+});
