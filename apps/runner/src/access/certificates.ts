@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { UsageError } from '../rpc/address.ts';
-import { isClientName } from './caller.ts';
+import { requireClientName } from './caller.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
 
 const DAYS = '825';
@@ -31,7 +31,7 @@ export const clientCertificatePath = (folder: string, name: string): string => j
 
 /** Makes a certificate for one more client, named by its subject's CN, with its role as OU. Needs ca.key. Throws UsageError. */
 export function addClient(folder: string, { name, role }: { name: string; role: Role }): { certificate: string; key: string } {
-  if (!isClientName(name)) throw new UsageError(`Give a client a name of 1 to 64 letters, digits, spaces, ".", "_", "@" and "-", other than "local": "${name}" is none`);
+  requireClientName(name);
   if (!existsSync(join(folder, 'ca.key'))) throw new UsageError(`Give --tls a folder with ca.crt and ca.key, as "tls init" makes it: ${folder} has no ca.key`);
   const certificate = clientCertificatePath(folder, name);
   if (existsSync(certificate)) throw new UsageError(`Revoke and remove ${certificate} first, or give this client another name`);

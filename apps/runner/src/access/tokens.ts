@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { join } from 'node:path';
 import { UsageError } from '../rpc/address.ts';
-import { isClientName } from './caller.ts';
+import { requireClientName } from './caller.ts';
 import { PrivateList } from './private-list.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
 
@@ -45,7 +45,7 @@ export class TokenFile {
 
   /** Makes a token, which only the caller then knows. Throws UsageError for a name that is taken or none. */
   add(name: string, role: Role = DEFAULT_ROLE): string {
-    if (!isClientName(name)) throw new UsageError(`Give a client a name of 1 to 64 letters, digits, spaces, ".", "_", "@" and "-", other than "local": "${name}" is none`);
+    requireClientName(name);
     if (this.#list.read().some((token) => token.name === name)) throw new UsageError(`Revoke the token of ${name} first, or give this one another name`);
     const token = `${PREFIX}${randomBytes(32).toString('base64url')}`;
     this.#list.write([...this.#list.read(), { name, role, sha256: digestOf(token), created: new Date().toISOString() }]);
