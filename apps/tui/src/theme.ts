@@ -79,10 +79,19 @@ function heatColor(share: number): [number, number, number] {
 const ASCII: Record<string, string> = {
   '─': '-', '│': '|', '╭': '+', '╮': '+', '╰': '+', '╯': '+', '┴': '+', '▕': '[', '▏': ']', '✓': '+', '✗': 'x', '●': '*', '○': 'o', '▸': '>',
   '▁': '_', '▂': '_', '▃': '.', '▄': '-', '▅': '-', '▆': '=', '▇': '=', '█': '#', '▔': '"', '▀': '"', '┬': '+', '┼': '+', '▎': '-', '▍': '-', '▌': '=', '▋': '=', '▊': '=', '▉': '#',
-  '…': '~', '·': '.', '×': 'x', 'Δ': 'd', '→': '>', '←': '<', '↑': '^', '↓': 'v', '≤': '<', '≥': '>', '±': '~', 'μ': 'u', '›': '>',
+  '…': '~', '·': '.', '×': 'x', 'Δ': 'd', '→': '>', '←': '<', '↑': '^', '↓': 'v', '≤': '<', '≥': '>', '±': '~', 'μ': 'u', '›': '>', '◆': '#', '◇': '@',
 };
 
 /** The same cells in ASCII; what has no likeness becomes "?". */
 export function toAscii(text: string): string {
-  return text.replace(/[^\x20-\x7e]/gu, (character) => ASCII[character] ?? '?'.repeat(cellWidth(character)));
+  return text.replace(/[^\x20-\x7e]/gu, (character) => ASCII[character] ?? brailleInk(character) ?? '?'.repeat(cellWidth(character)));
+}
+
+/** A cell of a curve by where its dots are: high, in the middle, low, or all over. */
+function brailleInk(character: string): string | undefined {
+  const bits = (character.codePointAt(0) ?? 0) - 0x2800;
+  if (bits < 0 || bits > 0xff) return undefined;
+  const [high, middle, low] = [bits & 0x09, bits & 0x36, bits & 0xc0];
+  if (high !== 0 && low !== 0) return '|';
+  return low !== 0 ? '.' : high !== 0 ? "'" : middle === 0 ? ' ' : '-';
 }

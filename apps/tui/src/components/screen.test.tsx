@@ -5,8 +5,6 @@ import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 
-const SIZES = [[80, 24], [120, 40], [200, 60]] as const;
-
 let terminal: TestTerminal | undefined;
 afterEach(() => terminal?.close());
 
@@ -40,26 +38,6 @@ function expectWhole(screen: string, columns: number, rows: number): void {
   expect(lines.slice(2, -2).filter((line) => cellWidth(line) !== columns)).toEqual([]);
 }
 
-for (const [columns, rows] of SIZES) {
-  for (const view of VIEWS) {
-    test(`view ${view} of an ended experiment at ${columns}x${rows}`, async () => {
-      const { store, screen } = await open(columns, rows);
-      store.dispatch({ type: 'show', view });
-      if (view === 'correct') store.dispatch({ type: 'move', by: 3 });
-      const text = await screen();
-      expectWhole(text, columns, rows);
-      await expect(text).toMatchFileSnapshot(golden(`${columns}x${rows}-${view}`));
-    });
-  }
-
-  test(`a job in the middle of verification at ${columns}x${rows}`, async () => {
-    const { screen } = await open(columns, rows, 21);
-    const text = await screen();
-    expectWhole(text, columns, rows);
-    await expect(text).toMatchFileSnapshot(golden(`${columns}x${rows}-running`));
-  });
-}
-
 const CONTENT: Record<ViewId, RegExp[]> = {
   run: [/verify USE_WMMA=1/, /WRONG RESULT/, /following/], correct: [/2x8x512x64c/, /3\.2e-1/, /1,204/, /worst b1 h3 s328 d44/, /3\.2e-1, X worst/], latency: [/SIMULATED/, /emulator times are not GPU times/, /p99/, /cold/, /hot/],
   profile: [/not measured: hardware counters/, /occupancy/, /72 KB/], gates: [/not measured: emulator times are not/, /\+50 %/, /hard/], jobs: [/queued/, /running/, /compile failed|passed/], kernels: [/fa_v1_baseline/, /lesson/], host: [/queue of emulator/, /nvcc 13\.0/],
@@ -85,16 +63,6 @@ test('a resize lays the screen out anew', async () => {
   for (const [columns, rows] of [[80, 24], [200, 60], [61, 17], [120, 40]] as const) {
     await resize(columns, rows);
     expectWhole(await screen(), columns, rows);
-  }
-});
-
-test('ASCII mode writes no other character', async () => {
-  terminal = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: true } });
-  terminal.store.dispatch({ type: 'attach', job: SAMPLE_JOB });
-  for (const event of sampleEvents()) terminal.store.dispatch({ type: 'job-event', event });
-  for (const view of VIEWS) {
-    terminal.store.dispatch({ type: 'show', view });
-    expect(await terminal.screen()).toMatch(/^[\x20-\x7e\n]*$/);
   }
 });
 

@@ -6,7 +6,7 @@ import type { AppState } from '../state/app-state.ts';
 import type { CommandContext } from './command.ts';
 import { typedCharacter } from './key-name.ts';
 
-export const formContextOf = ({ kernels, host }: AppState): FormContext => ({ kernels, archs: host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? [] });
+export const formContextOf = ({ kernels, host }: AppState): FormContext => ({ kernels, archs: host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? [], devices: host?.devices.map(({ deviceId }) => deviceId) ?? [] });
 
 /** Opens a form: `form` as it was left, or the kernel's own defaults. */
 export function openForm({ store }: CommandContext, form: RunForm, defaults: RunForm = form): void {

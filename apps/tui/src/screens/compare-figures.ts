@@ -20,7 +20,7 @@ const COLUMNS: Column<Figure>[] = [
   { title: 'figure', cell: ({ name }) => name, shrinkTo: 24 },
   { title: 'A', align: 'right', cell: ({ a, format }) => valueRun(a, format) },
   { title: 'B', align: 'right', cell: ({ b, format }) => valueRun(b, format) },
-  { title: 'A against B', align: 'right', cell: changeRun },
+  { title: 'B against A', align: 'right', cell: changeRun },
 ];
 
 const valueRun = (value: number | undefined, format: Figure['format']): Run => (value === undefined ? run('not measured', 'unknown') : run(format(value)));
@@ -28,8 +28,8 @@ const valueRun = (value: number | undefined, format: Figure['format']): Run => (
 function changeRun({ a, b, better }: Figure): Run {
   if (a === undefined || b === undefined) return run('');
   if (a === b) return run('same', 'dim');
-  const role = better === undefined ? undefined : (a < b) === (better === 'less') ? 'good' : 'bad';
-  const text = b === 0 ? `${a > 0 ? '+' : ''}${formatNumber(a)}` : `${a > b ? '+' : ''}${formatNumber(Number((((a - b) / Math.abs(b)) * 100).toPrecision(3)))} %`;
+  const role = better === undefined ? undefined : (b < a) === (better === 'less') ? 'good' : 'bad';
+  const text = a === 0 ? `${b > 0 ? '+' : ''}${formatNumber(b)}` : `${b > a ? '+' : ''}${formatNumber(Number((((b - a) / Math.abs(a)) * 100).toPrecision(3)))} %`;
   return run(text, role);
 }
 

@@ -1,4 +1,4 @@
-/** View 3 while comparing: A is the job on the screen, B the baseline. Latencies with their distributions mirrored, all figures side by side, or what differs in the source. */
+/** View 3 while comparing: A is the baseline, B the job on the screen. Latencies with their distributions mirrored, all figures side by side, or what differs in the source. */
 import { ecdf } from '../plot/ecdf.ts';
 import { formatMicroseconds } from '../plot/format.ts';
 import { mirroredHistogram } from '../plot/mirrored.ts';
@@ -20,16 +20,16 @@ const PAGE_WORDS: Record<ComparePage, string> = { latency: 'latency', figures: '
 const time = (side: 'a' | 'b') => (pair: LatencyPair): string => (pair[side].latency === undefined ? '-' : formatMicroseconds(pair[side].latency.p50Us));
 
 const COLUMNS: Column<LatencyPair>[] = [
-  { title: 'case', cell: ({ a }) => shapeShort(a.shape) },
-  { title: 'mode', cell: ({ a }) => MODE_WORDS[a.mode] },
+  { title: 'case', cell: ({ b }) => shapeShort(b.shape) },
+  { title: 'mode', cell: ({ b }) => MODE_WORDS[b.mode] },
   { title: 'A p50', align: 'right', cell: time('a') },
   { title: 'B p50', align: 'right', cell: time('b') },
-  { title: 'B/A [95 %]', align: 'right', drop: 1, cell: ({ ratio }) => (ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`) },
-  { title: 'A is', cell: ({ verdict, notCompared = '' }) => (verdict === undefined ? run(`not compared: ${notCompared}`, 'unknown') : run(verdict, VERDICT_ROLES[verdict])) },
+  { title: 'A/B [95 %]', align: 'right', drop: 1, cell: ({ ratio }) => (ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`) },
+  { title: 'B is', cell: ({ verdict, notCompared = '' }) => (verdict === undefined ? run(`not compared: ${notCompared}`, 'unknown') : run(verdict, VERDICT_ROLES[verdict])) },
 ];
 
 export function comparePane(state: AppState, size: Size): PaneContent {
-  const title = `3 Latency  A vs B  ${COMPARE_PAGES.map((page) => (page === state.ui.comparePage ? `[${PAGE_WORDS[page]}]` : PAGE_WORDS[page])).join(' ')}`;
+  const title = `3 Latency  B against A  ${COMPARE_PAGES.map((page) => (page === state.ui.comparePage ? `[${PAGE_WORDS[page]}]` : PAGE_WORDS[page])).join(' ')}`;
   const comparison = comparisonOf(state);
   if (comparison === undefined) return { title, body: wrapRows('The baseline is still being read, or it has no results. b on another job takes that one, c ends comparing.', size.width, { role: 'dim' }) };
   const simulated = comparison.pairs.some(({ a, b }) => a.simulated || b.simulated);
@@ -59,7 +59,7 @@ function sideRows({ a, b }: Comparison, width: number): Row[] {
     const tail = `  ${shortName(job.name)}${source}`;
     return fitRow([run(`${mark} `, role), run(cutCells(jobTitle(job), Math.max(12, width - 2 - tail.length)), 'title'), run(tail, 'dim')], width);
   };
-  return [side('A', 'bar', a), side('B', 'barAlternative', b), [run('─'.repeat(width), 'border')]];
+  return [side('A', 'barAlternative', a), side('B', 'bar', b), [run('─'.repeat(width), 'border')]];
 }
 
 const figuresPage = (state: AppState, comparison: Comparison, { width, height }: Size): Page => scrolled('', figureRows(comparison, width), { width, height, top: state.ui.selected.latency });
@@ -82,20 +82,20 @@ function verdictRow({ a, ratio, verdict, notCompared = '' }: LatencyPair): Row {
   const what = run(`${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}  `, 'dim');
   if (ratio === undefined || verdict === undefined) return [what, run(`not compared: ${notCompared}`, 'unknown')];
   const share = (value: number): string => `${value > 1 ? '+' : ''}${((value - 1) * 100).toFixed(1)} %`;
-  return [what, run(verdict === 'no difference shown' ? 'no difference shown' : `A is ${verdict}`, VERDICT_ROLES[verdict]), run(`  speed ${share(ratio.ratio)} [${share(ratio.low)}, ${share(ratio.high)}] at 95 %`)];
+  return [what, run(verdict === 'no difference shown' ? 'no difference shown' : `B is ${verdict}`, VERDICT_ROLES[verdict]), run(`  speed ${share(ratio.ratio)} [${share(ratio.low)}, ${share(ratio.high)}] at 95 %`)];
 }
 
 const MOST_MIRRORED = 17;
 const LEAST_BOTH = 16;
 
-/** Mirrored histograms, and where there is room both ECDFs over one axis. */
+/** Mirrored histograms (B above the axis, A below), and where there is room both ECDFs over one axis. */
 function distributions({ a, b }: LatencyPair, { width, height }: Size): Row[] {
-  const [upper, lower] = [dataOf(a), dataOf(b)];
+  const [upper, lower] = [dataOf(b), dataOf(a)];
   if (upper === undefined || lower === undefined) return [[run('no histogram of both', 'dim')]];
   const both = height >= LEAST_BOTH;
   const mirrored = Math.min(MOST_MIRRORED, both ? Math.ceil(height * 0.55) : height);
   return [
-    ...mirroredHistogram({ upper, lower }, { width, height: mirrored, medians: [a.latency?.p50Us ?? 0, b.latency?.p50Us ?? 0] }),
+    ...mirroredHistogram({ upper, lower }, { width, height: mirrored, medians: [b.latency?.p50Us ?? 0, a.latency?.p50Us ?? 0] }),
     ...(both ? ecdf([{ data: upper, role: 'bar' }, { data: lower, role: 'barAlternative' }], { width, height: Math.min(MOST_MIRRORED, height - mirrored) }) : []),
   ];
 }

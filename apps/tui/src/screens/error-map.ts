@@ -2,7 +2,7 @@
 import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared';
 import { formatError, formatPair } from '../plot/format.ts';
 import { heatMap, type Place } from '../plot/heatmap.ts';
-import { flowRows, run, textRow, wrapRows, type Row } from '../plot/row.ts';
+import { flowRows, run, wrapRows, type Row } from '../plot/row.ts';
 import type { Size } from './view.ts';
 
 export interface MapCursor {
@@ -36,7 +36,7 @@ export function cursorFacts(result: CaseResult, map: ErrorMap, { cursor, width, 
   const element = worstElementOf(result, map, cursor);
   return [
     ...flowRows([[run('▸ ', 'focus'), run(`${rows} ${columns}`, 'title')], [run(Number.isNaN(largest) ? 'NaN or Inf in it' : `largest error ${formatError(largest)}`, Number.isNaN(largest) ? 'bad' : undefined)]], width),
-    ...(element === undefined ? [textRow('  the runner told no element of this block', 'dim')] : wrapRows(elementText(element), width, { indent: 2, hang: 4, role: isOutside(element, tolerance) ? 'bad' : 'text' })),
+    ...(element === undefined ? wrapRows('the runner told no element of this block', width, { indent: 2, hang: 4, role: 'dim' }) : wrapRows(elementText(element), width, { indent: 2, hang: 4, role: isOutside(element, tolerance) ? 'bad' : 'text' })),
     ...wrapRows(tileText(element ?? { ...first }, map, result), width, { indent: 2, hang: 4, role: 'dim' }),
   ];
 }

@@ -4,14 +4,17 @@ import { formatMicroseconds, formatNumber } from '../plot/format.ts';
 import { run, type Row, type Run } from '../plot/row.ts';
 import { padCells } from '../plot/cells.ts';
 import type { Column } from '../plot/table.ts';
+import type { AgainstView } from '../state/against.ts';
+import type { AppState } from '../state/app-state.ts';
 import type { BenchmarkView } from '../state/job-view.ts';
 import { isSimulated, shownVariant } from '../state/selectors.ts';
 import { MODE_WORDS, shapeShort } from '../state/words.ts';
+import { AGAINST_COLUMNS, againstDetail, againstHead } from './against.ts';
 import { comparePane } from './compare.ts';
 import { distributionRows, FEWEST } from './distribution.ts';
 import { list } from './list.ts';
 import { nothingRows } from './nothing.ts';
-import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, type View } from './view.ts';
+import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, type Size, type View } from './view.ts';
 
 const statistic = (value: (latency: LatencyStatistics) => string, fewest = 1) => ({ latency, warmUp }: BenchmarkView): Run => {
   if (latency === undefined || latency.samples === 0) return run(warmUp ? '...' : '-', 'dim');
@@ -43,20 +46,44 @@ const COLUMNS: Column<BenchmarkView>[] = [
 
 export const latencyView: View = ({ state }, size) => {
   if (state.ui.comparing) return comparePane(state, size);
-  const benchmarks = shownVariant(state)?.benchmarks ?? [];
+  const variant = shownVariant(state);
+  const benchmarks = variant?.benchmarks ?? [];
+  const against = variant?.against;
   const simulated = benchmarks.length > 0 ? benchmarks.some((benchmark) => benchmark.simulated) : isSimulated(state);
   const warning: Row[] = simulated ? [[run(padCells(` ${SIMULATED_TEXT}`, size.width), 'simulated')]] : [];
   const badge = simulated ? { badge: SIMULATED_BADGE } : {};
-  if (benchmarks.length === 0) return { title: '3 Latency', ...badge, body: [...warning, ...nothingRows(state, 'latency', size)] };
-  const selected = Math.min(state.ui.selected.latency, benchmarks.length - 1);
-  const listHeight = Math.min(benchmarks.length + 1, Math.max(3, Math.floor((size.height - warning.length) * 0.4)));
-  const table = list(COLUMNS, benchmarks, { width: size.width, height: listHeight, selected, focused: state.ui.view === 'latency' });
-  const rest = size.height - warning.length - table.length - 1;
-  const chosen = benchmarks[selected];
-  return {
-    title: '3 Latency',
-    ...badge,
-    remark: positionRemark(selected, benchmarks.length, 'measurement'),
-    body: [...warning, ...table, [run('─'.repeat(size.width), 'border')], ...(chosen === undefined ? [] : distributionRows(state, chosen, { width: size.width, height: rest }))].slice(0, size.height),
-  };
+  const count = benchmarks.length + (against?.shapes.length ?? 0);
+  if (count === 0) return { title: '3 Latency', ...badge, body: [...warning, ...nothingRows(state, 'latency', size)] };
+  const selected = Math.min(state.ui.selected.latency, count - 1);
+  const rest = { width: size.width, height: size.height - warning.length };
+  const rows = against === undefined ? benchmarkRows(state, benchmarks, { ...rest, selected }) : withAgainst(state, { against, benchmarks }, { ...rest, selected });
+  return { title: '3 Latency', ...badge, remark: positionRemark(selected, count, 'measurement'), body: [...warning, ...rows].slice(0, size.height) };
 };
+
+type Cursor = Size & { readonly selected: number };
+
+/** The table and, below it, the selected distribution. */
+function benchmarkRows(state: AppState, benchmarks: readonly BenchmarkView[], { width, height, selected }: Cursor): Row[] {
+  const table = benchmarkTable(state, benchmarks, { width, height, selected });
+  const chosen = benchmarks[selected];
+  return [...table, separator(width), ...(chosen === undefined ? [] : distributionRows(state, chosen, { width, height: height - table.length - 1 }))];
+}
+
+const benchmarkTable = (state: AppState, benchmarks: readonly BenchmarkView[], { width, height, selected }: Cursor): Row[] =>
+  list(COLUMNS, benchmarks, { width, height: Math.min(benchmarks.length + 1, Math.max(3, Math.floor(height * 0.4))), selected, focused: state.ui.view === 'latency' });
+
+const separator = (width: number): Row => [run('─'.repeat(width), 'border')];
+
+const ROOM_FOR_BOTH = 30;
+
+/** The comparison with the champion comes first, since it was asked for; the cursor goes on into the measurements below it. */
+function withAgainst(state: AppState, { against, benchmarks }: { against: AgainstView; benchmarks: readonly BenchmarkView[] }, { width, height, selected }: Cursor): Row[] {
+  const { shapes } = against;
+  const head = againstHead(against, width);
+  const table = list(AGAINST_COLUMNS, shapes, { width, height: Math.min(shapes.length + 1, Math.max(3, Math.floor(height * 0.3))), selected, focused: state.ui.view === 'latency' });
+  const chosen = shapes[selected];
+  if (chosen === undefined) return benchmarkRows(state, benchmarks, { width, height, selected: selected - shapes.length });
+  const own = height < ROOM_FOR_BOTH || benchmarks.length === 0 ? [] : [separator(width), ...benchmarkTable(state, benchmarks, { width, height: Math.floor(height / 2), selected: -1 })];
+  const above = [...head, ...table, ...own, separator(width)];
+  return [...above, ...againstDetail(chosen, { width, height: height - above.length })];
+}

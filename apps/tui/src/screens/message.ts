@@ -13,6 +13,7 @@ export function messageRows(state: AppState, width: number): Row[] {
   const { notice, ui } = state;
   if (ui.overlay?.kind === 'search' || ui.overlay?.kind === 'history-filter' || ui.overlay?.kind === 'watch-folder' || ui.overlay?.kind === 'confirm') return [promptRow(ui.overlay, width)];
   if (notice !== undefined) return wrapped(notice.text, TONES[notice.tone], width);
+  if (state.connection === 'reconnecting') return wrapped(`Lost ${state.runner.label}: trying again. What is shown is from before; jobs go on there.`, 'warn', width);
   const warning = attachedJob(state)?.warnings.at(-1);
   if (warning !== undefined) return wrapped(`warning: ${warning}`, 'warn', width);
   return state.watching === undefined ? [fitRow([], width)] : wrapped(`watching ${state.watching}: a saved file runs, W ends`, 'accent', width);

@@ -16,28 +16,28 @@ export function sourceDiffRows({ sources }: AppState, comparison: Comparison, wi
   if (pairs.length === 0) return wrapRows('Both were compiled from the same sources: they differ in parameters, flags or the device.', width, { role: 'dim' });
   const { added, removed } = countLines(pairs, sources);
   return [
-    [run(`${pairs.length} file${pairs.length === 1 ? '' : 's'} differ${pairs.length === 1 ? 's' : ''}  `, 'title'), run(`+${added} `, 'good'), run(`-${removed}`, 'bad'), run('   + A, on the screen   - B, the baseline', 'dim')],
+    [run(`${pairs.length} file${pairs.length === 1 ? '' : 's'} differ${pairs.length === 1 ? 's' : ''}  `, 'title'), run(`+${added} `, 'good'), run(`-${removed}`, 'bad'), run('   + B, on the screen   - A, the baseline', 'dim')],
     ...pairs.flatMap((pair) => fileRows(pair, sources, width)),
   ];
 }
 
 function fileRows(pair: SourcePair, sources: AppState['sources'], width: number): Row[] {
-  const names = [...new Set([pair.b?.fileName, pair.a?.fileName].filter((name) => name !== undefined))];
+  const names = [...new Set([pair.a?.fileName, pair.b?.fileName].filter((name) => name !== undefined))];
   const title: Row = [run(`── ${names.join(' → ')}${pair.a === undefined ? ', only in B' : pair.b === undefined ? ', only in A' : ''} `, 'accent')];
   const hunks = hunksOf(pair, sources);
   if (hunks === undefined) return [title, textRow('   is being read', 'dim')];
-  return [title, ...hunks.flatMap((hunk): Row[] => [[run(`@@ line ${hunk.oldStart} of B, ${hunk.newStart} of A`, 'dim')], ...hunkRows(hunk, width)])];
+  return [title, ...hunks.flatMap((hunk): Row[] => [[run(`@@ line ${hunk.oldStart} of A, ${hunk.newStart} of B`, 'dim')], ...hunkRows(hunk, width)])];
 }
 
 const LINE_ROLES: Record<string, Role> = { '+': 'good', '-': 'bad' };
 
 function hunkRows({ newStart, oldStart, lines }: Hunk, width: number): Row[] {
-  let [numberA, numberB] = [newStart, oldStart];
+  let [numberA, numberB] = [oldStart, newStart];
   return lines.filter((line) => !line.startsWith('\\')).map((line): Row => {
     const mark = line[0] ?? ' ';
-    const number = mark === '-' ? numberB : numberA;
-    if (mark !== '-') numberA += 1;
-    if (mark !== '+') numberB += 1;
+    const number = mark === '-' ? numberA : numberB;
+    if (mark !== '+') numberA += 1;
+    if (mark !== '-') numberB += 1;
     return [run(`${String(number).padStart(NUMBER_CELLS)} `, 'dim'), run(cutCells(`${mark} ${line.slice(1).replaceAll('\t', '  ')}`, width - NUMBER_CELLS - 1), LINE_ROLES[mark] ?? 'text')];
   });
 }
@@ -51,8 +51,8 @@ const known = new Map<string, Hunk[]>();
 function hunksOf({ a, b }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
   const [textA, textB] = [a, b].map((file) => (file === undefined ? '' : sources[file.sha256]));
   if (textA === undefined || textB === undefined) return undefined;
-  const key = `${b?.sha256 ?? ''}:${a?.sha256 ?? ''}`;
-  const hunks = known.get(key) ?? structuredPatch('', '', textB, textA, '', '', { context: CONTEXT_LINES }).hunks;
+  const key = `${a?.sha256 ?? ''}:${b?.sha256 ?? ''}`;
+  const hunks = known.get(key) ?? structuredPatch('', '', textA, textB, '', '', { context: CONTEXT_LINES }).hunks;
   known.set(key, hunks);
   return hunks;
 }

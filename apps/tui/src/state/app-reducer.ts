@@ -26,7 +26,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'samples': return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
     case 'source': return { ...state, sources: { ...state.sources, [action.sha256]: action.text } };
     case 'leaderboard': return clampSelections({ ...state, leaderboard: action.leaderboard });
-    case 'job-list': return clampSelections(withUi(state, { jobList: action.list, selected: { ...state.ui.selected, jobs: 0 } }));
+    case 'job-list': return clampSelections(withUi(state, { jobList: action.list, historySort: action.list === 'leaderboard' ? 'latency' : 'newest', selected: { ...state.ui.selected, jobs: 0 } }));
     case 'compare-page': return clampSelections(withUi(state, { comparePage: action.page, selected: { ...state.ui.selected, latency: 0 } }));
     case 'distribution': return withUi(state, { distribution: action.plot });
     case 'map-cursor': return withUi(state, { mapCursor: action.cursor, detail: 0 });

@@ -1,4 +1,4 @@
-/** The job on the screen (A) against the baseline (B): latency of the shapes that both measured, and what their builds need. */
+/** The job on the screen (B, the candidate) against the baseline (A, the champion), as the runner names the two sides of its own comparison: latency of the shapes that both measured, and what their builds need. */
 import { ArtifactKind, ratioInterval, type Artifact, type EntryResources } from '@flashcore/shared';
 import type { AppState } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
@@ -9,7 +9,7 @@ export type ComparisonVerdict = 'faster' | 'slower' | 'no difference shown';
 export interface LatencyPair {
   readonly a: BenchmarkView;
   readonly b: BenchmarkView;
-  /** median(B) / median(A): above 1, A is faster. */
+  /** median(A) / median(B): above 1, B is faster. */
   readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
   readonly verdict?: ComparisonVerdict | undefined;
   /** Why there is no ratio. */
@@ -24,25 +24,25 @@ export interface Comparison {
 
 /** Undefined while one of the two is missing. */
 export function comparisonOf(state: AppState): Comparison | undefined {
-  const jobA = attachedJob(state);
-  const jobB = state.ui.baseline === undefined ? undefined : state.views[state.ui.baseline];
-  const a = shownVariant(state);
-  const b = variantsOf(jobB)[0];
+  const jobA = state.ui.baseline === undefined ? undefined : state.views[state.ui.baseline];
+  const jobB = attachedJob(state);
+  const a = variantsOf(jobA)[0];
+  const b = shownVariant(state);
   if (jobA === undefined || jobB === undefined || a === undefined || b === undefined) return undefined;
-  const pairs = a.benchmarks.flatMap((own) => {
-    const other = b.benchmarks.find(({ key }) => key === own.key);
-    return other === undefined || own.subject !== 'candidate' ? [] : [pairOf(state, [jobA, own], [jobB, other])];
+  const pairs = b.benchmarks.flatMap((own) => {
+    const other = a.benchmarks.find(({ key }) => key === own.key);
+    return other === undefined || own.subject !== 'candidate' ? [] : [pairOf(state, [jobA, other], [jobB, own])];
   });
   return { a: { job: jobA, variant: a }, b: { job: jobB, variant: b }, pairs };
 }
 
 function pairOf({ samples }: AppState, [jobA, a]: [JobView, BenchmarkView], [jobB, b]: [JobView, BenchmarkView]): LatencyPair {
   if (a.simulated || b.simulated) return { a, b, notCompared: 'simulated, not GPU times' };
-  if (jobA.device?.name !== jobB.device?.name) return { a, b, notCompared: `other device: ${jobB.device?.name ?? 'unknown'}` };
-  const [ownSamples, otherSamples] = [a, b].map(({ result }) => samples[result?.samples?.sha256 ?? '']);
-  if (ownSamples === undefined || otherSamples === undefined) return { a, b, notCompared: 'its samples are not here' };
-  if (ownSamples.length < 2 || otherSamples.length < 2) return { a, b, notCompared: 'fewer than two samples' };
-  const ratio = ratioOf(otherSamples, ownSamples);
+  if (jobA.device?.name !== jobB.device?.name) return { a, b, notCompared: `other device: ${jobA.device?.name ?? 'unknown'}` };
+  const [samplesA, samplesB] = [a, b].map(({ result }) => samples[result?.samples?.sha256 ?? '']);
+  if (samplesA === undefined || samplesB === undefined) return { a, b, notCompared: 'its samples are not here' };
+  if (samplesA.length < 2 || samplesB.length < 2) return { a, b, notCompared: 'fewer than two samples' };
+  const ratio = ratioOf(samplesA, samplesB);
   return { a, b, ratio, verdict: ratio.low > 1 ? 'faster' : ratio.high < 1 ? 'slower' : 'no difference shown' };
 }
 

@@ -6,7 +6,7 @@ import { formOf, requestOf, valueOf, withKernel, withKeys, withTyping, type RunF
 
 const KERNEL = create(KernelSchema, { kernelId: 'k', configs: ['big'], parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 0n, about: 'tensor cores' }, { name: 'FIXED', values: [64n], defaultValue: 64n }] });
 const OTHER = create(KernelSchema, { kernelId: 'other', parameters: [{ name: 'STAGES', values: [2n, 3n], defaultValue: 2n }] });
-const CONTEXT = { kernels: [KERNEL, OTHER], archs: ['sm_80', 'sm_89'] };
+const CONTEXT = { kernels: [KERNEL, OTHER], archs: ['sm_80', 'sm_89'], devices: ['gpu0'] };
 const FORM = formOf(KERNEL, CONTEXT);
 
 const press = (form: RunForm, id: string, change: number): RunForm => withKeys({ ...form, selected: form.fields.findIndex((field) => field.id === id) }, { change });

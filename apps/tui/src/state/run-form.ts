@@ -2,7 +2,7 @@
 import { parseShape, type Kernel, type RpcRequestInit, type Shape } from '@flashcore/shared';
 
 export interface FormField {
-  /** "kernel", "param:NAME", "config", "shape", "seeds", "tolerance", "arch" or "against". */
+  /** "kernel", "param:NAME", "config", "shape", "seeds", "tolerance", "arch", "device" or "against". */
   readonly id: string;
   readonly label: string;
   readonly about: string;
@@ -23,6 +23,8 @@ export interface FormContext {
   readonly kernels: readonly Kernel[];
   /** Targets of the runner's nvcc. */
   readonly archs: readonly string[];
+  /** Ids of the runner's devices. */
+  readonly devices: readonly string[];
 }
 
 export const AS_USUAL = 'as usual';
@@ -32,7 +34,7 @@ const SEEDS = [AS_USUAL, '1', '2', '10', '20'];
 const TOLERANCES = [AS_USUAL, 'parity', 'strict', 'default'];
 
 /** The form with every field at its default: running it as it is runs the kernel as the manifest says. */
-export function formOf(kernel: Kernel, { kernels, archs }: FormContext): RunForm {
+export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext): RunForm {
   const parameters = kernel.parameters.filter(({ values }) => values.length > 1).map(({ name, values, defaultValue, about }): FormField => {
     const choices = values.map(String);
     return { id: `param:${name}`, label: name, about, choices, chosen: Math.max(0, choices.indexOf(String(defaultValue))) };
@@ -51,6 +53,7 @@ export function formOf(kernel: Kernel, { kernels, archs }: FormContext): RunForm
       { ...field('seeds', 'seeds', SEEDS, 'fresh random inputs a shape, 1 to 100; as usual: five'), typed: '' },
       field('tolerance', 'tolerance', TOLERANCES, 'bound on the error; as usual: the profile parity'),
       field('arch', 'arch', [AS_USUAL, ...archs], "target of nvcc; as usual: the device's own"),
+      ...(devices.length < 2 ? [] : [field('device', 'device', [AS_USUAL, 'any', ...devices], 'where to run; any: the first that is free; as usual: the first of the host')]),
       field('against', 'baseline', [NONE, ...usable], 'champion to time against in turns, in the same process: an interval and a verdict stand in 3'),
     ],
   };
@@ -102,8 +105,9 @@ export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: R
     const value = chosen(id);
     return value === undefined ? [] : [[label, BigInt(value)] as const];
   }));
-  const [shapes, tolerance, against] = [shapesOf(chosen('shape') ?? ''), chosen('tolerance'), chosen('against')];
+  const [shapes, tolerance, against, device] = [shapesOf(chosen('shape') ?? ''), chosen('tolerance'), chosen('against'), chosen('device')];
   return {
+    ...(device !== undefined && { options: { deviceId: device } }),
     kernel: { source: { case: 'kernelId', value: kernelId } },
     variant: { parameters, config: chosen('config') ?? '', arch: chosen('arch') ?? '' },
     verify: { shapes, seedCount: Number(chosen('seeds') ?? 0), ...(tolerance !== undefined && { tolerance: { profile: tolerance } }) },

@@ -81,7 +81,7 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
   const variant = shownVariant(state);
   switch (view) {
     case 'correct': return variant?.cases.length ?? 0;
-    case 'latency': return state.ui.comparing && state.ui.comparePage !== 'latency' ? undefined : variant?.benchmarks.length ?? 0;
+    case 'latency': return state.ui.comparing && state.ui.comparePage !== 'latency' ? undefined : (variant?.benchmarks.length ?? 0) + (state.ui.comparing ? 0 : variant?.against?.shapes.length ?? 0);
     case 'gates': return variant?.gates.length ?? 0;
     case 'jobs': return { jobs: state.jobs, history: historyOf(state), leaderboard: leaderboardOf(state) }[state.ui.jobList].length;
     case 'kernels': return state.kernels.length;

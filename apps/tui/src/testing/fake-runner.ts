@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   CancelJobResponseSchema, FindingKind, FlashcoreError, GetHostResponseSchema, GetLeaderboardResponseSchema, JobKind, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
-  type Job, type JobEvent,
+  type GetLeaderboardResponse, type Job, type JobEvent,
 } from '@flashcore/shared';
 import type { RunnerPort } from '../state/runner-port.ts';
 import { EMULATOR, SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
@@ -20,6 +20,8 @@ export interface FakeRunner extends RunnerPort {
   readonly started: string[];
   /** Their requests. */
   readonly requests: unknown[];
+  /** What getLeaderboard gives. */
+  leaderboard: GetLeaderboardResponse;
 }
 
 const KERNELS = [
@@ -52,11 +54,14 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     cancelled,
     started,
     requests,
+    leaderboard: create(GetLeaderboardResponseSchema, { emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard' }),
     getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST })),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),
     listKernels: (request) => Promise.resolve(create(ListKernelsResponseSchema, { kernels: request?.includeFaulty ? [...KERNELS, FAULTY] : KERNELS })),
     listExperiments: () => Promise.resolve(create(ListExperimentsResponseSchema, { experiments: jobs.filter(({ state, kind }) => state === JobState.ENDED && kind === JobKind.EXPERIMENT).map((job) => ({ job, ...EXPERIMENT })) })),
-    getLeaderboard: () => Promise.resolve(create(GetLeaderboardResponseSchema, { emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard' })),
+    getLeaderboard() {
+      return Promise.resolve(this.leaderboard);
+    },
     cancelJob: ({ name = '' }) => {
       cancelled.push(name);
       return Promise.resolve(create(CancelJobResponseSchema, { job: jobs.find((job) => job.name === name) ?? {} }));

@@ -31,9 +31,13 @@ export function eventsOf(payloads: readonly PayloadInit[], job: string = SAMPLE_
   });
 }
 
+const ERRORS = Array.from({ length: 256 }, (_, index) => Math.exp(-(((index >> 3) - 20) ** 2 + ((index & 7) - 5) ** 2) / 18));
+
+/** The worst element of a block is its middle one, in b1 h3, but for the worst of all. */
 const errorMap = (peak: number) => ({
-  rows: 32, columns: 8, blockRows: 16, blockColumns: 8,
-  maxAbsError: Array.from({ length: 256 }, (_, index) => peak * Math.exp(-(((index >> 3) - 20) ** 2 + ((index & 7) - 5) ** 2) / 18)),
+  rows: 32, columns: 8, blockRows: 16, blockColumns: 8, tileRows: 64, maxAbsError: ERRORS.map((share) => peak * share),
+  worstIndex: ERRORS.map((_, block) => ((1 * 8 + 3) * 512 + (block >> 3) * 16 + 8) * 64 + (block & 7) * 8 + 4),
+  worstGot: ERRORS.map((share) => 0.1309 - peak * share), worstWant: ERRORS.map(() => 0.1309),
 });
 
 function caseResult(index: number): MessageInitShape<typeof CaseResultSchema> {

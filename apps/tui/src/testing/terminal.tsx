@@ -11,6 +11,7 @@ import { Store } from '../state/store.ts';
 import type { Theme } from '../theme.ts';
 import { fakeRunner, type FakeRunner } from './fake-runner.ts';
 import { SAMPLE_START_MS } from './sample-job.ts';
+import { styleRows } from './styled-screen.ts';
 
 export interface TestTerminal {
   readonly store: Store;
@@ -23,6 +24,8 @@ export interface TestTerminal {
   readonly left: () => boolean;
   /** What the screen shows, a line a row, without trailing spaces. */
   readonly screen: () => Promise<string>;
+  /** How its cells are styled: a line for each row that has a style. */
+  readonly styles: () => string[];
   /** Sends keys as a terminal does. */
   readonly press: (keys: string) => Promise<void>;
   readonly resize: (columns: number, rows: number) => Promise<void>;
@@ -80,6 +83,7 @@ export function openTerminal({ columns, rows, theme = COLORLESS, runner = fakeRu
       const buffer = terminal.buffer.active;
       return Array.from({ length: terminal.rows }, (_, row) => buffer.getLine(buffer.viewportY + row)?.translateToString(true) ?? '').join('\n');
     },
+    styles: () => styleRows(terminal),
     press: async (keys) => {
       (stdin as unknown as PassThrough).write(keys);
       await settle(terminal, store, written);

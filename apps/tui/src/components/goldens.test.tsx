@@ -1,0 +1,63 @@
+/** Goldens of whole screens: every scene at three sizes, in 24-bit colour, 16 colours, without colour, and in ASCII. `npm run goldens` writes them anew. */
+import { expect, test } from 'vitest';
+import { cellWidth } from '../plot/cells.ts';
+import { STATE_SCENES, VIEW_SCENES, enterScene, type Scene } from '../testing/scenes.ts';
+import { openTerminal } from '../testing/terminal.tsx';
+import type { Theme } from '../theme.ts';
+
+const SIZES = [[80, 24], [120, 40], [200, 60]] as const;
+const MODES = {
+  'no colour': { colors: 'none', ascii: false }, ascii: { colors: 'none', ascii: true }, '16 colours': { colors: '16', ascii: false }, truecolor: { colors: 'truecolor', ascii: false },
+} as const satisfies Record<string, Theme>;
+
+interface Shown {
+  readonly text: string;
+  readonly styles: readonly string[];
+}
+
+async function show(scene: Scene, [columns, rows]: readonly [number, number], theme: Theme): Promise<Shown> {
+  const terminal = openTerminal({ columns, rows, theme });
+  try {
+    await enterScene(terminal, scene);
+    const text = await terminal.screen();
+    expectWhole(text, columns, rows);
+    return { text, styles: terminal.styles() };
+  } finally {
+    terminal.close();
+  }
+}
+
+/** No row is wider than the screen; the panes' borders are all there. */
+function expectWhole(screen: string, columns: number, rows: number): void {
+  const lines = screen.split('\n');
+  expect(lines).toHaveLength(rows);
+  expect(lines.filter((line) => cellWidth(line) > columns)).toEqual([]);
+  expect(lines[2]).toMatch(/^[╭+].*[╮+]$/);
+  expect(lines.slice(2, -2).filter((line) => cellWidth(line) !== columns && /^[│╭╰|+]/.test(line))).toEqual([]);
+}
+
+const section = (title: string, lines: readonly string[]): string => `== ${title}\n${lines.filter((line) => line !== '').join('\n')}\n`;
+
+describeScenes(VIEW_SCENES, async (scene, size) => {
+  const [plain, ascii, sixteen, full] = await Promise.all(Object.values(MODES).map((theme) => show(scene, size, theme))) as [Shown, Shown, Shown, Shown];
+  // Colours never change a character.
+  expect([sixteen.text, full.text]).toEqual([plain.text, plain.text]);
+  expect(ascii.text).toMatch(/^[\x20-\x7e\n]*$/);
+  return [
+    `${plain.text}\n`, `== ASCII\n${ascii.text}\n`, section('styles without colour', plain.styles), section('styles in 16 colours', sixteen.styles),
+    section('styles in 24-bit colour, rows that differ from 16 colours', full.styles.filter((line, row) => line !== sixteen.styles[row])),
+  ].join('\n');
+});
+
+describeScenes(STATE_SCENES, async (scene, size) => `${(await show(scene, size, MODES['no colour'])).text}\n`);
+
+function describeScenes(scenes: Record<string, Scene>, render: (scene: Scene, size: readonly [number, number]) => Promise<string>): void {
+  for (const [name, scene] of Object.entries(scenes)) {
+    for (const size of SIZES) {
+      const place = `${name}-${size.join('x')}`;
+      test.concurrent(place, async ({ expect: own }) => {
+        await own(await render(scene, size)).toMatchFileSnapshot(`./goldens/${place}.txt`);
+      });
+    }
+  }
+}

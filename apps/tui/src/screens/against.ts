@@ -1,0 +1,79 @@
+/** The candidate (B) against its champion (A) as the runner measured them, in turns: a line for each shape, the verdict, both distributions; live until the result comes. */
+import { ComparisonVerdict, type Histogram, type RatioInterval } from '@flashcore/shared';
+import { formatMicroseconds } from '../plot/format.ts';
+import { mirroredHistogram } from '../plot/mirrored.ts';
+import { ecdf } from '../plot/ecdf.ts';
+import type { HistogramData } from '../plot/histogram.ts';
+import { flowRows, labelled, run, wrapRows, type Row, type Run } from '../plot/row.ts';
+import type { Column } from '../plot/table.ts';
+import type { AgainstShapeView, AgainstView } from '../state/against.ts';
+import { COMPARISON_MARKS, MODE_WORDS, shapeShort } from '../state/words.ts';
+import type { Size } from './view.ts';
+
+const interval = (ratio: RatioInterval | undefined): string => (ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`);
+
+export const AGAINST_COLUMNS: Column<AgainstShapeView>[] = [
+  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
+  { title: 'mode', cell: ({ mode }) => MODE_WORDS[mode] },
+  { title: 'A p50', align: 'right', drop: 2, cell: ({ pairs }) => (pairs?.champion === undefined ? run('-', 'dim') : formatMicroseconds(pairs.champion.p50Us)) },
+  { title: 'B p50', align: 'right', drop: 2, cell: ({ pairs }) => (pairs?.candidate === undefined ? run('-', 'dim') : formatMicroseconds(pairs.candidate.p50Us)) },
+  { title: 'A/B time [95 %]', align: 'right', cell: ({ pairs }) => interval(pairs?.time) },
+  { title: 'A/B cycles', align: 'right', drop: 4, cell: ({ result }) => interval(result?.cycles) },
+  { title: 'A/A time', align: 'right', drop: 5, cell: ({ self }) => run(interval(self?.time), 'dim') },
+  { title: 'blocks', align: 'right', drop: 3, cell: blocksRun },
+  { title: 'B is', cell: verdictRun },
+];
+
+function blocksRun({ result, pairs, self }: AgainstShapeView): Run {
+  const dropped = result?.droppedBlocks ?? 0;
+  return dropped > 0 ? run(`${pairs?.blocks ?? 0} ×${dropped}`, 'bad') : run(String(pairs?.blocks ?? self?.blocks ?? 0));
+}
+
+function verdictRun({ result, pairs, simulated }: AgainstShapeView): Run {
+  if (result === undefined) return run(pairs === undefined ? '● A against itself' : '● measuring', 'accent');
+  if (simulated) return run('not judged: simulated', 'unknown');
+  const { mark, word, role } = COMPARISON_MARKS[result.verdict];
+  return run(`${mark} ${word}`, role);
+}
+
+/** Who is compared, and the answer over all shapes. */
+export function againstHead({ result, shapes }: AgainstView, width: number): Row[] {
+  const { mark, word, role } = COMPARISON_MARKS[result?.verdict ?? ComparisonVerdict.UNSPECIFIED];
+  if (result === undefined) return [[run('B against its champion A', 'title'), run(`  ${shapes.filter((shape) => shape.result !== undefined).length} of ${shapes.length} shapes so far`, 'accent')]];
+  return [
+    ...wrapRows(`B ${result.candidate?.label ?? 'candidate'}  against  A ${result.champion?.label ?? 'champion'}`, width, { role: 'title', hang: 2 }),
+    ...wrapRows(`${mark} ${word}: ${result.reason}`, width, { role, hang: 2 }).slice(0, 3),
+  ];
+}
+
+const LEAST_BOTH = 16;
+const MOST_ROWS = 34;
+
+/** Distributions of a shape mirrored, B above; both ECDFs below them where there is room; then what it rests on. */
+export function againstDetail({ result, pairs, self, shape, mode }: AgainstShapeView, { width, height }: Size): Row[] {
+  const title: Row = [run(`${shapeShort(shape)} ${MODE_WORDS[mode]}`, 'title'), run('  B above the axis, A below', 'dim')];
+  const facts = factRows({ result, pairs, self, width });
+  const [upper, lower] = [dataOf(result?.candidateHistogram), dataOf(result?.championHistogram)];
+  if (upper === undefined || lower === undefined) return [title, ...facts, [run('distributions come with the result of the shape', 'dim')]].slice(0, height);
+  const room = Math.min(MOST_ROWS, Math.max(5, height - 1 - facts.length));
+  const both = room >= LEAST_BOTH;
+  const mirrored = both ? Math.ceil(room * 0.55) : room;
+  return [
+    title,
+    ...mirroredHistogram({ upper, lower }, { width, height: mirrored, medians: [result?.candidate?.p50Us ?? 0, result?.champion?.p50Us ?? 0] }),
+    ...(both ? ecdf([{ data: upper, role: 'bar' }, { data: lower, role: 'barAlternative' }], { width, height: room - mirrored }) : []),
+    ...facts,
+  ].slice(0, height);
+}
+
+function dataOf(bins: Histogram | undefined): HistogramData | undefined {
+  return bins === undefined || bins.counts.length === 0 ? undefined : { low: bins.lowUs, binWidth: bins.binWidthUs, counts: bins.counts, underflow: bins.underflow, overflow: bins.overflow };
+}
+
+function factRows({ result, pairs, self, width }: Pick<AgainstShapeView, 'result' | 'pairs' | 'self'> & { width: number }): Row[] {
+  const groups: Row[] = [
+    labelled('A/B time', interval(pairs?.time)), ...(result?.cycles === undefined ? [] : [labelled('cycles', interval(result.cycles))]), labelled('A/A', interval(self?.time)),
+    labelled('blocks', String(pairs?.blocks ?? 0)), ...(result !== undefined && result.droppedBlocks > 0 ? [labelled('dropped', `×${result.droppedBlocks}`, 'bad')] : []),
+  ];
+  return [...(result === undefined || result.reason === '' ? [] : wrapRows(result.reason, width, { role: COMPARISON_MARKS[result.verdict].role, hang: 2 }).slice(0, 3)), ...flowRows(groups, width)];
+}

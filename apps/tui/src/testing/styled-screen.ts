@@ -1,0 +1,41 @@
+/** What a terminal's screen shows, and how: styles as runs of cells, for goldens that people can read. */
+import type { Terminal } from '@xterm/headless';
+
+type Cell = NonNullable<ReturnType<NonNullable<ReturnType<Terminal['buffer']['active']['getLine']>>['getCell']>>;
+
+const NAMES = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
+
+/** A line a row that has any style: "  3  1-12 bold cyan, 40-41 dim" (cells from 1). */
+export function styleRows(terminal: Terminal): string[] {
+  const { active } = terminal.buffer;
+  return Array.from({ length: terminal.rows }, (_, row) => {
+    const line = active.getLine(active.viewportY + row);
+    const styles = Array.from({ length: terminal.cols }, (__, column) => styleOf(line?.getCell(column)));
+    const text = runsOf(styles).join(', ');
+    return text === '' ? '' : `${String(row + 1).padStart(3)}  ${text}`;
+  });
+}
+
+/** Of a blank cell only what shows counts. */
+function styleOf(cell: Cell | undefined): string {
+  if (cell === undefined) return '';
+  const background = cell.isBgDefault() ? '' : `on ${colour(cell.getBgColor(), cell.isBgRGB())}`;
+  const inverse = cell.isInverse() !== 0 ? 'inverse' : '';
+  if (cell.getChars().trim() === '') return [inverse, background].filter(Boolean).join(' ');
+  const foreground = cell.isFgDefault() ? '' : colour(cell.getFgColor(), cell.isFgRGB());
+  const attributes = [[cell.isBold(), 'bold'], [cell.isDim(), 'dim'], [cell.isUnderline(), 'underlined']].filter(([on]) => on !== 0).map(([, name]) => name);
+  return [...attributes, foreground, inverse, background].filter(Boolean).join(' ');
+}
+
+const colour = (value: number, isRgb: boolean): string => (isRgb ? `#${value.toString(16).padStart(6, '0')}` : NAMES[value] ?? `colour ${value}`);
+
+function runsOf(styles: readonly string[]): string[] {
+  const runs: string[] = [];
+  for (let from = 0; from < styles.length;) {
+    let to = from;
+    while (to + 1 < styles.length && styles[to + 1] === styles[from]) to += 1;
+    if (styles[from] !== '') runs.push(`${from === to ? from + 1 : `${from + 1}-${to + 1}`} ${styles[from]}`);
+    from = to + 1;
+  }
+  return runs;
+}
