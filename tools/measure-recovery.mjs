@@ -21,7 +21,7 @@ const endless = {
     workspace: [],
   },
 };
-const input = { seed: '1', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1 } };
+const input = { seed: '1', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 } };
 /** The kernel spins on the device for so long before its process is killed. */
 const SPIN_MS = 300;
 

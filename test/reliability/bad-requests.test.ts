@@ -43,6 +43,8 @@ const ofEveryJob = (['build', 'verify', 'benchmark', 'profile', 'runExperiment']
   ['an endless limit', rpc, { ...V6, options: { maxRunSeconds: Number.POSITIVE_INFINITY } }, 'INVALID_REQUEST', 'options.max_run_seconds'],
   ['an unknown device', rpc, { ...V6, options: { deviceId: 'gpu99' } }, 'INVALID_REQUEST'],
   ['a parameter that is no identifier', rpc, { ...V6, variant: { parameters: { '-o/x': 1n } } }, 'INVALID_REQUEST', 'variant.parameters'],
+  ['a parameter that is a file of options', rpc, { ...V6, variant: { parameters: { '@/etc/passwd': 1n } } }, 'INVALID_REQUEST', 'variant.parameters'],
+  ['a parameter that is an option', rpc, { ...V6, variant: { parameters: { '-Xcompiler': 1n } } }, 'INVALID_REQUEST', 'variant.parameters'],
   ['a parameter of the prototype', rpc, { ...V6, variant: { parameters: { constructor: 1n } } }, 'INVALID_VARIANT', 'variant.parameters.constructor'],
   ['a value that the manifest has not', rpc, { ...V6, variant: { parameters: { BLOCK_Q: -(2n ** 63n) } } }, 'INVALID_VARIANT', 'variant.parameters.BLOCK_Q'],
   ['a config that the manifest has not', rpc, { ...V6, variant: { config: '__proto__' } }, 'INVALID_VARIANT', 'variant.config'],

@@ -17,7 +17,10 @@ export interface ResolvedKernel {
   sourceDigest: string;
 }
 
-/** The kernels of this runner (kernels/<id> and kernels/faulty/<id>), and those that clients upload. Read anew at each call: an edited file counts at once. */
+/** Folders of kernels that are wrong on purpose. */
+const FAULTY = ['faulty', 'cheating'] as const;
+
+/** The kernels of this runner (kernels/<id>, and kernels/faulty/<id>, kernels/cheating/<id>), and those that clients upload. Read anew at each call: an edited file counts at once. */
 export class KernelCatalog {
   readonly #folder: string;
   readonly #sources: SourceStore;
@@ -29,10 +32,10 @@ export class KernelCatalog {
     this.#sources = sources;
   }
 
-  /** Kernels in the order of the ladder, then the faulty ones by name. One whose manifest can't be read has only an id and `manifestError`. */
+  /** Kernels in the order of the ladder, then the faulty and the cheating ones by name. One whose manifest can't be read has only an id and `manifestError`. */
   list({ includeFaulty }: { includeFaulty: boolean }): Kernel[] {
     const ladder = orderLadder(this.#folders('.').map((path) => this.#describe(path)));
-    const faulty = includeFaulty ? this.#folders('faulty').map((path) => this.#describe(path)) : [];
+    const faulty = includeFaulty ? FAULTY.flatMap((parent) => this.#folders(parent)).map((path) => this.#describe(path)) : [];
     return [...ladder, ...faulty];
   }
 
@@ -69,7 +72,7 @@ export class KernelCatalog {
   }
 
   #find(kernelId: string): string {
-    const paths = [...this.#folders('.'), ...this.#folders('faulty')];
+    const paths = ['.', ...FAULTY].flatMap((parent) => this.#folders(parent));
     const path = paths.find((one) => basename(one) === kernelId);
     if (path) return path;
     const ids = paths.map((one) => basename(one));

@@ -50,6 +50,8 @@ export interface InputRule {
   v: TensorRule;
   /** Multiplies Q, so that every logit grows by it. */
   logitScale: number;
+  /** Multiplies V. */
+  valueScale: number;
 }
 
 export interface SeededInput {
@@ -217,6 +219,8 @@ export interface CaseReport {
   errorMap: ErrorMapData;
   /** Buffers that the kernel changed and must not: "K", "guard bytes after O". */
   modified: string[];
+  /** Right at first, and wrong when the bytes before and after the buffers were others: so many elements. */
+  straying: number;
   /** The output's norm is less than half of the reference's on some seed. */
   trivialNorm: boolean;
   seconds: number;
@@ -234,6 +238,8 @@ export interface LatencyReport {
   /** Median of an empty event pair, microseconds. */
   eventOverheadUs: number;
   outputCheck: { passed: boolean; detail: string };
+  /** Time of a row of launches whose inputs change under way, over that of a row whose inputs do not; undefined where a launch takes too long to look. */
+  freshRatio?: number;
   conditions: ConditionsReport;
 }
 

@@ -9,11 +9,10 @@ import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
 import type { ProfileOnceJob } from './messages.ts';
 import { RunBuffers } from './verify/buffers.ts';
-import { drawInputs } from './verify/inputs.ts';
+import { drawInputs, NORMAL } from './verify/inputs.ts';
 import { POISONS } from './verify/verify-case.ts';
 
 const EXIT_AFTER_FAULT = 3;
-const NORMAL = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1 } as const;
 
 function run({ library, deviceOrdinal, candidate, seed, runs }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);

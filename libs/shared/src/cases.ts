@@ -14,8 +14,8 @@ export type InputKind = (typeof INPUT_KINDS)[number];
 /** |out - ref| <= atol + rtol |ref|. */
 export interface ToleranceProfile { readonly atol: number; readonly rtol: number }
 
-/** `logitScale` multiplies Q. */
-export interface Distribution { readonly name: string; readonly q: InputKind; readonly k: InputKind; readonly v: InputKind; readonly logitScale: number; readonly about: string }
+/** `logitScale` multiplies Q, `valueScale` V. */
+export interface Distribution { readonly name: string; readonly q: InputKind; readonly k: InputKind; readonly v: InputKind; readonly logitScale: number; readonly valueScale: number; readonly about: string }
 
 export interface Cases {
   readonly tolerances: Readonly<Record<string, ToleranceProfile>>;
@@ -36,7 +36,7 @@ const inputKind = oneOf(INPUT_KINDS);
 const casesSchema = strict({
   tolerances: mapOf(name, strict({ atol: positive(), rtol: positive() })),
   defaults: strict({ set: name, tolerance: name, seeds: integer(1, 100), distribution: name }),
-  distributions: mapOf(name, strict({ q: inputKind, k: inputKind, v: inputKind, logit_scale: finite().default(1), about: text() })),
+  distributions: mapOf(name, strict({ q: inputKind, k: inputKind, v: inputKind, logit_scale: finite().default(1), value_scale: finite().default(1), about: text() })),
   sets: mapOf(name, listOf(shape).min(1, 'wanted at least one shape')),
 }).superRefine((cases, context) => {
   const require = (path: string[], wantedName: string, names: string[]) => {
@@ -54,7 +54,7 @@ export function parseCases(yamlText: string, path: string): Cases {
     tolerances: value.tolerances,
     defaults: value.defaults,
     distributions: Object.fromEntries(Object.entries(value.distributions)
-      .map(([key, { logit_scale: logitScale, ...distribution }]) => [key, { name: key, logitScale, ...distribution }])),
+      .map(([key, { logit_scale: logitScale, value_scale: valueScale, ...distribution }]) => [key, { name: key, logitScale, valueScale, ...distribution }])),
     sets: value.sets as Record<'parity' | 'canonical' | 'emulated', Shape[]>,
   };
 }

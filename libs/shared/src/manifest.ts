@@ -33,7 +33,7 @@ export interface Manifest {
   readonly workspace: readonly { name: string; bytes: Expression }[];
   readonly constants: readonly { name: string; value: Expression }[];
   readonly launches: readonly ManifestLaunch[];
-  /** The findings that a run of a faulty kernel must end with; on a GPU those of `findingsOnGpu`, which see less. */
+  /** The findings that a run of a faulty or a cheating kernel must end with (UNSPECIFIED: none, its trick gains nothing); on a GPU those of `findingsOnGpu`, which see less. */
   readonly faulty: { finding: FindingKind; findingsOnGpu: FindingKind[] } | undefined;
   readonly notes: string;
 }
@@ -91,7 +91,7 @@ export function parseManifest(yamlText: string, path: string): Manifest {
     parameters: Object.fromEntries(Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [name, { ...parameter, ofDevice }])),
     configs: raw.configs,
     compile: { fastMath: raw.compile.fast_math, maxRegisters: raw.compile.maxrregcount },
-    faulty: raw.faulty && { finding: FindingKind[raw.faulty.finding], findingsOnGpu: raw.faulty.finding_on_gpu.map((name) => FindingKind[name]) },
+    faulty: raw.faulty && { finding: raw.faulty.finding === 'NONE' ? FindingKind.UNSPECIFIED : FindingKind[raw.faulty.finding], findingsOnGpu: raw.faulty.finding_on_gpu.map((name) => FindingKind[name]) },
     notes: raw.notes,
     ...compiled,
   };

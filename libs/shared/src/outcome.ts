@@ -27,6 +27,8 @@ const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.UNWRITTEN_OUTPUT]: Outcome.WRONG_RESULT,
   [FindingKind.WRONG_RESULT]: Outcome.WRONG_RESULT,
   [FindingKind.INPUT_MODIFIED]: Outcome.WRONG_RESULT,
+  [FindingKind.WORK_SKIPPED]: Outcome.WRONG_RESULT,
+  [FindingKind.IMPLAUSIBLE_TIME]: Outcome.FAILED,
 };
 
 /** Which outcome is told first when a variant has several. */

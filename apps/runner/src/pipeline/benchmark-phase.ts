@@ -26,6 +26,8 @@ const STOP_REASONS: Record<LatencyReport['stopReason'], StopReason> = { converge
 const PLAUSIBLE_SHARE = 0.95;
 /** Each subject's samples are told about four times a second. */
 const TELL_EVERY_MS = 250;
+/** Launches on new inputs may take so much longer than on inputs seen before: an H200 repeats its times within 1 %, the emulator's host does not. */
+const MAX_FRESH_RATIO = { gpu: 1.1, simulated: 2 };
 const MAX_DROPPED_SHARE = 0.1;
 const EMULATOR_TIMES = 'emulator times are not GPU times';
 
@@ -67,8 +69,7 @@ async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec;
   if (outcome.status !== 'done') return { results: [], findings: [findingOf(outcome, shape)!] };
   const results = outcome.value.map((report) => benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened, baseline }));
   for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
-  const wrong = outcome.value.find(({ outputCheck }) => !outputCheck.passed);
-  return { results, findings: wrong ? [timedOutputFinding(wrong, shape)] : [] };
+  return { results, findings: timingFindings(outcome.value, results, { shape, device: scope.spec.device }) };
 }
 
 type Baseline = SdpaShape | { missing: string };
@@ -169,7 +170,8 @@ function invalidReasons(device: Device, report: LatencyReport, rates: { roofline
   const dropped = report.samplesUs.filter((us) => us === 0).length;
   if (dropped > MAX_DROPPED_SHARE * report.samplesUs.length) reasons.push(`${dropped} of ${report.samplesUs.length} samples were dropped, because the device slowed down`);
   if (!report.outputCheck.passed) reasons.push(`the output was wrong ${report.outputCheck.detail}`);
-  if (rates.rooflinePercent !== undefined && rates.rooflinePercent > 100 / PLAUSIBLE_SHARE) reasons.push(`implausible: ${rates.rooflinePercent.toFixed(0)} % of the roofline`);
+  if (skipsWork(report, device)) reasons.push(`launches take ${report.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`);
+  if (isImplausible(rates)) reasons.push(`implausible: ${rates.rooflinePercent!.toFixed(0)} % of the roofline`);
   return reasons;
 }
 
@@ -179,11 +181,21 @@ function storeSamples(artifacts: ArtifactStore, report: LatencyReport, shape: Sh
   return { sha256: artifacts.put(bytes), kind: ArtifactKind.SAMPLES, fileName: `samples.${formatShape(shape)}.${report.mode}.f32`, sizeBytes: BigInt(bytes.length) };
 }
 
-function timedOutputFinding(report: LatencyReport, shape: Shape): Finding {
-  return create(FindingSchema, {
-    kind: FindingKind.WRONG_RESULT,
-    message: `${formatShape(shape)}: right when verified, wrong when timed: ${report.outputCheck.detail}`,
-    remedy: 'The kernel must do all of its work in every launch: look for state that it keeps between launches',
-    shape,
-  });
+const skipsWork = ({ freshRatio }: LatencyReport, { simulated }: Device): boolean => freshRatio !== undefined && freshRatio > MAX_FRESH_RATIO[simulated ? 'simulated' : 'gpu'];
+const isImplausible = ({ rooflinePercent }: { rooflinePercent?: number | undefined }): boolean => rooflinePercent !== undefined && rooflinePercent > 100 / PLAUSIBLE_SHARE;
+
+/** What the timed launches of a shape tell against the kernel. */
+export function timingFindings(reports: readonly LatencyReport[], results: readonly Pick<BenchmarkResult, 'rooflinePercent'>[], { shape, device }: { shape: Shape; device: Device }): Finding[] {
+  const of = (kind: FindingKind, message: string, remedy: string): Finding => create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
+  const wrong = reports.find(({ outputCheck }) => !outputCheck.passed);
+  const skipping = reports.find((report) => skipsWork(report, device));
+  const implausible = results.find(isImplausible);
+  return [
+    ...(wrong ? [of(FindingKind.WRONG_RESULT, `right when verified, wrong when timed: ${wrong.outputCheck.detail}`,
+      'The kernel must do all of its work in every launch: look for state that it keeps between launches')] : []),
+    ...(skipping ? [of(FindingKind.WORK_SKIPPED, `launches take ${skipping.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`,
+      'The kernel must compute every launch anew: look for results that it keeps and finds again')] : []),
+    ...(implausible ? [of(FindingKind.IMPLAUSIBLE_TIME, `${implausible.rooflinePercent!.toFixed(0)} % of the device's roofline: no kernel that does all of the work can be so fast`,
+      'Look for work that is left out; if the kernel is right, the data sheet of the device is wrong (libs/shared/src/devices.ts)')] : []),
+  ];
 }

@@ -13,6 +13,10 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
   if (report.modified.length > 0) {
     findings.push(of(FindingKind.INPUT_MODIFIED, `the kernel changed ${report.modified.join(', ')}`, 'Write to O and to the workspace only; check the indices of every store'));
   }
+  if (report.straying > 0) {
+    findings.push(of(FindingKind.OUT_OF_BOUNDS, `right by luck: with other bytes before and after the tensors ${share(report.straying)} are outside the tolerance`,
+      'The kernel reads beyond a tensor: check the guards of its loads, at the first and the last rows'));
+  }
   if (report.unwrittenCount > 0) {
     findings.push(of(FindingKind.UNWRITTEN_OUTPUT, `${share(report.unwrittenCount)} were never written${first ? `, first ${elementText(first)}` : ''}`, 'Check the guards of the stores and the grid against the shape'));
   }

@@ -166,7 +166,7 @@ function drawSeeds({ seeds: used, cases }: VariantScope, { seeds, seedCount }: V
   used.push(...chosen.filter((seed) => !used.includes(seed)));
   const names = [cases.defaults.distribution, ...Object.keys(cases.distributions).filter((name) => name !== cases.defaults.distribution)];
   return chosen.map((seed, index) => {
-    const { name, q, k, v, logitScale } = cases.distributions[names[index % names.length]!]!;
-    return { seed, rule: { name, q, k, v, logitScale } };
+    const { name, q, k, v, logitScale, valueScale } = cases.distributions[names[index % names.length]!]!;
+    return { seed, rule: { name, q, k, v, logitScale, valueScale } };
   });
 }

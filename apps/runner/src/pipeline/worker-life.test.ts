@@ -15,7 +15,7 @@ import { findingOf } from './fault-findings.ts';
 const repositoryRoot = new URL('../../../../', import.meta.url).pathname;
 const kernelsFolder = join(repositoryRoot, 'kernels');
 const signal = new AbortController().signal;
-const INPUT: SeededInput = { seed: 'c0ffee', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1 } };
+const INPUT: SeededInput = { seed: 'c0ffee', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 } };
 
 let folder: string;
 let tools: BuildTools;

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
-import { createInterface } from 'node:readline';
 import type { CudaFault, Proceed, ReplyByRequest, TimingModeName, WorkerMessage, WorkerNotice, WorkerRequest } from '../../worker/messages.ts';
+import { onBoundedLines } from '../sandbox/bounded-lines.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 
 /** How a request to the worker ended. Only `done` leaves the process usable. */
@@ -52,8 +52,8 @@ export class WorkerProcess {
     // As fork() does it, which could not start it in a box.
     this.#child = spawn(program, args, { serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env });
     // A kernel's printf.
-    createInterface(this.#child.stdout!).on('line', onOutput);
-    createInterface(this.#child.stderr!).on('line', (line) => {
+    onBoundedLines(this.#child.stdout!, onOutput);
+    onBoundedLines(this.#child.stderr!, (line) => {
       this.#lastWords.push(line);
       if (this.#lastWords.length > KEPT_ERROR_LINES) this.#lastWords.shift();
     });

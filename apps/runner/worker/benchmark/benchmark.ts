@@ -4,8 +4,10 @@ import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { Reference } from '../driver/reference.ts';
 import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName } from '../messages.ts';
 import type { Reporter } from '../reporter.ts';
+import { Audit } from './audit.ts';
 import type { Conditions } from './conditions.ts';
 import { InputRotation, type InputSet } from './input-rotation.ts';
+import { OutputChecks } from './output-checks.ts';
 import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
 
 export interface BenchmarkTools {
@@ -25,7 +27,6 @@ const TURN_LIMIT_MS = 120_000;
 /** A batch whose SM clock is below this share of the median of those before it is dropped. */
 const CLOCK_SHARE = 0.98;
 const PREPARE_LIMIT_MS = 120_000;
-const REFERENCE_LIMIT_MS = 600_000;
 const CONDITIONS_EVERY_MS = 1_000;
 /** A graph of launches should take about this long: much longer than the event pair costs. */
 const HOT_SAMPLE_US = 2_000;
@@ -59,7 +60,6 @@ class Measurement {
   readonly #turns: boolean;
   #turnsTaken = 0;
   #conditionsReadAt = 0;
-  #secretCheck: string | undefined = 'the secret sample was not reached';
 
   constructor(tools: BenchmarkTools, request: BenchmarkRequest, rotation: InputRotation, mode: TimingModeName) {
     this.#tools = tools;
@@ -76,9 +76,14 @@ class Measurement {
     const eventOverheadUs = this.#eventOverheadUs();
     const sampler = this.#mode === 'cold' ? new ColdSampler(driver, this.#rotation) : new HotSampler(driver, this.#rotation, await this.#hotLaunches());
     const typicalUs = await this.#warmUp(sampler);
-    const { stopReason, last } = await this.#sampleUntilDone(sampler, this.#secretIndex(typicalUs));
-    await this.#tools.reporter.step('checking the output after timing', REFERENCE_LIMIT_MS);
-    const lastCheck = this.#rotation.check(last);
+    const checks = new OutputChecks(this.#rotation, this.#tools.reporter, Math.min(this.#protocol.minSamples, Math.floor((this.#protocol.maxSeconds * 1e6) / typicalUs)));
+    // A sample takes a replay that is not timed, and one that is. Before or after: a kernel that counts its launches must not know.
+    const audit = this.#mode === 'hot' ? Audit.for(driver, this.#rotation, typicalUs / (2 * sampler.launchesPerSample)) : undefined;
+    const auditFirst = randomInt(2) === 0;
+    if (audit && auditFirst) await checks.audit(audit);
+    const { stopReason, last } = await this.#sampleUntilDone(sampler, checks);
+    await checks.last(last);
+    if (audit && !auditFirst) await checks.audit(audit);
     sampler.close();
     return {
       mode: this.#mode,
@@ -86,7 +91,7 @@ class Measurement {
       stopReason,
       launchesPerSample: sampler.launchesPerSample,
       eventOverheadUs,
-      outputCheck: outputCheck(this.#secretCheck, lastCheck),
+      ...checks.report(),
       conditions: { ...conditions.read(this.#ownProcesses), ...(this.#clocksMhz.length > 0 && { smClockMhz: median(this.#clocksMhz) }) },
     };
   }
@@ -122,13 +127,7 @@ class Measurement {
     return ((performance.now() - started) * 1000) / samples.length;
   }
 
-  /** A sample that is certainly reached, and that nobody can guess. */
-  #secretIndex(typicalUs: number): number {
-    const reachable = Math.min(this.#protocol.minSamples, Math.floor((this.#protocol.maxSeconds * 1e6) / typicalUs));
-    return reachable < 2 ? 0 : randomInt(0, Math.max(1, Math.floor(reachable / 2)));
-  }
-
-  async #sampleUntilDone(sampler: Sampler, secretIndex: number): Promise<{ stopReason: LatencyReport['stopReason']; last: InputSet }> {
+  async #sampleUntilDone(sampler: Sampler, checks: OutputChecks): Promise<{ stopReason: LatencyReport['stopReason']; last: InputSet }> {
     const limitMs = this.#protocol.maxSeconds * 1000;
     let started = performance.now();
     let checkAgainAt = this.#protocol.minSamples;
@@ -138,15 +137,18 @@ class Measurement {
       const batchStarted = performance.now();
       await this.#announce();
       do {
-        const secret = this.#samples.length === secretIndex && batch.length === 0;
-        if (secret) this.#rotation.refresh();
+        const secret = checks.wants(this.#samples.length) && batch.length === 0;
+        if (secret) checks.prepare();
         const { us, set } = sampler.sample();
         last = set;
         batch.push(us);
         this.#samples.push(us);
-        if (secret) started += await this.#checkSecret(set);
+        if (secret) {
+          started += await checks.secret(set);
+          await this.#announce();
+        }
         // The next sample, if it is the secret one, begins a batch of its own.
-      } while (performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS[this.#mode] : BATCH_MS) && this.#samples.length < this.#protocol.maxSamples && this.#samples.length !== secretIndex);
+      } while (performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS[this.#mode] : BATCH_MS) && this.#samples.length < this.#protocol.maxSamples && !checks.wants(this.#samples.length));
       if (this.#slowedDown()) this.#samples.fill(0, this.#samples.length - batch.length);
       await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: false, samplesUs: Float32Array.from(this.#samples.slice(-batch.length)) });
       await this.#reportConditions();
@@ -187,15 +189,6 @@ class Measurement {
     return { ms: performance.now() - started, last: set };
   }
 
-  /** Checks the output of the sample that had fresh inputs; milliseconds that it took, which are not sampling time. */
-  async #checkSecret(set: InputSet): Promise<number> {
-    const started = performance.now();
-    await this.#tools.reporter.step('checking an output during timing', REFERENCE_LIMIT_MS);
-    this.#secretCheck = this.#rotation.check(set);
-    await this.#announce();
-    return performance.now() - started;
-  }
-
   #converged(): boolean {
     const kept = this.#samples.filter((us) => us > 0);
     if (kept.length < this.#protocol.minSamples) return false;
@@ -234,10 +227,4 @@ function median(samples: readonly number[]): number {
   const sorted = Float64Array.from(samples).sort();
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-}
-
-function outputCheck(secret: string | undefined, last: string | undefined): LatencyReport['outputCheck'] {
-  if (secret === undefined && last === undefined) return { passed: true, detail: 'right at a secret sample with fresh inputs, and after timing' };
-  const parts = [secret && `at the secret sample: ${secret}`, last && `after timing: ${last}`].filter((part) => part);
-  return { passed: false, detail: parts.join('; ') };
 }

@@ -6,14 +6,15 @@ import type { AttentionInputs, Reference } from '../driver/reference.ts';
 import type { BenchmarkRequest, Candidate } from '../messages.ts';
 import { RunBuffers } from '../verify/buffers.ts';
 import { compareOutput } from '../verify/compare.ts';
-import { drawInputs } from '../verify/inputs.ts';
+import { drawInputs, NORMAL } from '../verify/inputs.ts';
 import { POISONS } from '../verify/verify-case.ts';
-
-const NORMAL = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1 } as const;
+import { FreshInputs } from './fresh-inputs.ts';
 
 export interface InputSet {
   buffers: RunBuffers;
+  /** As they are on the device now. */
   inputs: AttentionInputs;
+  fresh: FreshInputs;
   prepared: PreparedLaunches;
 }
 
@@ -41,12 +42,23 @@ export class InputRotation {
     const buffers = new RunBuffers(this.#driver, shape, plan);
     const inputs = drawInputs(shape, { seed, rule: NORMAL });
     buffers.upload(inputs);
-    return { buffers, inputs, prepared: this.loaded.prepare(buffers.addresses) };
+    return { buffers, inputs, fresh: this.#freshInputs(buffers, inputs), prepared: this.loaded.prepare(buffers.addresses) };
+  }
+
+  #freshInputs(buffers: RunBuffers, inputs: AttentionInputs): FreshInputs {
+    return new FreshInputs(this.#driver, { shape: this.#candidate.shape, inputs, addresses: buffers.addresses.tensors });
   }
 
   /** The set of the next launch. */
   advance(): InputSet {
     return this.sets[this.#next++ % this.sets.length]!;
+  }
+
+  /** Enqueues the next launch, and says on which set. */
+  enqueueNext(): InputSet {
+    const set = this.advance();
+    this.loaded.enqueue(set.prepared);
+    return set;
   }
 
   /** Fills every output with a NaN pattern, in stream order. */
@@ -58,6 +70,7 @@ export class InputRotation {
   refresh(): void {
     for (const set of this.sets) {
       set.inputs = drawInputs(this.#candidate.shape, { seed: randomBytes(8).toString('hex'), rule: NORMAL });
+      set.fresh = this.#freshInputs(set.buffers, set.inputs);
       set.buffers.upload(set.inputs);
     }
   }

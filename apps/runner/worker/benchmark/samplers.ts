@@ -9,8 +9,9 @@ export interface Sampler {
 }
 
 /**
- * Isolated launches: outputs poisoned, the L2 flushed by writing twice its size (lines that an access-policy window pinned are let go of before), then event, kernel, event. The flush keeps the stream busy while the
- * three are enqueued, so that the host's time to do so is not in the sample.
+ * Isolated launches: inputs changed a little, outputs poisoned, the L2 flushed by writing twice its size, then event, kernel, event. The flush keeps the
+ * stream busy while the three are enqueued, so that the host's time to do so is not in the sample. Lines that an earlier launch pinned in the L2 lose that
+ * before the flush, which would else pass them by.
  */
 export class ColdSampler implements Sampler {
   readonly launchesPerSample = 1;
@@ -29,9 +30,10 @@ export class ColdSampler implements Sampler {
   }
 
   sample(): { us: number; set: InputSet } {
+    this.#driver.resetPersistingL2();
     const set = this.#rotation.advance();
+    set.fresh.change();
     this.#rotation.poison();
-    this.#rotation.loaded.unpinL2();
     this.#driver.fill8(this.#flush, 0, this.#flushBytes);
     const us = this.#events.time(() => this.#rotation.loaded.enqueue(set.prepared));
     return { us, set };
@@ -45,7 +47,8 @@ export class ColdSampler implements Sampler {
 
 /**
  * Back-to-back launches of a captured graph, over all input sets in turn; the time of one launch is the graph's over their number. A replay that is not
- * timed keeps the stream busy while outputs are poisoned and the timed one is enqueued, so that the host's time to do so is not in the sample.
+ * timed keeps the stream busy while inputs are changed a little, outputs poisoned and the timed one enqueued, so that the host's time to do so is not in
+ * the sample.
  */
 export class HotSampler implements Sampler {
   readonly launchesPerSample: number;
@@ -59,19 +62,17 @@ export class HotSampler implements Sampler {
     this.#driver = driver;
     this.#rotation = rotation;
     this.launchesPerSample = launchesPerSample;
-    let last = rotation.advance();
+    const captured: InputSet[] = [];
     this.#graph = driver.captureGraph(() => {
-      for (let i = 0; i < launchesPerSample; ++i) {
-        if (i > 0) last = rotation.advance();
-        rotation.loaded.enqueue(last.prepared);
-      }
+      for (let i = 0; i < launchesPerSample; ++i) captured.push(rotation.enqueueNext());
     });
-    this.#last = last;
+    this.#last = captured.at(-1)!;
     this.#events = new EventPair(driver);
   }
 
   sample(): { us: number; set: InputSet } {
     this.#driver.launchGraph(this.#graph);
+    for (const set of this.#rotation.sets) set.fresh.change();
     this.#rotation.poison();
     const us = this.#events.time(() => this.#driver.launchGraph(this.#graph)) / this.launchesPerSample;
     return { us, set: this.#last };

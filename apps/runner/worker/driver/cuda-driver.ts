@@ -99,8 +99,8 @@ export class CudaDriver {
   }
 
   /** In stream order; `count` 16-bit words. */
-  fill16(address: DevicePointer, value: number, count: number): void {
-    if (count > 0) this.#call('cuMemsetD16Async', address, value, count, this.stream);
+  fill16(address: DevicePointer, value: number, count: number, stream = this.stream): void {
+    if (count > 0) this.#call('cuMemsetD16Async', address, value, count, stream);
   }
 
   launch(spec: LaunchSpec): void {
@@ -143,6 +143,31 @@ export class CudaDriver {
     const executable = this.#handleWith('cuGraphInstantiateWithFlags', [], [graph, 0]);
     this.#call('cuGraphDestroy', graph);
     return executable;
+  }
+
+  /**
+   * What `record` enqueues, as an executable graph in which `beside` runs at the same time, on the stream that it is given. `record` may call `join`, after which
+   * what it enqueues waits for all of `beside`; without it only the graph's end does.
+   */
+  captureFork(beside: (stream: Handle) => void, record: (join: () => void) => void): Handle {
+    const branch = this.#handle('cuStreamCreate', STREAM_NON_BLOCKING);
+    const [forked, ended] = [this.createEvent(), this.createEvent()];
+    let joined = false;
+    const join = (): void => {
+      if (!joined) this.#call('cuStreamWaitEvent', this.stream, ended, 0);
+      joined = true;
+    };
+    const graph = this.captureGraph(() => {
+      this.#call('cuEventRecord', forked, this.stream);
+      this.#call('cuStreamWaitEvent', branch, forked, 0);
+      beside(branch);
+      this.#call('cuEventRecord', ended, branch);
+      record(join);
+      join();
+    });
+    for (const event of [forked, ended]) this.destroyEvent(event);
+    this.#call('cuStreamDestroy_v2', branch);
+    return graph;
   }
 
   launchGraph(executable: Handle): void {

@@ -5,7 +5,8 @@ import type { CaseShape, KernelPlan } from '../messages.ts';
 
 /** Guard bytes before a buffer, and after it on a GPU. */
 const GUARD_BYTES = 4096;
-const GUARD_VALUE = 0xa5;
+/** Bytes of the guards, one value a run: the second is a NaN as fp16, so that what depends on memory beyond a tensor differs. */
+export const GUARDS = [0xa5, 0x7e] as const;
 const HALF_BYTES = 2;
 /** An address farther from every buffer has nothing to do with them. */
 const NEAR_BYTES = 1n << 24n;
@@ -24,6 +25,7 @@ export class RunBuffers {
   readonly #driver: CudaDriver;
   readonly #elements: number;
   readonly #buffers: GuardedBuffer[] = [];
+  #guard: number = GUARDS[0];
 
   constructor(driver: CudaDriver, shape: CaseShape, plan: KernelPlan) {
     this.#driver = driver;
@@ -32,9 +34,15 @@ export class RunBuffers {
     const tensors = { Q: this.#allocate('Q', bytes), K: this.#allocate('K', bytes), V: this.#allocate('V', bytes), O: this.#allocate('O', bytes) };
     const workspace = new Map(plan.workspace.map(({ name, bytes: size }) => [name, this.#allocate(name, size)] as const));
     this.addresses = { tensors, workspace };
+    this.guard(GUARDS[0]);
+  }
+
+  /** Fills the guards with a byte. */
+  guard(value: number): void {
+    this.#guard = value;
     for (const buffer of this.#buffers) {
-      driver.fill8(buffer.base, GUARD_VALUE, GUARD_BYTES);
-      driver.fill8(buffer.address + BigInt(buffer.bytes), GUARD_VALUE, buffer.bytesAfter);
+      this.#driver.fill8(buffer.base, value, GUARD_BYTES);
+      this.#driver.fill8(buffer.address + BigInt(buffer.bytes), value, buffer.bytesAfter);
     }
   }
 
@@ -82,7 +90,7 @@ export class RunBuffers {
     if (bytes === 0) return true;
     const guard = Buffer.alloc(bytes);
     this.#driver.download(guard, address);
-    return guard.every((byte) => byte === GUARD_VALUE);
+    return guard.every((byte) => byte === this.#guard);
   }
 
   /** "O + 16 bytes past its end", for an address that a fault names; undefined for one that is near no buffer. */

@@ -1,7 +1,10 @@
 import type { AttentionInputs, HalfBits } from '../driver/reference.ts';
 import { elementsOf } from '../driver/reference.ts';
-import type { CaseShape, SeededInput, TensorRule } from '../messages.ts';
+import type { CaseShape, InputRule, SeededInput, TensorRule } from '../messages.ts';
 import { CounterRandom } from './random.ts';
+
+/** N(0, 1) everywhere. */
+export const NORMAL: InputRule = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 };
 
 /** Draws Q, K and V of a shape, fp16, from a seed and a rule. The same seed gives the same bits on every host. */
 export function drawInputs(shape: CaseShape, input: SeededInput): AttentionInputs {
@@ -9,7 +12,7 @@ export function drawInputs(shape: CaseShape, input: SeededInput): AttentionInput
   return {
     Q: drawTensor(shape, rule.q, new CounterRandom(seed, 1), rule.logitScale),
     K: drawTensor(shape, rule.k, new CounterRandom(seed, 2), 1),
-    V: drawTensor(shape, rule.v, new CounterRandom(seed, 3), 1),
+    V: drawTensor(shape, rule.v, new CounterRandom(seed, 3), rule.valueScale),
   };
 }
 

@@ -569,6 +569,20 @@ export enum FindingKind {
    * @generated from enum value: FINDING_KIND_COMPILE_TIMED_OUT = 19;
    */
   COMPILE_TIMED_OUT = 19,
+
+  /**
+   * Timed launches leave work out: on inputs that they have not seen before they are wrong, or take longer.
+   *
+   * @generated from enum value: FINDING_KIND_WORK_SKIPPED = 20;
+   */
+  WORK_SKIPPED = 20,
+
+  /**
+   * Faster than the device's data sheet allows.
+   *
+   * @generated from enum value: FINDING_KIND_IMPLAUSIBLE_TIME = 21;
+   */
+  IMPLAUSIBLE_TIME = 21,
 }
 
 /**
