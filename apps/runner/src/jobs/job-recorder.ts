@@ -16,6 +16,8 @@ export interface RecorderOptions {
   database: Database;
   log: EventLog;
   feed: EventFeed;
+  /** Told how many events were stored. */
+  onStored?: (events: number) => void;
   jobId: number;
   jobName: string;
   /** Number of the job's last event so far. */
@@ -83,6 +85,7 @@ export class JobRecorder {
       this.#sequence -= events.length; // None was stored: their numbers are still free.
       throw error;
     }
+    this.#options.onStored?.(events.length);
     feed.notify(jobId);
   }
 }

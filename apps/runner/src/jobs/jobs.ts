@@ -6,7 +6,7 @@ import {
 } from '@flashcore/shared';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
-import { EventLog } from '../store/event-log.ts';
+import { BATCH_EVENTS, EventLog } from '../store/event-log.ts';
 import type { HistoryStore } from '../store/history.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
 import { DeviceQueue } from './device-queue.ts';
@@ -16,6 +16,7 @@ import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
 import { JobRun, STOP_GRACE_MS } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
+import { StreamShare } from './stream-share.ts';
 
 /** When to try again after QUEUE_FULL: about what a short job takes. */
 const RETRY_AFTER_SECONDS = 5;
@@ -52,6 +53,7 @@ export class Jobs {
   readonly #table: JobTable;
   readonly #log: EventLog;
   readonly #feed = new EventFeed();
+  readonly #share = new StreamShare();
   readonly #queues = new Map<string, DeviceQueue>();
   readonly #runs = new Map<number, JobRun>();
   #draining = false;
@@ -117,9 +119,10 @@ export class Jobs {
   async *watch(name: string, { afterSequence, signal }: { afterSequence: number; signal: AbortSignal }): AsyncGenerator<Uint8Array[]> {
     const row = this.#find(name);
     checkAfterSequence(row, afterSequence);
+    const turn = this.#share.watcher(BATCH_EVENTS);
     let sequence = afterSequence;
     while (!signal.aborted) {
-      const batch = this.#log.readAfter(row.id, sequence);
+      const batch = this.#log.readAfter(row.id, sequence, await turn());
       const last = batch.at(-1);
       if (last) {
         yield batch.map(({ event }) => event);
@@ -206,6 +209,7 @@ export class Jobs {
       });
       const recorder = new JobRecorder({
         database, log: this.#log, feed: this.#feed, jobId, jobName: name, lastSequence: 0,
+        onStored: (events) => this.#share.stored(events),
         onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
       });
       recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name)) }) });

@@ -7,7 +7,7 @@ export interface StoredEvent {
 }
 
 // One read's bounds: enough that a fast watcher needs few reads, little enough that fifty slow ones cost no memory.
-const BATCH_EVENTS = 256;
+export const BATCH_EVENTS = 256;
 const BATCH_BYTES = 256 * 1024;
 
 /** The events of all jobs, numbered from 1 without gaps within a job. */
@@ -29,12 +29,12 @@ export class EventLog {
     });
   }
 
-  /** The next events after a number: at least one if there is one, at most 256 or about 256 KiB of them. */
-  readAfter(jobId: number, sequence: number): StoredEvent[] {
+  /** The next events after a number: at least one if there is one, at most so many or about 256 KiB of them. */
+  readAfter(jobId: number, sequence: number, most = BATCH_EVENTS): StoredEvent[] {
     const select = this.#database.prepare('SELECT sequence, event FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?');
     const batch: StoredEvent[] = [];
     let bytes = 0;
-    for (const row of select.iterate(jobId, sequence, BATCH_EVENTS)) {
+    for (const row of select.iterate(jobId, sequence, most)) {
       const stored = row as unknown as StoredEvent;
       batch.push(stored);
       bytes += stored.event.byteLength;

@@ -1,4 +1,5 @@
 /** The daemon with the fake pipeline, as a process of its own that tests can kill: `node fake-runner-main.ts serve --data <folder> --address unix:/path`. */
+import '../young-generation.ts';
 import { createLogger } from '../log.ts';
 import { parseOptions } from '../options.ts';
 import { startRunner } from '../runner.ts';

@@ -61,7 +61,7 @@ export class OutputChecks {
   }
 
   report(): Pick<LatencyReport, 'outputCheck' | 'freshRatio'> {
-    const problems = this.#checks === 0 ? ['no secret sample was reached', ...this.#problems] : this.#problems;
+    const problems = this.#checks === 0 && this.#problems.length === 0 ? ['no secret sample was reached'] : this.#problems;
     const freshRatio = this.#audit?.freshRatio;
     if (problems.length > 0) return { outputCheck: { passed: false, detail: problems.join('; ') }, ...(freshRatio !== undefined && { freshRatio }) };
     const secret = `right at ${this.#checks} secret ${this.#checks === 1 ? 'sample' : 'samples'} with fresh inputs, after timing`;

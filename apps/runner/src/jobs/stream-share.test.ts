@@ -1,0 +1,34 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { StreamShare } from './stream-share.ts';
+
+test('nobody waits while no job floods', async () => {
+  const share = new StreamShare();
+  share.stored(100);
+  const turn = share.watcher(256);
+  expect(await Promise.all([turn(), turn(), turn(), turn(), turn(), turn()])).toEqual([16, 32, 64, 128, 256, 256]);
+});
+
+test('in a flood all watchers together get what was saved up and then a fixed share, in turns; afterwards none waits', async () => {
+  const share = new StreamShare();
+  const got = [0, 0, 0, 0];
+  let flooding = true;
+  const watchers = got.map(async (_, index) => {
+    const turn = share.watcher(256);
+    while (flooding) got[index]! += await turn();
+  });
+  const started = performance.now();
+  while (performance.now() - started < 500) {
+    share.stored(1_000);
+    await sleep(5);
+  }
+  flooding = false;
+  const sum = got.reduce((total, events) => total + events, 0);
+  expect(sum).toBeGreaterThan(500);
+  expect(sum).toBeLessThan(500 + 1_000 * ((performance.now() - started) / 1000) + 200);
+  expect(Math.max(...got) - Math.min(...got)).toBeLessThan(600);
+  await Promise.all(watchers);
+  await sleep(300);
+  const turn = share.watcher(256);
+  expect([await turn(), await turn()]).toEqual([16, 32]);
+});

@@ -1,0 +1,99 @@
+/** A slow watcher neither slows a job nor grows memory: fifty that never read, and a job that writes 100,000 log lines; and how fast one that reads is served. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, credentials, type ClientReadableStream } from '@grpc/grpc-js';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { collect, finished, firstEvent, kernel, startChildRunnerIn, temporaryFolder, type ChildRunner } from '@flashcore/runner/testing-daemon';
+import { Outcome, RunnerClient, WatchJobRequestSchema } from '@flashcore/shared';
+import { expect } from 'vitest';
+import { campaign, percentile } from './campaign.ts';
+
+const WATCHERS = 50;
+const MIN_EVENTS_PER_SECOND = 20_000;
+const MAX_GROWTH_MIB = 100;
+
+campaign('paused watchers and a flood of log lines', { promise: 'a slow or dead watcher neither slows a job nor grows memory', rounds: { ci: 1, soak: 10 }, timeoutMs: 60_000 }, async ({ rounds, soak, figure }) => {
+  using folder = temporaryFolder();
+  const lines = soak ? 100_000 : 20_000;
+  await using daemon = await startChildRunnerIn({ ...process.env }, '--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
+  // Code is compiled, and memory finds its size, in the first jobs.
+  for (let round = 0; round < 3; round += 1) await timeJob(daemon, lines, 0);
+  const alone: number[] = [];
+  const watched: number[] = [];
+  const before = daemon.rssMiB();
+  let most = before;
+  for (let round = 0; round < rounds; round += 1) {
+    alone.push((await timeJob(daemon, lines, 0)).seconds);
+    const { seconds, rssMiB } = await timeJob(daemon, lines, WATCHERS);
+    watched.push(seconds);
+    most = Math.max(most, rssMiB);
+  }
+  // By round: what else the machine does changes from one to the next.
+  const slower = percentile(watched.map((seconds, round) => seconds / alone[round]!), 0.5) - 1;
+  figure('paused watchers', `${WATCHERS} paused watchers, ${lines} log lines, ${rounds} rounds: resident memory grew by ${(most - before).toFixed(0)} MiB at most, the job took ${(slower * 100).toFixed(1)} % longer (${percentile(alone, 0.5).toFixed(2)} s alone)`);
+  expect(most - before).toBeLessThan(MAX_GROWTH_MIB);
+  // Other tests run beside this one in `npm test`: there it bounds what happened before streams had a share, five times as long.
+  expect(slower).toBeLessThan(soak ? 0.05 : 1);
+});
+
+/** Seconds that the job ran, by its own times, and the daemon's memory at its end. As many connections are open with and without watchers. */
+async function timeJob(daemon: ChildRunner, lines: number, watchers: number): Promise<{ seconds: number; rssMiB: number }> {
+  using client = await RunnerClient.connect({ address: daemon.address });
+  const idle = await Promise.all(Array.from({ length: WATCHERS }, () => PausedWatcher.connect(daemon.address)));
+  const { job } = await firstEvent(client.start('build', kernel(`flood_${lines}`)));
+  idle.slice(0, watchers).forEach((watcher) => watcher.watch(job));
+  for (;;) {
+    await sleep(50);
+    const { job: state } = await client.getJob({ name: job });
+    if (!state!.endTime) continue;
+    await sleep(500);
+    const rssMiB = daemon.rssMiB();
+    idle.forEach((watcher) => watcher[Symbol.dispose]());
+    const ms = (time: { seconds: bigint; nanos: number }): number => Number(time.seconds) * 1000 + time.nanos / 1e6;
+    return { seconds: (ms(state!.endTime) - ms(state!.startTime!)) / 1000, rssMiB };
+  }
+}
+
+/** A client on a connection of its own that asks for a job's events, and reads one: grpc-js buffers without bound for a client that never read, and stops the sender once it did. */
+class PausedWatcher implements Disposable {
+  readonly #client: Client;
+  #call: ClientReadableStream<Buffer> | undefined;
+
+  private constructor(client: Client) {
+    this.#client = client;
+  }
+
+  static async connect(address: string): Promise<PausedWatcher> {
+    const client = new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 });
+    await new Promise<void>((resolve, reject) => client.waitForReady(Date.now() + 5_000, (error) => (error ? reject(error) : resolve())));
+    return new PausedWatcher(client);
+  }
+
+  watch(job: string): void {
+    const pass = (value: Buffer): Buffer => value;
+    const call = this.#client.makeServerStreamRequest('/flashcore.runner.v1.KernelRunnerService/WatchJob', pass, pass, Buffer.from(toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }))));
+    call.once('data', () => call.pause());
+    call.on('error', () => undefined); // It is cut in the end.
+    this.#call = call;
+  }
+
+  [Symbol.dispose](): void {
+    this.#call?.cancel();
+    this.#client.close();
+  }
+}
+
+campaign('events stored and streamed to one watcher', { promise: 'a slow or dead watcher neither slows a job nor grows memory', rounds: { ci: 3, soak: 5 } }, async ({ rounds, figure }) => {
+  using folder = temporaryFolder();
+  await using daemon = await startChildRunnerIn({ ...process.env }, '--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
+  using client = await RunnerClient.connect({ address: daemon.address });
+  const lines = 50_000;
+  const rates: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const started = performance.now();
+    const events = await collect(client.start('build', kernel(`flood_${lines}`)));
+    rates.push(events.length / ((performance.now() - started) / 1000));
+    expect([events.length, finished(events).outcome]).toEqual([lines + 3, Outcome.PASSED]);
+  }
+  figure('events stored and streamed to one watcher', `${percentile(rates, 0.5).toFixed(0)} events/s (${rounds} rounds of ${lines}; least ${Math.min(...rates).toFixed(0)})`);
+  expect(Math.max(...rates)).toBeGreaterThan(MIN_EVENTS_PER_SECOND);
+});
