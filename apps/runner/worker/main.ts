@@ -64,6 +64,12 @@ async function answer(request: WorkerRequest): Promise<void> {
   }
 }
 
+if (process.argv[2] === 'open-device') {
+  // Whether a device can be used from where this process runs, in a box for one; an error that says why not, else.
+  const driver = new CudaDriver(process.argv[3] ?? '', Number(process.argv[4]));
+  driver.free(driver.allocate(4096));
+  process.exit(0);
+}
 if (process.argv[2] === 'list-devices') {
   // For the daemon, which itself loads no driver: one line of JSON.
   process.stdout.write(`${JSON.stringify(listDevices(process.argv[3] ?? ''))}\n`);

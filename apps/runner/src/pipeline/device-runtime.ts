@@ -5,7 +5,7 @@ import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { DeviceNotServing, DeviceWorker } from '../workers/device-worker.ts';
-import { boxedWorker } from '../workers/worker-entry.ts';
+import { boxedWorker, type WorkerCommand } from '../workers/worker-entry.ts';
 import type { RequestOptions, WorkerOutcome } from '../workers/worker-process.ts';
 import { nvmlLibrary, type HostDevice } from './devices.ts';
 import type { Instruments } from './instruments.ts';
@@ -17,15 +17,17 @@ export class DeviceRuntime {
   /** What measures on the device beside the worker. */
   readonly instruments: Instruments;
   #job: JobContext | undefined;
+  readonly #startCommand: () => Promise<WorkerCommand>;
+  #command: Promise<WorkerCommand> | undefined;
 
   constructor(device: HostDevice, { tools, instruments, artifactFolder }: { tools: BuildTools; instruments: Instruments; artifactFolder: string }) {
     this.#device = device;
     this.instruments = instruments;
     const { description } = device;
+    this.#startCommand = () => tools.box.then((box) => boxedWorker(box, [tools.libraryFolder, artifactFolder], description.simulated ? undefined : { library: device.library, ordinal: device.ordinal }));
     this.#worker = new DeviceWorker({
       deviceId: description.deviceId,
-      // A GPU's driver wants more than a box lets through: device nodes, /sys, its own files.
-      ...(description.simulated && { command: async () => boxedWorker(await tools.box, [tools.libraryFolder, artifactFolder]) }),
+      command: () => this.command(),
       open: async (signal) => {
         const listener = this.#listener(signal);
         const [library, referenceLibrary] = await Promise.all([device.library || tools.emulatorLibrary(listener), tools.referenceLibrary(listener)]);
@@ -39,6 +41,11 @@ export class DeviceRuntime {
   describe(): Device {
     const reason = this.#worker.quarantineReason;
     return reason === '' ? this.#device.description : { ...this.#device.description, state: DeviceState.QUARANTINED, stateReason: reason };
+  }
+
+  /** How its worker is started, boxed where that works: tried once. Errors: DEVICE_UNAVAILABLE where a box is required. */
+  command(): Promise<WorkerCommand> {
+    return (this.#command ??= this.#startCommand());
   }
 
   /** Takes the job whose log gets what the device's worker and its compilers say. */

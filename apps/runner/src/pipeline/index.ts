@@ -60,6 +60,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   return {
     devices,
     isolation: async () => {
+      // What a GPU's worker may is known once it was tried; a box that is required and missing is the job's to tell.
+      await Promise.allSettled([...runtimes.values()].filter((runtime) => !runtime.describe().simulated).map((runtime) => runtime.command()));
       const { kind, detail } = await box;
       return { kind, detail };
     },

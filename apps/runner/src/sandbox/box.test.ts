@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -80,3 +80,12 @@ function commandOf(pid: string): string {
     throw error;
   }
 }
+
+test('with devices: their nodes, /sys and /proc are there, nothing else of the host, and no network', ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  const policy = { devices: ['/dev/full', '/dev/loop-control'].filter((path) => existsSync(path)) };
+  const { out, err } = run('for path in /dev/full /sys/kernel /etc/passwd /root /home; do test -e $path && echo $path; done; echo x >/dev/full; tail -n +2 /proc/net/route; touch /sys/x', policy);
+  expect(out.split('\n')).toEqual(['/dev/full', '/sys/kernel']);
+  expect(err).toMatch(/I\/O error|No space left/);
+  expect(err).toMatch(/\/sys\/x.*(Read-only|denied|not permitted)/);
+});

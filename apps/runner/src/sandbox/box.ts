@@ -9,6 +9,8 @@ export interface BoxPolicy {
   folder?: string | undefined;
   /** Read-only, besides the system's. What is not there is left out. */
   readable?: readonly string[];
+  /** Device nodes that it may open, with /sys and the system's /proc read-only beside them: what a GPU's driver asks for. */
+  devices?: readonly string[];
   limits: BoxLimits;
 }
 
@@ -43,11 +45,17 @@ export interface Box {
 const MAX_PROCESSES = 1024;
 const TMP_BYTES = 1024 ** 3;
 const PROBE_LIMIT_MS = 5_000;
+/** Opening a GPU takes seconds on a busy host. */
+const DEVICE_PROBE_LIMIT_MS = 30_000;
+/** A process namespace of its own: with its first process all others end, whatever they did to leave their group. */
+const ALONE = ['--unshare-all', '--proc', '/proc'];
+/** A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. */
+const WITH_DEVICES = ['--unshare-user-try', '--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try', '--ro-bind', '/proc', '/proc', '--ro-bind', '/sys', '/sys'];
 const SYSTEM_FOLDERS = ['/usr', '/opt', '/nix', '/etc/alternatives', '/etc/ld.so.cache', '/etc/ld.so.conf', '/etc/ld.so.conf.d'];
 const SYSTEM_LINKS = ['/bin', '/sbin', '/lib', '/lib64', '/lib32', '/libx32'];
 
 const DETAIL = 'compilers and the emulator\'s worker see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, '
-  + 'and are limited in processor time, processes and file size; workers of GPUs run with the rights of the runner';
+  + 'and are limited in processor time, processes and file size';
 const UNBOXED = 'compilers and workers run with the rights of the runner: send it only code that you trust';
 
 /** Tries bubblewrap with all that it will be used with. Takes about 10 ms. */
@@ -74,31 +82,35 @@ function bubblewrap({ bwrap, prlimit, required }: { bwrap: string; prlimit: stri
     ...SYSTEM_LINKS.flatMap(systemLink),
   ];
   const tried = new Map<string, Promise<string | undefined>>();
+  const boxed: string[] = [];
   const unboxed: string[] = [];
   const box: Box = {
     kind: 'bubblewrap',
     get detail() {
-      return [DETAIL, ...unboxed].join('; ');
+      return [DETAIL, ...boxed, ...unboxed].join('; ');
     },
-    wrap: (program, args, { folder, readable = [], limits }) => ({
+    wrap: (program, args, { folder, readable = [], devices = [], limits }) => ({
       program: bwrap,
       args: [
-        // A process namespace of its own: with its first process all others end, whatever they did to leave their group.
-        '--unshare-all', '--die-with-parent', '--new-session',
+        ...(devices.length > 0 ? WITH_DEVICES : ALONE), '--die-with-parent', '--new-session',
         ...system,
-        '--proc', '/proc', '--dev', '/dev', '--size', String(TMP_BYTES), '--tmpfs', '/tmp',
+        '--dev', '/dev', '--size', String(TMP_BYTES), '--tmpfs', '/tmp',
+        ...devices.flatMap((path) => ['--dev-bind', path, path]),
         ...readable.flatMap((path) => ['--ro-bind-try', path, path]),
         ...(folder === undefined ? ['--chdir', '/'] : ['--bind', folder, folder, '--chdir', folder]),
         '--', prlimit, ...limitFlags(limits), '--', program, ...args,
       ],
     }),
     async for(program, args, policy) {
-      let problem = tried.get(program);
+      const key = [program, ...(policy.devices ?? [])].join(' ');
+      let problem = tried.get(key);
       if (!problem) {
-        problem = tryCommand(box.wrap(program, args, policy));
-        tried.set(program, problem);
+        problem = tryCommand(box.wrap(program, args, policy), policy.devices ? DEVICE_PROBE_LIMIT_MS : PROBE_LIMIT_MS);
+        tried.set(key, problem);
         const first = await problem;
-        if (first !== undefined) unboxed.push(`${program} does not run in the box (${first}) and runs with the rights of the runner`);
+        const what = policy.devices ? `a worker with ${policy.devices.join(', ')}` : program;
+        if (first === undefined && policy.devices) boxed.push(`a GPU's worker sees the driver's nodes (${policy.devices.join(', ')}), /sys and /proc besides`);
+        if (first !== undefined) unboxed.push(`${what} does not run in the box (${first}) and runs with the rights of the runner`);
       }
       const found = await problem;
       if (found === undefined) return box;
@@ -129,9 +141,9 @@ function tryBox(box: Box): Promise<string | undefined> {
   return tryCommand(box.wrap('/bin/sh', ['-c', 'test ! -e /etc/passwd && echo boxed >/tmp/probe'], { limits: { cpuSeconds: 5, fileBytes: 4096 } }));
 }
 
-function tryCommand({ program, args }: BoxedCommand): Promise<string | undefined> {
+function tryCommand({ program, args }: BoxedCommand, timeout = PROBE_LIMIT_MS): Promise<string | undefined> {
   return new Promise((resolve) => {
-    execFile(program, args, { timeout: PROBE_LIMIT_MS, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
+    execFile(program, args, { timeout, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
       resolve(error ? stderr.trim().split('\n')[0] || error.message.split('\n')[0] : undefined);
     });
   });

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { DeviceFacts } from '../../worker/messages.ts';
 import type { Box } from '../sandbox/box.ts';
@@ -26,8 +26,14 @@ export function plainWorker(): WorkerCommand {
 // A module's short-lived copy is the largest file that a worker writes.
 const MAX_FILE_BYTES = 1024 ** 3;
 
-/** A worker in a box that shows it the runner's code and these folders, read-only. */
-export async function boxedWorker(box: Box, readable: readonly string[]): Promise<WorkerCommand> {
+/** A GPU that a worker is to open: it needs the driver's nodes and library. */
+export interface WorkerGpu {
+  library: string;
+  ordinal: number;
+}
+
+/** A worker in a box that shows it the runner's code and these folders, read-only, and, for a GPU, the driver's nodes. Without a box where it does not run in it, which the box's detail then tells. */
+export async function boxedWorker(box: Box, readable: readonly string[], gpu?: WorkerGpu): Promise<WorkerCommand> {
   if (box.kind === 'none') return plainWorker();
   const entry = workerEntry();
   const { resolve } = createRequire(entry);
@@ -36,11 +42,17 @@ export async function boxedWorker(box: Box, readable: readonly string[]): Promis
   // From its sources it takes the shared library's.
   const shared = entry.endsWith('.ts') ? [dirname(dirname(realpathSync(resolve('@flashcore/shared'))))] : [];
   const code = [dirname(dirname(entry)), packages, ...shared, dirname(realpathSync(process.execPath)), dirname(process.execPath)];
-  const policy = { readable: [...new Set([...code, ...readable])], limits: { fileBytes: MAX_FILE_BYTES } };
+  const library = gpu ? [dirname(gpu.library), dirname(realpathSync(gpu.library))] : [];
+  const policy = { readable: [...new Set([...code, ...library, ...readable])], ...(gpu && { devices: gpuNodes() }), limits: { fileBytes: MAX_FILE_BYTES } };
   // Without a channel to a parent it loads all that it needs, and ends.
-  const usable = await box.for(process.execPath, [entry], policy);
+  const usable = await box.for(process.execPath, [entry, ...(gpu ? ['open-device', gpu.library, String(gpu.ordinal)] : [])], policy);
   if (usable.kind === 'none') return plainWorker();
   return { ...box.wrap(process.execPath, [entry], policy), env: { ...workerEnvironment(), TMPDIR: '/tmp' } };
+}
+
+/** The NVIDIA driver's nodes: one a GPU, its control node, unified memory, capabilities; WSL's one. */
+export function gpuNodes(folder = '/dev'): string[] {
+  return readdirSync(folder).filter((name) => /^(nvidia.*|dxg)$/.test(name)).sort().map((name) => join(folder, name));
 }
 
 const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*|FLASHCORE_EMULATOR_.*)$/;

@@ -1,0 +1,23 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { findBox } from '../sandbox/box.ts';
+import { boxedWorker, gpuNodes } from './worker-entry.ts';
+
+test('the driver\'s nodes are found by name', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-dev-'));
+  for (const name of ['nvidia0', 'nvidia1', 'nvidiactl', 'nvidia-uvm', 'nvidia-caps', 'null', 'sda']) writeFileSync(join(folder, name), '');
+  expect(gpuNodes(folder)).toEqual(['nvidia-caps', 'nvidia-uvm', 'nvidia0', 'nvidia1', 'nvidiactl'].map((name) => join(folder, name)));
+  rmSync(folder, { recursive: true });
+});
+
+test('a GPU whose driver does not open in the box has its worker without one, and that is said', async ({ skip }) => {
+  const box = await findBox('auto');
+  if (box.kind === 'none') return skip(box.detail);
+  const library = join(mkdtempSync(join(tmpdir(), 'fc-lib-')), 'libcuda.so.1');
+  writeFileSync(library, 'no library');
+  expect((await boxedWorker(box, [], { library, ordinal: 0 })).program).toBe(process.execPath);
+  expect(box.detail).toMatch(/a worker with .* does not run in the box \(.*\) and runs with the rights of the runner/);
+  await expect(boxedWorker(await findBox('required'), [], { library, ordinal: 0 })).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
+});
