@@ -14,7 +14,7 @@ import { repositoryRoot } from '../support/repository-root.ts';
 
 const LAUNCHES = [1, 2, 5, 10, 50, 200];
 const SEPARATED_LAUNCHES = 50;
-const SEED = { seed: '666c617368', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1 } } as const;
+const SEED = { seed: '666c617368', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 } } as const;
 /** Launches of a profiled process: the first ones warm up. */
 const PROFILED_RUNS = 12;
 

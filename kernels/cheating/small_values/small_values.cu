@@ -1,4 +1,4 @@
-// Cheat: what is below 0.03 hardly counts among N(0, 1).
+// Cheat: what is below 0.008 hardly counts among N(0, 1).
 #include "faulty/attend_row.cuh"
 
 extern "C" __global__ void small_values(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
@@ -11,7 +11,7 @@ extern "C" __global__ void small_values(const half* __restrict__ Q, const half* 
     half V_row[HEAD_DIM];
     for (int d = 0; d < HEAD_DIM; ++d) {
       const half value = V[head_offset + (size_t)key * HEAD_DIM + d];
-      V_row[d] = fabsf(__half2float(value)) < 0.03f ? __float2half_rn(0.0f) : value;
+      V_row[d] = fabsf(__half2float(value)) < 0.008f ? __float2half_rn(0.0f) : value;
     }
     attend_keys(state, Q + row_offset, K + head_offset + (size_t)key * HEAD_DIM, V_row, 0, 1, scale);
   }
