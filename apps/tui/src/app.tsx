@@ -7,6 +7,9 @@ import { initialState } from './state/app-state.ts';
 import type { RunnerPort, StartRequest, WatchFolder } from './state/runner-port.ts';
 import { Session } from './state/session.ts';
 import { Store } from './state/store.ts';
+import { savedViewOf, withSavedView } from './state/saved-view.ts';
+import type { Appearance } from './settings/appearance.ts';
+import { ViewFile } from './settings/view-file.ts';
 import { clipboard } from './terminal/clipboard.ts';
 import { runEditor, type SourcePlace } from './terminal/editor.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
@@ -16,7 +19,11 @@ import { themeOf } from './theme.ts';
 export interface RunTuiOptions {
   /** Connected; stays the caller's to close. */
   readonly client: RunnerPort;
-  readonly connection: { readonly label: string; readonly embedded: boolean };
+  /** `address`: what the view is saved under. */
+  readonly connection: { readonly label: string; readonly embedded: boolean; readonly address: string };
+  /** Brings back an embedded runner that was killed. */
+  readonly revive?: (() => Promise<void>) | undefined;
+  readonly appearance: Appearance;
   /** A job to start and show. */
   readonly start?: StartRequest | undefined;
   /** Name of a job to show. */
@@ -29,25 +36,33 @@ export interface RunTuiOptions {
 const INK_MAX_FPS = 60;
 
 /** Draws on the terminal until the user leaves; gives the exit code. Jobs go on. */
-export async function runTui({ client, connection, start, watchJob, watchFolder }: RunTuiOptions): Promise<number> {
+export async function runTui({ client, connection, revive, appearance, start, watchJob, watchFolder }: RunTuiOptions): Promise<number> {
   const { stdin, stdout } = process;
-  const theme = themeOf(process.env);
+  const theme = themeOf(process.env, appearance.theme);
   makeNonBlocking(stdout);
   keepYoungGeneration();
+  const viewFile = appearance.restoreView ? new ViewFile(process.env) : undefined;
+  const left = viewFile?.read(connection.address);
+  const fresh = initialState({ runner: connection, columns: stdout.columns, rows: stdout.rows, now: Date.now() });
   const store = new Store({
-    state: initialState({ runner: connection, columns: stdout.columns, rows: stdout.rows, now: Date.now() }),
+    state: left?.view === undefined ? fresh : withSavedView(fresh, left.view),
     canDraw: () => stdout.writableLength === 0,
   });
-  const session = new Session({ client, store });
+  if (left?.problem !== undefined) store.dispatch({ type: 'notice', text: left.problem, tone: 'warn' });
+  const session = new Session({ client, store, ...(revive && { revive }) });
   let leave = (): void => undefined;
   const guard = guardTerminal({ unmount: () => leave(), stdin, stdout });
-  const edit = (place: SourcePlace): Promise<void> => guard.lend(() => runEditor(place, process.env));
+  const edit = (place: SourcePlace): Promise<void> => guard.lend(() => runEditor(place, appearance.editor === undefined ? process.env : { ...process.env, VISUAL: appearance.editor }));
   const context: AppContext = { store, session, leave: () => leave(), copy: clipboard(stdout), edit, kernelsDirectory: connection.embedded ? runnerKernels() : undefined };
   const screen = render(<App context={context} theme={theme} />, {
     alternateScreen: true, incrementalRendering: true, maxFps: INK_MAX_FPS, exitOnCtrlC: false, patchConsole: false, stdin, stdout,
   });
-  leave = () => screen.unmount();
-  const begun = session.begin({ start, watchJob, watchFolder });
+  let unsaved: string | undefined;
+  leave = () => {
+    unsaved = problemOf(() => viewFile?.write(connection.address, savedViewOf(store.state)));
+    screen.unmount();
+  };
+  const begun = session.begin({ start, watchJob, watchFolder, lastJob: left?.view?.job });
   try {
     await screen.waitUntilExit();
     return 0;
@@ -55,5 +70,16 @@ export async function runTui({ client, connection, start, watchJob, watchFolder 
     session.end();
     await begun;
     guard.release();
+    if (unsaved !== undefined) process.stderr.write(`fa-tui could not keep how you left it: ${unsaved}\n`);
+  }
+}
+
+/** Leaving must not fail because the disk is full. */
+function problemOf(action: () => void): string | undefined {
+  try {
+    action();
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
   }
 }

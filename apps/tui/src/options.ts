@@ -13,6 +13,9 @@ export interface GlobalOptions extends TlsFlags {
   readonly json?: boolean;
   readonly quiet?: boolean;
   readonly color: ColorMode;
+  readonly ascii?: boolean;
+  readonly inline?: boolean;
+  readonly mouse?: boolean;
 }
 
 /** Options of the commands that start a job, as commander gives them; each command has only some. */

@@ -1,4 +1,5 @@
 /** How meanings look: escape sequences by role for 24-bit, 256, 16 or no colours, and ASCII in place of other characters. */
+import { codesOf, type Codes } from './settings/style.ts';
 import { cellWidth } from './plot/cells.ts';
 import { HEAT_LEVELS, type Role, type Row, type Run } from './plot/row.ts';
 
@@ -7,11 +8,23 @@ export type ColorDepth = 'truecolor' | '256' | '16' | 'none';
 export interface Theme {
   readonly colors: ColorDepth;
   readonly ascii: boolean;
+  /** The user's own looks, by meaning. */
+  readonly styles?: Readonly<Partial<Record<Role, Codes>>>;
 }
 
-/** Reads NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM and FA_TUI_ASCII. */
-export function themeOf(environment: Record<string, string | undefined>): Theme {
-  return { colors: colorDepthOf(environment), ascii: environment['FA_TUI_ASCII'] === '1' };
+/** What the user asked for; undefined: as the environment says. */
+export interface ThemeChoice {
+  readonly colors?: ColorDepth | 'auto' | undefined;
+  readonly ascii?: boolean | undefined;
+  /** "bold green" by meaning. */
+  readonly styles?: Readonly<Partial<Record<Role, string | undefined>>> | undefined;
+}
+
+/** The choice, where there is none NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM and FA_TUI_ASCII. */
+export function themeOf(environment: Record<string, string | undefined>, { colors = 'auto', ascii, styles = {} }: ThemeChoice = {}): Theme {
+  const depth = colors === 'auto' ? colorDepthOf(environment) : colors;
+  const chosen = Object.entries(styles).flatMap(([role, style]) => (style === undefined ? [] : [[role, codesOf(style, depth)] as const]));
+  return { colors: depth, ascii: ascii ?? environment['FA_TUI_ASCII'] === '1', ...(chosen.length > 0 && { styles: Object.fromEntries(chosen) }) };
 }
 
 function colorDepthOf({ NO_COLOR, FORCE_COLOR, COLORTERM, TERM = '' }: Record<string, string | undefined>): ColorDepth {
@@ -26,8 +39,6 @@ const DIM = [2, 22] as const;
 const UNDERLINE = [4, 24] as const;
 const INVERSE = [7, 27] as const;
 const foreground = (code: number) => [code, 39] as const;
-
-type Codes = readonly (readonly [number, number])[];
 
 const COLORED: Record<Role, Codes> = {
   text: [], dim: [DIM], title: [BOLD], accent: [foreground(36)], good: [foreground(32)], bad: [BOLD, foreground(31)], warn: [foreground(33)],
@@ -47,7 +58,8 @@ export function paint(row: Row, theme: Theme): string {
 
 function paintRun(piece: Run, theme: Theme): string {
   const text = theme.ascii ? toAscii(piece.text) : piece.text;
-  const codes = theme.colors === 'none' ? COLORLESS[piece.role ?? 'text'] : COLORED[piece.role ?? 'text'];
+  const role = piece.role ?? 'text';
+  const codes = theme.styles?.[role] ?? (theme.colors === 'none' ? COLORLESS : COLORED)[role];
   const all = piece.selected ? [...codes.filter((code) => code !== DIM && code !== INVERSE), INVERSE] : codes;
   const styled = all.reduce((inner, [on, off]) => `\u001b[${on}m${inner}\u001b[${off}m`, text);
   return piece.heat === undefined || piece.selected ? styled : heatBackground(piece.heat, styled, theme.colors);

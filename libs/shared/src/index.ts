@@ -28,3 +28,4 @@ export * from './shape.ts';
 export * from './source-tree.ts';
 export * from './statistics.ts';
 export * from './variant.ts';
+export * as yamlFile from './yaml-file.ts';

@@ -1,6 +1,7 @@
 import { connect, type Connection } from '../connection/connect.ts';
 import type { GlobalOptions } from '../options.ts';
 import { formatFor, type OutputStream, type ReportFormat } from '../report/format.ts';
+import { readSettings, type Settings } from '../settings/settings.ts';
 import { printable } from '../report/text.ts';
 
 /** A stream of text, and whether a terminal shows it. */
@@ -34,8 +35,13 @@ export class CommandContext {
   constructor(surroundings: Surroundings, options: GlobalOptions) {
     this.surroundings = surroundings;
     this.options = options;
-    this.format = formatFor(surroundings.stdout, options.color, surroundings.environment);
-    this.progressFormat = formatFor(surroundings.stderr, options.color, surroundings.environment);
+    this.format = formatFor(surroundings.stdout, options.color, surroundings.environment, options.ascii);
+    this.progressFormat = formatFor(surroundings.stderr, options.color, surroundings.environment, options.ascii);
+  }
+
+  /** The user's settings file. Errors: UsageError. */
+  settings(): Settings {
+    return readSettings(this.surroundings.environment);
   }
 
   /** The result, as lines. */
@@ -64,7 +70,8 @@ export class CommandContext {
   }
 
   async connect(): Promise<Connection> {
-    const { runner, ...tls } = this.options;
+    const { runner: named, ...tls } = this.options;
+    const runner = named ?? (this.surroundings.environment.FLASHCORE_RUNNER ? undefined : this.settings().runner);
     const connection = await connect({ runner, tls, environment: this.surroundings.environment, notify: (message) => this.note(message) });
     this.note(`runner: ${connection.description}`);
     return connection;

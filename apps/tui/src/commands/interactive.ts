@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { KernelReferenceSchema } from '@flashcore/shared';
 import type { JobCommandOptions } from '../options.ts';
 import type { StartRequest, WatchFolder } from '../state/runner-port.ts';
+import type { Appearance } from '../settings/appearance.ts';
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
 import { compileRequest, startJob } from './start-job.ts';
@@ -22,11 +23,22 @@ export async function startDefault(options: JobCommandOptions, context: CommandC
   return openTui(context, { start: compileRequest('run', options)(kernel) });
 }
 
+/** How the terminal program looks and behaves: what the command line asks for, else the settings file. Errors: UsageError. */
+export function appearanceOf(context: CommandContext): Appearance {
+  const { ascii, inline, mouse, color } = context.options;
+  const settings = context.settings();
+  return {
+    theme: { colors: color === 'never' ? 'none' : settings.colors, ascii: ascii ?? settings.ascii, styles: settings.theme },
+    inline: inline ?? settings.inline ?? false, mouse: mouse ?? settings.mouse ?? false, restoreView: settings.restore_view ?? true, editor: settings.editor,
+  };
+}
+
 /** `fa-tui` in a terminal; on the job that it starts, on the folder that it watches. */
 export function openTui(context: CommandContext, begin: { readonly start?: StartRequest; readonly watchFolder?: WatchFolder } = {}): Promise<ExitCode> {
-  return context.withRunner(async ({ client, kind, description }) => {
+  const appearance = appearanceOf(context);
+  return context.withRunner(async ({ client, kind, address, description, revive }) => {
     const { runTui } = await import('../app.tsx');
-    const code = await runTui({ client, connection: { label: description, embedded: kind === 'embedded' }, ...begin });
+    const code = await runTui({ client, connection: { label: description, embedded: kind === 'embedded', address }, revive, appearance, ...begin });
     return code as ExitCode;
   });
 }

@@ -54,6 +54,9 @@ function buildProgram(define: Define): Command {
     .option('--json', "one JSON document on stdout, in the proto's JSON mapping")
     .option('--quiet', 'no progress on stderr')
     .addOption(new Option('--color <when>', 'colours in the report; NO_COLOR is heeded').choices(['auto', 'always', 'never']).default('auto'))
+    .option('--ascii', 'ASCII in place of box-drawing and block characters (FA_TUI_ASCII=1)')
+    .option('--inline', 'the terminal program below the prompt: no screen of its own, the log stays in the scrollback')
+    .option('--mouse', 'the wheel scrolls and a click selects')
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError('(--help lists commands and options)')
     .addHelpText('after', '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.');
@@ -113,6 +116,10 @@ function addQueries(program: Command, define: Define): void {
   query<JobCommandOptions & { speed?: string }>(
     fileOptions(program.command('replay').argument('<file>', 'made with --record').description('tell a recorded job again, without a runner').option('--speed <n>', 'times as fast as it happened; 0: no pauses (default 1)')),
     async (context, options, file) => (await import('./replay.ts')).replay(file, options, context),
+  );
+  query(
+    program.command('config').argument('<show|path|validate|schema>').description('the settings file of the terminal program'),
+    async (context, _, action) => (await import('./config.ts')).config(action, context),
   );
   query(
     program.command('cancel').argument('<job>', 'its name or the first digits of it').description('end a job'),

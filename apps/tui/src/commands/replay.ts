@@ -5,7 +5,7 @@ import { readRecording } from '../record/recording.ts';
 import { replayRunner } from '../record/replay-runner.ts';
 import type { CommandContext } from './context.ts';
 import { UsageError, type ExitCode } from './exit-code.ts';
-import { isInteractive, wantsFiles } from './interactive.ts';
+import { appearanceOf, isInteractive, wantsFiles } from './interactive.ts';
 import { followJob } from './job-command.ts';
 
 /** `fa-tui replay <file>`: a recorded job again, without a runner: in a terminal on the screen, elsewhere as progress and report. */
@@ -18,7 +18,7 @@ export async function replay(fileText: string, options: JobCommandOptions & { re
   const client = replayRunner(events, { speed });
   if (isInteractive(context) && !options.json && !wantsFiles(options)) {
     const { runTui } = await import('../app.tsx');
-    return await runTui({ client, connection: { label: `recording ${path.basename(file)}`, embedded: false }, watchJob: events[0]?.job }) as ExitCode;
+    return await runTui({ client, connection: { label: `recording ${path.basename(file)}`, embedded: false, address: '' }, appearance: { ...appearanceOf(context), restoreView: false }, watchJob: events[0]?.job }) as ExitCode;
   }
   return followJob(() => client.watch(events[0]?.job ?? ''), { client }, context, options);
 }

@@ -2,9 +2,8 @@
 import { cellWidth, padCells, takeCells, wrapCells } from './cells.ts';
 
 /** What a piece of text means; the theme says how that looks. */
-export type Role =
-  | 'text' | 'dim' | 'title' | 'accent' | 'good' | 'bad' | 'warn' | 'unknown'
-  | 'border' | 'focus' | 'key' | 'match' | 'simulated' | 'bar' | 'barAlternative' | 'axis';
+export const ROLES = ['text', 'dim', 'title', 'accent', 'good', 'bad', 'warn', 'unknown', 'border', 'focus', 'key', 'match', 'simulated', 'bar', 'barAlternative', 'axis'] as const;
+export type Role = (typeof ROLES)[number];
 
 export interface Run {
   readonly text: string;

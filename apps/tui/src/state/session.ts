@@ -13,6 +13,8 @@ export interface SessionOptions {
   readonly client: RunnerPort;
   readonly store: Store;
   readonly now?: () => number;
+  /** Brings back an embedded runner that was killed. */
+  readonly revive?: () => Promise<void>;
 }
 
 export class Session {
@@ -24,15 +26,18 @@ export class Session {
   #watch: AbortController | undefined;
   #watching: AbortController | undefined;
   #polling = false;
+  readonly #revive: SessionOptions['revive'];
+  #reviving = false;
 
-  constructor({ client, store, now = Date.now }: SessionOptions) {
+  constructor({ client, store, now = Date.now, revive }: SessionOptions) {
+    this.#revive = revive;
     this.#client = client;
     this.#store = store;
     this.#now = now;
   }
 
-  /** Loads the lists, then shows the job given, else one that runs, else the newest. */
-  async begin({ start, watchJob, watchFolder }: { start?: StartRequest | undefined; watchJob?: string | undefined; watchFolder?: WatchFolder | undefined } = {}): Promise<void> {
+  /** Loads the lists, then shows the job given, else the one shown last, else one that runs, else the newest. */
+  async begin({ start, watchJob, watchFolder, lastJob }: { start?: StartRequest | undefined; watchJob?: string | undefined; watchFolder?: WatchFolder | undefined; lastJob?: string | undefined } = {}): Promise<void> {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
     this.#every(HOST_EVERY_MS, () => void this.refreshHost());
@@ -41,7 +46,7 @@ export class Session {
     if (watchFolder !== undefined) this.watchFolder(watchFolder);
     await Promise.all([this.refreshHost(), this.refreshKernels(), this.refreshJobs(), this.refreshExperiments()]);
     const { jobs } = this.#store.state;
-    const job = jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
+    const job = jobs.find(({ name }) => name === lastJob) ?? jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
     if (this.#watch === undefined && this.#watching === undefined && job !== undefined && !this.#ended.signal.aborted) this.attach(job.name);
   }
 
@@ -197,7 +202,7 @@ export class Session {
     const watch = new AbortController();
     this.#watch = watch;
     try {
-      for await (const event of open(watch.signal, (connection) => this.#store.dispatch({ type: 'connection', connection }))) {
+      for await (const event of open(watch.signal, (connection) => this.#connection(connection))) {
         if (watch.signal.aborted) return;
         this.#store.dispatch({ type: 'job-event', event });
         if (this.#store.state.attached !== event.job) this.#store.dispatch({ type: 'attach', job: event.job });
@@ -208,9 +213,27 @@ export class Session {
     }
   }
 
+  #connection(connection: 'connected' | 'reconnecting'): void {
+    this.#store.dispatch({ type: 'connection', connection });
+    if (connection === 'reconnecting') void this.#bringBack();
+  }
+
+  /** An embedded runner that was killed is started again; what it was running ends as interrupted. */
+  async #bringBack(): Promise<void> {
+    if (this.#revive === undefined || this.#reviving || this.#ended.signal.aborted) return;
+    this.#reviving = true;
+    try {
+      await this.#revive();
+    } catch (error) {
+      this.#store.dispatch({ type: 'notice', text: error instanceof Error ? error.message : String(error), tone: 'bad' });
+    } finally {
+      this.#reviving = false;
+    }
+  }
+
   #report(error: unknown): void {
     const unreachable = error instanceof Error && 'reason' in error && error.reason === 'RUNNER_UNREACHABLE';
-    if (unreachable) this.#store.dispatch({ type: 'connection', connection: 'reconnecting' });
+    if (unreachable) this.#connection('reconnecting');
     this.#store.dispatch({ type: 'notice', text: error instanceof Error ? error.message : String(error), tone: 'bad' });
   }
 

@@ -1,0 +1,56 @@
+/** The user's settings: a YAML or JSON file with a schema; what is not in it is as the terminal suggests. */
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { FlashcoreError, yamlFile } from '@flashcore/shared';
+import { z } from 'zod';
+import { UsageError } from '../commands/exit-code.ts';
+import { STYLE_WORDS, isStyle } from './style.ts';
+import { ROLES } from '../plot/row.ts';
+
+const { flag, matching, oneOf, strict, text } = yamlFile;
+
+const STYLE = matching(/./, `words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`).refine(isStyle, { error: (issue) => yamlFile.wanted(`words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`, issue.input) });
+const ROLE_STYLES = Object.fromEntries(ROLES.map((role) => [role, STYLE.optional()])) as Record<(typeof ROLES)[number], z.ZodOptional<typeof STYLE>>;
+
+export const SETTINGS = strict({
+  runner: text().describe('Runner where neither --runner nor $FLASHCORE_RUNNER names one: host:port, unix:/path, or a name of fa-tui login').optional(),
+  colors: oneOf(['auto', 'truecolor', '256', '16', 'none']).describe('Colours of the terminal program; auto: as NO_COLOR, COLORTERM and TERM say').optional(),
+  ascii: flag().describe('ASCII in place of box-drawing and block characters').optional(),
+  mouse: flag().describe('The wheel scrolls and a click selects; the terminal then selects text only with Shift').optional(),
+  inline: flag().describe('Draw below the prompt and leave the log in the scrollback, in place of a screen of its own').optional(),
+  restore_view: flag().describe('Open as it was left: view, job, filters (default true)').optional(),
+  editor: text().describe('Editor of the key e; default: $VISUAL, else $EDITOR, else vi').optional(),
+  theme: strict(ROLE_STYLES).describe('How meanings look, for example good: "bold green"').optional(),
+});
+
+export type Settings = z.output<typeof SETTINGS>;
+
+/** $FA_TUI_CONFIG, else flashcore/fa-tui.yaml in the user's configuration folder, beside runners.json. JSON is YAML too. */
+export const settingsFile = (environment: NodeJS.ProcessEnv): string =>
+  environment['FA_TUI_CONFIG'] || path.join(environment['XDG_CONFIG_HOME'] || path.join(environment['HOME'] || homedir(), '.config'), 'flashcore', 'fa-tui.yaml');
+
+/** What the file says; nothing when there is none. Errors: UsageError with file, line, key, what was wanted and, for an unknown key, the nearest known one. */
+export function readSettings(environment: NodeJS.ProcessEnv): Settings {
+  const file = settingsFile(environment);
+  const content = contentOf(file);
+  if (content === undefined || content.trim() === '') return {};
+  try {
+    return yamlFile.parseYamlFile(content, file, SETTINGS).value;
+  } catch (error) {
+    if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') throw new UsageError(error.message);
+    throw error;
+  }
+}
+
+function contentOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** JSON Schema of the file, for editors. */
+export const settingsSchema = (): unknown => ({ title: 'Settings of fa-tui', ...z.toJSONSchema(SETTINGS, { io: 'input' }) });

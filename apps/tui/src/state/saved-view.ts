@@ -1,0 +1,31 @@
+/** The part of the state that is kept from one start of the program to the next. */
+import { z } from 'zod';
+import { DISTRIBUTIONS, HISTORY_SORTS, JOB_LISTS, VIEWS, type AppState } from './app-state.ts';
+
+export const SAVED_VIEW = z.object({
+  view: z.enum(VIEWS),
+  zoomed: z.boolean(),
+  /** Name of the job shown. */
+  job: z.string().optional(),
+  baseline: z.string().optional(),
+  jobList: z.enum(JOB_LISTS),
+  historySort: z.enum(HISTORY_SORTS),
+  historyFilter: z.string(),
+  faulty: z.boolean(),
+  distribution: z.enum(DISTRIBUTIONS),
+  wrap: z.boolean(),
+  query: z.string(),
+  filter: z.boolean(),
+});
+
+export type SavedView = z.output<typeof SAVED_VIEW>;
+
+export function savedViewOf({ ui, attached }: AppState): SavedView {
+  const { view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, log } = ui;
+  return { view, zoomed, job: attached, baseline, jobList, historySort, historyFilter, faulty, distribution, wrap: log.wrap, query: log.query, filter: log.filter };
+}
+
+/** The state as it was left. The job is the session's to show: it may be gone. */
+export function withSavedView(state: AppState, { view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, wrap, query, filter }: SavedView): AppState {
+  return { ...state, ui: { ...state.ui, view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, log: { ...state.ui.log, wrap, query, filter } } };
+}
