@@ -14,7 +14,7 @@ const stage = join(options.out, 'flashcore');
 
 rmSync(stage, { recursive: true, force: true });
 mkdirSync(stage, { recursive: true });
-for (const path of ['apps/runner/dist', 'apps/tui/dist', 'apps/runner/emulator', 'apps/runner/worker/canary.cu', 'kernels', 'proto', 'tools', 'test/dist', 'test/conformance/kernels', 'test/measure/empty', 'test/fixtures', 'LICENSE']) copy(path, path);
+for (const path of ['apps/runner/dist', 'apps/tui/dist', 'apps/runner/emulator', 'apps/runner/worker/canary.cu', 'apps/runner/worker/clock-stamp.cu', 'kernels', 'proto', 'tools', 'test/dist', 'test/conformance/kernels', 'test/measure/empty', 'test/fixtures', 'LICENSE']) copy(path, path);
 copy('node_modules/koffi', 'node_modules/koffi');
 copy(`node_modules/@koromix/koffi-${platform}`, `node_modules/@koromix/koffi-${platform}`);
 if (!options['no-node']) copy('node_modules/node/bin/node', 'bin/node');

@@ -57,7 +57,7 @@ async function openWorker() {
     child.on('message', onMessage);
     child.on('exit', onExit);
   });
-  child.send({ type: 'open', library: options.library, deviceOrdinal: 0, referenceLibrary: options.reference, nvmlLibrary: '' });
+  child.send({ type: 'open', library: options.library, deviceOrdinal: 0, referenceLibrary: options.reference, nvmlLibrary: '', clockStampImage: '' });
   const opened = await until((message) => ['done', 'failed', 'fault'].includes(message.type));
   if (opened.type !== 'done') throw new Error(`the device could not be opened: ${JSON.stringify(opened)}`);
   return { child, until };

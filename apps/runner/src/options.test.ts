@@ -8,8 +8,15 @@ test('every option has a default', () => {
   expect(parse('serve')).toEqual({
     address: { kind: 'tcp', host: '127.0.0.1', port: 50051 }, dataDirectory: '/home/data', kernelsDirectory: '/repo/kernels',
     embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64, isolation: 'auto', security: undefined, reflection: true,
-    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },
+    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 }, rates: new Map(),
   });
+});
+
+test('rates of devices come from the flag, else from the environment', () => {
+  const rates = (flags: string[], environment: Record<string, string> = {}) => parseOptions(['serve', ...flags], { version: '1', repositoryRoot: '/repo', environment })?.rates;
+  expect(rates([], { FLASHCORE_USD_PER_HOUR: 'NVIDIA L4=0.7;NVIDIA H200=3.5' })).toEqual(new Map([['NVIDIA L4', 0.7], ['NVIDIA H200', 3.5]]));
+  expect(rates(['--usd-per-hour', 'NVIDIA H200=4'], { FLASHCORE_USD_PER_HOUR: 'NVIDIA H200=3.5' })).toEqual(new Map([['NVIDIA H200', 4]]));
+  expect(() => rates(['--usd-per-hour', 'cheap'])).toThrow(UsageError);
 });
 
 test('an embedded runner chooses its own socket unless it is given one', () => {

@@ -6,6 +6,7 @@ import type { IsolationWanted } from './sandbox/box.ts';
 import { addAccessCommands } from './access/commands.ts';
 import type { QuotaLimits } from './access/quotas.ts';
 import { TokenFile } from './access/tokens.ts';
+import { parseRates, type DeviceRates } from './pipeline/cost.ts';
 import { UsageError, formatAddress, isExposed, parseListenAddress, type ListenAddress } from './rpc/address.ts';
 
 /** What `flashcore-runner serve` was asked for, with every default filled in. */
@@ -27,6 +28,8 @@ export interface ServeOptions {
   reflection: boolean;
   /** For each client that shows a credential. */
   quotas: QuotaLimits;
+  /** US dollars an hour, by the device's name. */
+  rates: DeviceRates;
 }
 
 export interface ServeSecurity {
@@ -65,8 +68,9 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
     .option('--max-jobs-per-client <jobs>', 'with TLS: most jobs of one client that wait and run at once', count, 16)
     .option('--max-calls-per-second <calls>', 'with TLS: of one client, lasting', count, 50)
     .option('--max-upload-mib-per-hour <MiB>', 'with TLS: sources of one client', count, 256)
+    .addOption(new Option('--usd-per-hour <device=rate...>', 'what a device costs, for example "NVIDIA L4=0.68"; several in $FLASHCORE_USD_PER_HOUR are separated by ";"'))
     .option('--reflection', 'lists the API to whoever is let in; on this machine always', false)
-    .action((flags: Flags) => { options = compile(flags); });
+    .action((flags: Flags) => { options = compile(flags, environment); });
   addAccessCommands(program, { defaultData, say: (line) => void process.stdout.write(`${line}\n`) });
   try {
     program.parse(argv, { from: 'user' });
@@ -93,9 +97,10 @@ interface Flags {
   maxJobsPerClient: number;
   maxCallsPerSecond: number;
   maxUploadMibPerHour: number;
+  usdPerHour?: string[];
 }
 
-function compile(flags: Flags): ServeOptions {
+function compile(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
   const text = flags.address ?? (flags.embedded ? undefined : DEFAULT_ADDRESS);
   const address = text === undefined ? undefined : parseListenAddress(text);
   const exposed = address !== undefined && isExposed(address);
@@ -111,7 +116,17 @@ function compile(flags: Flags): ServeOptions {
     security: compileSecurity(flags, exposed && address),
     reflection: !exposed || flags.reflection,
     quotas: { jobs: flags.maxJobsPerClient, callsPerSecond: flags.maxCallsPerSecond, uploadMibPerHour: flags.maxUploadMibPerHour },
+    rates: compileRates(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
   };
+}
+
+function compileRates(texts: readonly string[]): DeviceRates {
+  try {
+    return parseRates(texts);
+  } catch (error) {
+    if (error instanceof RangeError) throw new UsageError(`--usd-per-hour or FLASHCORE_USD_PER_HOUR: ${error.message}`);
+    throw error;
+  }
 }
 
 function compileSecurity({ tls, data, clients }: Flags, exposed: ListenAddress | false): ServeSecurity | undefined {

@@ -12,6 +12,7 @@ import { Jobs } from './jobs/jobs.ts';
 import { KernelCatalog } from './kernels.ts';
 import type { Logger } from './log.ts';
 import type { ServeOptions } from './options.ts';
+import type { DeviceRates } from './pipeline/cost.ts';
 import { listen } from './rpc/listen.ts';
 import { createRpcServer } from './rpc/server.ts';
 import { UsageError } from './rpc/address.ts';
@@ -36,6 +37,7 @@ export interface CompilerOptions {
   history: HistoryStore;
   logger: Logger;
   isolation: IsolationWanted;
+  rates: DeviceRates;
 }
 
 export interface RunnerOptions extends ServeOptions {
@@ -69,7 +71,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const sources = new SourceStore(join(dataDirectory, 'sources'));
     const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources);
-    const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger, isolation: options.isolation });
+    const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger, isolation: options.isolation, rates: options.rates });
     if (options.isolation === 'required') await requireBox(compiler);
     const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
     const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), isolation: () => compiler.isolation(), logger });

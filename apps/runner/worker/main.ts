@@ -1,4 +1,5 @@
 import { benchmark } from './benchmark/benchmark.ts';
+import { compare } from './benchmark/compare.ts';
 import { Conditions } from './benchmark/conditions.ts';
 import { runCanary } from './canary.ts';
 import { dieWithParent } from './die-with-parent.ts';
@@ -19,6 +20,7 @@ interface Open {
   driver: CudaDriver;
   reference: Reference;
   conditions: Conditions;
+  clockStampImage: string;
 }
 
 const EXIT_AFTER_FAULT = 3;
@@ -28,7 +30,7 @@ let open: Open | undefined;
 async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof ReplyByRequest]> {
   if (request.type === 'open') return openDevice(request);
   if (!open) throw new Error(`${request.type} came before open`);
-  const { driver, reference, conditions } = open;
+  const { driver, reference, conditions, clockStampImage } = open;
   switch (request.type) {
     case 'canary':
       return runCanary(driver, request.image, reporter);
@@ -41,14 +43,18 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
       return null;
     }
     case 'benchmark':
-      return benchmark({ driver, reference, conditions, reporter }, request);
+      return benchmark({ driver, reference, conditions, clockStampImage, reporter }, request);
+    case 'compare':
+      return compare({ driver, reference, conditions, clockStampImage, reporter }, request);
+    case 'conditions':
+      return conditions.read(request.ownProcesses);
   }
 }
 
 async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']> {
   await reporter.step('opening the device', OPEN_LIMIT_MS);
   const driver = new CudaDriver(request.library, request.deviceOrdinal);
-  open = { driver, reference: loadReference(request.referenceLibrary), conditions: new Conditions(request.nvmlLibrary, driver) };
+  open = { driver, reference: loadReference(request.referenceLibrary), conditions: new Conditions(request.nvmlLibrary, driver), clockStampImage: request.clockStampImage };
   return driver.facts;
 }
 

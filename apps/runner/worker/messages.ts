@@ -79,6 +79,8 @@ export interface OpenRequest {
   referenceLibrary: string;
   /** NVML's library, to read clocks and temperature; empty where there is none. */
   nvmlLibrary: string;
+  /** clock-stamp.cu, compiled for the device; empty: the clock of samples is not measured. */
+  clockStampImage: string;
 }
 
 /** Launches a kernel that writes `block * grid` known numbers, and checks them. */
@@ -134,6 +136,28 @@ export interface BenchmarkRequest {
   ownProcesses: number[];
 }
 
+/** Two builds in interleaved blocks A B B A; before that the champion against a second copy of itself. */
+export interface CompareRequest {
+  type: 'compare';
+  /** A. */
+  champion: Candidate;
+  /** B. */
+  candidate: Candidate;
+  modes: TimingModeName[];
+  /** One per rotating input set, the same for both. */
+  seeds: string[];
+  tolerance: { absolute: number; relative: number };
+  /** `minSamples` of each build, `maxSeconds` for each of the two series. */
+  protocol: SamplingProtocol;
+  ownProcesses: number[];
+}
+
+/** The device's state now. */
+export interface ConditionsRequest {
+  type: 'conditions';
+  ownProcesses: number[];
+}
+
 export interface SamplingProtocol {
   minSamples: number;
   maxSamples: number;
@@ -143,6 +167,8 @@ export interface SamplingProtocol {
   /** Launches of a graph in hot mode; 0: as many as take about 2 ms. */
   launchesPerSample: number;
   targetRelativeHalfWidth: number;
+  /** The request said how many samples at most. */
+  samplesAsked: boolean;
 }
 
 /** What profile-once.ts reads from its file: a program of its own, for a profiler to be wrapped around. */
@@ -155,7 +181,7 @@ export interface ProfileOnceJob {
   runs: number;
 }
 
-export type WorkerRequest = OpenRequest | CanaryRequest | VerifyRequest | RunOnceRequest | BenchmarkRequest;
+export type WorkerRequest = OpenRequest | CanaryRequest | VerifyRequest | RunOnceRequest | BenchmarkRequest | CompareRequest | ConditionsRequest;
 
 export interface DeviceFacts {
   name: string;
@@ -229,17 +255,46 @@ export interface CaseReport {
   referenceSeconds: number;
 }
 
+export type StopReasonName = 'converged' | 'noise-floor' | 'timed-out' | 'sample-limit';
+
 export interface LatencyReport {
   mode: TimingModeName;
   /** Microseconds a launch, in order; 0 marks a dropped one. */
   samplesUs: Float32Array;
-  stopReason: 'converged' | 'noise-floor' | 'timed-out';
+  /** SM clock of each, MHz; 0 where it is not known. */
+  clocksMhz: Float32Array;
+  /** How the clocks were measured, or why they were not. */
+  clockSource: string;
+  stopReason: StopReasonName;
   launchesPerSample: number;
   /** Median of an empty event pair, microseconds. */
   eventOverheadUs: number;
   outputCheck: { passed: boolean; detail: string };
   /** Time of a row of launches whose inputs change under way, over that of a row whose inputs do not; undefined where a launch takes too long to look. */
   freshRatio?: number;
+  conditions: ConditionsReport;
+}
+
+/** Samples of two builds in blocks A B B A: the two of each build's in a block follow each other. */
+export interface PairedSamples {
+  /** Microseconds a launch; a block in which the device slowed down is 0 in both. */
+  championUs: Float32Array;
+  candidateUs: Float32Array;
+  /** SM clock of each sample, MHz; 0 where it is not known. */
+  championMhz: Float32Array;
+  candidateMhz: Float32Array;
+  stopReason: StopReasonName;
+}
+
+export interface ComparisonReport {
+  mode: TimingModeName;
+  launchesPerSample: number;
+  /** The champion against its second copy. */
+  self: PairedSamples;
+  pairs: PairedSamples;
+  clockSource: string;
+  championCheck: LatencyReport['outputCheck'];
+  candidateCheck: LatencyReport['outputCheck'];
   conditions: ConditionsReport;
 }
 
@@ -251,6 +306,7 @@ export interface ConditionsReport {
   temperatureC?: number;
   powerW?: number;
   powerLimitW?: number;
+  persistenceMode?: boolean;
   throttleReasons: string[];
   otherProcesses?: number;
   notMeasured: string;
@@ -262,6 +318,8 @@ export interface ReplyByRequest {
   verify: CaseReport;
   'run-once': null;
   benchmark: LatencyReport[];
+  compare: ComparisonReport[];
+  conditions: ConditionsReport;
 }
 
 /** What the emulator says about a fault (flashcore_emulator_last_fault). */
@@ -302,6 +360,8 @@ export type WorkerNotice =
   | { type: 'output'; output: VerifiedOutput }
   | { type: 'samples'; mode: TimingModeName; warmUp: boolean; samplesUs: Float32Array }
   | { type: 'conditions'; conditions: ConditionsReport }
+  /** New blocks of a comparison. */
+  | { type: 'pairs'; mode: TimingModeName; againstItself: boolean; championUs: Float32Array; candidateUs: Float32Array }
   /** The worker's device is idle until `proceed` comes. */
   | { type: 'turn'; mode: TimingModeName };
 

@@ -34,6 +34,10 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly keepSass?: boolean;
   readonly samples?: string;
   readonly maxSeconds?: string;
+  /** The champion: a kernel's id or a folder. */
+  readonly against?: string;
+  /** Parameters of the champion. */
+  readonly againstSet?: string[];
   readonly metrics?: string;
   readonly device?: string;
   readonly fallback?: boolean;
@@ -62,6 +66,12 @@ export function compileVariant(options: JobCommandOptions): Variant {
   });
 }
 
+/** The champion's `variant`; its parameters make sense with a champion only. */
+export function compileChampionVariant({ against, againstSet }: JobCommandOptions): Variant {
+  if (againstSet !== undefined && against === undefined) throw new UsageError('Wanted --against with --against-set; only --against-set was given');
+  return create(VariantSchema, { parameters: parseParameters(againstSet ?? [], '--against-set') });
+}
+
 export function compileVerifySettings(options: JobCommandOptions): VerifySettings {
   if (options.seeds !== undefined && options.seed !== undefined) throw new UsageError('Wanted --seeds (how many fresh ones) or --seed (which ones); both were given');
   return create(VerifySettingsSchema, {
@@ -88,12 +98,12 @@ function compileShapes(options: JobCommandOptions): Shape[] {
   return (options.shape ?? []).map((text) => parseShape(text));
 }
 
-function parseParameters(settings: readonly string[]): Record<string, bigint> {
+function parseParameters(settings: readonly string[], option = '--set'): Record<string, bigint> {
   const parameters: Record<string, bigint> = {};
   for (const setting of settings) {
     const match = /^([A-Za-z_]\w*)=(-?\d{1,18})$/.exec(setting);
-    if (!match) throw new UsageError(`Wanted --set NAME=INTEGER, for example --set USE_WMMA=0; got ${setting}`);
-    if (Object.hasOwn(parameters, match[1]!)) throw new UsageError(`Wanted each parameter once; --set gives ${match[1]} twice`);
+    if (!match) throw new UsageError(`Wanted ${option} NAME=INTEGER, for example ${option} USE_WMMA=0; got ${setting}`);
+    if (Object.hasOwn(parameters, match[1]!)) throw new UsageError(`Wanted each parameter once; ${option} gives ${match[1]} twice`);
     parameters[match[1]!] = BigInt(match[2]!);
   }
   return parameters;

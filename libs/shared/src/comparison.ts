@@ -32,7 +32,8 @@ export function judgeComparison(shapes: readonly Pick<ShapeComparison, 'shape' |
   if (!decisive) return { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: no shape was compared' };
   const count = shapes.filter(({ verdict }) => verdict === decisive.verdict).length;
   const place = decisive.shape ? `${formatShape(decisive.shape)}: ` : '';
-  return { verdict: decisive.verdict, reason: `${place}${decisive.reason}${count > 1 || shapes.length > 1 ? ` (${count} of ${shapes.length} shapes)` : ''}` };
+  const refused = decisive.verdict === ComparisonVerdict.NOT_JUDGED ? 'not judged: ' : '';
+  return { verdict: decisive.verdict, reason: `${refused}${place}${decisive.reason.replace(/^not judged: /, '')}${count > 1 || shapes.length > 1 ? ` (${count} of ${shapes.length} shapes)` : ''}` };
 }
 
 function notJudgeable({ simulated, champion, candidate, stopReason }: MeasuredComparison): string {

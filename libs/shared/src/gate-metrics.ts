@@ -1,6 +1,8 @@
 /** What a gate can ask for: metric by metric, the value in a variant's result or why there is none. */
+import type { Cases } from './cases.ts';
 import type { Gate, GateContext } from './gates.ts';
-import { type BenchmarkResult, type CaseResult, type EntryResources, StopReason, TimingMode, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
+import type { Shape } from './generated/flashcore/runner/v1/kernel_pb.js';
+import { type BenchmarkResult, type CaseResult, ComparisonVerdict, type EntryResources, type RatioInterval, StopReason, TimingMode, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
 import { formatShape, sameShape } from './shape.ts';
 
 export const GATE_PHASES = ['build', 'verify', 'benchmark', 'profile', 'history'] as const;
@@ -49,9 +51,10 @@ export const GATE_METRICS = {
   smem_bank_conflict_percent: profile('smem_bank_conflict_percent'),
   resident_ctas_per_sm: profile('resident_ctas_per_sm'),
 
-  speedup_vs_best_accepted: history((best, own) => best.p50Us / own.p50Us),
+  // Beside a champion in the same job a stored figure of another day has nothing to say.
+  speedup_vs_best_accepted: interleavedElse('least', (ratio) => ratio.ratio, history((best, own) => best.p50Us / own.p50Us)),
   // Both intervals at their worst: lower than the interval of the ratio, so that a stored figure from another day is not believed too easily.
-  speedup_vs_best_accepted_low: history((best, own) => best.p50LowUs / own.p50HighUs),
+  speedup_vs_best_accepted_low: interleavedElse('greatest', (ratio) => ratio.low, history((best, own) => best.p50LowUs / own.p50HighUs)),
 } satisfies Record<string, GateMetric>;
 
 export type GateMetricName = keyof typeof GATE_METRICS;
@@ -60,16 +63,27 @@ export type GateMetricName = keyof typeof GATE_METRICS;
 function build(which: 'highest' | 'lowest', valueOf: (entry: EntryResources) => number, explain?: (entry: EntryResources) => string): GateMetric {
   return {
     phase: 'build',
-    measure({ variant: { build: result } }) {
+    measure({ variant: { build: result, benchmarks }, cases }) {
       if (!result) return { notMeasured: 'the kernel was not built' };
       if (!result.succeeded) return { notMeasured: 'the kernel does not compile' };
-      const [first, ...rest] = result.entries;
+      const { entries, shapes } = launchedEntries(result.entries, benchmarks, cases);
+      const [first, ...rest] = entries;
       if (!first) return { notMeasured: result.entriesMissing || 'the compiler reported no entry' };
       const worst = rest.reduce((a, b) => ((which === 'highest' ? valueOf(b) > valueOf(a) : valueOf(b) < valueOf(a)) ? b : a), first);
       const what = explain ? `${worst.entry}: ${explain(worst)}` : worst.entry;
-      return { value: valueOf(worst), detail: rest.length > 0 ? `${what}, the ${which} of ${result.entries.length} entries` : what, source: `ptxas ${worst.arch}` };
+      const others = result.entries.length - entries.length;
+      const launched = others > 0 ? `; ${others} more ${others === 1 ? 'entry is' : 'entries are'} not launched for ${shapes}` : '';
+      return { value: valueOf(worst), detail: `${what}${rest.length > 0 ? `, the ${which} of ${entries.length} entries` : ''}${launched}`, source: `ptxas ${worst.arch}` };
     },
   };
+}
+
+/** The entries that the benchmarked shapes launch (before a benchmark, the canonical ones); all of them where nobody knows what launches which. */
+function launchedEntries(entries: readonly EntryResources[], benchmarks: readonly BenchmarkResult[], cases: Cases): { entries: readonly EntryResources[]; shapes: string } {
+  const measured = benchmarks.flatMap(({ shape }) => shape ?? []);
+  const shapes = [...new Set((measured.length > 0 ? measured : cases.sets.canonical).map(formatShape))];
+  const launched = entries.filter((entry) => entry.shapes.some((shape) => shapes.includes(shape)));
+  return { entries: launched.length > 0 ? launched : entries, shapes: shapes.join(', ') };
 }
 
 /** As build, for what was calculated from a data sheet. */
@@ -172,7 +186,13 @@ function leastSpeedup(result: BenchmarkResult) {
   return sdpaBaselines(result).reduce<BenchmarkResult['baselines'][number] | undefined>((least, each) => (!least || each.speedup < least.speedup ? each : least), undefined);
 }
 
-function shapesFasterThanSdpa({ variant: { benchmarks } }: GateContext, { target }: Gate): MetricAnswer {
+/** The shapes compared, then as many more of the canonical and parity sets. */
+function moreShapes({ sets: { canonical, parity } }: Cases, compared: readonly Shape[], more: number): Shape[] {
+  const others = [...canonical, ...parity].filter((shape, index, all) => all.findIndex((each) => sameShape(each, shape)) === index && !compared.some((each) => sameShape(each, shape)));
+  return [...compared, ...others.slice(0, more)];
+}
+
+function shapesFasterThanSdpa({ variant: { benchmarks }, cases }: GateContext, { target }: Gate): MetricAnswer {
   const cold = benchmarks.filter(({ mode }) => mode === TimingMode.COLD);
   if (cold.length === 0) return { notMeasured: 'the kernel was not benchmarked' };
   if (cold.every(({ simulated }) => simulated)) return { notMeasured: EMULATOR_TIMES };
@@ -182,7 +202,10 @@ function shapesFasterThanSdpa({ variant: { benchmarks } }: GateContext, { target
   if (compared.length === 0) return { notMeasured: usable[0]!.baselinesMissing || 'no SDPA baseline was measured' };
   const faster = compared.filter((result) => sdpaBaselines(result).every(({ speedupLow }) => speedupLow >= 1.1));
   // Too few shapes were looked at to tell.
-  if (faster.length < target && compared.length < target) return { notMeasured: `compared on ${compared.length} shape${compared.length === 1 ? '' : 's'}, and the gate wants ${target}` };
+  if (faster.length < target && compared.length < target) {
+    const more = moreShapes(cases, compared.map(({ shape }) => shape!), target - compared.length);
+    return { notMeasured: `compared on ${compared.length} shape${compared.length === 1 ? '' : 's'}, and the gate wants ${target}: run with ${more.map((shape) => `--shape ${formatShape(shape)}`).join(' ')}` };
+  }
   return { value: faster.length, detail: `of ${compared.length} shapes compared${faster.length > 0 ? `: ${faster.map(({ shape }) => formatShape(shape!)).join(', ')}` : ''}` };
 }
 
@@ -194,6 +217,26 @@ function profile(name: string): GateMetric {
       const metric = result.metrics.find((each) => each.name === name);
       if (metric && Number.isFinite(metric.value)) return { value: metric.value, detail: metric.source, source: metric.source };
       return { notMeasured: result.reason || `the profiler gave no ${name}` };
+    },
+  };
+}
+
+/**
+ * What the interleaved comparison of the job says, the smaller of time and cycles on each shape: the least of the shapes' ratios (no shape may be slower), the greatest of their
+ * lower ends (one shape must be faster). `otherwise` where the request named no champion.
+ */
+function interleavedElse(which: 'least' | 'greatest', valueOf: (ratio: RatioInterval) => number, otherwise: GateMetric): GateMetric {
+  return {
+    phase: 'history',
+    measure(context, gate) {
+      const { comparison } = context.variant;
+      if (!comparison) return otherwise.measure(context, gate);
+      const source = `interleaved with ${comparison.champion?.label ?? 'the champion'} in this job`;
+      if (comparison.verdict === ComparisonVerdict.NOT_JUDGED) return { notMeasured: comparison.reason.replace(/^not judged: /, ''), source };
+      const values = comparison.shapes.flatMap((each) => [each.time, each.cycles].flatMap((ratio) => (ratio ? [{ value: valueOf(ratio), shape: each.shape!, reason: each.reason }] : [])));
+      const ofShape = [...Map.groupBy(values, ({ shape }) => formatShape(shape)).values()].map((all) => all.reduce((a, b) => (b.value < a.value ? b : a)));
+      const chosen = ofShape.reduce((a, b) => (which === 'least' ? b.value < a.value : b.value > a.value) ? b : a);
+      return { value: chosen.value, detail: `${formatShape(chosen.shape)}: ${chosen.reason}`, source };
     },
   };
 }

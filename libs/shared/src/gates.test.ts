@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { parseCases, toleranceProfile } from './cases.ts';
 import { FlashcoreError } from './errors.ts';
 import { evaluateGates, type GateContext, gateFor, parseGates } from './gates.ts';
-import { type GateResult, StopReason, TimingMode, VariantResultSchema, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
+import { ComparisonVerdict, type GateResult, StopReason, TimingMode, VariantResultSchema, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
 import { parseShape } from './shape.ts';
 
 const read = (name: string) => readFileSync(join(import.meta.dirname, '../../../kernels', name), 'utf8');
@@ -48,7 +48,7 @@ test('a variant with everything measured is judged by each gate', () => {
     regression: ['PASS', expect.closeTo(22 / 9, 9)], improvement: ['PASS', expect.closeTo(22 * 0.99 / (9 * 1.01), 9)],
   });
   expect(results['registers']).toMatchObject({ source: 'ptxas sm_89', level: 'hard', comparison: '<=', target: 64, detail: expect.stringMatching(/^combine, the highest of 2 entries; 64 registers/) as string });
-  expect(results['success']!.detail).toBe('not measured: compared on 1 shape, and the gate wants 2');
+  expect(results['success']!.detail).toBe('not measured: compared on 1 shape, and the gate wants 2: run with --shape 2x8x512x64 --shape 1x8x512x64');
 });
 
 test('the emulator\'s times pass and fail nothing, in any benchmark or history gate', () => {
@@ -82,6 +82,28 @@ test('the success gate counts shapes by the lower end of the interval, against e
   const success = (...benchmarks: VariantInit['benchmarks'] & object) => brief(answers({ benchmarks })['success']!);
   expect(success(on('2x8x512x64', 1.3, 2), on('1x8x512x64', 1.2))).toEqual(['PASS', 2]);
   expect(success(on('2x8x512x64', 1.3, 1.11), on('1x8x512x64', 1.2))).toEqual(['FAIL', 1]);
+});
+
+test('register gates look at the entries that the benchmarked shape launches, and say which are left out', () => {
+  const entries = [{ ...entry, shapes: ['2x8x512x64', '1x8x512x64'] }, { ...entry, entry: 'split', registersPerThread: 120, shapes: ['1x4x128x64'] }];
+  const registers = (variant: VariantInit) => { const { value, detail } = answers(variant)['registers']!; return [value, detail]; };
+  expect(registers({ build: { succeeded: true, entries } })).toEqual([60, 'attend; 1 more entry is not launched for 2x8x512x64']);
+  expect(registers({ build: { succeeded: true, entries }, benchmarks: [{ ...cold, shape: parseShape('1x4x128x64') }] })[0]).toBe(120);
+  expect(registers({ build: { succeeded: true, entries }, benchmarks: [cold, { ...cold, shape: parseShape('1x4x128x64') }] })).toEqual([120, expect.stringMatching(/^split, the highest of 2 entries/)]);
+});
+
+const ratio = (low: number, middle: number, high: number) => ({ low, ratio: middle, high });
+const compared = (text: string, time: ReturnType<typeof ratio>, cycles = time) => ({ shape: parseShape(text), mode: TimingMode.HOT, verdict: ComparisonVerdict.FASTER, reason: 'why', time, cycles });
+
+test('beside a champion in the same job the history gates take the interleaved ratios, the smaller of time and cycles', () => {
+  const history = { bestAccepted: () => ({ job: 'jobs/1', label: 'some_kernel default', latency: latency(1) }) };
+  const hot = { ...cold, mode: TimingMode.HOT };
+  const both = (comparison: NonNullable<VariantInit['comparison']>) => { const all = answers({ benchmarks: [hot], comparison }, { history }); return [all['regression']!, all['improvement']!]; };
+  const shapes = [compared('2x8x512x64', ratio(1.04, 1.05, 1.06), ratio(1.035, 1.045, 1.05)), compared('1x8x512x64', ratio(0.985, 1, 1.01), ratio(0.97, 0.98, 0.99))];
+  const judged = both({ verdict: ComparisonVerdict.SLOWER, champion: { label: 'flashcore_v9' }, shapes });
+  expect(judged.map((gate) => [...brief(gate), gate.source])).toEqual([['FAIL', 0.98, 'interleaved with flashcore_v9 in this job'], ['PASS', 1.035, 'interleaved with flashcore_v9 in this job']]);
+  const refused = both({ verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: the champion differs from itself', champion: { label: 'flashcore_v9' }, shapes });
+  expect(refused.map(({ verdict, detail }) => [Verdict[verdict], detail])).toEqual(Array(2).fill(['NOT_MEASURED', 'not measured: the champion differs from itself']));
 });
 
 test('overrides: the last that fits kernel and architecture counts, and an off gate shows its value unjudged', () => {

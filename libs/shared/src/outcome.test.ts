@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { Outcome } from './generated/flashcore/runner/v1/job_pb.js';
 import { FindingKind } from './generated/flashcore/runner/v1/kernel_pb.js';
-import { VariantResultSchema, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
+import { ComparisonVerdict, VariantResultSchema, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
 import { exitCodeOfError, exitCodeOfOutcome, outcomeOfJob, outcomeOfVariant } from './outcome.ts';
 
 const variant = (init: Parameters<typeof create<typeof VariantResultSchema>>[1]) => create(VariantResultSchema, init);
@@ -24,6 +24,12 @@ test('outcomeOfVariant(): what is wrong, worst first; what was not measured fail
     'PASSED', 'PASSED', 'PASSED', 'FAILED', 'COMPILE_FAILED', 'TIMED_OUT', 'WRONG_RESULT', 'CRASHED',
     'CRASHED', 'TIMED_OUT', 'OUT_OF_MEMORY', 'WRONG_RESULT', 'FAILED', 'PASSED',
   ]);
+});
+
+test('a comparison fails a job where the candidate is slower; where there are gates, they decide', () => {
+  const slower = { verdict: ComparisonVerdict.SLOWER };
+  const outcomes = [variant({ comparison: slower }), variant({ comparison: { verdict: ComparisonVerdict.NOT_JUDGED } }), variant({ comparison: slower, gates: [{ verdict: Verdict.FAIL, level: 'warn' }] })];
+  expect(outcomes.map((each) => Outcome[outcomeOfVariant(each)])).toEqual(['FAILED', 'PASSED', 'PASSED']);
 });
 
 test('a fallback neither saves nor spoils the variant asked for', () => {

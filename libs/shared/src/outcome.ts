@@ -2,7 +2,7 @@
 import type { ErrorReasonName } from './errors.ts';
 import { Outcome } from './generated/flashcore/runner/v1/job_pb.js';
 import { FindingKind } from './generated/flashcore/runner/v1/kernel_pb.js';
-import { type PrecheckItem, type VariantResult, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
+import { ComparisonVerdict, type PrecheckItem, type VariantResult, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
 
 /** 0 all passed, 1 something failed its check or gate, 2 bad usage, 3 the runner could not do it. */
 export type ExitCode = 0 | 1 | 2 | 3;
@@ -40,6 +40,8 @@ export function outcomeOfVariant(variant: VariantResult): Outcome {
   if (variant.build && !variant.build.succeeded && !outcomes.includes(Outcome.TIMED_OUT)) outcomes.push(Outcome.COMPILE_FAILED);
   if (variant.verify?.cases.some(({ verdict }) => verdict === Verdict.FAIL)) outcomes.push(Outcome.WRONG_RESULT);
   if (variant.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard')) outcomes.push(Outcome.FAILED);
+  // Where there are gates, they say what a regression means.
+  if (variant.gates.length === 0 && variant.comparison?.verdict === ComparisonVerdict.SLOWER) outcomes.push(Outcome.FAILED);
   return WORST_FIRST.find((outcome) => outcomes.includes(outcome)) ?? Outcome.PASSED;
 }
 

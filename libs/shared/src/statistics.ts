@@ -34,6 +34,9 @@ export function describe(samples: ArrayLike<number>, { dropped = 0, ...options }
   });
 }
 
+/** Whether so many samples can tell a percentile from the greatest sample: 1 / (1 - share) are needed, 100 for the 99th. */
+export const knowsPercentile = (samples: number, share: number): boolean => samples * (1 - share) >= 1 - 1e-9;
+
 /** The quantile of unsorted samples at `share` of 0 to 1. */
 export const quantile = (samples: ArrayLike<number>, share: number): number => quantileOfSorted(sortedCopy(samples), share);
 

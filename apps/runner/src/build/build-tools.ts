@@ -12,8 +12,11 @@ import { nvccUnit } from './nvcc-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { Toolchain, type Compiler } from './toolchain.ts';
 
-const CANARY = 'kernel/canary.cu';
-const CANARY_ENTRY = 'flashcore_canary';
+/** What a kernel of the runner's own is compiled for. */
+export interface KernelTarget {
+  arch: string;
+  emulated: boolean;
+}
 
 /** Everything that compiles: kernels, and what the runner itself needs on this host (the emulator, the CPU reference, the canary). */
 export class BuildTools {
@@ -53,10 +56,20 @@ export class BuildTools {
   }
 
   /** Path of the kernel that a device must run before it serves again after a fault. Errors as above. */
-  canary(target: { arch: string; emulated: boolean }, listener: BuildListener): Promise<string> {
-    const files = [{ path: CANARY, text: readFileSync(join(this.#runnerFolder, 'worker/canary.cu'), 'utf8') }];
-    const common = { files, unit: CANARY, name: 'canary', defines: [] };
-    if (target.emulated) return this.#library(emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles: emulatorHeaders(this.#runnerFolder), entries: [CANARY_ENTRY], instrumented: false }), listener);
+  canary(target: KernelTarget, listener: BuildListener): Promise<string> {
+    return this.#ownKernel({ name: 'canary', entry: 'flashcore_canary' }, target, listener);
+  }
+
+  /** Path of the kernel that stamps the clock around samples. Errors as above. */
+  clockStamp(target: KernelTarget, listener: BuildListener): Promise<string> {
+    return this.#ownKernel({ name: 'clock-stamp', entry: 'flashcore_clock_stamp' }, target, listener);
+  }
+
+  /** A kernel of the runner's own, apps/runner/worker/<name>.cu. */
+  #ownKernel({ name, entry }: { name: string; entry: string }, target: KernelTarget, listener: BuildListener): Promise<string> {
+    const unit = `kernel/${name}.cu`;
+    const common = { files: [{ path: unit, text: readFileSync(join(this.#runnerFolder, `worker/${name}.cu`), 'utf8') }], unit, name, defines: [] };
+    if (target.emulated) return this.#library(emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles: emulatorHeaders(this.#runnerFolder), entries: [entry], instrumented: false }), listener);
     const nvcc = this.toolchain.nvcc();
     if (!nvcc) throw missingCompiler('nvcc');
     return this.#library(nvccUnit({ ...common, nvcc, arch: target.arch, fastMath: false, maxRegisters: 0, keepPtx: false }), listener);

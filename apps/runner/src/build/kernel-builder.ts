@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
-import { ArtifactKind, BuildResultSchema, FlashcoreError, type Artifact, type BuildResult, type Finding, type PlannedLaunch, type ResolvedVariant } from '@flashcore/shared';
+import { ArtifactKind, BuildResultSchema, FlashcoreError, type Artifact, type BuildResult, type Finding, type ResolvedVariant } from '@flashcore/shared';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ArtifactSchema } from '@flashcore/shared';
 import { compileFailedFinding, compileTimedOutFinding, dynamicSmemFinding, missingEntryFinding, smemLimitFinding, spillFinding } from './build-findings.ts';
 import type { Compilation, CompileCache, CompileUnit, OutputKind } from './compile-cache.ts';
 import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } from './diagnostics.ts';
 import { emulatorUnit } from './emulator-unit.ts';
-import { entryResources } from './entry-resources.ts';
+import { entryResources, type ShapeLaunch } from './entry-resources.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
@@ -29,7 +29,7 @@ export interface BuildSpec {
   /** Every entry that the manifest can launch. */
   entries: readonly string[];
   /** Launches of the shapes that the job is about: what occupancy is calculated for. */
-  launches: readonly PlannedLaunch[];
+  launches: readonly ShapeLaunch[];
 }
 
 export interface BuildListener {
@@ -133,6 +133,7 @@ export class KernelBuilder {
       artifacts: [...outputs.map(artifactOf), ...files.map((file) => this.#keepSource(file))],
       diagnostics: [...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)],
       arch: spec.arch,
+      flagsDigest: flagsDigest(runs),
     });
     const findings = findingsOf(spec, { files, problems, runs, nvccRun, found: entries.map(({ entry }) => entry), result });
     return { result, findings, image: succeeded && loaded ? this.#artifacts.path(loaded.sha256) : undefined, sourceDigest: digestOf(files) };
@@ -168,6 +169,13 @@ function entriesMissing(count: number, nvccRun: Run | undefined, succeeded: bool
 
 function artifactOf({ sha256, kind, fileName, sizeBytes }: Compilation['outputs'][number]): MessageInitShape<typeof ArtifactSchema> {
   return { sha256, kind: ARTIFACT_KINDS[kind], fileName, sizeBytes: BigInt(sizeBytes) } satisfies Partial<Artifact>;
+}
+
+/** Digest of compilers, their versions and arguments; empty when nothing was compiled. */
+function flagsDigest(runs: readonly Run[]): string {
+  if (runs.length === 0) return '';
+  const lines = runs.map(({ unit }) => [unit.compiler.name, unit.compiler.version, unit.target, ...unit.stages[0]![0]!.arguments]);
+  return createHash('sha256').update(JSON.stringify(lines.sort())).digest('hex');
 }
 
 /** Digest of all that goes into the build. */

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import {
-  ArtifactKind, BenchmarkProgressSchema, BenchmarkResultSchema, DeviceConditionsSchema, FindingKind, FindingSchema, FlashcoreError, Phase, StopReason, TimingMode,
+  BenchmarkProgressSchema, BenchmarkResultSchema, DeviceConditionsSchema, FindingKind, FindingSchema, FlashcoreError, Phase, StopReason, TimingMode,
   attentionBytes, attentionFlops, describe, findDataSheet, formatShape, histogram, rooflineSeconds, type BenchmarkResult, type Device, type Finding, type Shape,
 } from '@flashcore/shared';
-import type { LatencyReport, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
+import type { LatencyReport, StopReasonName, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
 import type { SdpaShape } from '../baseline/sdpa-baseline.ts';
-import type { ArtifactStore } from '../store/artifacts.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from './fault-findings.ts';
 import { emitFindings, emitWarning, startPhase, type VariantScope } from './job-scope.ts';
 import type { BenchmarkSpec } from './job-spec.ts';
+import { storeRaw } from './raw-samples.ts';
 
 export interface Benchmarking {
   results: BenchmarkResult[];
@@ -20,15 +20,17 @@ export interface Benchmarking {
 
 /** Timed launches walk through so many sets of inputs in turn. */
 export const INPUT_SETS = 2;
-const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: TimingMode.HOT };
-const STOP_REASONS: Record<LatencyReport['stopReason'], StopReason> = { converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT };
+export const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: TimingMode.HOT };
+export const STOP_REASONS: Record<StopReasonName, StopReason> = {
+  converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT, 'sample-limit': StopReason.SAMPLE_LIMIT,
+};
 /** A kernel faster than this share of the roofline's time did not do the work. */
 const PLAUSIBLE_SHARE = 0.95;
 /** Each subject's samples are told about four times a second. */
 const TELL_EVERY_MS = 250;
 /** Launches on new inputs may take so much longer than on inputs seen before: an H200 repeats its times within 1 %, the emulator's host does not. */
 const MAX_FRESH_RATIO = { gpu: 1.1, simulated: 2 };
-const MAX_DROPPED_SHARE = 0.1;
+export const MAX_DROPPED_SHARE = 0.1;
 const EMULATOR_TIMES = 'emulator times are not GPU times';
 
 /** Measures every shape in every mode, streaming samples as they come. */
@@ -56,11 +58,10 @@ async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec;
   used.push(...seeds);
   const live = new LiveSamples(scope, shape);
   const baseline = await openBaseline(scope, { spec, shape, live });
-  const ownProcesses = [runtime.instruments.baseline?.processId].filter((id) => id !== undefined);
   const outcome = await runtime.request(
     {
       type: 'benchmark', candidate: candidateFor(scope, { image, shape }), modes: spec.modes, seeds, tolerance: spec.tolerance, protocol: spec.protocol.sampling,
-      turns: 'turn' in baseline, ownProcesses,
+      turns: 'turn' in baseline, ownProcesses: runtime.ownProcesses,
     },
     { signal: job.signal, onNotice: (notice) => live.receive(notice), ...('turn' in baseline && { onTurn: (mode) => baseline.turn(mode) }) },
   );
@@ -146,7 +147,9 @@ function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options:
     baselines: 'turn' in baseline ? baseline.results(report.mode, kept) : [],
     baselinesMissing: 'turn' in baseline ? baseline.missing(report.mode) : baseline.missing,
     histogram: histogram(kept),
-    samples: storeSamples(artifacts, report, shape),
+    samples: storeRaw(artifacts, report.samplesUs, { name: 'samples', shape, mode: report.mode }),
+    ...(report.clocksMhz.some((mhz) => mhz > 0) && { smClocks: storeRaw(artifacts, report.clocksMhz, { name: 'sm-clocks', shape, mode: report.mode }) }),
+    clockSource: report.clockSource,
     conditions,
     outputCheck: outputCheck.detail,
     valid: invalid.length === 0,
@@ -173,12 +176,6 @@ function invalidReasons(device: Device, report: LatencyReport, rates: { roofline
   if (skipsWork(report, device)) reasons.push(`launches take ${report.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`);
   if (isImplausible(rates)) reasons.push(`implausible: ${rates.rooflinePercent!.toFixed(0)} % of the roofline`);
   return reasons;
-}
-
-function storeSamples(artifacts: ArtifactStore, report: LatencyReport, shape: Shape): { sha256: string; kind: ArtifactKind; fileName: string; sizeBytes: bigint } {
-  const bytes = Buffer.alloc(report.samplesUs.length * 4);
-  report.samplesUs.forEach((us, index) => bytes.writeFloatLE(us, index * 4));
-  return { sha256: artifacts.put(bytes), kind: ArtifactKind.SAMPLES, fileName: `samples.${formatShape(shape)}.${report.mode}.f32`, sizeBytes: BigInt(bytes.length) };
 }
 
 const skipsWork = ({ freshRatio }: LatencyReport, { simulated }: Device): boolean => freshRatio !== undefined && freshRatio > MAX_FRESH_RATIO[simulated ? 'simulated' : 'gpu'];

@@ -2,7 +2,7 @@ import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shar
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
 
 /** Version of the way in which is measured; stands in every result. */
-export const PROTOCOL_VERSION = 'flashcore-protocol 1';
+export const PROTOCOL_VERSION = 'flashcore-protocol 2';
 
 export interface BenchmarkProtocolSpec {
   sampling: SamplingProtocol;
@@ -36,6 +36,7 @@ export function compileProtocol(asked: BenchmarkProtocol | undefined, device: De
         warmUpMaxSeconds: device.simulated ? SIMULATED_WARM_UP_SECONDS : WARM_UP_SECONDS,
         launchesPerSample: device.simulated ? 1 : 0,
         targetRelativeHalfWidth: asked?.targetRelativeHalfWidth || DEFAULT_HALF_WIDTH,
+        samplesAsked: (asked?.maxSamples ?? 0) > 0,
       },
       shortened: device.simulated ? `protocol shortened on the emulator: at most ${maxSeconds} s a mode, warm-up ${SIMULATED_WARM_UP_SECONDS} s, one launch a graph` : '',
     },

@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { DeviceState, FlashcoreError, LogLineSchema, type Device } from '@flashcore/shared';
-import type { ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
+import type { ConditionsReport, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
-import { DeviceNotServing, DeviceWorker } from '../workers/device-worker.ts';
+import { DeviceNotServing, DeviceWorker, describeOutcome } from '../workers/device-worker.ts';
 import { boxedWorker, type WorkerCommand } from '../workers/worker-entry.ts';
 import type { RequestOptions, WorkerOutcome } from '../workers/worker-process.ts';
 import { nvmlLibrary, type HostDevice } from './devices.ts';
@@ -25,15 +25,16 @@ export class DeviceRuntime {
     this.instruments = instruments;
     const { description } = device;
     this.#startCommand = () => tools.box.then((box) => boxedWorker(box, [tools.libraryFolder, artifactFolder], description.simulated ? undefined : { library: device.library, ordinal: device.ordinal }));
+    const target = { arch: description.arch, emulated: description.simulated };
     this.#worker = new DeviceWorker({
       deviceId: description.deviceId,
       command: () => this.command(),
       open: async (signal) => {
         const listener = this.#listener(signal);
-        const [library, referenceLibrary] = await Promise.all([device.library || tools.emulatorLibrary(listener), tools.referenceLibrary(listener)]);
-        return { library, referenceLibrary, deviceOrdinal: device.ordinal, nvmlLibrary: description.simulated ? '' : nvmlLibrary() };
+        const [library, referenceLibrary, clockStampImage] = await Promise.all([device.library || tools.emulatorLibrary(listener), tools.referenceLibrary(listener), tools.clockStamp(target, listener)]);
+        return { library, referenceLibrary, clockStampImage, deviceOrdinal: device.ordinal, nvmlLibrary: description.simulated ? '' : nvmlLibrary() };
       },
-      canary: (signal) => tools.canary({ arch: description.arch, emulated: description.simulated }, this.#listener(signal)),
+      canary: (signal) => tools.canary(target, this.#listener(signal)),
     });
   }
 
@@ -61,6 +62,17 @@ export class DeviceRuntime {
   /** Errors: as warmUp(). What a kernel does wrong is an outcome. */
   request<Request extends WorkerRequest>(request: Request, options: RequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
     return this.#serving(() => this.#worker.request(request, { ...options, onOutput: (line) => this.#log('kernel', line) }));
+  }
+
+  /** Clocks, power limit, temperature, as the worker reads them from NVML. Errors: as warmUp(). */
+  async conditions(signal: AbortSignal): Promise<ConditionsReport> {
+    const outcome = await this.request({ type: 'conditions', ownProcesses: this.ownProcesses }, { signal });
+    return outcome.status === 'done' ? outcome.value : { throttleReasons: [], notMeasured: `not measured: ${describeOutcome(outcome)}` };
+  }
+
+  /** Processes on the device that are no strangers, beside the worker itself. */
+  get ownProcesses(): number[] {
+    return [this.instruments.baseline?.processId].filter((id) => id !== undefined);
   }
 
   async close(): Promise<void> {

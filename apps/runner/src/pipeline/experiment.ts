@@ -1,15 +1,12 @@
-import { hostname } from 'node:os';
 import { create } from '@bufbuild/protobuf';
-import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import {
-  JobResultSchema, Outcome, ToolSchema, Verdict, findDataSheet, outcomeOfJob, type JobResult, type PrecheckItem, type Provenance, type VariantResult,
+  JobResultSchema, Outcome, Verdict, outcomeOfJob, type JobResult, type PrecheckItem, type VariantResult,
 } from '@flashcore/shared';
-import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { ProvenanceSchema } from '@flashcore/shared';
 import type { JobOutcome } from '../jobs/job-context.ts';
-import { PROTOCOL_VERSION } from './benchmark-protocol.ts';
+import { costOf, type DeviceRates } from './cost.ts';
 import type { JobScope } from './job-scope.ts';
 import { runPrecheck } from './precheck.ts';
+import { provenanceOf } from './provenance.ts';
 import { summaryOf } from './summary.ts';
 import { runVariant } from './variant-run.ts';
 
@@ -17,6 +14,7 @@ import { runVariant } from './variant-run.ts';
 export interface RunnerIdentity {
   version: string;
   buildId: string;
+  rates: DeviceRates;
 }
 
 /** The body of every job: go/no-go check, the variant asked for, and beside it the one without tensor cores where a hard gate failed. */
@@ -28,7 +26,7 @@ export async function runJob(scope: JobScope, runner: RunnerIdentity): Promise<J
   const variants = go ? await runVariants(scope) : [];
   const deviceSeconds = (performance.now() - started) / 1000;
   const result = create(JobResultSchema, {
-    provenance: provenanceOf(scope, runner, startTime), prechecks, variants, deviceSeconds, ...costOf(scope, deviceSeconds),
+    provenance: provenanceOf(scope, { runner, startTime, variants }), prechecks, variants, deviceSeconds, ...costOf(scope.spec.device, deviceSeconds, runner.rates),
   });
   return ended(prechecks, variants, result);
 }
@@ -43,24 +41,4 @@ async function runVariants(scope: JobScope): Promise<VariantResult[]> {
 function ended(prechecks: readonly PrecheckItem[], variants: readonly VariantResult[], result: JobResult): JobOutcome {
   const outcome: Outcome = outcomeOfJob(prechecks, variants);
   return { outcome, summary: summaryOf(outcome, result), result };
-}
-
-function costOf({ spec: { device } }: JobScope, seconds: number): { costUsd?: number } {
-  const rate = device.simulated ? undefined : findDataSheet(device.name)?.usdPerHour;
-  return rate === undefined ? {} : { costUsd: (rate * seconds) / 3600 };
-}
-
-function provenanceOf({ spec, tools, seeds }: JobScope, runner: RunnerIdentity, startTime: Date): MessageInitShape<typeof ProvenanceSchema> {
-  const compilers = tools.toolchain.describe().filter(({ missing, archs }) => missing === '' && archs.length > 0);
-  return {
-    runnerVersion: runner.version,
-    runnerBuildId: runner.buildId,
-    device: spec.device,
-    hostName: hostname(),
-    tools: compilers.map((tool) => create(ToolSchema, tool)),
-    sourceDigest: spec.kernel.sourceDigest,
-    time: timestampFromDate(startTime),
-    seeds,
-    protocol: PROTOCOL_VERSION,
-  } satisfies Partial<Provenance>;
 }

@@ -10,6 +10,7 @@ import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HistoryStore } from '../store/history.ts';
 import type { SourceStore } from '../store/sources.ts';
+import type { DeviceRates } from './cost.ts';
 import { DeviceRuntime } from './device-runtime.ts';
 import { findDevices, type HostDevice } from './devices.ts';
 import { Instruments } from './instruments.ts';
@@ -33,6 +34,8 @@ export interface PipelineOptions {
   kernels: KernelCatalog;
   history: HistoryStore;
   logger: Logger;
+  /** What devices cost; default: what is known of them. */
+  rates?: DeviceRates;
 }
 
 /** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
@@ -93,7 +96,7 @@ function compiledJob(
       const runtime = runtimes.get(device.deviceId);
       if (!runtime) throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: device.deviceId }, `Device ${device.deviceId} is no longer there`);
       runtime.hold(job);
-      return runJob({ job, spec, runtime, tools, artifacts: options.artifacts, history: options.history, cases, gates, seeds: [] }, { version: options.version, buildId: options.buildId });
+      return runJob({ job, spec, runtime, tools, artifacts: options.artifacts, history: options.history, cases, gates, seeds: [], birth: {} }, { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() });
     },
   };
 }

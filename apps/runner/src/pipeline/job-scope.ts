@@ -2,13 +2,14 @@ import { create } from '@bufbuild/protobuf';
 import {
   FindingSchema, LogLineSchema, PhaseStartedSchema, WarningSchema, type Cases, type Finding, type Gate, type Phase, type ResolvedVariant,
 } from '@flashcore/shared';
+import type { ConditionsReport } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildSpec } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HistoryStore } from '../store/history.ts';
 import type { DeviceRuntime } from './device-runtime.ts';
-import { launchPlans, type JobSpec } from './job-spec.ts';
+import { shapeLaunches, type JobSpec } from './job-spec.ts';
 
 /** What the phases of a running job share. */
 export interface JobScope {
@@ -22,6 +23,16 @@ export interface JobScope {
   gates: Gate[];
   /** Seeds of the inputs, in the order of use. */
   seeds: string[];
+  /** What the phases learn for the result's birth certificate. */
+  birth: BirthFacts;
+}
+
+export interface BirthFacts {
+  /** Of the variant asked for: SHA-256 over all sources that went into the build. */
+  buildSources?: string;
+  flagsDigest?: string;
+  /** The device's state when the job had it ready. */
+  conditions?: ConditionsReport;
 }
 
 /** One variant of the job's kernel. */
@@ -41,7 +52,7 @@ export function variantScope(scope: JobScope, resolved: ResolvedVariant): Varian
     arch,
     emulated: device.simulated && manifest.emulated,
     entries: [...new Set(manifest.launches.map(({ entry }) => entry))],
-    launches: launchPlans(manifest, resolved, shapes).flatMap(({ launches }) => launches),
+    launches: shapeLaunches(manifest, resolved, shapes),
   };
   return { ...scope, resolved, build };
 }

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import {
   DeviceState, FlashcoreError, VariantSchema, archMismatch, checkShape, didYouMean, formatShape, invalidRequest, planLaunches, requireShape, resolveVariant, toleranceProfile,
-  type BenchmarkSettings, type Cases, type Device, type KernelReference, type LaunchPlan, type Manifest, type ProfileSettings, type ResolvedVariant, type Shape,
+  type BenchmarkSettings, type Cases, type Device, type KernelReference, type KernelVariant, type Manifest, type PlannedLaunch, type ProfileSettings, type ResolvedVariant, type Shape,
   type Tolerance, type Variant, type VerifySettings,
 } from '@flashcore/shared';
 import type { TimingModeName } from '../../worker/messages.ts';
@@ -26,6 +26,8 @@ export interface JobSpec {
   verify: VerifySpec | undefined;
   benchmark: BenchmarkSpec | undefined;
   profile: ProfileSpec | undefined;
+  /** What the variant asked for is compared with, on the shapes of the benchmark. */
+  champion: ChampionSpec | undefined;
 }
 
 export interface VerifySpec {
@@ -43,6 +45,16 @@ export interface BenchmarkSpec {
   modes: TimingModeName[];
   protocol: BenchmarkProtocolSpec;
   tolerance: { absolute: number; relative: number };
+}
+
+export interface ChampionSpec {
+  kernel: ResolvedKernel;
+  resolved: ResolvedVariant;
+  arch: string;
+  /** Hot unless the request names modes: back to back the spread is the smaller one. */
+  modes: TimingModeName[];
+  /** One seed on each shape compared, before anything is timed. */
+  verify: Omit<VerifySpec, 'shapes'>;
 }
 
 export interface ProfileSpec {
@@ -74,17 +86,19 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
   const verify = parts.verify && compileVerify(parts.verify, { manifest, resolved, cases: context.cases });
   const benchmark = parts.benchmark && compileBenchmark(parts.benchmark, { manifest, resolved, cases: context.cases, device });
   const profile = parts.profile && compileProfile(parts.profile, { manifest, resolved, cases: context.cases });
+  const against = parts.benchmark?.against;
+  const champion = benchmark && against && compileChampion(against, { method, benchmark, asked: parts.benchmark!, context, device });
   const shapes = uniqueShapes([...(verify?.shapes ?? []), ...(benchmark?.shapes ?? []), ...(profile ? [profile.shape] : [])]);
   return {
-    method, kernel, device, resolved, arch, verify, benchmark, profile,
+    method, kernel, device, resolved, arch, verify, benchmark, profile, champion,
     fallback: method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback ? fallbackOf(manifest, request.variant, { resolved, device }) : undefined,
     shapes: shapes.length > 0 ? shapes : accepted([...context.cases.sets.parity, ...context.cases.sets.canonical], manifest, resolved),
   };
 }
 
-/** Plans of the shapes that the kernel takes. */
-export function launchPlans(manifest: Manifest, resolved: ResolvedVariant, shapes: readonly Shape[]): LaunchPlan[] {
-  return accepted(shapes, manifest, resolved).map((shape) => planLaunches(manifest, resolved, shape));
+/** Launches of the shapes that the kernel takes. */
+export function shapeLaunches(manifest: Manifest, resolved: ResolvedVariant, shapes: readonly Shape[]): (PlannedLaunch & { shape: string })[] {
+  return accepted(shapes, manifest, resolved).flatMap((shape) => planLaunches(manifest, resolved, shape).launches.map((launch) => ({ ...launch, shape: formatShape(shape) })));
 }
 
 export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
@@ -156,8 +170,9 @@ function settingsOf(method: JobMethod, request: JobRequests[JobMethod]): Setting
       return { verify: (request as JobRequests['verify']).settings ?? {} };
     case 'benchmark': {
       const settings: Partial<BenchmarkSettings> = (request as JobRequests['benchmark']).settings ?? {};
-      // Nothing wrong is measured: one case is checked before.
-      return { verify: { shapes: (settings.shapes ?? []).slice(0, 1), seedCount: 1 }, benchmark: settings };
+      const shapes = settings.shapes ?? [];
+      // Nothing wrong is measured: one case is checked before; where two builds are compared, all that they are compared on.
+      return { verify: { shapes: settings.against ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
     }
     case 'profile':
       return { profile: (request as JobRequests['profile']).settings ?? {} };
@@ -190,6 +205,21 @@ function compileBenchmark(settings: Partial<BenchmarkSettings>, against: Against
   const { absolute, relative } = chooseTolerance(undefined, against.cases);
   const set = against.device.simulated ? against.cases.sets.emulated : against.cases.sets.canonical;
   return { shapes: chooseShapes(settings.shapes ?? [], set, against), modes, protocol, tolerance: { absolute, relative } };
+}
+
+/** Errors: as for the kernel of the job; the champion must take every shape that is compared. */
+function compileChampion(
+  against: KernelVariant,
+  { method, benchmark, asked, context, device }: { method: JobMethod; benchmark: BenchmarkSpec; asked: Partial<BenchmarkSettings>; context: SpecContext; device: Device },
+): ChampionSpec {
+  const kernel = context.kernels.resolve(kernelOf(against.kernel));
+  const { manifest } = kernel;
+  const resolved = resolveVariant(manifest, against.variant, device);
+  const arch = chooseArch({ method, manifest, resolved, device });
+  requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
+  for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
+  const modes: TimingModeName[] = (asked.protocol?.modes ?? []).length > 0 ? benchmark.modes : ['hot'];
+  return { kernel, resolved, arch, modes, verify: { seedCount: 1, seeds: [], tolerance: chooseTolerance(undefined, context.cases), sanitize: false } };
 }
 
 function compileProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {

@@ -1,4 +1,4 @@
-import { FindingKind, formatShape, Outcome, TimingMode, Verdict, type GateResult, type JobResult, type VariantResult } from '@flashcore/shared';
+import { ComparisonVerdict, FindingKind, formatShape, Outcome, TimingMode, Verdict, type GateResult, type JobResult, type VariantResult } from '@flashcore/shared';
 
 /** One line for people: why a job ended so. */
 export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult): string {
@@ -8,7 +8,7 @@ export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult):
   if (!asked) return Outcome[outcome];
   const finding = asked.findings[0];
   if (finding && outcome !== Outcome.PASSED) return `${FindingKind[finding.kind]}: ${finding.message}`;
-  return [buildText(asked), verifyText(asked), benchmarkText(asked), profileText(asked), gatesText(asked.gates)].filter((text) => text !== '').join('; ');
+  return [buildText(asked), verifyText(asked), benchmarkText(asked), comparisonText(asked), profileText(asked), gatesText(asked.gates)].filter((text) => text !== '').join('; ');
 }
 
 function buildText({ build, verify }: VariantResult): string {
@@ -30,6 +30,13 @@ function benchmarkText({ benchmarks }: VariantResult): string {
   if (first.simulated) return 'timed on the emulator (no GPU time)';
   const mode = first.mode === TimingMode.COLD ? ' cold' : first.mode === TimingMode.HOT ? ' hot' : '';
   return `p50 ${first.latency.p50Us.toFixed(2)} us${mode}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
+}
+
+function comparisonText({ comparison }: VariantResult): string {
+  if (!comparison) return '';
+  const against = `against ${comparison.champion?.label ?? 'the champion'}`;
+  const answer = (ComparisonVerdict[comparison.verdict] ?? '').toLowerCase().replaceAll('_', ' ');
+  return `${against}: ${answer}, ${comparison.reason.replace(/^not judged: /, '')}`;
 }
 
 function profileText({ profile, verify }: VariantResult): string {

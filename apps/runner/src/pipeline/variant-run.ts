@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { Phase, ProfileProgressSchema, VariantResultSchema, planLaunches, type ProfileResult, type ResolvedVariant, type VariantResult } from '@flashcore/shared';
 import { INPUT_SETS, runBenchmark } from './benchmark-phase.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
+import { runComparison } from './comparison-phase.ts';
 import { runGates } from './gates-phase.ts';
 import { emitFindings, startPhase, variantScope, type JobScope, type VariantScope } from './job-scope.ts';
 import { profileFindings } from './profile-findings.ts';
@@ -11,7 +12,7 @@ import { runVerify } from './verify-phase.ts';
 /** Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a failure is not run, and says so. */
 export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fallback }: { fallback: boolean }): Promise<VariantResult> {
   const scope = variantScope(job, resolved);
-  const { verify, benchmark, profile, method } = scope.spec;
+  const { verify, benchmark, profile, method, champion } = scope.spec;
   const result = create(VariantResultSchema, {
     label: resolved.label,
     parameters: Object.fromEntries(Object.entries(resolved.parameters).map(([name, value]) => [name, BigInt(value)])),
@@ -20,6 +21,7 @@ export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fal
   const { build, skipped: notBuilt } = await buildOnWarmDevice(scope);
   warnOptionsWithoutEffect(scope);
   result.build = build.result;
+  if (!fallback) Object.assign(scope.birth, { buildSources: build.sourceDigest, flagsDigest: build.result.flagsDigest });
   result.findings.push(...build.findings);
   let skipped = notBuilt;
   if (skipped === '' && build.image && verify) {
@@ -33,6 +35,12 @@ export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fal
     result.benchmarks = results;
     result.findings.unshift(...findings);
     if (findings.length > 0) skipped = 'the kernel failed while it was timed';
+  }
+  if (skipped === '' && build.image && benchmark && champion && !fallback) {
+    const { result: comparison, findings } = await runComparison(scope, { champion, spec: benchmark, candidate: { build, image: build.image, verify: result.verify } });
+    result.comparison = comparison;
+    result.findings.unshift(...findings);
+    if (findings.length > 0) skipped = 'a kernel failed while both were compared';
   }
   if (skipped === '' && build.image && profile) {
     result.profile = await runProfile(scope, build.image);
@@ -62,6 +70,7 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
   if (stops) notNeeded.abort();
   const started = await warm;
   if (!started.ready && !stops) throw started.error;
+  if (started.ready) scope.birth.conditions ??= await runtime.conditions(job.signal);
   return { build, skipped: stops ? 'the kernel was not built' : '' };
 }
 

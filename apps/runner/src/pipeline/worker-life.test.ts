@@ -30,7 +30,7 @@ beforeAll(() => {
   worker = new DeviceWorker({
     deviceId: 'emulator',
     open: async () => ({
-      library: await tools.emulatorLibrary({ signal }), referenceLibrary: await tools.referenceLibrary({ signal }), nvmlLibrary: '', deviceOrdinal: 0,
+      library: await tools.emulatorLibrary({ signal }), referenceLibrary: await tools.referenceLibrary({ signal }), nvmlLibrary: '', clockStampImage: '', deviceOrdinal: 0,
     }),
     canary: () => tools.canary({ arch: 'sm_89', emulated: true }, { signal }),
   });

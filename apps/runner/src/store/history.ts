@@ -1,8 +1,8 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
-  ExperimentSummarySchema, LeaderboardEntrySchema, Outcome, TimingMode, Verdict, formatShape,
-  type BenchmarkResult, type ExperimentSummary, type JobResult, type LeaderboardEntry, type Shape, type VariantResult,
+  ComparisonVerdict, ExperimentSummarySchema, LeaderboardEntrySchema, Outcome, TimingMode, Verdict, formatShape,
+  type BenchmarkResult, type ComparisonResult, type ExperimentSummary, type JobResult, type LeaderboardEntry, type Shape, type VariantResult,
 } from '@flashcore/shared';
 import type { Database } from './database.ts';
 
@@ -119,6 +119,14 @@ function leaderboardEntry(experiment: EndedExperiment, variant: VariantResult, b
   });
 }
 
+/** The least ratio over the shapes; none where the comparison was refused. */
+function comparisonOf(comparison: ComparisonResult | undefined): { against?: string; speedupAgainst?: number } {
+  if (!comparison) return {};
+  const ratios = comparison.shapes.flatMap(({ time }) => (time ? [time.ratio] : []));
+  const judged = comparison.verdict !== ComparisonVerdict.NOT_JUDGED && ratios.length > 0;
+  return { against: comparison.champion?.label ?? '', ...(judged && { speedupAgainst: Math.min(...ratios) }) };
+}
+
 /** The history's line for an experiment, about the variant that was asked for. */
 function summarise(result: JobResult): ExperimentSummary {
   const variant = result.variants[0];
@@ -131,7 +139,9 @@ function summarise(result: JobResult): ExperimentSummary {
     passedCases: variant?.verify?.passedCases ?? 0,
     cases: cases.length,
     maxAbsError: Math.max(0, ...cases.map(({ maxAbsError }) => maxAbsError)),
-    ...(hot?.latency && { p50Us: hot.latency.p50Us }),
+    ...(hot?.latency && { p50Us: hot.latency.p50Us, samples: hot.latency.samples }),
+    ...(result.costUsd !== undefined && { costUsd: result.costUsd }),
+    ...comparisonOf(variant?.comparison),
     gatesPassed: gates(Verdict.PASS),
     gatesFailed: gates(Verdict.FAIL),
     gatesNotMeasured: gates(Verdict.NOT_MEASURED),

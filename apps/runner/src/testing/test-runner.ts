@@ -37,6 +37,7 @@ export async function startTestRunner(options: Partial<RunnerOptions> = {}, secu
     security: undefined,
     reflection: true,
     quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },
+    rates: new Map(),
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,

@@ -120,6 +120,7 @@ export class WorkerProcess {
       case 'seed':
       case 'output':
       case 'samples':
+      case 'pairs':
       case 'conditions':
         this.#onNotice?.(message);
         return;

@@ -5,45 +5,43 @@ import type { Reference } from '../driver/reference.ts';
 import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName } from '../messages.ts';
 import type { Reporter } from '../reporter.ts';
 import { Audit } from './audit.ts';
+import { ClockStamps } from './clock-stamps.ts';
 import type { Conditions } from './conditions.ts';
-import { InputRotation, type InputSet } from './input-rotation.ts';
+import { InputRotation, drawSets, type InputSet } from './input-rotation.ts';
 import { OutputChecks } from './output-checks.ts';
 import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
+import { BATCH_MS, CONDITIONS_EVERY_MS, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, median, settled } from './sampling.ts';
 
 export interface BenchmarkTools {
   driver: CudaDriver;
   reference: Reference;
   conditions: Conditions;
   reporter: Reporter;
+  /** clock-stamp.cu, compiled; empty where there is none. */
+  clockStampImage: string;
 }
 
-/** Samples go to the parent about ten times a second. */
-const BATCH_MS = 100;
 /** In turns with a baseline: short, so that both see the same state of the device; a hot sample takes milliseconds. */
 const TURN_BATCH_MS: Record<TimingModeName, number> = { cold: 20, hot: 40 };
 /** No result rests on fewer turns than this: one alone would not be interleaved. */
 const MIN_TURNS = 5;
 const TURN_LIMIT_MS = 120_000;
-/** A batch whose SM clock is below this share of the median of those before it is dropped. */
-const CLOCK_SHARE = 0.98;
-const PREPARE_LIMIT_MS = 120_000;
-const CONDITIONS_EVERY_MS = 1_000;
-/** A graph of launches should take about this long: much longer than the event pair costs. */
-const HOT_SAMPLE_US = 2_000;
-const MAX_HOT_LAUNCHES = 200;
-/** Samples compared with those before them to see whether the device has settled. */
-const SETTLE_WINDOW = 8;
-const SETTLED_RELATIVE = 0.01;
 const EVENT_PAIRS = 21;
 
 /** Latency of a candidate in each mode asked for. Errors: CudaError when the kernel faults. */
 export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
   await tools.reporter.step('preparing the benchmark', PREPARE_LIMIT_MS);
-  const rotation = new InputRotation(tools.driver, tools.reference, request);
+  const rotation = new InputRotation(tools.driver, tools.reference, { ...request, inputs: drawSets(request.candidate.shape, request.seeds) });
+  const stamps = openStamps(tools);
   const reports: LatencyReport[] = [];
-  for (const mode of request.modes) reports.push(await new Measurement(tools, request, rotation, mode).run());
+  for (const mode of request.modes) reports.push(await new Measurement(tools, { request, rotation, mode, stamps }).run());
+  stamps?.close();
   rotation.close();
   return reports;
+}
+
+export function openStamps({ driver, clockStampImage }: BenchmarkTools): ClockStamps | undefined {
+  return clockStampImage ? new ClockStamps(driver, clockStampImage) : undefined;
 }
 
 /** One mode: warm-up, samples until the stopping rule, checks of the output in between and at the end. */
@@ -55,14 +53,19 @@ class Measurement {
   readonly #sampleLimitMs: number;
   /** In order; 0 for one that was dropped. */
   readonly #samples: number[] = [];
+  /** MHz of each sample; 0 where it is not known. */
   readonly #clocksMhz: number[] = [];
+  readonly #stamps: ClockStamps | undefined;
+  readonly #slowDown: SlowDown;
   readonly #ownProcesses: number[];
   readonly #turns: boolean;
   #turnsTaken = 0;
   #conditionsReadAt = 0;
 
-  constructor(tools: BenchmarkTools, request: BenchmarkRequest, rotation: InputRotation, mode: TimingModeName) {
+  constructor(tools: BenchmarkTools, { request, rotation, mode, stamps }: { request: BenchmarkRequest; rotation: InputRotation; mode: TimingModeName; stamps: ClockStamps | undefined }) {
     this.#tools = tools;
+    this.#stamps = stamps;
+    this.#slowDown = new SlowDown(tools.driver, { stamps, conditions: tools.conditions });
     this.#protocol = request.protocol;
     this.#rotation = rotation;
     this.#mode = mode;
@@ -74,7 +77,7 @@ class Measurement {
   async run(): Promise<LatencyReport> {
     const { driver, conditions } = this.#tools;
     const eventOverheadUs = this.#eventOverheadUs();
-    const sampler = this.#mode === 'cold' ? new ColdSampler(driver, this.#rotation) : new HotSampler(driver, this.#rotation, await this.#hotLaunches());
+    const sampler = this.#mode === 'cold' ? new ColdSampler(driver, this.#rotation, this.#stamps) : new HotSampler(driver, this.#rotation, { launchesPerSample: await this.#hotLaunches(), stamps: this.#stamps });
     const typicalUs = await this.#warmUp(sampler);
     const checks = new OutputChecks(this.#rotation, this.#tools.reporter, Math.min(this.#protocol.minSamples, Math.floor((this.#protocol.maxSeconds * 1e6) / typicalUs)));
     // A sample takes a replay that is not timed, and one that is. Before or after: a kernel that counts its launches must not know.
@@ -88,11 +91,13 @@ class Measurement {
     return {
       mode: this.#mode,
       samplesUs: Float32Array.from(this.#samples),
+      clocksMhz: Float32Array.from(this.#clocksMhz),
+      clockSource: this.#slowDown.source,
       stopReason,
       launchesPerSample: sampler.launchesPerSample,
       eventOverheadUs,
       ...checks.report(),
-      conditions: { ...conditions.read(this.#ownProcesses), ...(this.#clocksMhz.length > 0 && { smClockMhz: median(this.#clocksMhz) }) },
+      conditions: { ...conditions.read(this.#ownProcesses), ...(!driver.facts.simulated && medianClock(this.#samples, this.#clocksMhz)) },
     };
   }
 
@@ -108,10 +113,10 @@ class Measurement {
   async #hotLaunches(): Promise<number> {
     if (this.#protocol.launchesPerSample > 0) return this.#protocol.launchesPerSample;
     await this.#announce();
-    const single = new HotSampler(this.#tools.driver, this.#rotation, 1);
+    const single = new HotSampler(this.#tools.driver, this.#rotation, { launchesPerSample: 1 });
     const us = median(Array.from({ length: SETTLE_WINDOW }, () => single.sample().us));
     single.close();
-    return Math.max(1, Math.min(MAX_HOT_LAUNCHES, Math.round(HOT_SAMPLE_US / us)));
+    return hotLaunches(us);
   }
 
   /** Runs until the median of recent samples settles or the time is up; microseconds that a sample then takes, all in. */
@@ -121,6 +126,7 @@ class Measurement {
     while (!settled(samples)) {
       const batch = await this.#batch(sampler, () => samples.length > 0 && performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000);
       samples.push(...batch);
+      this.#slowDown.batch(batch.length); // What the clock is, for the first samples that count.
       await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: true, samplesUs: Float32Array.from(batch) });
       if (performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000) break;
     }
@@ -149,7 +155,7 @@ class Measurement {
         }
         // The next sample, if it is the secret one, begins a batch of its own.
       } while (performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS[this.#mode] : BATCH_MS) && this.#samples.length < this.#protocol.maxSamples && !checks.wants(this.#samples.length));
-      if (this.#slowedDown()) this.#samples.fill(0, this.#samples.length - batch.length);
+      this.#takeClocks(batch.length);
       await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: false, samplesUs: Float32Array.from(this.#samples.slice(-batch.length)) });
       await this.#reportConditions();
       if (this.#turns) {
@@ -161,18 +167,19 @@ class Measurement {
         checkAgainAt = Math.ceil(this.#samples.length * 1.25);
         if (this.#converged()) return { stopReason: 'converged', last };
       }
-      if (this.#samples.length >= this.#protocol.maxSamples) return { stopReason: 'noise-floor', last };
+      if (this.#samples.length >= this.#protocol.maxSamples) return { stopReason: limitReason(this.#protocol), last };
       if (performance.now() - started > limitMs) return { stopReason: 'timed-out', last };
     }
   }
 
-  /** Whether the device was slower during the last batch than before it, by its clock or by what NVML says. */
-  #slowedDown(): boolean {
-    const now = this.#tools.conditions.clock();
-    if (!now) return false;
-    const before = this.#clocksMhz.length > 0 ? median(this.#clocksMhz) : now.smClockMhz;
-    this.#clocksMhz.push(now.smClockMhz);
-    return now.throttled || now.smClockMhz < CLOCK_SHARE * before;
+  /** Drops the samples of the last batch that the device was slow in. */
+  #takeClocks(count: number): void {
+    const { clocksMhz, slow } = this.#slowDown.batch(count);
+    this.#clocksMhz.push(...clocksMhz);
+    const first = this.#samples.length - count;
+    slow.forEach((dropped, index) => {
+      if (dropped) this.#samples[first + index] = 0;
+    });
   }
 
   /**
@@ -186,6 +193,7 @@ class Measurement {
     this.#turnsTaken += 1;
     await this.#announce();
     const { set } = sampler.sample();
+    this.#stamps?.read();
     return { ms: performance.now() - started, last: set };
   }
 
@@ -216,15 +224,11 @@ class Measurement {
   }
 }
 
-function settled(samples: readonly number[]): boolean {
-  if (samples.length < 2 * SETTLE_WINDOW) return false;
-  const recent = median(samples.slice(-SETTLE_WINDOW));
-  const before = median(samples.slice(-2 * SETTLE_WINDOW, -SETTLE_WINDOW));
-  return Math.abs(recent - before) <= SETTLED_RELATIVE * before;
+/** Median clock of the samples that were kept. */
+function medianClock(samplesUs: readonly number[], clocksMhz: readonly number[]): { smClockMhz?: number } {
+  const known = clocksMhz.filter((mhz, index) => mhz > 0 && samplesUs[index]! > 0);
+  return known.length > 0 ? { smClockMhz: median(known) } : {};
 }
 
-function median(samples: readonly number[]): number {
-  const sorted = Float64Array.from(samples).sort();
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-}
+/** Why sampling ends at the most samples: they were asked for, or the protocol takes no more. */
+export const limitReason = ({ samplesAsked }: SamplingProtocol): 'sample-limit' | 'noise-floor' => (samplesAsked ? 'sample-limit' : 'noise-floor');

@@ -62,12 +62,11 @@ export class Conditions {
     }
   }
 
-  /** What may have slowed the last samples down; undefined where it is not known. */
-  clock(): { smClockMhz: number; throttled: boolean } | undefined {
-    if (this.#notMeasured !== '') return undefined;
-    const smClockMhz = this.#number('int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)', CLOCK_SM);
+  /** Whether hardware or heat slows the device down now; false where it is not known. */
+  throttled(): boolean {
+    if (this.#notMeasured !== '') return false;
     const reasons = this.#number('int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)');
-    return smClockMhz === undefined ? undefined : { smClockMhz, throttled: reasons !== undefined && (BigInt(reasons) & HARDWARE_SLOWDOWN) !== 0n };
+    return reasons !== undefined && (BigInt(reasons) & HARDWARE_SLOWDOWN) !== 0n;
   }
 
   /** `ownProcesses` are no strangers on the device. */
@@ -80,6 +79,7 @@ export class Conditions {
     const powerMilliwatts = this.#number('int nvmlDeviceGetPowerUsage(uint64_t device, _Out_ uint32_t *value)');
     const limitMilliwatts = this.#number('int nvmlDeviceGetEnforcedPowerLimit(uint64_t device, _Out_ uint32_t *value)');
     const reasons = this.#number('int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)');
+    const persistenceMode = this.#number('int nvmlDeviceGetPersistenceMode(uint64_t device, _Out_ int *value)');
     const otherProcesses = this.#otherProcesses([process.pid, ...ownProcesses]);
     return {
       ...(smClockMhz !== undefined && { smClockMhz }),
@@ -88,6 +88,7 @@ export class Conditions {
       ...(temperatureC !== undefined && { temperatureC }),
       ...(powerMilliwatts !== undefined && { powerW: powerMilliwatts / 1000 }),
       ...(limitMilliwatts !== undefined && { powerLimitW: limitMilliwatts / 1000 }),
+      ...(persistenceMode !== undefined && { persistenceMode: persistenceMode === 1 }),
       throttleReasons: THROTTLE_REASONS.filter(([bit]) => reasons !== undefined && (BigInt(reasons) & bit) !== 0n).map(([, name]) => name),
       ...(otherProcesses !== undefined && { otherProcesses }),
       notMeasured: '',

@@ -3,7 +3,7 @@ import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { PreparedLaunches } from '../driver/arguments.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { AttentionInputs, Reference } from '../driver/reference.ts';
-import type { BenchmarkRequest, Candidate } from '../messages.ts';
+import type { BenchmarkRequest, Candidate, CaseShape } from '../messages.ts';
 import { RunBuffers } from '../verify/buffers.ts';
 import { compareOutput } from '../verify/compare.ts';
 import { drawInputs, NORMAL } from '../verify/inputs.ts';
@@ -18,6 +18,12 @@ export interface InputSet {
   prepared: PreparedLaunches;
 }
 
+/** One set of inputs a seed, N(0, 1). */
+export const drawSets = (shape: CaseShape, seeds: readonly string[]): AttentionInputs[] => seeds.map((seed) => drawInputs(shape, { seed, rule: NORMAL }));
+
+/** From seeds that nobody knew before. */
+export const drawFreshSets = (shape: CaseShape, count: number): AttentionInputs[] => drawSets(shape, Array.from({ length: count }, () => randomBytes(8).toString('hex')));
+
 /** Input sets that timed launches walk through in turn, so that no launch finds its answer, nor its inputs, where the last one left them. */
 export class InputRotation {
   readonly sets: readonly InputSet[];
@@ -28,19 +34,18 @@ export class InputRotation {
   readonly #tolerance: BenchmarkRequest['tolerance'];
   #next = 0;
 
-  constructor(driver: CudaDriver, reference: Reference, request: BenchmarkRequest) {
+  constructor(driver: CudaDriver, reference: Reference, request: Pick<BenchmarkRequest, 'candidate' | 'tolerance'> & { inputs: readonly AttentionInputs[] }) {
     this.#driver = driver;
     this.#reference = reference;
     this.#candidate = request.candidate;
     this.#tolerance = request.tolerance;
     this.loaded = new LoadedCandidate(driver, request.candidate);
-    this.sets = request.seeds.map((seed) => this.#createSet(seed));
+    this.sets = request.inputs.map((inputs) => this.#createSet(copyOf(inputs)));
   }
 
-  #createSet(seed: string): InputSet {
+  #createSet(inputs: AttentionInputs): InputSet {
     const { shape, plan } = this.#candidate;
     const buffers = new RunBuffers(this.#driver, shape, plan);
-    const inputs = drawInputs(shape, { seed, rule: NORMAL });
     buffers.upload(inputs);
     return { buffers, inputs, fresh: this.#freshInputs(buffers, inputs), prepared: this.loaded.prepare(buffers.addresses) };
   }
@@ -66,10 +71,10 @@ export class InputRotation {
     for (const set of this.sets) set.buffers.poison(POISONS[0]);
   }
 
-  /** New inputs for every set, from seeds that nobody knew before. */
-  refresh(): void {
-    for (const set of this.sets) {
-      set.inputs = drawInputs(this.#candidate.shape, { seed: randomBytes(8).toString('hex'), rule: NORMAL });
+  /** Other inputs for every set; default: from seeds that nobody knew before. */
+  refresh(inputs: readonly AttentionInputs[] = drawFreshSets(this.#candidate.shape, this.sets.length)): void {
+    for (const [index, set] of this.sets.entries()) {
+      set.inputs = copyOf(inputs[index]!);
       set.fresh = this.#freshInputs(set.buffers, set.inputs);
       set.buffers.upload(set.inputs);
     }
@@ -89,3 +94,6 @@ export class InputRotation {
     this.loaded.unload();
   }
 }
+
+/** A set's inputs change with every sample: each rotation has its own. */
+const copyOf = ({ Q, K, V }: AttentionInputs): AttentionInputs => ({ Q: Q.slice(), K: K.slice(), V: V.slice() });

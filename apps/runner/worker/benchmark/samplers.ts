@@ -1,4 +1,5 @@
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
+import type { ClockStamps } from './clock-stamps.ts';
 import type { InputRotation, InputSet } from './input-rotation.ts';
 
 /** Takes one sample: microseconds a launch, and the set whose output it wrote last. */
@@ -21,12 +22,12 @@ export class ColdSampler implements Sampler {
   readonly #flush: DevicePointer;
   readonly #events: EventPair;
 
-  constructor(driver: CudaDriver, rotation: InputRotation) {
+  constructor(driver: CudaDriver, rotation: InputRotation, stamps?: ClockStamps) {
     this.#driver = driver;
     this.#rotation = rotation;
     this.#flushBytes = 2 * driver.facts.l2Bytes;
     this.#flush = driver.allocate(this.#flushBytes);
-    this.#events = new EventPair(driver);
+    this.#events = new EventPair(driver, stamps);
   }
 
   sample(): { us: number; set: InputSet } {
@@ -58,7 +59,7 @@ export class HotSampler implements Sampler {
   readonly #last: InputSet;
   readonly #events: EventPair;
 
-  constructor(driver: CudaDriver, rotation: InputRotation, launchesPerSample: number) {
+  constructor(driver: CudaDriver, rotation: InputRotation, { launchesPerSample, stamps }: { launchesPerSample: number; stamps?: ClockStamps | undefined }) {
     this.#driver = driver;
     this.#rotation = rotation;
     this.launchesPerSample = launchesPerSample;
@@ -67,7 +68,7 @@ export class HotSampler implements Sampler {
       for (let i = 0; i < launchesPerSample; ++i) captured.push(rotation.enqueueNext());
     });
     this.#last = captured.at(-1)!;
-    this.#events = new EventPair(driver);
+    this.#events = new EventPair(driver, stamps);
   }
 
   sample(): { us: number; set: InputSet } {
@@ -84,23 +85,27 @@ export class HotSampler implements Sampler {
   }
 }
 
-/** Two events around work in the stream. */
+/** Two events around work in the stream, and around them, where they are given, the stamps that its clock is known from. */
 export class EventPair {
   readonly #driver: CudaDriver;
   readonly #start: Handle;
   readonly #end: Handle;
+  readonly #stamps: ClockStamps | undefined;
 
-  constructor(driver: CudaDriver) {
+  constructor(driver: CudaDriver, stamps?: ClockStamps) {
     this.#driver = driver;
+    this.#stamps = stamps;
     this.#start = driver.createEvent();
     this.#end = driver.createEvent();
   }
 
   /** Waits for the work; microseconds between the events. */
   time(enqueue: () => void): number {
+    this.#stamps?.stamp();
     this.#driver.recordEvent(this.#start);
     enqueue();
     this.#driver.recordEvent(this.#end);
+    this.#stamps?.stamp();
     return this.#driver.elapsedUs(this.#start, this.#end);
   }
 

@@ -5,7 +5,7 @@ import type { StartRequest, WatchFolder } from '../state/runner-port.ts';
 import type { Appearance } from '../settings/appearance.ts';
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
-import { compileRequest, startJob } from './start-job.ts';
+import { championById, compileRequest, startJob } from './start-job.ts';
 
 /** What `npm start` runs: a kernel that passes its gates and shows tensor cores at work. */
 export const DEFAULT_KERNEL = 'fa_v2_wmma';
@@ -20,7 +20,7 @@ export const wantsFiles = ({ record, junit }: Pick<JobCommandOptions, 'record' |
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   if (!isInteractive(context) || wantsFiles(options)) return startJob('run', DEFAULT_KERNEL, options, context);
   const kernel = create(KernelReferenceSchema, { source: { case: 'kernelId', value: DEFAULT_KERNEL } });
-  return openTui(context, { start: compileRequest('run', options)(kernel) });
+  return openTui(context, { start: compileRequest('run', options)(kernel, await championById(options)) });
 }
 
 /** How the terminal program looks and behaves: what the command line asks for, else the settings file. Errors: UsageError. */

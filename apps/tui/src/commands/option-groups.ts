@@ -15,7 +15,11 @@ export const verifyOptions = (command: Command): Command =>
     .option('--sanitize', 'run under compute-sanitizer too');
 
 export const benchmarkOptions = (command: Command): Command =>
-  command.option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)').option('--max-seconds <s>', 'limit on the time for one shape');
+  command
+    .option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)')
+    .option('--max-seconds <s>', 'limit on the time for one shape')
+    .option('--against <kernel or folder>', 'compare with this build, the champion, in interleaved blocks in one process')
+    .option('--against-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
 
 export const profileOptions = (command: Command): Command => command.addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']));
 

@@ -37,6 +37,8 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ['an unknown tolerance', () => ['verify', 'fa_v2_wmma', '--tolerance', 'loose'], () => /parity, strict, default/],
     ['a parameter without a value', () => ['build', 'fa_v2_wmma', '--set', 'USE_WMMA'], () => /--set NAME=INTEGER/],
     ['a parameter twice', () => ['build', 'fa_v2_wmma', '--set', 'A=1', '--set', 'A=2'], () => /gives A twice/],
+    ['parameters of no champion', () => ['bench', 'fa_v2_wmma', '--against-set', 'A=1'], () => /Wanted --against with --against-set/],
+    ['a champion that is not there', () => ['bench', 'fa_v2_wmma', '--against', './nowhere'], () => /nowhere does not exist/],
     ['too few registers', () => ['build', 'fa_v2_wmma', '--max-registers', '8'], () => /from 16 to 255/],
     ['no time', () => ['bench', 'fa_v2_wmma', '--max-seconds', '0'], () => /above 0/],
     ['an address without a port', () => ['host', '--runner', 'gpu01'], () => /host:port/],

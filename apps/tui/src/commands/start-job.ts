@@ -1,6 +1,7 @@
-import type { KernelReference } from '@flashcore/shared';
+import { create } from '@bufbuild/protobuf';
+import { KernelReferenceSchema, KernelVariantSchema, type BenchmarkSettings, type KernelReference } from '@flashcore/shared';
 import {
-  compileBenchmarkSettings, compileJobOptions, compileProfileSettings, compileVariant, compileVerifySettings, type JobCommandOptions,
+  compileBenchmarkSettings, compileChampionVariant, compileJobOptions, compileProfileSettings, compileVariant, compileVerifySettings, type JobCommandOptions,
 } from '../options.ts';
 import type { StartRequest } from '../state/runner-port.ts';
 import type { CommandContext } from './context.ts';
@@ -16,16 +17,20 @@ export async function startJob(command: JobCommand, kernelText: string, options:
   if (options.detach && (options.record !== undefined || options.junit !== undefined)) throw new UsageError('Wanted --detach, or --record and --junit, which need the job to its end; both were given');
   const requestFor = compileRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
+  const against = options.against === undefined ? undefined : await parseKernelArgument(options.against);
   return context.withRunner(async (connection) => {
     const { client } = connection;
-    const { method, request } = requestFor(await kernelReference(kernel, client));
+    const { method, request } = requestFor(await kernelReference(kernel, client), against && await kernelReference(against, client));
     const open: OpenEvents = (watch) => client.start(method, request, watch);
     return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
   });
 }
 
+/** Makes a request for a kernel and, where the options name one, the champion that it is compared with. */
+export type RequestFor = (kernel: KernelReference, champion?: KernelReference) => StartRequest;
+
 /** Compiles a command's options, once, to the request for a kernel. Errors: UsageError, INVALID_REQUEST for a malformed shape. */
-export function compileRequest(command: JobCommand, options: JobCommandOptions): (kernel: KernelReference) => StartRequest {
+export function compileRequest(command: JobCommand, options: JobCommandOptions): RequestFor {
   const common = { options: compileJobOptions(options), variant: compileVariant(options) };
   switch (command) {
     case 'build':
@@ -35,8 +40,8 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
       return (kernel) => ({ method: 'verify', request: { ...common, settings, kernel } });
     }
     case 'bench': {
-      const settings = compileBenchmarkSettings(options);
-      return (kernel) => ({ method: 'benchmark', request: { ...common, settings, kernel } });
+      const settings = againstChampion(options);
+      return (kernel, champion) => ({ method: 'benchmark', request: { ...common, settings: settings(champion), kernel } });
     }
     case 'profile': {
       const settings = compileProfileSettings(options);
@@ -44,9 +49,24 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
     }
     case 'run': {
       const verify = compileVerifySettings(options);
-      const benchmark = compileBenchmarkSettings(options);
+      const benchmark = againstChampion(options);
       const profile = compileProfileSettings(options);
-      return (kernel) => ({ method: 'runExperiment', request: { ...common, verify, benchmark, profile, noFallback: options.fallback === false, kernel } });
+      return (kernel, champion) => ({ method: 'runExperiment', request: { ...common, verify, benchmark: benchmark(champion), profile, noFallback: options.fallback === false, kernel } });
     }
   }
+}
+
+/** The benchmark's settings with the champion in them, where there is one. */
+function againstChampion(options: JobCommandOptions): (champion: KernelReference | undefined) => BenchmarkSettings {
+  const settings = compileBenchmarkSettings(options);
+  const variant = compileChampionVariant(options);
+  return (kernel) => (kernel === undefined ? settings : { ...settings, against: create(KernelVariantSchema, { kernel, variant }) });
+}
+
+/** The champion where nothing is uploaded for it: one of the runner's own kernels. Errors: UsageError for a folder. */
+export async function championById({ against }: JobCommandOptions): Promise<KernelReference | undefined> {
+  if (against === undefined) return undefined;
+  const champion = await parseKernelArgument(against);
+  if (champion.kind === 'folder') throw new UsageError(`Wanted the id of a runner's kernel for --against here; ${against} is a folder`);
+  return create(KernelReferenceSchema, { source: { case: 'kernelId', value: champion.id } });
 }

@@ -10,7 +10,7 @@ import { isInteractive, openTui, wantsFiles } from './interactive.ts';
 import { onInterrupt } from './interrupt.ts';
 import { followJob, type OutputFiles } from './job-command.ts';
 import { reportError } from './report-error.ts';
-import { compileRequest } from './start-job.ts';
+import { championById, compileRequest } from './start-job.ts';
 
 /** `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on it. */
 export async function watchSource(folderText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
@@ -18,7 +18,8 @@ export async function watchSource(folderText: string, options: JobCommandOptions
   if (!existsSync(folder) || !statSync(folder).isDirectory()) throw new UsageError(`Wanted a kernel folder to watch; ${folder} is none`);
   // All that can be wrong with the options shows before a runner is asked. A request is compiled anew for each version: its id may name one job only.
   compileRequest('run', options);
-  const requestFor = (kernel: KernelReference) => compileRequest('run', options)(kernel);
+  const champion = await championById(options);
+  const requestFor = (kernel: KernelReference) => compileRequest('run', options)(kernel, champion);
   if (isInteractive(context) && !options.json && !wantsFiles(options)) return openTui(context, { watchFolder: { folder, requestFor } });
   return context.withRunner((connection) => watchPlainly(folder, requestFor, { connection, context, files: options }));
 }

@@ -1,5 +1,5 @@
 import type { BaselineResult, BenchmarkResult, DeviceConditions, LatencyStatistics } from '@flashcore/shared';
-import { StopReason, TimingMode } from '@flashcore/shared';
+import { StopReason, TimingMode, knowsPercentile } from '@flashcore/shared';
 import type { ReportFormat } from './format.ts';
 import { histogramLines } from './histogram.ts';
 import { count, figure, inUnit, shapeText, time, timeUnit } from './numbers.ts';
@@ -13,6 +13,7 @@ const MODES: Partial<Record<TimingMode, string>> = {
   [TimingMode.COLD]: 'cold (L2 flushed, isolated launches)',
   [TimingMode.HOT]: 'hot (back to back)',
 };
+const powerText = ({ powerW, powerLimitW }: DeviceConditions): string => (powerW === undefined ? '' : `${figure(powerW)} W${powerLimitW === undefined ? '' : ` of ${figure(powerLimitW)}`}`);
 const STOPS: Partial<Record<StopReason, string>> = {
   [StopReason.CONVERGED]: 'converged',
   [StopReason.NOISE_FLOOR]: 'the most that the protocol takes; the rest is noise',
@@ -32,6 +33,7 @@ export function benchmarkSection(result: BenchmarkResult, format: ReportFormat):
     ...throughput(result, format),
     ...baselines(result, format),
     ...labelled('conditions', conditionsText(result.conditions), format),
+    ...(result.clockSource ? labelled('clock', result.clockSource, format) : []),
     ...(result.outputCheck ? labelled('checked', result.outputCheck, format) : []),
     ...(result.valid ? [] : labelled('not valid', result.invalidReason || 'no reason given', format)),
   ];
@@ -48,8 +50,9 @@ function statistics(latency: LatencyStatistics, format: ReportFormat): string[] 
     return paragraph(`${text}; percentiles and intervals need ${FEWEST_FOR_PERCENTILES} samples or more`, format, 2);
   }
   const columns = ['p50', 'p90', 'p99', 'mean', 'stddev', 'min', 'max'].map((title) => ({ title, align: 'right' as const }));
-  const values = [latency.p50Us, latency.p90Us, latency.p99Us, latency.meanUs, latency.stddevUs, latency.minUs, latency.maxUs];
-  const [head = '', row = ''] = table(columns, [values.map((value) => inUnit(value, unit))], format);
+  const percentile = (share: number, value: number): string => (knowsPercentile(latency.samples, share) ? inUnit(value, unit) : '-');
+  const moments = [latency.meanUs, latency.stddevUs, latency.minUs, latency.maxUs].map((value) => inUnit(value, unit));
+  const [head = '', row = ''] = table(columns, [[inUnit(latency.p50Us, unit), percentile(0.9, latency.p90Us), percentile(0.99, latency.p99Us), ...moments]], format);
   const interval = `p50 within [${inUnit(latency.p50LowUs, unit)}, ${inUnit(latency.p50HighUs, unit)}] ${unit.name} at 95 %`;
   return [head, `${row}  ${unit.name}`, ...paragraph(interval, format, 2, 'dim')];
 }
@@ -88,13 +91,15 @@ function baselineText(baseline: BaselineResult): string {
   return `${baseline.name}: ${p50}speedup ${speedup} (${baseline.version})`;
 }
 
-function conditionsText(conditions: DeviceConditions | undefined): string {
+/** Clocks, temperature, power; or why they are not known. */
+export function conditionsText(conditions: DeviceConditions | undefined): string {
   if (!conditions) return 'not recorded';
   const known = [
-    conditions.smClockMhz === undefined ? '' : `SM ${figure(conditions.smClockMhz)} MHz`,
+    conditions.smClockMhz === undefined ? '' : `SM ${figure(conditions.smClockMhz)} MHz${conditions.maxSmClockMhz === undefined ? '' : ` of ${figure(conditions.maxSmClockMhz)}`}`,
     conditions.memoryClockMhz === undefined ? '' : `memory ${figure(conditions.memoryClockMhz)} MHz`,
     conditions.temperatureC === undefined ? '' : `${figure(conditions.temperatureC)} °C`,
-    conditions.powerW === undefined ? '' : `${figure(conditions.powerW)} W`,
+    powerText(conditions),
+    conditions.persistenceMode === undefined ? '' : `persistence ${conditions.persistenceMode ? 'on' : 'off'}`,
     conditions.throttleReasons.length > 0 ? `throttled: ${conditions.throttleReasons.join(', ')}` : '',
     conditions.otherProcesses ? count(conditions.otherProcesses, 'other process') : '',
     conditions.notMeasured,

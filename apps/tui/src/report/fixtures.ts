@@ -72,7 +72,7 @@ export const failedExperiment = {
     variants: [variant],
     deviceSeconds: 12.3,
     provenance: {
-      runnerVersion: '0.1.0', runnerBuildId: 'abcdef0123456789', device: emulator, hostName: 'laptop', sourceDigest: 'ab'.repeat(32), time: TIME,
+      runnerVersion: '0.1.0', runnerBuildId: 'abcdef0123456789', device: emulator, hostName: 'laptop', sourceDigest: 'ab'.repeat(32), flagsDigest: 'cd'.repeat(32), conditions: { notMeasured: 'not measured: the emulator has no clocks, temperature or power' }, time: TIME,
       tools: [{ name: 'g++', version: '12.2.0' }, { name: 'nvcc', version: '13.0.88' }, { name: 'ncu', missing: 'no profile' }],
       seeds: ['0123456789abcdef', 'fedcba9876543210'], protocol: 'flashcore-protocol 1',
     },

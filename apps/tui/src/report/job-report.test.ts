@@ -127,7 +127,9 @@ Provenance
   device     flashcore CPU emulator (L4 limits), sm_89, 58 SMs, simulated
   driver     CUDA 13.0 (of the emulator)
   tools      g++ 12.2.0, nvcc 13.0.88
+  conditions not measured: the emulator has no clocks, temperature or power
   source     abababababababababababababababababababababababababababababababab
+  flags      cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd
   seeds      0123456789abcdef fedcba9876543210
   protocol   flashcore-protocol 1
   runner     0.1.0 (build abcdef012345) on laptop

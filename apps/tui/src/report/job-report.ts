@@ -3,6 +3,7 @@ import { JobKind } from '@flashcore/shared';
 import { benchmarkSection } from './benchmark-section.ts';
 import { buildSection } from './build-section.ts';
 import { findingsSection } from './findings-section.ts';
+import { comparisonSection } from './comparison-section.ts';
 import type { ReportFormat } from './format.ts';
 import { gatesSection } from './gates-section.ts';
 import { profileSection } from './profile-section.ts';
@@ -60,6 +61,7 @@ function variantSections(variant: VariantResult, severalVariants: boolean, forma
     variant.build ? buildSection(variant.build, format) : [],
     variant.verify ? verifySection(variant.verify, format) : [],
     ...variant.benchmarks.map((benchmark) => benchmarkSection(benchmark, format)),
+    variant.comparison ? comparisonSection(variant.comparison, format) : [],
     variant.profile ? profileSection(variant.profile, format) : [],
     gatesSection(variant.gates, format),
     findingsSection(variant.findings, format),

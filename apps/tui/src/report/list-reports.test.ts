@@ -20,10 +20,21 @@ test('history: an emulator time is marked, a time that nobody measured is none',
   const measured = create(ExperimentSummarySchema, { job, simulated: true, passedCases: 7, cases: 7, p50Us: 81_420, gatesPassed: 7, gatesNotMeasured: 9 });
   const crashed = create(ExperimentSummarySchema, { job: { ...job, label: '' }, cases: 7, gatesFailed: 2 });
   expect(historyReport([measured, crashed], PLAIN)).toEqual([
-    '  job       ended        outcome       cases        p50  +/-/?  kernel',
+    '  job       ended        outcome       cases    hot p50  +/-/?  kernel',
     '  01234567  11-21 11:00  WRONG RESULT    7/7  ~81.42 ms  7/0/9  fa_v2_wmma USE_…',
     '  01234567  11-21 11:00  WRONG RESULT    0/7          -  0/2/0  fa_v2_wmma',
-    '  ~ emulator time, not a GPU time; +/-/?: gates passed, failed, not measured',
+    '  ~ emulator time, not a GPU time; hot: launches back to back, first shape;',
+    '  +/-/?: gates passed, failed, not measured',
+  ]);
+});
+
+test('history: what a job cost and how it stood against its champion, where there is any', () => {
+  const compared = create(ExperimentSummarySchema, { job, passedCases: 7, cases: 7, p50Us: 5.76, against: 'flashcore_v9', speedupAgainst: 1.0712, costUsd: 0.00321 });
+  const refused = create(ExperimentSummarySchema, { job, passedCases: 7, cases: 7, p50Us: 5.8, against: 'flashcore_v9' });
+  expect(historyReport([compared, refused], PLAIN).slice(0, 3)).toEqual([
+    '  job       ended        outcome       cases   hot p50  against     USD  +/-/?  kernel',
+    '  01234567  11-21 11:00  WRONG RESULT    7/7  5.760 us    1.071  0.0032  0/0/0  fa_v2_w…',
+    '  01234567  11-21 11:00  WRONG RESULT    7/7  5.800 us        -       -  0/0/0  fa_v2_w…',
   ]);
 });
 

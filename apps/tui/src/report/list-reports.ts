@@ -4,7 +4,7 @@ import type { ReportFormat } from './format.ts';
 import { kindText } from './job-report.ts';
 import { shortInstant, time } from './numbers.ts';
 import { table, type Cell } from './table.ts';
-import { labelled, printable } from './text.ts';
+import { labelled, paragraph, printable } from './text.ts';
 import { outcomeStyle, outcomeText } from './verdicts.ts';
 
 const SHORT_NAME_LENGTH = 8;
@@ -51,21 +51,29 @@ function stateCell(job: Job): Cell {
 export function historyReport(experiments: readonly ExperimentSummary[], format: ReportFormat): string[] {
   if (experiments.length === 0) return ['no experiment has ended yet'];
   const right = 'right' as const;
+  const shown = { against: experiments.some(({ against }) => against !== ''), cost: experiments.some(({ costUsd }) => costUsd !== undefined) };
   const columns = [
     { title: 'job' },
     { title: 'ended' },
     { title: 'outcome' },
     { title: 'cases', align: right },
-    { title: 'p50', align: right },
+    { title: 'hot p50', align: right },
+    ...(shown.against ? [{ title: 'against', align: right }] : []),
+    ...(shown.cost ? [{ title: 'USD', align: right }] : []),
     { title: '+/-/?', align: right },
     { title: 'kernel', shrinks: true },
   ];
-  const rows = experiments.map((experiment) => historyRow(experiment));
-  const note = experiments.some((experiment) => experiment.simulated) ? [format.style('dim', '  ~ emulator time, not a GPU time; +/-/?: gates passed, failed, not measured')] : [];
-  return [...table(columns, rows, format), ...note];
+  const rows = experiments.map((experiment) => historyRow(experiment, shown));
+  const notes = [
+    experiments.some((experiment) => experiment.simulated) ? '~ emulator time, not a GPU time' : '',
+    'hot: launches back to back, first shape',
+    shown.against ? 'against: least ratio to the champion of the same job, above 1 faster' : '',
+    '+/-/?: gates passed, failed, not measured',
+  ].filter(Boolean);
+  return [...table(columns, rows, format), ...paragraph(notes.join('; '), format, 2, 'dim')];
 }
 
-function historyRow(experiment: ExperimentSummary): Cell[] {
+function historyRow(experiment: ExperimentSummary, shown: { against: boolean; cost: boolean }): Cell[] {
   const { job } = experiment;
   return [
     job ? shortJobName(job.name) : '-',
@@ -73,6 +81,8 @@ function historyRow(experiment: ExperimentSummary): Cell[] {
     job ? { text: outcomeText(job.outcome), style: outcomeStyle(job.outcome) } : '-',
     `${experiment.passedCases}/${experiment.cases}`,
     experiment.p50Us === undefined ? '-' : `${experiment.simulated ? '~' : ''}${time(experiment.p50Us)}`,
+    ...(shown.against ? [experiment.speedupAgainst?.toFixed(3) ?? '-'] : []),
+    ...(shown.cost ? [experiment.costUsd?.toFixed(4) ?? '-'] : []),
     `${experiment.gatesPassed}/${experiment.gatesFailed}/${experiment.gatesNotMeasured}`,
     job?.label || job?.kernelId || '-',
   ];

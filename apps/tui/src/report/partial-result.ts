@@ -52,6 +52,9 @@ function addToVariant(variant: VariantResult, payload: JobEvent['payload']): voi
     case 'benchmarkResult':
       variant.benchmarks.push(payload.value);
       break;
+    case 'comparisonResult':
+      variant.comparison = payload.value;
+      break;
     case 'profileResult':
       variant.profile = payload.value;
       break;

@@ -1,5 +1,5 @@
-import type { BenchmarkProgress, CaseResult, GateResult, JobEvent, ProfileProgress, VerifyProgress } from '@flashcore/shared';
-import { Phase, TimingMode, Verdict } from '@flashcore/shared';
+import type { BenchmarkProgress, CaseResult, ComparisonProgress, GateResult, JobEvent, ProfileProgress, VerifyProgress } from '@flashcore/shared';
+import { ComparisonVerdict, Phase, TimingMode, Verdict, ratioText } from '@flashcore/shared';
 import { diagnosticPlace } from './build-section.ts';
 import type { StyleName } from './format.ts';
 import { shapeText, small, time } from './numbers.ts';
@@ -43,6 +43,10 @@ export function progressNote({ payload }: JobEvent): ProgressNote {
       return caseNote(payload.value);
     case 'benchmarkProgress':
       return { status: benchmarkStatus(payload.value) };
+    case 'comparisonProgress':
+      return { status: comparisonStatus(payload.value) };
+    case 'shapeComparison':
+      return { line: `  ${shapeText(payload.value.shape)}  ${payload.value.reason}`, style: payload.value.verdict === ComparisonVerdict.SLOWER ? 'red' : 'dim' };
     case 'profileProgress':
       return { status: profileStatus(payload.value) };
     case 'gateResult':
@@ -67,6 +71,11 @@ function verifyStatus(progress: VerifyProgress): string {
 function caseNote(result: CaseResult): ProgressNote {
   const errors = result.elements > 0n ? `  max ${small(result.maxAbsError)}  mean ${small(result.meanAbsError)}` : '';
   return { line: `  ${shapeText(result.shape)}  ${verdictText(result.verdict)}${errors}`, style: result.verdict === Verdict.FAIL ? 'red' : 'dim' };
+}
+
+function comparisonStatus({ shape, againstItself, blocks, time: ratio, simulated }: ComparisonProgress): string {
+  const what = againstItself ? 'champion against itself' : 'candidate against champion';
+  return `${what} ${shapeText(shape)}, ${blocks} blocks${ratio ? `, ${ratioText(ratio)}` : ''}${simulated ? ' (simulated)' : ''}`;
 }
 
 function benchmarkStatus(progress: BenchmarkProgress): string {

@@ -1,4 +1,5 @@
 import type { Device, JobResult, Provenance, Tool } from '@flashcore/shared';
+import { conditionsText } from './benchmark-section.ts';
 import type { ReportFormat } from './format.ts';
 import { count, instant, seconds } from './numbers.ts';
 import { heading, labelled } from './text.ts';
@@ -11,7 +12,9 @@ export function provenanceSection(result: JobResult, format: ReportFormat): stri
     ['device', provenance.device ? deviceText(provenance.device) : 'none'],
     ['driver', provenance.device ? driverText(provenance.device) : 'none'],
     ['tools', toolsText(provenance.tools)],
+    ['conditions', conditionsText(provenance.conditions)],
     ['source', provenance.sourceDigest || 'unknown'],
+    ['flags', provenance.flagsDigest || 'nothing was compiled'],
     ['seeds', provenance.seeds.join(' ') || 'none used'],
     ['protocol', provenance.protocol || 'nothing was timed'],
     ['runner', runnerText(provenance)],
@@ -39,5 +42,7 @@ const runnerText = ({ runnerVersion, runnerBuildId, hostName }: Provenance): str
 
 function costText(result: JobResult): string {
   const held = `${seconds(result.deviceSeconds)} of the device`;
-  return result.costUsd === undefined ? held : `${held}, ${result.costUsd.toFixed(4)} USD`;
+  if (result.costUsd === undefined) return result.costMissing ? `${held}, cost ${result.costMissing}` : held;
+  const rate = result.usdPerHour === undefined ? '' : ` at ${result.usdPerHour} USD/h (${result.rateSource})`;
+  return `${held}, ${result.costUsd.toFixed(4)} USD${rate}`;
 }

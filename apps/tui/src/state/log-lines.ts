@@ -1,10 +1,10 @@
 /** The story of a job as log lines: what tools print, and one line for each event that people want to read about. */
-import { Outcome, Verdict, type CaseResult, type Diagnostic, type JobEvent, type PhaseStarted } from '@flashcore/shared';
+import { ComparisonVerdict, Outcome, Verdict, knowsPercentile, type CaseResult, type Diagnostic, type JobEvent, type PhaseStarted } from '@flashcore/shared';
 import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../plot/format.ts';
 import { sanitize } from '../plot/cells.ts';
 import type { LogLine, LogTone } from './log-buffer.ts';
 import { timeOf } from './job-reducer.ts';
-import { MODE_WORDS, PHASE_WORDS, VERDICT_MARKS, findingWord, notMeasured, outcomeWord, shapeShort } from './words.ts';
+import { COMPARISON_MARKS, MODE_WORDS, PHASE_WORDS, VERDICT_MARKS, findingWord, notMeasured, outcomeWord, shapeShort } from './words.ts';
 
 /** The lines for `event`; none for events that only move a bar. */
 export function logLinesOf(event: JobEvent): LogLine[] {
@@ -36,9 +36,11 @@ function describe({ payload }: JobEvent): Described[] {
     case 'caseResult': return [caseText(payload.value)];
     case 'benchmarkResult': {
       const { shape, mode, simulated, latency } = payload.value;
-      const time = latency === undefined ? 'no samples' : `p50 ${formatMicroseconds(latency.p50Us)}, p99 ${formatMicroseconds(latency.p99Us)}, n ${latency.samples}`;
+      const time = latency === undefined ? 'no samples' : `p50 ${formatMicroseconds(latency.p50Us)},${knowsPercentile(latency.samples, 0.99) ? ` p99 ${formatMicroseconds(latency.p99Us)},` : ''} n ${latency.samples}`;
       return [{ text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated: not a GPU time)' : ''}`, tone: simulated ? 'warn' : 'good' }];
     }
+    case 'shapeComparison': return [{ text: `${shapeShort(payload.value.shape)} ${MODE_WORDS[payload.value.mode]}: ${COMPARISON_MARKS[payload.value.verdict].word}, ${payload.value.reason}`, tone: comparisonTone(payload.value.verdict) }];
+    case 'comparisonResult': return [{ text: `against ${payload.value.champion?.label ?? 'the champion'}: ${COMPARISON_MARKS[payload.value.verdict].word}, ${payload.value.reason}`, tone: comparisonTone(payload.value.verdict) }];
     case 'profileResult': return payload.value.verdict === Verdict.NOT_MEASURED ? [{ text: `profile ${notMeasured(payload.value.reason)}` }] : [{ text: `${payload.value.metrics.length} counters read`, tone: 'good' }];
     case 'profileProgress': return [{ text: payload.value.message }];
     case 'gateResult': {
@@ -70,6 +72,8 @@ function caseText({ shape, verdict, reason, maxAbsError, meanAbsError }: CaseRes
   const errors = `max ${formatError(maxAbsError)}, mean ${formatError(meanAbsError)}`;
   return { text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${verdict === Verdict.NOT_MEASURED ? reason : errors}`, tone: verdictTone(verdict) };
 }
+
+const comparisonTone = (verdict: ComparisonVerdict): LogTone => (verdict === ComparisonVerdict.FASTER ? 'good' : verdict === ComparisonVerdict.SLOWER ? 'bad' : 'plain');
 
 const verdictTone = (verdict: Verdict): LogTone => (verdict === Verdict.PASS ? 'good' : verdict === Verdict.FAIL ? 'bad' : 'plain');
 

@@ -4,33 +4,34 @@ import type { Violations } from './violations.ts';
 
 const MAX_PARAMETERS = 64;
 
-export function checkKernelReference(kernel: KernelReference | undefined, violations: Violations): void {
+/** `field` is the reference's place in the request. */
+export function checkKernelReference(kernel: KernelReference | undefined, violations: Violations, field = 'kernel'): void {
   const source = kernel?.source;
   switch (source?.case) {
     case 'kernelId':
-      if (source.value === '') violations.add('kernel.kernel_id', 'must not be empty');
-      violations.text('kernel.kernel_id', source.value);
+      if (source.value === '') violations.add(`${field}.kernel_id`, 'must not be empty');
+      violations.text(`${field}.kernel_id`, source.value);
       return;
     case 'tree':
-      violations.addAll(sourceTreeViolations(source.value.files, 'kernel.tree.files'));
+      violations.addAll(sourceTreeViolations(source.value.files, `${field}.tree.files`));
       return;
     case 'buildId':
-      if (!isSha256(source.value)) violations.add('kernel.build_id', 'must be a BuildResult.build_id of 64 lower-case hexadecimal digits');
+      if (!isSha256(source.value)) violations.add(`${field}.build_id`, 'must be a BuildResult.build_id of 64 lower-case hexadecimal digits');
       return;
     default:
-      violations.add('kernel.source', 'must be set: a kernel_id, a tree or a build_id');
+      violations.add(`${field}.source`, 'must be set: a kernel_id, a tree or a build_id');
   }
 }
 
 /** What is wrong with a variant before the manifest is asked, which has the last word on names and values. */
-export function checkVariant(variant: Variant | undefined, violations: Violations): void {
+export function checkVariant(variant: Variant | undefined, violations: Violations, field = 'variant'): void {
   if (!variant) return;
   const names = Object.keys(variant.parameters);
-  violations.count('variant.parameters', names, MAX_PARAMETERS);
+  violations.count(`${field}.parameters`, names, MAX_PARAMETERS);
   for (const name of names.slice(0, MAX_PARAMETERS)) {
-    if (!/^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(name)) violations.add('variant.parameters', `must have C identifiers of at most 64 characters as names, has ${JSON.stringify(name.slice(0, 64))}`);
+    if (!/^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(name)) violations.add(`${field}.parameters`, `must have C identifiers of at most 64 characters as names, has ${JSON.stringify(name.slice(0, 64))}`);
   }
-  violations.text('variant.config', variant.config);
-  if (variant.arch !== '' && !/^sm_[0-9]{2,3}[af]?$/.test(variant.arch)) violations.add('variant.arch', `must be an architecture such as sm_89, or empty, is ${JSON.stringify(variant.arch.slice(0, 64))}`);
-  if (variant.maxRegisters !== 0) violations.range('variant.max_registers', variant.maxRegisters, { least: 16, most: 255, unit: 'registers, or 0 for the manifest\'s' });
+  violations.text(`${field}.config`, variant.config);
+  if (variant.arch !== '' && !/^sm_[0-9]{2,3}[af]?$/.test(variant.arch)) violations.add(`${field}.arch`, `must be an architecture such as sm_89, or empty, is ${JSON.stringify(variant.arch.slice(0, 64))}`);
+  if (variant.maxRegisters !== 0) violations.range(`${field}.max_registers`, variant.maxRegisters, { least: 16, most: 255, unit: 'registers, or 0 for the manifest\'s' });
 }

@@ -1,6 +1,7 @@
 import {
   TimingMode, shapeViolations, type BenchmarkSettings, type ProfileSettings, type Shape, type Tolerance, type VerifySettings,
 } from '@flashcore/shared';
+import { checkKernelReference, checkVariant } from './kernel.ts';
 import type { Violations } from './violations.ts';
 
 const MAX_SHAPES = 64;
@@ -39,6 +40,10 @@ export function checkBenchmarkSettings(field: string, settings: BenchmarkSetting
   checkShapes(`${field}.shapes`, settings.shapes, violations);
   violations.count(`${field}.baselines`, settings.baselines, MAX_BASELINES);
   settings.baselines.slice(0, MAX_BASELINES).forEach((baseline, index) => violations.text(`${field}.baselines[${index}]`, baseline));
+  if (settings.against) {
+    checkKernelReference(settings.against.kernel, violations, `${field}.against.kernel`);
+    checkVariant(settings.against.variant, violations, `${field}.against.variant`);
+  }
   const { protocol } = settings;
   if (!protocol) return;
   const place = `${field}.protocol`;

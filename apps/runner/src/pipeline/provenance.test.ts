@@ -1,0 +1,62 @@
+import { create, toJson, type JsonObject } from '@bufbuild/protobuf';
+import { DeviceSchema, JobResultSchema, ProvenanceSchema, Verdict, parseShape, type Provenance } from '@flashcore/shared';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { JobScope } from './job-scope.ts';
+import { provenanceOf } from './provenance.ts';
+import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
+
+let pipeline: TestPipeline;
+
+beforeAll(() => {
+  pipeline = openTestPipeline();
+});
+
+afterAll(() => pipeline.close());
+
+const kernel = { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } };
+const SMALL = parseShape('1x2x64x64');
+const protocol = { minSamples: 2, maxSamples: 2, maxSeconds: 1 };
+
+/** Names of the fields that a birth certificate lacks. */
+const missing = (provenance: Provenance): string[] => {
+  const json = toJson(ProvenanceSchema, provenance) as JsonObject;
+  return ProvenanceSchema.fields.map(({ jsonName }) => jsonName).filter((name) => json[name] === undefined);
+};
+
+test.each([
+  ['verify', { kernel, settings: { shapes: [SMALL], seedCount: 1 } }],
+  ['benchmark', { kernel, settings: { shapes: [SMALL], protocol } }],
+  ['profile', { kernel, settings: { shape: SMALL } }],
+  ['runExperiment', { kernel, verify: { shapes: [SMALL], seedCount: 1 }, benchmark: { shapes: [SMALL], protocol }, profile: { shape: SMALL } }],
+] as const)('%s on the emulator fills every field, and says of the clocks why there are none', { timeout: 120_000 }, async (method, request) => {
+  const { outcome } = await pipeline.run(method, request);
+  const provenance = outcome.result.provenance!;
+  // Only a profile draws no inputs of its own.
+  expect(missing(provenance)).toEqual(method === 'profile' ? ['seeds'] : []);
+  expect(provenance.device).toMatchObject({ name: expect.stringMatching(/emulator/) as string, driverVersion: '13.0' });
+  expect(provenance.conditions!.notMeasured).toBe('not measured: the emulator has no clocks, temperature or power');
+  expect(provenance.tools.map(({ name, version }) => [name, /^\d+\.\d+\.\d+$/.test(version)])).toEqual([['nvcc', true], ['g++', true]]);
+  expect([provenance.sourceDigest, provenance.flagsDigest].map((digest) => /^[0-9a-f]{64}$/.test(digest))).toEqual([true, true]);
+  expect(outcome.result.costMissing).toContain('emulator');
+});
+
+test('flags and sources change their digests, and a build says that it opened no device', { timeout: 120_000 }, async () => {
+  const [plain, fast] = [await pipeline.run('build', { kernel }), await pipeline.run('build', { kernel, variant: { maxRegisters: 96 } })].map(({ outcome }) => outcome.result.provenance!);
+  expect([plain!.flagsDigest === fast!.flagsDigest, plain!.sourceDigest === fast!.sourceDigest]).toEqual([false, true]);
+  expect(plain!.conditions!.notMeasured).toBe('not measured: a build does not open the device');
+});
+
+test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools that were used', () => {
+  const conditions = { smClockMhz: 1980, maxSmClockMhz: 1980, memoryClockMhz: 3201, temperatureC: 35, powerW: 120, powerLimitW: 700, persistenceMode: true, throttleReasons: [], otherProcesses: 0, notMeasured: '' };
+  const tool = (name: string, archs: string[] = []) => ({ name, version: '1.2.3', archs, missing: '' });
+  const scope = {
+    spec: { device: create(DeviceSchema, { name: 'NVIDIA H200', driverVersion: '13.0', kernelDriverVersion: '580.95.05' }), method: 'runExperiment', kernel: { sourceDigest: 'ab' }, verify: { sanitize: true } },
+    seeds: ['1'], birth: { buildSources: 'cd', flagsDigest: 'ef', conditions },
+    tools: { toolchain: { describe: () => [tool('nvcc', ['sm_90']), tool('g++', ['emulator']), tool('ncu'), tool('compute-sanitizer'), tool('cuobjdump')] } },
+  } as unknown as JobScope;
+  const { variants } = create(JobResultSchema, { variants: [{ profile: { verdict: Verdict.PASS }, benchmarks: [{ baselines: [{ version: 'PyTorch 2.11.0+cu130, cuDNN 9.1.9' }] }] }] });
+  const provenance = create(ProvenanceSchema, provenanceOf(scope, { runner: { version: '0', buildId: 'b', rates: new Map() }, startTime: new Date(), variants }));
+  expect(missing(provenance)).toEqual([]);
+  expect(provenance.tools.map(({ name, version }) => `${name} ${version}`)).toEqual(['nvcc 1.2.3', 'g++ 1.2.3', 'ncu 1.2.3', 'compute-sanitizer 1.2.3', 'PyTorch 2.11.0+cu130, cuDNN 9.1.9']);
+  expect(provenance.conditions).toMatchObject({ ...conditions, throttleReasons: [] });
+});

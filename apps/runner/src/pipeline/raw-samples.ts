@@ -1,0 +1,20 @@
+import { ArtifactKind, formatShape, type Shape } from '@flashcore/shared';
+import type { TimingModeName } from '../../worker/messages.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+
+export interface StoredSamples {
+  sha256: string;
+  kind: ArtifactKind;
+  fileName: string;
+  sizeBytes: bigint;
+}
+
+/** Keeps raw samples, or their clocks, as little-endian float32. `name` is "samples", "sm-clocks" …, the beginning of the file's name. */
+export function storeRaw(artifacts: ArtifactStore, values: Float32Array, { name, shape, mode }: { name: string; shape: Shape; mode: TimingModeName }): StoredSamples {
+  const bytes = Buffer.alloc(values.length * 4);
+  values.forEach((value, index) => bytes.writeFloatLE(value, index * 4));
+  const clocks = name.endsWith('sm-clocks');
+  return {
+    sha256: artifacts.put(bytes), kind: clocks ? ArtifactKind.SM_CLOCKS : ArtifactKind.SAMPLES, fileName: `${name}.${formatShape(shape)}.${mode}.f32`, sizeBytes: BigInt(bytes.length),
+  };
+}

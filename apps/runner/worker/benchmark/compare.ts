@@ -1,0 +1,238 @@
+import { randomInt } from 'node:crypto';
+import { blockRatioInterval } from '@flashcore/shared';
+import type { CompareRequest, ComparisonReport, PairedSamples, SamplingProtocol, TimingModeName } from '../messages.ts';
+import { limitReason, openStamps, type BenchmarkTools } from './benchmark.ts';
+import type { ClockStamps } from './clock-stamps.ts';
+import { InputRotation, drawFreshSets, drawSets, type InputSet } from './input-rotation.ts';
+import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
+import { BATCH_MS, PREPARE_LIMIT_MS, REFERENCE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, median, outputCheck, settled } from './sampling.ts';
+
+/** Which build each sample of a block is of: a drift of the device hits both alike. */
+const BLOCK = [0, 1, 1, 0] as const;
+const PER_BLOCK = 2;
+/** For the stopping rule; the result is calculated from more. */
+const RESAMPLES = 1_000;
+
+/**
+ * Two builds on one shape in each mode asked for: the champion against a second copy of itself, loaded and placed anew, then against the candidate. Both walk through
+ * the same inputs. Errors: CudaError when one of the kernels faults.
+ */
+export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
+  await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
+  const { seeds, tolerance } = request;
+  const inputs = drawSets(request.champion.shape, seeds);
+  const rotation = (candidate: CompareRequest['candidate']): InputRotation => new InputRotation(tools.driver, tools.reference, { candidate, inputs, tolerance });
+  const rotations = { champion: rotation(request.champion), second: rotation(request.champion), candidate: rotation(request.candidate) };
+  const stamps = openStamps(tools);
+  const reports: ComparisonReport[] = [];
+  for (const mode of request.modes) reports.push(await new Comparison(tools, { request, rotations, mode, stamps }).run());
+  stamps?.close();
+  for (const each of Object.values(rotations)) each.close();
+  return reports;
+}
+
+type Rotations = Record<'champion' | 'second' | 'candidate', InputRotation>;
+
+interface Side {
+  rotation: InputRotation;
+  sampler: Sampler;
+  /** What is wrong with the output of the secret sample; undefined: nothing. */
+  secret: string | undefined;
+  checked: boolean;
+  last: InputSet | undefined;
+}
+
+/** One mode. */
+class Comparison {
+  readonly #tools: BenchmarkTools;
+  readonly #request: CompareRequest;
+  readonly #rotations: Rotations;
+  readonly #mode: TimingModeName;
+  readonly #stamps: ClockStamps | undefined;
+  readonly #slowDown: SlowDown;
+  /** Lines of L2 that one build keeps for itself are not there for the other. */
+  readonly #keepsL2: boolean;
+
+  constructor(tools: BenchmarkTools, parts: { request: CompareRequest; rotations: Rotations; mode: TimingModeName; stamps: ClockStamps | undefined }) {
+    this.#tools = tools;
+    this.#request = parts.request;
+    this.#rotations = parts.rotations;
+    this.#mode = parts.mode;
+    this.#stamps = parts.stamps;
+    this.#slowDown = new SlowDown(tools.driver, { stamps: parts.stamps, conditions: tools.conditions });
+    this.#keepsL2 = [parts.request.champion, parts.request.candidate].some(({ plan }) => plan.launches.some(({ l2Persist }) => l2Persist.length > 0));
+  }
+
+  async run(): Promise<ComparisonReport> {
+    const launchesPerSample = this.#mode === 'cold' ? 1 : await this.#launchesPerSample();
+    const side = (rotation: InputRotation): Side => ({ rotation, sampler: this.#sampler(rotation, launchesPerSample), secret: 'the secret sample was not reached', checked: false, last: undefined });
+    const [champion, second, candidate] = [side(this.#rotations.champion), side(this.#rotations.second), side(this.#rotations.candidate)];
+    const self = await this.#series([champion, second], true);
+    const pairs = await this.#series([champion, candidate], false);
+    await this.#tools.reporter.step('checking the outputs after timing', REFERENCE_LIMIT_MS);
+    const check = ({ rotation, secret, last }: Side): ComparisonReport['championCheck'] => outputCheck(secret, last && rotation.check(last));
+    const checks = { championCheck: check(champion), candidateCheck: check(candidate) };
+    for (const { sampler } of [champion, second, candidate]) sampler.close();
+    // The emulator's is no clock of a device.
+    const clocks = this.#tools.driver.facts.simulated ? [] : [...pairs.championMhz, ...pairs.candidateMhz].filter((mhz) => mhz > 0);
+    const conditions = { ...this.#tools.conditions.read(this.#request.ownProcesses), ...(clocks.length > 0 && { smClockMhz: median(clocks) }) };
+    return { mode: this.#mode, launchesPerSample, self, pairs, clockSource: this.#slowDown.source, ...checks, conditions };
+  }
+
+  #sampler(rotation: InputRotation, launchesPerSample: number): Sampler {
+    const { driver } = this.#tools;
+    return this.#mode === 'cold' ? new ColdSampler(driver, rotation, this.#stamps) : new HotSampler(driver, rotation, { launchesPerSample, stamps: this.#stamps });
+  }
+
+  /** The same for both, by the champion's time: what a graph costs beside its launches is then the same share. */
+  async #launchesPerSample(): Promise<number> {
+    if (this.#request.protocol.launchesPerSample > 0) return this.#request.protocol.launchesPerSample;
+    await this.#announce();
+    const single = new HotSampler(this.#tools.driver, this.#rotations.champion, { launchesPerSample: 1 });
+    const us = median(Array.from({ length: SETTLE_WINDOW }, () => single.sample().us));
+    single.close();
+    return hotLaunches(us);
+  }
+
+  /** Warm-up, then blocks until the interval of the ratio is narrow enough. */
+  async #series(sides: readonly [Side, Side], againstItself: boolean): Promise<PairedSamples> {
+    const { protocol } = this.#request;
+    const series = new Series(protocol);
+    sides[1].rotation.refresh(sides[0].rotation.sets.map(({ inputs }) => inputs));
+    const blockUs = await this.#warmUp(sides);
+    const secretBlock = secretIndex(protocol, blockUs);
+    let started = performance.now();
+    for (let taken = 0; ; ) {
+      const from = series.length;
+      const batchStarted = performance.now();
+      await this.#announce();
+      do {
+        const secret = taken++ === secretBlock;
+        if (secret) this.#refresh(sides);
+        series.push(this.#block(sides));
+        if (secret) started += await this.#checkSecret(sides);
+      } while (performance.now() - batchStarted < BATCH_MS && taken * PER_BLOCK < protocol.maxSamples);
+      series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length));
+      await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, againstItself, ...series.since(from) });
+      const stopReason = series.stopReason(performance.now() - started);
+      if (stopReason) return series.result(stopReason);
+    }
+  }
+
+  /** Both builds until their medians settle; microseconds that a block then takes, all in. */
+  async #warmUp(sides: readonly [Side, Side]): Promise<number> {
+    const samples: [number[], number[]] = [[], []];
+    const limitMs = this.#request.protocol.warmUpMaxSeconds * 1000;
+    const started = performance.now();
+    let blocks = 0;
+    do {
+      await this.#announce();
+      const block = this.#block(sides);
+      BLOCK.forEach((build, place) => samples[build].push(block[place]!));
+      this.#slowDown.batch(BLOCK.length);
+      blocks += 1;
+    } while (!samples.every(settled) && performance.now() - started < limitMs);
+    return ((performance.now() - started) * 1000) / blocks;
+  }
+
+  #block(sides: readonly [Side, Side]): number[] {
+    return BLOCK.map((build) => {
+      const side = sides[build];
+      if (this.#keepsL2) this.#tools.driver.resetPersistingL2();
+      const { us, set } = side.sampler.sample();
+      side.last = set;
+      return us;
+    });
+  }
+
+  /** Checks the outputs of the block that had fresh inputs; milliseconds that it took, which are not sampling time. */
+  async #checkSecret(sides: readonly [Side, Side]): Promise<number> {
+    const started = performance.now();
+    await this.#tools.reporter.step('checking outputs during timing', REFERENCE_LIMIT_MS);
+    for (const side of sides) {
+      const found = side.rotation.check(side.last!);
+      side.secret = side.checked ? (side.secret ?? found) : found;
+      side.checked = true;
+    }
+    await this.#announce();
+    return performance.now() - started;
+  }
+
+  /** The same new inputs for both builds. */
+  #refresh(sides: readonly [Side, Side]): void {
+    const inputs = drawFreshSets(this.#request.champion.shape, sides[0].rotation.sets.length);
+    for (const { rotation } of sides) rotation.refresh(inputs);
+  }
+
+  #announce(): Promise<void> {
+    const { champion, candidate } = this.#request;
+    return this.#tools.reporter.step('timed launches of champion and candidate', BATCH_MS + BLOCK.length * Math.max(champion.launchLimitMs, candidate.launchLimitMs));
+  }
+}
+
+/** A block that is certainly reached, and that nobody can guess. */
+function secretIndex({ minSamples, maxSeconds }: SamplingProtocol, blockUs: number): number {
+  const reachable = Math.min(Math.ceil(minSamples / PER_BLOCK), Math.floor((maxSeconds * 1e6) / blockUs));
+  return reachable < 2 ? 0 : randomInt(0, Math.max(1, Math.floor(reachable / 2)));
+}
+
+/** The samples of a series as they come. */
+class Series {
+  readonly #protocol: SamplingProtocol;
+  readonly #us: [number[], number[]] = [[], []];
+  readonly #mhz: [number[], number[]] = [[], []];
+  #checkAgainAt: number;
+
+  constructor(protocol: SamplingProtocol) {
+    this.#protocol = protocol;
+    this.#checkAgainAt = protocol.minSamples;
+  }
+
+  /** Blocks, dropped ones included. */
+  get length(): number {
+    return this.#us[0].length / PER_BLOCK;
+  }
+
+  push(block: readonly number[]): void {
+    BLOCK.forEach((build, place) => this.#us[build].push(block[place]!));
+  }
+
+  /** Clocks of the last samples; a block with one that was slow is dropped whole, so that both builds lose the same. */
+  takeClocks({ clocksMhz, slow }: { clocksMhz: number[]; slow: boolean[] }): void {
+    const first = this.length - slow.length / BLOCK.length;
+    for (let block = 0; block < slow.length / BLOCK.length; ++block) {
+      BLOCK.forEach((build, place) => this.#mhz[build].push(clocksMhz[block * BLOCK.length + place]!));
+      if (!slow.slice(block * BLOCK.length, (block + 1) * BLOCK.length).includes(true)) continue;
+      for (const us of this.#us) us.fill(0, (first + block) * PER_BLOCK, (first + block + 1) * PER_BLOCK);
+    }
+  }
+
+  since(block: number): { championUs: Float32Array; candidateUs: Float32Array } {
+    const [champion, candidate] = this.#us;
+    return { championUs: Float32Array.from(champion.slice(block * PER_BLOCK)), candidateUs: Float32Array.from(candidate.slice(block * PER_BLOCK)) };
+  }
+
+  /** Undefined: go on. */
+  stopReason(elapsedMs: number): PairedSamples['stopReason'] | undefined {
+    const taken = this.#us[0].length;
+    if (taken >= this.#checkAgainAt) {
+      this.#checkAgainAt = Math.ceil(taken * 1.25);
+      if (this.#converged()) return 'converged';
+    }
+    if (taken >= this.#protocol.maxSamples) return limitReason(this.#protocol);
+    return elapsedMs > this.#protocol.maxSeconds * 1000 ? 'timed-out' : undefined;
+  }
+
+  #converged(): boolean {
+    const [champion, candidate] = this.#us.map((all) => all.filter((us) => us > 0)) as [number[], number[]];
+    if (champion.length < this.#protocol.minSamples) return false;
+    const { ratio, low, high } = blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK, resamples: RESAMPLES });
+    return (high - low) / 2 <= this.#protocol.targetRelativeHalfWidth * ratio;
+  }
+
+  result(stopReason: PairedSamples['stopReason']): PairedSamples {
+    const [championUs, candidateUs] = this.#us.map((all) => Float32Array.from(all)) as [Float32Array, Float32Array];
+    const [championMhz, candidateMhz] = this.#mhz.map((all) => Float32Array.from(all)) as [Float32Array, Float32Array];
+    return { championUs, candidateUs, championMhz, candidateMhz, stopReason };
+  }
+}

@@ -1,0 +1,75 @@
+/** What the measurement of one build and the comparison of two have in common. */
+import type { CudaDriver } from '../driver/cuda-driver.ts';
+import type { LatencyReport } from '../messages.ts';
+import type { ClockStamps } from './clock-stamps.ts';
+import { ClockWatch } from './clock-watch.ts';
+import type { Conditions } from './conditions.ts';
+
+/** Samples go to the parent about ten times a second. */
+export const BATCH_MS = 100;
+export const PREPARE_LIMIT_MS = 120_000;
+export const REFERENCE_LIMIT_MS = 600_000;
+export const CONDITIONS_EVERY_MS = 1_000;
+/** Samples compared with those before them to see whether the device has settled. */
+export const SETTLE_WINDOW = 8;
+const SETTLED_RELATIVE = 0.01;
+/** A graph of launches should take about this long: much longer than the event pair costs. */
+const HOT_SAMPLE_US = 2_000;
+const MAX_HOT_LAUNCHES = 200;
+
+/** Launches of a graph, for a kernel that takes `us` a launch. */
+export const hotLaunches = (us: number): number => Math.max(1, Math.min(MAX_HOT_LAUNCHES, Math.round(HOT_SAMPLE_US / us)));
+
+/** Whether the median of the last samples is that of those before them. */
+export function settled(samples: readonly number[]): boolean {
+  if (samples.length < 2 * SETTLE_WINDOW) return false;
+  const recent = median(samples.slice(-SETTLE_WINDOW));
+  const before = median(samples.slice(-2 * SETTLE_WINDOW, -SETTLE_WINDOW));
+  return Math.abs(recent - before) <= SETTLED_RELATIVE * before;
+}
+
+export function median(samples: ArrayLike<number>): number {
+  const sorted = Float64Array.from(samples).sort();
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+/** What the checks at the secret sample and after timing say together; undefined: it was right. */
+export function outputCheck(secret: string | undefined, last: string | undefined): LatencyReport['outputCheck'] {
+  if (secret === undefined && last === undefined) return { passed: true, detail: 'right at a secret sample with fresh inputs, and after timing' };
+  const parts = [secret && `at the secret sample: ${secret}`, last && `after timing: ${last}`].filter((part) => part);
+  return { passed: false, detail: parts.join('; ') };
+}
+
+/** Whether the device slowed down in a sample, by the stamps around it or by what NVML says of the batch. */
+export class SlowDown {
+  readonly #stamps: ClockStamps | undefined;
+  readonly #conditions: Conditions;
+  readonly #watch = new ClockWatch();
+  readonly #simulated: boolean;
+  #read = 0;
+  #known = 0;
+
+  constructor(driver: CudaDriver, { stamps, conditions }: { stamps: ClockStamps | undefined; conditions: Conditions }) {
+    this.#stamps = stamps;
+    this.#conditions = conditions;
+    this.#simulated = driver.facts.simulated;
+  }
+
+  /** Clock, MHz (0: not known), and whether the device was slow, of each of the `count` samples since the last call. */
+  batch(count: number): { clocksMhz: number[]; slow: boolean[] } {
+    const clocksMhz = this.#stamps?.read() ?? new Array<number>(count).fill(0);
+    if (clocksMhz.length !== count) throw new Error(`${count} samples have ${clocksMhz.length} clocks`);
+    this.#read += count;
+    this.#known += clocksMhz.filter((mhz) => mhz > 0).length;
+    const throttled = this.#conditions.throttled();
+    return { clocksMhz, slow: clocksMhz.map((mhz) => this.#watch.fell(mhz) || throttled) };
+  }
+
+  /** How the clocks are known. */
+  get source(): string {
+    if (!this.#stamps) return 'not measured: no clock-stamp kernel was compiled for the device';
+    if (this.#simulated) return 'simulated: the emulator counts a cycle a nanosecond';
+    return `clock64 over globaltimer, stamped before and after every sample${this.#known < this.#read ? `; known for ${this.#known} of ${this.#read}` : ''}`;
+  }
+}
