@@ -46,6 +46,8 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly record?: string;
   /** File for JUnit XML. */
   readonly junit?: string;
+  /** File for Nsight Compute's report. */
+  readonly save?: string;
 }
 
 /** A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. */

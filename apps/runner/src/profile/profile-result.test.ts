@@ -6,7 +6,7 @@ import { profileResult } from './profile-result.ts';
 
 const recorded = (name: string) => parseNcuCsv(readFileSync(new URL(`recorded/${name}`, import.meta.url), 'utf8'));
 const of = (result: ProfileResult, name: string): number | undefined => result.metrics.find((metric) => metric.name === name)?.value;
-const l4 = (): ProfileResult => profileResult({ arch: 'sm_89', deviceName: 'NVIDIA L4', shape: parseShape('2x8x512x64'), accumulate: 'fp32', launches: recorded('sm_89.details.base.csv') });
+const l4 = (): ProfileResult => profileResult({ arch: 'sm_89', deviceName: 'NVIDIA L4', shape: parseShape('2x8x512x64'), accumulate: 'fp32', launches: recorded('sm_89.invented-values.details.csv') });
 
 test('metrics of sm_89', () => {
   const result = l4();

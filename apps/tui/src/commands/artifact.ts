@@ -18,8 +18,8 @@ export function readArtifact(sha256: string, { output }: { readonly output?: str
   });
 }
 
-// Written beside its place and moved there: a full disk leaves no half file under the wanted name.
-async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
+/** Written beside its place and moved there: a full disk leaves no half file under the wanted name. */
+export async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
   const unfinished = `${file}.${randomUUID().slice(0, 8)}.part`;
   try {
     await writeFile(unfinished, bytes, { flag: 'wx' });

@@ -13,8 +13,8 @@ export const DEFAULT_KERNEL = 'fa_v2_wmma';
 /** Whether a person sits before it: the terminal program needs both ends. */
 export const isInteractive = ({ surroundings: { stdin, stdout } }: CommandContext): boolean => stdin.isTTY === true && stdout.isTTY === true;
 
-/** --record and --junit belong to one job, followed to its end. */
-export const wantsFiles = ({ record, junit }: Pick<JobCommandOptions, 'record' | 'junit'>): boolean => record !== undefined || junit !== undefined;
+/** --record, --junit and --save belong to one job, followed to its end. */
+export const wantsFiles = ({ record, junit, save }: Pick<JobCommandOptions, 'record' | 'junit' | 'save'>): boolean => record !== undefined || junit !== undefined || save !== undefined;
 
 /** `fa-tui start`: the default experiment; in a terminal the program opens on it, elsewhere its report is printed. */
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {

@@ -1,11 +1,15 @@
 import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import {
-  FlashcoreError, GetJobResponseSchema, type JobEvent, type JobFinished, type RunnerClient,
+  ArtifactKind, FlashcoreError, GetJobResponseSchema, type JobEvent, type JobFinished, type RunnerClient,
 } from '@flashcore/shared';
 import type { Connection } from '../connection/connect.ts';
 import { jobReport } from '../report/job-report.ts';
 import { LiveProgress } from '../report/live-progress.ts';
 import { PartialResult } from '../report/partial-result.ts';
+import { asNotMeasured } from '../report/profile-section.ts';
+import { printable } from '../report/text.ts';
+import { writeWhole } from './artifact.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
 import { onInterrupt } from './interrupt.ts';
@@ -22,7 +26,7 @@ export type OpenEvents = (options: Pick<WatchOptions, 'onConnection'>) => AsyncI
 
 /** What following a job asks of a runner. */
 export interface FollowedRunner {
-  readonly client: Pick<RunnerClient, 'getJob'>;
+  readonly client: Pick<RunnerClient, 'getJob'> & Partial<Pick<RunnerClient, 'readArtifact'>>;
   readonly revive?: Connection['revive'];
 }
 
@@ -32,6 +36,8 @@ export interface OutputFiles {
   readonly record?: string | undefined;
   /** Cases and gates as JUnit XML. */
   readonly junit?: string | undefined;
+  /** Nsight Compute's report of the variant asked for. */
+  readonly save?: string | undefined;
 }
 
 const SILENT = { write: () => true };
@@ -74,7 +80,7 @@ function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
   };
 }
 
-async function reportEnd(name: string, finished: Pick<JobFinished, 'outcome' | 'error' | 'result'>, client: FollowedRunner['client'], context: CommandContext, { junit }: OutputFiles): Promise<ExitCode> {
+async function reportEnd(name: string, finished: Pick<JobFinished, 'outcome' | 'error' | 'result'>, client: FollowedRunner['client'], context: CommandContext, { junit, save }: OutputFiles): Promise<ExitCode> {
   const response = await client.getJob({ name });
   const exitCode = exitCodeOfEnd(finished);
   // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
@@ -83,7 +89,21 @@ async function reportEnd(name: string, finished: Pick<JobFinished, 'outcome' | '
   if (junit !== undefined) writeFileSync(junit, junitOf(response.job?.label || name, result ?? { variants: [] }));
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
   else if (response.job) context.report(jobReport({ job: response.job, result, ...(finished.error && { error: finished.error }) }, context.format));
-  return exitCode;
+  if (save === undefined) return exitCode;
+  const problem = await saveReport(save, { result, client, context });
+  if (problem === '') return exitCode;
+  context.surroundings.stderr.write(`error: ${printable(problem)}\n`);
+  return exitCode === ExitCode.PASSED ? ExitCode.RUNNER_CANNOT : exitCode;
+}
+
+/** Downloads Nsight Compute's report; why there is none, or empty. */
+async function saveReport(file: string, { result, client, context }: { result: JobFinished['result']; client: FollowedRunner['client']; context: CommandContext }): Promise<string> {
+  const profile = result?.variants.find(({ fallback }) => !fallback)?.profile;
+  const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
+  if (!report || !client.readArtifact) return `Nothing was written to ${file}: ${profile ? asNotMeasured(profile.reason) : 'the job came to no profile'}`;
+  await writeWhole(path.resolve(file), await client.readArtifact(report.sha256));
+  context.note(`saved ${file}: ${report.fileName}, ${report.sizeBytes} bytes`);
+  return '';
 }
 
 // A job that ended early may tell its result without the variants that its events were about.

@@ -23,6 +23,8 @@ export const benchmarkOptions = (command: Command): Command =>
 
 export const profileOptions = (command: Command): Command => command.addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']));
 
+export const saveOption = (command: Command): Command => command.option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui");
+
 export const variantOptions = (command: Command): Command =>
   command
     .option('--set <NAME=VALUE>', 'a parameter of the kernel, for example USE_WMMA=0 (repeatable)', repeated)

@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import type { GlobalOptions, JobCommandOptions } from '../options.ts';
 import type { CommandContext, Surroundings } from './context.ts';
-import { benchmarkOptions, experimentOptions, fileOptions, jobOptions, pageOptions, profileOptions, shapeOption, variantOptions, verifyOptions } from './option-groups.ts';
+import { benchmarkOptions, experimentOptions, fileOptions, jobOptions, pageOptions, profileOptions, saveOption, shapeOption, variantOptions, verifyOptions } from './option-groups.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string) => Promise<number>;
@@ -80,11 +80,11 @@ function addJobCommands(program: Command, define: Define): void {
     define<JobCommandOptions>(command, async (context, options, kernel) => (await import('./start-job.ts')).startJob(name, kernel, options, context));
     return command;
   };
-  experimentOptions(start('run', 'an experiment: build, verify, bench, profile, then the gates'));
+  saveOption(experimentOptions(start('run', 'an experiment: build, verify, bench, profile, then the gates')));
   jobOptions(variantOptions(start('build', 'compile; registers, shared memory, spills, occupancy')));
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
   jobOptions(variantOptions(benchmarkOptions(shapeOption(start('bench', 'measure the latency')))));
-  jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters')))));
+  saveOption(jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters'))))));
   const watched = experimentOptions(program.command('watch-source').argument('<folder>', 'a folder with a kernel.yaml').description('the experiment at every save; a newer version supersedes'));
   define<JobCommandOptions>(watched, async (context, options, folder) => (await import('./watch-source.ts')).watchSource(folder, options, context));
   const first = experimentOptions(program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'));

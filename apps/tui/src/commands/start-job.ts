@@ -14,7 +14,7 @@ export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
 
 /** `fa-tui run|build|verify|bench|profile <kernel or folder>`. All that can be wrong with the command line shows before a runner is asked. */
 export async function startJob(command: JobCommand, kernelText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
-  if (options.detach && (options.record !== undefined || options.junit !== undefined)) throw new UsageError('Wanted --detach, or --record and --junit, which need the job to its end; both were given');
+  if (options.detach && (options.record !== undefined || options.junit !== undefined || options.save !== undefined)) throw new UsageError('Wanted --detach, or --record, --junit and --save, which need the job to its end; both were given');
   const requestFor = compileRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
   const against = options.against === undefined ? undefined : await parseKernelArgument(options.against);
