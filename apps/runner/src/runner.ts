@@ -1,5 +1,5 @@
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeFolder } from '@flashcore/shared';
 import { guardCalls, identifyByCertificate, identifyByToken, identifyLocal, type Identify } from './access/authentication.ts';
 import { readServerTls } from './access/certificates.ts';
 import { Quotas } from './access/quotas.ts';
@@ -62,7 +62,7 @@ export interface Runner {
 /** Starts a runner on its data directory. Throws DirectoryInUse, AddressInUse, UsageError, FlashcoreError (DISK_FULL). */
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { dataDirectory, logger, embedded, repositoryRoot, version, buildId } = options;
-  mkdirSync(dataDirectory, { recursive: true, mode: 0o700 });
+  makeFolder(dataDirectory);
   const undo = new DisposableStack();
   try {
     undo.defer(lockDirectory(dataDirectory));

@@ -347,7 +347,7 @@ export interface CudaFault {
   name: string;
   description: string;
   emulator?: EmulatorFault;
-  /** Buffer that the faulting address lies in or beyond, for example "O + 16 bytes past its end". */
+  /** Buffer that the faulting address lies in or beyond, for example "16 bytes past the end of O". */
   buffer?: string;
   /** Seed that ran. */
   seed?: string;

@@ -19,6 +19,7 @@ export * from './expression.ts';
 export * from './gates.ts';
 export * from './grpc.ts';
 export * from './launch-plan.ts';
+export * from './make-folder.ts';
 export * from './manifest.ts';
 export * from './nearest-names.ts';
 export * from './outcome.ts';

@@ -1,10 +1,11 @@
 /** The runners that a user has logged in to: names, addresses and credentials, in a file of its owner alone. */
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import type { ClientSecurity } from './client-security.ts';
 import { FlashcoreError } from './errors.ts';
+import { makeFolder } from './make-folder.ts';
 
 const path = z.string().min(1);
 const PROFILE = z.strictObject({ address: path.optional(), ca: path.optional(), cert: path.optional(), key: path.optional(), token: path.optional() })
@@ -69,7 +70,7 @@ export class RunnerProfiles {
   save({ name, address, ca, cert, key, token }: NewProfile): void {
     const others = this.list();
     const folder = this.#filesOf(name);
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFolder(folder);
     chmodSync(folder, 0o700);
     const keep = (from: string | undefined, file: string): string | undefined => {
       const to = join(folder, file);
@@ -102,7 +103,7 @@ export class RunnerProfiles {
   }
 
   #write(profiles: Record<string, StoredProfile>): void {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    makeFolder(this.#folder);
     const temporary = `${this.file}.new`;
     rmSync(temporary, { force: true });
     writeFileSync(temporary, `${JSON.stringify(profiles, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' });

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
+import { makeFolder } from '@flashcore/shared';
 import { UsageError } from '../rpc/address.ts';
 import { requireClientName } from './caller.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
@@ -17,7 +18,7 @@ const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 export function initTls(folder: string, hosts: readonly string[]): string[] {
   for (const host of hosts) if (!isIP(host) && !HOST_NAME.test(host)) throw new UsageError(`Give --host a name or an address: "${host}" is none`);
   if (existsSync(join(folder, 'ca.crt'))) throw new UsageError(`Remove ${folder} first, or give another --out: it has certificates, and who has them would be locked out`);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder);
   chmodSync(folder, 0o700);
   const names = [...new Set([...hosts, 'localhost', '127.0.0.1', '::1'])].map((host) => `${isIP(host) ? 'IP' : 'DNS'}:${host}`).join(',');
   makeAuthority(folder);
@@ -35,7 +36,7 @@ export function addClient(folder: string, { name, role }: { name: string; role: 
   if (!existsSync(join(folder, 'ca.key'))) throw new UsageError(`Give --tls a folder with ca.crt and ca.key, as "tls init" makes it: ${folder} has no ca.key`);
   const certificate = clientCertificatePath(folder, name);
   if (existsSync(certificate)) throw new UsageError(`Revoke and remove ${certificate} first, or give this client another name`);
-  mkdirSync(join(folder, 'clients'), { recursive: true, mode: 0o700 });
+  makeFolder(join(folder, 'clients'));
   signClient(folder, { file: join('clients', name), name, role });
   return { certificate, key: certificate.replace(/crt$/, 'key') };
 }

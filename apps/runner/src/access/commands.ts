@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { makeFolder } from '@flashcore/shared';
 import { Option, type Command } from 'commander';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates } from './revoked-certificates.ts';
@@ -52,6 +53,6 @@ export function addAccessCommands(program: Command, { defaultData, say }: { defa
 
 function dataFolder({ data }: Flags): string {
   const folder = resolve(data);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolder(folder);
   return folder;
 }

@@ -4,10 +4,13 @@ import { INPUT_SETS, runBenchmark } from './benchmark-phase.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { runComparison } from './comparison-phase.ts';
 import { runGates } from './gates-phase.ts';
-import { emitFindings, startPhase, variantScope, type JobScope, type VariantScope } from './job-scope.ts';
+import { emitFindings, emitLog, startPhase, variantScope, type JobScope, type VariantScope } from './job-scope.ts';
 import { profileFindings } from './profile-findings.ts';
 import { warnOptionsWithoutEffect } from './launch-options.ts';
 import { runVerify } from './verify-phase.ts';
+
+/** A wait for the device that is longer is told. */
+const TELL_WAIT_MS = 500;
 
 /** Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a failure is not run, and says so. */
 export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fallback }: { fallback: boolean }): Promise<VariantResult> {
@@ -68,7 +71,10 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
   });
   const stops = stopsAfterBuild(build);
   if (stops) notNeeded.abort();
+  // The emulator takes half a minute to compile, once a host: nobody should wonder what the job waits for.
+  const telling = setTimeout(() => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to open${spec.device.simulated ? ': the first time, the emulator and the CPU reference are compiled for it' : ''}`), TELL_WAIT_MS);
   const started = await warm;
+  clearTimeout(telling);
   if (!started.ready && !stops) throw started.error;
   if (started.ready) scope.birth.conditions ??= await runtime.conditions(job.signal);
   return { build, skipped: stops ? 'the kernel was not built' : '' };

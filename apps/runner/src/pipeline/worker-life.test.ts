@@ -64,7 +64,7 @@ test('a worker verifies, keeps its process, names a fault with its place, and se
   const after = await worker.request(good, { signal });
   expect(before).toMatchObject({ status: 'done', value: { mismatches: 0, deterministic: true, modified: [], flashAttentionRule: true } });
   expect(fault).toMatchObject({
-    status: 'fault', fault: { name: 'CUDA_ERROR_ILLEGAL_ADDRESS', buffer: 'O + 0 bytes past its end', emulator: { kind: 'OUT_OF_BOUNDS', block: [0, 0, 0], thread: [63, 0, 0] } },
+    status: 'fault', fault: { name: 'CUDA_ERROR_ILLEGAL_ADDRESS', buffer: 'the first byte past the end of O', emulator: { kind: 'OUT_OF_BOUNDS', block: [0, 0, 0], thread: [63, 0, 0] } },
   });
   // The control kernel's figures do not change by what ran between.
   const figures = (outcome: typeof before): unknown => outcome.status === 'done' && { ...outcome.value, seconds: 0, kernelSeconds: 0, referenceSeconds: 0 };

@@ -93,7 +93,7 @@ export class RunBuffers {
     return guard.every((byte) => byte === this.#guard);
   }
 
-  /** "O + 16 bytes past its end", for an address that a fault names; undefined for one that is near no buffer. */
+  /** "16 bytes past the end of O", for an address that a fault names; undefined for one that is near no buffer. */
   nameOf(address: bigint): string | undefined {
     let nearest: { text: string; distance: bigint } | undefined;
     for (const { name, address: start, bytes } of this.#buffers) {
@@ -102,7 +102,7 @@ export class RunBuffers {
       const past = address >= end;
       const distance = past ? address - end : start - address;
       if (distance > NEAR_BYTES || (nearest && nearest.distance <= distance)) continue;
-      nearest = { text: past ? `${name} + ${distance} bytes past its end` : `${distance} bytes before ${name}`, distance };
+      nearest = { text: past ? pastEnd(name, distance) : `${distance} bytes before ${name}`, distance };
     }
     return nearest?.text;
   }
@@ -112,6 +112,8 @@ export class RunBuffers {
     this.#buffers.length = 0;
   }
 }
+
+const pastEnd = (name: string, distance: bigint): string => (distance === 0n ? `the first byte past the end of ${name}` : `${distance} bytes past the end of ${name}`);
 
 function bytesOf(words: HalfBits): Buffer {
   return Buffer.from(words.buffer, words.byteOffset, words.byteLength);

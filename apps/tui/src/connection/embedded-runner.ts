@@ -1,6 +1,6 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FlashcoreError, RunnerClient } from '@flashcore/shared';
+import { FlashcoreError, RunnerClient, makeFolder } from '@flashcore/shared';
 import { buildIdOf, readRunnerRecord, runnerProgram, type RunnerRecord } from './data-directory.ts';
 import { isAlive, launchRunner, type RunnerLaunch } from './runner-launch.ts';
 
@@ -33,7 +33,7 @@ const POLL_MS = 25;
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
   const { directory, environment, program = runnerProgram(), signal, notify } = options;
   requireBuilt(program);
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeFolder(directory);
   const buildId = buildIdOf(program);
   const deadline = Date.now() + START_LIMIT_MS;
   let launch: RunnerLaunch | undefined;

@@ -25,7 +25,7 @@ function findingLines(finding: Finding, format: ReportFormat): string[] {
 
 const item = (label: string, text: string, format: ReportFormat): string[] => (text === '' ? [] : labelled(label, text, format, 4));
 
-/** "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, O + 16 bytes past its end". */
+/** "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, 16 bytes past the end of O". */
 export function locationText(location: FaultLocation): string {
   return [
     location.file ? `${location.file}${location.line > 0 ? `:${location.line}` : ''}` : '',

@@ -39,14 +39,14 @@ test('a deadlock names its threads in ranges, an access its place', () => {
   const waiting = Array.from({ length: 40 }, (_, x) => ({ thread: [x, 0, 0], block: [2, 1, 0], place: x < 32 ? 'waits at __syncthreads, divergent_barrier.cu:31' : 'has returned' }));
   const finding = create(FindingSchema, {
     kind: FindingKind.DEADLOCK, message: '128 threads wait.', remedy: 'Let every thread reach the barrier.', threads: waiting, threadCount: 128, cudaError: 'CUDA_ERROR_LAUNCH_FAILED',
-    location: { file: 'divergent_barrier.cu', line: 31, block: [2, 1, 0], thread: [0, 0, 0], access: 'write', accessBytes: 2, address: '0x7f00', buffer: 'O + 16 bytes past its end' },
+    location: { file: 'divergent_barrier.cu', line: 31, block: [2, 1, 0], thread: [0, 0, 0], access: 'write', accessBytes: 2, address: '0x7f00', buffer: '16 bytes past the end of O' },
   });
   expect(findingsSection([finding], PLAIN)).toEqual([
     'Findings',
     '  DEADLOCK',
     '    128 threads wait.',
     '    where      divergent_barrier.cu:31, block (2, 1, 0), thread (0, 0, 0), write',
-    '               of 2 bytes at 0x7f00, O + 16 bytes past its end',
+    '               of 2 bytes at 0x7f00, 16 bytes past the end of O',
     '    threads    block (2, 1, 0) 0-31 waits at __syncthreads,',
     '               divergent_barrier.cu:31',
     '    threads    block (2, 1, 0) 32-39 has returned',

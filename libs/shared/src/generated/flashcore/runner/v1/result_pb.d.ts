@@ -311,7 +311,7 @@ export declare type FaultLocation = Message<"flashcore.runner.v1.FaultLocation">
   address: string;
 
   /**
-   * Buffer it lies in or beyond, for example "O + 16 bytes past its end".
+   * Buffer it lies in or beyond, for example "16 bytes past the end of O".
    *
    * @generated from field: string buffer = 6;
    */
