@@ -1,6 +1,6 @@
 /** A proxy between client and runner that cuts connections after a given number of the runner's bytes. */
 import { once } from 'node:events';
-import { connect, createServer, type Socket } from 'node:net';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
 export class CutProxy implements AsyncDisposable {
   readonly address: string;
@@ -11,14 +11,22 @@ export class CutProxy implements AsyncDisposable {
   /** The runner's bytes that went through since cutAfter(). */
   passed = 0;
 
-  private constructor(path: string, target: string) {
-    this.address = `unix:${path}`;
-    this.#server = createServer((client) => this.#join(client, connect(target.slice('unix:'.length)))).listen(path);
+  private constructor(address: string, target: string) {
+    this.address = address;
+    this.#server = createServer((client) => this.#join(client, connect(placeOf(target)))).listen(placeOf(address));
   }
 
   /** Listens on a Unix socket for a runner on another one. */
   static async open(path: string, target: string): Promise<CutProxy> {
-    const proxy = new CutProxy(path, target);
+    const proxy = new CutProxy(`unix:${path}`, target);
+    await once(proxy.#server, 'listening');
+    return proxy;
+  }
+
+  /** Listens on a free port of an address of this machine for a runner at host:port. What it passes on may be TLS: it looks at none of it. */
+  static async openTcp(host: string, target: string): Promise<CutProxy> {
+    const { port } = await freePort(host);
+    const proxy = new CutProxy(`${host}:${port}`, target);
     await once(proxy.#server, 'listening');
     return proxy;
   }
@@ -63,4 +71,20 @@ export class CutProxy implements AsyncDisposable {
     for (const socket of this.#sockets) socket.destroy();
     await Promise.resolve();
   }
+}
+
+/** "unix:/path" or "host:port" as node:net wants it. */
+function placeOf(address: string): { path: string } | { host: string; port: number } {
+  if (address.startsWith('unix:')) return { path: address.slice('unix:'.length) };
+  const colon = address.lastIndexOf(':');
+  return { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) };
+}
+
+async function freePort(host: string): Promise<AddressInfo> {
+  const server = createServer().listen(0, host);
+  await once(server, 'listening');
+  const address = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return address;
 }

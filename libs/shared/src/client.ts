@@ -1,10 +1,11 @@
 /** The typed client of a runner: unary calls, jobs as event streams that survive dropped connections, source upload, artifacts. */
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { clone, create } from '@bufbuild/protobuf';
 import { Client, status } from '@grpc/grpc-js';
 import { callStreaming, callUnary, callUpload } from './calls.ts';
 import { channelCredentials, tlsChannelOptions, type ClientSecurity } from './client-security.ts';
-import { connectionError, versionMismatch, type Attempt } from './connection-error.ts';
+import { connectionError, connectionLost, versionMismatch, type Attempt } from './connection-error.ts';
 import { errorFromStatus, hasErrorDetails } from './error-status.ts';
 import { FlashcoreError, invalidRequest } from './errors.ts';
 import type { Host } from './generated/flashcore/runner/v1/capabilities_pb.js';
@@ -18,6 +19,8 @@ import { readSourceTree, sha256Of } from './source-tree.ts';
 const CONNECT_TIMEOUT_MS = 2_500;
 const UNARY_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
+/** Pauses before a cut call is made again. */
+const AGAIN_AFTER_MS = [50, 200, 500];
 const UPLOAD_PIECE_BYTES = 64 * 1024;
 
 export interface ConnectOptions {
@@ -166,14 +169,29 @@ export class RunnerClient {
 
   async #unary<Name extends UnaryRpcName>(name: Name, init: RpcRequestInit<Name>, options: CallOptions = {}): Promise<RpcResponse<Name>> {
     const request = create(KernelRunnerService.method[name].input, init as RpcRequestInit<UnaryRpcName>) as RpcRequest<Name>;
-    return callUnary(this.#channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options }).catch(this.#explain);
+    const call = () => callUnary(this.#channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options });
+    // Every such call may be made twice: it reads, or cancels what is then cancelled. The channel connects anew by itself.
+    return this.#again(call).catch(this.#explain);
+  }
+
+  /** A call whose connection was cut is made again, some times. */
+  async #again<Response>(call: () => Promise<Response>): Promise<Response> {
+    for (const delayMs of AGAIN_AFTER_MS) {
+      try {
+        return await call();
+      } catch (error) {
+        if (!isServiceError(error) || hasErrorDetails(error) || error.code !== status.UNAVAILABLE) throw error;
+      }
+      await sleep(delayMs);
+    }
+    return call();
   }
 
   /** Makes a FlashcoreError of a failed call; to be given to catch(). */
   readonly #explain = (error: unknown): never => {
     if (!isServiceError(error)) throw error;
     const lost = !hasErrorDetails(error) && (error.code === status.UNAVAILABLE || error.code === status.DEADLINE_EXCEEDED);
-    throw lost ? connectionError({ ...this.#attempt, secured: false }, error) : errorFromStatus(error);
+    throw lost ? connectionLost(this.address, error) : errorFromStatus(error);
   };
 
   async #greet(signal: AbortSignal | undefined): Promise<{ host: Host; caller: Caller | undefined }> {

@@ -22,6 +22,12 @@ export function connectionError(attempt: Attempt, cause: ServiceError): Flashcor
   return new FlashcoreError('RUNNER_UNREACHABLE', { address }, `Wanted a runner at ${address}, but ${why} (${plainDetails(cause)}): ${remedy}`, { cause });
 }
 
+/** RUNNER_UNREACHABLE for a connection that had been made, and is lost. */
+export function connectionLost(address: string, cause: ServiceError): FlashcoreError {
+  if (!CUT.test(cause.details)) return connectionError({ address, secured: false, withCertificate: false }, cause);
+  return new FlashcoreError('RUNNER_UNREACHABLE', { address }, `Try again: the connection to the runner at ${address} was lost (${plainDetails(cause)})`, { cause });
+}
+
 export const versionMismatch = (address: string, found: string): FlashcoreError =>
   new FlashcoreError('VERSION_MISMATCH', { address, wanted: API_VERSION, found }, `Wanted a runner that speaks API ${API_VERSION} at ${address}, found ${found}: install the same version of flashcore on both sides`);
 

@@ -1,0 +1,90 @@
+/** fa-tui against a runner on another address, by TLS and certificates, works as the embedded one: every command, artifacts, files, and a stream that is cut. */
+import { createHash } from 'node:crypto';
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Verdict, type GetJobResponse } from '@flashcore/shared';
+import { CutProxy } from '../reliability/cut-proxy.ts';
+import { Home, ROOT, type CommandResult } from '../support/home.ts';
+
+const SHAPE = '1x2x113x64c';
+/** The same seed gives the same figures wherever it runs. */
+const VERIFY = ['verify', 'fa_v1_baseline', '--shape', SHAPE, '--seed', '5eed'];
+// A container may have no network: then the loopback address stands for the other machine.
+const host = Object.values(networkInterfaces()).flat().find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
+if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
+
+const box = new Home();
+const laptop = new Home();
+let address: string;
+
+beforeAll(async () => {
+  if (!hasOpenssl) return;
+  expect(box.runnerCommand(['tls', 'init', '--host', host, '--data', box.path])).toMatchObject({ exitCode: 0 });
+  ({ address } = await box.startDaemonAt(`${host}:0`));
+}, 60_000);
+afterAll(async () => {
+  await laptop[Symbol.asyncDispose]();
+  await box[Symbol.asyncDispose]();
+});
+
+const tls = (file: string): string => join(box.path, 'tls', file);
+const at = (runner: string): string[] => ['--runner', runner, '--tls-ca', tls('ca.crt'), '--tls-cert', tls('client.crt'), '--tls-key', tls('client.key')];
+/** A command against the runner on the other address, from a home without a runner of its own. */
+const remote = (...args: string[]): CommandResult => laptop.faTui([...args, ...at(address)]);
+const figures = ({ result }: GetJobResponse): unknown => result!.variants[0]!.verify!.cases.map(({ verdict, maxAbsError, meanAbsError, elements }) => [Verdict[verdict], maxAbsError, meanAbsError, elements]);
+
+test.skipIf(!hasOpenssl)('every command answers as with an embedded runner', { timeout: 180_000 }, () => {
+  const files = { record: join(laptop.path, 'events.jsonl'), junit: join(laptop.path, 'junit.xml') };
+  const far = laptop.runJson([...VERIFY, '--record', files.record, '--junit', files.junit, ...at(address)]);
+  const near = laptop.runJson(VERIFY);
+  expect([far.exitCode, far.stderr.split('\n')[0], figures(far.response)]).toEqual([0, expect.stringContaining(address) as string, figures(near.response)]);
+  const name = far.response.job!.name;
+  expect(readFileSync(files.junit, 'utf8')).toContain(`name="${SHAPE}"`);
+  expect(laptop.faTui(['replay', files.record, '--speed', '100'])).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(name) as string });
+
+  const cubin = laptop.runJson(['build', 'fa_v1_baseline', ...at(address)]).response.result!.variants[0]!.build!.artifacts.find(({ fileName }) => fileName.endsWith('.cubin'));
+  if (cubin) {
+    const file = join(laptop.path, 'kernel.cubin');
+    expect(remote('artifact', cubin.sha256, '--output', file)).toMatchObject({ exitCode: 0 });
+    expect(createHash('sha256').update(readFileSync(file)).digest('hex')).toBe(cubin.sha256);
+  }
+  // A folder of this machine travels.
+  expect(remote('run', join(ROOT, 'kernels/fa_v1_baseline'), '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.2')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Gates') as string });
+  expect(remote('profile', 'fa_v1_baseline', '--save', join(laptop.path, 'k.ncu-rep'))).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('the emulator has no hardware counters') as string });
+  expect(remote('verify', 'nan_output', '--shape', '1x1x64x64', '--seeds', '1')).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('NAN_OUTPUT') as string });
+  expect(remote('watch', name)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(SHAPE) as string });
+  expect(remote('kernels')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('flashcore_v10') as string });
+  expect(remote('host')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(box.path) as string });
+  expect(remote('history')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('fa_v1_baseline') as string });
+  expect(remote('jobs')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('nan_output') as string });
+
+  const endless = remote('verify', 'endless_loop', '--shape', '1x1x64x64', '--seeds', '1', '--detach').stdout.trim();
+  expect(remote('cancel', endless)).toMatchObject({ exitCode: 0 });
+  expect(remote('watch', endless)).toMatchObject({ exitCode: 3, stdout: expect.stringContaining('CANCELLED') as string });
+});
+
+test.skipIf(!hasOpenssl)('a connection that is cut in the middle is taken up again: no event is missing, none comes twice', { timeout: 120_000 }, async () => {
+  await using proxy = await CutProxy.openTcp(host, address);
+  // Every connection is cut after so many bytes: the handshake of TLS, then in the middle of the events.
+  proxy.cutAfter(6_000, 8_000, 12_000, 9_000);
+  const file = join(laptop.path, 'cut.jsonl');
+  const { exitCode, stderr } = await faTui([...VERIFY, '--record', file, ...at(proxy.address)]);
+  expect(exitCode, stderr).toBe(0);
+  expect(stderr).toContain('connected again');
+  const numbers = readFileSync(file, 'utf8').trim().split('\n').map((line) => Number((JSON.parse(line) as { sequence: string }).sequence));
+  expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+});
+
+/** As Home.faTui(), while this process goes on to pass bytes. */
+async function faTui(args: string[]): Promise<CommandResult> {
+  const child = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, { cwd: ROOT, env: laptop.env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const text = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (piece: string) => void (text[name] += piece));
+  const { promise, resolve } = Promise.withResolvers<number | null>();
+  child.once('close', resolve);
+  return { exitCode: await promise, ...text };
+}
