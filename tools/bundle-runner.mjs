@@ -9,6 +9,8 @@ import { parseArgs } from 'node:util';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const { values: options } = parseArgs({ options: { out: { type: 'string', default: join(ROOT, 'out') }, 'no-node': { type: 'boolean', default: false } } });
+/** What a slow line carries in a minute. */
+const MAX_MEGABYTES = 60;
 const platform = `${process.platform}-${process.arch}`;
 const stage = join(options.out, 'flashcore');
 
@@ -25,7 +27,12 @@ launcher('flashcore-conformance', 'test/dist/conformance.js');
 const archive = join(options.out, `flashcore-runner-${platform}.tar.xz`);
 // Two threads at xz's default level: about 35 MB in half a minute; the last levels save 2 % for thrice the time.
 execFileSync('tar', ['-C', options.out, '-cJf', archive, basename(stage)], { env: { ...process.env, XZ_OPT: '-6 -T0' }, stdio: 'inherit' });
-console.log(`${archive} ${(statSync(archive).size / 1e6).toFixed(1)} MB\nOn the GPU host: tar xf ${basename(archive)} && cd flashcore && ./flashcore-runner serve`);
+const megabytes = statSync(archive).size / 1e6;
+if (megabytes > MAX_MEGABYTES) {
+  console.error(`${archive} has ${megabytes.toFixed(1)} MB; wanted at most ${MAX_MEGABYTES}: see what grew with  tar tvf ${archive} | sort -k3 -n`);
+  process.exit(1);
+}
+console.log(`${archive} ${megabytes.toFixed(1)} MB of at most ${MAX_MEGABYTES}\nOn the GPU host: tar xf ${basename(archive)} && cd flashcore && ./flashcore-runner serve`);
 
 function copy(from, to) {
   cpSync(join(ROOT, from), join(stage, to), { recursive: true, dereference: true, filter: (path) => !path.endsWith('.map') });
