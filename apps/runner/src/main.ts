@@ -22,10 +22,12 @@ async function main(): Promise<void> {
   const { version } = packageJson;
   const mainFile = fileURLToPath(import.meta.url);
   const repositoryRoot = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '');
-  const options = parseOptions(process.argv.slice(2), { version, repositoryRoot, environment: process.env });
+  let command: (() => Promise<void>) | undefined;
+  const options = parseOptions(process.argv.slice(2), { version, repositoryRoot, environment: process.env, defer: (work) => { command = work; } });
+  await command?.();
   if (!options) return;
 
-  const logger = createLogger();
+  const logger = createLogger(options.logLevel);
   const buildId = digestOf(mainFile, join(dirname(mainFile), 'worker.js'));
   const runner = await startRunner({ ...options, version, buildId, repositoryRoot, logger, createCompiler: createPipeline });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());

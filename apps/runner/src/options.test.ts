@@ -9,6 +9,7 @@ test('every option has a default', () => {
     address: { kind: 'tcp', host: '127.0.0.1', port: 50051 }, dataDirectory: '/home/data', kernelsDirectory: '/repo/kernels',
     embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64, isolation: 'auto', security: undefined, reflection: true,
     quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 }, rates: new Map(),
+    metrics: undefined, retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity }, logLevel: undefined,
   });
 });
 
@@ -24,7 +25,7 @@ test('an embedded runner chooses its own socket unless it is given one', () => {
   expect(parse('serve', '--embedded', '--address', 'unix:/run/fc.sock')?.address).toEqual({ kind: 'unix', path: '/run/fc.sock' });
 });
 
-test.for([['--port', '1'], ['--idle-exit-seconds', '-1'], ['--grace-seconds', 'x'], ['--max-queued', '0'], ['--address']])('%j is a usage error', (flags) => {
+test.for([['--port', '1'], ['--idle-exit-seconds', '-1'], ['--grace-seconds', 'x'], ['--max-queued', '0'], ['--metrics', '0.0.0.0:1'], ['--metrics', 'unix:/m'], ['--log-level', 'loud'], ['--keep-files-days', 'x'], ['--address']])('%j is a usage error', (flags) => {
   expect(() => parse('serve', ...flags)).toThrow(UsageError);
 });
 

@@ -7,6 +7,8 @@ import { addAccessCommands } from './access/commands.ts';
 import type { QuotaLimits } from './access/quotas.ts';
 import { TokenFile } from './access/tokens.ts';
 import { parseRates, type DeviceRates } from './pipeline/cost.ts';
+import { addOperationCommands, keepOptions, policyOf, type KeepFlags } from './operation/commands.ts';
+import { KEEP_ALL, type RetentionPolicy } from './operation/retention.ts';
 import { UsageError, formatAddress, isExposed, parseListenAddress, type ListenAddress } from './rpc/address.ts';
 
 /** What `flashcore-runner serve` was asked for, with every default filled in. */
@@ -30,6 +32,11 @@ export interface ServeOptions {
   quotas: QuotaLimits;
   /** US dollars an hour, by the device's name. */
   rates: DeviceRates;
+  /** Where Prometheus finds metrics, on this machine; undefined: nowhere. */
+  metrics: ListenAddress | undefined;
+  retention: RetentionPolicy;
+  /** Undefined: $FLASHCORE_LOG_LEVEL, else "info". */
+  logLevel: string | undefined;
 }
 
 export interface ServeSecurity {
@@ -45,15 +52,18 @@ export interface CommandLine {
   /** The repository, or the bundle, that the runner is part of: kernels/ and proto/ lie there. */
   repositoryRoot: string;
   environment: NodeJS.ProcessEnv;
+  /** Takes the work of a command other than serve. */
+  defer?: (work: () => Promise<void>) => void;
 }
 
 /** Reads the command line; undefined when it only asked for help or the version, which was then printed. Throws UsageError. */
-export function parseOptions(argv: readonly string[], { version, repositoryRoot, environment }: CommandLine): ServeOptions | undefined {
+export function parseOptions(argv: readonly string[], { version, repositoryRoot, environment, defer = () => undefined }: CommandLine): ServeOptions | undefined {
   let options: ServeOptions | undefined;
   const defaultData = environment['FLASHCORE_HOME'] || join(homedir(), '.flashcore');
   const program = new Command('flashcore-runner').description('Builds, verifies, benchmarks and profiles attention kernels for its clients').version(version).exitOverride();
   program.configureOutput({ outputError: () => undefined }); // UsageError carries the text.
-  program.command('serve', { isDefault: true })
+  const say = (line: string): void => void process.stdout.write(`${line}\n`);
+  const serve = program.command('serve', { isDefault: true })
     .description('serves until SIGTERM or SIGINT')
     .option('--address <address>', `where to listen: host:port of this machine, or unix:/path (default: ${DEFAULT_ADDRESS})`)
     .option('--data <folder>', 'jobs, artifacts and sources (default: $FLASHCORE_HOME, or ~/.flashcore)', defaultData)
@@ -69,9 +79,13 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
     .option('--max-calls-per-second <calls>', 'with TLS: of one client, lasting', count, 50)
     .option('--max-upload-mib-per-hour <MiB>', 'with TLS: sources of one client', count, 256)
     .addOption(new Option('--usd-per-hour <device=rate...>', 'what a device costs, for example "NVIDIA L4=0.68"; several in $FLASHCORE_USD_PER_HOUR are separated by ";"'))
+    .option('--metrics <address>', 'serves metrics for Prometheus there, on this machine alone, for example 127.0.0.1:9464')
+    .addOption(new Option('--log-level <level>', 'of the log on stderr, JSON lines (default: $FLASHCORE_LOG_LEVEL, or info)').choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal']))
     .option('--reflection', 'lists the API to whoever is let in; on this machine always', false)
     .action((flags: Flags) => { options = compile(flags, environment); });
-  addAccessCommands(program, { defaultData, say: (line) => void process.stdout.write(`${line}\n`) });
+  keepOptions(serve, KEEP_ALL);
+  addAccessCommands(program, { defaultData, say });
+  addOperationCommands(program, { defaultData, say, defer });
   try {
     program.parse(argv, { from: 'user' });
   } catch (error) {
@@ -82,7 +96,7 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
   return options;
 }
 
-interface Flags {
+interface Flags extends KeepFlags {
   address?: string;
   data: string;
   kernels: string;
@@ -98,6 +112,8 @@ interface Flags {
   maxCallsPerSecond: number;
   maxUploadMibPerHour: number;
   usdPerHour?: string[];
+  metrics?: string;
+  logLevel?: string;
 }
 
 function compile(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
@@ -117,6 +133,9 @@ function compile(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     reflection: !exposed || flags.reflection,
     quotas: { jobs: flags.maxJobsPerClient, callsPerSecond: flags.maxCallsPerSecond, uploadMibPerHour: flags.maxUploadMibPerHour },
     rates: compileRates(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
+    metrics: flags.metrics === undefined ? undefined : metricsAddress(flags.metrics),
+    retention: policyOf(flags),
+    logLevel: flags.logLevel,
   };
 }
 
@@ -127,6 +146,12 @@ function compileRates(texts: readonly string[]): DeviceRates {
     if (error instanceof RangeError) throw new UsageError(`--usd-per-hour or FLASHCORE_USD_PER_HOUR: ${error.message}`);
     throw error;
   }
+}
+
+function metricsAddress(text: string): ListenAddress {
+  const address = parseListenAddress(text);
+  if (address.kind === 'tcp' && !isExposed(address)) return address;
+  throw new UsageError(`Give --metrics an address of this machine, as in 127.0.0.1:9464: ${text} is none, and metrics ask for no credential`);
 }
 
 function compileSecurity({ tls, data, clients }: Flags, exposed: ListenAddress | false): ServeSecurity | undefined {

@@ -13,6 +13,8 @@ import { KernelCatalog } from './kernels.ts';
 import type { Logger } from './log.ts';
 import type { ServeOptions } from './options.ts';
 import type { DeviceRates } from './pipeline/cost.ts';
+import { retainDaily } from './operation/daily.ts';
+import { serveMetrics } from './operation/metrics.ts';
 import { listen } from './rpc/listen.ts';
 import { createRpcServer } from './rpc/server.ts';
 import { UsageError } from './rpc/address.ts';
@@ -81,6 +83,13 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const security = options.security && { tls: readServerTls(options.security.folder), clientCertificates: options.security.clients === 'certificate' };
     const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory), security);
     undo.defer(announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }));
+
+    if (options.metrics?.kind === 'tcp') {
+      const metrics = await serveMetrics(options.metrics, { jobs, compiler, connections: () => listener.connections });
+      undo.defer(() => metrics.close());
+      logger.info({ address: metrics.address }, 'metrics');
+    }
+    undo.defer(retainDaily({ dataDirectory, database, policy: options.retention }, { inUseSinceMs: () => jobs.oldestActiveMs, logger }));
 
     const ended = Promise.withResolvers<void>();
     let stopping = false;

@@ -37,6 +37,13 @@ export interface CallOptions {
   timeoutMs?: number | undefined;
 }
 
+export interface WatchOptions extends ResumeOptions {
+  /** Number of the last event already seen; default 0: from the first. */
+  afterSequence?: bigint | number | undefined;
+  /** Told the number of the first event still kept when those asked for are not. */
+  onExpired?: ((first: bigint) => void) | undefined;
+}
+
 /** The events of a job. Ending the iteration leaves the job running. */
 export type JobEvents = AsyncGenerator<JobEvent, void, undefined>;
 
@@ -94,8 +101,11 @@ export class RunnerClient {
     return this.#events({ begin, name: undefined, afterSequence: 0n }, options);
   }
 
-  /** Gives a job's events after a given one until `finished`; a dropped stream is taken up again. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED, RUNNER_UNREACHABLE. */
-  watch(job: string, { afterSequence = 0n, ...options }: ResumeOptions & { afterSequence?: bigint | number } = {}): JobEvents {
+  /**
+   * Gives a job's events after a given one until `finished`; a dropped stream is taken up again. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED (unless `onExpired` takes it: the stream then
+   * starts at the first event still kept), RUNNER_UNREACHABLE.
+   */
+  watch(job: string, { afterSequence = 0n, ...options }: WatchOptions = {}): JobEvents {
     return this.#events({ begin: undefined, name: job, afterSequence: BigInt(afterSequence) }, options);
   }
 
@@ -141,7 +151,7 @@ export class RunnerClient {
     this.close();
   }
 
-  async *#events(from: { begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined; name: string | undefined; afterSequence: bigint }, options: ResumeOptions): JobEvents {
+  async *#events(from: { begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined; name: string | undefined; afterSequence: bigint }, options: WatchOptions): JobEvents {
     const policy = new ResumePolicy(this.#channel, this.address, options);
     const onHeaders = () => policy.connected();
     let { name, afterSequence } = from;
@@ -163,7 +173,13 @@ export class RunnerClient {
       } catch (error) {
         cause = error;
       }
-      await policy.waitAfter(cause, name ?? 'a new job');
+      const first = firstKept(cause);
+      if (first === undefined || !options.onExpired) {
+        await policy.waitAfter(cause, name ?? 'a new job');
+        continue;
+      }
+      options.onExpired(first);
+      afterSequence = first - 1n;
     }
   }
 
@@ -204,6 +220,13 @@ export class RunnerClient {
     if (host?.apiVersion !== API_VERSION) throw versionMismatch(this.address, host?.apiVersion || 'no version');
     return { host, caller };
   }
+}
+
+/** Number of the first event that the runner still keeps, where a stream asked for earlier ones. */
+function firstKept(cause: unknown): bigint | undefined {
+  if (!isServiceError(cause) || !hasErrorDetails(cause)) return undefined;
+  const { reason, metadata } = errorFromStatus(cause);
+  return reason === 'EVENTS_EXPIRED' && /^[1-9]\d*$/.test(metadata['first'] ?? '') ? BigInt(metadata['first']!) : undefined;
 }
 
 /** The request with a request_id. A copy: the caller's message stays as it is, and starts another job when it is sent again. */

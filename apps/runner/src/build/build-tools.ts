@@ -26,6 +26,7 @@ export class BuildTools {
   /** Where libraries lie that workers load. */
   readonly libraryFolder: string;
   readonly kernels: KernelBuilder;
+  readonly #builds: CompileCache;
   readonly #libraries: CompileCache;
   readonly #libraryFiles: LibraryFiles;
   readonly #kernelsFolder: string;
@@ -40,9 +41,15 @@ export class BuildTools {
     this.#libraryFiles = new LibraryFiles(join(libraries, 'files'));
     this.libraryFolder = libraries;
     this.#libraries = new CompileCache(libraries, this.#libraryFiles, this.box);
+    this.#builds = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, this.box);
     this.kernels = new KernelBuilder({
-      toolchain: this.toolchain, cache: new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, this.box), artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
+      toolchain: this.toolchain, cache: this.#builds, artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
     });
+  }
+
+  /** Compilations of kernels since the start, found in the cache or not. */
+  cacheUse(): { hits: number; misses: number } {
+    return this.#builds.use;
   }
 
   /** Path of libcuda_emu.so, compiled on first use. Errors: COMPILER_MISSING, INTERNAL where it does not compile. */

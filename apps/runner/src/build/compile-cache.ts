@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, wri
 import { dirname, join } from 'node:path';
 import { FlashcoreError, sha256Of } from '@flashcore/shared';
 import { findBox, type Box } from '../sandbox/box.ts';
+import { markUsed } from '../store/last-used.ts';
 import { storageError } from '../store/storage-error.ts';
 import { runStages } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
@@ -80,6 +81,8 @@ export class CompileCache {
   readonly #files: CompiledFiles;
   readonly #box: Promise<Box>;
   readonly #running = new Map<string, Promise<unknown>>();
+  /** Since the start. */
+  readonly use = { hits: 0, misses: 0 };
 
   constructor(folder: string, files: CompiledFiles, box = findBox('none')) {
     this.#box = box;
@@ -94,7 +97,11 @@ export class CompileCache {
     // Another job may be at the same: its result is then in the cache, or it failed and it's ours to say why.
     for (let running = this.#running.get(key); running; running = this.#running.get(key)) await running.catch(() => undefined);
     const known = this.find(key);
-    if (known) return { ...known, cacheHit: true, timedOut: false };
+    if (known) {
+      this.use.hits += 1;
+      return { ...known, cacheHit: true, timedOut: false };
+    }
+    this.use.misses += 1;
     options.onStart?.();
     const running = this.#run(unit, key, options);
     this.#running.set(key, running);
@@ -110,7 +117,10 @@ export class CompileCache {
     const path = this.#entryPath(key);
     if (!statSync(path, { throwIfNoEntry: false })) return undefined;
     const record = openRecord(readFileSync(path, 'utf8'));
-    if (record?.key === key && record.outputs.every((output) => this.#intact(output.sha256))) return record;
+    if (record?.key === key && record.outputs.every((output) => this.#intact(output.sha256))) {
+      markUsed(path);
+      return record;
+    }
     rmSync(path, { force: true });
     return undefined;
   }

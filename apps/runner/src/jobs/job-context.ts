@@ -70,6 +70,8 @@ export interface JobCompiler {
   isolation(): Promise<{ kind: 'bubblewrap' | 'none'; detail: string }>;
   /** Checks a request and makes its job, on the device with the fewest jobs where it may be any. Starts nothing. Errors: all that bad input can give, at once, as FlashcoreError. */
   compile<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): CompiledJob;
+  /** Compilations asked for since the start, found in the cache or not. */
+  cacheUse(): { hits: number; misses: number };
   /** Ends worker processes. */
   close(): Promise<void>;
 }

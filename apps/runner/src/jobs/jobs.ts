@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { create, fromBinary } from '@bufbuild/protobuf';
 import {
   DeviceState, FlashcoreError, JobCreatedSchema, JobEventSchema, JobKind, JobState, asFlashcoreError, didYouMean,
-  invalidRequest, type Job, type JobResult,
+  invalidRequest, type Job, type JobResult, type Outcome,
 } from '@flashcore/shared';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
@@ -47,6 +47,25 @@ export interface StartOptions {
   compile: (load: DeviceLoad) => CompiledJob;
 }
 
+/** A stream of a job's events, and how far it has got. */
+interface Watcher {
+  readonly jobId: number;
+  sequence: number;
+}
+
+/** What goes on, in numbers. */
+export interface JobStatistics {
+  waiting: number;
+  running: number;
+  watchers: number;
+  /** Events stored that the slowest watcher was not sent yet. */
+  eventLag: number;
+  /** Since the start. */
+  eventsStored: number;
+  /** Of all jobs in the store. */
+  outcomes: { outcome: Outcome; count: number }[];
+}
+
 /** All jobs: started, watched, cancelled, found again. What was said to a client about a job is on disk. */
 export class Jobs {
   readonly #options: JobsOptions;
@@ -56,6 +75,7 @@ export class Jobs {
   readonly #share = new StreamShare();
   readonly #queues = new Map<string, DeviceQueue>();
   readonly #runs = new Map<number, JobRun>();
+  readonly #watchers = new Set<Watcher>();
   #draining = false;
 
   /** Also ends the jobs that an earlier runner left unfinished. */
@@ -70,6 +90,25 @@ export class Jobs {
   /** Jobs waiting and running. */
   get active(): number {
     return this.#runs.size;
+  }
+
+  /** When the oldest job that has not ended was made; undefined when all have. */
+  get oldestActiveMs(): number | undefined {
+    const [row] = this.#table.unfinished();
+    return row?.create_ms;
+  }
+
+  statistics(): JobStatistics {
+    const states = [...this.#runs.values()].map(({ state }) => state);
+    const lags = [...this.#watchers].map(({ jobId, sequence }) => (this.#table.byId(jobId)?.last_sequence ?? sequence) - sequence);
+    return {
+      waiting: states.filter((state) => state === 'queued').length,
+      running: states.filter((state) => state === 'running').length,
+      watchers: this.#watchers.size,
+      eventLag: Math.max(0, ...lags),
+      eventsStored: this.#log.stored,
+      outcomes: this.#table.countOutcomes(),
+    };
   }
 
   /** The devices with the state that jobs give them. */
@@ -119,18 +158,28 @@ export class Jobs {
   async *watch(name: string, { afterSequence, signal }: { afterSequence: number; signal: AbortSignal }): AsyncGenerator<Uint8Array[]> {
     const row = this.#find(name);
     checkAfterSequence(row, afterSequence);
+    const watcher = { jobId: row.id, sequence: afterSequence };
+    this.#watchers.add(watcher);
+    try {
+      yield* this.#eventsFor(watcher, signal);
+    } finally {
+      this.#watchers.delete(watcher);
+    }
+  }
+
+  async *#eventsFor(watcher: Watcher, signal: AbortSignal): AsyncGenerator<Uint8Array[]> {
+    const { jobId } = watcher;
     const turn = this.#share.watcher(BATCH_EVENTS);
-    let sequence = afterSequence;
     while (!signal.aborted) {
-      const batch = this.#log.readAfter(row.id, sequence, await turn());
+      const batch = this.#log.readAfter(jobId, watcher.sequence, await turn());
       const last = batch.at(-1);
       if (last) {
         yield batch.map(({ event }) => event);
-        sequence = last.sequence;
-      } else if (this.#table.hasEnded(row.id)) {
+        watcher.sequence = last.sequence;
+      } else if (this.#table.hasEnded(jobId)) {
         return;
       } else {
-        await this.#feed.next(row.id, signal);
+        await this.#feed.next(jobId, signal);
       }
     }
   }

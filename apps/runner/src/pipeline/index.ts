@@ -75,6 +75,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       const gates = method === 'runExperiment' ? settings.gates() : [];
       return compiledJob(spec, { options, tools, runtimes, cases, gates });
     },
+    cacheUse: () => tools.cacheUse(),
     async close() {
       await Promise.all([...runtimes.values()].map((runtime) => runtime.close()));
     },

@@ -42,6 +42,6 @@ export class ArtifactStore {
   }
 
   #missing(sha256: string): never {
-    throw new FlashcoreError('ARTIFACT_NOT_FOUND', { sha256 }, `Ask for an artifact that a job's result names: none has the digest ${sha256}`);
+    throw new FlashcoreError('ARTIFACT_NOT_FOUND', { sha256 }, `Ask for an artifact that a job's result names: none has the digest ${sha256}, or it is no longer kept`);
   }
 }

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, existsSync, fdatasyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { sha256Of } from '@flashcore/shared';
+import { markUsed } from './last-used.ts';
 import { storageError } from './storage-error.ts';
 
 /** Files kept under the digest of their content: written beside their place, put on disk, then renamed, so that a file is there whole or not at all. */
@@ -26,6 +27,13 @@ export class BlobStore {
     return existsSync(this.path(sha256));
   }
 
+  /** Whether there is such a file; it then counts as used. */
+  markUsed(sha256: string): boolean {
+    if (!this.has(sha256)) return false;
+    markUsed(this.path(sha256));
+    return true;
+  }
+
   /** Size in bytes; undefined when there is no such file. */
   size(sha256: string): number | undefined {
     return statSync(this.path(sha256), { throwIfNoEntry: false })?.size;
@@ -36,7 +44,10 @@ export class BlobStore {
     const path = this.path(sha256);
     if (!existsSync(path)) return undefined;
     const bytes = readFileSync(path);
-    if (sha256Of(bytes) === sha256) return bytes;
+    if (sha256Of(bytes) === sha256) {
+      markUsed(path);
+      return bytes;
+    }
     rmSync(path, { force: true });
     return undefined;
   }
@@ -44,7 +55,10 @@ export class BlobStore {
   /** Keeps bytes. Errors: DISK_FULL. */
   put(bytes: Uint8Array): string {
     const sha256 = sha256Of(bytes);
-    if (this.size(sha256) === bytes.byteLength) return sha256;
+    if (this.size(sha256) === bytes.byteLength) {
+      markUsed(this.path(sha256));
+      return sha256;
+    }
     const writer = this.openWriter();
     try {
       writer.write(bytes);

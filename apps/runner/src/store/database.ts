@@ -24,6 +24,9 @@ export function openDatabase(path: string): Database {
   return wrap(sqlite);
 }
 
+/** Opens a database that another process may be writing, to read from it. */
+export const openDatabaseToRead = (path: string): Database => wrap(new DatabaseSync(path, { readOnly: true, timeout: 10_000 }));
+
 function wrap(sqlite: DatabaseSync): Database {
   const statements = new Map<string, StatementSync>();
   let depth = 0;

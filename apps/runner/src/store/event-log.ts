@@ -13,9 +13,15 @@ const BATCH_BYTES = 256 * 1024;
 /** The events of all jobs, numbered from 1 without gaps within a job. */
 export class EventLog {
   readonly #database: Database;
+  #stored = 0;
 
   constructor(database: Database) {
     this.#database = database;
+  }
+
+  /** Events stored by this process. */
+  get stored(): number {
+    return this.#stored;
   }
 
   /** Stores events that follow the job's last one, all or none. Errors: DISK_FULL. */
@@ -27,6 +33,7 @@ export class EventLog {
       for (const { sequence, event } of events) insert.run(jobId, sequence, event);
       this.#database.prepare('UPDATE jobs SET last_sequence = ? WHERE id = ?').run(last.sequence, jobId);
     });
+    this.#stored += events.length;
   }
 
   /** The next events after a number: at least one if there is one, at most so many or about 256 KiB of them. */

@@ -80,6 +80,11 @@ export class JobTable {
     return this.#rows('SELECT * FROM jobs WHERE state IN (?, ?) ORDER BY id', JobState.QUEUED, JobState.RUNNING);
   }
 
+  /** How many jobs ended in which way. */
+  countOutcomes(): { outcome: Outcome; count: number }[] {
+    return this.#database.prepare('SELECT outcome, COUNT(*) AS count FROM jobs WHERE state = ? GROUP BY outcome ORDER BY outcome').all(JobState.ENDED) as { outcome: Outcome; count: number }[];
+  }
+
   list({ limit, before, state, kernelId }: JobQuery): JobRow[] {
     const conditions = ['id < ?'];
     const values: (number | string)[] = [before ?? Number.MAX_SAFE_INTEGER];

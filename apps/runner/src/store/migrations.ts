@@ -63,17 +63,22 @@ const MIGRATIONS: readonly string[] = [
   `,
 ];
 
+/** The version that this runner knows. */
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
 /** The database is a newer runner's. */
 export class SchemaTooNew extends Error {
   override readonly name = 'SchemaTooNew';
+
+  constructor(version: number) {
+    super(`Use a newer runner with this data directory: its database has schema version ${version}, this runner knows ${SCHEMA_VERSION}`);
+  }
 }
 
 /** Brings the schema up to date, one transaction a version. Throws SchemaTooNew. */
 export function migrate(sqlite: DatabaseSync): void {
   const row = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
-  if (row.user_version > MIGRATIONS.length) {
-    throw new SchemaTooNew(`Use a newer runner with this data directory: its database has schema version ${row.user_version}, this runner knows ${MIGRATIONS.length}`);
-  }
+  if (row.user_version > SCHEMA_VERSION) throw new SchemaTooNew(row.user_version);
   for (let version = row.user_version; version < MIGRATIONS.length; version += 1) {
     sqlite.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}; PRAGMA user_version = ${version + 1}; COMMIT;`);
   }

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:f
 import { dirname, join } from 'node:path';
 import { FlashcoreError, invalidRequest, treeDigest, type SourceFile, type SourceTree } from '@flashcore/shared';
 import { BlobStore, type BlobWriter } from './blob-store.ts';
+import { markUsed } from './last-used.ts';
 import { readTree, sourceTreeViolations } from './source-tree.ts';
 import { storageError } from './storage-error.ts';
 
@@ -26,7 +27,7 @@ export class SourceStore {
 
   /** Digests of the files that were not uploaded yet, each once. */
   findMissing(files: readonly Pick<SourceFile, 'sha256'>[]): string[] {
-    return [...new Set(files.map(({ sha256 }) => sha256))].filter((sha256) => !this.#blobs.has(sha256));
+    return [...new Set(files.map(({ sha256 }) => sha256))].filter((sha256) => !this.#blobs.markUsed(sha256));
   }
 
   /** A file that is uploaded piece by piece. Errors: DISK_FULL. */
@@ -41,6 +42,7 @@ export class SourceStore {
     const digest = treeDigest(tree);
     const folder = join(this.#trees, digest);
     if (!existsSync(folder) || treeDigest({ files: readTree(folder, { which: 'all' }) }) !== digest) this.#layOut(tree.files, folder);
+    markUsed(folder);
     return { folder, digest };
   }
 

@@ -47,6 +47,7 @@ export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: 
     describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
     compile: (method, request) => compile(method, request, script),
+    cacheUse: () => ({ hits: 3, misses: 1 }),
     close: () => Promise.resolve(),
   };
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RunnerClient, type ClientSecurity, type JobEvent, type JobFinished } from '@flashcore/shared';
 import { createLogger } from '../log.ts';
+import { KEEP_ALL } from '../operation/retention.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner.ts';
 import { fakeCompiler } from './fake-compiler.ts';
 
@@ -38,6 +39,9 @@ export async function startTestRunner(options: Partial<RunnerOptions> = {}, secu
     reflection: true,
     quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },
     rates: new Map(),
+    metrics: undefined,
+    retention: KEEP_ALL,
+    logLevel: undefined,
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,

@@ -3,10 +3,11 @@ import type { ExitCode } from './exit-code.ts';
 import { followJob, type OutputFiles } from './job-command.ts';
 import { resolveJobName } from './job-name.ts';
 
-/** `fa-tui watch <job>`: the job's events from the first, whether it runs or has ended, then its report. */
+/** `fa-tui watch <job>`: the job's events from the first that is kept, whether it runs or has ended, then its report. */
 export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   return context.withRunner(async (connection) => {
     const name = await resolveJobName(connection.client, job);
-    return followJob((options) => connection.client.watch(name, options), connection, context, files);
+    const onExpired = (first: bigint): void => context.note(`The job's events before number ${first} are no longer kept: told from there`);
+    return followJob((options) => connection.client.watch(name, { ...options, onExpired }), connection, context, files);
   });
 }

@@ -106,7 +106,7 @@ export class Session {
       this.#watch?.abort();
       return;
     }
-    void this.#follow((signal, onConnection) => this.#client.watch(job, { afterSequence: view?.lastSequence ?? 0, signal, onConnection }));
+    void this.#follow((signal, onConnection) => this.#client.watch(job, { afterSequence: view?.lastSequence ?? 0, signal, onConnection, onExpired: (first) => this.#store.dispatch({ type: 'notice', text: `The job's events before number ${first} are no longer kept`, tone: 'info' }) }));
   }
 
   /** Shows `job` against `baseline`: reads both to their end, and the samples that both have. */
@@ -137,7 +137,7 @@ export class Session {
 
   /** Takes in the events of a job that is not shown. */
   async #load(job: string, signal: AbortSignal): Promise<void> {
-    for await (const event of this.#client.watch(job, { afterSequence: this.#store.state.views[job]?.lastSequence ?? 0, signal })) {
+    for await (const event of this.#client.watch(job, { afterSequence: this.#store.state.views[job]?.lastSequence ?? 0, signal, onExpired: () => undefined })) {
       if (signal.aborted) return;
       this.#store.dispatch({ type: 'job-event', event });
     }

@@ -1,0 +1,80 @@
+import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { UsageError } from '../rpc/address.ts';
+import { lockDirectory } from '../store/directory-lock.ts';
+import { SCHEMA_VERSION, SchemaTooNew } from '../store/migrations.ts';
+
+/** A backup that was found good. */
+export interface Backup {
+  jobs: number;
+  schemaVersion: number;
+}
+
+/**
+ * Copies the database of a data directory as it is at this moment, also while its runner works: SQLite's VACUUM INTO reads one snapshot and holds up no writer. The copy is checked before it gets
+ * its name. Throws UsageError.
+ */
+export function backUp(dataDirectory: string, file: string): Backup {
+  const source = join(dataDirectory, 'flashcore.db');
+  if (!existsSync(source)) throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
+  if (existsSync(file)) throw new UsageError(`Give a file that is not there yet: ${file} exists`);
+  const temporary = `${resolve(file)}.new`;
+  // Nobody else's from its first byte; SQLite takes an empty file.
+  writeFileSync(temporary, '', { mode: 0o600 });
+  const database = new DatabaseSync(source, { readOnly: true, timeout: 10_000 });
+  try {
+    database.prepare('VACUUM INTO ?').run(temporary);
+    const backup = check(temporary);
+    sync(temporary);
+    renameSync(temporary, file);
+    return backup;
+  } finally {
+    database.close();
+    rmSync(temporary, { force: true });
+  }
+}
+
+/** Puts a backup in the place of a stopped runner's database, which is kept beside it under the name that is given back. Throws UsageError, DirectoryInUse, SchemaTooNew. */
+export function restore(dataDirectory: string, file: string): Backup & { before: string | undefined } {
+  const backup = check(file);
+  if (backup.schemaVersion > SCHEMA_VERSION) throw new SchemaTooNew(backup.schemaVersion);
+  const unlock = lockDirectory(dataDirectory);
+  try {
+    const place = join(dataDirectory, 'flashcore.db');
+    const temporary = `${place}.restored`;
+    copyFileSync(file, temporary);
+    sync(temporary);
+    const before = existsSync(place) ? `${place}.before-${new Date().toISOString().replaceAll(':', '')}` : undefined;
+    // What the write-ahead log has belongs to the old database: it goes with it.
+    for (const suffix of ['', '-wal', '-shm']) if (before !== undefined && existsSync(place + suffix)) renameSync(place + suffix, before + suffix);
+    renameSync(temporary, place);
+    return { ...backup, before };
+  } finally {
+    unlock();
+  }
+}
+
+/** Opens a copy and lets SQLite read all of it. Throws UsageError. */
+function check(file: string): Backup {
+  if (!existsSync(file)) throw new UsageError(`Name a backup that "flashcore-runner backup" made: ${file} is not there`);
+  const database = new DatabaseSync(file, { readOnly: true });
+  try {
+    const { integrity_check: found } = database.prepare('PRAGMA integrity_check').get() as { integrity_check: string };
+    if (found !== 'ok') throw new UsageError(`Use another backup: ${file} is damaged (${found})`);
+    const { user_version: schemaVersion } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+    const { jobs } = database.prepare('SELECT COUNT(*) AS jobs FROM jobs').get() as { jobs: number };
+    return { jobs, schemaVersion };
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(`Name a backup that "flashcore-runner backup" made: ${file} is none (${(error as Error).message})`);
+  } finally {
+    database.close();
+  }
+}
+
+function sync(file: string): void {
+  const descriptor = openSync(file, 'r+');
+  fsyncSync(descriptor);
+  closeSync(descriptor);
+}

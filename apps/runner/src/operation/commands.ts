@@ -1,0 +1,79 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { InvalidArgumentError, type Command } from 'commander';
+import { UsageError } from '../rpc/address.ts';
+import { openDatabase, openDatabaseToRead } from '../store/database.ts';
+import { lockDirectory } from '../store/directory-lock.ts';
+import { backUp, restore } from './backup.ts';
+import { applyRetention, type Retention, type RetentionPolicy, type Share } from './retention.ts';
+
+interface Surroundings {
+  defaultData: string;
+  say: (line: string) => void;
+  /** Takes what is to be done after the command line was read. */
+  defer: (work: () => Promise<void>) => void;
+}
+
+/** Commands for whoever runs a host: gc, backup, restore. They end by themselves. */
+export function addOperationCommands(program: Command, { defaultData, say, defer }: Surroundings): void {
+  const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
+  const gc = ofData(program.command('gc')).description('removes what is not kept; results and history are. Of a stopped runner: one that runs does it daily (serve --keep-…)')
+    .option('--dry-run', 'says what would go, also while the runner runs', false);
+  keepOptions(gc, { eventsDays: 90, filesDays: 30, artifactsGib: 20 })
+    .action((flags: KeepFlags & { data: string; dryRun: boolean }) => defer(async () => collect(resolve(flags.data), policyOf(flags), flags.dryRun, say)));
+  ofData(program.command('backup <file>')).description('copies the database, also while the runner runs; artifacts/ and sources/ can be copied as files')
+    .action((file: string, { data }: { data: string }) => {
+      const { jobs, schemaVersion } = backUp(resolve(data), resolve(file));
+      say(`backed up ${jobs} jobs (schema ${schemaVersion}) to ${resolve(file)}, checked`);
+    });
+  ofData(program.command('restore <file>')).description("puts a backup in the place of a stopped runner's database")
+    .action((file: string, { data }: { data: string }) => {
+      const { jobs, before } = restore(resolve(data), resolve(file));
+      say(`restored ${jobs} jobs${before === undefined ? '' : `; the database of before is ${before}`}`);
+    });
+}
+
+export interface KeepFlags {
+  keepEventsDays: number;
+  keepFilesDays: number;
+  keepArtifactsGib: number;
+}
+
+/** --keep-events-days, --keep-files-days, --keep-artifacts-gib. */
+export function keepOptions(command: Command, { eventsDays, filesDays, artifactsGib }: RetentionPolicy): Command {
+  return command
+    .option('--keep-events-days <days>', 'events of ended jobs; the result stays ("forever": always)', limit, eventsDays)
+    .option('--keep-files-days <days>', 'artifacts, sources and builds that nobody used since', limit, filesDays)
+    .option('--keep-artifacts-gib <GiB>', 'artifacts in all; those unused the longest go first', limit, artifactsGib);
+}
+
+export const policyOf = ({ keepEventsDays, keepFilesDays, keepArtifactsGib }: KeepFlags): RetentionPolicy => ({ eventsDays: keepEventsDays, filesDays: keepFilesDays, artifactsGib: keepArtifactsGib });
+
+function limit(text: string): number {
+  if (text === 'forever') return Infinity;
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  if (!(value >= 0 && value <= 1e6)) throw new InvalidArgumentError('wanted a number of 0 to 1000000, or "forever"');
+  return value;
+}
+
+async function collect(dataDirectory: string, policy: RetentionPolicy, dryRun: boolean, say: (line: string) => void): Promise<void> {
+  const path = join(dataDirectory, 'flashcore.db');
+  if (!existsSync(path)) throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
+  const unlock = dryRun ? () => undefined : lockDirectory(dataDirectory);
+  const database = dryRun ? openDatabaseToRead(path) : openDatabase(path);
+  try {
+    report(await applyRetention({ dataDirectory, database, policy, dryRun }), dryRun, say);
+  } finally {
+    database.close();
+    unlock();
+  }
+}
+
+function report({ events, artifacts, sources, builds }: Retention, dryRun: boolean, say: (line: string) => void): void {
+  const line = (what: string, { count, bytes }: Share): void => say(`${what.padEnd(10)}${String(count).padStart(8)}  ${(bytes / 1024 ** 2).toFixed(1).padStart(10)} MiB`);
+  say(dryRun ? 'would go:' : 'removed:');
+  line('events', events);
+  line('artifacts', artifacts);
+  line('sources', sources);
+  line('builds', builds);
+}

@@ -1,0 +1,109 @@
+import { createServer, type Server } from 'node:http';
+import { readdirSync, readFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { DeviceState, Outcome } from '@flashcore/shared';
+import type { JobCompiler } from '../jobs/job-context.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import { AddressInUse } from '../rpc/listen.ts';
+import { formatAddress, type ListenAddress } from '../rpc/address.ts';
+
+// The text format by hand: some fifty lines, where the usual library had no release for two years and brings OpenTelemetry along.
+const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'; // https://prometheus.io/docs/instrumenting/exposition_formats/
+
+type Labels = Record<string, string>;
+
+export interface Metric {
+  name: string;
+  help: string;
+  type: 'gauge' | 'counter';
+  samples: { labels?: Labels; value: number }[];
+}
+
+export interface Observed {
+  jobs: Jobs;
+  compiler: Pick<JobCompiler, 'cacheUse'>;
+  connections: () => number;
+}
+
+export interface MetricsServer {
+  address: string;
+  close(): void;
+}
+
+/** Serves GET /metrics over plain HTTP on an address of this machine. Throws AddressInUse. */
+export async function serveMetrics(address: ListenAddress & { kind: 'tcp' }, observed: Observed): Promise<MetricsServer> {
+  const delay = monitorEventLoopDelay({ resolution: 20 });
+  delay.enable();
+  const server = createServer((request, response) => {
+    const found = request.method === 'GET' && request.url?.split('?', 1)[0] === '/metrics';
+    response.writeHead(found ? 200 : 404, { 'content-type': found ? CONTENT_TYPE : 'text/plain' });
+    response.end(found ? formatMetrics([...runnerMetrics(observed), ...processMetrics(delay)]) : 'GET /metrics\n');
+  });
+  await listening(server, address);
+  const close = (): void => {
+    delay.disable();
+    server.close();
+    server.closeAllConnections();
+  };
+  return { address: formatAddress({ ...address, port: (server.address() as AddressInfo).port }), close };
+}
+
+async function listening(server: Server, address: ListenAddress & { kind: 'tcp' }): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', (error: NodeJS.ErrnoException) => reject(error.code === 'EADDRINUSE' ? new AddressInUse(formatAddress(address)) : error));
+  server.listen(address.port, address.host, resolve);
+  await promise;
+}
+
+const one = (name: string, type: Metric['type'], help: string, value: number): Metric => ({ name, type, help, samples: [{ value }] });
+
+/** What a runner does: names say the unit, https://prometheus.io/docs/practices/naming/. */
+export function runnerMetrics({ jobs, compiler, connections }: Observed): Metric[] {
+  const { waiting, running, watchers, eventLag, outcomes, eventsStored } = jobs.statistics();
+  const { hits, misses } = compiler.cacheUse();
+  const devices = jobs.devices();
+  return [
+    one('flashcore_jobs_waiting', 'gauge', 'Jobs in the queue', waiting),
+    one('flashcore_jobs_running', 'gauge', 'Jobs that have their device', running),
+    { name: 'flashcore_jobs_ended_total', type: 'counter', help: 'Jobs of this data directory by outcome', samples: outcomes.map(({ outcome, count }) => ({ labels: { outcome: (Outcome[outcome] ?? String(outcome)).toLowerCase() }, value: count })) },
+    { name: 'flashcore_build_cache_total', type: 'counter', help: 'Compilations asked for, by whether the cache had them', samples: [{ labels: { result: 'hit' }, value: hits }, { labels: { result: 'miss' }, value: misses }] },
+    { name: 'flashcore_device_state', type: 'gauge', help: '1 for the state that a device is in', samples: devices.map(({ deviceId, name, state }) => ({ labels: { device: deviceId, name, state: (DeviceState[state] ?? 'unknown').toLowerCase() }, value: 1 })) },
+    one('flashcore_watchers', 'gauge', 'Streams of job events that are open', watchers),
+    one('flashcore_event_lag', 'gauge', 'Events stored that the slowest watcher was not sent yet', eventLag),
+    one('flashcore_events_stored_total', 'counter', 'Events stored since the start', eventsStored),
+    one('flashcore_connections', 'gauge', 'Clients connected', connections()),
+  ];
+}
+
+function processMetrics(delay: ReturnType<typeof monitorEventLoopDelay>): Metric[] {
+  const { user, system } = process.cpuUsage();
+  const { rss, heapUsed } = process.memoryUsage();
+  const p99 = delay.percentile(99) / 1e9;
+  delay.reset();
+  return [
+    one('process_cpu_seconds_total', 'counter', 'User and system time', (user + system) / 1e6),
+    one('process_resident_memory_bytes', 'gauge', 'Resident memory', rss),
+    one('nodejs_heap_used_bytes', 'gauge', 'JavaScript heap in use', heapUsed),
+    one('nodejs_eventloop_delay_p99_seconds', 'gauge', 'Delay of the event loop since the last scrape', Number.isFinite(p99) ? p99 : 0),
+    one('process_start_time_seconds', 'gauge', 'Start, seconds since 1970', Date.now() / 1000 - process.uptime()),
+    ...(process.platform === 'linux' ? [one('process_open_fds', 'gauge', 'Open descriptors', readdirSync('/proc/self/fd').length), one('process_max_fds', 'gauge', 'Limit of open descriptors', descriptorLimit())] : []),
+  ];
+}
+
+const descriptorLimit = (): number => Number(/^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);
+
+export function formatMetrics(metrics: readonly Metric[]): string {
+  return metrics.map(({ name, type, help, samples }) => [
+    `# HELP ${name} ${help}`,
+    `# TYPE ${name} ${type}`,
+    ...samples.map(({ labels, value }) => `${name}${formatLabels(labels)} ${formatValue(value)}`),
+  ].join('\n')).join('\n') + '\n';
+}
+
+function formatLabels(labels: Labels = {}): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`);
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+}
+
+const formatValue = (value: number): string => (value === Infinity ? '+Inf' : String(value));

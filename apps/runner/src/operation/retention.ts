@@ -1,0 +1,129 @@
+import { readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { JobState } from '@flashcore/shared';
+import type { Database } from '../store/database.ts';
+
+const DAY_MS = 24 * 3600 * 1000;
+/** What was used within this time is never removed: a request that is about to start may name it. */
+const FRESH_MS = 3600 * 1000;
+
+/** What a runner keeps. Infinity: for ever, without limit. Jobs, results and the history are always kept. */
+export interface RetentionPolicy {
+  /** Events of ended jobs but the last, which has the result. */
+  eventsDays: number;
+  /** Artifacts, uploaded sources and cached builds since their last use. */
+  filesDays: number;
+  /** Artifacts in all, GiB; those unused for the longest time go first. */
+  artifactsGib: number;
+}
+
+export const KEEP_ALL: RetentionPolicy = { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity };
+
+export interface Share {
+  count: number;
+  bytes: number;
+}
+
+/** What would go, or went. */
+export interface Retention {
+  events: Share & { jobs: number };
+  artifacts: Share;
+  sources: Share;
+  builds: Share;
+}
+
+export interface RetentionOptions {
+  dataDirectory: string;
+  database: Database;
+  policy: RetentionPolicy;
+  /** Says what would go, and removes nothing. */
+  dryRun: boolean;
+  /** What was used since then is in use: when the oldest job that has not ended was made. */
+  inUseSinceMs?: number | undefined;
+  nowMs?: number;
+}
+
+interface StoredFile {
+  path: string;
+  bytes: number;
+  usedMs: number;
+}
+
+/** Removes what the policy does not keep, a little at a time, so that a runner goes on serving. */
+export async function applyRetention({ dataDirectory, database, policy, dryRun, inUseSinceMs = Infinity, nowMs = Date.now() }: RetentionOptions): Promise<Retention> {
+  const keepSinceMs = Math.min(nowMs - FRESH_MS, inUseSinceMs);
+  const unusedSinceMs = Math.min(nowMs - policy.filesDays * DAY_MS, keepSinceMs);
+  const old = (files: StoredFile[]): StoredFile[] => files.filter(({ usedMs }) => usedMs < unusedSinceMs);
+  const artifacts = await listFiles(join(dataDirectory, 'artifacts'), { depth: 2 });
+  const sources = [...await listFiles(join(dataDirectory, 'sources/files'), { depth: 2 }), ...await listFiles(join(dataDirectory, 'sources/trees'), { depth: 1 })];
+  const builds = await listFiles(join(dataDirectory, 'builds/entries'), { depth: 1 });
+  const remove = async (files: StoredFile[]): Promise<Share> => {
+    if (!dryRun) for (const { path } of files) await rm(path, { recursive: true, force: true });
+    return { count: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
+  };
+  return {
+    events: await trimEvents(database, { endedBeforeMs: nowMs - policy.eventsDays * DAY_MS, dryRun }),
+    artifacts: await remove([...old(artifacts), ...overSize(artifacts.filter(({ usedMs }) => usedMs >= unusedSinceMs), policy.artifactsGib * 1024 ** 3, keepSinceMs)]),
+    sources: await remove(old(sources)),
+    builds: await remove(old(builds)),
+  };
+}
+
+/** The files unused for the longest time, as many as it takes to have at most so many bytes. */
+function overSize(files: StoredFile[], maxBytes: number, keepSinceMs: number): StoredFile[] {
+  let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  const going: StoredFile[] = [];
+  for (const file of files.toSorted((a, b) => a.usedMs - b.usedMs)) {
+    if (bytes <= maxBytes || file.usedMs >= keepSinceMs) break;
+    bytes -= file.bytes;
+    going.push(file);
+  }
+  return going;
+}
+
+/** Leaves of ended jobs the last event alone, which carries the result; first_sequence then says so to watchers. */
+async function trimEvents(database: Database, { endedBeforeMs, dryRun }: { endedBeforeMs: number; dryRun: boolean }): Promise<Retention['events']> {
+  if (!Number.isFinite(endedBeforeMs)) return { jobs: 0, count: 0, bytes: 0 };
+  const jobs = database.prepare('SELECT id FROM jobs WHERE state = ? AND end_ms < ? AND first_sequence < last_sequence').all(JobState.ENDED, endedBeforeMs) as { id: number }[];
+  const going = 'FROM events WHERE job_id = ? AND sequence < (SELECT last_sequence FROM jobs WHERE id = ?)';
+  const found = { jobs: jobs.length, count: 0, bytes: 0 };
+  for (const { id } of jobs) {
+    const { count, bytes } = database.prepare(`SELECT COUNT(*) AS count, COALESCE(SUM(LENGTH(event)), 0) AS bytes ${going}`).get(id, id) as unknown as Share;
+    found.count += count;
+    found.bytes += bytes;
+    if (dryRun) continue;
+    database.transaction(() => {
+      database.prepare(`DELETE ${going}`).run(id, id);
+      database.prepare('UPDATE jobs SET first_sequence = last_sequence WHERE id = ?').run(id);
+    });
+    await nextTurn();
+  }
+  return found;
+}
+
+/** Files, and folders as wholes, at a depth below a folder. Those that go meanwhile are left out. */
+async function listFiles(folder: string, { depth }: { depth: number }): Promise<StoredFile[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(ignoreMissing);
+  const files: StoredFile[] = [];
+  for (const entry of entries ?? []) {
+    const path = join(folder, entry.name);
+    // Uploads on their way in are younger than any limit, and cleared at start.
+    if (entry.name === 'incoming') continue;
+    if (depth > 1 && entry.isDirectory()) files.push(...await listFiles(path, { depth: depth - 1 }));
+    else if (depth === 1) files.push(...await describe(path));
+  }
+  return files;
+}
+
+async function describe(path: string): Promise<StoredFile[]> {
+  const found = await stat(path).catch(ignoreMissing);
+  if (!found) return [];
+  const inside = found.isDirectory() ? await readdir(path, { recursive: true, withFileTypes: true }).catch(ignoreMissing) : undefined;
+  const sizes = await Promise.all((inside ?? []).filter((entry) => entry.isFile()).map(async (entry) => (await stat(join(entry.parentPath, entry.name)).catch(ignoreMissing))?.size ?? 0));
+  return [{ path, bytes: inside ? sizes.reduce((sum, size) => sum + size, 0) : found.size, usedMs: found.mtimeMs }];
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}

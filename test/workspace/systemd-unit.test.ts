@@ -1,0 +1,56 @@
+/** The unit file of the bundle: its command line is one that the runner takes, and systemd finds nothing wrong where it is at hand. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+
+const UNIT = join(ROOT, 'tools/systemd/flashcore-runner.service');
+const text = readFileSync(UNIT, 'utf8');
+
+/** Settings by section; systemd's format without continued lines. Throws for a line that is none. */
+function parseUnit(): Map<string, string[]> {
+  const settings = new Map<string, string[]>();
+  let section = '';
+  for (const line of text.split('\n')) {
+    if (line === '' || line.startsWith('#')) continue;
+    const [, name] = /^\[(\w+)\]$/.exec(line) ?? [];
+    if (name !== undefined) {
+      section = name;
+      continue;
+    }
+    const [, key, value] = /^([A-Z][A-Za-z]+)=(.*)$/.exec(line) ?? [];
+    if (key === undefined || section === '') throw new Error(`no setting: ${line}`);
+    settings.set(`${section}.${key}`, [...settings.get(`${section}.${key}`) ?? [], value!]);
+  }
+  return settings;
+}
+
+test('the unit starts a command line that the runner takes: it asks for certificates next', async () => {
+  const settings = parseUnit();
+  const [program, ...args] = settings.get('Service.ExecStart')![0]!.split(' ');
+  expect(program).toBe('/opt/flashcore/flashcore-runner');
+  await using home = new Home();
+  const { exitCode, stderr } = home.runnerCommand(args);
+  expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining('tls init') as string });
+  // Longer than the runner's own grace: systemd must not kill what still ends its jobs.
+  const grace = Number(args[args.indexOf('--grace-seconds') + 1]);
+  expect(Number(settings.get('Service.TimeoutStopSec')![0])).toBeGreaterThan(grace + 10);
+  for (const key of ['NoNewPrivileges', 'ProtectHome', 'PrivateTmp']) expect(settings.get(`Service.${key}`)).toEqual(['yes']);
+});
+
+const hasAnalyze = spawnSync('systemd-analyze', ['--version']).status === 0;
+test.skipIf(!hasAnalyze)('systemd-analyze verify finds nothing wrong', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-unit-'));
+  try {
+    // The program and the user are not on this machine; all else stands as it is.
+    const unit = join(folder, 'flashcore-runner.service');
+    writeFileSync(unit, text.replaceAll('/opt/flashcore/flashcore-runner', '/bin/true').replaceAll(/^(User|Group|SupplementaryGroups)=.*$/gm, ''));
+    const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' });
+    const lines = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('flashcore-runner.service'));
+    expect({ status, lines }).toEqual({ status: 0, lines: [] });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
