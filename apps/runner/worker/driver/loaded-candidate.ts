@@ -33,15 +33,12 @@ export class LoadedCandidate {
     for (const spec of prepared.specs) this.#driver.launch(spec);
   }
 
-  /** Lines of L2 that a launch's access-policy window keeps become like all others. Waits for the device: it is no stream's operation. */
-  unpinL2(): void {
-    if (this.candidate.plan.launches.some((launch) => launch.l2Persist.length > 0)) this.#driver.resetPersistingL2();
-  }
-
   unload(): void {
-    this.unpinL2();
-    // The next candidate has all of L2 again.
-    if (this.candidate.plan.launches.some((launch) => launch.l2Persist.length > 0)) this.#driver.allowPersistingL2(0);
+    if (this.candidate.plan.launches.some((launch) => launch.l2Persist.length > 0)) {
+      // The next candidate has all of L2 again.
+      this.#driver.resetPersistingL2();
+      this.#driver.allowPersistingL2(0);
+    }
     this.#driver.unloadModule(this.#module);
   }
 }
