@@ -165,15 +165,18 @@ class Measurement:
         (self.out / "ncu.progress.txt").write_text(text + "\n".join(errors) + "\n", encoding="utf8")
         for page, units in (("raw", "base"), ("details", "base"), ("raw", "auto")):
             self.run(["ncu", "--import", f"{report}.ncu-rep", "--csv", "--page", page, "--print-units", units], name=f"ncu.{page}.{units}.csv")
+        saved = self.out / "profile.flashcore_v10.ncu-rep"
+        self.tui("profile", "flashcore_v10", "--json", "--shape", CANONICAL, "--save", saved, name="profile.flashcore_v10.json", limit=60)
+        self.run(["ncu", "--import", saved, "--csv", "--page", "raw", "--print-units", "base"], name="profile.flashcore_v10.saved.csv")
         for cache in ("none", "all"):
             self.run(["ncu", "--clock-control", "none", "--cache-control", cache, "--metrics", "gpu__time_duration.sum", "--csv", "--print-units", "base", *program], name=f"ncu.time.cache-{cache}.csv")
 
-    def parity(self, ids=None):
+    def parity(self, ids):
         """Every kernel's output beside every SDPA backend's on the same inputs, five a case, with the errors of both against fp64; the fastest on large shapes too."""
-        for kernel in ids or KERNELS:
+        for kernel in ids:
             _, _, text, _ = self.tui("verify", kernel, "--json", "--seeds", "5", name=f"parity.{kernel}.json", limit=120)
             print_parity(kernel, text)
-        for kernel in FASTEST:
+        for kernel in [each for each in FASTEST if each in ids]:
             large = [each for shape in ("4x16x2048x64c", "4x8x1024x64c", "1x8x1023x64c") for each in ("--shape", shape)]
             _, _, text, _ = self.tui("verify", kernel, "--json", "--seeds", "1", *large, name=f"parity.{kernel}.large.json", limit=120)
             print_parity(kernel, text)
@@ -379,9 +382,9 @@ def print_parity(kernel, text):
 
 
 def cases_of(text):
-    """The figures of a verification, without times."""
+    """The figures of a verification, without times, and without those of PyTorch's kernels."""
     cases = json.loads(text)["result"]["variants"][0]["verify"]["cases"] if text else []
-    return [{key: value for key, value in case.items() if key != "seconds"} for case in cases]
+    return [{key: value for key, value in case.items() if key not in ("seconds", "sdpa", "sdpaMissing")} for case in cases]
 
 
 def median(values):
@@ -463,7 +466,7 @@ def main():
     for section in options.sections.split(","):
         print(f"=== {section}", flush=True)
         try:
-            measurement.kernels(options.kernels.split(",")) if section == "kernels" else getattr(measurement, section)()
+            getattr(measurement, section)(*([options.kernels.split(",")] if section in ("kernels", "parity") else []))
         # One section that fails must not take the others' results with it; its name and reason are printed and stored.
         except Exception as error:  # noqa: BLE001
             print(f"section {section} failed: {type(error).__name__}: {error}", flush=True)
