@@ -32,6 +32,10 @@ export class Terminal {
     this.exit = new Promise((resolve) => this.#pty.onExit(({ exitCode }) => resolve(exitCode)));
   }
 
+  get pid(): number {
+    return this.#pty.pid;
+  }
+
   type(keys: string): void {
     this.#pty.write(keys);
   }

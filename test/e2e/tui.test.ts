@@ -1,8 +1,8 @@
 /** fa-tui in a real pseudo-terminal against a real runner: every view by keyboard, nothing cut, the terminal left as it was. */
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Terminal } from '@flashcore/tools/terminal';
-import { Home, ROOT } from '../support/home.ts';
+import type { Terminal } from '@flashcore/tools/terminal';
+import { Home } from '../support/home.ts';
+import { cutLines, openScreen } from '../support/screens.ts';
 
 const VIEWS = ['Run', 'Correct', 'Latency', 'Profile', 'Gates', 'Jobs', 'Kernels', 'Host'];
 const SIZES = [[80, 24], [120, 40], [200, 60]] as const;
@@ -15,17 +15,17 @@ beforeAll(() => {
 afterAll(() => home[Symbol.asyncDispose]());
 
 test.each(SIZES)('%i x %i: every view, then q', async (columns, rows) => {
-  const terminal = new Terminal(join(ROOT, 'node_modules/.bin/fa-tui'), [], { columns, rows, cwd: ROOT, env: home.env });
+  const terminal = openScreen(home, { columns, rows });
   try {
     await terminal.waitFor(/fa_v1_baseline/);
     for (const [index, view] of VIEWS.entries()) {
       terminal.type(String(index + 1));
       await terminal.waitFor(new RegExp(`\\[${index + 1} ${view}\\]`));
-      await expectWhole(terminal, columns, rows);
+      await expectWhole(terminal, rows);
     }
     terminal.type('?');
     await terminal.waitFor(/help/i);
-    await expectWhole(terminal, columns, rows);
+    await expectWhole(terminal, rows);
     terminal.type('\u001b');
     await new Promise((resolve) => setTimeout(resolve, 300)); // Escape alone is told from a sequence by time
     terminal.type('q');
@@ -40,7 +40,7 @@ test.each(SIZES)('%i x %i: every view, then q', async (columns, rows) => {
 }, 60_000);
 
 test('a terminal that is too small is told so', async () => {
-  const terminal = new Terminal(join(ROOT, 'node_modules/.bin/fa-tui'), [], { columns: 50, rows: 12, cwd: ROOT, env: home.env });
+  const terminal = openScreen(home, { columns: 50, rows: 12 });
   try {
     await terminal.waitFor(/too small/i);
     terminal.resize(80, 24);
@@ -53,13 +53,7 @@ test('a terminal that is too small is told so', async () => {
 });
 
 /** Boxes are closed at their right edge in every row, and the last row holds the key hints; a frame that is still being written gets a moment. */
-async function expectWhole(terminal: Terminal, columns: number, rows: number): Promise<void> {
-  await expect.poll(() => cutLines(terminal, columns), { timeout: 2_000 }).toEqual([]);
+async function expectWhole(terminal: Terminal, rows: number): Promise<void> {
+  await expect.poll(() => cutLines(terminal), { timeout: 2_000 }).toEqual([]);
   expect(terminal.lines()).toHaveLength(rows);
-}
-
-function cutLines(terminal: Terminal, columns: number): string[] {
-  const lines = terminal.lines();
-  const cut = lines.filter((line) => [...line].length > columns || (/^[│╭╰]/.test(line) && !/[│╮╯]$/.test(line)));
-  return lines.at(-1)!.trim() === '' ? [...cut, 'no key hints in the last row'] : cut;
 }

@@ -1,0 +1,119 @@
+/** What a screen lives through: every way out, storms of resizing, the runner's death in mid-stream, company on the same job, and coming back. */
+import { join } from 'node:path';
+import { Terminal } from '@flashcore/tools/terminal';
+import { afterAll, afterEach, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+import { descendants } from '../support/process-tree.ts';
+import { cutLines, openScreen, type ScreenOptions } from '../support/screens.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const home = new Home();
+afterAll(() => home[Symbol.asyncDispose]());
+
+const opened: Terminal[] = [];
+afterEach(() => opened.splice(0).forEach((terminal) => terminal.kill('SIGKILL')));
+
+function open(options?: ScreenOptions): Terminal {
+  const terminal = openScreen(home, options);
+  opened.push(terminal);
+  return terminal;
+}
+
+/** Starts a verification that goes on until it is cancelled; gives its name. */
+function startLongJob(): string {
+  const { exitCode, stdout, stderr } = home.faTui(['verify', 'fa_v1_baseline', '--seeds', '100', '--detach']);
+  expect(exitCode, stderr).toBe(0);
+  return stdout.trim();
+}
+
+const cancel = (job: string): void => expect(home.faTui(['cancel', job]).exitCode).toBe(0);
+
+/** fa-tui below a shell that tells afterwards how the terminal is set. */
+function openInShell(): Terminal {
+  const preload = join(ROOT, 'test/support/throw-on-signal.mjs');
+  const terminal = new Terminal('/bin/sh', ['-c', `node --import ${preload} apps/tui/dist/main.js; echo "ended with $?"; stty -a`], { columns: 120, rows: 40, cwd: ROOT, env: home.env });
+  opened.push(terminal);
+  return terminal;
+}
+
+const signal = (name: NodeJS.Signals) => (terminal: Terminal): void => {
+  const program = descendants(terminal.pid).find(({ command }) => command.includes('apps/tui/dist/main.js'));
+  process.kill(program!.pid, name);
+};
+
+test.each<[string, number, (terminal: Terminal) => void]>([
+  ['q', 0, (terminal) => terminal.type('q')],
+  ['Ctrl-C', 0, (terminal) => terminal.type('\u0003')],
+  ['SIGTERM', 143, signal('SIGTERM')],
+  ['SIGHUP', 129, signal('SIGHUP')],
+  ['an exception', 3, signal('SIGUSR2')],
+  ['q after the runner was killed', 0, (terminal) => {
+    process.kill(home.runnerInfo()!.pid, 'SIGKILL');
+    terminal.type('q');
+  }],
+])('%s gives the terminal back as it was', async (_, exitCode, leave) => {
+  const terminal = openInShell();
+  await terminal.waitFor(/\[1 Run\][^]*q detach/);
+  leave(terminal);
+  await terminal.exit;
+  await expect.poll(() => terminal.text()).toMatch(new RegExp(`ended with ${exitCode}[^]* icanon [^]* echo `));
+  const { screen, output } = terminal;
+  expect({ buffer: screen.buffer.active.type, paste: screen.modes.bracketedPasteMode, mouse: screen.modes.mouseTrackingMode }).toEqual({ buffer: 'normal', paste: false, mouse: 'none' });
+  expect(output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(output.lastIndexOf('\u001b[?25l'));
+});
+
+test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a calm start', async () => {
+  const terminal = open();
+  await terminal.waitFor(/\[1 Run\]/);
+  // Always the same storm.
+  let seed = 1;
+  const random = (most: number): number => 1 + (seed = (seed * 48_271) % 2_147_483_647) % most;
+  const gaps = { startedAt: performance.now(), count: 200 };
+  for (let turn = 0; turn < gaps.count; turn++) {
+    terminal.resize(random(turn % 3 === 0 ? 12 : 220), random(turn % 3 === 0 ? 6 : 70));
+    const due = gaps.startedAt + (turn + 1) * 2_000 / gaps.count;
+    await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())));
+  }
+  terminal.resize(120, 40);
+  terminal.type('7');
+  const calm = open();
+  await calm.waitFor(/\[1 Run\]/);
+  calm.type('7');
+  await calm.waitFor(/\[7 Kernels\][^]*flashcore_v6/);
+  await expect.poll(() => terminal.text(), { timeout: 5_000 }).toBe(calm.text());
+  expect(cutLines(terminal)).toEqual([]);
+});
+
+test('two clients on one job: one leaves, the job goes on for the other; who comes back finds the view as it was', async () => {
+  const job = startLongJob();
+  const [first, second] = [open(), open({ columns: 80, rows: 24 })];
+  for (const terminal of [first, second]) await terminal.waitFor(/fa_v1_baseline[^]*running/);
+  first.type('5');
+  await first.waitFor(/\[5 Gates\]/);
+  first.type('q');
+  expect(await first.exit).toBe(0);
+  const shown = second.text();
+  await expect.poll(() => second.text(), { timeout: 10_000 }).not.toBe(shown);
+  expect(second.text()).toMatch(/running/);
+  const again = open();
+  await again.waitFor(/\[5 Gates\]/);
+  cancel(job);
+  for (const terminal of [again, second]) await terminal.waitFor(/cancelled/);
+});
+
+test('kill -9 of the runner in mid-stream: it is told, the runner comes back, and no event is lost or told twice', async () => {
+  startLongJob();
+  const terminal = open({ args: [] });
+  terminal.type('1');
+  await terminal.waitFor(/\[1 Run\][^]*verify[^]*running|\[1 Run\][^]*running[^]*verify/);
+  const { pid } = home.runnerInfo()!;
+  process.kill(pid, 'SIGKILL');
+  await terminal.waitFor(/reconnecting/);
+  await terminal.waitFor(/● .*connected[^]*interrupted/);
+  expect(await waitFor('another runner', () => (home.runnerInfo()?.pid === pid ? undefined : home.runnerInfo()?.pid))).not.toBe(pid);
+  // From the first line on.
+  terminal.type('g');
+  await terminal.waitFor(/from line 1 of/);
+  const counts = (pattern: RegExp): number => terminal.lines().filter((line) => pattern.test(line)).length;
+  await expect.poll(() => [counts(/fa +job accepted/), counts(/fa +runs on/), counts(/fa +interrupted:/)], { timeout: 5_000 }).toEqual([1, 1, 1]);
+});

@@ -1,0 +1,23 @@
+/** fa-tui on a screen, and what a whole screen is. */
+import { join } from 'node:path';
+import { Terminal } from '@flashcore/tools/terminal';
+import { ROOT, type Home } from './home.ts';
+
+export const FA_TUI = join(ROOT, 'node_modules/.bin/fa-tui');
+
+export interface ScreenOptions {
+  args?: string[];
+  columns?: number;
+  rows?: number;
+  env?: Record<string, string>;
+}
+
+export const openScreen = (home: Home, { args = [], columns = 120, rows = 40, env = {} }: ScreenOptions = {}): Terminal =>
+  new Terminal(FA_TUI, args, { columns, rows, cwd: ROOT, env: { ...home.env, ...env } });
+
+/** Rows that are too long or whose box is open at its right end; and a word when the key hints are not in the last row. */
+export function cutLines(terminal: Terminal): string[] {
+  const lines = terminal.lines();
+  const cut = lines.filter((line) => [...line].length > terminal.screen.cols || (/^[│╭╰]/.test(line) && !/[│╮╯]$/.test(line)));
+  return lines.at(-1)!.trim() === '' ? [...cut, 'no key hints in the last row'] : cut;
+}
