@@ -55,6 +55,12 @@ export class Terminal {
     return Array.from({ length: this.screen.rows }, (_, row) => active.getLine(active.viewportY + row)?.translateToString(true) ?? '');
   }
 
+  /** All rows since the start, those that have scrolled away too. */
+  history(): string[] {
+    const { active } = this.screen.buffer;
+    return Array.from({ length: active.length }, (_, row) => active.getLine(row)?.translateToString(true) ?? '');
+  }
+
   text(): string {
     return this.lines().join('\n');
   }

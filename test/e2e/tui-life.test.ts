@@ -117,3 +117,18 @@ test('kill -9 of the runner in mid-stream: it is told, the runner comes back, an
   const counts = (pattern: RegExp): number => terminal.lines().filter((line) => pattern.test(line)).length;
   await expect.poll(() => [counts(/fa +job accepted/), counts(/fa +runs on/), counts(/fa +interrupted:/)], { timeout: 5_000 }).toEqual([1, 1, 1]);
 });
+
+test('inline: no screen of its own; the log stays in the scrollback, keys and views work below it', async () => {
+  const terminal = open({ args: ['--inline', 'start', '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2'], columns: 100, rows: 30 });
+  await terminal.waitFor(/passed: /, 120_000);
+  terminal.type('5');
+  await terminal.waitFor(/─ 5 Gates/);
+  terminal.type('1');
+  await terminal.waitFor(/^(?![^]*─ 5 Gates)[^]*q detach/);
+  terminal.type('q');
+  expect(await terminal.exit).toBe(0);
+  await expect.poll(() => terminal.history().filter((line) => /fa +passed: /.test(line))).toHaveLength(1);
+  const lines = terminal.history();
+  expect([/── fa_v2_wmma .*jobs\//, /fa +job accepted/, /fa +verify/, /fa +benchmark/].map((pattern) => lines.filter((line) => pattern.test(line)).length)).toEqual([1, 1, expect.toSatisfy((count: number) => count >= 1), expect.toSatisfy((count: number) => count >= 1)]);
+  expect(terminal.output).not.toMatch(/\u001b\[\?1049h|\u001b\[[23]J/);
+}, 150_000);

@@ -3,6 +3,7 @@ import process from 'node:process';
 import { render } from 'ink';
 import { App, type AppContext } from './components/app.tsx';
 import { runnerKernels } from './connection/data-directory.ts';
+import { inlineRows } from './screens/inline.ts';
 import { initialState } from './state/app-state.ts';
 import type { RunnerPort, StartRequest, WatchFolder } from './state/runner-port.ts';
 import { Session } from './state/session.ts';
@@ -43,7 +44,7 @@ export async function runTui({ client, connection, revive, appearance, start, wa
   keepYoungGeneration();
   const viewFile = appearance.restoreView ? new ViewFile(process.env) : undefined;
   const left = viewFile?.read(connection.address);
-  const fresh = initialState({ runner: connection, columns: stdout.columns, rows: stdout.rows, now: Date.now() });
+  const fresh = initialState({ runner: connection, columns: stdout.columns, rows: appearance.inline ? inlineRows(stdout.rows) : stdout.rows, now: Date.now() });
   const store = new Store({
     state: left?.view === undefined ? fresh : withSavedView(fresh, left.view),
     canDraw: () => stdout.writableLength === 0,
@@ -51,11 +52,11 @@ export async function runTui({ client, connection, revive, appearance, start, wa
   if (left?.problem !== undefined) store.dispatch({ type: 'notice', text: left.problem, tone: 'warn' });
   const session = new Session({ client, store, ...(revive && { revive }) });
   let leave = (): void => undefined;
-  const guard = guardTerminal({ unmount: () => leave(), stdin, stdout });
+  const guard = guardTerminal({ unmount: () => leave(), stdin, stdout, alternateScreen: !appearance.inline });
   const edit = (place: SourcePlace): Promise<void> => guard.lend(() => runEditor(place, appearance.editor === undefined ? process.env : { ...process.env, VISUAL: appearance.editor }));
   const context: AppContext = { store, session, leave: () => leave(), copy: clipboard(stdout), edit, kernelsDirectory: connection.embedded ? runnerKernels() : undefined };
-  const screen = render(<App context={context} theme={theme} />, {
-    alternateScreen: true, incrementalRendering: true, maxFps: INK_MAX_FPS, exitOnCtrlC: false, patchConsole: false, stdin, stdout,
+  const screen = render(<App context={context} theme={theme} inline={appearance.inline} />, {
+    alternateScreen: !appearance.inline, incrementalRendering: true, maxFps: INK_MAX_FPS, exitOnCtrlC: false, patchConsole: false, stdin, stdout,
   });
   let unsaved: string | undefined;
   leave = () => {

@@ -1,24 +1,35 @@
-import { useEffect, useSyncExternalStore } from 'react';
+import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { useApp, useInput, useWindowSize } from 'ink';
 import type { CommandContext } from '../keys/command.ts';
 import { pressKey } from '../keys/dispatch.ts';
 import { keyNames } from '../keys/key-name.ts';
 import type { Theme } from '../theme.ts';
+import { inlineRows } from '../screens/inline.ts';
+import { Inline } from './inline.tsx';
 import { Screen } from './screen.tsx';
 
 /** What commands work with, but for what only a component has. */
 export type AppContext = Omit<CommandContext, 'lendTerminal'>;
 
 /** Binds the store to the screen, and the keyboard to the command table. */
-export function App({ context: given, theme }: { readonly context: AppContext; readonly theme: Theme }) {
+export function App({ context: given, theme, inline = false }: { readonly context: AppContext; readonly theme: Theme; readonly inline?: boolean }) {
   const { suspendTerminal } = useApp();
-  const context: CommandContext = { ...given, lendTerminal: suspendTerminal };
-  const { store } = context;
+  const lent = useRef(false);
+  const { store } = given;
+  const lendTerminal = async (borrower: () => Promise<void>): Promise<void> => {
+    lent.current = true;
+    try {
+      await suspendTerminal(borrower);
+    } finally {
+      lent.current = false;
+    }
+  };
+  const context: CommandContext = { ...given, lendTerminal };
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { columns, rows } = useWindowSize();
-  useEffect(() => store.dispatch({ type: 'resize', columns, rows }), [store, columns, rows]);
+  useEffect(() => store.dispatch({ type: 'resize', columns, rows: inline ? inlineRows(rows) : rows }), [store, columns, rows, inline]);
   useInput((input, key) => {
     for (const name of keyNames(input, key)) pressKey(name, context);
   });
-  return <Screen snapshot={snapshot} theme={theme} />;
+  return inline ? <Inline snapshot={snapshot} theme={theme} lent={lent} /> : <Screen snapshot={snapshot} theme={theme} />;
 }

@@ -87,6 +87,11 @@ function* linesFrom(log: LogBuffer, numbers: readonly number[] | undefined, top:
   }
 }
 
+/** A line as it is, for the terminal to wrap: what is copied from there has no breaks of ours. */
+export function wholeLine({ time, source, text, tone }: LogLine): Row {
+  return [run(`${formatTimeOfDay(time).slice(0, 12)} `, 'dim'), run(`${padCells(source, SOURCE_CELLS)} `, 'dim'), run(text, TONE_ROLES[tone])];
+}
+
 function lineRows({ time, source, text, tone }: LogLine, { width, wrap, search }: { width: number; wrap: boolean; search: LogSearch | undefined }): Row[] {
   const clock = formatTimeOfDay(time).slice(0, width >= WIDE ? 12 : 8);
   const head: Run[] = [run(`${clock} `, 'dim'), run(`${padCells(source, SOURCE_CELLS)} `, 'dim')];

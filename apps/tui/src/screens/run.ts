@@ -36,7 +36,8 @@ export function logPane({ state, log, search }: Parameters<View>[0], size: Size)
   return { title: '1 Log', remark: logRemark(slice), body: logRows(slice, size) };
 }
 
-function jobRows(job: JobView, now: number, { width, height }: Size): Row[] {
+/** How the job stands and its phases; in little room one row of each. */
+export function jobRows(job: JobView, now: number, { width, height }: Size): Row[] {
   const { mark, role, word } = jobMark(job);
   const about = job.state === JobState.ENDED && job.summary !== '' ? job.summary : job.error?.message ?? '';
   const first: Row = [run(`${mark} ${word}`, role), run(`  ${formatSeconds(elapsedMs(job, now) / 1000)}`, 'dim')];

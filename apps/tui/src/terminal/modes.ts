@@ -1,8 +1,9 @@
 /** Gives the terminal back as it was, on every way out: leaving, signals, an exception that nobody caught. */
 import { writeSync } from 'node:fs';
 
-// Main screen, cursor shown, bracketed paste and mouse off, styles off.
-const RESTORE = '\u001b[?1049l\u001b[?25h\u001b[?2004l\u001b[?1000l\u001b[?1006l\u001b[0m';
+const LEAVE_ALTERNATE_SCREEN = '\u001b[?1049l';
+// Cursor shown, bracketed paste and mouse off, styles off.
+const RESTORE = '\u001b[?25h\u001b[?2004l\u001b[?1000l\u001b[?1006l\u001b[0m';
 
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
@@ -18,17 +19,19 @@ export interface GuardOptions {
   readonly unmount: () => void;
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: NodeJS.WriteStream & { readonly fd?: number };
+  /** On the main screen the way back from the alternate one would take the cursor to an old place. */
+  readonly alternateScreen: boolean;
 }
 
 /** Guards a terminal from the moment its modes change. */
-export function guardTerminal({ unmount, stdin, stdout }: GuardOptions): TerminalGuard {
+export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: GuardOptions): TerminalGuard {
   const restore = (): void => {
     try {
       unmount();
     } finally {
       if (stdin.isTTY) stdin.setRawMode(false);
       // Written past the stream's buffer: nothing waits for a loop that may never turn again.
-      if (stdout.isTTY) writeNow(stdout.fd ?? 1, RESTORE);
+      if (stdout.isTTY) writeNow(stdout.fd ?? 1, alternateScreen ? LEAVE_ALTERNATE_SCREEN + RESTORE : RESTORE);
     }
   };
   let lent = false;

@@ -1,0 +1,21 @@
+import { useEffect, useRef } from 'react';
+import { useStdout } from 'ink';
+import { isStatusOnly, newRows, statusRows, type Printed } from '../screens/inline.ts';
+import type { Snapshot } from '../state/store.ts';
+import { paint, type Theme } from '../theme.ts';
+import { Rows } from './rows.tsx';
+import { Screen } from './screen.tsx';
+
+/** The program below the prompt; `lent`: another program has the terminal, and lines wait. */
+export function Inline({ snapshot, theme, lent }: { readonly snapshot: Snapshot; readonly theme: Theme; readonly lent: { readonly current: boolean } }) {
+  const { write } = useStdout();
+  const printed = useRef<Printed>({ job: undefined, next: 0 });
+  useEffect(() => {
+    if (lent.current) return;
+    const { rows, printed: after } = newRows(snapshot, printed.current);
+    printed.current = after;
+    if (rows.length > 0) write(rows.map((row) => `${paint(row, theme)}\n`).join(''));
+  }, [snapshot, theme, lent, write]);
+  const { state } = snapshot;
+  return isStatusOnly(state) ? <Rows rows={statusRows(state)} width={state.ui.columns} theme={theme} /> : <Screen snapshot={snapshot} theme={theme} />;
+}

@@ -1,0 +1,53 @@
+/** Inline mode: log lines go to the terminal's own scrollback, below them stands how the job is. */
+import { fitRow, run, type Row } from '../plot/row.ts';
+import type { LogBuffer } from '../state/log-buffer.ts';
+import { attachedJob } from '../state/selectors.ts';
+import { jobTitle } from '../state/words.ts';
+import type { AppState } from '../state/app-state.ts';
+import type { Snapshot } from '../state/store.ts';
+import { footerRows } from './chrome.ts';
+import { headerRow } from './header.ts';
+import { wholeLine } from './log.ts';
+import { jobRows } from './run.ts';
+
+// Of a job that has told more than this before it is shown, the scrollback gets the end.
+const MOST_EARLIER_LINES = 1_000;
+// A view opened below the prompt leaves some of the scrollback in sight.
+const MOST_ROWS = 24;
+
+/** Rows that the program takes at the bottom of the terminal. */
+export const inlineRows = (terminalRows: number): number => Math.max(1, Math.min(MOST_ROWS, terminalRows - 1));
+
+/** Whether only the job's state stands below the log: view 1 without a form or the help over it. */
+export const isStatusOnly = ({ ui }: AppState): boolean => ui.view === 'run' && ui.overlay?.kind !== 'help' && ui.overlay?.kind !== 'form';
+
+/** Up to which line of which job the scrollback has the log. */
+export interface Printed {
+  readonly job: string | undefined;
+  /** Number of the next line. */
+  readonly next: number;
+}
+
+/** What the scrollback does not have yet. */
+export function newRows({ state, log }: Pick<Snapshot, 'state' | 'log'>, printed: Printed): { rows: Row[]; printed: Printed } {
+  const { attached } = state;
+  const isNew = attached !== printed.job;
+  const from = isNew ? Math.max(log.start, log.end - MOST_EARLIER_LINES) : Math.max(log.start, printed.next);
+  return { rows: [...(isNew ? jobTitleRows(state, from) : []), ...linesOf(log, from)], printed: { job: attached, next: log.end } };
+}
+
+function jobTitleRows(state: AppState, earlier: number): Row[] {
+  const job = attachedJob(state);
+  if (job === undefined) return [];
+  return [[run(`── ${jobTitle(job)} `, 'title'), run(job.name, 'dim')], ...(earlier > 0 ? [[run(`${earlier} earlier lines: fa-tui watch ${job.name}`, 'dim')]] : [])];
+}
+
+const linesOf = (log: LogBuffer, from: number): Row[] => Array.from({ length: log.end - from }, (_, index) => log.at(from + index)).flatMap((line) => (line === undefined ? [] : [wholeLine(line)]));
+
+/** How the job stands, the newest message, the keys. */
+export function statusRows(state: AppState): Row[] {
+  const { columns } = state.ui;
+  const job = attachedJob(state);
+  const phases = job === undefined ? [] : jobRows(job, state.now, { width: columns - 1, height: 1 });
+  return [headerRow(state, columns), ...phases.map((row) => fitRow([run(' '), ...row], columns)), ...footerRows(state, columns)];
+}
