@@ -1,9 +1,9 @@
 import { copyFileSync, readFileSync, readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { JobState, Outcome } from '@flashcore/shared';
 import { DirectoryInUse } from '../store/directory-lock.ts';
-import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
+import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder, until } from '../testing/test-runner.ts';
 import { backUp, restore } from './backup.ts';
 
 test('a backup made while jobs write is whole; restored, the runner has the jobs of that moment and goes on', async () => {
@@ -14,11 +14,13 @@ test('a backup made while jobs write is whole; restored, the runner has the jobs
   {
     await using fixture = await startTestRunner({ dataDirectory });
     before = await collect(fixture.client.start('build', kernel('flood_2000')));
-    const flood = collect(fixture.client.start('build', kernel('flood_20000')));
-    await sleep(100);
+    const { job: flood } = await firstEvent(fixture.client.start('build', kernel('flood_20000')));
     const backup = backUp(dataDirectory, file);
     expect(backup).toMatchObject({ jobs: 2 });
-    expect((await flood).length).toBeGreaterThan(20_000);
+    const stateNow = async () => (await fixture.client.getJob({ name: flood })).job!;
+    expect((await stateNow()).state).toBe(JobState.RUNNING);
+    await until(async () => (await stateNow()).outcome === Outcome.PASSED);
+    expect((await stateNow()).lastSequence).toBeGreaterThan(20_000n);
     expect(() => restore(dataDirectory, file)).toThrow(DirectoryInUse);
     await collect(fixture.client.start('build', kernel('ok')));
   }
