@@ -31,6 +31,7 @@ test.each([
   ['a folder without a manifest', ['run', noManifest], 2, [/no_manifest/, /kernel\.yaml/]],
   ['a manifest with a wrong key names path and key', ['run', wrongKey], 2, [/kernel\.yaml/, /sourc/]],
   ['an unknown command', ['rnu', 'fa_v2_wmma'], 2, [/rnu/]],
+  ['a build that nobody made', ['verify', 'ab'.repeat(32)], 2, [/build_id/, /abab/]],
   ['an unknown job', ['watch', 'jobs/00000000-0000-4000-8000-000000000000'], 2, [/00000000/]],
   ['nothing at the address', ['host', '--runner', '127.0.0.1:9'], 3, [/127\.0\.0\.1:9/]],
   ['an address that is none', ['host', '--runner', 'nonsense'], 2, [/nonsense/]],

@@ -5,6 +5,8 @@ import { create } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { KernelReferenceSchema, readSourceTree } from '@flashcore/shared';
 import { KernelCatalog } from './kernels.ts';
+import { BuildStore } from './store/builds.ts';
+import { openDatabase } from './store/database.ts';
 import { SourceStore } from './store/sources.ts';
 
 let folder = '';
@@ -18,7 +20,7 @@ function add(path: string, extra = '', id = path.split('/').at(-1)): void {
   writeFileSync(join(folder, 'kernels', path, 'k.cu'), '// k');
 }
 
-const catalog = (): KernelCatalog => new KernelCatalog(join(folder, 'kernels'), new SourceStore(join(folder, 'sources')));
+const catalog = (): KernelCatalog => new KernelCatalog(join(folder, 'kernels'), new SourceStore(join(folder, 'sources')), new BuildStore(openDatabase(':memory:')));
 const byId = (kernelId: string) => create(KernelReferenceSchema, { source: { case: 'kernelId', value: kernelId } });
 
 test('list() follows the ladder, numbers in their order, and puts faulty kernels last', () => {
@@ -67,7 +69,7 @@ test('an uploaded copy of a kernel has the same digest as the runner\'s own', as
     writer.write(bytes);
     writer.keep(sha256);
   }
-  const kernels = new KernelCatalog(join(folder, 'kernels'), sources);
+  const kernels = new KernelCatalog(join(folder, 'kernels'), sources, new BuildStore(openDatabase(':memory:')));
   const uploaded = kernels.resolve(create(KernelReferenceSchema, { source: { case: 'tree', value: tree } }));
   expect(uploaded.sourceDigest).toBe(kernels.resolve(byId('k')).sourceDigest);
   expect(uploaded.kernelId).toBe('k');

@@ -2,9 +2,10 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import {
-  FlashcoreError, KernelSchema, MANIFEST_FILE, asFlashcoreError, didYouMean, invalidRequest, nearestNames, parseManifest, treeDigest,
-  type Kernel, type KernelReference, type Manifest,
+  FlashcoreError, KernelSchema, MANIFEST_FILE, SourceTreeSchema, asFlashcoreError, didYouMean, invalidRequest, nearestNames, parseManifest, treeDigest,
+  type Kernel, type KernelReference, type Manifest, type SourceFile, type SourceTree, type Variant,
 } from '@flashcore/shared';
+import type { BuildStore } from './store/builds.ts';
 import { readTree } from './store/source-tree.ts';
 import type { SourceStore } from './store/sources.ts';
 
@@ -15,6 +16,9 @@ export interface ResolvedKernel {
   manifest: Manifest;
   /** SHA-256 over the folder's files; the same content has the same one, wherever it came from. */
   sourceDigest: string;
+  files: SourceFile[];
+  /** Set where the request named a build: its id, and the variant that it stands for. */
+  build?: { id: string; variant: Variant };
 }
 
 /** Folders of kernels that are wrong on purpose. */
@@ -24,12 +28,14 @@ const FAULTY = ['faulty', 'cheating'] as const;
 export class KernelCatalog {
   readonly #folder: string;
   readonly #sources: SourceStore;
+  readonly #builds: BuildStore;
   /** Manifests by text: parsing one costs more than reading all. */
   readonly #parsed = new Map<string, Manifest>();
 
-  constructor(folder: string, sources: SourceStore) {
+  constructor(folder: string, sources: SourceStore, builds: BuildStore) {
     this.#folder = folder;
     this.#sources = sources;
+    this.#builds = builds;
   }
 
   /** Kernels in the order of the ladder, then the faulty and the cheating ones by name. One whose manifest can't be read has only an id and `manifestError`. */
@@ -45,22 +51,33 @@ export class KernelCatalog {
     return kernelMessage(manifest, folder, { withFiles: true });
   }
 
-  /** Finds, or lays out, the folder of a kernel. Errors: INVALID_REQUEST, KERNEL_NOT_FOUND, INVALID_MANIFEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL. */
+  /** Finds, or lays out, the folder of a kernel. Errors: INVALID_REQUEST, KERNEL_NOT_FOUND, BUILD_NOT_FOUND, INVALID_MANIFEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL. */
   resolve(reference: KernelReference): ResolvedKernel {
     const { source } = reference;
     switch (source.case) {
       case 'kernelId':
         return this.#load(this.#find(source.value));
-      case 'tree': {
-        const { folder, digest } = this.#sources.materialise(source.value);
-        const manifest = this.#parse(folder, MANIFEST_FILE);
-        return { kernelId: manifest.id, folder, manifest, sourceDigest: digest };
+      case 'tree':
+        return this.#layOut(source.value);
+      case 'buildId': {
+        const known = this.#builds.find(source.value);
+        if (!known) throw new FlashcoreError('BUILD_NOT_FOUND', { build_id: source.value }, `Name a build_id of a BuildResult of this runner: there is none of ${source.value}`);
+        return { ...this.#layOut(known.tree), build: { id: source.value, variant: known.variant } };
       }
-      case 'buildId':
-        throw new FlashcoreError('NOT_IMPLEMENTED', { build_id: source.value }, 'Name a kernel or upload its folder: this runner does not start from a build_id; the build cache finds the same build again');
       case undefined:
         throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
     }
+  }
+
+  /** Notes what a build was made of. One whose folder has changed meanwhile is not noted. Errors: DISK_FULL. */
+  keepBuild(buildId: string, { folder, files }: ResolvedKernel, variant: Variant): void {
+    if (this.#sources.keepFiles(folder, files)) this.#builds.keep(buildId, { tree: create(SourceTreeSchema, { files }), variant });
+  }
+
+  #layOut(tree: SourceTree): ResolvedKernel {
+    const { folder, digest } = this.#sources.materialise(tree);
+    const manifest = this.#parse(folder, MANIFEST_FILE);
+    return { kernelId: manifest.id, folder, manifest, sourceDigest: digest, files: tree.files };
   }
 
   /** Folders with a manifest, by name, relative to kernels/. */
@@ -87,7 +104,8 @@ export class KernelCatalog {
     if (manifest.id !== basename(path)) {
       throw new FlashcoreError('INVALID_MANIFEST', { path: shownPath, key: 'id' }, `${shownPath}: id: wanted the folder's name ${basename(path)}, found ${manifest.id}`);
     }
-    return { kernelId: manifest.id, folder, manifest, sourceDigest: treeDigest({ files: readTree(folder, { which: 'sources' }) }) };
+    const files = readTree(folder, { which: 'sources' });
+    return { kernelId: manifest.id, folder, manifest, sourceDigest: treeDigest({ files }), files };
   }
 
   #parse(folder: string, shownPath: string): Manifest {

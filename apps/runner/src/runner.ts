@@ -20,6 +20,7 @@ import { createRpcServer } from './rpc/server.ts';
 import { UsageError } from './rpc/address.ts';
 import type { IsolationWanted } from './sandbox/box.ts';
 import { ArtifactStore } from './store/artifacts.ts';
+import { BuildStore } from './store/builds.ts';
 import { openDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
 import { HistoryStore } from './store/history.ts';
@@ -72,7 +73,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const history = new HistoryStore(database);
     const sources = new SourceStore(join(dataDirectory, 'sources'));
     const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
-    const kernels = new KernelCatalog(options.kernelsDirectory, sources);
+    const kernels = new KernelCatalog(options.kernelsDirectory, sources, new BuildStore(database));
     const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger, isolation: options.isolation, rates: options.rates });
     if (options.isolation === 'required') await requireBox(compiler);
     const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });

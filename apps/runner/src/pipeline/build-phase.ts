@@ -1,4 +1,5 @@
-import { FindingKind, Phase } from '@flashcore/shared';
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, FlashcoreError, Phase, VariantSchema } from '@flashcore/shared';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import { emitFindings, emitLog, startPhase, type VariantScope } from './job-scope.ts';
 
@@ -18,5 +19,17 @@ export async function runBuild(scope: VariantScope): Promise<KernelBuild> {
   for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });
   job.emit({ case: 'buildResult', value: build.result });
   emitFindings(job, build.findings);
+  if (build.result.succeeded) keepBuild(scope, build.result.buildId);
   return build;
+}
+
+/** Notes what the build was made of, so that its id can be asked for. Errors: BUILD_NOT_FOUND where it was asked for and became another: nothing may be told about it then. */
+function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantScope, buildId: string): void {
+  const wanted = resolved === fallback ? undefined : kernel.build?.id;
+  if (wanted !== undefined && wanted !== buildId) {
+    throw new FlashcoreError('BUILD_NOT_FOUND', { build_id: wanted, found: buildId }, `Build the kernel anew: compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}`);
+  }
+  const { parameters, arch = '', maxRegisters, fastMath, keepPtx, keepSass } = resolved;
+  const values = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)]));
+  kernels.keepBuild(buildId, kernel, create(VariantSchema, { parameters: values, arch, maxRegisters, fastMath, keepPtx, keepSass }));
 }

@@ -6,6 +6,7 @@ import type { ConditionsReport } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildSpec } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
+import type { KernelCatalog } from '../kernels.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HistoryStore } from '../store/history.ts';
 import type { DeviceRuntime } from './device-runtime.ts';
@@ -18,6 +19,7 @@ export interface JobScope {
   runtime: DeviceRuntime;
   tools: BuildTools;
   artifacts: ArtifactStore;
+  kernels: KernelCatalog;
   history: HistoryStore;
   cases: Cases;
   gates: Gate[];

@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import {
   DeviceState, FlashcoreError, VariantSchema, archMismatch, checkShape, didYouMean, formatShape, invalidRequest, planLaunches, requireShape, resolveVariant, toleranceProfile,
   type BenchmarkSettings, type Cases, type Device, type KernelReference, type KernelVariant, type Manifest, type PlannedLaunch, type ProfileSettings, type ResolvedVariant, type Shape,
@@ -79,7 +79,8 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
   const device = chooseDevice(context, request.options?.deviceId ?? '');
   const kernel = context.kernels.resolve(kernelOf(request.kernel));
   const { manifest } = kernel;
-  const resolved = resolveVariant(manifest, request.variant, device);
+  const variant = variantOf(kernel, request.variant, 'variant');
+  const resolved = resolveVariant(manifest, variant, device);
   const arch = chooseArch({ method, manifest, resolved, device });
   requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
   const parts = settingsOf(method, request);
@@ -91,7 +92,7 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
   const shapes = uniqueShapes([...(verify?.shapes ?? []), ...(benchmark?.shapes ?? []), ...(profile ? [profile.shape] : [])]);
   return {
     method, kernel, device, resolved, arch, verify, benchmark, profile, champion,
-    fallback: method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback ? fallbackOf(manifest, request.variant, { resolved, device }) : undefined,
+    fallback: method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback ? fallbackOf(manifest, variant, { resolved, device }) : undefined,
     shapes: shapes.length > 0 ? shapes : accepted([...context.cases.sets.parity, ...context.cases.sets.canonical], manifest, resolved),
   };
 }
@@ -124,6 +125,13 @@ function chooseDevice({ devices, load }: SpecContext, asked: string): Device {
 function kernelOf(reference: KernelReference | undefined): KernelReference {
   if (!reference) throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
   return reference;
+}
+
+/** The variant asked for, or the one that a build_id stands for, beside which there must be no other. */
+function variantOf({ build }: ResolvedKernel, asked: Variant | undefined, field: string): Variant | undefined {
+  if (!build) return asked;
+  if (asked && toBinary(VariantSchema, asked).byteLength > 0) throw invalidRequest({ field, description: 'must be unset beside a build_id, which stands for sources and variant' });
+  return build.variant;
 }
 
 /** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
@@ -214,7 +222,7 @@ function compileChampion(
 ): ChampionSpec {
   const kernel = context.kernels.resolve(kernelOf(against.kernel));
   const { manifest } = kernel;
-  const resolved = resolveVariant(manifest, against.variant, device);
+  const resolved = resolveVariant(manifest, variantOf(kernel, against.variant, 'against.variant'), device);
   const arch = chooseArch({ method, manifest, resolved, device });
   requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
   for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);

@@ -33,6 +33,26 @@ test('every source that was compiled is kept with the build', { timeout: 60_000 
   expect(pipeline.artifacts.get(sources[0]!.sha256).toString()).toContain('__global__');
 });
 
+test('a build_id stands for sources and variant: what it names is found in the cache, verified, and is not something else', { timeout: 120_000 }, async () => {
+  const build = async (request: Parameters<typeof pipeline.run<'build'>>[1]) => (await pipeline.run('build', request)).outcome.result.variants[0]!.build!;
+  const byId = (value: string) => ({ source: { case: 'buildId' as const, value } });
+  const { buildId } = await build({ kernel: kernel('fa_v2_wmma'), variant: { parameters: { USE_WMMA: 0n }, maxRegisters: 128 } });
+  const { outcome } = await pipeline.run('verify', { kernel: byId(buildId), settings: { shapes: [SMALL], seedCount: 1 } });
+  const [variant] = outcome.result.variants;
+  expect([Outcome[outcome.outcome], variant!.label, variant!.build!.buildId, variant!.build!.cacheHit]).toEqual(['PASSED', 'USE_WMMA=0 maxrregcount=128', buildId, true]);
+
+  await expect(pipeline.run('build', { kernel: byId('0'.repeat(64)) })).rejects.toMatchObject({ reason: 'BUILD_NOT_FOUND' });
+  await expect(pipeline.run('build', { kernel: byId(buildId), variant: { maxRegisters: 64 } })).rejects.toMatchObject({ reason: 'INVALID_REQUEST', violations: [{ field: 'variant' }] });
+});
+
+test('a build_id whose build has become another tells nothing about that one', { timeout: 120_000 }, async () => {
+  const { outcome } = await pipeline.run('build', { kernel: kernel('fa_v1_baseline') });
+  const { buildId } = outcome.result.variants[0]!.build!;
+  const stale = 'f'.repeat(64);
+  pipeline.builds.keep(stale, pipeline.builds.find(buildId)!);
+  await expect(pipeline.run('verify', { kernel: { source: { case: 'buildId', value: stale } }, settings: { shapes: [SMALL], seedCount: 1 } })).rejects.toMatchObject({ reason: 'BUILD_NOT_FOUND', metadata: { build_id: stale, found: buildId } });
+});
+
 test('kept PTX is an artifact', { timeout: 60_000 }, async () => {
   const { outcome } = await pipeline.run('build', { kernel: kernel('fa_v1_baseline'), variant: { keepPtx: true } });
   const ptx = outcome.result.variants[0]!.build!.artifacts.find(({ fileName }) => fileName === 'fa_v1_baseline.sm_89.ptx');

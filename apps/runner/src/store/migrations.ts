@@ -61,6 +61,14 @@ const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE jobs ADD COLUMN owner TEXT NOT NULL DEFAULT ''; -- name of the client; empty for jobs from before
   `,
+  `
+  CREATE TABLE builds (                           -- what a build_id stands for
+    build_id  TEXT PRIMARY KEY,
+    tree      BLOB NOT NULL,                      -- SourceTree; its files are in the source store while they are kept
+    variant   BLOB NOT NULL,                      -- Variant
+    create_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** The version that this runner knows. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FlashcoreError, invalidRequest, treeDigest, type SourceFile, type SourceTree } from '@flashcore/shared';
 import { BlobStore, type BlobWriter } from './blob-store.ts';
@@ -28,6 +28,11 @@ export class SourceStore {
   /** Digests of the files that were not uploaded yet, each once. */
   findMissing(files: readonly Pick<SourceFile, 'sha256'>[]): string[] {
     return [...new Set(files.map(({ sha256 }) => sha256))].filter((sha256) => !this.#blobs.markUsed(sha256));
+  }
+
+  /** Keeps files of a folder of this host; false, and not all kept, when one is no longer what it was. Errors: DISK_FULL. */
+  keepFiles(folder: string, files: readonly SourceFile[]): boolean {
+    return files.every(({ path, sha256 }) => this.#blobs.markUsed(sha256) || this.#blobs.put(readFileSync(join(folder, path))) === sha256);
   }
 
   /** A file that is uploaded piece by piece. Errors: DISK_FULL. */

@@ -4,14 +4,15 @@ import { create } from '@bufbuild/protobuf';
 import { KernelReferenceSchema, loadManifest, type KernelReference, type RunnerClient } from '@flashcore/shared';
 import { UsageError } from './exit-code.ts';
 
-/** A kernel as the command line names it: one of the runner's own, or a folder of the user's. */
-export type KernelArgument = { readonly kind: 'id'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string };
+/** A kernel as the command line names it: one of the runner's own, a build made before, or a folder of the user's. */
+export type KernelArgument = { readonly kind: 'build'; readonly id: string } | { readonly kind: 'id'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string };
 
 /**
- * Reads a kernel argument; a folder is one by a path separator or by having a kernel.yaml. Its manifest is checked here, so that a
+ * Reads a kernel argument; 64 hexadecimal digits are a build_id, a folder is one by a path separator or by having a kernel.yaml. Its manifest is checked here, so that a
  * mistake shows before a runner is asked. Errors: UsageError, INVALID_MANIFEST with path and key.
  */
 export async function parseKernelArgument(text: string): Promise<KernelArgument> {
+  if (/^[0-9a-f]{64}$/.test(text)) return { kind: 'build', id: text };
   const isPath = /[/\\]/.test(text) || text === '.' || text === '..';
   if (!isPath && !existsSync(path.join(text, 'kernel.yaml'))) return { kind: 'id', id: text };
   const folder = path.resolve(text);
@@ -24,5 +25,5 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
 /** What a request names the kernel by; uploads the folder's files that the runner does not have yet. */
 export async function kernelReference(kernel: KernelArgument, client: RunnerClient): Promise<KernelReference> {
   if (kernel.kind === 'folder') return client.uploadFolder(kernel.folder);
-  return create(KernelReferenceSchema, { source: { case: 'kernelId', value: kernel.id } });
+  return create(KernelReferenceSchema, { source: { case: kernel.kind === 'build' ? 'buildId' : 'kernelId', value: kernel.id } });
 }

@@ -76,7 +76,7 @@ function buildProgram(define: Define): Command {
 
 function addJobCommands(program: Command, define: Define): void {
   const start = (name: JobCommand, about: string) => {
-    const command = program.command(name).argument('<kernel or folder>', "id of a runner's kernel, or a folder with a kernel.yaml").description(about);
+    const command = program.command(name).argument('<kernel or folder>', "id of a runner's kernel, a folder with a kernel.yaml, or a build_id").description(about);
     define<JobCommandOptions>(command, async (context, options, kernel) => (await import('./start-job.ts')).startJob(name, kernel, options, context));
     return command;
   };

@@ -9,6 +9,7 @@ import { createLogger } from '../../log.ts';
 import { KernelCatalog } from '../../kernels.ts';
 import type { JobMethod, JobOutcome, JobPayload, JobRequests } from '../../jobs/job-context.ts';
 import { ArtifactStore } from '../../store/artifacts.ts';
+import { BuildStore } from '../../store/builds.ts';
 import { openDatabase } from '../../store/database.ts';
 import { HistoryStore } from '../../store/history.ts';
 import { SourceStore } from '../../store/sources.ts';
@@ -23,6 +24,7 @@ const repositoryRoot = new URL('../../../../../', import.meta.url).pathname;
 export interface TestPipeline {
   pipeline: Pipeline;
   artifacts: ArtifactStore;
+  builds: BuildStore;
   dataDirectory: string;
   run<Method extends JobMethod>(method: Method, request: MessageInitShape<(typeof SCHEMAS)[Method]>, options?: { signal?: AbortSignal }): Promise<{ outcome: JobOutcome; events: JobPayload[] }>;
   /** Uploads a kernel folder, as a client would. */
@@ -37,17 +39,19 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
   const dataDirectory = keptDirectory ?? mkdtempSync(join(tmpdir(), 'flashcore-pipeline-'));
   const database = openDatabase(join(dataDirectory, 'flashcore.db'));
   const sources = new SourceStore(join(dataDirectory, 'sources'));
+  const builds = new BuildStore(database);
   const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
   const kernelsDirectory = join(repositoryRoot, 'kernels');
   const pipeline = createPipeline({
     // Compiling the emulator takes longer than most tests.
     libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
     version: '0.0.0', buildId: 'test', repositoryRoot, kernelsDirectory, dataDirectory, artifacts, sources,
-    kernels: new KernelCatalog(kernelsDirectory, sources), history: new HistoryStore(database), logger: createLogger('silent'),
+    kernels: new KernelCatalog(kernelsDirectory, sources, builds), history: new HistoryStore(database), logger: createLogger('silent'),
   });
   return {
     pipeline,
     artifacts,
+    builds,
     dataDirectory,
     async run(method, request, options = {}) {
       const compiled = pipeline.compile(method, create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method], () => 0);

@@ -1,0 +1,28 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { SourceTreeSchema, VariantSchema, type SourceTree, type Variant } from '@flashcore/shared';
+import type { Database } from './database.ts';
+
+/** What a build was made of. */
+export interface KnownBuild {
+  tree: SourceTree;
+  variant: Variant;
+}
+
+/** The builds that were made, by build_id: sources and variant, from which each can be made again. */
+export class BuildStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  keep(buildId: string, { tree, variant }: KnownBuild): void {
+    this.#database.prepare('INSERT INTO builds (build_id, tree, variant, create_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET tree = excluded.tree, variant = excluded.variant')
+      .run(buildId, toBinary(SourceTreeSchema, tree), toBinary(VariantSchema, variant), Date.now());
+  }
+
+  find(buildId: string): KnownBuild | undefined {
+    const row = this.#database.prepare('SELECT tree, variant FROM builds WHERE build_id = ?').get(buildId);
+    return row && { tree: fromBinary(SourceTreeSchema, row['tree'] as Uint8Array), variant: fromBinary(VariantSchema, row['variant'] as Uint8Array) };
+  }
+}
