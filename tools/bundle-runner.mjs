@@ -23,6 +23,7 @@ if (!options['no-node']) copy('node_modules/node/bin/node', 'bin/node');
 launcher('flashcore-runner', 'apps/runner/dist/main.js');
 launcher('fa-tui', 'apps/tui/dist/main.js');
 launcher('flashcore-conformance', 'test/dist/conformance.js');
+launcher('flashcore-primitives', 'test/dist/primitives.js');
 
 const archive = join(options.out, `flashcore-runner-${platform}.tar.xz`);
 // Two threads at xz's default level: about 35 MB in half a minute; the last levels save 2 % for thrice the time.

@@ -24,7 +24,7 @@ KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "fa_s512_v3", "fa_s51
 # The kernels that are meant to win, and where: the seven parity shapes, then the large ones.
 FASTEST = ["flashcore_v10", "flashcore_v11"]
 SHAPES = ["1x8x512x64", "2x8x512x64", "1x8x512x64c", "2x8x512x64c", "1x4x128x64", "1x16x256x64", "4x8x512x64", "4x16x2048x64c", "4x16x2048x128", "2x16x4096x64c"]
-SECTIONS = ["host", "conformance", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
+SECTIONS = ["host", "conformance", "primitives", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
 # For a host with two GPUs: several. Not among the defaults, which a host with one can run.
 OVERLAP_KERNELS = ["fa_v2_wmma", "flashcore_v6", "flashcore_v9", "flashcore_v10", "flashcore_v11"]
 
@@ -97,6 +97,10 @@ class Measurement:
     def conformance(self):
         for target in ("libcuda.so.1", "emulator"):
             self.run([*self.command("flashcore-conformance"), target, "--json", self.out / f"conformance.{target}.json"], name=f"conformance.{target}.txt")
+
+    def primitives(self):
+        """Every PTX instruction of kernels/primitives: this GPU against its definition and against the emulator's twin."""
+        self.run([*self.command("flashcore-primitives"), "libcuda.so.1", "--json", self.out / "primitives.json"], name="primitives.txt")
 
     def kernels(self, ids):
         for kernel in ids:

@@ -1,4 +1,4 @@
-// Powers of two by the special-function unit: relative error below 2^-22; exp2(-inf) = +0.
+// Powers of two by the special-function unit: relative error at most 2^-22; exp2(-inf) = +0, subnormal results are +0 (.ftz).
 #pragma once
 
 #ifndef FLASHCORE_EMULATOR
@@ -11,8 +11,12 @@ __device__ __forceinline__ float exp2_approx(float x) {
 
 #else    // the emulated twins
 
+#include <cfloat>
 #include <cmath>
 
-inline float exp2_approx(float x) { return exp2f(x); }
+inline float exp2_approx(float x) {
+  const float y = exp2f(x);
+  return y < FLT_MIN ? 0.0f : y;
+}
 
 #endif

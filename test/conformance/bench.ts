@@ -6,7 +6,15 @@ import {
   type Compilation, type CompileUnit, type DevicePointer, type Handle,
 } from '@flashcore/runner/testing';
 
-export type Argument = { pointer: DevicePointer } | { int32: number } | { float32: number };
+export type Argument = { pointer: DevicePointer } | { int32: number } | { float32: number } | { tensorMap: TensorMap };
+
+/** A CUtensorMap of an fp16 tensor with the 128-byte swizzle; extents and box innermost first, strides in bytes. */
+export interface TensorMap {
+  address: DevicePointer;
+  dimensions: number[];
+  strides: number[];
+  box: number[];
+}
 
 export interface LaunchOptions {
   grid?: [number, number, number];
@@ -45,14 +53,26 @@ export class Bench {
   enqueue(module: string, entry: string, args: Argument[], options: LaunchOptions): void {
     const sharedBytes = options.sharedBytes ?? 0;
     const handle = this.driver.function(this.module(module), entry, { sharedBytes, cluster: false });
-    const slots = args.map(argumentSlot);
+    const slots = args.map((argument) => ('tensorMap' in argument ? this.#tensorMap(argument.tensorMap) : argumentSlot(argument)));
     const parameters = BigUint64Array.from(slots, addressOf);
     this.#alive.push(slots, parameters);
     this.driver.launch({ function: handle, grid: options.grid ?? [1, 1, 1], block: options.block, sharedBytes, stream: this.driver.stream, parameters });
   }
+
+  #tensorMap(map: TensorMap): Buffer {
+    const block = Buffer.alloc(TENSOR_MAP_BYTES + TENSOR_MAP_ALIGNMENT);
+    const offset = Number(-addressOf(block) & BigInt(TENSOR_MAP_ALIGNMENT - 1));
+    const slot = block.subarray(offset, offset + TENSOR_MAP_BYTES);
+    this.driver.encodeTensorMap(slot, { ...map, swizzle: SWIZZLE_128B });
+    return slot;
+  }
 }
 
-function argumentSlot(argument: Argument): Buffer {
+const TENSOR_MAP_BYTES = 128;
+const TENSOR_MAP_ALIGNMENT = 64;
+const SWIZZLE_128B = 3;
+
+function argumentSlot(argument: Exclude<Argument, { tensorMap: TensorMap }>): Buffer {
   const slot = Buffer.alloc(8);
   if ('pointer' in argument) slot.writeBigUInt64LE(argument.pointer);
   else if ('int32' in argument) slot.writeInt32LE(argument.int32);
@@ -60,10 +80,15 @@ function argumentSlot(argument: Argument): Buffer {
   return slot;
 }
 
-const ENTRIES: Record<string, string[]> = {
-  basics: ['indices', 'arguments', 'reverse_through_smem', 'tree_sum', 'warp_exchanges', 'count_bins', 'convert_half', 'increment'],
-  tensor_cores: ['wmma_product', 'mma_product'],
-  faults: ['write_far_out', 'read_misaligned', 'trap_now'],
+/** Sources of test/conformance/kernels by name, and what is launched of each. */
+export interface Suite {
+  [source: string]: { entries: string[]; /** What it needs: any device where nothing is said. */ needs?: 'sm_90' | 'sm_90a' };
+}
+
+const CHECKS: Suite = {
+  basics: { entries: ['indices', 'arguments', 'reverse_through_smem', 'tree_sum', 'warp_exchanges', 'count_bins', 'convert_half', 'increment'] },
+  tensor_cores: { entries: ['wmma_product', 'mma_product'] },
+  faults: { entries: ['write_far_out', 'read_misaligned', 'trap_now'] },
 };
 
 export interface Images {
@@ -71,10 +96,14 @@ export interface Images {
   modules: Record<string, string>;
 }
 
-/** Compiles the check kernels for a driver library ("emulator", or a path such as libcuda.so.1); files go to `folder`. */
-export async function compileImages(target: string, root: string, folder: string): Promise<Images> {
-  const artifacts = new ArtifactStore(join(folder, 'artifacts'));
-  const cache = new CompileCache(join(folder, 'cache'), artifacts);
+/**
+ * Compiles kernels for a driver library ("emulator", or a path such as libcuda.so.1); images.json goes to `folder`, compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them.
+ * What the device lacks is left out.
+ */
+export async function compileImages(target: string, root: string, folder: string, suite: Suite = CHECKS): Promise<Images> {
+  const compiled = process.env['FLASHCORE_CONFORMANCE_CACHE'] ?? folder;
+  const artifacts = new ArtifactStore(join(compiled, 'artifacts'));
+  const cache = new CompileCache(join(compiled, 'cache'), artifacts);
   const compile = async (unit: CompileUnit): Promise<string> => pathOf(artifacts, await cache.compile(unit, { signal: AbortSignal.timeout(600_000) }));
   const tools = new Toolchain();
   const simulated = target === 'emulator';
@@ -90,18 +119,25 @@ export async function compileImages(target: string, root: string, folder: string
     { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(emulator, 'static_shared_limit.ld'), 'utf8') },
   ];
   const modules: Record<string, string> = {};
-  for (const [name, entries] of Object.entries(ENTRIES)) {
+  for (const [name, { entries, needs }] of Object.entries(suite)) {
+    if (needs && !hasArch(arch, needs)) continue;
     const { files } = snapshotSources({ folder: join(root, 'test/conformance/kernels'), source: `${name}.cu`, kernelsFolder: join(root, 'kernels') });
     const common = { files, unit: `kernel/${name}.cu`, name, defines: [] };
     modules[name] = await compile(
       simulated
         ? emulatorUnit({ ...common, cxx: cxx!, emulatorFiles, entries, instrumented: false })
-        : nvccUnit({ ...common, nvcc: nvcc!, arch, fastMath: false, maxRegisters: 0, keepPtx: false }),
+        : nvccUnit({ ...common, nvcc: nvcc!, arch: needs ?? arch, fastMath: false, maxRegisters: 0, keepPtx: false }),
     );
   }
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'images.json'), JSON.stringify({ library, modules } satisfies Images));
   return { library, modules };
+}
+
+/** The emulator carries what sm_90 has and not what only sm_90a has. */
+function hasArch(arch: string, needs: 'sm_90' | 'sm_90a'): boolean {
+  if (arch === '') return needs === 'sm_90';
+  return needs === 'sm_90' ? Number(arch.slice(3)) >= 90 : arch === 'sm_90';
 }
 
 function pathOf(artifacts: ArtifactStore, compilation: Compilation): string {

@@ -1,11 +1,32 @@
 /** The suite that a GPU's driver must pass, on the emulator. */
 import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 import checks from './checks.ts';
+import { PRIMITIVES } from './primitives.ts';
+
+// The emulator's library is compiled once for both.
+const env = { ...process.env, FLASHCORE_CONFORMANCE_CACHE: mkdtempSync(join(tmpdir(), 'fc-conformance-')) };
+afterAll(() => rmSync(env.FLASHCORE_CONFORMANCE_CACHE, { recursive: true }));
 
 test('libcuda_emu.so passes the conformance suite', () => {
-  const output = execFileSync(process.execPath, [join(ROOT, 'test/dist/conformance.js'), 'emulator'], { encoding: 'utf8' });
+  const output = execFileSync(process.execPath, [join(ROOT, 'test/dist/conformance.js'), 'emulator'], { encoding: 'utf8', env });
   expect(output).toMatch(new RegExp(`^${checks.length} passed, 0 failed`, 'm'));
 }, 300_000);
+
+test('every instruction of kernels/primitives that the emulator carries does what the PTX manual says', () => {
+  const output = execFileSync(process.execPath, [join(ROOT, 'test/dist/primitives.js')], { encoding: 'utf8', env });
+  const hopper = PRIMITIVES.filter(({ source }) => source === 'primitives_sm90a');
+  expect(output).toMatch(new RegExp(`^${PRIMITIVES.length - hopper.length} agree, 0 do not, ${hopper.length} not carried`, 'm'));
+}, 300_000);
+
+test('kernels/primitives has no function that is not among them', () => {
+  const folder = join(ROOT, 'kernels/primitives');
+  const functions = readdirSync(folder).flatMap((file) => [...readFileSync(join(folder, file), 'utf8').split('#else')[0]!.matchAll(/__forceinline__ \w+ (\w+)\(/g)].map(([, name]) => name!));
+  const kernels = readdirSync(join(ROOT, 'test/conformance/kernels')).map((file) => readFileSync(join(ROOT, 'test/conformance/kernels', file), 'utf8')).join('');
+  expect(functions.filter((name) => !new RegExp(`\\b${name}\\b`).test(kernels))).toEqual([]);
+  expect(functions.length).toBeGreaterThan(20);
+});

@@ -1,0 +1,117 @@
+// What kernels/primitives has for Hopper alone. The emulator does not carry these: a GPU is compared with their definition only.
+#include <cuda_fp16.h>
+
+#include "primitives/mbarrier.cuh"
+#include "primitives/registers.cuh"
+#include "primitives/smem.cuh"
+#include "primitives/tma.cuh"
+#include "primitives/wgmma.cuh"
+
+// 64 threads: warp 1 writes and arrives, warp 0 waits and reads; three phases of one barrier, so that the parity comes round.
+extern "C" __global__ void mbarrier_phases(const uint32_t* in, uint32_t* out) {
+  __shared__ __align__(8) uint64_t full, empty;
+  __shared__ uint32_t passed[32];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    mbarrier_init(smem_address(&full), 32);
+    mbarrier_init(smem_address(&empty), 32);
+    mbarrier_init_fence();
+  }
+  __syncthreads();
+  for (int phase = 0; phase < 3; ++phase) {
+    if (warp == 1) {
+      if (phase > 0) mbarrier_wait(smem_address(&empty), (phase - 1) % 2);
+      passed[31 - lane] = in[32 * phase + lane];
+      mbarrier_arrive(smem_address(&full));
+    } else {
+      mbarrier_wait(smem_address(&full), phase % 2);
+      out[32 * phase + lane] = passed[lane];
+      mbarrier_arrive(smem_address(&empty));
+    }
+  }
+}
+
+// A box of 16 rows of 64 halves from row 32 of head 1 of a tensor [2][40][64]: eight rows of it are past the end. The tile as it lies, 128-byte swizzle.
+extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint32_t* out) {
+  __shared__ __align__(1024) uint32_t tile[16 * 32];
+  __shared__ __align__(8) uint64_t full;
+  if (threadIdx.x == 0) {
+    mbarrier_init(smem_address(&full), 1);
+    mbarrier_init_fence();
+    mbarrier_arrive_expect_bytes(smem_address(&full), sizeof tile);
+    tma_load_3d(smem_address(tile), &map, smem_address(&full), 0, 32, 1);
+  }
+  __syncthreads();
+  mbarrier_wait(smem_address(&full), 0);
+  for (int i = threadIdx.x; i < 16 * 32; i += 32) out[i] = tile[i];
+}
+
+// B of `rows` rows of 128 bytes into a tile with the 128-byte swizzle, made visible to the tensor cores.
+__device__ void store_tile(unsigned char* tile, const uint4* B, int rows) {
+  for (int i = threadIdx.x; i < rows * 8; i += 128) *reinterpret_cast<uint4*>(tile + i / 8 * 128 + ((i % 8 ^ i / 8 % 8) << 4)) = B[i];
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+  __syncthreads();
+}
+
+// One warpgroup: D = A B over a depth of 64 in four steps, the first without D. A registers [step][thread][4]; D [thread][COUNT].
+template <int COUNT, class Step>
+__device__ void product(const uint32_t* A, float* D, Step step) {
+  float d[COUNT];
+  for (int i = 0; i < COUNT; ++i) d[i] = 1e30f;    // would show if the first step added to it
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const uint32_t* from = A + (k * 128 + threadIdx.x) * 4;
+    const uint32_t a[4] = {from[0], from[1], from[2], from[3]};
+    wgmma_fence();
+    step(d, a, k);
+    wgmma_commit();
+    wgmma_wait<0>();
+    wgmma_hold(d);
+  }
+  for (int i = 0; i < COUNT; ++i) D[threadIdx.x * COUNT + i] = d[i];
+}
+
+// B K-major: [N][64 of K]
+extern "C" __global__ void wgmma_m64n64(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[64 * 128];
+  store_tile(tile, B, 64);
+  product<32>(A, D, [&](float (&d)[32], const uint32_t (&a)[4], int k) { wgmma_m64n64k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0); });
+}
+extern "C" __global__ void wgmma_m64n128(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[128 * 128];
+  store_tile(tile, B, 128);
+  product<64>(A, D, [&](float (&d)[64], const uint32_t (&a)[4], int k) { wgmma_m64n128k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0); });
+}
+// B MN-major: [64 of K][N], panels of 64 columns one after another
+extern "C" __global__ void wgmma_m64n64_bt(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[64 * 128];
+  store_tile(tile, B, 64);
+  product<32>(A, D, [&](float (&d)[32], const uint32_t (&a)[4], int k) { wgmma_m64n64k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0); });
+}
+extern "C" __global__ void wgmma_m64n128_bt(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[128 * 128];
+  store_tile(tile, B, 128);
+  product<64>(A, D, [&](float (&d)[64], const uint32_t (&a)[4], int k) { wgmma_m64n128k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0); });
+}
+
+// Two warpgroups: one gives registers up, the other takes them and keeps 128 values alive across a barrier.
+extern "C" __global__ void __launch_bounds__(256, 1) registers_moved(const uint32_t* in, uint32_t* out) {
+  __shared__ uint32_t turned[128];
+  const int thread = threadIdx.x % 128;
+  if (threadIdx.x < 128) {
+    registers_decrease<24>();
+    turned[127 - thread] = in[thread];
+    __syncthreads();
+  } else {
+    registers_increase<240>();
+    uint32_t kept[128];
+#pragma unroll
+    for (int i = 0; i < 128; ++i) kept[i] = in[(thread + i) % 128];
+    __syncthreads();
+    uint32_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < 128; ++i) sum += kept[i] * (i + 1) ^ turned[(thread + i) % 128];
+    out[thread] = sum;
+  }
+}
