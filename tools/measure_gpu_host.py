@@ -119,7 +119,9 @@ class Measurement:
     def sanitized(self):
         """Every kernel of the ladder under compute-sanitizer, on a ragged causal shape."""
         for kernel in KERNELS:
-            self.tui("verify", kernel, "--json", "--sanitize", "--seeds", "1", "--shape", "1x2x113x64c", name=f"sanitize.{kernel}.json", limit=120)
+            _, _, _, errors = self.tui("verify", kernel, "--json", "--sanitize", "--seeds", "1", "--shape", "1x2x113x64c", name=f"sanitize.{kernel}.json", limit=120)
+            # What each tool found is told as it comes.
+            (self.out / f"sanitize.{kernel}.log").write_text("\n".join(errors) + "\n", encoding="utf8")
 
     def summarise(self, kernel, document):
         for variant in document["result"]["variants"]:

@@ -1,8 +1,6 @@
-// Writes README.md of a folder of docs/results from the JSON in it: node tools/results-tables.mjs docs/results/<folder> [--check]
-// --check writes nothing and fails when README.md is not what the JSON gives.
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+// The page (README.md) of a folder of docs/results, from the JSON in it. `npm run ladder` writes it.
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { cardRows, graphRows, launchOptionRows, overlapRows, parityRows, severalRows } from './launch-tables.mjs';
 
 /** The tables of a results folder, as Markdown. */
@@ -14,7 +12,7 @@ export function resultsTables(folder) {
   return [
     `# ${device.name}, ${time.slice(0, 10)}`, '',
     `${device.name} (${device.arch}), driver ${device.kernelDriverVersion || device.driverVersion}, ${tools.map(({ name, version }) => `${name} ${version}`).join(', ')}; ${protocol}. The commands are in commands.txt;`,
-    'every JSON file is what the program wrote, samples/ has the raw samples (little-endian float32, microseconds). This page is written by tools/results-tables.mjs.', '',
+    'every JSON file is what the program wrote, samples/ has the raw samples (little-endian float32, microseconds). This page is written by `npm run ladder`.', '',
     ...section('The cards as found', cardRows(folder)),
     ...(runs.length > 0 ? runSections(folder, runs, read) : []),
     ...section('Launches in graphs, microseconds a launch', graphRows(folder)),
@@ -39,6 +37,7 @@ function runSections(folder, runs, read) {
     ...section('Faulty kernels', faultyRows(read('faulty.json'))),
     'The good kernel is run after each, on the same seed: its figures must not change by a bit. A GPU hides races and divergent barriers; with --sanitize they are named.', '',
     ...section('After SIGKILL of a spinning kernel, milliseconds', recoveryRows(read('recovery.json'))),
+    ...section('PTX instructions, one a function (kernels/primitives)', primitiveRows(read('primitives.json')), 'Emulator and GPU against the definition of the instruction (PTX ISA), and the GPU against the emulator.'),
     ...section('Conformance of the driver seam', ['libcuda.so.1', 'emulator'].map((target) => [target, read(`conformance.${target}.json`)]).filter(([, report]) => report)
       .reduce((rows, [target, { checks }]) => [...rows, [target, checks.length, checks.filter(({ failure }) => failure).length]], [['driver', 'checks', 'failed']])),
   ];
@@ -105,16 +104,13 @@ function faultyRows(rows) {
     [id, found.includes(wanted) ? wanted : `**${found.join(', ') || 'nothing'}**, not ${wanted}`, [...new Set(cudaErrors)].filter(Boolean).join(', '), options.join(' '), figure(good_seconds), good_same ? 'equal' : '**changed**'])];
 }
 
+function primitiveRows(report) {
+  const told = (found) => (found === undefined ? '' : typeof found === 'string' ? found : found.agrees ? found.detail : `**${found.detail}**`);
+  return report && [['function', 'rule', 'emulator', 'GPU', 'GPU against emulator'], ...report.primitives.map(({ name, rule, emulator, gpu, gpuAgainstEmulator }) => [name, rule, told(emulator), told(gpu), told(gpuAgainstEmulator)])];
+}
+
 function recoveryRows(report) {
   if (!report) return undefined;
   const of = (key) => report.rounds.map((round) => round[key]).sort((a, b) => a - b);
   return [['', 'median', 'slowest', 'times'], ...[['process gone', 'goneMs'], ['canary kernel answered in a new process', 'servesMs']].map(([title, key]) => [title, figure(of(key)[of(key).length >> 1], 0), figure(of(key).at(-1), 0), report.rounds.length])];
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [folder] = process.argv.slice(2);
-  const text = resultsTables(folder);
-  const file = join(folder, 'README.md');
-  if (!process.argv.includes('--check')) writeFileSync(file, text);
-  else if (readFileSync(file, 'utf8') !== text) throw new Error(`${file} is not what its JSON gives: run node tools/results-tables.mjs ${folder}`);
 }

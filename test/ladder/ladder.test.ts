@@ -37,8 +37,10 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
 
   test(`is right on ${first}, ${SEEDS} seeds, in a whole run`, () => {
     const { response, stderr } = home.runJson(['run', id, '--seeds', String(SEEDS), '--samples', '3', '--no-fallback', '--shape', first!]);
-    const { verify, benchmarks, gates } = response.result!.variants[0]!;
+    const { build, verify, benchmarks, gates } = response.result!.variants[0]!;
     expect(figures(verify!.cases), stderr).toEqual([[first, 'PASS', SEEDS, 'PASS', true]]);
+    // Where there is an nvcc; docs/results has what it said (tools/ladder/steps.test.ts).
+    expect(build!.entries.filter(({ spillStoreBytes, spillLoadBytes, stackBytes }) => spillStoreBytes + spillLoadBytes + stackBytes > 0)).toEqual([]);
     expect(benchmarks.map(({ simulated }) => simulated)).toEqual([true, true]);
     expect(gates.filter(({ gateId, verdict }) => ['latency', 'speedup_sdpa'].includes(gateId) && verdict !== Verdict.NOT_MEASURED)).toEqual([]);
   });

@@ -5,7 +5,8 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatShape, Outcome, Verdict, type GetJobResponse, type Manifest } from '@flashcore/shared';
+import { toJson } from '@bufbuild/protobuf';
+import { EntryResourcesSchema, formatShape, Outcome, Verdict, type EntryResources, type GetJobResponse, type Manifest } from '@flashcore/shared';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
 import { Home, ROOT } from '../support/home.ts';
 import { buildsOf, refusedShapes, shapesOf, variantArguments, type LadderBuild } from './builds.ts';
@@ -23,6 +24,8 @@ interface BuildReport {
   outcome: string;
   summary: string;
   seconds: number;
+  /** What ptxas says for sm_89; empty where there is no nvcc. */
+  entries: ReturnType<typeof resources>;
   cases: { shape: string; verdict: string; reason?: string; seeds: number; maxAbsError: number; meanAbsError: number; fp16Rule: string; deterministic?: boolean }[];
 }
 
@@ -80,8 +83,12 @@ function runBuild(step: Manifest, build: LadderBuild): BuildReport {
   const wanted = odd.length + (isDefault ? shapesOf(step).parity.length : 0);
   return {
     kernel: step.id, label: result!.variants[0]?.label ?? '', sourceDigest, verdict: verdictOf(cases, wanted, build), outcome: Outcome[job!.outcome], summary: job!.summary,
-    seconds: (performance.now() - started) / 1000, cases,
+    seconds: (performance.now() - started) / 1000, entries: resources(result!.variants[0]?.build?.entries ?? []), cases,
   };
+}
+
+function resources(entries: EntryResources[]) {
+  return entries.map((entry) => toJson(EntryResourcesSchema, entry, { alwaysEmitImplicit: true }));
 }
 
 /** Of the cases alone: an experiment that a hard gate rejects (registers, say) may be correct all the same. */

@@ -15,6 +15,7 @@ export * from './comparison.ts';
 export * from './devices.ts';
 export * from './error-status.ts';
 export * from './errors.ts';
+export * from './estimate.ts';
 export * from './expression.ts';
 export * from './gates.ts';
 export * from './grpc.ts';

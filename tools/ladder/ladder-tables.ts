@@ -1,0 +1,91 @@
+/** The ladder's tables in kernels/README.md: latency step by step, what each build needs, the fastest kernels shape by shape. */
+import { formatShape, type BenchmarkResult, type Manifest, type VariantResult } from '@flashcore/shared';
+import { fixed, markdownTable } from './markdown.ts';
+import { emulatorRun, experimentsOf, laddersMeasured, rowsOf, sanitizerOf, type LadderRow } from './results.ts';
+
+/** Tables of the newest measurement; older ones have a page of their own beside their files. */
+export function resultsMarkdown(steps: readonly Manifest[]): string {
+  const [folder, ...older] = laddersMeasured().reverse();
+  if (folder === undefined) return 'Nothing measured yet.\n';
+  const ladder = rowsOf(folder, /^run\..*\.json$/);
+  const shapes = rowsOf(folder, /^bench\..*\.json$/);
+  const { device, protocol } = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!;
+  const canonical = ladder[0] ? formatShape(ladder[0].benchmark.shape!) : '';
+  return [
+    `Hot: back-to-back launches in a graph, every SDPA backend in turns with the kernel in the same job; x: times as fast. ${device!.name}, driver ${device!.kernelDriverVersion || device!.driverVersion}, ${protocol}; [docs/results/${folder}](../docs/results/${folder}).`
+    + (older.length > 0 ? ` Before: ${older.map((name) => `[${name}](../docs/results/${name})`).join(', ')}.\n` : '\n'),
+    `**The ladder at ${canonical}** (B x H x S x D), step by step\n\n${latencyTable(steps, ladder)}`,
+    `**What each step needs**: ptxas for the device measured and for sm_89 (an L4), counters by ncu, errors against fp64 over the parity cases\n\n${resourcesTable(steps, folder, ladder)}`,
+    ...(shapes.length > 0 ? [`**The fastest, shape by shape**\n\n${shapesTable(shapes)}`] : []),
+  ].join('\n');
+}
+
+/** In the ladder's order, each with the step that it follows; a fallback after its kernel. */
+function latencyTable(steps: readonly Manifest[], rows: readonly LadderRow[]): string {
+  const backends = backendsOf(rows);
+  const first = rowOf(rows, steps[0]!.id);
+  const head = ['step', 'p50 us', '95 % interval', 'p10 to p90', 'TFLOP/s', '% of roofline', 'x step before', `x ${steps[0]!.id}`, ...backends.map((name) => `x ${name}`)];
+  const cells = steps.flatMap(({ id, after }) => rows.filter(({ kernel }) => kernel === id).map((row) => [
+    nameOf(row), ...latencyCells(row.benchmark), spread(row.benchmark), ...rateCells(row.benchmark), against(row, after === undefined ? undefined : rowOf(rows, after)), against(row, first), ...backends.map((name) => speedup(row.benchmark, name)),
+  ]));
+  return markdownTable(head, cells);
+}
+
+function resourcesTable(steps: readonly Manifest[], folder: string, rows: readonly LadderRow[]): string {
+  const emulated = emulatorRun();
+  const head = ['step', 'registers', 'SMEM B', 'spills B', 'CTAs/SM', 'sm_89: registers', 'SMEM B', 'spills B', 'CTAs/SM', 'occupancy', 'bank conflicts', 'tensor pipe', 'largest stall', 'compute-sanitizer', 'max error'];
+  const cells = steps.flatMap(({ id }) => rows.filter(({ kernel }) => kernel === id).map((row) => {
+    const sm89 = emulated?.builds.find(({ kernel, label }) => kernel === id && sameBuild(label, row.variant.label))?.entries;
+    return [nameOf(row), ...entryCells(row.variant.build?.entries ?? []), ...entryCells(sm89 ?? []), most(sm89 ?? [], ({ occupancyPercent }) => occupancyPercent, Math.min, ' %'),
+      counter(row.variant, 'smem_bank_conflict_percent'), counter(row.variant, 'tensor_pipe_percent'), row.variant.profile?.stalls.find(({ name }) => !['selected', 'not_selected'].includes(name))?.name ?? '-',
+      row.fallback ? '-' : sanitizerOf(folder, id)?.text ?? 'not run', errorCell(row.variant)];
+  }));
+  return `${markdownTable(head, cells)}\nMost over a kernel's entries, CTAs and occupancy least. sm_89: ${emulated ? `${emulated.tools.filter((tool) => tool.startsWith('nvcc')).join('')}, [docs/results/${emulated.folder}](../docs/results/${emulated.folder})` : 'not built'}; sm_90a has no counterpart there.\n`;
+}
+
+/** Apart from a parameter that takes a fact of the device and so chooses among launches only. */
+const sameBuild = (a: string, b: string): boolean => a.replace(/\bSMS=\d+/, '') === b.replace(/\bSMS=\d+/, '');
+
+function shapesTable(rows: readonly LadderRow[]): string {
+  const backends = backendsOf(rows);
+  const head = ['shape', 'kernel', 'p50 us', '95 % interval', 'TFLOP/s', '% of roofline', ...backends.map((name) => `x ${name}`), 'note'];
+  const byShape = [...Map.groupBy(rows, ({ benchmark }) => formatShape(benchmark.shape!))];
+  return markdownTable(head, byShape.flatMap(([shape, each]) => each.map(({ kernel, benchmark }) =>
+    [shape, kernel, ...latencyCells(benchmark), ...rateCells(benchmark), ...backends.map((name) => speedup(benchmark, name)), benchmark.valid ? '' : `not valid: ${benchmark.invalidReason}`])));
+}
+
+const rowOf = (rows: readonly LadderRow[], id: string): LadderRow | undefined => rows.find(({ kernel, fallback }) => kernel === id && !fallback);
+const nameOf = ({ kernel, fallback }: LadderRow): string => `${kernel}${fallback ? ' USE_WMMA=0' : ''}`;
+const backendsOf = (rows: readonly LadderRow[]): string[] => [...new Set(rows.flatMap(({ benchmark }) => benchmark.baselines.map(({ name }) => name)))].sort();
+const speedup = (benchmark: BenchmarkResult, backend: string): string => fixed(benchmark.baselines.find(({ name }) => name === backend)?.speedup, 2);
+const latencyCells = ({ latency }: BenchmarkResult): string[] => [latency!.p50Us.toFixed(2), `${latency!.p50LowUs.toFixed(2)} to ${latency!.p50HighUs.toFixed(2)}`];
+const spread = ({ latency }: BenchmarkResult): string => `${latency!.p10Us.toFixed(2)} to ${latency!.p90Us.toFixed(2)}`;
+const rateCells = ({ tflops, rooflinePercent }: BenchmarkResult): string[] => [fixed(tflops, 1), fixed(rooflinePercent, 1)];
+
+/** Two jobs, so no interval in turns: figures of one device a few minutes apart. */
+function against(row: LadderRow, other: LadderRow | undefined): string {
+  return other === undefined || other === row ? '' : fixed(other.benchmark.latency!.p50Us / row.benchmark.latency!.p50Us, 2);
+}
+
+type Entries = NonNullable<VariantResult['build']>['entries'];
+
+function most(entries: Entries, valueOf: (entry: Entries[number]) => number, pick = Math.max, unit = ''): string {
+  return entries.length === 0 ? '-' : `${Math.round(pick(...entries.map(valueOf)))}${unit}`;
+}
+
+const entryCells = (entries: Entries): string[] => [
+  most(entries, ({ registersPerThread }) => registersPerThread),
+  most(entries, ({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes),
+  most(entries, ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes),
+  most(entries, ({ ctasPerSm }) => ctasPerSm, Math.min),
+];
+
+function counter({ profile }: VariantResult, name: string): string {
+  const metric = profile?.metrics.find((each) => each.name === name);
+  return metric ? `${metric.value.toFixed(1)} %` : '-';
+}
+
+function errorCell({ verify }: VariantResult): string {
+  const cases = verify?.cases ?? [];
+  return cases.length === 0 ? '-' : Math.max(...cases.map(({ maxAbsError }) => maxAbsError)).toExponential(1);
+}

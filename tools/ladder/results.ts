@@ -1,0 +1,78 @@
+/** docs/results as typed values: the one place that knows which files the measuring programs leave there. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { EntryResourcesSchema, GetJobResponseSchema, TimingMode, type BenchmarkResult, type EntryResources, type GetJobResponse, type VariantResult } from '@flashcore/shared';
+
+export const RESULTS = join(import.meta.dirname, '../../docs/results');
+
+/** A build of a kernel, measured hot on one shape. */
+export interface LadderRow {
+  kernel: string;
+  /** Run beside the kernel because one of its gates failed: USE_WMMA=0. */
+  fallback: boolean;
+  variant: VariantResult;
+  benchmark: BenchmarkResult;
+}
+
+/** Folders with experiments of the ladder, oldest first by when they were made; others hold one question's answer. */
+export function laddersMeasured(): string[] {
+  const dated = foldersWith(/^run\..*\.json$/).map((name) => ({ name, seconds: Number(experimentsOf(name, /^run\..*\.json$/)[0]?.result?.provenance?.time?.seconds ?? 0) }));
+  return dated.toSorted((a, b) => a.seconds - b.seconds).map(({ name }) => name);
+}
+
+export function foldersWith(names: RegExp): string[] {
+  if (!existsSync(RESULTS)) return [];
+  const folders = readdirSync(RESULTS, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  return folders.filter((folder) => readdirSync(join(RESULTS, folder)).some((name) => names.test(name))).sort();
+}
+
+export function experimentsOf(folder: string, names: RegExp): GetJobResponse[] {
+  return readdirSync(join(RESULTS, folder)).filter((name) => names.test(name)).flatMap((name) => readExperiment(join(RESULTS, folder, name)) ?? []);
+}
+
+export function rowsOf(folder: string, names: RegExp): LadderRow[] {
+  return experimentsOf(folder, names).flatMap(({ job, result }) =>
+    result!.variants.flatMap((variant) => variant.benchmarks.filter(({ mode, simulated }) => mode === TimingMode.HOT && !simulated).map((benchmark): LadderRow => ({ kernel: job!.kernelId, fallback: variant.fallback, variant, benchmark }))));
+}
+
+/** undefined where the folder has no such file. */
+export function jsonOf<T>(folder: string, name: string): T | undefined {
+  const path = join(RESULTS, folder, name);
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as T) : undefined;
+}
+
+/** What `npm run ladder:verify` wrote last: each build's cases on the emulator, and ptxas' facts for sm_89. */
+export interface EmulatorRun {
+  folder: string;
+  failed: number;
+  tools: string[];
+  builds: { kernel: string; label: string; sourceDigest: string; verdict: string; entries: EntryResources[]; cases: { shape: string; verdict: string; seeds: number; maxAbsError: number }[] }[];
+  refusals: { kernel: string; shape: string; verdict: string }[];
+}
+
+export function emulatorRun(): EmulatorRun | undefined {
+  const folder = foldersWith(/^ladder\.json$/).at(-1);
+  if (folder === undefined) return undefined;
+  const run = jsonOf<Omit<EmulatorRun, 'builds'> & { builds: (Omit<EmulatorRun['builds'][number], 'entries'> & { entries?: JsonValue[] })[] }>(folder, 'ladder.json')!;
+  return { ...run, folder, builds: run.builds.map((build) => ({ ...build, entries: (build.entries ?? []).map((entry) => fromJson(EntryResourcesSchema, entry)) })) };
+}
+
+/** What compute-sanitizer said of a kernel: its tools with their count of errors; undefined when it was not run. */
+export function sanitizerOf(folder: string, kernel: string): { clean: boolean; text: string } | undefined {
+  const [job] = experimentsOf(folder, new RegExp(`^sanitize\\.${kernel}\\.json$`));
+  const [variant] = job?.result?.variants ?? [];
+  if (!variant) return undefined;
+  const log = join(RESULTS, folder, `sanitize.${kernel}.log`);
+  const tools = existsSync(log) ? [...readFileSync(log, 'utf8').matchAll(/compute-sanitizer (\w+) on \S+: (\d+) errors/g)].map(([, tool, errors]) => ({ tool: tool!, errors: Number(errors) })) : [];
+  const errors = tools.reduce((sum, each) => sum + each.errors, 0);
+  const clean = variant.findings.length === 0 && errors === 0;
+  return { clean, text: clean ? `clean${tools.length > 0 ? ` (${tools.length} tools)` : ''}` : `${Math.max(errors, variant.findings.length)} errors` };
+}
+
+/** undefined for a file of another kind. */
+function readExperiment(path: string): GetJobResponse | undefined {
+  const json = JSON.parse(readFileSync(path, 'utf8')) as JsonValue;
+  const isJob = typeof json === 'object' && json !== null && !Array.isArray(json) && 'job' in json && 'result' in json;
+  return isJob ? fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }) : undefined;
+}

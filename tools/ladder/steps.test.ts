@@ -1,0 +1,25 @@
+import { describe, expect, test } from 'vitest';
+import { ladderSteps } from './steps.ts';
+import { emulatorRun } from './results.ts';
+
+const steps = await ladderSteps();
+
+test('every step but the first follows one before it', () => {
+  expect(steps.filter(({ after }) => after === undefined).map(({ id }) => id)).toEqual(['fa_v1_baseline']);
+  for (const [index, { after }] of steps.entries()) if (after !== undefined) expect(steps.slice(0, index).map(({ id }) => id)).toContain(after);
+});
+
+describe.each(steps.map((step) => [step.id, step] as const))('%s', (_, { notes, lesson, title }) => {
+  test('has a lesson of one line and notes with figures, also of what did not help', () => {
+    expect([title, lesson].every((text) => text !== '' && !text.includes('\n'))).toBe(true);
+    expect(notes).toMatch(/H200/);
+    expect(notes).toMatch(/\d(\.\d+)? us|microseconds/);
+    expect(notes).toMatch(/[Tt]ried|lose|slower|instead of|gain|gave wrong/);
+  });
+});
+
+test('ptxas finds no spill and no stack frame for sm_89 in flashcore_v9 and flashcore_v10, as recorded', () => {
+  const entries = emulatorRun()!.builds.filter(({ kernel }) => ['flashcore_v9', 'flashcore_v10'].includes(kernel)).flatMap((build) => build.entries);
+  expect(entries.length).toBeGreaterThanOrEqual(8);
+  expect(entries.filter(({ arch, spillStoreBytes, spillLoadBytes, stackBytes }) => arch !== 'sm_89' || spillStoreBytes + spillLoadBytes + stackBytes > 0)).toEqual([]);
+});

@@ -1,0 +1,78 @@
+/**
+ * `npm run ladder`: tables from docs/results, where the programs' own JSON lies as they wrote it, into the documents that quote them, between marks such as
+ * `<!-- results -->`, and the page of every results folder. No figure in them is typed by hand; write.test.ts shows that they are current.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { formatShape } from '@flashcore/shared';
+import { graphRows, overlapRows } from '../launch-tables.mjs';
+import { resultsTables } from '../results-tables.mjs';
+import { emulatorPage, emulatorSentence } from './emulator-page.ts';
+import { estimateMarkdown } from './l4-table.ts';
+import { resultsMarkdown } from './ladder-tables.ts';
+import { markdownTable } from './markdown.ts';
+import { triedPage } from './tried-page.ts';
+import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
+import { ladderSteps } from './steps.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+export interface Document {
+  path: string;
+  current: string;
+  wanted: string;
+}
+
+/** Documents with marked places and pages of results folders: what stands in them now and what should. */
+export async function documents(): Promise<Document[]> {
+  const steps = await ladderSteps();
+  const texts: Record<string, string> = { 'results': resultsMarkdown(steps), 'results-summary': summaryMarkdown(), 'overlap': overlapMarkdown(), 'l4-estimate': estimateMarkdown(steps), 'ladder-verified': emulatorSentence() };
+  const marked = ['kernels/README.md', 'README.md', 'docs/measuring.md'].map((path) => {
+    const current = readFileSync(join(ROOT, path), 'utf8');
+    const wanted = current.replace(/(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g, (whole, start: string, place: string, end: string) => (texts[place] === undefined ? whole : `${start}${texts[place]}${end}`));
+    return { path, current, wanted };
+  });
+  const pages = foldersWith(/\.json$/).map((folder) => {
+    const path = join(RESULTS, folder, 'README.md');
+    return { path: relative(ROOT, path), current: existsSync(path) ? readFileSync(path, 'utf8') : '', wanted: pageOf(folder) };
+  });
+  return [...marked, ...pages];
+}
+
+/** By what lies in a folder: a run on the emulator, copies of kernels tried, or a GPU host's measurements. */
+function pageOf(folder: string): string {
+  if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
+  return foldersWith(/^(run|several)\..*\.json$/).includes(folder) ? resultsTables(join(RESULTS, folder)) : triedPage(folder);
+}
+
+/** Of the newest folder that has them. */
+function overlapMarkdown(): string {
+  const folder = laddersMeasured().findLast((name) => existsSync(join(RESULTS, name, 'overlap.json')));
+  if (folder === undefined) return 'Nothing measured yet.\n';
+  const tables = [overlapRows(join(RESULTS, folder)), graphRows(join(RESULTS, folder))].map((rows) => markdownTable(rows![0]!, rows!.slice(1)));
+  return `${tables.join('\n')}\nMicroseconds a launch at 2x8x512x64 on one H200; docs/results/${folder}.\n`;
+}
+
+/** What the newest folder says of the fastest kernel, and of the way from an edit to a build. */
+function summaryMarkdown(): string {
+  const folder = laddersMeasured().at(-1)!;
+  const rows = rowsOf(folder, /^run\..*\.json$/).filter(({ benchmark }) => benchmark.valid && benchmark.baselines.length > 0).toSorted((a, b) => a.benchmark.latency!.p50Us - b.benchmark.latency!.p50Us);
+  const { kernel, benchmark } = rows[0]!;
+  const fastest = benchmark.baselines.toSorted((a, b) => a.speedup - b.speedup)[0]!;
+  const device = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!.device!.name;
+  const builds = (jsonOf<{ phases: { build: number } }[]>(folder, 'edit-to-gates.json') ?? []).map(({ phases }) => phases.build).sort((a, b) => a - b);
+  const extension = jsonOf<{ build_seconds: number }>(folder, 'torch-extension.json');
+  const edits = builds.length > 0 && extension
+    ? `An edited flashcore_v6 is built in ${builds[Math.floor(builds.length / 2)]!.toFixed(2)} s (median of ${builds.length}); torch.utils.cpp_extension.load_inline takes ${extension.build_seconds.toFixed(1)} s to build the same kernel behind a PyTorch binding, in the same run. `
+    : '';
+  return `On one ${device}, ${kernel} takes ${benchmark.latency!.p50Us.toFixed(2)} us at ${formatShape(benchmark.shape!)}, ${fastest.speedup.toFixed(2)} times as fast as the fastest SDPA backend of ${fastest.version.split('+')[0]} (${fastest.name}, `
+    + `95 % interval ${fastest.speedupLow.toFixed(3)} to ${fastest.speedupHigh.toFixed(3)}; back-to-back launches in graphs, in turns).\n${edits}[All tables](kernels/README.md#measured), [raw results](docs/results/${folder}).\n`;
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  for (const { path, current, wanted } of await documents()) {
+    if (current !== wanted) writeFileSync(join(ROOT, path), wanted);
+    console.log(`${path}: ${current === wanted ? 'current' : 'written'}`);
+  }
+}
