@@ -1,5 +1,5 @@
 /** What the ladder would take on an L4, which nobody had: estimated (libs/shared/src/estimate.ts), and the notes' goals held against it. */
-import { attentionFlops, DATA_SHEETS, estimateLatency, findDataSheet, formatShape, planLaunches, resolveVariant, type Estimate, type Manifest } from '@flashcore/shared';
+import { attentionBytes, attentionFlops, DATA_SHEETS, estimateLatency, findDataSheet, formatShape, planLaunches, resolveVariant, type Estimate, type Manifest } from '@flashcore/shared';
 import { fixed, markdownTable } from './markdown.ts';
 import { emulatorRun, experimentsOf, jsonOf, laddersMeasured, rowsOf, type EmulatorRun, type LadderRow } from './results.ts';
 
@@ -32,10 +32,11 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
   });
   if (estimates.length === 0) return 'Not estimated: ptxas\' facts for sm_89 are missing (`npm run ladder:verify` on a host with nvcc).\n';
   const shape = formatShape(estimates[0]!.row.benchmark.shape!);
+  const bytes = attentionBytes(estimates[0]!.row.benchmark.shape!);
   return [
     `**Estimates, not measurements**, at ${shape}, hot (K and V in L2): an L4 at its boost clock (${L4_CLOCK_MHZ} MHz; at a lower clock all but the launch takes longer in proportion), ${L4.fp16TensorTflops} TFLOP/s dense, ${L4.multiprocessors} SMs. `
     + `From the cycles measured on ${folder} and the data sheet: low if CTAs that fit an SM together overlap without loss, high if they do not overlap at all; the formula and what it leaves out (L2 bandwidth, the 72 W limit): [estimate.ts](../libs/shared/src/estimate.ts). `
-    + `Launch ${launchUs.toFixed(2)} us, as an empty kernel in a graph there. Cold, the ${(4 * 2 * 8 * 512 * 64 * 2 / 2 ** 20).toFixed(0)} MiB of Q, K, V and O alone take ${(4 * 2 * 8 * 512 * 64 * 2 / L4.memoryGbPerSecond / 1e3).toFixed(0)} us at ${L4.memoryGbPerSecond} GB/s.\n`,
+    + `Launch ${launchUs.toFixed(2)} us, as an empty kernel in a graph there. Cold, the ${(bytes / 2 ** 20).toFixed(0)} MiB of Q, K, V and O alone take ${(bytes / L4.memoryGbPerSecond / 1e3).toFixed(0)} us at ${L4.memoryGbPerSecond} GB/s.\n`,
     markdownTable(['step', 'measured us', 'L4 CTAs', 'on one SM', 'fit', 'tensor us', 'FMA us', 'ex2 us', 'instructions us', 'latency us', 'estimate us', 'low is bound by'], estimates.map(({ id, row, ctas, resident, estimate }) => {
       const { terms, lowUs, highUs, limiter, ctasOnBusiestSm } = estimate;
       return [id, row.benchmark.latency!.p50Us.toFixed(2), String(ctas), String(ctasOnBusiestSm), String(resident), ...Object.values(terms).map((us) => fixed(us, 1)), `${fixed(lowUs, 0)} to ${fixed(highUs, 0)}`, limiter];
