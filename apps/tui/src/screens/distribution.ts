@@ -23,6 +23,8 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
   const bins = dataOf(chosen);
   const facts = [...stripRows(chosen, width), ...lastRuns(state, chosen, width), ...resultFacts(chosen, width)];
   if (bins === undefined) return [title, textRow('no samples yet', 'dim'), ...facts].slice(0, height);
+  const { samples = 0, minUs = 0, maxUs = 0 } = chosen.latency ?? {};
+  if (samples > 0 && samples < FEWEST.interval) return [title, textRow(`${samples} sample${samples === 1 ? '' : 's'}, ${formatMicroseconds(minUs)} to ${formatMicroseconds(maxUs)}: a distribution takes ${FEWEST.interval}`, 'dim'), ...facts].slice(0, height);
   // Facts keep three rows at least; what does not fit stands on their next page.
   const plots = Math.max(LEAST_PLOT, Math.min(2 * MOST_PLOT, height - 1 - Math.min(facts.length, Math.max(3, Math.floor(height / 4)))));
   const body = plotRows(chosen, bins, { width, height: plots, plot: state.ui.distribution });
