@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# A first-time user's path through fa-tui, from the start to a compared pair of kernels, on the emulator, in tmux.
+#   bash test/e2e/first-steps.sh           plays it and tells each step; ends with 0 when all was seen
+#   ATTACH=1 bash test/e2e/first-steps.sh  the same with a second's rest a step; look on with the command that it prints
+# It waits for what is on the screen, never for a time. Data goes into a folder of its own, unless FLASHCORE_HOME is set.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+home=${FLASHCORE_HOME:-$(mktemp -d)}
+socket=first-steps-$$
+limit_s=${LIMIT_S:-120}
+tm() { tmux -L "$socket" -f /dev/null "$@"; }
+screen() { tm capture-pane -p -t fa; }
+
+end() {
+  tm kill-server 2>/dev/null || true
+  if [ -z "${FLASHCORE_HOME:-}" ]; then
+    pid=$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$home/runner.json" 2>/dev/null || true)
+    if [ -n "$pid" ]; then kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done; fi
+    rm -rf "$home"
+  fi
+}
+trap end EXIT
+
+# see PATTERN: until the screen has it.
+see() {
+  local deadline=$((SECONDS + limit_s))
+  until screen | grep -Eq -- "$1"; do
+    if [ $SECONDS -ge $deadline ]; then
+      echo "not seen within $limit_s s: $1" >&2
+      screen >&2
+      exit 1
+    fi
+    sleep 0.05
+  done
+}
+
+step() {
+  echo "· $1"
+  if [ -n "${ATTACH:-}" ]; then sleep 1; fi
+}
+
+press() { tm send-keys -t fa "$@"; }
+
+# until_seen PATTERN KEY: presses KEY, and again after each screen that does not have it.
+until_seen() {
+  local before
+  for _ in $(seq 40); do
+    if screen | grep -Eq -- "$1"; then return; fi
+    before=$(screen)
+    press "$2"
+    for _ in $(seq 100); do
+      if [ "$(screen)" != "$before" ]; then break; fi
+      sleep 0.02
+    done
+  done
+  see "$1"
+}
+
+# run_kernel ID: its form from view 7, one small shape and one seed, to its end.
+run_kernel() {
+  step "7 lists the kernels; $1"
+  press 7
+  see '\[7 Kernels\].*'
+  press g
+  until_seen "▸ $1 " j
+  step "Enter opens its form: one small shape, one seed"
+  press Enter
+  see "Run $1"
+  until_seen '▸ shapes ' Down
+  until_seen '▸ shapes .*1x4x128x64' Right
+  until_seen '▸ seeds ' Down
+  until_seen '▸ seeds .*← 1 →' Right
+  step "Enter runs it: build, verify, benchmark, gates"
+  press Enter
+  see "\\[1 Run\\]"
+  see "1 Run  $1"
+  see "fa +passed: |✓ passed "
+}
+
+tm new-session -d -s fa -x 120 -y 40 "env FLASHCORE_HOME='$home' XDG_CONFIG_HOME='$home/config' XDG_STATE_HOME='$home/state' CI=0 node_modules/.bin/fa-tui; echo fa-tui ended with \$?; exec sh"
+if [ -n "${ATTACH:-}" ]; then echo "look on: tmux -L $socket attach -r -t fa"; fi
+step "fa-tui starts a runner of its own and says what to do"
+see 'No job on this screen yet'
+see 'connected'
+run_kernel fa_v1_baseline
+step "b makes it the baseline"
+press b
+see 'Baseline: fa_v1_baseline'
+run_kernel fa_v2_wmma
+step "2, 4, 5: its correctness, profile and gates"
+press 2; see '\[2 Correct\]'; see '1x4x128x64'
+press 4; see '\[4 Profile\]'; see 'Roofline'
+press 5; see '\[5 Gates\]'; see 'Registers'
+step "c compares it with the baseline"
+press c
+see '\[3 Latency\]'
+see '[AB] +fa_v1_baseline'
+see '[AB] +fa_v2_wmma'
+see 'not compared: simulated'
+step "d turns to what their builds need, then to the difference of their sources"
+until_seen '\[figures\]' d
+until_seen '\[source\]' d
+step "q leaves; the runner goes on"
+press q
+see 'fa-tui ended with 0'
+echo "all was seen"
