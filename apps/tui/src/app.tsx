@@ -49,6 +49,7 @@ export async function runTui({ client, connection, revive, appearance, start, wa
     state: left?.view === undefined ? fresh : withSavedView(fresh, left.view),
     canDraw: () => stdout.writableLength === 0,
   });
+  if (appearance.mouse) store.dispatch({ type: 'toggle', what: 'mouse' });
   if (left?.problem !== undefined) store.dispatch({ type: 'notice', text: left.problem, tone: 'warn' });
   const session = new Session({ client, store, ...(revive && { revive }) });
   let leave = (): void => undefined;

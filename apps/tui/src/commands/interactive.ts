@@ -29,7 +29,8 @@ export function appearanceOf(context: CommandContext): Appearance {
   const settings = context.settings();
   return {
     theme: { colors: color === 'never' ? 'none' : settings.colors, ascii: ascii ?? settings.ascii, styles: settings.theme },
-    inline: inline ?? settings.inline ?? false, mouse: mouse ?? settings.mouse ?? false, restoreView: settings.restore_view ?? true, editor: settings.editor,
+    // A screen reader reads lines as they come, not a screen of boxes.
+    inline: inline ?? settings.inline ?? context.surroundings.environment.INK_SCREEN_READER === 'true', mouse: mouse ?? settings.mouse ?? false, restoreView: settings.restore_view ?? true, editor: settings.editor,
   };
 }
 

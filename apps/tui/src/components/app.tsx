@@ -1,11 +1,14 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
-import { useApp, useInput, useWindowSize } from 'ink';
+import { useApp, useInput, useStdout, useWindowSize } from 'ink';
 import type { CommandContext } from '../keys/command.ts';
 import { pressKey } from '../keys/dispatch.ts';
+import { pressMouse } from '../keys/mouse-keys.ts';
 import { keyNames } from '../keys/key-name.ts';
+import { MOUSE_OFF, MOUSE_ON } from '../terminal/mouse.ts';
 import type { Theme } from '../theme.ts';
 import { inlineRows } from '../screens/inline.ts';
 import { Inline } from './inline.tsx';
+import { useMouse } from './use-mouse.ts';
 import { Screen } from './screen.tsx';
 
 /** What commands work with, but for what only a component has. */
@@ -14,20 +17,25 @@ export type AppContext = Omit<CommandContext, 'lendTerminal'>;
 /** Binds the store to the screen, and the keyboard to the command table. */
 export function App({ context: given, theme, inline = false }: { readonly context: AppContext; readonly theme: Theme; readonly inline?: boolean }) {
   const { suspendTerminal } = useApp();
+  const { stdout } = useStdout();
   const lent = useRef(false);
   const { store } = given;
   const lendTerminal = async (borrower: () => Promise<void>): Promise<void> => {
     lent.current = true;
+    const hasMouse = store.state.ui.mouse && !inline;
+    if (hasMouse) stdout.write(MOUSE_OFF);
     try {
       await suspendTerminal(borrower);
     } finally {
       lent.current = false;
+      if (hasMouse) stdout.write(MOUSE_ON);
     }
   };
   const context: CommandContext = { ...given, lendTerminal };
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { columns, rows } = useWindowSize();
   useEffect(() => store.dispatch({ type: 'resize', columns, rows: inline ? inlineRows(rows) : rows }), [store, columns, rows, inline]);
+  useMouse(snapshot.state.ui.mouse && !inline, (event) => pressMouse(event, context));
   useInput((input, key) => {
     for (const name of keyNames(input, key)) pressKey(name, context);
   });

@@ -30,6 +30,7 @@ const PROGRAM_COMMANDS: Command[] = [
   { id: 'previous-view', keys: ['shift+tab', 'h', 'left'], group: 'views', help: 'Previous view', when: (state) => !inMap(state), run: ({ store }) => store.dispatch({ type: 'next-view', step: -1 }) },
   { id: 'zoom', keys: ['+', '_'], group: 'views', help: 'This view alone over the whole screen, and back', hint: 'zoom', when: ({ ui }) => ui.zoomed || (ui.columns >= 100 && ui.rows >= 30), run: ({ store }) => store.dispatch({ type: 'zoom' }) },
   { id: 'next-variant', keys: ['v'], group: 'views', help: 'The other variant: as asked for, or USE_WMMA=0', hint: 'variant', when: (state) => variantsOf(attachedJob(state)).length > 1, run: ({ store }) => store.dispatch({ type: 'next-variant' }) },
+  { id: 'mouse', keys: ['m'], group: 'program', help: 'Mouse: wheel and clicks, or none (default)', run: ({ store }) => store.dispatch({ type: 'toggle', what: 'mouse' }) },
   { id: 'help', keys: ['?', ':', 'ctrl+p'], group: 'program', help: 'Every command: type to search, Enter runs', hint: 'help', run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }) },
   { id: 'leave', keys: ['q', 'Q', 'ctrl+c'], group: 'program', help: 'Leave fa-tui; jobs go on', hint: 'detach', run: ({ leave }) => leave() },
 ];

@@ -66,6 +66,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
   copy: { shows: (_, after) => after.ui.overlay?.kind === 'copy' },
   'copy-line': { first: '5', shows: () => terminal.copied[0]?.fileName === 'line.txt' },
+  mouse: { shows: (_, after) => after.ui.mouse && terminal.written().endsWith('\u001b[?1000h\u001b[?1006h') },
   help: { shows: (_, after) => after.ui.overlay?.kind === 'help' },
   leave: { shows: () => terminal.left() },
 };
@@ -177,6 +178,24 @@ test('e opens the source where the job points: at the compiler\'s line, in view 
   expect(terminal.edited).toEqual([{ file: `${kernels}flashcore_v6/flashcore_v6.cu`, line: 87, column: 9 }, { file: `${kernels}fa_v2_wmma/fa_v2_wmma.cu`, line: 0, column: 0 }]);
   expect(terminal.written().split('\u001b[?1049h').length).toBe(4);
   expect((await terminal.screen()).split('\n').slice(0, -2)).toEqual(before.split('\n').slice(0, -2));
+});
+
+test('with the mouse on a click shows the view under it and puts its cursor there, the wheel moves it, and leaving turns it off', async () => {
+  const click = (column: number, row: number): string => `\u001b[<0;${column};${row}M\u001b[<0;${column};${row}m`;
+  await terminal.press(click(30, 2));
+  expect(ui().view).toBe('run');
+  await terminal.press('m');
+  const tabs = (await terminal.screen()).split('\n')[1]!;
+  await terminal.press(click(tabs.indexOf('7 Kernels') + 2, 2));
+  expect(ui().view).toBe('kernels');
+  const lines = (await terminal.screen()).split('\n');
+  const row = lines.findIndex((line) => line.includes('  flashcore_v5 '));
+  await terminal.press(click(lines[row]!.indexOf('flashcore_v5') + 1, row + 1));
+  expect(ui().selected.kernels).toBe(2);
+  await terminal.press('\u001b[<64;50;10M');
+  expect([ui().view, ui().selected.kernels]).toEqual(['kernels', 0]);
+  await terminal.press('q');
+  expect(terminal.written().lastIndexOf('\u001b[?1000l')).toBeGreaterThan(terminal.written().lastIndexOf('\u001b[?1000h'));
 });
 
 test('leaving cancels nothing and gives the terminal back', async () => {

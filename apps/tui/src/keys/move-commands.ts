@@ -27,7 +27,8 @@ export const MOVE_COMMANDS: Command[] = [
   { id: 'last', keys: ['G', 'end'], group: 'moving', help: 'To the end; in the log this follows again', run: ({ store }) => moveTo(store, 'last') },
 ];
 
-function move(store: Store, by: number): void {
+/** Moves the cursor of the focused view, or scrolls it. */
+export function move(store: Store, by: number): void {
   const step = Math.trunc(by);
   const { ui } = store.state;
   if (inMap(store.state)) moveInMap(store, { rows: step });

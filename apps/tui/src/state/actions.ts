@@ -37,7 +37,7 @@ export type Action =
   | { type: 'distribution'; plot: DistributionPlot }
   | { type: 'map-cursor'; cursor: UiState['mapCursor'] }
   | { type: 'form-run'; form: NonNullable<UiState['lastForm']> }
-  | { type: 'toggle'; what: 'faulty' | 'wrap' | 'filter' }
+  | { type: 'toggle'; what: 'faulty' | 'mouse' | 'wrap' | 'filter' }
   | { type: 'overlay'; overlay: Overlay | undefined }
   | { type: 'search'; query: string }
   // `top`: number of the first line shown when not following.

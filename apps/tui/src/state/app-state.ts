@@ -62,6 +62,8 @@ export interface UiState {
   readonly jobList: JobList;
   /** Kernels under kernels/faulty too. */
   readonly faulty: boolean;
+  /** Wheel and clicks are ours; the terminal then selects text only with Shift. */
+  readonly mouse: boolean;
   /** Name of the job that others are compared with. */
   readonly baseline?: string | undefined;
   /** View 3 shows the job against the baseline. */
@@ -121,7 +123,7 @@ export function initialState({ runner, columns, rows, now }: StartState): AppSta
   return {
     runner, connection: 'connecting', jobs: [], experiments: [], kernels: [], views: {}, samples: {}, sources: {}, now,
     ui: {
-      view: 'run', zoomed: false, jobList: 'jobs', faulty: false, comparing: false, comparePage: 'latency', distribution: 'both', historySort: 'newest', historyFilter: '', variant: 0, detail: 0, columns, rows,
+      view: 'run', zoomed: false, jobList: 'jobs', faulty: false, mouse: false, comparing: false, comparePage: 'latency', distribution: 'both', historySort: 'newest', historyFilter: '', variant: 0, detail: 0, columns, rows,
       selected: { run: 0, correct: 0, latency: 0, profile: 0, gates: 0, jobs: 0, kernels: 0, host: 0 },
       log: { follow: true, top: 0, wrap: true, query: '', filter: false },
     },

@@ -1,0 +1,17 @@
+/** What the wheel and a click mean. */
+import { hitOf } from '../screens/hit.ts';
+import type { MouseEvent } from '../terminal/mouse.ts';
+import type { CommandContext } from './command.ts';
+import { move } from './move-commands.ts';
+
+const WHEEL_LINES = 3;
+
+/** The wheel moves as j and k do; a click shows the view under it and puts its cursor there. Prompts are the keyboard's. */
+export function pressMouse(event: MouseEvent, { store }: Pick<CommandContext, 'store'>): void {
+  if (store.state.ui.overlay !== undefined) return;
+  if (event.kind === 'wheel') return move(store, event.by * WHEEL_LINES);
+  const hit = hitOf({ state: store.state, log: store.log, search: store.search }, event);
+  if (hit === undefined) return;
+  if (hit.view !== store.state.ui.view) store.dispatch({ type: 'show', view: hit.view });
+  if (hit.by !== 0) store.dispatch({ type: 'move', by: hit.by });
+}

@@ -1,0 +1,71 @@
+/** What lies under a cell of the screen. */
+import { cellWidth } from '../plot/cells.ts';
+import { insideOf } from '../plot/frame.ts';
+import { rowText, type Row } from '../plot/row.ts';
+import { VIEWS, VIEW_TITLES, type ViewId } from '../state/app-state.ts';
+import type { Snapshot } from '../state/store.ts';
+import { tabsRow } from './header.ts';
+import { isTooSmall, layoutOf, type PlacedPane } from './layout.ts';
+import { screenOf } from './message.ts';
+import { VIEW_FUNCTIONS } from './views.ts';
+
+const HEAD_ROWS = 2;
+
+export interface Cell {
+  readonly column: number;
+  readonly row: number;
+}
+
+/** A view to show, and how many items its cursor is from the one under the cell. */
+export interface Hit {
+  readonly view: ViewId;
+  readonly by: number;
+}
+
+export function hitOf(snapshot: Snapshot, cell: Cell): Hit | undefined {
+  const { state } = snapshot;
+  if (isTooSmall(state.ui)) return undefined;
+  if (cell.row === HEAD_ROWS - 1) return tabUnder(snapshot, cell.column);
+  const found = paneUnder(layoutOf(screenOf(state)), { column: cell.column, row: cell.row - HEAD_ROWS });
+  if (found === undefined) return undefined;
+  const { pane, row } = found;
+  const { id } = pane;
+  return id === 'log' ? undefined : { view: id, by: itemsAway(VIEW_FUNCTIONS[id](snapshot, insideOf(pane)).body, row - 1) };
+}
+
+function tabUnder({ state }: Snapshot, column: number): Hit | undefined {
+  const text = rowText(tabsRow(state, state.ui.columns));
+  const view = VIEWS.find((candidate) => {
+    const start = text.indexOf(VIEW_TITLES[candidate]);
+    return start >= 0 && column >= cellWidth(text.slice(0, start)) && column < cellWidth(text.slice(0, start + VIEW_TITLES[candidate].length));
+  });
+  return view === undefined ? undefined : { view, by: 0 };
+}
+
+function paneUnder(columns: readonly (readonly PlacedPane[])[], { column, row }: Cell): { pane: PlacedPane; row: number } | undefined {
+  let left = 0;
+  for (const panes of columns) {
+    const width = panes[0]?.width ?? 0;
+    if (column < left + width) {
+      let top = 0;
+      for (const pane of panes) {
+        if (row >= top && row < top + pane.height) return { pane, row: row - top };
+        top += pane.height;
+      }
+      return undefined;
+    }
+    left += width;
+  }
+  return undefined;
+}
+
+const isItem = (row: Row | undefined): boolean => row !== undefined && /^(▸ | {2}\S)/.test(rowText(row));
+
+/** From the row with the cursor's mark to `row`, over rows of the list alone; 0: there is none to go to. */
+function itemsAway(body: readonly Row[], row: number): number {
+  const marked = body.findIndex((candidate) => rowText(candidate).startsWith('▸ '));
+  if (marked < 0 || !isItem(body[row])) return 0;
+  const between = body.slice(Math.min(marked, row), Math.max(marked, row));
+  return between.every(isItem) ? row - marked : 0;
+}
+
