@@ -132,3 +132,13 @@ test('inline: no screen of its own; the log stays in the scrollback, keys and vi
   expect([/── fa_v2_wmma .*jobs\//, /fa +job accepted/, /fa +verify/, /fa +benchmark/].map((pattern) => lines.filter((line) => pattern.test(line)).length)).toEqual([1, 1, expect.toSatisfy((count: number) => count >= 1), expect.toSatisfy((count: number) => count >= 1)]);
   expect(terminal.output).not.toMatch(/\u001b\[\?1049h|\u001b\[[23]J/);
 }, 150_000);
+
+test('for a screen reader it is inline, and its views and keys are the same', async () => {
+  const terminal = open({ env: { INK_SCREEN_READER: 'true' }, columns: 100, rows: 30 });
+  await terminal.waitFor(/q detach/);
+  terminal.type('8');
+  await terminal.waitFor(/\[8 Host\][^]*flashcore CPU emulator/);
+  terminal.type('q');
+  expect(await terminal.exit).toBe(0);
+  expect(terminal.output).not.toContain('\u001b[?1049h');
+});
