@@ -41,7 +41,7 @@ const ofEveryJob = (['build', 'verify', 'benchmark', 'profile', 'runExperiment']
   ['a request_id that is none', rpc, { ...V6, options: { requestId: 'x'.repeat(100) } }, 'INVALID_REQUEST', 'options.request_id'],
   ['limits of NaN and below zero', rpc, { ...V6, options: { maxRunSeconds: Number.NaN, maxQueueSeconds: -1 } }, 'INVALID_REQUEST', 'options.max_queue_seconds', 'options.max_run_seconds'],
   ['an endless limit', rpc, { ...V6, options: { maxRunSeconds: Number.POSITIVE_INFINITY } }, 'INVALID_REQUEST', 'options.max_run_seconds'],
-  ['an unknown device', rpc, { ...V6, options: { deviceId: 'gpu99' } }, 'INVALID_REQUEST'],
+  ['an unknown device', rpc, { ...V6, options: { deviceId: 'gpu99' } }, 'INVALID_REQUEST', 'options.device_id'],
   ['a parameter that is no identifier', rpc, { ...V6, variant: { parameters: { '-o/x': 1n } } }, 'INVALID_REQUEST', 'variant.parameters'],
   ['a parameter that is a file of options', rpc, { ...V6, variant: { parameters: { '@/etc/passwd': 1n } } }, 'INVALID_REQUEST', 'variant.parameters'],
   ['a parameter that is an option', rpc, { ...V6, variant: { parameters: { '-Xcompiler': 1n } } }, 'INVALID_REQUEST', 'variant.parameters'],
