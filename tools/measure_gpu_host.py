@@ -24,7 +24,7 @@ KERNELS = ["fa_v1_baseline", "fa_v2_wmma", "flashcore_v5", "fa_s512_v3", "fa_s51
 # The kernels that are meant to win, and where: the seven parity shapes, then the large ones.
 FASTEST = ["flashcore_v10", "flashcore_v11"]
 SHAPES = ["1x8x512x64", "2x8x512x64", "1x8x512x64c", "2x8x512x64c", "1x4x128x64", "1x16x256x64", "4x8x512x64", "4x16x2048x64c", "4x16x2048x128", "2x16x4096x64c"]
-SECTIONS = ["host", "conformance", "primitives", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
+SECTIONS = ["host", "conformance", "primitives", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "ab", "clock", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
 # For a host with two GPUs: several. Not among the defaults, which a host with one can run.
 OVERLAP_KERNELS = ["fa_v2_wmma", "flashcore_v6", "flashcore_v9", "flashcore_v10", "flashcore_v11"]
 
@@ -202,6 +202,34 @@ class Measurement:
                           node, ROOT / "apps/runner/dist/profile-once.js", jobs / f"{kernel}.json"], name=f"overlap.ncu.{kernel}.cache-{cache}.csv", limit=60)
         for row in json.loads(text)["rows"]:
             print(f"  {row['kernel']:14} {row['name']:28} {row['usPerLaunch']:.3f} us")
+
+    def ab(self):
+        """Candidate against champion, and the champion against itself, in interleaved blocks in one job; on several shapes too."""
+        several = [each for shape in ("2x8x512x64", "1x8x512x64c", "4x8x512x64") for each in ("--shape", shape)]
+        for candidate, champion, options in [("flashcore_v10", "flashcore_v10", []), ("flashcore_v10", "flashcore_v9", []), ("flashcore_v9", "flashcore_v10", []), ("flashcore_v11", "flashcore_v10", several)]:
+            name = f"ab.{candidate}.{champion}"
+            code, seconds, text, errors = self.tui("bench", candidate, "--against", champion, "--json", *(options or ["--shape", CANONICAL]), name=f"{name}.json", limit=180)
+            if not text:
+                raise RuntimeError(f"{name}: {errors[-3:]}")
+            document = json.loads(text)
+            self.tui("watch", document["job"]["name"].split("/")[1], "--quiet", name=f"{name}.txt", limit=30)
+            self.print_comparison(document["result"]["variants"][0].get("comparison", {}), code, seconds)
+
+    def print_comparison(self, comparison, code, seconds):
+        ratio = lambda value: f"{value['ratio']:.4f} [{value['low']:.4f} {value['high']:.4f}]" if value else "-"  # noqa: E731
+        print(f"  {comparison.get('verdict')} exit {code} in {seconds:.1f} s: {comparison.get('reason')}")
+        for shape in comparison.get("shapes", []):
+            place = shape["shape"]
+            print(f"    S={place['sequenceLength']} B={place['batch']} time {ratio(shape.get('time'))} cycles {ratio(shape.get('cycles'))} itself {ratio(shape.get('selfTime'))} cycles {ratio(shape.get('selfCycles'))} "
+                  f"blocks {shape.get('blocks')} of itself {shape.get('selfBlocks')} dropped {shape.get('droppedBlocks', 0)} {shape.get('stopReason')} clock {shape.get('conditions', {}).get('smClockMhz')} {shape.get('clockSource')}")
+            for artifact in shape.get("samples", []):
+                self.tui("artifact", artifact["sha256"], "--output", self.out / "samples" / f"ab.{comparison['candidate']['kernelId']}.{comparison['champion']['kernelId']}.{artifact['fileName']}", limit=20)
+
+    def clock(self):
+        """Whether the kernels that stamp the clock change what is measured, and the clocks that they give."""
+        node = ROOT / "bin/node"
+        for kernel, shape in (("flashcore_v10", CANONICAL), ("flashcore_v11", CANONICAL), ("flashcore_v11", "4x16x2048x64c")):
+            self.run([node if node.exists() else "node", ROOT / "test/dist/clock-stamps.js", "--kernel", kernel, "--shape", shape, "--nvml", "libnvidia-ml.so.1"], name=f"clock.{kernel}.{shape}.json", limit=120)
 
     def launch_options(self):
         """A kernel that sees its own launch options: a window of L2 for K and V while 192 MiB stream past, and clusters of two."""

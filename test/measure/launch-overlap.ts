@@ -9,8 +9,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ArtifactStore, BuildTools, CudaDriver, EventPair, LoadedCandidate, RunBuffers, drawInputs, type Candidate, type Handle, type ProfileOnceJob } from '@flashcore/runner/testing';
-import { describe, formatShape, parseManifest, parseShape, planLaunches, resolveVariant, type Shape } from '@flashcore/shared';
+import { describe, formatShape, parseShape } from '@flashcore/shared';
 import { repositoryRoot } from '../support/repository-root.ts';
+import { compile } from './compile.ts';
 
 const LAUNCHES = [1, 2, 5, 10, 50, 200];
 const SEPARATED_LAUNCHES = 50;
@@ -60,21 +61,6 @@ async function main(): Promise<void> {
   measure(driver, subjects);
   const rows = subjects.map(({ kernel, name, launches, samplesUs }) => ({ kernel, name, launches, usPerLaunch: describe(samplesUs).p50Us, low: describe(samplesUs).p50LowUs, high: describe(samplesUs).p50HighUs, samples: samplesUs.length }));
   console.log(JSON.stringify({ device: driver.facts, shape: formatShape(shape), rows }, null, 1));
-}
-
-async function compile(tools: BuildTools, driver: CudaDriver, path: string, shape: Shape): Promise<{ id: string; candidate: Candidate }> {
-  const manifest = parseManifest(readFileSync(join(path, 'kernel.yaml'), 'utf8'), path);
-  const { facts } = driver;
-  const resolved = resolveVariant(manifest, {}, facts);
-  const plan = planLaunches(manifest, resolved, shape);
-  const arch = manifest.exactArch ? manifest.minArch : facts.arch;
-  const { image, result } = await tools.kernels.build(
-    { kernelId: manifest.id, folder: path, source: manifest.source, resolved, arch, emulated: facts.simulated, entries: [...new Set(plan.launches.map(({ entry }) => entry))], launches: plan.launches },
-    { signal: AbortSignal.timeout(300_000) },
-  );
-  if (!image) throw new Error(`${manifest.id} does not compile: ${result.diagnostics.map(({ message }) => message).join('; ')}`);
-  const { batch, heads, sequenceLength, headDim, causal } = shape;
-  return { id: manifest.id, candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 } };
 }
 
 /** The image goes with the job: the artifacts end with this process. */

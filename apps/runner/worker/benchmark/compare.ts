@@ -3,7 +3,7 @@ import { blockRatioInterval } from '@flashcore/shared';
 import type { CompareRequest, ComparisonReport, PairedSamples, SamplingProtocol, TimingModeName } from '../messages.ts';
 import { limitReason, openStamps, type BenchmarkTools } from './benchmark.ts';
 import type { ClockStamps } from './clock-stamps.ts';
-import { InputRotation, drawFreshSets, drawSets, type InputSet } from './input-rotation.ts';
+import { InputRotation, drawSets } from './input-rotation.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
 import { BATCH_MS, PREPARE_LIMIT_MS, REFERENCE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, median, outputCheck, settled } from './sampling.ts';
 
@@ -14,20 +14,21 @@ const PER_BLOCK = 2;
 const RESAMPLES = 1_000;
 
 /**
- * Two builds on one shape in each mode asked for: the champion against a second copy of itself, loaded and placed anew, then against the candidate. Both walk through
- * the same inputs. Errors: CudaError when one of the kernels faults.
+ * Two builds on one shape in each mode asked for: the champion against a second copy of itself, loaded anew, then against the candidate. All walk through the same inputs
+ * at the same addresses: where a tensor lies in L2 was seen to change a time by 1 %. Errors: CudaError when one of the kernels faults.
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
   const { seeds, tolerance } = request;
-  const inputs = drawSets(request.champion.shape, seeds);
-  const rotation = (candidate: CompareRequest['candidate']): InputRotation => new InputRotation(tools.driver, tools.reference, { candidate, inputs, tolerance });
-  const rotations = { champion: rotation(request.champion), second: rotation(request.champion), candidate: rotation(request.candidate) };
+  const rotation = (candidate: CompareRequest['candidate'], inputs: ConstructorParameters<typeof InputRotation>[2]['inputs']): InputRotation =>
+    new InputRotation(tools.driver, tools.reference, { candidate, inputs, tolerance });
+  const champion = rotation(request.champion, drawSets(request.champion.shape, seeds));
+  const rotations = { champion, second: rotation(request.champion, champion), candidate: rotation(request.candidate, champion) };
   const stamps = openStamps(tools);
   const reports: ComparisonReport[] = [];
   for (const mode of request.modes) reports.push(await new Comparison(tools, { request, rotations, mode, stamps }).run());
   stamps?.close();
-  for (const each of Object.values(rotations)) each.close();
+  for (const each of [rotations.candidate, rotations.second, rotations.champion]) each.close();
   return reports;
 }
 
@@ -36,10 +37,9 @@ type Rotations = Record<'champion' | 'second' | 'candidate', InputRotation>;
 interface Side {
   rotation: InputRotation;
   sampler: Sampler;
-  /** What is wrong with the output of the secret sample; undefined: nothing. */
-  secret: string | undefined;
-  checked: boolean;
-  last: InputSet | undefined;
+  /** What was wrong with the outputs that were checked while others were timed. */
+  problem: string | undefined;
+  checks: number;
 }
 
 /** One mode. */
@@ -65,13 +65,15 @@ class Comparison {
 
   async run(): Promise<ComparisonReport> {
     const launchesPerSample = this.#mode === 'cold' ? 1 : await this.#launchesPerSample();
-    const side = (rotation: InputRotation): Side => ({ rotation, sampler: this.#sampler(rotation, launchesPerSample), secret: 'the secret sample was not reached', checked: false, last: undefined });
+    const side = (rotation: InputRotation): Side => ({ rotation, sampler: this.#sampler(rotation, launchesPerSample), problem: undefined, checks: 0 });
     const [champion, second, candidate] = [side(this.#rotations.champion), side(this.#rotations.second), side(this.#rotations.candidate)];
     const self = await this.#series([champion, second], true);
     const pairs = await this.#series([champion, candidate], false);
     await this.#tools.reporter.step('checking the outputs after timing', REFERENCE_LIMIT_MS);
-    const check = ({ rotation, secret, last }: Side): ComparisonReport['championCheck'] => outputCheck(secret, last && rotation.check(last));
+    const check = (each: Side): ComparisonReport['championCheck'] => outputCheck(each.checks === 0 ? 'no secret sample was reached' : each.problem, this.#sampleAndCheck(each));
+    champion.problem ??= second.problem;
     const checks = { championCheck: check(champion), candidateCheck: check(candidate) };
+    this.#stamps?.read();
     for (const { sampler } of [champion, second, candidate]) sampler.close();
     // The emulator's is no clock of a device.
     const clocks = this.#tools.driver.facts.simulated ? [] : [...pairs.championMhz, ...pairs.candidateMhz].filter((mhz) => mhz > 0);
@@ -98,20 +100,18 @@ class Comparison {
   async #series(sides: readonly [Side, Side], againstItself: boolean): Promise<PairedSamples> {
     const { protocol } = this.#request;
     const series = new Series(protocol);
-    sides[1].rotation.refresh(sides[0].rotation.sets.map(({ inputs }) => inputs));
     const blockUs = await this.#warmUp(sides);
     const secretBlock = secretIndex(protocol, blockUs);
     let started = performance.now();
     for (let taken = 0; ; ) {
       const from = series.length;
+      if (taken === secretBlock) started += await this.#secretCheck(sides);
       const batchStarted = performance.now();
       await this.#announce();
       do {
-        const secret = taken++ === secretBlock;
-        if (secret) this.#refresh(sides);
         series.push(this.#block(sides));
-        if (secret) started += await this.#checkSecret(sides);
-      } while (performance.now() - batchStarted < BATCH_MS && taken * PER_BLOCK < protocol.maxSamples);
+        taken += 1;
+      } while (performance.now() - batchStarted < BATCH_MS && taken * PER_BLOCK < protocol.maxSamples && taken !== secretBlock);
       series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length));
       await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, againstItself, ...series.since(from) });
       const stopReason = series.stopReason(performance.now() - started);
@@ -137,31 +137,30 @@ class Comparison {
 
   #block(sides: readonly [Side, Side]): number[] {
     return BLOCK.map((build) => {
-      const side = sides[build];
       if (this.#keepsL2) this.#tools.driver.resetPersistingL2();
-      const { us, set } = side.sampler.sample();
-      side.last = set;
-      return us;
+      return sides[build].sampler.sample().us;
     });
   }
 
-  /** Checks the outputs of the block that had fresh inputs; milliseconds that it took, which are not sampling time. */
-  async #checkSecret(sides: readonly [Side, Side]): Promise<number> {
+  /**
+   * New inputs, and a sample of each build that is checked and not counted: they share their outputs, and the device idles while the CPU computes the reference. Milliseconds
+   * that it took, which are not sampling time.
+   */
+  async #secretCheck(sides: readonly [Side, Side]): Promise<number> {
     const started = performance.now();
-    await this.#tools.reporter.step('checking outputs during timing', REFERENCE_LIMIT_MS);
+    await this.#tools.reporter.step('checking outputs between timed blocks', REFERENCE_LIMIT_MS);
+    sides[0].rotation.refresh();
     for (const side of sides) {
-      const found = side.rotation.check(side.last!);
-      side.secret = side.checked ? (side.secret ?? found) : found;
-      side.checked = true;
+      side.problem ??= this.#sampleAndCheck(side);
+      side.checks += 1;
     }
-    await this.#announce();
+    this.#stamps?.read();
+    await this.#warmUp(sides);
     return performance.now() - started;
   }
 
-  /** The same new inputs for both builds. */
-  #refresh(sides: readonly [Side, Side]): void {
-    const inputs = drawFreshSets(this.#request.champion.shape, sides[0].rotation.sets.length);
-    for (const { rotation } of sides) rotation.refresh(inputs);
+  #sampleAndCheck({ sampler, rotation }: Side): string | undefined {
+    return rotation.check(sampler.sample().set);
   }
 
   #announce(): Promise<void> {

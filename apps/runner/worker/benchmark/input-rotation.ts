@@ -21,9 +21,6 @@ export interface InputSet {
 /** One set of inputs a seed, N(0, 1). */
 export const drawSets = (shape: CaseShape, seeds: readonly string[]): AttentionInputs[] => seeds.map((seed) => drawInputs(shape, { seed, rule: NORMAL }));
 
-/** From seeds that nobody knew before. */
-export const drawFreshSets = (shape: CaseShape, count: number): AttentionInputs[] => drawSets(shape, Array.from({ length: count }, () => randomBytes(8).toString('hex')));
-
 /** Input sets that timed launches walk through in turn, so that no launch finds its answer, nor its inputs, where the last one left them. */
 export class InputRotation {
   readonly sets: readonly InputSet[];
@@ -34,13 +31,15 @@ export class InputRotation {
   readonly #tolerance: BenchmarkRequest['tolerance'];
   #next = 0;
 
-  constructor(driver: CudaDriver, reference: Reference, request: Pick<BenchmarkRequest, 'candidate' | 'tolerance'> & { inputs: readonly AttentionInputs[] }) {
+  /** `inputs`: to draw sets of its own, or another rotation, whose tensors and inputs it shares. */
+  constructor(driver: CudaDriver, reference: Reference, request: Pick<BenchmarkRequest, 'candidate' | 'tolerance'> & { inputs: readonly AttentionInputs[] | InputRotation }) {
     this.#driver = driver;
     this.#reference = reference;
     this.#candidate = request.candidate;
     this.#tolerance = request.tolerance;
     this.loaded = new LoadedCandidate(driver, request.candidate);
-    this.sets = request.inputs.map((inputs) => this.#createSet(copyOf(inputs)));
+    const { inputs } = request;
+    this.sets = inputs instanceof InputRotation ? inputs.sets.map((set) => this.#borrowSet(set)) : inputs.map((each) => this.#createSet(each));
   }
 
   #createSet(inputs: AttentionInputs): InputSet {
@@ -48,6 +47,12 @@ export class InputRotation {
     const buffers = new RunBuffers(this.#driver, shape, plan);
     buffers.upload(inputs);
     return { buffers, inputs, fresh: this.#freshInputs(buffers, inputs), prepared: this.loaded.prepare(buffers.addresses) };
+  }
+
+  /** What it has beside its own workspace and launches is the lender's: inputs that change there change here. */
+  #borrowSet(lender: InputSet): InputSet {
+    const buffers = new RunBuffers(this.#driver, this.#candidate.shape, this.#candidate.plan, { lender: lender.buffers });
+    return Object.assign(Object.create(lender) as InputSet, { buffers, prepared: this.loaded.prepare(buffers.addresses) });
   }
 
   #freshInputs(buffers: RunBuffers, inputs: AttentionInputs): FreshInputs {
@@ -71,10 +76,10 @@ export class InputRotation {
     for (const set of this.sets) set.buffers.poison(POISONS[0]);
   }
 
-  /** Other inputs for every set; default: from seeds that nobody knew before. */
-  refresh(inputs: readonly AttentionInputs[] = drawFreshSets(this.#candidate.shape, this.sets.length)): void {
-    for (const [index, set] of this.sets.entries()) {
-      set.inputs = copyOf(inputs[index]!);
+  /** New inputs for every set, from seeds that nobody knew before. */
+  refresh(): void {
+    for (const set of this.sets) {
+      set.inputs = drawInputs(this.#candidate.shape, { seed: randomBytes(8).toString('hex'), rule: NORMAL });
       set.fresh = this.#freshInputs(set.buffers, set.inputs);
       set.buffers.upload(set.inputs);
     }
@@ -94,6 +99,3 @@ export class InputRotation {
     this.loaded.unload();
   }
 }
-
-/** A set's inputs change with every sample: each rotation has its own. */
-const copyOf = ({ Q, K, V }: AttentionInputs): AttentionInputs => ({ Q: Q.slice(), K: K.slice(), V: V.slice() });

@@ -25,13 +25,16 @@ export class RunBuffers {
   readonly #driver: CudaDriver;
   readonly #elements: number;
   readonly #buffers: GuardedBuffer[] = [];
+  readonly #lender: RunBuffers | undefined;
   #guard: number = GUARDS[0];
 
-  constructor(driver: CudaDriver, shape: CaseShape, plan: KernelPlan) {
+  /** `lender`: whose tensors are used, so that two builds have theirs at the same addresses; it must outlive this. Its workspace stays its own. */
+  constructor(driver: CudaDriver, shape: CaseShape, plan: KernelPlan, { lender }: { lender?: RunBuffers | undefined } = {}) {
     this.#driver = driver;
     this.#elements = elementsOf(shape);
     const bytes = this.#elements * HALF_BYTES;
-    const tensors = { Q: this.#allocate('Q', bytes), K: this.#allocate('K', bytes), V: this.#allocate('V', bytes), O: this.#allocate('O', bytes) };
+    this.#lender = lender;
+    const tensors = lender?.addresses.tensors ?? { Q: this.#allocate('Q', bytes), K: this.#allocate('K', bytes), V: this.#allocate('V', bytes), O: this.#allocate('O', bytes) };
     const workspace = new Map(plan.workspace.map(({ name, bytes: size }) => [name, this.#allocate(name, size)] as const));
     this.addresses = { tensors, workspace };
     this.guard(GUARDS[0]);
@@ -73,8 +76,8 @@ export class RunBuffers {
 
   /** What the kernel changed and must not: inputs, guard bytes. */
   modified(inputs: AttentionInputs): string[] {
-    const found: string[] = [];
-    for (const tensor of ['Q', 'K', 'V'] as const) {
+    const found = this.#lender?.modified(inputs) ?? [];
+    for (const tensor of this.#lender ? [] : (['Q', 'K', 'V'] as const)) {
       const now = new Uint16Array(this.#elements);
       this.#driver.download(now, this.addresses.tensors[tensor]);
       if (Buffer.compare(bytesOf(now), bytesOf(inputs[tensor])) !== 0) found.push(tensor);

@@ -1,0 +1,69 @@
+/**
+ * Whether the kernels that stamp the clock around samples change what is measured: samples with and without them in blocks A B B A on the same inputs, hot and cold, and
+ * the clocks that they give beside NVML's.
+ *   node clock-stamps.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 100] [--nvml libnvidia-ml.so.1]
+ * Prints one JSON object.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import {
+  ArtifactStore, BuildTools, ClockStamps, ColdSampler, Conditions, CudaDriver, HotSampler, InputRotation, drawSets, loadReference, type Sampler,
+} from '@flashcore/runner/testing';
+import { blockRatioInterval, describe, formatShape, parseShape, quantile } from '@flashcore/shared';
+import { repositoryRoot } from '../support/repository-root.ts';
+import { compile } from './compile.ts';
+
+const BLOCK = [0, 1, 1, 0] as const;
+const SEEDS = ['666c617368', '636f7265'];
+const GRAPH_US = 2_000;
+
+const { values: options } = parseArgs({
+  options: {
+    library: { type: 'string', default: 'libcuda.so.1' }, nvml: { type: 'string', default: '' }, kernel: { type: 'string', default: 'flashcore_v6' }, shape: { type: 'string', default: '2x8x512x64' },
+    blocks: { type: 'string', default: '100' },
+  },
+});
+const root = repositoryRoot();
+const folder = mkdtempSync(join(tmpdir(), 'fc-stamps-'));
+try {
+  await main();
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function main(): Promise<void> {
+  const tools = new BuildTools({ repositoryRoot: root, dataDirectory: folder, kernelsFolder: join(root, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')) });
+  const listener = { signal: AbortSignal.timeout(300_000) };
+  const driver = new CudaDriver(options.library === 'emulator' ? await tools.emulatorLibrary(listener) : options.library, 0);
+  const { arch, simulated } = driver.facts;
+  const shape = parseShape(options.shape);
+  const { candidate } = await compile(tools, driver, join(root, 'kernels', options.kernel), shape);
+  const stamps = new ClockStamps(driver, await tools.clockStamp({ arch, emulated: simulated }, listener));
+  const rotation = new InputRotation(driver, loadReference(await tools.referenceLibrary(listener)), { candidate, inputs: drawSets(candidate.shape, SEEDS), tolerance: { absolute: 1e-2, relative: 1e-2 } });
+  const single = new HotSampler(driver, rotation, { launchesPerSample: 1 });
+  const us = quantile(Array.from({ length: 9 }, () => single.sample().us), 0.5);
+  const launchesPerSample = simulated ? 1 : Math.max(1, Math.min(200, Math.round(GRAPH_US / us)));
+  const hot = [new HotSampler(driver, rotation, { launchesPerSample }), new HotSampler(driver, rotation, { launchesPerSample, stamps })] as const;
+  const cold = [new ColdSampler(driver, rotation), new ColdSampler(driver, rotation, stamps)] as const;
+  const nvml = new Conditions(options.nvml, driver);
+  const modes = { hot: measure(hot, stamps), cold: measure(cold, stamps) };
+  console.log(JSON.stringify({ device: driver.facts, kernel: options.kernel, shape: formatShape(shape), launchesPerSample, nvml: nvml.read([]), modes }, null, 1));
+}
+
+/** Samples without stamps (A) and with them (B). */
+function measure(samplers: readonly [Sampler, Sampler], stamps: ClockStamps): object {
+  const samples: [number[], number[]] = [[], []];
+  const clocks: number[] = [];
+  for (let warmUp = 0; warmUp < 20; ++warmUp) for (const sampler of samplers) sampler.sample();
+  stamps.read();
+  for (let block = 0; block < Number(options.blocks); ++block) {
+    for (const which of BLOCK) samples[which].push(samplers[which].sample().us);
+    clocks.push(...stamps.read());
+  }
+  const known = clocks.filter((mhz) => mhz > 0);
+  const { ratio, low, high } = blockRatioInterval(samples[1], samples[0], { perBlock: 2 });
+  const spread = known.length > 0 && { medianMhz: quantile(known, 0.5), p1Mhz: quantile(known, 0.01), p99Mhz: quantile(known, 0.99), minMhz: Math.min(...known), maxMhz: Math.max(...known) };
+  return { withoutUs: describe(samples[0]).p50Us, withUs: describe(samples[1]).p50Us, withOverWithout: { ratio, low, high }, clocks: { samples: clocks.length, known: known.length, ...spread } };
+}
