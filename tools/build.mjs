@@ -77,11 +77,7 @@ const common = {
 
 const built = await Promise.all([
   build({ ...common, entryPoints: { main: 'apps/runner/src/main.ts', worker: 'apps/runner/worker/main.ts', 'profile-once': 'apps/runner/worker/profile-once.ts' }, outdir: 'apps/runner/dist', plugins: [bundleProtos] }),
-<<<<<<< HEAD
-  build({ ...common, entryPoints: { conformance: 'test/conformance/main.ts', primitives: 'test/conformance/primitives-main.ts', 'launch-overlap': 'test/measure/launch-overlap.ts' }, outdir: 'test/dist' }),
-=======
-  build({ ...common, entryPoints: { conformance: 'test/conformance/main.ts', 'launch-overlap': 'test/measure/launch-overlap.ts', 'clock-stamps': 'test/measure/clock-stamps.ts' }, outdir: 'test/dist' }),
->>>>>>> 9d04116 (feat(runner): two builds share tensors and inputs while they are compared; cold samples are stamped before the flush; sections ab and clock)
+  build({ ...common, entryPoints: { conformance: 'test/conformance/main.ts', primitives: 'test/conformance/primitives-main.ts', 'launch-overlap': 'test/measure/launch-overlap.ts', 'clock-stamps': 'test/measure/clock-stamps.ts' }, outdir: 'test/dist' }),
   // Split, so that plain commands load neither ink and react nor, for --help, gRPC.
   build({ ...common, entryPoints: { main: 'apps/tui/src/main.tsx' }, outdir: 'apps/tui/dist', splitting: true, plugins: [fastInk] }),
 ]);
