@@ -76,6 +76,7 @@ const STEPS: Record<string, Step> = {
   'edit-source': { first: '1', shows: /Edited |is a copy of what the runner compiled/ },
   copy: { first: '5', shows: /t text {2}m Markdown/, undo: ESCAPE, recorded: true },
   'copy-line': { first: '5', shows: /it is in \S*line\.txt|clipboard/, recorded: true },
+  mouse: { first: '5', shows: /Mouse on/, undo: 'm', recorded: true },
   help: { first: '1', shows: /search: █/, undo: ESCAPE, recorded: true },
 };
 

@@ -1,6 +1,7 @@
 /** The command table. */
 import { VIEWS, VIEW_TITLES, type ViewId } from '../state/app-state.ts';
 import { attachedJob, variantsOf } from '../state/selectors.ts';
+import type { Store } from '../state/store.ts';
 import type { Command } from './command.ts';
 import { COPY_COMMANDS } from './copy-commands.ts';
 import { JOB_COMMANDS } from './job-commands.ts';
@@ -25,12 +26,17 @@ const VIEW_COMMANDS: Command[] = VIEWS.map((view, index) => ({
   run: ({ store }) => store.dispatch({ type: 'show', view }),
 }));
 
+function toggleMouse(store: Store): void {
+  store.dispatch({ type: 'toggle', what: 'mouse' });
+  store.dispatch({ type: 'notice', text: store.state.ui.mouse ? 'Mouse on: the wheel moves, a click selects; your terminal selects text with Shift' : 'Mouse off', tone: 'info' });
+}
+
 const PROGRAM_COMMANDS: Command[] = [
   { id: 'next-view', keys: ['tab', 'l', 'right'], group: 'views', help: 'Next view', when: (state) => !inMap(state), run: ({ store }) => store.dispatch({ type: 'next-view', step: 1 }) },
   { id: 'previous-view', keys: ['shift+tab', 'h', 'left'], group: 'views', help: 'Previous view', when: (state) => !inMap(state), run: ({ store }) => store.dispatch({ type: 'next-view', step: -1 }) },
   { id: 'zoom', keys: ['+', '_'], group: 'views', help: 'This view alone over the whole screen, and back', hint: 'zoom', when: ({ ui }) => ui.zoomed || (ui.columns >= 100 && ui.rows >= 30), run: ({ store }) => store.dispatch({ type: 'zoom' }) },
   { id: 'next-variant', keys: ['v'], group: 'views', help: 'The other variant: as asked for, or USE_WMMA=0', hint: 'variant', when: (state) => variantsOf(attachedJob(state)).length > 1, run: ({ store }) => store.dispatch({ type: 'next-variant' }) },
-  { id: 'mouse', keys: ['m'], group: 'program', help: 'Mouse: wheel and clicks, or none (default)', run: ({ store }) => store.dispatch({ type: 'toggle', what: 'mouse' }) },
+  { id: 'mouse', keys: ['m'], group: 'program', help: 'Mouse: wheel and clicks, or none (default)', run: ({ store }) => toggleMouse(store) },
   { id: 'help', keys: ['?', ':', 'ctrl+p'], group: 'program', help: 'Every command: type to search, Enter runs', hint: 'help', run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }) },
   { id: 'leave', keys: ['q', 'Q', 'ctrl+c'], group: 'program', help: 'Leave fa-tui; jobs go on', hint: 'detach', run: ({ leave }) => leave() },
 ];

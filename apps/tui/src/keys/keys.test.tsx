@@ -66,7 +66,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
   copy: { shows: (_, after) => after.ui.overlay?.kind === 'copy' },
   'copy-line': { first: '5', shows: () => terminal.copied[0]?.fileName === 'line.txt' },
-  mouse: { shows: (_, after) => after.ui.mouse && terminal.written().endsWith('\u001b[?1000h\u001b[?1006h') },
+  mouse: { shows: (_, after) => after.ui.mouse && terminal.written().includes('\u001b[?1000h\u001b[?1006h') },
   help: { shows: (_, after) => after.ui.overlay?.kind === 'help' },
   leave: { shows: () => terminal.left() },
 };
