@@ -15,8 +15,10 @@ const TIME_TOLERANCE = 3;
 const RSS_TOLERANCE = 1.05;
 
 const RATE = 5_000;
-/** FA_BUDGET_LINES=1000000 takes them all over gRPC, about 40 s; fewer are reckoned up to a million. */
+/** FA_BUDGET_LINES=1000000 takes them all over gRPC, about 40 s; for those that fewer leave out stands what the buffer alone may take. */
 const LINES = Number(process.env['FA_BUDGET_LINES'] ?? 100_000);
+// What state/log.test.ts holds the buffer to.
+const MIB_A_MILLION_LINES = 40;
 
 let program: BudgetProgram;
 afterEach(() => program.close());
@@ -40,7 +42,7 @@ test('5,000 log lines a second at 120x40: at most 30 % of a core, event loop p99
   program = await openBudgetProgram();
   program.server.rate = RATE;
   await sleep(1_000);
-  const report = await best(during(2_500), cpuOf, BUDGET.cpuPercent);
+  const report = await best(during(2_500), ({ cpuPercent, loopP99Ms }) => Math.max(cpuPercent / BUDGET.cpuPercent, loopP99Ms / BUDGET.loopP99Ms), 1);
   tell(`5,000 lines/s (budget ${BUDGET.cpuPercent} %, ${BUDGET.loopP99Ms} ms)`, report);
   expect(report.cpuPercent).toBeLessThan(BUDGET.cpuPercent * CPU_TOLERANCE);
   expect(report.loopP99Ms).toBeLessThan(BUDGET.loopP99Ms * TIME_TOLERANCE);
@@ -109,15 +111,11 @@ test('a terminal that reads nothing for 2 s blocks the event loop less than 100 
 test('a million log lines in memory: the whole program takes at most 300 MiB', async () => {
   program = await openBudgetProgram();
   const { server } = program;
-  const rssAt = async (lines: number): Promise<number> => {
-    server.rate = 200_000;
-    while (server.sent < lines) await sleep(50);
-    server.rate = 0;
-    return (await program.measure(() => sleep(500))).rssMiB;
-  };
-  const half = await rssAt(LINES / 2);
-  const whole = await rssAt(LINES);
-  const aMillion = whole + Math.max(0, whole - half) * (1_000_000 - LINES) / (LINES / 2);
-  console.info(`RSS (budget ${BUDGET.rssMiB} MiB for a million lines): ${half.toFixed(0)} MiB with ${LINES / 2} lines, ${whole.toFixed(0)} MiB with ${LINES}${LINES < 1_000_000 ? `, so ${aMillion.toFixed(0)} MiB with a million` : ''}`);
+  server.rate = 200_000;
+  while (server.sent < LINES) await sleep(50);
+  server.rate = 0;
+  const { rssMiB } = await program.measure(() => sleep(500));
+  const aMillion = rssMiB + MIB_A_MILLION_LINES * (1 - LINES / 1_000_000);
+  console.info(`RSS (budget ${BUDGET.rssMiB} MiB for a million lines): ${rssMiB.toFixed(0)} MiB with ${LINES} lines${LINES < 1_000_000 ? `, so at most ${aMillion.toFixed(0)} MiB with a million` : ''}`);
   expect(aMillion).toBeLessThan(BUDGET.rssMiB * RSS_TOLERANCE);
 }, 180_000);
