@@ -12,6 +12,7 @@ import { emulatorPage, emulatorSentence } from './emulator-page.ts';
 import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
 import { markdownTable } from './markdown.ts';
+import { hasPrinted, printedPage } from './printed.ts';
 import { triedPage } from './tried-page.ts';
 import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
 import { ladderSteps } from './steps.ts';
@@ -43,6 +44,7 @@ export async function documents(): Promise<Document[]> {
 /** By what lies in a folder: a run on the emulator, copies of kernels tried, or a GPU host's measurements. */
 function pageOf(folder: string): string {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
+  if (hasPrinted(folder)) return printedPage(folder);
   return foldersWith(/^(run|several)\..*\.json$/).includes(folder) ? resultsTables(join(RESULTS, folder)) : triedPage(folder);
 }
 
