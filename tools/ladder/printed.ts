@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { attentionFlops, formatShape, parseShape } from '@flashcore/shared';
+import { attentionFlops, parseShape } from '@flashcore/shared';
 import { fixed, markdownTable } from './markdown.ts';
 import { foldersWith, RESULTS } from './results.ts';
 
