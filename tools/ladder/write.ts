@@ -34,18 +34,20 @@ export async function documents(): Promise<Document[]> {
     const wanted = current.replace(/(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g, (whole, start: string, place: string, end: string) => (texts[place] === undefined ? whole : `${start}${texts[place]}${end}`));
     return { path, current, wanted };
   });
-  const pages = foldersWith(/\.json$/).map((folder) => {
+  const pages = foldersWith(/\.json$/).flatMap((folder) => {
     const path = join(RESULTS, folder, 'README.md');
-    return { path: relative(ROOT, path), current: existsSync(path) ? readFileSync(path, 'utf8') : '', wanted: pageOf(folder) };
+    const wanted = pageOf(folder);
+    return wanted === undefined ? [] : [{ path: relative(ROOT, path), current: existsSync(path) ? readFileSync(path, 'utf8') : '', wanted }];
   });
   return [...marked, ...pages];
 }
 
-/** By what lies in a folder: a run on the emulator, copies of kernels tried, or a GPU host's measurements. */
-function pageOf(folder: string): string {
+/** By what lies in a folder: a run on the emulator, copies of kernels tried, or a GPU host's measurements; undefined: another question's answer, whose page is written by hand. */
+function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
   if (hasPrinted(folder)) return printedPage(folder);
-  return foldersWith(/^(run|several)\..*\.json$/).includes(folder) ? resultsTables(join(RESULTS, folder)) : triedPage(folder);
+  if (foldersWith(/^(run|several)\..*\.json$/).includes(folder)) return resultsTables(join(RESULTS, folder));
+  return foldersWith(/^bench\..*\.json$/).includes(folder) ? triedPage(folder) : undefined;
 }
 
 /** Of the newest folder that has them. */
