@@ -43,6 +43,16 @@ test('no Python: the same', async () => {
   expect(await openShape()).toEqual({ missing: expect.stringMatching(/^not measured: no PyTorch on this host \(\/no\/such\/python can't be started/) as string });
 });
 
+test('what a host lacks is not looked for again at once', async () => {
+  vi.stubEnv('FLASHCORE_PYTHON', '/no/such/python');
+  const baseline = new SdpaBaseline({ script: FAKE, ordinal: 0 });
+  open.push(baseline);
+  const options = { modes: ['hot'] as const, inputSets: 2, signal: new AbortController().signal, onSamples: () => undefined };
+  const first = await baseline.openShape(parseShape('1x2x64x64'), options);
+  vi.stubEnv('FLASHCORE_PYTHON', 'python3');
+  expect([first, await baseline.compare(parseShape('1x2x64x64'), '/no/file', options.signal)]).toEqual([{ missing: expect.stringContaining('/no/such/python') as string }, first]);
+});
+
 test('a process that ends in a turn leaves the baseline not measured, and the next shape gets a new process', async () => {
   vi.stubEnv('PYTHON_FAKE_SDPA', 'crash');
   const baseline = new SdpaBaseline({ script: FAKE, ordinal: 0 });

@@ -16,6 +16,10 @@ const TURN_SECONDS: Record<TimingModeName, number> = { cold: 0.01, hot: 0.02 };
 const MAX_TURN_SAMPLES = 500;
 const HOW_TO_GET = 'install it with `python3 -m pip install torch`, or name a Python that has it in FLASHCORE_PYTHON';
 
+/** What a host lacks is not looked for again at every input: a Python that has no PyTorch takes a moment to say so. */
+const LACKING: readonly string[] = ['NO_PYTHON', 'NO_TORCH', 'NO_CUDA', 'NO_SCRIPT'];
+const LOOK_AGAIN_AFTER_MS = 30_000;
+
 interface Backend {
   name: string;
   available: boolean;
@@ -47,6 +51,7 @@ export class SdpaBaseline {
   readonly #ordinal: number;
   #process: SdpaProcess | undefined;
   #opened: Promise<string> | undefined;
+  #lacking: { error: Error; atMs: number } | undefined;
   /** What the process holds prepared: the next job on the same shape finds graphs and plans there. */
   #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]> } | undefined;
 
@@ -122,12 +127,14 @@ export class SdpaBaseline {
 
   #open(): Promise<string> {
     if (this.#opened && this.#process?.usable) return this.#opened;
+    if (this.#lacking && performance.now() - this.#lacking.atMs < LOOK_AGAIN_AFTER_MS) return Promise.reject(this.#lacking.error);
     if (!existsSync(this.#script)) return Promise.reject(new SdpaError('NO_SCRIPT', `${this.#script} is not there`));
     const process = new SdpaProcess({ python: globalThis.process.env['FLASHCORE_PYTHON'] || 'python3', script: this.#script });
     this.#process = process;
     this.#opened = process.request('open', { ordinal: this.#ordinal }, { limitMs: OPEN_LIMIT_MS }).then(
       (answer) => `PyTorch ${String(answer['torch'])}, cuDNN ${String(answer['cudnn'])}`,
       async (error: unknown) => {
+        this.#lacking = error instanceof SdpaError && LACKING.includes(error.reason) ? { error, atMs: performance.now() } : undefined;
         await process.stop();
         throw error;
       },

@@ -23,6 +23,12 @@ function runner(host: Host, format: ReportFormat): string[] {
   ];
 }
 
+// What a manifest's `cluster` and `l2_persist` have an effect on.
+function launchOptions({ clusters, persistingL2Bytes }: Device, format: ReportFormat): string[] {
+  const options = [clusters ? 'clusters' : '', persistingL2Bytes > 0n ? `L2 windows of up to ${bytes(Number(persistingL2Bytes))}` : ''].filter(Boolean);
+  return options.length === 0 ? [] : labelled('launches', options.join(', '), format);
+}
+
 function deviceSection(device: Device, format: ReportFormat): string[] {
   const state = (DeviceState[device.state] ?? 'unknown').toLowerCase();
   const kernelDriver = device.kernelDriverVersion ? `, kernel driver ${device.kernelDriverVersion}` : '';
@@ -33,6 +39,7 @@ function deviceSection(device: Device, format: ReportFormat): string[] {
     ...labelled('size', `${count(device.multiprocessors, 'SM')}, ${bytes(Number(device.memoryBytes))} memory, ${bytes(Number(device.l2Bytes))} L2`, format),
     ...labelled('SMEM', `${bytes(device.smemOptinBytes)} a CTA by opt-in, ${bytes(device.smemPerMultiprocessorBytes)} an SM`, format),
     ...labelled('registers', `${device.registersPerMultiprocessor} an SM`, format),
+    ...launchOptions(device, format),
     ...labelled('driver', `CUDA ${device.driverVersion}${kernelDriver}`, format),
     ...(device.roofline ? labelled('ceilings', `${figure(device.roofline.fp16TensorTflops)} TFLOP/s fp16 tensor, ${figure(device.roofline.memoryGbPerSecond)} GB/s (${device.roofline.source})`, format) : []),
   ];
