@@ -70,4 +70,4 @@ export function instant(value: Timestamp | undefined): string {
 export const shortInstant = (value: Timestamp | undefined): string => instant(value).slice(5, 16) || '-';
 
 /** "3 cases", "1 case". */
-export const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+export const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : noun.endsWith('s') ? 'es' : 's'}`;
