@@ -41,7 +41,7 @@ const COLUMNS: Column<BenchmarkView>[] = [
   { title: 'TFLOP/s', align: 'right', drop: 4, cell: derived(({ tflops }) => tflops) },
   { title: 'GB/s', align: 'right', drop: 7, cell: derived(({ gbPerSecond }) => gbPerSecond) },
   { title: 'roof %', align: 'right', drop: 3, cell: derived(({ rooflinePercent }) => rooflinePercent) },
-  { title: 'kernel is', align: 'right', drop: 2, cell: (view) => run(view.speedup === undefined ? '' : `${view.speedup.toFixed(2)}x it`, (view.speedup ?? 0) > 1 ? 'good' : 'bad') },
+  { title: 'kernel is', align: 'right', drop: 2, cell: ({ speedup }) => (speedup === undefined ? run('') : run(`${speedup.toFixed(2)}x it`, speedup > 1 ? 'good' : 'bad')) },
 ];
 
 export const latencyView: View = ({ state }, size) => {
