@@ -1,9 +1,10 @@
 /**
  * `npm run ladder:verify [kernel …]`: every build of every kernel on the CPU emulator, five seeds a case: the default build through `fa-tui run --json` on the parity
  * shapes, every build through `fa-tui verify --json` on lengths that no tile divides, and shapes that a limit refuses.
- * Prints a line a build and writes what was found to docs/results/emulator-<date>/ladder.json when the whole ladder ran. Exit code 0: all as wanted.
+ * Prints a line a build and writes what was found to docs/results/emulator-<date>/ladder.json; with kernels named, theirs take the place of what the newest of those files
+ * has of them. Exit code 0: all as wanted.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { toJson } from '@bufbuild/protobuf';
 import { EntryResourcesSchema, formatShape, Outcome, Verdict, type EntryResources, type GetJobResponse, type Manifest } from '@flashcore/shared';
@@ -14,6 +15,7 @@ import { buildsOf, refusedShapes, shapesOf, variantArguments, type LadderBuild }
 const SEEDS = 5;
 const BENCHMARK_SECONDS = 0.2;
 const RUN_LIMIT_MS = 600_000;
+const RESULTS = join(ROOT, 'docs/results');
 
 interface BuildReport {
   kernel: string;
@@ -60,11 +62,49 @@ async function verifyLadder(wanted: string[]): Promise<number> {
   }
   const refusals = emulated.flatMap(refuse);
   for (const { kernel, shape, verdict, message } of refusals) console.log(`${kernel} ${shape}: ${verdict}: ${message}`);
-  const failed = [...builds, ...refusals].filter(({ verdict }) => verdict === 'failed').length;
   const notEmulated = steps.filter((step) => !step.emulated).map(({ id }) => id);
+  const failed = failures({ builds, refusals });
   console.log(`${builds.length} builds, ${builds.flatMap(({ cases }) => cases).length} cases, ${refusals.length} refusals: ${failed} not as wanted; for a GPU only: ${notEmulated.join(', ') || 'none'}`);
-  if (wanted.length === 0) keep({ command: 'npm run ladder:verify', started: started.toISOString(), seconds: (Date.now() - started.getTime()) / 1000, seedsPerCase: SEEDS, ...provenance, failed, builds, refusals, gpuOnly: notEmulated });
+  const report: Report = { command: 'npm run ladder:verify', started: started.toISOString(), seconds: (Date.now() - started.getTime()) / 1000, seedsPerCase: SEEDS, ...provenance, failed, builds, refusals, gpuOnly: notEmulated };
+  if (wanted.length === 0) write(`emulator-${report.started.slice(0, 10)}`, report);
+  else renew(report);
   return failed === 0 ? 0 : 1;
+}
+
+interface Report {
+  command: string;
+  started: string;
+  seconds: number;
+  seedsPerCase: number;
+  failed: number;
+  builds: BuildReport[];
+  refusals: Refusal[];
+  gpuOnly: string[];
+  /** Kernels that were verified again afterwards, and when. */
+  renewed?: Record<string, string>;
+}
+
+function failures({ builds, refusals }: Pick<Report, 'builds' | 'refusals'>): number {
+  return [...builds, ...refusals].filter(({ verdict }) => verdict === 'failed').length;
+}
+
+function write(folder: string, report: Report): void {
+  mkdirSync(join(RESULTS, folder), { recursive: true });
+  writeFileSync(join(RESULTS, folder, 'ladder.json'), `${JSON.stringify(report, null, 1)}\n`);
+}
+
+/** Puts kernels verified again in their old places. */
+function renew(part: Report): void {
+  const folder = readdirSync(RESULTS).filter((name) => existsSync(join(RESULTS, name, 'ladder.json'))).sort().at(-1);
+  if (folder === undefined) return;
+  const whole = JSON.parse(readFileSync(join(RESULTS, folder, 'ladder.json'), 'utf8')) as Report;
+  const merge = <T extends { kernel: string }>(all: T[], fresh: T[]): T[] => {
+    const places = [...Map.groupBy(all, ({ kernel }) => kernel)];
+    return places.flatMap(([kernel, old]) => (fresh.some((each) => each.kernel === kernel) ? fresh.filter((each) => each.kernel === kernel) : old));
+  };
+  const merged = { builds: merge(whole.builds, part.builds), refusals: merge(whole.refusals, part.refusals) };
+  const renewed = { ...whole.renewed, ...Object.fromEntries(part.builds.map(({ kernel }) => [kernel, part.started])) };
+  write(folder, { ...whole, ...merged, failed: failures(merged), renewed });
 }
 
 /** The default build through a whole experiment on the parity shapes, then on odd lengths; any other build on odd lengths. */
@@ -108,10 +148,4 @@ function refuse(step: Manifest): Refusal[] {
     const refused = exitCode === 2 && stderr.includes(because);
     return { kernel: step.id, shape, verdict: refused ? 'refused' : 'failed', message: stderr.trim().split('\n').at(-1) ?? '' };
   });
-}
-
-function keep(report: object): void {
-  const folder = join(ROOT, `docs/results/emulator-${new Date().toISOString().slice(0, 10)}`);
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'ladder.json'), `${JSON.stringify(report, null, 1)}\n`);
 }

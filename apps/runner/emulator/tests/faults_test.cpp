@@ -30,7 +30,12 @@ void test_freed_and_null(const Kernels& kernels) {
 void test_beyond_the_address_space(const Kernels& kernels) {
     const Buffer<float> buffer(64);
     CHECK_RESULT(kernels.run("write_far", {1}, {32}, 0, buffer.address(), 1ll << 40), CUDA_ERROR_ILLEGAL_ADDRESS);
+    // x86-64 tells neither address nor access of what is not canonical.
+#if defined(__x86_64__)
     expect_fault({"OUT_OF_BOUNDS", "accessed an address that belongs to no allocation", "faults.cu:52"});
+#else
+    expect_fault({"OUT_OF_BOUNDS", "wrote an address that belongs to no allocation", "faults.cu:52"});
+#endif
     CHECK_RESULT(kernels.run("read_far", {1}, {2}, 0, buffer.address(), buffer.address(), -(1ll << 58)), CUDA_ERROR_ILLEGAL_ADDRESS);
     expect_fault({"OUT_OF_BOUNDS", "an address that belongs to no allocation"});
 }
