@@ -26,7 +26,7 @@ FASTEST = ["flashcore_v10", "flashcore_v11"]
 SHAPES = ["1x8x512x64", "2x8x512x64", "1x8x512x64c", "2x8x512x64c", "1x4x128x64", "1x16x256x64", "4x8x512x64"]
 # These run at the power limit, where the clock wanders: their intervals need more samples to be narrow enough.
 LARGE_SHAPES = ["4x16x2048x64c", "4x16x2048x128", "2x16x4096x64c"]
-SECTIONS = ["host", "conformance", "primitives", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "ab", "clock", "sdpa", "edit", "faulty", "recovery", "torch_extension"]
+SECTIONS = ["host", "conformance", "primitives", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "ab", "clock", "sdpa", "edit", "faulty", "cheating", "box", "recovery", "torch_extension"]
 # For a host with two GPUs: several. Not among the defaults, which a host with one can run.
 OVERLAP_KERNELS = ["fa_v2_wmma", "flashcore_v6", "flashcore_v9", "flashcore_v10", "flashcore_v11"]
 
@@ -385,6 +385,63 @@ class Measurement:
             })
             print(json.dumps(rows[-1]))
         self.write("faulty.json", rows)
+
+    def cheating(self):
+        """Every kernel of kernels/cheating: checked as an experiment checks, then, where it passes, timed; the verdict as the program printed it."""
+        rows = []
+        for folder in sorted(path.parent for path in (ROOT / "kernels/cheating").glob("*/kernel.yaml")):
+            manifest = (folder / "kernel.yaml").read_text(encoding="utf8")
+            on_gpu = re.search(r"finding_on_gpu: \[([^\]]*)\]", manifest)
+            wanted = (on_gpu.group(1).split(", ") if on_gpu and on_gpu.group(1) else [re.search(r"finding: (\w+)", manifest).group(1)])
+            small = "1x1x512x64" if folder.name == "lucky_reads" else "1x4x128x64"
+            # Its time must be below the roofline: a shape of real work.
+            timed = "4x16x2048x64" if folder.name == "impossible_time" else "2x8x512x64"
+            code, seconds, text, errors = self.tui("verify", folder.name, "--json", "--shape", small, name=f"cheating.{folder.name}.verify.json", limit=60)
+            phase, document = "verify", json.loads(text) if text else {}
+            if code == 0:
+                phase = "benchmark"
+                code, seconds, text, errors = self.tui("bench", folder.name, "--json", "--shape", timed, "--max-seconds", "1", name=f"cheating.{folder.name}.bench.json", limit=90)
+                document = json.loads(text) if text else {}
+            variants = document.get("result", {}).get("variants", [])
+            findings = [finding for variant in variants for finding in variant.get("findings", [])]
+            found = [finding["kind"].removeprefix("FINDING_KIND_") for finding in findings] or ["NONE"]
+            benchmarks = [result for variant in variants for result in variant.get("benchmarks", [])]
+            rows.append({
+                "id": folder.name, "wanted": wanted, "found": found, "caught_in": phase, "as_wanted": any(each in found for each in wanted), "exit_code": code, "seconds": seconds,
+                "outcome": document.get("job", {}).get("outcome"), "messages": [finding["message"] for finding in findings], "valid": [result.get("valid", False) for result in benchmarks],
+                "p50_us": {result["mode"]: result["latency"]["p50Us"] for result in benchmarks}, "checks": [result.get("outputCheck") for result in benchmarks],
+            })
+            print(json.dumps(rows[-1]), flush=True)
+        cold = {}
+        for pinned in (0, 1):
+            results = self.bench("pinned_l2", f"cheating.pinned_l2.{pinned}.json", "--set", f"PINNED={pinned}", "--shape", CANONICAL, "--max-seconds", "1")
+            cold[pinned] = next(result["latency"]["p50Us"] for result in results if result["mode"].endswith("COLD"))
+        self.write("cheating.json", {"kernels": rows, "pinned_l2_cold_p50_us": cold})
+        print(json.dumps(cold))
+
+    def box(self):
+        """What isolating the GPU's worker costs: first job of a runner (the worker's start), a second one, and the hot median, with and without the box."""
+        report = {}
+        for isolation in ("auto", "none"):
+            home = self.work / f"home-{isolation}"
+            address = f"unix:{home}/s"
+            home.mkdir()
+            runner = subprocess.Popen([*self.command("flashcore-runner"), "serve", "--isolation", isolation, "--data", str(home), "--address", address], cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            runner.stdout.readline()
+            on_runner = ("--runner", address)
+            _, _, text, _ = self.tui(*on_runner, "host", "--json", name=f"box.{isolation}.host.json")
+            verify = (*on_runner, "verify", "flashcore_v10", "--json", "--shape", "1x1x64x64", "--seeds", "1")
+            starts = [self.tui(*verify, limit=60)[1] for _ in range(3)]
+            _, _, bench, _ = self.tui(*on_runner, "bench", "flashcore_v10", "--json", "--shape", CANONICAL, name=f"box.{isolation}.bench.json", limit=90)
+            results = json.loads(bench)["result"]["variants"][0]["benchmarks"]
+            report[isolation] = {
+                "isolation": json.loads(text)["host"].get("isolation"), "verify_seconds": starts,
+                "p50_us": {result["mode"]: [result["latency"][key] for key in ("p50LowUs", "p50Us", "p50HighUs")] for result in results}, "checks": [result.get("outputCheck") for result in results],
+            }
+            print(json.dumps({isolation: report[isolation]}), flush=True)
+            runner.terminate()
+            runner.wait(20)
+        self.write("box.json", report)
 
     def recovery(self):
         arch = self.arch()

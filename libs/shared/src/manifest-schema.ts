@@ -62,7 +62,7 @@ export const manifestSchema = strict({
   constants: mapOf(cIdentifier, expression).default({}),
   launches: listOf(launch).min(1, 'wanted at least one launch'),
   // NONE: a trick that gains nothing, in a kernel that is right.
-  faulty: strict({ finding: oneOf(['NONE', ...FINDINGS]), finding_on_gpu: listOf(oneOf(FINDINGS)).default([]) }).optional(),
+  faulty: strict({ finding: oneOf(['NONE', ...FINDINGS]), finding_on_gpu: listOf(oneOf(['NONE', ...FINDINGS])).default([]) }).optional(),
   notes: z.string().default(''),
 }).superRefine((manifest, context) => {
   const refuse = (path: (string | number)[], message: string) => context.addIssue({ code: 'custom', path, message });

@@ -91,7 +91,7 @@ export function parseManifest(yamlText: string, path: string): Manifest {
     parameters: Object.fromEntries(Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [name, { ...parameter, ofDevice }])),
     configs: raw.configs,
     compile: { fastMath: raw.compile.fast_math, maxRegisters: raw.compile.maxrregcount },
-    faulty: raw.faulty && { finding: raw.faulty.finding === 'NONE' ? FindingKind.UNSPECIFIED : FindingKind[raw.faulty.finding], findingsOnGpu: raw.faulty.finding_on_gpu.map((name) => FindingKind[name]) },
+    faulty: raw.faulty && { finding: findingNamed(raw.faulty.finding), findingsOnGpu: raw.faulty.finding_on_gpu.map(findingNamed) },
     notes: raw.notes,
     ...compiled,
   };
@@ -110,3 +110,5 @@ export async function loadManifest(folder: string): Promise<Manifest> {
   }
   return parseManifest(text, path);
 }
+
+const findingNamed = (name: 'NONE' | Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>): FindingKind => (name === 'NONE' ? FindingKind.UNSPECIFIED : FindingKind[name]);

@@ -144,9 +144,15 @@ function tryBox(box: Box): Promise<string | undefined> {
 function tryCommand({ program, args }: BoxedCommand, timeout = PROBE_LIMIT_MS): Promise<string | undefined> {
   return new Promise((resolve) => {
     execFile(program, args, { timeout, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
-      resolve(error ? stderr.trim().split('\n')[0] || error.message.split('\n')[0] : undefined);
+      resolve(error ? tellingLine(stderr) ?? error.message.split('\n')[0] : undefined);
     });
   });
+}
+
+/** What a program says of its failure: its first line, or that of a JavaScript error, which stands below its place. */
+function tellingLine(stderr: string): string | undefined {
+  const lines = stderr.split('\n').map((line) => line.trim()).filter((line) => line !== '');
+  return lines.find((line) => /^\w*Error\b.*: /.test(line)) ?? lines[0];
 }
 
 function findProgram(name: string): string | undefined {
