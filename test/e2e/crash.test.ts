@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { JobState, Outcome, RunnerClient } from '@flashcore/shared';
 import { create } from '@bufbuild/protobuf';
-import { RunExperimentRequestSchema, type JobEvent } from '@flashcore/shared';
+import { RunExperimentRequestSchema, type BenchmarkResult, type JobEvent } from '@flashcore/shared';
 import { Home } from '../support/home.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -34,6 +34,27 @@ test('a job that ran when the daemon was killed is INTERRUPTED after the restart
   } finally {
     again.close();
   }
+}, 60_000);
+
+test('raw samples that a client was told of are there after kill -9', async () => {
+  await using home = new Home();
+  const first = await home.startDaemon();
+  const shapes = [{ batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }];
+  let result: BenchmarkResult | undefined;
+  {
+    using client = await RunnerClient.connect({ address: first.address });
+    for await (const { payload } of client.start('benchmark', { kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } }, settings: { shapes, protocol: { maxSeconds: 0.3 } } })) {
+      if (payload.case !== 'benchmarkResult') continue;
+      result = payload.value;
+      break;
+    }
+    first.process.kill('SIGKILL');
+  }
+  const second = await home.startDaemon();
+  using client = await RunnerClient.connect({ address: second.address });
+  const { sha256, sizeBytes } = result!.samples!;
+  const bytes = await client.readArtifact(sha256);
+  expect([bytes.length, BigInt(bytes.length)]).toEqual([4 * (result!.latency!.samples + result!.latency!.dropped), sizeBytes]);
 }, 60_000);
 
 async function collect(client: RunnerClient, into: JobEvent[], signal: AbortSignal): Promise<void> {

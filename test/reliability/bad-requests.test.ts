@@ -2,9 +2,10 @@
 import { status } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { createPipeline, startTestRunner, type TestRunner } from '@flashcore/runner/testing-daemon';
-import { errorFromStatus, hasErrorDetails, KernelRunnerService, sha256Of, type RpcName, type RpcRequestInit } from '@flashcore/shared';
+import { errorFromStatus, hasErrorDetails, KernelRunnerService } from '@flashcore/shared';
 import type { ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { rows, wire } from '../support/bad-requests.ts';
 import { RawClient, type RawAnswer } from '../support/raw-call.ts';
 
 let fixture: TestRunner;
@@ -18,6 +19,7 @@ afterAll(async () => {
   await fixture[Symbol.asyncDispose]();
 });
 
+<<<<<<< HEAD
 const V6 = { kernel: { source: { case: 'kernelId', value: 'flashcore_v6' } } } as const;
 const shape = { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 };
 const LARGE = 'x'.repeat(1_000_000);
@@ -104,6 +106,8 @@ const rows: Row[] = [
   ['a file that does not end', 'uploadSources', { sha256: sha256Of('x'), data: Buffer.from('x') }, 'INVALID_REQUEST', 'finish'],
 ];
 
+=======
+>>>>>>> 1609ac4 (test: every promise in one table with its tests; bad requests and duplicates from Python; overload, quarantine, children and all memory; figures of the soak stored, and docs/reliability.md made of them)
 test.each(rows)('%s: %s', async (_what, rpc, request, ...wanted) => {
   const { input } = KernelRunnerService.method[rpc];
   const answer = await raw.call(rpc, [Buffer.from(toBinary(input, create(input, request as never)))]);
@@ -111,19 +115,6 @@ test.each(rows)('%s: %s', async (_what, rpc, request, ...wanted) => {
   expectHarmless(answer);
 });
 
-// What the encoder of a typed client refuses to make.
-const wire: [what: string, rpc: RpcName, bytes: string, ...wanted: Wanted][] = [
-  ['a page size of 2^64 - 1, which wraps to -1', 'listJobs', '08ffffffffffffffffff01', 'INVALID_REQUEST', 'page_size'],
-  ['an enum of ten bytes', 'listJobs', '18ffffffffffffffff7f', 'INVALID_REQUEST', 'state'],
-  ['a field that ends too soon', 'getJob', '0aff', 'INVALID_REQUEST'],
-  ['a group that never ends', 'getJob', '0b', 'INVALID_REQUEST'],
-  ['an end without a group', 'getJob', '0c', 'INVALID_REQUEST'],
-  ['field number 0', 'getJob', '0001', 'INVALID_REQUEST'],
-  ['wire type 7', 'getJob', '0f00', 'INVALID_REQUEST'],
-  ['a varint without an end', 'getJob', '08ffffffffffffffffffffff', 'INVALID_REQUEST'],
-  ['a length of 4 GB', 'getJob', '0affffffff0f41', 'INVALID_REQUEST'],
-  ['messages within messages, 10,000 deep, in an unknown field', 'getJob', '1b'.repeat(10_000), 'INVALID_REQUEST'],
-];
 test.each(wire)('on the wire: %s', async (_what, rpc, hex, ...wanted) => {
   const answer = await raw.call(rpc, [Buffer.from(hex, 'hex')]);
   expect(summary(answer)).toEqual(wanted);

@@ -2,6 +2,7 @@
 import { appendFileSync } from 'node:fs';
 import { Random } from '@flashcore/shared';
 import { test } from 'vitest';
+import type { PromiseId } from './promises.ts';
 
 const SOAK = process.env['FLASHCORE_SOAK'] === '1';
 /** FLASHCORE_ROUNDS: so many instead, for one campaign at a time. */
@@ -18,8 +19,8 @@ export interface Campaign {
 }
 
 export interface CampaignOptions {
-  /** The promise that it shows, as RELIABILITY and docs/reliability.md call it. */
-  promise: string;
+  /** The promise that it shows. */
+  promise: PromiseId;
   rounds: { ci: number; soak: number };
   /** For `npm test`; the soak has half an hour. */
   timeoutMs?: number;
@@ -38,7 +39,7 @@ export function campaign(name: string, { promise, rounds, timeoutMs = 60_000 }: 
 }
 
 export interface Figure {
-  promise: string;
+  promise: PromiseId;
   test: string;
   what: string;
   value: string;

@@ -1,6 +1,8 @@
 /** One job's crash, hang or sticky error never changes another's result: faulty kernels alternate with a control job whose result stays bit-equal. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { toJson } from '@bufbuild/protobuf';
-import { CaseResultSchema, Outcome, RunnerClient, type CaseResult, type JobFinished } from '@flashcore/shared';
+import { CaseResultSchema, Outcome, RunnerClient, type CaseResult, type JobFinished, type KernelReference } from '@flashcore/shared';
 import { expect } from 'vitest';
 import { Home } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';
@@ -11,25 +13,68 @@ const QUICK = ['out_of_bounds', 'misaligned_address', 'divergent_barrier', 'nan_
 // A hang is found after the launch's limit of 8 s.
 const SLOW = ['endless_loop'];
 
-campaign('faulty kernels alternate with a control job', { promise: 'one job\'s crash never changes another\'s result', rounds: { ci: 4, soak: 60 }, timeoutMs: 120_000 }, async ({ random, rounds, soak, figure }) => {
+const SIGNATURE = '(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal)';
+/** Kernels that no folder has: on the emulator a kernel's source is also a program of the host. */
+const WRITTEN: Record<string, { workspace: string; source: string }> = {
+  'all memory': { workspace: 'workspace: { everything: "1024 * 1024 * 1024 * 1024" }\n', source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n` },
+  children: {
+    workspace: '',
+    source: `#include <cuda_fp16.h>
+#ifdef FLASHCORE_EMULATOR
+#include <unistd.h>
+static void leave_children() { for (int child = 0; child < 50; ++child) if (fork() == 0) { setsid(); for (;;) pause(); } }
+#endif
+extern "C" __global__ void written${SIGNATURE} {
+#ifdef FLASHCORE_EMULATOR
+  if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) leave_children();
+#endif
+  O[(size_t)1 << 40] = Q[0];
+}
+`,
+  },
+};
+
+function writeKernel(parent: string, way: string): string {
+  const folder = join(parent, way.replace(' ', '_'));
+  mkdirSync(folder);
+  const { workspace, source } = WRITTEN[way]!;
+  writeFileSync(join(folder, 'written.cu'), source);
+  writeFileSync(join(folder, 'kernel.yaml'), `id: written
+title: Written by a test
+lesson: none
+source: written.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+${workspace}launches: [{ entry: written, grid: ["ceil(S / 64)", "B * H", 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }]
+`);
+  return folder;
+}
+
+campaign('faulty kernels alternate with a control job', { promise: 'isolation', rounds: { ci: 4, soak: 60 }, timeoutMs: 120_000 }, async ({ random, rounds, soak, figure }) => {
   await using home = new Home();
   const { address, process: daemon } = await home.startDaemon();
   using client = await RunnerClient.connect({ address });
   const wanted = await control(client);
   const outcomes = new Map<string, number>();
-  const ways = [...QUICK, ...(soak ? SLOW : []), 'kill the worker'];
+  const ways = [...QUICK, ...Object.keys(WRITTEN), ...(soak ? SLOW : []), 'kill the worker'];
+  const written = new Map(await Promise.all(Object.keys(WRITTEN).map(async (way) => [way, await client.uploadFolder(writeKernel(home.path, way))] as const)));
   for (let round = 0; round < rounds; round += 1) {
-    const way = round === 0 ? 'kill the worker' : pick(random, ways);
-    const outcome = way === 'kill the worker' ? await killWorker(client, daemon.pid!) : await verify(client, way);
+    // The first rounds make sure of those that are worst.
+    const way = ['kill the worker', 'children', 'all memory'][round] ?? pick(random, ways);
+    const outcome = way === 'kill the worker' ? await killWorker(client, daemon.pid!) : await verify(client, written.get(way) ?? named(way));
     expect(outcome.outcome, way).not.toBe(Outcome.PASSED);
+    if (way === 'all memory') expect(Outcome[outcome.outcome]).toBe('OUT_OF_MEMORY');
+    expect(descendants(daemon.pid!).length, `processes after ${way}`).toBeLessThan(10);
     outcomes.set(way, (outcomes.get(way) ?? 0) + 1);
     expect(await control(client), `after ${way}`).toEqual(wanted);
   }
   figure('control job between faulty kernels', `${rounds} faults (${[...outcomes].map(([way, count]) => `${count} ${way}`).join(', ')}); every control result bit-equal`);
 });
 
-async function verify(client: RunnerClient, kernelId: string): Promise<JobFinished> {
-  for await (const { payload } of client.start('verify', { kernel: { source: { case: 'kernelId', value: kernelId } }, settings: { shapes: SHAPES, seeds: ['c0ffee', '5eed'] } })) {
+const named = (kernelId: string) => ({ source: { case: 'kernelId' as const, value: kernelId } });
+
+async function verify(client: RunnerClient, kernel: KernelReference | ReturnType<typeof named>): Promise<JobFinished> {
+  for await (const { payload } of client.start('verify', { kernel, settings: { shapes: SHAPES, seeds: ['c0ffee', '5eed'] } })) {
     if (payload.case === 'finished') return payload.value;
   }
   throw new Error('the stream has no end');
@@ -37,7 +82,7 @@ async function verify(client: RunnerClient, kernelId: string): Promise<JobFinish
 
 /** The control's figures, all but its times. */
 async function control(client: RunnerClient): Promise<unknown> {
-  const { outcome, result } = await verify(client, 'fa_v2_wmma');
+  const { outcome, result } = await verify(client, named('fa_v2_wmma'));
   expect(outcome).toBe(Outcome.PASSED);
   const cases = result!.variants.flatMap((variant): CaseResult[] => variant.verify?.cases ?? []);
   expect(cases).toHaveLength(SHAPES.length);

@@ -5,7 +5,7 @@ import { JobState, Outcome, RunnerClient, type JobEvent } from '@flashcore/share
 import { expect } from 'vitest';
 import { campaign, integer, percentile, pick, seededUuid } from './campaign.ts';
 
-const PROMISE = 'a job\'s name survives kill -9; it ends exactly once; no event is lost';
+const PROMISE = 'jobs-survive';
 const RESOLVED_WITHIN_MS = 5_000;
 const GIVE_UP_MS = 10_000;
 const KERNELS = ['ok', 'flood_40', 'flood_3000', 'sleep_30', 'sleep_200', 'hang', 'error'];

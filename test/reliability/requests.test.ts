@@ -4,7 +4,7 @@ import { RunnerClient } from '@flashcore/shared';
 import { expect } from 'vitest';
 import { campaign, integer, seededUuid } from './campaign.ts';
 
-campaign('concurrent duplicates of a request are one job', { promise: 'same request_id and body = same job; same id, other body = ALREADY_EXISTS', rounds: { ci: 10, soak: 100 } }, async ({ random, rounds, figure }) => {
+campaign('concurrent duplicates of a request are one job', { promise: 'requests-are-jobs', rounds: { ci: 10, soak: 100 } }, async ({ random, rounds, figure }) => {
   await using fixture = await startTestRunner();
   const clients = await Promise.all(Array.from({ length: 4 }, () => RunnerClient.connect({ address: fixture.runner.address })));
   let sent = 0;

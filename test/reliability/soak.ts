@@ -1,14 +1,14 @@
 /**
- * The long form of the reliability tests: `npx nx soak test`. Prints the figures and writes them to docs/reliability.md.
- * FLASHCORE_SEED repeats a run; arguments go to vitest, for example a file's name.
+ * The long form of the reliability tests: `npx nx soak test`. Prints the figures, stores them in docs/reliability.json, and makes docs/reliability.md of it.
+ * FLASHCORE_SEED repeats a run; arguments are names of files, for a part of it: `node test/reliability/soak.ts kill streams`.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Figure } from './campaign.ts';
+import { FIGURES_PATH, PAGE_PATH, ROOT, readRun, reliabilityPage, type SoakRun } from './page.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'fc-soak-'));
 try {
   process.exitCode = run(join(folder, 'figures.jsonl'), process.argv.slice(2));
@@ -25,22 +25,19 @@ function run(figuresFile: string, filters: string[]): number {
   const figures = existsSync(figuresFile) ? readFileSync(figuresFile, 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Figure) : [];
   for (const { what, value } of figures) process.stdout.write(`${what}: ${value}\n`);
   process.stdout.write(`seed ${seed}\n`);
-  // Part of the tests, or failures, make no report.
-  if (status === 0 && filters.length === 0) writeFileSync(join(ROOT, 'docs/reliability.md'), report(figures, seed));
+  // What failed makes no report.
+  if (status === 0) store(figures);
   return status ?? 1;
 }
 
-function report(figures: Figure[], seed: string): string {
-  const rows = figures.map(({ promise, what, value }) => `| ${promise} | ${what} | ${value} |`);
-  return [
-    '# What the reliability tests found',
-    '',
-    `Written by \`npx nx soak test\` on ${new Date().toISOString().slice(0, 10)}: ${availableParallelism()} processors (${cpus()[0]?.model ?? 'unknown'}), Node ${process.versions.node}, seed ${seed}.`,
-    'The tests are in [test/reliability](../test/reliability); `npm test` runs the same with fewer rounds.',
-    '',
-    '| promise | test | found |',
-    '| --- | --- | --- |',
-    ...rows.toSorted(),
-    '',
-  ].join('\n');
+/** A part's figures take the place of those of the same tests, when they are of the same machine. */
+function store(figures: readonly Figure[]): void {
+  const machine = `${availableParallelism()} processors (${cpus()[0]?.model.trim() ?? 'unknown'}), ${process.platform}, Node ${process.versions.node}`;
+  const before = readRun();
+  const kept = before?.machine === machine ? before.figures.filter(({ what }) => !figures.some((figure) => figure.what === what)) : [];
+  const date = new Date().toISOString().slice(0, 10);
+  const all = [...kept, ...figures.map((figure) => ({ ...figure, date }))].sort((a, b) => (`${a.promise} ${a.what}` < `${b.promise} ${b.what}` ? -1 : 1));
+  const stored: SoakRun = { machine, figures: all };
+  writeFileSync(FIGURES_PATH, `${JSON.stringify(stored, null, 1)}\n`);
+  writeFileSync(PAGE_PATH, reliabilityPage(stored));
 }

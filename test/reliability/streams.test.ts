@@ -10,7 +10,7 @@ const LINES = 12;
 const LANES = 12;
 const withoutTime = ({ sequence, payload }: JobEvent): [number, string] => [Number(sequence), payload.case === 'logLine' ? payload.value.text : String(payload.case)];
 
-campaign('a stream cut at a byte offset is taken up again: the pieces joined are the log', { promise: 'a watch resumes without gap or repeat', rounds: { ci: 96, soak: Infinity } }, async (run) => {
+campaign('a stream cut at a byte offset is taken up again: the pieces joined are the log', { promise: 'watch-resumes', rounds: { ci: 96, soak: Infinity } }, async (run) => {
   await using fixture = await startTestRunner();
   const log = await collect(fixture.client.start('build', kernel(`flood_${LINES}`)));
   const job = log[0]!.job;

@@ -11,7 +11,7 @@ const WATCHERS = 50;
 const MIN_EVENTS_PER_SECOND = 20_000;
 const MAX_GROWTH_MIB = 100;
 
-campaign('paused watchers and a flood of log lines', { promise: 'a slow or dead watcher neither slows a job nor grows memory', rounds: { ci: 1, soak: 10 }, timeoutMs: 60_000 }, async ({ rounds, soak, figure }) => {
+campaign('paused watchers and a flood of log lines', { promise: 'slow-watchers', rounds: { ci: 1, soak: 10 }, timeoutMs: 60_000 }, async ({ rounds, soak, figure }) => {
   using folder = temporaryFolder();
   const lines = soak ? 100_000 : 20_000;
   await using daemon = await startChildRunnerIn({ ...process.env }, '--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
@@ -82,7 +82,7 @@ class PausedWatcher implements Disposable {
   }
 }
 
-campaign('events stored and streamed to one watcher', { promise: 'a slow or dead watcher neither slows a job nor grows memory', rounds: { ci: 3, soak: 5 } }, async ({ rounds, figure }) => {
+campaign('events stored and streamed to one watcher', { promise: 'slow-watchers', rounds: { ci: 3, soak: 5 } }, async ({ rounds, figure }) => {
   using folder = temporaryFolder();
   await using daemon = await startChildRunnerIn({ ...process.env }, '--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
   using client = await RunnerClient.connect({ address: daemon.address });

@@ -1,0 +1,26 @@
+/** Debian's Python with its gRPC, for clients in another language. */
+import { execFileSync, spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
+import { ROOT } from '../support/home.ts';
+
+export const PYTHON = '/usr/bin/python3';
+// On a laptop without the packages the test is shown as skipped; .ci/run installs them.
+export const hasGrpc = (() => {
+  try {
+    execFileSync(PYTHON, ['-c', 'import grpc, google.protobuf'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    if (process.env['CI']) throw new Error(`Wanted Debian's python3-grpcio and python3-protobuf for ${PYTHON}; .ci/run installs them`);
+    return false;
+  }
+})();
+
+/** Runs a program of this folder with the address of a runner, which may be in this process, and the contract as a file; gives the JSON that it prints. */
+export async function runPython(program: string, args: string[], { folder, address, input = '' }: { folder: string; address: string; input?: string }): Promise<unknown> {
+  const descriptors = join(folder, 'flashcore.binpb');
+  execFileSync(join(ROOT, 'node_modules/.bin/buf'), ['build', '-o', descriptors], { cwd: ROOT });
+  const child = spawn(PYTHON, [join(import.meta.dirname, program), address, descriptors, ...args], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' } });
+  child.stdin.end(input);
+  return json(child.stdout);
+}
