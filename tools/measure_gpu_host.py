@@ -38,6 +38,7 @@ class Measurement:
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="fc-"))
         self.environment = {**os.environ, "FLASHCORE_HOME": str(self.work / "home"), "NO_COLOR": "1"}
         self.edits = 3
+        self.cheats = []
         self.commands = open(self.out / "commands.txt", "a", encoding="utf8")
 
     def command(self, program):
@@ -390,6 +391,8 @@ class Measurement:
         """Every kernel of kernels/cheating: checked as an experiment checks, then, where it passes, timed; the verdict as the program printed it."""
         rows = []
         for folder in sorted(path.parent for path in (ROOT / "kernels/cheating").glob("*/kernel.yaml")):
+            if self.cheats and folder.name not in self.cheats:
+                continue
             manifest = (folder / "kernel.yaml").read_text(encoding="utf8")
             on_gpu = re.search(r"finding_on_gpu: \[([^\]]*)\]", manifest)
             wanted = (on_gpu.group(1).split(", ") if on_gpu and on_gpu.group(1) else [re.search(r"finding: (\w+)", manifest).group(1)])
@@ -554,10 +557,12 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--sections", default=",".join(SECTIONS))
     parser.add_argument("--kernels", default=",".join(KERNELS))
+    parser.add_argument("--cheats", default="", help="only these of kernels/cheating")
     parser.add_argument("--edits", type=int, default=3, help="edits of a source, each from the keystroke to the gates")
     options = parser.parse_args()
     measurement = Measurement(options.out)
     measurement.edits = options.edits
+    measurement.cheats = [each for each in options.cheats.split(",") if each]
     (measurement.out / "samples").mkdir(exist_ok=True)
     for section in options.sections.split(","):
         print(f"=== {section}", flush=True)
