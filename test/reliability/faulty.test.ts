@@ -50,7 +50,7 @@ ${workspace}launches: [{ entry: written, grid: ["ceil(S / 64)", "B * H", 1], blo
   return folder;
 }
 
-campaign('faulty kernels alternate with a control job', { promise: 'isolation', rounds: { ci: 4, soak: 60 }, timeoutMs: 120_000 }, async ({ random, rounds, soak, figure }) => {
+campaign('faulty kernels alternate with a control job', { promise: 'isolation', rounds: { ci: 4, soak: 30 }, timeoutMs: 120_000 }, async ({ random, rounds, soak, figure }) => {
   await using home = new Home();
   const { address, process: daemon } = await home.startDaemon();
   using client = await RunnerClient.connect({ address });

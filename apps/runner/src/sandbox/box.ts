@@ -9,7 +9,7 @@ export interface BoxPolicy {
   folder?: string | undefined;
   /** Read-only, besides the system's. What is not there is left out. */
   readable?: readonly string[];
-  /** Device nodes that it may open, with /sys and the system's /proc read-only beside them: what a GPU's driver asks for. */
+  /** Device nodes that it may open, with /sys and the system's /proc beside them: what a GPU's driver asks for. */
   devices?: readonly string[];
   limits: BoxLimits;
 }
@@ -49,8 +49,11 @@ const PROBE_LIMIT_MS = 5_000;
 const DEVICE_PROBE_LIMIT_MS = 30_000;
 /** A process namespace of its own: with its first process all others end, whatever they did to leave their group. */
 const ALONE = ['--unshare-all', '--proc', '/proc'];
-/** A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. */
-const WITH_DEVICES = ['--unshare-user-try', '--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try', '--ro-bind', '/proc', '/proc', '--ro-bind', '/sys', '/sys'];
+/**
+ * A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. cuInit writes below /proc/self: with all of /proc
+ * read-only it fails with CUDA_ERROR_OPERATING_SYSTEM (driver 580.159.04).
+ */
+const WITH_DEVICES = ['--unshare-user-try', '--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try', '--bind', '/proc', '/proc', '--ro-bind-try', '/proc/sys', '/proc/sys', '--ro-bind', '/sys', '/sys'];
 const SYSTEM_FOLDERS = ['/usr', '/opt', '/nix', '/etc/alternatives', '/etc/ld.so.cache', '/etc/ld.so.conf', '/etc/ld.so.conf.d'];
 const SYSTEM_LINKS = ['/bin', '/sbin', '/lib', '/lib64', '/lib32', '/libx32'];
 
@@ -109,7 +112,7 @@ function bubblewrap({ bwrap, prlimit, required }: { bwrap: string; prlimit: stri
         tried.set(key, problem);
         const first = await problem;
         const what = policy.devices ? `a worker with ${policy.devices.join(', ')}` : program;
-        if (first === undefined && policy.devices) boxed.push(`a GPU's worker sees the driver's nodes (${policy.devices.join(', ')}), /sys and /proc besides`);
+        if (first === undefined && policy.devices) boxed.push(`a GPU's worker sees the driver's nodes (${policy.devices.join(', ')}), /sys and the system's /proc besides`);
         if (first !== undefined) unboxed.push(`${what} does not run in the box (${first}) and runs with the rights of the runner`);
       }
       const found = await problem;
