@@ -36,6 +36,9 @@ function runSections(folder, runs, read) {
     'Edits and load_inline in one run; load_inline builds, and does not check or measure. commands.txt says which run a file is of.', '',
     ...section('Faulty kernels', faultyRows(read('faulty.json'))),
     'The good kernel is run after each, on the same seed: its figures must not change by a bit. A GPU hides races and divergent barriers; with --sanitize they are named.', '',
+    ...section('Kernels that cheat', cheatingRows(read('cheating.json'))),
+    'Each is checked as an experiment checks, then, where it passes, timed at 2x8x512x64 (impossible_time at 4x16x2048x64). pinned_l2 is right, and its pins gain nothing in a cold launch.', '',
+    ...section('The worker of a GPU in a box (flashcore_v10 at 2x8x512x64)', boxRows(read('box.json')), 'bubblewrap with the driver\'s nodes; one runner each, the boxed one first: of two runners without a box the first was as much slower.'),
     ...section('After SIGKILL of a spinning kernel, milliseconds', recoveryRows(read('recovery.json'))),
     ...section('PTX instructions, one a function (kernels/primitives)', primitiveRows(read('primitives.json')), 'Emulator and GPU against the definition of the instruction (PTX ISA), and the GPU against the emulator.'),
     ...section('Conformance of the driver seam', ['libcuda.so.1', 'emulator'].map((target) => [target, read(`conformance.${target}.json`)]).filter(([, report]) => report)
@@ -107,6 +110,19 @@ function faultyRows(rows) {
 function primitiveRows(report) {
   const told = (found) => (found === undefined ? '' : typeof found === 'string' ? found : found.agrees ? found.detail : `**${found.detail}**`);
   return report && [['function', 'rule', 'emulator', 'GPU', 'GPU against emulator'], ...report.primitives.map(({ name, rule, emulator, gpu, gpuAgainstEmulator }) => [name, rule, told(emulator), told(gpu), told(gpuAgainstEmulator)])];
+}
+
+function cheatingRows(report) {
+  if (!report) return undefined;
+  const cold = report.pinned_l2_cold_p50_us;
+  return [['kernel', 'named', 'wanted', 'found when', 'what it said'], ...report.kernels.map(({ id, found, wanted, as_wanted: right, caught_in: phase, messages }) =>
+    [id, right ? found.join(', ').replace('NONE', 'nothing') : `**${found.join(', ')}**`, wanted.join(', ').replace('NONE', 'nothing'), found[0] === 'NONE' ? '' : phase === 'verify' ? 'checked' : 'timed',
+      id === 'pinned_l2' ? `cold p50 ${figure(cold[1])} us pinned, ${figure(cold[0])} us not` : (messages[0] ?? 'right').replaceAll('|', '\\|')])];
+}
+
+function boxRows(report) {
+  return report && [['', 'first job, s', 'second and third job, s', 'cold, us', 'hot, us', 'interval of hot'], ...Object.entries(report).map(([, { isolation, verify_seconds: [first, ...others], p50_us: { TIMING_MODE_COLD: cold, TIMING_MODE_HOT: hot } }]) =>
+    [isolation.kind === 'none' ? 'no box' : 'boxed', figure(first), others.map((seconds) => figure(seconds)).join(', '), figure(cold[1]), figure(hot[1], 3), `${figure(hot[0], 3)} to ${figure(hot[2], 3)}`])];
 }
 
 function recoveryRows(report) {
