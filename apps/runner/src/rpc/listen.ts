@@ -4,6 +4,7 @@ import { createServer, connect, type AddressInfo, type Server as NetServer, type
 import { dirname } from 'node:path';
 import { ServerCredentials, type Server } from '@grpc/grpc-js';
 import type { ServerTls } from '../access/certificates.ts';
+import { connectionEnded } from './ended-connections.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 
 /** The address is another program's. */
@@ -40,7 +41,10 @@ export async function listen(server: Server, address: ListenAddress, security?: 
   const sockets = new Set<Socket>();
   const net = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
+    socket.once('close', () => {
+      sockets.delete(socket);
+      connectionEnded();
+    });
     injector.injectConnection(socket);
   });
   await bind(net, address);

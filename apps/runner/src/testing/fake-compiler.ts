@@ -9,6 +9,9 @@ const KINDS: Record<JobMethod, JobKind> = {
   build: JobKind.BUILD, verify: JobKind.VERIFY, benchmark: JobKind.BENCHMARK, profile: JobKind.PROFILE, runExperiment: JobKind.EXPERIMENT,
 };
 
+/** Time for watchers to come before "late_<n>" floods. */
+export const LATE_MS = 2_000;
+
 /** The device of the fake: says that it is no emulator, so that results count. */
 export const FAKE_DEVICE = create(DeviceSchema, { deviceId: 'gpu0', name: 'Fake GPU', arch: 'sm_89', state: DeviceState.READY });
 
@@ -20,7 +23,7 @@ export interface FakeOptions {
 }
 
 /**
- * A pipeline whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored; "sleep_<ms>"; "hang" waits until it is stopped;
+ * A pipeline whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>" does so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped;
  * "stubborn_<ms>" ignores being stopped for so long; "error", "bug". Any other id is not found.
  */
 export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: FakeOptions = {}): JobCompiler {
@@ -31,6 +34,7 @@ export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: 
     const known: Record<string, JobBody> = {
       ok: () => Promise.resolve(passed),
       flood: (context) => flood(context, amount).then(() => passed),
+      late: (context) => sleep(LATE_MS, undefined, { signal: context.signal }).then(() => flood(context, amount)).then(() => passed),
       sleep: ({ signal }) => sleep(amount, passed, { signal }),
       hang: ({ signal }) => sleep(1e8, passed, { signal }),
       stubborn: () => sleep(amount, passed),

@@ -29,7 +29,7 @@ function openDevice(name: string): { device: DeviceWorker; asked: () => string[]
   for (const [path, text] of [[log, ''], [health, 'well']] as const) writeFileSync(path, text);
   const device = new DeviceWorker({
     deviceId: name,
-    open: () => Promise.resolve({ library: '', deviceOrdinal: 0, referenceLibrary: '', nvmlLibrary: '' }),
+    open: () => Promise.resolve({ library: '', deviceOrdinal: 0, referenceLibrary: '', nvmlLibrary: '', clockStampImage: '' }),
     command: () => Promise.resolve({ program: process.execPath, args: [program.replace(/\.js$/, '.cjs'), log, health], env: {} }),
     canary: () => Promise.resolve('canary.cubin'),
   });
