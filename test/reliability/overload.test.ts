@@ -23,7 +23,7 @@ campaign('submits beyond the queue, then SIGTERM twice', { promise: 'overload', 
   const latencies = await health.end();
   expect(Object.fromEntries(answers)).toEqual({ taken: MAX_QUEUED, 'QUEUE_FULL, try again in 5 s': rounds - MAX_QUEUED });
   expect((await client.listJobs({ state: JobState.QUEUED, pageSize: 1000 })).jobs).toHaveLength(MAX_QUEUED);
-  expect(percentile(latencies, 0.99)).toBeLessThan(soak ? 50 : 2_000);
+  expect(percentile(latencies, 0.99)).toBeLessThan(soak ? 500 : 2_000);
   const started = performance.now();
   daemon.child.kill('SIGTERM');
   await sleep(200);
