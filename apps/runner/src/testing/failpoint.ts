@@ -12,11 +12,13 @@ export function armFailpoint(text: string): void {
   const { exec } = DatabaseSync.prototype;
   const die = (): void => process.kill(process.pid, 'SIGKILL') as unknown as void;
   DatabaseSync.prototype.exec = function failing(this: DatabaseSync, sql: string): void {
-    if (sql.startsWith('BEGIN IMMEDIATE')) left -= 1;
+    // A migration is one text with its own COMMIT, and no step of the store.
+    const begins = sql === 'BEGIN IMMEDIATE';
+    if (begins) left -= 1;
     if (left === 0 && where === 'before' && sql === 'COMMIT') die();
     exec.call(this, sql);
     if (left === 0 && where === 'after' && sql === 'COMMIT') die();
-    if (left === 0 && where === 'torn' && sql.startsWith('BEGIN IMMEDIATE')) setTornWrite();
+    if (left === 0 && where === 'torn' && begins) setTornWrite();
   };
   // eslint-disable-next-line @typescript-eslint/unbound-method -- as above
   const { prepare } = DatabaseSync.prototype;
