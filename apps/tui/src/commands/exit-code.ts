@@ -1,5 +1,5 @@
 import {
-  exitCodeOfError as exitCodeOfReason, exitCodeOfOutcome, FlashcoreError, isErrorReasonName, Outcome, type ExitCode as JobExitCode, type JobFinished,
+  exitCodeOfError as exitCodeOfReason, exitCodeOfOutcome, FlashcoreError, isErrorReasonName, Outcome, type ExitCode as JobExitCode, type JobError,
 } from '@flashcore/shared';
 
 /** Exit codes; INTERRUPTED is what shells give for Ctrl-C. */
@@ -18,7 +18,7 @@ export function exitCodeOfError(error: unknown): ExitCode {
 }
 
 /** As for its outcome; a job that the runner could not carry out counts as the error that it met. */
-export function exitCodeOfEnd({ outcome, error }: Pick<JobFinished, 'outcome' | 'error'>): ExitCode {
+export function exitCodeOfEnd({ outcome, error }: { readonly outcome: Outcome; readonly error?: JobError | undefined }): ExitCode {
   if (outcome === Outcome.ERROR && error && isErrorReasonName(error.reason)) return exitCodeOfReason(error.reason);
   return exitCodeOfOutcome(outcome);
 }

@@ -1,12 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import {
-  ArtifactKind, FlashcoreError, GetJobResponseSchema, type JobEvent, type JobFinished, type RunnerClient,
+  ArtifactKind, FlashcoreError, GetJobResponseSchema, JobState, type JobEvent, type JobResult, type RunnerClient,
 } from '@flashcore/shared';
 import type { Connection } from '../connection/connect.ts';
 import { jobReport } from '../report/job-report.ts';
 import { LiveProgress } from '../report/live-progress.ts';
-import { PartialResult } from '../report/partial-result.ts';
 import { asNotMeasured } from '../report/profile-section.ts';
 import { printable } from '../report/text.ts';
 import { writeWhole } from './artifact.ts';
@@ -17,12 +16,17 @@ import { jsonOf } from './json.ts';
 import { junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
 import { shortJobName } from '../report/list-reports.ts';
+import { initialState } from '../state/app-state.ts';
+import { resultOf } from '../state/job-result.ts';
+import type { JobView } from '../state/job-view.ts';
+import { attachedJob } from '../state/selectors.ts';
+import { Store } from '../state/store.ts';
 
 type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
 type ConnectionState = Parameters<NonNullable<WatchOptions['onConnection']>>[0];
 
 /** Opens the stream of a job's events. */
-export type OpenEvents = (options: Pick<WatchOptions, 'onConnection'>) => AsyncIterable<JobEvent>;
+export type OpenEvents = (options: Pick<WatchOptions, 'onConnection' | 'onExpired'>) => AsyncIterable<JobEvent>;
 
 /** What following a job asks of a runner. */
 export interface FollowedRunner {
@@ -48,29 +52,39 @@ const SILENT = { write: () => true };
  */
 export async function followJob(open: OpenEvents, { client, revive }: FollowedRunner, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   const { stderr } = context.surroundings;
-  const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat);
+  const store = plainStore();
+  const job = (): JobView | undefined => attachedJob(store.state);
+  const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat, job);
   const recorder = files.record === undefined ? undefined : recordTo(files.record);
-  let name = '';
-  const interrupts = onInterrupt(() => name && stderr.write(`\n${comeBack(name, context)}\nCtrl-C again leaves.\n`));
+  const interrupts = onInterrupt(() => job() && stderr.write(`\n${comeBack(job()!.name, context)}\nCtrl-C again leaves.\n`));
   try {
-    let finished: JobFinished | undefined;
-    const partial = new PartialResult();
-    for await (const event of open({ onConnection: connectionNotes(progress, revive) })) {
-      name = event.job;
+    let firstKept: bigint | undefined;
+    const onExpired = (first: bigint): void => {
+      firstKept = first;
+      context.note(`The job's events before number ${first} are no longer kept: told from there`);
+    };
+    for await (const event of open({ onConnection: connectionNotes(progress, revive), onExpired })) {
       recorder?.write(event);
+      if (store.state.attached !== event.job) store.dispatch({ type: 'attach', job: event.job });
+      if (firstKept !== undefined) store.dispatch({ type: 'events-expired', job: event.job, first: firstKept });
+      firstKept = undefined;
+      store.dispatch({ type: 'job-event', event });
       progress.show(event);
-      partial.add(event);
-      if (event.payload.case === 'finished') finished = event.payload.value;
     }
-    if (!finished) throw new FlashcoreError('INTERNAL', { job: name }, `Wanted the job's last event; the stream of ${name || 'the job'} ended without it`);
+    const ended = job();
+    if (ended?.state !== JobState.ENDED) throw new FlashcoreError('INTERNAL', { job: ended?.name ?? '' }, `Wanted the job's last event; the stream of ${ended?.name ?? 'the job'} ended without it`);
     progress.stop();
-    return await reportEnd(name, { ...finished, result: withVariants(finished.result, partial) }, client, context, files);
+    return await reportEnd(ended, client, context, files);
   } finally {
+    store.close();
     progress.stop();
     recorder?.close();
     interrupts.dispose();
   }
 }
+
+// Lines are printed as they come: the store need not keep them.
+const plainStore = (): Store => new Store({ state: initialState({ runner: { label: '', embedded: false }, columns: 80, rows: 24, now: Date.now() }), logCapacity: 1 });
 
 // Events go on without gap or repeat once the runner is back; an embedded one that was killed is started again, and knows how the job ended.
 function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
@@ -80,15 +94,16 @@ function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
   };
 }
 
-async function reportEnd(name: string, finished: Pick<JobFinished, 'outcome' | 'error' | 'result'>, client: FollowedRunner['client'], context: CommandContext, { junit, save }: OutputFiles): Promise<ExitCode> {
+async function reportEnd(ended: JobView, client: FollowedRunner['client'], context: CommandContext, { junit, save }: OutputFiles): Promise<ExitCode> {
+  const { name, error } = ended;
   const response = await client.getJob({ name });
-  const exitCode = exitCodeOfEnd(finished);
+  const exitCode = exitCodeOfEnd(ended);
   // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
   process.exitCode = exitCode;
-  const result = response.result !== undefined && response.result.variants.length > 0 ? response.result : finished.result;
+  const result = response.result !== undefined && response.result.variants.length > 0 ? response.result : resultOf(ended);
   if (junit !== undefined) writeFileSync(junit, junitOf(response.job?.label || name, result ?? { variants: [] }));
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
-  else if (response.job) context.report(jobReport({ job: response.job, result, ...(finished.error && { error: finished.error }) }, context.format));
+  else if (response.job) context.report(jobReport({ job: response.job, result, ...(error && { error }) }, context.format));
   if (save === undefined) return exitCode;
   const problem = await saveReport(save, { result, client, context });
   if (problem === '') return exitCode;
@@ -97,7 +112,7 @@ async function reportEnd(name: string, finished: Pick<JobFinished, 'outcome' | '
 }
 
 /** Downloads Nsight Compute's report; why there is none, or empty. */
-async function saveReport(file: string, { result, client, context }: { result: JobFinished['result']; client: FollowedRunner['client']; context: CommandContext }): Promise<string> {
+async function saveReport(file: string, { result, client, context }: { result: JobResult | undefined; client: FollowedRunner['client']; context: CommandContext }): Promise<string> {
   const profile = result?.variants.find(({ fallback }) => !fallback)?.profile;
   const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
   if (!report || !client.readArtifact) return `Nothing was written to ${file}: ${profile ? asNotMeasured(profile.reason) : 'the job came to no profile'}`;
@@ -105,9 +120,6 @@ async function saveReport(file: string, { result, client, context }: { result: J
   context.note(`saved ${file}: ${report.fileName}, ${report.sizeBytes} bytes`);
   return '';
 }
-
-// A job that ended early may tell its result without the variants that its events were about.
-const withVariants = (result: JobFinished['result'], partial: PartialResult): JobFinished['result'] => (result !== undefined && result.variants.length > 0 ? result : partial.get());
 
 /** Leaves a job to itself as soon as it has a name, which goes to stdout. */
 export async function detachFromJob(open: OpenEvents, { client }: Connection, context: CommandContext): Promise<ExitCode> {

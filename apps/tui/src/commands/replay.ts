@@ -20,5 +20,5 @@ export async function replay(fileText: string, options: JobCommandOptions & { re
     const { runTui } = await import('../app.tsx');
     return await runTui({ client, connection: { label: `recording ${path.basename(file)}`, embedded: false, address: '' }, appearance: { ...appearanceOf(context), restoreView: false }, watchJob: events[0]?.job }) as ExitCode;
   }
-  return followJob(() => client.watch(events[0]?.job ?? ''), { client }, context, options);
+  return followJob((watch) => client.watch(events[0]?.job ?? '', watch), { client }, context, options);
 }

@@ -7,7 +7,6 @@ import { resolveJobName } from './job-name.ts';
 export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   return context.withRunner(async (connection) => {
     const name = await resolveJobName(connection.client, job);
-    const onExpired = (first: bigint): void => context.note(`The job's events before number ${first} are no longer kept: told from there`);
-    return followJob((options) => connection.client.watch(name, { ...options, onExpired }), connection, context, files);
+    return followJob((options) => connection.client.watch(name, options), connection, context, files);
   });
 }

@@ -39,7 +39,12 @@ export function replayRunner(events: readonly JobEvent[], { speed }: { speed: nu
     readArtifact: refuse,
     uploadFolder: refuse,
     start: refuse,
-    watch: (_name, options) => tell(Number(options?.afterSequence ?? 0), options?.signal),
+    watch: (_name, { afterSequence = 0, signal, onExpired } = {}) => {
+      // A recording may have been made when the first events were no longer kept.
+      const first = events[0]?.sequence ?? 1n;
+      if (first > BigInt(afterSequence) + 1n) onExpired?.(first);
+      return tell(Number(afterSequence), signal);
+    },
   };
 }
 

@@ -1,7 +1,8 @@
 import type { JobEvent } from '@flashcore/shared';
 import type { ReportFormat } from './format.ts';
 import { seconds } from './numbers.ts';
-import { progressNote } from './progress.ts';
+import type { JobView } from '../state/job-view.ts';
+import { progressLine, statusText } from './progress.ts';
 import { printable, truncate } from './text.ts';
 
 /** What progress is written to: stderr, or a list of lines in a test. */
@@ -22,23 +23,26 @@ const SPINNERS = { unicode: '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏', ascii: '|/-\\' };
 export class LiveProgress {
   readonly #stream: ProgressStream;
   readonly #format: ReportFormat;
+  readonly #job: () => JobView | undefined;
   readonly #startedAt = Date.now();
-  readonly #timer: NodeJS.Timeout | undefined;
-  #status = '';
+  #timer: NodeJS.Timeout | undefined;
   #drawn = false;
   #frame = 0;
   #lastSparseAt = Date.now();
 
-  constructor(stream: ProgressStream, format: ReportFormat) {
+  /** `job`: the store's view of it now. */
+  constructor(stream: ProgressStream, format: ReportFormat, job: () => JobView | undefined) {
     this.#stream = stream;
     this.#format = format;
+    this.#job = job;
     if (stream.isTTY) this.#timer = setInterval(() => this.#draw(), FRAME_MS).unref();
   }
 
+  /** Shows an event that the view has taken in. */
   show(event: JobEvent): void {
-    const note = progressNote(event);
-    if (note.line) this.line(note.style ? this.#format.style(note.style, printable(note.line)) : printable(note.line));
-    if (note.status !== undefined) this.#become(note.status, note.line === undefined);
+    const { line, style } = progressLine(event) ?? {};
+    if (line) this.line(style ? this.#format.style(style, printable(line)) : printable(line));
+    else if (line === undefined && event.payload === this.#job()?.activity) this.#tellSparsely();
   }
 
   /** A line that stays. */
@@ -48,24 +52,30 @@ export class LiveProgress {
     if (this.#timer) this.#draw();
   }
 
-  // What happens now; the next one replaces it. In a log it is written now and then, unless a line has just said the same.
-  #become(status: string, isNews: boolean): void {
-    this.#status = printable(status);
-    if (this.#stream.isTTY || !isNews || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
+  // A terminal's status line is drawn by the timer. In a log it is written now and then.
+  #tellSparsely(): void {
+    if (this.#stream.isTTY || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
     this.#lastSparseAt = Date.now();
-    if (this.#status) this.#stream.write(`  ${this.#status}\n`);
+    const status = this.#status();
+    if (status) this.#stream.write(`  ${status}\n`);
+  }
+
+  #status(): string {
+    const job = this.#job();
+    return job === undefined ? '' : printable(statusText(job));
   }
 
   stop(): void {
     clearInterval(this.#timer);
+    this.#timer = undefined;
     this.#erase();
-    this.#status = '';
   }
 
   #draw(): void {
-    if (!this.#status) return;
+    const status = this.#status();
+    if (!status) return;
     const spinner = this.#format.unicode ? SPINNERS.unicode : SPINNERS.ascii;
-    const text = `${spinner[this.#frame++ % spinner.length]} ${this.#status}  ${seconds((Date.now() - this.#startedAt) / 1000)}`;
+    const text = `${spinner[this.#frame++ % spinner.length]} ${status}  ${seconds((Date.now() - this.#startedAt) / 1000)}`;
     this.#stream.write(`\r${this.#format.style('cyan', truncate(text, this.#format.width - 1, this.#format))}\u001b[K`);
     this.#drawn = true;
   }

@@ -1,15 +1,15 @@
 import type { BenchmarkProgress, CaseResult, ComparisonProgress, GateResult, JobEvent, ProfileProgress, VerifyProgress } from '@flashcore/shared';
 import { ComparisonVerdict, Phase, TimingMode, Verdict, ratioText } from '@flashcore/shared';
+import type { JobView } from '../state/job-view.ts';
 import { diagnosticPlace } from './build-section.ts';
 import type { StyleName } from './format.ts';
 import { shapeText, small, time } from './numbers.ts';
 import { outcomeText, verdictText } from './verdicts.ts';
 
-/** What an event means for someone who waits: a line to keep, what the job does now, or nothing. */
-export interface ProgressNote {
-  readonly line?: string;
-  readonly style?: StyleName;
-  readonly status?: string;
+/** A line to keep. Text is not yet free of control characters. */
+export interface ProgressLine {
+  readonly line: string;
+  readonly style: StyleName;
 }
 
 const PHASES: Partial<Record<Phase, string>> = {
@@ -22,43 +22,55 @@ const PHASES: Partial<Record<Phase, string>> = {
   [Phase.GATES]: 'gates',
 };
 
-/** Pure: the same event always gives the same note. Text is not yet free of control characters. */
-export function progressNote({ payload }: JobEvent): ProgressNote {
+/** What an event leaves for someone who waits; most leave nothing. */
+export function progressLine({ payload }: JobEvent): ProgressLine | undefined {
   switch (payload.case) {
     case 'created':
-      return { line: payload.value.job?.name ?? '', style: 'dim', status: queueText(payload.value.job?.queuePosition ?? 0) };
-    case 'started':
-      return { status: `on ${payload.value.device?.name ?? 'the device'}` };
+      return { line: payload.value.job?.name ?? '', style: 'dim' };
     case 'phaseStarted':
-      return { line: [PHASES[payload.value.phase] ?? 'phase', payload.value.variant].filter(Boolean).join('  '), style: 'bold', status: PHASES[payload.value.phase] ?? '' };
+      return { line: [PHASES[payload.value.phase] ?? 'phase', payload.value.variant].filter(Boolean).join('  '), style: 'bold' };
     case 'logLine':
       return { line: `  ${payload.value.source}: ${payload.value.text}`, style: 'dim' };
     case 'diagnostic':
       return { line: `  ${[diagnosticPlace(payload.value), payload.value.severity].filter(Boolean).join(': ')}: ${payload.value.message}`, style: payload.value.severity === 'error' ? 'red' : 'yellow' };
     case 'buildResult':
       return { line: `  ${payload.value.succeeded ? (payload.value.cacheHit ? 'cached' : 'compiled') : 'does not compile'}`, style: 'dim' };
-    case 'verifyProgress':
-      return { status: verifyStatus(payload.value) };
     case 'caseResult':
-      return caseNote(payload.value);
-    case 'benchmarkProgress':
-      return { status: benchmarkStatus(payload.value) };
-    case 'comparisonProgress':
-      return { status: comparisonStatus(payload.value) };
+      return caseLine(payload.value);
     case 'shapeComparison':
       return { line: `  ${shapeText(payload.value.shape)}  ${payload.value.reason}`, style: payload.value.verdict === ComparisonVerdict.SLOWER ? 'red' : 'dim' };
-    case 'profileProgress':
-      return { status: profileStatus(payload.value) };
     case 'gateResult':
-      return gateNote(payload.value);
+      return gateLine(payload.value);
     case 'finding':
       return { line: `  ${payload.value.message}`, style: 'red' };
     case 'warning':
       return { line: `warning: ${payload.value.message}`, style: 'yellow' };
-    case 'finished':
-      return { status: outcomeText(payload.value.outcome) };
     default:
-      return {};
+      return undefined;
+  }
+}
+
+/** What the job does now. Text is not yet free of control characters. */
+export function statusText({ activity }: Pick<JobView, 'activity'>): string {
+  switch (activity?.case) {
+    case 'created':
+      return queueText(activity.value.job?.queuePosition ?? 0);
+    case 'started':
+      return `on ${activity.value.device?.name ?? 'the device'}`;
+    case 'phaseStarted':
+      return PHASES[activity.value.phase] ?? '';
+    case 'verifyProgress':
+      return verifyStatus(activity.value);
+    case 'benchmarkProgress':
+      return benchmarkStatus(activity.value);
+    case 'comparisonProgress':
+      return comparisonStatus(activity.value);
+    case 'profileProgress':
+      return profileStatus(activity.value);
+    case 'finished':
+      return outcomeText(activity.value.outcome);
+    case undefined:
+      return '';
   }
 }
 
@@ -68,7 +80,7 @@ function verifyStatus(progress: VerifyProgress): string {
   return `verify case ${progress.caseIndex + 1}/${progress.caseCount} ${shapeText(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
 }
 
-function caseNote(result: CaseResult): ProgressNote {
+function caseLine(result: CaseResult): ProgressLine {
   const errors = result.elements > 0n ? `  max ${small(result.maxAbsError)}  mean ${small(result.meanAbsError)}` : '';
   return { line: `  ${shapeText(result.shape)}  ${verdictText(result.verdict)}${errors}`, style: result.verdict === Verdict.FAIL ? 'red' : 'dim' };
 }
@@ -89,6 +101,6 @@ function profileStatus(progress: ProfileProgress): string {
   return progress.passes > 0 ? `profile pass ${progress.passesDone}/${progress.passes} ${progress.message}` : `profile ${progress.message}`;
 }
 
-function gateNote(gate: GateResult): ProgressNote {
-  return gate.verdict === Verdict.FAIL && gate.level === 'hard' ? { line: `  gate failed: ${gate.title}`, style: 'red' } : {};
+function gateLine(gate: GateResult): ProgressLine | undefined {
+  return gate.verdict === Verdict.FAIL && gate.level === 'hard' ? { line: `  gate failed: ${gate.title}`, style: 'red' } : undefined;
 }

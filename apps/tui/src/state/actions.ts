@@ -5,6 +5,8 @@ import type { ComparePage, Connection, DistributionPlot, HistorySort, JobList, N
 export type Action =
   // From the runner.
   | { type: 'job-event'; event: JobEvent }
+  // Those before number `first` are no longer kept.
+  | { type: 'events-expired'; job: string; first: bigint }
   | { type: 'connection'; connection: Connection }
   | { type: 'host'; host: Host }
   | { type: 'jobs'; jobs: readonly Job[] }

@@ -1,8 +1,8 @@
 /** The state after an action. Pure; log lines are kept by the store. */
 import type { Action } from './actions.ts';
 import { VIEWS, type AppState, type UiState } from './app-state.ts';
-import { jobViewOf } from './job-view.ts';
-import { reduceJob } from './job-reducer.ts';
+import { jobViewOf, type JobView } from './job-view.ts';
+import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
 import { JobKind, JobState, Outcome } from '@flashcore/shared';
 import { itemCount, variantsOf, attachedJob } from './selectors.ts';
 
@@ -10,12 +10,8 @@ const NOTICE_MS = 12_000;
 
 export function reduce(state: AppState, action: Action): AppState {
   switch (action.type) {
-    case 'job-event': {
-      const { job } = action.event;
-      const before = state.views[job] ?? unknownJob(job);
-      const after = reduceJob(before, action.event);
-      return after === before ? state : { ...state, views: { ...state.views, [job]: after } };
-    }
+    case 'job-event': return withView(state, action.event.job, (view) => reduceJob(view, action.event));
+    case 'events-expired': return withView(state, action.job, (view) => withoutEventsBefore(view, Number(action.first)));
     case 'connection': return state.connection === action.connection ? state : { ...state, connection: action.connection };
     case 'host': return { ...state, host: action.host };
     case 'jobs': return withJobs(state, action.jobs);
@@ -49,6 +45,12 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'search': return withUi(state, { log: { ...state.ui.log, query: action.query, filter: action.query !== '' && state.ui.log.filter }, overlay: undefined });
     case 'log-position': return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top } });
   }
+}
+
+function withView(state: AppState, job: string, change: (view: JobView) => JobView): AppState {
+  const before = state.views[job] ?? unknownJob(job);
+  const after = change(before);
+  return after === before ? state : { ...state, views: { ...state.views, [job]: after } };
 }
 
 const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...state, ui: { ...state.ui, ...change } });

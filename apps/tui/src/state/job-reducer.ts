@@ -1,6 +1,6 @@
 /** Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with the one due next. */
 import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared';
-import type { JobView, PhaseView } from './job-view.ts';
+import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './against.ts';
 import { withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
@@ -12,8 +12,12 @@ export function reduceJob(view: JobView, event: JobEvent): JobView {
   const sequence = Number(event.sequence);
   if (sequence <= view.lastSequence) return view;
   if (sequence > view.lastSequence + 1) return view.gap ? view : { ...view, gap: true };
-  return { ...reducePayload(view, event.payload, timeOf(event)), lastSequence: sequence, gap: false };
+  const { payload } = event;
+  return { ...reducePayload(view, payload, timeOf(event)), ...(isActivity(payload) && { activity: payload }), lastSequence: sequence, gap: false };
 }
+
+/** The view after it was told that events before number `first` are no longer kept: the next one due is `first`. */
+export const withoutEventsBefore = (view: JobView, first: number): JobView => (first - 1 <= view.lastSequence ? view : { ...view, lastSequence: first - 1, gap: false });
 
 /** Milliseconds since 1970 at which the event happened. */
 export function timeOf(event: JobEvent): number {
@@ -77,7 +81,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'finished': {
       const { outcome, summary, error, result } = payload.value;
       const variants = view.variants.map((variant) => ({ ...variant, verifying: undefined, profiling: undefined }));
-      const ended = { ...view, variants, state: JobState.ENDED, outcome, summary, error, endTime: time, phases: endPhases(view.phases, time) };
+      const ended = { ...view, variants, state: JobState.ENDED, outcome, summary, error, result, endTime: time, phases: endPhases(view.phases, time) };
       return result === undefined ? ended : withResult(ended, result);
     }
     case 'logLine':

@@ -1,6 +1,6 @@
 /** What a client knows of a job from its events so far. Pure data; job-reducer.ts makes it. */
 import type {
-  BenchmarkResult, BuildResult, CaseResult, Device, DeviceConditions, Diagnostic, Finding, GateResult, Histogram, Job, JobError, JobKind, JobState,
+  BenchmarkResult, BuildResult, CaseResult, Device, DeviceConditions, Diagnostic, Finding, GateResult, Histogram, Job, JobError, JobEvent, JobKind, JobResult, JobState,
   LatencyStatistics, Outcome, Phase, PrecheckItem, ProfileProgress, ProfileResult, Provenance, Shape, TimingMode, VerifyProgress, VerifyResult,
 } from '@flashcore/shared';
 import type { AgainstView } from './against.ts';
@@ -22,6 +22,10 @@ export interface JobView {
   readonly lastSequence: number;
   /** An event came before the one due next; it was not taken in. RunnerClient asks again from lastSequence, so that this ends by itself. */
   readonly gap: boolean;
+  /** What the job does now: the last event that told so. */
+  readonly activity?: Activity | undefined;
+  /** What its last event told. */
+  readonly result?: JobResult | undefined;
   readonly device?: Device | undefined;
   readonly prechecks: readonly PrecheckItem[];
   readonly phases: readonly PhaseView[];
@@ -34,6 +38,11 @@ export interface JobView {
   /** Why there is no cost. */
   readonly costMissing?: string | undefined;
 }
+
+const ACTIVITIES = ['created', 'started', 'phaseStarted', 'verifyProgress', 'benchmarkProgress', 'comparisonProgress', 'profileProgress', 'finished'] as const;
+export type Activity = Extract<JobEvent['payload'], { case: (typeof ACTIVITIES)[number] }>;
+
+export const isActivity = (payload: JobEvent['payload']): payload is Activity => ACTIVITIES.some((name) => name === payload.case);
 
 export interface PhaseView {
   readonly phase: Phase;

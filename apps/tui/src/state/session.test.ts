@@ -54,6 +54,17 @@ test('repeated events leave no second log line', () => {
   expect(Array.from({ length: store.log.end }, (_, line) => store.log.at(line)?.text).filter((text) => text?.includes('Used 56 registers'))).toHaveLength(1);
 });
 
+test('a job whose first events are no longer kept is shown from there', async () => {
+  const runner = fakeRunner();
+  const client: RunnerPort = { ...runner, watch: async function* (job, options) {
+    options?.onExpired?.(21n);
+    yield* runner.watch(job, { afterSequence: 20 });
+  } };
+  const store = begin(client, { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]).toMatchObject({ state: JobState.ENDED, lastSequence: EVENTS.length, gap: false }));
+  expect(store.state.notice?.text).toBe("The job's events before number 21 are no longer kept");
+});
+
 test('a job of another view no longer reaches the one shown', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));

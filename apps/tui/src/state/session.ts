@@ -106,7 +106,7 @@ export class Session {
       this.#watch?.abort();
       return;
     }
-    void this.#follow((signal, onConnection) => this.#client.watch(job, { afterSequence: view?.lastSequence ?? 0, signal, onConnection, onExpired: (first) => this.#store.dispatch({ type: 'notice', text: `The job's events before number ${first} are no longer kept`, tone: 'info' }) }));
+    void this.#follow((signal, onConnection) => this.#client.watch(job, { afterSequence: view?.lastSequence ?? 0, signal, onConnection, onExpired: (first) => this.#expired(job, first) }));
   }
 
   /** Shows `job` against `baseline`: reads both to their end, and the samples that both have. */
@@ -137,10 +137,15 @@ export class Session {
 
   /** Takes in the events of a job that is not shown. */
   async #load(job: string, signal: AbortSignal): Promise<void> {
-    for await (const event of this.#client.watch(job, { afterSequence: this.#store.state.views[job]?.lastSequence ?? 0, signal, onExpired: () => undefined })) {
+    for await (const event of this.#client.watch(job, { afterSequence: this.#store.state.views[job]?.lastSequence ?? 0, signal, onExpired: (first) => this.#expired(job, first) })) {
       if (signal.aborted) return;
       this.#store.dispatch({ type: 'job-event', event });
     }
+  }
+
+  #expired(job: string, first: bigint): void {
+    this.#store.dispatch({ type: 'events-expired', job, first });
+    this.#store.dispatch({ type: 'notice', text: `The job's events before number ${first} are no longer kept`, tone: 'info' });
   }
 
   async cancel(job: string): Promise<void> {

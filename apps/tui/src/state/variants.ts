@@ -8,9 +8,10 @@ type Change = (variant: VariantView) => VariantView;
 
 /** Changes the variant of that label, which becomes the current one (the last); makes it when it is new. */
 export function withVariant(view: JobView, label: string, change: Change): JobView {
-  const known = view.variants.find((variant) => variant.label === label);
+  // Events before the build are about a variant that has no label yet.
+  const known = view.variants.find((variant) => variant.label === label) ?? (view.variants.length === 1 ? view.variants.find((variant) => variant.label === '') : undefined);
   // The second variant of a job is always the fallback beside the one asked for.
-  const variant = known ?? { ...EMPTY_VARIANT, label, fallback: view.variants.length > 0 };
+  const variant = known !== undefined ? { ...known, label } : { ...EMPTY_VARIANT, label, fallback: view.variants.length > 0 };
   return { ...view, variants: [...view.variants.filter((other) => other !== known), change(variant)] };
 }
 

@@ -1,0 +1,46 @@
+/** The plain reporter on a job that ends without a result of its own. */
+import { create } from '@bufbuild/protobuf';
+import { GetJobResponseSchema, JobState, Outcome, type JobEvent } from '@flashcore/shared';
+import { expect, test } from 'vitest';
+import { SAMPLE_JOB, eventsOf, sampleEvents } from '../testing/sample-job.ts';
+import { CommandContext } from './context.ts';
+import { followJob, type OpenEvents } from './job-command.ts';
+
+const EVENTS = sampleEvents();
+
+async function follow(open: OpenEvents): Promise<{ code: number; stdout: string; stderr: string }> {
+  const text = { stdout: '', stderr: '' };
+  const stream = (name: keyof typeof text) => ({ write: (piece: string) => void (text[name] += piece) });
+  const context = new CommandContext({ stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: {} }, { color: 'never' });
+  const job = { name: SAMPLE_JOB, label: 'flashcore_v6', state: JobState.ENDED, outcome: Outcome.INTERRUPTED };
+  const client = { getJob: () => Promise.resolve(create(GetJobResponseSchema, { job })) };
+  return { code: await followJob(open, { client }, context), ...text };
+}
+
+/** The sample job up to its third case; then the runner was killed, and found again. */
+const CUT = [...EVENTS.slice(0, EVENTS.findIndex(({ payload }) => payload.case === 'finding') - 8)];
+const END = eventsOf([...CUT.map(({ payload }) => payload), { case: 'finished', value: { outcome: Outcome.INTERRUPTED, summary: 'the runner ended' } }]).slice(-1);
+
+test('a runner that is lost and found: the report has what the events told before', async () => {
+  async function* open({ onConnection }: Parameters<OpenEvents>[0]): AsyncGenerator<JobEvent> {
+    yield* CUT;
+    onConnection?.('reconnecting');
+    onConnection?.('connected');
+    // What a client is told again makes no second case.
+    yield* [...CUT.slice(-3), ...END];
+    await Promise.resolve();
+  }
+  const { code, stdout, stderr } = await follow(open);
+  expect(code).toBe(3);
+  expect(stderr).toMatch(/connection lost, trying again\nrunner: connected again\n/);
+  expect(stdout).toMatch(/flashcore_v6 +56 +73728[^]*Verify {2}3 of 3 cases passed[^]*INTERRUPTED/);
+  expect(stdout.match(/2x8x512x64 /g)).toHaveLength(1);
+});
+
+test('a stream that ends before the job does is an error that names it', async () => {
+  async function* open(): AsyncGenerator<JobEvent> {
+    yield* CUT;
+    await Promise.resolve();
+  }
+  await expect(follow(open)).rejects.toThrow(`Wanted the job's last event; the stream of ${SAMPLE_JOB} ended without it`);
+});
