@@ -33,7 +33,7 @@ campaign('random messages and bytes to every RPC', { promise: 'bad-input', round
   });
   const latencies = await health.end();
   expect([daemon.child.exitCode, daemon.child.signalCode], daemon.stderr).toEqual([null, null]);
-  expect(percentile(latencies, 0.99)).toBeLessThan(soak ? 50 : 250);
+  expect(percentile(latencies, 0.99)).toBeLessThan(soak ? 50 : 1_000);
   await startOne(daemon);
   const told = [...codes].sort(([, a], [, b]) => b - a).map(([code, count]) => `${count} ${code}`).join(', ');
   figure('fuzzed requests', `${rounds}: ${told}; health p99 ${percentile(latencies, 0.99).toFixed(1)} ms over ${latencies.length} checks meanwhile`);
