@@ -42,8 +42,9 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   // From its sources it takes the shared library's.
   const shared = entry.endsWith('.ts') ? [dirname(dirname(realpathSync(resolve('@flashcore/shared'))))] : [];
   const code = [dirname(dirname(entry)), packages, ...shared, dirname(realpathSync(process.execPath)), dirname(process.execPath)];
+  // By their real names: a link that another folder shows in the box can't be bound over, and leads to what it names.
   const library = gpu ? [dirname(gpu.library), dirname(realpathSync(gpu.library))] : [];
-  const policy = { readable: [...new Set([...code, ...library, ...readable])], ...(gpu && { devices: gpuNodes() }), limits: { fileBytes: MAX_FILE_BYTES } };
+  const policy = { readable: [...new Set([...code, ...library, ...readable.filter((path) => existsSync(path)).map((path) => realpathSync(path))])], ...(gpu && { devices: gpuNodes() }), limits: { fileBytes: MAX_FILE_BYTES } };
   // Without a channel to a parent it loads all that it needs, and ends.
   const usable = await box.for(process.execPath, [entry, ...(gpu ? ['open-device', gpu.library, String(gpu.ordinal)] : [])], policy);
   if (usable.kind === 'none') return plainWorker();
