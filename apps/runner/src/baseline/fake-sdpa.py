@@ -25,12 +25,16 @@ for line in sys.stdin:
         with open(request["path"], "rb") as file:
             data = file.read()
         output, reference = struct.unpack_from(f"{count}e", data, 6 * count), struct.unpack_from(f"{count}d", data, 8 * count)
-        # flash answers the reference itself.
+        # flash answers the reference itself; an output that is far off stands for an input that it does not take, one still farther for a device that is lost.
         difference = [abs(output[index] - reference[index]) for index in range(count)]
         reply["backends"] = [
             {"name": "flash", "available": True, "reason": "", "maxAbsDifference": max(difference), "meanAbsDifference": sum(difference) / count, "maxAbsError": 0.0, "meanAbsError": 0.0},
             {"name": "efficient", "available": False, "reason": "no head dimension of 7"},
         ]
+        if max(difference) >= 8:
+            reply["backends"][0] = {"name": "flash", "available": False, "reason": "out of memory"}
+        if max(difference) >= 16:
+            reply = {"id": request["id"], "ok": False, "reason": "FAILED", "message": "the device is lost"}
     if request["op"] == "round":
         if fault == "hang":
             time.sleep(600)

@@ -37,6 +37,15 @@ test('differences and errors over the inputs of a case, and why a backend has no
   });
 });
 
+test('an input that a backend, or PyTorch, did not take: the others alone give no figure', async () => {
+  const refused = parity();
+  for (const error of [0.5, 8]) refused.add(output(error));
+  expect(await refused.results()).toMatchObject({ sdpaMissing: '', sdpa: [{ backend: 'sdpa/flash', missing: 'not measured: out of memory', maxAbsDifference: 0 }, { backend: 'sdpa/efficient' }] });
+  const failed = parity();
+  for (const error of [16, 0.5]) failed.add(output(error));
+  expect(await failed.results()).toEqual({ sdpa: [], sdpaMissing: expect.stringContaining('the device is lost') as string });
+});
+
 test('no right output, or no PyTorch: not measured, with the reason', async () => {
   expect(await parity().results()).toEqual({ sdpa: [], sdpaMissing: 'not measured: the kernel gave no right output to compare' });
   const without = parity(undefined, '/no/such/script.py');

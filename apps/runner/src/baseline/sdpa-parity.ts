@@ -25,7 +25,8 @@ export class SdpaParity {
   readonly #shape: Shape;
   readonly #signal: AbortSignal;
   readonly #compared: Compared[] = [];
-  #missing = 'not measured: the kernel gave no right output to compare';
+  /** Why an input was not compared: the case then is not. */
+  #missing: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
   constructor(baseline: SdpaBaseline, { shape, signal }: { shape: Shape; signal: AbortSignal }) {
@@ -39,11 +40,11 @@ export class SdpaParity {
     const { maxAbsError, meanAbsError } = output;
     this.#last = this.#last.then(() => this.#compare(output)).then(
       (answer) => {
-        if ('missing' in answer) this.#missing = answer.missing;
+        if ('missing' in answer) this.#missing ??= answer.missing;
         else this.#compared.push({ ours: { maxAbsError, meanAbsError }, ...answer });
       },
       (error: unknown) => {
-        this.#missing = `not measured: ${error instanceof Error ? error.message : String(error)}`;
+        this.#missing ??= `not measured: ${error instanceof Error ? error.message : String(error)}`;
       },
     );
   }
@@ -53,8 +54,8 @@ export class SdpaParity {
     await this.#last;
     this.#signal.throwIfAborted();
     const [first] = this.#compared;
-    if (!first) return { sdpa: [], sdpaMissing: this.#missing };
-    return { sdpa: first.backends.map((backend) => comparison(backend, this.#compared)), sdpaMissing: '' };
+    if (!first || this.#missing !== undefined) return { sdpa: [], sdpaMissing: this.#missing ?? 'not measured: the kernel gave no right output to compare' };
+    return { sdpa: first.backends.map(({ name }) => comparison(name, this.#compared)), sdpaMissing: '' };
   }
 
   /** The tensors go through a file in a folder of this user alone: seeds are secret while a job runs. */
@@ -76,11 +77,12 @@ async function writeTensors(path: string, { Q, K, V, O, reference }: VerifiedOut
   for (const { buffer, byteOffset, byteLength } of [Q, K, V, O, reference]) await file.writeFile(new Uint8Array(buffer, byteOffset, byteLength));
 }
 
-function comparison({ name, available, reason }: ComparedBackend, compared: readonly Compared[]): SdpaComparison {
+function comparison(name: string, compared: readonly Compared[]): SdpaComparison {
   const [first] = compared;
   const named = { backend: `sdpa/${name}`, version: first!.version };
-  if (!available) return create(SdpaComparisonSchema, { ...named, missing: `not measured: ${reason}` });
   const backends = compared.flatMap((each) => each.backends.filter((backend) => backend.name === name));
+  const refused = backends.find(({ available }) => !available);
+  if (refused) return create(SdpaComparisonSchema, { ...named, missing: `not measured: ${refused.reason}` });
   return create(SdpaComparisonSchema, {
     ...named,
     inputs: compared.length,
