@@ -27,6 +27,11 @@ test('the watched folder comes first, also while its manifest is broken; a folde
   expect(await sourceFile({ ...target, file: 'flashcore_v6.cu' }, { ...options, watching: path.join(KERNELS, 'flashcore_v7') })).toEqual({ file: path.join(KERNELS, 'flashcore_v6/flashcore_v6.cu'), isCopy: false });
 });
 
+test.each(['faulty/nan_output', 'cheating/small_values'])('of a runner on this machine also %s', async (place) => {
+  const kernelId = path.basename(place);
+  expect(await sourceFile({ kernelId, line: 0, column: 0 }, { kernelsDirectory: KERNELS, readArtifact: refuse })).toEqual({ file: path.join(KERNELS, place, `${kernelId}.cu`), isCopy: false });
+});
+
 test('a path that leads out of the folder is none', async () => {
   expect(await sourceFile({ ...target, file: '../secret' }, { watching: path.join(folder, 'mine'), readArtifact: refuse })).toBeUndefined();
 });

@@ -22,7 +22,7 @@ export interface SourceSurroundings {
 /** Undefined where there is none. Errors: as reading an artifact. */
 export async function sourceFile(target: SourceTarget, { watching, kernelsDirectory, readArtifact }: SourceSurroundings): Promise<SourceFile | undefined> {
   const { kernelId, compiled } = target;
-  const folders = [watching, ...['', 'faulty'].map((group) => kernelsDirectory && path.join(kernelsDirectory, group, kernelId))];
+  const folders = [watching, ...['', 'faulty', 'cheating'].map((group) => kernelsDirectory && path.join(kernelsDirectory, group, kernelId))];
   for (const folder of folders) {
     const file = folder && (await fileIn(folder, target));
     if (file) return { file, isCopy: false };
