@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,8 +27,8 @@ FASTEST = ["flashcore_v10", "flashcore_v11"]
 SHAPES = ["1x8x512x64", "2x8x512x64", "1x8x512x64c", "2x8x512x64c", "1x4x128x64", "1x16x256x64", "4x8x512x64"]
 # These run at the power limit, where the clock wanders: their intervals need more samples to be narrow enough.
 LARGE_SHAPES = ["4x16x2048x64c", "4x16x2048x128", "2x16x4096x64c"]
+# Those that a host with one GPU can run; with two also: several.
 SECTIONS = ["host", "conformance", "primitives", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "ab", "clock", "sdpa", "edit", "faulty", "cheating", "box", "recovery", "torch_extension"]
-# For a host with two GPUs: several. Not among the defaults, which a host with one can run.
 OVERLAP_KERNELS = ["fa_v2_wmma", "flashcore_v6", "flashcore_v9", "flashcore_v10", "flashcore_v11"]
 
 
@@ -45,7 +46,7 @@ class Measurement:
         launcher = ROOT / program
         if launcher.exists():
             return [f"./{program}"]
-        return ["npx", {"flashcore-runner": "flashcore-runner"}.get(program, program)]
+        return ["npx", program]
 
     def run(self, args, name="", limit=300, timed_lines=None):
         """Runs a command in the root; its standard output goes to NAME. Answers (exit code, seconds, output)."""
@@ -56,7 +57,6 @@ class Measurement:
         child = subprocess.Popen([str(each) for each in args], cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         errors = []
         # Standard output is one document at the end: it fits the pipe only when it is read, so a thread does.
-        import threading
         reader_text = []
         reader = threading.Thread(target=lambda: reader_text.append(child.stdout.read()), daemon=True)
         reader.start()

@@ -27,7 +27,7 @@ test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async
   // While it runs: backup and a dry run; not a real one.
   const file = join(home.path, 'backup.db');
   const keepNothing = ['--keep-events-days', '0', '--keep-files-days', '0'];
-  expect(home.runnerCommand(['backup', file])).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^backed up 1 jobs/) as string });
+  expect(home.runnerCommand(['backup', file])).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^backed up 1 job /) as string });
   const dryRun = home.runnerCommand(['gc', '--dry-run', ...keepNothing]);
   expect(dryRun).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^would go:\nevents +[1-9]/) as string });
   expect(home.runnerCommand(['gc', ...keepNothing])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('Stop the runner') as string });
@@ -43,7 +43,7 @@ test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async
   expect(home.runnerCommand(['restore', file])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('Stop the runner') as string });
   await stopRunner();
   const restored = home.runnerCommand(['restore', file]);
-  expect(restored).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^restored 1 jobs; the database of before is /) as string });
+  expect(restored).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^restored 1 job; the database of before is /) as string });
   expect(existsSync(restored.stdout.trim().split(' ').at(-1)!)).toBe(true);
   const again = home.faTui(['watch', name]);
   expect(again.stderr).not.toContain('no longer kept');

@@ -58,7 +58,7 @@ export interface Estimate {
 export function estimateLatency(device: EstimatedDevice, work: LaunchWork, measured: MeasuredLaunch): Estimate {
   const most = Math.ceil(work.ctas / device.multiprocessors);
   const share = most / work.ctas;
-  const secondsOf = (cycles: number) => cycles / device.clockMhz;       // microseconds: cycles over MHz
+  const usOf = (cycles: number) => cycles / device.clockMhz;              // cycles over MHz
   const tensorFlopsPerCycle = (device.fp16TensorTflops * 1e6) / (device.multiprocessors * device.clockMhz);
 
   const measuredMost = Math.ceil(measured.ctas / measured.multiprocessors);
@@ -68,13 +68,13 @@ export function estimateLatency(device: EstimatedDevice, work: LaunchWork, measu
   // Where the measured SMs held several CTAs at once, what they took together is what one takes at most.
   const latencyOfCta = measuredCycles * largerCta;
   const terms = {
-    'tensor cores': secondsOf((work.flops * work.tensorShare * share) / tensorFlopsPerCycle),
-    'FMA units': secondsOf((work.flops * (1 - work.tensorShare) * share) / FMA_FLOPS_PER_CYCLE),
-    'exponentials': secondsOf((work.exponentials * share) / EXP2_PER_CYCLE),
-    'instructions': secondsOf(busyCyclesOfCta * most),
-    'latency': secondsOf(latencyOfCta * Math.ceil(most / Math.max(work.ctasPerSm, measuredMost))),
+    'tensor cores': usOf((work.flops * work.tensorShare * share) / tensorFlopsPerCycle),
+    'FMA units': usOf((work.flops * (1 - work.tensorShare) * share) / FMA_FLOPS_PER_CYCLE),
+    'exponentials': usOf((work.exponentials * share) / EXP2_PER_CYCLE),
+    'instructions': usOf(busyCyclesOfCta * most),
+    'latency': usOf(latencyOfCta * Math.ceil(most / Math.max(work.ctasPerSm, measuredMost))),
   };
   const [limiter, least] = Object.entries(terms).reduce((a, b) => (b[1] > a[1] ? b : a));
-  const oneAfterTheOther = secondsOf(latencyOfCta * Math.ceil(most / measuredMost));
+  const oneAfterTheOther = usOf(latencyOfCta * Math.ceil(most / measuredMost));
   return { lowUs: measured.launchUs + least, highUs: measured.launchUs + Math.max(least, oneAfterTheOther), limiter, ctasOnBusiestSm: most, terms };
 }

@@ -51,11 +51,6 @@ export function ratioInterval(numerator: ArrayLike<number>, denominator: ArrayLi
   return { ratio: quantileOfSorted(above, 0.5) / quantileOfSorted(below, 0.5), ...tails(ratios, confidence) };
 }
 
-/** Half the width of the median's interval over the median: what the stop rule compares with target_relative_half_width. */
-export function relativeHalfWidth({ p50LowUs, p50HighUs, p50Us }: Pick<LatencyStatistics, 'p50LowUs' | 'p50HighUs' | 'p50Us'>): number {
-  return p50Us > 0 ? (p50HighUs - p50LowUs) / 2 / p50Us : Infinity;
-}
-
 /**
  * Counts samples in bins of equal width: the rule of Freedman and Diaconis (2 IQR n^(-1/3)) unless `bins` is given, at most 64. Far outliers go to underflow and
  * overflow; counts, underflow and overflow sum up to the number of samples.

@@ -61,7 +61,7 @@ export class Quotas {
 }
 
 /** A text that says when, and what the limit is. */
-export function quotaExceeded(quota: 'jobs' | 'calls' | 'upload', waitSeconds: number, limit: string): FlashcoreError {
+function quotaExceeded(quota: 'calls' | 'upload', waitSeconds: number, limit: string): FlashcoreError {
   const seconds = Math.ceil(waitSeconds);
   return new FlashcoreError('QUOTA_EXCEEDED', { quota }, `Try again in ${seconds} s: ${limit}, and has used them up`, { retryAfterSeconds: seconds });
 }

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { JobFinishedSchema, JobStartedSchema, asFlashcoreError } from '@flashcore/shared';
+import { JobFinishedSchema, JobStartedSchema, Outcome, asFlashcoreError } from '@flashcore/shared';
 import type { Logger } from '../log.ts';
 import type { CompiledJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
 import { endByError, endByStop, type StopCause } from './job-end.ts';
@@ -143,7 +143,7 @@ export class JobRun {
     const { outcome, summary, result, error } = end;
     try {
       recorder.record({ case: 'finished', value: create(JobFinishedSchema, { outcome, summary, result, ...(error && { error }) }) }, () => markEnded(end, Date.now()));
-      logger.info({ job: this.name, outcome, summary }, 'job ended');
+      logger.info({ job: this.name, outcome: Outcome[outcome], summary }, 'job ended');
       return true;
     } catch (thrown) {
       const failure = asFlashcoreError(thrown);

@@ -24,12 +24,12 @@ export function addOperationCommands(program: Command, { defaultData, say, defer
   ofData(program.command('backup <file>')).description('copies the database, also while the runner runs; artifacts/ and sources/ can be copied as files')
     .action((file: string, { data }: { data: string }) => {
       const { jobs, schemaVersion } = backUp(resolve(data), resolve(file));
-      say(`backed up ${jobs} jobs (schema ${schemaVersion}) to ${resolve(file)}, checked`);
+      say(`backed up ${jobsText(jobs)} (schema ${schemaVersion}) to ${resolve(file)}, checked`);
     });
   ofData(program.command('restore <file>')).description("puts a backup in the place of a stopped runner's database")
     .action((file: string, { data }: { data: string }) => {
       const { jobs, before } = restore(resolve(data), resolve(file));
-      say(`restored ${jobs} jobs${before === undefined ? '' : `; the database of before is ${before}`}`);
+      say(`restored ${jobsText(jobs)}${before === undefined ? '' : `; the database of before is ${before}`}`);
     });
 }
 
@@ -48,6 +48,8 @@ export function keepOptions(command: Command, { eventsDays, filesDays, artifacts
 }
 
 export const policyOf = ({ keepEventsDays, keepFilesDays, keepArtifactsGib }: KeepFlags): RetentionPolicy => ({ eventsDays: keepEventsDays, filesDays: keepFilesDays, artifactsGib: keepArtifactsGib });
+
+const jobsText = (count: number): string => `${count} ${count === 1 ? 'job' : 'jobs'}`;
 
 function limit(text: string): number {
   if (text === 'forever') return Infinity;

@@ -1,23 +1,21 @@
 import { randomBytes } from 'node:crypto';
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   COMPARISON_RULE, ComparisonProgressSchema, ComparisonResultSchema, ComparisonVerdict, DeviceConditionsSchema, Phase, Verdict, describe, formatShape, judgeComparison,
-  type ComparedBuild, type ComparisonResult, type Finding, type Shape, type ShapeComparison, type VerifyResult,
+  type ComparedBuild, type ComparedBuildSchema, type ComparisonResult, type Finding, type Shape, type ShapeComparison, type VerifyResult,
 } from '@flashcore/shared';
-import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { ComparedBuildSchema } from '@flashcore/shared';
 import type { TimingModeName, WorkerNotice } from '../../worker/messages.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
+import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, MODES } from './benchmark-phase.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { candidateFor } from './candidate.ts';
-import { runningRatio, shapeComparison } from './comparison-result.ts';
+import { PER_BLOCK, runningRatio, shapeComparison } from './comparison-result.ts';
 import { findingOf } from './fault-findings.ts';
 import { emitFindings, startPhase, variantScope, type VariantScope } from './job-scope.ts';
 import type { BenchmarkSpec, ChampionSpec } from './job-spec.ts';
 import { runVerify } from './verify-phase.ts';
-import { describeOutcome } from '../workers/device-worker.ts';
 
 export interface Comparing {
   result: ComparisonResult;
@@ -132,7 +130,6 @@ class LivePairs {
   #series = '';
   #champion: number[] = [];
   #candidate: number[] = [];
-  #blocks = 0;
 
   constructor(scope: VariantScope, shape: Shape) {
     this.#scope = scope;
@@ -148,13 +145,13 @@ class LivePairs {
     if (series !== this.#series) this.#restart(series);
     this.#champion.push(...championUs.filter((us) => us > 0));
     this.#candidate.push(...candidateUs.filter((us) => us > 0));
-    this.#blocks = this.#champion.length / 2;
+    const blocks = this.#champion.length / PER_BLOCK;
     const time = runningRatio(this.#champion, this.#candidate);
     job.emit({
       case: 'comparisonProgress',
       value: create(ComparisonProgressSchema, {
-        shape: this.#shape, mode: MODES[mode], againstItself, championUs: [...championUs], candidateUs: [...candidateUs], blocks: this.#blocks, simulated: device.simulated,
-        ...(time && { time }), ...(this.#blocks > 0 && { champion: describe(this.#champion), candidate: describe(this.#candidate) }),
+        shape: this.#shape, mode: MODES[mode], againstItself, championUs: [...championUs], candidateUs: [...candidateUs], blocks, simulated: device.simulated,
+        ...(time && { time }), ...(blocks > 0 && { champion: describe(this.#champion), candidate: describe(this.#candidate) }),
       }),
     });
   }

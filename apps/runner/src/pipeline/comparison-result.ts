@@ -7,7 +7,8 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import { MAX_DROPPED_SHARE, MODES, STOP_REASONS } from './benchmark-phase.ts';
 import { storeRaw } from './raw-samples.ts';
 
-const PER_BLOCK = 2;
+/** Samples of each build in a block. */
+export const PER_BLOCK = 2;
 /** While it runs; the result is calculated from more. */
 const RUNNING_RESAMPLES = 500;
 const LEAST_BLOCKS = 4;

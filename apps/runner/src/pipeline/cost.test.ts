@@ -10,7 +10,7 @@ test('an L4 has a default rate with its source, and the configuration goes befor
 });
 
 test('a device without a rate says what to set, the emulator costs nothing', () => {
-  expect(costOf(device('NVIDIA H200'), 10, none)).toEqual({ costMissing: expect.stringMatching(/^not known; set .*--usd-per-hour "NVIDIA H200=2.50"/) as string });
+  expect(costOf(device('NVIDIA H200'), 10, none)).toEqual({ costMissing: expect.stringMatching(/^cost not known; set .*--usd-per-hour "NVIDIA H200=2.50"/) as string });
   expect(costOf(device('NVIDIA H200'), 36, parseRates(['NVIDIA L4=0.7; NVIDIA H200 = 3.6']))).toMatchObject({ costUsd: 0.036 });
   expect(costOf({ name: 'flashcore CPU emulator (L4 limits)', simulated: true }, 10, none)).toEqual({ costMissing: expect.stringContaining('emulator') as string });
 });

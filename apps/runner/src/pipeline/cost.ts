@@ -13,11 +13,11 @@ export interface JobCost {
 
 /** What holding a device for so many seconds costs: by the configured rate, else by the data sheet's default. */
 export function costOf(device: Pick<Device, 'name' | 'simulated'>, seconds: number, rates: DeviceRates): JobCost {
-  if (device.simulated) return { costMissing: 'none: the emulator runs on the host\'s own processor' };
+  if (device.simulated) return { costMissing: 'no charge: the emulator runs on the host\'s own processor' };
   const configured = [...rates].find(([name]) => plainName(name) === plainName(device.name))?.[1];
   const sheet = findDataSheet(device.name);
   const usdPerHour = configured ?? sheet?.usdPerHour;
-  if (usdPerHour === undefined) return { costMissing: `not known; set --usd-per-hour "${device.name}=2.50", or FLASHCORE_USD_PER_HOUR, where the runner starts` };
+  if (usdPerHour === undefined) return { costMissing: `cost not known; set --usd-per-hour "${device.name}=2.50", or FLASHCORE_USD_PER_HOUR, where the runner starts` };
   const rateSource = configured === undefined ? `default for the ${sheet!.name}: the rate of the host that flashcore was made for` : 'the runner\'s configuration';
   return { costUsd: (usdPerHour * seconds) / 3600, usdPerHour, rateSource };
 }

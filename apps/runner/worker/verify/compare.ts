@@ -29,10 +29,6 @@ const SMALLEST_NORMAL_FP16 = 2 ** -14;
 /** fp16 bits → value. A table is three times faster here than Float16Array's conversion, and takes 256 KB. */
 const HALF_VALUES = new Float32Array(new Float16Array(Uint16Array.from({ length: 0x10000 }, (_, bits) => bits).buffer));
 
-export function halfValue(bits: number): number {
-  return HALF_VALUES[bits]!;
-}
-
 export interface CompareOptions {
   shape: CaseShape;
   /** The fp16 NaN that the output was filled with before the run. */

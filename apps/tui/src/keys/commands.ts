@@ -1,5 +1,5 @@
 /** The command table. */
-import { VIEWS, VIEW_TITLES, type ViewId } from '../state/app-state.ts';
+import { VIEWS, type ViewId } from '../state/app-state.ts';
 import { attachedJob, variantsOf } from '../state/selectors.ts';
 import type { Store } from '../state/store.ts';
 import type { Command } from './command.ts';
@@ -43,5 +43,3 @@ const PROGRAM_COMMANDS: Command[] = [
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [...VIEW_COMMANDS, ...MAP_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'views'), ...LATENCY_COMMANDS, ...MOVE_COMMANDS, ...LOG_COMMANDS, ...JOB_COMMANDS, ...SOURCE_COMMANDS, ...COPY_COMMANDS, ...PROGRAM_COMMANDS.filter(({ group }) => group === 'program')];
-
-export const viewTitle = (view: ViewId): string => VIEW_TITLES[view];

@@ -66,11 +66,6 @@ export function wrapRows(text: string, width: number, { role, indent = 0, hang =
   return [[run(' '.repeat(indent)), run(first, role)], ...lines.map((line): Row => [run(' '.repeat(hang)), run(line, role)])];
 }
 
-/** Exactly `height` rows: cut at the end or filled with blank ones. */
-export function fitHeight(rows: readonly Row[], height: number): Row[] {
-  return Array.from({ length: height }, (_, index) => rows[index] ?? BLANK_ROW);
-}
-
 /** The window of `height` rows around the rows `from` to `to` (exclusive), as near the middle as the ends allow. */
 export function windowStart({ from, to, count, height }: { from: number; to: number; count: number; height: number }): number {
   const middle = Math.floor((from + Math.min(to, from + height)) / 2) - Math.floor(height / 2);

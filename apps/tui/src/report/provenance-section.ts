@@ -42,7 +42,7 @@ const runnerText = ({ runnerVersion, runnerBuildId, hostName }: Provenance): str
 
 function costText(result: JobResult): string {
   const held = `${seconds(result.deviceSeconds)} of the device`;
-  if (result.costUsd === undefined) return result.costMissing ? `${held}, cost ${result.costMissing}` : held;
+  if (result.costUsd === undefined) return result.costMissing ? `${held}, ${result.costMissing}` : held;
   const rate = result.usdPerHour === undefined ? '' : ` at ${result.usdPerHour} USD/h (${result.rateSource})`;
   return `${held}, ${result.costUsd.toFixed(4)} USD${rate}`;
 }

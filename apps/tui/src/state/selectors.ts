@@ -1,7 +1,7 @@
 /** Questions that several views and commands ask of the state. */
 import { ComparisonVerdict, JobState, Phase, Verdict, type ExperimentSummary, type GateResult, type Kernel, type LeaderboardEntry } from '@flashcore/shared';
 import type { AppState, HistorySort, ViewId } from './app-state.ts';
-import { phaseShare, type BenchmarkView, type JobView, type PhaseView, type VariantView } from './job-view.ts';
+import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined => (state.attached === undefined ? undefined : state.views[state.attached]);
 
@@ -30,8 +30,6 @@ export function jobShare(job: JobView | undefined): number | undefined {
   const phase = currentPhase(job);
   return phase === undefined ? undefined : phaseShare(phase);
 }
-
-export const selectedBenchmark = (state: AppState): BenchmarkView | undefined => shownVariant(state)?.benchmarks[state.ui.selected.latency];
 
 export const selectedKernel = (state: AppState): Kernel | undefined => state.kernels[state.ui.selected.kernels];
 
