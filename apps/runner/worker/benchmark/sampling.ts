@@ -1,4 +1,5 @@
 /** What the measurement of one build and the comparison of two have in common. */
+import { quantile } from '@flashcore/shared';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LatencyReport } from '../messages.ts';
 import type { ClockStamps } from './clock-stamps.ts';
@@ -28,11 +29,7 @@ export function settled(samples: readonly number[]): boolean {
   return Math.abs(recent - before) <= SETTLED_RELATIVE * before;
 }
 
-export function median(samples: ArrayLike<number>): number {
-  const sorted = Float64Array.from(samples).sort();
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-}
+export const median = (samples: ArrayLike<number>): number => quantile(samples, 0.5);
 
 /** What the checks at the secret sample and after timing say together; undefined: it was right. */
 export function outputCheck(secret: string | undefined, last: string | undefined): LatencyReport['outputCheck'] {

@@ -9,14 +9,14 @@ import { readSecret } from './hidden-input.ts';
 
 /** `fa-tui login <address>`: checks that the runner lets this client in, then keeps how. The token never stands in the command line, where everybody on the machine sees it. */
 export async function login(addressText: string, options: TlsFlags & { readonly name?: string }, context: CommandContext): Promise<ExitCode> {
-  const { stdin, stderr, environment } = context.surroundings;
+  const { environment } = context.surroundings;
   const address = parseAddress(addressText);
   if (address.startsWith('unix:')) throw new UsageError(`Wanted host:port of a runner that serves TLS; ${address} needs no login: whoever may open the socket is let in`);
   const name = options.name ?? nameOf(address);
   if (!PROFILE_NAME.test(name)) throw new UsageError(`Wanted --name of letters, digits, ".", "_" and "-", at most 64; got ${name}`);
   const { tlsCa, tlsCert, tlsKey } = tlsFiles(options, environment);
   const given = givenSecurity(options, environment);
-  const token = tlsCert === undefined ? given?.token ?? await askToken(address, stdin, stderr) : undefined;
+  const token = tlsCert === undefined ? given?.token ?? await askToken(address, context) : undefined;
   const client = await RunnerClient.connect({ address, security: { ...given, token } });
   client.close();
   const absolute = (file: string | undefined): string | undefined => file && path.resolve(file);
@@ -28,7 +28,7 @@ export async function login(addressText: string, options: TlsFlags & { readonly 
   return ExitCode.PASSED;
 }
 
-async function askToken(address: string, ...[stdin, stderr]: [CommandContext['surroundings']['stdin'], CommandContext['surroundings']['stderr']]): Promise<string> {
+async function askToken(address: string, { surroundings: { stdin, stderr } }: CommandContext): Promise<string> {
   const token = await readSecret(`Token for ${address}: `, stdin, stderr);
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new UsageError(`Wanted a token on stdin (on the runner's host: flashcore-runner token add <name>), or --tls-cert with --tls-key; got ${token === '' ? 'neither' : 'a text that is none'}`);

@@ -1,13 +1,12 @@
 /** The candidate (B) against its champion (A) as the runner measured them, in turns: a line for each shape, the verdict, both distributions; live until the result comes. */
-import { ComparisonVerdict, type Histogram, type RatioInterval } from '@flashcore/shared';
+import { ComparisonVerdict, type RatioInterval } from '@flashcore/shared';
 import { formatMicroseconds } from '../plot/format.ts';
-import { mirroredHistogram } from '../plot/mirrored.ts';
-import { ecdf } from '../plot/ecdf.ts';
-import type { HistogramData } from '../plot/histogram.ts';
 import { flowRows, labelled, run, wrapRows, type Row, type Run } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';
 import type { AgainstShapeView, AgainstView } from '../state/against.ts';
 import { COMPARISON_MARKS, MODE_WORDS, shapeShort } from '../state/words.ts';
+import { dataOf } from './distribution.ts';
+import { twoDistributions } from './two-distributions.ts';
 import type { Size } from './view.ts';
 
 const interval = (ratio: RatioInterval | undefined): string => (ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`);
@@ -46,7 +45,6 @@ export function againstHead({ result, shapes }: AgainstView, width: number): Row
   ];
 }
 
-const LEAST_BOTH = 16;
 const MOST_ROWS = 34;
 
 /** Distributions of a shape mirrored, B above; both ECDFs below them where there is room; then what it rests on. */
@@ -56,18 +54,8 @@ export function againstDetail({ result, pairs, self, shape, mode }: AgainstShape
   const [upper, lower] = [dataOf(result?.candidateHistogram), dataOf(result?.championHistogram)];
   if (upper === undefined || lower === undefined) return [title, ...facts, [run('distributions come with the result of the shape', 'dim')]].slice(0, height);
   const room = Math.min(MOST_ROWS, Math.max(5, height - 1 - facts.length));
-  const both = room >= LEAST_BOTH;
-  const mirrored = both ? Math.ceil(room * 0.55) : room;
-  return [
-    title,
-    ...mirroredHistogram({ upper, lower }, { width, height: mirrored, medians: [result?.candidate?.p50Us ?? 0, result?.champion?.p50Us ?? 0] }),
-    ...(both ? ecdf([{ data: upper, role: 'bar' }, { data: lower, role: 'barAlternative' }], { width, height: room - mirrored }) : []),
-    ...facts,
-  ].slice(0, height);
-}
-
-function dataOf(bins: Histogram | undefined): HistogramData | undefined {
-  return bins === undefined || bins.counts.length === 0 ? undefined : { low: bins.lowUs, binWidth: bins.binWidthUs, counts: bins.counts, underflow: bins.underflow, overflow: bins.overflow };
+  const medians = [result?.candidate?.p50Us ?? 0, result?.champion?.p50Us ?? 0] as const;
+  return [title, ...twoDistributions({ upper, lower, medians }, { width, height: room }), ...facts].slice(0, height);
 }
 
 function factRows({ result, pairs, self, width }: Pick<AgainstShapeView, 'result' | 'pairs' | 'self'> & { width: number }): Row[] {

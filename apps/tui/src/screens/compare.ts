@@ -1,7 +1,5 @@
 /** View 3 while comparing: A is the baseline, B the job on the screen. Latencies with their distributions mirrored, all figures side by side, or what differs in the source. */
-import { ecdf } from '../plot/ecdf.ts';
 import { formatMicroseconds } from '../plot/format.ts';
-import { mirroredHistogram } from '../plot/mirrored.ts';
 import { cutCells, padCells } from '../plot/cells.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';
@@ -12,6 +10,7 @@ import { figureRows } from './compare-figures.ts';
 import { dataOf } from './distribution.ts';
 import { list } from './list.ts';
 import { sourceDiffRows } from './source-diff.ts';
+import { twoDistributions } from './two-distributions.ts';
 import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, scrolled, type PaneContent, type Size } from './view.ts';
 
 const VERDICT_ROLES: Record<ComparisonVerdict, Role> = { faster: 'good', slower: 'bad', 'no difference shown': 'unknown' };
@@ -85,17 +84,9 @@ function verdictRow({ a, ratio, verdict, notCompared = '' }: LatencyPair): Row {
   return [what, run(verdict === 'no difference shown' ? 'no difference shown' : `B is ${verdict}`, VERDICT_ROLES[verdict]), run(`  speed ${share(ratio.ratio)} [${share(ratio.low)}, ${share(ratio.high)}] at 95 %`)];
 }
 
-const MOST_MIRRORED = 17;
-const LEAST_BOTH = 16;
-
-/** Mirrored histograms (B above the axis, A below), and where there is room both ECDFs over one axis. */
-function distributions({ a, b }: LatencyPair, { width, height }: Size): Row[] {
-  const [upper, lower] = [dataOf(b), dataOf(a)];
+/** B above the axis, A below. */
+function distributions({ a, b }: LatencyPair, size: Size): Row[] {
+  const [upper, lower] = [dataOf(b.histogram), dataOf(a.histogram)];
   if (upper === undefined || lower === undefined) return [[run('no histogram of both', 'dim')]];
-  const both = height >= LEAST_BOTH;
-  const mirrored = Math.min(MOST_MIRRORED, both ? Math.ceil(height * 0.55) : height);
-  return [
-    ...mirroredHistogram({ upper, lower }, { width, height: mirrored, medians: [b.latency?.p50Us ?? 0, a.latency?.p50Us ?? 0] }),
-    ...(both ? ecdf([{ data: upper, role: 'bar' }, { data: lower, role: 'barAlternative' }], { width, height: Math.min(MOST_MIRRORED, height - mirrored) }) : []),
-  ];
+  return twoDistributions({ upper, lower, medians: [b.latency?.p50Us ?? 0, a.latency?.p50Us ?? 0] }, size);
 }

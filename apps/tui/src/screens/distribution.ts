@@ -1,5 +1,5 @@
 /** The distribution of one measurement: histogram and ECDF over one axis, its samples in their order with the dropped ones marked, the last runs, facts. */
-import { StopReason, type LatencyStatistics } from '@flashcore/shared';
+import { StopReason, type Histogram, type LatencyStatistics } from '@flashcore/shared';
 import { sampleStrip, sparkline } from '../plot/bars.ts';
 import { ecdf } from '../plot/ecdf.ts';
 import { formatMicroseconds } from '../plot/format.ts';
@@ -20,7 +20,7 @@ const MOST_PLOT = 16;
 
 export function distributionRows(state: AppState, chosen: BenchmarkView, { width, height }: Size): Row[] {
   const title = titleRow(chosen);
-  const bins = dataOf(chosen);
+  const bins = dataOf(chosen.histogram);
   const facts = [...stripRows(chosen, width), ...lastRuns(state, chosen, width), ...resultFacts(chosen, width)];
   if (bins === undefined) return [title, textRow('no samples yet', 'dim'), ...facts].slice(0, height);
   const { samples = 0, minUs = 0, maxUs = 0 } = chosen.latency ?? {};
@@ -39,7 +39,8 @@ function titleRow({ shape, mode, subject, warmUp, result, latency }: BenchmarkVi
   ];
 }
 
-export function dataOf({ histogram: bins }: Pick<BenchmarkView, 'histogram'>): HistogramData | undefined {
+/** Undefined where nothing was counted. */
+export function dataOf(bins: Histogram | undefined): HistogramData | undefined {
   return bins === undefined || bins.counts.length === 0 ? undefined : { low: bins.lowUs, binWidth: bins.binWidthUs, counts: bins.counts, underflow: bins.underflow, overflow: bins.overflow };
 }
 

@@ -1,6 +1,7 @@
 /** Where in the source a job points: its first error, else what a finding or a warning names, else the translation unit. */
-import { ArtifactKind, type Artifact } from '@flashcore/shared';
+import type { Artifact } from '@flashcore/shared';
 import type { AppState } from './app-state.ts';
+import { sourcesOf } from './comparison.ts';
 import type { VariantView } from './job-view.ts';
 import { attachedJob, selectedKernel, shownVariant } from './selectors.ts';
 
@@ -25,7 +26,7 @@ export function sourceTarget(state: AppState): SourceTarget | undefined {
   if (job === undefined || job.kernelId === '') return undefined;
   const variant = shownVariant(state);
   const place = variant === undefined ? undefined : placeIn(variant);
-  const sources = (variant?.build?.artifacts ?? []).filter(({ kind }) => kind === ArtifactKind.SOURCE);
+  const sources = variant === undefined ? [] : sourcesOf(variant);
   const compiled = place === undefined ? sources[0] : sources.find(({ fileName }) => fileName === place.file);
   return { kernelId: job.kernelId, file: place?.file ?? compiled?.fileName, line: place?.line ?? 0, column: place?.column ?? 0, compiled };
 }
