@@ -1,10 +1,10 @@
 /** The candidate (B) against its champion (A) as the runner measured them, in turns: a line for each shape, the verdict, both distributions; live until the result comes. */
-import { ComparisonVerdict, type RatioInterval } from '@flashcore/shared';
+import type { RatioInterval } from '@flashcore/shared';
 import { formatMicroseconds } from '../plot/format.ts';
 import { flowRows, labelled, run, wrapRows, type Row, type Run } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';
 import type { AgainstShapeView, AgainstView } from '../state/against.ts';
-import { COMPARISON_MARKS, MODE_WORDS, shapeShort } from '../state/words.ts';
+import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../state/words.ts';
 import { dataOf } from './distribution.ts';
 import { twoDistributions } from './two-distributions.ts';
 import type { Size } from './view.ts';
@@ -37,11 +37,11 @@ function verdictRun({ result, pairs, simulated }: AgainstShapeView): Run {
 
 /** Who is compared, and the answer over all shapes. */
 export function againstHead({ result, shapes }: AgainstView, width: number): Row[] {
-  const { mark, word, role } = COMPARISON_MARKS[result?.verdict ?? ComparisonVerdict.UNSPECIFIED];
   if (result === undefined) return [[run('B against its champion A', 'title'), run(`  ${shapes.filter((shape) => shape.result !== undefined).length} of ${shapes.length} shapes so far`, 'accent')]];
+  const { mark, role } = COMPARISON_MARKS[result.verdict];
   return [
     ...wrapRows(`B ${result.candidate?.label ?? 'candidate'}  against  A ${result.champion?.label ?? 'champion'}`, width, { role: 'title', hang: 2 }),
-    ...wrapRows(`${mark} ${word}: ${result.reason}`, width, { role, hang: 2 }).slice(0, 3),
+    ...wrapRows(`${mark} ${comparisonAnswer(result)}`, width, { role, hang: 2 }).slice(0, 3),
   ];
 }
 

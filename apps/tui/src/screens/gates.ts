@@ -92,7 +92,8 @@ function compactRows(gates: readonly GateResult[], { width, height, selected, fo
   const reason = chosen === undefined || chosen.detail === '' ? [] : wrapRows(reasonOf(chosen), width, { role: roleOfAnswer(chosen) });
   const blocks = gates.map((gate, index) => compactGate(gate, { width, cursor: index === selected && focused }));
   const rows = blocks.flat();
-  const visible = Math.min(rows.length, Math.max(1, height - (reason.length > 0 ? Math.min(3, reason.length) : 0)));
+  // All gates before the reason of one, unless the cursor is here.
+  const visible = Math.min(rows.length, Math.max(1, height - (focused ? Math.min(3, reason.length) : 0)));
   const before = blocks.slice(0, selected).flat().length;
   const start = windowStart({ from: before, to: before + (blocks[selected]?.length ?? 1), count: rows.length, height: visible });
   const room = height - visible;

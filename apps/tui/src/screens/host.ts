@@ -5,7 +5,7 @@ import { formatBytes, formatClock, formatNumber } from '../plot/format.ts';
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../plot/row.ts';
 import type { AppState } from '../state/app-state.ts';
 import { attachedJob } from '../state/selectors.ts';
-import { KIND_WORDS, jobMark, jobTitle } from '../state/words.ts';
+import { KIND_WORDS, jobMark, jobTitle, withShortNames } from '../state/words.ts';
 import { SIMULATED_TEXT, scrolled, type View } from './view.ts';
 
 export const hostView: View = ({ state }, size) => scrolled('8 Host', hostRows(state, size.width), { ...size, top: state.ui.selected.host });
@@ -45,7 +45,7 @@ function deviceRows(device: Device, width: number): Row[] {
   return [
     ...wrapRows(`${device.deviceId}: ${device.name}`, width, { role: 'title', hang: 2 }),
     ...(device.simulated ? wrapRows(SIMULATED_TEXT, width, { role: 'warn' }) : []),
-    ...(device.stateReason === '' ? [] : wrapRows(`${state}: ${device.stateReason}`, width, { role: device.state === DeviceState.QUARANTINED ? 'bad' : 'dim', hang: 2 })),
+    ...(device.stateReason === '' ? [] : wrapRows(withShortNames(`${state}: ${device.stateReason}`), width, { role: device.state === DeviceState.QUARANTINED ? 'bad' : 'dim', hang: 2 })),
     ...flowRows(groups, width),
   ];
 }

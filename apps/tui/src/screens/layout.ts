@@ -28,9 +28,10 @@ export function layoutOf({ columns, rows, view, zoomed }: Screen): PaneColumn[] 
   return columns >= 160 && rows >= 50 ? dashboard(columns, height) : withRail(columns, height, view);
 }
 
+// Jobs and gates share the rail so that at 120x40 all gates of the canonical set are in sight.
 function withRail(columns: number, height: number, view: ViewId): PaneColumn[] {
   const rail = Math.min(40, Math.floor(columns * 0.3));
-  const jobs = Math.floor(height * 0.4);
+  const jobs = Math.max(7, Math.floor(height * 0.25));
   const log = view === 'run' ? 0 : Math.max(6, Math.floor(height * 0.25));
   const main = { width: columns - rail };
   // A view that is open beside the rail leaves its place in it to the host.
@@ -45,7 +46,7 @@ function dashboard(columns: number, height: number): PaneColumn[] {
   const [left, right] = [Math.floor(columns * 0.2), Math.floor(columns * 0.32)];
   const part = (share: number): number => Math.floor(height * share);
   return [
-    stack(left, [['jobs', part(0.3)], ['gates', part(0.4)], ['host', height - part(0.3) - part(0.4)]]),
+    stack(left, [['jobs', part(0.24)], ['gates', part(0.45)], ['host', height - part(0.24) - part(0.45)]]),
     stack(columns - left - right, [['latency', part(0.48)], ['correct', height - part(0.48)]]),
     stack(right, [['profile', part(0.36)], ['kernels', part(0.26)], ['run', height - part(0.36) - part(0.26)]]),
   ];

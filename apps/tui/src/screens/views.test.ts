@@ -4,6 +4,7 @@ import { rowText, rowWidth } from '../plot/row.ts';
 import { VIEWS, initialState } from '../state/app-state.ts';
 import { Store } from '../state/store.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
+import { measuredEvents } from '../testing/measured-job.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
 import { footerRows, headRows } from './chrome.ts';
 import { latencyView } from './latency.ts';
@@ -101,4 +102,21 @@ test('a long message wraps and makes the panes smaller', async () => {
   const rows = messageRows(store.state, 80).map(rowText);
   expect(rows.map((row) => row.trim())).toEqual(['Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing', 'answers there; start one with: npx nx serve runner']);
   expect(layoutOf(screenOf(store.state)).flat()[0]?.height).toBe(24 - 5);
+});
+
+test.each([[120, 40], [200, 60]])('at %dx%d every gate of a measured job is in sight beside another view, with its whole title', async (columns, rows) => {
+  const store = await loadedStore();
+  const events = measuredEvents('flashcore_v10');
+  store.dispatch({ type: 'resize', columns, rows });
+  store.dispatch({ type: 'attach', job: events[0]!.job });
+  for (const event of events) store.dispatch({ type: 'job-event', event });
+  store.dispatch({ type: 'show', view: 'latency' });
+  const { state } = store;
+  const pane = layoutOf(state.ui).flat().find(({ id }) => id === 'gates')!;
+  const { body } = VIEW_FUNCTIONS.gates({ state, log: store.log, search: undefined }, insideOf(pane));
+  const titles = events.flatMap(({ payload }) => (payload.case === 'gateResult' ? payload.value.title : []));
+  // A title goes on in the next row, a value stands at the end of its first.
+  const words = body.map(rowText).join(' ').split(/ +/);
+  expect(titles.length).toBe(16);
+  for (const title of titles) expect(title.split(' ').filter((word) => !words.includes(word)), title).toEqual([]);
 });

@@ -4,7 +4,7 @@ import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from '..
 import { sanitize } from '../plot/cells.ts';
 import type { LogLine, LogTone } from './log-buffer.ts';
 import { timeOf } from './job-reducer.ts';
-import { COMPARISON_MARKS, MODE_WORDS, PHASE_WORDS, VERDICT_MARKS, findingWord, notMeasured, outcomeWord, shapeShort } from './words.ts';
+import { MODE_WORDS, PHASE_WORDS, VERDICT_MARKS, comparisonAnswer, findingWord, notMeasured, outcomeWord, shapeShort } from './words.ts';
 
 /** The lines for `event`; none for events that only move a bar. */
 export function logLinesOf(event: JobEvent): LogLine[] {
@@ -39,8 +39,8 @@ function describe({ payload }: JobEvent): Described[] {
       const time = latency === undefined ? 'no samples' : `p50 ${formatMicroseconds(latency.p50Us)},${knowsPercentile(latency.samples, 0.99) ? ` p99 ${formatMicroseconds(latency.p99Us)},` : ''} n ${latency.samples}`;
       return [{ text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated: not a GPU time)' : ''}`, tone: simulated ? 'warn' : 'good' }];
     }
-    case 'shapeComparison': return [{ text: `${shapeShort(payload.value.shape)} ${MODE_WORDS[payload.value.mode]}: ${COMPARISON_MARKS[payload.value.verdict].word}, ${payload.value.reason}`, tone: comparisonTone(payload.value.verdict) }];
-    case 'comparisonResult': return [{ text: `against ${payload.value.champion?.label ?? 'the champion'}: ${COMPARISON_MARKS[payload.value.verdict].word}, ${payload.value.reason}`, tone: comparisonTone(payload.value.verdict) }];
+    case 'shapeComparison': return [{ text: `${shapeShort(payload.value.shape)} ${MODE_WORDS[payload.value.mode]}: ${comparisonAnswer(payload.value)}`, tone: comparisonTone(payload.value.verdict) }];
+    case 'comparisonResult': return [{ text: `against ${payload.value.champion?.label ?? 'the champion'}: ${comparisonAnswer(payload.value)}`, tone: comparisonTone(payload.value.verdict) }];
     case 'profileResult': return payload.value.verdict === Verdict.NOT_MEASURED ? [{ text: `profile ${notMeasured(payload.value.reason)}` }] : [{ text: `${payload.value.metrics.length} counters read`, tone: 'good' }];
     case 'profileProgress': return [{ text: payload.value.message }];
     case 'gateResult': {

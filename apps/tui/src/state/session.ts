@@ -211,7 +211,7 @@ export class Session {
         if (watch.signal.aborted) return;
         this.#store.dispatch({ type: 'job-event', event });
         if (this.#store.state.attached !== event.job) this.#store.dispatch({ type: 'attach', job: event.job });
-        if (event.payload.case === 'finished') void Promise.all([this.refreshJobs(), this.refreshExperiments()]);
+        if (event.payload.case === 'finished') void Promise.all([this.refreshJobs(), this.refreshExperiments(), this.refreshHost()]);
       }
     } catch (error) {
       if (!watch.signal.aborted) this.#report(error);

@@ -57,8 +57,14 @@ export function shapeShort(shape: Shape | undefined): string {
 /** "not measured: …" once, whether or not the reason begins with it. */
 export const notMeasured = (reason: string): string => `not measured: ${reason.replace(/^not measured:\s*/i, '')}`;
 
+/** The verdict's word, then the reason: the runner's begins with the same word where nothing was judged. */
+export const comparisonAnswer = ({ verdict, reason }: { readonly verdict: ComparisonVerdict; readonly reason: string }): string => `${COMPARISON_MARKS[verdict].word}: ${reason.replace(/^not judged:\s*/, '')}`;
+
 /** The first eight digits of a job's UUID: enough to tell jobs apart on a screen. */
 export const shortName = (job: string): string => job.replace(/^jobs\//, '').slice(0, 8);
+
+/** Whole names of jobs in a text as their first eight digits. */
+export const withShortNames = (text: string): string => text.replace(/jobs\/[0-9a-f]{8}-[0-9a-f-]{27}/g, shortName);
 
 /** What a job was asked to run, or its short name while that is not known. */
 export const jobTitle = (job: Pick<Job, 'label' | 'kernelId' | 'name'>): string => job.label || job.kernelId || shortName(job.name);

@@ -1,0 +1,12 @@
+import { ComparisonVerdict } from '@flashcore/shared';
+import { expect, test } from 'vitest';
+import { comparisonAnswer, withShortNames } from './words.ts';
+
+test('a comparison that was not judged says so once', () => {
+  expect(comparisonAnswer({ verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: 1x4x128x64: emulator times are not GPU times' })).toBe('not judged: 1x4x128x64: emulator times are not GPU times');
+  expect(comparisonAnswer({ verdict: ComparisonVerdict.FASTER, reason: '1.05 in time' })).toBe('faster: 1.05 in time');
+});
+
+test('job names in a text are as short as elsewhere on the screen', () => {
+  expect(withShortNames('busy: jobs/cd695de1-ea32-4e84-a80c-9e038af3271b')).toBe('busy: cd695de1');
+});
