@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Verdict, type GetJobResponse } from '@flashcore/shared';
 import { CutProxy } from '../reliability/cut-proxy.ts';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
+import { openScreen } from '../support/screens.ts';
 
 const SHAPE = '1x2x113x64c';
 /** The same seed gives the same figures wherever it runs. */
@@ -77,6 +78,35 @@ test.skipIf(!hasOpenssl)('a connection that is cut in the middle is taken up aga
   expect(stderr).toContain('connected again');
   const numbers = readFileSync(file, 'utf8').trim().split('\n').map((line) => Number((JSON.parse(line) as { sequence: string }).sequence));
   expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+});
+
+test.skipIf(!hasOpenssl)('the terminal program says that the connection is lost, takes it up again, and its log has every event once', { timeout: 120_000 }, async () => {
+  await using proxy = await CutProxy.openTcp(host, address);
+  const shapes = [256, 240, 224, 208, 192, 176, 160, 144].flatMap((length) => ['--shape', `1x2x${length}x64`]);
+  const job = remote('verify', 'fa_v1_baseline', ...shapes, '--seeds', '20', '--detach').stdout.trim();
+  // All of the log on one screen, one row a line.
+  const terminal = openScreen(laptop, { args: at(proxy.address), columns: 158, rows: 49 });
+  try {
+    await terminal.waitFor(/connected[^]*1x2x\d+x64: pass/);
+    proxy.interrupt();
+    await terminal.waitFor(/○ reconnecting/);
+    // In the middle: some cases are told, and stay on the screen.
+    expect(terminal.text()).toMatch(/^(?![^]*fa +passed: )[^]*1x2x\d+x64: pass/);
+    proxy.restore();
+    // Then twice more in the middle of the events: after the handshake of TLS and some of them.
+    proxy.cutAfter(7_000, 9_000);
+    await terminal.waitFor(/● [^]*connected[^]*fa +passed: /, 90_000);
+    const file = join(laptop.path, 'lost.jsonl');
+    expect(remote('watch', job, '--record', file)).toMatchObject({ exitCode: 0 });
+    const told = readFileSync(file, 'utf8').trim().split('\n').map((line) => JSON.parse(line) as { caseResult?: { shape: { sequenceLength: number } } });
+    const cases = told.flatMap(({ caseResult }) => (caseResult ? `1x2x${caseResult.shape.sequenceLength}x64: pass` : []));
+    const shown = terminal.lines().flatMap((line) => /fa +(job accepted|runs on|verify|1x2x\d+x64: pass|passed)/.exec(line)?.[1] ?? []);
+    expect(cases).toHaveLength(8);
+    expect(shown).toEqual(['job accepted', 'runs on', 'verify', ...cases, 'passed']);
+    expect(proxy.cuts).toBe(2);
+  } finally {
+    terminal.kill('SIGKILL');
+  }
 });
 
 /** As Home.faTui(), while this process goes on to pass bytes. */

@@ -8,8 +8,11 @@ export class CutProxy implements AsyncDisposable {
   readonly #sockets = new Set<Socket>();
   #cuts: number[] = [];
   #allowed = Infinity;
+  #isDown = false;
   /** The runner's bytes that went through since cutAfter(). */
   passed = 0;
+  /** Connections reset in the middle since then. */
+  cuts = 0;
 
   private constructor(address: string, target: string) {
     this.address = address;
@@ -33,12 +36,27 @@ export class CutProxy implements AsyncDisposable {
 
   /** Lets so many bytes of the runner through, then resets the connection; the second number counts from then on, and so on. */
   cutAfter(...bytes: number[]): void {
-    this.passed = 0;
+    this.passed = this.cuts = 0;
     this.#cuts = bytes;
     this.#allowed = this.#cuts.shift() ?? Infinity;
   }
 
+  /** Resets all connections, and every new one until `restore()`. */
+  interrupt(): void {
+    this.#isDown = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  restore(): void {
+    this.#isDown = false;
+  }
+
   #join(client: Socket, runner: Socket): void {
+    if (this.#isDown) {
+      client.destroy();
+      runner.destroy();
+      return;
+    }
     const close = (): void => {
       client.destroy();
       runner.destroy();
@@ -59,6 +77,7 @@ export class CutProxy implements AsyncDisposable {
         client.write(part);
         return;
       }
+      this.cuts += 1;
       this.#allowed = this.#cuts.shift() ?? Infinity;
       runner.pause();
       // What was let through arrives: only then the cut.
