@@ -118,6 +118,43 @@ test('kill -9 of the runner in mid-stream: it is told, the runner comes back, an
   await expect.poll(() => [counts(/fa +job accepted/), counts(/fa +runs on/), counts(/fa +interrupted:/)], { timeout: 5_000 }).toEqual([1, 1, 1]);
 });
 
+const [DOWN, RIGHT] = ['\u001b[B', '\u001b[C'];
+
+/** Presses a key until the screen matches, each time once the one before has shown. */
+async function pressUntil(terminal: Terminal, key: string, pattern: RegExp): Promise<void> {
+  for (let presses = 0; !pattern.test(terminal.text()); presses++) {
+    if (presses === 40) throw new Error(`Pressed a key 40 times and did not see ${pattern}:\n${terminal.text()}`);
+    const before = terminal.text();
+    terminal.type(key);
+    await expect.poll(() => terminal.text()).not.toBe(before);
+  }
+}
+
+test('a champion, named by --against and then in the form: measured live in view 3 against a real runner, and not judged on the emulator', async () => {
+  const LIVE = /B against its champion A {2}\d of \d shapes so far[^]*● (A against itself|measuring)/;
+  const ENDED = /B fa_v2_wmma USE_WMMA=1 {2}against {2}A fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +hot +[\d.]+ [mu]s[^]*B above the axis, A below/;
+  const terminal = open({ args: ['start', '--against', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.3'] });
+  await terminal.waitFor(/\[1 Run\][^]*job accepted/);
+  terminal.type('3');
+  for (const seen of [LIVE, ENDED, /✓ passed/]) await terminal.waitFor(seen, 60_000);
+  terminal.type('R');
+  await terminal.waitFor(/─ Run fa_v2_wmma/);
+  await pressUntil(terminal, DOWN, /▸ shapes/);
+  terminal.type('1x2x64x64');
+  await pressUntil(terminal, DOWN, /▸ seeds/);
+  terminal.type('1');
+  await pressUntil(terminal, DOWN, /▸ baseline/);
+  await pressUntil(terminal, RIGHT, /▸ baseline +← fa_v1_baseline →/);
+  terminal.type('\r');
+  await terminal.waitFor(/\[1 Run\][^]*running/);
+  terminal.type('3');
+  await terminal.waitFor(LIVE, 60_000);
+  terminal.type('x');
+  await terminal.waitFor(/Cancel fa_v2_wmma[^\n]*\?/);
+  terminal.type('y');
+  await terminal.waitFor(/○ cancelled/);
+}, 150_000);
+
 test('inline: no screen of its own; the log stays in the scrollback, keys and views work below it', async () => {
   const terminal = open({ args: ['--inline', 'start', '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2'], columns: 100, rows: 30 });
   await terminal.waitFor(/passed: /, 120_000);
