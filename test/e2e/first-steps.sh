@@ -64,13 +64,15 @@ run_kernel() {
   see '\[7 Kernels\].*'
   press g
   until_seen "▸ $1 " j
-  step "Enter opens its form: one small shape, one seed"
+  step "Enter opens its form: one small shape, one seed, short samples"
   press Enter
   see "Run $1"
   until_seen '▸ shapes ' Down
   until_seen '▸ shapes .*1x4x128x64' Right
   until_seen '▸ seeds ' Down
   until_seen '▸ seeds .*← 1 →' Right
+  until_seen '▸ seconds ' Down
+  until_seen '▸ seconds .*← 0.2 →' Right
   step "Enter runs it: build, verify, benchmark, gates"
   press Enter
   see "\\[1 Run\\]"

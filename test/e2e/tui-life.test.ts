@@ -143,6 +143,8 @@ test('a champion, named by --against and then in the form: measured live in view
   terminal.type('1x2x64x64');
   await pressUntil(terminal, DOWN, /▸ seeds/);
   terminal.type('1');
+  await pressUntil(terminal, DOWN, /▸ seconds/);
+  await pressUntil(terminal, RIGHT, /▸ seconds +← 0.2 →/);
   await pressUntil(terminal, DOWN, /▸ baseline/);
   await pressUntil(terminal, RIGHT, /▸ baseline +← fa_v1_baseline →/);
   terminal.type('\r');

@@ -12,7 +12,7 @@ const FORM = formOf(KERNEL, CONTEXT);
 const press = (form: RunForm, id: string, change: number): RunForm => withKeys({ ...form, selected: form.fields.findIndex((field) => field.id === id) }, { change });
 
 test('fields are what the manifest and the compiler allow; what has one value is no choice', () => {
-  expect(FORM.fields.map(({ id, choices, chosen }) => [id, choices[chosen]])).toEqual([['kernel', 'k'], ['config', 'as usual'], ['param:USE_WMMA', '0'], ['shape', 'as usual'], ['seeds', 'as usual'], ['tolerance', 'as usual'], ['arch', 'as usual'], ['against', 'none']]);
+  expect(FORM.fields.map(({ id, choices, chosen }) => [id, choices[chosen]])).toEqual([['kernel', 'k'], ['config', 'as usual'], ['param:USE_WMMA', '0'], ['shape', 'as usual'], ['seeds', 'as usual'], ['tolerance', 'as usual'], ['seconds', 'as usual'], ['arch', 'as usual'], ['against', 'none']]);
 });
 
 test('a form as it opened asks for nothing but the kernel', () => {
@@ -20,11 +20,11 @@ test('a form as it opened asks for nothing but the kernel', () => {
 });
 
 test('what was chosen is asked for, values go around at their ends', () => {
-  const form = [['config', 1], ['param:USE_WMMA', -1], ['shape', 1], ['seeds', 1], ['tolerance', 2], ['arch', -1], ['against', 2]].reduce((before, [id, change]) => press(before, id as string, change as number), FORM);
+  const form = [['config', 1], ['param:USE_WMMA', -1], ['shape', 1], ['seeds', 1], ['tolerance', 2], ['seconds', 1], ['arch', -1], ['against', 2]].reduce((before, [id, change]) => press(before, id as string, change as number), FORM);
   const shape = parseShape('1x4x128x64');
   expect(requestOf(form, FORM)).toEqual({
     kernel: { source: { case: 'kernelId', value: 'k' } }, variant: { parameters: { USE_WMMA: 1n }, config: 'big', arch: 'sm_89' },
-    verify: { shapes: [shape], seedCount: 1, tolerance: { profile: 'strict' } }, benchmark: { shapes: [shape], against: { kernel: { source: { case: 'kernelId', value: 'other' } } } }, profile: { shape },
+    verify: { shapes: [shape], seedCount: 1, tolerance: { profile: 'strict' } }, benchmark: { shapes: [shape], protocol: { maxSeconds: 0.2 }, against: { kernel: { source: { case: 'kernelId', value: 'other' } } } }, profile: { shape },
   });
   expect(withKeys(withKeys(FORM, { by: -3 }), { by: 99 }).selected).toBe(FORM.fields.length - 1);
 });
@@ -56,5 +56,5 @@ test.each([
 
 test('another kernel brings its own parameters and keeps the rest', () => {
   const form = withKernel(typed('shape', '1x1x64x64'), OTHER, CONTEXT);
-  expect(form.fields.map((field) => [field.id, valueOf(field)])).toEqual([['kernel', 'other'], ['param:STAGES', '2'], ['shape', '1x1x64x64'], ['seeds', 'as usual'], ['tolerance', 'as usual'], ['arch', 'as usual'], ['against', 'none']]);
+  expect(form.fields.map((field) => [field.id, valueOf(field)])).toEqual([['kernel', 'other'], ['param:STAGES', '2'], ['shape', '1x1x64x64'], ['seeds', 'as usual'], ['tolerance', 'as usual'], ['seconds', 'as usual'], ['arch', 'as usual'], ['against', 'none']]);
 });

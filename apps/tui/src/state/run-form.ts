@@ -2,7 +2,7 @@
 import { parseShape, type Kernel, type RpcRequestInit, type Shape } from '@flashcore/shared';
 
 export interface FormField {
-  /** "kernel", "param:NAME", "config", "shape", "seeds", "tolerance", "arch", "device" or "against". */
+  /** "kernel", "param:NAME", "config", "shape", "seeds", "tolerance", "seconds", "arch", "device" or "against". */
   readonly id: string;
   readonly label: string;
   readonly about: string;
@@ -31,6 +31,7 @@ export const AS_USUAL = 'as usual';
 const NONE = 'none';
 const SHAPES = [AS_USUAL, '1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c', '4x8x512x64', '4x16x2048x64c'];
 const SEEDS = [AS_USUAL, '1', '2', '10', '20'];
+const SECONDS = [AS_USUAL, '0.2', '1', '10'];
 const TOLERANCES = [AS_USUAL, 'parity', 'strict', 'default'];
 
 /** The form with every field at its default: running it as it is runs the kernel as the manifest says. */
@@ -52,6 +53,7 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
       { ...field('shape', 'shapes', SHAPES, 'batch x heads x length x head dimension, c: causal; type your own, several with commas; as usual: the seven parity cases'), typed: '' },
       { ...field('seeds', 'seeds', SEEDS, 'fresh random inputs a shape, 1 to 100; as usual: five'), typed: '' },
       field('tolerance', 'tolerance', TOLERANCES, 'bound on the error; as usual: the profile parity'),
+      field('seconds', 'seconds', SECONDS, 'longest time for the samples of a shape and mode; as usual: the protocol says'),
       field('arch', 'arch', [AS_USUAL, ...archs], "target of nvcc; as usual: the device's own"),
       ...(devices.length < 2 ? [] : [field('device', 'device', [AS_USUAL, 'any', ...devices], 'where to run; any: the first that is free; as usual: the first of the host')]),
       field('against', 'baseline', [NONE, ...usable], 'champion to time against in turns, in the same process: an interval and a verdict stand in 3'),
@@ -105,13 +107,13 @@ export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: R
     const value = chosen(id);
     return value === undefined ? [] : [[label, BigInt(value)] as const];
   }));
-  const [shapes, tolerance, against, device] = [shapesOf(chosen('shape') ?? ''), chosen('tolerance'), chosen('against'), chosen('device')];
+  const [shapes, tolerance, seconds, against, device] = [shapesOf(chosen('shape') ?? ''), chosen('tolerance'), chosen('seconds'), chosen('against'), chosen('device')];
   return {
     ...(device !== undefined && { options: { deviceId: device } }),
     kernel: { source: { case: 'kernelId', value: kernelId } },
     variant: { parameters, config: chosen('config') ?? '', arch: chosen('arch') ?? '' },
     verify: { shapes, seedCount: Number(chosen('seeds') ?? 0), ...(tolerance !== undefined && { tolerance: { profile: tolerance } }) },
-    benchmark: { shapes, ...(against !== undefined && { against: { kernel: { source: { case: 'kernelId', value: against } } } }) },
+    benchmark: { shapes, ...(seconds !== undefined && { protocol: { maxSeconds: Number(seconds) } }), ...(against !== undefined && { against: { kernel: { source: { case: 'kernelId', value: against } } } }) },
     ...(shapes[0] !== undefined && { profile: { shape: shapes[0] } }),
   };
 }
