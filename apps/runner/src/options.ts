@@ -72,7 +72,7 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
     .option('--idle-exit-seconds <seconds>', 'embedded: ends after so long without client and job', seconds, 30)
     .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)
     .option('--max-queued <jobs>', 'most jobs that wait at once', count, 64)
-    .addOption(new Option('--isolation <how>', 'boxes compilers and the emulator: where that works, never, or not serving without').choices(['auto', 'none', 'required']).default('auto'))
+    .addOption(new Option('--isolation <how>', 'boxes compilers and workers: where that works, never, or not serving without').choices(['auto', 'none', 'required']).default('auto'))
     .option('--tls <folder>', 'serves TLS with ca.crt, server.crt and server.key; beyond this machine always (default: tls/ in the data folder)')
     .addOption(new Option('--clients <how>', 'with TLS: how clients show who they are').choices(['certificate', 'token']).default('certificate'))
     .option('--max-jobs-per-client <jobs>', 'with TLS: most jobs of one client that wait and run at once', count, 16)
