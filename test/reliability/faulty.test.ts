@@ -90,6 +90,15 @@ async function control(client: RunnerClient): Promise<unknown> {
   return cases.map((one) => ({ ...(toJson(CaseResultSchema, one) as object), seconds: 0 }));
 }
 
+/** A boxed worker is two processes, and the inner one goes with the outer. */
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
 /** What the kernel's out-of-memory killer, or an administrator, does. */
 async function killWorker(client: RunnerClient, daemon: number): Promise<JobFinished> {
   const request = { kernel: { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } }, settings: { shapes: [{ batch: 2, heads: 8, sequenceLength: 512, headDim: 64 }], seeds: ['1'] } };
@@ -98,7 +107,7 @@ async function killWorker(client: RunnerClient, daemon: number): Promise<JobFini
   for await (const { payload } of client.start('verify', request)) {
     if (payload.case === 'verifyProgress' && !killed) {
       killed = true;
-      for (const { pid, command } of descendants(daemon)) if (/worker\.js$/.test(command)) process.kill(pid, 'SIGKILL');
+      for (const { pid, command } of descendants(daemon)) if (/worker\.js$/.test(command)) killIfThere(pid);
     }
     if (payload.case === 'finished') end = payload.value;
   }
