@@ -10,6 +10,7 @@ export { CudaDriver, type DevicePointer, type Handle } from './worker/driver/cud
 export { addressOf } from './worker/driver/declarations.ts';
 export { BuildTools } from './src/build/build-tools.ts';
 export { ColdSampler, EventPair, HotSampler, type Sampler } from './worker/benchmark/samplers.ts';
+export { hotLaunches, median } from './worker/benchmark/sampling.ts';
 export { LoadedCandidate } from './worker/driver/loaded-candidate.ts';
 export type { Candidate, ProfileOnceJob } from './worker/messages.ts';
 export { RunBuffers } from './worker/verify/buffers.ts';

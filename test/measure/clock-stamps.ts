@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
-  ArtifactStore, BuildTools, ClockStamps, ColdSampler, Conditions, CudaDriver, HotSampler, InputRotation, drawSets, loadReference, type Sampler,
+  ArtifactStore, BuildTools, ClockStamps, ColdSampler, Conditions, CudaDriver, HotSampler, InputRotation, drawSets, hotLaunches, loadReference, median, type Sampler,
 } from '@flashcore/runner/testing';
 import { blockRatioInterval, describe, formatShape, parseShape, quantile } from '@flashcore/shared';
 import { repositoryRoot } from '../support/repository-root.ts';
@@ -17,7 +17,6 @@ import { compile } from './compile.ts';
 
 const BLOCK = [0, 1, 1, 0] as const;
 const SEEDS = ['666c617368', '636f7265'];
-const GRAPH_US = 2_000;
 
 const { values: options } = parseArgs({
   options: {
@@ -43,8 +42,7 @@ async function main(): Promise<void> {
   const stamps = new ClockStamps(driver, await tools.clockStamp({ arch, emulated: simulated }, listener));
   const rotation = new InputRotation(driver, loadReference(await tools.referenceLibrary(listener)), { candidate, inputs: drawSets(candidate.shape, SEEDS), tolerance: { absolute: 1e-2, relative: 1e-2 } });
   const single = new HotSampler(driver, rotation, { launchesPerSample: 1 });
-  const us = quantile(Array.from({ length: 9 }, () => single.sample().us), 0.5);
-  const launchesPerSample = simulated ? 1 : Math.max(1, Math.min(200, Math.round(GRAPH_US / us)));
+  const launchesPerSample = simulated ? 1 : hotLaunches(median(Array.from({ length: 9 }, () => single.sample().us)));
   const hot = [new HotSampler(driver, rotation, { launchesPerSample }), new HotSampler(driver, rotation, { launchesPerSample, stamps })] as const;
   const cold = [new ColdSampler(driver, rotation), new ColdSampler(driver, rotation, stamps)] as const;
   const nvml = new Conditions(options.nvml, driver);
