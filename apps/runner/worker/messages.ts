@@ -265,6 +265,8 @@ export interface LatencyReport {
   clocksMhz: Float32Array;
   /** How the clocks were measured, or why they were not. */
   clockSource: string;
+  /** Samples whose clock fell and that were kept, for in turns none is dropped for that. */
+  slowed: number;
   stopReason: StopReasonName;
   launchesPerSample: number;
   /** Median of an empty event pair, microseconds. */

@@ -150,6 +150,7 @@ function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options:
     samples: storeRaw(artifacts, report.samplesUs, { name: 'samples', shape, mode: report.mode }),
     ...(report.clocksMhz.some((mhz) => mhz > 0) && { smClocks: storeRaw(artifacts, report.clocksMhz, { name: 'sm-clocks', shape, mode: report.mode }) }),
     clockSource: report.clockSource,
+    slowedSamples: report.slowed,
     conditions,
     outputCheck: outputCheck.detail,
     valid: invalid.length === 0,

@@ -2,7 +2,7 @@ import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shar
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
 
 /** Version of the way in which is measured; stands in every result. */
-export const PROTOCOL_VERSION = 'flashcore-protocol 2';
+export const PROTOCOL_VERSION = 'flashcore-protocol 3';
 
 export interface BenchmarkProtocolSpec {
   sampling: SamplingProtocol;

@@ -10,7 +10,7 @@ import type { Conditions } from './conditions.ts';
 import { InputRotation, drawSets, type InputSet } from './input-rotation.ts';
 import { OutputChecks } from './output-checks.ts';
 import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
-import { BATCH_MS, CONDITIONS_EVERY_MS, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, median, settled } from './sampling.ts';
+import { BATCH_MS, CONDITIONS_EVERY_MS, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, dropSlow, hotLaunches, median, settled } from './sampling.ts';
 
 export interface BenchmarkTools {
   driver: CudaDriver;
@@ -60,12 +60,13 @@ class Measurement {
   readonly #ownProcesses: number[];
   readonly #turns: boolean;
   #turnsTaken = 0;
+  #slowed = 0;
   #conditionsReadAt = 0;
 
   constructor(tools: BenchmarkTools, { request, rotation, mode, stamps }: { request: BenchmarkRequest; rotation: InputRotation; mode: TimingModeName; stamps: ClockStamps | undefined }) {
     this.#tools = tools;
     this.#stamps = stamps;
-    this.#slowDown = new SlowDown(tools.driver, { stamps, conditions: tools.conditions });
+    this.#slowDown = new SlowDown(tools.driver, { stamps, conditions: tools.conditions, mode });
     this.#protocol = request.protocol;
     this.#rotation = rotation;
     this.#mode = mode;
@@ -93,6 +94,7 @@ class Measurement {
       samplesUs: Float32Array.from(this.#samples),
       clocksMhz: Float32Array.from(this.#clocksMhz),
       clockSource: this.#slowDown.source,
+      slowed: this.#slowed,
       stopReason,
       launchesPerSample: sampler.launchesPerSample,
       eventOverheadUs,
@@ -174,12 +176,12 @@ class Measurement {
 
   /** Drops the samples of the last batch that the device was slow in. */
   #takeClocks(count: number): void {
-    const { clocksMhz, slow } = this.#slowDown.batch(count);
-    this.#clocksMhz.push(...clocksMhz);
+    const clocks = this.#slowDown.batch(count);
+    this.#clocksMhz.push(...clocks.clocksMhz);
+    const { dropped, slowed } = dropSlow(clocks, { turns: this.#turns });
     const first = this.#samples.length - count;
-    slow.forEach((dropped, index) => {
-      if (dropped) this.#samples[first + index] = 0;
-    });
+    for (const index of dropped) this.#samples[first + index] = 0;
+    this.#slowed += slowed;
   }
 
   /**

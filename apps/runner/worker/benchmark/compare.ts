@@ -5,7 +5,7 @@ import { limitReason, openStamps, type BenchmarkTools } from './benchmark.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { InputRotation, drawSets } from './input-rotation.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
-import { BATCH_MS, PREPARE_LIMIT_MS, REFERENCE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, median, outputCheck, settled } from './sampling.ts';
+import { BATCH_MS, PREPARE_LIMIT_MS, REFERENCE_LIMIT_MS, SETTLE_WINDOW, SlowDown, type BatchClocks, hotLaunches, median, outputCheck, settled } from './sampling.ts';
 
 /** Which build each sample of a block is of: a drift of the device hits both alike. */
 const BLOCK = [0, 1, 1, 0] as const;
@@ -59,7 +59,7 @@ class Comparison {
     this.#rotations = parts.rotations;
     this.#mode = parts.mode;
     this.#stamps = parts.stamps;
-    this.#slowDown = new SlowDown(tools.driver, { stamps: parts.stamps, conditions: tools.conditions });
+    this.#slowDown = new SlowDown(tools.driver, { stamps: parts.stamps, conditions: tools.conditions, mode: parts.mode });
     this.#keepsL2 = [parts.request.champion, parts.request.candidate].some(({ plan }) => plan.launches.some(({ l2Persist }) => l2Persist.length > 0));
   }
 
@@ -197,11 +197,12 @@ class Series {
   }
 
   /** Clocks of the last samples; a block with one that was slow is dropped whole, so that both builds lose the same. */
-  takeClocks({ clocksMhz, slow }: { clocksMhz: number[]; slow: boolean[] }): void {
-    const first = this.length - slow.length / BLOCK.length;
-    for (let block = 0; block < slow.length / BLOCK.length; ++block) {
+  takeClocks({ clocksMhz, fell, throttled }: BatchClocks): void {
+    const blocks = fell.length / BLOCK.length;
+    const first = this.length - blocks;
+    for (let block = 0; block < blocks; ++block) {
       BLOCK.forEach((build, place) => this.#mhz[build].push(clocksMhz[block * BLOCK.length + place]!));
-      if (!slow.slice(block * BLOCK.length, (block + 1) * BLOCK.length).includes(true)) continue;
+      if (!throttled && !fell.slice(block * BLOCK.length, (block + 1) * BLOCK.length).includes(true)) continue;
       for (const us of this.#us) us.fill(0, (first + block) * PER_BLOCK, (first + block + 1) * PER_BLOCK);
     }
   }

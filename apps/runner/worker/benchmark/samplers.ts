@@ -33,14 +33,15 @@ export class ColdSampler implements Sampler {
   }
 
   sample(): { us: number; set: InputSet } {
-    // Before the flush: a launch right before the kernel's was seen to cost one with tensor maps 5 %.
-    this.#stamps?.stamp();
     this.#driver.resetPersistingL2();
     const set = this.#rotation.advance();
+    // Both stamps here: with one before the flush and one after the kernel, a kernel with tensor maps was seen to take 9 % longer (docs/measuring.md).
+    this.#stamps?.stamp();
     set.fresh.change();
     this.#rotation.poison();
+    this.#stamps?.stamp();
     this.#driver.fill8(this.#flush, 0, this.#flushBytes);
-    const us = this.#events.time(() => this.#rotation.loaded.enqueue(set.prepared), () => this.#stamps?.stamp());
+    const us = this.#events.time(() => this.#rotation.loaded.enqueue(set.prepared));
     return { us, set };
   }
 

@@ -1,7 +1,7 @@
 /** What the measurement of one build and the comparison of two have in common. */
 import { quantile } from '@flashcore/shared';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
-import type { LatencyReport } from '../messages.ts';
+import type { LatencyReport, TimingModeName } from '../messages.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { ClockWatch } from './clock-watch.ts';
 import type { Conditions } from './conditions.ts';
@@ -17,6 +17,7 @@ const SETTLED_RELATIVE = 0.01;
 /** A graph of launches should take about this long: much longer than the event pair costs. */
 const HOT_SAMPLE_US = 2_000;
 const MAX_HOT_LAUNCHES = 200;
+const STAMPED: Record<TimingModeName, string> = { hot: 'before and after', cold: 'twice before the flush of' };
 
 /** Launches of a graph, for a kernel that takes `us` a launch. */
 export const hotLaunches = (us: number): number => Math.max(1, Math.min(MAX_HOT_LAUNCHES, Math.round(HOT_SAMPLE_US / us)));
@@ -38,35 +39,55 @@ export function outputCheck(secret: string | undefined, last: string | undefined
   return { passed: false, detail: parts.join('; ') };
 }
 
+export interface BatchClocks {
+  /** SM clock of each sample, MHz; 0: not known. */
+  clocksMhz: number[];
+  /** Whether it was below that of the samples before. */
+  fell: boolean[];
+  /** Whether NVML names a slow-down by hardware or heat. */
+  throttled: boolean;
+}
+
+/**
+ * The samples of a batch to drop, and how many slow ones are kept. In turns a sample is dropped only for throttling: what it takes turns with has no clock per sample, and
+ * at the power cap, where the clock wanders by a tenth, to drop the slow samples of one side only would flatter it.
+ */
+export function dropSlow({ fell, throttled }: BatchClocks, { turns }: { turns: boolean }): { dropped: number[]; slowed: number } {
+  if (throttled) return { dropped: [...fell.keys()], slowed: 0 };
+  const slow = [...fell.keys()].filter((index) => fell[index]);
+  return turns ? { dropped: [], slowed: slow.length } : { dropped: slow, slowed: 0 };
+}
+
 /** Whether the device slowed down in a sample, by the stamps around it or by what NVML says of the batch. */
 export class SlowDown {
   readonly #stamps: ClockStamps | undefined;
   readonly #conditions: Conditions;
   readonly #watch = new ClockWatch();
   readonly #simulated: boolean;
+  readonly #mode: TimingModeName;
   #read = 0;
   #known = 0;
 
-  constructor(driver: CudaDriver, { stamps, conditions }: { stamps: ClockStamps | undefined; conditions: Conditions }) {
+  constructor(driver: CudaDriver, { stamps, conditions, mode }: { stamps: ClockStamps | undefined; conditions: Conditions; mode: TimingModeName }) {
     this.#stamps = stamps;
     this.#conditions = conditions;
     this.#simulated = driver.facts.simulated;
+    this.#mode = mode;
   }
 
-  /** Clock, MHz (0: not known), and whether the device was slow, of each of the `count` samples since the last call. */
-  batch(count: number): { clocksMhz: number[]; slow: boolean[] } {
+  /** Of each of the `count` samples since the last call. */
+  batch(count: number): BatchClocks {
     const clocksMhz = this.#stamps?.read() ?? new Array<number>(count).fill(0);
     if (clocksMhz.length !== count) throw new Error(`${count} samples have ${clocksMhz.length} clocks`);
     this.#read += count;
     this.#known += clocksMhz.filter((mhz) => mhz > 0).length;
-    const throttled = this.#conditions.throttled();
-    return { clocksMhz, slow: clocksMhz.map((mhz) => this.#watch.fell(mhz) || throttled) };
+    return { clocksMhz, fell: clocksMhz.map((mhz) => this.#watch.fell(mhz)), throttled: this.#conditions.throttled() };
   }
 
   /** How the clocks are known. */
   get source(): string {
     if (!this.#stamps) return 'not measured: no clock-stamp kernel was compiled for the device';
     if (this.#simulated) return 'simulated: the emulator counts a cycle a nanosecond';
-    return `clock64 over globaltimer, stamped before and after every sample${this.#known < this.#read ? `; known for ${this.#known} of ${this.#read}` : ''}`;
+    return `clock64 over globaltimer, stamped ${STAMPED[this.#mode]} every sample${this.#known < this.#read ? `; known for ${this.#known} of ${this.#read}` : ''}`;
   }
 }

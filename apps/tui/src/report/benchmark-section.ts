@@ -33,7 +33,7 @@ export function benchmarkSection(result: BenchmarkResult, format: ReportFormat):
     ...throughput(result, format),
     ...baselines(result, format),
     ...labelled('conditions', conditionsText(result.conditions), format),
-    ...(result.clockSource ? labelled('clock', result.clockSource, format) : []),
+    ...(result.clockSource ? labelled('clock', `${result.clockSource}${slowedText(result)}`, format) : []),
     ...(result.outputCheck ? labelled('checked', result.outputCheck, format) : []),
     ...(result.valid ? [] : labelled('not valid', result.invalidReason || 'no reason given', format)),
   ];
@@ -55,6 +55,11 @@ function statistics(latency: LatencyStatistics, format: ReportFormat): string[] 
   const [head = '', row = ''] = table(columns, [[inUnit(latency.p50Us, unit), percentile(0.9, latency.p90Us), percentile(0.99, latency.p99Us), ...moments]], format);
   const interval = `p50 within [${inUnit(latency.p50LowUs, unit)}, ${inUnit(latency.p50HighUs, unit)}] ${unit.name} at 95 %`;
   return [head, `${row}  ${unit.name}`, ...paragraph(interval, format, 2, 'dim')];
+}
+
+function slowedText({ slowedSamples, latency }: BenchmarkResult): string {
+  if (slowedSamples === 0 || !latency) return '';
+  return `; it fell in ${((100 * slowedSamples) / latency.samples).toFixed(0)} % of the samples, which are kept: those of the baselines have no clock to drop them by`;
 }
 
 function samplesText(result: BenchmarkResult): string {

@@ -435,7 +435,7 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   seeds: string[];
 
   /**
-   * Version of the measuring protocol, for example "flashcore-protocol 2".
+   * Version of the measuring protocol, for example "flashcore-protocol 3".
    *
    * @generated from field: string protocol = 9;
    */
@@ -1464,6 +1464,14 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
    * @generated from field: string clock_source = 22;
    */
   clockSource: string;
+
+  /**
+   * Samples whose clock fell below the median of those around them and that were kept nevertheless: what is measured in turns with them has no clock per
+   * sample, and to drop the slow samples of one side only would flatter it.
+   *
+   * @generated from field: int32 slowed_samples = 23;
+   */
+  slowedSamples: number;
 };
 
 /**
