@@ -2,6 +2,7 @@
 // Both precisions are one template: Fp64 rounds nowhere, Fp16 rounds where an fp16 implementation stores a tensor.
 #include "attention_reference.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -17,6 +18,7 @@ namespace {
 constexpr int ROWS = 4;              // query rows a micro-kernel call works on: 4 x 2 vector accumulators stay in registers
 constexpr int COL_VECTORS = 2;
 constexpr int ROWS_PER_TASK = 256;   // query rows a thread takes at a time; unpacking K and V costs 1/256 of the task
+constexpr int64_t NORMALS_PER_TASK = 1 << 15;    // about a millisecond of a thread; even, for they are drawn in pairs
 
 typedef double VectorFp64 __attribute__((vector_size(64)));
 typedef float VectorFp32 __attribute__((vector_size(64)));
@@ -142,18 +144,14 @@ void attend(const Problem& p, int head, int first, int last, typename P::Output*
   }
 }
 
-template <typename P>
-int run(const Problem& p, typename P::Output* out, int threads) {
-  const int tasks_per_head = (p.S + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
-  const int64_t tasks = static_cast<int64_t>(p.heads) * tasks_per_head;
+// Runs task(0) .. task(tasks - 1) on up to `threads` threads. False: out of memory.
+template <typename Task>
+bool in_parallel(int64_t tasks, int threads, const Task& task) {
   std::atomic<int64_t> next{0};
   std::atomic<bool> out_of_memory{false};
   const auto work = [&] {
     try {
-      for (int64_t task; (task = next++) < tasks;) {
-        const int first = static_cast<int>(task % tasks_per_head) * ROWS_PER_TASK;
-        attend<P>(p, static_cast<int>(task / tasks_per_head), first, first + ROWS_PER_TASK < p.S ? first + ROWS_PER_TASK : p.S, out);
-      }
+      for (int64_t each; (each = next++) < tasks;) task(each);
     } catch (const std::bad_alloc&) {
       out_of_memory = true;
     }
@@ -167,7 +165,40 @@ int run(const Problem& p, typename P::Output* out, int threads) {
   }
   work();
   for (std::thread& helper : helpers) helper.join();
-  return out_of_memory ? FLASHCORE_REFERENCE_OUT_OF_MEMORY : FLASHCORE_REFERENCE_OK;
+  return !out_of_memory;
+}
+
+template <typename P>
+int run(const Problem& p, typename P::Output* out, int threads) {
+  const int tasks_per_head = (p.S + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
+  const bool done = in_parallel(static_cast<int64_t>(p.heads) * tasks_per_head, threads, [&](int64_t task) {
+    const int first = static_cast<int>(task % tasks_per_head) * ROWS_PER_TASK;
+    attend<P>(p, static_cast<int>(task / tasks_per_head), first, first + ROWS_PER_TASK < p.S ? first + ROWS_PER_TASK : p.S, out);
+  });
+  return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
+}
+
+struct PhiloxBlock { uint32_t first, second; };
+
+PhiloxBlock philox2x32(uint32_t low, uint32_t high, uint32_t key) {
+  constexpr uint32_t MULTIPLIER = 0xd256d193u, WEYL = 0x9e3779b9u;
+  for (int round = 0; round < 10; ++round, key += WEYL) {
+    const uint64_t product = static_cast<uint64_t>(MULTIPLIER) * low;
+    low = static_cast<uint32_t>(product >> 32) ^ key ^ high;
+    high = static_cast<uint32_t>(product);
+  }
+  return {low, high};
+}
+
+constexpr double TWO_PI = 2 * 3.141592653589793;
+
+void fill_normal(uint16_t* out, int64_t first, int64_t last, uint32_t key, uint32_t stream, double scale) {
+  for (int64_t i = first; i < last; i += 2) {
+    const PhiloxBlock random = philox2x32(static_cast<uint32_t>(i / 2), stream, key);
+    const double radius = scale * std::sqrt(-2 * std::log((random.first + 1.0) / 0x1p32)), angle = TWO_PI * random.second / 0x1p32;
+    out[i] = half_bits(round_to_half(static_cast<float>(radius * std::cos(angle))));
+    if (i + 1 < last) out[i + 1] = half_bits(round_to_half(static_cast<float>(radius * std::sin(angle))));
+  }
 }
 
 template <typename P>
@@ -189,4 +220,13 @@ int flashcore_reference_fp64(const uint16_t* q, const uint16_t* k, const uint16_
 int flashcore_reference_fp16(const uint16_t* q, const uint16_t* k, const uint16_t* v, uint16_t* out,
                              int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
   return checked_run<Fp16>(q, k, v, out, B, H, S, D, scale, causal, threads);
+}
+
+int flashcore_reference_normal(uint16_t* out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads) {
+  if (!out || count < 1 || count >= int64_t{1} << 33) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  const bool done = in_parallel((count + NORMALS_PER_TASK - 1) / NORMALS_PER_TASK, threads, [=](int64_t task) {
+    const int64_t first = task * NORMALS_PER_TASK;
+    fill_normal(out, first, std::min(count, first + NORMALS_PER_TASK), key, stream, scale);
+  });
+  return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
 }

@@ -1,4 +1,4 @@
-// Attention on the CPU, to judge kernels by: exact in fp64, and once more as a plain fp16 implementation would compute it.
+// Attention on the CPU, to judge kernels by: exact in fp64, and once more as a plain fp16 implementation would compute it; and inputs to judge them on.
 //
 // Build as a shared library: g++ -std=c++17 -O3 -march=native -fPIC -shared -pthread attention_reference.cpp
 // (not with -ffast-math: masked scores are -infinity). Plain C ABI; no global state; any number of calls at once.
@@ -31,6 +31,12 @@ int flashcore_reference_fp64(const uint16_t* q, const uint16_t* k, const uint16_
 //   out       [B, H, S, D] contiguous, IEEE fp16 bit patterns
 int flashcore_reference_fp16(const uint16_t* q, const uint16_t* k, const uint16_t* v, uint16_t* out,
                              int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
+
+// Fills out[0..count) with N(0, 1) * scale by Box and Muller, rounded to fp32 and then to fp16. Elements 2i and 2i + 1 come from block i of Philox 2x32-10
+// (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11) with the counter (i, stream), so that a value depends on no other and on no number of threads.
+//   out       IEEE fp16 bit patterns; count < 2^33
+//   threads   as above
+int flashcore_reference_normal(uint16_t* out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads);
 
 #ifdef __cplusplus
 }

@@ -40,7 +40,8 @@ async function main(): Promise<void> {
   const shape = parseShape(options.shape);
   const { candidate } = await compile(tools, driver, join(root, 'kernels', options.kernel), shape);
   const stamps = new ClockStamps(driver, await tools.clockStamp({ arch, emulated: simulated }, listener));
-  const rotation = new InputRotation(driver, loadReference(await tools.referenceLibrary(listener)), { candidate, inputs: drawSets(candidate.shape, SEEDS), tolerance: { absolute: 1e-2, relative: 1e-2 } });
+  const reference = loadReference(await tools.referenceLibrary(listener));
+  const rotation = new InputRotation(driver, reference, { candidate, inputs: drawSets(candidate.shape, SEEDS, reference), tolerance: { absolute: 1e-2, relative: 1e-2 } });
   const single = new HotSampler(driver, rotation, { launchesPerSample: 1 });
   const launchesPerSample = simulated ? 1 : hotLaunches(median(Array.from({ length: 9 }, () => single.sample().us)));
   const hot = [new HotSampler(driver, rotation, { launchesPerSample }), new HotSampler(driver, rotation, { launchesPerSample, stamps })] as const;

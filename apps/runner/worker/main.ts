@@ -38,7 +38,7 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
       return verifyCase(driver, reference, request, reporter);
     case 'run-once': {
       const run = await CandidateRun.open(driver, request.candidate, reporter);
-      await run.once(drawInputs(request.candidate.shape, request.input), POISONS[0], request.input.seed);
+      await run.once(drawInputs(request.candidate.shape, request.input, reference), POISONS[0], request.input.seed);
       run.close();
       return null;
     }

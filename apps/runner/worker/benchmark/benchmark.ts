@@ -31,7 +31,7 @@ const EVENT_PAIRS = 21;
 /** Latency of a candidate in each mode asked for. Errors: CudaError when the kernel faults. */
 export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
   await tools.reporter.step('preparing the benchmark', PREPARE_LIMIT_MS);
-  const rotation = new InputRotation(tools.driver, tools.reference, { ...request, inputs: drawSets(request.candidate.shape, request.seeds) });
+  const rotation = new InputRotation(tools.driver, tools.reference, { ...request, inputs: drawSets(request.candidate.shape, request.seeds, tools.reference) });
   const stamps = openStamps(tools);
   const reports: LatencyReport[] = [];
   for (const mode of request.modes) reports.push(await new Measurement(tools, { request, rotation, mode, stamps }).run());

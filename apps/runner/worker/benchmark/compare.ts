@@ -22,7 +22,7 @@ export async function compare(tools: BenchmarkTools, request: CompareRequest): P
   const { seeds, tolerance } = request;
   const rotation = (candidate: CompareRequest['candidate'], inputs: ConstructorParameters<typeof InputRotation>[2]['inputs']): InputRotation =>
     new InputRotation(tools.driver, tools.reference, { candidate, inputs, tolerance });
-  const champion = rotation(request.champion, drawSets(request.champion.shape, seeds));
+  const champion = rotation(request.champion, drawSets(request.champion.shape, seeds, tools.reference));
   const rotations = { champion, second: rotation(request.champion, champion), candidate: rotation(request.candidate, champion) };
   const stamps = openStamps(tools);
   const reports: ComparisonReport[] = [];

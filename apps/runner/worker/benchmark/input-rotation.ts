@@ -6,7 +6,7 @@ import type { AttentionInputs, Reference } from '../driver/reference.ts';
 import type { BenchmarkRequest, Candidate, CaseShape } from '../messages.ts';
 import { RunBuffers } from '../verify/buffers.ts';
 import { compareOutput } from '../verify/compare.ts';
-import { drawInputs, NORMAL } from '../verify/inputs.ts';
+import { drawInputs, NORMAL, type NormalDrawer } from '../verify/inputs.ts';
 import { POISONS } from '../verify/verify-case.ts';
 import { FreshInputs } from './fresh-inputs.ts';
 
@@ -19,7 +19,7 @@ export interface InputSet {
 }
 
 /** One set of inputs a seed, N(0, 1). */
-export const drawSets = (shape: CaseShape, seeds: readonly string[]): AttentionInputs[] => seeds.map((seed) => drawInputs(shape, { seed, rule: NORMAL }));
+export const drawSets = (shape: CaseShape, seeds: readonly string[], drawer: NormalDrawer): AttentionInputs[] => seeds.map((seed) => drawInputs(shape, { seed, rule: NORMAL }, drawer));
 
 /** Input sets that timed launches walk through in turn, so that no launch finds its answer, nor its inputs, where the last one left them. */
 export class InputRotation {
@@ -79,7 +79,7 @@ export class InputRotation {
   /** New inputs for every set, from seeds that nobody knew before. */
   refresh(): void {
     for (const set of this.sets) {
-      set.inputs = drawInputs(this.#candidate.shape, { seed: randomBytes(8).toString('hex'), rule: NORMAL });
+      set.inputs = drawInputs(this.#candidate.shape, { seed: randomBytes(8).toString('hex'), rule: NORMAL }, this.#reference);
       set.fresh = this.#freshInputs(set.buffers, set.inputs);
       set.buffers.upload(set.inputs);
     }

@@ -1,4 +1,4 @@
-import type { AttentionInputs, HalfBits } from '../driver/reference.ts';
+import type { AttentionInputs, HalfBits, Reference } from '../driver/reference.ts';
 import { elementsOf } from '../driver/reference.ts';
 import type { CaseShape, InputRule, SeededInput, TensorRule } from '../messages.ts';
 import { CounterRandom } from './random.ts';
@@ -6,14 +6,18 @@ import { CounterRandom } from './random.ts';
 /** N(0, 1) everywhere. */
 export const NORMAL: InputRule = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 };
 
-/** Draws Q, K and V of a shape, fp16, from a seed and a rule. The same seed gives the same bits on every host. */
-export function drawInputs(shape: CaseShape, input: SeededInput): AttentionInputs {
+/** What draws normal values on all threads: an experiment draws 44 million, which take JavaScript two seconds. */
+export type NormalDrawer = Pick<Reference, 'normal'>;
+
+/** Draws Q, K and V of a shape, fp16, from a seed and a rule; with a drawer faster, and the same bits. The same seed gives the same bits on every host. */
+export function drawInputs(shape: CaseShape, input: SeededInput, drawer?: NormalDrawer): AttentionInputs {
   const { rule, seed } = input;
-  return {
-    Q: drawTensor(shape, rule.q, new CounterRandom(seed, 1), rule.logitScale),
-    K: drawTensor(shape, rule.k, new CounterRandom(seed, 2), 1),
-    V: drawTensor(shape, rule.v, new CounterRandom(seed, 3), rule.valueScale),
+  const draw = (tensor: TensorRule, stream: number, scale: number): HalfBits => {
+    const random = new CounterRandom(seed, stream);
+    if (tensor === 'normal' && drawer) return drawer.normal(new Uint16Array(elementsOf(shape)), { key: random.key, stream: random.stream, scale });
+    return drawTensor(shape, tensor, random, scale);
   };
+  return { Q: draw(rule.q, 1, rule.logitScale), K: draw(rule.k, 2, 1), V: draw(rule.v, 3, rule.valueScale) };
 }
 
 function drawTensor(shape: CaseShape, rule: TensorRule, random: CounterRandom, scale: number): HalfBits {

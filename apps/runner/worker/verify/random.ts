@@ -3,8 +3,8 @@
  * that an input can be repeated from its seed on any host.
  */
 export class CounterRandom {
-  readonly #key: number;
-  readonly #stream: number;
+  readonly key: number;
+  readonly stream: number;
   #counter = 0;
   #second = 0;
   #hasSecond = false;
@@ -13,8 +13,8 @@ export class CounterRandom {
   constructor(seed: string, stream: number) {
     const value = BigInt(`0x${seed}`);
     const folded = (value ^ (value >> 64n)) & 0xffff_ffff_ffff_ffffn;
-    this.#key = Number(folded & 0xffff_ffffn);
-    this.#stream = (Number(folded >> 32n) ^ Math.imul(stream, 0x9e3779b9)) >>> 0;
+    this.key = Number(folded & 0xffff_ffffn);
+    this.stream = (Number(folded >> 32n) ^ Math.imul(stream, 0x9e3779b9)) >>> 0;
   }
 
   /** Uniform over the integers 0 .. 2^32 - 1. */
@@ -23,7 +23,7 @@ export class CounterRandom {
       this.#hasSecond = false;
       return this.#second;
     }
-    const [first, second] = philox2x32(this.#counter++, this.#stream, this.#key);
+    const [first, second] = philox2x32(this.#counter++, this.stream, this.key);
     this.#second = second;
     this.#hasSecond = true;
     return first;

@@ -50,7 +50,7 @@ async function verifySeed(
   options: { request: VerifyRequest; input: SeededInput; checkDeterminism: boolean; tellOutput: boolean },
 ): Promise<SeedReport> {
   const { shape } = run.candidate;
-  const inputs = drawInputs(shape, options.input);
+  const inputs = drawInputs(shape, options.input, reference);
   const kernelStarted = performance.now();
   const output = await run.once(inputs, POISONS[0], options.input.seed);
   const modified = run.buffers.modified(inputs);
