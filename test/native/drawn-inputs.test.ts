@@ -1,20 +1,18 @@
+/** The inputs that the native library draws on all threads are those that JavaScript draws one after another. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { ArtifactStore, BuildTools, NORMAL, drawInputs, loadReference, type Reference } from '@flashcore/runner/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { BuildTools } from '../build/build-tools.ts';
-import { ArtifactStore } from '../store/artifacts.ts';
-import { loadReference, type Reference } from '../../worker/driver/reference.ts';
-import { NORMAL, drawInputs } from '../../worker/verify/inputs.ts';
+import { ROOT } from '../support/home.ts';
 
-const repositoryRoot = new URL('../../../../', import.meta.url).pathname;
 let folder: string;
 let reference: Reference;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'flashcore-inputs-'));
   const tools = new BuildTools({
-    repositoryRoot, dataDirectory: folder, kernelsFolder: join(repositoryRoot, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')),
+    repositoryRoot: ROOT, dataDirectory: folder, kernelsFolder: join(ROOT, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')),
     libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
   });
   reference = loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(120_000) }));
