@@ -6,3 +6,5 @@ export const launchOptionRows: Rows;
 export const parityRows: Rows;
 export const severalRows: Rows;
 export const cardRows: Rows;
+export const comparisonRows: Rows;
+export const clockRows: Rows;

@@ -86,3 +86,25 @@ export function cardRows(folder) {
   return [['GPU', 'state', 'SM clock, most', 'memory clock, most', 'power limit', 'temperature'], ...parseNvidiaSmi(readFileSync(path, 'utf8')).map((gpu) =>
     [gpu.id, ...['Performance State', 'Max Clocks/SM', 'Max Clocks/Memory', 'GPU Power Readings/Current Power Limit', 'Temperature/GPU Current Temp'].map(of(gpu))])];
 }
+
+const shapeText = ({ batch, heads, sequenceLength, headDim, causal }) => `${batch}x${heads}x${sequenceLength}x${headDim}${causal ? 'c' : ''}`;
+const ratio = (measured) => (measured ? `${figure(measured.ratio, 4)} [${figure(measured.low, 4)}, ${figure(measured.high, 4)}]` : 'not measured');
+
+/** Candidate against champion, and the champion against its second copy, in one job: shape by shape. */
+export function comparisonRows(folder) {
+  const comparisons = filesOf(folder, /^ab\..*\.json$/).flatMap((name) => jsonOf(folder, name).result.variants.map(({ comparison }) => comparison));
+  if (comparisons.length === 0) return undefined;
+  return [['candidate', 'against', 'shape', 'time', 'cycles', 'champion against itself, time', 'in cycles', 'blocks', 'answer'], ...comparisons.flatMap(({ candidate, champion, shapes }) => shapes.map((each) => [
+    candidate.kernelId, champion.kernelId, shapeText(each.shape), ratio(each.time), ratio(each.cycles), ratio(each.selfTime), ratio(each.selfCycles), each.blocks,
+    each.verdict.replace('COMPARISON_VERDICT_', '').toLowerCase().replaceAll('_', ' '),
+  ]))];
+}
+
+/** Samples with and without clock stamps around them, and the clocks. */
+export function clockRows(folder) {
+  const reports = filesOf(folder, /^clock\..*\.json$/).map((name) => jsonOf(folder, name));
+  if (reports.length === 0) return undefined;
+  return [['kernel', 'shape', 'mode', 'without stamps, us', 'with stamps, us', 'with over without', 'clock, MHz (p1 to p99)', 'NVML, MHz'], ...reports.flatMap(({ kernel, shape, nvml, modes }) => Object.entries(modes).map(([mode, each]) => [
+    kernel, shape, mode, figure(each.withoutUs), figure(each.withUs), ratio(each.withOverWithout), `${figure(each.clocks.medianMhz, 0)} (${figure(each.clocks.p1Mhz, 0)} to ${figure(each.clocks.p99Mhz, 0)})`, nvml.smClockMhz,
+  ]))];
+}

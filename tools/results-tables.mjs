@@ -1,7 +1,7 @@
 // The page (README.md) of a folder of docs/results, from the JSON in it. `npm run ladder` writes it.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { cardRows, graphRows, launchOptionRows, overlapRows, parityRows, severalRows } from './launch-tables.mjs';
+import { cardRows, clockRows, comparisonRows, graphRows, launchOptionRows, overlapRows, parityRows, severalRows } from './launch-tables.mjs';
 
 /** The tables of a results folder, as Markdown. */
 export function resultsTables(folder) {
@@ -32,6 +32,8 @@ function runSections(folder, runs, read) {
     ...section('ncu against ours, flashcore_v6', ncuRows(folder, runs)),
     ...section('SDPA, hot: ours against plain PyTorch (a CUDA graph of 50 calls)', sdpaRows(read('sdpa-against-plain.json'))),
     ...section('A against A (one build, four jobs, A B B A), ratio of medians with its 95 % interval', aaRows(read('aa.json'))),
+    ...section('A against B in one job: ratio of medians, champion over candidate, with its 95 % interval', comparisonRows(folder), 'Above 1 the candidate is faster. [docs/measuring.md](../../measuring.md#a-against-b) has the rule.'),
+    ...section('Whether the stamps that tell the clock change what is measured', clockRows(folder)),
     ...section('From an edit of flashcore_v6 to its gates, warm runner, seconds', editRows(read('edit-to-gates.json'), read('torch-extension.json'))),
     'Edits and load_inline in one run; load_inline builds, and does not check or measure. commands.txt says which run a file is of.', '',
     ...section('Faulty kernels', faultyRows(read('faulty.json'))),

@@ -1,7 +1,6 @@
 /** The ladder's tables in kernels/README.md: latency step by step, what each build needs, the fastest kernels shape by shape. */
 import { formatShape, type BenchmarkResult, type Manifest, type VariantResult } from '@flashcore/shared';
 import { fixed, markdownTable } from './markdown.ts';
-import { printedFolder, printedTable, readPrinted } from './printed.ts';
 import { emulatorRun, experimentsOf, laddersMeasured, rowsOf, sanitizerOf, type LadderRow } from './results.ts';
 
 /** Tables of the newest measurement; older ones have a page of their own beside their files. */
@@ -11,15 +10,13 @@ export function resultsMarkdown(steps: readonly Manifest[]): string {
   const ladder = rowsOf(folder, /^run\..*\.json$/);
   const shapes = rowsOf(folder, /^bench\..*\.json$/);
   const { device, protocol } = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!;
-  const printed = printedFolder();
   const canonical = ladder[0] ? formatShape(ladder[0].benchmark.shape!) : '';
   return [
     `Hot: back-to-back launches in a graph, every SDPA backend in turns with the kernel in the same job; x: times as fast. ${device!.name}, driver ${device!.kernelDriverVersion || device!.driverVersion}, ${protocol}; [docs/results/${folder}](../docs/results/${folder}).`
     + (older.length > 0 ? ` Before: ${older.map((name) => `[${name}](../docs/results/${name})`).join(', ')}.\n` : '\n'),
     `**The ladder at ${canonical}** (B x H x S x D), step by step\n\n${latencyTable(steps, ladder)}`,
     `**What each step needs**: ptxas for the device measured and for sm_89 (an L4), counters by ncu, errors against fp64 over the parity cases\n\n${resourcesTable(steps, folder, ladder)}`,
-    ...(printed !== undefined ? [`**The fastest, shape by shape**, a later run with the kernels as they are now, of which there is what the program printed: [docs/results/${printed}](../docs/results/${printed})\n\n${printedTable(readPrinted(printed))}`]
-      : shapes.length > 0 ? [`**The fastest, shape by shape**\n\n${shapesTable(shapes)}`] : []),
+    ...(shapes.length > 0 ? [`**The fastest, shape by shape**\n\n${shapesTable(shapes)}`] : []),
   ].join('\n');
 }
 

@@ -12,7 +12,6 @@ import { emulatorPage, emulatorSentence } from './emulator-page.ts';
 import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
 import { markdownTable } from './markdown.ts';
-import { hasPrinted, printedPage } from './printed.ts';
 import { triedPage } from './tried-page.ts';
 import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
 import { ladderSteps } from './steps.ts';
@@ -45,7 +44,6 @@ export async function documents(): Promise<Document[]> {
 /** By what lies in a folder: a run on the emulator, copies of kernels tried, or a GPU host's measurements; undefined: another question's answer, whose page is written by hand. */
 function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
-  if (hasPrinted(folder)) return printedPage(folder);
   if (foldersWith(/^(run|several)\..*\.json$/).includes(folder)) return resultsTables(join(RESULTS, folder));
   return foldersWith(/^bench\..*\.json$/).includes(folder) ? triedPage(folder) : undefined;
 }

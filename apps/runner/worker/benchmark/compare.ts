@@ -15,7 +15,7 @@ const RESAMPLES = 1_000;
 
 /**
  * Two builds on one shape in each mode asked for: the champion against a second copy of itself, loaded anew, then against the candidate. All walk through the same inputs
- * at the same addresses: with tensors of its own a champion once differed from itself by 1 % (docs/measuring.md), and where they lie in L2 may be why. Errors: CudaError when one of the kernels faults.
+ * at the same addresses: with tensors of its own a champion differed from itself by 1 %, so by 0.1 % (docs/measuring.md). Errors: CudaError when one of the kernels faults.
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
