@@ -4,7 +4,7 @@ import type { CompilerDiagnostic } from './diagnostics.ts';
 import type { SmemExcess } from './ptxas-report.ts';
 import type { SharedBuffer } from './shared-buffers.ts';
 
-const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KB`;
+const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KiB`;
 
 /** Says which buffers make up too much static shared memory, and what half instead of float would save. */
 export function smemLimitFinding({ entry, bytes, limitBytes }: SmemExcess, buffers: readonly SharedBuffer[]): Finding {

@@ -18,7 +18,7 @@ test('sharedBuffers() evaluates sizes over constants and parameters', () => {
 test('smemLimitFinding() says which buffers, and what half instead of float would save', () => {
   const finding = smemLimitFinding({ entry: 'k', bytes: 70_656, limitBytes: 49_152 }, sharedBuffers(FILES.slice(0, 2), { BLOCK_Q: 90 }).slice(0, 1));
   expect([finding.message, finding.remedy]).toEqual([
-    'k uses 69.0 KB of static shared memory, 48.0 KB is the most: float K_smem[ROWS * HEAD_DIM] 23.0 KB (line 2)',
-    'Half instead of float would save 11.5 KB, leaving 57.5 KB. More than 48.0 KB is only possible as dynamic shared memory, which the manifest\'s shared_bytes asks for.',
+    'k uses 69.0 KiB of static shared memory, 48.0 KiB is the most: float K_smem[ROWS * HEAD_DIM] 23.0 KiB (line 2)',
+    'Half instead of float would save 11.5 KiB, leaving 57.5 KiB. More than 48.0 KiB is only possible as dynamic shared memory, which the manifest\'s shared_bytes asks for.',
   ]);
 });

@@ -20,7 +20,7 @@ async function verify(kernelId: string, shape = '1x1x64x64'): Promise<{ outcome:
 test.each([
   ['syntax_error', Outcome.COMPILE_FAILED, FindingKind.COMPILE_FAILED, /^syntax_error\.cu:9:\d+: expected/],
   ['missing_entry', Outcome.FAILED, FindingKind.MISSING_ENTRY, /launches missing_entry, the compiled code has missing_entry_old/],
-  ['static_smem_69kb', Outcome.COMPILE_FAILED, FindingKind.SMEM_LIMIT, /69\.0 KB of static shared memory, 48\.0 KB is the most: float Q_smem/],
+  ['static_smem_69kb', Outcome.COMPILE_FAILED, FindingKind.SMEM_LIMIT, /69\.0 KiB of static shared memory, 48\.0 KiB is the most: float Q_smem/],
   ['out_of_bounds', Outcome.CRASHED, FindingKind.OUT_OF_BOUNDS, /Thread \(63,0,0\) of block \(0,0,0\) wrote .*at the first byte past the end of O, at out_of_bounds\.cu:\d+/],
   ['misaligned_address', Outcome.CRASHED, FindingKind.MISALIGNED_ADDRESS, /read 16 bytes at V \+ 2 bytes/],
   ['divergent_barrier', Outcome.CRASHED, FindingKind.DEADLOCK, /32 threads in __syncthreads\(\) at divergent_barrier\.cu:11/],

@@ -37,10 +37,10 @@ export function formatPair(got: number, want: number): [string, string] {
 /** 1234567 as 1,234,567. */
 export const formatCount = (count: number | bigint): string => count.toLocaleString('en-US');
 
-/** Bytes as 24 KB, 1.5 MB; powers of 1024 as CUDA's limits are. */
+/** Bytes as 24 KiB, 1.5 MiB; powers of 1024 as CUDA's limits are. */
 export function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
-  const units = ['KB', 'MB', 'GB', 'TB'];
+  const units = ['KiB', 'MiB', 'GiB', 'TiB'];
   const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10));
   return `${Number((bytes / 1024 ** power).toPrecision(3))} ${units[power - 1] ?? 'B'}`;
 }

@@ -1,7 +1,8 @@
 import type { Artifact, BuildResult, CompilerRun, Diagnostic, EntryResources } from '@flashcore/shared';
 import { ArtifactKind } from '@flashcore/shared';
 import type { ReportFormat } from './format.ts';
-import { bytes, figure, seconds } from './numbers.ts';
+import { formatBytes } from '../plot/format.ts';
+import { figure, seconds } from './numbers.ts';
 import { table, type Cell } from './table.ts';
 import { heading, labelled, paragraph, printable } from './text.ts';
 
@@ -81,4 +82,4 @@ function artifacts(list: readonly Artifact[], format: ReportFormat): string[] {
 }
 
 /** "flashcore_v6.sm_89.cubin 12.4 KiB 0123456789abcdef": `fa-tui artifact` takes the digest's beginning. */
-export const artifactText = ({ fileName, sizeBytes, sha256 }: Artifact): string => `${fileName} ${bytes(Number(sizeBytes))} ${sha256.slice(0, 16)}`;
+export const artifactText = ({ fileName, sizeBytes, sha256 }: Artifact): string => `${fileName} ${formatBytes(Number(sizeBytes))} ${sha256.slice(0, 16)}`;

@@ -22,7 +22,7 @@ export const gates: MessageInitShape<typeof GateResultSchema>[] = [
   { gateId: 'shared_memory', title: 'Shared memory a CTA', verdict: Verdict.FAIL, value: 73_728, comparison: '<=', target: 49_152, unit: 'B', level: 'hard', source: 'ptxas and the launch' },
   { gateId: 'ctas', title: 'CTAs an SM, calculated', verdict: Verdict.FAIL, value: 1, comparison: '>=', target: 4, unit: 'CTAs', level: 'warn', source: 'ptxas sm_89' },
   { gateId: 'latency', title: 'Latency p50, canonical shape', verdict: Verdict.NOT_MEASURED, comparison: '<', target: 25, unit: 'us', level: 'hard', detail: 'emulator times are not GPU times' },
-  { gateId: 'regression', title: 'Not slower than the best accepted version', verdict: Verdict.NOT_MEASURED, comparison: '>=', target: 0.99, unit: 'x', level: 'hard', detail: 'not measured: no accepted version yet' },
+  { gateId: 'regression', title: 'No slower than the best accepted', verdict: Verdict.NOT_MEASURED, comparison: '>=', target: 0.99, unit: 'x', level: 'hard', detail: 'not measured: no accepted version yet' },
 ];
 
 const variant: MessageInitShape<typeof VariantResultSchema> = {

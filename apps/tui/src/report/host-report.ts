@@ -1,7 +1,8 @@
 import type { Caller, Device, Host, Tool } from '@flashcore/shared';
 import { DeviceState } from '@flashcore/shared';
 import type { ReportFormat } from './format.ts';
-import { bytes, count, figure, instant } from './numbers.ts';
+import { formatBytes } from '../plot/format.ts';
+import { count, figure, instant } from './numbers.ts';
 import { heading, labelled, printable } from './text.ts';
 
 /** What a runner has and can do; for a tool that is missing, what is not possible without it. */
@@ -25,7 +26,7 @@ function runner(host: Host, format: ReportFormat): string[] {
 
 // What a manifest's `cluster` and `l2_persist` have an effect on.
 function launchOptions({ clusters, persistingL2Bytes }: Device, format: ReportFormat): string[] {
-  const options = [clusters ? 'clusters' : '', persistingL2Bytes > 0n ? `L2 windows of up to ${bytes(Number(persistingL2Bytes))}` : ''].filter(Boolean);
+  const options = [clusters ? 'clusters' : '', persistingL2Bytes > 0n ? `L2 windows of up to ${formatBytes(Number(persistingL2Bytes))}` : ''].filter(Boolean);
   return options.length === 0 ? [] : labelled('launches', options.join(', '), format);
 }
 
@@ -36,8 +37,8 @@ function deviceSection(device: Device, format: ReportFormat): string[] {
     ...heading(`Device ${printable(device.deviceId)}`, device.simulated ? 'simulated: its times are not GPU times' : '', format),
     ...labelled('name', `${device.name}, ${device.arch}`, format),
     ...labelled('state', device.stateReason ? `${state}: ${device.stateReason}` : state, format),
-    ...labelled('size', `${count(device.multiprocessors, 'SM')}, ${bytes(Number(device.memoryBytes))} memory, ${bytes(Number(device.l2Bytes))} L2`, format),
-    ...labelled('SMEM', `${bytes(device.smemOptinBytes)} a CTA by opt-in, ${bytes(device.smemPerMultiprocessorBytes)} an SM`, format),
+    ...labelled('size', `${count(device.multiprocessors, 'SM')}, ${formatBytes(Number(device.memoryBytes))} memory, ${formatBytes(Number(device.l2Bytes))} L2`, format),
+    ...labelled('SMEM', `${formatBytes(device.smemOptinBytes)} a CTA by opt-in, ${formatBytes(device.smemPerMultiprocessorBytes)} an SM`, format),
     ...labelled('registers', `${device.registersPerMultiprocessor} an SM`, format),
     ...launchOptions(device, format),
     ...labelled('driver', `CUDA ${device.driverVersion}${kernelDriver}`, format),

@@ -105,16 +105,16 @@ Profile
   not measured: the emulator has no hardware counters
 
 Gates  1 passed, 2 failed (1 warn only), 2 not measured
-  answer        gate                                      value           target
-  pass          Registers a thread                           40  <= 64 registers
+  answer        gate                              value           target
+  pass          Registers a thread                   40  <= 64 registers
     fa_v2_wmma; source: ptxas sm_89
-  FAIL          Shared memory a CTA                       73728       <= 49152 B
+  FAIL          Shared memory a CTA               73728       <= 49152 B
     source: ptxas and the launch
-  fail (warn)   CTAs an SM, calculated                        1        >= 4 CTAs
+  fail (warn)   CTAs an SM, calculated                1        >= 4 CTAs
     source: ptxas sm_89
-  not measured  Latency p50, canonical shape                  -          < 25 us
+  not measured  Latency p50, canonical shape          -          < 25 us
     emulator times are not GPU times
-  not measured  Not slower than the best accepted versi…      -        >= 0.99 x
+  not measured  No slower than the best accepted      -        >= 0.99 x
     no accepted version yet
 
 Findings

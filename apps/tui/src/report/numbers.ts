@@ -47,15 +47,6 @@ export function seconds(value: number): string {
   return `${Math.floor(value / 60)} min ${String(Math.floor(value % 60)).padStart(2, '0')} s`;
 }
 
-/** Bytes for people: "48 KiB". */
-export function bytes(value: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  let scaled = value;
-  let unit = 0;
-  for (; scaled >= 1024 && unit < units.length - 1; unit++) scaled /= 1024;
-  return `${figure(scaled, 3)} ${units[unit]}`;
-}
-
 /** "2x8x512x64c": batch, heads, sequence length, head dimension, and c for causal, as --shape takes it. */
 export function shapeText(shape: Shape | undefined): string {
   return shape ? formatShape(shape) : '-';
