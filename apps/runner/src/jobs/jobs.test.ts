@@ -6,6 +6,7 @@ import { openDatabase, type Database } from '../store/database.ts';
 import { HistoryStore } from '../store/history.ts';
 import { fakeCompiler, type FakeOptions } from '../testing/fake-compiler.ts';
 import { kernel } from '../testing/test-runner.ts';
+import type { JobOutcome } from './job-context.ts';
 import { STOP_GRACE_MS } from './job-run.ts';
 import { Jobs } from './jobs.ts';
 
@@ -112,6 +113,24 @@ test('a new job is refused with DISK_FULL on a full disk, and leaves no trace', 
   expect(jobs.active).toBe(0);
 });
 
+test('a job whose commit fails leaves no trace: the job that is given its id afterwards runs to its own end', async () => {
+  const { promise, resolve } = Promise.withResolvers<JobOutcome>();
+  const { database, jobs, start } = fixture({ bodies: { long: () => promise } });
+  start('long');
+  await settle();
+  failCommits(database);
+  expect(() => start('ok', { maxQueueSeconds: 2 })).toThrow('FOREIGN KEY');
+  expect(jobs.active).toBe(1);
+  database.prepare('DROP TRIGGER fail_commits').run();
+  const job = start('ok', { maxQueueSeconds: 60 });
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(jobs.get(job.name).job).toMatchObject({ state: JobState.QUEUED, lastSequence: 1n });
+  resolve({ outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) });
+  await settle();
+  expect(jobs.get(job.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.PASSED });
+  expect([jobs.active, jobs.devices()[0]?.state]).toEqual([0, DeviceState.READY]);
+});
+
 test('a result that can\'t be stored ends the job as a fault of the runner', async () => {
   const bodies = { wrong: () => Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: { $typeName: 'flashcore.runner.v1.JobResult', deviceSeconds: 'x' } as never }) };
   const { jobs, start } = fixture({ bodies });
@@ -123,6 +142,12 @@ test('a result that can\'t be stored ends the job as a fault of the runner', asy
 /** Lets promises and immediates run that are ready. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+}
+
+/** Lets every statement of a new job succeed and its commit fail, as a disk does that fills up at the wrong moment: SQLite checks deferred references at the commit. */
+function failCommits(database: Database): void {
+  database.prepare('CREATE TABLE deferred (job_id INTEGER REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED)').run();
+  database.prepare('CREATE TRIGGER fail_commits AFTER INSERT ON jobs BEGIN INSERT INTO deferred VALUES (-1); END').run();
 }
 
 /** Lets the database grow by so many pages and no more, as a disk does that is nearly full. */

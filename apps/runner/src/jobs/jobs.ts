@@ -251,24 +251,28 @@ export class Jobs {
   #accept({ requestId, requestDigest, owner, maxQueueSeconds, maxRunSeconds }: StartOptions, compiled: CompiledJob): JobRun {
     const { database, logger } = this.#options;
     const name = `jobs/${randomUUID()}`;
-    return database.transaction(() => {
-      const jobId = this.#table.insert({
-        name, kind: compiled.kind, label: compiled.label, kernel_id: compiled.kernelId, device_id: compiled.deviceId,
-        request_id: requestId || null, request_digest: requestId ? requestDigest : null, create_ms: Date.now(), owner,
-      });
-      const recorder = new JobRecorder({
-        database, log: this.#log, feed: this.#feed, jobId, jobName: name, lastSequence: 0,
-        onStored: (events) => this.#share.stored(events),
-        onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
-      });
-      recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name)) }) });
-      return new JobRun({
-        jobId, name, owner, compiled, maxQueueSeconds, maxRunSeconds, recorder, logger,
-        markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
-        markEnded: (end, endMs) => this.#markEnded(jobId, name, compiled, end, endMs),
-        onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
-      });
+    const { jobId, recorder } = database.transaction(() => this.#store(name, { requestId, requestDigest, owner }, compiled));
+    // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to the next.
+    return new JobRun({
+      jobId, name, owner, compiled, maxQueueSeconds, maxRunSeconds, recorder, logger,
+      markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
+      markEnded: (end, endMs) => this.#markEnded(jobId, name, compiled, end, endMs),
+      onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
     });
+  }
+
+  #store(name: string, { requestId, requestDigest, owner }: Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner'>, compiled: CompiledJob): { jobId: number; recorder: JobRecorder } {
+    const jobId = this.#table.insert({
+      name, kind: compiled.kind, label: compiled.label, kernel_id: compiled.kernelId, device_id: compiled.deviceId,
+      request_id: requestId || null, request_digest: requestId ? requestDigest : null, create_ms: Date.now(), owner,
+    });
+    const recorder = new JobRecorder({
+      database: this.#options.database, log: this.#log, feed: this.#feed, jobId, jobName: name, lastSequence: 0,
+      onStored: (events) => this.#share.stored(events),
+      onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
+    });
+    recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name)) }) });
+    return { jobId, recorder };
   }
 
   #markEnded(jobId: number, name: string, { kind, kernelId }: CompiledJob, { outcome, summary, result }: JobOutcome, endMs: number): void {
