@@ -26,6 +26,7 @@ import { lockDirectory } from './store/directory-lock.ts';
 import { HistoryStore } from './store/history.ts';
 import { SourceStore } from './store/sources.ts';
 import { storageError } from './store/storage-error.ts';
+import { clearTemporary } from './store/temporary.ts';
 
 /** What job bodies are made with. */
 export interface CompilerOptions {
@@ -69,6 +70,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const undo = new DisposableStack();
   try {
     undo.defer(lockDirectory(dataDirectory));
+    clearTemporary(dataDirectory);
     const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
     const history = new HistoryStore(database);
     const sources = new SourceStore(join(dataDirectory, 'sources'));

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FlashcoreError, invalidRequest, treeDigest, type SourceFile, type SourceTree } from '@flashcore/shared';
 import { BlobStore, type BlobWriter } from './blob-store.ts';
 import { markUsed } from './last-used.ts';
-import { readTree, sourceTreeViolations } from './source-tree.ts';
+import { isSha256, readTree, sourceTreeViolations } from './source-tree.ts';
 import { storageError } from './storage-error.ts';
 
 /** A client's kernel folder, laid out on the runner's disk. */
@@ -19,10 +19,12 @@ export class SourceStore {
   readonly #blobs: BlobStore;
   readonly #trees: string;
 
+  /** Makes the folder and drops what a killed runner left half-made in it. */
   constructor(folder: string) {
     this.#blobs = new BlobStore(join(folder, 'files'));
     this.#trees = join(folder, 'trees');
     mkdirSync(this.#trees, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(this.#trees).filter((entry) => !isSha256(entry))) rmSync(join(this.#trees, name), { recursive: true, force: true });
   }
 
   /** Digests of the files that were not uploaded yet, each once. */
