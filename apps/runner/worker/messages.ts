@@ -265,8 +265,10 @@ export interface LatencyReport {
   clocksMhz: Float32Array;
   /** How the clocks were measured, or why they were not. */
   clockSource: string;
-  /** Samples whose clock fell and that were kept, for in turns none is dropped for that. */
+  /** Samples whose clock fell and that were kept, for in turns none is dropped. */
   slowed: number;
+  /** Samples of batches in which the device was throttled, and that were kept for the same reason. */
+  throttled: number;
   stopReason: StopReasonName;
   launchesPerSample: number;
   /** Median of an empty event pair, microseconds. */

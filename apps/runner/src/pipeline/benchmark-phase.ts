@@ -11,6 +11,7 @@ import { candidateFor } from './candidate.ts';
 import { findingOf } from './fault-findings.ts';
 import { emitFindings, emitWarning, startPhase, type VariantScope } from './job-scope.ts';
 import type { BenchmarkSpec } from './job-spec.ts';
+import { implausibleText, isImplausible, leastTime, type TimedResult } from './least-time.ts';
 import { storeRaw } from './raw-samples.ts';
 
 export interface Benchmarking {
@@ -24,8 +25,6 @@ export const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD
 export const STOP_REASONS: Record<StopReasonName, StopReason> = {
   converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT, 'sample-limit': StopReason.SAMPLE_LIMIT,
 };
-/** A kernel faster than this share of the roofline's time did not do the work. */
-const PLAUSIBLE_SHARE = 0.95;
 /** Each subject's samples are told about four times a second. */
 const TELL_EVERY_MS = 250;
 /** Launches on new inputs may take so much longer than on inputs seen before: an H200 repeats its times within 1 %, the emulator's host does not. */
@@ -140,10 +139,11 @@ function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options:
   const flops = attentionFlops(shape);
   const bytes = attentionBytes(shape);
   const rates = ratesOf(device, { seconds: latency.p50Us / 1e6, flops, bytes });
-  const invalid = invalidReasons(device, report, rates, options.shortened);
+  const least = leastTime(device, shape, { mode: report.mode, inputSets: INPUT_SETS, launchesPerSample: report.launchesPerSample });
+  const invalid = invalidReasons(report, { device, timed: { latency, leastBasis: '', ...least }, shortened: options.shortened });
   const { outputCheck, conditions } = report;
   return create(BenchmarkResultSchema, {
-    shape, mode: MODES[report.mode], simulated: device.simulated, latency, stopReason: STOP_REASONS[report.stopReason], flops, bytes, ...rates,
+    shape, mode: MODES[report.mode], simulated: device.simulated, latency, stopReason: STOP_REASONS[report.stopReason], flops, bytes, ...rates, ...least,
     baselines: 'turn' in baseline ? baseline.results(report.mode, kept) : [],
     baselinesMissing: 'turn' in baseline ? baseline.missing(report.mode) : baseline.missing,
     histogram: histogram(kept),
@@ -151,6 +151,7 @@ function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options:
     ...(report.clocksMhz.some((mhz) => mhz > 0) && { smClocks: storeRaw(artifacts, report.clocksMhz, { name: 'sm-clocks', shape, mode: report.mode }) }),
     clockSource: report.clockSource,
     slowedSamples: report.slowed,
+    throttledSamples: report.throttled,
     conditions,
     outputCheck: outputCheck.detail,
     valid: invalid.length === 0,
@@ -167,23 +168,24 @@ function ratesOf(device: Device, { seconds, flops, bytes }: { seconds: number; f
   return { tflops: flops / seconds / 1e12, gbPerSecond: bytes / seconds / 1e9, ...(sheet && { rooflinePercent: (100 * rooflineSeconds(flops, bytes, sheet)) / seconds }) };
 }
 
-function invalidReasons(device: Device, report: LatencyReport, rates: { rooflinePercent?: number }, shortened: string): string[] {
+/** Why a result may not stand in a leaderboard; none: it may. */
+export function invalidReasons(report: LatencyReport, { device, timed, shortened }: { device: Device; timed: TimedResult; shortened: string }): string[] {
   const reasons: string[] = [];
   if (device.simulated) reasons.push(shortened ? `${EMULATOR_TIMES} (${shortened})` : EMULATOR_TIMES);
   else if (report.stopReason === 'timed-out') reasons.push('the time limit came before the interval of the median was narrow enough');
   const dropped = report.samplesUs.filter((us) => us === 0).length;
   if (dropped > MAX_DROPPED_SHARE * report.samplesUs.length) reasons.push(`${dropped} of ${report.samplesUs.length} samples were dropped, because the device slowed down`);
+  if (report.throttled > MAX_DROPPED_SHARE * report.samplesUs.length) reasons.push(`in ${report.throttled} of ${report.samplesUs.length} samples the device was throttled by hardware or heat`);
   if (!report.outputCheck.passed) reasons.push(`the output was wrong ${report.outputCheck.detail}`);
   if (skipsWork(report, device)) reasons.push(`launches take ${report.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`);
-  if (isImplausible(rates)) reasons.push(`implausible: ${rates.rooflinePercent!.toFixed(0)} % of the roofline`);
+  if (isImplausible(timed)) reasons.push(`implausible: ${implausibleText(timed)}`);
   return reasons;
 }
 
 const skipsWork = ({ freshRatio }: LatencyReport, { simulated }: Device): boolean => freshRatio !== undefined && freshRatio > MAX_FRESH_RATIO[simulated ? 'simulated' : 'gpu'];
-const isImplausible = ({ rooflinePercent }: { rooflinePercent?: number | undefined }): boolean => rooflinePercent !== undefined && rooflinePercent > 100 / PLAUSIBLE_SHARE;
 
 /** What the timed launches of a shape tell against the kernel. */
-export function timingFindings(reports: readonly LatencyReport[], results: readonly Pick<BenchmarkResult, 'rooflinePercent'>[], { shape, device }: { shape: Shape; device: Device }): Finding[] {
+export function timingFindings(reports: readonly LatencyReport[], results: readonly TimedResult[], { shape, device }: { shape: Shape; device: Device }): Finding[] {
   const of = (kind: FindingKind, message: string, remedy: string): Finding => create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
   const wrong = reports.find(({ outputCheck }) => !outputCheck.passed);
   const skipping = reports.find((report) => skipsWork(report, device));
@@ -193,7 +195,7 @@ export function timingFindings(reports: readonly LatencyReport[], results: reado
       'The kernel must do all of its work in every launch: look for state that it keeps between launches')] : []),
     ...(skipping ? [of(FindingKind.WORK_SKIPPED, `launches take ${skipping.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`,
       'The kernel must compute every launch anew: look for results that it keeps and finds again')] : []),
-    ...(implausible ? [of(FindingKind.IMPLAUSIBLE_TIME, `${implausible.rooflinePercent!.toFixed(0)} % of the device's roofline: no kernel that does all of the work can be so fast`,
-      'Look for work that is left out; if the kernel is right, the data sheet of the device is wrong (libs/shared/src/devices.ts)')] : []),
+    ...(implausible ? [of(FindingKind.IMPLAUSIBLE_TIME, implausibleText(implausible),
+      'Look for work that is left out, or done in fewer bits than fp16; if the kernel is right, the data sheet of the device is wrong (libs/shared/src/devices.ts)')] : []),
   ];
 }

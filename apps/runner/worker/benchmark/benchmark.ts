@@ -10,7 +10,7 @@ import type { Conditions } from './conditions.ts';
 import { InputRotation, drawSets, type InputSet } from './input-rotation.ts';
 import { OutputChecks } from './output-checks.ts';
 import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
-import { BATCH_MS, CONDITIONS_EVERY_MS, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, dropSlow, hotLaunches, median, settled } from './sampling.ts';
+import { BATCH_MS, CONDITIONS_EVERY_MS, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, judgeSlow, median, settled } from './sampling.ts';
 
 export interface BenchmarkTools {
   driver: CudaDriver;
@@ -61,6 +61,7 @@ class Measurement {
   readonly #turns: boolean;
   #turnsTaken = 0;
   #slowed = 0;
+  #throttled = 0;
   #conditionsReadAt = 0;
 
   constructor(tools: BenchmarkTools, { request, rotation, mode, stamps }: { request: BenchmarkRequest; rotation: InputRotation; mode: TimingModeName; stamps: ClockStamps | undefined }) {
@@ -95,6 +96,7 @@ class Measurement {
       clocksMhz: Float32Array.from(this.#clocksMhz),
       clockSource: this.#slowDown.source,
       slowed: this.#slowed,
+      throttled: this.#throttled,
       stopReason,
       launchesPerSample: sampler.launchesPerSample,
       eventOverheadUs,
@@ -178,10 +180,11 @@ class Measurement {
   #takeClocks(count: number): void {
     const clocks = this.#slowDown.batch(count);
     this.#clocksMhz.push(...clocks.clocksMhz);
-    const { dropped, slowed } = dropSlow(clocks, { turns: this.#turns });
+    const { dropped, slowed, throttled } = judgeSlow(clocks, { turns: this.#turns });
     const first = this.#samples.length - count;
     for (const index of dropped) this.#samples[first + index] = 0;
     this.#slowed += slowed;
+    this.#throttled += throttled;
   }
 
   /**

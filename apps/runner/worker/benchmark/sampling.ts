@@ -48,14 +48,23 @@ export interface BatchClocks {
   throttled: boolean;
 }
 
+/** What becomes of the slow samples of a batch: places of those to drop, or how many are kept. */
+export interface SlowSamples {
+  dropped: number[];
+  /** Kept though their clock fell. */
+  slowed: number;
+  /** Kept though the device was throttled. */
+  throttled: number;
+}
+
 /**
- * The samples of a batch to drop, and how many slow ones are kept. In turns a sample is dropped only for throttling: what it takes turns with has no clock per sample, and
- * at the power cap, where the clock wanders by a tenth, to drop the slow samples of one side only would flatter it.
+ * In turns nothing is dropped: what it takes turns with has no clock per sample and nobody who looks at NVML, and to drop the slow samples of one side only would flatter
+ * it. At the power cap, where the clock wanders by a tenth, that would be every third sample. Alone, a slow sample is dropped, and a throttled batch whole.
  */
-export function dropSlow({ fell, throttled }: BatchClocks, { turns }: { turns: boolean }): { dropped: number[]; slowed: number } {
-  if (throttled) return { dropped: [...fell.keys()], slowed: 0 };
-  const slow = [...fell.keys()].filter((index) => fell[index]);
-  return turns ? { dropped: [], slowed: slow.length } : { dropped: slow, slowed: 0 };
+export function judgeSlow({ fell, throttled }: BatchClocks, { turns }: { turns: boolean }): SlowSamples {
+  const slow = [...fell.keys()].filter((index) => throttled || fell[index]);
+  if (!turns) return { dropped: slow, slowed: 0, throttled: 0 };
+  return throttled ? { dropped: [], slowed: 0, throttled: slow.length } : { dropped: [], slowed: slow.length, throttled: 0 };
 }
 
 /** Whether the device slowed down in a sample, by the stamps around it or by what NVML says of the batch. */

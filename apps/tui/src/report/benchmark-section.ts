@@ -57,9 +57,13 @@ function statistics(latency: LatencyStatistics, format: ReportFormat): string[] 
   return [head, `${row}  ${unit.name}`, ...paragraph(interval, format, 2, 'dim')];
 }
 
-function slowedText({ slowedSamples, latency }: BenchmarkResult): string {
-  if (slowedSamples === 0 || !latency) return '';
-  return `; it fell in ${((100 * slowedSamples) / latency.samples).toFixed(0)} % of the samples, which are kept: those of the baselines have no clock to drop them by`;
+function slowedText({ slowedSamples, throttledSamples, latency }: BenchmarkResult): string {
+  const percent = (samples: number): string => ((100 * samples) / latency!.samples).toFixed(0);
+  const parts = [
+    slowedSamples > 0 && latency ? `it fell in ${percent(slowedSamples)} % of the samples` : '',
+    throttledSamples > 0 && latency ? `the device was throttled in ${percent(throttledSamples)} %` : '',
+  ].filter(Boolean);
+  return parts.length === 0 ? '' : `; ${parts.join(', ')}; they are kept: those of the baselines have no clock to drop them by`;
 }
 
 function samplesText(result: BenchmarkResult): string {
@@ -80,9 +84,16 @@ function throughput(result: BenchmarkResult, format: ReportFormat): string[] {
   const parts = [
     result.tflops === undefined ? '' : `${figure(result.tflops)} TFLOP/s`,
     result.gbPerSecond === undefined ? '' : `${figure(result.gbPerSecond)} GB/s`,
-    result.rooflinePercent === undefined ? '' : `${figure(result.rooflinePercent, 3)} % of the roofline`,
+    result.rooflinePercent === undefined ? '' : rooflineText(result.rooflinePercent, result),
   ].filter(Boolean);
   return parts.length === 0 ? [] : labelled('throughput', parts.join(', '), format);
+}
+
+/** The roofline has Q, K, V and O come from device memory once: what L2 holds is faster than that. */
+function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult): string {
+  const text = `${figure(percent, 3)} % of the roofline`;
+  if (percent <= 100) return text;
+  return `${text}, which counts every tensor from device memory once${leastUs === undefined ? '' : `; the least possible here is ${time(leastUs)}: ${leastBasis}`}`;
 }
 
 function baselines(result: BenchmarkResult, format: ReportFormat): string[] {

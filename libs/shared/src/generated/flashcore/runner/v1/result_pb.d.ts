@@ -1375,7 +1375,8 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   gbPerSecond?: number | undefined;
 
   /**
-   * Share of the device's roofline reached, percent; absent when simulated.
+   * Share of the device's roofline reached, percent: least time of flops at the tensor peak and bytes at the memory bandwidth, over the median. It can exceed 100
+   * where tensors stay in L2; least_us is what is possible. Absent when simulated.
    *
    * @generated from field: optional double roofline_percent = 10;
    */
@@ -1472,6 +1473,29 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
    * @generated from field: int32 slowed_samples = 23;
    */
   slowedSamples: number;
+
+  /**
+   * Samples in whose batch the device was throttled by hardware or heat and that were kept nevertheless, for the same reason; the result is not valid when more
+   * than a tenth were.
+   *
+   * @generated from field: int32 throttled_samples = 24;
+   */
+  throttledSamples: number;
+
+  /**
+   * No kernel that does all of the work can take less, microseconds a launch: all flops at the tensor peak, and what must come from device memory in this mode
+   * at its bandwidth. A result well below it is IMPLAUSIBLE_TIME. Absent when simulated, and for a device without a data sheet.
+   *
+   * @generated from field: optional double least_us = 25;
+   */
+  leastUs?: number | undefined;
+
+  /**
+   * Which of the two it is, for example "1.07 GFLOP at the tensor peak of 121 TFLOP/s".
+   *
+   * @generated from field: string least_basis = 26;
+   */
+  leastBasis: string;
 };
 
 /**
