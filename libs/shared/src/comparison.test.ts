@@ -4,6 +4,7 @@ import { blockRatioInterval } from './block-ratio.ts';
 import { judgeComparison, judgeShape, type MeasuredComparison } from './comparison.ts';
 import { ComparisonVerdict, LatencyStatisticsSchema, RatioIntervalSchema, StopReason } from './generated/flashcore/runner/v1/result_pb.js';
 import { Random } from './random.ts';
+import { parseShape } from './shape.ts';
 import { quantile } from './statistics.ts';
 
 /** Blocks A B B A of two builds, `ratio` apart, on a device whose speed wanders by `drift` from block to block. */
@@ -76,6 +77,16 @@ test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
 
 test('over all shapes one slower rejects, one unknown leaves it open, one faster is enough', () => {
   const { FASTER, SLOWER, WITHIN_MARGIN, NOT_JUDGED } = ComparisonVerdict;
-  const all = (...verdicts: ComparisonVerdict[]) => judgeComparison(verdicts.map((verdict) => ({ verdict, reason: 'why' }))).verdict;
+  const all = (...verdicts: ComparisonVerdict[]) => judgeComparison(verdicts.map((verdict) => ({ verdict, reason: 'why' })), []).verdict;
   expect([all(FASTER, WITHIN_MARGIN), all(FASTER, NOT_JUDGED), all(FASTER, NOT_JUDGED, SLOWER), all(WITHIN_MARGIN), all()]).toEqual([FASTER, NOT_JUDGED, SLOWER, WITHIN_MARGIN, NOT_JUDGED]);
+});
+
+test('a shape that was to be compared and was not measured leaves all of them not judged; one that is slower decides nevertheless', () => {
+  const asked = ['2x8x512x64', '4x16x2048x64'].map(parseShape);
+  const measured = (verdict: ComparisonVerdict) => judgeComparison([{ shape: asked[0]!, verdict, reason: 'why' }], asked);
+  expect([measured(ComparisonVerdict.FASTER), measured(ComparisonVerdict.SLOWER), judgeComparison([], asked)]).toEqual([
+    { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: 4x16x2048x64: it was not measured (1 of 2 shapes)' },
+    { verdict: ComparisonVerdict.SLOWER, reason: '2x8x512x64: why (1 of 2 shapes)' },
+    { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: 2x8x512x64: it was not measured (2 of 2 shapes)' },
+  ]);
 });

@@ -1,6 +1,7 @@
 /** When a candidate may take the champion's place: the rule, and what it says about a shape and about all of them. */
+import type { Shape } from './generated/flashcore/runner/v1/kernel_pb.js';
 import { ComparisonVerdict, StopReason, type RatioInterval, type ShapeComparison } from './generated/flashcore/runner/v1/result_pb.js';
-import { formatShape } from './shape.ts';
+import { formatShape, sameShape } from './shape.ts';
 
 /** See ComparisonRule. 1 % is what a kernel differs from itself; below 3 % a change is not worth a new champion. */
 export const COMPARISON_RULE = { acceptRatio: 1.03, floorRatio: 0.99, noiseLimit: 0.015 } as const;
@@ -25,8 +26,10 @@ export function judgeShape(measured: MeasuredComparison, invalid = ''): Judgemen
   return { verdict: ComparisonVerdict.FASTER, reason: `${figures}: both lower ends reach ${acceptRatio}` };
 }
 
-/** What all shapes together say: none may be slower or unknown, and one must be faster. */
-export function judgeComparison(shapes: readonly Pick<ShapeComparison, 'shape' | 'verdict' | 'reason'>[]): Judgement {
+/** What all shapes together say: none may be slower or unknown, and one must be faster. `asked`: those that were to be compared; one without a measurement is unknown. */
+export function judgeComparison(measured: readonly Pick<ShapeComparison, 'shape' | 'verdict' | 'reason'>[], asked: readonly Shape[]): Judgement {
+  const missing = asked.filter((shape) => !measured.some((each) => each.shape && sameShape(each.shape, shape)));
+  const shapes = [...measured, ...missing.map((shape) => ({ shape, verdict: ComparisonVerdict.NOT_JUDGED, reason: 'it was not measured' }))];
   const order = [ComparisonVerdict.SLOWER, ComparisonVerdict.NOT_JUDGED, ComparisonVerdict.FASTER, ComparisonVerdict.WITHIN_MARGIN];
   const decisive = order.flatMap((verdict) => shapes.find((shape) => shape.verdict === verdict) ?? [])[0];
   if (!decisive) return { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: no shape was compared' };

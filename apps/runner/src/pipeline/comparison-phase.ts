@@ -42,7 +42,7 @@ export async function runComparison(scope: VariantScope, { champion, spec, candi
   };
   const refusal = refusalOf(compared, build);
   const { shapes, findings } = refusal ? { shapes: [], findings: [] } : await compareShapes(scope, rival, { champion: build.image!, candidate: candidate.image, spec, modes: champion.modes });
-  const judgement = refusal ? { verdict: ComparisonVerdict.NOT_JUDGED, reason: `not judged: ${refusal}` } : judgeComparison(shapes);
+  const judgement = refusal ? { verdict: ComparisonVerdict.NOT_JUDGED, reason: `not judged: ${refusal}` } : judgeComparison(shapes, spec.shapes);
   const result = create(ComparisonResultSchema, { ...compared, shapes, ...judgement, rule: COMPARISON_RULE, simulated: device.simulated, seconds: (performance.now() - started) / 1000 });
   job.emit({ case: 'comparisonResult', value: result });
   emitFindings(job, findings);

@@ -16,7 +16,7 @@ Object.assign(shape, judgeShape(shape));
 test('medians, ratios with intervals, the champion against itself, the rule and the verdict in 80 columns', () => {
   const lines = comparisonSection(create(ComparisonResultSchema, {
     champion: { label: 'flashcore_v10', buildId: 'ab'.repeat(32), verified: Verdict.PASS, verifiedDetail: 'right on 2x8x512x64, 1 seed each' },
-    candidate: { label: 'flashcore_v11', buildId: 'cd'.repeat(32), verified: Verdict.NOT_MEASURED, verifiedDetail: 'not verified' }, shapes: [shape], rule: COMPARISON_RULE, ...judgeComparison([shape]),
+    candidate: { label: 'flashcore_v11', buildId: 'cd'.repeat(32), verified: Verdict.NOT_MEASURED, verifiedDetail: 'not verified' }, shapes: [shape], rule: COMPARISON_RULE, ...judgeComparison([shape], []),
   }), PLAIN);
   expect(lines).toEqual([
     'Comparison: flashcore_v11 against flashcore_v10',
