@@ -76,9 +76,8 @@ class Session:
         answer = []
         for name in BACKENDS:
             backend = Backend(torch, name, sets, shape["causal"])
-            reason = backend.try_once()
+            reason = backend.attempt(backend.try_once) or backend.attempt(lambda: backend.prepare(modes, launchesPerSample, self.events))
             if reason == "":
-                backend.prepare(modes, launchesPerSample, self.events)
                 self.prepared[name] = backend
             answer.append({"name": name, "available": reason == "", "reason": reason, "launchesPerSample": backend.launches})
         return {"backends": answer}
@@ -100,8 +99,9 @@ class Session:
         answer = []
         for name in BACKENDS:
             backend = Backend(torch, name, [tuple(inputs)], shape["causal"])
-            reason = backend.try_once()
-            answer.append({"name": name, "available": reason == "", "reason": reason, **(backend.against(output, reference) if reason == "" else {})})
+            figures = {}
+            reason = backend.attempt(lambda: figures.update(backend.against(output, reference)))
+            answer.append({"name": name, "available": reason == "", "reason": reason, **figures})
         return {"backends": answer}
 
     def release(self):
@@ -142,23 +142,31 @@ class Backend:
             "maxAbsDifference": difference.max().item(), "meanAbsDifference": difference.mean().item(), "maxAbsError": error.max().item(), "meanAbsError": error.mean().item(),
         }
 
-    def try_once(self):
-        """Why this backend does not take the shape; empty when it does."""
+    def attempt(self, work):
+        """Does something on this backend alone; why it can't, empty when it can. Errors: RuntimeError where the device is lost, and no backend can go on."""
+        torch = self.torch
+        stream = torch.cuda.current_stream()
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
-                with self.selected():
-                    self.call(0)
-                self.torch.cuda.synchronize()
+                work()
+                torch.cuda.synchronize()
                 return ""
             # The math backend keeps all of S x S.
-            except self.torch.OutOfMemoryError as error:
-                self.torch.cuda.empty_cache()
+            except torch.OutOfMemoryError as error:
+                torch.cuda.empty_cache()
                 return str(error).split(". ")[0]
+            # "No available kernel", of which the warnings have the reasons, a plan that cuDNN does not find, a call that can't be captured.
             except RuntimeError as error:
-                if "No available kernel" not in str(error):
-                    raise
-                return "; ".join(str(each.message).split(" (Triggered")[0] for each in said) or str(error)
+                # A capture that fails leaves its own stream behind.
+                torch.cuda.set_stream(stream)
+                torch.cuda.synchronize()
+                reasons = [str(each.message).split(" (Triggered")[0] for each in said] if "No available kernel" in str(error) else []
+                return "; ".join(reasons) or str(error).strip().splitlines()[0]
+
+    def try_once(self):
+        with self.selected():
+            self.call(0)
 
     def prepare(self, modes, launches_per_sample, events):
         if "hot" in modes:

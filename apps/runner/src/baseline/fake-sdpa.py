@@ -10,6 +10,8 @@ for line in sys.stdin:
     request = json.loads(line)
     reply = {"id": request["id"], "ok": True}
     if request["op"] == "open":
+        if fault == "slow-open":
+            time.sleep(600)
         if fault == "no-torch":
             reply = {"id": request["id"], "ok": False, "reason": "NO_TORCH", "message": "python3 has no PyTorch: No module named 'torch'"}
         reply |= {"torch": "9.9.9", "cudnn": "8.7.6", "device": "fake"}

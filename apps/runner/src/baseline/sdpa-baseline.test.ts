@@ -7,6 +7,7 @@ import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 
 const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
 const REAL = fileURLToPath(new URL('../../../../tools/sdpa_baseline.py', import.meta.url));
+const FAKE_TORCH = fileURLToPath(new URL('fake-torch', import.meta.url));
 const open: { close(): Promise<void> }[] = [];
 
 afterEach(async () => {
@@ -88,4 +89,35 @@ test('the real tool answers what it can\'t do, and goes on', () => {
   const { stdout } = spawnSync('python3', [REAL], { input: '{"id": 1, "op": "dance"}\nno json\n{"id": 3, "op": "round"}\n', encoding: 'utf8' });
   const answers = stdout.trim().split('\n').map((line) => JSON.parse(line) as { id: number | null; ok: boolean; reason: string });
   expect(answers.map(({ id, ok, reason }) => [id, ok, reason])).toEqual([[1, false, 'BAD_REQUEST'], [null, false, 'BAD_REQUEST'], [3, false, 'BAD_REQUEST']]);
+});
+
+/** What the real tool answers to `prepare`, on a PyTorch that is none. */
+function prepareWith(faults: string): Record<string, unknown> {
+  const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64, causal: false };
+  const requests = [{ id: 1, op: 'open', ordinal: 0 }, { id: 2, op: 'prepare', shape, inputSets: 2, modes: ['hot'], launchesPerSample: 0 }];
+  const { stdout } = spawnSync('python3', [REAL], { input: requests.map((each) => `${JSON.stringify(each)}\n`).join(''), encoding: 'utf8', env: { ...process.env, PYTHONPATH: FAKE_TORCH, FAKE_TORCH: faults } });
+  return JSON.parse(stdout.trim().split('\n')[1]!) as Record<string, unknown>;
+}
+
+test('what one backend can\'t do leaves the others: no kernel, no plan, no capture', () => {
+  const { ok, backends } = prepareWith('no_kernel; CUDNN_ATTENTION in call: cuDNN Frontend error: No valid execution plans built; EFFICIENT_ATTENTION in capture: operation not permitted when stream is capturing') as { ok: boolean; backends: { name: string; reason: string }[] };
+  expect([ok, backends.map(({ name, reason }) => [name, reason])]).toEqual([true, [
+    ['flash', 'head dimension 7 is no multiple of 8'],
+    ['cudnn', 'cuDNN Frontend error: No valid execution plans built'],
+    ['efficient', 'operation not permitted when stream is capturing'],
+    ['math', ''],
+  ]]);
+});
+
+test('a device that is lost is no backend\'s reason', () => {
+  expect(prepareWith('lost; CUDNN_ATTENTION in call: CUDA error: an illegal memory access was encountered')).toMatchObject({ ok: false, reason: 'FAILED', message: 'RuntimeError: CUDA error: an illegal memory access was encountered' });
+});
+
+test('a cancelled job does not wait until PyTorch is loaded', async () => {
+  const controller = new AbortController();
+  const opened = openShape('slow-open', controller.signal);
+  setTimeout(() => controller.abort(new Error('cancelled')), 100);
+  const started = performance.now();
+  await expect(opened).rejects.toThrow('cancelled');
+  expect(performance.now() - started).toBeLessThan(2_000);
 });

@@ -80,7 +80,7 @@ export class SdpaBaseline {
   async openShape(shape: Shape, options: { modes: readonly TimingModeName[]; inputSets: number; signal: AbortSignal; onSamples: BaselineListener }): Promise<SdpaShape | { missing: string }> {
     const { signal } = options;
     try {
-      const version = await this.#open();
+      const version = await untilAborted(this.#open(), signal);
       const backends = await untilAborted(this.#prepare(shape, options), signal);
       return new SdpaShape(this.#process!, { version, backends, ...options });
     } catch (error) {
