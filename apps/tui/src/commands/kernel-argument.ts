@@ -24,6 +24,10 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
 
 /** What a request names the kernel by; uploads the folder's files that the runner does not have yet. */
 export async function kernelReference(kernel: KernelArgument, client: RunnerClient): Promise<KernelReference> {
-  if (kernel.kind === 'folder') return client.uploadFolder(kernel.folder);
-  return create(KernelReferenceSchema, { source: { case: kernel.kind === 'build' ? 'buildId' : 'kernelId', value: kernel.id } });
+  return kernel.kind === 'folder' ? client.uploadFolder(kernel.folder) : storedReference(kernel);
+}
+
+/** The same for what the runner has already, so that nothing is uploaded. */
+export function storedReference({ kind, id }: Exclude<KernelArgument, { kind: 'folder' }>): KernelReference {
+  return create(KernelReferenceSchema, { source: { case: kind === 'build' ? 'buildId' : 'kernelId', value: id } });
 }

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { KernelReferenceSchema, KernelVariantSchema, type BenchmarkSettings, type KernelReference } from '@flashcore/shared';
+import { KernelVariantSchema, type BenchmarkSettings, type KernelReference } from '@flashcore/shared';
 import {
   compileBenchmarkSettings, compileChampionVariant, compileJobOptions, compileProfileSettings, compileVariant, compileVerifySettings, type JobCommandOptions,
 } from '../options.ts';
@@ -7,7 +7,7 @@ import type { StartRequest } from '../state/runner-port.ts';
 import type { CommandContext } from './context.ts';
 import { UsageError, type ExitCode } from './exit-code.ts';
 import { detachFromJob, followJob, type OpenEvents } from './job-command.ts';
-import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
+import { kernelReference, parseKernelArgument, storedReference } from './kernel-argument.ts';
 
 /** The commands that start a job. */
 export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
@@ -63,10 +63,10 @@ function againstChampion(options: JobCommandOptions): (champion: KernelReference
   return (kernel) => (kernel === undefined ? settings : { ...settings, against: create(KernelVariantSchema, { kernel, variant }) });
 }
 
-/** The champion where nothing is uploaded for it: one of the runner's own kernels. Errors: UsageError for a folder. */
+/** The champion where nothing is uploaded for it: one of the runner's own kernels, or a build made before. Errors: UsageError for a folder. */
 export async function championById({ against }: JobCommandOptions): Promise<KernelReference | undefined> {
   if (against === undefined) return undefined;
   const champion = await parseKernelArgument(against);
-  if (champion.kind === 'folder') throw new UsageError(`Wanted the id of a runner's kernel for --against here; ${against} is a folder`);
-  return create(KernelReferenceSchema, { source: { case: 'kernelId', value: champion.id } });
+  if (champion.kind === 'folder') throw new UsageError(`Wanted a kernel of the runner or a build_id for --against here; ${against} is a folder`);
+  return storedReference(champion);
 }
