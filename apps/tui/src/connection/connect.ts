@@ -7,6 +7,7 @@ import { hasTlsFlags, resolveTarget, type Target, type TlsFlags } from './target
 /** A runner that answers, and how it was come by. */
 export interface Connection {
   readonly client: RunnerClient;
+  /** Remote: somebody else's to start and to end, be it on this machine. */
   readonly kind: 'embedded' | 'remote';
   readonly address: string;
   /** "embedded (pid 4711, ~/.flashcore)" or "gpu01:50051". */
@@ -32,7 +33,8 @@ export async function connect({ runner, tls = {}, environment, signal, notify }:
   if (hasTlsFlags(tls)) throw new UsageError('Wanted --runner beside --tls-ca, --tls-cert and --tls-key: the runner of this machine is reached without TLS');
   const directory = dataDirectory(environment);
   const ensure = () => ensureEmbeddedRunner({ directory, environment, ...(signal && { signal }), ...(notify && { notify }) });
-  const { client, pid, address } = await ensure();
+  const { client, pid, address, embedded } = await ensure();
+  if (!embedded) return { client, kind: 'remote', address, description: `${address} (pid ${pid}, ${directory})` };
   const revive = async () => (await ensure()).client.close();
   return { client, kind: 'embedded', address, description: `embedded (pid ${pid}, ${directory})`, revive };
 }

@@ -14,6 +14,8 @@ export interface RunnerRecord {
   readonly pid: number;
   readonly address: string;
   readonly buildId: string;
+  /** Started by a client for itself; false: by its owner with `flashcore-runner serve`. */
+  readonly embedded: boolean;
 }
 
 /** The record of the data directory's runner; undefined when there is none, or one that can't be read yet. */
@@ -31,8 +33,8 @@ export function readRunnerRecord(directory: string): RunnerRecord | undefined {
 // A record that is not one is as good as none: the data directory's lock, not this file, decides who runs.
 function parseRecord(text: string): RunnerRecord | undefined {
   try {
-    const { pid, address, buildId } = JSON.parse(text) as Partial<RunnerRecord>;
-    return Number.isSafeInteger(pid) && pid! > 1 && typeof address === 'string' && typeof buildId === 'string' ? { pid: pid!, address, buildId } : undefined;
+    const { pid, address, buildId, embedded } = JSON.parse(text) as Partial<RunnerRecord>;
+    return Number.isSafeInteger(pid) && pid! > 1 && typeof address === 'string' && typeof buildId === 'string' ? { pid: pid!, address, buildId, embedded: embedded === true } : undefined;
   } catch {
     return undefined;
   }

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, appendFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -77,6 +78,17 @@ test('an idle runner of another build is replaced, and says so', async () => {
   expect(newer.pid).not.toBe(older.pid);
   expect(isAlive(older.pid)).toBe(false);
   expect(said).toEqual([`runner: process ${older.pid} is of another build: replaced`]);
+});
+
+test('a runner of another build that its owner serves is never ended, idle as it is', async () => {
+  const socket = path.join(folder, 'served.sock');
+  const served = spawn(process.execPath, [otherBuild(), 'serve', '--data', directory, '--address', `unix:${socket}`], { stdio: 'ignore' });
+  while (!readRunnerRecord(directory)) await sleep(25);
+  const said: string[] = [];
+  const found = await ensure({ notify: (message) => said.push(message) });
+  expect([found.pid, found.address, found.embedded]).toEqual([served.pid, `unix:${socket}`, false]);
+  expect(isAlive(served.pid!)).toBe(true);
+  expect(said).toEqual([`runner: process ${served.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`]);
 });
 
 test('a busy runner of another build is used as it is', async () => {

@@ -9,6 +9,8 @@ export interface EmbeddedRunner {
   readonly client: RunnerClient;
   readonly pid: number;
   readonly address: string;
+  /** False for one that its owner serves from the same data directory: theirs to end, and to start again. */
+  readonly embedded: boolean;
 }
 
 export interface EmbeddedRunnerOptions {
@@ -26,8 +28,8 @@ const STOP_LIMIT_MS = 10_000;
 const POLL_MS = 25;
 
 /**
- * Finds the runner of a data directory or starts it, detached, so that it outlives this command. One of another build is
- * replaced while it has nothing to do. Two clients that start at once both start one; the directory's lock lets one live,
+ * Finds the runner of a data directory or starts it, detached, so that it outlives this command. An embedded one of another build is
+ * replaced while it has nothing to do; one that its owner serves is used as it is. Two clients that start at once both start one; the directory's lock lets one live,
  * and both connect to that. Errors: RUNNER_UNREACHABLE with the end of the runner's log.
  */
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
@@ -71,8 +73,12 @@ async function probe(directory: string): Promise<FoundRunner | undefined> {
   }
 }
 
-/** Ends a runner of another build, unless it has work; says which of the two. */
+/** Ends an embedded runner of another build, unless it has work; says which of the two. */
 async function replaced({ record, client }: FoundRunner, notify: ((message: string) => void) | undefined): Promise<boolean> {
+  if (!record.embedded) {
+    notify?.(`runner: process ${record.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`);
+    return false;
+  }
   const jobs = client?.host.activeJobs ?? 0;
   if (jobs > 0) {
     notify?.(`runner: process ${record.pid} is of another build and has ${jobs} job(s): used as it is, replaced when it is idle`);
@@ -92,8 +98,8 @@ async function stop(pid: number): Promise<void> {
 }
 
 function take({ record, client }: FoundRunner): EmbeddedRunner {
-  if (!client) throw new FlashcoreError('VERSION_MISMATCH', {}, `Wanted a runner of this API; process ${record.pid} speaks another one`);
-  return { client, pid: record.pid, address: record.address };
+  if (!client) throw new FlashcoreError('VERSION_MISMATCH', {}, `Wanted a runner of this API; process ${record.pid} speaks another one. To replace it, end it`);
+  return { client, pid: record.pid, address: record.address, embedded: record.embedded };
 }
 
 function givenUp(directory: string, launch: RunnerLaunch | undefined): FlashcoreError {
