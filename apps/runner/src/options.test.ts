@@ -29,6 +29,11 @@ test.for([['--port', '1'], ['--idle-exit-seconds', '-1'], ['--grace-seconds', 'x
   expect(() => parse('serve', ...flags)).toThrow(UsageError);
 });
 
+test.for([['--clients', 'token'], ['--clients', 'certificate'], ['--max-jobs-per-client', '1'], ['--max-calls-per-second', '1'], ['--max-upload-mib-per-hour', '1']])('%j is refused without TLS, where it could not hold', (flags) => {
+  for (const where of [[], ['--address', 'unix:/run/fc.sock'], ['--embedded']]) expect(() => parse('serve', ...where, ...flags)).toThrow(new RegExp(`^Give --tls <folder> beside ${flags[0]}, .* is the client "local"`));
+  expect(parse('serve', '--tls', '/tls', ...flags.with(1, flags[1] === 'token' ? 'certificate' : flags[1]!))?.security).toEqual({ folder: '/tls', clients: 'certificate' });
+});
+
 describe('addresses', () => {
   test.for([
     ['127.0.0.1:50051', '127.0.0.1:50051'], ['localhost:1', '127.0.0.1:1'], ['127.1.2.3:0', '127.1.2.3:0'], ['[::1]:50051', '[::1]:50051'],

@@ -82,7 +82,10 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
     .option('--metrics <address>', 'serves metrics for Prometheus there, on this machine alone, for example 127.0.0.1:9464')
     .addOption(new Option('--log-level <level>', 'of the log on stderr, JSON lines (default: $FLASHCORE_LOG_LEVEL, or info)').choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal']))
     .option('--reflection', 'lists the API to whoever is let in; on this machine always', false)
-    .action((flags: Flags) => { options = compile(flags, environment); });
+    .action((flags: Flags, command: Command) => {
+      options = compile(flags, environment);
+      if (!options.security) requireTlsFor(command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli').map(({ long }) => long!));
+    });
   keepOptions(serve, KEEP_ALL);
   addAccessCommands(program, { defaultData, say });
   addOperationCommands(program, { defaultData, say, defer });
@@ -162,6 +165,14 @@ function compileSecurity({ tls, data, clients }: Flags, exposed: ListenAddress |
   }
   if (clients === 'token' && new TokenFile(resolve(data)).list().length === 0) throw new UsageError('Make a token first with "flashcore-runner token add <name>": without one nobody is let in');
   return { folder, clients };
+}
+
+/** What can't hold where everybody is the client "local". */
+const NEEDS_TLS: readonly string[] = ['--clients', '--max-jobs-per-client', '--max-calls-per-second', '--max-upload-mib-per-hour'];
+
+function requireTlsFor(given: readonly string[]): void {
+  const idle = given.filter((name) => NEEDS_TLS.includes(name));
+  if (idle.length > 0) throw new UsageError(`Give --tls <folder> beside ${idle.join(', ')}, or leave ${idle.length > 1 ? 'them' : 'it'} out: without TLS whoever reaches this address is the client "local", may do all and has no quota`);
 }
 
 function seconds(text: string): number {
