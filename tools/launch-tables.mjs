@@ -87,7 +87,7 @@ export function cardRows(folder) {
     [gpu.id, ...['Performance State', 'Max Clocks/SM', 'Max Clocks/Memory', 'GPU Power Readings/Current Power Limit', 'Temperature/GPU Current Temp'].map(of(gpu))])];
 }
 
-const shapeText = ({ batch, heads, sequenceLength, headDim, causal }) => `${batch}x${heads}x${sequenceLength}x${headDim}${causal ? 'c' : ''}`;
+export const shapeText = ({ batch, heads, sequenceLength, headDim, causal }) => `${batch}x${heads}x${sequenceLength}x${headDim}${causal ? 'c' : ''}`;
 const ratio = (measured) => (measured ? `${figure(measured.ratio, 4)} [${figure(measured.low, 4)}, ${figure(measured.high, 4)}]` : 'not measured');
 
 /** Candidate against champion, and the champion against its second copy, in one job: shape by shape. */

@@ -127,7 +127,7 @@ class Measurement:
         for kernel in KERNELS:
             _, _, _, errors = self.tui("verify", kernel, "--json", "--sanitize", "--seeds", "1", "--shape", "1x2x113x64c", name=f"sanitize.{kernel}.json", limit=120)
             # What each tool found is told as it comes.
-            (self.out / f"sanitize.{kernel}.log").write_text("\n".join(errors) + "\n", encoding="utf8")
+            (self.out / f"sanitize.{kernel}.txt").write_text("\n".join(errors) + "\n", encoding="utf8")
 
     def summarise(self, kernel, document):
         for variant in document["result"]["variants"]:

@@ -1,7 +1,7 @@
 // The page (README.md) of a folder of docs/results, from the JSON in it. `npm run ladder` writes it.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { cardRows, clockRows, comparisonRows, graphRows, launchOptionRows, overlapRows, parityRows, severalRows } from './launch-tables.mjs';
+import { cardRows, clockRows, comparisonRows, graphRows, launchOptionRows, overlapRows, parityRows, severalRows, shapeText } from './launch-tables.mjs';
 
 /** The tables of a results folder, as Markdown. */
 export function resultsTables(folder) {
@@ -25,10 +25,10 @@ export function resultsTables(folder) {
 
 function runSections(folder, runs, read) {
   return [
-    ...section('Latency, 2x8x512x64, microseconds', latencyRows(runs)),
+    ...section(`Latency, ${shapesOf(runs)}, microseconds`, latencyRows(runs)),
     'Cold: isolated launch after the L2 was flushed, event pair included; hot: back to back in a graph. SDPA in turns with the kernel, in the same job. Interval: 95 %, of the median.', '',
     ...section('Counters (ncu, caches warm)', counterRows(runs)),
-    'ncu times one launch alone, with its start and end, of which a graph hides all but half a microsecond: [docs/measuring.md](../../measuring.md#hot). With flushed caches and the empty event pair taken off, the two agree (see `ncu against ours`).', '',
+    `ncu times one launch alone, with its start and end, of which a graph hides ${hiddenBut(read('overlap.json'))}: [docs/measuring.md](../../measuring.md#hot). With flushed caches and the empty event pair taken off, the two agree (see \`ncu against ours\`).`, '',
     ...section('ncu against ours, flashcore_v6', ncuRows(folder, runs)),
     ...section('SDPA, hot: ours against plain PyTorch (a CUDA graph of 50 calls)', sdpaRows(read('sdpa-against-plain.json'))),
     ...section('A against A (one build, four jobs, A B B A), ratio of medians with its 95 % interval', aaRows(read('aa.json'))),
@@ -54,6 +54,8 @@ function section(title, rows, remark) {
   return [`## ${title}`, '', `| ${head.join(' | ')} |`, `|${head.map(() => ' --- ').join('|')}|`, ...body.map((row) => `| ${row.join(' | ')} |`), '', ...(remark ? [remark, ''] : [])];
 }
 
+const shapesOf = (runs) => [...new Set(runs.flatMap(({ result }) => result.variants.flatMap(({ benchmarks = [] }) => benchmarks.map(({ shape }) => shapeText(shape)))))].join(', ');
+const hiddenBut = (overlap) => { const empty = overlap?.rows.filter(({ kernel }) => kernel === 'empty').sort((a, b) => b.launches - a.launches)[0]; return empty ? `all but ${figure(empty.usPerLaunch)} us` : 'most'; };
 const figure = (value, digits = 2) => (value === undefined ? 'not measured' : value.toFixed(digits));
 const variantsOf = (runs) => runs.flatMap(({ result }) => result.variants.map((variant) => ({ name: `${variant.build.runs[0] ? result.variants[0] && kernelOf(variant) : ''} ${variant.label === 'default' ? '' : variant.label}`.trim(), variant })));
 const kernelOf = ({ build }) => (build.artifacts?.[0]?.fileName ?? build.entries[0].entry).split('.')[0];

@@ -3,7 +3,7 @@ import { markdownTable } from './markdown.ts';
 import { emulatorRun, jsonOf, type EmulatorRun } from './results.ts';
 
 export function emulatorPage(folder: string): string {
-  const run = jsonOf<EmulatorRun & { command: string; started: string; seconds: number; seedsPerCase: number; device: string; gpuOnly: string[] }>(folder, 'ladder.json')!;
+  const run = jsonOf<EmulatorRun & { command: string; started: string; seconds: number; seedsPerCase: number; device: string; failed: number; gpuOnly: string[] }>(folder, 'ladder.json')!;
   const cases = run.builds.flatMap((build) => build.cases);
   return [
     `# The ladder on ${run.device}, ${run.started.slice(0, 10)}\n`,
@@ -15,10 +15,17 @@ export function emulatorPage(folder: string): string {
 }
 
 /** The newest run's verdict in a sentence. */
-export function emulatorSentence(): string {
-  const run = emulatorRun();
+export function emulatorSentence(run: EmulatorRun | undefined = emulatorRun()): string {
   if (!run) return 'The ladder was not verified on the emulator yet.\n';
-  const documented = run.builds.filter(({ verdict }) => verdict === 'fails as documented').map(({ kernel, label }) => `${kernel} ${label.split(' ').at(-1)}`);
-  return `On the emulator ${run.builds.length - documented.length} builds of ${new Set(run.builds.map(({ kernel }) => kernel)).size} kernels are right in all of their ${run.builds.filter(({ verdict }) => verdict === 'passed').flatMap(({ cases }) => cases).length} cases, five seeds each, and ${run.refusals.length} shapes outside of the limits are refused`
-    + `${run.failed > 0 ? `; **${run.failed} not as wanted**` : ''}${documented.length > 0 ? `; ${documented.join(', ')} fails parity, as its manifest says` : ''}: [all cases](../docs/results/${run.folder}), \`npm run ladder:verify\`.\n`;
+  const { right = [], documented = [], wrong = [] } = Object.groupBy(run.builds, ({ verdict }) => (verdict === 'passed' ? 'right' : verdict === 'fails as documented' ? 'documented' : 'wrong'));
+  const cases = right.flatMap((build) => build.cases);
+  const { refused = [], taken = [] } = Object.groupBy(run.refusals, ({ verdict }) => (verdict === 'refused' ? 'refused' : 'taken'));
+  return `On the emulator ${right.length} builds of ${new Set(right.map(({ kernel }) => kernel)).size} kernels are right in all of their ${cases.length} cases, ${seedsOf(cases)} each, and ${refused.length} shapes outside of the limits are refused`
+    + `${wrong.length > 0 ? `; **wrong: ${wrong.map(({ kernel, label }) => `${kernel} ${label}`).join(', ')}**` : ''}${taken.length > 0 ? `; **not refused: ${taken.map(({ kernel, shape }) => `${kernel} ${shape}`).join(', ')}**` : ''}`
+    + `${documented.length > 0 ? `; ${documented.map(({ kernel, label }) => `${kernel} ${label.split(' ').at(-1)}`).join(', ')} fails parity, as its manifest says` : ''}: [all cases](../docs/results/${run.folder}), \`npm run ladder:verify\`.\n`;
+}
+
+function seedsOf(cases: EmulatorRun['builds'][number]['cases']): string {
+  const seeds = [...new Set(cases.map((each) => each.seeds))].sort((a, b) => a - b);
+  return seeds.length > 1 ? `${seeds[0]} to ${seeds.at(-1)} seeds` : `${seeds[0] ?? 0} seeds`;
 }

@@ -22,7 +22,8 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
   const folder = laddersMeasured().at(-1);
   const emulated = emulatorRun();
   if (folder === undefined || !emulated) return 'Not estimated: it needs a measurement of the ladder and ptxas\' facts for sm_89.\n';
-  const launchUs = launchCost(folder);
+  const launch = launchCost(folder);
+  const launchUs = launch.usPerLaunch;
   const there = findDataSheet(experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!.device!.name);
   if (!there) return 'Not estimated: the device measured has no data sheet here.\n';
   const estimates = steps.flatMap((step) => {
@@ -36,7 +37,7 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
   return [
     `**Estimates, not measurements**, at ${shape}, hot (K and V in L2): an L4 at its boost clock (${L4_CLOCK_MHZ} MHz; at a lower clock all but the launch takes longer in proportion), ${L4.fp16TensorTflops} TFLOP/s dense, ${L4.multiprocessors} SMs. `
     + `From the cycles measured on ${folder} and the data sheet: low if CTAs that fit an SM together overlap without loss, high if they do not overlap at all; the formula and what it leaves out (L2 bandwidth, the 72 W limit): [estimate.ts](../libs/shared/src/estimate.ts). `
-    + `Launch ${launchUs.toFixed(2)} us, as an empty kernel in a graph there. Cold, the ${(bytes / 2 ** 20).toFixed(0)} MiB of Q, K, V and O alone take ${(bytes / L4.memoryGbPerSecond / 1e3).toFixed(0)} us at ${L4.memoryGbPerSecond} GB/s.\n`,
+    + `Launch ${launchUs.toFixed(2)} us, as an empty kernel in a ${launch.name} ${launch.folder === folder ? 'there' : `of ${launch.folder} (${launch.device})`}. Cold, the ${(bytes / 2 ** 20).toFixed(0)} MiB of Q, K, V and O alone take ${(bytes / L4.memoryGbPerSecond / 1e3).toFixed(0)} us at ${L4.memoryGbPerSecond} GB/s.\n`,
     markdownTable(['step', 'measured us', 'L4 CTAs', 'on one SM', 'fit', 'tensor us', 'FMA us', 'ex2 us', 'instructions us', 'latency us', 'estimate us', 'low is bound by'], estimates.map(({ id, row, ctas, resident, estimate }) => {
       const { terms, lowUs, highUs, limiter, ctasOnBusiestSm } = estimate;
       return [id, row.benchmark.latency!.p50Us.toFixed(2), String(ctas), String(ctasOnBusiestSm), String(resident), ...Object.values(terms).map((us) => fixed(us, 1)), `${fixed(lowUs, 0)} to ${fixed(highUs, 0)}`, limiter];
@@ -50,12 +51,22 @@ function judged({ lowUs, highUs }: Estimate, below: number): string {
   return lowUs < below ? 'open: the goal lies between low and high' : 'out of reach of this build: the low end is above it';
 }
 
-/** An empty kernel in the longest graph that was measured; where none was, in one of an H200 (docs/measuring.md). */
-function launchCost(folder: string): number {
-  const rows = [folder, ...laddersMeasured().reverse()].flatMap((name) => jsonOf<{ rows: { kernel: string; usPerLaunch: number }[] }>(name, 'overlap.json')?.rows ?? []);
-  const empty = rows.filter(({ kernel }) => kernel === 'empty').map(({ usPerLaunch }) => usPerLaunch);
-  if (empty.length === 0) throw new Error('Wanted overlap.json with an empty kernel in a folder of docs/results: measure_gpu_host.py --sections overlap');
-  return Math.min(...empty);
+/** An empty kernel in the longest graph that was measured beside the ladder; where none was, by the newest run that has one. */
+function launchCost(folder: string): OverlapRow & { folder: string; device: string } {
+  for (const name of [folder, ...laddersMeasured().reverse()]) {
+    const report = jsonOf<{ device: { name: string }; rows: OverlapRow[] }>(name, 'overlap.json');
+    const [longest] = (report?.rows ?? []).filter(({ kernel }) => kernel === 'empty').sort((a, b) => b.launches - a.launches);
+    if (longest) return { ...longest, folder: name, device: report!.device.name };
+  }
+  throw new Error('Wanted overlap.json with an empty kernel in a folder of docs/results: measure_gpu_host.py --sections overlap');
+}
+
+/** A graph's name ("graph of 200"), launches, and microseconds a launch. */
+interface OverlapRow {
+  kernel: string;
+  name: string;
+  launches: number;
+  usPerLaunch: number;
 }
 
 /** The build measured, launched as the manifest launches it on an L4. */

@@ -1,6 +1,6 @@
 /** The ladder's tables in kernels/README.md: latency step by step, what each build needs, the fastest kernels shape by shape. */
 import { formatShape, type BenchmarkResult, type Manifest, type VariantResult } from '@flashcore/shared';
-import { fixed, markdownTable } from './markdown.ts';
+import { fixed, markdownTable, notedTable, validity } from './markdown.ts';
 import { emulatorRun, experimentsOf, laddersMeasured, rowsOf, sanitizerOf, type LadderRow } from './results.ts';
 
 /** Tables of the newest measurement; older ones have a page of their own beside their files. */
@@ -21,14 +21,14 @@ export function resultsMarkdown(steps: readonly Manifest[]): string {
 }
 
 /** In the ladder's order, each with the step that it follows; a fallback after its kernel. */
-function latencyTable(steps: readonly Manifest[], rows: readonly LadderRow[]): string {
+export function latencyTable(steps: readonly Manifest[], rows: readonly LadderRow[]): string {
   const backends = backendsOf(rows);
   const first = rowOf(rows, steps[0]!.id);
   const head = ['step', 'p50 us', '95 % interval', 'p10 to p90', 'TFLOP/s', '% of roofline', 'x step before', `x ${steps[0]!.id}`, ...backends.map((name) => `x ${name}`)];
-  const cells = steps.flatMap(({ id, after }) => rows.filter(({ kernel }) => kernel === id).map((row) => [
+  const noted = steps.flatMap(({ id, after }) => rows.filter(({ kernel }) => kernel === id).map((row) => ({ note: validity(row.benchmark), cells: [
     nameOf(row), ...latencyCells(row.benchmark), spread(row.benchmark), ...rateCells(row.benchmark), against(row, after === undefined ? undefined : rowOf(rows, after)), against(row, first), ...backends.map((name) => speedup(row.benchmark, name)),
-  ]));
-  return markdownTable(head, cells);
+  ] })));
+  return notedTable(head, noted);
 }
 
 function resourcesTable(steps: readonly Manifest[], folder: string, rows: readonly LadderRow[]): string {
@@ -38,7 +38,7 @@ function resourcesTable(steps: readonly Manifest[], folder: string, rows: readon
     const sm89 = emulated?.builds.find(({ kernel, label }) => kernel === id && sameBuild(label, row.variant.label))?.entries;
     return [nameOf(row), ...entryCells(row.variant.build?.entries ?? []), ...entryCells(sm89 ?? []), most(sm89 ?? [], ({ occupancyPercent }) => occupancyPercent, Math.min, ' %'),
       counter(row.variant, 'smem_bank_conflict_percent'), counter(row.variant, 'tensor_pipe_percent'), row.variant.profile?.stalls.find(({ name }) => !['selected', 'not_selected'].includes(name))?.name ?? '-',
-      row.fallback ? '-' : sanitizerOf(folder, id)?.text ?? 'not run', errorCell(row.variant)];
+      row.fallback ? '-' : sanitizerOf(folder, id) ?? 'not run', errorCell(row.variant)];
   }));
   return `${markdownTable(head, cells)}\nMost over a kernel's entries, CTAs and occupancy least. sm_89: ${emulated ? `${emulated.tools.filter((tool) => tool.startsWith('nvcc')).join('')}, [docs/results/${emulated.folder}](../docs/results/${emulated.folder})` : 'not built'}; sm_90a has no counterpart there.\n`;
 }
@@ -48,10 +48,10 @@ const sameBuild = (a: string, b: string): boolean => a.replace(/\bSMS=\d+/, '') 
 
 function shapesTable(rows: readonly LadderRow[]): string {
   const backends = backendsOf(rows);
-  const head = ['shape', 'kernel', 'p50 us', '95 % interval', 'TFLOP/s', '% of roofline', ...backends.map((name) => `x ${name}`), 'note'];
+  const head = ['shape', 'kernel', 'p50 us', '95 % interval', 'TFLOP/s', '% of roofline', ...backends.map((name) => `x ${name}`)];
   const byShape = [...Map.groupBy(rows, ({ benchmark }) => formatShape(benchmark.shape!))];
-  return markdownTable(head, byShape.flatMap(([shape, each]) => each.map(({ kernel, benchmark }) =>
-    [shape, kernel, ...latencyCells(benchmark), ...rateCells(benchmark), ...backends.map((name) => speedup(benchmark, name)), benchmark.valid ? '' : `not valid: ${benchmark.invalidReason}`])));
+  return notedTable(head, byShape.flatMap(([shape, each]) => each.map(({ kernel, benchmark }) =>
+    ({ note: validity(benchmark), cells: [shape, kernel, ...latencyCells(benchmark), ...rateCells(benchmark), ...backends.map((name) => speedup(benchmark, name))] }))));
 }
 
 const rowOf = (rows: readonly LadderRow[], id: string): LadderRow | undefined => rows.find(({ kernel, fallback }) => kernel === id && !fallback);
@@ -62,8 +62,9 @@ const latencyCells = ({ latency }: BenchmarkResult): string[] => [latency!.p50Us
 const spread = ({ latency }: BenchmarkResult): string => `${latency!.p10Us.toFixed(2)} to ${latency!.p90Us.toFixed(2)}`;
 const rateCells = ({ tflops, rooflinePercent }: BenchmarkResult): string[] => [fixed(tflops, 1), fixed(rooflinePercent, 1)];
 
-/** Two jobs, so no interval in turns: figures of one device a few minutes apart. */
+/** Two jobs, so no interval in turns: figures of one device a few minutes apart. None against what is not valid. */
 function against(row: LadderRow, other: LadderRow | undefined): string {
+  if (other !== undefined && !(row.benchmark.valid && other.benchmark.valid)) return '-';
   return other === undefined || other === row ? '' : fixed(other.benchmark.latency!.p50Us / row.benchmark.latency!.p50Us, 2);
 }
 

@@ -45,7 +45,6 @@ export function jsonOf<T>(folder: string, name: string): T | undefined {
 /** What `npm run ladder:verify` wrote last: each build's cases on the emulator, and ptxas' facts for sm_89. */
 export interface EmulatorRun {
   folder: string;
-  failed: number;
   tools: string[];
   builds: { kernel: string; label: string; sourceDigest: string; verdict: string; entries: EntryResources[]; cases: { shape: string; verdict: string; seeds: number; maxAbsError: number }[] }[];
   refusals: { kernel: string; shape: string; verdict: string }[];
@@ -58,16 +57,23 @@ export function emulatorRun(): EmulatorRun | undefined {
   return { ...run, folder, builds: run.builds.map((build) => ({ ...build, entries: (build.entries ?? []).map((entry) => fromJson(EntryResourcesSchema, entry)) })) };
 }
 
-/** What compute-sanitizer said of a kernel: its tools with their count of errors; undefined when it was not run. */
-export function sanitizerOf(folder: string, kernel: string): { clean: boolean; text: string } | undefined {
+/** What compute-sanitizer said of a kernel; undefined when it was not run. */
+export function sanitizerOf(folder: string, kernel: string): string | undefined {
   const [job] = experimentsOf(folder, new RegExp(`^sanitize\\.${kernel}\\.json$`));
   const [variant] = job?.result?.variants ?? [];
-  if (!variant) return undefined;
-  const log = join(RESULTS, folder, `sanitize.${kernel}.log`);
-  const tools = existsSync(log) ? [...readFileSync(log, 'utf8').matchAll(/compute-sanitizer (\w+) on \S+: (\d+) errors/g)].map(([, tool, errors]) => ({ tool: tool!, errors: Number(errors) })) : [];
-  const errors = tools.reduce((sum, each) => sum + each.errors, 0);
-  const clean = variant.findings.length === 0 && errors === 0;
-  return { clean, text: clean ? `clean${tools.length > 0 ? ` (${tools.length} tools)` : ''}` : `${Math.max(errors, variant.findings.length)} errors` };
+  const told = join(RESULTS, folder, `sanitize.${kernel}.txt`);
+  return variant && sanitizerText(existsSync(told) ? readFileSync(told, 'utf8') : '', variant.findings.length);
+}
+
+/** From the lines that a job told while it ran (its result has findings alone, and none of them is no proof that a tool ran), and its count of findings. */
+export function sanitizerText(lines: string, findings: number): string {
+  const tools = [...lines.matchAll(/compute-sanitizer (\w+) on \S+: (?:(\d+) errors|no answer)/g)].map(([, name, errors]) => ({ name: name!, errors: errors === undefined ? undefined : Number(errors) }));
+  const silent = tools.filter(({ errors }) => errors === undefined).map(({ name }) => name);
+  const errors = Math.max(findings, tools.reduce((sum, each) => sum + (each.errors ?? 0), 0));
+  const unanswered = silent.length > 0 ? `; no answer by ${silent.join(', ')}` : '';
+  if (errors > 0) return `${errors} errors${unanswered}`;
+  const answers = tools.length - silent.length;
+  return answers === 0 ? 'no tool answered' : `clean (${answers} ${answers === 1 ? 'tool' : 'tools'})${unanswered}`;
 }
 
 /** undefined for a file of another kind. */

@@ -53,7 +53,8 @@ function overlapMarkdown(): string {
   const folder = laddersMeasured().findLast((name) => existsSync(join(RESULTS, name, 'overlap.json')));
   if (folder === undefined) return 'Nothing measured yet.\n';
   const tables = [overlapRows(join(RESULTS, folder)), graphRows(join(RESULTS, folder))].map((rows) => markdownTable(rows![0]!, rows!.slice(1)));
-  return `${tables.join('\n')}\nMicroseconds a launch at 2x8x512x64 on one H200; docs/results/${folder}.\n`;
+  const { shape, device } = jsonOf<{ shape: string; device: { name: string } }>(folder, 'overlap.json')!;
+  return `${tables.join('\n')}\nMicroseconds a launch at ${shape} on one ${device.name}; docs/results/${folder}.\n`;
 }
 
 /** What the newest folder says of the fastest kernel, and of the way from an edit to a build. */
