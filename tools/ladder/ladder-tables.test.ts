@@ -31,7 +31,7 @@ const ends = (table: string): (string | undefined)[][] => table.trim().split('\n
 
 test('a measurement that is not valid says so, and nothing is told in times of it', () => {
   expect(ends(latencyTable(STEPS, [row(0, 100), row(1, 50)]))).toEqual([['-', '', ''], ['-', '2.00', '2.00']]);
-  expect(ends(latencyTable(STEPS, [row(0, 100, 'too noisy'), row(1, 50)]))).toEqual([['-', '-', '**not valid**: too noisy'], ['-', '-', '']]);
+  expect(ends(latencyTable(STEPS, [row(0, 100, 'too noisy'), row(1, 50)]))).toEqual([['', '', '**not valid**: too noisy'], ['-', '-', '']]);
   expect(latencyTable(STEPS, [row(0, 100, 'too noisy'), row(1, 50, 'too noisy')])).toMatch(/Every row is \*\*not valid\*\*: too noisy\.\n$/);
 });
 

@@ -64,8 +64,8 @@ const rateCells = ({ tflops, rooflinePercent }: BenchmarkResult): string[] => [f
 
 /** Two jobs, so no interval in turns: figures of one device a few minutes apart. None against what is not valid. */
 function against(row: LadderRow, other: LadderRow | undefined): string {
-  if (other !== undefined && !(row.benchmark.valid && other.benchmark.valid)) return '-';
-  return other === undefined || other === row ? '' : fixed(other.benchmark.latency!.p50Us / row.benchmark.latency!.p50Us, 2);
+  if (other === undefined || other === row) return '';
+  return row.benchmark.valid && other.benchmark.valid ? fixed(other.benchmark.latency!.p50Us / row.benchmark.latency!.p50Us, 2) : '-';
 }
 
 type Entries = NonNullable<VariantResult['build']>['entries'];

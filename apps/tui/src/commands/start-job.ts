@@ -64,7 +64,7 @@ function againstChampion(options: JobCommandOptions): (champion: KernelReference
 }
 
 /** The champion where nothing is uploaded for it: one of the runner's own kernels, or a build made before. Errors: UsageError for a folder. */
-export async function championById({ against }: JobCommandOptions): Promise<KernelReference | undefined> {
+export async function championById({ against }: Pick<JobCommandOptions, 'against'>): Promise<KernelReference | undefined> {
   if (against === undefined) return undefined;
   const champion = await parseKernelArgument(against);
   if (champion.kind === 'folder') throw new UsageError(`Wanted a kernel of the runner or a build_id for --against here; ${against} is a folder`);
