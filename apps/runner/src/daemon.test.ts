@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import { expect, test } from 'vitest';
 import { JobState, Outcome, RunnerClient } from '@flashcore/shared';
-import { startChildRunner } from './testing/child-runner.ts';
+import { startChildRunner, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
+import { fakeCompiler } from './testing/fake-compiler.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder, until } from './testing/test-runner.ts';
 
 test('kill -9: what was running and queued is there after the restart, ended as INTERRUPTED, with every event that a client saw', async () => {
@@ -64,6 +65,27 @@ test('SIGTERM lets a job end that ends within the grace', async () => {
   await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
   expect(await daemon.end('SIGTERM')).toBe(0);
   expect(finished(await events).outcome).toBe(Outcome.PASSED);
+});
+
+test('SIGTERM beside a worker that SIGKILL does not end: the runner ends all the same', async () => {
+  await using fixture = await startTestRunner({ createCompiler: () => ({ ...fakeCompiler(), close: () => new Promise(() => undefined) }) });
+  fixture.runner.stop();
+  await fixture.runner.ended;
+  expect(existsSync(join(fixture.dataDirectory, 'runner.json'))).toBe(false);
+});
+
+test('connections beyond half of the descriptors are refused, and who is connected is served on', async () => {
+  using folder = temporaryFolder();
+  await using daemon = await startChildRunnerWithDescriptors(100, '--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
+  using client = await RunnerClient.connect({ address: daemon.address });
+  const ends = { refused: 0 };
+  const idle = Array.from({ length: 200 }, () => connect(`${folder.path}/s`).resume().on('error', () => undefined).on('close', () => { ends.refused += 1; }));
+  await until(() => ends.refused === 151);
+  expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+  for (const socket of idle) socket.destroy();
+  await until(() => ends.refused === 200);
+  using another = await RunnerClient.connect({ address: daemon.address });
+  expect(another.host.processId).toBe(daemon.child.pid);
 });
 
 test('50 paused watchers and a flood of log lines: the daemon\'s memory stays bounded, and the job is not slowed', async () => {

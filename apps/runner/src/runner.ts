@@ -6,6 +6,7 @@ import { Quotas } from './access/quotas.ts';
 import { RevokedCertificates } from './access/revoked-certificates.ts';
 import { TokenFile } from './access/tokens.ts';
 import { announceRunner, embeddedAddress, watchIdle } from './embedded.ts';
+import { endsWithin } from './ends-within.ts';
 import { HostDescriber } from './host.ts';
 import type { JobCompiler } from './jobs/job-context.ts';
 import { Jobs } from './jobs/jobs.ts';
@@ -84,7 +85,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     // An embedded runner's clients have the .proto files, and wait for its start.
     const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host, quotas }, reflection: options.reflection && !embedded, access: guardCalls({ identify: identifierOf(options), quotas, logger }), logger });
     const security = options.security && { tls: readServerTls(options.security.folder), clientCertificates: options.security.clients === 'certificate' };
-    const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory), security);
+    const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory), { security, onRefused: onceAMinute(() => logger.warn('a connection was refused: as many are open as this process has descriptors for')) });
     undo.defer(announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }));
 
     if (options.metrics?.kind === 'tcp') {
@@ -105,7 +106,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     };
     const end = async (): Promise<void> => {
       await jobs.drain(options.graceSeconds * 1_000);
-      await compiler.close();
+      if (!(await endsWithin(compiler.close(), WORKERS_GRACE_MS))) logger.warn('a worker or compiler does not end: it is left behind');
       await listener.close(CALLS_GRACE_MS);
       kept.dispose();
     };
@@ -132,3 +133,15 @@ async function requireBox(compiler: JobCompiler): Promise<void> {
 
 /** Calls that still run when all jobs have ended get so long: watchers read the last events. */
 const CALLS_GRACE_MS = 2_000;
+/** Workers are killed; one that hangs in its driver must not keep the runner from ending. Longer than their own limits. */
+const WORKERS_GRACE_MS = 7_000;
+
+/** Does it now, unless it did within the last minute: a flood must not flood the log. */
+function onceAMinute(work: () => void): () => void {
+  let lastMs = -Infinity;
+  return () => {
+    if (performance.now() - lastMs < 60_000) return;
+    lastMs = performance.now();
+    work();
+  };
+}

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { BaselineResultSchema, describe, formatShape, ratioInterval, type BaselineResult, type Shape } from '@flashcore/shared';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
-import { untilAborted } from './until-aborted.ts';
+import { untilAborted } from '../until-aborted.ts';
 
 /** PyTorch and its CUDA libraries are loaded from disk: seconds when warm, far more the first time. */
 const OPEN_LIMIT_MS = 180_000;

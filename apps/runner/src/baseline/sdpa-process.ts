@@ -1,6 +1,6 @@
-import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { untilAborted } from './until-aborted.ts';
+import { Child } from '../sandbox/child.ts';
+import { untilAborted } from '../until-aborted.ts';
 
 /** The baseline's process could not do what it was asked. `reason` is the process's own, or ENDED, TIME_LIMIT, NO_PYTHON. */
 export class SdpaError extends Error {
@@ -25,6 +25,12 @@ interface Pending {
 }
 
 const KEPT_ERROR_LINES = 20;
+/** Its last words may come after its exit. */
+const AFTER_EXIT_MS = 500;
+/** Exit statuses of a group whose program is not there or is none. */
+const NOT_FOUND = 127;
+const NOT_RUNNABLE = 126;
+const STOP_LIMIT_MS = 5_000;
 /** PyTorch and the CUDA libraries it loads need no more of the environment than this. */
 const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|VIRTUAL_ENV|PYTHON.*|CUDA_.*|NVIDIA_.*|TORCH_.*|PYTORCH_.*)$/;
 
@@ -33,8 +39,7 @@ const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|VIRTUAL_ENV|PYTHON.*|
  * killed: its device work can't be waited for.
  */
 export class SdpaProcess {
-  readonly #child: ChildProcessWithoutNullStreams;
-  readonly #exited: Promise<void>;
+  readonly #child: Child;
   readonly #lastWords: string[] = [];
   #pending: Pending | undefined;
   /** Settles with the request that came last: they are sent one after another. */
@@ -44,7 +49,7 @@ export class SdpaProcess {
 
   constructor({ python, script }: { python: string; script: string }) {
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name)));
-    this.#child = spawn(python, ['-u', script], { stdio: 'pipe', env });
+    this.#child = new Child(python, ['-u', script], { ownGroup: true, stdio: ['pipe', 'pipe', 'pipe'], env, onTrouble: (error) => this.#lastWords.push(error.message) });
     createInterface(this.#child.stdout).on('line', (line) => this.#receive(line));
     createInterface(this.#child.stderr).on('line', (line) => {
       this.#lastWords.push(line);
@@ -52,16 +57,11 @@ export class SdpaProcess {
     });
     // A process that ended closes its pipe: the request then fails by the exit.
     this.#child.stdin.on('error', () => undefined);
-    this.#exited = new Promise((resolve) => {
-      this.#child.once('error', (error) => {
-        this.#end(new SdpaError('NO_PYTHON', `${python} can't be started: ${error.message}`));
-        if (this.#child.pid === undefined) resolve();
-      });
-      this.#child.once('exit', (code, signalName) => {
-        const words = this.#lastWords.at(-1);
-        this.#end(new SdpaError('ENDED', `PyTorch's process ended ${signalName ? `by ${signalName}` : `with exit status ${code}`}${words ? `: ${words}` : ''}`));
-        resolve();
-      });
+    void this.#child.ended(AFTER_EXIT_MS).then(({ exitCode, signalName, startError }) => {
+      const words = this.#lastWords.at(-1);
+      if (startError) return this.#end(new SdpaError('ENDED', `no process can be started for PyTorch: ${startError.message}`));
+      if (exitCode === NOT_FOUND || exitCode === NOT_RUNNABLE) return this.#end(new SdpaError('NO_PYTHON', `${python} can't be started${words ? `: ${words}` : ''}`));
+      this.#end(new SdpaError('ENDED', `PyTorch's process ended ${signalName ? `by ${signalName}` : `with exit status ${exitCode}`}${words ? `: ${words}` : ''}`));
     });
   }
 
@@ -99,10 +99,10 @@ export class SdpaProcess {
     }
   }
 
-  /** Kills the process and waits until it is gone. */
+  /** Kills the process and waits, for a few seconds at most, until it is gone: one that hangs in the driver may take SIGKILL late or never. */
   async stop(): Promise<void> {
-    this.#child.kill('SIGKILL');
-    await this.#exited;
+    this.#child.kill();
+    await this.#child.closedWithin(STOP_LIMIT_MS);
   }
 
   #receive(line: string): void {
@@ -124,7 +124,7 @@ export class SdpaProcess {
 
   #abandon(error: Error): void {
     this.#end(error);
-    this.#child.kill('SIGKILL');
+    this.#child.kill();
   }
 
   #end(error: Error): void {

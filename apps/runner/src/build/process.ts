@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
+import { Child } from '../sandbox/child.ts';
 
 /** How a program ended. */
 export interface ProcessEnd {
@@ -25,42 +25,45 @@ export interface ProcessOptions {
 const MAX_LINE_LENGTH = 4096;
 const MAX_LINES = 5_000;
 
+/** What a killed program's children, out of its group, may hold its output for. */
+const AFTER_KILL_MS = 1_000;
+
 /**
- * Runs a program in a process group of its own, without a shell and with next to no environment, and streams its lines.
- * Past its limit, or when the signal aborts, the whole group is killed. Errors: the signal's reason; ENOENT as spawn gives it.
+ * Runs a program in a process group of its own, without a shell's expansions and with next to no environment, and streams its lines.
+ * Past its limit, when the signal aborts, and when the runner dies, the whole group is killed. A program that is not there ends with exit status 127, as in a shell.
+ * Errors: the signal's reason; the system's where no process can be started.
  */
 export async function runProcess(program: string, args: readonly string[], options: ProcessOptions): Promise<ProcessEnd> {
   options.signal.throwIfAborted();
   const started = performance.now();
-  const child = spawn(program, args, {
+  const child = new Child(program, args, {
     cwd: options.cwd,
-    detached: true,
+    ownGroup: true,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TMPDIR: options.cwd, ...options.environment },
   });
-  const killGroup = (): void => {
-    if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    process.kill(-child.pid, 'SIGKILL');
+  const killed = Promise.withResolvers<void>();
+  const kill = (): void => {
+    child.kill();
+    killed.resolve();
   };
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
-    killGroup();
+    kill();
   }, options.limitMs);
-  options.signal.addEventListener('abort', killGroup);
+  options.signal.addEventListener('abort', kill);
   const collector = new LineCollector(options.onLine);
   collector.read(child.stdout);
   collector.read(child.stderr);
   try {
-    const exitCode = await new Promise<number | undefined>((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', (code) => resolve(code ?? undefined));
-    });
+    const { exitCode, startError } = await Promise.race([child.closed, killed.promise.then(() => child.ended(AFTER_KILL_MS))]);
     options.signal.throwIfAborted();
-    return { exitCode: timedOut ? undefined : exitCode, timedOut, seconds: (performance.now() - started) / 1000, lines: collector.lines };
+    if (startError) throw startError;
+    return { exitCode: timedOut ? undefined : exitCode ?? undefined, timedOut, seconds: (performance.now() - started) / 1000, lines: collector.lines };
   } finally {
     clearTimeout(timer);
-    options.signal.removeEventListener('abort', killGroup);
+    options.signal.removeEventListener('abort', kill);
   }
 }
 

@@ -96,7 +96,7 @@ test('an aborted request rejects with the signal\'s reason, and the next one is 
   expect((await worker.request(await verifyRequest('fa_v1_baseline'), { signal })).status).toBe('done');
 });
 
-test('a request that makes no sense fails without ending the process', async () => {
+test('a request that makes no sense fails, and the next one is served', async () => {
   const { candidate, ...rest } = await verifyRequest('fa_v1_baseline');
   const wrong = { ...rest, candidate: { ...candidate, image: '/nonexistent' } };
   expect(await worker.request(wrong, { signal })).toMatchObject({ status: 'failed', message: expect.stringContaining('ENOENT') as string });

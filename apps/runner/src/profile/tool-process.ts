@@ -1,5 +1,6 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { Child } from '../sandbox/child.ts';
 
 export interface ToolRun {
   exitCode: number | undefined;
@@ -16,11 +17,17 @@ function environment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*)$/.test(name)));
 }
 
-/** Runs a tool around a program, in a process group of its own: past its limit, or when the signal aborts, both are killed. Errors: the signal's reason. */
+/** What a killed tool's children, out of its group, may hold its output for. */
+const AFTER_KILL_MS = 1_000;
+
+/**
+ * Runs a tool around a program, in a process group of its own: past its limit, when the signal aborts, and when the runner dies, both are killed, for a kernel that
+ * nobody waits for would run beside the next one's benchmark. Errors: the signal's reason; the system's where no process can be started.
+ */
 export async function runTool(tool: string, args: readonly string[], options: { limitMs: number; signal: AbortSignal; onLine: (line: string) => void }): Promise<ToolRun> {
   const { limitMs, signal, onLine } = options;
   signal.throwIfAborted();
-  const child = spawn(tool, args, { detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: environment() });
+  const child = new Child(tool, args, { ownGroup: true, stdio: ['ignore', 'pipe', 'pipe'], env: environment() });
   const lines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     createInterface(stream).on('line', (line) => {
@@ -28,18 +35,18 @@ export async function runTool(tool: string, args: readonly string[], options: { 
       onLine(line);
     });
   }
+  const killed = Promise.withResolvers<void>();
   const kill = (): void => {
-    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) process.kill(-child.pid, 'SIGKILL');
+    child.kill();
+    killed.resolve();
   };
   const timer = setTimeout(kill, limitMs);
   signal.addEventListener('abort', kill);
   try {
-    const exitCode = await new Promise<number | undefined>((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', (code) => resolve(code ?? undefined));
-    });
+    const { exitCode, startError } = await Promise.race([child.closed, killed.promise.then(() => child.ended(AFTER_KILL_MS))]);
     signal.throwIfAborted();
-    return { exitCode, lines };
+    if (startError) throw startError;
+    return { exitCode: exitCode ?? undefined, lines };
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', kill);

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { lstatSync, mkdirSync, unlinkSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, unlinkSync } from 'node:fs';
 import { createServer, connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { ServerCredentials, type Server } from '@grpc/grpc-js';
@@ -22,6 +22,13 @@ export interface ListenSecurity {
   clientCertificates: boolean;
 }
 
+export interface ListenOptions {
+  /** Undefined: plain text. */
+  security: ListenSecurity | undefined;
+  /** A connection was refused, for there were as many as the process can serve. */
+  onRefused: () => void;
+}
+
 export interface Listener {
   /** As clients are given it, with the port that was taken for port 0. */
   address: string;
@@ -35,7 +42,7 @@ export interface Listener {
  * Listens for a gRPC server. The sockets are ours, and handed to grpc-js, so that the number of clients is known and errors are the system's own.
  * Throws AddressInUse.
  */
-export async function listen(server: Server, address: ListenAddress, security?: ListenSecurity): Promise<Listener> {
+export async function listen(server: Server, address: ListenAddress, { security, onRefused }: ListenOptions): Promise<Listener> {
   if (address.kind === 'unix') await prepareSocketPath(address.path);
   const injector = server.createConnectionInjector(serverCredentials(security));
   const sockets = new Set<Socket>();
@@ -47,6 +54,9 @@ export async function listen(server: Server, address: ListenAddress, security?: 
     });
     injector.injectConnection(socket);
   });
+  // Whoever reaches the port may open connections, before any credential is asked for: they must leave descriptors for the database, compilers and workers.
+  net.maxConnections = mostConnections();
+  net.on('drop', onRefused);
   await bind(net, address);
   return {
     address: boundAddress(net, address),
@@ -62,6 +72,17 @@ export async function listen(server: Server, address: ListenAddress, security?: 
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+const MAX_CONNECTIONS = 1_024;
+/** Of Linux and macOS where nothing else is said. */
+const USUAL_DESCRIPTORS = 1_024;
+
+/** Half of the descriptors that the process may have, and no more than so many: each costs some 100 KB. */
+export function mostConnections(): number {
+  const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : '';
+  const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? USUAL_DESCRIPTORS);
+  return Math.min(MAX_CONNECTIONS, Math.floor(descriptors / 2));
 }
 
 function serverCredentials(security: ListenSecurity | undefined): ServerCredentials {

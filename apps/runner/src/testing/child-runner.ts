@@ -24,8 +24,18 @@ export async function startChildRunner(...flags: string[]): Promise<ChildRunner>
 
 /** As above, in a given environment. */
 export async function startChildRunnerIn(environment: NodeJS.ProcessEnv, ...flags: string[]): Promise<ChildRunner> {
-  const main = fileURLToPath(new URL('./fake-runner-main.ts', import.meta.url));
-  const child = spawn(process.execPath, [main, 'serve', ...flags], { stdio: ['ignore', 'pipe', 'pipe'], env: environment });
+  return start([process.execPath, MAIN, 'serve', ...flags], environment);
+}
+
+/** One that may have so many files and sockets open at once. */
+export async function startChildRunnerWithDescriptors(descriptors: number, ...flags: string[]): Promise<ChildRunner> {
+  return start(['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$@"`, 'sh', process.execPath, MAIN, 'serve', ...flags], process.env);
+}
+
+const MAIN = fileURLToPath(new URL('./fake-runner-main.ts', import.meta.url));
+
+async function start([program, ...args]: string[], environment: NodeJS.ProcessEnv): Promise<ChildRunner> {
+  const child = spawn(program!, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment });
   const texts = { stderr: '' };
   child.stderr.on('data', (data: Buffer) => { texts.stderr += data.toString(); });
   const exited = once(child, 'close') as Promise<[number | null]>;

@@ -12,32 +12,46 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const STAND_IN = `
   const { appendFileSync, readFileSync } = require('node:fs');
   const [, , log, health] = process.argv;
+  appendFileSync(log + '.pids', process.pid + '\\n');
   process.on('message', (request) => {
     appendFileSync(log, request.type + '\\n');
     const failed = { type: 'failed', message: 'the canary kernel wrote 0 at 0, not 7' };
     if (request.type === 'open') process.send({ type: 'done', value: { name: 'stand-in' } });
     else if (request.type === 'canary') process.send(readFileSync(health, 'utf8') === 'sick' ? failed : { type: 'done', value: null });
+    else if (request.image === 'odd') process.send({ type: 'failed', message: 'no such image' });
+    else if (request.image === 'hang') return;
     else if (request.image === 'good') process.send({ type: 'done', value: null });
     else process.send({ type: 'fault', fault: { call: 'cuLaunchKernel', arguments: '', name: 'CUDA_ERROR_ILLEGAL_ADDRESS', description: '' } }, () => process.exit(3));
   });
   process.on('disconnect', () => process.exit(0));
 `;
 
-function openDevice(name: string): { device: DeviceWorker; asked: () => string[]; setHealth: (health: 'well' | 'sick') => void } {
+const NODE = [process.execPath];
+/** As a box does where it has no process namespace: what is started is not the worker, and may end before it. */
+const BOX = ['/bin/sh', '-c', '"$@" & wait', 'sh', process.execPath];
+
+function openDevice(name: string, [starter, ...before]: string[] = NODE): { device: DeviceWorker; asked: () => string[]; setHealth: (health: 'well' | 'sick') => void; pids: () => number[] } {
   const [program, log, health] = ['js', 'log', 'health'].map((kind) => join(folder, `${name}.${kind}`)) as [string, string, string];
   writeFileSync(program.replace(/\.js$/, '.cjs'), STAND_IN);
   for (const [path, text] of [[log, ''], [health, 'well']] as const) writeFileSync(path, text);
   const device = new DeviceWorker({
     deviceId: name,
     open: () => Promise.resolve({ library: '', deviceOrdinal: 0, referenceLibrary: '', nvmlLibrary: '', clockStampImage: '' }),
-    command: () => Promise.resolve({ program: process.execPath, args: [program.replace(/\.js$/, '.cjs'), log, health], env: {} }),
+    command: () => Promise.resolve({ program: starter!, args: [...before, program.replace(/\.js$/, '.cjs'), log, health], env: {} }),
     canary: () => Promise.resolve('canary.cubin'),
   });
-  return { device, asked: () => readFileSync(log, 'utf8').trim().split('\n'), setHealth: (text) => writeFileSync(health, text) };
+  return { device, asked: () => readFileSync(log, 'utf8').trim().split('\n'), setHealth: (text) => writeFileSync(health, text), pids: () => readFileSync(`${log}.pids`, 'utf8').trim().split('\n').map(Number) };
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  for (const end = performance.now() + 5_000; !holds();) {
+    if (performance.now() > end) throw new Error('it did not come to hold within 5 s');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
 }
 
 const signal = new AbortController().signal;
-const run = (device: DeviceWorker, kernel: 'good' | 'bad') => device.request({ type: 'run-once', image: kernel } as never, { signal });
+const run = (device: DeviceWorker, kernel: 'good' | 'bad' | 'odd') => device.request({ type: 'run-once', image: kernel } as never, { signal });
 
 test('after a fault a new process opens the device, and a canary runs before the next request', async () => {
   const { device, asked } = openDevice('canary');
@@ -59,5 +73,32 @@ test('a device whose canary fails three times is quarantined and says why; it se
   setHealth('well');
   expect(await run(device, 'good')).toMatchObject({ status: 'done' });
   expect(device.quarantineReason).toBe('');
+  await device.close();
+});
+
+test('a request that fails for the runner\'s own fault leaves no process behind with what it allocated, and nothing is held against the device', async () => {
+  const { device, asked } = openDevice('failed');
+  expect(await run(device, 'odd')).toEqual({ status: 'failed', message: 'no such image' });
+  expect(await run(device, 'good')).toMatchObject({ status: 'done' });
+  expect(asked()).toEqual(['open', 'run-once', 'open', 'run-once']);
+  await device.close();
+});
+
+test('no process opens a device beside one that SIGKILL did not end: the device is quarantined until that one is gone', { timeout: 20_000 }, async () => {
+  const { device, asked, pids } = openDevice('survivor', BOX);
+  const controller = new AbortController();
+  const hanging = device.request({ type: 'run-once', image: 'hang' } as never, { signal: controller.signal });
+  await until(() => asked().at(-1) === 'run-once');
+  controller.abort(new Error('cancelled'));
+  await expect(hanging).rejects.toThrow('cancelled');
+  await expect(run(device, 'good')).rejects.toThrow(/^Device survivor does not serve: its former worker \(process \d+\) was killed and does not end: it may hold the device still$/);
+  expect([device.quarantineReason !== '', asked()]).toEqual([true, ['open', 'run-once']]);
+  const next = run(device, 'good');
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(pids()).toHaveLength(1);
+  process.kill(pids()[0]!, 'SIGKILL');
+  expect(await next).toMatchObject({ status: 'done' });
+  expect([device.quarantineReason, asked().slice(2)]).toEqual(['', ['open', 'canary', 'run-once']]);
+  process.kill(pids()[1]!, 'SIGKILL');
   await device.close();
 });

@@ -1,4 +1,5 @@
 import type { DeviceFacts, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
+import { untilAborted } from '../until-aborted.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 import { WorkerProcess, type RequestOptions, type WorkerOutcome } from './worker-process.ts';
 
@@ -56,7 +57,8 @@ export class DeviceWorker {
     try {
       const worker = await this.#ready(options);
       const outcome = await worker.request(request, options);
-      if (!worker.usable) this.#needsCanary = true;
+      // A `failed` worker was ended for its memory: nothing is known against the device.
+      if (!worker.usable && outcome.status !== 'failed') this.#needsCanary = true;
       return outcome;
     } catch (error) {
       // Cancelled in the middle of something: the process was killed.
@@ -73,10 +75,26 @@ export class DeviceWorker {
     return this.#facts!;
   }
 
+  /** Ends its process, or gives it up after a few seconds. */
   async close(): Promise<void> {
-    const process = this.#process;
-    this.#process = undefined;
-    await process?.stop();
+    await this.#process?.stop();
+  }
+
+  /** Two processes on one device spoil each other's memory and times: while the former one can't be ended, no other is started. Errors: DeviceNotServing; the signal's reason. */
+  async #endProcess(signal: AbortSignal): Promise<void> {
+    const former = this.#process;
+    if (!former) return;
+    if (await untilAborted(former.stop(), signal)) {
+      this.#process = undefined;
+      return;
+    }
+    this.#needsCanary = true;
+    this.#quarantine = `its former worker (process ${former.processId}) was killed and does not end: it may hold the device still`;
+    throw this.#notServing(this.#quarantine);
+  }
+
+  #notServing(problem: string): DeviceNotServing {
+    return new DeviceNotServing(`Device ${this.#options.deviceId} does not serve: ${problem}`);
   }
 
   /** One start at a time: a job's warm-up may still be on its way when the next job wants the device. */
@@ -87,13 +105,14 @@ export class DeviceWorker {
   }
 
   async #start(options: DeviceRequestOptions): Promise<WorkerProcess> {
+    await this.#endProcess(options.signal);
     const setup = await this.#options.open(options.signal);
     const canaryImage = this.#needsCanary ? await this.#options.canary(options.signal) : '';
     const tries = this.#needsCanary ? CANARY_TRIES : 1;
     const command = await (this.#options.command?.() ?? plainWorker());
     let problem = '';
     for (let attempt = 0; attempt < tries; ++attempt) {
-      await this.close();
+      await this.#endProcess(options.signal);
       // A process that was never opened must not be left for the next job.
       options.signal.throwIfAborted();
       const worker = new WorkerProcess((line) => this.#onOutput?.(line), command);
@@ -113,9 +132,9 @@ export class DeviceWorker {
       }
       problem = `the canary kernel did not run after a fault: ${describeOutcome(canary)}`;
     }
-    await this.close();
+    await this.#endProcess(options.signal);
     if (this.#needsCanary) this.#quarantine = problem;
-    throw new DeviceNotServing(`Device ${this.#options.deviceId} does not serve: ${problem}`);
+    throw this.#notServing(problem);
   }
 }
 

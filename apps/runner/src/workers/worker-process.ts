@@ -1,7 +1,7 @@
-import { spawn, type ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import type { CudaFault, Proceed, ReplyByRequest, TimingModeName, WorkerMessage, WorkerNotice, WorkerRequest } from '../../worker/messages.ts';
 import { onBoundedLines } from '../sandbox/bounded-lines.ts';
+import { Child, type ChildEnd } from '../sandbox/child.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 
 /** How a request to the worker ended. Only `done` leaves the process usable. */
@@ -13,7 +13,7 @@ export type WorkerOutcome<Value> =
   | { status: 'time-limit'; step: string; limitMs: number }
   /** The process ended by itself. */
   | { status: 'crashed'; step: string; exitCode: number | null; signalName: string | null; lastWords: string }
-  /** A fault of the runner or the host, not of the kernel. */
+  /** A fault of the runner or the host, not of the kernel; the process was ended, for what the request allocated is still there. */
   | { status: 'failed'; message: string };
 
 /** starting → idle ⇄ busy → ended; ended is final: a new process takes its place. */
@@ -31,14 +31,17 @@ const FIRST_STEP_LIMIT_MS = 30_000;
 /** Messages may lag behind when the machine is busy. */
 const GRACE_MS = 500;
 const KEPT_ERROR_LINES = 20;
+/** Between a process's exit and the last words that it wrote, or the end of what it ran for: a box exits before what was in it. */
+const AFTER_EXIT_MS = 1_000;
+/** From SIGKILL to the last of a process: freeing its memory takes some 90 ms a GB. */
+const STOP_LIMIT_MS = 5_000;
 
 /**
  * One worker process. A request ends in exactly one outcome, whatever happens to the process: it answers, faults, crashes, or hangs and is killed.
  * The limit in force is the one of the step that the worker announced last.
  */
 export class WorkerProcess {
-  readonly #child: ChildProcess;
-  readonly #exited: Promise<void>;
+  readonly #child: Child;
   readonly #lastWords: string[] = [];
   #state: State = 'idle';
   #settle: ((outcome: WorkerOutcome<never> | { status: 'done'; value: unknown }) => void) | undefined;
@@ -46,30 +49,20 @@ export class WorkerProcess {
   #onTurn: RequestOptions['onTurn'];
   #step = 'starting';
   #timer: NodeJS.Timeout | undefined;
+  #killed = false;
   #killedBy: { step: string; limitMs: number } | undefined;
 
   constructor(onOutput: (line: string) => void, { program, args, env }: WorkerCommand = plainWorker()) {
     // As fork() does it, which could not start it in a box.
-    this.#child = spawn(program, args, { serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env });
+    this.#child = new Child(program, args, { serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env, onTrouble: (error) => this.#lastWords.push(error.message) });
     // A kernel's printf.
-    onBoundedLines(this.#child.stdout!, onOutput);
-    onBoundedLines(this.#child.stderr!, (line) => {
+    onBoundedLines(this.#child.stdout, onOutput);
+    onBoundedLines(this.#child.stderr, (line) => {
       this.#lastWords.push(line);
       if (this.#lastWords.length > KEPT_ERROR_LINES) this.#lastWords.shift();
     });
-    this.#child.on('message', (message: WorkerMessage) => this.#receive(message));
-    this.#exited = new Promise((resolve) => {
-      this.#child.once('exit', (exitCode, signalName) => {
-        this.#end(...endOf(exitCode, signalName));
-        resolve();
-      });
-      this.#child.once('error', (error) => {
-        this.#lastWords.push(error.message);
-        if (this.#child.pid !== undefined) return;
-        this.#end(null, null);
-        resolve();
-      });
-    });
+    this.#child.onMessage((message) => this.#receive(message as WorkerMessage));
+    void this.#child.ended(AFTER_EXIT_MS).then((end) => this.#end(end));
   }
 
   get usable(): boolean {
@@ -94,7 +87,7 @@ export class WorkerProcess {
         this.#settle = resolve;
         this.#limit(`${request.type} request`, FIRST_STEP_LIMIT_MS);
         // A failed send is followed by the exit, which settles.
-        this.#child.send(request, (error) => error && this.#lastWords.push(error.message));
+        this.#child.send(request, (error) => this.#lastWords.push(error.message));
       });
       signal.throwIfAborted();
       return outcome as WorkerOutcome<ReplyByRequest[Request['type']]>;
@@ -105,14 +98,15 @@ export class WorkerProcess {
     }
   }
 
-  /** Kills the process and waits until it is gone. */
-  async stop(): Promise<void> {
+  /** Kills the process and waits until it is gone, and with it all that holds its output. False when that did not happen in time: it may hold the device still. */
+  stop(): Promise<boolean> {
     this.#kill();
-    await this.#exited;
+    return this.#child.closedWithin(STOP_LIMIT_MS);
   }
 
   #receive(message: WorkerMessage): void {
-    if (this.#state !== 'busy') return;
+    // What a killed process said before is of no use any more.
+    if (this.#state !== 'busy' || this.#killed) return;
     switch (message.type) {
       case 'step':
         this.#limit(message.what, message.limitMs);
@@ -135,7 +129,8 @@ export class WorkerProcess {
         this.#finish('ended', { status: 'fault', fault: message.fault });
         return;
       case 'failed':
-        this.#finish('idle', { status: 'failed', message: message.message });
+        this.#finish('ended', { status: 'failed', message: message.message });
+        this.#kill();
         return;
     }
   }
@@ -146,9 +141,9 @@ export class WorkerProcess {
     const turn = this.#onTurn?.(mode) ?? Promise.resolve();
     turn.then(
       () => {
-        if (this.#state !== 'busy') return;
+        if (this.#state !== 'busy' || this.#killed) return;
         this.#limit(this.#step, FIRST_STEP_LIMIT_MS);
-        this.#child.send({ type: 'proceed' } satisfies Proceed, (error) => error && this.#lastWords.push(error.message));
+        this.#child.send({ type: 'proceed' } satisfies Proceed, (error) => this.#lastWords.push(error.message));
       },
       (error: unknown) => {
         this.#lastWords.push(String(error));
@@ -166,9 +161,12 @@ export class WorkerProcess {
     }, limitMs + GRACE_MS);
   }
 
-  // In a hung native call only SIGKILL ends the process.
+  /** A process that SIGKILL does not end hangs in the driver: its request ends all the same. */
   #kill(): void {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) this.#child.kill('SIGKILL');
+    this.#killed = true;
+    this.#child.kill();
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#end({ exitCode: null, signalName: 'SIGKILL' }), STOP_LIMIT_MS).unref();
   }
 
   #finish(state: State, outcome: WorkerOutcome<never> | { status: 'done'; value: unknown }): void {
@@ -179,16 +177,15 @@ export class WorkerProcess {
     settle?.(outcome);
   }
 
-  #end(exitCode: number | null, signalName: string | null): void {
-    const outcome: WorkerOutcome<never> = this.#killedBy
-      ? { status: 'time-limit', ...this.#killedBy }
-      : { status: 'crashed', step: this.#step, exitCode, signalName, lastWords: this.#lastWords.join('\n') };
-    this.#finish('ended', outcome);
+  #end({ exitCode, signalName, startError }: ChildEnd): void {
+    if (startError) this.#finish('ended', { status: 'failed', message: `the worker process can't be started: ${startError.message}` });
+    else if (this.#killedBy) this.#finish('ended', { status: 'time-limit', ...this.#killedBy });
+    else this.#finish('ended', { status: 'crashed', step: this.#step, ...signalOf(exitCode, signalName), lastWords: this.#lastWords.join('\n') });
   }
 }
 
 /** A box, like a shell, tells of a signal as 128 plus its number. */
-function endOf(exitCode: number | null, signalName: string | null): [exitCode: number | null, signalName: string | null] {
+function signalOf(exitCode: number | null, signalName: string | null): { exitCode: number | null; signalName: string | null } {
   const signal = exitCode !== null && exitCode > 128 ? Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0] : undefined;
-  return signal ? [null, signal] : [exitCode, signalName];
+  return signal ? { exitCode: null, signalName: signal } : { exitCode, signalName };
 }

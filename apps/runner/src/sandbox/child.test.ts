@@ -1,0 +1,59 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { Child } from './child.ts';
+
+const PIPES = { stdio: ['ignore', 'pipe', 'pipe'] } as const;
+
+test('what can\'t be started ends like any other child: with an event, at once, or for lack of descriptors', async () => {
+  const missing = new Child('/nonexistent', [], { stdio: [...PIPES.stdio] });
+  const tooLong = new Child('/bin/true', ['x'.repeat(1_000_000)], { stdio: [...PIPES.stdio] });
+  expect([(await missing.closed).startError, (await tooLong.closed).startError]).toMatchObject([{ code: 'ENOENT' }, { code: 'E2BIG' }]);
+  tooLong.kill();
+  expect([tooLong.pid, await tooLong.closedWithin(0)]).toEqual([undefined, true]);
+});
+
+test('without a free descriptor every kind of child fails, and the process that wanted it goes on', () => {
+  const program = fileURLToPath(new URL('../testing/without-descriptors.ts', import.meta.url));
+  const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, program], { encoding: 'utf8', timeout: 20_000 });
+  expect({ status, stderr, lines: stdout.trim().split('\n') }).toEqual({
+    status: 0,
+    stderr: '',
+    lines: [
+      'compiler: spawn /bin/sh EMFILE',
+      'profiler: spawn /bin/sh EMFILE',
+      'baseline: no process can be started for PyTorch: spawn /bin/sh EMFILE',
+      'worker: {"status":"failed","message":"the worker process can\'t be started: spawn /bin/true EMFILE"}',
+    ],
+  });
+});
+
+test('a group ends with its leader, and kill() reaches what the leader started', async () => {
+  const done = new Child('/bin/sh', ['-c', 'sleep 60 & exit 7'], { stdio: [...PIPES.stdio], ownGroup: true });
+  expect(await done.closed).toEqual({ exitCode: 7, signalName: null });
+  const killed = new Child('/bin/sh', ['-c', 'sleep 60 & wait'], { stdio: [...PIPES.stdio], ownGroup: true });
+  killed.kill();
+  expect(await killed.closed).toEqual({ exitCode: null, signalName: 'SIGKILL' });
+});
+
+test('kill -9 of the runner ends a group, with what its leader started', async ({ skip }) => {
+  if (!existsSync('/proc/self')) return skip('for Linux');
+  const module = JSON.stringify(new URL('./child.ts', import.meta.url).href);
+  const script = `import { Child } from ${module}; new Child('/bin/sh', ['-c', 'sleep 60 & echo $!; wait'], { stdio: ['ignore', 'pipe', 'pipe'], ownGroup: true }).stdout.pipe(process.stdout); setInterval(() => {}, 1000);`;
+  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [pid] = (await once(runner.stdout, 'data')) as [Buffer];
+  const sleeping = `/proc/${String(pid).trim()}`;
+  expect(existsSync(sleeping)).toBe(true);
+  runner.kill('SIGKILL');
+  for (const until = performance.now() + 2_000; existsSync(sleeping) && performance.now() < until;) await new Promise((resolve) => setTimeout(resolve, 10));
+  expect(existsSync(sleeping)).toBe(false);
+});
+
+test('ended() waits for the last words, and not for ever for who holds the output', async () => {
+  const child = new Child('/bin/sh', ['-c', 'sleep 2 & exit 3'], { stdio: [...PIPES.stdio] });
+  const started = performance.now();
+  expect(await child.ended(200)).toEqual({ exitCode: 3, signalName: null });
+  expect([performance.now() - started < 1_500, await child.closedWithin(0), await child.closedWithin(5_000)]).toEqual([true, false, true]);
+});
