@@ -1,9 +1,10 @@
-import { mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { JobState, type JobEvent } from '@flashcore/shared';
+import { JobState, sha256Of, type JobEvent } from '@flashcore/shared';
 import { ArtifactStore } from '../store/artifacts.ts';
-import { openDatabase } from '../store/database.ts';
+import { openDatabase, type Database } from '../store/database.ts';
+import { SourceStore } from '../store/sources.ts';
 import { collect, finished, kernel, startTestRunner, temporaryFolder, until } from '../testing/test-runner.ts';
 import { KEEP_ALL, applyRetention } from './retention.ts';
 
@@ -52,6 +53,38 @@ test('what a job that has not ended may use stays, and so does what was used wit
   await applyRetention({ dataDirectory: folder.path, database, policy: { ...KEEP_ALL, artifactsGib: 0 }, dryRun: false });
   expect(left()).toEqual(['bb3']);
   database.close();
+});
+
+test('what a job comes to need while retention works stays: an artifact that is made again, a source that is uploaded already', async () => {
+  using folder = temporaryFolder();
+  const database = openDatabase(join(folder.path, 'flashcore.db'));
+  const artifacts = new ArtifactStore(join(folder.path, 'artifacts'));
+  const sources = new SourceStore(join(folder.path, 'sources'));
+  const [kept, unused] = [artifacts.put(Buffer.from('made again')), artifacts.put(Buffer.from('unused'))];
+  const uploaded = sources.openUpload();
+  uploaded.write(Buffer.from('a source'));
+  uploaded.keep(sha256Of('a source'));
+  const source = join(folder.path, 'sources/files', sha256Of('a source').slice(0, 2), sha256Of('a source').slice(2));
+  for (const path of [artifacts.path(kept), artifacts.path(unused), source]) utimesSync(path, ago(40), ago(40));
+  const needIt = (): void => {
+    artifacts.put(Buffer.from('made again'));
+    expect(sources.findMissing([{ sha256: sha256Of('a source') }])).toEqual([]);
+  };
+  // Events are trimmed when all files were listed and none was removed yet.
+  const between: Database = { ...database, prepare: (sql) => { needIt(); return database.prepare(sql); } };
+  const removed = await applyRetention({ dataDirectory: folder.path, database: between, policy: { eventsDays: 30, filesDays: 30, artifactsGib: 0 }, dryRun: false });
+  expect(removed).toMatchObject({ artifacts: { count: 1, bytes: 'unused'.length }, sources: { count: 0, bytes: 0 } });
+  expect([artifacts.has(kept), artifacts.has(unused), existsSync(source)]).toEqual([true, false, true]);
+  database.close();
+});
+
+test('an artifact that a client reads counts as used', async () => {
+  await using fixture = await startTestRunner();
+  const artifacts = new ArtifactStore(join(fixture.dataDirectory, 'artifacts'));
+  const sha256 = artifacts.put(Buffer.from('samples'));
+  utimesSync(artifacts.path(sha256), ago(29), ago(29));
+  expect(String(await fixture.client.readArtifact(sha256))).toBe('samples');
+  expect(Date.now() - statSync(artifacts.path(sha256)).mtimeMs).toBeLessThan(60_000);
 });
 
 test('an artifact that is read, or made again, counts as used', () => {

@@ -1,4 +1,5 @@
-import { readdir, rm, stat } from 'node:fs/promises';
+import { rmSync, statSync } from 'node:fs';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { JobState } from '@flashcore/shared';
@@ -59,8 +60,14 @@ export async function applyRetention({ dataDirectory, database, policy, dryRun, 
   const sources = [...await listFiles(join(dataDirectory, 'sources/files'), { depth: 2 }), ...await listFiles(join(dataDirectory, 'sources/trees'), { depth: 1 })];
   const builds = await listFiles(join(dataDirectory, 'builds/entries'), { depth: 1 });
   const remove = async (files: StoredFile[]): Promise<Share> => {
-    if (!dryRun) for (const { path } of files) await rm(path, { recursive: true, force: true });
-    return { count: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
+    const gone = { count: 0, bytes: 0 };
+    for (const file of files) {
+      if (!dryRun && !removeUnused(file)) continue;
+      gone.count += 1;
+      gone.bytes += file.bytes;
+      await nextTurn();
+    }
+    return gone;
   };
   return {
     events: await trimEvents(database, { endedBeforeMs: nowMs - policy.eventsDays * DAY_MS, dryRun }),
@@ -68,6 +75,13 @@ export async function applyRetention({ dataDirectory, database, policy, dryRun, 
     sources: await remove(old(sources)),
     builds: await remove(old(builds)),
   };
+}
+
+/** Looks at a file's time once more and removes it in the same turn of the event loop: a job may have come to need it since it was listed. */
+function removeUnused({ path, usedMs }: StoredFile): boolean {
+  if (statSync(path, { throwIfNoEntry: false })?.mtimeMs !== usedMs) return false;
+  rmSync(path, { recursive: true });
+  return true;
 }
 
 /** The files unused for the longest time, as many as it takes to have at most so many bytes. */

@@ -32,6 +32,12 @@ export class ArtifactStore {
     return this.#blobs.path(sha256);
   }
 
+  /** Where the file lies and its size in bytes, for somebody who reads it in pieces; it then counts as used. Not verified. Errors: ARTIFACT_NOT_FOUND. */
+  use(sha256: string): { path: string; size: number } {
+    if (!this.#blobs.markUsed(sha256)) this.#missing(sha256);
+    return { path: this.path(sha256), size: this.size(sha256) };
+  }
+
   has(sha256: string): boolean {
     return this.#blobs.has(sha256);
   }
