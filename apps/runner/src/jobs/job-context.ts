@@ -21,6 +21,8 @@ export interface JobContext {
    * job has ended. Errors: DISK_FULL.
    */
   readonly emit: (payload: JobPayload) => void;
+  /** Takes what a body has found out that comes to no end: it throws, and the job's result, whatever its outcome, has this. */
+  readonly keep: (found: JobResult) => void;
 }
 
 /** How a body ended. Throwing a FlashcoreError instead means Outcome.ERROR: the runner could not find out. */

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { JobFinishedSchema, JobStartedSchema, Outcome, asFlashcoreError } from '@flashcore/shared';
+import { JobFinishedSchema, JobStartedSchema, Outcome, asFlashcoreError, type JobResult } from '@flashcore/shared';
 import type { Logger } from '../log.ts';
 import type { CompiledJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
 import { endByError, endByStop, type StopCause } from './job-end.ts';
@@ -45,6 +45,8 @@ export class JobRun {
   readonly #queueTimer: NodeJS.Timeout;
   #state: State = 'queued';
   #stopCause: StopCause | undefined;
+  /** What the body had found out when it came to no end. */
+  #kept: JobResult | undefined;
 
   constructor(options: JobRunOptions) {
     this.#options = options;
@@ -93,7 +95,7 @@ export class JobRun {
     } catch (thrown) {
       const error = asFlashcoreError(thrown);
       if (!this.#stopCause) this.#options.logger.warn({ job: this.name, reason: error.reason, ...error.metadata, err: thrown }, 'the job could not be carried out');
-      return endByError(error);
+      return endByError(error, this.#kept);
     } finally {
       clearTimeout(limit);
     }
@@ -111,7 +113,7 @@ export class JobRun {
   }
 
   #context(device: DeviceDescription): JobContext {
-    return { name: this.name, signal: this.#controller.signal, device, emit: (payload) => this.#emit(payload) };
+    return { name: this.name, signal: this.#controller.signal, device, emit: (payload) => this.#emit(payload), keep: (found) => { this.#kept = found; } };
   }
 
   #emit(payload: JobPayload): void {

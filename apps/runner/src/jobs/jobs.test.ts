@@ -6,7 +6,7 @@ import { openDatabase, type Database } from '../store/database.ts';
 import { HistoryStore } from '../store/history.ts';
 import { fakeCompiler, type FakeOptions } from '../testing/fake-compiler.ts';
 import { kernel } from '../testing/test-runner.ts';
-import type { JobOutcome } from './job-context.ts';
+import type { JobMethod, JobOutcome } from './job-context.ts';
 import { STOP_GRACE_MS } from './job-run.ts';
 import { Jobs } from './jobs.ts';
 
@@ -17,10 +17,11 @@ afterEach(() => { vi.useRealTimers(); });
 function fixture(options: FakeOptions = {}) {
   const database = openDatabase(':memory:');
   const compiler = fakeCompiler(options);
-  const jobs = new Jobs({ database, history: new HistoryStore(database), devices: () => compiler.devices(), maxQueued: 8, logger: createLogger('silent') });
-  const start = (kernelId: string, limits: { maxQueueSeconds?: number; maxRunSeconds?: number } = {}): Job =>
-    jobs.start({ requestId: '', requestDigest: '', owner: 'ada', maxJobsOfOwner: undefined, maxQueueSeconds: 3600, maxRunSeconds: 3600, ...limits, compile: () => compiler.compile('build', create(BuildRequestSchema, kernel(kernelId)), () => 0) });
-  return { database, jobs, start };
+  const history = new HistoryStore(database);
+  const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: 8, logger: createLogger('silent') });
+  const start = (kernelId: string, { method = 'build', ...limits }: { method?: JobMethod; maxQueueSeconds?: number; maxRunSeconds?: number } = {}): Job =>
+    jobs.start({ requestId: '', requestDigest: '', owner: 'ada', maxJobsOfOwner: undefined, maxQueueSeconds: 3600, maxRunSeconds: 3600, ...limits, compile: () => compiler.compile(method, create(BuildRequestSchema, kernel(kernelId)), () => 0) });
+  return { database, history, jobs, start };
 }
 
 async function events(jobs: Jobs, name: string): Promise<JobEvent[]> {
@@ -53,6 +54,20 @@ test('a job whose body ignores the cancellation ends after the grace; its device
   await settle();
   expect(jobs.get(waiting.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.PASSED });
   expect(jobs.devices()[0]?.state).toBe(DeviceState.READY);
+});
+
+test('what a body had found out when it was stopped, or could not go on, stands in the result and in the history', async () => {
+  const found = create(JobResultSchema, { provenance: { device: { name: 'Fake GPU' } }, variants: [{ label: 'default', verify: { passedCases: 1, cases: [{}] } }] });
+  const { history, jobs, start } = fixture({ bodies: {
+    stopped: ({ keep, signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => { keep(found); reject(signal.reason as Error); })),
+    broken: ({ keep }) => { keep(found); return Promise.reject(new Error('a worker could not')); },
+  } });
+  const started = [start('stopped', { method: 'runExperiment' }), start('broken', { method: 'runExperiment' })];
+  await settle();
+  jobs.cancel(started[0]!.name);
+  await settle();
+  expect(started.map(({ name }) => jobs.get(name)).map(({ job, result }) => [Outcome[job.outcome], result?.variants[0]?.verify?.passedCases])).toEqual([['CANCELLED', 1], ['ERROR', 1]]);
+  expect(history.list({ limit: 9 }).map(({ summary: { deviceName, passedCases } }) => [deviceName, passedCases])).toEqual([['Fake GPU', 1], ['Fake GPU', 1]]);
 });
 
 test('the limits on waiting and on running are apart: a job may wait long and then run long', async () => {

@@ -14,7 +14,7 @@ import type { BenchmarkSpec } from './job-spec.ts';
 import { implausibleText, isImplausible, leastTime, type TimedResult } from './least-time.ts';
 import { storeRaw } from './raw-samples.ts';
 
-export interface Benchmarking {
+interface Benchmarking {
   results: BenchmarkResult[];
   findings: Finding[];
 }
@@ -32,22 +32,29 @@ const MAX_FRESH_RATIO = { gpu: 1.1, simulated: 2 };
 export const MAX_DROPPED_SHARE = 0.1;
 const EMULATOR_TIMES = 'emulator times are not GPU times';
 
-/** Measures every shape in every mode, streaming samples as they come. */
-export async function runBenchmark(scope: VariantScope, { spec, image }: { spec: BenchmarkSpec; image: string }): Promise<Benchmarking> {
+interface BenchmarkOptions {
+  spec: BenchmarkSpec;
+  /** What the device loads. */
+  image: string;
+  /** Told the results of each shape. */
+  onResults: (results: readonly BenchmarkResult[]) => void;
+}
+
+/** Measures every shape in every mode, streaming samples as they come. Gives what the timed launches tell against the kernel. */
+export async function runBenchmark(scope: VariantScope, { spec, image, onResults }: BenchmarkOptions): Promise<Finding[]> {
   const { job } = scope;
   startPhase(scope, Phase.BENCHMARK, spec.shapes.length * spec.modes.length);
   if (spec.protocol.shortened !== '') emitWarning(job, spec.protocol.shortened);
-  const results: BenchmarkResult[] = [];
   const findings: Finding[] = [];
   for (const shape of spec.shapes) {
     const measured = await measureShape(scope, { spec, image, shape });
-    results.push(...measured.results);
+    onResults(measured.results);
     findings.push(...measured.findings);
     // A kernel that faults on one shape is not run on the next.
     if (measured.results.length === 0) break;
   }
   emitFindings(job, findings);
-  return { results, findings };
+  return findings;
 }
 
 async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec; image: string; shape: Shape }): Promise<Benchmarking> {

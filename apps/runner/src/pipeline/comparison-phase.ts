@@ -51,8 +51,7 @@ export async function runComparison(scope: VariantScope, { champion, spec, candi
 
 /** The champion's compiler and printf lines go to the job's log; its results are not the job's. */
 function onlyLogs(job: JobContext): JobContext {
-  const { name, signal, device } = job;
-  return { name, signal, device, emit: (payload) => payload.case === 'logLine' && job.emit(payload) };
+  return { ...job, emit: (payload) => payload.case === 'logLine' && job.emit(payload) };
 }
 
 /** Whether all of the shapes were verified, and right. */

@@ -97,7 +97,7 @@ function compiledJob(
       const runtime = runtimes.get(device.deviceId);
       if (!runtime) throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: device.deviceId }, `Device ${device.deviceId} is no longer there`);
       runtime.hold(job);
-      return runJob({ job, spec, runtime, tools, artifacts: options.artifacts, kernels: options.kernels, history: options.history, cases, gates, seeds: [], birth: {} }, { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() });
+      return runJob({ job, spec, runtime, tools, artifacts: options.artifacts, kernels: options.kernels, history: options.history, cases, gates, variants: [], seeds: [], birth: {} }, { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() });
     },
   };
 }

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  FindingSchema, LogLineSchema, PhaseStartedSchema, WarningSchema, type Cases, type Finding, type Gate, type Phase, type ResolvedVariant,
+  FindingSchema, LogLineSchema, PhaseStartedSchema, WarningSchema, type Cases, type Finding, type Gate, type Phase, type ResolvedVariant, type VariantResult,
 } from '@flashcore/shared';
 import type { ConditionsReport } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
@@ -23,6 +23,8 @@ export interface JobScope {
   history: HistoryStore;
   cases: Cases;
   gates: Gate[];
+  /** What was found out so far, by variant; the phases fill it in. */
+  variants: VariantResult[];
   /** Seeds of the inputs, in the order of use. */
   seeds: string[];
   /** What the phases learn for the result's birth certificate. */

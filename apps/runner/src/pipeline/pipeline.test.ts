@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import { ArtifactKind, FlashcoreError, Outcome, RunExperimentRequestSchema, Verdict, VerifyRequestSchema, formatShape, parseShape } from '@flashcore/shared';
+import { ArtifactKind, FlashcoreError, Outcome, RunExperimentRequestSchema, TimingMode, Verdict, VerifyRequestSchema, formatShape, parseShape, type JobResult } from '@flashcore/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { PROTOCOL_VERSION } from './benchmark-protocol.ts';
 import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 
 let pipeline: TestPipeline;
@@ -147,6 +148,35 @@ test('a cancelled job rejects within two seconds', { timeout: 60_000 }, async ()
   controller.abort(new Error('cancelled'));
   await expect(running).rejects.toThrow('cancelled');
   expect(performance.now() - cancelled).toBeLessThan(2_000);
+});
+
+test('an experiment that is stopped keeps what it had found out: its build, its cases, the shapes that were timed, and where', { timeout: 120_000 }, async () => {
+  const controller = new AbortController();
+  const shapes = [SMALL, parseShape('1x1x128x64')];
+  const found: JobResult[] = [];
+  const told: string[] = [];
+  await expect(pipeline.run('runExperiment', { kernel: kernel('fa_v1_baseline'), verify: { seedCount: 1, shapes }, benchmark: { shapes, protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.3 } } }, {
+    signal: controller.signal,
+    onEvent: ({ case: event }) => {
+      told.push(event ?? '');
+      if (told.filter((each) => each === 'benchmarkResult').length === 2) controller.abort(new Error('cancelled'));
+    },
+    onKept: (result) => found.push(result),
+  })).rejects.toThrow('cancelled');
+  expect(found).toHaveLength(1);
+  const [{ provenance, variants }] = found as [JobResult];
+  expect(variants.map(({ build, verify, benchmarks }) => [build?.succeeded, verify?.passedCases, benchmarks.map(({ shape, mode }) => `${formatShape(shape!)} ${TimingMode[mode]}`)])).toEqual([[true, 2, ['1x2x64x64 COLD', '1x2x64x64 HOT']]]);
+  expect(provenance).toMatchObject({ device: { deviceId: pipeline.pipeline.devices()[0]!.deviceId }, protocol: PROTOCOL_VERSION, sourceDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string });
+  expect(provenance?.seeds).toHaveLength(1 + 2 * shapes.length);
+});
+
+test('a verification that is stopped keeps the cases that were run, the smallest first, and says which were not', { timeout: 60_000 }, async () => {
+  const controller = new AbortController();
+  const found: JobResult[] = [];
+  await expect(pipeline.run('verify', { kernel: kernel('fa_v1_baseline'), settings: { shapes: [parseShape('1x1x128x64'), SMALL], seedCount: 1 } }, {
+    signal: controller.signal, onEvent: ({ case: event }) => event === 'caseResult' && controller.abort(new Error('cancelled')), onKept: (result) => found.push(result),
+  })).rejects.toThrow('cancelled');
+  expect(found[0]?.variants[0]?.verify).toMatchObject({ passedCases: 1, cases: [{ verdict: Verdict.NOT_MEASURED, reason: 'not run: the job ended before' }, { verdict: Verdict.PASS }] });
 });
 
 test('an experiment on a kernel that only a GPU can run is refused at once', () => {

@@ -12,7 +12,7 @@ import { runVerify } from './verify-phase.ts';
 /** A wait for the device that is longer is told. */
 const TELL_WAIT_MS = 500;
 
-/** Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a failure is not run, and says so. */
+/** Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a failure is not run, and says so. The scope has the result from the start. */
 export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fallback }: { fallback: boolean }): Promise<VariantResult> {
   const scope = variantScope(job, resolved);
   const { verify, benchmark, profile, method, champion } = scope.spec;
@@ -21,6 +21,7 @@ export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fal
     parameters: Object.fromEntries(Object.entries(resolved.parameters).map(([name, value]) => [name, BigInt(value)])),
     fallback,
   });
+  scope.variants.push(result);
   const { build, skipped: notBuilt } = await buildOnWarmDevice(scope);
   warnOptionsWithoutEffect(scope);
   result.build = build.result;
@@ -28,14 +29,15 @@ export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fal
   result.findings.push(...build.findings);
   let skipped = notBuilt;
   if (skipped === '' && build.image && verify) {
-    const verification = await runVerify(scope, { spec: verify, image: build.image, races: method === 'verify' || method === 'runExperiment' });
+    const verification = await runVerify(scope, {
+      spec: verify, image: build.image, races: method === 'verify' || method === 'runExperiment', onCase: (soFar) => { result.verify = soFar; },
+    });
     result.verify = verification.result;
     result.findings.unshift(...verification.findings);
     if (!verification.passed) skipped = 'verification failed';
   }
   if (skipped === '' && build.image && benchmark) {
-    const { results, findings } = await runBenchmark(scope, { spec: benchmark, image: build.image });
-    result.benchmarks = results;
+    const findings = await runBenchmark(scope, { spec: benchmark, image: build.image, onResults: (results) => result.benchmarks.push(...results) });
     result.findings.unshift(...findings);
     if (findings.length > 0) skipped = 'the kernel failed while it was timed';
   }

@@ -27,6 +27,8 @@ interface VerifyOptions {
   image: string;
   /** Look for data races too, on the emulator. */
   races: boolean;
+  /** Told after each case what is known so far. */
+  onCase?: (soFar: VerifyResult) => void;
 }
 
 /** Runs every case that the kernel takes, the smallest first, so that what is wrong shows soon; the result has them in the order asked for. */
@@ -48,20 +50,25 @@ export async function runVerify(scope: VariantScope, options: VerifyOptions): Pr
     findings.push(...ran.findings);
     results.set(shape, ran.result);
     job.emit({ case: 'caseResult', value: ran.result });
+    options.onCase?.(verifyResult(spec, results, started));
   }
   const raced = instrumented && (await checkRaces(scope, { instrumented, shape: raceShape([...results.values()]), input: inputs[0]! }));
   const sanitized = spec.sanitize ? await sanitize(scope, { image, shape: [...results.values()].find(({ verdict }) => verdict === Verdict.FAIL)?.shape ?? raceShape([...results.values()]) }) : [];
   const distinct = distinctFindings([...(raced ?? []), ...sanitized, ...findings]);
   emitFindings(job, distinct);
-  const result = create(VerifyResultSchema, {
-    cases: spec.shapes.map((shape) => results.get(shape)!),
+  const result = verifyResult(spec, results, started);
+  job.emit({ case: 'verifyResult', value: result });
+  return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
+}
+
+function verifyResult({ shapes, tolerance }: VerifySpec, results: ReadonlyMap<Shape, CaseResult>, started: number): VerifyResult {
+  return create(VerifyResultSchema, {
+    cases: shapes.map((shape) => results.get(shape) ?? notRun(shape, 'not run: the job ended before')),
     passedCases: [...results.values()].filter(({ verdict }) => verdict === Verdict.PASS).length,
-    tolerance: spec.tolerance,
+    tolerance,
     reference: 'fp64 on the CPU',
     seconds: (performance.now() - started) / 1000,
   });
-  job.emit({ case: 'verifyResult', value: result });
-  return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
 }
 
 interface CaseRun {

@@ -3,7 +3,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
-  BenchmarkRequestSchema, BuildRequestSchema, KernelReferenceSchema, ProfileRequestSchema, RunExperimentRequestSchema, VerifyRequestSchema,
+  BenchmarkRequestSchema, BuildRequestSchema, KernelReferenceSchema, ProfileRequestSchema, RunExperimentRequestSchema, VerifyRequestSchema, type JobResult,
 } from '@flashcore/shared';
 import { createLogger } from '../../log.ts';
 import { KernelCatalog } from '../../kernels.ts';
@@ -21,12 +21,19 @@ const SCHEMAS = {
 
 const repositoryRoot = new URL('../../../../../', import.meta.url).pathname;
 
+export interface RunOptions {
+  signal?: AbortSignal;
+  onEvent?: (payload: JobPayload) => void;
+  /** Told what a body has found out that comes to no end. */
+  onKept?: (found: JobResult) => void;
+}
+
 export interface TestPipeline {
   pipeline: Pipeline;
   artifacts: ArtifactStore;
   builds: BuildStore;
   dataDirectory: string;
-  run<Method extends JobMethod>(method: Method, request: MessageInitShape<(typeof SCHEMAS)[Method]>, options?: { signal?: AbortSignal }): Promise<{ outcome: JobOutcome; events: JobPayload[] }>;
+  run<Method extends JobMethod>(method: Method, request: MessageInitShape<(typeof SCHEMAS)[Method]>, options?: RunOptions): Promise<{ outcome: JobOutcome; events: JobPayload[] }>;
   /** Uploads a kernel folder, as a client would. */
   upload(files: Record<string, string>): KernelInit;
   close(): Promise<void>;
@@ -53,11 +60,15 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
     artifacts,
     builds,
     dataDirectory,
-    async run(method, request, options = {}) {
+    async run(method, request, { signal = new AbortController().signal, onEvent, onKept } = {}) {
       const compiled = pipeline.compile(method, create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method], () => 0);
       const events: JobPayload[] = [];
       const device = pipeline.devices().find(({ deviceId }) => deviceId === compiled.deviceId)!;
-      const outcome = await compiled.body({ name: 'jobs/test', signal: options.signal ?? new AbortController().signal, device, emit: (payload) => events.push(payload) });
+      const emit = (payload: JobPayload): void => {
+        events.push(payload);
+        onEvent?.(payload);
+      };
+      const outcome = await compiled.body({ name: 'jobs/test', signal, device, emit, keep: (found) => onKept?.(found) });
       return { outcome, events };
     },
     upload(files) {
