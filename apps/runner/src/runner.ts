@@ -13,6 +13,7 @@ import { Jobs } from './jobs/jobs.ts';
 import { KernelCatalog } from './kernels.ts';
 import type { Logger } from './log.ts';
 import type { ServeOptions } from './options.ts';
+import { PROTOCOL_VERSION } from './pipeline/benchmark-protocol.ts';
 import type { DeviceRates } from './pipeline/cost.ts';
 import { retainDaily } from './operation/daily.ts';
 import { serveMetrics } from './operation/metrics.ts';
@@ -73,7 +74,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     undo.defer(lockDirectory(dataDirectory));
     clearTemporary(dataDirectory);
     const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
-    const history = new HistoryStore(database);
+    const history = new HistoryStore(database, { protocol: PROTOCOL_VERSION });
     const sources = new SourceStore(join(dataDirectory, 'sources'));
     const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources, new BuildStore(database));

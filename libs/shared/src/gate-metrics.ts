@@ -260,7 +260,7 @@ function history(speedup: (best: Median, own: Median) => number): GateMetric {
         return best ? [{ best, shape: result.shape!, value: speedup(best.latency, result.latency!) }] : [];
       });
       const [first, ...rest] = compared;
-      if (!first) return { notMeasured: `no accepted version of ${kernelId} on this device and shape yet` };
+      if (!first) return { notMeasured: `no accepted version of ${kernelId} on this device and shape yet, by this measuring protocol` };
       const worst = rest.reduce((a, b) => (b.value < a.value ? b : a), first);
       return { value: worst.value, detail: `${formatShape(worst.shape)} against ${worst.best.label} of ${worst.best.job}, p50 ${worst.best.latency.p50Us.toFixed(2)} us`, source: STORED_RESULTS };
     },

@@ -17,7 +17,7 @@ afterEach(() => { vi.useRealTimers(); });
 function fixture(options: FakeOptions = {}) {
   const database = openDatabase(':memory:');
   const compiler = fakeCompiler(options);
-  const history = new HistoryStore(database);
+  const history = new HistoryStore(database, { protocol: 'flashcore-protocol 3' });
   const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: 8, logger: createLogger('silent') });
   const start = (kernelId: string, { method = 'build', ...limits }: { method?: JobMethod; maxQueueSeconds?: number; maxRunSeconds?: number } = {}): Job =>
     jobs.start({ requestId: '', requestDigest: '', owner: 'ada', maxJobsOfOwner: undefined, maxQueueSeconds: 3600, maxRunSeconds: 3600, ...limits, compile: () => compiler.compile(method, create(BuildRequestSchema, kernel(kernelId)), () => 0) });

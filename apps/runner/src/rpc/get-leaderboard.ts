@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { GetLeaderboardResponseSchema, formatShape, parseShape, shapeViolations, type GetLeaderboardRequest, type GetLeaderboardResponse } from '@flashcore/shared';
+import type { LeftOut } from '../store/history.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { Violations } from './validate/violations.ts';
@@ -17,11 +18,18 @@ export const getLeaderboard = ({ history, jobs }: Services): UnaryHandler<GetLea
   const devices = jobs.devices();
   const deviceName = request.deviceName || devices[0]?.name || '';
   const entries = history.leaderboard({ deviceName, shape }).map(({ entry }) => entry);
-  if (entries.length > 0) return create(GetLeaderboardResponseSchema, { entries });
+  const leftOut = leftOutText(history.leftOut({ deviceName, shape }), history.protocol);
+  if (entries.length > 0) return create(GetLeaderboardResponseSchema, { entries, leftOut });
 
   const simulated = devices.some((device) => device.name === deviceName && device.simulated);
   const emptyReason = simulated
     ? `Emulator times are not GPU times and never count: ${deviceName} has no place in a leaderboard`
     : `No valid result on ${deviceName} for ${formatShape(shape)} yet${history.hasSimulated(shape) ? '; those of the emulator are not GPU times and never count' : ''}`;
-  return create(GetLeaderboardResponseSchema, { emptyReason });
+  return create(GetLeaderboardResponseSchema, { emptyReason: [emptyReason, leftOut].filter((text) => text !== '').join('. '), leftOut });
 };
+
+function leftOutText(leftOut: readonly LeftOut[], current: string): string {
+  if (leftOut.length === 0) return '';
+  const counts = leftOut.map(({ protocol, count }) => `${count} measured by ${protocol === '' ? 'an unknown protocol' : protocol}`);
+  return `Left out: ${counts.join(', ')}; only results by ${current}, this runner's, compare with each other`;
+}

@@ -6,6 +6,7 @@ import { HistoryStore } from './history.ts';
 import { JobTable } from './job-table.ts';
 
 const shape = parseShape('2x8x512x64');
+const CURRENT = 'flashcore-protocol 3';
 const place = { deviceName: 'NVIDIA L4', shape };
 
 interface Measured {
@@ -14,14 +15,17 @@ interface Measured {
   valid?: boolean;
   correct?: boolean;
   speedups?: number[];
+  protocol?: string;
+  /** Cases that the kernel does not take. */
+  refused?: number;
 }
 
-function resultOf({ p50, simulated = false, valid = true, correct = true, speedups = [] }: Measured): JobResult {
+function resultOf({ p50, simulated = false, valid = true, correct = true, speedups = [], protocol = CURRENT, refused = 0 }: Measured): JobResult {
   return create(JobResultSchema, {
-    provenance: { device: { name: 'NVIDIA L4', simulated }, sourceDigest: `source ${p50}` },
+    provenance: { device: { name: 'NVIDIA L4', simulated }, sourceDigest: `source ${p50}`, protocol },
     variants: [{
       label: 'USE_WMMA=1',
-      verify: { passedCases: correct ? 1 : 0, cases: [{ verdict: correct ? Verdict.PASS : Verdict.FAIL, maxAbsError: 0.25 }] },
+      verify: { passedCases: correct ? 1 : 0, cases: [{ verdict: correct ? Verdict.PASS : Verdict.FAIL, maxAbsError: 0.25 }, ...Array.from({ length: refused }, () => ({ verdict: Verdict.NOT_MEASURED }))] },
       benchmarks: [
         { shape, mode: TimingMode.COLD, valid: true, latency: { samples: 9, p50Us: 1 } },
         { shape, mode: TimingMode.HOT, simulated, valid, latency: { samples: 9, p50Us: p50 }, baselines: speedups.map((speedup) => ({ speedup })) },
@@ -33,7 +37,7 @@ function resultOf({ p50, simulated = false, valid = true, correct = true, speedu
 
 function historyOf(...experiments: { kernelId: string; outcome: Outcome; measured: Measured }[]): HistoryStore {
   const database = openDatabase(':memory:');
-  const history = new HistoryStore(database);
+  const history = new HistoryStore(database, { protocol: CURRENT });
   const jobs = new JobTable(database);
   experiments.forEach(({ kernelId, outcome, measured }, index) => {
     const name = `jobs/${index}`;
@@ -61,6 +65,20 @@ test('leaderboard() has the best valid result of each kernel variant, fastest fi
   expect(history.leaderboard({ ...place, deviceName: 'NVIDIA H200' })).toEqual([]);
   expect(history.leaderboard({ ...place, shape: parseShape('1x8x512x64') })).toEqual([]);
   expect(history.hasSimulated(shape)).toBe(true);
+});
+
+test('only measurements by the runner\'s protocol are ranked and compared with; leftOut() counts the others', () => {
+  const history = historyOf(
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 30, protocol: 'flashcore-protocol 2' } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 35, protocol: 'flashcore-protocol 2' } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
+    { kernelId: 'b', outcome: PASSED, measured: { p50: 20, protocol: '' } },
+    { kernelId: 'c', outcome: PASSED, measured: { p50: 20, protocol: '', valid: false } },
+  );
+  expect(history.leaderboard(place).map(({ entry }) => [entry.kernelId, entry.latency?.p50Us])).toEqual([['a', 40]]);
+  expect(['a', 'b'].map((kernelId) => history.bestAccepted({ ...place, kernelId })?.entry.latency?.p50Us)).toEqual([40, undefined]);
+  expect(history.leftOut(place)).toEqual([{ protocol: 'flashcore-protocol 2', count: 2 }, { protocol: '', count: 1 }]);
+  expect(history.leftOut({ ...place, deviceName: 'NVIDIA H200' })).toEqual([]);
 });
 
 test('bestAccepted() is the fastest of a kernel among the experiments that passed', () => {

@@ -28,12 +28,25 @@ export interface RankedMeasurement {
   sourceDigest: string;
 }
 
-/** Results of ended experiments: the history, the leaderboard, and the best accepted version that a gate compares with. */
+/** Valid measurements that no ranking takes, because they were made by another measuring protocol than the runner's. */
+export interface LeftOut {
+  /** Empty: unknown. */
+  protocol: string;
+  count: number;
+}
+
+/**
+ * Results of ended experiments: the history, the leaderboard, and the best accepted version that a gate compares with. Only measurements of one protocol are compared: a changed protocol changes
+ * figures of the same kernel.
+ */
 export class HistoryStore {
   readonly #database: Database;
+  /** Version of the measuring protocol of this runner, as results name it. */
+  readonly protocol: string;
 
-  constructor(database: Database) {
+  constructor(database: Database, { protocol }: { protocol: string }) {
     this.#database = database;
+    this.protocol = protocol;
   }
 
   /** Keeps an ended experiment; part of the transaction that ends its job. */
@@ -54,21 +67,30 @@ export class HistoryStore {
     return rows.map((row) => ({ jobId: Number(row['job_id']), summary: fromBinary(ExperimentSummarySchema, row['summary'] as Uint8Array) }));
   }
 
-  /** The best valid measurement of every kernel variant, fastest first; never one of the emulator. */
+  /** The best valid measurement of every kernel variant by this runner's protocol, fastest first; never one of the emulator. */
   leaderboard({ deviceName, shape }: MeasuredPlace): RankedMeasurement[] {
     // SQLite takes the columns beside a lone MIN() from the row that has the minimum.
     return this.#ranked(
       `SELECT entry, source_digest, MIN(p50_us) AS p50 FROM measurements
-       WHERE device_name = ? AND shape = ? AND valid = 1 AND simulated = 0 GROUP BY kernel_id, label ORDER BY p50`,
-      deviceName, formatShape(shape));
+       WHERE device_name = ? AND shape = ? AND protocol = ? AND valid = 1 AND simulated = 0 GROUP BY kernel_id, label ORDER BY p50`,
+      deviceName, formatShape(shape), this.protocol);
   }
 
-  /** The fastest measurement of a kernel in an experiment that passed, that is, one that its gates accepted; undefined when there is none. */
+  /** What the leaderboard does not have because of its protocol. */
+  leftOut({ deviceName, shape }: MeasuredPlace): LeftOut[] {
+    const rows = this.#database.prepare(
+      `SELECT protocol, COUNT(*) AS count FROM measurements
+       WHERE device_name = ? AND shape = ? AND protocol <> ? AND valid = 1 AND simulated = 0 GROUP BY protocol ORDER BY protocol DESC`,
+    ).all(deviceName, formatShape(shape), this.protocol);
+    return rows.map((row) => ({ protocol: String(row['protocol']), count: Number(row['count']) }));
+  }
+
+  /** The fastest measurement of a kernel by this runner's protocol in an experiment that passed, that is, one that its gates accepted; undefined when there is none. */
   bestAccepted({ deviceName, shape, kernelId }: MeasuredPlace & { kernelId: string }): RankedMeasurement | undefined {
     return this.#ranked(
       `SELECT entry, source_digest FROM measurements
-       WHERE device_name = ? AND shape = ? AND kernel_id = ? AND accepted = 1 AND simulated = 0 ORDER BY p50_us LIMIT 1`,
-      deviceName, formatShape(shape), kernelId)[0];
+       WHERE device_name = ? AND shape = ? AND kernel_id = ? AND protocol = ? AND accepted = 1 AND simulated = 0 ORDER BY p50_us LIMIT 1`,
+      deviceName, formatShape(shape), kernelId, this.protocol)[0];
   }
 
   /** Whether the emulator has results for a shape, which is why a leaderboard may be empty. */
@@ -92,11 +114,11 @@ export class HistoryStore {
     const accepted = valid && experiment.outcome === Outcome.PASSED;
     const entry = leaderboardEntry(experiment, variant, benchmark);
     this.#database.prepare(
-      `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, valid, accepted, p50_us, source_digest, entry)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, valid, accepted, p50_us, source_digest, protocol, entry)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ).run(
       experiment.jobId, experiment.kernelId, variant.label, provenance?.device?.name ?? '', Number(simulated), formatShape(shape),
-      Number(valid), Number(accepted), latency.p50Us, provenance?.sourceDigest ?? '', toBinary(LeaderboardEntrySchema, entry),
+      Number(valid), Number(accepted), latency.p50Us, provenance?.sourceDigest ?? '', provenance?.protocol ?? '', toBinary(LeaderboardEntrySchema, entry),
     );
   }
 }

@@ -29,6 +29,9 @@ test('a database of the oldest schema is brought up to date: its jobs, events, r
   const before = old.prepare('SELECT * FROM jobs ORDER BY id').all();
   const events = old.prepare('SELECT job_id, sequence, event FROM events ORDER BY job_id, sequence').all();
   expect([old.prepare('PRAGMA user_version').get(), before.length, events.length]).toEqual([{ user_version: 1 }, 3, 97]);
+  // As a GPU would have left them: of an experiment whose result names its protocol, and of a job whose result names none.
+  const copies = old.prepare("INSERT INTO measurements SELECT NULL, ?, kernel_id, 'copied', 'Fake GPU', 0, '2x8x512x64', 1, 1, p50_us, source_digest, entry FROM measurements WHERE id = 1");
+  for (const jobId of [1, 3]) copies.run(jobId);
   old.close();
 
   await using fixture = await startTestRunner({ dataDirectory: folder.path });
@@ -41,6 +44,10 @@ test('a database of the oldest schema is brought up to date: its jobs, events, r
   expect(result?.variants[0]?.verify?.passedCases).toBe(1);
   expect((await fixture.client.listExperiments()).experiments).toMatchObject([{ job: { name: jobs[2]!.name }, passedCases: 1 }]);
   expect(finished(await collect(fixture.client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+  expect(await fixture.client.getLeaderboard({})).toMatchObject({ entries: [], leftOut: expect.stringMatching(/^Left out: 1 measured by flashcore-protocol 1, 1 measured by an unknown protocol; only results by flashcore-protocol \d+, this runner's, compare with each other$/) as string });
+  const migrated = new DatabaseSync(path, { readOnly: true });
+  expect(migrated.prepare('SELECT job_id, protocol FROM measurements ORDER BY id').all()).toMatchObject([{ job_id: 1, protocol: 'flashcore-protocol 1' }, { job_id: 1, protocol: 'flashcore-protocol 1' }, { job_id: 3, protocol: '' }]);
+  migrated.close();
 });
 
 test('a migrated database has the same schema as a new one, and is not migrated twice', () => {

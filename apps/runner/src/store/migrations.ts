@@ -1,4 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
+import { fromBinary } from '@bufbuild/protobuf';
+import { JobEventSchema } from '@flashcore/shared';
 
 /** The schema's history: the entry at index n leads from version n to n + 1. Entries are never changed once released. */
 const MIGRATIONS: readonly string[] = [
@@ -69,6 +71,10 @@ const MIGRATIONS: readonly string[] = [
     create_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  ALTER TABLE measurements ADD COLUMN protocol TEXT NOT NULL DEFAULT ''; -- version of the measuring protocol; empty: unknown
+  UPDATE measurements SET protocol = protocol_of((SELECT event FROM events JOIN jobs ON jobs.id = job_id AND sequence = last_sequence WHERE job_id = measurements.job_id));
+  `,
 ];
 
 /** The version that this runner knows. */
@@ -87,7 +93,14 @@ export class SchemaTooNew extends Error {
 export function migrate(sqlite: DatabaseSync): void {
   const row = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
   if (row.user_version > SCHEMA_VERSION) throw new SchemaTooNew(row.user_version);
+  sqlite.function('protocol_of', { deterministic: true }, (event) => protocolOf(event as Uint8Array | null));
   for (let version = row.user_version; version < MIGRATIONS.length; version += 1) {
     sqlite.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}; PRAGMA user_version = ${version + 1}; COMMIT;`);
   }
+}
+
+/** The measuring protocol that the birth certificate in a job's last event names (JobEvent in protobuf's binary form); empty: none. */
+function protocolOf(event: Uint8Array | null): string {
+  const payload = event ? fromBinary(JobEventSchema, event).payload : undefined;
+  return payload?.case === 'finished' ? payload.value.result?.provenance?.protocol ?? '' : '';
 }

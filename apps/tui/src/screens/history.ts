@@ -59,5 +59,8 @@ export function leaderboardPane(state: AppState, size: Size): PaneContent {
   const entries = leaderboardOf(state).map((entry): Ranked => ({ ...entry, rank: (state.leaderboard?.entries.indexOf(entry) ?? 0) + 1, behind: (entry.latency?.p50Us ?? NaN) / best - 1 }));
   if (entries.length === 0) return { title, body: wrapRows(`No entry has "${state.ui.historyFilter}". / changes the filter.`, size.width, { role: 'warn' }) };
   const selected = state.ui.selected.jobs;
-  return { title, remark: `${positionRemark(selected, entries.length, 'variant')}${sortRemark(state)}`, body: list(leaderboardColumns(state), entries, { ...size, selected, focused: state.ui.view === 'jobs' }) };
+  const { leftOut } = state.leaderboard;
+  const remarks = leftOut === '' ? [] : wrapRows(`${leftOut}.`, size.width, { role: 'dim' });
+  const rows = list(leaderboardColumns(state), entries, { ...size, height: Math.max(0, size.height - remarks.length), selected, focused: state.ui.view === 'jobs' });
+  return { title, remark: `${positionRemark(selected, entries.length, 'variant')}${sortRemark(state)}`, body: [...rows, ...remarks] };
 }

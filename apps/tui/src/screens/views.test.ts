@@ -1,3 +1,5 @@
+import { create } from '@bufbuild/protobuf';
+import { GetLeaderboardResponseSchema } from '@flashcore/shared';
 import { expect, test } from 'vitest';
 import { insideOf } from '../plot/frame.ts';
 import { rowText, rowWidth } from '../plot/row.ts';
@@ -7,6 +9,7 @@ import { fakeRunner } from '../testing/fake-runner.ts';
 import { measuredEvents } from '../testing/measured-job.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
 import { footerRows, headRows } from './chrome.ts';
+import { leaderboardPane } from './history.ts';
 import { latencyView } from './latency.ts';
 import { layoutOf } from './layout.ts';
 import { messageRows, screenOf } from './message.ts';
@@ -27,6 +30,18 @@ async function loadedStore(): Promise<Store> {
   store.dispatch({ type: 'next-variant' });
   return store;
 }
+
+test('under the leaderboard stands what was left out of it, at any height', async () => {
+  const store = await loadedStore();
+  const leftOut = "Left out: 3 measured by flashcore-protocol 2; only results by flashcore-protocol 3, this runner's, compare with each other";
+  const entries = Array.from({ length: 20 }, (_, index) => ({ label: `kernel ${index}`, latency: { p50Us: 10 + index } }));
+  store.dispatch({ type: 'leaderboard', leaderboard: create(GetLeaderboardResponseSchema, { entries, leftOut }) });
+  for (const height of [5, 12, 40]) {
+    const { body } = leaderboardPane(store.state, { width: 76, height });
+    expect(body.length).toBeLessThanOrEqual(height);
+    expect(body.slice(-2).map((row) => rowText(row).trimEnd()).join(' ')).toBe(`${leftOut}.`);
+  }
+});
 
 const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMap((columns) => [16, 24, 30, 49, 50, 60].map((rows) => [columns, rows] as const));
 

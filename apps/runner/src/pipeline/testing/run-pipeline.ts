@@ -13,6 +13,7 @@ import { BuildStore } from '../../store/builds.ts';
 import { openDatabase } from '../../store/database.ts';
 import { HistoryStore } from '../../store/history.ts';
 import { SourceStore } from '../../store/sources.ts';
+import { PROTOCOL_VERSION } from '../benchmark-protocol.ts';
 import { createPipeline, type Pipeline } from '../index.ts';
 
 const SCHEMAS = {
@@ -53,7 +54,7 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
     // Compiling the emulator takes longer than most tests.
     libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
     version: '0.0.0', buildId: 'test', repositoryRoot, kernelsDirectory, dataDirectory, artifacts, sources,
-    kernels: new KernelCatalog(kernelsDirectory, sources, builds), history: new HistoryStore(database), logger: createLogger('silent'),
+    kernels: new KernelCatalog(kernelsDirectory, sources, builds), history: new HistoryStore(database, { protocol: PROTOCOL_VERSION }), logger: createLogger('silent'),
   });
   return {
     pipeline,

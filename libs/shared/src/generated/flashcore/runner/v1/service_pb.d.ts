@@ -1129,6 +1129,13 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
    * @generated from field: string empty_reason = 2;
    */
   emptyReason: string;
+
+  /**
+   * What was left out though it is valid: results by another measuring protocol, which don't compare with these. Empty: nothing.
+   *
+   * @generated from field: string left_out = 3;
+   */
+  leftOut: string;
 };
 
 /**
