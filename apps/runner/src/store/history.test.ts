@@ -57,10 +57,13 @@ test('leaderboard() has the best valid result of each kernel variant, fastest fi
     { kernelId: 'c', outcome: PASSED, measured: { p50: 5, valid: false } },
     { kernelId: 'd', outcome: PASSED, measured: { p50: 5, correct: false } },
     { kernelId: 'e', outcome: PASSED, measured: { p50: 5, simulated: true } },
+    { kernelId: 'f', outcome: PASSED, measured: { p50: 50, refused: 2 } },
+    { kernelId: 'g', outcome: FAILED, measured: { p50: 5, correct: false, refused: 1 } },
   );
   expect(history.leaderboard(place).map(({ entry, sourceDigest }) => [entry.label, entry.job, entry.latency?.p50Us, entry.speedup, sourceDigest])).toEqual([
     ['b USE_WMMA=1', 'jobs/2', 20, undefined, 'source 20'],
     ['a USE_WMMA=1', 'jobs/0', 30, 1.5, 'source 30'],
+    ['f USE_WMMA=1', 'jobs/6', 50, undefined, 'source 50'],
   ]);
   expect(history.leaderboard({ ...place, deviceName: 'NVIDIA H200' })).toEqual([]);
   expect(history.leaderboard({ ...place, shape: parseShape('1x8x512x64') })).toEqual([]);

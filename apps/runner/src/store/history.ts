@@ -123,9 +123,9 @@ export class HistoryStore {
   }
 }
 
-/** Whether a variant was verified and every case that was run passed. */
+/** Whether a variant was verified and every case that was run passed; those that the kernel does not take are not its faults. */
 function isCorrect({ verify }: VariantResult): boolean {
-  return verify !== undefined && verify.cases.length > 0 && verify.passedCases === verify.cases.length;
+  return verify !== undefined && verify.passedCases > 0 && verify.cases.every(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED);
 }
 
 function leaderboardEntry(experiment: EndedExperiment, variant: VariantResult, benchmark: BenchmarkResult): LeaderboardEntry {
