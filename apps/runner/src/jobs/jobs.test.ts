@@ -16,12 +16,16 @@ afterEach(() => { vi.useRealTimers(); });
 /** Jobs over a database in memory, on a clock that the test moves. */
 function fixture(options: FakeOptions = {}) {
   const database = openDatabase(':memory:');
-  const compiler = fakeCompiler(options);
   const history = new HistoryStore(database, { protocol: 'flashcore-protocol 3' });
+  return { database, history, ...jobsOn(database, history, options) };
+}
+
+function jobsOn(database: Database, history: HistoryStore, options: FakeOptions = {}) {
+  const compiler = fakeCompiler(options);
   const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: 8, logger: createLogger('silent') });
   const start = (kernelId: string, { method = 'build', ...limits }: { method?: JobMethod; maxQueueSeconds?: number; maxRunSeconds?: number } = {}): Job =>
     jobs.start({ requestId: '', requestDigest: '', owner: 'ada', maxJobsOfOwner: undefined, maxQueueSeconds: 3600, maxRunSeconds: 3600, ...limits, compile: () => compiler.compile(method, create(BuildRequestSchema, kernel(kernelId)), () => 0) });
-  return { database, history, jobs, start };
+  return { jobs, start };
 }
 
 async function events(jobs: Jobs, name: string): Promise<JobEvent[]> {
@@ -68,6 +72,18 @@ test('what a body had found out when it was stopped, or could not go on, stands 
   await settle();
   expect(started.map(({ name }) => jobs.get(name)).map(({ job, result }) => [Outcome[job.outcome], result?.variants[0]?.verify?.passedCases])).toEqual([['CANCELLED', 1], ['ERROR', 1]]);
   expect(history.list({ limit: 9 }).map(({ summary: { deviceName, passedCases } }) => [deviceName, passedCases])).toEqual([['Fake GPU', 1], ['Fake GPU', 1]]);
+});
+
+test('after a crash, experiments that ran or waited are ended and stand in the history, as after a stop', async () => {
+  const { database, history, jobs, start } = fixture();
+  const [running, waiting, build] = [start('hang', { method: 'runExperiment' }), start('ok', { method: 'runExperiment' }), start('ok')];
+  await settle();
+  expect(jobs.get(running.name).job.state).toBe(JobState.RUNNING);
+  // Another runner on the same database: the first was killed.
+  const again = jobsOn(database, history).jobs;
+  expect([running, waiting, build].map(({ name }) => Outcome[again.get(name).job.outcome])).toEqual(['INTERRUPTED', 'INTERRUPTED', 'INTERRUPTED']);
+  const list = history.list({ limit: 9 }).map(({ jobId, summary }) => [again.byId(jobId).name, summary.deviceName]);
+  expect(list).toEqual([[waiting.name, ''], [running.name, 'Fake GPU']]);
 });
 
 test('the limits on waiting and on running are apart: a job may wait long and then run long', async () => {

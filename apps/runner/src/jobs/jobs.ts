@@ -83,7 +83,10 @@ export class Jobs {
     this.#options = options;
     this.#table = new JobTable(options.database);
     this.#log = new EventLog(options.database);
-    const recovered = recoverJobs({ database: options.database, table: this.#table, log: this.#log });
+    const recovered = recoverJobs({
+      database: options.database, table: this.#table, log: this.#log,
+      markEnded: (row, end) => this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, Date.now()),
+    });
     if (recovered > 0) options.logger.warn({ jobs: recovered }, 'ended the jobs that an earlier runner left unfinished');
   }
 
@@ -275,7 +278,7 @@ export class Jobs {
     return { jobId, recorder };
   }
 
-  #markEnded(jobId: number, name: string, { kind, kernelId }: CompiledJob, { outcome, summary, result }: JobOutcome, endMs: number): void {
+  #markEnded(jobId: number, name: string, { kind, kernelId }: Pick<CompiledJob, 'kind' | 'kernelId'>, { outcome, summary, result }: JobOutcome, endMs: number): void {
     this.#table.markEnded(jobId, { outcome, summary, endMs });
     if (kind === JobKind.EXPERIMENT) this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
   }

@@ -1,22 +1,39 @@
-import { create } from '@bufbuild/protobuf';
-import { JobFinishedSchema, JobResultSchema, JobState, Outcome } from '@flashcore/shared';
+import { create, fromBinary } from '@bufbuild/protobuf';
+import { JobEventSchema, JobFinishedSchema, JobResultSchema, JobState, Outcome, type Device } from '@flashcore/shared';
 import type { Database } from '../store/database.ts';
 import type { EventLog } from '../store/event-log.ts';
-import type { JobTable } from '../store/job-table.ts';
+import type { JobRow, JobTable } from '../store/job-table.ts';
 import { EventFeed } from './event-feed.ts';
+import type { JobOutcome } from './job-context.ts';
 import { JobRecorder } from './job-recorder.ts';
 
+interface RecoveryOptions {
+  database: Database;
+  table: JobTable;
+  log: EventLog;
+  /** Stores a job's outcome, as that of any job; part of a transaction. */
+  markEnded: (row: JobRow, end: JobOutcome) => void;
+}
+
 /** Ends the jobs that an earlier runner left queued or running when it was killed, and says how many. Before any client is served. */
-export function recoverJobs({ database, table, log }: { database: Database; table: JobTable; log: EventLog }): number {
+export function recoverJobs({ database, table, log, markEnded }: RecoveryOptions): number {
   const rows = table.unfinished();
   for (const row of rows) {
     const summary = `The runner ended while the job was ${row.state === JobState.QUEUED ? 'queued' : 'running'}`;
+    const device = deviceOf(log, row);
+    const end = { outcome: Outcome.INTERRUPTED, summary, result: create(JobResultSchema, device && { provenance: { device } }) };
     const recorder = new JobRecorder({
       database, log, feed: new EventFeed(), jobId: row.id, jobName: row.name, lastSequence: row.last_sequence,
       onFailure: (error) => { throw error; },
     });
-    const finished = create(JobFinishedSchema, { outcome: Outcome.INTERRUPTED, summary, result: create(JobResultSchema) });
-    recorder.record({ case: 'finished', value: finished }, () => table.markEnded(row.id, { outcome: Outcome.INTERRUPTED, summary, endMs: Date.now() }));
+    recorder.record({ case: 'finished', value: create(JobFinishedSchema, end) }, () => markEnded(row, end));
   }
   return rows.length;
+}
+
+/** Where a job ran: its second event says so. Undefined: it waited. */
+function deviceOf(log: EventLog, { id, last_sequence: last }: JobRow): Device | undefined {
+  const started = last >= 2 ? log.read(id, 2) : undefined;
+  const payload = started && fromBinary(JobEventSchema, started.event).payload;
+  return payload?.case === 'started' ? payload.value.device : undefined;
 }
