@@ -1,7 +1,8 @@
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ArtifactKind, formatShape } from '@flashcore/shared';
+import { create } from '@bufbuild/protobuf';
+import { ArtifactKind, ArtifactSchema, formatShape } from '@flashcore/shared';
 import type { ProfileOnceJob } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
@@ -50,13 +51,16 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts }: NcuProfilerOpt
         const { exitCode, lines } = await runTool(ncu, args, { limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates, signal, onLine });
         const file = `${report}.ncu-rep`;
         if (!existsSync(file)) return notMeasured(shape, explainFailure(lines, exitCode));
-        const launches = parseNcuCsv(await readNcuReport(ncu, ncuImportArguments(report), signal));
-        if (launches.length === 0) return notMeasured(shape, explainFailure(lines, exitCode));
-        const result = profileResult({ arch: device.arch, deviceName: device.name, shape, accumulate: request.accumulate ?? '', launches });
-        result.artifacts.push({
-          $typeName: 'flashcore.runner.v1.Artifact', sha256: artifacts.putFile(file), kind: ArtifactKind.NCU_REPORT,
-          fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`, sizeBytes: BigInt(statSync(file).size),
+        const kept = create(ArtifactSchema, {
+          sha256: artifacts.putFile(file), kind: ArtifactKind.NCU_REPORT, fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`, sizeBytes: BigInt(statSync(file).size),
         });
+        const printed = await readNcuReport(ncu, ncuImportArguments(report), signal);
+        const launches = 'csv' in printed ? parseNcuCsv(printed.csv) : [];
+        const result = launches.length > 0
+          ? profileResult({ arch: device.arch, deviceName: device.name, shape, accumulate: request.accumulate ?? '', launches })
+          : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
+        // Also of a report that ncu here can't read: another version may.
+        result.artifacts.push(kept);
         return result;
       } finally {
         rmSync(folder, { recursive: true, force: true });

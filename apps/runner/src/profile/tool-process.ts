@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, type ExecFileException } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { Child } from '../sandbox/child.ts';
 
@@ -11,6 +11,7 @@ export interface ToolRun {
 const MAX_LINES = 2_000;
 const MAX_CSV_BYTES = 64 * 1024 * 1024;
 const IMPORT_LIMIT_MS = 60_000;
+const MAX_WORDS = 300;
 
 /** What the tools, the driver and Node need of the environment. */
 function environment(): NodeJS.ProcessEnv {
@@ -53,13 +54,19 @@ export async function runTool(tool: string, args: readonly string[], options: { 
   }
 }
 
-/** What ncu prints of a stored report. Errors: where it can't read it; the signal's reason. */
-export function readNcuReport(ncu: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+/** What ncu prints of a stored report, or why it can't: the report of a launch that was cut short, a full disk, more than it prints in a minute. Errors: the signal's reason. */
+export function readNcuReport(ncu: string, args: readonly string[], signal: AbortSignal): Promise<{ csv: string } | { missing: string }> {
   return new Promise((resolve, reject) => {
-    execFile(ncu, args, { encoding: 'utf8', maxBuffer: MAX_CSV_BYTES, timeout: IMPORT_LIMIT_MS, killSignal: 'SIGKILL', signal, env: environment() }, (error, stdout) => {
+    execFile(ncu, args, { encoding: 'utf8', maxBuffer: MAX_CSV_BYTES, timeout: IMPORT_LIMIT_MS, killSignal: 'SIGKILL', signal, env: environment() }, (error, stdout, stderr) => {
       if (signal.aborted) reject(signal.reason as Error);
-      else if (error) reject(new Error(`ncu could not read its report: ${error.message}`, { cause: error }));
-      else resolve(stdout);
+      else if (error) resolve({ missing: `ncu could not read its report: ${importFailure(error, stderr || stdout)}` });
+      else resolve({ csv: stdout });
     });
   });
+}
+
+function importFailure(error: ExecFileException, said: string): string {
+  if (error.killed && error.code !== 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return `killed after ${IMPORT_LIMIT_MS / 1000} s`;
+  const words = said.split('\n').findLast((line) => line.trim() !== '');
+  return typeof error.code === 'number' && words ? `exit status ${error.code}, ${words.trim().slice(0, MAX_WORDS)}` : error.message.split('\n')[0]!;
 }

@@ -1,0 +1,46 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { DeviceSchema, Verdict, parseShape, type LaunchPlan, type ProfileResult } from '@flashcore/shared';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { ncuProfiler } from './ncu-profiler.ts';
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'flashcore-ncu-test-'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const RECORDED = new URL('recorded/sm_90.raw.base.csv', import.meta.url).pathname;
+/** Writes a report, as ncu does, and then `importing` is what it does when asked to print it. */
+const fakeNcu = (importing: string): string => `#!/bin/sh
+if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....100% - 8 passes"; echo report > "$2.ncu-rep"; exit 0; fi
+${importing}
+`;
+
+async function profile(importing: string): Promise<ProfileResult> {
+  const ncu = join(folder, 'ncu');
+  writeFileSync(ncu, fakeNcu(importing));
+  chmodSync(ncu, 0o755);
+  const profiler = ncuProfiler({ ncu, library: '', ordinal: 0, artifacts: new ArtifactStore(join(folder, 'artifacts')) });
+  const plan: LaunchPlan = { launches: [{ entry: 'k', grid: [1, 1, 1], block: [32, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [] }], workspace: [] };
+  return profiler.profile({ device: create(DeviceSchema, { arch: 'sm_90' }), image: '', shape: parseShape('2x8x512x64'), plan, metricSet: 'gates' }, { signal: new AbortController().signal, onProgress: () => undefined });
+}
+
+test.each([
+  ['that ncu can\'t read', 'echo "==ERROR== Failed to open report: unexpected end of file" >&2; exit 1', 'not measured: ncu could not read its report: exit status 1, ==ERROR== Failed to open report: unexpected end of file'],
+  ['whose ncu dies', 'kill -SEGV $$', expect.stringMatching(/^not measured: ncu could not read its report: Command failed/) as string],
+  ['without a launch', 'exit 0', 'not measured: ncu ended with exit status 0 and read no counter'],
+])('a report %s is no error of the job: not measured, with the reason, and the report is kept', async (_, importing, reason) => {
+  const { verdict, reason: told, artifacts } = await profile(importing);
+  expect([verdict, told, artifacts.map(({ fileName, sizeBytes }) => [fileName, Number(sizeBytes)])]).toEqual([Verdict.NOT_MEASURED, reason, [['k.2x8x512x64.ncu-rep', 7]]]);
+});
+
+test('a report that ncu reads is the result', async () => {
+  const { verdict, metrics, artifacts } = await profile(`cat ${RECORDED}`);
+  expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
+});
