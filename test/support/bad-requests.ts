@@ -3,6 +3,8 @@ import { sha256Of, type RpcName, type RpcRequestInit } from '@flashcore/shared';
 
 const V6 = { kernel: { source: { case: 'kernelId', value: 'flashcore_v6' } } } as const;
 const shape = { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 };
+// Just below what an index reaches: 4 GiB a tensor, 32 for the two sets of a benchmark, and the emulator has 24 at most.
+const LARGER_THAN_DEVICE = { ...shape, sequenceLength: 2 ** 25 - 1 };
 const LARGE = 'x'.repeat(1_000_000);
 const NO_JOB = 'jobs/00000000-0000-4000-8000-000000000000';
 const file = (path: string, size = 1n, sha256 = 'a'.repeat(64)) => ({ path, sha256, sizeBytes: size });
@@ -48,7 +50,9 @@ export const rows: Row[] = [
   ...ofEveryJob,
   ['a shape that the kernel does not take', 'verify', { ...V6, settings: { shapes: [{ ...shape, headDim: 128 }] } }, 'SHAPE_UNSUPPORTED'],
   ['a negative shape', 'verify', { ...V6, settings: { shapes: [{ ...shape, sequenceLength: -64 }] } }, 'INVALID_REQUEST', 'settings.shapes[0].sequence_length'],
-  ['a shape larger than the device', 'benchmark', { ...V6, settings: { shapes: [{ batch: 1, heads: 1, sequenceLength: 2 ** 31 - 1, headDim: 64 }] } }, 'INVALID_REQUEST', 'settings.shapes[0]'],
+  ['a shape whose tensors are too large for any index', 'benchmark', { ...V6, settings: { shapes: [{ batch: 1, heads: 1, sequenceLength: 2 ** 31 - 1, headDim: 64 }] } }, 'INVALID_REQUEST', 'settings.shapes[0]'],
+  ['a shape larger than the device', 'benchmark', { ...V6, settings: { shapes: [shape, LARGER_THAN_DEVICE] } }, 'INVALID_REQUEST', 'settings.shapes[1]'],
+  ['a shape larger than the device', 'runExperiment', { ...V6, verify: { shapes: [shape] }, benchmark: { shapes: [LARGER_THAN_DEVICE] }, profile: { shape } }, 'INVALID_REQUEST', 'benchmark.shapes[0]'],
   ['10,000 shapes', 'verify', { ...V6, settings: { shapes: Array.from({ length: 10_000 }, () => shape) } }, 'INVALID_REQUEST', 'settings.shapes'],
   ['tolerances of NaN', 'verify', { ...V6, settings: { tolerance: { absolute: Number.NaN, relative: Number.NaN } } }, 'INVALID_REQUEST', 'settings.tolerance.absolute', 'settings.tolerance.relative'],
   ['a tolerance below zero', 'verify', { ...V6, settings: { tolerance: { absolute: -1, relative: 0 } } }, 'INVALID_REQUEST', 'settings.tolerance.absolute'],

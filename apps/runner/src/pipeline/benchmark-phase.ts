@@ -7,6 +7,7 @@ import {
 import type { LatencyReport, StopReasonName, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
 import type { SdpaShape } from '../baseline/sdpa-baseline.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
+import { INPUT_SETS } from './benchmark-protocol.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from './fault-findings.ts';
 import { emitFindings, emitWarning, startPhase, type VariantScope } from './job-scope.ts';
@@ -19,8 +20,6 @@ interface Benchmarking {
   findings: Finding[];
 }
 
-/** Timed launches walk through so many sets of inputs in turn. */
-export const INPUT_SETS = 2;
 export const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: TimingMode.HOT };
 export const STOP_REASONS: Record<StopReasonName, StopReason> = {
   converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT, 'sample-limit': StopReason.SAMPLE_LIMIT,

@@ -4,6 +4,9 @@ import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts'
 /** Version of the way in which is measured; stands in every result. */
 export const PROTOCOL_VERSION = 'flashcore-protocol 3';
 
+/** Timed launches walk through so many sets of inputs in turn. */
+export const INPUT_SETS = 2;
+
 export interface BenchmarkProtocolSpec {
   sampling: SamplingProtocol;
   /** What was taken away from the protocol; empty: nothing. */

@@ -7,6 +7,7 @@ import {
 import type { TimingModeName } from '../../worker/messages.ts';
 import type { Toolchain } from '../build/toolchain.ts';
 import type { DeviceLoad, JobMethod, JobRequests } from '../jobs/job-context.ts';
+import { requireMemory } from './device-memory.ts';
 import { plainDeviceId } from './devices.ts';
 import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import { compileProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
@@ -87,6 +88,7 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
   const verify = parts.verify && compileVerify(parts.verify, { manifest, resolved, cases: context.cases });
   const benchmark = parts.benchmark && compileBenchmark(parts.benchmark, { manifest, resolved, cases: context.cases, device });
   const profile = parts.profile && compileProfile(parts.profile, { manifest, resolved, cases: context.cases });
+  requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const against = parts.benchmark?.against;
   const champion = benchmark && against && compileChampion(against, { method, benchmark, asked: parts.benchmark!, context, device });
   const shapes = uniqueShapes([...(verify?.shapes ?? []), ...(benchmark?.shapes ?? []), ...(profile ? [profile.shape] : [])]);

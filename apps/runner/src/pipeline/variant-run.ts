@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Phase, ProfileProgressSchema, VariantResultSchema, planLaunches, type ProfileResult, type ResolvedVariant, type VariantResult } from '@flashcore/shared';
-import { INPUT_SETS, runBenchmark } from './benchmark-phase.ts';
+import { runBenchmark } from './benchmark-phase.ts';
+import { INPUT_SETS } from './benchmark-protocol.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { runComparison } from './comparison-phase.ts';
 import { runGates } from './gates-phase.ts';

@@ -1,0 +1,65 @@
+/** Shapes that can't fit into a device's memory are refused before a job exists: the device would be held for minutes to find it out. */
+import {
+  attentionBytes, checkShape, formatShape, invalidRequest, planLaunches, sameShape, type Device, type FieldViolation, type Manifest, type ResolvedVariant, type Shape,
+} from '@flashcore/shared';
+import type { JobMethod } from '../jobs/job-context.ts';
+import { INPUT_SETS } from './benchmark-protocol.ts';
+
+export interface MemoryUses {
+  method: JobMethod;
+  /** As the request has them; without shapes, a set's are taken. */
+  asked: { verify?: { shapes?: readonly Shape[] }; benchmark?: { shapes?: readonly Shape[] } };
+  verify: { shapes: readonly Shape[] } | undefined;
+  benchmark: { shapes: readonly Shape[] } | undefined;
+  profile: { shape: Shape } | undefined;
+}
+
+interface Kernel {
+  manifest: Manifest;
+  resolved: ResolvedVariant;
+}
+
+interface Use {
+  /** Of the request. */
+  field: (shape: Shape) => string;
+  shapes: readonly Shape[];
+  /** Sets of Q, K, V, O and workspace on the device at once. */
+  sets: number;
+}
+
+const GIB = 1024 ** 3;
+
+/** Errors: INVALID_REQUEST. What the driver and other processes hold is not counted, so that what passes here can still end as OUT_OF_MEMORY. */
+export function requireMemory(device: Device, kernel: Kernel, uses: MemoryUses): void {
+  const violations = usesOf(uses).flatMap(({ field, shapes, sets }) => shapes.flatMap((shape) => {
+    const description = excess(device, kernel, { shape, sets });
+    return description === undefined ? [] : [{ field: field(shape), description } satisfies FieldViolation];
+  }));
+  if (violations.length > 0) throw invalidRequest(...violations);
+}
+
+/** The verification before a benchmark takes less than the benchmark itself. */
+function usesOf({ method, asked, verify, benchmark, profile }: MemoryUses): Use[] {
+  const part = (name: string): string => (method === 'runExperiment' ? name : 'settings');
+  const listed = (name: string, shapes: readonly Shape[] = []) => (shape: Shape): string => {
+    const index = shapes.findIndex((each) => sameShape(each, shape));
+    return `${part(name)}.shapes${index < 0 ? '' : `[${index}]`}`;
+  };
+  return [
+    ...(verify && method !== 'benchmark' ? [{ field: listed('verify', asked.verify?.shapes), shapes: verify.shapes, sets: 1 }] : []),
+    ...(benchmark ? [{ field: listed('benchmark', asked.benchmark?.shapes), shapes: benchmark.shapes, sets: INPUT_SETS }] : []),
+    ...(profile ? [{ field: () => `${part('profile')}.shape`, shapes: [profile.shape], sets: 1 }] : []),
+  ];
+}
+
+/** What was wanted and what a shape takes; undefined: it fits, or the kernel does not take it. */
+function excess(device: Device, { manifest, resolved }: Kernel, { shape, sets }: { shape: Shape; sets: number }): string | undefined {
+  if (checkShape(manifest, resolved, shape) !== undefined) return undefined;
+  const workspace = planLaunches(manifest, resolved, shape).workspace.reduce((sum, { bytes }) => sum + bytes, 0);
+  const needed = sets * (attentionBytes(shape) + workspace);
+  if (needed <= Number(device.memoryBytes)) return undefined;
+  const what = `${sets} ${sets === 1 ? 'set' : 'sets'} of Q, K, V, O${workspace > 0 ? ' and workspace' : ''}`;
+  return `wanted a shape that fits into the ${gib(Number(device.memoryBytes))} GiB of ${device.deviceId}, found ${formatShape(shape)}, which takes ${gib(needed)} GiB (${what})`;
+}
+
+const gib = (bytes: number): string => (bytes / GIB).toFixed(1);
