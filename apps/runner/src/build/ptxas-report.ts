@@ -1,4 +1,4 @@
-/** What ptxas -v says about one entry point. */
+/** What ptxas -v says about one entry point. Spills are those of the functions that it calls, too: they cost a launch as much as its own. */
 export interface PtxasEntry {
   entry: string;
   /** For example "sm_89". */
@@ -7,6 +7,7 @@ export interface PtxasEntry {
   staticSmemBytes: number;
   spillStoreBytes: number;
   spillLoadBytes: number;
+  /** Of its deepest call. */
   stackBytes: number;
   barriers: number;
   constantBytes: number;
@@ -20,16 +21,14 @@ export interface SmemExcess {
 }
 
 const COMPILING = /^ptxas info\s*: Compiling entry function '([^']+)' for '(sm_\w+)'/;
-const PROPERTIES = /^ptxas info\s*: Function properties for (\S+)/;
 const FRAME = /^\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads/;
 const USED = /^ptxas info\s*: Used (\d+) registers(.*)$/;
 const TOO_MUCH = /^ptxas error\s*: Entry function '([^']+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max\)/;
 
-/** Reads the report of `nvcc -Xptxas -v`, one element an entry in the compiler's order. Device functions that were not inlined are left out. */
+/** Reads the report of `nvcc -Xptxas -v`, one element an entry in the compiler's order. Properties of the functions that it calls, at any depth, follow those of an entry. */
 export function parsePtxasReport(lines: readonly string[]): PtxasEntry[] {
   const entries: PtxasEntry[] = [];
   let current: PtxasEntry | undefined;
-  let inEntry = false;
   for (const line of lines) {
     const compiling = COMPILING.exec(line);
     if (compiling) {
@@ -37,18 +36,17 @@ export function parsePtxasReport(lines: readonly string[]): PtxasEntry[] {
       entries.push(current);
       continue;
     }
-    // Properties of called functions follow those of the entry.
-    const properties = PROPERTIES.exec(line);
-    if (properties) inEntry = properties[1] === current?.entry;
     if (!current) continue;
     const frame = FRAME.exec(line);
-    if (frame && inEntry) {
-      current.stackBytes = Number(frame[1]);
-      current.spillStoreBytes = Number(frame[2]);
-      current.spillLoadBytes = Number(frame[3]);
+    if (frame) {
+      current.stackBytes = Math.max(current.stackBytes, Number(frame[1]));
+      current.spillStoreBytes += Number(frame[2]);
+      current.spillLoadBytes += Number(frame[3]);
     }
     const used = USED.exec(line);
-    if (used) Object.assign(current, { registers: Number(used[1]) }, usedResources(used[2]!));
+    if (!used) continue;
+    Object.assign(current, { registers: Number(used[1]) }, usedResources(used[2]!));
+    current.stackBytes = Math.max(current.stackBytes, Number(/(\d+) bytes cumulative stack size/.exec(line)?.[1] ?? 0));
   }
   return entries;
 }

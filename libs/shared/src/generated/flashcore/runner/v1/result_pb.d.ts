@@ -711,21 +711,21 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
   dynamicSmemBytes: number;
 
   /**
-   * Spill stores, bytes.
+   * Spill stores, bytes, with those of the functions that it calls.
    *
    * @generated from field: int32 spill_store_bytes = 6;
    */
   spillStoreBytes: number;
 
   /**
-   * Spill loads, bytes.
+   * Spill loads, bytes, with those of the functions that it calls.
    *
    * @generated from field: int32 spill_load_bytes = 7;
    */
   spillLoadBytes: number;
 
   /**
-   * Stack frame ("local memory") per thread, bytes.
+   * Stack ("local memory") per thread of its deepest call, bytes.
    *
    * @generated from field: int32 stack_bytes = 8;
    */
