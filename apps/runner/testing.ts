@@ -17,5 +17,5 @@ export { RunBuffers } from './worker/verify/buffers.ts';
 export { NORMAL, drawInputs } from './worker/verify/inputs.ts';
 export { ClockStamps } from './worker/benchmark/clock-stamps.ts';
 export { Conditions } from './worker/benchmark/conditions.ts';
-export { InputRotation, drawSets } from './worker/benchmark/input-rotation.ts';
+export { InputRotation } from './worker/benchmark/input-rotation.ts';
 export { loadReference, type Reference } from './worker/driver/reference.ts';

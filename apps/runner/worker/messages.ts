@@ -126,8 +126,10 @@ export interface BenchmarkRequest {
   type: 'benchmark';
   candidate: Candidate;
   modes: TimingModeName[];
-  /** One per rotating input set, then those for the inputs that are swapped in at a secret sample. */
+  /** One per rotating input set. */
   seeds: string[];
+  /** Likewise, for the inputs that are swapped in at a secret sample of each mode. */
+  freshSeeds: string[];
   tolerance: { absolute: number; relative: number };
   protocol: SamplingProtocol;
   /** Stop after each batch of samples, announce a turn and wait for `proceed`: something else is measured in turns with the candidate. */
@@ -146,6 +148,8 @@ export interface CompareRequest {
   modes: TimingModeName[];
   /** One per rotating input set, the same for both. */
   seeds: string[];
+  /** Likewise, for the inputs that are swapped in at a secret block of each of a mode's two series. */
+  freshSeeds: string[];
   tolerance: { absolute: number; relative: number };
   /** `minSamples` of each build, `maxSeconds` for each of the two series. */
   protocol: SamplingProtocol;

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import {
   BenchmarkProgressSchema, BenchmarkResultSchema, DeviceConditionsSchema, FindingKind, FindingSchema, FlashcoreError, Phase, StopReason, TimingMode,
@@ -7,7 +6,7 @@ import {
 import type { LatencyReport, StopReasonName, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
 import type { SdpaShape } from '../baseline/sdpa-baseline.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
-import { INPUT_SETS } from './benchmark-protocol.ts';
+import { INPUT_SETS, drawSeeds } from './benchmark-protocol.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from './fault-findings.ts';
 import { emitFindings, emitWarning, startPhase, type VariantScope } from './job-scope.ts';
@@ -59,13 +58,13 @@ export async function runBenchmark(scope: VariantScope, { spec, image, onResults
 async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec; image: string; shape: Shape }): Promise<Benchmarking> {
   const { job, runtime, seeds: used } = scope;
   const { spec, image, shape } = options;
-  const seeds = Array.from({ length: INPUT_SETS }, () => randomBytes(8).toString('hex'));
-  used.push(...seeds);
+  const seeds = drawSeeds(spec.modes.length);
+  used.push(...seeds.seeds, ...seeds.freshSeeds);
   const live = new LiveSamples(scope, shape);
   const baseline = await openBaseline(scope, { spec, shape, live });
   const outcome = await runtime.request(
     {
-      type: 'benchmark', candidate: candidateFor(scope, { image, shape }), modes: spec.modes, seeds, tolerance: spec.tolerance, protocol: spec.protocol.sampling,
+      type: 'benchmark', candidate: candidateFor(scope, { image, shape }), modes: spec.modes, ...seeds, tolerance: spec.tolerance, protocol: spec.protocol.sampling,
       turns: 'turn' in baseline, ownProcesses: runtime.ownProcesses,
     },
     { signal: job.signal, onNotice: (notice) => live.receive(notice), ...('turn' in baseline && { onTurn: (mode) => baseline.turn(mode) }) },

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shared';
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
 
@@ -6,6 +7,12 @@ export const PROTOCOL_VERSION = 'flashcore-protocol 3';
 
 /** Timed launches walk through so many sets of inputs in turn. */
 export const INPUT_SETS = 2;
+
+/** Seeds for the rotating sets, and for those that take their place `refreshes` times. Drawn here, so that they stand in the result also when the worker dies. */
+export function drawSeeds(refreshes: number): { seeds: string[]; freshSeeds: string[] } {
+  const draw = (count: number): string[] => Array.from({ length: count }, () => randomBytes(8).toString('hex'));
+  return { seeds: draw(INPUT_SETS), freshSeeds: draw(INPUT_SETS * refreshes) };
+}
 
 export interface BenchmarkProtocolSpec {
   sampling: SamplingProtocol;

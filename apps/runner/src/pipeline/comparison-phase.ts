@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   COMPARISON_RULE, ComparisonProgressSchema, ComparisonResultSchema, ComparisonVerdict, DeviceConditionsSchema, Phase, Verdict, describe, formatShape, judgeComparison,
@@ -9,7 +8,7 @@ import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { MODES } from './benchmark-phase.ts';
-import { INPUT_SETS } from './benchmark-protocol.ts';
+import { drawSeeds } from './benchmark-protocol.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { candidateFor } from './candidate.ts';
 import { PER_BLOCK, runningRatio, shapeComparison } from './comparison-result.ts';
@@ -22,6 +21,9 @@ export interface Comparing {
   result: ComparisonResult;
   findings: Finding[];
 }
+
+/** Of a mode: the champion against itself, then against the candidate. */
+const SERIES = 2;
 
 interface Candidate {
   build: KernelBuild;
@@ -102,12 +104,12 @@ async function compareShapes(scope: VariantScope, rival: VariantScope, images: I
 
 async function compareShape(scope: VariantScope, rival: VariantScope, { champion, candidate, spec, modes, shape }: Images & { shape: Shape }): Promise<{ shapes: ShapeComparison[]; findings: Finding[] }> {
   const { job, runtime, artifacts, seeds: used, spec: { device } } = scope;
-  const seeds = Array.from({ length: INPUT_SETS }, () => randomBytes(8).toString('hex'));
-  used.push(...seeds);
+  const seeds = drawSeeds(SERIES * modes.length);
+  used.push(...seeds.seeds, ...seeds.freshSeeds);
   const live = new LivePairs(scope, shape);
   const outcome = await runtime.request(
     {
-      type: 'compare', champion: candidateFor(rival, { image: champion, shape }), candidate: candidateFor(scope, { image: candidate, shape }), modes, seeds,
+      type: 'compare', champion: candidateFor(rival, { image: champion, shape }), candidate: candidateFor(scope, { image: candidate, shape }), modes, ...seeds,
       tolerance: spec.tolerance, protocol: spec.protocol.sampling, ownProcesses: runtime.ownProcesses,
     },
     { signal: job.signal, onNotice: (notice) => live.receive(notice) },

@@ -40,6 +40,16 @@ test.each([
   expect(outcome.result.costMissing).toContain('emulator');
 });
 
+test('seeds of the inputs that are swapped in while a kernel is timed are in the certificate, and a check that fails names its own', { timeout: 120_000 }, async () => {
+  const cheat = { source: { case: 'kernelId' as const, value: 'results_in_globals' } };
+  const { outcome } = await pipeline.run('benchmark', { kernel: cheat, settings: { shapes: [SMALL], protocol: { minSamples: 20, maxSamples: 20, maxSeconds: 1 } } });
+  const { provenance, variants: [variant] } = outcome.result;
+  // One of the case that is verified before; two sets, and two that take their place in each of two modes.
+  expect([provenance!.seeds.length, new Set(provenance!.seeds).size]).toEqual([7, 7]);
+  const named = [...variant!.benchmarks.map(({ outputCheck }) => outputCheck).join(' ').matchAll(/inputs of seed ([0-9a-f]+)/g)].map(([, seed]) => seed!);
+  expect([named.length > 0, named.filter((seed) => !provenance!.seeds.slice(1).includes(seed))]).toEqual([true, []]);
+});
+
 test('flags and sources change their digests, and a build says that it opened no device', { timeout: 120_000 }, async () => {
   const [plain, fast] = [await pipeline.run('build', { kernel }), await pipeline.run('build', { kernel, variant: { maxRegisters: 96 } })].map(({ outcome }) => outcome.result.provenance!);
   expect([plain!.flagsDigest === fast!.flagsDigest, plain!.sourceDigest === fast!.sourceDigest]).toEqual([false, true]);

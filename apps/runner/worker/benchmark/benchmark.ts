@@ -7,7 +7,7 @@ import type { Reporter } from '../reporter.ts';
 import { Audit } from './audit.ts';
 import { ClockStamps } from './clock-stamps.ts';
 import type { Conditions } from './conditions.ts';
-import { InputRotation, drawSets, type InputSet } from './input-rotation.ts';
+import { InputRotation, type InputSet } from './input-rotation.ts';
 import { OutputChecks } from './output-checks.ts';
 import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
 import { BATCH_MS, CONDITIONS_EVERY_MS, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, judgeSlow, median, settled } from './sampling.ts';
@@ -31,7 +31,7 @@ const EVENT_PAIRS = 21;
 /** Latency of a candidate in each mode asked for. Errors: CudaError when the kernel faults. */
 export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
   await tools.reporter.step('preparing the benchmark', PREPARE_LIMIT_MS);
-  const rotation = new InputRotation(tools.driver, tools.reference, { ...request, inputs: drawSets(request.candidate.shape, request.seeds, tools.reference) });
+  const rotation = new InputRotation(tools.driver, tools.reference, request);
   const stamps = openStamps(tools);
   const reports: LatencyReport[] = [];
   for (const mode of request.modes) reports.push(await new Measurement(tools, { request, rotation, mode, stamps }).run());

@@ -3,7 +3,7 @@ import { blockRatioInterval } from '@flashcore/shared';
 import type { CompareRequest, ComparisonReport, PairedSamples, SamplingProtocol, TimingModeName } from '../messages.ts';
 import { limitReason, openStamps, type BenchmarkTools } from './benchmark.ts';
 import type { ClockStamps } from './clock-stamps.ts';
-import { InputRotation, drawSets } from './input-rotation.ts';
+import { InputRotation } from './input-rotation.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
 import { BATCH_MS, PREPARE_LIMIT_MS, REFERENCE_LIMIT_MS, SETTLE_WINDOW, SlowDown, type BatchClocks, hotLaunches, median, outputCheck, settled } from './sampling.ts';
 
@@ -19,10 +19,10 @@ const RESAMPLES = 1_000;
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
-  const { seeds, tolerance } = request;
-  const rotation = (candidate: CompareRequest['candidate'], inputs: ConstructorParameters<typeof InputRotation>[2]['inputs']): InputRotation =>
-    new InputRotation(tools.driver, tools.reference, { candidate, inputs, tolerance });
-  const champion = rotation(request.champion, drawSets(request.champion.shape, seeds, tools.reference));
+  const { freshSeeds, tolerance } = request;
+  const rotation = (candidate: CompareRequest['candidate'], seeds: ConstructorParameters<typeof InputRotation>[2]['seeds']): InputRotation =>
+    new InputRotation(tools.driver, tools.reference, { candidate, seeds, freshSeeds, tolerance });
+  const champion = rotation(request.champion, request.seeds);
   const rotations = { champion, second: rotation(request.champion, champion), candidate: rotation(request.candidate, champion) };
   const stamps = openStamps(tools);
   const reports: ComparisonReport[] = [];

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { PreparedLaunches } from '../driver/arguments.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
@@ -14,12 +13,14 @@ export interface InputSet {
   buffers: RunBuffers;
   /** As they are on the device now. */
   inputs: AttentionInputs;
+  /** What they were drawn from, before a few elements were changed. */
+  seed: string;
   fresh: FreshInputs;
   prepared: PreparedLaunches;
 }
 
-/** One set of inputs a seed, N(0, 1). */
-export const drawSets = (shape: CaseShape, seeds: readonly string[], drawer: NormalDrawer): AttentionInputs[] => seeds.map((seed) => drawInputs(shape, { seed, rule: NORMAL }, drawer));
+/** Inputs of a set, N(0, 1). */
+const drawSet = (shape: CaseShape, seed: string, drawer: NormalDrawer): AttentionInputs => drawInputs(shape, { seed, rule: NORMAL }, drawer);
 
 /** Input sets that timed launches walk through in turn, so that no launch finds its answer, nor its inputs, where the last one left them. */
 export class InputRotation {
@@ -29,24 +30,28 @@ export class InputRotation {
   readonly #reference: Reference;
   readonly #candidate: Candidate;
   readonly #tolerance: BenchmarkRequest['tolerance'];
+  /** Not used yet. */
+  readonly #freshSeeds: string[];
   #next = 0;
 
-  /** `inputs`: to draw sets of its own, or another rotation, whose tensors and inputs it shares. */
-  constructor(driver: CudaDriver, reference: Reference, request: Pick<BenchmarkRequest, 'candidate' | 'tolerance'> & { inputs: readonly AttentionInputs[] | InputRotation }) {
+  /** `seeds`: a set each; or another rotation, whose tensors and inputs it shares. `freshSeeds`: for refresh(), as many again each time. */
+  constructor(driver: CudaDriver, reference: Reference, request: Pick<BenchmarkRequest, 'candidate' | 'tolerance'> & { seeds: readonly string[] | InputRotation; freshSeeds: readonly string[] }) {
     this.#driver = driver;
     this.#reference = reference;
     this.#candidate = request.candidate;
     this.#tolerance = request.tolerance;
     this.loaded = new LoadedCandidate(driver, request.candidate);
-    const { inputs } = request;
-    this.sets = inputs instanceof InputRotation ? inputs.sets.map((set) => this.#borrowSet(set)) : inputs.map((each) => this.#createSet(each));
+    this.#freshSeeds = [...request.freshSeeds];
+    const { seeds } = request;
+    this.sets = seeds instanceof InputRotation ? seeds.sets.map((set) => this.#borrowSet(set)) : seeds.map((seed) => this.#createSet(seed));
   }
 
-  #createSet(inputs: AttentionInputs): InputSet {
+  #createSet(seed: string): InputSet {
     const { shape, plan } = this.#candidate;
+    const inputs = drawSet(shape, seed, this.#reference);
     const buffers = new RunBuffers(this.#driver, shape, plan);
     buffers.upload(inputs);
-    return { buffers, inputs, fresh: this.#freshInputs(buffers, inputs), prepared: this.loaded.prepare(buffers.addresses) };
+    return { buffers, inputs, seed, fresh: this.#freshInputs(buffers, inputs), prepared: this.loaded.prepare(buffers.addresses) };
   }
 
   /** What it has beside its own workspace and launches is the lender's: inputs that change there change here. */
@@ -76,10 +81,13 @@ export class InputRotation {
     for (const set of this.sets) set.buffers.poison(POISONS[0]);
   }
 
-  /** New inputs for every set, from seeds that nobody knew before. */
+  /** New inputs for every set, from seeds that no launch has seen. Errors: where there are none left. */
   refresh(): void {
     for (const set of this.sets) {
-      set.inputs = drawInputs(this.#candidate.shape, { seed: randomBytes(8).toString('hex'), rule: NORMAL }, this.#reference);
+      const seed = this.#freshSeeds.shift();
+      if (seed === undefined) throw new Error('no seeds are left for fresh inputs: a request has one a set for every refresh');
+      set.seed = seed;
+      set.inputs = drawSet(this.#candidate.shape, seed, this.#reference);
       set.fresh = this.#freshInputs(set.buffers, set.inputs);
       set.buffers.upload(set.inputs);
     }
@@ -91,7 +99,7 @@ export class InputRotation {
     if (modified.length > 0) return `the kernel changed ${modified.join(', ')}`;
     const want = this.#reference.fp64(set.inputs, this.#candidate.shape);
     const { mismatches, elements } = compareOutput(set.buffers.output(), want, { shape: this.#candidate.shape, poison: POISONS[0], tolerance: this.#tolerance });
-    return mismatches === 0 ? undefined : `${mismatches} of ${elements} elements are outside the tolerance`;
+    return mismatches === 0 ? undefined : `${mismatches} of ${elements} elements are outside the tolerance (inputs of seed ${set.seed}, a few elements changed)`;
   }
 
   close(): void {

@@ -428,7 +428,7 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   time?: Timestamp | undefined;
 
   /**
-   * Seeds of the inputs in the order of use.
+   * Seeds of the inputs, in the order in which they were drawn; those of inputs that take the place of timed ones, too.
    *
    * @generated from field: repeated string seeds = 8;
    */
