@@ -1,4 +1,4 @@
-import { ComparisonVerdict, Outcome, StopReason, TimingMode, Verdict, formatShape, parseShape } from '@flashcore/shared';
+import { ComparisonVerdict, FindingKind, Outcome, StopReason, TimingMode, Verdict, formatShape, parseShape } from '@flashcore/shared';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 
@@ -47,6 +47,44 @@ test('a champion whose output is wrong is not compared with, and the result says
   const comparison = outcome.result.variants[0]!.comparison!;
   expect([Outcome[outcome.outcome], ComparisonVerdict[comparison.verdict], comparison.shapes.length, Verdict[comparison.champion!.verified]]).toEqual(['PASSED', 'NOT_JUDGED', 0, 'FAIL']);
   expect(comparison.reason).toMatch(/^not judged: the champion's output is wrong: 1x2x64x64: NAN_OUTPUT/);
+});
+
+/** Right, until at S = 128 it was launched so often as only a row of timed launches does. */
+const FAULTS_AT_128 = {
+  'kernel.yaml': `id: faults_at_128
+title: "Traps in timed launches of one shape"
+lesson: "a shape that is lost is not forgotten"
+source: faults_at_128.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+launches:
+  - entry: faults_at_128
+    grid: ["ceil(S / 64)", "B * H", 1]
+    block: [64, 1, 1]
+    arguments: [Q, K, V, O, S, scale, causal]
+`,
+  'faults_at_128.cu': `#include "faulty/attend_row.cuh"
+__device__ unsigned launches;
+extern "C" __global__ void faults_at_128(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
+  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
+  if (seq_len == 128 && q_index == 0 && blockIdx.y == 0 && atomicAdd(&launches, 1u) >= 8) __trap();
+  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM, row_offset = head_offset + (size_t)q_index * HEAD_DIM;
+  if (q_index >= seq_len) return;
+  RowState state;
+  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
+  store_row(O + row_offset, state);
+}
+`,
+};
+
+test('a shape on which a build faults while it is timed counts as one that is not known', { timeout: 120_000 }, async () => {
+  const { outcome } = await pipeline.run('benchmark', {
+    kernel: kernel('fa_v1_baseline'), settings: { shapes: [SMALL, parseShape('1x1x128x64')], protocol, against: { kernel: pipeline.upload(FAULTS_AT_128) } },
+  });
+  const { comparison, findings } = outcome.result.variants[0]!;
+  expect([comparison!.shapes.map(({ shape }) => formatShape(shape!)), findings.map(({ kind }) => FindingKind[kind])]).toEqual([['1x2x64x64'], ['TRAP']]);
+  // Both: the first for its times are the emulator's.
+  expect(comparison!.reason).toMatch(/^not judged: 1x2x64x64: .* \(2 of 2 shapes\)$/);
 });
 
 test('a champion that does not compile is said to be that', { timeout: 120_000 }, async () => {
