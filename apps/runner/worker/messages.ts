@@ -132,6 +132,8 @@ export interface BenchmarkRequest {
   freshSeeds: string[];
   tolerance: { absolute: number; relative: number };
   protocol: SamplingProtocol;
+  /** A ratio of times on new and on seen inputs above this one is measured again, and the least counts; Infinity: what was measured first. */
+  repeatFreshAbove: number;
   /** Stop after each batch of samples, announce a turn and wait for `proceed`: something else is measured in turns with the candidate. */
   turns: boolean;
   /** Processes on the device that are no strangers. */

@@ -22,6 +22,8 @@ const MAX_ROW_US = 400_000;
 const STORE_US = 1.5;
 const STORES_A_CHANGE = 4;
 const MAX_CHANGES = 100;
+/** A ratio above what is allowed is measured so often in all, where that is asked for. */
+const RATIO_TRIES = 3;
 
 /**
  * Looks for launches that leave work out, beside the timed ones: rows of back-to-back launches, as in a hot sample, while the inputs change at the same time
@@ -53,10 +55,10 @@ export class Audit {
     this.#events = new EventPair(driver);
   }
 
-  run(): AuditReport {
+  run({ repeatAbove }: { repeatAbove: number }): AuditReport {
     const short = this.#row * this.#launchUs <= SHORT_ROW_US;
     const problem = this.#outputsAfterHiddenChanges(short ? 3 : 1);
-    return { problem, freshRatio: this.#freshRatio(short ? 7 : 3) };
+    return { problem, freshRatio: leastRatio(() => this.#freshRatio(short ? 7 : 3), repeatAbove) };
   }
 
   close(): void {
@@ -130,4 +132,11 @@ export class Audit {
   #check(): string | undefined {
     return this.#rotation.sets.map((set) => this.#rotation.check(set)).find((problem) => problem !== undefined);
   }
+}
+
+/** The first ratio that is not above the limit, else the least of a few: what keeps results is slow on new inputs every time, a machine with other work is not. */
+export function leastRatio(measure: () => number, limit: number): number {
+  let least = measure();
+  for (let tries = 1; tries < RATIO_TRIES && least > limit; ++tries) least = Math.min(least, measure());
+  return least;
 }

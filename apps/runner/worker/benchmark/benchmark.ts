@@ -59,6 +59,7 @@ class Measurement {
   readonly #slowDown: SlowDown;
   readonly #ownProcesses: number[];
   readonly #turns: boolean;
+  readonly #audits: { repeatAbove: number };
   #turnsTaken = 0;
   #slowed = 0;
   #throttled = 0;
@@ -73,6 +74,7 @@ class Measurement {
     this.#mode = mode;
     this.#sampleLimitMs = request.candidate.launchLimitMs;
     this.#turns = request.turns;
+    this.#audits = { repeatAbove: request.repeatFreshAbove };
     this.#ownProcesses = request.ownProcesses;
   }
 
@@ -85,10 +87,10 @@ class Measurement {
     // A sample takes a replay that is not timed, and one that is. Before or after: a kernel that counts its launches must not know.
     const audit = this.#mode === 'hot' ? Audit.for(driver, this.#rotation, typicalUs / (2 * sampler.launchesPerSample)) : undefined;
     const auditFirst = randomInt(2) === 0;
-    if (audit && auditFirst) await checks.audit(audit);
+    if (audit && auditFirst) await checks.audit(audit, this.#audits);
     const { stopReason, last } = await this.#sampleUntilDone(sampler, checks);
     await checks.last(last);
-    if (audit && !auditFirst) await checks.audit(audit);
+    if (audit && !auditFirst) await checks.audit(audit, this.#audits);
     sampler.close();
     return {
       mode: this.#mode,
