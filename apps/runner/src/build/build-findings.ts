@@ -47,9 +47,24 @@ export function compileFailedFinding(diagnostics: readonly CompilerDiagnostic[])
   return create(FindingSchema, {
     kind: FindingKind.COMPILE_FAILED,
     message: first ? `${place(first)}${first.message} (${first.tool}${more})` : 'The compiler failed without naming a place; its output is in the log',
-    remedy: 'Correct the source at the named place',
+    remedy: first ? remedyOf(first) : 'Look at the log for what the compiler said',
     ...(first && { location: { file: first.file, line: first.line } }),
   });
+}
+
+// GNU as on PTX's text; g++ on its constraints ("=h", "f"); clang, which has an assembler of its own.
+const INLINE_ASSEMBLY = /impossible constraint in|output constraint \d+ must|invalid (?:input|output) constraint .* in asm|invalid instruction mnemonic/;
+const MISSING_HEADER = /^'?([\w./+-]+)'?(?:: No such file or directory| file not found)$/;
+
+function remedyOf({ tool, message }: CompilerDiagnostic): string {
+  if (tool === 'as' || (tool === 'g++' && INLINE_ASSEMBLY.test(message))) {
+    return 'The emulator cannot run inline PTX: give it a twin under #ifdef FLASHCORE_EMULATOR, as kernels/primitives do, or say `emulated: false` in kernel.yaml and run it on a GPU';
+  }
+  const header = tool === 'g++' ? MISSING_HEADER.exec(message)?.[1] : undefined;
+  if (header !== undefined) {
+    return `Lay ${header} into the kernel's folder if it is yours. Of CUDA's headers the emulator has the fp16, bf16, WMMA and pipeline ones (cuda_fp16.h, cuda_bf16.h, mma.h, cuda_pipeline.h): leave another out under #ifndef FLASHCORE_EMULATOR, or say \`emulated: false\` in kernel.yaml and run it on a GPU`;
+  }
+  return tool === 'runner' ? 'Correct the kernel\'s folder: nothing was compiled' : 'Correct the source at the named place';
 }
 
 export function compileTimedOutFinding(compiler: string, seconds: number): Finding {
@@ -70,5 +85,5 @@ export function missingEntryFinding(missing: readonly string[], found: readonly 
 
 function place({ file, line, column }: CompilerDiagnostic): string {
   if (file === '') return '';
-  return column > 0 ? `${file}:${line}:${column}: ` : `${file}:${line}: `;
+  return `${[file, line, column].filter((part) => part !== 0).join(':')}: `;
 }

@@ -32,3 +32,8 @@ test('parseGnuDiagnostics() reads file, line and column', () => {
     ['faulty/attend_row.cuh', 10, 8, 'note'],
   ]);
 });
+
+test('parseGnuDiagnostics() reads what the assembler says of inline assembly, which has a capital and no column', () => {
+  const lines = ['fa_v2_wmma.cu: Assembler messages:', 'fa_v2_wmma.cu:168: Error: no such instruction: `bar.sync 0\''];
+  expect(parseGnuDiagnostics(lines)).toEqual([{ severity: 'error', file: 'fa_v2_wmma.cu', line: 168, column: 0, message: 'no such instruction: `bar.sync 0\'', tool: 'as' }]);
+});

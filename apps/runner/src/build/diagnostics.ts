@@ -7,8 +7,11 @@ export interface CompilerDiagnostic {
   line: number;
   column: number;
   message: string;
-  tool: 'nvcc' | 'ptxas' | 'g++';
+  tool: DiagnosticTool;
 }
+
+/** "as": the assembler that g++ hands inline assembly to; "runner": refused before any compiler ran. */
+export type DiagnosticTool = 'nvcc' | 'ptxas' | 'g++' | 'as' | 'runner';
 
 const MAX_DIAGNOSTICS = 100;
 // "file.cu(9): error: expected a ";"", "file.cu(9): error #20: …", "file.cu(3): warning #177-D: …"
@@ -18,6 +21,8 @@ const PTXAS = /^ptxas (fatal|error|warning)\s*: (.*)$/;
 const PTXAS_PLACE = /^ptxas (.+?), line (\d+); (fatal|error|warning)\s*: (.*)$/;
 // "file.cu:9:18: error: expected ';' before …"; also the host compiler's, when nvcc runs it.
 const GNU = /^(.+?):(\d+):(?:(\d+):)? (fatal error|error|warning|note): (.*)$/;
+// "file.cu:168: Error: no such instruction: `bar.sync 0'": GNU as, which g++ runs, begins the word with a capital.
+const GNU_AS = /^(.+?):(\d+): (Fatal error|Error|Warning): (.*)$/;
 /** The caret under a source line tells the column, which nvcc does not print. */
 const CARET = /^(\s*)\^/;
 
@@ -42,7 +47,7 @@ export function parseNvccDiagnostics(lines: readonly string[]): CompilerDiagnost
 
 /** Reads what g++ or clang++ printed. */
 export function parseGnuDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
-  return lines.flatMap((line) => gnuDiagnostic(line, 'g++') ?? []).slice(0, MAX_DIAGNOSTICS);
+  return lines.flatMap((line) => gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line) ?? []).slice(0, MAX_DIAGNOSTICS);
 }
 
 function nvccDiagnostic(line: string): CompilerDiagnostic | undefined {
@@ -64,6 +69,11 @@ function gnuDiagnostic(line: string, tool: 'nvcc' | 'g++'): CompilerDiagnostic |
   const match = GNU.exec(line);
   if (!match) return undefined;
   return { severity: severityOf(match[4]!), file: match[1]!, line: Number(match[2]), column: Number(match[3] ?? 0), message: match[5]!, tool };
+}
+
+function assemblerDiagnostic(line: string): CompilerDiagnostic | undefined {
+  const match = GNU_AS.exec(line);
+  return match ? { severity: severityOf(match[3]!.toLowerCase()), file: match[1]!, line: Number(match[2]), column: 0, message: match[4]!, tool: 'as' } : undefined;
 }
 
 function severityOf(word: string): CompilerDiagnostic['severity'] {

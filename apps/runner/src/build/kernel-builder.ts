@@ -129,7 +129,7 @@ export class KernelBuilder {
         seconds: compilation.seconds, exitCode: compilation.exitCode, cacheHit: compilation.cacheHit,
       })),
       entries: resources,
-      entriesMissing: entriesMissing(resources.length, nvccRun, succeeded),
+      entriesMissing: entriesMissing(resources.length, { nvccRun, problems, succeeded }),
       artifacts: [...outputs.map(artifactOf), ...files.map((file) => this.#keepSource(file))],
       diagnostics: [...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)],
       arch: spec.arch,
@@ -161,8 +161,9 @@ function findingsOf(
   return result.entries.flatMap((entry) => [dynamicSmemFinding(entry), spillFinding(entry)].filter((finding) => finding !== undefined));
 }
 
-function entriesMissing(count: number, nvccRun: Run | undefined, succeeded: boolean): string {
+function entriesMissing(count: number, { nvccRun, problems, succeeded }: { nvccRun: Run | undefined; problems: readonly CompilerDiagnostic[]; succeeded: boolean }): string {
   if (count > 0) return '';
+  if (problems.length > 0) return 'not measured: nothing was compiled';
   if (!nvccRun) return 'not measured: no nvcc on this host';
   return succeeded ? 'not measured: the compiled code has none of the entries that the manifest launches' : 'not measured: it does not compile';
 }

@@ -52,7 +52,7 @@ test('an include can\'t climb out of the kernel\'s folder', () => {
 });
 
 test('a source that is not there is a problem of the manifest', () => {
-  expect(snapshot({ 'k/other.cu': '' }).problems).toMatchObject([{ file: 'kernel.yaml', message: 'the source k.cu is not in the kernel\'s folder' }]);
+  expect(snapshot({ 'k/other.cu': '' }).problems).toMatchObject([{ tool: 'runner', file: 'kernel.yaml', message: 'the source k.cu is not in the kernel\'s folder' }]);
 });
 
 test('shownLine() names files as the kernel folder does', () => {

@@ -45,7 +45,7 @@ export function snapshotSources(options: { folder: string; source: string; kerne
   };
   const unit = `kernel/${posix.normalize(options.source)}`;
   if (!unit.startsWith('kernel/..') && isSource(hostPath(roots, unit))) visit(unit);
-  else problems.push({ ...problem('kernel/kernel.yaml', 0, `the source ${options.source} is not in the kernel's folder`) });
+  else problems.push(problem('kernel/kernel.yaml', 0, `the source ${options.source} is not in the kernel's folder`));
   return { files: [...files.values()], problems };
 }
 
@@ -97,7 +97,7 @@ function isSource(path: string): boolean {
 }
 
 function problem(path: string, line: number, message: string): CompilerDiagnostic {
-  return { severity: 'error', file: shownPath(path), line, column: line > 0 ? 1 : 0, message, tool: 'nvcc' };
+  return { severity: 'error', file: shownPath(path), line, column: line > 0 ? 1 : 0, message, tool: 'runner' };
 }
 
 /** As the kernel folder names it: without the build folder's "kernel/" or "kernels/". */

@@ -656,7 +656,7 @@ export declare type Diagnostic = Message<"flashcore.runner.v1.Diagnostic"> & {
   message: string;
 
   /**
-   * "nvcc", "ptxas" or "g++".
+   * "nvcc", "ptxas", "g++", "as" (the assembler that g++ hands inline assembly to) or "runner" (refused before any compiler ran).
    *
    * @generated from field: string tool = 6;
    */
