@@ -113,6 +113,13 @@ test('a second runner on the same data directory is refused with the pid of the 
   expect(second.address).toBe(first.address);
 });
 
+test('a folder of kernels that is not there is refused at the start, and nothing is made', async () => {
+  using folder = temporaryFolder();
+  const dataDirectory = join(folder.path, 'data');
+  await expect(startTestRunner({ dataDirectory, kernelsDirectory: '/nonexist' })).rejects.toThrow("Give --kernels the folder of the runner's kernels: /nonexist is no folder");
+  expect(existsSync(dataDirectory)).toBe(false);
+});
+
 test('a port in use is refused with the address', async () => {
   const other = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => other.once('listening', resolve));

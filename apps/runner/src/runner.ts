@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '@flashcore/shared';
 import { guardCalls, identifyByCertificate, identifyByToken, identifyLocal, type Identify } from './access/authentication.ts';
@@ -68,6 +69,7 @@ export interface Runner {
 /** Starts a runner on its data directory. Throws DirectoryInUse, AddressInUse, UsageError, FlashcoreError (DISK_FULL). */
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { dataDirectory, logger, embedded, repositoryRoot, version, buildId } = options;
+  requireKernels(options.kernelsDirectory);
   makeFolder(dataDirectory);
   const undo = new DisposableStack();
   try {
@@ -125,6 +127,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 function identifierOf({ security, dataDirectory }: RunnerOptions): Identify {
   if (!security) return identifyLocal;
   return security.clients === 'token' ? identifyByToken(new TokenFile(dataDirectory)) : identifyByCertificate(new RevokedCertificates(dataDirectory));
+}
+
+/** Every build takes headers from there: without the folder each job would end as a fault of the runner. */
+function requireKernels(folder: string): void {
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw new UsageError(`Give --kernels the folder of the runner's kernels: ${folder} is no folder`);
 }
 
 async function requireBox(compiler: JobCompiler): Promise<void> {

@@ -66,6 +66,6 @@ test('a scrape tells of the queue, outcomes, cache, devices, watchers and the pr
   expect((await scrape())('flashcore_jobs_ended_total', { outcome: 'cancelled' })).toBe(1);
   expect((await fetch(`http://${address}/`)).status).toBe(404);
   const port = Number(address.split(':')[1]);
-  await expect(serveMetrics({ ...LOOPBACK, port }, { jobs: undefined as never, compiler: undefined as never, connections: () => 0 })).rejects.toThrow(AddressInUse);
+  await expect(serveMetrics({ ...LOOPBACK, port }, { jobs: undefined as never, compiler: undefined as never, connections: () => 0 })).rejects.toThrow(new AddressInUse(`127.0.0.1:${port}`, '--metrics'));
   await running.return();
 });

@@ -51,7 +51,7 @@ export async function serveMetrics(address: ListenAddress & { kind: 'tcp' }, obs
 
 async function listening(server: Server, address: ListenAddress & { kind: 'tcp' }): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', (error: NodeJS.ErrnoException) => reject(error.code === 'EADDRINUSE' ? new AddressInUse(formatAddress(address)) : error));
+  server.once('error', (error: NodeJS.ErrnoException) => reject(error.code === 'EADDRINUSE' ? new AddressInUse(formatAddress(address), '--metrics') : error));
   server.listen(address.port, address.host, resolve);
   await promise;
 }

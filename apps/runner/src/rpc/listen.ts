@@ -11,8 +11,8 @@ import { formatAddress, type ListenAddress } from './address.ts';
 export class AddressInUse extends Error {
   override readonly name = 'AddressInUse';
 
-  constructor(address: string) {
-    super(`Give another --address, or stop the program that uses this one: ${address} is in use`);
+  constructor(address: string, option: '--address' | '--metrics' = '--address') {
+    super(`Give another ${option}, or stop the program that uses this one: ${address} is in use`);
   }
 }
 
