@@ -21,7 +21,7 @@ import { serveMetrics } from './operation/metrics.ts';
 import { listen } from './rpc/listen.ts';
 import { createRpcServer } from './rpc/server.ts';
 import { UsageError } from './rpc/address.ts';
-import type { IsolationWanted } from './sandbox/box.ts';
+import type { IsolationWanted } from './sandbox/find-box.ts';
 import { ArtifactStore } from './store/artifacts.ts';
 import { BuildStore } from './store/builds.ts';
 import { openDatabase } from './store/database.ts';

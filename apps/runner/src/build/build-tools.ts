@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared';
-import { findBox, type Box } from '../sandbox/box.ts';
+import type { Box } from '../sandbox/box.ts';
+import { findBox } from '../sandbox/find-box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { CompileCache, type CompileUnit } from './compile-cache.ts';
 import { emulatorUnit } from './emulator-unit.ts';
@@ -21,8 +22,8 @@ export interface KernelTarget {
 /** Everything that compiles: kernels, and what the runner itself needs on this host (the emulator, the CPU reference, the canary). */
 export class BuildTools {
   readonly toolchain = new Toolchain();
-  /** What compilers run in. */
-  readonly box: Promise<Box>;
+  /** What compilers run in: asked for at each use. */
+  readonly box: () => Promise<Box>;
   /** Where libraries lie that workers load. */
   readonly libraryFolder: string;
   readonly kernels: KernelBuilder;
@@ -33,8 +34,8 @@ export class BuildTools {
   readonly #runnerFolder: string;
 
   /** `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources only. */
-  constructor(options: { repositoryRoot: string; dataDirectory: string; kernelsFolder: string; artifacts: ArtifactStore; libraryCache?: string | undefined; box?: Promise<Box> }) {
-    this.box = options.box ?? findBox('none');
+  constructor(options: { repositoryRoot: string; dataDirectory: string; kernelsFolder: string; artifacts: ArtifactStore; libraryCache?: string | undefined; box?: () => Promise<Box> }) {
+    this.box = options.box ?? (() => findBox('none'));
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
     const libraries = options.libraryCache ?? join(options.dataDirectory, 'libraries');

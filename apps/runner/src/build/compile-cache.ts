@@ -2,9 +2,11 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FlashcoreError, sha256Of } from '@flashcore/shared';
-import { findBox, type Box } from '../sandbox/box.ts';
+import type { Box } from '../sandbox/box.ts';
+import { findBox } from '../sandbox/find-box.ts';
 import { markUsed } from '../store/last-used.ts';
 import { storageError } from '../store/storage-error.ts';
+import { untilAborted } from '../until-aborted.ts';
 import { runStages } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
@@ -79,12 +81,12 @@ const SCHEMA = 1;
 export class CompileCache {
   readonly #folder: string;
   readonly #files: CompiledFiles;
-  readonly #box: Promise<Box>;
+  readonly #box: () => Promise<Box>;
   readonly #running = new Map<string, Promise<unknown>>();
   /** Since the start. */
   readonly use = { hits: 0, misses: 0 };
 
-  constructor(folder: string, files: CompiledFiles, box = findBox('none')) {
+  constructor(folder: string, files: CompiledFiles, box = () => findBox('none')) {
     this.#box = box;
     this.#folder = folder;
     this.#files = files;
@@ -139,7 +141,7 @@ export class CompileCache {
     const folder = join(this.#folder, 'work', `${process.pid}-${key.slice(0, 32)}`);
     try {
       for (const { path, text } of unit.files) writeInside(folder, path, text);
-      const ends = await runStages(unit, { ...options, folder, box: await this.#box });
+      const ends = await runStages(unit, { ...options, folder, box: await untilAborted(this.#box(), options.signal) });
       const record: CompileRecord = {
         key,
         seconds: ends.seconds,

@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs';
 import { availableParallelism, homedir } from 'node:os';
 import { dirname } from 'node:path';
 import type { Command, CompileOptions, CompileUnit } from './compile-cache.ts';
+import { untilAborted } from '../until-aborted.ts';
 import type { Box, BoxLimits, BoxPolicy } from '../sandbox/box.ts';
 import { runProcess, type ProcessEnd } from './process.ts';
 import { shownLine } from './source-snapshot.ts';
@@ -28,7 +29,7 @@ export async function runStages(unit: CompileUnit, options: CompileOptions & { f
   const { folder } = options;
   const limits: BoxLimits = { cpuSeconds: Math.ceil(unit.limitMs / 1000), fileBytes: MAX_FILE_BYTES, addressBytes: MAX_ADDRESS_BYTES };
   const policy: BoxPolicy = { folder, readable: [toolchainFolder(unit.compiler.path)], limits };
-  const box = await options.box.for(unit.compiler.path, ['--version'], policy);
+  const box = await untilAborted(options.box.for(unit.compiler.path, ['--version'], policy), options.signal);
   const started = performance.now();
   const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };
   const onLine = (line: string): void => options.onLine?.(shownLine(line));

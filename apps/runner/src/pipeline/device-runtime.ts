@@ -24,7 +24,7 @@ export class DeviceRuntime {
     this.#device = device;
     this.instruments = instruments;
     const { description } = device;
-    this.#startCommand = () => tools.box.then((box) => boxedWorker(box, [tools.libraryFolder, artifactFolder], description.simulated ? undefined : { library: device.library, ordinal: device.ordinal }));
+    this.#startCommand = () => tools.box().then((box) => boxedWorker(box, [tools.libraryFolder, artifactFolder], description.simulated ? undefined : { library: device.library, ordinal: device.ordinal }));
     const target = { arch: description.arch, emulated: description.simulated };
     this.#worker = new DeviceWorker({
       deviceId: description.deviceId,
@@ -44,9 +44,14 @@ export class DeviceRuntime {
     return reason === '' ? this.#device.description : { ...this.#device.description, state: DeviceState.QUARANTINED, stateReason: reason };
   }
 
-  /** How its worker is started, boxed where that works: tried once. Errors: DEVICE_UNAVAILABLE where a box is required. */
+  /** How a worker of it is started now, boxed where that works. Errors: DEVICE_UNAVAILABLE where a box is required. */
   command(): Promise<WorkerCommand> {
-    return (this.#command ??= this.#startCommand());
+    return (this.#command = this.#startCommand());
+  }
+
+  /** How its last worker was started, without waiting for another try. Errors: as above. */
+  knownCommand(): Promise<WorkerCommand> {
+    return this.#command ?? this.command();
   }
 
   /** Takes the job whose log gets what the device's worker and its compilers say. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError, JobKind, ToolSchema, parseCases, parseGates, type Cases, type Gate, type Tool } from '@flashcore/shared';
 import { BuildTools } from '../build/build-tools.ts';
-import { findBox, type IsolationWanted } from '../sandbox/box.ts';
+import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
 import type { CompiledJob, DeviceDescription, DeviceLoad, JobCompiler, JobMethod, JobRequests } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { Logger } from '../log.ts';
@@ -48,9 +48,9 @@ const KINDS: Record<JobMethod, JobKind> = {
 };
 
 export function createPipeline(options: PipelineOptions): Pipeline {
-  const box = findBox(options.isolation ?? 'auto');
+  const boxes = new BoxFinder({ wanted: options.isolation ?? 'auto', logger: options.logger });
   const tools = new BuildTools({
-    box,
+    box: () => boxes.find(),
     repositoryRoot: options.repositoryRoot, dataDirectory: options.dataDirectory, kernelsFolder: options.kernelsDirectory, artifacts: options.artifacts,
     libraryCache: options.libraryCache ?? process.env['FLASHCORE_LIBRARY_CACHE'],
   });
@@ -64,8 +64,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     devices,
     isolation: async () => {
       // What a GPU's worker may is known once it was tried; a box that is required and missing is the job's to tell.
-      await Promise.allSettled([...runtimes.values()].filter((runtime) => !runtime.describe().simulated).map((runtime) => runtime.command()));
-      const { kind, detail } = await box;
+      await Promise.allSettled([...runtimes.values()].filter((runtime) => !runtime.describe().simulated).map((runtime) => runtime.knownCommand()));
+      const { kind, detail } = await boxes.find();
       return { kind, detail };
     },
     describeTools: () => Promise.resolve(tools.toolchain.describe().map((tool): Tool => create(ToolSchema, tool))),

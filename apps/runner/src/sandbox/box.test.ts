@@ -1,9 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { findBox, type Box, type BoxPolicy } from './box.ts';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import type { Logger } from '../log.ts';
+import type { Box, BoxPolicy } from './box.ts';
+import { BoxFinder, findBox } from './find-box.ts';
 
 let box: Box;
 let folder: string;
@@ -89,3 +91,25 @@ test('with devices: their nodes, /sys and /proc are there, nothing else of the h
   expect(err).toMatch(/I\/O error|No space left/);
   expect(err).toMatch(/\/sys\/x.*(Read-only|denied|not permitted)/);
 });
+
+test('a probe that takes too long is repeated; a failure is told, and not kept for the life of the runner', async ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  const bin = join(folder, 'bin');
+  mkdirSync(bin);
+  const slow = (times: number): void => writeFileSync(join(bin, 'left'), String(times));
+  // The real one, but for so many times that it does not get its turn.
+  writeFileSync(join(bin, 'bwrap'), `#!/bin/sh\nleft=$(cat ${bin}/left); if [ "$left" -gt 0 ]; then echo $((left - 1)) >${bin}/left; exec sleep 30; fi\nexec ${realBwrap()} "$@"\n`, { mode: 0o755 });
+  vi.stubEnv('PATH', `${bin}:${process.env['PATH']}`);
+  const warnings: string[] = [];
+  const logger = { warn: ({ problem }: { problem: string }) => warnings.push(problem) } as unknown as Logger;
+  const finder = new BoxFinder({ wanted: 'auto', logger, probeLimitMs: 1_000, failureKeptMs: 0 });
+  slow(2);
+  const found = await finder.find();
+  slow(3);
+  const tries = [await found.for('/bin/sh', ['-c', ':'], { limits: { fileBytes: 1e6 } }), await found.for('/bin/sh', ['-c', ':'], { limits: { fileBytes: 1e6 } })];
+  vi.unstubAllEnvs();
+  expect([found.kind, ...tries.map(({ kind }) => kind), warnings]).toEqual(['bubblewrap', 'none', 'bubblewrap', ['it did not end within 1 s, 3 times']]);
+  expect(found.detail).not.toContain('/bin/sh does not run in the box');
+});
+
+const realBwrap = (): string => ['/usr/bin/bwrap', '/bin/bwrap', '/usr/local/bin/bwrap'].find((path) => existsSync(path)) ?? 'bwrap';

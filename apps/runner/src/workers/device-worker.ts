@@ -109,7 +109,7 @@ export class DeviceWorker {
     const setup = await this.#options.open(options.signal);
     const canaryImage = this.#needsCanary ? await this.#options.canary(options.signal) : '';
     const tries = this.#needsCanary ? CANARY_TRIES : 1;
-    const command = await (this.#options.command?.() ?? plainWorker());
+    const command = await untilAborted(this.#options.command?.() ?? Promise.resolve(plainWorker()), options.signal);
     let problem = '';
     for (let attempt = 0; attempt < tries; ++attempt) {
       await this.#endProcess(options.signal);

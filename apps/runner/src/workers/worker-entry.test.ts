@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { findBox } from '../sandbox/box.ts';
+import { findBox } from '../sandbox/find-box.ts';
 import { boxedWorker, gpuNodes } from './worker-entry.ts';
 
 test('the driver\'s nodes are found by name', () => {

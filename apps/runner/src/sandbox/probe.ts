@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import type { BoxedCommand } from './box.ts';
+
+const FAILURE_KEPT_MS = 60_000;
+/** That a probe took too long says that the host is busy, not that the program does not work. */
+const TRIES = 3;
+
+/** Whether things work, by name. A success is kept; a failure for a while only, for a busy host gets quiet and what was missing is installed. */
+export class Probes {
+  readonly #failureKeptMs: number;
+  readonly #known = new Map<string, { problem: Promise<string | undefined>; untilMs: number }>();
+
+  constructor(failureKeptMs = FAILURE_KEPT_MS) {
+    this.#failureKeptMs = failureKeptMs;
+  }
+
+  /** What is wrong; undefined when it works. Who asks at the same time gets the same answer. */
+  async problem(name: string, probe: () => Promise<string | undefined>): Promise<string | undefined> {
+    const known = this.#known.get(name);
+    if (known && performance.now() < known.untilMs) return known.problem;
+    const asked = { problem: probe(), untilMs: Infinity };
+    this.#known.set(name, asked);
+    const problem = await asked.problem;
+    if (problem !== undefined) asked.untilMs = performance.now() + this.#failureKeptMs;
+    return problem;
+  }
+}
+
+/** What is wrong with a command that should end with 0; undefined when it does. Tried again when it does not end in time. */
+export async function tryCommand(command: BoxedCommand, limitMs: number): Promise<string | undefined> {
+  for (let attempt = 0; attempt < TRIES; ++attempt) {
+    const end = await runOnce(command, limitMs);
+    if (end !== 'time-limit') return end;
+  }
+  return `it did not end within ${limitMs / 1000} s, ${TRIES} times`;
+}
+
+function runOnce({ program, args }: BoxedCommand, timeout: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    execFile(program, args, { timeout, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
+      if (error?.killed) resolve('time-limit');
+      else resolve(error ? tellingLine(stderr) ?? error.message.split('\n')[0] : undefined);
+    });
+  });
+}
+
+/** What a program says of its failure: its first line, or that of a JavaScript error, which stands below its place. */
+function tellingLine(stderr: string): string | undefined {
+  const lines = stderr.split('\n').map((line) => line.trim()).filter((line) => line !== '');
+  return lines.find((line) => /^\w*Error\b.*: /.test(line)) ?? lines[0];
+}
