@@ -106,6 +106,7 @@ export async function compileImages(target: string, root: string, folder: string
   const cache = new CompileCache(join(compiled, 'cache'), artifacts);
   const compile = async (unit: CompileUnit): Promise<string> => pathOf(artifacts, await cache.compile(unit, { signal: AbortSignal.timeout(600_000) }));
   const tools = new Toolchain();
+  await tools.askCompilers();
   const simulated = target === 'emulator';
   const cxx = tools.cxx();
   const nvcc = tools.nvcc();

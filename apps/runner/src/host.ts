@@ -17,18 +17,14 @@ export interface HostOptions {
 
 const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' };
 
-/** Says what the host has and can do. Tools are asked for once, in the background, so that GetHost answers in about a millisecond. */
+/** Says what the host has and can do. Tools are asked at the start, in the background, and keep their answers, so that GetHost answers in about a millisecond. */
 export class HostDescriber {
   readonly #options: HostOptions;
   readonly #startTime = new Date();
-  readonly #tools: Promise<Tool[]>;
 
   constructor(options: HostOptions) {
     this.#options = options;
-    this.#tools = options.describeTools().catch((error: unknown) => {
-      options.logger.error({ err: error }, 'compilers and tools could not be asked for');
-      return [];
-    });
+    void this.#tools();
   }
 
   async describe({ devices, activeJobs }: { devices: Device[]; activeJobs: number }): Promise<Host> {
@@ -41,12 +37,21 @@ export class HostDescriber {
       platform: `${platform()} ${ARCHITECTURES[arch()] ?? arch()}`,
       startTime: timestampFromDate(this.#startTime),
       devices,
-      tools: await this.#tools,
+      tools: await this.#tools(),
       isolation: await isolation(),
       dataDirectory,
       embedded,
       activeJobs,
       processId: process.pid,
     });
+  }
+
+  async #tools(): Promise<Tool[]> {
+    try {
+      return await this.#options.describeTools();
+    } catch (error) {
+      this.#options.logger.error({ err: error }, 'compilers and tools could not be asked for');
+      return [];
+    }
   }
 }

@@ -54,12 +54,14 @@ export class BuildTools {
   }
 
   /** Path of libcuda_emu.so, compiled on first use. Errors: COMPILER_MISSING, INTERNAL where it does not compile. */
-  emulatorLibrary(listener: BuildListener): Promise<string> {
+  async emulatorLibrary(listener: BuildListener): Promise<string> {
+    await this.toolchain.askCompilers();
     return this.#library(emulatorLibraryUnit(this.#cxx(), join(this.#runnerFolder, 'emulator')), listener);
   }
 
   /** Path of the CPU reference, compiled on first use. Errors as above. */
-  referenceLibrary(listener: BuildListener): Promise<string> {
+  async referenceLibrary(listener: BuildListener): Promise<string> {
+    await this.toolchain.askCompilers();
     return this.#library(referenceUnit(this.#cxx(), this.#kernelsFolder), listener);
   }
 
@@ -74,7 +76,8 @@ export class BuildTools {
   }
 
   /** A kernel of the runner's own, apps/runner/worker/<name>.cu. */
-  #ownKernel({ name, entry }: { name: string; entry: string }, target: KernelTarget, listener: BuildListener): Promise<string> {
+  async #ownKernel({ name, entry }: { name: string; entry: string }, target: KernelTarget, listener: BuildListener): Promise<string> {
+    await this.toolchain.askCompilers();
     const unit = `kernel/${name}.cu`;
     const common = { files: [{ path: unit, text: readFileSync(join(this.#runnerFolder, `worker/${name}.cu`), 'utf8') }], unit, name, defines: [] };
     if (target.emulated) return this.#library(emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles: emulatorHeaders(this.#runnerFolder), entries: [entry], instrumented: false }), listener);

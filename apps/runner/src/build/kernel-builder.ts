@@ -76,6 +76,7 @@ export class KernelBuilder {
   /** That a kernel does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
   async build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
     const started = performance.now();
+    await this.#toolchain.askCompilers();
     const { files, problems } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder: this.#kernelsFolder });
     const runs = problems.length > 0 ? [] : await Promise.all(this.#units(spec, files).map((unit) => this.#run(unit, listener)));
     return this.#assemble(spec, { files, problems, runs, seconds: (performance.now() - started) / 1000 });
@@ -83,6 +84,7 @@ export class KernelBuilder {
 
   /** A module with the hooks that find data races; undefined when it does not compile. */
   async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<string | undefined> {
+    await this.#toolchain.askCompilers();
     const { files } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder: this.#kernelsFolder });
     const { compilation } = await this.#run(this.#emulatorUnit(spec, files, true), listener);
     return compilation.outputs[0] && this.#artifacts.path(compilation.outputs[0].sha256);

@@ -1,7 +1,8 @@
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { FlashcoreError } from '@flashcore/shared';
 
 /** A compiler found on this host. */
 export interface Compiler {
@@ -27,26 +28,60 @@ export interface FoundTool {
 }
 
 const PROBE_LIMIT_MS = 10_000;
+/** A tool that hangs is not waited for again at once. */
+const FAILURE_KEPT_MS = 10_000;
 
-/** Compilers and tools of the host. Looked for at each call; asked for their version once for each file. */
+const COMPILERS = ['nvcc', 'g++', 'clang++'] as const;
+const OPTIONAL = {
+  ncu: { pattern: /Version (\S+)/, without: 'no hardware counters: install Nsight Compute, which the CUDA toolkit has, and put it on PATH' },
+  'compute-sanitizer': { pattern: /Version (\S+)/, without: 'no memcheck and racecheck on a GPU: it comes with the CUDA toolkit' },
+  cuobjdump: { pattern: /V(\S+)/, without: 'no SASS listings: it comes with the CUDA toolkit' },
+  bwrap: { pattern: /(\S+)$/, without: 'compilers and workers run unboxed: install bubblewrap' },
+} as const;
+const VERSION = ['--version'];
+const ARCHS = ['--list-gpu-code'];
+
+/**
+ * Compilers and tools of the host. Looked for at each call; asked for their version once for each file, in the background: the daemon waits for none, and who
+ * wants an answer calls askCompilers() or askAll() before. What did not answer is asked again.
+ */
 export class Toolchain {
-  readonly #asked = new Map<string, string>();
+  readonly #answers = new Map<string, string>();
+  readonly #asking = new Map<string, Promise<void>>();
+  readonly #limitMs: number;
+  readonly #failureKeptMs: number;
 
+  constructor({ limitMs = PROBE_LIMIT_MS, failureKeptMs = FAILURE_KEPT_MS } = {}) {
+    this.#limitMs = limitMs;
+    this.#failureKeptMs = failureKeptMs;
+  }
+
+  /** Asks the compilers that were not asked yet. Never rejects: nvcc() and cxx() tell of one that does not answer. */
+  async askCompilers(): Promise<void> {
+    await Promise.all(COMPILERS.flatMap((name) => [this.#ask(name, VERSION), ...(name === 'nvcc' ? [this.#ask(name, ARCHS)] : [])]));
+  }
+
+  /** Asks the other tools too. */
+  async askAll(): Promise<void> {
+    await Promise.all([this.askCompilers(), ...Object.keys(OPTIONAL).map((name) => this.#ask(name, VERSION))]);
+  }
+
+  /** Errors: COMPILER_MISSING where it is there and did not say what it is. */
   nvcc(): Nvcc | undefined {
     const path = this.#find('nvcc');
     if (!path) return undefined;
-    const text = this.#ask(path, ['--version']);
+    const text = this.#answerOf(path, VERSION);
     const version = /V(\d+\.\d+\.\d+)/.exec(text)?.[1] ?? '';
-    const codes = this.#ask(path, ['--list-gpu-code']).split(/\s+/).filter((code) => /^sm_\d+$/.test(code));
+    const codes = this.#answerOf(path, ARCHS).split(/\s+/).filter((code) => /^sm_\d+$/.test(code));
     return { name: 'nvcc', path, version, identity: `nvcc ${version}`, archs: withFeatureArchs(codes) };
   }
 
-  /** The C++ compiler for the emulator: g++, or clang++ where there is no g++. */
+  /** The C++ compiler for the emulator: g++, or clang++ where there is no g++. Errors: as nvcc(). */
   cxx(): Compiler | undefined {
     for (const name of ['g++', 'clang++'] as const) {
       const path = this.#find(name);
       if (!path) continue;
-      const text = this.#ask(path, ['--version']);
+      const text = this.#answerOf(path, VERSION);
       const version = /(\d+\.\d+\.\d+)/.exec(text)?.[1] ?? '';
       // On macOS g++ is clang.
       const real = /clang/i.test(text) ? 'clang++' : name;
@@ -60,26 +95,26 @@ export class Toolchain {
     return this.#find(name);
   }
 
+  /** As far as they have answered. */
   describe(): FoundTool[] {
-    const nvcc = this.nvcc();
-    const cxx = this.cxx();
     return [
-      nvcc
-        ? { name: 'nvcc', version: nvcc.version, archs: nvcc.archs, missing: '' }
-        : missing('nvcc', 'no machine code for a GPU, no registers, spills and occupancy: install the CUDA toolkit and put its bin folder on PATH or set CUDA_HOME'),
-      cxx
-        ? { name: cxx.name, version: cxx.version, archs: ['emulator'], missing: '' }
-        : missing('g++', 'the emulator and the CPU reference can\'t be compiled: install g++ 12 or clang++ 15 or later'),
-      this.#optional('ncu', ['--version'], /Version (\S+)/, 'no hardware counters: install Nsight Compute, which the CUDA toolkit has, and put it on PATH'),
-      this.#optional('compute-sanitizer', ['--version'], /Version (\S+)/, 'no memcheck and racecheck on a GPU: it comes with the CUDA toolkit'),
-      this.#optional('cuobjdump', ['--version'], /V(\S+)/, 'no SASS listings: it comes with the CUDA toolkit'),
-      this.#optional('bwrap', ['--version'], /(\S+)$/, 'compilers and workers run unboxed: install bubblewrap'),
+      this.#described('nvcc', () => this.nvcc(), ({ archs }) => archs, 'no machine code for a GPU, no registers, spills and occupancy: install the CUDA toolkit and put its bin folder on PATH or set CUDA_HOME'),
+      this.#described('g++', () => this.cxx(), () => ['emulator'], 'the emulator and the CPU reference can\'t be compiled: install g++ 12 or clang++ 15 or later'),
+      ...Object.entries(OPTIONAL).map(([name, { pattern, without }]) => {
+        const path = this.#find(name);
+        return path ? { name, version: pattern.exec(this.#known(path, VERSION)?.trim() ?? '')?.[1] ?? 'unknown', archs: [], missing: '' } : missing(name, without);
+      }),
     ];
   }
 
-  #optional(name: string, args: string[], pattern: RegExp, without: string): FoundTool {
-    const path = this.#find(name);
-    return path ? { name, version: pattern.exec(this.#ask(path, args).trim())?.[1] ?? 'unknown', archs: [], missing: '' } : missing(name, without);
+  #described<Found extends Compiler>(name: string, find: () => Found | undefined, archsOf: (found: Found) => string[], without: string): FoundTool {
+    try {
+      const found = find();
+      return found ? { name: found.name, version: found.version, archs: archsOf(found), missing: '' } : missing(name, without);
+    } catch (error) {
+      if (error instanceof FlashcoreError) return missing(name, error.message);
+      throw error;
+    }
   }
 
   #find(name: string): string | undefined {
@@ -88,15 +123,41 @@ export class Toolchain {
     return folders.filter((folder) => folder !== '').map((folder) => join(folder, name)).find((path) => existsSync(path));
   }
 
-  #ask(path: string, args: string[]): string {
-    const key = `${path} ${statSync(path).mtimeMs} ${args.join(' ')}`;
-    let answer = this.#asked.get(key);
-    if (answer === undefined) {
-      const { stdout } = spawnSync(path, args, { encoding: 'utf8', timeout: PROBE_LIMIT_MS, stdio: ['ignore', 'pipe', 'pipe'] });
-      this.#asked.set(key, (answer = stdout ?? ''));
-    }
-    return answer;
+  #answerOf(path: string, args: readonly string[]): string {
+    const answer = this.#known(path, args);
+    if (answer !== undefined) return answer;
+    throw new FlashcoreError('COMPILER_MISSING', { wanted: path }, `Try again when the runner's host is less busy: ${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s`);
   }
+
+  #known(path: string, args: readonly string[]): string | undefined {
+    return this.#answers.get(keyOf(path, args));
+  }
+
+  /** Asks a tool, if it is there and has not answered; one question at a time, whoever waits for it. */
+  async #ask(name: string, args: readonly string[]): Promise<void> {
+    const path = this.#find(name);
+    if (!path || this.#known(path, args) !== undefined) return;
+    const key = keyOf(path, args);
+    let asking = this.#asking.get(key);
+    if (!asking) {
+      asking = answerOf(path, args, this.#limitMs).then((answer) => {
+        if (answer !== undefined) this.#answers.set(key, answer);
+        setTimeout(() => this.#asking.delete(key), answer === undefined ? this.#failureKeptMs : 0).unref();
+      });
+      this.#asking.set(key, asking);
+    }
+    await asking;
+  }
+}
+
+/** A tool that was replaced is asked anew. */
+const keyOf = (path: string, args: readonly string[]): string => `${path} ${statSync(path).mtimeMs} ${args.join(' ')}`;
+
+/** What a program prints; undefined where it could not be started or did not end in time. A program that fails has answered: an nvcc too old for the question. */
+function answerOf(path: string, args: readonly string[], timeout: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    execFile(path, args, { encoding: 'utf8', timeout, killSignal: 'SIGKILL' }, (error, stdout) => resolve(error && typeof error.code !== 'number' ? undefined : stdout));
+  });
 }
 
 function missing(name: string, without: string): FoundTool {

@@ -70,6 +70,8 @@ export interface JobCompiler {
   describeTools(): Promise<Tool[]>;
   /** How foreign source is boxed. */
   isolation(): Promise<{ kind: 'bubblewrap' | 'none'; detail: string }>;
+  /** Asks compilers that are new or changed what they are: to be awaited before compile(). Never rejects. */
+  prepare(): Promise<void>;
   /** Checks a request and makes its job, on the device with the fewest jobs where it may be any. Starts nothing. Errors: all that bad input can give, at once, as FlashcoreError. */
   compile<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): CompiledJob;
   /** Compilations asked for since the start, found in the cache or not. */

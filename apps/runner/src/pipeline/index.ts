@@ -68,7 +68,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       const { kind, detail } = await boxes.find();
       return { kind, detail };
     },
-    describeTools: () => Promise.resolve(tools.toolchain.describe().map((tool): Tool => create(ToolSchema, tool))),
+    describeTools: async () => {
+      await tools.toolchain.askAll();
+      return tools.toolchain.describe().map((tool): Tool => create(ToolSchema, tool));
+    },
+    prepare: () => tools.toolchain.askCompilers(),
     compile: (method, request, load) => {
       const cases = settings.cases();
       const spec = compileSpec(method, request, { devices: devices(), kernels: options.kernels, toolchain: tools.toolchain, cases, load });

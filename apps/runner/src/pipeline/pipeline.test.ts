@@ -6,8 +6,9 @@ import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 
 let pipeline: TestPipeline;
 
-beforeAll(() => {
+beforeAll(async () => {
   pipeline = openTestPipeline();
+  await pipeline.pipeline.prepare();
 });
 
 afterAll(() => pipeline.close());

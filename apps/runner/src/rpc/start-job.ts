@@ -25,6 +25,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     violations.throwIfAny();
     // The same id in upper case is the same request.
     if (request.options) request.options.requestId = limits.requestId;
+    await compiler.prepare();
     const job = jobs.start({
       ...limits, owner: caller.name, maxJobsOfOwner: quotas.maxJobs(caller), requestDigest: requestDigest(method, schema, request),
       compile: (load) => compiler.compile(method, request, load),

@@ -50,6 +50,7 @@ export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: 
     devices: () => [FAKE_DEVICE],
     describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
+    prepare: () => Promise.resolve(),
     compile: (method, request) => compile(method, request, script),
     cacheUse: () => ({ hits: 3, misses: 1 }),
     close: () => Promise.resolve(),

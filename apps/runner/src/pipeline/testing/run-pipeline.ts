@@ -62,6 +62,7 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
     builds,
     dataDirectory,
     async run(method, request, { signal = new AbortController().signal, onEvent, onKept } = {}) {
+      await pipeline.prepare();
       const compiled = pipeline.compile(method, create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method], () => 0);
       const events: JobPayload[] = [];
       const device = pipeline.devices().find(({ deviceId }) => deviceId === compiled.deviceId)!;

@@ -1,0 +1,48 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Toolchain } from './toolchain.ts';
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fc-tools-'));
+  vi.stubEnv('CUDA_HOME', '');
+  vi.stubEnv('CUDA_PATH', '');
+  vi.stubEnv('PATH', `${folder}:${process.env['PATH']}`);
+});
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true });
+});
+
+/** An nvcc that does not answer before `ready` is there. */
+function makeSlowNvcc(): { ready: () => void } {
+  const script = `#!/bin/sh\nwhile [ ! -e ${folder}/ready ]; do sleep 0.05; done\necho run >>${folder}/runs\ncase $1 in --version) echo 'release 13.0, V13.0.88';; *) echo sm_89; echo sm_90;; esac\n`;
+  writeFileSync(join(folder, 'nvcc'), script, { mode: 0o755 });
+  return { ready: () => writeFileSync(join(folder, 'ready'), '') };
+}
+
+test('a compiler that did not answer in time is told as such, and asked again', async () => {
+  const { ready } = makeSlowNvcc();
+  const toolchain = new Toolchain({ limitMs: 300, failureKeptMs: 0 });
+  await toolchain.askCompilers();
+  expect(() => toolchain.nvcc()).toThrow(expect.objectContaining({ reason: 'COMPILER_MISSING', message: expect.stringMatching(/^Try again when the runner's host is less busy: .*\/nvcc --version gave no answer within 0.3 s$/) as string }));
+  expect(toolchain.describe().find(({ name }) => name === 'nvcc')).toMatchObject({ archs: [], missing: expect.stringContaining('gave no answer') as string });
+  ready();
+  await vi.waitFor(async () => {
+    await toolchain.askCompilers();
+    expect(toolchain.nvcc()).toMatchObject({ version: '13.0.88', identity: 'nvcc 13.0.88', archs: ['sm_89', 'sm_90', 'sm_90a'] });
+  });
+});
+
+test('the daemon goes on while a tool is asked', async () => {
+  const { ready } = makeSlowNvcc();
+  const toolchain = new Toolchain();
+  const asked = toolchain.askCompilers();
+  setTimeout(ready, 100);
+  await asked;
+  expect(toolchain.nvcc()?.version).toBe('13.0.88');
+});
