@@ -20,12 +20,19 @@ export interface HostDevice {
   ordinal: number;
 }
 
+export interface FoundDevices {
+  devices: HostDevice[];
+  /** A driver that is there and did not tell its devices, and what became of it; undefined where it did, and where there is none. */
+  silentDriver?: { library: string; problem: string };
+}
+
 /** The GPUs of the host, then the emulator, once or FLASHCORE_EMULATOR_DEVICES times. Where there is no NVIDIA driver no process is started for it. */
-export function findDevices(): HostDevice[] {
+export function findDevices(): FoundDevices {
   const library = findLibrary(CUDA_LIBRARY);
-  const gpus = library ? listDevicesOf(library).map((facts, ordinal) => ({ description: describeGpu(facts, ordinal), library, ordinal })) : [];
+  const { devices, problem } = library ? listDevicesOf(library) : { devices: [], problem: '' };
+  const gpus = devices.map((facts, ordinal) => ({ description: describeGpu(facts, ordinal), library: library!, ordinal }));
   const emulators = Array.from({ length: emulatedDevices() }, (_, ordinal) => ({ description: describeEmulator(ordinal), library: '', ordinal }));
-  return [...gpus, ...emulators];
+  return { devices: [...gpus, ...emulators], ...(library && problem !== '' && { silentDriver: { library, problem } }) };
 }
 
 /** As libcuda_emu.so counts them. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError, JobKind, ToolSchema, parseCases, parseGates, type Cases, type Gate, type Tool } from '@flashcore/shared';
 import { BuildTools } from '../build/build-tools.ts';
+import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
 import type { CompiledJob, DeviceDescription, DeviceLoad, JobCompiler, JobMethod, JobRequests } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
@@ -57,7 +58,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const { artifacts, repositoryRoot } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>
     new DeviceRuntime(device, { tools, artifactFolder: artifacts.folder, instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot }) });
-  const runtimes = new Map(findDevices().map((device) => [device.description.deviceId, runtimeOf(device)]));
+  const { devices: found, silentDriver } = findDevices();
+  if (silentDriver) options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
+  const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
   const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
   return {
@@ -70,7 +73,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
     describeTools: async () => {
       await tools.toolchain.askAll();
-      return tools.toolchain.describe().map((tool): Tool => create(ToolSchema, tool));
+      const driver = silentDriver ? [driverTool(silentDriver)] : [];
+      return [...driver, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));
     },
     prepare: () => tools.toolchain.askCompilers(),
     compile: (method, request, load) => {
@@ -84,6 +88,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       await Promise.all([...runtimes.values()].map((runtime) => runtime.close()));
     },
   } satisfies { compile: <Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad) => CompiledJob } & Omit<Pipeline, 'compile'>;
+}
+
+/** A driver that does not answer is told of first: the emulator is then the default device of a host that has GPUs. */
+function driverTool({ library, problem }: { library: string; problem: string }): FoundTool {
+  return { name: 'libcuda', version: '', archs: [], missing: `no GPU of this host is served: ${library} does not tell its devices (${problem}); look at nvidia-smi, then start the runner again` };
 }
 
 function compiledJob(

@@ -45,7 +45,7 @@ function runOnce({ program, args }: BoxedCommand, timeout: number): Promise<stri
 }
 
 /** What a program says of its failure: its first line, or that of a JavaScript error, which stands below its place. */
-function tellingLine(stderr: string): string | undefined {
+export function tellingLine(stderr: string): string | undefined {
   const lines = stderr.split('\n').map((line) => line.trim()).filter((line) => line !== '');
   return lines.find((line) => /^\w*Error\b.*: /.test(line)) ?? lines[0];
 }

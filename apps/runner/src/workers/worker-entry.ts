@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { DeviceFacts } from '../../worker/messages.ts';
 import type { Box } from '../sandbox/box.ts';
+import { tellingLine } from '../sandbox/probe.ts';
 
 /** dist/worker.js beside the bundle; worker/main.ts when the runner runs from its sources (Node strips the types). */
 export function workerEntry(): string {
@@ -65,11 +66,19 @@ export function workerEnvironment(): NodeJS.ProcessEnv {
 
 const LIST_LIMIT_MS = 20_000;
 
-/**
- * The devices of a driver library, asked in a process of its own: a driver that hangs or crashes must not take the daemon with it.
- * None where the library can't be loaded or has no device.
- */
-export function listDevicesOf(library: string): DeviceFacts[] {
-  const { status, stdout } = spawnSync(process.execPath, [workerEntry(), 'list-devices', library], { encoding: 'utf8', timeout: LIST_LIMIT_MS, env: workerEnvironment(), stdio: ['ignore', 'pipe', 'ignore'] });
-  return status === 0 ? (JSON.parse(stdout) as DeviceFacts[]) : [];
+/** What a driver answered when it was asked for its devices. */
+export interface DriverAnswer {
+  devices: DeviceFacts[];
+  /** Why it did not answer; empty when it did, be it that there are none. */
+  problem: string;
+}
+
+/** The devices of a driver library, asked in a process of its own: a driver that hangs or crashes must not take the daemon with it. */
+export function listDevicesOf(library: string, limitMs = LIST_LIMIT_MS): DriverAnswer {
+  const { status, signal, error, stdout, stderr } = spawnSync(process.execPath, [workerEntry(), 'list-devices', library], {
+    encoding: 'utf8', timeout: limitMs, killSignal: 'SIGKILL', env: workerEnvironment(), stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  if (status === 0) return { devices: JSON.parse(stdout) as DeviceFacts[], problem: '' };
+  if (error) return { devices: [], problem: (error as NodeJS.ErrnoException).code === 'ETIMEDOUT' ? `it did not answer within ${limitMs / 1000} s` : error.message };
+  return { devices: [], problem: tellingLine(stderr) ?? (signal ? `the process that asked it ended by ${signal}` : `the process that asked it ended with exit status ${status}`) };
 }

@@ -16,10 +16,15 @@ export const DEVICE_ATTRIBUTE = {
   clusterLaunch: 120,
 } as const;
 
+/** CUDA_ERROR_NO_DEVICE: the driver works, and there is nothing for it. */
+const NO_DEVICE = 100;
+
 /** The devices of a driver library, without making a context on any. */
 export function listDevices(library: string): DeviceFacts[] {
   const native = loadNativeLibrary(library);
-  checked(native, 'cuInit', 0);
+  const initialised = native.call('cuInit', 0);
+  if (initialised === NO_DEVICE) return [];
+  if (initialised !== 0) throw cudaErrorOf(native, initialised, 'cuInit', [0]);
   const count = number(native, 'cuDeviceGetCount');
   return Array.from({ length: count }, (_, ordinal) => readDeviceFacts(native, ordinal));
 }

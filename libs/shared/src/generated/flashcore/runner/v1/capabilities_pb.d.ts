@@ -288,7 +288,7 @@ export declare const RooflineSchema: GenMessage<Roofline>;
  */
 export declare type Tool = Message<"flashcore.runner.v1.Tool"> & {
   /**
-   * "nvcc", "g++", "ncu", "compute-sanitizer", "bwrap", "cuobjdump".
+   * "nvcc", "g++", "ncu", "compute-sanitizer", "bwrap", "cuobjdump"; "libcuda" for an NVIDIA driver that does not tell its devices.
    *
    * @generated from field: string name = 1;
    */
