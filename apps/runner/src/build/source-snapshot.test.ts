@@ -40,15 +40,36 @@ test.each([
   ['#include "/etc/passwd"', 'cannot include /etc/passwd'],
   ['#inc\\\nlude </etc/passwd>', 'cannot include /etc/passwd'],
   ['%:include "/etc/passwd"', 'cannot include /etc/passwd'],
+  ['#/**/include "/etc/passwd"', 'cannot include /etc/passwd'],
+  ['/* x */ # /* y */ include /* z */ "/etc/passwd"', 'cannot include /etc/passwd'],
+  ['\f#\vinclude "/etc/passwd"', 'cannot include /etc/passwd'],
+  ['#inc\\ \nlude "/etc/passwd"', 'cannot include /etc/passwd'],
+  ['#include "../../outside.h"', 'cannot include ../../outside.h'],
+  ['#include <../../etc/passwd>', 'cannot include ../../etc/passwd'],
   ['#include SECRET', 'an include must name its file'],
-  ['asm(".incbin \\"x\\"");', '.incbin is not allowed'],
+  ['#embed "data"', '#embed is not allowed'],
+  ['#line 1 "/etc/passwd"', '#line may name'],
+  ['# 1 "/etc/passwd"', '#line may name'],
+  ['#line 1 "\\057etc/passwd"', '#line may name'],
+  ['#line 1 "../../etc/passwd"', '#line may name'],
+  ['#line PLACE', '#line may name'],
+  ['asm(".incbin \\"x\\"");', '.incbin and .include are not allowed'],
+  ['asm(".inc" "bin \\"x\\"");', '.incbin and .include are not allowed'],
+  ['asm(".inc" /* */ R"(bin "x")");', '.incbin and .include are not allowed'],
+  ['asm("\\x2eincbin \\"x\\"");', '.incbin and .include are not allowed'],
+  ['asm("nop; .include \\"/etc/passwd\\"");', '.incbin and .include are not allowed'],
+  ['#define TEXT(x) #x\nasm(TEXT(.incbin "x"));', '.incbin and .include are not allowed'],
 ])('snapshotSources() refuses %s', (text, message) => {
   const { problems } = snapshot({ 'k/k.cu': `\n${text}\n` });
-  expect(problems.map((problem) => [problem.file, problem.line, problem.message.startsWith(message)])).toEqual([['k.cu', 2, true]]);
+  expect(problems.map((problem) => [problem.file, problem.line, problem.message.startsWith(message)])).toEqual([['k.cu', text.startsWith('#define') ? 3 : 2, true]]);
 });
 
-test('an include can\'t climb out of the kernel\'s folder', () => {
-  expect(snapshot({ 'k/k.cu': '#include "../../outside.h"\n' }).files.map(({ path }) => path)).toEqual(['kernel/k.cu']);
+test('snapshotSources() takes what no compiler obeys, and what stays in the folders', () => {
+  const { files, problems } = snapshot({
+    'k/k.cu': '// #include "/etc/a"\n/*\n#include "/etc/b"\n*/\nconst char* text = R"(\n#include "/etc/c"\n)";\n#line 7 "k.cu"\n#line 8\n#include "sub/a.h"\n// .incbin\nint x = table.include(1);\n',
+    'k/sub/a.h': '#include "../b.h"\n', 'k/b.h': '',
+  });
+  expect([files.map(({ path }) => path), problems]).toEqual([['kernel/k.cu', 'kernel/sub/a.h', 'kernel/b.h'], []]);
 });
 
 test('a source that is not there is a problem of the manifest', () => {

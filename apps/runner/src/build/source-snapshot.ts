@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import type { CompilerDiagnostic } from './diagnostics.ts';
+import { readSourceText, unescaped, type SourceText } from './source-text.ts';
 
 /** A source file as the compiler will see it. */
 export interface SnapshotFile {
@@ -19,9 +20,16 @@ export interface SourceSnapshot {
 
 const MAX_FILES = 256;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
-// Continued lines are joined before; "%:" and "??=" are other spellings of "#".
-const INCLUDE = /^[ \t]*(?:#|%:|\?\?=)[ \t]*(?:include|include_next|import)\b[ \t]*(.*)$/gm;
+/** Most that are told of a file. */
+const MAX_PROBLEMS = 20;
+// "%:" and "??=" are other spellings of "#"; "# 1" is what a preprocessor writes for "#line 1".
+const DIRECTIVE = /^[\0\t\v\f\r \ufeff]*(?:#|%:|\?\?=)[\0\t\v\f\r \ufeff]*(include|include_next|import|embed|line|(?=\d))\b[\0\t\v\f\r \ufeff]*([^\n]*)$/gm;
 const NAME = /^(?:"([^"\n]+)"|<([^>\n]+)>)/;
+const LINE_NAME = /^[\d']+\s*(?:"((?:[^"\\]|\\.)*)"|$)/;
+// Of the assembler: each puts a file of the host into the code, or into its messages.
+const READS_FILE = /\.(?:incbin|include)\b/i;
+// Outside of string literals, where a macro may make a string of it.
+const READS_FILE_BARE = /\.(?:incbin\b|include\s*")/i;
 
 /**
  * Copies a kernel's source and everything it includes from its own folder or from kernels/, so that what is compiled is exactly what was digested.
@@ -35,13 +43,18 @@ export function snapshotSources(options: { folder: string; source: string; kerne
     if (files.has(path) || files.size >= MAX_FILES) return;
     const text = readFileSync(hostPath(roots, path), 'utf8');
     files.set(path, { path, text });
-    for (const include of includesOf(text)) {
-      const refusal = refusalOf(include);
-      if (refusal) problems.push(problem(path, include.line, refusal));
-      const found = refusal ? undefined : candidatesOf(path, include).find((candidate) => isSource(hostPath(roots, candidate)));
-      if (found) visit(found);
+    const source = readSourceText(text);
+    const refused: CompilerDiagnostic[] = source.doubts.map(({ line, reason }) => problem(path, line, reason));
+    for (const directive of directivesOf(source)) {
+      if (refused.length >= MAX_PROBLEMS) break;
+      const found = directive.include && candidatesOf(path, directive.include).find((candidate) => isSource(hostPath(roots, candidate)));
+      const refusal = refusalOf(directive, found);
+      if (refusal) refused.push(problem(path, source.lineAt(directive.index), refusal));
+      else if (found) visit(found);
     }
-    if (/\.incbin\b/.test(text)) problems.push(problem(path, lineOf(text, text.indexOf('.incbin')), '.incbin is not allowed: a kernel is compiled from its sources alone'));
+    const assembled = source.strings.find((each) => READS_FILE.test(each.text))?.index ?? source.code.search(READS_FILE_BARE);
+    if (assembled >= 0) refused.push(problem(path, source.lineAt(assembled), '.incbin and .include are not allowed: a kernel is compiled from its sources alone'));
+    problems.push(...refused);
   };
   const unit = `kernel/${posix.normalize(options.source)}`;
   if (!unit.startsWith('kernel/..') && isSource(hostPath(roots, unit))) visit(unit);
@@ -56,36 +69,52 @@ export function digestOf(files: readonly SnapshotFile[]): string {
   return hash.digest('hex');
 }
 
+/** A preprocessor's directive that names a file. */
+interface Directive {
+  kind: 'include' | 'embed' | 'line';
+  /** In the source's code. */
+  index: number;
+  /** Of an include that names its file literally. */
+  include?: Include;
+  /** Of a #line: "" where it names no file; undefined where a macro may. */
+  lineName?: string | undefined;
+}
+
 interface Include {
-  name: string | undefined;
+  name: string;
   quoted: boolean;
-  line: number;
 }
 
-function includesOf(text: string): Include[] {
-  // A backslash at its end continues a line, also in the middle of a word; the places where lines were joined are remembered for their numbers.
-  const joins: number[] = [];
-  const joined = text.replace(/\\\r?\n/g, (splice, index: number) => {
-    joins.push(index - joins.length * splice.length);
-    return '';
-  });
-  return [...joined.matchAll(INCLUDE)].map((match) => {
-    const name = NAME.exec(match[1]!);
-    const joinsBefore = joins.filter((index) => index <= match.index).length;
-    return { name: name?.[1] ?? name?.[2], quoted: name?.[1] !== undefined, line: lineOf(joined, match.index) + joinsBefore };
+function directivesOf({ code }: SourceText): Directive[] {
+  return [...code.matchAll(DIRECTIVE)].map(({ 1: word, 2: rest, index }) => {
+    if (word === 'embed') return { kind: 'embed', index };
+    if (word === 'line' || word === '') {
+      const match = LINE_NAME.exec(rest!.trim());
+      return { kind: 'line', index, lineName: match ? unescaped(match[1] ?? '') : undefined };
+    }
+    const name = NAME.exec(rest!);
+    return { kind: 'include', index, ...(name && { include: { name: (name[1] ?? name[2])!, quoted: name[1] !== undefined } }) };
   });
 }
 
-function refusalOf({ name }: Include): string | undefined {
-  if (name === undefined) return 'an include must name its file: what a macro names could not be digested';
-  if (name.startsWith('/') || /^[a-z]:|\\/i.test(name)) return `cannot include ${name}: only files of the kernel's folder, of kernels/ and of the compiler can be included`;
-  return undefined;
+/** Why a directive is refused; `found` is where its file lies in the build folder. */
+function refusalOf({ kind, include, lineName }: Directive, found: string | undefined): string | undefined {
+  if (kind === 'embed') return '#embed is not allowed: a kernel is compiled from its sources alone';
+  // Compilers show the line of the file named here beside their messages.
+  if (kind === 'line') return lineName === undefined || isOutside(lineName) ? '#line may name a file of the kernel\'s folder only, and no macro' : undefined;
+  if (!include) return 'an include must name its file: what a macro names could not be digested';
+  return isOutside(include.name) && !(found && isRelative(include.name)) ? `cannot include ${include.name}: only files of the kernel's folder, of kernels/ and of the compiler can be included` : undefined;
 }
+
+const isRelative = (name: string): boolean => !name.startsWith('/') && !/^[a-z]:|\\/i.test(name);
+
+/** Whether a name could lead out of every folder that it is looked for in. */
+const isOutside = (name: string): boolean => !isRelative(name) || name.split('/').includes('..');
 
 /** Where a file may lie, in the order in which the compiler looks. */
 function candidatesOf(from: string, { name, quoted }: Include): string[] {
   const places = [...(quoted ? [dirname(from)] : []), 'kernel', 'kernels'];
-  return places.map((place) => posix.normalize(posix.join(place, name!))).filter((path) => /^kernels?\//.test(path));
+  return places.map((place) => posix.normalize(posix.join(place, name))).filter((path) => /^kernels?\//.test(path));
 }
 
 function hostPath(roots: { kernel: string; kernels: string }, path: string): string {
@@ -108,8 +137,4 @@ export function shownPath(path: string): string {
 /** A compiler's line with its paths as the kernel folder names them. */
 export function shownLine(line: string): string {
   return line.replace(/(^|[\s"'(:,=])(?:\.\/)?kernels?\/(?=\S)/g, '$1');
-}
-
-function lineOf(text: string, index: number): number {
-  return text.slice(0, index).split('\n').length;
 }
