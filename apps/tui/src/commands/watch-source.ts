@@ -1,9 +1,8 @@
-import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { KernelReference } from '@flashcore/shared';
 import type { Connection } from '../connection/connect.ts';
 import type { JobCommandOptions } from '../options.ts';
-import { cancelRequest, followSource } from '../watch/follow-source.ts';
+import { cancelRequest, followSource, isFolder } from '../watch/follow-source.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode, UsageError } from './exit-code.ts';
 import { isInteractive, openTui, wantsFiles } from './interactive.ts';
@@ -15,7 +14,7 @@ import { championById, compileRequest } from './start-job.ts';
 /** `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on it. */
 export async function watchSource(folderText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   const folder = path.resolve(folderText);
-  if (!existsSync(folder) || !statSync(folder).isDirectory()) throw new UsageError(`Wanted a kernel folder to watch; ${folder} is none`);
+  if (!isFolder(folder)) throw new UsageError(`Wanted a kernel folder to watch; ${folder} is none`);
   // All that can be wrong with the options shows before a runner is asked. A request is compiled anew for each version: its id may name one job only.
   compileRequest('run', options);
   const champion = await championById(options);

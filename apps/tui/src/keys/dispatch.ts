@@ -1,5 +1,6 @@
 /** From a pressed key to a command, or into the prompt that is open. */
 import { randomUUID } from 'node:crypto';
+import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import type { Command, CommandContext } from './command.ts';
@@ -86,15 +87,19 @@ function pressInHistoryFilter(key: string, { text }: OverlayOf<'history-filter'>
 }
 
 function pressInWatchFolder(key: string, { text }: OverlayOf<'watch-folder'>, context: CommandContext): void {
-  const { store, session } = context;
+  const { store } = context;
   if (key === 'escape') return close(context);
-  if (key === 'enter') {
-    close(context);
-    if (text !== '') session.watchFolder({ folder: path.resolve(text), requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel, options: { requestId: randomUUID() } } }) });
-    return;
-  }
+  if (key === 'enter') return watchTyped(text, context);
   const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
   store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text: typed } });
+}
+
+function watchTyped(text: string, context: CommandContext): void {
+  close(context);
+  if (text === '') return;
+  // As a shell reads it: nobody expands what is typed here.
+  const folder = path.resolve(text.replace(/^~(?=\/|$)/, homedir()));
+  context.session.watchFolder({ folder, requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel, options: { requestId: randomUUID() } } }) });
 }
 
 /** Shows the last match: the newest lines are what people look for. */

@@ -1,3 +1,4 @@
+import { homedir } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
@@ -196,6 +197,13 @@ test('with the mouse on a click shows the view under it and puts its cursor ther
   expect([ui().view, ui().selected.kernels]).toEqual(['kernels', 0]);
   await terminal.press('q');
   expect(terminal.written().lastIndexOf('\u001b[?1000l')).toBeGreaterThan(terminal.written().lastIndexOf('\u001b[?1000h'));
+});
+
+test('W takes ~ for the home folder; a folder that is none is named, and the next W asks again', async () => {
+  await terminal.press('W~/no such folder\r');
+  expect([terminal.store.state.watching, terminal.store.state.notice?.text]).toEqual([undefined, `Wanted a kernel folder to watch; ${homedir()}/no such folder is none`]);
+  await terminal.press('W');
+  expect(ui().overlay?.kind).toBe('watch-folder');
 });
 
 test('leaving cancels nothing and gives the terminal back', async () => {

@@ -103,3 +103,10 @@ test('a job that is refused is told, and nothing is shown for it', async () => {
   await vi.waitFor(() => expect(store.state.notice?.text).toMatch(/nearest: flashcore_v6/));
   expect(store.state.attached).toBeUndefined();
 });
+
+test('a watch that fails is over, so that a folder is asked for again', async () => {
+  const store = begin(fakeRunner());
+  session?.watchFolder({ folder: '/nowhere', requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel } }) });
+  expect(store.state.watching).toBe('/nowhere');
+  await vi.waitFor(() => expect([store.state.watching, store.state.notice?.text]).toEqual([undefined, 'Wanted a kernel folder to watch; /nowhere is none']));
+});

@@ -87,7 +87,10 @@ export class Session {
       if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
     };
     void followSource({ folder, run, upload: (from) => this.#client.uploadFolder(from), onProblem: (error) => this.#report(error), signal: watching.signal }).catch((error: unknown) => {
-      if (!watching.signal.aborted) this.#report(error);
+      if (watching.signal.aborted) return;
+      // A watch that failed is over: W must ask for a folder again.
+      this.stopWatchingFolder();
+      this.#report(error);
     });
   }
 

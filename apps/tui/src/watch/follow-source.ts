@@ -1,6 +1,6 @@
 /** Watch mode: every saved version of a kernel folder is run; a newer one supersedes what still runs for the older. */
-import { watch } from 'node:fs';
-import { SOURCE_NAME, treeDigest, type KernelReference, type RunnerClient } from '@flashcore/shared';
+import { statSync, watch } from 'node:fs';
+import { FlashcoreError, SOURCE_NAME, treeDigest, type KernelReference, type RunnerClient } from '@flashcore/shared';
 
 export interface FollowSourceOptions {
   readonly folder: string;
@@ -17,8 +17,12 @@ export interface FollowSourceOptions {
 // Editors write a file in several steps, and several files one after the other.
 const DEBOUNCE_MS = 150;
 
-/** Runs the folder as it is, then every version of it, until the signal. */
+/** Whether there is a folder to watch. */
+export const isFolder = (folder: string): boolean => statSync(folder, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+/** Runs the folder as it is, then every version of it, until the signal. Throws INVALID_REQUEST when there is no such folder. */
 export async function followSource({ folder, upload, run, onProblem, signal, debounceMs = DEBOUNCE_MS }: FollowSourceOptions): Promise<void> {
+  if (!isFolder(folder)) throw new FlashcoreError('INVALID_REQUEST', { folder }, `Wanted a kernel folder to watch; ${folder} is none`);
   let current: { digest: string; abort: AbortController; ended: Promise<void> } | undefined;
   const changes = changesOf(folder, { debounceMs, signal });
   while (!(await changes.next()).done) {
