@@ -37,7 +37,7 @@ export function listJobs(options: PageOptions, context: CommandContext): Promise
   return context.withRunner(async ({ client }) => {
     const response = await client.listJobs(page);
     if (context.options.json) context.document(jsonOf(ListJobsResponseSchema, response));
-    else context.report(jobsReport(response.jobs, context.format));
+    else context.report(jobsReport(response.jobs, context.format, page.kernelId));
     return ExitCode.PASSED;
   });
 }
@@ -48,7 +48,7 @@ export function listHistory(options: PageOptions, context: CommandContext): Prom
   return context.withRunner(async ({ client }) => {
     const response = await client.listExperiments(page);
     if (context.options.json) context.document(jsonOf(ListExperimentsResponseSchema, response));
-    else context.report(historyReport(response.experiments, context.format));
+    else context.report(historyReport(response.experiments, context.format, page.kernelId));
     return ExitCode.PASSED;
   });
 }

@@ -29,8 +29,8 @@ export interface Command {
   readonly group: CommandGroup;
   /** One line for the help. */
   readonly help: string;
-  /** Two or three words for the row of hints; absent: never a hint. */
-  readonly hint?: string;
+  /** Two or three words for the row of hints, where they change with what is shown made of it; absent: never a hint. */
+  readonly hint?: string | ((state: AppState) => string);
   /** Whether it does something now; absent: always. */
   readonly when?: (state: AppState) => boolean;
   readonly run: (context: CommandContext) => void;

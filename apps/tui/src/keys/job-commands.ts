@@ -89,7 +89,7 @@ export const JOB_COMMANDS: Command[] = [
     run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'history-filter', text: store.state.ui.historyFilter } }),
   },
   {
-    id: 'history', keys: ['t'], group: 'jobs', help: 'In 6 Jobs: jobs, history, leaderboard', hint: 'history', when: inJobs,
+    id: 'history', keys: ['t'], group: 'jobs', help: 'In 6 Jobs: jobs, history, leaderboard', hint: ({ ui }) => next(JOB_LISTS, ui.jobList), when: inJobs,
     run: ({ store, session }) => {
       const list = next(JOB_LISTS, store.state.ui.jobList);
       store.dispatch({ type: 'job-list', list });

@@ -13,7 +13,7 @@ test('jobs: beginning of the name, state or outcome', () => {
     '  01234567  11-21 11:00  experiment  WRONG RESULT      fa_v2_wmma USE_WMMA=1',
     '  01234567  11-21 11:00  experiment  queued, 2 before  aaaaaaaaaaaaaaaaaaaaaaaa…',
   ]);
-  expect(jobsReport([], PLAIN)).toEqual(['no jobs']);
+  expect([jobsReport([], PLAIN), jobsReport([], PLAIN, 'nosuch'), historyReport([], PLAIN), historyReport([], PLAIN, 'nosuch')]).toEqual([['no jobs'], ['no job of nosuch'], ['no experiment has ended yet'], ['no experiment of nosuch has ended yet']]);
 });
 
 test('history: an emulator time is marked, a time that nobody measured is none', () => {
@@ -57,4 +57,12 @@ test('kernels: what they teach, need and take; one that can not be read says why
     'broken',
     '  unusable   kernel.yaml: launches: wanted a list',
   ]);
+});
+
+test('where a program reads them, names are whole', () => {
+  const { job: { kernelId } } = failedExperiment;
+  const label = `${kernelId} ${'A=1 '.repeat(30)}`.trimEnd();
+  const experiment = create(ExperimentSummarySchema, { job: { ...job, label } });
+  const uncut = { ...PLAIN, uncut: true };
+  for (const lines of [jobsReport([create(JobSchema, { ...job, label })], uncut), historyReport([experiment], uncut)]) expect(lines[1]).toContain(label);
 });

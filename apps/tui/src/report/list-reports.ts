@@ -32,9 +32,9 @@ function kernelLines(kernel: Kernel, format: ReportFormat): string[] {
   return [`${id}  ${printable(kernel.title)}`, ...items.flatMap(([label, text]) => (text ? labelled(label, text, format) : []))];
 }
 
-/** Jobs, newest first, with the beginning of their names. */
-export function jobsReport(jobs: readonly Job[], format: ReportFormat): string[] {
-  if (jobs.length === 0) return ['no jobs'];
+/** Jobs, newest first, with the beginning of their names. `kernel`: the only one that was asked for. */
+export function jobsReport(jobs: readonly Job[], format: ReportFormat, kernel = ''): string[] {
+  if (jobs.length === 0) return [kernel === '' ? 'no jobs' : `no job of ${printable(kernel)}`];
   // Of a runner that tells its clients apart.
   const owned = jobs.some(({ owner }) => owner !== '' && owner !== 'local');
   const columns = [{ title: 'job' }, { title: 'created' }, ...(owned ? [{ title: 'owner' }] : []), { title: 'kind' }, { title: 'state' }, { title: 'kernel', shrinks: true }];
@@ -47,9 +47,9 @@ function stateCell(job: Job): Cell {
   return { text: 'running', style: 'cyan' };
 }
 
-/** Ended experiments, newest first. */
-export function historyReport(experiments: readonly ExperimentSummary[], format: ReportFormat): string[] {
-  if (experiments.length === 0) return ['no experiment has ended yet'];
+/** Ended experiments, newest first. `kernel`: the only one that was asked for. */
+export function historyReport(experiments: readonly ExperimentSummary[], format: ReportFormat, kernel = ''): string[] {
+  if (experiments.length === 0) return [kernel === '' ? 'no experiment has ended yet' : `no experiment of ${printable(kernel)} has ended yet`];
   const right = 'right' as const;
   const shown = { against: experiments.some(({ against }) => against !== ''), cost: experiments.some(({ costUsd }) => costUsd !== undefined) };
   const columns = [

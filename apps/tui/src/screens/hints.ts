@@ -14,7 +14,7 @@ export function hintsRow(state: AppState, width: number): Row {
   const inLog = state.ui.view === 'run';
   const parts = hinted.filter(({ group }) => group !== 'log' || inLog).map(({ id, keys, hint = '' }, index) => ({
     rank: id === 'leave' || id === 'help' ? -1 : RANKS[id] ?? index + 10,
-    forms: [[run(keys[0] ?? '', 'key'), run(` ${hint}`, 'dim')] satisfies Row],
+    forms: [[run(keys[0] ?? '', 'key'), run(` ${typeof hint === 'string' ? hint : hint(state)}`, 'dim')] satisfies Row],
   }));
   return fitRow([run(' '), ...fitParts([{ rank: 0, forms: [[run('1-8', 'key'), run(' views', 'dim')]] }, ...parts], width - 2)], width);
 }

@@ -13,12 +13,23 @@ export function sourceDiffRows({ sources }: AppState, comparison: Comparison, wi
     return wrapRows('The sources of one of the two are not kept: it was run by an older runner, or it never came to a build.', width, { role: 'dim' });
   }
   const pairs = changedSources(comparison);
-  if (pairs.length === 0) return wrapRows('Both were compiled from the same sources: they differ in parameters, flags or the device.', width, { role: 'dim' });
+  if (pairs.length === 0) return wrapRows(`Both were compiled from the same sources${differencesText(comparison)}.`, width, { role: 'dim' });
   const { added, removed } = countLines(pairs, sources);
   return [
     [run(`${pairs.length} file${pairs.length === 1 ? '' : 's'} differ${pairs.length === 1 ? 's' : ''}  `, 'title'), run(`+${added} `, 'good'), run(`-${removed}`, 'bad'), run('   + B, on the screen   - A, the baseline', 'dim')],
     ...pairs.flatMap((pair) => fileRows(pair, sources, width)),
   ];
+}
+
+/** What two jobs of the same sources differ in, as far as they tell. */
+function differencesText({ a, b }: Comparison): string {
+  const buildsOf = ({ build }: Comparison['a']['variant']): string | undefined => build?.buildId;
+  const shapesOf = ({ benchmarks }: Comparison['a']['variant']): string => benchmarks.map(({ key }) => key).join(' ');
+  const differences = [
+    buildsOf(a.variant) === buildsOf(b.variant) ? '' : a.variant.label === b.variant.label ? 'flags, compiler or device' : `parameters (${a.variant.label} and ${b.variant.label})`,
+    shapesOf(a.variant) === shapesOf(b.variant) ? '' : 'the shapes that were timed',
+  ].filter(Boolean);
+  return differences.length === 0 ? ', and are one build' : `: they differ in ${differences.join(' and in ')}`;
 }
 
 function fileRows(pair: SourcePair, sources: AppState['sources'], width: number): Row[] {
