@@ -124,9 +124,12 @@ function judge(outcome: WorkerOutcome<CaseReport>, { shape, tileRows }: { shape:
   }
   if (outcome.status === 'failed') throw new FlashcoreError('INTERNAL', { shape: formatShape(shape) }, `The worker could not verify ${formatShape(shape)}: ${outcome.message}`);
   const finding = findingOf(outcome, shape)!;
-  const result = create(CaseResultSchema, { shape, verdict: Verdict.FAIL, reason: `${FindingKind[finding.kind]}: ${finding.message}` });
+  const result = create(CaseResultSchema, { shape, verdict: Verdict.FAIL, reason: reasonOf([finding], shape) });
   return { result, findings: [finding], ends: true };
 }
+
+/** "NAN_OUTPUT: 8192 of 8192 elements are NaN": findings of a case, whose shape stands beside them. */
+const reasonOf = (findings: readonly Finding[], shape: Shape): string => findings.map(({ kind, message }) => `${FindingKind[kind]}: ${message.replace(`${formatShape(shape)}: `, '')}`).join('; ');
 
 function caseResult(report: CaseReport, { shape, tileRows }: { shape: Shape; tileRows: number }, findings: readonly Finding[]): CaseResult {
   const { nanCount, infCount, unwrittenCount, mismatches, elements, flashAttentionRule, deterministic } = report;
@@ -143,7 +146,7 @@ function caseResult(report: CaseReport, { shape, tileRows }: { shape: Shape; til
     errorMap: { ...report.errorMap, tileRows },
     seconds: report.seconds,
     verdict: findings.length === 0 ? Verdict.PASS : Verdict.FAIL,
-    reason: findings.map(({ kind, message }) => `${FindingKind[kind]}: ${message}`).join('; '),
+    reason: reasonOf(findings, shape),
     mismatches: BigInt(mismatches),
     nanCount: BigInt(nanCount),
     infCount: BigInt(infCount),

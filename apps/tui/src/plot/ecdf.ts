@@ -48,7 +48,7 @@ function drawCurve(canvas: Canvas, { data, role, low, span, levelY }: Drawing): 
 
 /** First, middle and last value of an axis. */
 export function axisValues(low: number, high: number, width: number): string {
-  const [left, middle, right] = [low, (low + high) / 2, high].map(formatMicroseconds) as [string, string, string];
+  const [left, middle, right] = [low, (low + high) / 2, high].map((value) => formatMicroseconds(value, high)) as [string, string, string];
   const room = width - left.length - right.length;
   return padCells(left + (room >= middle.length + 4 ? padCells(middle, room, 'center') : ' '.repeat(Math.max(1, room))) + right, width);
 }

@@ -1,11 +1,11 @@
 /** Numbers for people: few digits, units where they change the meaning. */
 
-/** Microseconds with about four digits, "ms" and "s" where those are shorter. */
-export function formatMicroseconds(microseconds: number): string {
+/** Microseconds with three or four digits, in "ms" from 1000 on and in "s" from a million on. `like`: a time that it stands beside, whose unit it takes. */
+export function formatMicroseconds(microseconds: number, like = microseconds): string {
   if (!Number.isFinite(microseconds)) return '-';
-  if (microseconds >= 1e6) return `${(microseconds / 1e6).toPrecision(3)} s`;
-  if (microseconds >= 1e4) return `${(microseconds / 1e3).toPrecision(4)} ms`;
-  return `${microseconds.toPrecision(microseconds >= 1000 ? 4 : 3)} us`;
+  const [name, least, digits] = like >= 1e6 ? ['s', 1e6, 3] as const : like >= 1e3 ? ['ms', 1e3, 4] as const : ['us', 1, 3] as const;
+  const value = microseconds / least;
+  return `${value >= 10 ** digits ? value.toFixed(0) : value.toPrecision(digits)} ${name}`;
 }
 
 /** An error as 4.9e-4; 0 stays 0, NaN says so. */

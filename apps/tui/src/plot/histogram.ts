@@ -78,9 +78,9 @@ function markLine(marks: readonly HistogramMark[], columnOf: (value: number) => 
 /** First, middle and last value of the axis, with the samples that lie beyond it. */
 function tickLine(data: HistogramData, { span, columns, width }: { span: number; columns: number; width: number }): string {
   const high = data.low + span;
-  const left = `${data.underflow > 0 ? `<${data.underflow} ` : ''}${formatMicroseconds(data.low)}`;
+  const left = `${data.underflow > 0 ? `<${data.underflow} ` : ''}${formatMicroseconds(data.low, high)}`;
   const right = `${formatMicroseconds(high)}${data.overflow > 0 ? ` >${data.overflow}` : ''}`;
-  const middle = formatMicroseconds((data.low + high) / 2);
+  const middle = formatMicroseconds((data.low + high) / 2, high);
   const used = Math.min(width, Math.max(columns, left.length + right.length + 1));
   const room = used - left.length - right.length;
   return padCells(left + (room >= middle.length + 4 ? padCells(middle, room, 'center') : ' '.repeat(Math.max(1, room))) + right, width);

@@ -144,8 +144,8 @@ test('escape sequences and control characters of a compiler do not reach the scr
 });
 
 test('numbers for people', () => {
-  expect([formatMicroseconds(38.04), formatMicroseconds(2122), formatMicroseconds(81_250), formatMicroseconds(2.5e6), formatError(4.9e-4), formatError(0), formatError(Number.NaN),
+  expect([formatMicroseconds(38.04), formatMicroseconds(2122), formatMicroseconds(81_250), formatMicroseconds(2.5e6), formatMicroseconds(998, 1020), formatMicroseconds(1020, 998), formatError(4.9e-4), formatError(0), formatError(Number.NaN),
     formatBytes(49_152), formatBytes(24 * 2 ** 30), formatClock(41), formatClock(3723), formatNumber(0.8571), formatNumber(1.2345e-5)]).toEqual([
-    '38.0 us', '2122 us', '81.25 ms', '2.50 s', '4.9e-4', '0', 'NaN', '48 KiB', '24 GiB', '0:41', '1:02:03', '0.8571', '1.23e-5']);
+    '38.0 us', '2.122 ms', '81.25 ms', '2.50 s', '0.9980 ms', '1020 us', '4.9e-4', '0', 'NaN', '48 KiB', '24 GiB', '0:41', '1:02:03', '0.8571', '1.23e-5']);
   expect(sparkline([1, 2, 3, 2, 1], 4)).toBe('▅█▅▁');
 });

@@ -28,7 +28,7 @@ export function benchmarkSection(result: BenchmarkResult, format: ReportFormat):
     ...heading(`Latency ${shapeText(result.shape)}`, mode, format),
     ...(result.simulated ? paragraph(SIMULATED, format, 2, 'yellow') : []),
     ...(result.latency ? statistics(result.latency, format) : []),
-    ...(result.histogram && (result.latency?.samples ?? 0) >= FEWEST_FOR_PERCENTILES ? histogramLines(result.histogram, format) : []),
+    ...(result.histogram && (result.latency?.samples ?? 0) >= FEWEST_FOR_PERCENTILES ? histogramLines(result.histogram, format, timeUnit(result.latency?.p50Us ?? 0)) : []),
     ...labelled('samples', samplesText(result), format),
     ...throughput(result, format),
     ...baselines(result, format),

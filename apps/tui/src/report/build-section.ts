@@ -81,5 +81,5 @@ function artifacts(list: readonly Artifact[], format: ReportFormat): string[] {
   return list.flatMap((artifact) => labelled(KINDS[artifact.kind] ?? 'artifact', artifactText(artifact), format));
 }
 
-/** "flashcore_v6.sm_89.cubin 12.4 KiB 0123456789abcdef": `fa-tui artifact` takes the digest's beginning. */
-export const artifactText = ({ fileName, sizeBytes, sha256 }: Artifact): string => `${fileName} ${formatBytes(Number(sizeBytes))} ${sha256.slice(0, 16)}`;
+/** "flashcore_v6.sm_89.cubin 12.4 KiB 0123…": the whole digest, which `fa-tui artifact` takes. */
+export const artifactText = ({ fileName, sizeBytes, sha256 }: Artifact): string => `${fileName} ${formatBytes(Number(sizeBytes))} ${sha256}`;

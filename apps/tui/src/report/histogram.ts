@@ -1,6 +1,6 @@
 import type { Histogram } from '@flashcore/shared';
 import type { ReportFormat } from './format.ts';
-import { inUnit, timeUnit } from './numbers.ts';
+import { inUnit, timeUnit, type TimeUnit } from './numbers.ts';
 
 const INDENT = 4;
 const HEIGHT = 6;
@@ -12,9 +12,9 @@ const HALVES = [' ', '.', '#'];
 
 /**
  * A histogram as columns with a time axis, at most `format.width` wide: neighbouring bins are joined when there are more
- * bins than columns, and drawn wider when there are few. Samples outside the bins are named below.
+ * bins than columns, and drawn wider when there are few. Samples outside the bins are named below. `unit`: of the times beside it; its own by default.
  */
-export function histogramLines(histogram: Histogram, format: ReportFormat): string[] {
+export function histogramLines(histogram: Histogram, format: ReportFormat, unit?: TimeUnit): string[] {
   if (histogram.counts.length === 0) return [];
   const room = format.width - INDENT - LAST_LABEL;
   const joined = Math.ceil(histogram.counts.length / room);
@@ -23,7 +23,7 @@ export function histogramLines(histogram: Histogram, format: ReportFormat): stri
   const pad = ' '.repeat(INDENT);
   return [
     ...bars(counts, columns, format).map((row) => (pad + format.style('cyan', row)).trimEnd()),
-    ...axis(histogram, counts.length * columns, (histogram.binWidthUs * joined) / columns, format).map((row) => pad + row),
+    ...axis(histogram, counts.length * columns, (histogram.binWidthUs * joined) / columns, format, unit).map((row) => pad + row),
     ...outside(histogram).map((text) => pad + format.style('dim', text)),
   ];
 }
@@ -47,8 +47,7 @@ function bars(counts: readonly number[], columns: number, format: ReportFormat):
 }
 
 // Marks and labels at the left edge of their column, as many as fit without touching.
-function axis(histogram: Histogram, width: number, columnUs: number, format: ReportFormat): string[] {
-  const unit = timeUnit(histogram.lowUs + columnUs * width);
+function axis(histogram: Histogram, width: number, columnUs: number, format: ReportFormat, unit = timeUnit(histogram.lowUs + columnUs * width)): string[] {
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => Math.round(share * (width - 1)));
   const line = new Array<string>(width).fill(format.unicode ? '─' : '-');
   let labels = '';

@@ -1,9 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingSchema, FindingKind, JobErrorSchema, JobResultSchema, Outcome } from '@flashcore/shared';
+import { FindingSchema, FindingKind, JobErrorSchema, JobResultSchema, Outcome, Verdict, VerifyResultSchema } from '@flashcore/shared';
 import { expect, test } from 'vitest';
 import { findingsSection } from './findings-section.ts';
 import { failedExperiment, PLAIN } from './fixtures.ts';
 import { jobReport } from './job-report.ts';
+import { verifySection } from './verify-section.ts';
 
 test('the report of an experiment has every part in 80 columns', () => {
   expect(`\n${jobReport(failedExperiment, PLAIN).join('\n')}\n`).toBe(REPORT);
@@ -33,6 +34,13 @@ test('a job that the runner could not carry out says why, and its name', () => {
     'no compiler',
     'ERROR  jobs/01234567-89ab-4cde-8f01-23456789abcd',
   ]);
+});
+
+test('where no element is finite there is no error to tell, rather than 0', () => {
+  const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
+  const cases = [{ shape, verdict: Verdict.FAIL, reason: 'NAN_OUTPUT: all', seeds: 1, mismatches: 8192n, nanCount: 8192n, elements: 8192n, fp16MaxAbsError: 4e-4 }, { shape, verdict: Verdict.FAIL, seeds: 1, maxAbsError: 0.5, meanAbsError: 0.25, nanCount: 8191n, elements: 8192n, fp16MaxAbsError: 0.25 }];
+  const rows = verifySection(create(VerifyResultSchema, { cases }), PLAIN).filter((line) => line.startsWith('  1x2x64x64  '));
+  expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([['1x2x64x64', '1', '-', '-', '-', '8192', 'FAIL'], ['1x2x64x64', '1', '5.00e-1', '2.50e-1', '2', '0', 'FAIL']]);
 });
 
 test('a deadlock names its threads in ranges, an access its place', () => {

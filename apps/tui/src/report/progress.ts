@@ -51,7 +51,7 @@ export function progressLine({ payload }: JobEvent): ProgressLine | undefined {
 }
 
 /** What the job does now. Text is not yet free of control characters. */
-export function statusText({ activity }: Pick<JobView, 'activity'>): string {
+export function statusText({ activity, phases }: Pick<JobView, 'activity' | 'phases'>): string {
   switch (activity?.case) {
     case 'created':
       return queueText(activity.value.job?.queuePosition ?? 0);
@@ -60,7 +60,7 @@ export function statusText({ activity }: Pick<JobView, 'activity'>): string {
     case 'phaseStarted':
       return PHASES[activity.value.phase] ?? '';
     case 'verifyProgress':
-      return verifyStatus(activity.value);
+      return verifyStatus(activity.value, Math.floor(phases.at(-1)?.done ?? 0));
     case 'benchmarkProgress':
       return benchmarkStatus(activity.value);
     case 'comparisonProgress':
@@ -76,8 +76,9 @@ export function statusText({ activity }: Pick<JobView, 'activity'>): string {
 
 const queueText = (before: number): string => (before > 0 ? `queued, ${before} before it` : 'starting');
 
-function verifyStatus(progress: VerifyProgress): string {
-  return `verify case ${progress.caseIndex + 1}/${progress.caseCount} ${shapeText(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
+// Cases run in another order than that of the list: the count is of those that are done.
+function verifyStatus(progress: VerifyProgress, casesDone: number): string {
+  return `verify case ${Math.min(casesDone + 1, progress.caseCount)}/${progress.caseCount} ${shapeText(progress.shape)} seed ${progress.seedIndex + 1}/${progress.seedCount}`;
 }
 
 function caseLine(result: CaseResult): ProgressLine {

@@ -14,9 +14,9 @@ const INDENT = '  ';
 const GAP = '  ';
 const NARROWEST_SHRUNK = 8;
 
-/** A table with a dim head; columns are as wide as their widest cell, the one that shrinks takes what is left. */
+/** A table with a dim head; columns are as wide as their widest cell, the one that shrinks takes what is left, or all it needs where nothing may be cut. */
 export function table(columns: readonly Column[], rows: readonly (readonly Cell[])[], format: ReportFormat): string[] {
-  const widths = columnWidths(columns, rows, format.width);
+  const widths = columnWidths(columns, rows, format.uncut ? Infinity : format.width);
   const line = (cells: readonly Cell[], style?: StyleName) =>
     (INDENT + columns.map((column, i) => cell(cells[i] ?? '', widths[i] ?? 0, column, style, format)).join(GAP)).trimEnd();
   return [line(columns.map((column) => column.title), 'dim'), ...rows.map((row) => line(row))];

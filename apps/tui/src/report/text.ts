@@ -5,8 +5,8 @@ export function printable(text: string): string {
   return text.replace(/\t/g, '    ').replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '');
 }
 
-/** Lines of at most `width` columns, broken at spaces; a longer word is broken where the line ends. */
-export function wrap(text: string, width: number): string[] {
+/** Lines of at most `width` columns, broken at spaces; a longer word is broken where the line ends, or left whole. */
+export function wrap(text: string, width: number, { uncut = false }: { readonly uncut?: boolean } = {}): string[] {
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(/\s+/).map(printable)) {
@@ -16,7 +16,7 @@ export function wrap(text: string, width: number): string[] {
       continue;
     }
     if (line !== '') lines.push(line);
-    for (; rest.length > width; rest = rest.slice(width)) lines.push(rest.slice(0, width));
+    for (; rest.length > width && !uncut; rest = rest.slice(width)) lines.push(rest.slice(0, width));
     line = rest;
   }
   if (line !== '') lines.push(line);
@@ -25,7 +25,7 @@ export function wrap(text: string, width: number): string[] {
 
 /** `wrap`, every line indented by `indent` columns and styled. */
 export function paragraph(text: string, format: ReportFormat, indent: number, style?: StyleName): string[] {
-  const lines = wrap(text, Math.max(20, format.width - indent));
+  const lines = wrap(text, Math.max(20, format.width - indent), format);
   return lines.map((line) => ' '.repeat(indent) + (style ? format.style(style, line) : line));
 }
 
@@ -40,7 +40,7 @@ const LABEL_WIDTH = 11;
 
 /** "  label      text", the text wrapped beside the label. */
 export function labelled(label: string, text: string, format: ReportFormat, indent = 2): string[] {
-  const lines = wrap(text, format.width - indent - LABEL_WIDTH);
+  const lines = wrap(text, format.width - indent - LABEL_WIDTH, format);
   const head = ' '.repeat(indent) + format.style('dim', label.padEnd(LABEL_WIDTH));
   // A longer label has a line of its own.
   const first = label.length < LABEL_WIDTH ? [head + (lines.shift() ?? '')] : [head];

@@ -33,12 +33,14 @@ const COLUMNS = [
 function caseRow(result: CaseResult): Cell[] {
   const ran = result.verdict !== Verdict.NOT_MEASURED && result.elements > 0n;
   const measured = (text: string) => (ran ? text : '-');
+  // Errors are over finite elements: where there is none, 0 would look like a perfect answer.
+  const error = (text: string) => (result.nanCount + result.infCount < result.elements ? measured(text) : '-');
   return [
     shapeText(result.shape),
     String(result.seeds),
-    measured(small(result.maxAbsError)),
-    measured(small(result.meanAbsError)),
-    measured(fp16Ratio(result)),
+    error(small(result.maxAbsError)),
+    error(small(result.meanAbsError)),
+    error(fp16Ratio(result)),
     measured(String(result.mismatches)),
     verdictCell(result.verdict),
   ];

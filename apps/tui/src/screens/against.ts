@@ -15,7 +15,7 @@ export const AGAINST_COLUMNS: Column<AgainstShapeView>[] = [
   { title: 'case', cell: ({ shape }) => shapeShort(shape) },
   { title: 'mode', cell: ({ mode }) => MODE_WORDS[mode] },
   { title: 'A p50', align: 'right', drop: 2, cell: ({ pairs }) => (pairs?.champion === undefined ? run('-', 'dim') : formatMicroseconds(pairs.champion.p50Us)) },
-  { title: 'B p50', align: 'right', drop: 2, cell: ({ pairs }) => (pairs?.candidate === undefined ? run('-', 'dim') : formatMicroseconds(pairs.candidate.p50Us)) },
+  { title: 'B p50', align: 'right', drop: 2, cell: ({ pairs }) => (pairs?.candidate === undefined ? run('-', 'dim') : formatMicroseconds(pairs.candidate.p50Us, pairs.champion?.p50Us)) },
   { title: 'A/B time [95 %]', align: 'right', cell: ({ pairs }) => interval(pairs?.time) },
   { title: 'A/B cycles', align: 'right', drop: 4, cell: ({ result }) => interval(result?.cycles) },
   { title: 'A/A time', align: 'right', drop: 5, cell: ({ self }) => run(interval(self?.time), 'dim') },

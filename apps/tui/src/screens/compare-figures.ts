@@ -44,7 +44,7 @@ export function figureRows(comparison: Comparison, width: number): Row[] {
 
 /** Emulator times are no figures to compare. */
 const latencyFigures = ({ pairs }: Comparison): Figure[] => pairs.filter(({ a, b }) => !a.simulated && !b.simulated).map(({ a, b }) =>
-  ({ name: `${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}`, a: a.latency?.p50Us, b: b.latency?.p50Us, format: formatMicroseconds, better: 'less' }));
+  ({ name: `${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}`, a: a.latency?.p50Us, b: b.latency?.p50Us, format: (value) => formatMicroseconds(value, a.latency?.p50Us), better: 'less' }));
 
 function buildFigures({ a: { variant: a }, b: { variant: b } }: Comparison): Figure[] {
   const figure = (name: string, need: Parameters<typeof mostOf>[1], format: Figure['format'], better: Figure['better']): Figure => ({ name, a: mostOf(a, need), b: mostOf(b, need), format, better });

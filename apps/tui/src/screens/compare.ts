@@ -16,7 +16,7 @@ import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, scrolled, type PaneCon
 const VERDICT_ROLES: Record<ComparisonVerdict, Role> = { faster: 'good', slower: 'bad', 'no difference shown': 'unknown' };
 const PAGE_WORDS: Record<ComparePage, string> = { latency: 'latency', figures: 'figures', source: 'source' };
 
-const time = (side: 'a' | 'b') => (pair: LatencyPair): string => (pair[side].latency === undefined ? '-' : formatMicroseconds(pair[side].latency.p50Us));
+const time = (side: 'a' | 'b') => (pair: LatencyPair): string => (pair[side].latency === undefined ? '-' : formatMicroseconds(pair[side].latency.p50Us, pair.a.latency?.p50Us));
 
 const COLUMNS: Column<LatencyPair>[] = [
   { title: 'case', cell: ({ b }) => shapeShort(b.shape) },

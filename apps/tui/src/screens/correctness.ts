@@ -20,16 +20,19 @@ type Line = { kind: 'done'; result: CaseResult } | { kind: 'running'; progress: 
 const figure = (value: (result: CaseResult) => string, role?: (result: CaseResult) => Run['role']) => (line: Line): Run =>
   line.kind === 'running' || line.result.verdict === Verdict.NOT_MEASURED ? run('-', 'dim') : run(value(line.result), role?.(line.result));
 
+// Errors are over finite elements: where there is none, 0 would look like a perfect answer.
+const error = (value: (result: CaseResult) => number) => figure((result) => (result.nanCount + result.infCount < result.elements ? formatError(value(result)) : '-'));
+
 const badWhenSome = (count: (result: CaseResult) => bigint) => (result: CaseResult): Run['role'] => (count(result) > 0n ? 'bad' : undefined);
 
 const COLUMNS: Column<Line>[] = [
   { title: 'case', cell: (line) => shapeShort(line.kind === 'done' ? line.result.shape : line.progress.shape) },
   { title: 'verdict', cell: verdictRun, shrinkTo: 7 },
-  { title: 'max err', align: 'right', cell: figure(({ maxAbsError }) => formatError(maxAbsError)) },
-  { title: 'mean', align: 'right', cell: figure(({ meanAbsError }) => formatError(meanAbsError)) },
-  { title: 'rms', align: 'right', drop: 1, cell: figure(({ rmsError }) => formatError(rmsError)) },
-  { title: 'max rel', align: 'right', drop: 2, cell: figure(({ maxRelError }) => formatError(maxRelError)) },
-  { title: 'p99.9', align: 'right', drop: 3, cell: figure(({ p999AbsError }) => formatError(p999AbsError)) },
+  { title: 'max err', align: 'right', cell: error(({ maxAbsError }) => maxAbsError) },
+  { title: 'mean', align: 'right', cell: error(({ meanAbsError }) => meanAbsError) },
+  { title: 'rms', align: 'right', drop: 1, cell: error(({ rmsError }) => rmsError) },
+  { title: 'max rel', align: 'right', drop: 2, cell: error(({ maxRelError }) => maxRelError) },
+  { title: 'p99.9', align: 'right', drop: 3, cell: error(({ p999AbsError }) => p999AbsError) },
   { title: 'mismatch', align: 'right', cell: figure(({ mismatches }) => formatCount(mismatches), badWhenSome(({ mismatches }) => mismatches)) },
   { title: 'NaN', align: 'right', cell: figure(({ nanCount }) => formatCount(nanCount), badWhenSome(({ nanCount }) => nanCount)) },
   { title: 'seeds', align: 'right', drop: 4, cell: figure(({ seeds }) => String(seeds)) },

@@ -24,7 +24,7 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
   const facts = [...stripRows(chosen, width), ...lastRuns(state, chosen, width), ...resultFacts(chosen, width)];
   if (bins === undefined) return [title, textRow('no samples yet', 'dim'), ...facts].slice(0, height);
   const { samples = 0, minUs = 0, maxUs = 0 } = chosen.latency ?? {};
-  if (samples > 0 && samples < FEWEST.interval) return [title, textRow(`${samples} sample${samples === 1 ? '' : 's'}, ${formatMicroseconds(minUs)} to ${formatMicroseconds(maxUs)}: a distribution takes ${FEWEST.interval}`, 'dim'), ...facts].slice(0, height);
+  if (samples > 0 && samples < FEWEST.interval) return [title, textRow(`${samples} sample${samples === 1 ? '' : 's'}, ${formatMicroseconds(minUs, maxUs)} to ${formatMicroseconds(maxUs)}: a distribution takes ${FEWEST.interval}`, 'dim'), ...facts].slice(0, height);
   // Facts keep three rows at least; what does not fit stands on their next page.
   const plots = Math.max(LEAST_PLOT, Math.min(2 * MOST_PLOT, height - 1 - Math.min(facts.length, Math.max(3, Math.floor(height / 4)))));
   const body = plotRows(chosen, bins, { width, height: plots, plot: state.ui.distribution });
@@ -84,7 +84,7 @@ function lastRuns(state: AppState, { mode, subject, simulated }: BenchmarkView, 
   const runs = job === undefined || subject !== 'candidate' ? [] : lastRunsOf(state, job).slice(-MOST_RUNS);
   const [first, last] = [runs[0], runs.at(-1)];
   if (first === undefined || last === undefined || runs.length < 2 || MODE_WORDS[mode] !== 'hot') return [];
-  return [...flowRows([[run(`last ${runs.length} runs `, 'dim'), run(sparkline(runs, MOST_RUNS), 'bar'), run(` ${formatMicroseconds(first)} → ${formatMicroseconds(last)}`), run(simulated ? ', simulated' : ', hot, first shape', simulated ? 'warn' : 'dim')]], width)];
+  return [...flowRows([[run(`last ${runs.length} runs `, 'dim'), run(sparkline(runs, MOST_RUNS), 'bar'), run(` ${formatMicroseconds(first, last)} → ${formatMicroseconds(last)}`), run(simulated ? ', simulated' : ', hot, first shape', simulated ? 'warn' : 'dim')]], width)];
 }
 
 const STOP_WORDS: Record<StopReason, string> = {
@@ -92,17 +92,17 @@ const STOP_WORDS: Record<StopReason, string> = {
 };
 
 /** One sample has no spread, few have no percentiles: it says how many it takes. */
-function spreadFacts({ samples, meanUs, stddevUs, p50LowUs, p50HighUs }: LatencyStatistics): Row[] {
+function spreadFacts({ samples, p50Us, meanUs, stddevUs, p50LowUs, p50HighUs }: LatencyStatistics): Row[] {
   return [
-    ...(samples < 2 ? [] : [labelled('mean', formatMicroseconds(meanUs)), labelled('sd', formatMicroseconds(stddevUs))]),
-    ...(samples < FEWEST.interval ? [] : [labelled('95 % of p50', `${formatMicroseconds(p50LowUs)} to ${formatMicroseconds(p50HighUs)}`)]),
+    ...(samples < 2 ? [] : [labelled('mean', formatMicroseconds(meanUs, p50Us)), labelled('sd', formatMicroseconds(stddevUs, p50Us))]),
+    ...(samples < FEWEST.interval ? [] : [labelled('95 % of p50', `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`)]),
     ...(samples < FEWEST.p99 ? [[run(`${samples} sample${samples === 1 ? '' : 's'}: p99 takes ${FEWEST.p99}${samples < FEWEST.p90 ? `, p90 ${FEWEST.p90}` : ''}`, 'dim')]] : []),
   ];
 }
 
 function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {
   const statistics: Row[] = latency === undefined || latency.samples === 0 ? [] : [
-    labelled('min', formatMicroseconds(latency.minUs)), labelled('max', formatMicroseconds(latency.maxUs)), ...spreadFacts(latency), labelled('dropped', String(latency.dropped), latency.dropped > 0 ? 'bad' : undefined),
+    labelled('min', formatMicroseconds(latency.minUs, latency.p50Us)), labelled('max', formatMicroseconds(latency.maxUs, latency.p50Us)), ...spreadFacts(latency), labelled('dropped', String(latency.dropped), latency.dropped > 0 ? 'bad' : undefined),
   ];
   if (result === undefined) return flowRows(statistics, width);
   const groups: Row[] = [...statistics, labelled('stopped', STOP_WORDS[result.stopReason]), ...(result.outputCheck === '' ? [] : [labelled('output', result.outputCheck)])];

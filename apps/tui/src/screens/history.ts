@@ -42,7 +42,7 @@ const leaderboardColumns = (state: AppState): Column<Ranked>[] => [
   { title: '#', align: 'right', cell: ({ rank }) => run(String(rank), rank === 1 ? 'good' : 'dim') },
   { title: 'kernel and variant', cell: ({ label, job }) => run(`${baselineMark(state, job)}${label}`, 'title'), shrinkTo: 24 },
   { title: 'p50 hot', align: 'right', cell: ({ latency }) => (latency === undefined ? '-' : formatMicroseconds(latency.p50Us)) },
-  { title: '95 %', align: 'right', drop: 3, cell: ({ latency }) => (latency === undefined ? '-' : `${formatMicroseconds(latency.p50LowUs)}..${formatMicroseconds(latency.p50HighUs)}`) },
+  { title: '95 %', align: 'right', drop: 3, cell: ({ latency }) => (latency === undefined ? '-' : `${formatMicroseconds(latency.p50LowUs, latency.p50Us)}..${formatMicroseconds(latency.p50HighUs, latency.p50Us)}`) },
   { title: 'to the first', align: 'right', drop: 1, cell: ({ behind }) => (behind === 0 ? run('first', 'good') : `+${(behind * 100).toFixed(1)} %`) },
   { title: 'against SDPA', align: 'right', cell: ({ speedup }) => (speedup === undefined ? run('-', 'dim') : run(`${speedup.toFixed(2)}x`, speedup > 1 ? 'good' : 'bad')) },
   { title: 'n', align: 'right', drop: 5, cell: ({ latency }) => String(latency?.samples ?? '-') },

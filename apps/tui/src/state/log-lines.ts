@@ -36,7 +36,7 @@ function describe({ payload }: JobEvent): Described[] {
     case 'caseResult': return [caseText(payload.value)];
     case 'benchmarkResult': {
       const { shape, mode, simulated, latency } = payload.value;
-      const time = latency === undefined ? 'no samples' : `p50 ${formatMicroseconds(latency.p50Us)},${knowsPercentile(latency.samples, 0.99) ? ` p99 ${formatMicroseconds(latency.p99Us)},` : ''} n ${latency.samples}`;
+      const time = latency === undefined ? 'no samples' : `p50 ${formatMicroseconds(latency.p50Us)},${knowsPercentile(latency.samples, 0.99) ? ` p99 ${formatMicroseconds(latency.p99Us, latency.p50Us)},` : ''} n ${latency.samples}`;
       return [{ text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated: not a GPU time)' : ''}`, tone: simulated ? 'warn' : 'good' }];
     }
     case 'shapeComparison': return [{ text: `${shapeShort(payload.value.shape)} ${MODE_WORDS[payload.value.mode]}: ${comparisonAnswer(payload.value)}`, tone: comparisonTone(payload.value.verdict) }];
