@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { Logger } from '../log.ts';
 import type { Box, BoxPolicy } from './box.ts';
+import { Child } from './child.ts';
 import { BoxFinder, findBox } from './find-box.ts';
 
 let box: Box;
@@ -72,6 +73,20 @@ test('a killed box leaves no process, not even one that left its group', async (
   child.kill('SIGKILL');
   for (const until = performance.now() + 2_000; sleeping() && performance.now() < until;) await new Promise((resolve) => setTimeout(resolve, 10));
   expect(sleeping()).toBe(false);
+});
+
+test('a box that is killed while it is set up does not run on', async ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  const { program, args } = box.wrap('/bin/sleep', ['20'], { limits: { fileBytes: 1e6 } });
+  for (let round = 0; round < 100; round += 1) {
+    const child = new Child(program, args, { ownGroup: true, endsWithRunner: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    child.stdout.resume();
+    child.stderr.resume();
+    // Setting up takes some milliseconds.
+    await new Promise((resolve) => setTimeout(resolve, round % 8));
+    child.kill();
+    expect(await child.closedWithin(2_000), `killed after ${round % 8} ms`).toBe(true);
+  }
 });
 
 function commandOf(pid: string): string {

@@ -39,7 +39,10 @@ export interface Box {
 /** Enough for the most parallel compiler; a fork bomb ends here. Counted within the box on Linux 5.14 and later. */
 const MAX_PROCESSES = 1024;
 const TMP_BYTES = 1024 ** 3;
-/** A process namespace of its own: with its first process all others end, whatever they did to leave their group. */
+/**
+ * A process namespace of its own: with its first process all others end, whatever they did to leave their group. While bwrap sets a box up, --die-with-parent is not in effect yet, and a box whose
+ * outer process is killed would run on: it is spawned in a group of its own, which is killed as one, and which --new-session would make it leave.
+ */
 const ALONE = ['--unshare-all', '--proc', '/proc'];
 /**
  * A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. cuInit writes below /proc/self: with all of /proc
@@ -58,7 +61,7 @@ export function bubblewrapCommand({ bwrap, prlimit }: { bwrap: string; prlimit: 
   return (program, args, { folder, readable = [], devices = [], limits }) => ({
     program: bwrap,
     args: [
-      ...(devices.length > 0 ? WITH_DEVICES : ALONE), '--die-with-parent', '--new-session',
+      ...(devices.length > 0 ? WITH_DEVICES : ALONE), '--die-with-parent',
       ...system,
       '--dev', '/dev', '--size', String(TMP_BYTES), '--tmpfs', '/tmp',
       ...devices.flatMap((path) => ['--dev-bind', path, path]),

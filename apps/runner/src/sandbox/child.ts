@@ -13,6 +13,8 @@ export interface ChildEnd {
 export interface ChildOptions extends SpawnOptions {
   /** Leads a process group of its own, all of which kill() ends, and which ends with the runner, however the runner dies. */
   ownGroup?: boolean;
+  /** It ends with the runner by itself, as a box and a worker do: its group needs no guard. */
+  endsWithRunner?: boolean;
   /** What goes wrong with a child that runs: a signal or a message that did not reach it. */
   onTrouble?: (error: Error) => void;
 }
@@ -34,7 +36,7 @@ export class Child {
   readonly #onTrouble: (error: Error) => void;
   #isClosed = false;
 
-  constructor(program: string, args: readonly string[], { ownGroup = false, onTrouble = () => undefined, ...options }: ChildOptions) {
+  constructor(program: string, args: readonly string[], { ownGroup = false, endsWithRunner = false, onTrouble = () => undefined, ...options }: ChildOptions) {
     this.#ownGroup = ownGroup;
     this.#onTrouble = onTrouble;
     const exited = Promise.withResolvers<ChildEnd>();
@@ -47,7 +49,7 @@ export class Child {
       closed.resolve(end);
     };
     try {
-      this.#process = ownGroup ? spawnGroup(program, args, options) : spawn(program, args, options);
+      this.#process = ownGroup && !endsWithRunner ? spawnGroup(program, args, options) : spawn(program, args, { ...options, detached: ownGroup });
     } catch (error) {
       // What spawn() does not tell by an event: ENOMEM, E2BIG.
       failed(error as Error);

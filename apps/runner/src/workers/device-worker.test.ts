@@ -27,8 +27,8 @@ const STAND_IN = `
 `;
 
 const NODE = [process.execPath];
-/** As a box does where it has no process namespace: what is started is not the worker, and may end before it. */
-const BOX = ['/bin/sh', '-c', '"$@" & wait', 'sh', process.execPath];
+/** What is started is not the worker, and the kill of its group does not reach the worker: it ends later, as one does that hangs in the driver. */
+const OUT_OF_REACH = ['/bin/sh', '-c', '/usr/bin/setsid "$@" & wait', 'sh', process.execPath];
 
 function openDevice(name: string, [starter, ...before]: string[] = NODE): { device: DeviceWorker; asked: () => string[]; setHealth: (health: 'well' | 'sick') => void; pids: () => number[] } {
   const [program, log, health] = ['js', 'log', 'health'].map((kind) => join(folder, `${name}.${kind}`)) as [string, string, string];
@@ -85,7 +85,7 @@ test('a request that fails for the runner\'s own fault leaves no process behind 
 });
 
 test('no process opens a device beside one that SIGKILL did not end: the device is quarantined until that one is gone', { timeout: 20_000 }, async () => {
-  const { device, asked, pids } = openDevice('survivor', BOX);
+  const { device, asked, pids } = openDevice('survivor', OUT_OF_REACH);
   const controller = new AbortController();
   const hanging = device.request({ type: 'run-once', image: 'hang' } as never, { signal: controller.signal });
   await until(() => asked().at(-1) === 'run-once');

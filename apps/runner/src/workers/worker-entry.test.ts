@@ -4,12 +4,25 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { findBox } from '../sandbox/find-box.ts';
 import { boxedWorker, gpuNodes, listDevicesOf } from './worker-entry.ts';
+import { WorkerProcess } from './worker-process.ts';
 
 test('the driver\'s nodes are found by name', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-dev-'));
   for (const name of ['nvidia0', 'nvidia1', 'nvidiactl', 'nvidia-uvm', 'nvidia-caps', 'null', 'sda']) writeFileSync(join(folder, name), '');
   expect(gpuNodes(folder)).toEqual(['nvidia-caps', 'nvidia-uvm', 'nvidia0', 'nvidia1', 'nvidiactl'].map((name) => join(folder, name)));
   rmSync(folder, { recursive: true });
+});
+
+test('a boxed worker that is killed as it starts is gone, also while its box is set up', async ({ skip }) => {
+  const box = await findBox('auto');
+  if (box.kind === 'none') return skip(box.detail);
+  const command = await boxedWorker(box, []);
+  for (let round = 0; round < 20; round += 1) {
+    const worker = new WorkerProcess(() => undefined, command);
+    // Setting up takes some milliseconds.
+    await new Promise((resolve) => setTimeout(resolve, round % 5));
+    expect(await worker.stop(), `killed after ${round % 5} ms`).toBe(true);
+  }
 });
 
 test('a GPU whose driver does not open in the box has its worker without one, and that is said', async ({ skip }) => {

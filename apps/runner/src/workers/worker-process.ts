@@ -54,7 +54,7 @@ export class WorkerProcess {
 
   constructor(onOutput: (line: string) => void, { program, args, env }: WorkerCommand = plainWorker()) {
     // As fork() does it, which could not start it in a box.
-    this.#child = new Child(program, args, { serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env, onTrouble: (error) => this.#lastWords.push(error.message) });
+    this.#child = new Child(program, args, { ownGroup: true, endsWithRunner: true, serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env, onTrouble: (error) => this.#lastWords.push(error.message) });
     // A kernel's printf.
     onBoundedLines(this.#child.stdout, onOutput);
     onBoundedLines(this.#child.stderr, (line) => {
