@@ -1,6 +1,9 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseShape } from '@flashcore/shared';
-import { afterEach, expect, test } from 'vitest';
+import { afterAll, afterEach, expect, test } from 'vitest';
 import type { VerifiedOutput } from '../../worker/messages.ts';
 import { SdpaBaseline } from './sdpa-baseline.ts';
 import { SdpaParity } from './sdpa-parity.ts';
@@ -8,12 +11,14 @@ import { SdpaParity } from './sdpa-parity.ts';
 const SHAPE = parseShape('1x1x2x4');
 const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
 const open: SdpaBaseline[] = [];
+const dataDirectory = mkdtempSync(join(tmpdir(), 'fc-parity-'));
 afterEach(() => Promise.all(open.splice(0).map((each) => each.close())));
+afterAll(() => rmSync(dataDirectory, { recursive: true }));
 
 function parity(signal = new AbortController().signal, script = FAKE): SdpaParity {
   const baseline = new SdpaBaseline({ script, ordinal: 0 });
   open.push(baseline);
-  return new SdpaParity(baseline, { shape: SHAPE, signal });
+  return new SdpaParity(baseline, { shape: SHAPE, signal, dataDirectory });
 }
 
 /** An output that is off by `error` in its first element: halves that fp16 has exactly. */
@@ -61,3 +66,12 @@ test('a cancelled job does not wait for PyTorch', async () => {
   await expect(compared.results()).rejects.toThrow('cancelled');
 });
 
+
+test('tensors lie in the data folder while they are compared, and nowhere after', async () => {
+  const compared = parity();
+  compared.add(output(0.5));
+  await new Promise(setImmediate);
+  expect(readdirSync(join(dataDirectory, 'tmp'))).toEqual([expect.stringMatching(/^sdpa-/)]);
+  await compared.results();
+  expect(readdirSync(join(dataDirectory, 'tmp'))).toEqual([]);
+});

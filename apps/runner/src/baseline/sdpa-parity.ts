@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { SdpaComparisonSchema, type SdpaComparison, type Shape } from '@flashcore/shared';
 import type { VerifiedOutput } from '../../worker/messages.ts';
+import { makeTemporary } from '../store/temporary.ts';
 import type { ComparedBackend, SdpaBaseline } from './sdpa-baseline.ts';
 
 /** What an input takes on its way to PyTorch is 16 bytes an element: above this it would take seconds and gigabytes. */
@@ -24,15 +23,17 @@ export class SdpaParity {
   readonly #baseline: SdpaBaseline;
   readonly #shape: Shape;
   readonly #signal: AbortSignal;
+  readonly #dataDirectory: string;
   readonly #compared: Compared[] = [];
   /** Why an input was not compared: the case then is not. */
   #missing: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(baseline: SdpaBaseline, { shape, signal }: { shape: Shape; signal: AbortSignal }) {
+  constructor(baseline: SdpaBaseline, { shape, signal, dataDirectory }: { shape: Shape; signal: AbortSignal; dataDirectory: string }) {
     this.#baseline = baseline;
     this.#shape = shape;
     this.#signal = signal;
+    this.#dataDirectory = dataDirectory;
   }
 
   /** Compares one more output; results() waits for it. */
@@ -60,14 +61,10 @@ export class SdpaParity {
 
   /** The tensors go through a file in a folder of this user alone: seeds are secret while a job runs. */
   async #compare(output: VerifiedOutput): ReturnType<SdpaBaseline['compare']> {
-    const folder = mkdtempSync(join(tmpdir(), 'flashcore-sdpa-'));
-    try {
-      const path = join(folder, 'tensors');
-      await writeTensors(path, output);
-      return await this.#baseline.compare(this.#shape, path, this.#signal);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+    using folder = makeTemporary(this.#dataDirectory, 'sdpa');
+    const path = join(folder.path, 'tensors');
+    await writeTensors(path, output);
+    return await this.#baseline.compare(this.#shape, path, this.#signal);
   }
 }
 

@@ -68,3 +68,16 @@ test('two jobs that want the same compile it once', async () => {
   const both = await Promise.all([cache.compile(unit(), { signal }), cache.compile(unit(), { signal })]);
   expect(both.map(({ cacheHit }) => cacheHit)).toEqual([false, true]);
 });
+
+test('who waits for another job\'s compilation and is cancelled does not wait for its end, which goes on', async () => {
+  const cache = new CompileCache(folder, artifacts);
+  const slow = unit({ script: 'sleep 2; cat kernel/a.cu > out' });
+  const first = cache.compile(slow, { signal });
+  const controller = new AbortController();
+  const second = cache.compile(slow, { signal: controller.signal });
+  const started = performance.now();
+  setTimeout(() => controller.abort(new Error('cancelled')), 50);
+  await expect(second).rejects.toThrow('cancelled');
+  expect(performance.now() - started).toBeLessThan(1_000);
+  expect((await first).exitCode).toBe(0);
+});

@@ -97,7 +97,7 @@ export class CompileCache {
   async compile(unit: CompileUnit, options: CompileOptions): Promise<Compilation> {
     const key = keyOf(unit);
     // Another job may be at the same: its result is then in the cache, or it failed and it's ours to say why.
-    for (let running = this.#running.get(key); running; running = this.#running.get(key)) await running.catch(() => undefined);
+    for (let running = this.#running.get(key); running; running = this.#running.get(key)) await untilAborted(running.catch(() => undefined), options.signal);
     const known = this.find(key);
     if (known) {
       this.use.hits += 1;

@@ -55,9 +55,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     repositoryRoot: options.repositoryRoot, dataDirectory: options.dataDirectory, kernelsFolder: options.kernelsDirectory, artifacts: options.artifacts,
     libraryCache: options.libraryCache ?? process.env['FLASHCORE_LIBRARY_CACHE'],
   });
-  const { artifacts, repositoryRoot } = options;
+  const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>
-    new DeviceRuntime(device, { tools, artifactFolder: artifacts.folder, instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot }) });
+    new DeviceRuntime(device, { tools, artifactFolder: artifacts.folder, instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot, dataDirectory }) });
   const { devices: found, silentDriver } = findDevices();
   if (silentDriver) options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));

@@ -11,13 +11,16 @@ import type { HostDevice } from './devices.ts';
 export class Instruments {
   readonly baseline: SdpaBaseline | undefined;
   readonly baselineMissing: string;
+  /** Where what measures leaves its files while it runs. */
+  readonly dataDirectory: string;
   readonly #device: HostDevice;
   readonly #toolchain: Toolchain;
   readonly #artifacts: ArtifactStore;
 
-  constructor(device: HostDevice, options: { toolchain: Toolchain; artifacts: ArtifactStore; repositoryRoot: string }) {
+  constructor(device: HostDevice, options: { toolchain: Toolchain; artifacts: ArtifactStore; repositoryRoot: string; dataDirectory: string }) {
     const { simulated } = device.description;
     this.#device = device;
+    this.dataDirectory = options.dataDirectory;
     this.#toolchain = options.toolchain;
     this.#artifacts = options.artifacts;
     this.baseline = simulated ? undefined : new SdpaBaseline({ script: join(options.repositoryRoot, 'tools/sdpa_baseline.py'), ordinal: device.ordinal });
@@ -30,7 +33,7 @@ export class Instruments {
     if (description.simulated) return noProfiler('the emulator has no hardware counters');
     const ncu = this.#toolchain.path('ncu');
     if (ncu === undefined) return noProfiler('no ncu on this host: install Nsight Compute, which the CUDA toolkit has, and put it on PATH');
-    return ncuProfiler({ ncu, library, ordinal, artifacts: this.#artifacts });
+    return ncuProfiler({ ncu, library, ordinal, artifacts: this.#artifacts, dataDirectory: this.dataDirectory });
   }
 
   /** compute-sanitizer's runs; why there is none where it can't be run. */
@@ -39,7 +42,7 @@ export class Instruments {
     if (description.simulated) return { missing: 'the emulator checks every access itself' };
     const program = this.#toolchain.path('compute-sanitizer');
     if (program === undefined) return { missing: 'it is not on this host; it comes with the CUDA toolkit' };
-    return (run) => runSanitizer({ program, library, ordinal }, run);
+    return (run) => runSanitizer({ program, library, ordinal, dataDirectory: this.dataDirectory }, run);
   }
 
   async close(): Promise<void> {

@@ -5,11 +5,11 @@ import type { VariantScope } from './job-scope.ts';
 
 /** What sets a case's outputs beside PyTorch's SDPA; why there is none where it can't be. */
 export function openParity({ job, runtime }: VariantScope, shape: Shape): SdpaParity | { missing: string } {
-  const { baseline, baselineMissing } = runtime.instruments;
+  const { baseline, baselineMissing, dataDirectory } = runtime.instruments;
   if (!baseline) return { missing: baselineMissing };
   const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
   if (elements > MAX_COMPARED_ELEMENTS) return { missing: `not measured: tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA` };
-  return new SdpaParity(baseline, { shape, signal: job.signal });
+  return new SdpaParity(baseline, { shape, signal: job.signal, dataDirectory });
 }
 
 /** An experiment compares each case's first input, N(0, 1): it is waited for at every save of a source. A verification compares all. */

@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -18,7 +18,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 const RECORDED = new URL('recorded/sm_90.raw.base.csv', import.meta.url).pathname;
 /** Writes a report, as ncu does, and then `importing` is what it does when asked to print it. */
 const fakeNcu = (importing: string): string => `#!/bin/sh
-if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....100% - 8 passes"; echo report > "$2.ncu-rep"; exit 0; fi
+if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....100% - 8 passes"; echo report > "$2.ncu-rep"; echo "$2" > "\${0%/*}/told"; exit 0; fi
 ${importing}
 `;
 
@@ -26,7 +26,7 @@ async function profile(importing: string): Promise<ProfileResult> {
   const ncu = join(folder, 'ncu');
   writeFileSync(ncu, fakeNcu(importing));
   chmodSync(ncu, 0o755);
-  const profiler = ncuProfiler({ ncu, library: '', ordinal: 0, artifacts: new ArtifactStore(join(folder, 'artifacts')) });
+  const profiler = ncuProfiler({ ncu, library: '', ordinal: 0, artifacts: new ArtifactStore(join(folder, 'artifacts')), dataDirectory: folder });
   const plan: LaunchPlan = { launches: [{ entry: 'k', grid: [1, 1, 1], block: [32, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [] }], workspace: [] };
   return profiler.profile({ device: create(DeviceSchema, { arch: 'sm_90' }), image: '', shape: parseShape('2x8x512x64'), plan, metricSet: 'gates' }, { signal: new AbortController().signal, onProgress: () => undefined });
 }
@@ -43,4 +43,6 @@ test.each([
 test('a report that ncu reads is the result', async () => {
   const { verdict, metrics, artifacts } = await profile(`cat ${RECORDED}`);
   expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
+  // In the data folder, which the next runner clears of what a killed one left.
+  expect([readFileSync(join(folder, 'told'), 'utf8').startsWith(join(folder, 'tmp/ncu-')), readdirSync(join(folder, 'tmp'))]).toEqual([true, []]);
 });

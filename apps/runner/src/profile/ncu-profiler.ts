@@ -1,10 +1,10 @@
-import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { ArtifactKind, ArtifactSchema, formatShape } from '@flashcore/shared';
 import type { ProfileOnceJob } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
+import { makeTemporary } from '../store/temporary.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
 import { readNcuReport, runTool } from './tool-process.ts';
 import { parseNcuCsv } from './ncu-report.ts';
@@ -19,6 +19,7 @@ export interface NcuProfilerOptions {
   library: string;
   ordinal: number;
   artifacts: ArtifactStore;
+  dataDirectory: string;
 }
 
 /** ncu's start takes seconds, its full set dozens of passes. */
@@ -28,43 +29,39 @@ const SEED = '666c617368';
 const RUNS = 2;
 
 /** Reads counters with Nsight Compute while a process of its own launches the kernel. */
-export function ncuProfiler({ ncu, library, ordinal, artifacts }: NcuProfilerOptions): Profiler {
+export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }: NcuProfilerOptions): Profiler {
   return {
     async profile(request, { signal, onProgress }) {
       const { device, image, shape, plan, metricSet } = request;
-      const folder = mkdtempSync(join(tmpdir(), 'flashcore-ncu-'));
-      try {
-        const { batch, heads, sequenceLength, headDim, causal } = shape;
-        const job: ProfileOnceJob = { library, deviceOrdinal: ordinal, candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 }, seed: SEED, runs: RUNS };
-        writeFileSync(join(folder, 'job.json'), JSON.stringify(job));
-        const report = join(folder, 'report');
-        const count = plan.launches.length;
-        const args = ncuArguments({
-          arch: device.arch, metricSet, entries: [...new Set(plan.launches.map(({ entry }) => entry))], skip: count * (RUNS - 1), count, report,
-          program: [process.execPath, profileOnceEntry(), join(folder, 'job.json')],
-        });
-        onProgress({ message: 'starting ncu', passesDone: 0, passes: 0 });
-        const onLine = (line: string): void => {
-          const progress = parseProgress(line);
-          if (progress) onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
-        };
-        const { exitCode, lines } = await runTool(ncu, args, { limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates, signal, onLine });
-        const file = `${report}.ncu-rep`;
-        if (!existsSync(file)) return notMeasured(shape, explainFailure(lines, exitCode));
-        const kept = create(ArtifactSchema, {
-          sha256: artifacts.putFile(file), kind: ArtifactKind.NCU_REPORT, fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`, sizeBytes: BigInt(statSync(file).size),
-        });
-        const printed = await readNcuReport(ncu, ncuImportArguments(report), signal);
-        const launches = 'csv' in printed ? parseNcuCsv(printed.csv) : [];
-        const result = launches.length > 0
-          ? profileResult({ arch: device.arch, deviceName: device.name, shape, accumulate: request.accumulate ?? '', launches })
-          : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
-        // Also of a report that ncu here can't read: another version may.
-        result.artifacts.push(kept);
-        return result;
-      } finally {
-        rmSync(folder, { recursive: true, force: true });
-      }
+      using folder = makeTemporary(dataDirectory, 'ncu');
+      const { batch, heads, sequenceLength, headDim, causal } = shape;
+      const job: ProfileOnceJob = { library, deviceOrdinal: ordinal, candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 }, seed: SEED, runs: RUNS };
+      writeFileSync(join(folder.path, 'job.json'), JSON.stringify(job));
+      const report = join(folder.path, 'report');
+      const count = plan.launches.length;
+      const args = ncuArguments({
+        arch: device.arch, metricSet, entries: [...new Set(plan.launches.map(({ entry }) => entry))], skip: count * (RUNS - 1), count, report,
+        program: [process.execPath, profileOnceEntry(), join(folder.path, 'job.json')],
+      });
+      onProgress({ message: 'starting ncu', passesDone: 0, passes: 0 });
+      const onLine = (line: string): void => {
+        const progress = parseProgress(line);
+        if (progress) onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
+      };
+      const { exitCode, lines } = await runTool(ncu, args, { limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates, signal, onLine });
+      const file = `${report}.ncu-rep`;
+      if (!existsSync(file)) return notMeasured(shape, explainFailure(lines, exitCode));
+      const kept = create(ArtifactSchema, {
+        sha256: artifacts.putFile(file), kind: ArtifactKind.NCU_REPORT, fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`, sizeBytes: BigInt(statSync(file).size),
+      });
+      const printed = await readNcuReport(ncu, ncuImportArguments(report), signal);
+      const launches = 'csv' in printed ? parseNcuCsv(printed.csv) : [];
+      const result = launches.length > 0
+        ? profileResult({ arch: device.arch, deviceName: device.name, shape, accumulate: request.accumulate ?? '', launches })
+        : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
+      // Also of a report that ncu here can't read: another version may.
+      result.artifacts.push(kept);
+      return result;
     },
   };
 }

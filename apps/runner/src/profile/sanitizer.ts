@@ -1,8 +1,8 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LaunchPlan, Shape } from '@flashcore/shared';
 import type { ProfileOnceJob } from '../../worker/messages.ts';
+import { makeTemporary } from '../store/temporary.ts';
 import { runTool } from './tool-process.ts';
 import { profileOnceEntry } from './profile-once-entry.ts';
 import { parseSanitizerReport, type SanitizerError } from './sanitizer-report.ts';
@@ -15,6 +15,7 @@ export interface SanitizerOptions {
   program: string;
   library: string;
   ordinal: number;
+  dataDirectory: string;
 }
 
 export type SanitizerAnswer = { errors: SanitizerError[] } | { missing: string };
@@ -26,23 +27,19 @@ const FOUND_STATUS = 86;
 
 /** Runs a kernel once under one of compute-sanitizer's tools. Errors: the signal's reason. */
 export async function runSanitizer(
-  { program, library, ordinal }: SanitizerOptions,
+  { program, library, ordinal, dataDirectory }: SanitizerOptions,
   run: { tool: SanitizerTool; image: string; shape: Shape; plan: LaunchPlan; signal: AbortSignal; onLine: (line: string) => void },
 ): Promise<SanitizerAnswer> {
-  const folder = mkdtempSync(join(tmpdir(), 'flashcore-sanitize-'));
-  try {
-    const { batch, heads, sequenceLength, headDim, causal } = run.shape;
-    const job: ProfileOnceJob = {
-      library, deviceOrdinal: ordinal, candidate: { image: run.image, shape: { batch, heads, sequenceLength, headDim, causal }, plan: run.plan, launchLimitMs: 0 }, seed: SEED, runs: 1,
-    };
-    const file = join(folder, 'job.json');
-    writeFileSync(file, JSON.stringify(job));
-    const args = ['--tool', run.tool, '--error-exitcode', String(FOUND_STATUS), '--print-limit', '16', '--show-backtrace', 'no', process.execPath, profileOnceEntry(), file];
-    const { exitCode, lines } = await runTool(program, args, { limitMs: LIMIT_MS, signal: run.signal, onLine: run.onLine });
-    const errors = parseSanitizerReport(lines);
-    if (errors.length > 0 || exitCode === 0) return { errors };
-    return { missing: `compute-sanitizer's ${run.tool} ${exitCode === undefined ? 'was killed' : `ended with exit status ${exitCode}`}: ${lines.findLast((line) => line.trim() !== '') ?? 'it said nothing'}` };
-  } finally {
-    if (existsSync(folder)) rmSync(folder, { recursive: true, force: true });
-  }
+  using folder = makeTemporary(dataDirectory, 'sanitize');
+  const { batch, heads, sequenceLength, headDim, causal } = run.shape;
+  const job: ProfileOnceJob = {
+    library, deviceOrdinal: ordinal, candidate: { image: run.image, shape: { batch, heads, sequenceLength, headDim, causal }, plan: run.plan, launchLimitMs: 0 }, seed: SEED, runs: 1,
+  };
+  const file = join(folder.path, 'job.json');
+  writeFileSync(file, JSON.stringify(job));
+  const args = ['--tool', run.tool, '--error-exitcode', String(FOUND_STATUS), '--print-limit', '16', '--show-backtrace', 'no', process.execPath, profileOnceEntry(), file];
+  const { exitCode, lines } = await runTool(program, args, { limitMs: LIMIT_MS, signal: run.signal, onLine: run.onLine });
+  const errors = parseSanitizerReport(lines);
+  if (errors.length > 0 || exitCode === 0) return { errors };
+  return { missing: `compute-sanitizer's ${run.tool} ${exitCode === undefined ? 'was killed' : `ended with exit status ${exitCode}`}: ${lines.findLast((line) => line.trim() !== '') ?? 'it said nothing'}` };
 }
