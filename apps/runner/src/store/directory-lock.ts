@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
@@ -6,8 +6,12 @@ const SQLITE_BUSY = 5;
 
 /** Another runner has the data directory. */
 export class DirectoryInUse extends Error {
-  constructor(directory: string, pid: string) {
-    super(`Stop the runner that uses ${directory} (process ${pid}) or give this one another --data directory: two can't share one`);
+  /** `embedded`: a client started the other one for itself. */
+  constructor(directory: string, pid: string, { embedded = false } = {}) {
+    const remedy = embedded
+      ? `Wait until fa-tui's own runner of ${directory} ends, which it does by itself soon after its last use, or end it (kill ${pid})`
+      : `Stop the runner that uses ${directory} (process ${pid})`;
+    super(`${remedy}, or give this one another --data directory: two can't share one`);
     this.name = 'DirectoryInUse';
   }
 }
@@ -24,10 +28,16 @@ export function lockDirectory(directory: string): () => void {
   } catch (error) {
     lock.close();
     if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
-    throw new DirectoryInUse(directory, readPid(pidFile));
+    throw new DirectoryInUse(directory, readPid(pidFile), { embedded: isEmbedded(directory) });
   }
   writeFileSync(pidFile, String(process.pid), { mode: 0o600 });
   return () => lock.close();
+}
+
+/** As the runner tells its clients in runner.json; one that does not serve yet has none. */
+function isEmbedded(directory: string): boolean {
+  const file = join(directory, 'runner.json');
+  return existsSync(file) && (JSON.parse(readFileSync(file, 'utf8')) as { embedded?: boolean }).embedded === true;
 }
 
 function readPid(pidFile: string): string {
