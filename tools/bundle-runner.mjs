@@ -2,10 +2,11 @@
 // It holds the repository's own layout (apps/*/dist, apps/runner/emulator, kernels, proto, tools), so that the programs find their files as they do here.
 // Options: --out DIR (default out/), --no-node (leave Node out: for hosts that have Node 24, or to save space)
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { withoutDeadLinks } from './dead-links.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const { values: options } = parseArgs({ options: { out: { type: 'string', default: join(ROOT, 'out') }, 'no-node': { type: 'boolean', default: false } } });
@@ -20,6 +21,7 @@ for (const path of ['apps/runner/dist', 'apps/tui/dist', 'apps/runner/emulator',
 copy('node_modules/koffi', 'node_modules/koffi');
 copy(`node_modules/@koromix/koffi-${platform}`, `node_modules/@koromix/koffi-${platform}`);
 if (!options['no-node']) copy('node_modules/node/bin/node', 'bin/node');
+for (const file of ['kernels/README.md', 'apps/runner/emulator/README.md'].map((path) => join(stage, path))) writeFileSync(file, withoutDeadLinks(readFileSync(file, 'utf8'), file));
 launcher('flashcore-runner', 'apps/runner/dist/main.js');
 launcher('fa-tui', 'apps/tui/dist/main.js');
 launcher('flashcore-conformance', 'test/dist/conformance.js');

@@ -42,7 +42,7 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
       const { terms, lowUs, highUs, limiter, ctasOnBusiestSm } = estimate;
       return [id, row.benchmark.latency!.p50Us.toFixed(2), String(ctas), String(ctasOnBusiestSm), String(resident), ...Object.values(terms).map((us) => fixed(us, 1)), `${fixed(lowUs, 0)} to ${fixed(highUs, 0)}`, limiter];
     })),
-    `The notes' goals against it:\n\n${markdownTable(['goal', 'estimate us', 'judged'], GOALS.flatMap(({ kernel, below, what }) => estimates.filter(({ id }) => id === kernel).map(({ estimate }) => [`${kernel} ${what}`, `${fixed(estimate.lowUs, 1)} to ${fixed(estimate.highUs, 1)}`, judged(estimate, below)])))}`,
+    `The goals of the effort that this project grew out of, set before any of this was measured:\n\n${markdownTable(['goal', 'estimate us', 'judged'], GOALS.flatMap(({ kernel, below, what }) => estimates.filter(({ id }) => id === kernel).map(({ estimate }) => [`${kernel} ${what}`, `${fixed(estimate.lowUs, 1)} to ${fixed(estimate.highUs, 1)}`, judged(estimate, below)])))}`,
   ].join('\n');
 }
 

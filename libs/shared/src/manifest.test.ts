@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, existsSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, existsSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -156,6 +156,13 @@ test('a folder without kernel.yaml is named', async () => {
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+test('the example in kernels/README.md is a manifest whose launches can be planned', () => {
+  const example = /## kernel\.yaml[^]*?```yaml\n([^]*?)```/.exec(readFileSync(join(KERNELS, 'README.md'), 'utf8'))?.[1] ?? '';
+  const manifest = parseManifest(example, 'README.md');
+  const { launches } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64'));
+  expect(launches.map(({ entry, grid, block }) => [entry, grid, block])).toEqual([['my_kernel', [8, 16, 2], [128, 1, 1]], ['my_kernel_merge', [8, 16, 1], [128, 1, 1]]]);
 });
 
 test('every kernel of the repository has a manifest that plans the canonical shape or refuses it with a reason', async () => {

@@ -1,0 +1,2 @@
+/** Markdown of `file` without links to files that are not there. */
+export function withoutDeadLinks(markdown: string, file: string): string;
