@@ -174,9 +174,15 @@ function benchmark(valueOf: (result: BenchmarkResult) => MetricAnswer): GateMetr
       const result = benchmarks.find(({ shape, mode }) => mode === TimingMode.COLD && cases.sets.canonical.some((canonical) => shape && sameShape(shape, canonical)));
       // On the emulator no shape would do: say that, rather than which shape is missing.
       const reason = !result && benchmarks.every(({ simulated }) => simulated) ? EMULATOR_TIMES : unusable(result);
-      return reason === undefined ? valueOf(result!) : { notMeasured: reason };
+      return reason === undefined ? withConditions(result!, valueOf(result!)) : { notMeasured: reason };
     },
   };
+}
+
+/** Says on what the value stands: "2x8x512x64 cold". */
+function withConditions({ shape }: BenchmarkResult, answer: MetricAnswer): MetricAnswer {
+  if (!('value' in answer)) return answer;
+  return { ...answer, detail: [`${formatShape(shape!)} cold`, answer.detail].filter(Boolean).join('; ') };
 }
 
 const sdpaBaselines = ({ baselines }: BenchmarkResult) => baselines.filter(({ name }) => name === 'sdpa' || name.startsWith('sdpa/'));

@@ -57,6 +57,11 @@ test('the emulator\'s times pass and fail nothing, in any benchmark or history g
   expect(results['registers']!.detail).toBe('not measured: no nvcc on this host');
 });
 
+test('what stands on isolated samples names their shape', () => {
+  const results = answers({ benchmarks: [cold] });
+  expect(['latency', 'speedup_sdpa'].map((id) => results[id]!.detail.split('; ')[0])).toEqual(['2x8x512x64 cold', '2x8x512x64 cold']);
+});
+
 test('a benchmark that timed out or is not valid is not judged', () => {
   const detail = (change: object) => answers({ benchmarks: [{ ...cold, ...change }] })['latency']!.detail;
   expect(detail({ stopReason: StopReason.TIMED_OUT })).toContain('time limit');

@@ -50,24 +50,25 @@ export async function runVerify(scope: VariantScope, options: VerifyOptions): Pr
     findings.push(...ran.findings);
     results.set(shape, ran.result);
     job.emit({ case: 'caseResult', value: ran.result });
-    options.onCase?.(verifyResult(spec, results, started));
+    options.onCase?.(verifyResult(spec, results, { inputs, started }));
   }
   const raced = instrumented && (await checkRaces(scope, { instrumented, shape: raceShape([...results.values()]), input: inputs[0]! }));
   const sanitized = spec.sanitize ? await sanitize(scope, { image, shape: [...results.values()].find(({ verdict }) => verdict === Verdict.FAIL)?.shape ?? raceShape([...results.values()]) }) : [];
   const distinct = distinctFindings([...(raced ?? []), ...sanitized, ...findings]);
   emitFindings(job, distinct);
-  const result = verifyResult(spec, results, started);
+  const result = verifyResult(spec, results, { inputs, started });
   job.emit({ case: 'verifyResult', value: result });
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
 }
 
-function verifyResult({ shapes, tolerance }: VerifySpec, results: ReadonlyMap<Shape, CaseResult>, started: number): VerifyResult {
+function verifyResult({ shapes, tolerance }: VerifySpec, results: ReadonlyMap<Shape, CaseResult>, { inputs, started }: { inputs: readonly SeededInput[]; started: number }): VerifyResult {
   return create(VerifyResultSchema, {
     cases: shapes.map((shape) => results.get(shape) ?? notRun(shape, 'not run: the job ended before')),
     passedCases: [...results.values()].filter(({ verdict }) => verdict === Verdict.PASS).length,
     tolerance,
     reference: 'fp64 on the CPU',
     seconds: (performance.now() - started) / 1000,
+    seeds: inputs.map(({ seed }) => seed),
   });
 }
 

@@ -38,7 +38,7 @@ const variant: MessageInitShape<typeof VariantResultSchema> = {
     diagnostics: [{ severity: 'warning', file: 'fa_v2_wmma.cu', line: 31, column: 7, message: 'variable "x" was declared but never referenced', tool: 'nvcc' }],
   },
   verify: {
-    passedCases: 1, reference: 'fp64 on the CPU', seconds: 3.2, tolerance: { profile: 'parity', absolute: 0.01, relative: 0.01 },
+    passedCases: 1, reference: 'fp64 on the CPU', seconds: 3.2, seeds: ['0123456789abcdef'], tolerance: { profile: 'parity', absolute: 0.01, relative: 0.01 },
     cases: [
       { shape: { batch: 1, heads: 8, sequenceLength: 512, headDim: 64 }, verdict: Verdict.PASS, seeds: 5, maxAbsError: 4.88e-4, meanAbsError: 1.31e-5, elements: 1_310_720n, fp16MaxAbsError: 4.1e-4, deterministic: true },
       {

@@ -138,7 +138,7 @@ Provenance
   conditions not measured: the emulator has no clocks, temperature or power
   source     abababababababababababababababababababababababababababababababab
   flags      cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd
-  seeds      0123456789abcdef fedcba9876543210
+  seeds      verify 0123456789abcdef; timing fedcba9876543210
   protocol   flashcore-protocol 1
   runner     0.1.0 (build abcdef012345) on laptop
   started    2026-11-21 11:00:00Z

@@ -15,13 +15,22 @@ export function provenanceSection(result: JobResult, format: ReportFormat): stri
     ['conditions', conditionsText(provenance.conditions)],
     ['source', provenance.sourceDigest || 'unknown'],
     ['flags', provenance.flagsDigest || 'nothing was compiled'],
-    ['seeds', provenance.seeds.join(' ') || 'none used'],
+    ['seeds', seedsText(result)],
     ['protocol', provenance.protocol || 'nothing was timed'],
     ['runner', runnerText(provenance)],
     ['started', instant(provenance.time)],
     ['cost', costText(result)],
   ];
   return [...heading('Provenance', '', format), ...items.flatMap(([label, text]) => labelled(label, text, format))];
+}
+
+/** Those of the cases, then those of inputs that were timed. */
+function seedsText({ provenance, variants }: JobResult): string {
+  const seeds = provenance?.seeds ?? [];
+  const verified = new Set(variants.flatMap(({ verify }) => verify?.seeds ?? []));
+  const others = seeds.filter((seed) => !verified.has(seed));
+  if (verified.size === 0 || others.length === 0) return seeds.join(' ') || 'none used';
+  return `verify ${[...verified].join(' ')}; timing ${others.join(' ')}`;
 }
 
 /** "flashcore CPU emulator (L4 limits), sm_89, 58 SMs, simulated". */

@@ -861,6 +861,13 @@ export declare type VerifyResult = Message<"flashcore.runner.v1.VerifyResult"> &
    * @generated from field: double seconds = 5;
    */
   seconds: number;
+
+  /**
+   * Seeds of its inputs, each used on every shape; Provenance has them too, among all of the job.
+   *
+   * @generated from field: repeated string seeds = 6;
+   */
+  seeds: string[];
 };
 
 /**
