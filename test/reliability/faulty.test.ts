@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { toJson } from '@bufbuild/protobuf';
-import { CaseResultSchema, Outcome, RunnerClient, type CaseResult, type JobFinished, type KernelReference } from '@flashcore/shared';
+import { CaseResultSchema, Outcome, RunnerClient, attentionBytes, type CaseResult, type JobFinished, type KernelReference } from '@flashcore/shared';
 import { expect } from 'vitest';
 import { Home } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';
@@ -16,7 +16,8 @@ const SLOW = ['endless_loop'];
 const SIGNATURE = '(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal)';
 /** Kernels that no folder has: on the emulator a kernel's source is also a program of the host. */
 const WRITTEN: Record<string, { workspace: string; source: string }> = {
-  'all memory': { workspace: 'workspace: { everything: "1024 * 1024 * 1024 * 1024" }\n', source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n` },
+  // All that Q, K, V and O leave, so that it is not refused before: guard bytes make it too much.
+  'all memory': { workspace: `workspace: { everything: "MEMORY - ${SHAPES.reduce((bytes, shape) => bytes + attentionBytes(shape), 0)}" }\n`, source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n` },
   children: {
     workspace: '',
     source: `#include <cuda_fp16.h>
@@ -34,7 +35,7 @@ extern "C" __global__ void written${SIGNATURE} {
   },
 };
 
-function writeKernel(parent: string, way: string): string {
+function writeKernel(parent: string, { way, memoryBytes }: { way: string; memoryBytes: bigint }): string {
   const folder = join(parent, way.replace(' ', '_'));
   mkdirSync(folder);
   const { workspace, source } = WRITTEN[way]!;
@@ -45,7 +46,7 @@ lesson: none
 source: written.cu
 min_arch: sm_80
 math: { inputs: fp16, accumulate: fp32 }
-${workspace}launches: [{ entry: written, grid: ["ceil(S / 64)", "B * H", 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }]
+${workspace.replace('MEMORY', String(memoryBytes))}launches: [{ entry: written, grid: ["ceil(S / 64)", "B * H", 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }]
 `);
   return folder;
 }
@@ -57,7 +58,8 @@ campaign('faulty kernels alternate with a control job', { promise: 'isolation', 
   const wanted = await control(client);
   const outcomes = new Map<string, number>();
   const ways = [...QUICK, ...Object.keys(WRITTEN), ...(soak ? SLOW : []), 'kill the worker'];
-  const written = new Map(await Promise.all(Object.keys(WRITTEN).map(async (way) => [way, await client.uploadFolder(writeKernel(home.path, way))] as const)));
+  const { memoryBytes } = client.host.devices[0]!;
+  const written = new Map(await Promise.all(Object.keys(WRITTEN).map(async (way) => [way, await client.uploadFolder(writeKernel(home.path, { way, memoryBytes }))] as const)));
   for (let round = 0; round < rounds; round += 1) {
     // The first rounds make sure of those that are worst.
     const way = ['kill the worker', 'children', 'all memory'][round] ?? pick(random, ways);

@@ -175,7 +175,8 @@ test('an experiment that is stopped keeps what it had found out: its build, its 
   const [{ provenance, variants }] = found as [JobResult];
   expect(variants.map(({ build, verify, benchmarks }) => [build?.succeeded, verify?.passedCases, benchmarks.map(({ shape, mode }) => `${formatShape(shape!)} ${TimingMode[mode]}`)])).toEqual([[true, 2, ['1x2x64x64 COLD', '1x2x64x64 HOT']]]);
   expect(provenance).toMatchObject({ device: { deviceId: pipeline.pipeline.devices()[0]!.deviceId }, protocol: PROTOCOL_VERSION, sourceDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string });
-  expect(provenance?.seeds).toHaveLength(1 + 2 * shapes.length);
+  // Of the verification; of two sets a shape, and of two more for each of two modes.
+  expect(provenance?.seeds).toHaveLength(1 + (2 + 2 * 2) * shapes.length);
 });
 
 test('a verification that is stopped keeps the cases that were run, the smallest first, and says which were not', { timeout: 60_000 }, async () => {
