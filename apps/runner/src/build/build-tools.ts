@@ -5,6 +5,7 @@ import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { CompileCache, type CompileUnit } from './compile-cache.ts';
+import { disassemble } from './disassembly.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { emulatorLibraryUnit, readSources, referenceUnit } from './host-libraries.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
@@ -45,6 +46,7 @@ export class BuildTools {
     this.#builds = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, this.box);
     this.kernels = new KernelBuilder({
       toolchain: this.toolchain, cache: this.#builds, artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
+      disassemble: (cubin, signal) => disassemble(cubin, { toolchain: this.toolchain, box: this.box, dataDirectory: options.dataDirectory, signal }),
     });
   }
 

@@ -49,7 +49,7 @@ export async function runStages(unit: CompileUnit, options: CompileOptions & { f
 }
 
 /** What a compiler that is not the system's is part of: the folder above its bin/; its own folder where there is no bin/ or that would be the user's home. */
-function toolchainFolder(compiler: string): string {
+export function toolchainFolder(compiler: string): string {
   const folder = dirname(realpathSync(compiler));
   const above = dirname(folder);
   return folder.endsWith('/bin') && above !== '/' && above !== homedir() ? above : folder;

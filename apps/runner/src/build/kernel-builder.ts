@@ -6,6 +6,7 @@ import type { ArtifactSchema } from '@flashcore/shared';
 import { compileFailedFinding, compileTimedOutFinding, dynamicSmemFinding, missingEntryFinding, smemLimitFinding, spillFinding } from './build-findings.ts';
 import type { Compilation, CompileCache, CompileUnit, OutputKind } from './compile-cache.ts';
 import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } from './diagnostics.ts';
+import type { Listing } from './disassembly.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { entryResources, type ShapeLaunch } from './entry-resources.ts';
 import { nvccUnit } from './nvcc-unit.ts';
@@ -43,6 +44,8 @@ export interface KernelBuild {
   findings: Finding[];
   /** What the device loads; undefined when there is none. */
   image: string | undefined;
+  /** Why there is no SASS listing where one was asked for of a kernel that compiles; undefined: none is missing. */
+  sassMissing: string | undefined;
   /** SHA-256 over all sources that went into it. */
   sourceDigest: string;
 }
@@ -57,6 +60,10 @@ const ARTIFACT_KINDS: Record<OutputKind, ArtifactKind> = {
   cubin: ArtifactKind.CUBIN, ptx: ArtifactKind.PTX, sass: ArtifactKind.SASS, 'emulator-module': ArtifactKind.EMULATOR_MODULE, library: ArtifactKind.UNSPECIFIED,
 };
 
+type Disassemble = (cubin: string, signal: AbortSignal) => Promise<Listing>;
+
+const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly Run[]): boolean => problems.length === 0 && runs.every(({ compilation }) => compilation.exitCode === 0);
+
 /** Compiles kernels: with nvcc where it exists, and with the C++ compiler for the emulator, at the same time. */
 export class KernelBuilder {
   readonly #toolchain: Toolchain;
@@ -64,13 +71,15 @@ export class KernelBuilder {
   readonly #artifacts: ArtifactStore;
   readonly #kernelsFolder: string;
   readonly #emulatorFiles: () => SnapshotFile[];
+  readonly #disassemble: Disassemble;
 
-  constructor(parts: { toolchain: Toolchain; cache: CompileCache; artifacts: ArtifactStore; kernelsFolder: string; emulatorFiles: () => SnapshotFile[] }) {
+  constructor(parts: { toolchain: Toolchain; cache: CompileCache; artifacts: ArtifactStore; kernelsFolder: string; emulatorFiles: () => SnapshotFile[]; disassemble: Disassemble }) {
     this.#toolchain = parts.toolchain;
     this.#cache = parts.cache;
     this.#artifacts = parts.artifacts;
     this.#kernelsFolder = parts.kernelsFolder;
     this.#emulatorFiles = parts.emulatorFiles;
+    this.#disassemble = parts.disassemble;
   }
 
   /** That a kernel does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
@@ -79,7 +88,14 @@ export class KernelBuilder {
     await this.#toolchain.askCompilers();
     const { files, problems } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder: this.#kernelsFolder });
     const runs = problems.length > 0 ? [] : await Promise.all(this.#units(spec, files).map((unit) => this.#run(unit, listener)));
-    return this.#assemble(spec, { files, problems, runs, seconds: (performance.now() - started) / 1000 });
+    const listing = spec.resolved.keepSass && compiled(problems, runs) ? await this.#listing(runs, listener.signal) : undefined;
+    return this.#assemble(spec, { files, problems, runs, listing, seconds: (performance.now() - started) / 1000 });
+  }
+
+  /** Not kept in the compile cache: its key is the compiler's, and a listing takes half a second. */
+  async #listing(runs: readonly Run[], signal: AbortSignal): Promise<Listing> {
+    const cubin = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'cubin');
+    return cubin ? this.#disassemble(this.#artifacts.path(cubin.sha256), signal) : { missing: 'no nvcc on this host, so no machine code' };
   }
 
   /** A module with the hooks that find data races; undefined when it does not compile. */
@@ -113,9 +129,9 @@ export class KernelBuilder {
     return { unit, compilation, diagnostics };
   }
 
-  #assemble(spec: BuildSpec, parts: { files: SnapshotFile[]; problems: CompilerDiagnostic[]; runs: Run[]; seconds: number }): KernelBuild {
-    const { files, problems, runs, seconds } = parts;
-    const succeeded = problems.length === 0 && runs.every(({ compilation }) => compilation.exitCode === 0);
+  #assemble(spec: BuildSpec, parts: { files: SnapshotFile[]; problems: CompilerDiagnostic[]; runs: Run[]; listing: Listing | undefined; seconds: number }): KernelBuild {
+    const { files, problems, runs, listing, seconds } = parts;
+    const succeeded = compiled(problems, runs);
     const nvccRun = runs.find(({ unit }) => unit.compiler.name === 'nvcc');
     const entries = nvccRun ? parsePtxasReport(nvccRun.compilation.lines) : [];
     const resources = entryResources(entries, spec.launches);
@@ -132,13 +148,20 @@ export class KernelBuilder {
       })),
       entries: resources,
       entriesMissing: entriesMissing(resources.length, { nvccRun, problems, succeeded }),
-      artifacts: [...outputs.map(artifactOf), ...files.map((file) => this.#keepSource(file))],
+      artifacts: [...outputs.map(artifactOf), ...this.#keepListing(spec, listing), ...files.map((file) => this.#keepSource(file))],
       diagnostics: [...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)],
       arch: spec.arch,
       flagsDigest: flagsDigest(runs),
     });
     const findings = findingsOf(spec, { files, problems, runs, nvccRun, found: entries.map(({ entry }) => entry), result });
-    return { result, findings, image: succeeded && loaded ? this.#artifacts.path(loaded.sha256) : undefined, sourceDigest: digestOf(files) };
+    const sassMissing = listing && 'missing' in listing ? listing.missing : undefined;
+    return { result, findings, image: succeeded && loaded ? this.#artifacts.path(loaded.sha256) : undefined, sassMissing, sourceDigest: digestOf(files) };
+  }
+
+  #keepListing({ kernelId, arch }: BuildSpec, listing: Listing | undefined): MessageInitShape<typeof ArtifactSchema>[] {
+    if (!listing || 'missing' in listing) return [];
+    const { text } = listing;
+    return [{ sha256: this.#artifacts.put(text), kind: ArtifactKind.SASS, fileName: `${kernelId}.${arch}.sass`, sizeBytes: BigInt(text.byteLength) } satisfies Partial<Artifact>];
   }
 
   /** The source stays with the result: what two jobs differ in can be shown whatever became of the folder. */

@@ -91,7 +91,7 @@ export class Toolchain {
   }
 
   /** Path of a tool; undefined where there is none. */
-  path(name: 'ncu' | 'compute-sanitizer'): string | undefined {
+  path(name: 'ncu' | 'compute-sanitizer' | 'cuobjdump'): string | undefined {
     return this.#find(name);
   }
 

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FlashcoreError, Phase, VariantSchema } from '@flashcore/shared';
 import type { KernelBuild } from '../build/kernel-builder.ts';
-import { emitFindings, emitLog, startPhase, type VariantScope } from './job-scope.ts';
+import { emitFindings, emitLog, emitWarning, startPhase, type VariantScope } from './job-scope.ts';
 
 /** Findings of a build that can run all the same. */
 const HARMLESS: readonly FindingKind[] = [FindingKind.REGISTER_SPILLS];
@@ -18,6 +18,7 @@ export async function runBuild(scope: VariantScope): Promise<KernelBuild> {
   const build = await tools.kernels.build(scope.build, { signal: job.signal, onLine: (source, line) => emitLog(job, source, line) });
   for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });
   job.emit({ case: 'buildResult', value: build.result });
+  if (build.sassMissing !== undefined) emitWarning(job, `No SASS listing was kept: ${build.sassMissing}`);
   emitFindings(job, build.findings);
   if (build.result.succeeded) keepBuild(scope, build.result.buildId);
   return build;

@@ -1,6 +1,9 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { ArtifactKind, FlashcoreError, Outcome, RunExperimentRequestSchema, TimingMode, Verdict, VerifyRequestSchema, formatShape, parseShape, type JobResult } from '@flashcore/shared';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from './benchmark-protocol.ts';
 import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 
@@ -59,6 +62,24 @@ test('kept PTX is an artifact', { timeout: 60_000 }, async () => {
   const { outcome } = await pipeline.run('build', { kernel: kernel('fa_v1_baseline'), variant: { keepPtx: true } });
   const ptx = outcome.result.variants[0]!.build!.artifacts.find(({ fileName }) => fileName === 'fa_v1_baseline.sm_89.ptx');
   expect(pipeline.artifacts.get(ptx!.sha256).toString()).toContain('.visible .entry fa_v1_baseline');
+});
+
+// Its real counterpart is not on every host that has nvcc.
+const FAKE_CUOBJDUMP = '#!/bin/sh\n[ "$1" = -sass ] || exit 0\necho ".target sm_89"; grep -q fa_v1_baseline "$2" && echo "Function : fa_v1_baseline"\n';
+
+test('kept SASS is an artifact; where cuobjdump fails the job says so and the build stands', { timeout: 60_000 }, async () => {
+  using tools = temporaryFolder();
+  const path = process.env['PATH'];
+  const build = async (script: string) => {
+    writeFileSync(join(tools.path, 'cuobjdump'), script, { mode: 0o755 });
+    vi.stubEnv('PATH', `${tools.path}:${path}`);
+    const { outcome, events } = await pipeline.run('build', { kernel: kernel('fa_v1_baseline'), variant: { keepSass: true } });
+    vi.unstubAllEnvs();
+    const sass = outcome.result.variants[0]!.build!.artifacts.find(({ kind }) => kind === ArtifactKind.SASS);
+    return [Outcome[outcome.outcome], sass && [sass.fileName, pipeline.artifacts.get(sass.sha256).toString()], events.flatMap((event) => (event.case === 'warning' ? event.value.message : []))];
+  };
+  expect(await build(FAKE_CUOBJDUMP)).toEqual(['PASSED', ['fa_v1_baseline.sm_89.sass', '.target sm_89\nFunction : fa_v1_baseline\n'], []]);
+  expect(await build('#!/bin/sh\n[ "$1" = -sass ] || exit 0\necho "cuobjdump fatal: no nvdisasm" >&2; exit 1\n')).toEqual(['PASSED', undefined, ['No SASS listing was kept: cuobjdump ended with exit status 1: cuobjdump fatal: no nvdisasm']]);
 });
 
 test('verify reports the cases in the order asked for, repeats a result from its seed, and says which seeds were used', { timeout: 120_000 }, async () => {

@@ -109,6 +109,7 @@ test('without nvcc the emulator still builds, and a missing entry is found when 
   const artifacts = new ArtifactStore(join(folder, 'artifacts'));
   const builder = new KernelBuilder({
     toolchain: withoutNvcc, cache: new CompileCache(join(folder, 'builds'), artifacts), artifacts, kernelsFolder, emulatorFiles: () => emulatorHeaders(join(repositoryRoot, 'apps/runner')),
+    disassemble: () => Promise.resolve({ missing: 'not asked for' }),
   });
   const { candidate, build } = await buildOf('faulty/missing_entry', builder);
   expect([build.result.succeeded, build.result.entriesMissing, build.findings]).toEqual([true, 'not measured: no nvcc on this host', []]);

@@ -157,7 +157,7 @@ export declare type Variant = Message<"flashcore.runner.v1.Variant"> & {
   keepPtx: boolean;
 
   /**
-   * Keep disassembled SASS as an artifact (needs cuobjdump or nvdisasm on the host).
+   * Keep disassembled SASS as an artifact (needs cuobjdump and nvdisasm on the host; a warning says why there is none).
    *
    * @generated from field: bool keep_sass = 7;
    */
