@@ -1,5 +1,5 @@
 /** The suite that a GPU's driver must pass, on the emulator. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,3 +30,11 @@ test('kernels/primitives has no function that is not among them', () => {
   expect(functions.filter((name) => !new RegExp(`\\b${name}\\b`).test(kernels))).toEqual([]);
   expect(functions.length).toBeGreaterThan(20);
 });
+
+test.each(['conformance', 'primitives'])('%s says in a line what is missing on this host, and what it takes', (program) => {
+  const run = (...args: string[]) => spawnSync(process.execPath, [join(ROOT, `test/dist/${program}.js`), ...args], { encoding: 'utf8', env });
+  expect(run('--help')).toMatchObject({ status: 0, stdout: expect.stringMatching(new RegExp(`^flashcore-${program} \\[`)) as string });
+  expect(run('--nonsense')).toMatchObject({ status: 2, stderr: expect.stringMatching(/^error: Unknown option '--nonsense'.*\nflashcore-/) as string });
+  const { status, stderr } = run('libnodriver.so.1');
+  expect([status, stderr.trim().split('\n')]).toEqual([3, [expect.stringMatching(/^error: (Name the driver library of a host with a GPU.*libnodriver\.so\.1 can't be loaded|Wanted nvcc)/)]]);
+}, 300_000);

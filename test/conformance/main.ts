@@ -2,21 +2,23 @@
  * The conformance suite over the cu* seam, for any driver library:
  *   node conformance.js emulator            our CPU emulator, compiled by the host's C++ compiler
  *   node conformance.js libcuda.so.1        a GPU's driver; kernels are compiled by the host's nvcc
- * Options: --json FILE writes the report. Exit code 0: all checks passed.
+ * Options: --json FILE writes the report. Exit code 0: all checks passed, 1: some did not, 2: a wrong command line, 3: they could not be run.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { compileImages, openBench, type Images } from './bench.ts';
 import checks from './checks.ts';
+import { readArguments, withPlainErrors } from './command-line.ts';
 import { repositoryRoot } from '../support/repository-root.ts';
 
 const CHECK_LIMIT_MS = 60_000;
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'string' }, check: { type: 'string' }, images: { type: 'string' } } });
-process.exitCode = values.check === undefined ? await runAll(positionals[0] ?? 'emulator') : runOne(Number(values.check), values.images!);
+const USAGE = `flashcore-conformance [emulator | libcuda.so.1] [--json FILE]
+Runs the checks of the driver interface on the CPU emulator (the default), or on the GPU of a driver library, whose kernels are compiled by nvcc.`;
+const { values, positionals } = readArguments({ json: { type: 'string' }, check: { type: 'string' }, images: { type: 'string' } }, USAGE);
+process.exitCode = values.check === undefined ? await withPlainErrors(positionals[0], () => runAll(positionals[0] ?? 'emulator')) : runOne(Number(values.check), values.images!);
 
 /** Compiles once, then each check in a process of its own. */
 async function runAll(target: string): Promise<number> {

@@ -2,15 +2,15 @@
  * Every PTX instruction of kernels/primitives against its definition and, on a GPU, against its emulated twin:
  *   node primitives.js                      on the emulator
  *   node primitives.js libcuda.so.1         on a GPU and on the emulator; kernels are compiled by the host's nvcc and C++ compiler
- * Options: --json FILE writes the report. Exit code 0: all agree.
+ * Options: --json FILE writes the report. Exit code 0: all agree, 1: some do not, 2: a wrong command line, 3: they could not be run.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { compileImages, openBench, type Argument, type Bench, type Images } from './bench.ts';
+import { readArguments, withPlainErrors } from './command-line.ts';
 import { PRIMITIVES, PRIMITIVE_SUITE, type PrimitiveCase } from './primitives.ts';
 import { repositoryRoot } from '../support/repository-root.ts';
 
@@ -32,15 +32,18 @@ interface Row {
   gpuAgainstEmulator?: Agreement | string;
 }
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'string' }, run: { type: 'string' } } });
-if (values.run === undefined) process.exitCode = await compareAll(positionals[0]);
+const USAGE = `flashcore-primitives [libcuda.so.1] [--json FILE]
+Holds every PTX instruction of kernels/primitives against its definition: on the CPU emulator, and on the GPU of a driver library if one is named.`;
+const { values, positionals } = readArguments({ json: { type: 'string' }, run: { type: 'string' } }, USAGE);
+if (values.run === undefined) process.exitCode = await withPlainErrors(positionals[0], () => compareAll(positionals[0]));
 else runAll(values.run);
 
 async function compareAll(gpu: string | undefined): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'fc-primitives-'));
   try {
-    const emulator = await outputsOf('emulator', join(folder, 'emulator'));
+    // First, for it may not be there: the emulator takes some seconds.
     const device = gpu === undefined ? undefined : await outputsOf(gpu, join(folder, 'gpu'));
+    const emulator = await outputsOf('emulator', join(folder, 'emulator'));
     const rows = PRIMITIVES.map((each) => rowOf(each, emulator.outputs, device?.outputs));
     const wrong = rows.filter(({ emulator: e, gpu: g, gpuAgainstEmulator: both }) => [e, g, both].some((each) => typeof each === 'object' && !each.agrees));
     for (const row of rows) console.log(`${wrong.includes(row) ? 'not ok' : Object.values(row).some((each) => typeof each === 'object') ? 'ok' : 'none'}  ${row.name}: ${[['emulator', row.emulator], ['gpu', row.gpu], ['gpu against emulator', row.gpuAgainstEmulator]].flatMap(([what, found]) => (found === undefined ? [] : [`${what as string} ${textOf(found)}`])).join('; ')}`);
