@@ -92,11 +92,14 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
   const against = parts.benchmark?.against;
   const champion = benchmark && against && compileChampion(against, { method, benchmark, asked: parts.benchmark!, context, device });
   const shapes = uniqueShapes([...(verify?.shapes ?? []), ...(benchmark?.shapes ?? []), ...(profile ? [profile.shape] : [])]);
-  return {
+  const spec: JobSpec = {
     method, kernel, device, resolved, arch, verify, benchmark, profile, champion,
     fallback: method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback ? fallbackOf(manifest, variant, { resolved, device }) : undefined,
     shapes: shapes.length > 0 ? shapes : accepted([...context.cases.sets.parity, ...context.cases.sets.canonical], manifest, resolved),
   };
+  // What a manifest plans wrongly is known now: no job is made to tell it.
+  for (const each of [resolved, spec.fallback]) if (each) shapeLaunches(manifest, each, spec.shapes);
+  return spec;
 }
 
 /** Launches of the shapes that the kernel takes. */

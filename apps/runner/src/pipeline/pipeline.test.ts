@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { ArtifactKind, FlashcoreError, Outcome, RunExperimentRequestSchema, TimingMode, Verdict, VerifyRequestSchema, formatShape, parseShape, type JobResult } from '@flashcore/shared';
+import { ArtifactKind, BuildRequestSchema, FlashcoreError, Outcome, RunExperimentRequestSchema, TimingMode, Verdict, VerifyRequestSchema, formatShape, parseShape, type JobResult } from '@flashcore/shared';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from './benchmark-protocol.ts';
@@ -141,6 +141,13 @@ test('a kernel whose source is missing was not compiled, and nothing is said aga
   const { build, findings } = outcome.result.variants[0]!;
   expect([Outcome[outcome.outcome], build!.entriesMissing, findings.map(({ message }) => message)]).toEqual(
     ['COMPILE_FAILED', 'not measured: nothing was compiled', ["kernel.yaml: the source toggled.cu is not in the kernel's folder (runner)"]]);
+});
+
+test('a manifest that plans what no device can launch is refused before a job exists, also for a build', () => {
+  const tooWide = TOGGLED['kernel.yaml'].replace('block: [64, 1, 1]', 'block: [2048, 1, 1]');
+  const uploaded = pipeline.upload({ ...TOGGLED, 'kernel.yaml': tooWide });
+  const compile = (): unknown => pipeline.pipeline.compile('build', create(BuildRequestSchema, { kernel: uploaded }), () => 0);
+  expect(compile).toThrow(expect.objectContaining({ reason: 'INVALID_MANIFEST', message: expect.stringContaining('launches[0].block[0]: wanted an integer of 1 to 1024, found 2048') as string }));
 });
 
 test('where a hard gate fails, the variant without tensor cores stands beside it, also for an uploaded kernel', { timeout: 120_000 }, async () => {
