@@ -143,7 +143,7 @@ test('connect() names an address where nothing, nothing useful or another versio
   const expected = [
     ['127.0.0.1:9', 'RUNNER_UNREACHABLE', 'but nothing answers there (connect ECONNREFUSED 127.0.0.1:9): start one'],
     ['unix:/tmp/flashcore-nobody-listens-here', 'RUNNER_UNREACHABLE'],
-    ['no-such-host.invalid:50051', 'RUNNER_UNREACHABLE'],
+    ['no-such-host.invalid:50051', 'RUNNER_UNREACHABLE', "Correct the host's name, or use its IP address: no name server knows no-such-host.invalid"],
     [`127.0.0.1:${ports[0]}`, 'RUNNER_UNREACHABLE'],
     [`127.0.0.1:${ports[1]}`, 'RUNNER_UNREACHABLE', 'but what answers there is no runner'],
     [newer.address, 'VERSION_MISMATCH'],
