@@ -47,6 +47,8 @@ test('what is no backup, or damaged, is refused before anything is touched', () 
   expect(() => restore(folder.path, at('text'))).toThrow('is none');
   expect(() => restore(folder.path, at('nothing'))).toThrow('is not there');
   expect(readdirSync(folder.path)).toEqual(['text']);
+  writeFileSync(at('flashcore.db'), '');
+  expect(() => backUp(folder.path, at('nowhere/b.db'))).toThrow(`Give a file in a folder that is there: ${at('nowhere')} is none`);
 });
 
 test('a backup that lost its end, or has flipped bytes, is refused', async () => {

@@ -1,5 +1,5 @@
 import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { UsageError } from '../rpc/address.ts';
 import { lockDirectory } from '../store/directory-lock.ts';
@@ -19,6 +19,8 @@ export function backUp(dataDirectory: string, file: string): Backup {
   const source = join(dataDirectory, 'flashcore.db');
   if (!existsSync(source)) throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
   if (existsSync(file)) throw new UsageError(`Give a file that is not there yet: ${file} exists`);
+  const folder = dirname(resolve(file));
+  if (!existsSync(folder)) throw new UsageError(`Give a file in a folder that is there: ${folder} is none`);
   const temporary = `${resolve(file)}.new`;
   // Nobody else's from its first byte; SQLite takes an empty file.
   writeFileSync(temporary, '', { mode: 0o600 });

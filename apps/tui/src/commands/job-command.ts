@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import {
-  ArtifactKind, FlashcoreError, GetJobResponseSchema, JobState, type JobEvent, type JobResult, type RunnerClient,
+  ArtifactKind, FlashcoreError, GetJobResponseSchema, JobKind, JobState, Verdict, type Job, type JobEvent, type ProfileResult, type RunnerClient,
 } from '@flashcore/shared';
 import type { Connection } from '../connection/connect.ts';
 import { jobReport } from '../report/job-report.ts';
@@ -104,16 +104,19 @@ async function reportEnd(ended: JobView, client: FollowedRunner['client'], conte
   if (junit !== undefined) writeFileSync(junit, junitOf(response.job?.label || name, result ?? { variants: [] }));
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
   else if (response.job) context.report(jobReport({ job: response.job, result, ...(error && { error }) }, context.format));
-  if (save === undefined) return exitCode;
-  const problem = await saveReport(save, { result, client, context });
+  const profile = result?.variants.find(({ fallback }) => !fallback)?.profile;
+  const problem = save === undefined ? profileProblem(response.job, profile) : await saveReport(save, { profile, client, context });
   if (problem === '') return exitCode;
   context.surroundings.stderr.write(`error: ${printable(problem)}\n`);
   return exitCode === ExitCode.PASSED ? ExitCode.RUNNER_CANNOT : exitCode;
 }
 
+/** Why a job that was a profile and nothing else has none, or empty: the job passed, and what it was asked for could not be done. */
+const profileProblem = (job: Job | undefined, profile: ProfileResult | undefined): string =>
+  (job?.kind === JobKind.PROFILE && profile?.verdict === Verdict.NOT_MEASURED ? `Nothing was profiled: ${asNotMeasured(profile.reason)}` : '');
+
 /** Downloads Nsight Compute's report; why there is none, or empty. */
-async function saveReport(file: string, { result, client, context }: { result: JobResult | undefined; client: FollowedRunner['client']; context: CommandContext }): Promise<string> {
-  const profile = result?.variants.find(({ fallback }) => !fallback)?.profile;
+async function saveReport(file: string, { profile, client, context }: { profile: ProfileResult | undefined; client: FollowedRunner['client']; context: CommandContext }): Promise<string> {
   const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
   if (!report || !client.readArtifact) return `Nothing was written to ${file}: ${profile ? asNotMeasured(profile.reason) : 'the job came to no profile'}`;
   await writeWhole(path.resolve(file), await client.readArtifact(report.sha256));

@@ -27,6 +27,11 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
   test.each<[string, () => string[], () => RegExp]>([
     ['an unknown command', () => ['runn', 'fa_v2_wmma'], () => /did you mean "run"/],
     ['a mistyped command', () => ['kernel'], () => /did you mean "kernels"/],
+    ['a report into a folder that is not there', () => ['run', 'fa_v2_wmma', '--junit', folder('nowhere/r.xml')], () => /Wanted --junit as a file in a folder that is there; .*nowhere is none/],
+    ['a recording in the place of a folder', () => ['watch', '0123abcd', '--record', folder('empty')], () => /Wanted --record as a file to write; .*empty is a folder/],
+    ['an artifact in the place of a folder', () => ['artifact', 'ab'.repeat(32), '-o', folder('empty')], () => /Wanted --output as a file to write; .*empty is a folder/],
+    ['an authority that is not there', () => ['jobs', '--runner', 'host:1', '--tls-ca', folder('ca.crt')], () => /Wanted --tls-ca \(or \$FLASHCORE_TLS_CA\) as a file that can be read; ENOENT.*ca\.crt/],
+    ['a folder as a recording', () => ['replay', folder('empty')], () => /Wanted a recording made with --record; .*empty is a folder/],
     ['an unknown option', () => ['run', 'fa_v2_wmma', '--shap', '1x1x1x1'], () => /unknown option '--shap'[\s\S]*--shape/],
     ['no kernel', () => ['run'], () => /missing required argument 'kernel or folder'/],
     ['a malformed shape', () => ['run', 'fa_v2_wmma', '--shape', '2x8x512'], () => /Wanted a shape such as 2x8x512x64/],

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import type { JobCommandOptions } from '../options.ts';
 import { readRecording } from '../record/recording.ts';
 import { replayRunner } from '../record/replay-runner.ts';
@@ -7,11 +7,14 @@ import type { CommandContext } from './context.ts';
 import { UsageError, type ExitCode } from './exit-code.ts';
 import { appearanceOf, isInteractive, wantsFiles } from './interactive.ts';
 import { followJob } from './job-command.ts';
+import { requireOutputs } from './output-file.ts';
 
 /** `fa-tui replay <file>`: a recorded job again, without a runner: in a terminal on the screen, elsewhere as progress and report. */
 export async function replay(fileText: string, options: JobCommandOptions & { readonly speed?: string }, context: CommandContext): Promise<ExitCode> {
   const file = path.resolve(fileText);
   if (!existsSync(file)) throw new UsageError(`Wanted a recording made with --record; ${file} does not exist`);
+  if (statSync(file).isDirectory()) throw new UsageError(`Wanted a recording made with --record; ${file} is a folder`);
+  requireOutputs(options);
   const speed = Number(options.speed ?? '1');
   if (!(speed >= 0 && speed <= 10_000)) throw new UsageError(`Wanted --speed as a number from 0 (without pauses) to 10000; got ${options.speed}`);
   const events = readRecording(file);

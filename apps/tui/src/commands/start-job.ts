@@ -7,6 +7,7 @@ import type { StartRequest } from '../state/runner-port.ts';
 import type { CommandContext } from './context.ts';
 import { UsageError, type ExitCode } from './exit-code.ts';
 import { detachFromJob, followJob, type OpenEvents } from './job-command.ts';
+import { requireOutputs } from './output-file.ts';
 import { kernelReference, parseKernelArgument, storedReference } from './kernel-argument.ts';
 
 /** The commands that start a job. */
@@ -15,6 +16,7 @@ export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
 /** `fa-tui run|build|verify|bench|profile <kernel or folder>`. All that can be wrong with the command line shows before a runner is asked. */
 export async function startJob(command: JobCommand, kernelText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   if (options.detach && (options.record !== undefined || options.junit !== undefined || options.save !== undefined)) throw new UsageError('Wanted --detach, or --record, --junit and --save, which need the job to its end; both were given');
+  requireOutputs(options);
   const requestFor = compileRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
   const against = options.against === undefined ? undefined : await parseKernelArgument(options.against);

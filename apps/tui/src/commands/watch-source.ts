@@ -8,6 +8,7 @@ import { ExitCode, UsageError } from './exit-code.ts';
 import { isInteractive, openTui, wantsFiles } from './interactive.ts';
 import { onInterrupt } from './interrupt.ts';
 import { followJob, type OutputFiles } from './job-command.ts';
+import { requireOutputs } from './output-file.ts';
 import { reportError } from './report-error.ts';
 import { championById, compileRequest } from './start-job.ts';
 
@@ -15,6 +16,7 @@ import { championById, compileRequest } from './start-job.ts';
 export async function watchSource(folderText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   const folder = path.resolve(folderText);
   if (!isFolder(folder)) throw new UsageError(`Wanted a kernel folder to watch; ${folder} is none`);
+  requireOutputs(options);
   // All that can be wrong with the options shows before a runner is asked. A request is compiled anew for each version: its id may name one job only.
   compileRequest('run', options);
   const champion = await championById(options);

@@ -2,9 +2,11 @@ import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
 import { followJob, type OutputFiles } from './job-command.ts';
 import { resolveJobName } from './job-name.ts';
+import { requireOutputs } from './output-file.ts';
 
 /** `fa-tui watch <job>`: the job's events from the first that is kept, whether it runs or has ended, then its report. */
 export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
+  requireOutputs(files);
   return context.withRunner(async (connection) => {
     const name = await resolveJobName(connection.client, job);
     return followJob((options) => connection.client.watch(name, options), connection, context, files);

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { RunnerProfiles, didYouMean, requirePrivate, type ClientSecurity } from '@flashcore/shared';
 import { UsageError } from '../commands/exit-code.ts';
+import { readNamed } from '../commands/output-file.ts';
 import { parseAddress } from './address.ts';
 
 /** --tls-ca, --tls-cert, --tls-key: PEM files. */
@@ -48,11 +48,13 @@ export function givenSecurity(flags: TlsFlags, environment: NodeJS.ProcessEnv): 
   const token = environment['FLASHCORE_TOKEN'] || undefined;
   if (!hasTlsFlags(files) && token === undefined) return undefined;
   const { tlsCa, tlsCert, tlsKey } = files;
+  const read = (option: '--tls-ca' | '--tls-cert' | '--tls-key', file: string): Buffer => readNamed(`${option} (or $FLASHCORE_${option.slice(2).replace('-', '_').toUpperCase()})`, file);
+  const key = tlsKey === undefined ? undefined : read('--tls-key', tlsKey);
   if (tlsKey !== undefined) requirePrivate(tlsKey);
   return {
-    ...(tlsCa !== undefined && { authority: readFileSync(tlsCa) }),
+    ...(tlsCa !== undefined && { authority: read('--tls-ca', tlsCa) }),
     // The client's own certificate stands in place of a token, and the other way round.
-    ...(tlsCert !== undefined && tlsKey !== undefined && { certificate: readFileSync(tlsCert), key: readFileSync(tlsKey), token: undefined }),
+    ...(tlsCert !== undefined && key !== undefined && { certificate: read('--tls-cert', tlsCert), key, token: undefined }),
     ...(token !== undefined && { token }),
   };
 }
