@@ -45,7 +45,7 @@ test.skipIf(!hasOpenssl)('README: several people, one GPU host', { timeout: 120_
   expect(client(login!, 'fct_wrong\n')).toMatchObject({ exitCode: 3, stdout: '', stderr: expect.stringContaining('flashcore-runner token add') as string });
   expect(client(['login', address], `${token}\n`)).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('--tls-ca ca.crt') as string });
   expect(client(login!, `${token}\n`)).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^logged in to .* as ada, submitter\n$/) as string, stderr: expect.not.stringContaining('Warning') as string });
-  const kept = join(laptop, '.config/flashcore/runners.json');
+  const kept = join(laptop, '.flashcore/config/flashcore/runners.json');
   expect(statSync(kept).mode & 0o777).toBe(0o600);
   expect(client(build!)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('PASSED') as string });
   expect(client(['--runner', hostAddress, 'jobs']).stdout).toMatch(/owner[^]* ada /);

@@ -23,6 +23,7 @@ export * from './launch-plan.ts';
 export * from './make-folder.ts';
 export * from './manifest.ts';
 export * from './nearest-names.ts';
+export * from './user-folders.ts';
 export * from './outcome.ts';
 export * from './random.ts';
 export * from './runner-profiles.ts';

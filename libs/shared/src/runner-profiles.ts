@@ -1,11 +1,11 @@
 /** The runners that a user has logged in to: names, addresses and credentials, in a file of its owner alone. */
 import { chmodSync, copyFileSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import type { ClientSecurity } from './client-security.ts';
 import { FlashcoreError } from './errors.ts';
 import { makeFolder } from './make-folder.ts';
+import { configFolder } from './user-folders.ts';
 
 const path = z.string().min(1);
 const PROFILE = z.strictObject({ address: path.optional(), ca: path.optional(), cert: path.optional(), key: path.optional(), token: path.optional() })
@@ -39,12 +39,12 @@ export const PROFILE_NAME = /^[A-Za-z0-9][\w.-]{0,63}$/;
  * All methods refuse, with INVALID_REQUEST, a file that others can read, or that is none of this kind.
  */
 export class RunnerProfiles {
-  /** $FLASHCORE_CONFIG, else flashcore/runners.json in the user's configuration folder. */
+  /** $FLASHCORE_CONFIG, else runners.json in the user's configuration folder. */
   readonly file: string;
   readonly #folder: string;
 
   constructor(environment: NodeJS.ProcessEnv) {
-    this.file = environment['FLASHCORE_CONFIG'] || join(environment['XDG_CONFIG_HOME'] || join(environment['HOME'] || homedir(), '.config'), 'flashcore', 'runners.json');
+    this.file = environment['FLASHCORE_CONFIG'] || join(configFolder(environment), 'runners.json');
     this.#folder = dirname(this.file);
   }
 

@@ -24,6 +24,7 @@ describe('settings', () => {
   test('lie in the configuration folder of the user; none is no fault', () => {
     expect(settingsFile({ HOME: '/home/u' })).toBe('/home/u/.config/flashcore/fa-tui.yaml');
     expect(settingsFile({ HOME: '/home/u', XDG_CONFIG_HOME: '/c' })).toBe('/c/flashcore/fa-tui.yaml');
+    expect([settingsFile({ HOME: '/home/u', FLASHCORE_HOME: '/f' }), new ViewFile({ HOME: '/home/u', FLASHCORE_HOME: '/f' }).file]).toEqual(['/f/config/flashcore/fa-tui.yaml', '/f/state/flashcore/fa-tui-views.json']);
     expect(readSettings(environment())).toEqual({});
   });
 

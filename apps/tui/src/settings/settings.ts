@@ -1,8 +1,7 @@
 /** The user's settings: a YAML or JSON file with a schema; what is not in it is as the terminal suggests. */
 import { readFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
-import { FlashcoreError, yamlFile } from '@flashcore/shared';
+import { FlashcoreError, configFolder, yamlFile } from '@flashcore/shared';
 import { z } from 'zod';
 import { UsageError } from '../commands/exit-code.ts';
 import { STYLE_WORDS, isStyle } from './style.ts';
@@ -26,9 +25,9 @@ export const SETTINGS = strict({
 
 export type Settings = z.output<typeof SETTINGS>;
 
-/** $FA_TUI_CONFIG, else flashcore/fa-tui.yaml in the user's configuration folder, beside runners.json. JSON is YAML too. */
+/** $FA_TUI_CONFIG, else fa-tui.yaml in the user's configuration folder, beside runners.json. JSON is YAML too. */
 export const settingsFile = (environment: NodeJS.ProcessEnv): string =>
-  environment['FA_TUI_CONFIG'] || path.join(environment['XDG_CONFIG_HOME'] || path.join(environment['HOME'] || homedir(), '.config'), 'flashcore', 'fa-tui.yaml');
+  environment['FA_TUI_CONFIG'] || path.join(configFolder(environment), 'fa-tui.yaml');
 
 /** What the file says; nothing when there is none. Errors: UsageError with file, line, key, what was wanted and, for an unknown key, the nearest known one. */
 export function readSettings(environment: NodeJS.ProcessEnv): Settings {

@@ -1,7 +1,7 @@
 /** How the user left the program, for each runner: view, job, filters. Kept in the user's state folder. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
+import { stateFolder } from '@flashcore/shared';
 import { z } from 'zod';
 import { SAVED_VIEW, type SavedView } from '../state/saved-view.ts';
 
@@ -23,7 +23,7 @@ export class ViewFile {
   #writable = true;
 
   constructor(environment: NodeJS.ProcessEnv) {
-    this.file = path.join(environment['XDG_STATE_HOME'] || path.join(environment['HOME'] || homedir(), '.local', 'state'), 'flashcore', 'fa-tui-views.json');
+    this.file = path.join(stateFolder(environment), 'fa-tui-views.json');
   }
 
   /** How the user left `runner`. A file that can't be read is set aside, and that is told. */
