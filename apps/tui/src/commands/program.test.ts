@@ -64,6 +64,7 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ['a login to a socket file', () => ['login', 'unix:/x'], () => /needs no login/],
     ['a login by a name that is none', () => ['login', 'gpu01:50051', '--name', '../x'], () => /--name of letters/],
     ['a logout from nowhere', () => ['logout', 'gpu01'], () => /there is no "gpu01"/],
+    ['a plain report below the prompt', () => ['--inline', 'run', 'fa_v2_wmma'], () => /--inline and --mouse with the terminal program[^]*run writes a plain report/],
     ['a page size', () => ['jobs', '--limit', '0'], () => /--limit/],
   ])('%s', async (_, args, wanted) => {
     const { code, stdout, stderr } = await run(...args());
@@ -82,6 +83,11 @@ test('--help is on stdout, 0, and names every command', async () => {
   const { code, stdout } = await run('--help');
   expect(code).toBe(0);
   for (const name of ['start', 'run', 'build', 'verify', 'bench', 'profile', 'watch-source', 'replay', 'kernels', 'host', 'jobs', 'watch', 'cancel', 'history', 'artifact', 'login', 'logout', 'runners']) expect(stdout).toContain(`\n  ${name} `);
+});
+
+test('--inline and --mouse are in the help of what opens the terminal program', async () => {
+  const heeds = async (...command: string[]): Promise<boolean> => /--inline/.test((await run(...command, '--help')).stdout);
+  expect([await heeds(), await heeds('start'), await heeds('watch-source'), await heeds('run'), await heeds('jobs')]).toEqual([true, true, true, false, false]);
 });
 
 test('a runner that is not there: 3 at once, with its address', async () => {

@@ -16,7 +16,9 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
   let exitCode = 0;
   const define = <Options extends GlobalOptions>(command: Command, action: Action<Options>) =>
     command.action(async (...args: unknown[]) => {
-      const options = (args.at(-1) as Command).optsWithGlobals<Options>();
+      const command = args.at(-1) as Command;
+      const options = command.optsWithGlobals<Options>();
+      if ((options.inline || options.mouse) && !opensProgram(command)) command.error(`error: Wanted --inline and --mouse with the terminal program (no command, start, watch-source) only; ${command.name()} writes a plain report`);
       exitCode = await guarded(surroundings, options, (context) => action(context, options, typeof args[0] === 'string' ? args[0] : ''));
     });
   const program = buildProgram(define);
@@ -41,6 +43,14 @@ async function guarded(surroundings: Surroundings, options: GlobalOptions, body:
   }
 }
 
+/** Whether a command opens the terminal program, where there is a terminal. */
+const opensProgram = (command: Command): boolean => command.parent === null || ['start', 'watch-source'].includes(command.name());
+
+/** Those that a command heeds. */
+function visibleGlobalOptions(command: Command): Option[] {
+  return (command.parent?.options ?? []).filter(({ long }) => opensProgram(command) || (long !== '--inline' && long !== '--mouse'));
+}
+
 type Define = <Options extends GlobalOptions>(command: Command, action: Action<Options>) => void;
 
 function buildProgram(define: Define): Command {
@@ -57,7 +67,7 @@ function buildProgram(define: Define): Command {
     .option('--ascii', 'ASCII in place of box-drawing and block characters (FA_TUI_ASCII=1)')
     .option('--inline', 'the terminal program below the prompt: no screen of its own, the log stays in the scrollback')
     .option('--mouse', 'the wheel scrolls and a click selects')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, visibleGlobalOptions })
     .showHelpAfterError('(--help lists commands and options)')
     .addHelpText('after', '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.');
   addJobCommands(program, define);
@@ -85,7 +95,7 @@ function addJobCommands(program: Command, define: Define): void {
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
   jobOptions(variantOptions(benchmarkOptions(shapeOption(start('bench', 'measure the latency')))));
   saveOption(jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters'))))));
-  const watched = experimentOptions(program.command('watch-source').argument('<folder>', 'a folder with a kernel.yaml').description('the experiment at every save; a newer version supersedes'));
+  const watched = experimentOptions(program.command('watch-source').argument('<folder>', 'a folder with a kernel.yaml').description('the experiment at every save, in a terminal in the program; a newer version supersedes'));
   define<JobCommandOptions>(watched, async (context, options, folder) => (await import('./watch-source.ts')).watchSource(folder, options, context));
   const first = experimentOptions(program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'));
   define<JobCommandOptions>(first, async (context, options) => (await import('./interactive.ts')).startDefault(options, context));
