@@ -89,7 +89,8 @@ function parseSyntax(text: string): jsep.Expression {
   try {
     return jsep(text);
   } catch (error) {
-    throw new ExpressionError(`Cannot read "${text}": ${(error as Error).message}`, { cause: error });
+    const hint = /(?<![<>=!])=(?!=)/.test(text) ? '; equality is ==' : '';
+    throw new ExpressionError(`Cannot read "${text}": ${(error as Error).message}${hint}`, { cause: error });
   }
 }
 

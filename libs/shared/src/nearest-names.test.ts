@@ -9,3 +9,8 @@ test('nearestNames() finds what was meant and nothing else', () => {
   ]);
   expect([didYouMean('fa_v2', NAMES), didYouMean('quicksort', NAMES)]).toEqual([' (did you mean "fa_v2_wmma"?)', '']);
 });
+
+test('a letter is near to no other letter: all that is known is told instead', () => {
+  expect(nearestNames('Q', ['B', 'H', 'S', 'D', 'causal'])).toEqual([]);
+  expect(nearestNames('s', ['B', 'S'])).toEqual(['S']);
+});

@@ -33,7 +33,7 @@ function shapes({ shapes: asked }: JobSpec): PrecheckItem {
   if (wrong.length > 0) return item('shapes', false, `the head dimension of ${list(wrong)} is no multiple of ${WMMA_TILE}`);
   const ragged = asked.filter(({ sequenceLength }) => sequenceLength % WMMA_TILE !== 0);
   if (ragged.length > 0) return item('shapes', true, `the length of ${list(ragged)} is no multiple of ${WMMA_TILE}; the kernel's limits allow it`);
-  return item('shapes', true, `S and D of all ${asked.length} shapes are multiples of ${WMMA_TILE}`);
+  return item('shapes', true, `S and D of ${asked.length === 1 ? 'the shape' : `all ${asked.length} shapes`} are multiples of ${WMMA_TILE}`);
 }
 
 function toggle({ kernel, fallback, resolved }: JobSpec): PrecheckItem {

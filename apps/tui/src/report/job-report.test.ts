@@ -142,7 +142,7 @@ Provenance
   protocol   flashcore-protocol 1
   runner     0.1.0 (build abcdef012345) on laptop
   started    2026-11-21 11:00:00Z
-  cost       12.3 s of the device
+  cost       device held for 12.3 s
 
 1 of 2 cases failed
 WRONG RESULT  jobs/01234567-89ab-4cde-8f01-23456789abcd

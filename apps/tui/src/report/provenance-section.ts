@@ -50,7 +50,8 @@ const toolsText = (tools: readonly Tool[]): string =>
 const runnerText = ({ runnerVersion, runnerBuildId, hostName }: Provenance): string => `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}`;
 
 function costText(result: JobResult): string {
-  const held = `${seconds(result.deviceSeconds)} of the device`;
+  // A build does not open the device, but no other job has it meanwhile.
+  const held = `device held for ${seconds(result.deviceSeconds)}`;
   if (result.costUsd === undefined) return result.costMissing ? `${held}, ${result.costMissing}` : held;
   const rate = result.usdPerHour === undefined ? '' : ` at ${result.usdPerHour} USD/h (${result.rateSource})`;
   return `${held}, ${result.costUsd.toFixed(4)} USD${rate}`;

@@ -111,7 +111,7 @@ function caseFacts(result: CaseResult, width: number): Row[] {
     labelled('unwritten', formatCount(result.unwrittenCount), result.unwrittenCount > 0n ? 'bad' : undefined),
     labelled('elements', formatCount(result.elements)),
     labelled('seeds', String(result.seeds)),
-    labelled('same bits twice', result.deterministic === undefined ? 'not looked at' : result.deterministic ? 'yes' : 'no', result.deterministic === false ? 'warn' : undefined),
+    labelled('same bits twice', result.deterministic === undefined ? 'not checked' : result.deterministic ? 'yes' : 'no', result.deterministic === false ? 'warn' : undefined),
     labelled('plain fp16 max', formatError(result.fp16MaxAbsError)),
     labelled('twice-fp16 rule', rule.word, rule.role),
   ];

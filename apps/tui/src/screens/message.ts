@@ -1,4 +1,5 @@
-/** The row above the key hints: a prompt, the newest message or the job's last warning; and what it leaves for the panes. */
+/** The row above the key hints: a prompt, the newest message or the last warning of a job that runs; and what it leaves for the panes. */
+import { JobState } from '@flashcore/shared';
 import { cellWidth, cutCells } from '../plot/cells.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../plot/row.ts';
 import type { AppState, Notice, UiState } from '../state/app-state.ts';
@@ -8,13 +9,15 @@ const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad:
 
 const MOST_MESSAGE_ROWS = 4;
 
-/** A question, the search being typed, a message in as many rows as it takes, or the job's last warning. */
+/** A question, the search being typed, a message in as many rows as it takes, or the last warning of a job that runs. */
 export function messageRows(state: AppState, width: number): Row[] {
   const { notice, ui } = state;
   if (ui.overlay?.kind === 'search' || ui.overlay?.kind === 'history-filter' || ui.overlay?.kind === 'watch-folder' || ui.overlay?.kind === 'confirm') return [promptRow(ui.overlay, width)];
   if (notice !== undefined) return wrapped(notice.text, TONES[notice.tone], width);
   if (state.connection === 'reconnecting') return wrapped(`Lost ${state.runner.label}: trying again. What is shown is from before; jobs go on there.`, 'warn', width);
-  const warning = attachedJob(state)?.warnings.at(-1);
+  const job = attachedJob(state);
+  // Of a job that has ended the log keeps it, and the panes get the rows.
+  const warning = job?.state === JobState.ENDED ? undefined : job?.warnings.at(-1);
   if (warning !== undefined) return wrapped(`warning: ${warning}`, 'warn', width);
   return state.watching === undefined ? [fitRow([], width)] : wrapped(`watching ${state.watching}: a saved file runs, W ends`, 'accent', width);
 }

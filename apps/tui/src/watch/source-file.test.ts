@@ -39,7 +39,7 @@ test('a path that leads out of the folder is none', async () => {
 test('of a runner elsewhere a copy of what was compiled is opened, which nobody takes for the source', async () => {
   const compiled = create(ArtifactSchema, { kind: ArtifactKind.SOURCE, fileName: '../k.cu', sha256: 'abc' });
   const found = await sourceFile({ ...target, compiled }, { readArtifact: (sha256) => Promise.resolve(Buffer.from(`of ${sha256}`)) });
-  expect({ ...found, text: readFileSync(found!.file, 'utf8'), mode: statSync(found!.file).mode & 0o777 }).toEqual({ file: expect.stringMatching(/fa-tui-\w+\/k\.cu$/) as string, isCopy: true, text: 'of abc', mode: 0o400 });
+  expect({ ...found, text: readFileSync(found!.file, 'utf8'), mode: statSync(found!.file).mode & 0o777 }).toEqual({ file: expect.stringMatching(/fa-tui-read-only-copy-\w+\/k\.cu$/) as string, isCopy: true, text: 'of abc', mode: 0o400 });
   rmSync(path.dirname(found!.file), { recursive: true });
 });
 

@@ -28,7 +28,8 @@ export async function sourceFile(target: SourceTarget, { watching, kernelsDirect
     if (file) return { file, isCopy: false };
   }
   if (compiled === undefined) return undefined;
-  const file = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-')), path.basename(compiled.fileName));
+  // Editors show the folder's name: that changes are for nothing must be seen before they are made.
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-')), path.basename(compiled.fileName));
   writeFileSync(file, await readArtifact(compiled.sha256), { mode: 0o400 });
   return { file, isCopy: true };
 }
