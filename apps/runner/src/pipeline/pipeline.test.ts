@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { ArtifactKind, BuildRequestSchema, FlashcoreError, Outcome, RunExperimentRequestSchema, TimingMode, Verdict, VerifyRequestSchema, formatShape, parseShape, type JobResult } from '@flashcore/shared';
+import { ArtifactKind, BuildRequestSchema, FlashcoreError, Outcome, RunExperimentRequestSchema, StopReason, TimingMode, Verdict, VerifyRequestSchema, formatShape, parseShape, type JobResult } from '@flashcore/shared';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from './benchmark-protocol.ts';
@@ -106,6 +106,11 @@ test('an experiment on the emulator answers every gate, marks times as simulated
   expect(variant!.gates.every(({ verdict, detail }) => verdict !== Verdict.UNSPECIFIED && detail !== '')).toBe(true);
   expect(variant!.gates.find(({ gateId }) => gateId === 'latency')?.detail).toContain('emulator times are not GPU times');
   expect(outcome.result.costUsd).toBeUndefined();
+});
+
+test('one sample is as many as asked for: it has no interval that could have converged', { timeout: 120_000 }, async () => {
+  const { outcome } = await pipeline.run('benchmark', { kernel: kernel('fa_v1_baseline'), settings: { shapes: [SMALL], protocol: { minSamples: 1, maxSamples: 1, modes: [TimingMode.HOT] } } });
+  expect(outcome.result.variants[0]!.benchmarks.map(({ latency, stopReason }) => [latency!.samples, StopReason[stopReason]])).toEqual([[1, 'SAMPLE_LIMIT']]);
 });
 
 // Right without tensor cores, wrong with them; it needs none to be so.

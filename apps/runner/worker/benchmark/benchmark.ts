@@ -10,7 +10,7 @@ import type { Conditions } from './conditions.ts';
 import { InputRotation, type InputSet } from './input-rotation.ts';
 import { OutputChecks } from './output-checks.ts';
 import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
-import { BATCH_MS, CONDITIONS_EVERY_MS, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, judgeSlow, median, settled } from './sampling.ts';
+import { BATCH_MS, CONDITIONS_EVERY_MS, MIN_FOR_INTERVAL, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, judgeSlow, median, settled } from './sampling.ts';
 
 export interface BenchmarkTools {
   driver: CudaDriver;
@@ -206,7 +206,7 @@ class Measurement {
 
   #converged(): boolean {
     const kept = this.#samples.filter((us) => us > 0);
-    if (kept.length < this.#protocol.minSamples) return false;
+    if (kept.length < Math.max(this.#protocol.minSamples, MIN_FOR_INTERVAL)) return false;
     const { low, high } = medianInterval(kept);
     return (high - low) / 2 <= this.#protocol.targetRelativeHalfWidth * median(kept);
   }

@@ -5,7 +5,7 @@ import { limitReason, openStamps, type BenchmarkTools } from './benchmark.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { InputRotation } from './input-rotation.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
-import { BATCH_MS, PREPARE_LIMIT_MS, REFERENCE_LIMIT_MS, SETTLE_WINDOW, SlowDown, type BatchClocks, hotLaunches, median, outputCheck, settled } from './sampling.ts';
+import { BATCH_MS, MIN_FOR_INTERVAL, PREPARE_LIMIT_MS, REFERENCE_LIMIT_MS, SETTLE_WINDOW, SlowDown, type BatchClocks, hotLaunches, median, outputCheck, settled } from './sampling.ts';
 
 /** Which build each sample of a block is of: a drift of the device hits both alike. */
 const BLOCK = [0, 1, 1, 0] as const;
@@ -225,7 +225,7 @@ class Series {
 
   #converged(): boolean {
     const [champion, candidate] = this.#us.map((all) => all.filter((us) => us > 0)) as [number[], number[]];
-    if (champion.length < this.#protocol.minSamples) return false;
+    if (champion.length < Math.max(this.#protocol.minSamples, MIN_FOR_INTERVAL * PER_BLOCK)) return false;
     const { ratio, low, high } = blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK, resamples: RESAMPLES });
     return (high - low) / 2 <= this.#protocol.targetRelativeHalfWidth * ratio;
   }

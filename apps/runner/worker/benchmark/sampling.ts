@@ -13,6 +13,8 @@ export const REFERENCE_LIMIT_MS = 600_000;
 export const CONDITIONS_EVERY_MS = 1_000;
 /** Samples compared with those before them to see whether the device has settled. */
 export const SETTLE_WINDOW = 8;
+/** Fewer samples have no 95 % interval of their median: that all lie on one side of it has a probability of 2 / 2^n, 6 % for five. */
+export const MIN_FOR_INTERVAL = 6;
 const SETTLED_RELATIVE = 0.01;
 /** A graph of launches should take about this long: much longer than the event pair costs. */
 const HOT_SAMPLE_US = 2_000;
