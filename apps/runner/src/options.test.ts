@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { parseOptions } from './options.ts';
 import { UsageError, formatAddress, parseListenAddress } from './rpc/address.ts';
 
@@ -11,6 +11,21 @@ test('every option has a default', () => {
     quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 }, rates: new Map(),
     metrics: undefined, retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity }, logLevel: undefined,
   });
+});
+
+test('an unknown command is refused as such, with the nearest', () => {
+  expect(() => parse('bogus')).toThrow(new UsageError('Give a command that --help lists: there is no "bogus"'));
+  expect(() => parse('serv')).toThrow(/there is no "serv" \(did you mean "serve"/);
+});
+
+test('help tells each default once, in words', () => {
+  const written = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+  expect([parse('serve', '--help'), parse('gc', '--help')]).toEqual([undefined, undefined]);
+  const text = written.mock.calls.map(([piece]) => String(piece)).join('').replace(/\s+/g, ' ');
+  written.mockRestore();
+  expect(text).toContain('jobs, artifacts and sources (default: $FLASHCORE_HOME, or ~/.flashcore) --');
+  expect(text.match(/default: forever/g)).toHaveLength(3);
+  expect(text).not.toMatch(/default: (null|false)/);
 });
 
 test('rates of devices come from the flag, else from the environment', () => {

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { didYouMean } from '@flashcore/shared';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { addAccessCommands } from './access/commands.ts';
 import type { QuotaLimits } from './access/quotas.ts';
@@ -64,11 +65,11 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
   program.configureOutput({ outputError: () => undefined }); // UsageError carries the text.
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
   const serve = program.command('serve', { isDefault: true })
-    .description('serves until SIGTERM or SIGINT')
+    .description('serves until SIGTERM or SIGINT; also without a command')
     .option('--address <address>', `where to listen: host:port of this machine, or unix:/path (default: ${DEFAULT_ADDRESS})`)
-    .option('--data <folder>', 'jobs, artifacts and sources (default: $FLASHCORE_HOME, or ~/.flashcore)', defaultData)
+    .addOption(new Option('--data <folder>', 'jobs, artifacts and sources').default(defaultData, '$FLASHCORE_HOME, or ~/.flashcore'))
     .option('--kernels <folder>', "the runner's kernels", join(repositoryRoot, 'kernels'))
-    .option('--embedded', 'for one client: a Unix socket, and an end when it is unused', false)
+    .option('--embedded', 'for one client: a Unix socket, and an end when it is unused')
     .option('--idle-exit-seconds <seconds>', 'embedded: ends after so long without client and job', seconds, 30)
     .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)
     .option('--max-queued <jobs>', 'most jobs that wait at once', count, 64)
@@ -81,7 +82,7 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
     .addOption(new Option('--usd-per-hour <device=rate...>', 'what a device costs, for example "NVIDIA L4=0.68"; several in $FLASHCORE_USD_PER_HOUR are separated by ";"'))
     .option('--metrics <address>', 'serves metrics for Prometheus there, on this machine alone, for example 127.0.0.1:9464')
     .addOption(new Option('--log-level <level>', 'of the log on stderr, JSON lines (default: $FLASHCORE_LOG_LEVEL, or info)').choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal']))
-    .option('--reflection', 'lists the API to whoever is let in; on this machine always', false)
+    .option('--reflection', 'lists the API to whoever is let in; on this machine always')
     .action((flags: Flags, command: Command) => {
       options = compile(flags, environment);
       if (!options.security) requireTlsFor(command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli').map(({ long }) => long!));
@@ -90,6 +91,7 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
   addAccessCommands(program, { defaultData, say });
   addOperationCommands(program, { defaultData, say, defer });
   try {
+    requireKnown(argv[0], program);
     program.parse(argv, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
@@ -99,18 +101,25 @@ export function parseOptions(argv: readonly string[], { version, repositoryRoot,
   return options;
 }
 
+/** serve is what is meant without a command: it would take an unknown one for an argument of its own. */
+function requireKnown(first: string | undefined, program: Command): void {
+  const known = [...program.commands.map((command) => command.name()), 'help'];
+  if (first === undefined || first.startsWith('-') || known.includes(first)) return;
+  throw new UsageError(`Give a command that --help lists: there is no "${first}"${didYouMean(first, known)}`);
+}
+
 interface Flags extends KeepFlags {
   address?: string;
   data: string;
   kernels: string;
-  embedded: boolean;
+  embedded?: boolean;
   idleExitSeconds: number;
   graceSeconds: number;
   maxQueued: number;
   isolation: IsolationWanted;
   tls?: string;
   clients: ServeSecurity['clients'];
-  reflection: boolean;
+  reflection?: boolean;
   maxJobsPerClient: number;
   maxCallsPerSecond: number;
   maxUploadMibPerHour: number;
@@ -127,13 +136,13 @@ function compile(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     address,
     dataDirectory: resolve(flags.data),
     kernelsDirectory: resolve(flags.kernels),
-    embedded: flags.embedded,
+    embedded: flags.embedded ?? false,
     idleExitSeconds: flags.idleExitSeconds,
     graceSeconds: flags.graceSeconds,
     maxQueued: flags.maxQueued,
     isolation: flags.isolation,
     security: compileSecurity(flags, exposed && address),
-    reflection: !exposed || flags.reflection,
+    reflection: !exposed || (flags.reflection ?? false),
     quotas: { jobs: flags.maxJobsPerClient, callsPerSecond: flags.maxCallsPerSecond, uploadMibPerHour: flags.maxUploadMibPerHour },
     rates: compileRates(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
     metrics: flags.metrics === undefined ? undefined : metricsAddress(flags.metrics),

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { InvalidArgumentError, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { UsageError } from '../rpc/address.ts';
 import { openDatabase, openDatabaseToRead } from '../store/database.ts';
 import { lockDirectory } from '../store/directory-lock.ts';
@@ -17,10 +17,10 @@ interface Surroundings {
 /** Commands for whoever runs a host: gc, backup, restore. They end by themselves. */
 export function addOperationCommands(program: Command, { defaultData, say, defer }: Surroundings): void {
   const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
-  const gc = ofData(program.command('gc')).description('removes what is not kept; results and history are. Of a stopped runner: one that runs does it daily (serve --keep-…)')
-    .option('--dry-run', 'says what would go, also while the runner runs', false);
+  const gc = ofData(program.command('gc')).description('removes events, artifacts, sources and builds beyond the limits below; results and history always stay. For a stopped runner: one that runs does it daily (serve --keep-…)')
+    .option('--dry-run', 'says what would go, also while the runner runs');
   keepOptions(gc, { eventsDays: 90, filesDays: 30, artifactsGib: 20 })
-    .action((flags: KeepFlags & { data: string; dryRun: boolean }) => defer(async () => collect(resolve(flags.data), policyOf(flags), flags.dryRun, say)));
+    .action((flags: KeepFlags & { data: string; dryRun?: boolean }) => defer(async () => collect(resolve(flags.data), policyOf(flags), flags.dryRun ?? false, say)));
   ofData(program.command('backup <file>')).description('copies the database, also while the runner runs; artifacts/ and sources/ can be copied as files')
     .action((file: string, { data }: { data: string }) => {
       const { jobs, schemaVersion } = backUp(resolve(data), resolve(file));
@@ -41,10 +41,11 @@ export interface KeepFlags {
 
 /** --keep-events-days, --keep-files-days, --keep-artifacts-gib. */
 export function keepOptions(command: Command, { eventsDays, filesDays, artifactsGib }: RetentionPolicy): Command {
+  const option = (flags: string, about: string, value: number): Option => new Option(flags, about).argParser(limit).default(value, value === Infinity ? 'forever' : String(value));
   return command
-    .option('--keep-events-days <days>', 'events of ended jobs; the result stays ("forever": always)', limit, eventsDays)
-    .option('--keep-files-days <days>', 'artifacts, sources and builds that nobody used since', limit, filesDays)
-    .option('--keep-artifacts-gib <GiB>', 'artifacts in all; those unused the longest go first', limit, artifactsGib);
+    .addOption(option('--keep-events-days <days>', 'events of ended jobs; the result stays ("forever": always)', eventsDays))
+    .addOption(option('--keep-files-days <days>', 'artifacts, sources and builds that nobody used since', filesDays))
+    .addOption(option('--keep-artifacts-gib <GiB>', 'artifacts in all; those unused the longest go first', artifactsGib));
 }
 
 export const policyOf = ({ keepEventsDays, keepFilesDays, keepArtifactsGib }: KeepFlags): RetentionPolicy => ({ eventsDays: keepEventsDays, filesDays: keepFilesDays, artifactsGib: keepArtifactsGib });
