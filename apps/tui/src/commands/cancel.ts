@@ -1,4 +1,4 @@
-import { CancelJobResponseSchema, JobState } from '@flashcore/shared';
+import { CancelJobResponseSchema, JobState, type Job } from '@flashcore/shared';
 import { outcomeText } from '../report/verdicts.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
@@ -8,10 +8,16 @@ import { jsonOf } from './json.ts';
 /** `fa-tui cancel <job>`. A job that has already ended stays as it ended; that is no error. */
 export function cancelJob(text: string, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
-    const response = await client.cancelJob({ name: await resolveJobName(client, text) });
-    const { job } = response;
+    const name = await resolveJobName(client, text);
+    const before = await client.getJob({ name });
+    const response = await client.cancelJob({ name });
     if (context.options.json) context.document(jsonOf(CancelJobResponseSchema, response));
-    else if (job) context.report([job.state === JobState.ENDED ? `${outcomeText(job.outcome)}  ${job.name}` : `cancelling  ${job.name}`]);
+    else if (response.job) context.report([`${endText(response.job, before.job?.state === JobState.ENDED)}  ${name}`]);
     return ExitCode.PASSED;
   });
+}
+
+function endText({ state, outcome }: Job, endedBefore: boolean): string {
+  if (endedBefore) return `nothing to cancel, the job had ended: ${outcomeText(outcome)}`;
+  return state === JobState.ENDED ? outcomeText(outcome) : 'cancelling';
 }

@@ -108,9 +108,10 @@ test('--detach gives the name and leaves the job running; Ctrl-C on a watch leav
   watcher.kill('SIGINT');
   expect((await ended(watcher)).code).toBe(130);
   expect((await run('jobs', '--limit', '1')).stdout).toMatch(/running/);
-  expect((await run('cancel', name)).code).toBe(0);
+  expect(await run('cancel', name)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^(cancelling|CANCELLED)  jobs/) as string });
   const { code, stdout } = await run('watch', name);
   expect(stdout).toMatch(new RegExp(`\nCANCELLED {2}${name}\n$`));
+  expect(await run('cancel', name)).toMatchObject({ code: 0, stdout: `nothing to cancel, the job had ended: CANCELLED  ${name}\n` });
   expect(code).toBe(3);
 });
 

@@ -5,7 +5,7 @@ import { KernelReferenceSchema, loadManifest, type KernelReference, type RunnerC
 import { UsageError } from './exit-code.ts';
 
 /** A kernel as the command line names it: one of the runner's own, a build made before, or a folder of the user's. */
-export type KernelArgument = { readonly kind: 'build'; readonly id: string } | { readonly kind: 'id'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string };
+export type KernelArgument = { readonly kind: 'build'; readonly id: string } | { readonly kind: 'id'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string; readonly id: string };
 
 /**
  * Reads a kernel argument; 64 hexadecimal digits are a build_id, a folder is one by a path separator or by having a kernel.yaml. Its manifest is checked here, so that a
@@ -18,8 +18,14 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
   const folder = path.resolve(text);
   if (!existsSync(folder)) throw new UsageError(`Wanted a kernel folder; ${folder} does not exist`);
   if (!statSync(folder).isDirectory()) throw new UsageError(`Wanted a kernel folder, one with a kernel.yaml; ${folder} is a file`);
-  await loadManifest(folder);
-  return { kind: 'folder', folder };
+  const { id } = await loadManifest(folder);
+  return { kind: 'folder', folder, id };
+}
+
+/** A copied folder whose manifest still has the id of its original would go unnoticed into the history of that one; empty where folder and id agree. */
+export function otherName(kernel: KernelArgument): string {
+  if (kernel.kind !== 'folder' || path.basename(kernel.folder) === kernel.id) return '';
+  return `The folder ${path.basename(kernel.folder)} runs as ${kernel.id}, which its kernel.yaml gives as id: results and history have it under that name`;
 }
 
 /** What a request names the kernel by; uploads the folder's files that the runner does not have yet. */

@@ -73,6 +73,15 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
   });
 });
 
+test.each(['--version', '-V'])('%s: the version on stdout, 0', async (option) => {
+  expect(await run(option)).toEqual({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string, stderr: '' });
+});
+
+test('help, and help <command>, are --help', async () => {
+  expect(await run('help')).toEqual(await run('--help'));
+  expect(await run('help', 'verify')).toEqual(await run('verify', '--help'));
+});
+
 test('without a command and without a terminal: help on stderr, 2', async () => {
   const { code, stdout, stderr } = await run();
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });

@@ -1,4 +1,5 @@
 import { Command, CommanderError, Option } from 'commander';
+import packageJson from '../../package.json' with { type: 'json' };
 import type { GlobalOptions, JobCommandOptions } from '../options.ts';
 import type { CommandContext, Surroundings } from './context.ts';
 import { benchmarkOptions, experimentOptions, fileOptions, jobOptions, pageOptions, profileOptions, saveOption, shapeOption, variantOptions, verifyOptions } from './option-groups.ts';
@@ -57,6 +58,8 @@ function buildProgram(define: Define): Command {
   const program = new Command('fa-tui')
     .description("Builds, verifies, benchmarks, profiles and gates CUDA attention kernels on a runner: a GPU host, or this machine's CPU.")
     .usage('[options] [command]')
+    .version(packageJson.version)
+    .helpCommand('help [command]', 'what a command does and takes')
     .option('--runner <name>', 'host:port, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else one of this machine, started on demand')
     .option('--tls-ca <file>', "certificate of the runner's authority ($FLASHCORE_TLS_CA); default: that of the login")
     .option('--tls-cert <file>', 'client certificate ($FLASHCORE_TLS_CERT)')

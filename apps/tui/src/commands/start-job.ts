@@ -8,7 +8,7 @@ import type { CommandContext } from './context.ts';
 import { UsageError, type ExitCode } from './exit-code.ts';
 import { detachFromJob, followJob, type OpenEvents } from './job-command.ts';
 import { requireOutputs } from './output-file.ts';
-import { kernelReference, parseKernelArgument, storedReference } from './kernel-argument.ts';
+import { kernelReference, otherName, parseKernelArgument, storedReference } from './kernel-argument.ts';
 
 /** The commands that start a job. */
 export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
@@ -20,6 +20,7 @@ export async function startJob(command: JobCommand, kernelText: string, options:
   const requestFor = compileRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
   const against = options.against === undefined ? undefined : await parseKernelArgument(options.against);
+  for (const text of [kernel, against].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
   return context.withRunner(async (connection) => {
     const { client } = connection;
     const { method, request } = requestFor(await kernelReference(kernel, client), against && await kernelReference(against, client));
