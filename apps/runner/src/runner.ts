@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '@flashcore/shared';
 import { guardCalls, identifyByCertificate, identifyByToken, identifyLocal, type Identify } from './access/authentication.ts';
@@ -78,7 +78,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
     const history = new HistoryStore(database, { protocol: PROTOCOL_VERSION });
     const sources = new SourceStore(join(dataDirectory, 'sources'));
-    const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
+    // By its real name: a box shows its workers no link.
+    const artifacts = new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources, new BuildStore(database));
     const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger, isolation: options.isolation, rates: options.rates });
     if (options.isolation === 'required') await requireBox(compiler);

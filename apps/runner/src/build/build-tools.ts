@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared';
 import type { Box } from '../sandbox/box.ts';
@@ -39,7 +39,10 @@ export class BuildTools {
     this.box = options.box ?? (() => findBox('none'));
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
-    const libraries = options.libraryCache ?? join(options.dataDirectory, 'libraries');
+    const asked = options.libraryCache ?? join(options.dataDirectory, 'libraries');
+    mkdirSync(asked, { recursive: true, mode: 0o700 });
+    // By its real name: a box shows its workers no link.
+    const libraries = realpathSync(asked);
     this.#libraryFiles = new LibraryFiles(join(libraries, 'files'));
     this.libraryFolder = libraries;
     this.#libraries = new CompileCache(libraries, this.#libraryFiles, this.box);
