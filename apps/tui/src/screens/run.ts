@@ -13,6 +13,8 @@ const BAR_CELLS = 12;
 // Findings take at most this share of the pane: the log below them has the whole story.
 const FINDINGS_SHARE = 0.3;
 const SMALL_PANE = 14;
+// As the runner's log does: a shorter wait is not worth a word.
+const TELL_WAIT_MS = 500;
 
 export const runView: View = ({ state, log, search }, size) => {
   const job = attachedJob(state);
@@ -44,7 +46,7 @@ export function jobRows(job: JobView, now: number, { width, height }: Size): Row
   // A finding that the summary only repeats stands below in full, with its threads and what to do.
   const told = job.variants.some(({ findings }) => findings.some(({ message }) => about.includes(message)));
   const summary = about === '' || told ? [] : wrapRows(about, width, { role: job.state === JobState.ENDED ? role : 'dim' });
-  const phases = flowRows(job.phases.map((phase) => phaseRuns(phase, job, now)), width, 3);
+  const phases = flowRows([...job.phases.map((phase) => phaseRuns(phase, job, now)), ...waitRuns(job, now)], width, 3);
   // A small pane keeps how the job stands and the last phases: the log must stay readable.
   if (height < SMALL_PANE) return [fitRow([...first, run('  '), run(about.replaceAll('\n', ' '), role)], width), ...phases.slice(-1)];
   return [first, ...summary, ...phases.slice(-Math.floor(height / 3))];
@@ -60,6 +62,13 @@ function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {
   }
   const share = phaseShare(phase);
   return [run('● ', 'accent'), run(name, 'title'), run(steps, 'accent'), ...(share === undefined ? [] : [run(' '), ...progressBar(share, BAR_CELLS)]), run(` ${seconds}`, 'dim')];
+}
+
+/** After a build a job may wait for its device to open. */
+function waitRuns({ state, phases }: JobView, now: number): Row[] {
+  const since = phases.at(-1)?.endTime;
+  if (state !== JobState.RUNNING || since === undefined || now - since < TELL_WAIT_MS) return [];
+  return [[run('● ', 'accent'), run('waiting for the device', 'title'), run(` ${formatSeconds((now - since) / 1000)}`, 'dim')]];
 }
 
 function findingRows(job: JobView, { width, height }: Size): Row[] {

@@ -45,7 +45,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'precheck':
       return withStepDone({ ...view, prechecks: [...view.prechecks, payload.value] });
     case 'buildResult':
-      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, build: payload.value }));
+      return withCurrentVariant(withBuildEnded(withStepDone(view), time), (variant) => ({ ...variant, build: payload.value }));
     case 'verifyProgress': {
       const { caseCount, seedIndex, seedCount } = payload.value;
       // Cases run in an order of the runner's own (the cheapest first): what is done is counted, not read from the index.
@@ -107,6 +107,9 @@ function withResult(view: JobView, result: JobResult): JobView {
 }
 
 const endPhases = (phases: readonly PhaseView[], time: number): PhaseView[] => phases.map((phase) => (phase.endTime === undefined ? { ...phase, endTime: time } : phase));
+
+/** What comes between a build and the next phase is a wait for the device, which on first use is long: it is no building. */
+const withBuildEnded = (view: JobView, time: number): JobView => (view.phases.at(-1)?.phase === Phase.BUILD ? { ...view, phases: endPhases(view.phases, time) } : view);
 
 function withProgress(view: JobView, { done, steps }: { done: number; steps?: number }): JobView {
   const last = view.phases.at(-1);
