@@ -12,7 +12,7 @@ const WATCHERS = 50;
 const MIN_EVENTS_PER_SECOND = { soak: 20_000, ci: 4_000 };
 const MAX_GROWTH_MIB = 100;
 
-campaign('paused watchers and a flood of log lines', { promise: 'slow-watchers', rounds: { ci: 1, soak: 16 }, timeoutMs: 60_000 }, async ({ rounds, soak, figure }) => {
+campaign('paused watchers and a flood of log lines', { promise: 'slow-watchers', rounds: { ci: 1, soak: 24 }, timeoutMs: 60_000 }, async ({ rounds, soak, figure }) => {
   using folder = temporaryFolder();
   const lines = soak ? 100_000 : 20_000;
   await using daemon = await startChildRunnerIn({ ...process.env }, '--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);

@@ -2,10 +2,10 @@
 const FLOOD_PER_SECOND = 5_000;
 /** Over which the rate is averaged. */
 const WINDOW_MS = 50;
-/** What all watchers together get a second while a job floods: about 14 us an event, so below 1 % of the time. A screen shows fewer lines. */
-const SHARE_PER_SECOND = 500;
+/** What all watchers together get a second while a job floods: a turn of 16 events costs about half a millisecond, so these cost 1 % of the time. A screen shows fewer lines. */
+const SHARE_PER_SECOND = 250;
 /** Saved up in quiet times. An ordinary compiler's output is no flood for longer than some milliseconds, and all of it goes through after that. */
-const MOST_SAVED = 100;
+const MOST_SAVED = 64;
 /** One watcher's part of the share. */
 const PART = 16;
 const LOOK_EVERY_MS = 10;
