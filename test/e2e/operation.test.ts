@@ -30,7 +30,7 @@ test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async
   expect(home.runnerCommand(['backup', file])).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^backed up 1 job /) as string });
   const dryRun = home.runnerCommand(['gc', '--dry-run', ...keepNothing]);
   expect(dryRun).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^would go:\nevents +[1-9]/) as string });
-  expect(home.runnerCommand(['gc', ...keepNothing])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('Stop the runner') as string });
+  expect(home.runnerCommand(['gc', ...keepNothing])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('own runner of') as string });
 
   await stopRunner();
   const removed = home.runnerCommand(['gc', ...keepNothing]);
@@ -40,7 +40,7 @@ test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async
   expect({ exitCode: trimmed.exitCode, end: trimmed.stdout.split('\n').at(-2) }).toEqual({ exitCode: whole.exitCode, end: whole.stdout.split('\n').at(-2) });
   expect(home.runJson(['watch', name]).response.result).toEqual(response.result);
 
-  expect(home.runnerCommand(['restore', file])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('Stop the runner') as string });
+  expect(home.runnerCommand(['restore', file])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('own runner of') as string });
   await stopRunner();
   const restored = home.runnerCommand(['restore', file]);
   expect(restored).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^restored 1 job; the database of before is /) as string });
