@@ -4,16 +4,13 @@
  *   node clock-stamps.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 100] [--nvml libnvidia-ml.so.1]
  * Prints one JSON object.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
-  ArtifactStore, BuildTools, ClockStamps, ColdSampler, Conditions, CudaDriver, HotSampler, InputRotation, hotLaunches, loadReference, median, type Sampler,
+  ClockStamps, ColdSampler, Conditions, HotSampler, InputRotation, hotLaunches, loadReference, median, type Sampler,
 } from '@flashcore/runner/testing';
 import { blockRatioInterval, describe, formatShape, parseShape, quantile } from '@flashcore/shared';
-import { repositoryRoot } from '../support/repository-root.ts';
-import { compile } from './compile.ts';
+import { compile, onDevice, type MeasuredDevice } from './device.ts';
 
 const BLOCK = [0, 1, 1, 0] as const;
 const SEEDS = ['666c617368', '636f7265'];
@@ -24,18 +21,10 @@ const { values: options } = parseArgs({
     blocks: { type: 'string', default: '100' },
   },
 });
-const root = repositoryRoot();
-const folder = mkdtempSync(join(tmpdir(), 'fc-stamps-'));
-try {
-  await main();
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
+await onDevice(options.library, main);
 
-async function main(): Promise<void> {
-  const tools = new BuildTools({ repositoryRoot: root, dataDirectory: folder, kernelsFolder: join(root, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')) });
+async function main({ root, tools, driver }: MeasuredDevice): Promise<void> {
   const listener = { signal: AbortSignal.timeout(300_000) };
-  const driver = new CudaDriver(options.library === 'emulator' ? await tools.emulatorLibrary(listener) : options.library, 0);
   const { arch, simulated } = driver.facts;
   const shape = parseShape(options.shape);
   const { candidate } = await compile(tools, driver, join(root, 'kernels', options.kernel), shape);

@@ -4,18 +4,16 @@
  *   node launch-overlap.js --library libcuda.so.1 --kernels ID,… [--shape 2x8x512x64] [--rounds 60] --jobs DIR
  * Prints one JSON object; writes DIR/<kernel>.json, what profile-once.js launches for ncu.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ArtifactStore, BuildTools, CudaDriver, EventPair, LoadedCandidate, RunBuffers, drawInputs, type Candidate, type Handle, type ProfileOnceJob } from '@flashcore/runner/testing';
+import { EventPair, LoadedCandidate, NORMAL, RunBuffers, drawInputs, type Candidate, type CudaDriver, type Handle, type ProfileOnceJob } from '@flashcore/runner/testing';
 import { describe, formatShape, parseShape } from '@flashcore/shared';
-import { repositoryRoot } from '../support/repository-root.ts';
-import { compile } from './compile.ts';
+import { compile, onDevice, type MeasuredDevice } from './device.ts';
 
 const LAUNCHES = [1, 2, 5, 10, 50, 200];
 const SEPARATED_LAUNCHES = 50;
-const SEED = { seed: '666c617368', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 } } as const;
+const SEED = { seed: '666c617368', rule: NORMAL };
 /** Launches of a profiled process: the first ones warm up. */
 const PROFILED_RUNS = 12;
 
@@ -36,18 +34,9 @@ interface Loaded {
 const { values: options } = parseArgs({
   options: { library: { type: 'string', default: 'libcuda.so.1' }, kernels: { type: 'string', default: 'flashcore_v6' }, shape: { type: 'string', default: '2x8x512x64' }, rounds: { type: 'string', default: '60' }, jobs: { type: 'string' } },
 });
-const root = repositoryRoot();
-const folder = mkdtempSync(join(tmpdir(), 'fc-overlap-'));
-try {
-  await main();
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
+await onDevice(options.library, main);
 
-async function main(): Promise<void> {
-  const tools = new BuildTools({ repositoryRoot: root, dataDirectory: folder, kernelsFolder: join(root, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')) });
-  const library = options.library === 'emulator' ? await tools.emulatorLibrary({ signal: AbortSignal.timeout(300_000) }) : options.library;
-  const driver = new CudaDriver(library, 0);
+async function main({ root, tools, driver, library }: MeasuredDevice): Promise<void> {
   const shape = parseShape(options.shape);
   const folders = [join(root, 'test/measure/empty'), ...options.kernels.split(',').map((id) => join(root, 'kernels', id))];
   const kernels: Loaded[] = [];

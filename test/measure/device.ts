@@ -1,7 +1,30 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { BuildTools, Candidate, CudaDriver } from '@flashcore/runner/testing';
+import { ArtifactStore, BuildTools, CudaDriver, type Candidate } from '@flashcore/runner/testing';
 import { parseManifest, planLaunches, resolveVariant, type Shape } from '@flashcore/shared';
+import { repositoryRoot } from '../support/repository-root.ts';
+
+export interface MeasuredDevice {
+  root: string;
+  tools: BuildTools;
+  driver: CudaDriver;
+  /** Path of the driver's library. */
+  library: string;
+}
+
+/** Does something with device 0 of a driver ("emulator": flashcore's own) and a compiler for it, whose folder is gone afterwards. */
+export async function onDevice(driverName: string, work: (device: MeasuredDevice) => Promise<void>): Promise<void> {
+  const root = repositoryRoot();
+  const folder = mkdtempSync(join(tmpdir(), 'fc-measure-'));
+  try {
+    const tools = new BuildTools({ repositoryRoot: root, dataDirectory: folder, kernelsFolder: join(root, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')) });
+    const library = driverName === 'emulator' ? await tools.emulatorLibrary({ signal: AbortSignal.timeout(300_000) }) : driverName;
+    await work({ root, tools, driver: new CudaDriver(library, 0), library });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
 
 /** A kernel folder, compiled for the driver's device and ready for one shape. */
 export async function compile(tools: BuildTools, driver: CudaDriver, path: string, shape: Shape): Promise<{ id: string; candidate: Candidate }> {
