@@ -6,20 +6,46 @@ import tseslint from 'typescript-eslint';
 /** Refuses imports into `into` from files of `from`, with the rule's reason. */
 const forbid = (from, into, why) => into.map((folder) => ({ target: from, from: folder, message: why }));
 
-// The layers of apps/runner/src: rpc → jobs → store; pipeline → jobs | build | workers | profile | baseline → store | sandbox (ARCHITECTURE.md).
+// The layers of apps/runner/src: rpc → jobs → store; pipeline → jobs | build | workers | profile | baseline → store |
+// sandbox (ARCHITECTURE.md).
 const src = (name) => `./apps/runner/src/${name}`;
 const steps = ['build', 'workers', 'profile', 'baseline'];
 const zones = [
-  ...['store', 'sandbox'].flatMap((name) => forbid(src(name), ['rpc', 'jobs', 'pipeline', ...steps].map(src), `the ${name} knows nobody`)),
-  ...steps.flatMap((name) => forbid(src(name), ['rpc', 'jobs', 'pipeline', ...steps.filter((other) => other !== name)].map(src), `${steps.join(', ')} do not know each other, nor what is above them`)),
+  ...['store', 'sandbox'].flatMap((name) =>
+    forbid(src(name), ['rpc', 'jobs', 'pipeline', ...steps].map(src), `the ${name} knows nobody`),
+  ),
+  ...steps.flatMap((name) =>
+    forbid(
+      src(name),
+      ['rpc', 'jobs', 'pipeline', ...steps.filter((other) => other !== name)].map(src),
+      `${steps.join(', ')} do not know each other, nor what is above them`,
+    ),
+  ),
   ...forbid(src('pipeline'), [src('rpc')], 'the pipeline does not know who asked'),
   ...forbid(src('jobs'), ['rpc', 'pipeline', ...steps].map(src), 'jobs run bodies and do not know what is in them'),
   ...forbid(src('rpc'), ['pipeline', ...steps].map(src), 'an RPC starts jobs and does not know what is in them'),
-  { target: './apps/runner/src', from: './apps/runner/worker', except: ['./messages.ts'], message: 'src and worker share worker/messages.ts only: they are two processes' },
-  { target: './apps/runner/worker', from: './apps/runner/src', message: 'the worker process knows nothing of the daemon' },
-  { target: './apps/tui/src/commands', from: './apps/tui/src/screens', message: 'plain commands start without ink and react' },
+  {
+    target: './apps/runner/src',
+    from: './apps/runner/worker',
+    except: ['./messages.ts'],
+    message: 'src and worker share worker/messages.ts only: they are two processes',
+  },
+  {
+    target: './apps/runner/worker',
+    from: './apps/runner/src',
+    message: 'the worker process knows nothing of the daemon',
+  },
+  {
+    target: './apps/tui/src/commands',
+    from: './apps/tui/src/screens',
+    message: 'plain commands start without ink and react',
+  },
   { target: './apps/tui/src/state', from: './apps/tui/src/screens', message: 'state is reduced without a terminal' },
-  { target: './apps/tui/src/plot', from: './apps/tui/src/components', message: 'plots are pure functions of data, width and height' },
+  {
+    target: './apps/tui/src/plot',
+    from: './apps/tui/src/components',
+    message: 'plots are pure functions of data, width and height',
+  },
 ];
 
 export default tseslint.config(
@@ -30,18 +56,27 @@ export default tseslint.config(
     extends: [...tseslint.configs.recommendedTypeChecked],
     languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
     plugins: { '@nx': nx, 'import-x': importX, 'react-hooks': reactHooks },
-    settings: { 'import-x/resolver-next': [importX.createNodeResolver({ extensions: ['.ts', '.tsx', '.js'] })], 'import-x/parsers': { '@typescript-eslint/parser': ['.ts', '.tsx'] } },
+    settings: {
+      'import-x/resolver-next': [importX.createNodeResolver({ extensions: ['.ts', '.tsx', '.js'] })],
+      'import-x/parsers': { '@typescript-eslint/parser': ['.ts', '.tsx'] },
+    },
     rules: {
-      '@nx/enforce-module-boundaries': ['error', {
-        allow: [],
-        depConstraints: [
-          { sourceTag: 'scope:shared', onlyDependOnLibsWithTags: ['scope:shared'] },
-          { sourceTag: 'scope:runner', onlyDependOnLibsWithTags: ['scope:shared'] },
-          { sourceTag: 'scope:tui', onlyDependOnLibsWithTags: ['scope:shared'] },
-          { sourceTag: 'scope:test', onlyDependOnLibsWithTags: ['scope:shared', 'scope:runner', 'scope:tui', 'scope:tools'] },
-          { sourceTag: 'scope:tools', onlyDependOnLibsWithTags: ['scope:shared'] },
-        ],
-      }],
+      '@nx/enforce-module-boundaries': [
+        'error',
+        {
+          allow: [],
+          depConstraints: [
+            { sourceTag: 'scope:shared', onlyDependOnLibsWithTags: ['scope:shared'] },
+            { sourceTag: 'scope:runner', onlyDependOnLibsWithTags: ['scope:shared'] },
+            { sourceTag: 'scope:tui', onlyDependOnLibsWithTags: ['scope:shared'] },
+            {
+              sourceTag: 'scope:test',
+              onlyDependOnLibsWithTags: ['scope:shared', 'scope:runner', 'scope:tui', 'scope:tools'],
+            },
+            { sourceTag: 'scope:tools', onlyDependOnLibsWithTags: ['scope:shared'] },
+          ],
+        },
+      ],
       'import-x/no-cycle': 'error',
       'import-x/no-restricted-paths': ['error', { basePath: import.meta.dirname, zones }],
       'react-hooks/rules-of-hooks': 'error',

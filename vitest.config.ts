@@ -1,7 +1,10 @@
 import { defineConfig } from 'vitest/config';
 
 // Two workers: the machines that run this have two cores, and most tests start real processes.
-const project = (name: string, root: string) => ({ extends: true as const, test: { name, root, include: ['**/*.test.{ts,tsx}'], exclude: ['**/node_modules/**', '**/dist/**'] } });
+const project = (name: string, root: string) => ({
+  extends: true as const,
+  test: { name, root, include: ['**/*.test.{ts,tsx}'], exclude: ['**/node_modules/**', '**/dist/**'] },
+});
 
 export default defineConfig({
   test: {

@@ -1,6 +1,7 @@
-// `npx nx bundle runner`: one archive with which a GPU host that has only a driver and nvcc serves kernels: no npm, no network.
-// It holds the repository's own layout (apps/*/dist, apps/runner/emulator, kernels, proto, tools), so that the programs find their files as they do here.
-// Options: --out DIR (default out/), --no-node (leave Node out: for hosts that have Node 24, or to save space)
+// `npx nx bundle runner`: one archive with which a GPU host that has only a driver and nvcc serves kernels: no npm, no
+// network. It holds the repository's own layout (apps/*/dist, apps/runner/emulator, kernels, proto, tools), so that the
+// programs find their files as they do here. Options: --out DIR (default out/), --no-node (leave Node out: for hosts
+// that have Node 24, or to save space)
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -9,7 +10,9 @@ import { parseArgs } from 'node:util';
 import { withoutDeadLinks } from './dead-links.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const { values: options } = parseArgs({ options: { out: { type: 'string', default: join(ROOT, 'out') }, 'no-node': { type: 'boolean', default: false } } });
+const { values: options } = parseArgs({
+  options: { out: { type: 'string', default: join(ROOT, 'out') }, 'no-node': { type: 'boolean', default: false } },
+});
 /** What a slow line carries in a minute. */
 const MAX_MEGABYTES = 60;
 const platform = `${process.platform}-${process.arch}`;
@@ -17,11 +20,27 @@ const stage = join(options.out, 'flashcore');
 
 rmSync(stage, { recursive: true, force: true });
 mkdirSync(stage, { recursive: true });
-for (const path of ['apps/runner/dist', 'apps/tui/dist', 'apps/runner/emulator', 'apps/runner/worker/canary.cu', 'apps/runner/worker/clock-stamp.cu', 'kernels', 'proto', 'tools', 'test/dist', 'test/conformance/kernels', 'test/measure/empty', 'test/fixtures', 'LICENSE']) copy(path, path);
+for (const path of [
+  'apps/runner/dist',
+  'apps/tui/dist',
+  'apps/runner/emulator',
+  'apps/runner/worker/canary.cu',
+  'apps/runner/worker/clock-stamp.cu',
+  'kernels',
+  'proto',
+  'tools',
+  'test/dist',
+  'test/conformance/kernels',
+  'test/measure/empty',
+  'test/fixtures',
+  'LICENSE',
+])
+  copy(path, path);
 copy('node_modules/koffi', 'node_modules/koffi');
 copy(`node_modules/@koromix/koffi-${platform}`, `node_modules/@koromix/koffi-${platform}`);
 if (!options['no-node']) copy('node_modules/node/bin/node', 'bin/node');
-for (const file of ['kernels/README.md', 'apps/runner/emulator/README.md'].map((path) => join(stage, path))) writeFileSync(file, withoutDeadLinks(readFileSync(file, 'utf8'), file));
+for (const file of ['kernels/README.md', 'apps/runner/emulator/README.md'].map((path) => join(stage, path)))
+  writeFileSync(file, withoutDeadLinks(readFileSync(file, 'utf8'), file));
 launcher('flashcore-runner', 'apps/runner/dist/main.js');
 launcher('fa-tui', 'apps/tui/dist/main.js');
 launcher('flashcore-conformance', 'test/dist/conformance.js');
@@ -30,26 +49,40 @@ launcher('flashcore-primitives', 'test/dist/primitives.js');
 const archive = join(options.out, `flashcore-runner-${platform}.tar.xz`);
 console.log(`packing ${archive}: a minute or two`);
 // Two threads at xz's default level: about 35 MB in half a minute; the last levels save 2 % for thrice the time.
-execFileSync('tar', ['-C', options.out, '-cJf', archive, basename(stage)], { env: { ...process.env, XZ_OPT: '-6 -T0' }, stdio: 'inherit' });
+execFileSync('tar', ['-C', options.out, '-cJf', archive, basename(stage)], {
+  env: { ...process.env, XZ_OPT: '-6 -T0' },
+  stdio: 'inherit',
+});
 const megabytes = statSync(archive).size / 1e6;
 if (megabytes > MAX_MEGABYTES) {
-  console.error(`${archive} has ${megabytes.toFixed(1)} MB; wanted at most ${MAX_MEGABYTES}: see what grew with  tar tvf ${archive} | sort -k3 -n`);
+  console.error(
+    `${archive} has ${megabytes.toFixed(1)} MB; wanted at most ${MAX_MEGABYTES}: see what grew with  tar tvf ${archive} | sort -k3 -n`,
+  );
   process.exit(1);
 }
-console.log(`${archive} ${megabytes.toFixed(1)} MB of at most ${MAX_MEGABYTES}\nOn the GPU host: tar xf ${basename(archive)} && cd flashcore && ./flashcore-runner serve`);
+console.log(
+  `${archive} ${megabytes.toFixed(1)} MB of at most ${MAX_MEGABYTES}\nOn the GPU host: tar xf ${basename(archive)} && cd flashcore && ./flashcore-runner serve`,
+);
 
 function copy(from, to) {
-  cpSync(join(ROOT, from), join(stage, to), { recursive: true, dereference: true, filter: (path) => !path.endsWith('.map') });
+  cpSync(join(ROOT, from), join(stage, to), {
+    recursive: true,
+    dereference: true,
+    filter: (path) => !path.endsWith('.map'),
+  });
 }
 
 /** A shell script that starts a program with the bundle's own Node, else with the host's. */
 function launcher(name, main) {
   const path = join(stage, name);
-  writeFileSync(path, `#!/bin/sh
+  writeFileSync(
+    path,
+    `#!/bin/sh
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 node="$here/bin/node"
 [ -x "$node" ] || node=node
 exec "$node" "$here/${main}" "$@"
-`);
+`,
+  );
   chmodSync(path, 0o755);
 }

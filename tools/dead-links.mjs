@@ -1,7 +1,12 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Markdown of `file` in which a link to a file that is not there is its text alone: for copies that leave some files behind. */
+/**
+ * Markdown of `file` in which a link to a file that is not there is its text alone: for copies that leave some files
+ * behind.
+ */
 export function withoutDeadLinks(markdown, file) {
-  return markdown.replace(/\[([^\]]+)\]\(([^)\s#]+)(#[^)\s]*)?\)/g, (link, text, target) => (/^\w+:/.test(target) || existsSync(join(dirname(file), target)) ? link : text));
+  return markdown.replace(/\[([^\]]+)\]\(([^)\s#]+)(#[^)\s]*)?\)/g, (link, text, target) =>
+    /^\w+:/.test(target) || existsSync(join(dirname(file), target)) ? link : text,
+  );
 }

@@ -1,6 +1,8 @@
-// How long a device needs after SIGKILL of a spinning kernel: kills a worker in the middle of one, and waits until a new worker has run the canary kernel.
-//   node tools/measure-recovery.mjs --library libcuda.so.1 --reference REF.so --endless ENDLESS.cubin --canary CANARY.cubin [--times 20]
-// Prints one JSON object: milliseconds from the kill to the process's end, and to the canary's right answer.
+// How long a device needs after SIGKILL of a spinning kernel: kills a worker in the middle of one, and waits until a
+// new worker has run the canary kernel.
+//   node tools/measure-recovery.mjs --library libcuda.so.1 --reference REF.so --endless ENDLESS.cubin --canary
+// CANARY.cubin [--times 20] Prints one JSON object: milliseconds from the kill to the process's end, and to the
+// canary's right answer.
 import { fork } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,20 +10,45 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const { values: options } = parseArgs({
-  options: { library: { type: 'string' }, reference: { type: 'string' }, endless: { type: 'string' }, canary: { type: 'string' }, times: { type: 'string', default: '20' } },
+  options: {
+    library: { type: 'string' },
+    reference: { type: 'string' },
+    endless: { type: 'string' },
+    canary: { type: 'string' },
+    times: { type: 'string', default: '20' },
+  },
 });
 const WORKER = fileURLToPath(new URL('../apps/runner/dist/worker.js', import.meta.url));
 if (!existsSync(WORKER)) throw new Error(`Build the worker first: ${WORKER} is not there`);
 const SHAPE = { batch: 1, heads: 4, sequenceLength: 128, headDim: 64, causal: false };
 const tensors = ['Q', 'K', 'V', 'O'].map((tensor) => ({ kind: 'tensor', tensor }));
 const endless = {
-  image: options.endless, shape: SHAPE, launchLimitMs: 60_000,
+  image: options.endless,
+  shape: SHAPE,
+  launchLimitMs: 60_000,
   plan: {
-    launches: [{ entry: 'endless_loop', grid: [2, 4, 1], block: [64, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [...tensors, { kind: 'int32', value: 128 }, { kind: 'float32', value: 0.125 }, { kind: 'int32', value: 0 }] }],
+    launches: [
+      {
+        entry: 'endless_loop',
+        grid: [2, 4, 1],
+        block: [64, 1, 1],
+        sharedBytes: 0,
+        l2Persist: [],
+        arguments: [
+          ...tensors,
+          { kind: 'int32', value: 128 },
+          { kind: 'float32', value: 0.125 },
+          { kind: 'int32', value: 0 },
+        ],
+      },
+    ],
     workspace: [],
   },
 };
-const input = { seed: '1', rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 } };
+const input = {
+  seed: '1',
+  rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 },
+};
 /** The kernel spins on the device for so long before its process is killed. */
 const SPIN_MS = 300;
 
@@ -42,22 +69,47 @@ for (let i = 0; i < Number(options.times); ++i) {
   rounds.push({ goneMs, servesMs: performance.now() - killed, canary: answer.type });
   next.child.kill('SIGKILL');
 }
-console.log(JSON.stringify({ spinMs: SPIN_MS, rounds, slowest: { goneMs: Math.max(...rounds.map((round) => round.goneMs)), servesMs: Math.max(...rounds.map((round) => round.servesMs)) } }, null, 1));
+console.log(
+  JSON.stringify(
+    {
+      spinMs: SPIN_MS,
+      rounds,
+      slowest: {
+        goneMs: Math.max(...rounds.map((round) => round.goneMs)),
+        servesMs: Math.max(...rounds.map((round) => round.servesMs)),
+      },
+    },
+    null,
+    1,
+  ),
+);
 
 async function openWorker() {
-  const child = fork(WORKER, [], { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-  const until = (wanted) => new Promise((resolve, reject) => {
-    const onMessage = (message) => {
-      if (!wanted(message)) return;
-      child.off('message', onMessage);
-      child.off('exit', onExit);
-      resolve(message);
-    };
-    const onExit = (code, signal) => reject(new Error(`the worker ended early: ${code ?? signal}`));
-    child.on('message', onMessage);
-    child.on('exit', onExit);
+  const child = fork(WORKER, [], {
+    serialization: 'advanced',
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
-  child.send({ type: 'open', library: options.library, deviceOrdinal: 0, referenceLibrary: options.reference, nvmlLibrary: '', clockStampImage: '' });
+  const until = (wanted) =>
+    new Promise((resolve, reject) => {
+      const onMessage = (message) => {
+        if (!wanted(message)) return;
+        child.off('message', onMessage);
+        child.off('exit', onExit);
+        resolve(message);
+      };
+      const onExit = (code, signal) => reject(new Error(`the worker ended early: ${code ?? signal}`));
+      child.on('message', onMessage);
+      child.on('exit', onExit);
+    });
+  child.send({
+    type: 'open',
+    library: options.library,
+    deviceOrdinal: 0,
+    referenceLibrary: options.reference,
+    nvmlLibrary: '',
+    clockStampImage: '',
+  });
   const opened = await until((message) => ['done', 'failed', 'fault'].includes(message.type));
   if (opened.type !== 'done') throw new Error(`the device could not be opened: ${JSON.stringify(opened)}`);
   return { child, until };

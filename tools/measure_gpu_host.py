@@ -89,7 +89,8 @@ class Measurement:
         self.run(["nvcc", "-cubin", f"-arch={arch}", "-std=c++17", "-O3", "-lineinfo", "--use_fast_math", "-I", "kernels", *flags, "-o", image, source])
         return image
 
-    # --- sections -----------------------------------------------------------------------------------------------------------------
+    # --- sections
+    # -----------------------------------------------------------------------------------------------------------------
 
     def host(self):
         self.run(["nvidia-smi", "-q", "-d", "CLOCK,PERFORMANCE,POWER,TEMPERATURE,ECC"], name="nvidia-smi.txt")
@@ -222,7 +223,8 @@ class Measurement:
             self.print_comparison(document["result"]["variants"][0].get("comparison", {}), code, seconds)
 
     def print_comparison(self, comparison, code, seconds):
-        ratio = lambda value: f"{value['ratio']:.4f} [{value['low']:.4f} {value['high']:.4f}]" if value else "-"  # noqa: E731
+        # noqa: E731
+        ratio = lambda value: f"{value['ratio']:.4f} [{value['low']:.4f} {value['high']:.4f}]" if value else "-"
         print(f"  {comparison.get('verdict')} exit {code} in {seconds:.1f} s: {comparison.get('reason')}")
         for shape in comparison.get("shapes", []):
             place = shape["shape"]
@@ -251,10 +253,14 @@ class Measurement:
     def several(self):
         """Two GPUs of one host: two jobs at the same time, a fault and a hang on one while the other measures, and where "any" goes."""
         self.tui("host", "--json", name="several.host.json")
-        bench = lambda device: ("bench", "flashcore_v10", "--json", "--shape", CANONICAL, "--max-seconds", "3", "--device", device)  # noqa: E731
-        faulty = lambda kernel, device: ("verify", kernel, "--json", "--seeds", "1", "--shape", "1x4x128x64", "--device", device)  # noqa: E731
-        good = lambda device: ("verify", "flashcore_v5", "--json", "--seed", "5eed", "--shape", "1x4x128x64", "--device", device)  # noqa: E731
-        for kernel in ("flashcore_v10", "flashcore_v5", "out_of_bounds", "endless_loop"):  # compilers, workers and PyTorch are warm when it counts
+        # noqa: E731
+        bench = lambda device: ("bench", "flashcore_v10", "--json", "--shape", CANONICAL, "--max-seconds", "3", "--device", device)
+        # noqa: E731
+        faulty = lambda kernel, device: ("verify", kernel, "--json", "--seeds", "1", "--shape", "1x4x128x64", "--device", device)
+        # noqa: E731
+        good = lambda device: ("verify", "flashcore_v5", "--json", "--seed", "5eed", "--shape", "1x4x128x64", "--device", device)
+        # compilers, workers and PyTorch are warm when it counts
+        for kernel in ("flashcore_v10", "flashcore_v5", "out_of_bounds", "endless_loop"):
             self.tui("build", kernel, "--quiet")
         self.together("warm", bench("gpu:0"), bench("gpu:1"))
         rounds = {
@@ -364,7 +370,8 @@ class Measurement:
 
     def faulty(self):
         """Every fixture, its finding, and how long the next good kernel takes; the good kernel's figures must not change by a bit."""
-        good = lambda: self.tui("verify", "flashcore_v5", "--json", "--seed", "5eed", "--shape", "1x4x128x64", limit=60)  # noqa: E731
+        # noqa: E731
+        good = lambda: self.tui("verify", "flashcore_v5", "--json", "--seed", "5eed", "--shape", "1x4x128x64", limit=60)
         first = cases_of(good()[2])
         rows = []
         for folder in sorted((ROOT / "kernels/faulty").iterdir()):

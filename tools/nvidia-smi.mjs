@@ -1,6 +1,9 @@
 // Reads what `nvidia-smi -q` prints: sections by indentation, "name : value" lines in them.
 
-/** The GPUs of a report: { id, values }, values by path, for example "Max Clocks/SM" → "1980 MHz". A name that stands twice under one section keeps its first value. */
+/**
+ * The GPUs of a report: { id, values }, values by path, for example "Max Clocks/SM" → "1980 MHz". A name that stands
+ * twice under one section keeps its first value.
+ */
 export function parseNvidiaSmi(text) {
   const gpus = [];
   let path = [];

@@ -1,4 +1,6 @@
-/** `npm run picture`: the README's picture, drawn from the program itself while it runs an experiment on the emulator. */
+/**
+ * `npm run picture`: the README's picture, drawn from the program itself while it runs an experiment on the emulator.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +9,12 @@ import { terminalSvg } from './terminal-svg.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const home = mkdtempSync(join(tmpdir(), 'fc-'));
-const terminal = new Terminal(join(ROOT, 'node_modules/.bin/fa-tui'), ['start'], { columns: 120, rows: 40, cwd: ROOT, env: { ...process.env, FLASHCORE_HOME: home } });
+const terminal = new Terminal(join(ROOT, 'node_modules/.bin/fa-tui'), ['start'], {
+  columns: 120,
+  rows: 40,
+  cwd: ROOT,
+  env: { ...process.env, FLASHCORE_HOME: home },
+});
 try {
   await terminal.waitFor(/passed/i, 300_000);
   terminal.type(process.argv[2] ?? '3');

@@ -156,7 +156,8 @@ class Backend:
             except torch.OutOfMemoryError as error:
                 torch.cuda.empty_cache()
                 return str(error).split(". ")[0]
-            # "No available kernel", of which the warnings have the reasons, a plan that cuDNN does not find, a call that can't be captured.
+            # "No available kernel", of which the warnings have the reasons, a plan that cuDNN does not find, a call
+            # that can't be captured.
             except RuntimeError as error:
                 # A capture that fails leaves its own stream behind.
                 torch.cuda.set_stream(stream)

@@ -1,4 +1,5 @@
-// Starts a built program on the Node that the workspace brings (package `node`), whatever Node runs this file: 18 and later will do.
+// Starts a built program on the Node that the workspace brings (package `node`), whatever Node runs this file: 18 and
+// later will do.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -21,7 +22,9 @@ function workspaceNode() {
   try {
     folder = path.dirname(createRequire(import.meta.url).resolve('node/package.json'));
   } catch {
-    fail(`Wanted Node ${WANTED_MAJOR} or later; this is ${process.version}, and the workspace's own Node is not installed. Run: npm ci`);
+    fail(
+      `Wanted Node ${WANTED_MAJOR} or later; this is ${process.version}, and the workspace's own Node is not installed. Run: npm ci`,
+    );
   }
   const binary = ['node', 'node.exe'].map((name) => path.join(folder, 'bin', name)).find((file) => existsSync(file));
   return binary ?? fail(`Wanted a Node binary in ${path.join(folder, 'bin')}; there is none. Run: npm ci`);
@@ -29,7 +32,8 @@ function workspaceNode() {
 
 function runWith(binary, main) {
   const child = spawn(binary, [main, ...process.argv.slice(2)], { stdio: 'inherit' });
-  // Ctrl-C reaches the child by itself when both are in a terminal's foreground; a program may take two within a moment for one.
+  // Ctrl-C reaches the child by itself when both are in a terminal's foreground; a program may take two within a moment
+  // for one.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(`Wanted to start ${binary}; ${error.message}`));
   child.on('exit', (code, signal) => {

@@ -8,7 +8,24 @@ const MARGIN = 12;
 const BACKGROUND = '#14161b';
 const FOREGROUND = '#d5d8de';
 // The 16 colours of the terminal palette; a picture needs fixed ones.
-const PALETTE = ['#1d2027', '#e06c75', '#98c379', '#e5c07b', '#61afef', '#c678dd', '#56b6c2', '#abb2bf', '#5c6370', '#ff7b86', '#b5e890', '#ffd68a', '#82c4ff', '#dd9bf5', '#7fdbe6', '#ffffff'];
+const PALETTE = [
+  '#1d2027',
+  '#e06c75',
+  '#98c379',
+  '#e5c07b',
+  '#61afef',
+  '#c678dd',
+  '#56b6c2',
+  '#abb2bf',
+  '#5c6370',
+  '#ff7b86',
+  '#b5e890',
+  '#ffd68a',
+  '#82c4ff',
+  '#dd9bf5',
+  '#7fdbe6',
+  '#ffffff',
+];
 
 interface Run {
   text: string;
@@ -24,7 +41,11 @@ export function terminalSvg(terminal: Terminal): string {
   const { cols, rows } = terminal.screen;
   const width = cols * CELL_WIDTH + 2 * MARGIN;
   const height = rows * CELL_HEIGHT + 2 * MARGIN;
-  const body = Array.from({ length: rows }, (_, row) => rowRuns(terminal, row).map((run) => runSvg(run, row)).join('')).join('\n');
+  const body = Array.from({ length: rows }, (_, row) =>
+    rowRuns(terminal, row)
+      .map((run) => runSvg(run, row))
+      .join(''),
+  ).join('\n');
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="${FONT_SIZE}">
 <rect width="${width}" height="${height}" rx="8" fill="${BACKGROUND}"/>
 ${body}
@@ -53,14 +74,21 @@ function rowRuns(terminal: Terminal, row: number): Run[] {
   return runs;
 }
 
-type Cell = NonNullable<ReturnType<NonNullable<ReturnType<Terminal['screen']['buffer']['active']['getLine']>>['getCell']>>;
+type Cell = NonNullable<
+  ReturnType<NonNullable<ReturnType<Terminal['screen']['buffer']['active']['getLine']>>['getCell']>
+>;
 type Style = Pick<Run, 'foreground' | 'background' | 'bold' | 'dim'>;
 
 function cellStyle(cell: Cell): Style {
   const foreground = cell.isFgDefault() ? FOREGROUND : colour(cell.getFgColor(), cell.isFgRGB());
   const background = cell.isBgDefault() ? BACKGROUND : colour(cell.getBgColor(), cell.isBgRGB());
   const inverse = cell.isInverse() !== 0;
-  return { foreground: inverse ? background : foreground, background: inverse ? foreground : background, bold: cell.isBold() !== 0, dim: cell.isDim() !== 0 };
+  return {
+    foreground: inverse ? background : foreground,
+    background: inverse ? foreground : background,
+    bold: cell.isBold() !== 0,
+    dim: cell.isDim() !== 0,
+  };
 }
 
 function sameStyle(a: Style, b: Style): boolean {
@@ -85,7 +113,10 @@ function runSvg(run: Run, row: number): string {
   const x = (MARGIN + run.column * CELL_WIDTH).toFixed(1);
   const y = MARGIN + row * CELL_HEIGHT;
   const width = (run.width * CELL_WIDTH).toFixed(1);
-  const box = run.background === BACKGROUND ? '' : `<rect x="${x}" y="${y}" width="${width}" height="${CELL_HEIGHT}" fill="${run.background}"/>`;
+  const box =
+    run.background === BACKGROUND
+      ? ''
+      : `<rect x="${x}" y="${y}" width="${width}" height="${CELL_HEIGHT}" fill="${run.background}"/>`;
   if (run.text.trim() === '') return box;
   const weight = run.bold ? ' font-weight="bold"' : '';
   const opacity = run.dim ? ' opacity="0.6"' : '';

@@ -1,4 +1,7 @@
-/** A program in a real pseudo-terminal whose screen is kept by a headless xterm: what a person would see, as text and cells. */
+/**
+ * A program in a real pseudo-terminal whose screen is kept by a headless xterm: what a person would see, as text and
+ * cells.
+ */
 import pty from '@lydell/node-pty';
 import xterm from '@xterm/headless';
 
@@ -21,7 +24,13 @@ export class Terminal {
     const { columns: cols, rows, cwd } = options;
     this.screen = new xterm.Terminal({ cols, rows, allowProposedApi: true, scrollback: 1000 });
     // CI off: where it is set ink takes the terminal for a build log and draws one frame, at the end.
-    const env = { ...(options.env ?? process.env), TERM: 'xterm-256color', COLORTERM: 'truecolor', CI: '0', CONTINUOUS_INTEGRATION: '0' };
+    const env = {
+      ...(options.env ?? process.env),
+      TERM: 'xterm-256color',
+      COLORTERM: 'truecolor',
+      CI: '0',
+      CONTINUOUS_INTEGRATION: '0',
+    };
     this.#pty = pty.spawn(file, args, { cols, rows, cwd, env, name: 'xterm-256color' });
     this.#pty.onData((data) => {
       this.output += data;
@@ -52,7 +61,10 @@ export class Terminal {
   /** The visible rows, right-trimmed. */
   lines(): string[] {
     const { active } = this.screen.buffer;
-    return Array.from({ length: this.screen.rows }, (_, row) => active.getLine(active.viewportY + row)?.translateToString(true) ?? '');
+    return Array.from(
+      { length: this.screen.rows },
+      (_, row) => active.getLine(active.viewportY + row)?.translateToString(true) ?? '',
+    );
   }
 
   /** All rows since the start, those that have scrolled away too. */
@@ -69,7 +81,8 @@ export class Terminal {
   async waitFor(pattern: RegExp, timeoutMs = 30_000): Promise<void> {
     const deadline = Date.now() + timeoutMs;
     while (!pattern.test(this.text())) {
-      if (Date.now() > deadline) throw new Error(`Waited ${timeoutMs} ms for ${pattern} on the screen:\n${this.text()}`);
+      if (Date.now() > deadline)
+        throw new Error(`Waited ${timeoutMs} ms for ${pattern} on the screen:\n${this.text()}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }

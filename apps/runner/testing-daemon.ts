@@ -1,5 +1,17 @@
-/** What tests across projects take of the daemon: a runner in this process or as a child that can be killed, with scripted or real pipelines. */
+/**
+ * What tests across projects take of the daemon: a runner in this process or as a child that can be killed, with
+ * scripted or real pipelines.
+ */
 export { createPipeline } from './src/pipeline/index.ts';
 export { LATE_MS } from './src/testing/fake-compiler.ts';
 export { startChildRunner, startChildRunnerIn, type ChildRunner } from './src/testing/child-runner.ts';
-export { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder, until, type TestRunner } from './src/testing/test-runner.ts';
+export {
+  collect,
+  finished,
+  firstEvent,
+  kernel,
+  startTestRunner,
+  temporaryFolder,
+  until,
+  type TestRunner,
+} from './src/testing/test-runner.ts';

@@ -1,6 +1,6 @@
-// fa_s512_v3: scalar attention in which every access to a tile moves 16 bytes: P is half, tiles are swizzled instead of padded, and what that
-// saves pays for a second stage of K and V. While one tile is worked on, the next waits in registers for its place.
-// Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
+// fa_s512_v3: scalar attention in which every access to a tile moves 16 bytes: P is half, tiles are swizzled instead of
+// padded, and what that saves pays for a second stage of K and V. While one tile is worked on, the next waits in
+// registers for its place. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
 
@@ -10,31 +10,33 @@
 #define CONFIG 4
 #endif
 // The config table. Shared memory: Q, the stages of K and V, P.
-#if CONFIG == 1      // 40 KB
+#if CONFIG == 1  // 40 KB
 constexpr int BLOCK_M = 32, BLOCK_N = 64, STAGES = 2;
-#elif CONFIG == 2    // 28 KB
+#elif CONFIG == 2  // 28 KB
 constexpr int BLOCK_M = 64, BLOCK_N = 32, STAGES = 2;
-#elif CONFIG == 3    // 32 KB
+#elif CONFIG == 3  // 32 KB
 constexpr int BLOCK_M = 64, BLOCK_N = 64, STAGES = 1;
-#elif CONFIG == 4    // 48 KB
+#elif CONFIG == 4  // 48 KB
 constexpr int BLOCK_M = 64, BLOCK_N = 64, STAGES = 2;
 #endif
 
 constexpr int HEAD_DIM = 64;
 constexpr int WARP = 32, NUM_WARPS = 4, NUM_THREADS = NUM_WARPS * WARP;
 constexpr int WARP_M = BLOCK_M / NUM_WARPS;
-constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;     // a warp's stripe is split over 4 x 8 lanes
-constexpr int LANE_M = WARP_M / LANE_GROUPS;        // rows group, group + 4, ...
-constexpr int LANE_N = BLOCK_N / GROUP_LANES;       // keys member, member + 8, ...
-constexpr int VECTOR = 8;                           // halves in 16 bytes; of O, a lane owns columns 8 * member .. + 7
+constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;  // a warp's stripe is split over 4 x 8 lanes
+constexpr int LANE_M = WARP_M / LANE_GROUPS;  // rows group, group + 4, ...
+constexpr int LANE_N = BLOCK_N / GROUP_LANES;  // keys member, member + 8, ...
+constexpr int VECTOR = 8;  // halves in 16 bytes; of O, a lane owns columns 8 * member .. + 7
 constexpr int ROW_VECTORS = HEAD_DIM / VECTOR;
 constexpr int ROW_BYTES = HEAD_DIM * 2, P_ROW_BYTES = BLOCK_N * 2;
 constexpr int Q_BYTES = BLOCK_M * ROW_BYTES, KV_BYTES = BLOCK_N * ROW_BYTES, STAGE_BYTES = 2 * KV_BYTES;
-constexpr int TILE_VECTORS = BLOCK_N * ROW_VECTORS / NUM_THREADS;    // a thread's share of a tile of K or V
+constexpr int TILE_VECTORS = BLOCK_N * ROW_VECTORS / NUM_THREADS;  // a thread's share of a tile of K or V
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
-__device__ __forceinline__ uint4 load_vector(const unsigned char* smem, uint32_t offset) { return *reinterpret_cast<const uint4*>(smem + offset); }
+__device__ __forceinline__ uint4 load_vector(const unsigned char* smem, uint32_t offset) {
+  return *reinterpret_cast<const uint4*>(smem + offset);
+}
 
 __device__ __forceinline__ void unpack_8(float (&values)[VECTOR], uint4 bits) {
   const uint32_t pairs[VECTOR / 2] = {bits.x, bits.y, bits.z, bits.w};
@@ -50,14 +52,18 @@ __device__ __forceinline__ uint32_t pack_2(float low, float high) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// A thread's COUNT vectors of a tile, from device memory to registers; rows past the sequence become 0, so that they add nothing.
+// A thread's COUNT vectors of a tile, from device memory to registers; rows past the sequence become 0, so that they
+// add nothing.
 template <int COUNT>
-__device__ __forceinline__ void fetch_tile(uint4 (&tile_rmem)[COUNT], const half* rows_gmem, int first_row, int seq_len) {
+__device__ __forceinline__ void fetch_tile(uint4 (&tile_rmem)[COUNT], const half* rows_gmem, int first_row,
+                                           int seq_len) {
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) {
     const int vector = i * NUM_THREADS + threadIdx.x, row = first_row + vector / ROW_VECTORS;
     tile_rmem[i] = make_uint4(0, 0, 0, 0);
-    if (row < seq_len) tile_rmem[i] = *reinterpret_cast<const uint4*>(rows_gmem + (size_t)row * HEAD_DIM + vector % ROW_VECTORS * VECTOR);
+    if (row < seq_len)
+      tile_rmem[i] =
+          *reinterpret_cast<const uint4*>(rows_gmem + (size_t)row * HEAD_DIM + vector % ROW_VECTORS * VECTOR);
   }
 }
 
@@ -67,17 +73,21 @@ __device__ __forceinline__ void place_tile(unsigned char* tile_smem, const uint4
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) {
     const int vector = i * NUM_THREADS + threadIdx.x;
-    *reinterpret_cast<uint4*>(tile_smem + swizzled_offset<ROW_BYTES>(vector / ROW_VECTORS, vector % ROW_VECTORS)) = tile_rmem[i];
+    *reinterpret_cast<uint4*>(tile_smem + swizzled_offset<ROW_BYTES>(vector / ROW_VECTORS, vector % ROW_VECTORS)) =
+        tile_rmem[i];
   }
 }
 
-// S = Q K^T: LANE_M + LANE_N loads of 8 halves feed 8 * LANE_M * LANE_N FMAs. The 8 members read 8 neighbouring rows: no two in one bank.
-__device__ __forceinline__ void multiply_q_k(float (&S_rmem)[LANE_M][LANE_N], const unsigned char* Q_smem, const unsigned char* K_smem, int stripe, int group, int member) {
+// S = Q K^T: LANE_M + LANE_N loads of 8 halves feed 8 * LANE_M * LANE_N FMAs. The 8 members read 8 neighbouring rows:
+// no two in one bank.
+__device__ __forceinline__ void multiply_q_k(float (&S_rmem)[LANE_M][LANE_N], const unsigned char* Q_smem,
+                                             const unsigned char* K_smem, int stripe, int group, int member) {
 #pragma unroll 1
   for (int vector = 0; vector < ROW_VECTORS; ++vector) {
     float q[LANE_M][VECTOR];
 #pragma unroll
-    for (int i = 0; i < LANE_M; ++i) unpack_8(q[i], load_vector(Q_smem, swizzled_offset<ROW_BYTES>(stripe + i * LANE_GROUPS + group, vector)));
+    for (int i = 0; i < LANE_M; ++i)
+      unpack_8(q[i], load_vector(Q_smem, swizzled_offset<ROW_BYTES>(stripe + i * LANE_GROUPS + group, vector)));
 #pragma unroll
     for (int j = 0; j < LANE_N; ++j) {
       float k[VECTOR];
@@ -91,12 +101,14 @@ __device__ __forceinline__ void multiply_q_k(float (&S_rmem)[LANE_M][LANE_N], co
 }
 
 // O += P V: for 8 keys, LANE_M loads of P and 8 of V feed 64 * LANE_M FMAs.
-__device__ __forceinline__ void multiply_p_v(float (&O_rmem)[LANE_M][VECTOR], const unsigned char* P_smem, const unsigned char* V_smem, int stripe, int group, int member) {
+__device__ __forceinline__ void multiply_p_v(float (&O_rmem)[LANE_M][VECTOR], const unsigned char* P_smem,
+                                             const unsigned char* V_smem, int stripe, int group, int member) {
 #pragma unroll 1
   for (int key = 0; key < BLOCK_N; key += VECTOR) {
     float p[LANE_M][VECTOR];
 #pragma unroll
-    for (int i = 0; i < LANE_M; ++i) unpack_8(p[i], load_vector(P_smem, swizzled_offset<P_ROW_BYTES>(stripe + i * LANE_GROUPS + group, key / VECTOR)));
+    for (int i = 0; i < LANE_M; ++i)
+      unpack_8(p[i], load_vector(P_smem, swizzled_offset<P_ROW_BYTES>(stripe + i * LANE_GROUPS + group, key / VECTOR)));
 #pragma unroll
     for (int k = 0; k < VECTOR; ++k) {
       float v[VECTOR];
@@ -112,7 +124,8 @@ __device__ __forceinline__ void multiply_p_v(float (&O_rmem)[LANE_M][VECTOR], co
 // Over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
-  for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, offset));
+  for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
+    value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, offset));
   return value;
 }
 
@@ -122,19 +135,20 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value;
 }
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS) fa_s512_v3(
-    const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
-    half* __restrict__ O,          // [B, H, S, HEAD_DIM]
-    int seq_len,
-    float scale,                   // 1 / sqrt(HEAD_DIM)
-    int causal) {                  // 1: a query sees the keys up to its own position
+extern "C" __global__ void __launch_bounds__(NUM_THREADS)
+    fa_s512_v3(const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
+               const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
+               const half* __restrict__ V,  // [B, H, S, HEAD_DIM]
+               half* __restrict__ O,  // [B, H, S, HEAD_DIM]
+               int seq_len,
+               float scale,  // 1 / sqrt(HEAD_DIM)
+               int causal) {  // 1: a query sees the keys up to its own position
   __shared__ __align__(128) unsigned char Q_smem[Q_BYTES];
-  __shared__ __align__(128) unsigned char KV_smem[STAGES * STAGE_BYTES];    // stage by stage: K, then V
+  __shared__ __align__(128) unsigned char KV_smem[STAGES * STAGE_BYTES];  // stage by stage: K, then V
   __shared__ __align__(128) unsigned char P_smem[BLOCK_M * P_ROW_BYTES];
 
-  // Place: a CTA takes BLOCK_M query rows of one head, a warp a stripe of them, a lane LANE_M rows by LANE_N keys (then by 8 columns).
+  // Place: a CTA takes BLOCK_M query rows of one head, a warp a stripe of them, a lane LANE_M rows by LANE_N keys (then
+  // by 8 columns).
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_M;
   const int stripe = threadIdx.x / WARP * WARP_M;
@@ -167,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS) fa_s512_v3(
       fetch_tile(K_rmem, K + head_offset, kv_start + BLOCK_N, seq_len);
       fetch_tile(V_rmem, V + head_offset, kv_start + BLOCK_N, seq_len);
     }
-    __syncthreads();    // this tile is in its place; every warp has read the one before
+    __syncthreads();  // this tile is in its place; every warp has read the one before
 
     const unsigned char* K_smem = KV_smem + stage * STAGE_BYTES;
     float S_rmem[LANE_M][LANE_N] = {};
@@ -192,18 +206,18 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS) fa_s512_v3(
       for (int j = 0; j < LANE_N; ++j) {
         const half p = __float2half(exp2f(S_rmem[i][j] - new_max));
         *reinterpret_cast<half*>(P_smem + swizzled_offset<P_ROW_BYTES>(row, j) + member * 2) = p;
-        tile_sum += __half2float(p);    // the sum of what P V will really use
+        tile_sum += __half2float(p);  // the sum of what P V will really use
       }
       row_max[i] = new_max;
       row_sum[i] = row_sum[i] * alpha + row_sum_of(tile_sum);
 #pragma unroll
       for (int c = 0; c < VECTOR; ++c) O_rmem[i][c] *= alpha;
     }
-    __syncwarp();       // the stripe's P is complete; no other warp reads it
+    __syncwarp();  // the stripe's P is complete; no other warp reads it
 
     multiply_p_v(O_rmem, P_smem, K_smem + KV_BYTES, stripe, group, member);
-    __syncwarp();       // the stripe's P has been read
-    if (STAGES == 1) __syncthreads();    // so have K and V, by every warp
+    __syncwarp();  // the stripe's P has been read
+    if (STAGES == 1) __syncthreads();  // so have K and V, by every warp
     if (has_next) {
       place_tile(KV_smem + next_stage * STAGE_BYTES, K_rmem);
       place_tile(KV_smem + next_stage * STAGE_BYTES + KV_BYTES, V_rmem);

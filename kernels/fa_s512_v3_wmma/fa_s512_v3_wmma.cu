@@ -1,7 +1,8 @@
-// fa_s512_v3_wmma: warp-level matrix products (mma.sync) on 128 x 64 tiles, 8 warps, K and V by a 2-stage cp.async pipeline into
-// XOR-swizzled shared memory, softmax by shuffles. S and P stay in registers; every step's tile sizes are build parameters.
-// Not nvcuda::wmma: load_matrix_sync takes one stride for a whole fragment and can't follow a swizzle, nor may it be asked for every fourth row.
-// Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
+// fa_s512_v3_wmma: warp-level matrix products (mma.sync) on 128 x 64 tiles, 8 warps, K and V by a 2-stage cp.async
+// pipeline into XOR-swizzled shared memory, softmax by shuffles. S and P stay in registers; every step's tile sizes are
+// build parameters. Not nvcuda::wmma: load_matrix_sync takes one stride for a whole fragment and can't follow a
+// swizzle, nor may it be asked for every fourth row. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to
+// 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
 
@@ -13,22 +14,23 @@
 #include "primitives/smem.cuh"
 
 #ifndef USE_WMMA
-#define USE_WMMA 1     // 0: scalar loops over the same tiles, each lane computing the elements that it would hold after mma.sync
+#define USE_WMMA \
+  1  // 0: scalar loops over the same tiles, each lane computing the elements that it would hold after mma.sync
 #endif
 #ifndef TILE_M
-#define TILE_M 128     // query rows a CTA, 16 a warp
+#define TILE_M 128  // query rows a CTA, 16 a warp
 #endif
 #ifndef TILE_N
-#define TILE_N 64      // keys a tile
+#define TILE_N 64  // keys a tile
 #endif
 #ifndef TILE_K
-#define TILE_K 32      // depth of a step of both products: columns of Q and K, keys of P and V
+#define TILE_K 32  // depth of a step of both products: columns of Q and K, keys of P and V
 #endif
 #ifndef STAGES
-#define STAGES 2       // tiles of K and V in shared memory; 1: no overlap of copies and products
+#define STAGES 2  // tiles of K and V in shared memory; 1: no overlap of copies and products
 #endif
 #ifndef ACCUM_F32
-#define ACCUM_F32 1    // 0: the tensor cores add up in fp16 (twice the rate on Ada; see the notes for the error)
+#define ACCUM_F32 1  // 0: the tensor cores add up in fp16 (twice the rate on Ada; see the notes for the error)
 #endif
 
 constexpr int HEAD_DIM = 64;
@@ -36,18 +38,19 @@ constexpr int WARP = 32, WARP_M = 16, MMA_N = 8, MMA_K = 16;
 constexpr int NUM_THREADS = TILE_M / WARP_M * WARP;
 constexpr int N_TILES = TILE_N / MMA_N, D_TILES = HEAD_DIM / MMA_N;
 constexpr int ROW_BYTES = HEAD_DIM * 2;
-constexpr int VECTOR = 8;               // halves in 16 bytes
+constexpr int VECTOR = 8;  // halves in 16 bytes
 constexpr int ROW_VECTORS = HEAD_DIM / VECTOR;
 constexpr int KV_BYTES = TILE_N * ROW_BYTES, STAGE_BYTES = 2 * KV_BYTES;
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr float NO_ROW_MAX = -1e30f;    // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
+constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
 constexpr unsigned FULL_WARP = 0xffffffffu;
 static_assert(TILE_M % 32 == 0 && TILE_N % 32 == 0, "fragments take every fourth row of 32");
 static_assert(TILE_K % MMA_K == 0 && TILE_K <= TILE_N && TILE_K <= HEAD_DIM, "a step lies within a tile");
 
-// Byte offset of a 16-byte vector in a tile: vector number ((row >> 2) ^ (col >> 4)) & 7, col in bytes. Rows 4 apart lie in different
-// banks, neighbours do not: so the 8 rows that ldmatrix reads at once are 4 apart, row i of matrix j is row 4 i + j of a block of 32.
-// Softmax does not mind the order of the keys, as long as K, V and the mask agree on it.
+// Byte offset of a 16-byte vector in a tile: vector number ((row >> 2) ^ (col >> 4)) & 7, col in bytes. Rows 4 apart
+// lie in different banks, neighbours do not: so the 8 rows that ldmatrix reads at once are 4 apart, row i of matrix j
+// is row 4 i + j of a block of 32. Softmax does not mind the order of the keys, as long as K, V and the mask agree on
+// it.
 __device__ __forceinline__ uint32_t swizzled(int row, int vector) {
   const int col = vector * 16;
   return row * ROW_BYTES + ((((row >> 2) ^ (col >> 4)) & 7) << 4);
@@ -63,7 +66,8 @@ __device__ __forceinline__ void load_tile(uint32_t tile_smem, const half* rows_g
   for (int pass = 0; pass < ROWS; pass += PASS_ROWS) {
     const int row = pass + threadIdx.x / ROW_VECTORS;
     if (ROWS % PASS_ROWS == 0 || row < ROWS)
-      cp_async_16(tile_smem + swizzled(row, vector), rows_gmem + (size_t)(first_row + row) * HEAD_DIM + vector * VECTOR, first_row + row < seq_len);
+      cp_async_16(tile_smem + swizzled(row, vector), rows_gmem + (size_t)(first_row + row) * HEAD_DIM + vector * VECTOR,
+                  first_row + row < seq_len);
   }
 }
 
@@ -73,22 +77,27 @@ struct Accumulator {
   float x[4];
   __device__ __forceinline__ float2 row(int h) const { return make_float2(x[2 * h], x[2 * h + 1]); }
   __device__ __forceinline__ void set_row(int h, float2 value) { x[2 * h] = value.x, x[2 * h + 1] = value.y; }
-  __device__ __forceinline__ void add_product(const uint32_t (&A)[4], uint32_t b0, uint32_t b1) { mma_m16n8k16_f32(x, A, b0, b1); }
+  __device__ __forceinline__ void add_product(const uint32_t (&A)[4], uint32_t b0, uint32_t b1) {
+    mma_m16n8k16_f32(x, A, b0, b1);
+  }
 };
 #else
 struct Accumulator {
   uint32_t x[2];
   __device__ __forceinline__ float2 row(int h) const { return __half22float2(*reinterpret_cast<const half2*>(&x[h])); }
   __device__ __forceinline__ void set_row(int h, float2 value) { x[h] = pack_half2(value.x, value.y); }
-  __device__ __forceinline__ void add_product(const uint32_t (&A)[4], uint32_t b0, uint32_t b1) { mma_m16n8k16_f16(x, A, b0, b1); }
+  __device__ __forceinline__ void add_product(const uint32_t (&A)[4], uint32_t b0, uint32_t b1) {
+    mma_m16n8k16_f16(x, A, b0, b1);
+  }
 };
 #endif
 
 #if USE_WMMA
-constexpr int STEPS_K = TILE_K / MMA_K;    // products a step
+constexpr int STEPS_K = TILE_K / MMA_K;  // products a step
 
 // S = Q K^T for the warp's 16 rows, TILE_K columns of Q and K a step.
-__device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], const unsigned char* Q_tile, const unsigned char* K_tile, int warp, int lane) {
+__device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], const unsigned char* Q_tile,
+                                             const unsigned char* K_tile, int warp, int lane) {
   const uint32_t Q_smem = smem_address(Q_tile), K_smem = smem_address(K_tile);
 #pragma unroll
   for (int step = 0; step < HEAD_DIM / MMA_K; step += STEPS_K) {
@@ -101,8 +110,9 @@ __device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], con
     for (int n = 0; n < N_TILES; n += 2)
 #pragma unroll
       for (int k = 0; k < STEPS_K; ++k) {
-        uint32_t K_rmem[4];    // 16 keys x 16 columns; K is [key][d]: its rows are the columns of K^T
-        ldmatrix_x4(K_rmem[0], K_rmem[1], K_rmem[2], K_rmem[3], K_smem + swizzled(row_of(n + lane / 16, lane % 8), 2 * (step + k) + lane / 8 % 2));
+        uint32_t K_rmem[4];  // 16 keys x 16 columns; K is [key][d]: its rows are the columns of K^T
+        ldmatrix_x4(K_rmem[0], K_rmem[1], K_rmem[2], K_rmem[3],
+                    K_smem + swizzled(row_of(n + lane / 16, lane % 8), 2 * (step + k) + lane / 8 % 2));
         S_rmem[n].add_product(Q_rmem[k], K_rmem[0], K_rmem[1]);
         S_rmem[n + 1].add_product(Q_rmem[k], K_rmem[2], K_rmem[3]);
       }
@@ -110,7 +120,8 @@ __device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], con
 }
 
 // O += P V, TILE_K keys a step: S's accumulators, packed, are laid out as the A operand of this product.
-__device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], const uint32_t (&P_rmem)[N_TILES][2], const unsigned char* V_tile, int lane) {
+__device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], const uint32_t (&P_rmem)[N_TILES][2],
+                                             const unsigned char* V_tile, int lane) {
   const uint32_t V_smem = smem_address(V_tile);
 #pragma unroll
   for (int step = 0; step < TILE_N / MMA_K; step += STEPS_K)
@@ -118,9 +129,10 @@ __device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], con
     for (int n = 0; n < D_TILES; n += 2)
 #pragma unroll
       for (int k = step; k < step + STEPS_K; ++k) {
-        uint32_t V_rmem[4];    // 16 keys x 16 columns, transposed on the way
+        uint32_t V_rmem[4];  // 16 keys x 16 columns, transposed on the way
         const uint32_t A_rmem[4] = {P_rmem[2 * k][0], P_rmem[2 * k][1], P_rmem[2 * k + 1][0], P_rmem[2 * k + 1][1]};
-        ldmatrix_x4_trans(V_rmem[0], V_rmem[1], V_rmem[2], V_rmem[3], V_smem + swizzled(row_of(2 * k + lane / 8 % 2, lane % 8), n + lane / 16));
+        ldmatrix_x4_trans(V_rmem[0], V_rmem[1], V_rmem[2], V_rmem[3],
+                          V_smem + swizzled(row_of(2 * k + lane / 8 % 2, lane % 8), n + lane / 16));
         O_rmem[n].add_product(A_rmem, V_rmem[0], V_rmem[1]);
         O_rmem[n + 1].add_product(A_rmem, V_rmem[2], V_rmem[3]);
       }
@@ -130,14 +142,17 @@ __device__ __forceinline__ float2 load_pair(const unsigned char* tile, int row, 
   return __half22float2(*reinterpret_cast<const half2*>(tile + swizzled(row, col / VECTOR) + col % VECTOR * 2));
 }
 
-// A lane computes the scores that it would hold after mma.sync: its two rows, columns 2 (lane % 4) and + 1 of every matrix of 8 keys.
-__device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], const unsigned char* Q_tile, const unsigned char* K_tile, int warp, int lane) {
+// A lane computes the scores that it would hold after mma.sync: its two rows, columns 2 (lane % 4) and + 1 of every
+// matrix of 8 keys.
+__device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], const unsigned char* Q_tile,
+                                             const unsigned char* K_tile, int warp, int lane) {
 #pragma unroll
   for (int n = 0; n < N_TILES; ++n) {
     float sum[2][2] = {};
 #pragma unroll 4
     for (int d = 0; d < HEAD_DIM; d += 2) {
-      const float2 k[2] = {load_pair(K_tile, row_of(n, 2 * (lane % 4)), d), load_pair(K_tile, row_of(n, 2 * (lane % 4) + 1), d)};
+      const float2 k[2] = {load_pair(K_tile, row_of(n, 2 * (lane % 4)), d),
+                           load_pair(K_tile, row_of(n, 2 * (lane % 4) + 1), d)};
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const float2 q = load_pair(Q_tile, row_of(2 * warp + h, lane / 4), d);
@@ -151,7 +166,8 @@ __device__ __forceinline__ void multiply_q_k(Accumulator (&S_rmem)[N_TILES], con
 }
 
 // The weights of a row come from the four lanes that hold them.
-__device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], const uint32_t (&P_rmem)[N_TILES][2], const unsigned char* V_tile, int lane) {
+__device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], const uint32_t (&P_rmem)[N_TILES][2],
+                                             const unsigned char* V_tile, int lane) {
   float2 O_sum[D_TILES][2];
 #pragma unroll
   for (int n = 0; n < D_TILES; ++n) O_sum[n][0] = O_rmem[n].row(0), O_sum[n][1] = O_rmem[n].row(1);
@@ -159,7 +175,7 @@ __device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], con
   for (int tile = 0; tile < N_TILES; ++tile)
 #pragma unroll 1
     for (int owner = 0; owner < 4; ++owner) {
-      float2 p[2];    // two keys of each row
+      float2 p[2];  // two keys of each row
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const uint32_t packed = __shfl_sync(FULL_WARP, P_rmem[tile][h], owner, 4);
@@ -167,7 +183,8 @@ __device__ __forceinline__ void multiply_p_v(Accumulator (&O_rmem)[D_TILES], con
       }
 #pragma unroll
       for (int n = 0; n < D_TILES; ++n) {
-        const float2 v[2] = {load_pair(V_tile, row_of(tile, 2 * owner), n * MMA_N + 2 * (lane % 4)), load_pair(V_tile, row_of(tile, 2 * owner + 1), n * MMA_N + 2 * (lane % 4))};
+        const float2 v[2] = {load_pair(V_tile, row_of(tile, 2 * owner), n * MMA_N + 2 * (lane % 4)),
+                             load_pair(V_tile, row_of(tile, 2 * owner + 1), n * MMA_N + 2 * (lane % 4))};
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
           O_sum[n][h].x = fmaf(p[h].y, v[1].x, fmaf(p[h].x, v[0].x, O_sum[n][h].x));
@@ -204,8 +221,9 @@ __device__ __forceinline__ void mask(Accumulator (&S_rmem)[N_TILES], const int (
 }
 
 // One of the lane's rows: S to P, O to the new maximum.
-__device__ __forceinline__ void softmax_row(int h, const Accumulator (&S_rmem)[N_TILES], uint32_t (&P_rmem)[N_TILES][2], Accumulator (&O_rmem)[D_TILES],
-                                            float& row_max, float& row_sum, float scale_log2) {
+__device__ __forceinline__ void softmax_row(int h, const Accumulator (&S_rmem)[N_TILES], uint32_t (&P_rmem)[N_TILES][2],
+                                            Accumulator (&O_rmem)[D_TILES], float& row_max, float& row_sum,
+                                            float scale_log2) {
   float2 S_row[N_TILES];
   float tile_max = -INFINITY;
 #pragma unroll
@@ -220,7 +238,8 @@ __device__ __forceinline__ void softmax_row(int h, const Accumulator (&S_rmem)[N
   // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
 #pragma unroll
   for (int n = 0; n < N_TILES; ++n) {
-    const float p0 = exp2_approx(fmaf(S_row[n].x, scale_log2, -new_max)), p1 = exp2_approx(fmaf(S_row[n].y, scale_log2, -new_max));
+    const float p0 = exp2_approx(fmaf(S_row[n].x, scale_log2, -new_max)),
+                p1 = exp2_approx(fmaf(S_row[n].y, scale_log2, -new_max));
     row_sum += p0 + p1;
     P_rmem[n][h] = pack_half2(p0, p1);
   }
@@ -231,19 +250,21 @@ __device__ __forceinline__ void softmax_row(int h, const Accumulator (&S_rmem)[N
   }
 }
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS) fa_s512_v3_wmma(    // 512 threads an SM: 128 registers
-    const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
-    half* __restrict__ O,          // [B, H, S, HEAD_DIM]
-    int seq_len,
-    float scale,                   // 1 / sqrt(HEAD_DIM)
-    int causal) {                  // 1: a query sees the keys up to its own position
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS)
+    fa_s512_v3_wmma(  // 512 threads an SM: 128 registers
+        const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
+        const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
+        const half* __restrict__ V,  // [B, H, S, HEAD_DIM]
+        half* __restrict__ O,  // [B, H, S, HEAD_DIM]
+        int seq_len,
+        float scale,  // 1 / sqrt(HEAD_DIM)
+        int causal) {  // 1: a query sees the keys up to its own position
   extern __shared__ __align__(1024) unsigned char smem[];
   unsigned char* Q_tile = smem;
-  unsigned char* KV_tiles = smem + TILE_M * ROW_BYTES;    // stage by stage: K, then V
+  unsigned char* KV_tiles = smem + TILE_M * ROW_BYTES;  // stage by stage: K, then V
 
-  // Place: a CTA takes TILE_M query rows of one head, two warps share a block of 32 of them. Under a causal mask the longest rows start first.
+  // Place: a CTA takes TILE_M query rows of one head, two warps share a block of 32 of them. Under a causal mask the
+  // longest rows start first.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = (causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * TILE_M;
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -257,7 +278,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS) fa_
       load_tile<TILE_N>(stage_smem, K + head_offset, tile * TILE_N, seq_len);
       load_tile<TILE_N>(stage_smem + KV_BYTES, V + head_offset, tile * TILE_N, seq_len);
     }
-    cp_async_commit();    // an empty group too: the waits count groups
+    cp_async_commit();  // an empty group too: the waits count groups
   };
   load_tile<TILE_M>(smem_address(Q_tile), Q + head_offset, q_start, seq_len);
 #pragma unroll
@@ -268,42 +289,47 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 512 / NUM_THREADS) fa_
   const float scale_log2 = scale * LOG2_E;
   for (int tile = 0; tile < kv_tiles; ++tile) {
     cp_async_wait<(STAGES > 1 ? STAGES - 2 : 0)>();
-    __syncthreads();    // this tile has landed for all; with more stages, every warp has also read the one that the next copy overwrites
+    // this tile has landed for all; with more stages, every warp has also read the one that the next copy overwrites
+    __syncthreads();
     if (STAGES > 1) load_stage(tile + STAGES - 1);
 
     const unsigned char* K_tile = KV_tiles + tile % STAGES * STAGE_BYTES;
     Accumulator S_rmem[N_TILES] = {};
     multiply_q_k(S_rmem, Q_tile, K_tile, warp, lane);
-    const int keys[2] = {(causal ? min(seq_len, q_start + row[0] + 1) : seq_len) - tile * TILE_N,
-                         (causal ? min(seq_len, q_start + row[1] + 1) : seq_len) - tile * TILE_N};    // of this tile, that the row sees
+    const int keys[2] = {
+        (causal ? min(seq_len, q_start + row[0] + 1) : seq_len) - tile * TILE_N,
+        (causal ? min(seq_len, q_start + row[1] + 1) : seq_len) - tile * TILE_N};  // of this tile, that the row sees
     if (__any_sync(FULL_WARP, min(keys[0], keys[1]) < TILE_N)) mask(S_rmem, keys, lane);
     uint32_t P_rmem[N_TILES][2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) softmax_row(h, S_rmem, P_rmem, O_rmem, row_max[h], row_sum[h], scale_log2);
     multiply_p_v(O_rmem, P_rmem, K_tile + KV_BYTES, lane);
     if (STAGES == 1) {
-      __syncthreads();    // every warp has read K and V
+      __syncthreads();  // every warp has read K and V
       load_stage(tile + 1);
     }
   }
 
   // Normalise and store: through the warp's own rows of Q, so that O leaves in vectors.
-  __syncwarp();    // every lane has read the warp's rows of Q
+  __syncwarp();  // every lane has read the warp's rows of Q
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const float inverse_sum = 1.0f / row_sum_of(row_sum[h]);
 #pragma unroll
     for (int n = 0; n < D_TILES; ++n) {
       const float2 o = O_rmem[n].row(h);
-      *reinterpret_cast<uint32_t*>(Q_tile + swizzled(row[h], n) + 4 * (lane % 4)) = pack_half2(o.x * inverse_sum, o.y * inverse_sum);
+      *reinterpret_cast<uint32_t*>(Q_tile + swizzled(row[h], n) + 4 * (lane % 4)) =
+          pack_half2(o.x * inverse_sum, o.y * inverse_sum);
     }
   }
   __syncwarp();
 #pragma unroll
   for (int pass = 0; pass < WARP_M; pass += WARP / ROW_VECTORS) {
-    const int i = pass + lane / ROW_VECTORS, out_row = row_of(2 * warp + i % 2, i / 2);    // the warp's rows come in pairs
+    const int i = pass + lane / ROW_VECTORS,
+              out_row = row_of(2 * warp + i % 2, i / 2);  // the warp's rows come in pairs
     if (q_start + out_row < seq_len)
-      *reinterpret_cast<uint4*>(O + head_offset + (size_t)(q_start + out_row) * HEAD_DIM + lane % ROW_VECTORS * VECTOR) =
+      *reinterpret_cast<uint4*>(O + head_offset + (size_t)(q_start + out_row) * HEAD_DIM +
+                                lane % ROW_VECTORS * VECTOR) =
           *reinterpret_cast<const uint4*>(Q_tile + swizzled(out_row, lane % ROW_VECTORS));
   }
 }

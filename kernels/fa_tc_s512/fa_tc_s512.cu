@@ -1,7 +1,8 @@
-// fa_tc_s512: a tensor-core main loop in the manner of CUTLASS/CuTe. Tiles, copies and products are types: a swizzled layout in shared
-// memory, a tiled copy (which thread moves which 16 bytes), a tiled MMA (which warp multiplies which rows); the loop below names only these.
-// K and V have one buffer each: V travels while Q K^T is computed, the next K while P V is. With 24 KB four CTAs fit an L4's SM.
-// Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
+// fa_tc_s512: a tensor-core main loop in the manner of CUTLASS/CuTe. Tiles, copies and products are types: a swizzled
+// layout in shared memory, a tiled copy (which thread moves which 16 bytes), a tiled MMA (which warp multiplies which
+// rows); the loop below names only these. K and V have one buffer each: V travels while Q K^T is computed, the next K
+// while P V is. With 24 KB four CTAs fit an L4's SM. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to
+// 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
 
@@ -13,41 +14,50 @@
 #include "primitives/smem.cuh"
 
 #ifndef CONFIG
-#define CONFIG 1            // 1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps
+#define CONFIG 1  // 1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps
 #endif
 #ifndef REGISTER_LIMIT
-#define REGISTER_LIMIT 0    // a thread's: 96, or 0: as many as ptxas likes (128 x 64 tiles: 128)
+#define REGISTER_LIMIT 0  // a thread's: 96, or 0: as many as ptxas likes (128 x 64 tiles: 128)
 #endif
 
 constexpr int WARP = 32;
 constexpr int HEAD_DIM = 64;
 constexpr int BLOCK_Q = CONFIG == 2 ? 128 : 64;
 constexpr int BLOCK_KV = 64;
-constexpr int VECTOR = 8;               // halves in 16 bytes
+constexpr int VECTOR = 8;  // halves in 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr float NO_ROW_MAX = -1e30f;    // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
+constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
-// As CuTe's: XORs BITS bits that lie SHIFT above bit BASE into the bits at BASE. <3, 3, 3> on rows of 64 halves: the 16-byte vector's number
-// (bits 3 to 5) with the row's lower bits (6 to 8), so that 8 rows of one column lie in different banks.
+// As CuTe's: XORs BITS bits that lie SHIFT above bit BASE into the bits at BASE. <3, 3, 3> on rows of 64 halves: the
+// 16-byte vector's number (bits 3 to 5) with the row's lower bits (6 to 8), so that 8 rows of one column lie in
+// different banks.
 template <int BITS, int BASE, int SHIFT>
 struct Swizzle {
-  static __device__ __forceinline__ int apply(int offset) { return offset ^ ((offset >> SHIFT) & (((1 << BITS) - 1) << BASE)); }
+  static __device__ __forceinline__ int apply(int offset) {
+    return offset ^ ((offset >> SHIFT) & (((1 << BITS) - 1) << BASE));
+  }
 };
 
 // A tile of HEAD_DIM columns in shared memory: Swizzle<3, 3, 3> after the row-major layout (_, HEAD_DIM):(HEAD_DIM, 1).
 struct SmemTile {
   half* data;
-  __device__ __forceinline__ half* at(int row, int col) const { return data + Swizzle<3, 3, 3>::apply(row * HEAD_DIM + col); }
-  __device__ __forceinline__ uint32_t address(int row, int col) const { return smem_address(data) + 2 * Swizzle<3, 3, 3>::apply(row * HEAD_DIM + col); }
+  __device__ __forceinline__ half* at(int row, int col) const {
+    return data + Swizzle<3, 3, 3>::apply(row * HEAD_DIM + col);
+  }
+  __device__ __forceinline__ uint32_t address(int row, int col) const {
+    return smem_address(data) + 2 * Swizzle<3, 3, 3>::apply(row * HEAD_DIM + col);
+  }
 };
 
-// What a lane reads of a tile: one row and column of each 16 x 16 block. The swizzle only XORs, so that a step of 16 columns does too: one
-// address serves the whole tile, in one register.
+// What a lane reads of a tile: one row and column of each 16 x 16 block. The swizzle only XORs, so that a step of 16
+// columns does too: one address serves the whole tile, in one register.
 struct LaneTile {
   uint32_t first;
   __device__ __forceinline__ LaneTile(SmemTile tile, int row, int col) : first(tile.address(row, col)) {}
-  __device__ __forceinline__ uint32_t block(int row_block, int col_block) const { return (first ^ (col_block * 32)) + row_block * 16 * HEAD_DIM * 2; }
+  __device__ __forceinline__ uint32_t block(int row_block, int col_block) const {
+    return (first ^ (col_block * 32)) + row_block * 16 * HEAD_DIM * 2;
+  }
 };
 
 // A tile in device memory, of which only the first `rows` rows exist.
@@ -69,22 +79,25 @@ __device__ __forceinline__ void copy(TiledCopy<THREADS>, GmemTile<const half> fr
   const int thread_row = threadIdx.x / Copy::THREAD_COLS, col = threadIdx.x % Copy::THREAD_COLS * VECTOR;
 #pragma unroll
   for (int pass = 0; pass < ROWS; pass += Copy::THREAD_ROWS)
-    cp_async_16(to.address(pass + thread_row, col), from.data + (pass + thread_row) * HEAD_DIM + col, pass + thread_row < from.rows);    // missing rows: 0
+    cp_async_16(to.address(pass + thread_row, col), from.data + (pass + thread_row) * HEAD_DIM + col,
+                pass + thread_row < from.rows);  // missing rows: 0
 }
 
 // How a CTA multiplies: atoms m16n8k16, one warp beside the other along M.
 template <int WARPS>
 struct TiledMma {
   static constexpr int M = 16, N = 8, K = 16, THREADS = WARPS * WARP;
-  using A = uint32_t[4];                     // 16 x 16
-  using B = uint32_t[4];                     // two atoms: 16 x 16
-  template <int COLS> using C = float[COLS / N][4];    // 16 x COLS; elements 0 1 in row lane / 4, 2 3 in row lane / 4 + 8
+  using A = uint32_t[4];  // 16 x 16
+  using B = uint32_t[4];  // two atoms: 16 x 16
+  template <int COLS>
+  using C = float[COLS / N][4];  // 16 x COLS; elements 0 1 in row lane / 4, 2 3 in row lane / 4 + 8
 };
 using Mma = TiledMma<BLOCK_Q / 16>;
 using Copy = TiledCopy<Mma::THREADS>;
 
-// C += A B, DEPTH deep. load_A(A, k) and load_B(B, k, n) fetch fragments; as in CUTLASS' main loop those of the next step are under way
-// while this step's are multiplied. A step is one B fragment: whole rows of them would take 32 registers more.
+// C += A B, DEPTH deep. load_A(A, k) and load_B(B, k, n) fetch fragments; as in CUTLASS' main loop those of the next
+// step are under way while this step's are multiplied. A step is one B fragment: whole rows of them would take 32
+// registers more.
 template <int DEPTH, int COLS, class LoadA, class LoadB>
 __device__ __forceinline__ void gemm(Mma::C<COLS>& C_rmem, LoadA load_A, LoadB load_B) {
   constexpr int N_STEPS = COLS / (2 * Mma::N), STEPS = DEPTH / Mma::K * N_STEPS;
@@ -105,7 +118,8 @@ __device__ __forceinline__ void gemm(Mma::C<COLS>& C_rmem, LoadA load_A, LoadB l
 }
 
 // Scores of keys that a row may not see (past the end, or later than the row) become minus infinity.
-__device__ __forceinline__ void mask(Mma::C<BLOCK_KV>& S_rmem, int first_row, int first_key, int seq_len, int causal, int lane) {
+__device__ __forceinline__ void mask(Mma::C<BLOCK_KV>& S_rmem, int first_row, int first_key, int seq_len, int causal,
+                                     int lane) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int row = first_row + lane / 4 + i / 2 * 8;
@@ -116,7 +130,8 @@ __device__ __forceinline__ void mask(Mma::C<BLOCK_KV>& S_rmem, int first_row, in
   }
 }
 
-// The online softmax of a lane's two rows: m_i in units of log2, l_i of this lane's columns only (the four lanes of a row add up at the end).
+// The online softmax of a lane's two rows: m_i in units of log2, l_i of this lane's columns only (the four lanes of a
+// row add up at the end).
 struct Softmax {
   float m_i[2] = {NO_ROW_MAX, NO_ROW_MAX};
   float l_i[2] = {0.0f, 0.0f};
@@ -127,7 +142,8 @@ struct Softmax {
     for (int h = 0; h < 2; ++h) {
       float tile_max = fmaxf(S_rmem[0][2 * h], S_rmem[0][2 * h + 1]);
 #pragma unroll
-      for (int n = 1; n < BLOCK_KV / Mma::N; ++n) tile_max = fmaxf(tile_max, fmaxf(S_rmem[n][2 * h], S_rmem[n][2 * h + 1]));
+      for (int n = 1; n < BLOCK_KV / Mma::N; ++n)
+        tile_max = fmaxf(tile_max, fmaxf(S_rmem[n][2 * h], S_rmem[n][2 * h + 1]));
       float new_max = fmaxf(m_i[h], tile_max * scale_log2);
       new_max = fmaxf(new_max, __shfl_xor_sync(FULL_WARP, new_max, 1));
       new_max = fmaxf(new_max, __shfl_xor_sync(FULL_WARP, new_max, 2));
@@ -154,35 +170,40 @@ struct Softmax {
 };
 
 #if REGISTER_LIMIT == 96
-constexpr int BOUND_THREADS = 320, BOUND_CTAS = 2;    // 640 threads in an SM's 64 K registers
+constexpr int BOUND_THREADS = 320, BOUND_CTAS = 2;  // 640 threads in an SM's 64 K registers
 #else
-constexpr int BOUND_THREADS = Mma::THREADS, BOUND_CTAS = CONFIG == 2 ? 2 : 1;    // 8 warps take 135 on sm_89, were they free to
+constexpr int BOUND_THREADS = Mma::THREADS,
+              BOUND_CTAS = CONFIG == 2 ? 2 : 1;    // 8 warps take 135 on sm_89, were they free to
 #endif
 
-extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS) fa_tc_s512(
-    const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
-    half* __restrict__ O,          // [B, H, S, HEAD_DIM]
-    int seq_len,
-    float scale,                   // 1 / sqrt(HEAD_DIM)
-    int causal) {                  // 1: a query sees the keys up to its own position
+extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS)
+    fa_tc_s512(const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
+               const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
+               const half* __restrict__ V,  // [B, H, S, HEAD_DIM]
+               half* __restrict__ O,  // [B, H, S, HEAD_DIM]
+               int seq_len,
+               float scale,  // 1 / sqrt(HEAD_DIM)
+               int causal) {  // 1: a query sees the keys up to its own position
   extern __shared__ __align__(1024) half smem[];
   const SmemTile Q_smem{smem}, K_smem{smem + BLOCK_Q * HEAD_DIM}, V_smem{smem + (BLOCK_Q + BLOCK_KV) * HEAD_DIM};
 
-  // Place: a CTA takes BLOCK_Q query rows of one head, a warp 16 of them. Under a causal mask the longest rows start first.
+  // Place: a CTA takes BLOCK_Q query rows of one head, a warp 16 of them. Under a causal mask the longest rows start
+  // first.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_start = (causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * BLOCK_Q;
   const int lane = threadIdx.x % WARP;
   const int warp_row = threadIdx.x / WARP * Mma::M;
-  const auto tile_of = [&](const half* tensor, int first_row) { return GmemTile<const half>{tensor + head_offset + (size_t)first_row * HEAD_DIM, seq_len - first_row}; };
+  const auto tile_of = [&](const half* tensor, int first_row) {
+    return GmemTile<const half>{tensor + head_offset + (size_t)first_row * HEAD_DIM, seq_len - first_row};
+  };
 
   copy<BLOCK_Q>(Copy{}, tile_of(Q, q_start), Q_smem);
   copy<BLOCK_KV>(Copy{}, tile_of(K, 0), K_smem);
   cp_async_commit();
 
   const LaneTile Q_lane(Q_smem, warp_row + lane % 16, lane / 16 * 8);
-  const LaneTile K_lane(K_smem, lane % 8 + lane / 16 * 8, lane / 8 % 2 * 8);    // K is [key][d]: its rows are the columns of K^T
+  const LaneTile K_lane(K_smem, lane % 8 + lane / 16 * 8,
+                        lane / 8 % 2 * 8);  // K is [key][d]: its rows are the columns of K^T
   const LaneTile V_lane(V_smem, lane % 16, lane / 16 * 8);
   Mma::C<HEAD_DIM> O_rmem = {};
   Softmax softmax;
@@ -190,23 +211,23 @@ extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS) fa_tc_s5
   const int kv_end = causal ? min(seq_len, q_start + BLOCK_Q) : seq_len;
   for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_KV) {
     cp_async_wait<0>();
-    __syncthreads();    // Q and K are there; every warp has read the last tile's V
+    __syncthreads();  // Q and K are there; every warp has read the last tile's V
     copy<BLOCK_KV>(Copy{}, tile_of(V, kv_start), V_smem);
     cp_async_commit();
 
     Mma::C<BLOCK_KV> S_rmem = {};
     gemm<HEAD_DIM, BLOCK_KV>(
-        S_rmem,
-        [&](Mma::A& A, int k) { ldmatrix_x4(A[0], A[1], A[2], A[3], Q_lane.block(0, k)); },
+        S_rmem, [&](Mma::A& A, int k) { ldmatrix_x4(A[0], A[1], A[2], A[3], Q_lane.block(0, k)); },
         [&](Mma::B& B, int k, int n) { ldmatrix_x4(B[0], B[1], B[2], B[3], K_lane.block(n, k)); });
 
     cp_async_wait<0>();
-    __syncthreads();    // V is there; every warp has read K
+    __syncthreads();  // V is there; every warp has read K
     if (kv_start + BLOCK_KV < kv_end) copy<BLOCK_KV>(Copy{}, tile_of(K, kv_start + BLOCK_KV), K_smem);
     cp_async_commit();
 
     const int first_row = q_start + warp_row;
-    if (kv_start + BLOCK_KV > (causal ? min(seq_len, first_row + 1) : seq_len)) mask(S_rmem, first_row, kv_start, seq_len, causal, lane);
+    if (kv_start + BLOCK_KV > (causal ? min(seq_len, first_row + 1) : seq_len))
+      mask(S_rmem, first_row, kv_start, seq_len, causal, lane);
     softmax.update(S_rmem, O_rmem, scale_log2);
 
     // P is S's accumulators, packed: two neighbouring 8-column atoms are laid out as the next product's A.
@@ -214,7 +235,8 @@ extern "C" __global__ void __launch_bounds__(BOUND_THREADS, BOUND_CTAS) fa_tc_s5
         O_rmem,
         [&](Mma::A& A, int k) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i) A[i] = pack_half2(S_rmem[2 * k + i / 2][i % 2 * 2], S_rmem[2 * k + i / 2][i % 2 * 2 + 1]);
+          for (int i = 0; i < 4; ++i)
+            A[i] = pack_half2(S_rmem[2 * k + i / 2][i % 2 * 2], S_rmem[2 * k + i / 2][i % 2 * 2 + 1]);
         },
         [&](Mma::B& B, int k, int n) { ldmatrix_x4_trans(B[0], B[1], B[2], B[3], V_lane.block(k, n)); });
   }

@@ -10,13 +10,16 @@ constexpr int NUM_THREADS = 128;
 constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;         // 4, neighbours in one warp
 constexpr int KEYS_PER_THREAD = BLOCK_KV / THREADS_PER_ROW;    // 8
 constexpr int COLS_PER_THREAD = HEAD_DIM / THREADS_PER_ROW;    // 16
-constexpr int ROW_STRIDE = HEAD_DIM + 8;                       // rows 36 words apart: 8 rows read at once lie in 8 different groups of 4 banks
-constexpr int CHUNK = 8;                                       // halves in one 16-byte load
+constexpr int ROW_STRIDE =
+    HEAD_DIM + 8;  // rows 36 words apart: 8 rows read at once lie in 8 different groups of 4 banks
+constexpr int CHUNK = 8;  // halves in one 16-byte load
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
-// Copies `rows` rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add nothing.
-__device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem, int first_row, int rows, int seq_len) {
+// Copies `rows` rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add
+// nothing.
+__device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem, int first_row, int rows,
+                                          int seq_len) {
   for (int chunk = threadIdx.x; chunk < rows * HEAD_DIM / CHUNK; chunk += NUM_THREADS) {
     const int row = chunk / (HEAD_DIM / CHUNK);
     const int col = chunk % (HEAD_DIM / CHUNK) * CHUNK;
@@ -50,14 +53,14 @@ __device__ __forceinline__ float row_sum_of(float value) {
 }
 
 // 8 CTAs an SM: at most 64 registers a thread.
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v1_baseline(
-    const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
-    half* __restrict__ O,          // [B, H, S, HEAD_DIM]
-    int seq_len,
-    float scale,                   // 1 / sqrt(HEAD_DIM)
-    int causal) {                  // 1: a query sees the keys up to its own position
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
+    fa_v1_baseline(const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
+                   const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
+                   const half* __restrict__ V,  // [B, H, S, HEAD_DIM]
+                   half* __restrict__ O,  // [B, H, S, HEAD_DIM]
+                   int seq_len,
+                   float scale,  // 1 / sqrt(HEAD_DIM)
+                   int causal) {  // 1: a query sees the keys up to its own position
   __shared__ __align__(16) half Q_smem[BLOCK_Q * ROW_STRIDE];
   __shared__ __align__(16) half K_smem[BLOCK_KV * ROW_STRIDE];
   __shared__ __align__(16) half V_smem[BLOCK_KV * ROW_STRIDE];
@@ -82,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v1_baseline(
   for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_KV) {
     load_tile(K_smem, K + head_offset, kv_start, BLOCK_KV, seq_len);
     load_tile(V_smem, V + head_offset, kv_start, BLOCK_KV, seq_len);
-    __syncthreads();    // Q, K and V are there
+    __syncthreads();  // Q, K and V are there
 
     // S = Q K^T: keys part, part + 4, ... of this row.
     float S_rmem[KEYS_PER_THREAD];
@@ -106,20 +109,22 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v1_baseline(
     }
     row_max = new_max;
     row_sum = row_sum * alpha + row_sum_of(tile_sum);
-    __syncwarp();       // the 4 threads of a row read each other's P
+    __syncwarp();  // the 4 threads of a row read each other's P
 
-    // O += P V: columns 2 * part, 2 * part + 1, then 8 further on, so that the row's threads read 16 neighbouring bytes.
+    // O += P V: columns 2 * part, 2 * part + 1, then 8 further on, so that the row's threads read 16 neighbouring
+    // bytes.
     for (int c = 0; c < COLS_PER_THREAD; ++c) O_rmem[c] *= alpha;
     for (int key = 0; key < BLOCK_KV; ++key) {
       const float p = P_smem[row][key];
 #pragma unroll
       for (int c = 0; c < COLS_PER_THREAD; c += 2) {
-        const float2 v = __half22float2(*reinterpret_cast<const half2*>(V_smem + key * ROW_STRIDE + c * THREADS_PER_ROW + 2 * part));
+        const float2 v =
+            __half22float2(*reinterpret_cast<const half2*>(V_smem + key * ROW_STRIDE + c * THREADS_PER_ROW + 2 * part));
         O_rmem[c] = fmaf(p, v.x, O_rmem[c]);
         O_rmem[c + 1] = fmaf(p, v.y, O_rmem[c + 1]);
       }
     }
-    __syncthreads();    // every warp has read K and V before the next tile overwrites them
+    __syncthreads();  // every warp has read K and V before the next tile overwrites them
   }
 
   // Normalise and store.
@@ -128,5 +133,6 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v1_baseline(
   half* O_row = O + head_offset + (size_t)q_index * HEAD_DIM;
 #pragma unroll
   for (int c = 0; c < COLS_PER_THREAD; c += 2)
-    *reinterpret_cast<half2*>(O_row + c * THREADS_PER_ROW + 2 * part) = __floats2half2_rn(O_rmem[c] * inverse_sum, O_rmem[c + 1] * inverse_sum);
+    *reinterpret_cast<half2*>(O_row + c * THREADS_PER_ROW + 2 * part) =
+        __floats2half2_rn(O_rmem[c] * inverse_sum, O_rmem[c + 1] * inverse_sum);
 }

@@ -1,12 +1,12 @@
-// fa_v2_wmma: the tiles of fa_v1_baseline, with Q K^T and P V on tensor cores through WMMA (m16n16k16, fp32 accumulate).
-// S, P and O pass through shared memory, because the layout of a WMMA fragment is not ours to know.
+// fa_v2_wmma: the tiles of fa_v1_baseline, with Q K^T and P V on tensor cores through WMMA (m16n16k16, fp32
+// accumulate). S, P and O pass through shared memory, because the layout of a WMMA fragment is not ours to know.
 // Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
 #include <mma.h>
 
 #ifndef USE_WMMA
-#define USE_WMMA 1    // 0: scalar loops over the same tiles
+#define USE_WMMA 1  // 0: scalar loops over the same tiles
 #endif
 
 using namespace nvcuda;
@@ -15,27 +15,29 @@ constexpr int HEAD_DIM = 64;
 constexpr int BLOCK_Q = 32;
 constexpr int BLOCK_KV = 32;
 constexpr int NUM_THREADS = 128;
-constexpr int MMA = 16;                                        // tiles of m16n16k16
+constexpr int MMA = 16;  // tiles of m16n16k16
 constexpr int O_TILES_PER_WARP = 2;
-constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;         // 4, neighbours in one warp
-constexpr int LOAD_CHUNK = 8;                                  // halves in 16 bytes
-constexpr int CHUNK = 4;                                       // floats in 16 bytes
+constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;  // 4, neighbours in one warp
+constexpr int LOAD_CHUNK = 8;  // halves in 16 bytes
+constexpr int CHUNK = 4;  // floats in 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
 // A row of scores turns into the same row of probabilities, in place.
 union ScoreRow {
   float S[BLOCK_KV];
-  half P[2 * BLOCK_KV];    // the first half is used; as many bytes as S
+  half P[2 * BLOCK_KV];  // the first half is used; as many bytes as S
 };
 
-// Copies 32 rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add nothing.
+// Copies 32 rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add
+// nothing.
 __device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem, int first_row, int seq_len) {
 #pragma unroll
   for (int i = 0; i < BLOCK_KV * HEAD_DIM / LOAD_CHUNK / NUM_THREADS; ++i) {
     const int at = (i * NUM_THREADS + threadIdx.x) * LOAD_CHUNK;
     uint4 value = make_uint4(0, 0, 0, 0);
-    if (first_row + at / HEAD_DIM < seq_len) value = *reinterpret_cast<const uint4*>(rows_gmem + (size_t)first_row * HEAD_DIM + at);
+    if (first_row + at / HEAD_DIM < seq_len)
+      value = *reinterpret_cast<const uint4*>(rows_gmem + (size_t)first_row * HEAD_DIM + at);
     *reinterpret_cast<uint4*>(tile_smem + at) = value;
   }
 }
@@ -104,7 +106,8 @@ __device__ __forceinline__ void multiply_p_v(float* O_smem, const ScoreRow* scor
   for (int key = 0; key < BLOCK_KV; ++key) {
     const float p = __half2float(scores_smem[q].P[key]);
 #pragma unroll
-    for (int i = 0; i < O_TILES_PER_WARP * MMA / 2; ++i) O_rmem[i] = fmaf(p, __half2float(V_smem[key * HEAD_DIM + first_col + 2 * i]), O_rmem[i]);
+    for (int i = 0; i < O_TILES_PER_WARP * MMA / 2; ++i)
+      O_rmem[i] = fmaf(p, __half2float(V_smem[key * HEAD_DIM + first_col + 2 * i]), O_rmem[i]);
   }
 #pragma unroll
   for (int i = 0; i < O_TILES_PER_WARP * MMA / 2; ++i) O_smem[q * HEAD_DIM + first_col + 2 * i] = O_rmem[i];
@@ -121,27 +124,28 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value + __shfl_xor_sync(FULL_WARP, value, 2);
 }
 
-// Column where a thread's i-th chunk of 4 floats starts. Odd rows take them in another order than even rows, so that the 8 threads
-// that are served together (two rows) touch all 32 banks.
+// Column where a thread's i-th chunk of 4 floats starts. Odd rows take them in another order than even rows, so that
+// the 8 threads that are served together (two rows) touch all 32 banks.
 __device__ __forceinline__ int chunk_col(int i, int row, int part) {
   return (part + THREADS_PER_ROW * (i ^ (row & 1))) * CHUNK;
 }
 
 // 8 CTAs an SM: at most 64 registers a thread.
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v2_wmma(
-    const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
-    half* __restrict__ O,          // [B, H, S, HEAD_DIM]
-    int seq_len,
-    float scale,                   // 1 / sqrt(HEAD_DIM)
-    int causal) {                  // 1: a query sees the keys up to its own position
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
+    fa_v2_wmma(const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
+               const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
+               const half* __restrict__ V,  // [B, H, S, HEAD_DIM]
+               half* __restrict__ O,  // [B, H, S, HEAD_DIM]
+               int seq_len,
+               float scale,  // 1 / sqrt(HEAD_DIM)
+               int causal) {  // 1: a query sees the keys up to its own position
   // 24 KB to the byte: with the 1 KB that the system keeps a CTA, four of them fill an L4's 100 KB.
   __shared__ __align__(128) half Q_smem[BLOCK_Q * HEAD_DIM];
   __shared__ __align__(128) half K_smem[BLOCK_KV * HEAD_DIM];
   __shared__ __align__(128) half V_smem[BLOCK_KV * HEAD_DIM];
   __shared__ __align__(128) ScoreRow scores_smem[BLOCK_Q];
-  __shared__ __align__(128) float O_smem[BLOCK_Q * HEAD_DIM];    // 8 KB: accumulator between the tiles, staging for the store
+  __shared__ __align__(
+      128) float O_smem[BLOCK_Q * HEAD_DIM];  // 8 KB: accumulator between the tiles, staging for the store
 
   // Place: a CTA takes 32 query rows of one head; 4 neighbouring threads share a row of S, P and O.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
@@ -165,9 +169,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v2_wmma(
   const int kv_end = causal ? min(seq_len, q_start + BLOCK_Q) : seq_len;
   for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_KV) {
     load_tile(K_smem, K + head_offset, kv_start, seq_len);
-    __syncthreads();    // Q and K are there; every warp has read the last tile's P and V
+    __syncthreads();  // Q and K are there; every warp has read the last tile's P and V
     multiply_q_k(scores_smem, Q_smem, K_smem, warp);
-    __syncthreads();    // S is complete
+    __syncthreads();  // S is complete
 
     // Softmax. The first tile holds key 0, which every row sees: new_max is finite from then on.
     float S_rmem[BLOCK_KV / THREADS_PER_ROW];
@@ -188,12 +192,12 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v2_wmma(
     const float new_max = fmaxf(row_max, row_max_of(tile_max));
     const float alpha = exp2f(row_max - new_max);
     row_max = new_max;
-    __syncwarp();       // the row's 4 threads have read S before P takes its place
+    __syncwarp();  // the row's 4 threads have read S before P takes its place
     float tile_sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < BLOCK_KV / THREADS_PER_ROW; i += 2) {
       const half2 p = __floats2half2_rn(exp2f(S_rmem[i] - new_max), exp2f(S_rmem[i + 1] - new_max));
-      const float2 rounded = __half22float2(p);    // the sum of what P V will really use
+      const float2 rounded = __half22float2(p);  // the sum of what P V will really use
       tile_sum += rounded.x + rounded.y;
       *reinterpret_cast<half2*>(scores_smem[row].P + chunk_col(i / CHUNK, row, part) + i % CHUNK) = p;
     }
@@ -205,10 +209,10 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8) fa_v2_wmma(
       *o = make_float4(o->x * alpha, o->y * alpha, o->z * alpha, o->w * alpha);
     }
     load_tile(V_smem, V + head_offset, kv_start, seq_len);
-    __syncthreads();    // P and V are there, O is rescaled
+    __syncthreads();  // P and V are there, O is rescaled
     multiply_p_v(O_smem, scores_smem, V_smem, warp);
   }
-  __syncthreads();      // O is complete
+  __syncthreads();  // O is complete
 
   // Normalise and store.
   if (q_index >= seq_len) return;

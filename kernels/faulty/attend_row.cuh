@@ -13,12 +13,15 @@ struct RowState {
   float O_rmem[HEAD_DIM] = {};
 };
 
-// Online softmax over the keys [kv_start, kv_end) of one head; K_head and V_head are [S, HEAD_DIM], Q_row is [HEAD_DIM].
-__device__ __forceinline__ void attend_keys(RowState& state, const half* Q_row, const half* K_head, const half* V_head, int kv_start, int kv_end, float scale) {
+// Online softmax over the keys [kv_start, kv_end) of one head; K_head and V_head are [S, HEAD_DIM], Q_row is
+// [HEAD_DIM].
+__device__ __forceinline__ void attend_keys(RowState& state, const half* Q_row, const half* K_head, const half* V_head,
+                                            int kv_start, int kv_end, float scale) {
   for (int key = kv_start; key < kv_end; ++key) {
     float score = 0.0f;
 #pragma unroll
-    for (int d = 0; d < HEAD_DIM; ++d) score = fmaf(__half2float(Q_row[d]), __half2float(K_head[(size_t)key * HEAD_DIM + d]), score);
+    for (int d = 0; d < HEAD_DIM; ++d)
+      score = fmaf(__half2float(Q_row[d]), __half2float(K_head[(size_t)key * HEAD_DIM + d]), score);
     score *= scale * LOG2_E;
     const float new_max = fmaxf(state.row_max, score);
     const float alpha = exp2f(state.row_max - new_max);
@@ -26,7 +29,8 @@ __device__ __forceinline__ void attend_keys(RowState& state, const half* Q_row, 
     state.row_max = new_max;
     state.row_sum = state.row_sum * alpha + p;
 #pragma unroll
-    for (int d = 0; d < HEAD_DIM; ++d) state.O_rmem[d] = state.O_rmem[d] * alpha + p * __half2float(V_head[(size_t)key * HEAD_DIM + d]);
+    for (int d = 0; d < HEAD_DIM; ++d)
+      state.O_rmem[d] = state.O_rmem[d] * alpha + p * __half2float(V_head[(size_t)key * HEAD_DIM + d]);
   }
 }
 

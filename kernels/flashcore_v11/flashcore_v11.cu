@@ -1,17 +1,19 @@
-// flashcore_v11: attention on Hopper's own units. A producer warp keeps K and V coming by TMA, warpgroups multiply with wgmma, and while
-// the tensor cores form the scores of the next tile and weigh the values of this one, the softmax runs beside them (after FlashAttention-3).
-// Limits: fp16, HEAD_DIM 64 or 128, S any length >= 1, sm_90a only.
+// flashcore_v11: attention on Hopper's own units. A producer warp keeps K and V coming by TMA, warpgroups multiply with
+// wgmma, and while the tensor cores form the scores of the next tile and weigh the values of this one, the softmax runs
+// beside them (after FlashAttention-3). Limits: fp16, HEAD_DIM 64 or 128, S any length >= 1, sm_90a only.
 //
-// Against flashcore_v10: no thread copies anything, K and V are read from shared memory by the tensor cores themselves, and products are
-// asynchronous, so that one warpgroup overlaps its own softmax. Short sequences: the warpgroups of a CTA divide the keys and merge.
+// Against flashcore_v10: no thread copies anything, K and V are read from shared memory by the tensor cores themselves,
+// and products are asynchronous, so that one warpgroup overlaps its own softmax. Short sequences: the warpgroups of a
+// CTA divide the keys and merge.
 #include "tiling.cuh"
 #include "warpgroup_rows.cuh"
 #include "primitives/registers.cuh"
 
-constexpr int READY = 1, TURN = 2, Q_READ = 6;   // named barriers; of the last two, one a warpgroup
+constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; of the last two, one a warpgroup
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// One thread feeds the ring, for all of this CTA's work. Where keys are divided, each group's K comes before anyone's V.
+// One thread feeds the ring, for all of this CTA's work. Where keys are divided, each group's K comes before anyone's
+// V.
 template <class T>
 __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, typename T::Barriers barriers) {
   const uint32_t K_ring = smem + T::Q_BYTES, V_ring = K_ring + T::STAGES * T::KV_BYTES;
@@ -19,7 +21,7 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
   int Q_parity = 0;
   for (int round = 0, index = blockIdx.x; index >= 0; index = T::PERSISTENT ? work_of_round<T>(++round, problem) : -1) {
     const Work<T> work(index, problem);
-    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);   // the first wait passes at once: nothing has to be emptied
+    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait passes at once: nothing has to be emptied
     load_tile<T::BLOCK_Q, T::PANELS>(smem, problem.Q_map, barriers.Q_full(), work.first_row, work.head);
 #pragma unroll 1
     for (int first = 0; first < work.kv_tiles; first += T::WGS_KV) {
@@ -29,14 +31,16 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
       for (int i = 0; i < T::WGS_KV; ++i) {
         if (i >= tiles) break;
         mbarrier_wait(barriers.K_empty(place.stage), place.parity ^ 1);
-        load_tile<T::BLOCK_KV, T::PANELS>(K_ring + place.stage * T::KV_BYTES, problem.K_map, barriers.K_full(place.stage), (first + i) * T::BLOCK_KV, work.head);
+        load_tile<T::BLOCK_KV, T::PANELS>(K_ring + place.stage * T::KV_BYTES, problem.K_map,
+                                          barriers.K_full(place.stage), (first + i) * T::BLOCK_KV, work.head);
         place.step(1);
       }
 #pragma unroll
       for (int i = 0; i < T::WGS_KV; ++i) {
         if (i >= tiles) break;
         mbarrier_wait(barriers.V_empty(V_place.stage), V_place.parity ^ 1);
-        load_tile<T::BLOCK_KV, T::PANELS>(V_ring + V_place.stage * T::KV_BYTES, problem.V_map, barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, work.head);
+        load_tile<T::BLOCK_KV, T::PANELS>(V_ring + V_place.stage * T::KV_BYTES, problem.V_map,
+                                          barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, work.head);
         V_place.step(1);
       }
     }
@@ -44,16 +48,22 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
   }
 }
 
-// A consumer warpgroup, for all of this CTA's work: one stream of tiles, whichever work they belong to. The first scores of a work run beside the last
-// product of the work before, and O is stored while other warpgroups multiply.
+// A consumer warpgroup, for all of this CTA's work: one stream of tiles, whichever work they belong to. The first
+// scores of a work run beside the last product of the work before, and O is stored while other warpgroups multiply.
 template <class T>
-__device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_base, unsigned char* smem, typename T::Barriers barriers) {
-  // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity for its own.
+__device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_base, unsigned char* smem,
+                                        typename T::Barriers barriers) {
+  // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity
+  // for its own.
   static_assert(T::STAGES % T::WGS_KV == 0);
-  const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q, group = consumer / T::WGS_Q;
-  const int lane = threadIdx.x % WARP, row_in_tile = q_part * WGMMA_M + threadIdx.x % WARPGROUP / WARP * 16 + (lane >> 2);
-  const bool signals = threadIdx.x % WARPGROUP == 0;   // one arrival a warpgroup: wgmma_wait has waited for all four warps' products
-  const uint32_t Q_smem = smem_base + q_part * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES, V_smem = K_smem + T::STAGES * T::KV_BYTES;
+  const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
+            group = consumer / T::WGS_Q;
+  const int lane = threadIdx.x % WARP,
+            row_in_tile = q_part * WGMMA_M + threadIdx.x % WARPGROUP / WARP * 16 + (lane >> 2);
+  const bool signals =
+      threadIdx.x % WARPGROUP == 0;  // one arrival a warpgroup: wgmma_wait has waited for all four warps' products
+  const uint32_t Q_smem = smem_base + q_part * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
+                 V_smem = K_smem + T::STAGES * T::KV_BYTES;
   const float scale_log2 = problem.scale * LOG2_E;
   const int S = problem.S, causal = problem.causal;
 
@@ -64,15 +74,19 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   int Q_parity = 0;
 
   // Warpgroups issue their products in turn, so that one's softmax falls into the other's products.
-  const auto my_turn = [&] { if constexpr (T::PING_PONG) named_barrier_sync(TURN + consumer, 2 * WARPGROUP); };
-  const auto next_turn = [&] { if constexpr (T::PING_PONG) named_barrier_arrive(TURN + (consumer + 1) % T::CONSUMERS, 2 * WARPGROUP); };
+  const auto my_turn = [&] {
+    if constexpr (T::PING_PONG) named_barrier_sync(TURN + consumer, 2 * WARPGROUP);
+  };
+  const auto next_turn = [&] {
+    if constexpr (T::PING_PONG) named_barrier_arrive(TURN + (consumer + 1) % T::CONSUMERS, 2 * WARPGROUP);
+  };
   const auto take_Q = [&] {
     mbarrier_wait(barriers.Q_full(), Q_parity);
     Q_parity ^= 1;
     load_Q_fragments<T>(Q_rmem, Q_smem);
     if constexpr (T::PERSISTENT) {
-      named_barrier_sync(Q_READ + consumer, WARPGROUP);   // the four warps read their rows one by one
-      if (signals) mbarrier_arrive(barriers.Q_empty());   // the next work's Q may come
+      named_barrier_sync(Q_READ + consumer, WARPGROUP);  // the four warps read their rows one by one
+      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may come
     }
   };
   const auto multiply_scores = [&] {
@@ -97,26 +111,32 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   };
   const auto softmax = [&](const Work<T>& work, int tile) {
     const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
-    if (first_key + T::BLOCK_KV > (causal ? min(S, row - (lane >> 2) + 1) : S)) mask_scores<T>(S_rmem, row, first_key, S, causal, lane);
+    if (first_key + T::BLOCK_KV > (causal ? min(S, row - (lane >> 2) + 1) : S))
+      mask_scores<T>(S_rmem, row, first_key, S, causal, lane);
     raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2);
     weigh<T>(S_rmem, row_max, row_sum, scale_log2);
   };
   const auto store = [&](const Work<T>& work, float (&sums)[2]) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {   // until here each lane has summed its own columns only
+    for (int h = 0; h < 2; ++h) {  // until here each lane has summed its own columns only
       sums[h] += __shfl_xor_sync(0xffffffffu, sums[h], 1);
       sums[h] += __shfl_xor_sync(0xffffffffu, sums[h], 2);
     }
     if constexpr (T::WGS_KV > 1) merge_groups<T>(O_rmem, row_max, sums, smem + T::MERGE_OFFSET, consumer, lane);
-    if (group == 0) store_rows<T>(O_rmem, sums, problem.O + size_t(work.head) * S * T::HEAD_DIM, work.first_row + row_in_tile, S, lane);
+    if (group == 0)
+      store_rows<T>(O_rmem, sums, problem.O + size_t(work.head) * S * T::HEAD_DIM, work.first_row + row_in_tile, S,
+                    lane);
   };
 
   int round = 0, tile = group;
-  Work<T> work(blockIdx.x, problem), O_work = work;   // whose scores S_rmem holds, and whose outputs O_rmem
+  Work<T> work(blockIdx.x, problem), O_work = work;  // whose scores S_rmem holds, and whose outputs O_rmem
   // A warpgroup whose rows all lie above a tile leaves it to the others (in a persistent CTA all keep step).
-  const int own_end = T::PERSISTENT || !causal ? work.kv_tiles : min(work.kv_tiles, (work.first_row + (q_part + 1) * WGMMA_M - 1) / T::BLOCK_KV + 1);
+  const int own_end = T::PERSISTENT || !causal
+                          ? work.kv_tiles
+                          : min(work.kv_tiles, (work.first_row + (q_part + 1) * WGMMA_M - 1) / T::BLOCK_KV + 1);
   if (group < own_end) {
-    if constexpr (T::PING_PONG) if (consumer == T::CONSUMERS - 1) next_turn();   // the first turn is the first warpgroup's
+    if constexpr (T::PING_PONG)
+      if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn is the first warpgroup's
     take_Q();
     multiply_scores();
     next_turn();
@@ -124,8 +144,8 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     scores_there();
     softmax(work, tile);
     bool first_tile = true;
-    // The loop is cut where the softmax ends: what follows waits for the product that ran beside it, and ptxas moves that wait
-    // to the front of its basic block (with it inside the loop nothing overlapped: 281 instead of 265 us at
+    // The loop is cut where the softmax ends: what follows waits for the product that ran beside it, and ptxas moves
+    // that wait to the front of its basic block (with it inside the loop nothing overlapped: 281 instead of 265 us at
     // (4,16,2048,128,n), 176 instead of 166 at (2,16,4096,64,y), H200).
     float O_sum[2];
     for (bool started = false;; started = true) {
@@ -149,7 +169,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
         take_Q();
       }
       multiply_scores();
-      rescale<T>(O_rmem, alpha);   // beside the product just started, which does not touch O
+      rescale<T>(O_rmem, alpha);  // beside the product just started, which does not touch O
       multiply_values(!first_tile);
       wgmma_wait<1>();
       scores_there();
@@ -165,10 +185,12 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     multiply_values(!first_tile);
     wgmma_wait<0>();
     values_there();
-    if constexpr (T::PING_PONG) if (consumer == 0) my_turn();   // takes the turn that is left over: no barrier ends half full
+    if constexpr (T::PING_PONG)
+      if (consumer == 0) my_turn();  // takes the turn that is left over: no barrier ends half full
   }
   if constexpr (!T::PERSISTENT)
-    for (tile = max(tile, own_end); tile < work.kv_tiles; tile += T::WGS_KV, K_place.step(T::WGS_KV)) {   // hands on what it has no use for
+    for (tile = max(tile, own_end); tile < work.kv_tiles;
+         tile += T::WGS_KV, K_place.step(T::WGS_KV)) {  // hands on what it has no use for
       mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
       mbarrier_wait(barriers.V_full(K_place.stage), K_place.parity);
       if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage)), mbarrier_arrive(barriers.V_empty(K_place.stage));
@@ -186,7 +208,7 @@ __device__ __forceinline__ void attention(const Problem& problem) {
     if (threadIdx.x < WARP) {
       if (threadIdx.x == 0) barriers.initialise();
       __syncwarp();
-      named_barrier_arrive(READY, T::CONSUMER_THREADS + WARP);   // the producer itself need not wait for anyone
+      named_barrier_arrive(READY, T::CONSUMER_THREADS + WARP);  // the producer itself need not wait for anyone
       if (threadIdx.x == 0) produce<T>(problem, smem_base, barriers);
     }
   } else {
@@ -196,11 +218,11 @@ __device__ __forceinline__ void attention(const Problem& problem) {
   }
 }
 
-#define FLASHCORE_V11_ENTRY(NAME, ...)                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(Tiling<__VA_ARGS__>::THREADS, Tiling<__VA_ARGS__>::CTAS_AN_SM)                                \
-      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map, const __grid_constant__ CUtensorMap V_map,  \
-           half* O, int heads, int S, float scale, int causal) {                                                                             \
-    attention<Tiling<__VA_ARGS__>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal});                                                   \
+#define FLASHCORE_V11_ENTRY(NAME, ...)                                                                        \
+  extern "C" __global__ void __launch_bounds__(Tiling<__VA_ARGS__>::THREADS, Tiling<__VA_ARGS__>::CTAS_AN_SM) \
+      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,              \
+           const __grid_constant__ CUtensorMap V_map, half* O, int heads, int S, float scale, int causal) {   \
+    attention<Tiling<__VA_ARGS__>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal});                     \
   }
 
 // Which one a shape gets is the manifest's choice.

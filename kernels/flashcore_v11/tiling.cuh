@@ -17,7 +17,8 @@ struct Problem {
   int causal;
 };
 
-// How a CTA is cut: WGS_Q x WGS_KV consumer warpgroups; each takes 64 query rows and every WGS_KV-th tile of BLOCK_KV keys.
+// How a CTA is cut: WGS_Q x WGS_KV consumer warpgroups; each takes 64 query rows and every WGS_KV-th tile of BLOCK_KV
+// keys.
 template <int HEAD_DIM_, int WGS_Q_, int WGS_KV_, int BLOCK_KV_, int STAGES_, bool PERSISTENT_, bool PING_PONG_,
           int CONSUMER_REGISTERS_, int CTAS_AN_SM_>
 struct Tiling {
@@ -27,11 +28,14 @@ struct Tiling {
   static constexpr int CONSUMERS = WGS_Q * WGS_KV, CONSUMER_THREADS = CONSUMERS * WARPGROUP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
   // What consumers take must have been dealt to the CTA at its launch: they would wait for it for ever.
-  static_assert(CONSUMER_THREADS * CONSUMER_REGISTERS + WARPGROUP * PRODUCER_REGISTERS <= THREADS * (65536 / CTAS_AN_SM / THREADS / 8 * 8));
+  static_assert(CONSUMER_THREADS * CONSUMER_REGISTERS + WARPGROUP * PRODUCER_REGISTERS <=
+                THREADS * (65536 / CTAS_AN_SM / THREADS / 8 * 8));
   static_assert(!PERSISTENT || WGS_KV == 1, "a persistent CTA's warpgroups take the same tiles");
-  static constexpr bool SKIP_RESCALE = WGS_KV == 1;   // divided keys are few tiles a warpgroup: nearly each raises some row's maximum
+  static constexpr bool SKIP_RESCALE =
+      WGS_KV == 1;  // divided keys are few tiles a warpgroup: nearly each raises some row's maximum
   static constexpr int BLOCK_Q = WGS_Q * WGMMA_M, PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K;
-  static constexpr int SCORES = BLOCK_KV / 2, OUTPUTS = HEAD_DIM / 2;   // accumulators a thread: 64 rows x N over 128 threads
+  static constexpr int SCORES = BLOCK_KV / 2,
+                       OUTPUTS = HEAD_DIM / 2;  // accumulators a thread: 64 rows x N over 128 threads
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
   using Barriers = RingBarriers<STAGES, CONSUMERS, WGS_Q>;
@@ -39,17 +43,18 @@ struct Tiling {
   static constexpr int BARRIERS_OFFSET = MERGE_OFFSET + (CONSUMERS - WGS_Q) * MergeBuffer<HEAD_DIM / 8, 4>::SLOT_BYTES;
 };
 
-// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one work a CTA; persistent CTAs divide them.
-// Under a causal mask the last rows see the most keys: they come first, of all heads, so that the short ones fill the gaps at the end.
-// Without one a persistent CTA's neighbours work on the same head, whose K and V then come from device memory once: 126 MB instead of 603 at
-// (4,16,2048,128,n), and the power saved is clock: 249 to 254 instead of 278 to 281 us in a steady state, H200.
+// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one work a CTA; persistent CTAs
+// divide them. Under a causal mask the last rows see the most keys: they come first, of all heads, so that the short
+// ones fill the gaps at the end. Without one a persistent CTA's neighbours work on the same head, whose K and V then
+// come from device memory once: 126 MB instead of 603 at (4,16,2048,128,n), and the power saved is clock: 249 to 254
+// instead of 278 to 281 us in a steady state, H200.
 template <class T>
 struct Work {
   int head, first_row, kv_tiles;
   __device__ __forceinline__ Work(int index, const Problem& problem) {
     const int q_tiles = (problem.S + T::BLOCK_Q - 1) / T::BLOCK_Q;
     int q_tile = blockIdx.y;
-    head = blockIdx.x;   // no division where it is waited for
+    head = blockIdx.x;  // no division where it is waited for
     if constexpr (T::PERSISTENT) {
       head = problem.causal ? index % problem.heads : index / q_tiles;
       q_tile = problem.causal ? index / problem.heads : index % q_tiles;
@@ -60,7 +65,8 @@ struct Work {
   }
 };
 
-// A persistent CTA's work of that round, -1 after the last. Every other round goes backwards: who had the longest of one gets the shortest of the next.
+// A persistent CTA's work of that round, -1 after the last. Every other round goes backwards: who had the longest of
+// one gets the shortest of the next.
 template <class T>
 __device__ __forceinline__ int work_of_round(int round, const Problem& problem) {
   const int works = problem.heads * ((problem.S + T::BLOCK_Q - 1) / T::BLOCK_Q);

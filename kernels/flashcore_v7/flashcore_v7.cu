@@ -1,6 +1,7 @@
-// flashcore_v7: flashcore_v6 with P V on tensor cores too. P goes to fp16 in the place of S, and O waits in shared memory in fp32,
-// where a row is rescaled by alpha before the tile's product is added: WMMA does not say which lane holds which row of an accumulator.
-// Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later, 63 KB of dynamic shared memory.
+// flashcore_v7: flashcore_v6 with P V on tensor cores too. P goes to fp16 in the place of S, and O waits in shared
+// memory in fp32, where a row is rescaled by alpha before the tile's product is added: WMMA does not say which lane
+// holds which row of an accumulator. Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80
+// or later, 63 KB of dynamic shared memory.
 #include <cuda_fp16.h>
 #include <math.h>
 #include <mma.h>
@@ -10,29 +11,32 @@ using namespace nvcuda;
 constexpr int BLOCK_Q = 64;
 constexpr int BLOCK_KV = 64;
 constexpr int HEAD_DIM = 64;
-constexpr int MMA = 16;                                // tiles of m16n16k16
-constexpr int NUM_WARPS = BLOCK_Q / MMA;               // each owns a stripe of 16 query rows
+constexpr int MMA = 16;  // tiles of m16n16k16
+constexpr int NUM_WARPS = BLOCK_Q / MMA;  // each owns a stripe of 16 query rows
 constexpr int NUM_THREADS = NUM_WARPS * 32;
-constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;        // softmax: a warp's stripe is split over 4 x 8 lanes
-constexpr int LANE_Q = MMA / LANE_GROUPS;              // 4: rows group, group + 4, ...
-constexpr int LANE_KV = BLOCK_KV / GROUP_LANES;        // keys member, member + 8, ...
-constexpr int HALF_CHUNK = 8;                          // halves in 16 bytes
-// Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are multiples of 16 bytes.
-constexpr int ROW_STRIDE = HEAD_DIM + 8;               // Q, K, V (halves), O (floats)
-constexpr int S_STRIDE = BLOCK_KV + 8;                 // S (floats); P lies in the same rows, S_STRIDE * 2 halves apart
+constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;  // softmax: a warp's stripe is split over 4 x 8 lanes
+constexpr int LANE_Q = MMA / LANE_GROUPS;  // 4: rows group, group + 4, ...
+constexpr int LANE_KV = BLOCK_KV / GROUP_LANES;  // keys member, member + 8, ...
+constexpr int HALF_CHUNK = 8;  // halves in 16 bytes
+// Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are
+// multiples of 16 bytes.
+constexpr int ROW_STRIDE = HEAD_DIM + 8;  // Q, K, V (halves), O (floats)
+constexpr int S_STRIDE = BLOCK_KV + 8;  // S (floats); P lies in the same rows, S_STRIDE * 2 halves apart
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
 using Accumulator = wmma::fragment<wmma::accumulator, MMA, MMA, MMA, float>;
 
-// Copies ROWS rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add nothing.
+// Copies ROWS rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add
+// nothing.
 template <int ROWS>
 __device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem, int first_row, int seq_len) {
 #pragma unroll
   for (int chunk = threadIdx.x; chunk < ROWS * HEAD_DIM / HALF_CHUNK; chunk += NUM_THREADS) {
     const int row = chunk / (HEAD_DIM / HALF_CHUNK), col = chunk % (HEAD_DIM / HALF_CHUNK) * HALF_CHUNK;
     uint4 value = make_uint4(0, 0, 0, 0);
-    if (first_row + row < seq_len) value = *reinterpret_cast<const uint4*>(rows_gmem + (size_t)(first_row + row) * HEAD_DIM + col);
+    if (first_row + row < seq_len)
+      value = *reinterpret_cast<const uint4*>(rows_gmem + (size_t)(first_row + row) * HEAD_DIM + col);
     *reinterpret_cast<uint4*>(tile_smem + row * ROW_STRIDE + col) = value;
   }
 }
@@ -54,14 +58,16 @@ __device__ __forceinline__ void multiply_q_k(float* S_stripe, const half* Q_stri
     }
   }
 #pragma unroll
-  for (int tile = 0; tile < BLOCK_KV / MMA; ++tile) wmma::store_matrix_sync(S_stripe + tile * MMA, S_frag[tile], S_STRIDE, wmma::mem_row_major);
+  for (int tile = 0; tile < BLOCK_KV / MMA; ++tile)
+    wmma::store_matrix_sync(S_stripe + tile * MMA, S_frag[tile], S_STRIDE, wmma::mem_row_major);
 }
 
 // O += P V for the warp's stripe, O through shared memory.
 __device__ __forceinline__ void multiply_p_v(float* O_stripe, const half* P_stripe, const half* V_smem) {
   Accumulator O_frag[HEAD_DIM / MMA];
 #pragma unroll
-  for (int tile = 0; tile < HEAD_DIM / MMA; ++tile) wmma::load_matrix_sync(O_frag[tile], O_stripe + tile * MMA, ROW_STRIDE, wmma::mem_row_major);
+  for (int tile = 0; tile < HEAD_DIM / MMA; ++tile)
+    wmma::load_matrix_sync(O_frag[tile], O_stripe + tile * MMA, ROW_STRIDE, wmma::mem_row_major);
 #pragma unroll
   for (int key = 0; key < BLOCK_KV; key += MMA) {
     wmma::fragment<wmma::matrix_a, MMA, MMA, MMA, half, wmma::row_major> P_frag;
@@ -74,13 +80,15 @@ __device__ __forceinline__ void multiply_p_v(float* O_stripe, const half* P_stri
     }
   }
 #pragma unroll
-  for (int tile = 0; tile < HEAD_DIM / MMA; ++tile) wmma::store_matrix_sync(O_stripe + tile * MMA, O_frag[tile], ROW_STRIDE, wmma::mem_row_major);
+  for (int tile = 0; tile < HEAD_DIM / MMA; ++tile)
+    wmma::store_matrix_sync(O_stripe + tile * MMA, O_frag[tile], ROW_STRIDE, wmma::mem_row_major);
 }
 
 // Over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
-  for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, offset));
+  for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
+    value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, offset));
   return value;
 }
 
@@ -90,24 +98,28 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value;
 }
 
-// Rows of S become rows of P in place, by exp2 of what lies under the new row maximum (log2 units); alpha is what O has to be multiplied with.
-__device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)[LANE_Q], float (&row_sum)[LANE_Q], float (&alpha)[LANE_Q],
-                                               float scale_log2, int first_row, int first_key, int seq_len, int causal, int group, int member) {
+// Rows of S become rows of P in place, by exp2 of what lies under the new row maximum (log2 units); alpha is what O has
+// to be multiplied with.
+__device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)[LANE_Q], float (&row_sum)[LANE_Q],
+                                               float (&alpha)[LANE_Q], float scale_log2, int first_row, int first_key,
+                                               int seq_len, int causal, int group, int member) {
 #pragma unroll
   for (int i = 0; i < LANE_Q; ++i) {
     const int row = i * LANE_GROUPS + group;
     const float* S_row = S_stripe + row * S_STRIDE + member;
-    const int keys = (causal ? min(seq_len, first_row + row + 1) : seq_len) - first_key;   // the row sees the tile's keys below this
+    const int keys =
+        (causal ? min(seq_len, first_row + row + 1) : seq_len) - first_key;  // the row sees the tile's keys below this
     float S_rmem[LANE_KV], tile_max = -INFINITY;
 #pragma unroll
     for (int j = 0; j < LANE_KV; ++j) {
       S_rmem[j] = j * GROUP_LANES + member < keys ? S_row[j * GROUP_LANES] * scale_log2 : -INFINITY;
       tile_max = fmaxf(tile_max, S_rmem[j]);
     }
-    const float new_max = fmaxf(row_max[i], row_max_of(tile_max));   // finite: the first tile holds key 0, which every row sees
+    const float new_max =
+        fmaxf(row_max[i], row_max_of(tile_max));  // finite: the first tile holds key 0, which every row sees
     alpha[i] = exp2f(row_max[i] - new_max);
     row_max[i] = new_max;
-    __syncwarp();   // the row's lanes have read S where P will lie
+    __syncwarp();  // the row's lanes have read S where P will lie
     half* P_row = reinterpret_cast<half*>(S_stripe) + row * 2 * S_STRIDE + member;
     float tile_sum = 0.0f;
 #pragma unroll
@@ -120,19 +132,19 @@ __device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)
   }
 }
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1) flashcore_v7(
-    const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
-    half* __restrict__ O,          // [B, H, S, HEAD_DIM]
-    int seq_len,
-    float scale,                   // 1 / sqrt(HEAD_DIM)
-    int causal) {                  // 1: a query sees the keys up to its own position
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+    flashcore_v7(const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
+                 const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
+                 const half* __restrict__ V,  // [B, H, S, HEAD_DIM]
+                 half* __restrict__ O,  // [B, H, S, HEAD_DIM]
+                 int seq_len,
+                 float scale,  // 1 / sqrt(HEAD_DIM)
+                 int causal) {  // 1: a query sees the keys up to its own position
   extern __shared__ __align__(128) unsigned char smem[];
   half* Q_smem = reinterpret_cast<half*>(smem);
   half* K_smem = Q_smem + BLOCK_Q * ROW_STRIDE;
   half* V_smem = K_smem + BLOCK_KV * ROW_STRIDE;
-  float* S_smem = reinterpret_cast<float*>(V_smem + BLOCK_KV * ROW_STRIDE);    // S, then P in its place
+  float* S_smem = reinterpret_cast<float*>(V_smem + BLOCK_KV * ROW_STRIDE);  // S, then P in its place
   float* O_smem = S_smem + BLOCK_Q * S_STRIDE;
 
   // Place: a CTA takes BLOCK_Q query rows of one head, a warp 16 of them.
@@ -160,20 +172,21 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1) flashcore_v7(
   for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_KV) {
     load_tile<BLOCK_KV>(K_smem, K + head_offset, kv_start, seq_len);
     load_tile<BLOCK_KV>(V_smem, V + head_offset, kv_start, seq_len);
-    __syncthreads();    // Q, K and V are there
+    __syncthreads();  // Q, K and V are there
 
     multiply_q_k(S_stripe, Q_stripe, K_smem);
-    __syncwarp();       // the stripe's S is complete; no other warp reads it
-    online_softmax(S_stripe, row_max, row_sum, alpha, scale_log2, q_start + stripe, kv_start, seq_len, causal, group, member);
+    __syncwarp();  // the stripe's S is complete; no other warp reads it
+    online_softmax(S_stripe, row_max, row_sum, alpha, scale_log2, q_start + stripe, kv_start, seq_len, causal, group,
+                   member);
 #pragma unroll
     for (int i = 0; i < LANE_Q; ++i)
 #pragma unroll
-      for (int col = member; col < HEAD_DIM; col += GROUP_LANES) O_stripe[(i * LANE_GROUPS + group) * ROW_STRIDE + col] *= alpha[i];
-    __syncwarp();       // the stripe's P is complete and its O rescaled
+      for (int col = member; col < HEAD_DIM; col += GROUP_LANES)
+        O_stripe[(i * LANE_GROUPS + group) * ROW_STRIDE + col] *= alpha[i];
+    __syncwarp();  // the stripe's P is complete and its O rescaled
     multiply_p_v(O_stripe, P_stripe, V_smem);
-    __syncthreads();    // every warp has read K and V before the next tile overwrites them
+    __syncthreads();  // every warp has read K and V before the next tile overwrites them
   }
-
 
   // Normalise and store: the 8 lanes of a row write 16 bytes each.
 #pragma unroll
@@ -186,6 +199,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1) flashcore_v7(
     half2* pairs = reinterpret_cast<half2*>(&packed);
 #pragma unroll
     for (int c = 0; c < 4; ++c) pairs[c] = __floats2half2_rn(o[2 * c] * inverse_sum, o[2 * c + 1] * inverse_sum);
-    *reinterpret_cast<uint4*>(O + head_offset + (size_t)(q_start + stripe + row) * HEAD_DIM + member * HALF_CHUNK) = packed;
+    *reinterpret_cast<uint4*>(O + head_offset + (size_t)(q_start + stripe + row) * HEAD_DIM + member * HALF_CHUNK) =
+        packed;
   }
 }

@@ -1,5 +1,5 @@
-// flashcore_v9: flashcore_v8 with K and V fetched by cp.async while the tile before is worked on, one barrier of the CTA a tile instead of two,
-// and O in accumulator fragments from the first tile to the last.
+// flashcore_v9: flashcore_v8 with K and V fetched by cp.async while the tile before is worked on, one barrier of the
+// CTA a tile instead of two, and O in accumulator fragments from the first tile to the last.
 // Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
 #include <cuda_fp16.h>
 #include <math.h>
@@ -21,16 +21,17 @@ using namespace nvcuda;
 #endif
 
 constexpr int HEAD_DIM = 64;
-constexpr int MMA = 16;                                // tiles of m16n16k16
-constexpr int NUM_WARPS = BLOCK_Q / MMA;               // each owns a stripe of 16 query rows
+constexpr int MMA = 16;  // tiles of m16n16k16
+constexpr int NUM_WARPS = BLOCK_Q / MMA;  // each owns a stripe of 16 query rows
 constexpr int NUM_THREADS = NUM_WARPS * 32;
-constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;        // softmax: a warp's stripe is split over 4 x 8 lanes
-constexpr int LANE_Q = MMA / LANE_GROUPS;              // 4: rows group, group + 4, ...
-constexpr int LANE_KV = BLOCK_KV / GROUP_LANES;        // keys member, member + 8, ...
-constexpr int HALF_CHUNK = 8;                          // halves in 16 bytes
-// Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are multiples of 16 bytes.
-constexpr int ROW_STRIDE = HEAD_DIM + 8;               // Q, K, V (halves)
-constexpr int S_STRIDE = BLOCK_KV + 8;                 // S (floats); P lies in the same rows, S_STRIDE * 2 halves apart
+constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;  // softmax: a warp's stripe is split over 4 x 8 lanes
+constexpr int LANE_Q = MMA / LANE_GROUPS;  // 4: rows group, group + 4, ...
+constexpr int LANE_KV = BLOCK_KV / GROUP_LANES;  // keys member, member + 8, ...
+constexpr int HALF_CHUNK = 8;  // halves in 16 bytes
+// Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are
+// multiples of 16 bytes.
+constexpr int ROW_STRIDE = HEAD_DIM + 8;  // Q, K, V (halves)
+constexpr int S_STRIDE = BLOCK_KV + 8;  // S (floats); P lies in the same rows, S_STRIDE * 2 halves apart
 static_assert(BLOCK_KV >= HEAD_DIM, "O leaves through the rows of S");
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
@@ -43,7 +44,8 @@ __device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem
 #pragma unroll
   for (int chunk = threadIdx.x; chunk < ROWS * HEAD_DIM / HALF_CHUNK; chunk += NUM_THREADS) {
     const int row = chunk / (HEAD_DIM / HALF_CHUNK), col = chunk % (HEAD_DIM / HALF_CHUNK) * HALF_CHUNK;
-    cp_async_16(smem_address(tile_smem + row * ROW_STRIDE + col), rows_gmem + (size_t)(first_row + row) * HEAD_DIM + col, first_row + row < seq_len);
+    cp_async_16(smem_address(tile_smem + row * ROW_STRIDE + col),
+                rows_gmem + (size_t)(first_row + row) * HEAD_DIM + col, first_row + row < seq_len);
   }
 }
 
@@ -64,12 +66,15 @@ __device__ __forceinline__ void multiply_q_k(float* S_stripe, const half* Q_stri
     }
   }
 #pragma unroll
-  for (int tile = 0; tile < BLOCK_KV / MMA; ++tile) wmma::store_matrix_sync(S_stripe + tile * MMA, S_frag[tile], S_STRIDE, wmma::mem_row_major);
+  for (int tile = 0; tile < BLOCK_KV / MMA; ++tile)
+    wmma::store_matrix_sync(S_stripe + tile * MMA, S_frag[tile], S_STRIDE, wmma::mem_row_major);
 }
 
-// O = alpha O + P V for the warp's stripe. Which lane holds which element of an accumulator WMMA does not say; but fragments of one shape
-// agree in it, so alpha is loaded as one, from a 16 x 16 tile whose rows are constant, and multiplied in element by element.
-__device__ __forceinline__ void multiply_p_v(Accumulator (&O_frag)[HEAD_DIM / MMA], const float* alpha_tile, const half* P_stripe, const half* V_smem) {
+// O = alpha O + P V for the warp's stripe. Which lane holds which element of an accumulator WMMA does not say; but
+// fragments of one shape agree in it, so alpha is loaded as one, from a 16 x 16 tile whose rows are constant, and
+// multiplied in element by element.
+__device__ __forceinline__ void multiply_p_v(Accumulator (&O_frag)[HEAD_DIM / MMA], const float* alpha_tile,
+                                             const half* P_stripe, const half* V_smem) {
   Accumulator alpha_frag;
   wmma::load_matrix_sync(alpha_frag, alpha_tile, MMA, wmma::mem_row_major);
 #pragma unroll
@@ -92,7 +97,8 @@ __device__ __forceinline__ void multiply_p_v(Accumulator (&O_frag)[HEAD_DIM / MM
 // Over the 8 lanes that share a row.
 __device__ __forceinline__ float row_max_of(float value) {
 #pragma unroll
-  for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, offset));
+  for (int offset = GROUP_LANES / 2; offset > 0; offset /= 2)
+    value = fmaxf(value, __shfl_xor_sync(FULL_WARP, value, offset));
   return value;
 }
 
@@ -102,24 +108,28 @@ __device__ __forceinline__ float row_sum_of(float value) {
   return value;
 }
 
-// Rows of S become rows of P in place, by exp2 of what lies under the new row maximum (log2 units); alpha is what O has to be multiplied with.
-__device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)[LANE_Q], float (&row_sum)[LANE_Q], float (&alpha)[LANE_Q],
-                                               float scale_log2, int first_row, int first_key, int seq_len, int causal, int group, int member) {
+// Rows of S become rows of P in place, by exp2 of what lies under the new row maximum (log2 units); alpha is what O has
+// to be multiplied with.
+__device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)[LANE_Q], float (&row_sum)[LANE_Q],
+                                               float (&alpha)[LANE_Q], float scale_log2, int first_row, int first_key,
+                                               int seq_len, int causal, int group, int member) {
 #pragma unroll
   for (int i = 0; i < LANE_Q; ++i) {
     const int row = i * LANE_GROUPS + group;
     const float* S_row = S_stripe + row * S_STRIDE + member;
-    const int keys = (causal ? min(seq_len, first_row + row + 1) : seq_len) - first_key;   // the row sees the tile's keys below this
+    const int keys =
+        (causal ? min(seq_len, first_row + row + 1) : seq_len) - first_key;  // the row sees the tile's keys below this
     float S_rmem[LANE_KV], tile_max = -INFINITY;
 #pragma unroll
     for (int j = 0; j < LANE_KV; ++j) {
       S_rmem[j] = j * GROUP_LANES + member < keys ? S_row[j * GROUP_LANES] * scale_log2 : -INFINITY;
       tile_max = fmaxf(tile_max, S_rmem[j]);
     }
-    const float new_max = fmaxf(row_max[i], row_max_of(tile_max));   // finite: the first tile holds key 0, which every row sees
+    const float new_max =
+        fmaxf(row_max[i], row_max_of(tile_max));  // finite: the first tile holds key 0, which every row sees
     alpha[i] = exp2f(row_max[i] - new_max);
     row_max[i] = new_max;
-    __syncwarp();   // the row's lanes have read S where P will lie
+    __syncwarp();  // the row's lanes have read S where P will lie
     half* P_row = reinterpret_cast<half*>(S_stripe) + row * 2 * S_STRIDE + member;
     float tile_sum = 0.0f;
 #pragma unroll
@@ -132,20 +142,21 @@ __device__ __forceinline__ void online_softmax(float* S_stripe, float (&row_max)
   }
 }
 
-extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1) flashcore_v9(
-    const half* __restrict__ Q,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ K,    // [B, H, S, HEAD_DIM]
-    const half* __restrict__ V,    // [B, H, S, HEAD_DIM]
-    half* __restrict__ O,          // [B, H, S, HEAD_DIM]
-    int seq_len,
-    float scale,                   // 1 / sqrt(HEAD_DIM)
-    int causal) {                  // 1: a query sees the keys up to its own position
+extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1)
+    flashcore_v9(const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
+                 const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
+                 const half* __restrict__ V,  // [B, H, S, HEAD_DIM]
+                 half* __restrict__ O,  // [B, H, S, HEAD_DIM]
+                 int seq_len,
+                 float scale,  // 1 / sqrt(HEAD_DIM)
+                 int causal) {  // 1: a query sees the keys up to its own position
   extern __shared__ __align__(128) unsigned char smem[];
   half* Q_smem = reinterpret_cast<half*>(smem);
-  half* K_smem = Q_smem + BLOCK_Q * ROW_STRIDE;                                         // [STAGES][BLOCK_KV][ROW_STRIDE]
+  half* K_smem = Q_smem + BLOCK_Q * ROW_STRIDE;  // [STAGES][BLOCK_KV][ROW_STRIDE]
   half* V_smem = K_smem + STAGES * BLOCK_KV * ROW_STRIDE;
-  float* S_smem = reinterpret_cast<float*>(V_smem + STAGES * BLOCK_KV * ROW_STRIDE);    // S, then P in its place; O at the end
-  float* alpha_smem = S_smem + BLOCK_Q * S_STRIDE;                                      // [NUM_WARPS][16][16]
+  float* S_smem =
+      reinterpret_cast<float*>(V_smem + STAGES * BLOCK_KV * ROW_STRIDE);  // S, then P in its place; O at the end
+  float* alpha_smem = S_smem + BLOCK_Q * S_STRIDE;  // [NUM_WARPS][16][16]
 
   // Place: a CTA takes BLOCK_Q query rows of one head, a warp 16 of them.
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
@@ -176,31 +187,35 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1) flashcore_v9(
       load_tile<BLOCK_KV>(K_smem + tile % STAGES * BLOCK_KV * ROW_STRIDE, K + head_offset, tile * BLOCK_KV, seq_len);
       load_tile<BLOCK_KV>(V_smem + tile % STAGES * BLOCK_KV * ROW_STRIDE, V + head_offset, tile * BLOCK_KV, seq_len);
     }
-    cp_async_commit();   // an empty group too: the wait below counts groups
+    cp_async_commit();  // an empty group too: the wait below counts groups
   };
   load_tile<BLOCK_Q>(Q_smem, Q + head_offset, q_start, seq_len);
   for (int tile = 0; tile < STAGES - 1; ++tile) load_kv(tile);
 
   for (int tile = 0; tile < kv_tiles; ++tile) {
     cp_async_wait<STAGES - 2>();
-    __syncthreads();    // Q and this tile have landed for all, and the tile before has been read by all: its stage may be refilled
+    // Q and this tile have landed for all, and the tile before has been read by all: its stage may be refilled
+    __syncthreads();
     load_kv(tile + STAGES - 1);
     const int stage = tile % STAGES * BLOCK_KV * ROW_STRIDE;
 
     multiply_q_k(S_stripe, Q_stripe, K_smem + stage);
-    __syncwarp();       // the stripe's S is complete; no other warp reads it
-    online_softmax(S_stripe, row_max, row_sum, alpha, scale_log2, q_start + stripe, tile * BLOCK_KV, seq_len, causal, group, member);
+    __syncwarp();  // the stripe's S is complete; no other warp reads it
+    online_softmax(S_stripe, row_max, row_sum, alpha, scale_log2, q_start + stripe, tile * BLOCK_KV, seq_len, causal,
+                   group, member);
 #pragma unroll
     for (int i = 0; i < LANE_Q; ++i)
-      *reinterpret_cast<float2*>(alpha_tile + (i * LANE_GROUPS + group) * MMA + 2 * member) = make_float2(alpha[i], alpha[i]);
-    __syncwarp();       // the stripe's P and alpha are complete
+      *reinterpret_cast<float2*>(alpha_tile + (i * LANE_GROUPS + group) * MMA + 2 * member) =
+          make_float2(alpha[i], alpha[i]);
+    __syncwarp();  // the stripe's P and alpha are complete
     multiply_p_v(O_frag, alpha_tile, P_stripe, V_smem + stage);
-    __syncwarp();       // P has been read before the next tile's S overwrites it
+    __syncwarp();  // P has been read before the next tile's S overwrites it
   }
 
   // O takes the place of S, as fp32 rows of the warp's own stripe.
 #pragma unroll
-  for (int tile = 0; tile < HEAD_DIM / MMA; ++tile) wmma::store_matrix_sync(S_stripe + tile * MMA, O_frag[tile], S_STRIDE, wmma::mem_row_major);
+  for (int tile = 0; tile < HEAD_DIM / MMA; ++tile)
+    wmma::store_matrix_sync(S_stripe + tile * MMA, O_frag[tile], S_STRIDE, wmma::mem_row_major);
   __syncwarp();
 
   // Normalise and store: the 8 lanes of a row write 16 bytes each.
@@ -214,6 +229,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 1) flashcore_v9(
     half2* pairs = reinterpret_cast<half2*>(&packed);
 #pragma unroll
     for (int c = 0; c < 4; ++c) pairs[c] = __floats2half2_rn(o[2 * c] * inverse_sum, o[2 * c + 1] * inverse_sum);
-    *reinterpret_cast<uint4*>(O + head_offset + (size_t)(q_start + stripe + row) * HEAD_DIM + member * HALF_CHUNK) = packed;
+    *reinterpret_cast<uint4*>(O + head_offset + (size_t)(q_start + stripe + row) * HEAD_DIM + member * HALF_CHUNK) =
+        packed;
   }
 }

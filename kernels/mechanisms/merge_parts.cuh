@@ -1,13 +1,15 @@
-// Divided keys: several warps have each attended the same 16 rows to keys of their own; pair by pair their results become one.
-// With row maxima m_i (log2 units), row sums l_i and unnormalised outputs O_i, and m = max(m_1, m_2):
+// Divided keys: several warps have each attended the same 16 rows to keys of their own; pair by pair their results
+// become one. With row maxima m_i (log2 units), row sums l_i and unnormalised outputs O_i, and m = max(m_1, m_2):
 //   O = 2^(m_1 - m) O_1 + 2^(m_2 - m) O_2,  l likewise      (Flash-Decoding's formula)
 // A part that saw no key of a row brings l_i = 0, O_i = 0 and a finite m_i.
 //
-// Parts go over as the mma fragments they are, 16 bytes a lane: no conflicts, little index arithmetic, and what comes out is a fragment again.
+// Parts go over as the mma fragments they are, 16 bytes a lane: no conflicts, little index arithmetic, and what comes
+// out is a fragment again.
 #pragma once
 #include "primitives/exp2.cuh"
 
-// TILES: 8-column tiles of the head dimension. STRIPES: stripes of 16 rows in the CTA's tile of rows. A slot holds one part of all stripes.
+// TILES: 8-column tiles of the head dimension. STRIPES: stripes of 16 rows in the CTA's tile of rows. A slot holds one
+// part of all stripes.
 template <int TILES, int STRIPES>
 struct MergeBuffer {
   static constexpr int SLOT_BYTES = STRIPES * (TILES * 32 * 16 + 16 * 8);
@@ -16,12 +18,15 @@ struct MergeBuffer {
   __device__ __forceinline__ float4* fragments(int slot, int stripe, int lane) const {
     return reinterpret_cast<float4*>(slots + slot * SLOT_BYTES) + stripe * TILES * 32 + lane;
   }
-  __device__ __forceinline__ float2* max_and_sum(int slot, int stripe, int lane) const {   // of row lane / 4; row + 8 is 8 further
+  __device__ __forceinline__ float2* max_and_sum(int slot, int stripe,
+                                                 int lane) const {  // of row lane / 4; row + 8 is 8 further
     return reinterpret_cast<float2*>(slots + slot * SLOT_BYTES + STRIPES * TILES * 32 * 16) + stripe * 16 + (lane >> 2);
   }
 
-  // O_rmem: [TILES][4] mma accumulators, elements 0 1 of row lane / 4, elements 2 3 of row lane / 4 + 8; max and sum of these two rows.
-  __device__ __forceinline__ void hand_over(const float* O_rmem, float max_0, float max_1, float sum_0, float sum_1, int slot, int stripe, int lane) const {
+  // O_rmem: [TILES][4] mma accumulators, elements 0 1 of row lane / 4, elements 2 3 of row lane / 4 + 8; max and sum of
+  // these two rows.
+  __device__ __forceinline__ void hand_over(const float* O_rmem, float max_0, float max_1, float sum_0, float sum_1,
+                                            int slot, int stripe, int lane) const {
     float4* to = fragments(slot, stripe, lane);
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile)
@@ -34,7 +39,8 @@ struct MergeBuffer {
   }
 
   // After a barrier with the part that handed over.
-  __device__ __forceinline__ void take_over(float* O_rmem, float& max_0, float& max_1, float& sum_0, float& sum_1, int slot, int stripe, int lane) const {
+  __device__ __forceinline__ void take_over(float* O_rmem, float& max_0, float& max_1, float& sum_0, float& sum_1,
+                                            int slot, int stripe, int lane) const {
     const float2* rows = max_and_sum(slot, stripe, lane);
     const float2 other_0 = rows[0], other_1 = rows[8];
     const float raised_0 = fmaxf(max_0, other_0.x), raised_1 = fmaxf(max_1, other_1.x);

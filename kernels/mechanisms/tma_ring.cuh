@@ -1,11 +1,12 @@
-// A ring of stages for tiles of K and V between one thread that starts TMA copies and the warpgroups that read them, and Q beside it.
+// A ring of stages for tiles of K and V between one thread that starts TMA copies and the warpgroups that read them,
+// and Q beside it.
 #pragma once
 #include <cstdint>
 
 #include "primitives/mbarrier.cuh"
 #include "primitives/tma.cuh"
 
-constexpr int PANEL = 64;              // columns of a tile as TMA writes it: 128 bytes, the widest swizzle
+constexpr int PANEL = 64;  // columns of a tile as TMA writes it: 128 bytes, the widest swizzle
 constexpr int PANEL_ROW_BYTES = 128;
 
 // The barriers of a CTA, by address. full: bytes have landed; empty: every reader is done.
@@ -44,15 +45,17 @@ struct RingPlace {
     stage = (stage + places) % STAGES;
     parity ^= laps & 1;
   }
-  __device__ __forceinline__ void step(int places) {   // at most one lap
+  __device__ __forceinline__ void step(int places) {  // at most one lap
     stage += places;
     if (stage >= STAGES) stage -= STAGES, parity ^= 1;
   }
 };
 
-// ROWS rows of PANELS x 64 columns, a panel after the other, from first_row of a head on; rows past the end become zeros.
+// ROWS rows of PANELS x 64 columns, a panel after the other, from first_row of a head on; rows past the end become
+// zeros.
 template <int ROWS, int PANELS>
-__device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap* map, uint32_t full, int first_row, int head) {
+__device__ __forceinline__ void load_tile(uint32_t tile_smem, const CUtensorMap* map, uint32_t full, int first_row,
+                                          int head) {
   mbarrier_arrive_expect_bytes(full, PANELS * ROWS * PANEL_ROW_BYTES);
 #pragma unroll
   for (int panel = 0; panel < PANELS; ++panel)

@@ -1,9 +1,13 @@
-// Moving registers between warpgroups (sm_90a): loaders give theirs up, consumers take them. COUNT: a multiple of 8, 24 .. 256.
-// Every warp of a warpgroup executes it; the kernel needs __launch_bounds__(threads, 1).
+// Moving registers between warpgroups (sm_90a): loaders give theirs up, consumers take them. COUNT: a multiple of 8, 24
+// .. 256. Every warp of a warpgroup executes it; the kernel needs __launch_bounds__(threads, 1).
 #pragma once
 
 template <int COUNT>
-__device__ __forceinline__ void registers_increase() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" :: "n"(COUNT)); }
+__device__ __forceinline__ void registers_increase() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(COUNT));
+}
 
 template <int COUNT>
-__device__ __forceinline__ void registers_decrease() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" :: "n"(COUNT)); }
+__device__ __forceinline__ void registers_decrease() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(COUNT));
+}

@@ -6,8 +6,8 @@ __device__ __forceinline__ uint32_t smem_address(const void* smem) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(smem));
 }
 
-// Byte offset of a 16-byte chunk in a tile whose rows are ROW_BYTES (64, 128 or 256) wide, chunks XOR-swizzled so that eight
-// consecutive rows of one chunk column (what ldmatrix reads at once) lie in eight different groups of four banks.
+// Byte offset of a 16-byte chunk in a tile whose rows are ROW_BYTES (64, 128 or 256) wide, chunks XOR-swizzled so that
+// eight consecutive rows of one chunk column (what ldmatrix reads at once) lie in eight different groups of four banks.
 template <int ROW_BYTES>
 __device__ __forceinline__ uint32_t swizzled_offset(int row, int chunk) {
   static_assert(ROW_BYTES == 64 || ROW_BYTES == 128 || ROW_BYTES == 256, "rows of 32, 64 or 128 halves");

@@ -1,10 +1,14 @@
-// The bulk tensor copy engine (sm_90): tiles from device memory to shared memory by a tensor map, completing on an mbarrier.
-// Coordinates count elements, innermost dimension first; elements past the tensor's end read as zero.
+// The bulk tensor copy engine (sm_90): tiles from device memory to shared memory by a tensor map, completing on an
+// mbarrier. Coordinates count elements, innermost dimension first; elements past the tensor's end read as zero.
 #pragma once
 #include <cstdint>
 #include <cuda.h>
 
-__device__ __forceinline__ void tma_load_3d(uint32_t tile_smem, const CUtensorMap* map, uint32_t barrier_smem, int x, int y, int z) {
-  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];\n"
-               :: "r"(tile_smem), "l"(map), "r"(barrier_smem), "r"(x), "r"(y), "r"(z) : "memory");
+__device__ __forceinline__ void tma_load_3d(uint32_t tile_smem, const CUtensorMap* map, uint32_t barrier_smem, int x,
+                                            int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];\n" ::
+          "r"(tile_smem),
+      "l"(map), "r"(barrier_smem), "r"(x), "r"(y), "r"(z)
+      : "memory");
 }

@@ -15,16 +15,24 @@
 
 namespace {
 
-constexpr int ROWS = 4;              // query rows a micro-kernel call works on: 4 x 2 vector accumulators stay in registers
+constexpr int ROWS = 4;  // query rows a micro-kernel call works on: 4 x 2 vector accumulators stay in registers
 constexpr int COL_VECTORS = 2;
-constexpr int ROWS_PER_TASK = 256;   // query rows a thread takes at a time; unpacking K and V costs 1/256 of the task
-constexpr int64_t NORMALS_PER_TASK = 1 << 15;    // about a millisecond of a thread; even, for they are drawn in pairs
+constexpr int ROWS_PER_TASK = 256;  // query rows a thread takes at a time; unpacking K and V costs 1/256 of the task
+constexpr int64_t NORMALS_PER_TASK = 1 << 15;  // about a millisecond of a thread; even, for they are drawn in pairs
 
 typedef double VectorFp64 __attribute__((vector_size(64)));
 typedef float VectorFp32 __attribute__((vector_size(64)));
 
-float bits_to_float(uint32_t bits) { float value; std::memcpy(&value, &bits, sizeof value); return value; }
-uint32_t float_to_bits(float value) { uint32_t bits; std::memcpy(&bits, &value, sizeof bits); return bits; }
+float bits_to_float(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+uint32_t float_to_bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
 
 float half_to_float(uint16_t half) {
   const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31u, mantissa = half & 0x3ffu;
@@ -36,11 +44,12 @@ float half_to_float(uint16_t half) {
 // The fp16 value nearest to x (ties to even), as a float.
 float round_to_half(float x) {
   const uint32_t bits = float_to_bits(x), magnitude = bits & 0x7fffffffu;
-  if (magnitude >= 0x477ff000u)                                        // 65520 and above, infinity, NaN
+  if (magnitude >= 0x477ff000u)  // 65520 and above, infinity, NaN
     return magnitude > 0x7f800000u ? x : bits_to_float((bits & 0x80000000u) | 0x7f800000u);
-  const float subnormal = std::copysign((std::fabs(x) + 0.5f) - 0.5f, x);    // an ulp of 0.5f is 2^-24, fp16's smallest step
+  const float subnormal =
+      std::copysign((std::fabs(x) + 0.5f) - 0.5f, x);  // an ulp of 0.5f is 2^-24, fp16's smallest step
   const float normal = bits_to_float((bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu);
-  return magnitude < 0x38800000u ? subnormal : normal;                 // 2^-14, the smallest normal fp16
+  return magnitude < 0x38800000u ? subnormal : normal;  // 2^-14, the smallest normal fp16
 }
 
 // Bits of a float that is an fp16 value already.
@@ -76,7 +85,8 @@ struct Matrix {
   int stride;
   std::vector<typename P::Vector> data;
   Matrix(int rows, int cols)
-      : stride((cols + LANES * COL_VECTORS - 1) / (LANES * COL_VECTORS) * COL_VECTORS), data(static_cast<size_t>(rows) * stride) {}
+      : stride((cols + LANES * COL_VECTORS - 1) / (LANES * COL_VECTORS) * COL_VECTORS),
+        data(static_cast<size_t>(rows) * stride) {}
   typename P::Vector* row(int r) { return data.data() + static_cast<size_t>(r) * stride; }
   typename P::Real* elements(int r) { return reinterpret_cast<typename P::Real*>(row(r)); }
 };
@@ -97,7 +107,8 @@ void multiply_rows(Matrix<P>& A, Matrix<P>& B, Matrix<P>& C, int depth, int cols
   }
 }
 
-// Scores to probabilities in place; columns past `visible` become 0, so that the product with V may run over the whole row group.
+// Scores to probabilities in place; columns past `visible` become 0, so that the product with V may run over the whole
+// row group.
 template <typename P>
 void softmax_row(typename P::Real* scores, int visible, int cols, typename P::Real scale) {
   using Real = typename P::Real;
@@ -135,7 +146,8 @@ void attend(const Problem& p, int head, int first, int last, typename P::Output*
     const int rows = last - group < ROWS ? last - group : ROWS;
     const int cols = p.causal ? group + rows : p.S;
     for (int r = 0; r < rows; ++r)
-      for (int d = 0; d < p.D; ++d) Q.elements(r)[d] = half_to_float(p.q[offset + static_cast<size_t>(group + r) * p.D + d]);
+      for (int d = 0; d < p.D; ++d)
+        Q.elements(r)[d] = half_to_float(p.q[offset + static_cast<size_t>(group + r) * p.D + d]);
     multiply_rows(Q, K_transposed, scores, p.D, cols);
     for (int r = 0; r < rows; ++r) softmax_row<P>(scores.elements(r), p.causal ? group + r + 1 : p.S, cols, p.scale);
     multiply_rows(scores, V, O, cols, p.D);
@@ -173,12 +185,15 @@ int run(const Problem& p, typename P::Output* out, int threads) {
   const int tasks_per_head = (p.S + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
   const bool done = in_parallel(static_cast<int64_t>(p.heads) * tasks_per_head, threads, [&](int64_t task) {
     const int first = static_cast<int>(task % tasks_per_head) * ROWS_PER_TASK;
-    attend<P>(p, static_cast<int>(task / tasks_per_head), first, first + ROWS_PER_TASK < p.S ? first + ROWS_PER_TASK : p.S, out);
+    attend<P>(p, static_cast<int>(task / tasks_per_head), first,
+              first + ROWS_PER_TASK < p.S ? first + ROWS_PER_TASK : p.S, out);
   });
   return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
 }
 
-struct PhiloxBlock { uint32_t first, second; };
+struct PhiloxBlock {
+  uint32_t first, second;
+};
 
 PhiloxBlock philox2x32(uint32_t low, uint32_t high, uint32_t key) {
   constexpr uint32_t MULTIPLIER = 0xd256d193u, WEYL = 0x9e3779b9u;
@@ -195,34 +210,37 @@ constexpr double TWO_PI = 2 * 3.141592653589793;
 void fill_normal(uint16_t* out, int64_t first, int64_t last, uint32_t key, uint32_t stream, double scale) {
   for (int64_t i = first; i < last; i += 2) {
     const PhiloxBlock random = philox2x32(static_cast<uint32_t>(i / 2), stream, key);
-    const double radius = scale * std::sqrt(-2 * std::log((random.first + 1.0) / 0x1p32)), angle = TWO_PI * random.second / 0x1p32;
+    const double radius = scale * std::sqrt(-2 * std::log((random.first + 1.0) / 0x1p32)),
+                 angle = TWO_PI * random.second / 0x1p32;
     out[i] = half_bits(round_to_half(static_cast<float>(radius * std::cos(angle))));
     if (i + 1 < last) out[i + 1] = half_bits(round_to_half(static_cast<float>(radius * std::sin(angle))));
   }
 }
 
 template <typename P>
-int checked_run(const uint16_t* q, const uint16_t* k, const uint16_t* v, typename P::Output* out,
-                int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
+int checked_run(const uint16_t* q, const uint16_t* k, const uint16_t* v, typename P::Output* out, int32_t B, int32_t H,
+                int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
   if (!q || !k || !v || !out || B < 1 || H < 1 || S < 1 || D < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   const int64_t heads = static_cast<int64_t>(B) * H;
-  if (heads > std::numeric_limits<int32_t>::max() || static_cast<double>(heads) * S * D >= 0x1p40) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  if (heads > std::numeric_limits<int32_t>::max() || static_cast<double>(heads) * S * D >= 0x1p40)
+    return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   return run<P>({q, k, v, static_cast<int>(heads), S, D, scale, causal != 0}, out, threads);
 }
 
 }  // namespace
 
-int flashcore_reference_fp64(const uint16_t* q, const uint16_t* k, const uint16_t* v, double* out,
-                             int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
+int flashcore_reference_fp64(const uint16_t* q, const uint16_t* k, const uint16_t* v, double* out, int32_t B, int32_t H,
+                             int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
   return checked_run<Fp64>(q, k, v, out, B, H, S, D, scale, causal, threads);
 }
 
-int flashcore_reference_fp16(const uint16_t* q, const uint16_t* k, const uint16_t* v, uint16_t* out,
-                             int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
+int flashcore_reference_fp16(const uint16_t* q, const uint16_t* k, const uint16_t* v, uint16_t* out, int32_t B,
+                             int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
   return checked_run<Fp16>(q, k, v, out, B, H, S, D, scale, causal, threads);
 }
 
-int flashcore_reference_normal(uint16_t* out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads) {
+int flashcore_reference_normal(uint16_t* out, int64_t count, uint32_t key, uint32_t stream, double scale,
+                               int32_t threads) {
   if (!out || count < 1 || count >= int64_t{1} << 33) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   const bool done = in_parallel((count + NORMALS_PER_TASK - 1) / NORMALS_PER_TASK, threads, [=](int64_t task) {
     const int64_t first = task * NORMALS_PER_TASK;

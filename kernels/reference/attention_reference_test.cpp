@@ -1,5 +1,6 @@
 // Checks attention_reference.cpp against triple loops in double, and times it. Exit code 0: all agree.
-//   g++ -std=c++17 -O3 -march=native -pthread attention_reference.cpp attention_reference_test.cpp -o reference_test && ./reference_test [--time]
+//   g++ -std=c++17 -O3 -march=native -pthread attention_reference.cpp attention_reference_test.cpp -o reference_test &&
+// ./reference_test [--time]
 #include "attention_reference.h"
 
 #include <chrono>
@@ -11,7 +12,10 @@
 
 namespace {
 
-struct Shape { int B, H, S, D; bool causal; };
+struct Shape {
+  int B, H, S, D;
+  bool causal;
+};
 
 // By the definition of the format: sign, exponent, mantissa.
 double half_value(uint16_t bits) {
@@ -24,8 +28,10 @@ double half_value(uint16_t bits) {
 uint16_t nearest_half(double x) {
   const double magnitude = std::fabs(x);
   int low = 0, high = 0x7c00;
-  while (high - low > 1) (half_value(static_cast<uint16_t>((low + high) / 2)) <= magnitude ? low : high) = (low + high) / 2;
-  const double below = half_value(static_cast<uint16_t>(low)), above = high == 0x7c00 ? 65536.0 : half_value(static_cast<uint16_t>(high));
+  while (high - low > 1)
+    (half_value(static_cast<uint16_t>((low + high) / 2)) <= magnitude ? low : high) = (low + high) / 2;
+  const double below = half_value(static_cast<uint16_t>(low)),
+               above = high == 0x7c00 ? 65536.0 : half_value(static_cast<uint16_t>(high));
   const bool up = magnitude - below > above - magnitude || (magnitude - below == above - magnitude && low % 2 == 1);
   return static_cast<uint16_t>((up ? high : low) | (std::signbit(x) ? 0x8000 : 0));
 }
@@ -42,7 +48,8 @@ using Round = double (*)(double);
 double no_rounding(double x) { return x; }
 double fp16_rounding(double x) { return half_value(nearest_half(x)); }
 
-std::vector<double> triple_loop(const std::vector<uint16_t>& q, const std::vector<uint16_t>& k, const std::vector<uint16_t>& v, Shape s, double scale, Round round) {
+std::vector<double> triple_loop(const std::vector<uint16_t>& q, const std::vector<uint16_t>& k,
+                                const std::vector<uint16_t>& v, Shape s, double scale, Round round) {
   std::vector<double> out(q.size());
   std::vector<double> p(s.S);
   for (int head = 0; head < s.B * s.H; ++head)
@@ -69,9 +76,12 @@ bool agrees(Shape s, int threads) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(s.D));
   std::vector<double> fp64(count, NAN);
   std::vector<uint16_t> fp16(count, 0x7e00);
-  if (flashcore_reference_fp64(q.data(), k.data(), v.data(), fp64.data(), s.B, s.H, s.S, s.D, scale, s.causal, threads)) return false;
-  if (flashcore_reference_fp16(q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D, scale, s.causal, threads)) return false;
-  const auto want64 = triple_loop(q, k, v, s, scale, no_rounding), want16 = triple_loop(q, k, v, s, scale, fp16_rounding);
+  if (flashcore_reference_fp64(q.data(), k.data(), v.data(), fp64.data(), s.B, s.H, s.S, s.D, scale, s.causal, threads))
+    return false;
+  if (flashcore_reference_fp16(q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D, scale, s.causal, threads))
+    return false;
+  const auto want64 = triple_loop(q, k, v, s, scale, no_rounding),
+             want16 = triple_loop(q, k, v, s, scale, fp16_rounding);
   double worst64 = 0, worst16 = 0;
   for (size_t i = 0; i < count; ++i) {
     worst64 = std::fmax(worst64, std::isnan(fp64[i]) ? INFINITY : std::fabs(fp64[i] - want64[i]));
@@ -80,7 +90,8 @@ bool agrees(Shape s, int threads) {
   }
   // fp16: sums of the loops differ in the last fp32 bits, which moves a score by at most one fp16 step now and then.
   const bool good = worst64 < 1e-12 && worst16 < 4e-3;
-  std::printf("%s B%d H%d S%d D%d%s threads %d: fp64 max error %.1e, fp16 %.1e\n", good ? "ok  " : "FAIL", s.B, s.H, s.S, s.D, s.causal ? " causal" : "", threads, worst64, worst16);
+  std::printf("%s B%d H%d S%d D%d%s threads %d: fp64 max error %.1e, fp16 %.1e\n", good ? "ok  " : "FAIL", s.B, s.H,
+              s.S, s.D, s.causal ? " causal" : "", threads, worst64, worst16);
   return good;
 }
 
@@ -91,23 +102,29 @@ bool keeps_every_half() {
     if ((bits & 0x7c00) != 0x7c00) v.push_back(static_cast<uint16_t>(bits));
   zero.assign(v.size(), 0);
   out.assign(v.size(), 0x7e00);
-  flashcore_reference_fp16(zero.data(), zero.data(), v.data(), out.data(), 1, 1, 1, static_cast<int>(v.size()), 1.0f, 0, 1);
+  flashcore_reference_fp16(zero.data(), zero.data(), v.data(), out.data(), 1, 1, 1, static_cast<int>(v.size()), 1.0f, 0,
+                           1);
   for (size_t i = 0; i < v.size(); ++i)
-    if (half_value(out[i]) != half_value(v[i])) return std::printf("FAIL fp16 %04x came back as %04x\n", v[i], out[i]), false;
+    if (half_value(out[i]) != half_value(v[i]))
+      return std::printf("FAIL fp16 %04x came back as %04x\n", v[i], out[i]), false;
   return std::printf("ok   every finite fp16 value is kept\n"), true;
 }
 
 bool refuses_bad_arguments() {
   uint16_t half = 0;
   double out = 1;
-  const bool good = flashcore_reference_fp64(nullptr, &half, &half, &out, 1, 1, 1, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT &&
-                    flashcore_reference_fp64(&half, &half, &half, &out, 1, 1, 0, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT &&
-                    flashcore_reference_fp64(&half, &half, &half, &out, 65536, 65536, 1, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT && out == 1;
+  const bool good =
+      flashcore_reference_fp64(nullptr, &half, &half, &out, 1, 1, 1, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT &&
+      flashcore_reference_fp64(&half, &half, &half, &out, 1, 1, 0, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT &&
+      flashcore_reference_fp64(&half, &half, &half, &out, 65536, 65536, 1, 1, 1, 0, 1) ==
+          FLASHCORE_REFERENCE_BAD_ARGUMENT &&
+      out == 1;
   return std::printf("%s bad arguments are refused\n", good ? "ok  " : "FAIL"), good;
 }
 
 void time_parity_cases() {
-  const Shape parity[] = {{1, 8, 512, 64, false}, {2, 8, 512, 64, false}, {1, 8, 512, 64, true}, {2, 8, 512, 64, true}, {1, 4, 128, 64, false}, {1, 16, 256, 64, false}, {4, 8, 512, 64, false}};
+  const Shape parity[] = {{1, 8, 512, 64, false}, {2, 8, 512, 64, false},  {1, 8, 512, 64, true}, {2, 8, 512, 64, true},
+                          {1, 4, 128, 64, false}, {1, 16, 256, 64, false}, {4, 8, 512, 64, false}};
   double seconds64 = 0, seconds16 = 0;
   for (const Shape s : parity) {
     const size_t count = static_cast<size_t>(s.B) * s.H * s.S * s.D;
@@ -128,7 +145,13 @@ void time_parity_cases() {
 
 int main(int argc, char** argv) {
   bool good = keeps_every_half() & refuses_bad_arguments();
-  for (const Shape s : {Shape{1, 2, 64, 64, false}, {1, 1, 64, 64, true}, {2, 1, 113, 64, true}, {1, 1, 1, 64, true}, {1, 1, 2, 1, false}, {1, 1, 37, 80, false}, {1, 1, 261, 128, true}})
+  for (const Shape s : {Shape{1, 2, 64, 64, false},
+                        {1, 1, 64, 64, true},
+                        {2, 1, 113, 64, true},
+                        {1, 1, 1, 64, true},
+                        {1, 1, 2, 1, false},
+                        {1, 1, 37, 80, false},
+                        {1, 1, 261, 128, true}})
     for (const int threads : {1, 3}) good &= agrees(s, threads);
   if (argc > 1 && !std::strcmp(argv[1], "--time")) time_parity_cases();
   return good ? 0 : 1;

@@ -2,8 +2,20 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
-  addressOf, ArtifactStore, CompileCache, CudaDriver, emulatorLibraryUnit, emulatorUnit, nvccUnit, readSources, snapshotSources, Toolchain,
-  type Compilation, type CompileUnit, type DevicePointer, type Handle,
+  addressOf,
+  ArtifactStore,
+  CompileCache,
+  CudaDriver,
+  emulatorLibraryUnit,
+  emulatorUnit,
+  nvccUnit,
+  readSources,
+  snapshotSources,
+  Toolchain,
+  type Compilation,
+  type CompileUnit,
+  type DevicePointer,
+  type Handle,
 } from '@flashcore/runner/testing';
 
 export type Argument = { pointer: DevicePointer } | { int32: number } | { float32: number } | { tensorMap: TensorMap };
@@ -53,10 +65,19 @@ export class Bench {
   enqueue(module: string, entry: string, args: Argument[], options: LaunchOptions): void {
     const sharedBytes = options.sharedBytes ?? 0;
     const handle = this.driver.function(this.module(module), entry, { sharedBytes, cluster: false });
-    const slots = args.map((argument) => ('tensorMap' in argument ? this.#tensorMap(argument.tensorMap) : argumentSlot(argument)));
+    const slots = args.map((argument) =>
+      'tensorMap' in argument ? this.#tensorMap(argument.tensorMap) : argumentSlot(argument),
+    );
     const parameters = BigUint64Array.from(slots, addressOf);
     this.#alive.push(slots, parameters);
-    this.driver.launch({ function: handle, grid: options.grid ?? [1, 1, 1], block: options.block, sharedBytes, stream: this.driver.stream, parameters });
+    this.driver.launch({
+      function: handle,
+      grid: options.grid ?? [1, 1, 1],
+      block: options.block,
+      sharedBytes,
+      stream: this.driver.stream,
+      parameters,
+    });
   }
 
   #tensorMap(map: TensorMap): Buffer {
@@ -82,11 +103,25 @@ function argumentSlot(argument: Exclude<Argument, { tensorMap: TensorMap }>): Bu
 
 /** Sources of test/conformance/kernels by name, and what is launched of each. */
 export interface Suite {
-  [source: string]: { entries: string[]; /** What it needs: any device where nothing is said. */ needs?: 'sm_90' | 'sm_90a' };
+  [source: string]: {
+    entries: string[];
+    /** What it needs: any device where nothing is said. */ needs?: 'sm_90' | 'sm_90a';
+  };
 }
 
 const CHECKS: Suite = {
-  basics: { entries: ['indices', 'arguments', 'reverse_through_smem', 'tree_sum', 'warp_exchanges', 'count_bins', 'convert_half', 'increment'] },
+  basics: {
+    entries: [
+      'indices',
+      'arguments',
+      'reverse_through_smem',
+      'tree_sum',
+      'warp_exchanges',
+      'count_bins',
+      'convert_half',
+      'increment',
+    ],
+  },
   tensor_cores: { entries: ['wmma_product', 'mma_product'] },
   faults: { entries: ['write_far_out', 'read_misaligned', 'trap_now'] },
 };
@@ -97,20 +132,30 @@ export interface Images {
 }
 
 /**
- * Compiles kernels for a driver library ("emulator", or a path such as libcuda.so.1); images.json goes to `folder`, compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them.
+ * Compiles kernels for a driver library ("emulator", or a path such as libcuda.so.1); images.json goes to `folder`,
+ * compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them.
  * What the device lacks is left out.
  */
-export async function compileImages(target: string, root: string, folder: string, suite: Suite = CHECKS): Promise<Images> {
+export async function compileImages(
+  target: string,
+  root: string,
+  folder: string,
+  suite: Suite = CHECKS,
+): Promise<Images> {
   const compiled = process.env['FLASHCORE_CONFORMANCE_CACHE'] ?? folder;
   const artifacts = new ArtifactStore(join(compiled, 'artifacts'));
   const cache = new CompileCache(join(compiled, 'cache'), artifacts);
-  const compile = async (unit: CompileUnit): Promise<string> => pathOf(artifacts, await cache.compile(unit, { signal: AbortSignal.timeout(600_000) }));
+  const compile = async (unit: CompileUnit): Promise<string> =>
+    pathOf(artifacts, await cache.compile(unit, { signal: AbortSignal.timeout(600_000) }));
   const tools = new Toolchain();
   await tools.askCompilers();
   const simulated = target === 'emulator';
   const cxx = tools.cxx();
   const nvcc = tools.nvcc();
-  if (simulated ? !cxx : !nvcc) throw new Error(`Wanted ${simulated ? 'g++ or clang++' : 'nvcc'} to compile the check kernels for ${target}; found none on PATH`);
+  if (simulated ? !cxx : !nvcc)
+    throw new Error(
+      `Wanted ${simulated ? 'g++ or clang++' : 'nvcc'} to compile the check kernels for ${target}; found none on PATH`,
+    );
 
   const emulator = join(root, 'apps/runner/emulator');
   const library = simulated ? await compile(emulatorLibraryUnit(cxx!, emulator)) : target;
@@ -122,7 +167,11 @@ export async function compileImages(target: string, root: string, folder: string
   const modules: Record<string, string> = {};
   for (const [name, { entries, needs }] of Object.entries(suite)) {
     if (needs && !hasArch(arch, needs)) continue;
-    const { files } = snapshotSources({ folder: join(root, 'test/conformance/kernels'), source: `${name}.cu`, kernelsFolder: join(root, 'kernels') });
+    const { files } = snapshotSources({
+      folder: join(root, 'test/conformance/kernels'),
+      source: `${name}.cu`,
+      kernelsFolder: join(root, 'kernels'),
+    });
     const common = { files, unit: `kernel/${name}.cu`, name, defines: [] };
     modules[name] = await compile(
       simulated

@@ -1,4 +1,7 @@
-/** What the worker relies on of a CUDA driver library. Each check runs in a process of its own: a fault poisons a context. */
+/**
+ * What the worker relies on of a CUDA driver library. Each check runs in a process of its own: a fault poisons a
+ * context.
+ */
 import assert from 'node:assert/strict';
 import type { Bench } from './bench.ts';
 
@@ -7,16 +10,26 @@ export interface Check {
   run(bench: Bench): void;
 }
 
-const range = (length: number, value: (index: number) => number): number[] => Array.from({ length }, (_, index) => value(index));
+const range = (length: number, value: (index: number) => number): number[] =>
+  Array.from({ length }, (_, index) => value(index));
 /** Small integers and halves: exact in fp16, and their products and sums exact in fp32. */
-const exactHalves = (length: number, seed: number): Float16Array => Float16Array.from(range(length, (i) => (((i * 37 + seed * 11) % 17) - 8) / 2));
+const exactHalves = (length: number, seed: number): Float16Array =>
+  Float16Array.from(range(length, (i) => (((i * 37 + seed * 11) % 17) - 8) / 2));
 
 const checks: Check[] = [
   {
     name: 'device attributes are those of a device',
     run({ driver: { facts } }) {
       assert.match(facts.arch, /^sm_\d+$/);
-      for (const key of ['multiprocessors', 'memoryBytes', 'l2Bytes', 'smemOptinBytes', 'smemPerMultiprocessorBytes', 'registersPerMultiprocessor'] as const) assert.ok(facts[key] > 0, key);
+      for (const key of [
+        'multiprocessors',
+        'memoryBytes',
+        'l2Bytes',
+        'smemOptinBytes',
+        'smemPerMultiprocessorBytes',
+        'registersPerMultiprocessor',
+      ] as const)
+        assert.ok(facts[key] > 0, key);
       assert.ok(facts.smemOptinBytes > 48 * 1024);
     },
   },
@@ -35,7 +48,10 @@ const checks: Check[] = [
     run(bench) {
       const out = bench.upload(new Int32Array(2 * 3 * 4 * 30));
       bench.enqueue('basics', 'indices', [{ pointer: out }], { grid: [4, 3, 2], block: [5, 3, 2] });
-      assert.deepEqual([...bench.download(new Int32Array(720), out)], range(720, (i) => Math.floor(i / 30) * 10000 + (i % 30)));
+      assert.deepEqual(
+        [...bench.download(new Int32Array(720), out)],
+        range(720, (i) => Math.floor(i / 30) * 10000 + (i % 30)),
+      );
     },
   },
   {
@@ -43,8 +59,16 @@ const checks: Check[] = [
     run(bench) {
       const out = bench.upload(new Float32Array(32));
       const values = bench.upload(Float32Array.from(range(32, (i) => i / 4)));
-      bench.enqueue('basics', 'arguments', [{ pointer: out }, { int32: -3 }, { pointer: values }, { float32: 0.5 }, { int32: 1000 }], { block: [32, 1, 1] });
-      assert.deepEqual([...bench.download(new Float32Array(32), out)], range(32, (i) => (-3 * i) / 4 + 0.5 - 1000));
+      bench.enqueue(
+        'basics',
+        'arguments',
+        [{ pointer: out }, { int32: -3 }, { pointer: values }, { float32: 0.5 }, { int32: 1000 }],
+        { block: [32, 1, 1] },
+      );
+      assert.deepEqual(
+        [...bench.download(new Float32Array(32), out)],
+        range(32, (i) => (-3 * i) / 4 + 0.5 - 1000),
+      );
     },
   },
   {
@@ -53,7 +77,10 @@ const checks: Check[] = [
       for (const sharedBytes of [4096, 96 * 1024]) {
         const values = bench.upload(Int32Array.from(range(1024, (i) => i * i)));
         bench.enqueue('basics', 'reverse_through_smem', [{ pointer: values }], { block: [1024, 1, 1], sharedBytes });
-        assert.deepEqual([...bench.download(new Int32Array(1024), values)], range(1024, (i) => (1023 - i) ** 2));
+        assert.deepEqual(
+          [...bench.download(new Int32Array(1024), values)],
+          range(1024, (i) => (1023 - i) ** 2),
+        );
       }
     },
   },
@@ -73,7 +100,8 @@ const checks: Check[] = [
       const values = bench.upload(Int32Array.from(range(32, value)));
       const out = bench.upload(new Int32Array(7 * 32));
       bench.enqueue('basics', 'warp_exchanges', [{ pointer: values }, { pointer: out }], { block: [32, 1, 1] });
-      const ballot = range(32, (lane) => (value(lane) % 3 === 0 ? 2 ** lane : 0)).reduce((sum, bit) => sum + bit, 0) | 0;
+      const ballot =
+        range(32, (lane) => (value(lane) % 3 === 0 ? 2 ** lane : 0)).reduce((sum, bit) => sum + bit, 0) | 0;
       const sum = range(32, value).reduce((total, next) => total + next, 0);
       const wanted = [
         ...range(32, (lane) => value(lane ^ 5)),
@@ -93,8 +121,14 @@ const checks: Check[] = [
       const n = 10_000;
       const values = bench.upload(Int32Array.from(range(n, (i) => i * i)));
       const bins = bench.upload(new Int32Array(16));
-      bench.enqueue('basics', 'count_bins', [{ pointer: values }, { pointer: bins }, { int32: n }], { grid: [40, 1, 1], block: [256, 1, 1] });
-      assert.deepEqual([...bench.download(new Int32Array(16), bins)], range(16, (bin) => range(n, (i) => (((i * i) & 15) === bin ? 1 : 0)).reduce((a, b) => a + b, 0)));
+      bench.enqueue('basics', 'count_bins', [{ pointer: values }, { pointer: bins }, { int32: n }], {
+        grid: [40, 1, 1],
+        block: [256, 1, 1],
+      });
+      assert.deepEqual(
+        [...bench.download(new Int32Array(16), bins)],
+        range(16, (bin) => range(n, (i) => (((i * i) & 15) === bin ? 1 : 0)).reduce((a, b) => a + b, 0)),
+      );
     },
   },
   {
@@ -104,10 +138,23 @@ const checks: Check[] = [
       const all = new Float16Array(Uint16Array.from(range(0x10000, (i) => i)).buffer);
       const finite = [...all].filter((value) => Number.isFinite(value));
       const sorted = finite.toSorted((a, b) => a - b);
-      const values = Float32Array.from([...finite, ...sorted.slice(1).map((value, i) => (value + sorted[i]!) / 2), 65519, 65520, 1e9, -1e9, 1e-9]);
+      const values = Float32Array.from([
+        ...finite,
+        ...sorted.slice(1).map((value, i) => (value + sorted[i]!) / 2),
+        65519,
+        65520,
+        1e9,
+        -1e9,
+        1e-9,
+      ]);
       const halves = bench.upload(new Uint16Array(values.length));
       const back = bench.upload(new Float32Array(values.length));
-      bench.enqueue('basics', 'convert_half', [{ pointer: bench.upload(values) }, { pointer: halves }, { pointer: back }, { int32: values.length }], { grid: [Math.ceil(values.length / 256), 1, 1], block: [256, 1, 1] });
+      bench.enqueue(
+        'basics',
+        'convert_half',
+        [{ pointer: bench.upload(values) }, { pointer: halves }, { pointer: back }, { int32: values.length }],
+        { grid: [Math.ceil(values.length / 256), 1, 1], block: [256, 1, 1] },
+      );
       const wanted = Float16Array.from(values);
       assert.deepEqual(bench.download(new Uint16Array(values.length), halves), new Uint16Array(wanted.buffer));
       assert.deepEqual(bench.download(new Float32Array(values.length), back), Float32Array.from(wanted));
@@ -128,9 +175,15 @@ const checks: Check[] = [
       const graph = bench.driver.captureGraph(() => {
         for (let i = 0; i < 10; ++i) bench.enqueue('basics', 'increment', [{ pointer: out }], { block: [64, 1, 1] });
       });
-      assert.deepEqual([...bench.download(new Int32Array(64), out)], range(64, () => 0));
+      assert.deepEqual(
+        [...bench.download(new Int32Array(64), out)],
+        range(64, () => 0),
+      );
       for (let i = 0; i < 3; ++i) bench.driver.launchGraph(graph);
-      assert.deepEqual([...bench.download(new Int32Array(64), out)], range(64, () => 30));
+      assert.deepEqual(
+        [...bench.download(new Int32Array(64), out)],
+        range(64, () => 30),
+      );
       bench.driver.destroyGraph(graph);
     },
   },
@@ -146,17 +199,36 @@ const checks: Check[] = [
       assert.ok(elapsedUs > 0 && elapsedUs < 1e6, `${elapsedUs} us`);
     },
   },
-  refusal('a block of 1025 threads', /CUDA_ERROR_INVALID_VALUE/, (bench) => bench.enqueue('basics', 'increment', [{ pointer: bench.upload(new Int32Array(2048)) }], { block: [1025, 1, 1] })),
+  refusal('a block of 1025 threads', /CUDA_ERROR_INVALID_VALUE/, (bench) =>
+    bench.enqueue('basics', 'increment', [{ pointer: bench.upload(new Int32Array(2048)) }], { block: [1025, 1, 1] }),
+  ),
   refusal('more dynamic shared memory than the opt-in limit', /CUDA_ERROR_INVALID_VALUE/, (bench) =>
-    bench.enqueue('basics', 'reverse_through_smem', [{ pointer: bench.upload(new Int32Array(64)) }], { block: [64, 1, 1], sharedBytes: bench.driver.facts.smemOptinBytes + 1024 })),
-  refusal('an entry that the module does not have', /CUDA_ERROR_NOT_FOUND/, (bench) => void bench.driver.function(bench.module('basics'), 'no_such_entry', { sharedBytes: 0, cluster: false })),
-  refusal('more memory than the device has', /CUDA_ERROR_OUT_OF_MEMORY/, (bench) => void bench.driver.allocate(2 ** 50)),
+    bench.enqueue('basics', 'reverse_through_smem', [{ pointer: bench.upload(new Int32Array(64)) }], {
+      block: [64, 1, 1],
+      sharedBytes: bench.driver.facts.smemOptinBytes + 1024,
+    }),
+  ),
+  refusal(
+    'an entry that the module does not have',
+    /CUDA_ERROR_NOT_FOUND/,
+    (bench) => void bench.driver.function(bench.module('basics'), 'no_such_entry', { sharedBytes: 0, cluster: false }),
+  ),
+  refusal(
+    'more memory than the device has',
+    /CUDA_ERROR_OUT_OF_MEMORY/,
+    (bench) => void bench.driver.allocate(2 ** 50),
+  ),
   refusal('a write far outside every buffer', /CUDA_ERROR_ILLEGAL_ADDRESS/, (bench) => {
     bench.enqueue('faults', 'write_far_out', [{ pointer: bench.upload(new Int32Array(64)) }], { block: [32, 1, 1] });
     bench.driver.synchronize();
   }),
   refusal('a 16-byte read at an address that is a multiple of 4', /CUDA_ERROR_MISALIGNED_ADDRESS/, (bench) => {
-    bench.enqueue('faults', 'read_misaligned', [{ pointer: bench.upload(new Int32Array(256)) }, { pointer: bench.upload(new Int32Array(256)) }], { block: [32, 1, 1] });
+    bench.enqueue(
+      'faults',
+      'read_misaligned',
+      [{ pointer: bench.upload(new Int32Array(256)) }, { pointer: bench.upload(new Int32Array(256)) }],
+      { block: [32, 1, 1] },
+    );
     bench.driver.synchronize();
   }),
   refusal('__trap', /CUDA_ERROR_(LAUNCH_FAILED|ILLEGAL_INSTRUCTION)/, (bench) => {
@@ -188,7 +260,14 @@ function checkProduct(bench: Bench, entry: string, columns: number): void {
   const A = exactHalves(16 * 16, 1);
   const B = exactHalves(16 * columns, 2);
   const C = bench.upload(new Float32Array(16 * columns));
-  bench.enqueue('tensor_cores', entry, [{ pointer: bench.upload(A) }, { pointer: bench.upload(B) }, { pointer: C }], { block: [32, 1, 1] });
-  const wanted = range(16 * columns, (i) => range(16, (k) => A[Math.floor(i / columns) * 16 + k]! * B[k * columns + (i % columns)]!).reduce((sum, product) => sum + product, 0));
+  bench.enqueue('tensor_cores', entry, [{ pointer: bench.upload(A) }, { pointer: bench.upload(B) }, { pointer: C }], {
+    block: [32, 1, 1],
+  });
+  const wanted = range(16 * columns, (i) =>
+    range(16, (k) => A[Math.floor(i / columns) * 16 + k]! * B[k * columns + (i % columns)]!).reduce(
+      (sum, product) => sum + product,
+      0,
+    ),
+  );
   assert.deepEqual([...bench.download(new Float32Array(16 * columns), C)], wanted);
 }

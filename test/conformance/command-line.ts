@@ -1,11 +1,16 @@
-/** What flashcore-conformance and flashcore-primitives share: they run on hosts that lack this and that, and say which. */
+/**
+ * What flashcore-conformance and flashcore-primitives share: they run on hosts that lack this and that, and say which.
+ */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 
 const EXIT_USAGE = 2;
 const EXIT_CANNOT_RUN = 3;
 
 /** Reads the command line; --help prints the usage and ends the program, a wrong option ends it with 2. */
-export function readArguments<const Options extends NonNullable<ParseArgsConfig['options']>>(options: Options, usage: string) {
+export function readArguments<const Options extends NonNullable<ParseArgsConfig['options']>>(
+  options: Options,
+  usage: string,
+) {
   if (process.argv.includes('--help') || process.argv.includes('-h')) {
     console.log(usage);
     process.exit(0);
@@ -19,14 +24,19 @@ export function readArguments<const Options extends NonNullable<ParseArgsConfig[
   }
 }
 
-/** The exit status of `run`, or 3 with what went wrong on the library that was named, and what to do. A fault of the program's own keeps its stack. */
+/**
+ * The exit status of `run`, or 3 with what went wrong on the library that was named, and what to do. A fault of the
+ * program's own keeps its stack.
+ */
 export async function withPlainErrors(library: string | undefined, run: () => Promise<number>): Promise<number> {
   try {
     return await run();
   } catch (error) {
     if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) throw error;
     const unloadable = /load shared library/i.test(error.message);
-    console.error(`error: ${unloadable ? `Name the driver library of a host with a GPU (libcuda.so.1 comes with NVIDIA's driver): ${library} can't be loaded (${error.message})` : error.message}`);
+    console.error(
+      `error: ${unloadable ? `Name the driver library of a host with a GPU (libcuda.so.1 comes with NVIDIA's driver): ${library} can't be loaded (${error.message})` : error.message}`,
+    );
     return EXIT_CANNOT_RUN;
   }
 }

@@ -13,28 +13,59 @@ const env = { ...process.env, FLASHCORE_CONFORMANCE_CACHE: mkdtempSync(join(tmpd
 afterAll(() => rmSync(env.FLASHCORE_CONFORMANCE_CACHE, { recursive: true }));
 
 test('libcuda_emu.so passes the conformance suite', () => {
-  const output = execFileSync(process.execPath, [join(ROOT, 'test/dist/conformance.js'), 'emulator'], { encoding: 'utf8', env });
+  const output = execFileSync(process.execPath, [join(ROOT, 'test/dist/conformance.js'), 'emulator'], {
+    encoding: 'utf8',
+    env,
+  });
   expect(output).toMatch(new RegExp(`^${checks.length} passed, 0 failed`, 'm'));
 }, 300_000);
 
 test('every instruction of kernels/primitives that the emulator carries does what the PTX manual says', () => {
   const output = execFileSync(process.execPath, [join(ROOT, 'test/dist/primitives.js')], { encoding: 'utf8', env });
   const hopper = PRIMITIVES.filter(({ source }) => source === 'primitives_sm90a');
-  expect(output).toMatch(new RegExp(`^${PRIMITIVES.length - hopper.length} agree, 0 do not, ${hopper.length} not carried`, 'm'));
+  expect(output).toMatch(
+    new RegExp(`^${PRIMITIVES.length - hopper.length} agree, 0 do not, ${hopper.length} not carried`, 'm'),
+  );
 }, 300_000);
 
 test('kernels/primitives has no function that is not among them', () => {
   const folder = join(ROOT, 'kernels/primitives');
-  const functions = readdirSync(folder).flatMap((file) => [...readFileSync(join(folder, file), 'utf8').split('#else')[0]!.matchAll(/__forceinline__ \w+ (\w+)\(/g)].map(([, name]) => name!));
-  const kernels = readdirSync(join(ROOT, 'test/conformance/kernels')).map((file) => readFileSync(join(ROOT, 'test/conformance/kernels', file), 'utf8')).join('');
+  const functions = readdirSync(folder).flatMap((file) =>
+    [
+      ...readFileSync(join(folder, file), 'utf8')
+        .split('#else')[0]!
+        .matchAll(/__forceinline__ \w+ (\w+)\(/g),
+    ].map(([, name]) => name!),
+  );
+  const kernels = readdirSync(join(ROOT, 'test/conformance/kernels'))
+    .map((file) => readFileSync(join(ROOT, 'test/conformance/kernels', file), 'utf8'))
+    .join('');
   expect(functions.filter((name) => !new RegExp(`\\b${name}\\b`).test(kernels))).toEqual([]);
   expect(functions.length).toBeGreaterThan(20);
 });
 
-test.each(['conformance', 'primitives'])('%s says in a line what is missing on this host, and what it takes', (program) => {
-  const run = (...args: string[]) => spawnSync(process.execPath, [join(ROOT, `test/dist/${program}.js`), ...args], { encoding: 'utf8', env });
-  expect(run('--help')).toMatchObject({ status: 0, stdout: expect.stringMatching(new RegExp(`^flashcore-${program} \\[`)) as string });
-  expect(run('--nonsense')).toMatchObject({ status: 2, stderr: expect.stringMatching(/^error: Unknown option '--nonsense'.*\nflashcore-/) as string });
-  const { status, stderr } = run('libnodriver.so.1');
-  expect([status, stderr.trim().split('\n')]).toEqual([3, [expect.stringMatching(/^error: (Name the driver library of a host with a GPU.*libnodriver\.so\.1 can't be loaded|Wanted nvcc)/)]]);
-}, 300_000);
+test.each(['conformance', 'primitives'])(
+  '%s says in a line what is missing on this host, and what it takes',
+  (program) => {
+    const run = (...args: string[]) =>
+      spawnSync(process.execPath, [join(ROOT, `test/dist/${program}.js`), ...args], { encoding: 'utf8', env });
+    expect(run('--help')).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(new RegExp(`^flashcore-${program} \\[`)) as string,
+    });
+    expect(run('--nonsense')).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/^error: Unknown option '--nonsense'.*\nflashcore-/) as string,
+    });
+    const { status, stderr } = run('libnodriver.so.1');
+    expect([status, stderr.trim().split('\n')]).toEqual([
+      3,
+      [
+        expect.stringMatching(
+          /^error: (Name the driver library of a host with a GPU.*libnodriver\.so\.1 can't be loaded|Wanted nvcc)/,
+        ),
+      ],
+    ]);
+  },
+  300_000,
+);

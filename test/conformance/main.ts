@@ -2,7 +2,8 @@
  * The conformance suite over the cu* seam, for any driver library:
  *   node conformance.js emulator            our CPU emulator, compiled by the host's C++ compiler
  *   node conformance.js libcuda.so.1        a GPU's driver; kernels are compiled by the host's nvcc
- * Options: --json FILE writes the report. Exit code 0: all checks passed, 1: some did not, 2: a wrong command line, 3: they could not be run.
+ * Options: --json FILE writes the report. Exit code 0: all checks passed, 1: some did not, 2: a wrong command line, 3:
+ * they could not be run.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,8 +18,14 @@ import { repositoryRoot } from '../support/repository-root.ts';
 const CHECK_LIMIT_MS = 60_000;
 const USAGE = `flashcore-conformance [emulator | libcuda.so.1] [--json FILE]
 Runs the checks of the driver interface on the CPU emulator (the default), or on the GPU of a driver library, whose kernels are compiled by nvcc.`;
-const { values, positionals } = readArguments({ json: { type: 'string' }, check: { type: 'string' }, images: { type: 'string' } }, USAGE);
-process.exitCode = values.check === undefined ? await withPlainErrors(positionals[0], () => runAll(positionals[0] ?? 'emulator')) : runOne(Number(values.check), values.images!);
+const { values, positionals } = readArguments(
+  { json: { type: 'string' }, check: { type: 'string' }, images: { type: 'string' } },
+  USAGE,
+);
+process.exitCode =
+  values.check === undefined
+    ? await withPlainErrors(positionals[0], () => runAll(positionals[0] ?? 'emulator'))
+    : runOne(Number(values.check), values.images!);
 
 /** Compiles once, then each check in a process of its own. */
 async function runAll(target: string): Promise<number> {
@@ -27,7 +34,8 @@ async function runAll(target: string): Promise<number> {
     await compileImages(target, repositoryRoot(), folder);
     const images = join(folder, 'images.json');
     const results = checks.map(({ name }, index) => ({ name, ...runChild(index, images) }));
-    for (const { name, failure } of results) console.log(`${failure ? 'not ok' : 'ok'}  ${name}${failure ? `\n${failure.replace(/^/gm, '    ')}` : ''}`);
+    for (const { name, failure } of results)
+      console.log(`${failure ? 'not ok' : 'ok'}  ${name}${failure ? `\n${failure.replace(/^/gm, '    ')}` : ''}`);
     const failed = results.filter(({ failure }) => failure).length;
     const device = JSON.parse(readFileSync(join(folder, 'device.json'), 'utf8')) as object;
     console.log(`${results.length - failed} passed, ${failed} failed on ${JSON.stringify(device)}`);
@@ -39,7 +47,11 @@ async function runAll(target: string): Promise<number> {
 }
 
 function runChild(index: number, images: string): { failure?: string } {
-  const child = spawnSync(process.execPath, [fileURLToPath(import.meta.url), '--check', String(index), '--images', images], { encoding: 'utf8', timeout: CHECK_LIMIT_MS, killSignal: 'SIGKILL' });
+  const child = spawnSync(
+    process.execPath,
+    [fileURLToPath(import.meta.url), '--check', String(index), '--images', images],
+    { encoding: 'utf8', timeout: CHECK_LIMIT_MS, killSignal: 'SIGKILL' },
+  );
   if (child.status === 0) return {};
   return { failure: child.signal ? `ended by ${child.signal}\n${child.stderr}` : child.stderr };
 }

@@ -1,8 +1,10 @@
 /**
  * Every PTX instruction of kernels/primitives against its definition and, on a GPU, against its emulated twin:
  *   node primitives.js                      on the emulator
- *   node primitives.js libcuda.so.1         on a GPU and on the emulator; kernels are compiled by the host's nvcc and C++ compiler
- * Options: --json FILE writes the report. Exit code 0: all agree, 1: some do not, 2: a wrong command line, 3: they could not be run.
+ *   node primitives.js libcuda.so.1         on a GPU and on the emulator; kernels are compiled by the host's nvcc and
+ * C++ compiler
+ * Options: --json FILE writes the report. Exit code 0: all agree, 1: some do not, 2: a wrong command line, 3: they
+ * could not be run.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -35,7 +37,8 @@ interface Row {
 const USAGE = `flashcore-primitives [libcuda.so.1] [--json FILE]
 Holds every PTX instruction of kernels/primitives against its definition: on the CPU emulator, and on the GPU of a driver library if one is named.`;
 const { values, positionals } = readArguments({ json: { type: 'string' }, run: { type: 'string' } }, USAGE);
-if (values.run === undefined) process.exitCode = await withPlainErrors(positionals[0], () => compareAll(positionals[0]));
+if (values.run === undefined)
+  process.exitCode = await withPlainErrors(positionals[0], () => compareAll(positionals[0]));
 else runAll(values.run);
 
 async function compareAll(gpu: string | undefined): Promise<number> {
@@ -45,11 +48,28 @@ async function compareAll(gpu: string | undefined): Promise<number> {
     const device = gpu === undefined ? undefined : await outputsOf(gpu, join(folder, 'gpu'));
     const emulator = await outputsOf('emulator', join(folder, 'emulator'));
     const rows = PRIMITIVES.map((each) => rowOf(each, emulator.outputs, device?.outputs));
-    const wrong = rows.filter(({ emulator: e, gpu: g, gpuAgainstEmulator: both }) => [e, g, both].some((each) => typeof each === 'object' && !each.agrees));
-    for (const row of rows) console.log(`${wrong.includes(row) ? 'not ok' : Object.values(row).some((each) => typeof each === 'object') ? 'ok' : 'none'}  ${row.name}: ${[['emulator', row.emulator], ['gpu', row.gpu], ['gpu against emulator', row.gpuAgainstEmulator]].flatMap(([what, found]) => (found === undefined ? [] : [`${what as string} ${textOf(found)}`])).join('; ')}`);
+    const wrong = rows.filter(({ emulator: e, gpu: g, gpuAgainstEmulator: both }) =>
+      [e, g, both].some((each) => typeof each === 'object' && !each.agrees),
+    );
+    for (const row of rows)
+      console.log(
+        `${wrong.includes(row) ? 'not ok' : Object.values(row).some((each) => typeof each === 'object') ? 'ok' : 'none'}  ${row.name}: ${[
+          ['emulator', row.emulator],
+          ['gpu', row.gpu],
+          ['gpu against emulator', row.gpuAgainstEmulator],
+        ]
+          .flatMap(([what, found]) => (found === undefined ? [] : [`${what as string} ${textOf(found)}`]))
+          .join('; ')}`,
+      );
     const untold = rows.filter(({ emulator: e, gpu: g }) => [e, g].every((each) => typeof each !== 'object'));
-    console.log(`${rows.length - wrong.length - untold.length} agree, ${wrong.length} do not, ${untold.length} not carried, on ${[emulator, device].flatMap((each) => each?.device.name ?? []).join(' and ')}`);
-    if (values.json) writeFileSync(values.json, `${JSON.stringify({ emulator: emulator.device, ...(device && { gpu: device.device }), primitives: rows }, null, 1)}\n`);
+    console.log(
+      `${rows.length - wrong.length - untold.length} agree, ${wrong.length} do not, ${untold.length} not carried, on ${[emulator, device].flatMap((each) => each?.device.name ?? []).join(' and ')}`,
+    );
+    if (values.json)
+      writeFileSync(
+        values.json,
+        `${JSON.stringify({ emulator: emulator.device, ...(device && { gpu: device.device }), primitives: rows }, null, 1)}\n`,
+      );
     return wrong.length === 0 ? 0 : 1;
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -64,9 +84,14 @@ function rowOf(primitive: PrimitiveCase, emulator: Outputs, gpu: Outputs | undef
   const { name, instruction, rule } = primitive;
   const [ours, theirs] = [emulator[primitive.entry + name], gpu?.[primitive.entry + name]];
   return {
-    name, instruction, rule: 'bits' in rule ? 'every bit' : rule.text,
+    name,
+    instruction,
+    rule: 'bits' in rule ? 'every bit' : rule.text,
     emulator: ours ? judge(primitive, ours) : NOT_CARRIED,
-    ...(gpu && { gpu: theirs ? judge(primitive, theirs) : 'the device has no such instruction', ...(theirs && ours && { gpuAgainstEmulator: compare(primitive, theirs, ours) }) }),
+    ...(gpu && {
+      gpu: theirs ? judge(primitive, theirs) : 'the device has no such instruction',
+      ...(theirs && ours && { gpuAgainstEmulator: compare(primitive, theirs, ours) }),
+    }),
   };
 }
 
@@ -79,12 +104,18 @@ function judge({ rule }: PrimitiveCase, output: Uint8Array): Agreement {
 /** Bit for bit; where the rule is a bound both keep within it, and how many bytes differ is told. */
 function compare({ rule }: PrimitiveCase, gpu: Uint8Array, emulator: Uint8Array): Agreement {
   const { agrees, detail } = sameBits(gpu, emulator);
-  return 'bits' in rule ? { agrees, detail } : { agrees: rule.errorOf(gpu) <= 1 && rule.errorOf(emulator) <= 1, detail: `both within the bound; ${detail}` };
+  return 'bits' in rule
+    ? { agrees, detail }
+    : { agrees: rule.errorOf(gpu) <= 1 && rule.errorOf(emulator) <= 1, detail: `both within the bound; ${detail}` };
 }
 
 function sameBits(got: Uint8Array, want: Uint8Array): Agreement {
-  const differing = got.length === want.length ? got.filter((byte, i) => byte !== want[i]).length : Math.max(got.length, want.length);
-  return { agrees: differing === 0, detail: differing === 0 ? `all ${want.length} bytes equal` : `${differing} of ${want.length} bytes differ` };
+  const differing =
+    got.length === want.length ? got.filter((byte, i) => byte !== want[i]).length : Math.max(got.length, want.length);
+  return {
+    agrees: differing === 0,
+    detail: differing === 0 ? `all ${want.length} bytes equal` : `${differing} of ${want.length} bytes differ`,
+  };
 }
 
 type Outputs = Record<string, Uint8Array>;
@@ -92,23 +123,47 @@ type Outputs = Record<string, Uint8Array>;
 /** Runs in a process of its own: two driver libraries do not meet, and a fault ends only one. */
 async function outputsOf(target: string, folder: string): Promise<{ device: { name: string }; outputs: Outputs }> {
   await compileImages(target, repositoryRoot(), folder, PRIMITIVE_SUITE);
-  const child = spawnSync(process.execPath, [fileURLToPath(import.meta.url), '--run', folder], { encoding: 'utf8', timeout: RUN_LIMIT_MS, killSignal: 'SIGKILL' });
-  if (child.status !== 0) throw new Error(`The primitives did not run on ${target}: ${child.signal ?? ''} ${child.stderr}`);
-  const { device, outputs } = JSON.parse(readFileSync(join(folder, 'outputs.json'), 'utf8')) as { device: { name: string }; outputs: Record<string, string> };
-  return { device, outputs: Object.fromEntries(Object.entries(outputs).map(([key, text]) => [key, new Uint8Array(Buffer.from(text, 'base64'))])) };
+  const child = spawnSync(process.execPath, [fileURLToPath(import.meta.url), '--run', folder], {
+    encoding: 'utf8',
+    timeout: RUN_LIMIT_MS,
+    killSignal: 'SIGKILL',
+  });
+  if (child.status !== 0)
+    throw new Error(`The primitives did not run on ${target}: ${child.signal ?? ''} ${child.stderr}`);
+  const { device, outputs } = JSON.parse(readFileSync(join(folder, 'outputs.json'), 'utf8')) as {
+    device: { name: string };
+    outputs: Record<string, string>;
+  };
+  return {
+    device,
+    outputs: Object.fromEntries(
+      Object.entries(outputs).map(([key, text]) => [key, new Uint8Array(Buffer.from(text, 'base64'))]),
+    ),
+  };
 }
 
 function runAll(folder: string): void {
   const images = JSON.parse(readFileSync(join(folder, 'images.json'), 'utf8')) as Images;
   const bench = openBench(images);
-  const outputs = PRIMITIVES.filter(({ source }) => images.modules[source] !== undefined).map((each) => [each.entry + each.name, Buffer.from(runOne(bench, each)).toString('base64')]);
-  writeFileSync(join(folder, 'outputs.json'), JSON.stringify({ device: bench.driver.facts, outputs: Object.fromEntries(outputs) as Record<string, string> }));
+  const outputs = PRIMITIVES.filter(({ source }) => images.modules[source] !== undefined).map((each) => [
+    each.entry + each.name,
+    Buffer.from(runOne(bench, each)).toString('base64'),
+  ]);
+  writeFileSync(
+    join(folder, 'outputs.json'),
+    JSON.stringify({ device: bench.driver.facts, outputs: Object.fromEntries(outputs) as Record<string, string> }),
+  );
 }
 
-function runOne(bench: Bench, { source, entry, threads, ctas, inputs, tensorMap, outputBytes }: PrimitiveCase): Uint8Array {
+function runOne(
+  bench: Bench,
+  { source, entry, threads, ctas, inputs, tensorMap, outputBytes }: PrimitiveCase,
+): Uint8Array {
   const addresses = inputs.map((input) => bench.upload(input));
   const out = bench.upload(new Uint8Array(outputBytes).fill(0xee));
-  const args = addresses.map((pointer, i): Argument => (tensorMap && i === 0 ? { tensorMap: { ...tensorMap, address: pointer } } : { pointer }));
+  const args = addresses.map((pointer, i): Argument =>
+    tensorMap && i === 0 ? { tensorMap: { ...tensorMap, address: pointer } } : { pointer },
+  );
   bench.enqueue(source, entry, [...args, { pointer: out }], { grid: [ctas ?? 1, 1, 1], block: [threads, 1, 1] });
   return bench.download(new Uint8Array(outputBytes), out);
 }

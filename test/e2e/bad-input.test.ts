@@ -1,4 +1,7 @@
-/** Bad input gets a clear error at once: what was wanted, what came, what to do; exit code 2 (usage) or 3 (the runner could not). */
+/**
+ * Bad input gets a clear error at once: what was wanted, what came, what to do; exit code 2 (usage) or 3 (the runner
+ * could not).
+ */
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -22,10 +25,20 @@ const wrongKey = badFolder('wrong_key', (folder) => {
 
 test.each([
   ['an unknown kernel names the nearest', ['run', 'flashcore_v66'], 2, [/flashcore_v66/, /flashcore_v6/]],
-  ['a shape the kernel does not take names its limit', ['verify', 'fa_v2_wmma', '--shape', '1x1x64x128'], 2, [/D == 64/, /1x1x64x128/]],
+  [
+    'a shape the kernel does not take names its limit',
+    ['verify', 'fa_v2_wmma', '--shape', '1x1x64x128'],
+    2,
+    [/D == 64/, /1x1x64x128/],
+  ],
   ['a shape that is none', ['verify', 'fa_v2_wmma', '--shape', '1x1x64'], 2, [/1x1x64/, /2x8x512x64/]],
   ['a shape of zero', ['verify', 'fa_v2_wmma', '--shape', '0x1x64x64'], 2, [/batch/, /found 0/]],
-  ['a parameter that the manifest does not have', ['build', 'fa_v2_wmma', '--set', 'USE_WMA=1'], 2, [/USE_WMA\b/, /USE_WMMA/]],
+  [
+    'a parameter that the manifest does not have',
+    ['build', 'fa_v2_wmma', '--set', 'USE_WMA=1'],
+    2,
+    [/USE_WMA\b/, /USE_WMMA/],
+  ],
   ['a value that the manifest does not list', ['build', 'fa_v2_wmma', '--set', 'USE_WMMA=7'], 2, [/7/, /1, 0|0, 1/]],
   ['an architecture that is none', ['build', 'fa_v2_wmma', '--arch', 'sm_7'], 2, [/sm_7/]],
   ['a folder without a manifest', ['run', noManifest], 2, [/no_manifest/, /kernel\.yaml/]],

@@ -15,7 +15,9 @@ afterAll(async () => {
 
 // Without Node, whose 35 MB take half a minute to pack: `npx nx bundle runner` itself fails above 60 MB.
 test('the bundle runs from a folder of its own, with what a host has: compilers', { timeout: 120_000 }, () => {
-  execFileSync(process.execPath, [join(ROOT, 'tools/bundle-runner.mjs'), '--out', join(folder, 'out'), '--no-node'], { stdio: 'ignore' });
+  execFileSync(process.execPath, [join(ROOT, 'tools/bundle-runner.mjs'), '--out', join(folder, 'out'), '--no-node'], {
+    stdio: 'ignore',
+  });
   const [archive] = readdirSync(join(folder, 'out')).filter((name) => name.endsWith('.tar.xz'));
   expect(statSync(join(folder, 'out', archive!)).size).toBeLessThan(8e6);
   const there = join(folder, 'host');
@@ -25,8 +27,16 @@ test('the bundle runs from a folder of its own, with what a host has: compilers'
   mkdirSync(join(there, 'flashcore/bin'));
   symlinkSync(process.execPath, join(there, 'flashcore/bin/node'));
 
-  const path = (process.env['PATH'] ?? '').split(':').filter((part) => !part.includes('node_modules')).join(':');
-  const run = (program: string, ...args: string[]) => spawnSync(join(there, 'flashcore', program), args, { cwd: there, encoding: 'utf8', env: { ...home.env, PATH: path } });
+  const path = (process.env['PATH'] ?? '')
+    .split(':')
+    .filter((part) => !part.includes('node_modules'))
+    .join(':');
+  const run = (program: string, ...args: string[]) =>
+    spawnSync(join(there, 'flashcore', program), args, {
+      cwd: there,
+      encoding: 'utf8',
+      env: { ...home.env, PATH: path },
+    });
   expect(run('flashcore-runner', '--version')).toMatchObject({ status: 0, stdout: '0.1.0\n' });
   const { status, stdout, stderr } = run('fa-tui', 'verify', 'fa_v1_baseline', '--shape', '1x1x64x64', '--seeds', '1');
   expect(status, stderr).toBe(0);

@@ -43,7 +43,10 @@ test('raw samples that a client was told of are there after kill -9', async () =
   let result: BenchmarkResult | undefined;
   {
     using client = await RunnerClient.connect({ address: first.address });
-    for await (const { payload } of client.start('benchmark', { kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } }, settings: { shapes, protocol: { maxSeconds: 0.3 } } })) {
+    for await (const { payload } of client.start('benchmark', {
+      kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+      settings: { shapes, protocol: { maxSeconds: 0.3 } },
+    })) {
       if (payload.case !== 'benchmarkResult') continue;
       result = payload.value;
       break;
@@ -54,11 +57,16 @@ test('raw samples that a client was told of are there after kill -9', async () =
   using client = await RunnerClient.connect({ address: second.address });
   const { sha256, sizeBytes } = result!.samples!;
   const bytes = await client.readArtifact(sha256);
-  expect([bytes.length, BigInt(bytes.length)]).toEqual([4 * (result!.latency!.samples + result!.latency!.dropped), sizeBytes]);
+  expect([bytes.length, BigInt(bytes.length)]).toEqual([
+    4 * (result!.latency!.samples + result!.latency!.dropped),
+    sizeBytes,
+  ]);
 }, 60_000);
 
 async function collect(client: RunnerClient, into: JobEvent[], signal: AbortSignal): Promise<void> {
-  const request = create(RunExperimentRequestSchema, { kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } } });
+  const request = create(RunExperimentRequestSchema, {
+    kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+  });
   try {
     for await (const event of client.start('runExperiment', request, { signal })) into.push(event);
   } catch (error) {

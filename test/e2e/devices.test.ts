@@ -1,4 +1,7 @@
-/** Several devices on one host: a worker and a queue each. The emulator presents two; a GPU host's are told apart in the same way. */
+/**
+ * Several devices on one host: a worker and a queue each. The emulator presents two; a GPU host's are told apart in the
+ * same way.
+ */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { JobState, Outcome, RunnerClient, formatShape, type Job } from '@flashcore/shared';
@@ -26,12 +29,17 @@ function start(...args: string[]): string {
 }
 
 const ended = (name: string): Promise<Job> =>
-  waitFor(`${name} to end`, async () => {
-    const { job } = await client.getJob({ name });
-    return job!.state === JobState.ENDED ? job : undefined;
-  }, 60_000);
+  waitFor(
+    `${name} to end`,
+    async () => {
+      const { job } = await client.getJob({ name });
+      return job!.state === JobState.ENDED ? job : undefined;
+    },
+    60_000,
+  );
 
-const seconds = ({ startTime, endTime }: Job): [number, number] => [startTime, endTime].map((time) => Number(time!.seconds) + time!.nanos / 1e9) as [number, number];
+const seconds = ({ startTime, endTime }: Job): [number, number] =>
+  [startTime, endTime].map((time) => Number(time!.seconds) + time!.nanos / 1e9) as [number, number];
 
 test('two jobs on two devices run at the same time, a fault on one does not touch the other, and a third waits for its device', async () => {
   // Two seconds on the first device; faults on the second meanwhile.
@@ -40,8 +48,18 @@ test('two jobs on two devices run at the same time, a fault on one does not touc
   const good = start('verify', 'fa_v1_baseline', '--device', 'emulator1', '--seeds', '1', '--shape', '1x1x64x64');
   const waits = start('verify', 'fa_v1_baseline', '--device', 'emulator', '--seeds', '1', '--shape', '1x1x64x64');
   const jobs = await Promise.all([long, faulty, good, waits].map(ended));
-  expect(jobs.map(({ deviceId, outcome }) => [deviceId, Outcome[outcome]])).toEqual([['emulator', 'PASSED'], ['emulator1', 'CRASHED'], ['emulator1', 'PASSED'], ['emulator', 'PASSED']]);
-  const [first, fault, next, last] = jobs.map(seconds) as [[number, number], [number, number], [number, number], [number, number]];
+  expect(jobs.map(({ deviceId, outcome }) => [deviceId, Outcome[outcome]])).toEqual([
+    ['emulator', 'PASSED'],
+    ['emulator1', 'CRASHED'],
+    ['emulator1', 'PASSED'],
+    ['emulator', 'PASSED'],
+  ]);
+  const [first, fault, next, last] = jobs.map(seconds) as [
+    [number, number],
+    [number, number],
+    [number, number],
+    [number, number],
+  ];
   expect(fault[0], 'the fault comes while the benchmark runs').toBeLessThan(first[1]);
   expect(next[0]).toBeGreaterThanOrEqual(fault[1]);
   expect(last[0], 'a benchmark never shares its device').toBeGreaterThanOrEqual(first[1]);
@@ -55,15 +73,31 @@ test('"any" is the device with the fewest jobs', async () => {
 }, 60_000);
 
 test('the host lists them; another name is bad usage, with the names there are', () => {
-  const answer = JSON.parse(home.faTui(['host', '--json', '--runner', address]).stdout) as { host: { devices: { deviceId: string }[] } };
-  expect(answer.host.devices.filter(({ deviceId }) => deviceId.startsWith('emulator')).map(({ deviceId }) => deviceId)).toEqual(['emulator', 'emulator1']);
+  const answer = JSON.parse(home.faTui(['host', '--json', '--runner', address]).stdout) as {
+    host: { devices: { deviceId: string }[] };
+  };
+  expect(
+    answer.host.devices.filter(({ deviceId }) => deviceId.startsWith('emulator')).map(({ deviceId }) => deviceId),
+  ).toEqual(['emulator', 'emulator1']);
   const { exitCode, stderr } = home.faTui(['verify', 'fa_v1_baseline', '--device', 'emulator7', '--runner', address]);
   expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/emulator, emulator1.*"any"/) as string]);
 });
 
 test('launch options that a device does not have are no-ops that say so', () => {
-  const { response, exitCode, stderr } = home.runJson(['verify', join(ROOT, 'test/fixtures/launch_options'), '--runner', address, '--seeds', '1', '--shape', '1x1x128x64c']);
+  const { response, exitCode, stderr } = home.runJson([
+    'verify',
+    join(ROOT, 'test/fixtures/launch_options'),
+    '--runner',
+    address,
+    '--seeds',
+    '1',
+    '--shape',
+    '1x1x128x64c',
+  ]);
   expect(stderr).toContain('launch_options: cluster [2, 1, 1] has no effect: emulator has no clusters');
   expect(stderr).toContain('launch_options: l2_persist [K, V] has no effect: emulator has no L2 that can be set aside');
-  expect([exitCode, ...response.result!.variants[0]!.verify!.cases.map(({ shape, mismatches }) => [formatShape(shape!), mismatches])]).toEqual([0, ['1x1x128x64c', 0n]]);
+  expect([
+    exitCode,
+    ...response.result!.variants[0]!.verify!.cases.map(({ shape, mismatches }) => [formatShape(shape!), mismatches]),
+  ]).toEqual([0, ['1x1x128x64c', 0n]]);
 }, 60_000);

@@ -1,32 +1,53 @@
-/** The whole path on real input: kernel folder → daemon → compilers → emulator → gates, through fa-tui as a user runs it. */
+/**
+ * The whole path on real input: kernel folder → daemon → compilers → emulator → gates, through fa-tui as a user runs
+ * it.
+ */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { Outcome, Verdict, type GetJobResponse } from '@flashcore/shared';
 import { Home, ROOT } from '../support/home.ts';
 
-const PARITY_SHAPES = ['1x8x512x64', '2x8x512x64', '1x8x512x64c', '2x8x512x64c', '1x4x128x64', '1x16x256x64', '4x8x512x64'];
+const PARITY_SHAPES = [
+  '1x8x512x64',
+  '2x8x512x64',
+  '1x8x512x64c',
+  '2x8x512x64c',
+  '1x4x128x64',
+  '1x16x256x64',
+  '4x8x512x64',
+];
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-test.each(['fa_v2_wmma', 'flashcore_v6'])('%s passes the seven parity cases and answers every gate', (kernel) => {
-  const { response, exitCode, stderr } = home.runJson(['run', kernel, '--seeds', '1', '--max-seconds', '1']);
-  const [variant] = response.result!.variants;
-  expect(variant!.verify!.cases.map(({ shape, verdict }) => [shapeText(shape!), Verdict[verdict]])).toEqual(PARITY_SHAPES.map((shape) => [shape, 'PASS']));
-  for (const { maxAbsError, meanAbsError, nanCount, unwrittenCount } of variant!.verify!.cases) {
-    // The parity profile allows 1e-2; an online softmax with fp32 accumulation stays far below (SPEC's WMMA kernel: 4.9e-4).
-    expect(maxAbsError).toBeLessThan(2e-3);
-    expect(meanAbsError).toBeLessThan(1e-4);
-    expect([nanCount, unwrittenCount]).toEqual([0n, 0n]);
-  }
-  const gates = variant!.gates;
-  expect(gates.map(({ gateId }) => gateId)).toEqual(gateIds());
-  expect(gates.filter(({ verdict, detail }) => verdict === Verdict.NOT_MEASURED && detail === '')).toEqual([]);
-  expect(gates.find(({ gateId }) => gateId === 'latency')).toMatchObject({ verdict: Verdict.NOT_MEASURED, detail: expect.stringContaining('emulator') as string });
-  expect(variant!.benchmarks.every(({ simulated, tflops }) => simulated && tflops === undefined)).toBe(true);
-  expect(Outcome[response.job!.outcome], stderr).toBe('PASSED');
-  expect(exitCode).toBe(0);
-}, 180_000);
+test.each(['fa_v2_wmma', 'flashcore_v6'])(
+  '%s passes the seven parity cases and answers every gate',
+  (kernel) => {
+    const { response, exitCode, stderr } = home.runJson(['run', kernel, '--seeds', '1', '--max-seconds', '1']);
+    const [variant] = response.result!.variants;
+    expect(variant!.verify!.cases.map(({ shape, verdict }) => [shapeText(shape!), Verdict[verdict]])).toEqual(
+      PARITY_SHAPES.map((shape) => [shape, 'PASS']),
+    );
+    for (const { maxAbsError, meanAbsError, nanCount, unwrittenCount } of variant!.verify!.cases) {
+      // The parity profile allows 1e-2; an online softmax with fp32 accumulation stays far below (SPEC's WMMA kernel:
+      // 4.9e-4).
+      expect(maxAbsError).toBeLessThan(2e-3);
+      expect(meanAbsError).toBeLessThan(1e-4);
+      expect([nanCount, unwrittenCount]).toEqual([0n, 0n]);
+    }
+    const gates = variant!.gates;
+    expect(gates.map(({ gateId }) => gateId)).toEqual(gateIds());
+    expect(gates.filter(({ verdict, detail }) => verdict === Verdict.NOT_MEASURED && detail === '')).toEqual([]);
+    expect(gates.find(({ gateId }) => gateId === 'latency')).toMatchObject({
+      verdict: Verdict.NOT_MEASURED,
+      detail: expect.stringContaining('emulator') as string,
+    });
+    expect(variant!.benchmarks.every(({ simulated, tflops }) => simulated && tflops === undefined)).toBe(true);
+    expect(Outcome[response.job!.outcome], stderr).toBe('PASSED');
+    expect(exitCode).toBe(0);
+  },
+  180_000,
+);
 
 test('a kernel folder outside the repository, copied and changed, runs on a runner that never saw it', async () => {
   const folder = join(home.path, 'my_kernel');
@@ -38,20 +59,39 @@ test('a kernel folder outside the repository, copied and changed, runs on a runn
 
   await using other = new Home();
   const { address } = await other.startDaemon();
-  const { response, exitCode, stderr } = other.runJson(['verify', folder, '--runner', address, '--shape', '1x2x113x64c', '--seeds', '1']);
+  const { response, exitCode, stderr } = other.runJson([
+    'verify',
+    folder,
+    '--runner',
+    address,
+    '--shape',
+    '1x2x113x64c',
+    '--seeds',
+    '1',
+  ]);
   expect(response.job!.kernelId, stderr).toBe('my_kernel');
   expect(passes(response)).toEqual(['1x2x113x64c PASS']);
   expect(exitCode).toBe(0);
 }, 120_000);
 
 function passes(response: GetJobResponse): string[] {
-  return response.result!.variants[0]!.verify!.cases.map(({ shape, verdict }) => `${shapeText(shape!)} ${Verdict[verdict]}`);
+  return response.result!.variants[0]!.verify!.cases.map(
+    ({ shape, verdict }) => `${shapeText(shape!)} ${Verdict[verdict]}`,
+  );
 }
 
-function shapeText(shape: { batch: number; heads: number; sequenceLength: number; headDim: number; causal: boolean }): string {
+function shapeText(shape: {
+  batch: number;
+  heads: number;
+  sequenceLength: number;
+  headDim: number;
+  causal: boolean;
+}): string {
   return `${shape.batch}x${shape.heads}x${shape.sequenceLength}x${shape.headDim}${shape.causal ? 'c' : ''}`;
 }
 
 function gateIds(): string[] {
-  return [...readFileSync(join(ROOT, 'kernels/gates.yaml'), 'utf8').matchAll(/^ {2}- id: (\w+)$/gm)].map((match) => match[1]!);
+  return [...readFileSync(join(ROOT, 'kernels/gates.yaml'), 'utf8').matchAll(/^ {2}- id: (\w+)$/gm)].map(
+    (match) => match[1]!,
+  );
 }

@@ -8,30 +8,52 @@ import { Home, ROOT } from '../support/home.ts';
 const FOLDER = join(ROOT, 'kernels/faulty');
 const fixtures = readdirSync(FOLDER, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
-  .map(({ name: id }) => ({ id, finding: /finding: (\w+)/.exec(readFileSync(join(FOLDER, id, 'kernel.yaml'), 'utf8'))![1]! }));
+  .map(({ name: id }) => ({
+    id,
+    finding: /finding: (\w+)/.exec(readFileSync(join(FOLDER, id, 'kernel.yaml'), 'utf8'))![1]!,
+  }));
 // What only ncu's counters or a GPU can show: a machine without them must not name it.
 const NEEDS_GPU = ['BANK_CONFLICTS'];
 
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-test.each(fixtures.filter(({ finding }) => !NEEDS_GPU.includes(finding)))('$id is named $finding, exit code 1, and the next run of a good kernel passes', ({ id, finding }) => {
-  const { response, exitCode, stderr } = home.runJson(['run', id, '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2']);
-  const findings = response.result!.variants.flatMap((variant) => variant.findings);
-  expect(findings.map(({ kind }) => FindingKind[kind]), stderr).toContain(finding);
-  expect(exitCode).toBe(1);
-  findings.filter(({ kind }) => FindingKind[kind] === finding).forEach(expectEvidence);
+test.each(fixtures.filter(({ finding }) => !NEEDS_GPU.includes(finding)))(
+  '$id is named $finding, exit code 1, and the next run of a good kernel passes',
+  ({ id, finding }) => {
+    const { response, exitCode, stderr } = home.runJson([
+      'run',
+      id,
+      '--seeds',
+      '1',
+      '--shape',
+      '1x4x128x64',
+      '--max-seconds',
+      '0.2',
+    ]);
+    const findings = response.result!.variants.flatMap((variant) => variant.findings);
+    expect(
+      findings.map(({ kind }) => FindingKind[kind]),
+      stderr,
+    ).toContain(finding);
+    expect(exitCode).toBe(1);
+    findings.filter(({ kind }) => FindingKind[kind] === finding).forEach(expectEvidence);
 
-  const good = home.runJson(['verify', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x1x64x64']);
-  expect(Outcome[good.response.job!.outcome]).toBe('PASSED');
-}, 120_000);
+    const good = home.runJson(['verify', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x1x64x64']);
+    expect(Outcome[good.response.job!.outcome]).toBe('PASSED');
+  },
+  120_000,
+);
 
 /** The figures that a finding of its kind must carry. */
 function expectEvidence({ kind, location, threads, message, remedy }: Finding): void {
   expect(message).not.toBe('');
   expect(remedy).not.toBe('');
   if (kind === FindingKind.OUT_OF_BOUNDS || kind === FindingKind.MISALIGNED_ADDRESS) {
-    expect(location).toMatchObject({ block: [expect.any(Number), expect.any(Number), expect.any(Number)] as number[], thread: [expect.any(Number), expect.any(Number), expect.any(Number)] as number[] });
+    expect(location).toMatchObject({
+      block: [expect.any(Number), expect.any(Number), expect.any(Number)] as number[],
+      thread: [expect.any(Number), expect.any(Number), expect.any(Number)] as number[],
+    });
     expect(location!.address).toMatch(/^0x[0-9a-f]+$/);
   }
   if (kind === FindingKind.DEADLOCK || kind === FindingKind.RACE) expect(threads.length).toBeGreaterThanOrEqual(2);

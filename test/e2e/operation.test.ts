@@ -20,30 +20,53 @@ test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async
   const { name } = response.job!;
   const whole = home.faTui(['watch', name]);
 
-  const log = readFileSync(join(home.path, 'runner.log'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
-  expect(log.every(({ level, time, msg }) => typeof level === 'number' && !Number.isNaN(Date.parse(String(time))) && typeof msg === 'string')).toBe(true);
+  const log = readFileSync(join(home.path, 'runner.log'), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(
+    log.every(
+      ({ level, time, msg }) =>
+        typeof level === 'number' && !Number.isNaN(Date.parse(String(time))) && typeof msg === 'string',
+    ),
+  ).toBe(true);
   expect(log.filter(({ job }) => job === name).map(({ msg }) => msg)).toEqual(['job accepted', 'job ended']);
 
   // While it runs: backup and a dry run; not a real one.
   const file = join(home.path, 'backup.db');
   const keepNothing = ['--keep-events-days', '0', '--keep-files-days', '0'];
-  expect(home.runnerCommand(['backup', file])).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^backed up 1 job /) as string });
+  expect(home.runnerCommand(['backup', file])).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringMatching(/^backed up 1 job /) as string,
+  });
   const dryRun = home.runnerCommand(['gc', '--dry-run', ...keepNothing]);
   expect(dryRun).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^would go:\nevents +[1-9]/) as string });
-  expect(home.runnerCommand(['gc', ...keepNothing])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('own runner of') as string });
+  expect(home.runnerCommand(['gc', ...keepNothing])).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('own runner of') as string,
+  });
 
   await stopRunner();
   const removed = home.runnerCommand(['gc', ...keepNothing]);
   expect(removed.stdout).toBe(dryRun.stdout.replace('would go:', 'removed:'));
   const trimmed = home.faTui(['watch', name]);
   expect(trimmed.stderr).toMatch(/events before number \d+ are no longer kept/);
-  expect({ exitCode: trimmed.exitCode, end: trimmed.stdout.split('\n').at(-2) }).toEqual({ exitCode: whole.exitCode, end: whole.stdout.split('\n').at(-2) });
+  expect({ exitCode: trimmed.exitCode, end: trimmed.stdout.split('\n').at(-2) }).toEqual({
+    exitCode: whole.exitCode,
+    end: whole.stdout.split('\n').at(-2),
+  });
   expect(home.runJson(['watch', name]).response.result).toEqual(response.result);
 
-  expect(home.runnerCommand(['restore', file])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('own runner of') as string });
+  expect(home.runnerCommand(['restore', file])).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('own runner of') as string,
+  });
   await stopRunner();
   const restored = home.runnerCommand(['restore', file]);
-  expect(restored).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^restored 1 job; the database of before is /) as string });
+  expect(restored).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringMatching(/^restored 1 job; the database of before is /) as string,
+  });
   expect(existsSync(restored.stdout.trim().split(' ').at(-1)!)).toBe(true);
   const again = home.faTui(['watch', name]);
   expect(again.stderr).not.toContain('no longer kept');

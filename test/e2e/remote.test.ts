@@ -1,4 +1,7 @@
-/** fa-tui against a runner on another address, by TLS and certificates, works as the embedded one: every command, artifacts, files, and a stream that is cut. */
+/**
+ * fa-tui against a runner on another address, by TLS and certificates, works as the embedded one: every command,
+ * artifacts, files, and a stream that is cut.
+ */
 import { createHash } from 'node:crypto';
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -14,7 +17,10 @@ const SHAPE = '1x2x113x64c';
 /** The same seed gives the same figures wherever it runs. */
 const VERIFY = ['verify', 'fa_v1_baseline', '--shape', SHAPE, '--seed', '5eed'];
 // A container may have no network: then the loopback address stands for the other machine.
-const host = Object.values(networkInterfaces()).flat().find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
+const host =
+  Object.values(networkInterfaces())
+    .flat()
+    .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
 
@@ -33,30 +39,62 @@ afterAll(async () => {
 });
 
 const tls = (file: string): string => join(box.path, 'tls', file);
-const at = (runner: string): string[] => ['--runner', runner, '--tls-ca', tls('ca.crt'), '--tls-cert', tls('client.crt'), '--tls-key', tls('client.key')];
+const at = (runner: string): string[] => [
+  '--runner',
+  runner,
+  '--tls-ca',
+  tls('ca.crt'),
+  '--tls-cert',
+  tls('client.crt'),
+  '--tls-key',
+  tls('client.key'),
+];
 /** A command against the runner on the other address, from a home without a runner of its own. */
 const remote = (...args: string[]): CommandResult => laptop.faTui([...args, ...at(address)]);
-const figures = ({ result }: GetJobResponse): unknown => result!.variants[0]!.verify!.cases.map(({ verdict, maxAbsError, meanAbsError, elements }) => [Verdict[verdict], maxAbsError, meanAbsError, elements]);
+const figures = ({ result }: GetJobResponse): unknown =>
+  result!.variants[0]!.verify!.cases.map(({ verdict, maxAbsError, meanAbsError, elements }) => [
+    Verdict[verdict],
+    maxAbsError,
+    meanAbsError,
+    elements,
+  ]);
 
 test.skipIf(!hasOpenssl)('every command answers as with an embedded runner', { timeout: 180_000 }, () => {
   const files = { record: join(laptop.path, 'events.jsonl'), junit: join(laptop.path, 'junit.xml') };
   const far = laptop.runJson([...VERIFY, '--record', files.record, '--junit', files.junit, ...at(address)]);
   const near = laptop.runJson(VERIFY);
-  expect([far.exitCode, far.stderr.split('\n')[0], figures(far.response)]).toEqual([0, expect.stringContaining(address) as string, figures(near.response)]);
+  expect([far.exitCode, far.stderr.split('\n')[0], figures(far.response)]).toEqual([
+    0,
+    expect.stringContaining(address) as string,
+    figures(near.response),
+  ]);
   const name = far.response.job!.name;
   expect(readFileSync(files.junit, 'utf8')).toContain(`name="${SHAPE}"`);
-  expect(laptop.faTui(['replay', files.record, '--speed', '100'])).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(name) as string });
+  expect(laptop.faTui(['replay', files.record, '--speed', '100'])).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringContaining(name) as string,
+  });
 
-  const cubin = laptop.runJson(['build', 'fa_v1_baseline', ...at(address)]).response.result!.variants[0]!.build!.artifacts.find(({ fileName }) => fileName.endsWith('.cubin'));
+  const cubin = laptop
+    .runJson(['build', 'fa_v1_baseline', ...at(address)])
+    .response.result!.variants[0]!.build!.artifacts.find(({ fileName }) => fileName.endsWith('.cubin'));
   if (cubin) {
     const file = join(laptop.path, 'kernel.cubin');
     expect(remote('artifact', cubin.sha256, '--output', file)).toMatchObject({ exitCode: 0 });
     expect(createHash('sha256').update(readFileSync(file)).digest('hex')).toBe(cubin.sha256);
   }
   // A folder of this machine travels.
-  expect(remote('run', join(ROOT, 'kernels/fa_v1_baseline'), '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.2')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Gates') as string });
-  expect(remote('profile', 'fa_v1_baseline', '--save', join(laptop.path, 'k.ncu-rep'))).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('the emulator has no hardware counters') as string });
-  expect(remote('verify', 'nan_output', '--shape', '1x1x64x64', '--seeds', '1')).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('NAN_OUTPUT') as string });
+  expect(
+    remote('run', join(ROOT, 'kernels/fa_v1_baseline'), '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.2'),
+  ).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Gates') as string });
+  expect(remote('profile', 'fa_v1_baseline', '--save', join(laptop.path, 'k.ncu-rep'))).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('the emulator has no hardware counters') as string,
+  });
+  expect(remote('verify', 'nan_output', '--shape', '1x1x64x64', '--seeds', '1')).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringContaining('NAN_OUTPUT') as string,
+  });
   expect(remote('watch', name)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(SHAPE) as string });
   expect(remote('kernels')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('flashcore_v10') as string });
   expect(remote('host')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(box.path) as string });
@@ -65,55 +103,81 @@ test.skipIf(!hasOpenssl)('every command answers as with an embedded runner', { t
 
   const endless = remote('verify', 'endless_loop', '--shape', '1x1x64x64', '--seeds', '1', '--detach').stdout.trim();
   expect(remote('cancel', endless)).toMatchObject({ exitCode: 0 });
-  expect(remote('watch', endless)).toMatchObject({ exitCode: 3, stdout: expect.stringContaining('CANCELLED') as string });
+  expect(remote('watch', endless)).toMatchObject({
+    exitCode: 3,
+    stdout: expect.stringContaining('CANCELLED') as string,
+  });
 });
 
-test.skipIf(!hasOpenssl)('a connection that is cut in the middle is taken up again: no event is missing, none comes twice', { timeout: 120_000 }, async () => {
-  await using proxy = await CutProxy.openTcp(host, address);
-  // Every connection is cut after so many bytes: the handshake of TLS, then in the middle of the events.
-  proxy.cutAfter(6_000, 8_000, 12_000, 9_000);
-  const file = join(laptop.path, 'cut.jsonl');
-  const { exitCode, stderr } = await faTui([...VERIFY, '--record', file, ...at(proxy.address)]);
-  expect(exitCode, stderr).toBe(0);
-  expect(stderr).toContain('connected again');
-  const numbers = readFileSync(file, 'utf8').trim().split('\n').map((line) => Number((JSON.parse(line) as { sequence: string }).sequence));
-  expect(numbers).toEqual(numbers.map((_, index) => index + 1));
-});
+test.skipIf(!hasOpenssl)(
+  'a connection that is cut in the middle is taken up again: no event is missing, none comes twice',
+  { timeout: 120_000 },
+  async () => {
+    await using proxy = await CutProxy.openTcp(host, address);
+    // Every connection is cut after so many bytes: the handshake of TLS, then in the middle of the events.
+    proxy.cutAfter(6_000, 8_000, 12_000, 9_000);
+    const file = join(laptop.path, 'cut.jsonl');
+    const { exitCode, stderr } = await faTui([...VERIFY, '--record', file, ...at(proxy.address)]);
+    expect(exitCode, stderr).toBe(0);
+    expect(stderr).toContain('connected again');
+    const numbers = readFileSync(file, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => Number((JSON.parse(line) as { sequence: string }).sequence));
+    expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+  },
+);
 
-test.skipIf(!hasOpenssl)('the terminal program says that the connection is lost, takes it up again, and its log has every event once', { timeout: 120_000 }, async () => {
-  await using proxy = await CutProxy.openTcp(host, address);
-  const shapes = [256, 240, 224, 208, 192, 176, 160, 144].flatMap((length) => ['--shape', `1x2x${length}x64`]);
-  const job = remote('verify', 'fa_v1_baseline', ...shapes, '--seeds', '20', '--detach').stdout.trim();
-  // All of the log on one screen, one row a line.
-  const terminal = openScreen(laptop, { args: at(proxy.address), columns: 158, rows: 49 });
-  try {
-    await terminal.waitFor(/connected[^]*1x2x\d+x64: pass/);
-    proxy.interrupt();
-    await terminal.waitFor(/○ reconnecting/);
-    // In the middle: some cases are told, and stay on the screen.
-    expect(terminal.text()).toMatch(/^(?![^]*fa +passed: )[^]*1x2x\d+x64: pass/);
-    proxy.restore();
-    // Then twice more in the middle of the events: after the handshake of TLS and some of them.
-    proxy.cutAfter(7_000, 9_000);
-    await terminal.waitFor(/● [^]*connected[^]*fa +passed: /, 90_000);
-    const file = join(laptop.path, 'lost.jsonl');
-    expect(remote('watch', job, '--record', file)).toMatchObject({ exitCode: 0 });
-    const told = readFileSync(file, 'utf8').trim().split('\n').map((line) => JSON.parse(line) as { caseResult?: { shape: { sequenceLength: number } } });
-    const cases = told.flatMap(({ caseResult }) => (caseResult ? `1x2x${caseResult.shape.sequenceLength}x64: pass` : []));
-    const shown = terminal.lines().flatMap((line) => /fa +(job accepted|runs on|verify|1x2x\d+x64: pass|passed)/.exec(line)?.[1] ?? []);
-    expect(cases).toHaveLength(8);
-    expect(shown).toEqual(['job accepted', 'runs on', 'verify', ...cases, 'passed']);
-    expect(proxy.cuts).toBe(2);
-  } finally {
-    terminal.kill('SIGKILL');
-  }
-});
+test.skipIf(!hasOpenssl)(
+  'the terminal program says that the connection is lost, takes it up again, and its log has every event once',
+  { timeout: 120_000 },
+  async () => {
+    await using proxy = await CutProxy.openTcp(host, address);
+    const shapes = [256, 240, 224, 208, 192, 176, 160, 144].flatMap((length) => ['--shape', `1x2x${length}x64`]);
+    const job = remote('verify', 'fa_v1_baseline', ...shapes, '--seeds', '20', '--detach').stdout.trim();
+    // All of the log on one screen, one row a line.
+    const terminal = openScreen(laptop, { args: at(proxy.address), columns: 158, rows: 49 });
+    try {
+      await terminal.waitFor(/connected[^]*1x2x\d+x64: pass/);
+      proxy.interrupt();
+      await terminal.waitFor(/○ reconnecting/);
+      // In the middle: some cases are told, and stay on the screen.
+      expect(terminal.text()).toMatch(/^(?![^]*fa +passed: )[^]*1x2x\d+x64: pass/);
+      proxy.restore();
+      // Then twice more in the middle of the events: after the handshake of TLS and some of them.
+      proxy.cutAfter(7_000, 9_000);
+      await terminal.waitFor(/● [^]*connected[^]*fa +passed: /, 90_000);
+      const file = join(laptop.path, 'lost.jsonl');
+      expect(remote('watch', job, '--record', file)).toMatchObject({ exitCode: 0 });
+      const told = readFileSync(file, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { caseResult?: { shape: { sequenceLength: number } } });
+      const cases = told.flatMap(({ caseResult }) =>
+        caseResult ? `1x2x${caseResult.shape.sequenceLength}x64: pass` : [],
+      );
+      const shown = terminal
+        .lines()
+        .flatMap((line) => /fa +(job accepted|runs on|verify|1x2x\d+x64: pass|passed)/.exec(line)?.[1] ?? []);
+      expect(cases).toHaveLength(8);
+      expect(shown).toEqual(['job accepted', 'runs on', 'verify', ...cases, 'passed']);
+      expect(proxy.cuts).toBe(2);
+    } finally {
+      terminal.kill('SIGKILL');
+    }
+  },
+);
 
 /** As Home.faTui(), while this process goes on to pass bytes. */
 async function faTui(args: string[]): Promise<CommandResult> {
-  const child = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, { cwd: ROOT, env: laptop.env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, {
+    cwd: ROOT,
+    env: laptop.env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   const text = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (piece: string) => void (text[name] += piece));
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (piece: string) => void (text[name] += piece));
   const { promise, resolve } = Promise.withResolvers<number | null>();
   child.once('close', resolve);
   return { exitCode: await promise, ...text };

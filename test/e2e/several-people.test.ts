@@ -1,4 +1,7 @@
-/** The README's steps for several people on one GPU host, done from zero, word for word, on an address that other machines reach. */
+/**
+ * The README's steps for several people on one GPU host, done from zero, word for word, on an address that other
+ * machines reach.
+ */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
@@ -13,12 +16,21 @@ if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run i
 
 /** The commands of a block of README.md, by the mark before it; comments are taken off. */
 function steps(mark: string): string[][] {
-  const [, block = ''] = new RegExp(`<!-- steps: ${mark} -->\n\`\`\`sh\n([^]*?)\`\`\``).exec(readFileSync(join(ROOT, 'README.md'), 'utf8')) ?? [];
-  return block.trim().split('\n').map((line) => line.replace(/ +#.*/, '').split(' '));
+  const [, block = ''] =
+    new RegExp(`<!-- steps: ${mark} -->\n\`\`\`sh\n([^]*?)\`\`\``).exec(
+      readFileSync(join(ROOT, 'README.md'), 'utf8'),
+    ) ?? [];
+  return block
+    .trim()
+    .split('\n')
+    .map((line) => line.replace(/ +#.*/, '').split(' '));
 }
 
 // A container may have no network: then the loopback address stands for the host, and the runner still listens for all.
-const hostAddress = Object.values(networkInterfaces()).flat().find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
+const hostAddress =
+  Object.values(networkInterfaces())
+    .flat()
+    .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
 
 test.skipIf(!hasOpenssl)('README: several people, one GPU host', { timeout: 120_000 }, async () => {
   const [init, addToken, serve] = steps('host').map(([program, ...args]) => {
@@ -38,13 +50,29 @@ test.skipIf(!hasOpenssl)('README: several people, one GPU host', { timeout: 120_
   copyFileSync(join(home.path, 'tls/ca.crt'), join(laptop, 'ca.crt'));
   const env = { HOME: laptop, FLASHCORE_HOME: join(laptop, '.flashcore'), XDG_CONFIG_HOME: '' };
   const address = `${hostAddress}:${port}`;
-  const [login, build] = steps('client').map(([, ...args]) => args.map((arg) => (arg === 'gpu-box:50051' ? address : arg === 'gpu-box' ? hostAddress : arg)));
+  const [login, build] = steps('client').map(([, ...args]) =>
+    args.map((arg) => (arg === 'gpu-box:50051' ? address : arg === 'gpu-box' ? hostAddress : arg)),
+  );
   const client = (args: string[], input = '') => home.faTui(args, { env, input, cwd: laptop });
 
-  expect(client(['--runner', address, 'host'])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('fa-tui login') as string });
-  expect(client(login!, 'fct_wrong\n')).toMatchObject({ exitCode: 3, stdout: '', stderr: expect.stringContaining('flashcore-runner token add') as string });
-  expect(client(['login', address], `${token}\n`)).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('--tls-ca ca.crt') as string });
-  expect(client(login!, `${token}\n`)).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^logged in to .* as ada, submitter\n$/) as string, stderr: expect.not.stringContaining('Warning') as string });
+  expect(client(['--runner', address, 'host'])).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('fa-tui login') as string,
+  });
+  expect(client(login!, 'fct_wrong\n')).toMatchObject({
+    exitCode: 3,
+    stdout: '',
+    stderr: expect.stringContaining('flashcore-runner token add') as string,
+  });
+  expect(client(['login', address], `${token}\n`)).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('--tls-ca ca.crt') as string,
+  });
+  expect(client(login!, `${token}\n`)).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringMatching(/^logged in to .* as ada, submitter\n$/) as string,
+    stderr: expect.not.stringContaining('Warning') as string,
+  });
   const kept = join(laptop, '.flashcore/config/flashcore/runners.json');
   expect(statSync(kept).mode & 0o777).toBe(0o600);
   expect(client(build!)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('PASSED') as string });
@@ -54,7 +82,10 @@ test.skipIf(!hasOpenssl)('README: several people, one GPU host', { timeout: 120_
   expect(client(['runners', '--json']).stdout).not.toContain('fct_');
 
   expect(home.runnerCommand(['token', 'revoke', 'ada']).exitCode).toBe(0);
-  expect(client(['--runner', hostAddress, 'jobs'])).toMatchObject({ exitCode: 3, stderr: expect.stringContaining('no longer') as string });
+  expect(client(['--runner', hostAddress, 'jobs'])).toMatchObject({
+    exitCode: 3,
+    stderr: expect.stringContaining('no longer') as string,
+  });
   expect(client(['logout', hostAddress]).exitCode).toBe(0);
   expect(readFileSync(kept, 'utf8')).toBe('{}\n');
 });

@@ -1,4 +1,7 @@
-/** Every command of fa-tui's table, pressed in a real pseudo-terminal: against a real runner on the emulator, then against a recorded job. A command that is not written down here fails. */
+/**
+ * Every command of fa-tui's table, pressed in a real pseudo-terminal: against a real runner on the emulator, then
+ * against a recorded job. A command that is not written down here fails.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -8,10 +11,23 @@ import { Home, ROOT } from '../support/home.ts';
 
 const ESCAPE = '\u001b';
 const RAW: Record<string, string> = {
-  tab: '\t', 'shift+tab': `${ESCAPE}[Z`, enter: '\r', escape: ESCAPE, space: ' ', up: `${ESCAPE}[A`, down: `${ESCAPE}[B`, right: `${ESCAPE}[C`, left: `${ESCAPE}[D`, pageup: `${ESCAPE}[5~`, pagedown: `${ESCAPE}[6~`,
-  home: `${ESCAPE}[H`, end: `${ESCAPE}[F`, delete: `${ESCAPE}[3~`,
+  tab: '\t',
+  'shift+tab': `${ESCAPE}[Z`,
+  enter: '\r',
+  escape: ESCAPE,
+  space: ' ',
+  up: `${ESCAPE}[A`,
+  down: `${ESCAPE}[B`,
+  right: `${ESCAPE}[C`,
+  left: `${ESCAPE}[D`,
+  pageup: `${ESCAPE}[5~`,
+  pagedown: `${ESCAPE}[6~`,
+  home: `${ESCAPE}[H`,
+  end: `${ESCAPE}[F`,
+  delete: `${ESCAPE}[3~`,
 };
-const raw = (key: string): string => RAW[key] ?? (key.startsWith('ctrl+') ? String.fromCharCode(key.charCodeAt(5) & 0x1f) : key);
+const raw = (key: string): string =>
+  RAW[key] ?? (key.startsWith('ctrl+') ? String.fromCharCode(key.charCodeAt(5) & 0x1f) : key);
 
 interface Step {
   /** Keys before it, from view 1. */
@@ -26,29 +42,79 @@ interface Step {
   readonly recorded?: boolean;
 }
 
-const view = (number: number, name: string): Step => ({ first: number === 1 ? '2' : '1', ready: number === 1 ? /\[2 Correct\]/ : /\[1 Run\]/, shows: new RegExp(`\\[${number} ${name}\\]`), recorded: true });
+const view = (number: number, name: string): Step => ({
+  first: number === 1 ? '2' : '1',
+  ready: number === 1 ? /\[2 Correct\]/ : /\[1 Run\]/,
+  shows: new RegExp(`\\[${number} ${name}\\]`),
+  recorded: true,
+});
 
 /** The row under the cursor of view 5, right of the rail, is another one. */
-const cursorAway = (from: RegExp) => (screen: string): boolean => !from.test(screen.split('\n').map((line) => line.split('││').at(-1) ?? '').find((line) => line.includes('▸ ')) ?? '');
+const cursorAway =
+  (from: RegExp) =>
+  (screen: string): boolean =>
+    !from.test(
+      screen
+        .split('\n')
+        .map((line) => line.split('││').at(-1) ?? '')
+        .find((line) => line.includes('▸ ')) ?? '',
+    );
 
 const STEPS: Record<string, Step> = {
-  'show-run': view(1, 'Run'), 'show-correct': view(2, 'Correct'), 'show-latency': view(3, 'Latency'), 'show-profile': view(4, 'Profile'), 'show-gates': view(5, 'Gates'), 'show-jobs': view(6, 'Jobs'), 'show-kernels': view(7, 'Kernels'), 'show-host': view(8, 'Host'),
+  'show-run': view(1, 'Run'),
+  'show-correct': view(2, 'Correct'),
+  'show-latency': view(3, 'Latency'),
+  'show-profile': view(4, 'Profile'),
+  'show-gates': view(5, 'Gates'),
+  'show-jobs': view(6, 'Jobs'),
+  'show-kernels': view(7, 'Kernels'),
+  'show-host': view(8, 'Host'),
   'into-map': { first: '2', shows: /in the map, Esc leaves it/, undo: ESCAPE, recorded: true },
   'map-left': { first: '2\rllllllllhhhh', shows: /▸ s\d+\.\.\d+ d16\.\.23/, undo: ESCAPE, recorded: true },
   'map-right': { first: '2\rhhhhhhhhll', shows: /▸ s\d+\.\.\d+ d24\.\.31/, undo: ESCAPE, recorded: true },
   'leave-map': { first: '2\r', shows: /on case 1/, recorded: true },
   'next-view': { first: '1', shows: /\[2 Correct\]/, recorded: true },
   'previous-view': { first: '1', shows: /\[8 Host\]/, recorded: true },
-  zoom: { first: '2', ready: /\[2 Correct\][^]*─ 6 Jobs/, shows: (screen) => !/─ 6 Jobs/.test(screen), undo: '+', recorded: true },
+  zoom: {
+    first: '2',
+    ready: /\[2 Correct\][^]*─ 6 Jobs/,
+    shows: (screen) => !/─ 6 Jobs/.test(screen),
+    undo: '+',
+    recorded: true,
+  },
   'next-variant': { first: '5', shows: /5 Gates {2}USE_WMMA=0/, undo: 'v' },
   distribution: { first: '3G', ready: /100 %/, shows: (screen) => !/100 %/.test(screen), undo: 'pp', recorded: true },
   'next-comparison-page': { first: '6gjjb6kc', shows: /latency \[figures\] source/, undo: 'ddc' },
   up: { first: '5gj', shows: /▸ . Registers a thread/, recorded: true },
   down: { first: '5g', shows: /▸ . Shared memory a CTA/, undo: 'g', recorded: true },
-  'half-page-up': { first: '5G', ready: /▸ . Better than the best/, shows: cursorAway(/Better than the best/), undo: 'g', recorded: true },
-  'half-page-down': { first: '5g', ready: /▸ . Registers a thread/, shows: cursorAway(/Registers a thread/), undo: 'g', recorded: true },
-  'page-up': { first: '5G', ready: /▸ . Better than the best/, shows: cursorAway(/Better than the best/), undo: 'g', recorded: true },
-  'page-down': { first: '5g', ready: /▸ . Registers a thread/, shows: cursorAway(/Registers a thread/), undo: 'g', recorded: true },
+  'half-page-up': {
+    first: '5G',
+    ready: /▸ . Better than the best/,
+    shows: cursorAway(/Better than the best/),
+    undo: 'g',
+    recorded: true,
+  },
+  'half-page-down': {
+    first: '5g',
+    ready: /▸ . Registers a thread/,
+    shows: cursorAway(/Registers a thread/),
+    undo: 'g',
+    recorded: true,
+  },
+  'page-up': {
+    first: '5G',
+    ready: /▸ . Better than the best/,
+    shows: cursorAway(/Better than the best/),
+    undo: 'g',
+    recorded: true,
+  },
+  'page-down': {
+    first: '5g',
+    ready: /▸ . Registers a thread/,
+    shows: cursorAway(/Registers a thread/),
+    undo: 'g',
+    recorded: true,
+  },
   'detail-down': { first: '3G', shows: /page 2 of \d/, undo: 'K', recorded: true },
   'detail-up': { first: '3G', shows: /page ([2-9]) of \1,/, undo: 'J', recorded: true },
   first: { first: '5G', shows: /▸ . Registers a thread/, recorded: true },
@@ -57,7 +123,13 @@ const STEPS: Record<string, Step> = {
   'next-match': { first: '1/gate\rg', shows: /hits {2}from line (?!1 of)\d+ of/, undo: `${ESCAPE}f`, recorded: true },
   'previous-match': { first: '1/gate\rG', shows: /hits {2}from line \d+ of/, undo: `${ESCAPE}f`, recorded: true },
   filter: { first: '1/gate\r', shows: /hits only/, undo: `&${ESCAPE}f`, recorded: true },
-  'clear-search': { first: '1/gate\r', ready: /\/gate\/ \d+ hits/, shows: (screen) => !/\/gate\/ \d+ hits/.test(screen), undo: 'f', recorded: true },
+  'clear-search': {
+    first: '1/gate\r',
+    ready: /\/gate\/ \d+ hits/,
+    shows: (screen) => !/\/gate\/ \d+ hits/.test(screen),
+    undo: 'f',
+    recorded: true,
+  },
   follow: { first: '1', shows: /f follows/, undo: 'f', recorded: true },
   wrap: { first: '1', shows: (screen) => /│ \d\d:\d\d:\d\d.*…/.test(screen), undo: 'w', recorded: true },
   'show-job': { first: '6gjj', shows: /\[1 Run\][^]*1 Run {2}fa_v1_baseline/, undo: '6k\r' },
@@ -84,7 +156,10 @@ const STEPS: Record<string, Step> = {
 const LAST = ['rerun', 'cancel'];
 // These have a test of their own below.
 const APART = ['leave', 'next-variant'];
-const IN_ORDER = [...COMMANDS.filter(({ id }) => !LAST.includes(id)), ...COMMANDS.filter(({ id }) => LAST.includes(id))].filter(({ id }) => !APART.includes(id));
+const IN_ORDER = [
+  ...COMMANDS.filter(({ id }) => !LAST.includes(id)),
+  ...COMMANDS.filter(({ id }) => LAST.includes(id)),
+].filter(({ id }) => !APART.includes(id));
 
 const home = new Home();
 const recording = join(home.path, 'recorded.jsonl');
@@ -122,11 +197,19 @@ beforeAll(() => {
   expect(home.faTui(['run', 'flashcore_v6', ...small, '--record', recording])).toMatchObject({ exitCode: 0 });
   mkdirSync(join(home.path, 'toggled'));
   for (const [name, text] of Object.entries(TOGGLED)) writeFileSync(join(home.path, 'toggled', name), text);
-  expect(home.faTui(['run', join(home.path, 'toggled'), ...small, '--record', recordingOfTwo])).toMatchObject({ exitCode: 1 });
+  expect(home.faTui(['run', join(home.path, 'toggled'), ...small, '--record', recordingOfTwo])).toMatchObject({
+    exitCode: 1,
+  });
 }, 180_000);
 afterAll(() => home[Symbol.asyncDispose]());
 
-const open = (args: string[]): Terminal => new Terminal(join(ROOT, 'node_modules/.bin/fa-tui'), args, { columns: 120, rows: 40, cwd: ROOT, env: { ...home.env, EDITOR: 'true', VISUAL: 'true' } });
+const open = (args: string[]): Terminal =>
+  new Terminal(join(ROOT, 'node_modules/.bin/fa-tui'), args, {
+    columns: 120,
+    rows: 40,
+    cwd: ROOT,
+    env: { ...home.env, EDITOR: 'true', VISUAL: 'true' },
+  });
 
 const QUIET_MS = 50;
 
@@ -150,7 +233,11 @@ async function typeAll(terminal: Terminal, keys: string): Promise<void> {
 const SHOWN_WITHIN_MS = 8_000;
 
 /** Presses one key; what went wrong, if anything did. */
-async function press(terminal: Terminal, key: string, { first = '', ready, shows, undo = '' }: Step): Promise<string | undefined> {
+async function press(
+  terminal: Terminal,
+  key: string,
+  { first = '', ready, shows, undo = '' }: Step,
+): Promise<string | undefined> {
   const isShown = (screen: string): boolean => (typeof shows === 'function' ? shows(screen) : shows.test(screen));
   await typeAll(terminal, first);
   if (ready !== undefined) await terminal.waitFor(ready);
@@ -166,7 +253,10 @@ async function press(terminal: Terminal, key: string, { first = '', ready, shows
 }
 
 /** Presses keys one after the other; what went wrong with which. */
-async function walk(terminal: Terminal, keys: readonly { readonly id: string; readonly key: string }[]): Promise<string[]> {
+async function walk(
+  terminal: Terminal,
+  keys: readonly { readonly id: string; readonly key: string }[],
+): Promise<string[]> {
   const problems: string[] = [];
   for (const { id, key } of keys) {
     const problem = await press(terminal, key, STEPS[id]!);
@@ -180,41 +270,63 @@ test('every command of the table has its step here', () => {
   expect(Object.keys(STEPS).filter((id) => !COMMANDS.some((command) => command.id === id))).toEqual([]);
 });
 
-test.concurrent('every command by its first key, against a runner', async () => {
-  const terminal = open([]);
-  try {
-    // The newest job is the one of two variants; the one before it is shown.
-    await terminal.waitFor(/1 Run {2}toggled[^]*following/);
-    await typeAll(terminal, '6gj\r');
-    await terminal.waitFor(/1 Run {2}flashcore_v6[^]*following/);
-    expect(await walk(terminal, IN_ORDER.map(({ id, keys }) => ({ id, key: keys[0] ?? '' })))).toEqual([]);
-    terminal.type('q');
-    expect(await terminal.exit).toBe(0);
-  } finally {
-    terminal.kill('SIGKILL');
-  }
-}, 180_000);
+test.concurrent(
+  'every command by its first key, against a runner',
+  async () => {
+    const terminal = open([]);
+    try {
+      // The newest job is the one of two variants; the one before it is shown.
+      await terminal.waitFor(/1 Run {2}toggled[^]*following/);
+      await typeAll(terminal, '6gj\r');
+      await terminal.waitFor(/1 Run {2}flashcore_v6[^]*following/);
+      expect(
+        await walk(
+          terminal,
+          IN_ORDER.map(({ id, keys }) => ({ id, key: keys[0] ?? '' })),
+        ),
+      ).toEqual([]);
+      terminal.type('q');
+      expect(await terminal.exit).toBe(0);
+    } finally {
+      terminal.kill('SIGKILL');
+    }
+  },
+  180_000,
+);
 
-test.concurrent('every command that needs no runner by its last key, on a recorded job', async () => {
-  const terminal = open(['replay', recording, '--speed', '0']);
-  try {
-    await terminal.waitFor(/1 Run {2}flashcore_v6[^]*following/);
-    expect(await walk(terminal, IN_ORDER.filter(({ id }) => STEPS[id]?.recorded).map(({ id, keys }) => ({ id, key: keys.at(-1) ?? '' })))).toEqual([]);
-    terminal.type('Q');
-    expect(await terminal.exit).toBe(0);
-  } finally {
-    terminal.kill('SIGKILL');
-  }
-}, 120_000);
+test.concurrent(
+  'every command that needs no runner by its last key, on a recorded job',
+  async () => {
+    const terminal = open(['replay', recording, '--speed', '0']);
+    try {
+      await terminal.waitFor(/1 Run {2}flashcore_v6[^]*following/);
+      expect(
+        await walk(
+          terminal,
+          IN_ORDER.filter(({ id }) => STEPS[id]?.recorded).map(({ id, keys }) => ({ id, key: keys.at(-1) ?? '' })),
+        ),
+      ).toEqual([]);
+      terminal.type('Q');
+      expect(await terminal.exit).toBe(0);
+    } finally {
+      terminal.kill('SIGKILL');
+    }
+  },
+  120_000,
+);
 
-test.concurrent('v shows the other variant of a job that has two; Ctrl-C leaves', async () => {
-  const terminal = open(['replay', recordingOfTwo, '--speed', '0']);
-  try {
-    await terminal.waitFor(/1 Run {2}toggled[^]*wrong result/);
-    expect(await walk(terminal, [{ id: 'next-variant', key: 'v' }])).toEqual([]);
-    terminal.type('\u0003');
-    expect(await terminal.exit).toBe(0);
-  } finally {
-    terminal.kill('SIGKILL');
-  }
-}, 60_000);
+test.concurrent(
+  'v shows the other variant of a job that has two; Ctrl-C leaves',
+  async () => {
+    const terminal = open(['replay', recordingOfTwo, '--speed', '0']);
+    try {
+      await terminal.waitFor(/1 Run {2}toggled[^]*wrong result/);
+      expect(await walk(terminal, [{ id: 'next-variant', key: 'v' }])).toEqual([]);
+      terminal.type('\u0003');
+      expect(await terminal.exit).toBe(0);
+    } finally {
+      terminal.kill('SIGKILL');
+    }
+  },
+  60_000,
+);

@@ -1,4 +1,7 @@
-/** What a screen lives through: every way out, storms of resizing, the runner's death in mid-stream, company on the same job, and coming back. */
+/**
+ * What a screen lives through: every way out, storms of resizing, the runner's death in mid-stream, company on the same
+ * job, and coming back.
+ */
 import { join } from 'node:path';
 import { Terminal } from '@flashcore/tools/terminal';
 import { afterAll, afterEach, expect, test } from 'vitest';
@@ -31,15 +34,21 @@ const cancel = (job: string): void => expect(home.faTui(['cancel', job]).exitCod
 /** fa-tui below a shell that tells afterwards how the terminal is set. */
 function openInShell(): Terminal {
   const preload = join(ROOT, 'test/support/throw-on-signal.mjs');
-  const terminal = new Terminal('/bin/sh', ['-c', `node --import ${preload} apps/tui/dist/main.js; echo "ended with $?"; stty -a`], { columns: 120, rows: 40, cwd: ROOT, env: home.env });
+  const terminal = new Terminal(
+    '/bin/sh',
+    ['-c', `node --import ${preload} apps/tui/dist/main.js; echo "ended with $?"; stty -a`],
+    { columns: 120, rows: 40, cwd: ROOT, env: home.env },
+  );
   opened.push(terminal);
   return terminal;
 }
 
-const signal = (name: NodeJS.Signals) => (terminal: Terminal): void => {
-  const program = descendants(terminal.pid).find(({ command }) => command.includes('apps/tui/dist/main.js'));
-  process.kill(program!.pid, name);
-};
+const signal =
+  (name: NodeJS.Signals) =>
+  (terminal: Terminal): void => {
+    const program = descendants(terminal.pid).find(({ command }) => command.includes('apps/tui/dist/main.js'));
+    process.kill(program!.pid, name);
+  };
 
 test.each<[string, number, (terminal: Terminal) => void]>([
   ['q', 0, (terminal) => terminal.type('q')],
@@ -47,10 +56,14 @@ test.each<[string, number, (terminal: Terminal) => void]>([
   ['SIGTERM', 143, signal('SIGTERM')],
   ['SIGHUP', 129, signal('SIGHUP')],
   ['an exception', 3, signal('SIGUSR2')],
-  ['q after the runner was killed', 0, (terminal) => {
-    process.kill(home.runnerInfo()!.pid, 'SIGKILL');
-    terminal.type('q');
-  }],
+  [
+    'q after the runner was killed',
+    0,
+    (terminal) => {
+      process.kill(home.runnerInfo()!.pid, 'SIGKILL');
+      terminal.type('q');
+    },
+  ],
 ])('%s gives the terminal back as it was', async (_, exitCode, leave) => {
   const terminal = openInShell();
   await terminal.waitFor(/\[1 Run\][^]*q detach/);
@@ -58,7 +71,11 @@ test.each<[string, number, (terminal: Terminal) => void]>([
   await terminal.exit;
   await expect.poll(() => terminal.text()).toMatch(new RegExp(`ended with ${exitCode}[^]* icanon [^]* echo `));
   const { screen, output } = terminal;
-  expect({ buffer: screen.buffer.active.type, paste: screen.modes.bracketedPasteMode, mouse: screen.modes.mouseTrackingMode }).toEqual({ buffer: 'normal', paste: false, mouse: 'none' });
+  expect({
+    buffer: screen.buffer.active.type,
+    paste: screen.modes.bracketedPasteMode,
+    mouse: screen.modes.mouseTrackingMode,
+  }).toEqual({ buffer: 'normal', paste: false, mouse: 'none' });
   expect(output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(output.lastIndexOf('\u001b[?25l'));
 });
 
@@ -67,11 +84,11 @@ test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a c
   await terminal.waitFor(/\[1 Run\]/);
   // Always the same storm.
   let seed = 1;
-  const random = (most: number): number => 1 + (seed = (seed * 48_271) % 2_147_483_647) % most;
+  const random = (most: number): number => 1 + ((seed = (seed * 48_271) % 2_147_483_647) % most);
   const gaps = { startedAt: performance.now(), count: 200 };
   for (let turn = 0; turn < gaps.count; turn++) {
     terminal.resize(random(turn % 3 === 0 ? 12 : 220), random(turn % 3 === 0 ? 6 : 70));
-    const due = gaps.startedAt + (turn + 1) * 2_000 / gaps.count;
+    const due = gaps.startedAt + ((turn + 1) * 2_000) / gaps.count;
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())));
   }
   terminal.resize(120, 40);
@@ -110,12 +127,16 @@ test('kill -9 of the runner in mid-stream: it is told, the runner comes back, an
   process.kill(pid, 'SIGKILL');
   await terminal.waitFor(/reconnecting/);
   await terminal.waitFor(/● .*connected[^]*interrupted/);
-  expect(await waitFor('another runner', () => (home.runnerInfo()?.pid === pid ? undefined : home.runnerInfo()?.pid))).not.toBe(pid);
+  expect(
+    await waitFor('another runner', () => (home.runnerInfo()?.pid === pid ? undefined : home.runnerInfo()?.pid)),
+  ).not.toBe(pid);
   // From the first line on.
   terminal.type('g');
   await terminal.waitFor(/from line 1 of/);
   const counts = (pattern: RegExp): number => terminal.lines().filter((line) => pattern.test(line)).length;
-  await expect.poll(() => [counts(/fa +job accepted/), counts(/fa +runs on/), counts(/fa +interrupted:/)], { timeout: 5_000 }).toEqual([1, 1, 1]);
+  await expect
+    .poll(() => [counts(/fa +job accepted/), counts(/fa +runs on/), counts(/fa +interrupted:/)], { timeout: 5_000 })
+    .toEqual([1, 1, 1]);
 });
 
 const [DOWN, RIGHT] = ['\u001b[B', '\u001b[C'];
@@ -132,8 +153,11 @@ async function pressUntil(terminal: Terminal, key: string, pattern: RegExp): Pro
 
 test('a champion, named by --against and then in the form: measured live in view 3 against a real runner, and not judged on the emulator', async () => {
   const LIVE = /B against its champion A {2}\d of \d shapes so far[^]*● (A against itself|measuring)/;
-  const ENDED = /B fa_v2_wmma USE_WMMA=1 {2}against {2}A fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +hot +[\d.]+ [mu]s[^]*B above the axis, A below/;
-  const terminal = open({ args: ['start', '--against', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.3'] });
+  const ENDED =
+    /B fa_v2_wmma USE_WMMA=1 {2}against {2}A fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +hot +[\d.]+ [mu]s[^]*B above the axis, A below/;
+  const terminal = open({
+    args: ['start', '--against', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.3'],
+  });
   await terminal.waitFor(/\[1 Run\][^]*job accepted/);
   terminal.type('3');
   for (const seen of [LIVE, ENDED, /✓ passed/]) await terminal.waitFor(seen, 60_000);
@@ -158,7 +182,11 @@ test('a champion, named by --against and then in the form: measured live in view
 }, 150_000);
 
 test('inline: no screen of its own; the log stays in the scrollback, keys and views work below it', async () => {
-  const terminal = open({ args: ['--inline', 'start', '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2'], columns: 100, rows: 30 });
+  const terminal = open({
+    args: ['--inline', 'start', '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2'],
+    columns: 100,
+    rows: 30,
+  });
   await terminal.waitFor(/passed: /, 120_000);
   terminal.type('5');
   await terminal.waitFor(/─ 5 Gates/);
@@ -168,7 +196,11 @@ test('inline: no screen of its own; the log stays in the scrollback, keys and vi
   expect(await terminal.exit).toBe(0);
   await expect.poll(() => terminal.history().filter((line) => /fa +passed: /.test(line))).toHaveLength(1);
   const lines = terminal.history();
-  expect([/── fa_v2_wmma .*jobs\//, /fa +job accepted/, /fa +verify/, /fa +benchmark/].map((pattern) => lines.filter((line) => pattern.test(line)).length)).toEqual([1, 1, expect.toSatisfy((count: number) => count >= 1), expect.toSatisfy((count: number) => count >= 1)]);
+  expect(
+    [/── fa_v2_wmma .*jobs\//, /fa +job accepted/, /fa +verify/, /fa +benchmark/].map(
+      (pattern) => lines.filter((line) => pattern.test(line)).length,
+    ),
+  ).toEqual([1, 1, expect.toSatisfy((count: number) => count >= 1), expect.toSatisfy((count: number) => count >= 1)]);
   expect(terminal.output).not.toMatch(/\u001b\[\?1049h|\u001b\[[23]J/);
 }, 150_000);
 

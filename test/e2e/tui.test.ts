@@ -1,43 +1,65 @@
-/** fa-tui in a real pseudo-terminal against a real runner: every view by keyboard, nothing cut, the terminal left as it was. */
+/**
+ * fa-tui in a real pseudo-terminal against a real runner: every view by keyboard, nothing cut, the terminal left as it
+ * was.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Terminal } from '@flashcore/tools/terminal';
 import { Home } from '../support/home.ts';
 import { cutLines, openScreen } from '../support/screens.ts';
 
 const VIEWS = ['Run', 'Correct', 'Latency', 'Profile', 'Gates', 'Jobs', 'Kernels', 'Host'];
-const SIZES = [[80, 24], [120, 40], [200, 60]] as const;
+const SIZES = [
+  [80, 24],
+  [120, 40],
+  [200, 60],
+] as const;
 const home = new Home();
 
 beforeAll(() => {
-  const { exitCode, stderr } = home.faTui(['run', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2']);
+  const { exitCode, stderr } = home.faTui([
+    'run',
+    'fa_v1_baseline',
+    '--seeds',
+    '1',
+    '--shape',
+    '1x4x128x64',
+    '--max-seconds',
+    '0.2',
+  ]);
   expect(exitCode, stderr).toBe(0);
 }, 120_000);
 afterAll(() => home[Symbol.asyncDispose]());
 
-test.each(SIZES)('%i x %i: every view, then q', async (columns, rows) => {
-  const terminal = openScreen(home, { columns, rows });
-  try {
-    await terminal.waitFor(/fa_v1_baseline/);
-    for (const [index, view] of VIEWS.entries()) {
-      terminal.type(String(index + 1));
-      await terminal.waitFor(new RegExp(`\\[${index + 1} ${view}\\]`));
+test.each(SIZES)(
+  '%i x %i: every view, then q',
+  async (columns, rows) => {
+    const terminal = openScreen(home, { columns, rows });
+    try {
+      await terminal.waitFor(/fa_v1_baseline/);
+      for (const [index, view] of VIEWS.entries()) {
+        terminal.type(String(index + 1));
+        await terminal.waitFor(new RegExp(`\\[${index + 1} ${view}\\]`));
+        await expectWhole(terminal, rows);
+      }
+      terminal.type('?');
+      await terminal.waitFor(/help/i);
       await expectWhole(terminal, rows);
+      terminal.type('\u001b');
+      await new Promise((resolve) => setTimeout(resolve, 300)); // Escape alone is told from a sequence by time
+      terminal.type('q');
+      expect(await terminal.exit).toBe(0);
+      // Alternate screen left, cursor shown, in this order the last words.
+      expect(terminal.output.lastIndexOf('\u001b[?1049l')).toBeGreaterThan(
+        terminal.output.lastIndexOf('\u001b[?1049h'),
+      );
+      expect(terminal.output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(terminal.output.lastIndexOf('\u001b[?25l'));
+      expect(terminal.screen.buffer.active.type).toBe('normal');
+    } finally {
+      terminal.kill('SIGKILL');
     }
-    terminal.type('?');
-    await terminal.waitFor(/help/i);
-    await expectWhole(terminal, rows);
-    terminal.type('\u001b');
-    await new Promise((resolve) => setTimeout(resolve, 300)); // Escape alone is told from a sequence by time
-    terminal.type('q');
-    expect(await terminal.exit).toBe(0);
-    // Alternate screen left, cursor shown, in this order the last words.
-    expect(terminal.output.lastIndexOf('\u001b[?1049l')).toBeGreaterThan(terminal.output.lastIndexOf('\u001b[?1049h'));
-    expect(terminal.output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(terminal.output.lastIndexOf('\u001b[?25l'));
-    expect(terminal.screen.buffer.active.type).toBe('normal');
-  } finally {
-    terminal.kill('SIGKILL');
-  }
-}, 60_000);
+  },
+  60_000,
+);
 
 test('a terminal that is too small is told so', async () => {
   const terminal = openScreen(home, { columns: 50, rows: 12 });
@@ -52,7 +74,10 @@ test('a terminal that is too small is told so', async () => {
   }
 });
 
-/** Boxes are closed at their right edge in every row, and the last row holds the key hints; a frame that is still being written gets a moment. */
+/**
+ * Boxes are closed at their right edge in every row, and the last row holds the key hints; a frame that is still being
+ * written gets a moment.
+ */
 async function expectWhole(terminal: Terminal, rows: number): Promise<void> {
   await expect.poll(() => cutLines(terminal), { timeout: 2_000 }).toEqual([]);
   expect(terminal.lines()).toHaveLength(rows);

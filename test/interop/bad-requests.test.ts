@@ -1,4 +1,7 @@
-/** The table of bad requests from another language, and duplicates of a request: what Python's gRPC gets is what grpc-js gets. */
+/**
+ * The table of bad requests from another language, and duplicates of a request: what Python's gRPC gets is what grpc-js
+ * gets.
+ */
 import { create, toBinary, toJson, type DescMessage } from '@bufbuild/protobuf';
 import { createPipeline, startTestRunner } from '@flashcore/runner/testing-daemon';
 import { KernelRunnerService } from '@flashcore/shared';
@@ -16,23 +19,52 @@ interface Answer {
   first: string;
 }
 
-test.skipIf(!hasGrpc)('bad requests from Python get the same status, reason and fields, within a second', async () => {
-  await using fixture = await startTestRunner({ createCompiler: createPipeline, address: { kind: 'tcp', host: '127.0.0.1', port: 0 } });
-  const sent = [
-    ...rows.map(([what, rpc, request, ...wanted]) => ({ what: `${what}: ${rpc}`, rpc, wanted, ...requestOf(rpc, request) })),
-    ...wire.map(([what, rpc, bytes, ...wanted]) => ({ what: `on the wire: ${what}`, rpc, wanted, bytes })),
-  ];
-  const input = JSON.stringify(sent.map(({ rpc, what: _what, wanted: _wanted, ...row }) => ({ rpc: KernelRunnerService.method[rpc].name, ...row })));
-  const answers = await runPython('bad_requests.py', [], { folder: fixture.dataDirectory, address: fixture.runner.address, input }) as Answer[][];
-  expect(sent.map(({ what }, index) => [what, answers[index]![0]!.reason, ...answers[index]![0]!.fields])).toEqual(sent.map(({ what, wanted }) => [what, ...wanted]));
-  const all = answers.flat();
-  expect(all.filter(({ code }) => ['OK', 'UNKNOWN', 'INTERNAL', 'DEADLINE_EXCEEDED'].includes(code))).toEqual([]);
-  expect(Math.max(...all.map(({ seconds }) => seconds))).toBeLessThan(1);
-  expect(all.map(({ details }) => details).join('\n')).not.toMatch(/\n\s+at |file:\/\/|node_modules/);
-}, 60_000);
+test.skipIf(!hasGrpc)(
+  'bad requests from Python get the same status, reason and fields, within a second',
+  async () => {
+    await using fixture = await startTestRunner({
+      createCompiler: createPipeline,
+      address: { kind: 'tcp', host: '127.0.0.1', port: 0 },
+    });
+    const sent = [
+      ...rows.map(([what, rpc, request, ...wanted]) => ({
+        what: `${what}: ${rpc}`,
+        rpc,
+        wanted,
+        ...requestOf(rpc, request),
+      })),
+      ...wire.map(([what, rpc, bytes, ...wanted]) => ({ what: `on the wire: ${what}`, rpc, wanted, bytes })),
+    ];
+    const input = JSON.stringify(
+      sent.map(({ rpc, what: _what, wanted: _wanted, ...row }) => ({
+        rpc: KernelRunnerService.method[rpc].name,
+        ...row,
+      })),
+    );
+    const answers = (await runPython('bad_requests.py', [], {
+      folder: fixture.dataDirectory,
+      address: fixture.runner.address,
+      input,
+    })) as Answer[][];
+    expect(sent.map(({ what }, index) => [what, answers[index]![0]!.reason, ...answers[index]![0]!.fields])).toEqual(
+      sent.map(({ what, wanted }) => [what, ...wanted]),
+    );
+    const all = answers.flat();
+    expect(all.filter(({ code }) => ['OK', 'UNKNOWN', 'INTERNAL', 'DEADLINE_EXCEEDED'].includes(code))).toEqual([]);
+    expect(Math.max(...all.map(({ seconds }) => seconds))).toBeLessThan(1);
+    expect(all.map(({ details }) => details).join('\n')).not.toMatch(/\n\s+at |file:\/\/|node_modules/);
+  },
+  60_000,
+);
 
-/** In the proto's JSON mapping; as bytes where that can't say it: NaN in it is a string that Python reads, an enum's unknown number is not. */
-function requestOf(rpc: (typeof rows)[number][1], request: (typeof rows)[number][2]): { bytes: string } | { request: unknown } {
+/**
+ * In the proto's JSON mapping; as bytes where that can't say it: NaN in it is a string that Python reads, an enum's
+ * unknown number is not.
+ */
+function requestOf(
+  rpc: (typeof rows)[number][1],
+  request: (typeof rows)[number][2],
+): { bytes: string } | { request: unknown } {
   const schema: DescMessage = KernelRunnerService.method[rpc].input;
   const message = create(schema, request as never);
   try {
@@ -42,12 +74,30 @@ function requestOf(rpc: (typeof rows)[number][1], request: (typeof rows)[number]
   }
 }
 
-test.skipIf(!hasGrpc)('sixteen copies of a request from Python, sent at once, are one job', async () => {
-  await using fixture = await startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port: 0 } });
-  const request = { kernel: { kernelId: 'flood_20' }, options: { requestId: '0f8fad5b-d9cb-469f-a165-70867728950e' } };
-  const other = { ...request, kernel: { kernelId: 'ok' } };
-  const input = JSON.stringify([{ rpc: 'Build', request, copies: 16 }, { rpc: 'Build', request: other }]);
-  const [copies, refused] = await runPython('bad_requests.py', [], { folder: fixture.dataDirectory, address: fixture.runner.address, input }) as [Answer[], Answer[]];
-  expect([copies.length, new Set(copies.map(({ first }) => first)).size, new Set(copies.map(({ code }) => code))]).toEqual([16, 1, new Set(['OK'])]);
-  expect(refused[0]).toMatchObject({ code: 'ALREADY_EXISTS', reason: 'REQUEST_ID_REUSED' });
-}, 60_000);
+test.skipIf(!hasGrpc)(
+  'sixteen copies of a request from Python, sent at once, are one job',
+  async () => {
+    await using fixture = await startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port: 0 } });
+    const request = {
+      kernel: { kernelId: 'flood_20' },
+      options: { requestId: '0f8fad5b-d9cb-469f-a165-70867728950e' },
+    };
+    const other = { ...request, kernel: { kernelId: 'ok' } };
+    const input = JSON.stringify([
+      { rpc: 'Build', request, copies: 16 },
+      { rpc: 'Build', request: other },
+    ]);
+    const [copies, refused] = (await runPython('bad_requests.py', [], {
+      folder: fixture.dataDirectory,
+      address: fixture.runner.address,
+      input,
+    })) as [Answer[], Answer[]];
+    expect([
+      copies.length,
+      new Set(copies.map(({ first }) => first)).size,
+      new Set(copies.map(({ code }) => code)),
+    ]).toEqual([16, 1, new Set(['OK'])]);
+    expect(refused[0]).toMatchObject({ code: 'ALREADY_EXISTS', reason: 'REQUEST_ID_REUSED' });
+  },
+  60_000,
+);

@@ -1,4 +1,7 @@
-/** The API from another language: Debian's Python gRPC client starts Build, drops the stream and watches again without gap or repeat. */
+/**
+ * The API from another language: Debian's Python gRPC client starts Build, drops the stream and watches again without
+ * gap or repeat.
+ */
 import { expect, test } from 'vitest';
 import { Outcome } from '@flashcore/shared';
 import { Home } from '../support/home.ts';
@@ -11,13 +14,20 @@ interface Pieces {
   outcome: number;
 }
 
-test.skipIf(!hasGrpc).each([1, 2, 3, 5])('Build from Python, stream dropped after event %i, watched again', async (cutAfter) => {
-  await using home = new Home();
-  const { address } = await home.startDaemon();
-  const { first, second, outcome } = await runPython('watch_again.py', ['fa_v1_baseline', String(cutAfter)], { folder: home.path, address }) as Pieces;
-  const joined = [...first, ...second];
-  expect(first).toHaveLength(cutAfter);
-  expect(joined.map(([sequence]) => sequence)).toEqual(joined.map((_, index) => index + 1));
-  expect([joined[0]![1], joined.at(-1)![1]]).toEqual(['created', 'finished']);
-  expect(Outcome[outcome]).toBe('PASSED');
-}, 60_000);
+test.skipIf(!hasGrpc).each([1, 2, 3, 5])(
+  'Build from Python, stream dropped after event %i, watched again',
+  async (cutAfter) => {
+    await using home = new Home();
+    const { address } = await home.startDaemon();
+    const { first, second, outcome } = (await runPython('watch_again.py', ['fa_v1_baseline', String(cutAfter)], {
+      folder: home.path,
+      address,
+    })) as Pieces;
+    const joined = [...first, ...second];
+    expect(first).toHaveLength(cutAfter);
+    expect(joined.map(([sequence]) => sequence)).toEqual(joined.map((_, index) => index + 1));
+    expect([joined[0]![1], joined.at(-1)![1]]).toEqual(['created', 'finished']);
+    expect(Outcome[outcome]).toBe('PASSED');
+  },
+  60_000,
+);

@@ -11,16 +11,27 @@ export const hasGrpc = (() => {
     execFileSync(PYTHON, ['-c', 'import grpc, google.protobuf'], { stdio: 'ignore' });
     return true;
   } catch {
-    if (process.env['CI']) throw new Error(`Wanted Debian's python3-grpcio and python3-protobuf for ${PYTHON}; .ci/run installs them`);
+    if (process.env['CI'])
+      throw new Error(`Wanted Debian's python3-grpcio and python3-protobuf for ${PYTHON}; .ci/run installs them`);
     return false;
   }
 })();
 
-/** Runs a program of this folder with the address of a runner, which may be in this process, and the contract as a file; gives the JSON that it prints. */
-export async function runPython(program: string, args: string[], { folder, address, input = '' }: { folder: string; address: string; input?: string }): Promise<unknown> {
+/**
+ * Runs a program of this folder with the address of a runner, which may be in this process, and the contract as a file;
+ * gives the JSON that it prints.
+ */
+export async function runPython(
+  program: string,
+  args: string[],
+  { folder, address, input = '' }: { folder: string; address: string; input?: string },
+): Promise<unknown> {
   const descriptors = join(folder, 'flashcore.binpb');
   execFileSync(join(ROOT, 'node_modules/.bin/buf'), ['build', '-o', descriptors], { cwd: ROOT });
-  const child = spawn(PYTHON, [join(import.meta.dirname, program), address, descriptors, ...args], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' } });
+  const child = spawn(PYTHON, [join(import.meta.dirname, program), address, descriptors, ...args], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },
+  });
   child.stdin.end(input);
   return json(child.stdout);
 }

@@ -1,7 +1,16 @@
 /** What of the ladder is verified: which builds of each kernel, on which shapes, and which shapes it must refuse. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { archLimits, checkShape, formatShape, parseCases, parseShape, planLaunches, resolveVariant, type Manifest } from '@flashcore/shared';
+import {
+  archLimits,
+  checkShape,
+  formatShape,
+  parseCases,
+  parseShape,
+  planLaunches,
+  resolveVariant,
+  type Manifest,
+} from '@flashcore/shared';
 import { ROOT } from '../support/home.ts';
 
 /** A kernel with values for some of its parameters; the others have their defaults. */
@@ -13,7 +22,14 @@ export interface LadderBuild {
 }
 
 /** Builds that their manifests offer although they fail parity: the toggle is there to be measured. */
-const FAILS_PARITY = [{ kernel: 'fa_s512_v3_wmma', parameter: 'ACCUM_F32', value: 0, because: 'scores of hundreds are rounded to 0.25 in fp16 accumulators' }];
+const FAILS_PARITY = [
+  {
+    kernel: 'fa_s512_v3_wmma',
+    parameter: 'ACCUM_F32',
+    value: 0,
+    because: 'scores of hundreds are rounded to 0.25 in fp16 accumulators',
+  },
+];
 
 /** The default, every config, and every other value of every parameter by itself; equal ones once. */
 export function buildsOf(manifest: Manifest): LadderBuild[] {
@@ -22,48 +38,76 @@ export function buildsOf(manifest: Manifest): LadderBuild[] {
 }
 
 /**
- * As few builds as take every value once: the default and the configs; what they leave out together, the first values in one build, the second in the next,
- * or one by one where together they need more shared memory than an L4 has. A toggle (0 or 1) is turned by itself: the path that it takes away would hide
+ * As few builds as take every value once: the default and the configs; what they leave out together, the first values
+ * in one build, the second in the next,
+ * or one by one where together they need more shared memory than an L4 has. A toggle (0 or 1) is turned by itself: the
+ * path that it takes away would hide
  * what the other parameters do.
  */
 export function coveringBuilds(manifest: Manifest): LadderBuild[] {
   const given = distinct(manifest, [{}, ...Object.values(manifest.configs)]);
   const taken = given.map(({ parameters }) => resolveVariant(manifest, { parameters }).parameters);
-  const left = choicesOf(manifest).map(([name, { values }]) => ({ name, isToggle: values.every((value) => value === 0 || value === 1), values: values.filter((value) => taken.every((parameters) => parameters[name] !== value)) }));
+  const left = choicesOf(manifest).map(([name, { values }]) => ({
+    name,
+    isToggle: values.every((value) => value === 0 || value === 1),
+    values: values.filter((value) => taken.every((parameters) => parameters[name] !== value)),
+  }));
   const together = left.filter(({ isToggle }) => !isToggle);
-  const rounds = Array.from({ length: Math.max(0, ...together.map(({ values }) => values.length)) }, (_, round) => together.flatMap(({ name, values }) => (round < values.length ? [{ [name]: values[round]! }] : [])))
-    .flatMap((settings) => (fitsL4(manifest, Object.assign({}, ...settings) as Record<string, number>) ? [Object.assign({}, ...settings) as Record<string, number>] : settings));
-  const toggles = left.filter(({ isToggle }) => isToggle).flatMap(({ name, values }) => values.map((value) => ({ [name]: value })));
+  const rounds = Array.from({ length: Math.max(0, ...together.map(({ values }) => values.length)) }, (_, round) =>
+    together.flatMap(({ name, values }) => (round < values.length ? [{ [name]: values[round]! }] : [])),
+  ).flatMap((settings) =>
+    fitsL4(manifest, Object.assign({}, ...settings) as Record<string, number>)
+      ? [Object.assign({}, ...settings) as Record<string, number>]
+      : settings,
+  );
+  const toggles = left
+    .filter(({ isToggle }) => isToggle)
+    .flatMap(({ name, values }) => values.map((value) => ({ [name]: value })));
   return distinct(manifest, [...given.map(({ parameters }) => parameters), ...rounds, ...toggles]);
 }
 
 const fitsL4 = (manifest: Manifest, parameters: Record<string, number>): boolean =>
-  planLaunches(manifest, resolveVariant(manifest, { parameters }), parseShape('1x1x64x64')).launches.every(({ sharedBytes }) => sharedBytes <= archLimits('sm_89')!.smemPerCtaOptinBytes);
+  planLaunches(manifest, resolveVariant(manifest, { parameters }), parseShape('1x1x64x64')).launches.every(
+    ({ sharedBytes }) => sharedBytes <= archLimits('sm_89')!.smemPerCtaOptinBytes,
+  );
 
 // A parameter that takes a fact of the device chooses among launches: shapes reach those.
-const choicesOf = (manifest: Manifest) => Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice === undefined);
+const choicesOf = (manifest: Manifest) =>
+  Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice === undefined);
 
 function distinct(manifest: Manifest, sets: readonly Readonly<Record<string, number>>[]): LadderBuild[] {
   const first = Map.groupBy(sets, (parameters) => resolveVariant(manifest, { parameters }).label);
-  return [...first.values()].map(([parameters]) => parameters!).map((parameters) => ({ kernel: manifest.id, parameters, failsBecause: failureOf(manifest.id, parameters) }));
+  return [...first.values()]
+    .map(([parameters]) => parameters!)
+    .map((parameters) => ({ kernel: manifest.id, parameters, failsBecause: failureOf(manifest.id, parameters) }));
 }
 
-const failureOf = (id: string, parameters: Readonly<Record<string, number>>) => FAILS_PARITY.find(({ kernel, parameter, value }) => kernel === id && parameters[parameter] === value)?.because;
+const failureOf = (id: string, parameters: Readonly<Record<string, number>>) =>
+  FAILS_PARITY.find(({ kernel, parameter, value }) => kernel === id && parameters[parameter] === value)?.because;
 
 /** Arguments of fa-tui that ask for a build. */
-export const variantArguments = ({ parameters }: LadderBuild): string[] => Object.entries(parameters).flatMap(([name, value]) => ['--set', `${name}=${value}`]);
+export const variantArguments = ({ parameters }: LadderBuild): string[] =>
+  Object.entries(parameters).flatMap(([name, value]) => ['--set', `${name}=${value}`]);
 
-/** Tiny shapes with which an L4's 58 SMs get every launch of flashcore_v10: 32 rows a CTA, 64 and 128, head dimensions 64 and 128. */
+/**
+ * Tiny shapes with which an L4's 58 SMs get every launch of flashcore_v10: 32 rows a CTA, 64 and 128, head dimensions
+ * 64 and 128.
+ */
 const EVERY_LAUNCH = ['1x1x113x64c', '1x58x33x64', '1x59x17x64', '1x1x65x128c', '1x59x17x128'];
 
-/** The seven parity shapes, then lengths that no tile divides; those of head dimension 128 where the kernel takes it. */
+/**
+ * The seven parity shapes, then lengths that no tile divides; those of head dimension 128 where the kernel takes it.
+ */
 export function shapesOf(manifest: Manifest): { parity: string[]; odd: string[] } {
   const { sets } = parseCases(readFileSync(join(ROOT, 'kernels/cases.yaml'), 'utf8'), 'kernels/cases.yaml');
   const more = [...EVERY_LAUNCH, '1x2x1x128', '2x3x203x128c', '1x1x799x128'].filter((shape) => takes(manifest, shape));
   return { parity: sets.parity.map(formatShape), odd: [...new Set([...sets['odd']!.map(formatShape), ...more])] };
 }
 
-/** The few that `npm test` has time for: a ragged causal tile, a row that sees a single key, and what else reaches a launch. */
+/**
+ * The few that `npm test` has time for: a ragged causal tile, a row that sees a single key, and what else reaches a
+ * launch.
+ */
 export function fewShapesOf(manifest: Manifest): string[] {
   const [ragged, ...others] = EVERY_LAUNCH.filter((shape) => takes(manifest, shape));
   return [ragged!, '1x1x1x64', ...(manifest.launches.length > 1 ? others : [])];
@@ -77,4 +121,5 @@ export function refusedShapes(manifest: Manifest): { shape: string; because: str
   });
 }
 
-const takes = (manifest: Manifest, shape: string): boolean => checkShape(manifest, resolveVariant(manifest), parseShape(shape)) === undefined;
+const takes = (manifest: Manifest, shape: string): boolean =>
+  checkShape(manifest, resolveVariant(manifest), parseShape(shape)) === undefined;

@@ -1,6 +1,15 @@
 /** Every kernel of the ladder as a user runs it, on small shapes: the bounded part of `npm run ladder:verify`. */
 import { afterAll, describe, expect, test } from 'vitest';
-import { formatShape, Outcome, parseShape, planLaunches, resolveVariant, Verdict, type CaseResult, type Manifest } from '@flashcore/shared';
+import {
+  formatShape,
+  Outcome,
+  parseShape,
+  planLaunches,
+  resolveVariant,
+  Verdict,
+  type CaseResult,
+  type Manifest,
+} from '@flashcore/shared';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
 import { Home } from '../support/home.ts';
 import { coveringBuilds, fewShapesOf, refusedShapes, variantArguments } from './builds.ts';
@@ -14,20 +23,38 @@ const emulated = steps.filter((step) => step.emulated);
 
 test('the ladder has its twelve steps, all but the Hopper one on the emulator', () => {
   expect(steps.map(({ id }) => id)).toEqual([
-    'fa_v1_baseline', 'fa_v2_wmma', 'flashcore_v5', 'fa_s512_v3', 'fa_s512_v3_wmma', 'fa_tc_s512', 'flashcore_v6', 'flashcore_v7', 'flashcore_v8', 'flashcore_v9', 'flashcore_v10', 'flashcore_v11',
+    'fa_v1_baseline',
+    'fa_v2_wmma',
+    'flashcore_v5',
+    'fa_s512_v3',
+    'fa_s512_v3_wmma',
+    'fa_tc_s512',
+    'flashcore_v6',
+    'flashcore_v7',
+    'flashcore_v8',
+    'flashcore_v9',
+    'flashcore_v10',
+    'flashcore_v11',
   ]);
   expect(steps.filter((step) => !step.emulated).map(({ id }) => id)).toEqual(['flashcore_v11']);
 });
 
 test('the shapes reach every launch of every kernel', () => {
-  const launched = (step: Manifest) => fewShapesOf(step).flatMap((shape) => planLaunches(step, resolveVariant(step, {}, { multiprocessors: 58 }), parseShape(shape)).launches.map(({ entry }) => entry));
-  for (const step of emulated) expect(new Set(launched(step))).toEqual(new Set(step.launches.map(({ entry }) => entry)));
+  const launched = (step: Manifest) =>
+    fewShapesOf(step).flatMap((shape) =>
+      planLaunches(step, resolveVariant(step, {}, { multiprocessors: 58 }), parseShape(shape)).launches.map(
+        ({ entry }) => entry,
+      ),
+    );
+  for (const step of emulated)
+    expect(new Set(launched(step))).toEqual(new Set(step.launches.map(({ entry }) => entry)));
 });
 
 test('coveringBuilds() has every value of every parameter', () => {
   for (const step of emulated) {
     const built = coveringBuilds(step).map(({ parameters }) => resolveVariant(step, { parameters }).parameters);
-    for (const [name, { values, ofDevice }] of Object.entries(step.parameters)) if (!ofDevice) expect(new Set(built.map((parameters) => parameters[name]))).toEqual(new Set(values));
+    for (const [name, { values, ofDevice }] of Object.entries(step.parameters))
+      if (!ofDevice) expect(new Set(built.map((parameters) => parameters[name]))).toEqual(new Set(values));
   }
 });
 
@@ -36,32 +63,82 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
   const [first, ...others] = fewShapesOf(step);
 
   test(`is right on ${first}, ${SEEDS} seeds, in a whole run`, () => {
-    const { response, stderr } = home.runJson(['run', id, '--seeds', String(SEEDS), '--samples', '3', '--no-fallback', '--shape', first!]);
+    const { response, stderr } = home.runJson([
+      'run',
+      id,
+      '--seeds',
+      String(SEEDS),
+      '--samples',
+      '3',
+      '--no-fallback',
+      '--shape',
+      first!,
+    ]);
     const { build, verify, benchmarks, gates } = response.result!.variants[0]!;
     expect(figures(verify!.cases), stderr).toEqual([[first, 'PASS', SEEDS, 'PASS', true]]);
     // Where there is an nvcc; docs/results has what it said (tools/ladder/steps.test.ts).
-    expect(build!.entries.filter(({ spillStoreBytes, spillLoadBytes, stackBytes }) => spillStoreBytes + spillLoadBytes + stackBytes > 0)).toEqual([]);
+    expect(
+      build!.entries.filter(
+        ({ spillStoreBytes, spillLoadBytes, stackBytes }) => spillStoreBytes + spillLoadBytes + stackBytes > 0,
+      ),
+    ).toEqual([]);
     expect(benchmarks.map(({ simulated }) => simulated)).toEqual([true, true]);
-    expect(gates.filter(({ gateId, verdict }) => ['latency', 'speedup_sdpa'].includes(gateId) && verdict !== Verdict.NOT_MEASURED)).toEqual([]);
+    expect(
+      gates.filter(
+        ({ gateId, verdict }) => ['latency', 'speedup_sdpa'].includes(gateId) && verdict !== Verdict.NOT_MEASURED,
+      ),
+    ).toEqual([]);
   });
 
   test(`and on ${others.join(', ')}`, () => {
-    const { response, stderr } = home.runJson(['verify', id, '--seeds', String(SEEDS), ...others.flatMap((shape) => ['--shape', shape])]);
-    expect(figures(response.result!.variants[0]!.verify!.cases), stderr).toEqual(others.map((shape) => [shape, 'PASS', SEEDS, 'PASS', true]));
+    const { response, stderr } = home.runJson([
+      'verify',
+      id,
+      '--seeds',
+      String(SEEDS),
+      ...others.flatMap((shape) => ['--shape', shape]),
+    ]);
+    expect(figures(response.result!.variants[0]!.verify!.cases), stderr).toEqual(
+      others.map((shape) => [shape, 'PASS', SEEDS, 'PASS', true]),
+    );
   });
 
-  test.each(variants.map((build) => [variantArguments(build).filter((each) => each !== '--set').join(' '), build] as const))('%s', (_, build) => {
+  test.each(
+    variants.map(
+      (build) =>
+        [
+          variantArguments(build)
+            .filter((each) => each !== '--set')
+            .join(' '),
+          build,
+        ] as const,
+    ),
+  )('%s', (_, build) => {
     // Those that fail do so for a few elements in ten thousand: seeds that are known to have some.
-    const cases = build.failsBecause ? ['--shape', '1x4x128x64', ...[1, 2, 3, 4, 5].flatMap((seed) => ['--seed', String(seed)])] : ['--shape', '1x1x113x64c', '--seeds', String(SEEDS)];
+    const cases = build.failsBecause
+      ? ['--shape', '1x4x128x64', ...[1, 2, 3, 4, 5].flatMap((seed) => ['--seed', String(seed)])]
+      : ['--shape', '1x1x113x64c', '--seeds', String(SEEDS)];
     const { response, stderr } = home.runJson(['verify', id, ...variantArguments(build), ...cases]);
     expect(Outcome[response.job!.outcome], stderr).toBe(build.failsBecause ? 'WRONG_RESULT' : 'PASSED');
   });
 });
 
-test.each(steps.map((step) => [step.id, step] as const))('%s refuses head dimension 32 with the limit named', (_, step) => {
-  expect(refusedShapes(step)).toContainEqual({ shape: '1x1x64x32', because: expect.stringMatching(/head dimensions? 64/) as string });
-});
+test.each(steps.map((step) => [step.id, step] as const))(
+  '%s refuses head dimension 32 with the limit named',
+  (_, step) => {
+    expect(refusedShapes(step)).toContainEqual({
+      shape: '1x1x64x32',
+      because: expect.stringMatching(/head dimensions? 64/) as string,
+    });
+  },
+);
 
 function figures(cases: CaseResult[]) {
-  return cases.map(({ shape, verdict, seeds, flashAttentionRule, deterministic }) => [formatShape(shape!), Verdict[verdict], seeds, Verdict[flashAttentionRule], deterministic]);
+  return cases.map(({ shape, verdict, seeds, flashAttentionRule, deterministic }) => [
+    formatShape(shape!),
+    Verdict[verdict],
+    seeds,
+    Verdict[flashAttentionRule],
+    deterministic,
+  ]);
 }

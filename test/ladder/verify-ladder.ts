@@ -1,13 +1,23 @@
 /**
- * `npm run ladder:verify [kernel …]`: every build of every kernel on the CPU emulator, five seeds a case: the default build through `fa-tui run --json` on the parity
+ * `npm run ladder:verify [kernel …]`: every build of every kernel on the CPU emulator, five seeds a case: the default
+ * build through `fa-tui run --json` on the parity
  * shapes, every build through `fa-tui verify --json` on lengths that no tile divides, and shapes that a limit refuses.
- * Prints a line a build and writes what was found to docs/results/emulator-<date>/ladder.json; with kernels named, theirs take the place of what the newest of those files
+ * Prints a line a build and writes what was found to docs/results/emulator-<date>/ladder.json; with kernels named,
+ * theirs take the place of what the newest of those files
  * has of them. Exit code 0: all as wanted.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { toJson } from '@bufbuild/protobuf';
-import { EntryResourcesSchema, formatShape, Outcome, Verdict, type EntryResources, type GetJobResponse, type Manifest } from '@flashcore/shared';
+import {
+  EntryResourcesSchema,
+  formatShape,
+  Outcome,
+  Verdict,
+  type EntryResources,
+  type GetJobResponse,
+  type Manifest,
+} from '@flashcore/shared';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
 import { Home, ROOT } from '../support/home.ts';
 import { buildsOf, refusedShapes, shapesOf, variantArguments, type LadderBuild } from './builds.ts';
@@ -28,7 +38,16 @@ interface BuildReport {
   seconds: number;
   /** What ptxas says for sm_89; empty where there is no nvcc. */
   entries: ReturnType<typeof resources>;
-  cases: { shape: string; verdict: string; reason?: string; seeds: number; maxAbsError: number; meanAbsError: number; fp16Rule: string; deterministic?: boolean }[];
+  cases: {
+    shape: string;
+    verdict: string;
+    reason?: string;
+    seeds: number;
+    maxAbsError: number;
+    meanAbsError: number;
+    fp16Rule: string;
+    deterministic?: boolean;
+  }[];
 }
 
 interface Refusal {
@@ -57,15 +76,29 @@ async function verifyLadder(wanted: string[]): Promise<number> {
     for (const build of buildsOf(step)) {
       const report = runBuild(step, build);
       builds.push(report);
-      console.log(`${report.kernel} ${report.label}: ${report.verdict}, ${report.cases.filter(({ verdict }) => verdict === 'PASS').length} of ${report.cases.length} cases, ${report.seconds.toFixed(1)} s${report.verdict === 'failed' ? `\n  ${report.summary}` : ''}`);
+      console.log(
+        `${report.kernel} ${report.label}: ${report.verdict}, ${report.cases.filter(({ verdict }) => verdict === 'PASS').length} of ${report.cases.length} cases, ${report.seconds.toFixed(1)} s${report.verdict === 'failed' ? `\n  ${report.summary}` : ''}`,
+      );
     }
   }
   const refusals = emulated.flatMap(refuse);
   for (const { kernel, shape, verdict, message } of refusals) console.log(`${kernel} ${shape}: ${verdict}: ${message}`);
   const notEmulated = steps.filter((step) => !step.emulated).map(({ id }) => id);
   const failed = failures({ builds, refusals });
-  console.log(`${builds.length} builds, ${builds.flatMap(({ cases }) => cases).length} cases, ${refusals.length} refusals: ${failed} not as wanted; for a GPU only: ${notEmulated.join(', ') || 'none'}`);
-  const report: Report = { command: 'npm run ladder:verify', started: started.toISOString(), seconds: (Date.now() - started.getTime()) / 1000, seedsPerCase: SEEDS, ...provenance, failed, builds, refusals, gpuOnly: notEmulated };
+  console.log(
+    `${builds.length} builds, ${builds.flatMap(({ cases }) => cases).length} cases, ${refusals.length} refusals: ${failed} not as wanted; for a GPU only: ${notEmulated.join(', ') || 'none'}`,
+  );
+  const report: Report = {
+    command: 'npm run ladder:verify',
+    started: started.toISOString(),
+    seconds: (Date.now() - started.getTime()) / 1000,
+    seedsPerCase: SEEDS,
+    ...provenance,
+    failed,
+    builds,
+    refusals,
+    gpuOnly: notEmulated,
+  };
   if (wanted.length === 0) write(`emulator-${report.started.slice(0, 10)}`, report);
   else renew(report);
   return failed === 0 ? 0 : 1;
@@ -95,35 +128,68 @@ function write(folder: string, report: Report): void {
 
 /** Puts kernels verified again in their old places. */
 function renew(part: Report): void {
-  const folder = readdirSync(RESULTS).filter((name) => existsSync(join(RESULTS, name, 'ladder.json'))).sort().at(-1);
+  const folder = readdirSync(RESULTS)
+    .filter((name) => existsSync(join(RESULTS, name, 'ladder.json')))
+    .sort()
+    .at(-1);
   if (folder === undefined) return;
   const whole = JSON.parse(readFileSync(join(RESULTS, folder, 'ladder.json'), 'utf8')) as Report;
   const merge = <T extends { kernel: string }>(all: T[], fresh: T[]): T[] => {
     const places = [...Map.groupBy(all, ({ kernel }) => kernel)];
-    return places.flatMap(([kernel, old]) => (fresh.some((each) => each.kernel === kernel) ? fresh.filter((each) => each.kernel === kernel) : old));
+    return places.flatMap(([kernel, old]) =>
+      fresh.some((each) => each.kernel === kernel) ? fresh.filter((each) => each.kernel === kernel) : old,
+    );
   };
   const merged = { builds: merge(whole.builds, part.builds), refusals: merge(whole.refusals, part.refusals) };
   const renewed = { ...whole.renewed, ...Object.fromEntries(part.builds.map(({ kernel }) => [kernel, part.started])) };
   write(folder, { ...whole, ...merged, failed: failures(merged), renewed });
 }
 
-/** The default build through a whole experiment on the parity shapes, then on odd lengths; any other build on odd lengths. */
+/**
+ * The default build through a whole experiment on the parity shapes, then on odd lengths; any other build on odd
+ * lengths.
+ */
 function runBuild(step: Manifest, build: LadderBuild): BuildReport {
   const { odd } = shapesOf(step);
   const isDefault = Object.keys(build.parameters).length === 0;
   const started = performance.now();
-  const experiments = isDefault ? [runJson(['run', step.id, '--seeds', String(SEEDS), '--max-seconds', String(BENCHMARK_SECONDS), '--no-fallback'])] : [];
-  const verification = runJson(['verify', step.id, ...variantArguments(build), '--seeds', String(SEEDS), ...odd.flatMap((shape) => ['--shape', shape])]);
+  const experiments = isDefault
+    ? [runJson(['run', step.id, '--seeds', String(SEEDS), '--max-seconds', String(BENCHMARK_SECONDS), '--no-fallback'])]
+    : [];
+  const verification = runJson([
+    'verify',
+    step.id,
+    ...variantArguments(build),
+    '--seeds',
+    String(SEEDS),
+    ...odd.flatMap((shape) => ['--shape', shape]),
+  ]);
   const { job, result } = verification;
   const { device, tools, protocol, sourceDigest } = result!.provenance!;
   provenance = { device: device!.name, tools: tools.map(({ name, version }) => `${name} ${version}`), protocol };
-  const cases = [...experiments, verification].flatMap((response) => response.result!.variants[0]?.verify?.cases ?? []).map(({ shape, verdict, reason, seeds, maxAbsError, meanAbsError, flashAttentionRule, deterministic }) => ({
-    shape: formatShape(shape!), verdict: Verdict[verdict], ...(reason !== '' && { reason }), seeds, maxAbsError, meanAbsError, fp16Rule: Verdict[flashAttentionRule], ...(deterministic !== undefined && { deterministic }),
-  }));
+  const cases = [...experiments, verification]
+    .flatMap((response) => response.result!.variants[0]?.verify?.cases ?? [])
+    .map(({ shape, verdict, reason, seeds, maxAbsError, meanAbsError, flashAttentionRule, deterministic }) => ({
+      shape: formatShape(shape!),
+      verdict: Verdict[verdict],
+      ...(reason !== '' && { reason }),
+      seeds,
+      maxAbsError,
+      meanAbsError,
+      fp16Rule: Verdict[flashAttentionRule],
+      ...(deterministic !== undefined && { deterministic }),
+    }));
   const wanted = odd.length + (isDefault ? shapesOf(step).parity.length : 0);
   return {
-    kernel: step.id, label: result!.variants[0]?.label ?? '', sourceDigest, verdict: verdictOf(cases, wanted, build), outcome: Outcome[job!.outcome], summary: job!.summary,
-    seconds: (performance.now() - started) / 1000, entries: resources(result!.variants[0]?.build?.entries ?? []), cases,
+    kernel: step.id,
+    label: result!.variants[0]?.label ?? '',
+    sourceDigest,
+    verdict: verdictOf(cases, wanted, build),
+    outcome: Outcome[job!.outcome],
+    summary: job!.summary,
+    seconds: (performance.now() - started) / 1000,
+    entries: resources(result!.variants[0]?.build?.entries ?? []),
+    cases,
   };
 }
 
@@ -146,6 +212,11 @@ function refuse(step: Manifest): Refusal[] {
   return refusedShapes(step).map(({ shape, because }) => {
     const { exitCode, stderr } = home.faTui(['verify', step.id, '--shape', shape]);
     const refused = exitCode === 2 && stderr.includes(because);
-    return { kernel: step.id, shape, verdict: refused ? 'refused' : 'failed', message: stderr.trim().split('\n').at(-1) ?? '' };
+    return {
+      kernel: step.id,
+      shape,
+      verdict: refused ? 'refused' : 'failed',
+      message: stderr.trim().split('\n').at(-1) ?? '',
+    };
   });
 }

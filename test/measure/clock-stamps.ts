@@ -1,13 +1,23 @@
 /**
- * Whether the kernels that stamp the clock around samples change what is measured: samples with and without them in blocks A B B A on the same inputs, hot and cold, and
+ * Whether the kernels that stamp the clock around samples change what is measured: samples with and without them in
+ * blocks A B B A on the same inputs, hot and cold, and
  * the clocks that they give beside NVML's.
- *   node clock-stamps.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 100] [--nvml libnvidia-ml.so.1]
+ *   node clock-stamps.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 100] [--nvml
+ * libnvidia-ml.so.1]
  * Prints one JSON object.
  */
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
-  ClockStamps, ColdSampler, Conditions, HotSampler, InputRotation, hotLaunches, loadReference, median, type Sampler,
+  ClockStamps,
+  ColdSampler,
+  Conditions,
+  HotSampler,
+  InputRotation,
+  hotLaunches,
+  loadReference,
+  median,
+  type Sampler,
 } from '@flashcore/runner/testing';
 import { blockRatioInterval, describe, formatShape, parseShape, quantile } from '@flashcore/shared';
 import { compile, onDevice, type MeasuredDevice } from './device.ts';
@@ -17,7 +27,10 @@ const SEEDS = ['666c617368', '636f7265'];
 
 const { values: options } = parseArgs({
   options: {
-    library: { type: 'string', default: 'libcuda.so.1' }, nvml: { type: 'string', default: '' }, kernel: { type: 'string', default: 'flashcore_v6' }, shape: { type: 'string', default: '2x8x512x64' },
+    library: { type: 'string', default: 'libcuda.so.1' },
+    nvml: { type: 'string', default: '' },
+    kernel: { type: 'string', default: 'flashcore_v6' },
+    shape: { type: 'string', default: '2x8x512x64' },
     blocks: { type: 'string', default: '100' },
   },
 });
@@ -30,14 +43,35 @@ async function main({ root, tools, driver }: MeasuredDevice): Promise<void> {
   const { candidate } = await compile(tools, driver, join(root, 'kernels', options.kernel), shape);
   const stamps = new ClockStamps(driver, await tools.clockStamp({ arch, emulated: simulated }, listener));
   const reference = loadReference(await tools.referenceLibrary(listener));
-  const rotation = new InputRotation(driver, reference, { candidate, seeds: SEEDS, freshSeeds: [], tolerance: { absolute: 1e-2, relative: 1e-2 } });
+  const rotation = new InputRotation(driver, reference, {
+    candidate,
+    seeds: SEEDS,
+    freshSeeds: [],
+    tolerance: { absolute: 1e-2, relative: 1e-2 },
+  });
   const single = new HotSampler(driver, rotation, { launchesPerSample: 1 });
   const launchesPerSample = simulated ? 1 : hotLaunches(median(Array.from({ length: 9 }, () => single.sample().us)));
-  const hot = [new HotSampler(driver, rotation, { launchesPerSample }), new HotSampler(driver, rotation, { launchesPerSample, stamps })] as const;
+  const hot = [
+    new HotSampler(driver, rotation, { launchesPerSample }),
+    new HotSampler(driver, rotation, { launchesPerSample, stamps }),
+  ] as const;
   const cold = [new ColdSampler(driver, rotation), new ColdSampler(driver, rotation, stamps)] as const;
   const nvml = new Conditions(options.nvml, driver);
   const modes = { hot: measure(hot, stamps), cold: measure(cold, stamps) };
-  console.log(JSON.stringify({ device: driver.facts, kernel: options.kernel, shape: formatShape(shape), launchesPerSample, nvml: nvml.read([]), modes }, null, 1));
+  console.log(
+    JSON.stringify(
+      {
+        device: driver.facts,
+        kernel: options.kernel,
+        shape: formatShape(shape),
+        launchesPerSample,
+        nvml: nvml.read([]),
+        modes,
+      },
+      null,
+      1,
+    ),
+  );
 }
 
 /** Samples without stamps (A) and with them (B). */
@@ -52,6 +86,17 @@ function measure(samplers: readonly [Sampler, Sampler], stamps: ClockStamps): ob
   }
   const known = clocks.filter((mhz) => mhz > 0);
   const { ratio, low, high } = blockRatioInterval(samples[1], samples[0], { perBlock: 2 });
-  const spread = known.length > 0 && { medianMhz: quantile(known, 0.5), p1Mhz: quantile(known, 0.01), p99Mhz: quantile(known, 0.99), minMhz: Math.min(...known), maxMhz: Math.max(...known) };
-  return { withoutUs: describe(samples[0]).p50Us, withUs: describe(samples[1]).p50Us, withOverWithout: { ratio, low, high }, clocks: { samples: clocks.length, known: known.length, ...spread } };
+  const spread = known.length > 0 && {
+    medianMhz: quantile(known, 0.5),
+    p1Mhz: quantile(known, 0.01),
+    p99Mhz: quantile(known, 0.99),
+    minMhz: Math.min(...known),
+    maxMhz: Math.max(...known),
+  };
+  return {
+    withoutUs: describe(samples[0]).p50Us,
+    withUs: describe(samples[1]).p50Us,
+    withOverWithout: { ratio, low, high },
+    clocks: { samples: clocks.length, known: known.length, ...spread },
+  };
 }

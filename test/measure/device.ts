@@ -13,13 +13,22 @@ export interface MeasuredDevice {
   library: string;
 }
 
-/** Does something with device 0 of a driver ("emulator": flashcore's own) and a compiler for it, whose folder is gone afterwards. */
+/**
+ * Does something with device 0 of a driver ("emulator": flashcore's own) and a compiler for it, whose folder is gone
+ * afterwards.
+ */
 export async function onDevice(driverName: string, work: (device: MeasuredDevice) => Promise<void>): Promise<void> {
   const root = repositoryRoot();
   const folder = mkdtempSync(join(tmpdir(), 'fc-measure-'));
   try {
-    const tools = new BuildTools({ repositoryRoot: root, dataDirectory: folder, kernelsFolder: join(root, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')) });
-    const library = driverName === 'emulator' ? await tools.emulatorLibrary({ signal: AbortSignal.timeout(300_000) }) : driverName;
+    const tools = new BuildTools({
+      repositoryRoot: root,
+      dataDirectory: folder,
+      kernelsFolder: join(root, 'kernels'),
+      artifacts: new ArtifactStore(join(folder, 'artifacts')),
+    });
+    const library =
+      driverName === 'emulator' ? await tools.emulatorLibrary({ signal: AbortSignal.timeout(300_000) }) : driverName;
     await work({ root, tools, driver: new CudaDriver(library, 0), library });
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -27,17 +36,35 @@ export async function onDevice(driverName: string, work: (device: MeasuredDevice
 }
 
 /** A kernel folder, compiled for the driver's device and ready for one shape. */
-export async function compile(tools: BuildTools, driver: CudaDriver, path: string, shape: Shape): Promise<{ id: string; candidate: Candidate }> {
+export async function compile(
+  tools: BuildTools,
+  driver: CudaDriver,
+  path: string,
+  shape: Shape,
+): Promise<{ id: string; candidate: Candidate }> {
   const manifest = parseManifest(readFileSync(join(path, 'kernel.yaml'), 'utf8'), path);
   const { facts } = driver;
   const resolved = resolveVariant(manifest, {}, facts);
   const plan = planLaunches(manifest, resolved, shape);
   const arch = manifest.exactArch ? manifest.minArch : facts.arch;
   const { image, result } = await tools.kernels.build(
-    { kernelId: manifest.id, folder: path, source: manifest.source, resolved, arch, emulated: facts.simulated, entries: [...new Set(plan.launches.map(({ entry }) => entry))], launches: plan.launches },
+    {
+      kernelId: manifest.id,
+      folder: path,
+      source: manifest.source,
+      resolved,
+      arch,
+      emulated: facts.simulated,
+      entries: [...new Set(plan.launches.map(({ entry }) => entry))],
+      launches: plan.launches,
+    },
     { signal: AbortSignal.timeout(300_000) },
   );
-  if (!image) throw new Error(`${manifest.id} does not compile: ${result.diagnostics.map(({ message }) => message).join('; ')}`);
+  if (!image)
+    throw new Error(`${manifest.id} does not compile: ${result.diagnostics.map(({ message }) => message).join('; ')}`);
   const { batch, heads, sequenceLength, headDim, causal } = shape;
-  return { id: manifest.id, candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 } };
+  return {
+    id: manifest.id,
+    candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 },
+  };
 }

@@ -1,5 +1,6 @@
 /**
- * How much of a launch hides behind the launch before it: the time a launch in graphs of 1, 2, 5, 10, 50 and 200 launches, and in a graph where an empty kernel stands after
+ * How much of a launch hides behind the launch before it: the time a launch in graphs of 1, 2, 5, 10, 50 and 200
+ * launches, and in a graph where an empty kernel stands after
  * each. docs/measuring.md explains with its figures why ncu's gpu__time_duration is above the hot figure.
  *   node launch-overlap.js --library libcuda.so.1 --kernels ID,… [--shape 2x8x512x64] [--rounds 60] --jobs DIR
  * Prints one JSON object; writes DIR/<kernel>.json, what profile-once.js launches for ncu.
@@ -7,7 +8,17 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { EventPair, LoadedCandidate, NORMAL, RunBuffers, drawInputs, type Candidate, type CudaDriver, type Handle, type ProfileOnceJob } from '@flashcore/runner/testing';
+import {
+  EventPair,
+  LoadedCandidate,
+  NORMAL,
+  RunBuffers,
+  drawInputs,
+  type Candidate,
+  type CudaDriver,
+  type Handle,
+  type ProfileOnceJob,
+} from '@flashcore/runner/testing';
 import { describe, formatShape, parseShape } from '@flashcore/shared';
 import { compile, onDevice, type MeasuredDevice } from './device.ts';
 
@@ -32,23 +43,41 @@ interface Loaded {
 }
 
 const { values: options } = parseArgs({
-  options: { library: { type: 'string', default: 'libcuda.so.1' }, kernels: { type: 'string', default: 'flashcore_v6' }, shape: { type: 'string', default: '2x8x512x64' }, rounds: { type: 'string', default: '60' }, jobs: { type: 'string' } },
+  options: {
+    library: { type: 'string', default: 'libcuda.so.1' },
+    kernels: { type: 'string', default: 'flashcore_v6' },
+    shape: { type: 'string', default: '2x8x512x64' },
+    rounds: { type: 'string', default: '60' },
+    jobs: { type: 'string' },
+  },
 });
 await onDevice(options.library, main);
 
 async function main({ root, tools, driver, library }: MeasuredDevice): Promise<void> {
   const shape = parseShape(options.shape);
-  const folders = [join(root, 'test/measure/empty'), ...options.kernels.split(',').map((id) => join(root, 'kernels', id))];
+  const folders = [
+    join(root, 'test/measure/empty'),
+    ...options.kernels.split(',').map((id) => join(root, 'kernels', id)),
+  ];
   const kernels: Loaded[] = [];
   for (const path of folders) {
     const { id, candidate } = await compile(tools, driver, path, shape);
-    if (options.jobs) writeJob(options.jobs, id, { library, deviceOrdinal: 0, candidate, seed: SEED.seed, runs: PROFILED_RUNS });
+    if (options.jobs)
+      writeJob(options.jobs, id, { library, deviceOrdinal: 0, candidate, seed: SEED.seed, runs: PROFILED_RUNS });
     kernels.push({ kernel: id, enqueue: load(driver, candidate) });
   }
   const [empty] = kernels;
   const subjects = kernels.flatMap((each) => subjectsOf(driver, each, empty!));
   measure(driver, subjects);
-  const rows = subjects.map(({ kernel, name, launches, samplesUs }) => ({ kernel, name, launches, usPerLaunch: describe(samplesUs).p50Us, low: describe(samplesUs).p50LowUs, high: describe(samplesUs).p50HighUs, samples: samplesUs.length }));
+  const rows = subjects.map(({ kernel, name, launches, samplesUs }) => ({
+    kernel,
+    name,
+    launches,
+    usPerLaunch: describe(samplesUs).p50Us,
+    low: describe(samplesUs).p50LowUs,
+    high: describe(samplesUs).p50HighUs,
+    samples: samplesUs.length,
+  }));
   console.log(JSON.stringify({ device: driver.facts, shape: formatShape(shape), rows }, null, 1));
 }
 
@@ -70,20 +99,29 @@ function load(driver: CudaDriver, candidate: Candidate): () => void {
 
 function subjectsOf(driver: CudaDriver, { kernel, enqueue }: Loaded, empty: Loaded): Subject[] {
   const subject = (name: string, launches: number, record: () => void): Subject => ({
-    kernel, name, launches, samplesUs: [],
+    kernel,
+    name,
+    launches,
+    samplesUs: [],
     graph: driver.captureGraph(() => {
       for (let i = 0; i < launches; ++i) record();
     }),
   });
   const chains = LAUNCHES.map((launches) => subject(`graph of ${launches}`, launches, enqueue));
   if (kernel === empty.kernel) return chains;
-  return [...chains, subject('an empty kernel after each', SEPARATED_LAUNCHES, () => {
-    enqueue();
-    empty.enqueue();
-  })];
+  return [
+    ...chains,
+    subject('an empty kernel after each', SEPARATED_LAUNCHES, () => {
+      enqueue();
+      empty.enqueue();
+    }),
+  ];
 }
 
-/** In turns, so that all see the same state of the device; the first replay of a turn keeps the stream busy while the timed one is enqueued. */
+/**
+ * In turns, so that all see the same state of the device; the first replay of a turn keeps the stream busy while the
+ * timed one is enqueued.
+ */
 function measure(driver: CudaDriver, subjects: readonly Subject[]): void {
   const events = new EventPair(driver);
   for (let round = -3; round < Number(options.rounds); ++round) {

@@ -2,7 +2,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { ArtifactStore, BuildTools, NORMAL, drawInputs, loadReference, type Reference } from '@flashcore/runner/testing';
+import {
+  ArtifactStore,
+  BuildTools,
+  NORMAL,
+  drawInputs,
+  loadReference,
+  type Reference,
+} from '@flashcore/runner/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
@@ -12,7 +19,10 @@ let reference: Reference;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'flashcore-inputs-'));
   const tools = new BuildTools({
-    repositoryRoot: ROOT, dataDirectory: folder, kernelsFolder: join(ROOT, 'kernels'), artifacts: new ArtifactStore(join(folder, 'artifacts')),
+    repositoryRoot: ROOT,
+    dataDirectory: folder,
+    kernelsFolder: join(ROOT, 'kernels'),
+    artifacts: new ArtifactStore(join(folder, 'artifacts')),
     libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
   });
   reference = loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(120_000) }));
@@ -25,11 +35,14 @@ test.each([
   { seed: 'c0de', batch: 2, heads: 9, sequenceLength: 512, headDim: 64 },
   { seed: 'fedcba9876543210', batch: 1, heads: 3, sequenceLength: 37, headDim: 3 },
   { seed: '00112233445566778899aabbccddeeff', batch: 1, heads: 1, sequenceLength: 1, headDim: 1 },
-])('inputs drawn on all threads are those drawn one after another: $batch x $heads x $sequenceLength x $headDim', ({ seed, ...extent }) => {
-  const shape = { ...extent, causal: false };
-  const input = { seed, rule: { ...NORMAL, logitScale: 8, valueScale: 0.01 } };
-  expect(drawInputs(shape, input, reference)).toEqual(drawInputs(shape, input));
-});
+])(
+  'inputs drawn on all threads are those drawn one after another: $batch x $heads x $sequenceLength x $headDim',
+  ({ seed, ...extent }) => {
+    const shape = { ...extent, causal: false };
+    const input = { seed, rule: { ...NORMAL, logitScale: 8, valueScale: 0.01 } };
+    expect(drawInputs(shape, input, reference)).toEqual(drawInputs(shape, input));
+  },
+);
 
 test('what does not fit is refused, and nothing is written', () => {
   expect(() => reference.normal(new Uint16Array(0), { key: 1, stream: 1, scale: 1 })).toThrow('BAD_ARGUMENT');

@@ -1,4 +1,6 @@
-/** The C++ parts by their own tests: the emulator below the driver API, and the reference that kernels are judged by. */
+/**
+ * The C++ parts by their own tests: the emulator below the driver API, and the reference that kernels are judged by.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +13,20 @@ afterAll(() => rmSync(build, { recursive: true }));
 
 test('the emulator: conversions, driver, faults, matrices, memory, races, warps', () => {
   const output = execFileSync('sh', [join(ROOT, 'apps/runner/emulator/tests/run.sh'), build], { encoding: 'utf8' });
-  expect(output.trim().split('\n').map((line) => line.replace(/^ok +/, ''))).toEqual(['conversions_test', 'driver_test', 'faults_test', 'matrices_test', 'memory_test', 'races_test', 'warps_test']);
+  expect(
+    output
+      .trim()
+      .split('\n')
+      .map((line) => line.replace(/^ok +/, '')),
+  ).toEqual([
+    'conversions_test',
+    'driver_test',
+    'faults_test',
+    'matrices_test',
+    'memory_test',
+    'races_test',
+    'warps_test',
+  ]);
 }, 300_000);
 
 test('the fp64 and fp16 references agree with triple loops', () => {
@@ -19,6 +34,15 @@ test('the fp64 and fp16 references agree with triple loops', () => {
   const folder = join(ROOT, 'kernels/reference');
   const native = process.arch === 'arm64' ? '-mcpu=native' : '-march=native';
   const compiler = process.env['CXX'] ?? 'c++';
-  execFileSync(compiler, ['-std=c++17', '-O3', native, '-pthread', join(folder, 'attention_reference.cpp'), join(folder, 'attention_reference_test.cpp'), '-o', program]);
+  execFileSync(compiler, [
+    '-std=c++17',
+    '-O3',
+    native,
+    '-pthread',
+    join(folder, 'attention_reference.cpp'),
+    join(folder, 'attention_reference_test.cpp'),
+    '-o',
+    program,
+  ]);
   execFileSync(program, { stdio: 'pipe' });
 }, 120_000);

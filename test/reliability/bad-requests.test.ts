@@ -1,4 +1,7 @@
-/** Bad input, by RPC, against the real pipeline: the right status within a second; no hang, no UNKNOWN, no stack trace, no path of the host. */
+/**
+ * Bad input, by RPC, against the real pipeline: the right status within a second; no hang, no UNKNOWN, no stack trace,
+ * no path of the host.
+ */
 import { status } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { createPipeline, startTestRunner, type TestRunner } from '@flashcore/runner/testing-daemon';

@@ -17,7 +17,7 @@ const DAMAGES: Record<string, (path: string, run: Campaign, others: string[]) =>
     writeFileSync(path, bytes);
   },
   truncate: (path, { random }) => truncateSync(path, integer(random, 0, readFileSync(path).length - 1)),
-  'append': (path) => writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.from('\0more')])),
+  append: (path) => writeFileSync(path, Buffer.concat([readFileSync(path), Buffer.from('\0more')])),
   'swap with another': (path, { random }, others) => {
     const other = pick(random, others);
     const [mine, theirs] = [readFileSync(path), readFileSync(other)];
@@ -25,29 +25,44 @@ const DAMAGES: Record<string, (path: string, run: Campaign, others: string[]) =>
     writeFileSync(other, mine);
   },
   remove: (path) => rmSync(path),
-  'JSON of another kind': (path, { random }) => writeFileSync(path, pick(random, ['null', '[]', '{}', '1', '"x"', '{"outputs":null}'])),
+  'JSON of another kind': (path, { random }) =>
+    writeFileSync(path, pick(random, ['null', '[]', '{}', '1', '"x"', '{"outputs":null}'])),
 };
 
-campaign('damaged entries and artifacts are made again', { promise: 'cache', rounds: { ci: 120, soak: 2_000 } }, async (run) => {
-  using folder = temporaryFolder();
-  const artifacts = new ArtifactStore(join(folder.path, 'artifacts'));
-  const compile = (name: string) => new CompileCache(folder.path, artifacts).compile(unit(name), { signal });
-  const names = ['a', 'b', 'c'];
-  for (const name of names) await compile(name);
-  let misses = 0;
-  for (let round = 0; round < run.rounds; round += 1) {
-    const files = keptFiles(folder.path);
-    const path = pick(run.random, files);
-    const way = pick(run.random, Object.keys(DAMAGES));
-    DAMAGES[way]!(path, run, files.filter((one) => one !== path));
-    for (const name of names) {
-      const { cacheHit, exitCode, outputs } = await compile(name);
-      expect([exitCode, artifacts.get(outputs[0]!.sha256).toString()], `${way}: ${path}`).toEqual([0, `source ${name}`]);
-      if (!cacheHit) misses += 1;
+campaign(
+  'damaged entries and artifacts are made again',
+  { promise: 'cache', rounds: { ci: 120, soak: 2_000 } },
+  async (run) => {
+    using folder = temporaryFolder();
+    const artifacts = new ArtifactStore(join(folder.path, 'artifacts'));
+    const compile = (name: string) => new CompileCache(folder.path, artifacts).compile(unit(name), { signal });
+    const names = ['a', 'b', 'c'];
+    for (const name of names) await compile(name);
+    let misses = 0;
+    for (let round = 0; round < run.rounds; round += 1) {
+      const files = keptFiles(folder.path);
+      const path = pick(run.random, files);
+      const way = pick(run.random, Object.keys(DAMAGES));
+      DAMAGES[way]!(
+        path,
+        run,
+        files.filter((one) => one !== path),
+      );
+      for (const name of names) {
+        const { cacheHit, exitCode, outputs } = await compile(name);
+        expect([exitCode, artifacts.get(outputs[0]!.sha256).toString()], `${way}: ${path}`).toEqual([
+          0,
+          `source ${name}`,
+        ]);
+        if (!cacheHit) misses += 1;
+      }
     }
-  }
-  run.figure('damaged cache files', `${run.rounds} of them (${Object.keys(DAMAGES).join(', ')}); no damaged byte served, ${misses} builds made again`);
-});
+    run.figure(
+      'damaged cache files',
+      `${run.rounds} of them (${Object.keys(DAMAGES).join(', ')}); no damaged byte served, ${misses} builds made again`,
+    );
+  },
+);
 
 /** A "compiler" that copies its source. */
 const unit = (name: string): CompileUnit => ({
@@ -59,5 +74,9 @@ const unit = (name: string): CompileUnit => ({
   limitMs: 5_000,
 });
 
-const keptFiles = (folder: string): string[] => ['entries', 'artifacts'].flatMap((part) =>
-  readdirSync(join(folder, part), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)));
+const keptFiles = (folder: string): string[] =>
+  ['entries', 'artifacts'].flatMap((part) =>
+    readdirSync(join(folder, part), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name)),
+  );

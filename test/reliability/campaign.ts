@@ -1,4 +1,7 @@
-/** Tests of many random rounds: few of them in `npm test`, all in `npx nx soak test`; every failure names the seed that repeats it. */
+/**
+ * Tests of many random rounds: few of them in `npm test`, all in `npx nx soak test`; every failure names the seed that
+ * repeats it.
+ */
 import { appendFileSync } from 'node:fs';
 import { Random } from '@flashcore/shared';
 import { test } from 'vitest';
@@ -27,13 +30,20 @@ export interface CampaignOptions {
 }
 
 /** A vitest test whose body gets its random numbers and its number of rounds. */
-export function campaign(name: string, { promise, rounds, timeoutMs = 60_000 }: CampaignOptions, body: (campaign: Campaign) => Promise<void>): void {
+export function campaign(
+  name: string,
+  { promise, rounds, timeoutMs = 60_000 }: CampaignOptions,
+  body: (campaign: Campaign) => Promise<void>,
+): void {
   test(name, { timeout: SOAK ? 1_800_000 : timeoutMs }, async () => {
     const figure = (what: string, value: string): void => record({ promise, test: name, what, value });
     try {
       await body({ random: new Random(SEED), rounds: ROUNDS || (SOAK ? rounds.soak : rounds.ci), soak: SOAK, figure });
     } catch (cause) {
-      throw new Error(`${(cause as Error).message}\n  (repeat it with FLASHCORE_SEED=${SEED}${SOAK ? ' FLASHCORE_SOAK=1' : ''})`, { cause });
+      throw new Error(
+        `${(cause as Error).message}\n  (repeat it with FLASHCORE_SEED=${SEED}${SOAK ? ' FLASHCORE_SOAK=1' : ''})`,
+        { cause },
+      );
     }
   });
 }
@@ -52,8 +62,10 @@ function record(figure: Omit<Figure, 'seed'>): void {
   if (file) appendFileSync(file, `${JSON.stringify({ ...figure, seed: SEED } satisfies Figure)}\n`);
 }
 
-export const integer = (random: Random, least: number, most: number): number => least + Math.floor(random.uniform() * (most - least + 1));
-export const pick = <Value>(random: Random, values: readonly Value[]): Value => values[integer(random, 0, values.length - 1)]!;
+export const integer = (random: Random, least: number, most: number): number =>
+  least + Math.floor(random.uniform() * (most - least + 1));
+export const pick = <Value>(random: Random, values: readonly Value[]): Value =>
+  values[integer(random, 0, values.length - 1)]!;
 
 /** A UUID of a seeded generator. */
 export function seededUuid(random: Random): string {
@@ -68,7 +80,11 @@ export function percentile(values: readonly number[], part: number): number {
 }
 
 /** Runs a task for each item, so many at once; the first failure ends all. */
-export async function inLanes<Item>(lanes: number, items: readonly Item[], task: (item: Item) => Promise<void>): Promise<void> {
+export async function inLanes<Item>(
+  lanes: number,
+  items: readonly Item[],
+  task: (item: Item) => Promise<void>,
+): Promise<void> {
   let next = 0;
   const lane = async (): Promise<void> => {
     while (next < items.length) await task(items[next++]!);

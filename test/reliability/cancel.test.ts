@@ -1,4 +1,7 @@
-/** CancelJob at random moments of every phase: within two seconds no process of the job is left, and the device serves the next job. */
+/**
+ * CancelJob at random moments of every phase: within two seconds no process of the job is left, and the device serves
+ * the next job.
+ */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { join } from 'node:path';
@@ -16,42 +19,71 @@ const SMALL = { verify: { shapes: SHAPES, seedCount: 40 }, benchmark: { shapes: 
 /** Where to aim: the moment when the job tells of it, then some time more. */
 const AIMS: { name: string; fresh?: true; reached: (event: JobEvent) => boolean; mostMs: number }[] = [
   { name: 'queue', fresh: true, reached: ({ payload }) => payload.case === 'created', mostMs: 20 },
-  { name: 'build', fresh: true, reached: ({ payload }) => payload.case === 'phaseStarted' && payload.value.phase === Phase.BUILD, mostMs: 900 },
-  { name: 'verify', reached: ({ payload }) => payload.case === 'phaseStarted' && payload.value.phase === Phase.VERIFY, mostMs: 900 },
-  { name: 'benchmark', reached: ({ payload }) => payload.case === 'phaseStarted' && payload.value.phase === Phase.BENCHMARK, mostMs: 600 },
+  {
+    name: 'build',
+    fresh: true,
+    reached: ({ payload }) => payload.case === 'phaseStarted' && payload.value.phase === Phase.BUILD,
+    mostMs: 900,
+  },
+  {
+    name: 'verify',
+    reached: ({ payload }) => payload.case === 'phaseStarted' && payload.value.phase === Phase.VERIFY,
+    mostMs: 900,
+  },
+  {
+    name: 'benchmark',
+    reached: ({ payload }) => payload.case === 'phaseStarted' && payload.value.phase === Phase.BENCHMARK,
+    mostMs: 600,
+  },
 ];
 
-campaign('cancel at random moments of each phase', { promise: 'cancel', rounds: { ci: 4, soak: 100 }, timeoutMs: 120_000 }, async ({ random, rounds, figure }) => {
-  await using home = new Home();
-  const { address, process: daemon } = await home.startDaemon();
-  using client = await RunnerClient.connect({ address });
-  const goneMs: number[] = [];
-  let built: KernelReference | undefined;
-  let killed = 0;
-  let late = 0;
-  for (let round = 0; round < rounds; round += 1) {
-    const aim = AIMS[round % AIMS.length]!;
-    // A source of its own where compilers have to run; the others get there sooner.
-    const kernel = aim.fresh || round < AIMS.length ? await freshKernel(home, client, `${round} ${random.uniform()}`) : built!;
-    if (!aim.fresh) built = kernel;
-    const cancelled = await cancelAt(client, kernel, aim, integer(random, 0, aim.mostMs), daemon.pid!);
-    // On a fast machine the job may have ended just before.
-    expect([Outcome.CANCELLED, Outcome.PASSED, Outcome.FAILED], aim.name).toContain(cancelled.outcome);
-    goneMs.push(cancelled.goneMs);
-    killed += cancelled.killed.length;
-    if (cancelled.outcome !== Outcome.CANCELLED) late += 1;
-  }
-  const control = await outcomeOf(client.start('verify', { kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } }, settings: { shapes: [{ batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }], seedCount: 1 } }));
-  expect(late).toBeLessThan(rounds);
-  expect(control).toBe(Outcome.PASSED);
-  expect(Math.max(...goneMs)).toBeLessThan(GONE_WITHIN_MS);
-  figure('cancels at random moments', `${rounds} cancels (${late} too late); ${killed} processes killed, none left, p50 ${percentile(goneMs, 0.5).toFixed(0)} ms, most ${Math.max(...goneMs).toFixed(0)} ms after CancelJob was called`);
-});
+campaign(
+  'cancel at random moments of each phase',
+  { promise: 'cancel', rounds: { ci: 4, soak: 100 }, timeoutMs: 120_000 },
+  async ({ random, rounds, figure }) => {
+    await using home = new Home();
+    const { address, process: daemon } = await home.startDaemon();
+    using client = await RunnerClient.connect({ address });
+    const goneMs: number[] = [];
+    let built: KernelReference | undefined;
+    let killed = 0;
+    let late = 0;
+    for (let round = 0; round < rounds; round += 1) {
+      const aim = AIMS[round % AIMS.length]!;
+      // A source of its own where compilers have to run; the others get there sooner.
+      const kernel =
+        aim.fresh || round < AIMS.length ? await freshKernel(home, client, `${round} ${random.uniform()}`) : built!;
+      if (!aim.fresh) built = kernel;
+      const cancelled = await cancelAt(client, kernel, aim, integer(random, 0, aim.mostMs), daemon.pid!);
+      // On a fast machine the job may have ended just before.
+      expect([Outcome.CANCELLED, Outcome.PASSED, Outcome.FAILED], aim.name).toContain(cancelled.outcome);
+      goneMs.push(cancelled.goneMs);
+      killed += cancelled.killed.length;
+      if (cancelled.outcome !== Outcome.CANCELLED) late += 1;
+    }
+    const control = await outcomeOf(
+      client.start('verify', {
+        kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+        settings: { shapes: [{ batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }], seedCount: 1 },
+      }),
+    );
+    expect(late).toBeLessThan(rounds);
+    expect(control).toBe(Outcome.PASSED);
+    expect(Math.max(...goneMs)).toBeLessThan(GONE_WITHIN_MS);
+    figure(
+      'cancels at random moments',
+      `${rounds} cancels (${late} too late); ${killed} processes killed, none left, p50 ${percentile(goneMs, 0.5).toFixed(0)} ms, most ${Math.max(...goneMs).toFixed(0)} ms after CancelJob was called`,
+    );
+  },
+);
 
 async function freshKernel(home: Home, client: RunnerClient, mark: string): Promise<KernelReference> {
   const folder = join(home.path, 'fresh');
   cpSync(join(ROOT, 'kernels/fa_v1_baseline'), folder, { recursive: true });
-  writeFileSync(join(folder, 'fa_v1_baseline.cu'), `// ${mark}\n${readFileSync(join(ROOT, 'kernels/fa_v1_baseline/fa_v1_baseline.cu'), 'utf8')}`);
+  writeFileSync(
+    join(folder, 'fa_v1_baseline.cu'),
+    `// ${mark}\n${readFileSync(join(ROOT, 'kernels/fa_v1_baseline/fa_v1_baseline.cu'), 'utf8')}`,
+  );
   return client.uploadFolder(folder);
 }
 
@@ -62,7 +94,13 @@ interface Cancelled {
   goneMs: number;
 }
 
-async function cancelAt(client: RunnerClient, kernel: KernelReference, aim: (typeof AIMS)[number], delayMs: number, daemon: number): Promise<Cancelled> {
+async function cancelAt(
+  client: RunnerClient,
+  kernel: KernelReference,
+  aim: (typeof AIMS)[number],
+  delayMs: number,
+  daemon: number,
+): Promise<Cancelled> {
   let before: ProcessInfo[] = [];
   let cancelledAt = 0;
   let cancelling: Promise<unknown> | undefined;
@@ -81,19 +119,28 @@ async function cancelAt(client: RunnerClient, kernel: KernelReference, aim: (typ
   for (;;) {
     const left = [...before.filter(stillRuns), ...descendants(daemon)];
     const busy = await busyOf(left);
-    if (busy.length === 0) return { outcome, killed: before.filter((one) => !stillRuns(one)), goneMs: performance.now() - cancelledAt };
-    if (performance.now() - cancelledAt > GONE_WITHIN_MS) throw new Error(`${aim.name} + ${delayMs} ms: still there after ${GONE_WITHIN_MS} ms: ${busy.map(({ pid, command }) => `${pid} ${command}`).join('; ')}`);
+    if (busy.length === 0)
+      return { outcome, killed: before.filter((one) => !stillRuns(one)), goneMs: performance.now() - cancelledAt };
+    if (performance.now() - cancelledAt > GONE_WITHIN_MS)
+      throw new Error(
+        `${aim.name} + ${delayMs} ms: still there after ${GONE_WITHIN_MS} ms: ${busy.map(({ pid, command }) => `${pid} ${command}`).join('; ')}`,
+      );
     await sleep(10);
   }
 }
 
-/** A worker that waits for its next request may stay: it is the device's, not the job's. Anything else, or a worker that computes, is of the job. */
+/**
+ * A worker that waits for its next request may stay: it is the device's, not the job's. Anything else, or a worker that
+ * computes, is of the job.
+ */
 async function busyOf(processes: ProcessInfo[]): Promise<ProcessInfo[]> {
   const others = processes.filter(({ command }) => !IDLE_WORKER.test(command));
   if (others.length > 0 || processes.length === 0) return others;
   const now = processes.map(({ pid }) => readProcess(pid));
   await sleep(100);
-  return now.filter((one) => one !== undefined).filter((one) => (readProcess(one.pid)?.cpuTicks ?? 0) - one.cpuTicks > 2);
+  return now
+    .filter((one) => one !== undefined)
+    .filter((one) => (readProcess(one.pid)?.cpuTicks ?? 0) - one.cpuTicks > 2);
 }
 
 async function outcomeOf(stream: AsyncIterable<JobEvent>): Promise<Outcome> {

@@ -26,7 +26,10 @@ export class CutProxy implements AsyncDisposable {
     return proxy;
   }
 
-  /** Listens on a free port of an address of this machine for a runner at host:port. What it passes on may be TLS: it looks at none of it. */
+  /**
+   * Listens on a free port of an address of this machine for a runner at host:port. What it passes on may be TLS: it
+   * looks at none of it.
+   */
   static async openTcp(host: string, target: string): Promise<CutProxy> {
     const { port } = await freePort(host);
     const proxy = new CutProxy(`${host}:${port}`, target);
@@ -34,7 +37,10 @@ export class CutProxy implements AsyncDisposable {
     return proxy;
   }
 
-  /** Lets so many bytes of the runner through, then resets the connection; the second number counts from then on, and so on. */
+  /**
+   * Lets so many bytes of the runner through, then resets the connection; the second number counts from then on, and so
+   * on.
+   */
   cutAfter(...bytes: number[]): void {
     this.passed = this.cuts = 0;
     this.#cuts = bytes;

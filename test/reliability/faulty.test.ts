@@ -1,15 +1,35 @@
-/** One job's crash, hang or sticky error never changes another's result: faulty kernels alternate with a control job whose result stays bit-equal. */
+/**
+ * One job's crash, hang or sticky error never changes another's result: faulty kernels alternate with a control job
+ * whose result stays bit-equal.
+ */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { toJson } from '@bufbuild/protobuf';
-import { CaseResultSchema, Outcome, RunnerClient, attentionBytes, type CaseResult, type JobFinished, type KernelReference } from '@flashcore/shared';
+import {
+  CaseResultSchema,
+  Outcome,
+  RunnerClient,
+  attentionBytes,
+  type CaseResult,
+  type JobFinished,
+  type KernelReference,
+} from '@flashcore/shared';
 import { expect } from 'vitest';
 import { Home } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';
 import { campaign, pick } from './campaign.ts';
 
 const SHAPES = [{ batch: 1, heads: 2, sequenceLength: 65, headDim: 64, causal: true }];
-const QUICK = ['out_of_bounds', 'misaligned_address', 'divergent_barrier', 'nan_output', 'unwritten_output', 'missing_syncthreads', 'syntax_error', 'missing_entry'];
+const QUICK = [
+  'out_of_bounds',
+  'misaligned_address',
+  'divergent_barrier',
+  'nan_output',
+  'unwritten_output',
+  'missing_syncthreads',
+  'syntax_error',
+  'missing_entry',
+];
 // A hang is found after the launch's limit of 8 s.
 const SLOW = ['endless_loop'];
 
@@ -17,7 +37,10 @@ const SIGNATURE = '(const half* Q, const half* K, const half* V, half* O, int se
 /** Kernels that no folder has: on the emulator a kernel's source is also a program of the host. */
 const WRITTEN: Record<string, { workspace: string; source: string }> = {
   // All that Q, K, V and O leave, so that it is not refused before: guard bytes make it too much.
-  'all memory': { workspace: `workspace: { everything: "MEMORY - ${SHAPES.reduce((bytes, shape) => bytes + attentionBytes(shape), 0)}" }\n`, source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n` },
+  'all memory': {
+    workspace: `workspace: { everything: "MEMORY - ${SHAPES.reduce((bytes, shape) => bytes + attentionBytes(shape), 0)}" }\n`,
+    source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n`,
+  },
   children: {
     workspace: '',
     source: `#include <cuda_fp16.h>
@@ -40,46 +63,69 @@ function writeKernel(parent: string, { way, memoryBytes }: { way: string; memory
   mkdirSync(folder);
   const { workspace, source } = WRITTEN[way]!;
   writeFileSync(join(folder, 'written.cu'), source);
-  writeFileSync(join(folder, 'kernel.yaml'), `id: written
+  writeFileSync(
+    join(folder, 'kernel.yaml'),
+    `id: written
 title: Written by a test
 lesson: none
 source: written.cu
 min_arch: sm_80
 math: { inputs: fp16, accumulate: fp32 }
 ${workspace.replace('MEMORY', String(memoryBytes))}launches: [{ entry: written, grid: ["ceil(S / 64)", "B * H", 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }]
-`);
+`,
+  );
   return folder;
 }
 
-campaign('faulty kernels alternate with a control job', { promise: 'isolation', rounds: { ci: 4, soak: 30 }, timeoutMs: 120_000 }, async ({ random, rounds, soak, figure }) => {
-  await using home = new Home();
-  const { address, process: daemon } = await home.startDaemon();
-  using client = await RunnerClient.connect({ address });
-  const wanted = await control(client);
-  const outcomes = new Map<string, number>();
-  const ways = [...QUICK, ...Object.keys(WRITTEN), ...(soak ? SLOW : []), 'kill the worker'];
-  const { memoryBytes } = client.host.devices[0]!;
-  const written = new Map(await Promise.all(Object.keys(WRITTEN).map(async (way) => [way, await client.uploadFolder(writeKernel(home.path, { way, memoryBytes }))] as const)));
-  for (let round = 0; round < rounds; round += 1) {
-    // The first rounds make sure of those that are worst.
-    const way = ['kill the worker', 'children', 'all memory'][round] ?? pick(random, ways);
-    const outcome = way === 'kill the worker' ? await killWorker(client, daemon.pid!) : await verify(client, written.get(way) ?? named(way));
-    expect(outcome.outcome, way).not.toBe(Outcome.PASSED);
-    if (way === 'all memory') expect(Outcome[outcome.outcome]).toBe('OUT_OF_MEMORY');
-    // Without a box a kernel's children outlive its worker.
-    const left = (): unknown[] => descendants(1).filter(({ command }) => command === 'sleep 73517351');
-    // The job ends when the fault is known; the box with all that is in it, a moment later.
-    if (client.host.isolation?.kind === 'bubblewrap') await expect.poll(left, { timeout: 2_000, message: `processes that ${way} left` }).toEqual([]);
-    outcomes.set(way, (outcomes.get(way) ?? 0) + 1);
-    expect(await control(client), `after ${way}`).toEqual(wanted);
-  }
-  figure('control job between faulty kernels', `${rounds} faults (${[...outcomes].map(([way, count]) => `${count} ${way}`).join(', ')}); every control result bit-equal`);
-});
+campaign(
+  'faulty kernels alternate with a control job',
+  { promise: 'isolation', rounds: { ci: 4, soak: 30 }, timeoutMs: 120_000 },
+  async ({ random, rounds, soak, figure }) => {
+    await using home = new Home();
+    const { address, process: daemon } = await home.startDaemon();
+    using client = await RunnerClient.connect({ address });
+    const wanted = await control(client);
+    const outcomes = new Map<string, number>();
+    const ways = [...QUICK, ...Object.keys(WRITTEN), ...(soak ? SLOW : []), 'kill the worker'];
+    const { memoryBytes } = client.host.devices[0]!;
+    const written = new Map(
+      await Promise.all(
+        Object.keys(WRITTEN).map(
+          async (way) => [way, await client.uploadFolder(writeKernel(home.path, { way, memoryBytes }))] as const,
+        ),
+      ),
+    );
+    for (let round = 0; round < rounds; round += 1) {
+      // The first rounds make sure of those that are worst.
+      const way = ['kill the worker', 'children', 'all memory'][round] ?? pick(random, ways);
+      const outcome =
+        way === 'kill the worker'
+          ? await killWorker(client, daemon.pid!)
+          : await verify(client, written.get(way) ?? named(way));
+      expect(outcome.outcome, way).not.toBe(Outcome.PASSED);
+      if (way === 'all memory') expect(Outcome[outcome.outcome]).toBe('OUT_OF_MEMORY');
+      // Without a box a kernel's children outlive its worker.
+      const left = (): unknown[] => descendants(1).filter(({ command }) => command === 'sleep 73517351');
+      // The job ends when the fault is known; the box with all that is in it, a moment later.
+      if (client.host.isolation?.kind === 'bubblewrap')
+        await expect.poll(left, { timeout: 2_000, message: `processes that ${way} left` }).toEqual([]);
+      outcomes.set(way, (outcomes.get(way) ?? 0) + 1);
+      expect(await control(client), `after ${way}`).toEqual(wanted);
+    }
+    figure(
+      'control job between faulty kernels',
+      `${rounds} faults (${[...outcomes].map(([way, count]) => `${count} ${way}`).join(', ')}); every control result bit-equal`,
+    );
+  },
+);
 
 const named = (kernelId: string) => ({ source: { case: 'kernelId' as const, value: kernelId } });
 
 async function verify(client: RunnerClient, kernel: KernelReference | ReturnType<typeof named>): Promise<JobFinished> {
-  for await (const { payload } of client.start('verify', { kernel, settings: { shapes: SHAPES, seeds: ['c0ffee', '5eed'] } })) {
+  for await (const { payload } of client.start('verify', {
+    kernel,
+    settings: { shapes: SHAPES, seeds: ['c0ffee', '5eed'] },
+  })) {
     if (payload.case === 'finished') return payload.value;
   }
   throw new Error('the stream has no end');
@@ -105,7 +151,10 @@ function killIfThere(pid: number): void {
 
 /** What the kernel's out-of-memory killer, or an administrator, does. */
 async function killWorker(client: RunnerClient, daemon: number): Promise<JobFinished> {
-  const request = { kernel: { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } }, settings: { shapes: [{ batch: 2, heads: 8, sequenceLength: 512, headDim: 64 }], seeds: ['1'] } };
+  const request = {
+    kernel: { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } },
+    settings: { shapes: [{ batch: 2, heads: 8, sequenceLength: 512, headDim: 64 }], seeds: ['1'] },
+  };
   let end: JobFinished | undefined;
   let killed = false;
   for await (const { payload } of client.start('verify', request)) {

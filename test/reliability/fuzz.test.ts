@@ -1,4 +1,7 @@
-/** Random messages and random bytes for every RPC: the daemon answers each, never with UNKNOWN or INTERNAL, and its health stays quick. */
+/**
+ * Random messages and random bytes for every RPC: the daemon answers each, never with UNKNOWN or INTERNAL, and its
+ * health stays quick.
+ */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -6,7 +9,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ScalarType, create, toBinary, type DescField, type DescMessage } from '@bufbuild/protobuf';
 import { reflect } from '@bufbuild/protobuf/reflect';
 import { status } from '@grpc/grpc-js';
-import { collect, finished, kernel, startChildRunner, temporaryFolder, type ChildRunner } from '@flashcore/runner/testing-daemon';
+import {
+  collect,
+  finished,
+  kernel,
+  startChildRunner,
+  temporaryFolder,
+  type ChildRunner,
+} from '@flashcore/runner/testing-daemon';
 import { KernelRunnerService, Outcome, RunnerClient, type Random, type RpcName } from '@flashcore/shared';
 import { expect } from 'vitest';
 import { jobOf, RawClient, type RawAnswer } from '../support/raw-call.ts';
@@ -16,45 +26,64 @@ const RPCS = Object.keys(KernelRunnerService.method) as RpcName[];
 const NEVER = [status.UNKNOWN, status.INTERNAL, status.DEADLINE_EXCEEDED, status.CANCELLED];
 const LANES = 8;
 
-campaign('random messages and bytes to every RPC', { promise: 'bad-input', rounds: { ci: 1_500, soak: 10_000 } }, async ({ random, rounds, soak, figure }) => {
-  using folder = temporaryFolder();
-  await using daemon = await startChildRunner('--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
-  using raw = new RawClient(daemon.address);
-  const jobs = [(await startOne(daemon)), 'jobs/none'];
-  const health = watchHealth(daemon.address);
-  const codes = new Map<string, number>();
-  const requests = Array.from({ length: rounds }, () => ({ rpc: pick(random, RPCS), seed: integer(random, 0, 2 ** 31) }));
-  await inLanes(LANES, requests, async ({ rpc }) => {
-    const bytes = randomRequest(random, rpc, jobs);
-    const answer = await raw.call(rpc, bytes);
-    codes.set(status[answer.code], (codes.get(status[answer.code]) ?? 0) + 1);
-    expect(NEVER, `${rpc} ${Buffer.concat(bytes).toString('hex').slice(0, 2_000)}: ${answer.details}`).not.toContain(answer.code);
-    remember(jobs, answer);
-  });
-  const latencies = await health.end();
-  expect([daemon.child.exitCode, daemon.child.signalCode], daemon.stderr).toEqual([null, null]);
-  expect(percentile(latencies, 0.99)).toBeLessThan(soak ? 50 : 1_000);
-  await startOne(daemon);
-  const told = [...codes].sort(([, a], [, b]) => b - a).map(([code, count]) => `${count} ${code}`).join(', ');
-  figure('fuzzed requests', `${rounds}: ${told}; health p99 ${percentile(latencies, 0.99).toFixed(1)} ms over ${latencies.length} checks meanwhile`);
-});
+campaign(
+  'random messages and bytes to every RPC',
+  { promise: 'bad-input', rounds: { ci: 1_500, soak: 10_000 } },
+  async ({ random, rounds, soak, figure }) => {
+    using folder = temporaryFolder();
+    await using daemon = await startChildRunner('--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
+    using raw = new RawClient(daemon.address);
+    const jobs = [await startOne(daemon), 'jobs/none'];
+    const health = watchHealth(daemon.address);
+    const codes = new Map<string, number>();
+    const requests = Array.from({ length: rounds }, () => ({
+      rpc: pick(random, RPCS),
+      seed: integer(random, 0, 2 ** 31),
+    }));
+    await inLanes(LANES, requests, async ({ rpc }) => {
+      const bytes = randomRequest(random, rpc, jobs);
+      const answer = await raw.call(rpc, bytes);
+      codes.set(status[answer.code], (codes.get(status[answer.code]) ?? 0) + 1);
+      expect(NEVER, `${rpc} ${Buffer.concat(bytes).toString('hex').slice(0, 2_000)}: ${answer.details}`).not.toContain(
+        answer.code,
+      );
+      remember(jobs, answer);
+    });
+    const latencies = await health.end();
+    expect([daemon.child.exitCode, daemon.child.signalCode], daemon.stderr).toEqual([null, null]);
+    expect(percentile(latencies, 0.99)).toBeLessThan(soak ? 50 : 1_000);
+    await startOne(daemon);
+    const told = [...codes]
+      .sort(([, a], [, b]) => b - a)
+      .map(([code, count]) => `${count} ${code}`)
+      .join(', ');
+    figure(
+      'fuzzed requests',
+      `${rounds}: ${told}; health p99 ${percentile(latencies, 0.99).toFixed(1)} ms over ${latencies.length} checks meanwhile`,
+    );
+  },
+);
 
-campaign('random bytes instead of HTTP/2', { promise: 'bad-input', rounds: { ci: 60, soak: 1_000 } }, async ({ random, rounds, figure }) => {
-  using folder = temporaryFolder();
-  await using daemon = await startChildRunner('--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
-  const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
-  await inLanes(LANES, Array.from({ length: rounds }), async () => {
-    const socket = connect(`${folder.path}/s`);
-    socket.on('error', () => undefined); // It is reset: that is the right answer.
-    await once(socket, 'connect');
-    const noise = randomBytes(integer(random, 1, 4096));
-    socket.write(random.uniform() < 0.5 ? Buffer.concat([preface, noise]) : noise);
-    await sleep(integer(random, 0, 20));
-    socket.destroy();
-  });
-  await startOne(daemon);
-  figure('connections that speak no HTTP/2', `${rounds}; the next client is served`);
-});
+campaign(
+  'random bytes instead of HTTP/2',
+  { promise: 'bad-input', rounds: { ci: 60, soak: 1_000 } },
+  async ({ random, rounds, figure }) => {
+    using folder = temporaryFolder();
+    await using daemon = await startChildRunner('--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
+    const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+    await inLanes(LANES, Array.from({ length: rounds }), async () => {
+      const socket = connect(`${folder.path}/s`);
+      socket.on('error', () => undefined); // It is reset: that is the right answer.
+      await once(socket, 'connect');
+      const noise = randomBytes(integer(random, 1, 4096));
+      socket.write(random.uniform() < 0.5 ? Buffer.concat([preface, noise]) : noise);
+      await sleep(integer(random, 0, 20));
+      socket.destroy();
+    });
+    await startOne(daemon);
+    figure('connections that speak no HTTP/2', `${rounds}; the next client is served`);
+  },
+);
 
 async function startOne(daemon: ChildRunner): Promise<string> {
   using client = await RunnerClient.connect({ address: daemon.address });
@@ -64,7 +93,8 @@ async function startOne(daemon: ChildRunner): Promise<string> {
 }
 
 function remember(jobs: string[], answer: RawAnswer): void {
-  const job = answer.code === status.OK && answer.messages.length > 0 && jobs.length < 20 ? tryJobOf(answer) : undefined;
+  const job =
+    answer.code === status.OK && answer.messages.length > 0 && jobs.length < 20 ? tryJobOf(answer) : undefined;
   if (job?.startsWith('jobs/')) jobs.push(job);
 }
 
@@ -88,7 +118,13 @@ function watchHealth(address: string): { end(): Promise<number[]> } {
     }
     client[Symbol.dispose]();
   })();
-  return { end: async () => { running = false; await loop; return latencies; } };
+  return {
+    end: async () => {
+      running = false;
+      await loop;
+      return latencies;
+    },
+  };
 }
 
 /** Mostly messages of wild values, some with flipped bits, cut, or made of noise. */
@@ -115,7 +151,8 @@ function randomMessage(random: Random, desc: DescMessage, jobs: string[], depth:
       for (let left = integer(random, 0, 4); left > 0; left -= 1) list.add(value());
     } else if (field.fieldKind === 'map') {
       const map = target.get(field);
-      for (let left = integer(random, 0, 3); left > 0; left -= 1) map.set(randomText(random, 'key', jobs), BigInt(pick(random, INTEGERS)));
+      for (let left = integer(random, 0, 3); left > 0; left -= 1)
+        map.set(randomText(random, 'key', jobs), BigInt(pick(random, INTEGERS)));
     } else {
       target.set(field, value());
     }
@@ -124,23 +161,61 @@ function randomMessage(random: Random, desc: DescMessage, jobs: string[], depth:
 }
 
 const INTEGERS = [0, 1, -1, 2, 7, 64, 100, 255, 256, 65_535, 2 ** 31 - 1, -(2 ** 31)];
-const DOUBLES = [0, -0, 1, -1, 0.5, 1e-300, 1e300, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 604_801];
+const DOUBLES = [
+  0,
+  -0,
+  1,
+  -1,
+  0.5,
+  1e-300,
+  1e300,
+  Number.NaN,
+  Number.POSITIVE_INFINITY,
+  Number.NEGATIVE_INFINITY,
+  604_801,
+];
 
 function randomValue(random: Random, field: DescField, jobs: string[], depth: number): unknown {
-  if (field.message) return depth > 4 ? reflect(field.message) : reflect(field.message, randomMessage(random, field.message, jobs, depth + 1), false);
+  if (field.message)
+    return depth > 4
+      ? reflect(field.message)
+      : reflect(field.message, randomMessage(random, field.message, jobs, depth + 1), false);
   if (field.enum) return pick(random, [0, 1, 2, 3, -1, 99, 2 ** 31 - 1]);
   switch (field.scalar) {
-    case ScalarType.STRING: return randomText(random, field.name, jobs);
-    case ScalarType.BYTES: return randomBytes(pick(random, [0, 1, 100, 65_536, 65_537]));
-    case ScalarType.BOOL: return random.uniform() < 0.5;
-    case ScalarType.DOUBLE: return pick(random, DOUBLES);
-    case ScalarType.INT64: return pick(random, [0n, 1n, -1n, 5n, 2n ** 53n, 2n ** 63n - 1n, -(2n ** 63n)]);
-    case ScalarType.INT32: return pick(random, INTEGERS);
-    default: throw new Error(`Wanted a kind of field that the requests have, found ${field.toString()}`);
+    case ScalarType.STRING:
+      return randomText(random, field.name, jobs);
+    case ScalarType.BYTES:
+      return randomBytes(pick(random, [0, 1, 100, 65_536, 65_537]));
+    case ScalarType.BOOL:
+      return random.uniform() < 0.5;
+    case ScalarType.DOUBLE:
+      return pick(random, DOUBLES);
+    case ScalarType.INT64:
+      return pick(random, [0n, 1n, -1n, 5n, 2n ** 53n, 2n ** 63n - 1n, -(2n ** 63n)]);
+    case ScalarType.INT32:
+      return pick(random, INTEGERS);
+    default:
+      throw new Error(`Wanted a kind of field that the requests have, found ${field.toString()}`);
   }
 }
 
-const TEXTS = ['', ' ', 'ok', 'flood_3', 'x', '\0', '\u001b[2J', '../..', '/etc/passwd', 'é'.repeat(300), '\u{1f600}', '__proto__', '%s%n', '\'; DROP TABLE jobs; --', 'a'.repeat(200_000)];
+const TEXTS = [
+  '',
+  ' ',
+  'ok',
+  'flood_3',
+  'x',
+  '\0',
+  '\u001b[2J',
+  '../..',
+  '/etc/passwd',
+  'é'.repeat(300),
+  '\u{1f600}',
+  '__proto__',
+  '%s%n',
+  "'; DROP TABLE jobs; --",
+  'a'.repeat(200_000),
+];
 
 function randomText(random: Random, name: string, jobs: string[]): string {
   if (name === 'name' && random.uniform() < 0.6) return pick(random, jobs);

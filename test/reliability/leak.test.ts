@@ -1,8 +1,18 @@
-/** No leak: memory, descriptors and threads of the daemon are flat over a stretch of jobs, cancels, cut streams and bad requests. */
+/**
+ * No leak: memory, descriptors and threads of the daemon are flat over a stretch of jobs, cancels, cut streams and bad
+ * requests.
+ */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { collect, firstEvent, kernel, startChildRunnerIn, temporaryFolder, type ChildRunner } from '@flashcore/runner/testing-daemon';
+import {
+  collect,
+  firstEvent,
+  kernel,
+  startChildRunnerIn,
+  temporaryFolder,
+  type ChildRunner,
+} from '@flashcore/runner/testing-daemon';
 import { RunnerClient, type Random } from '@flashcore/shared';
 import { expect } from 'vitest';
 import { campaign, inLanes, pick } from './campaign.ts';
@@ -12,37 +22,61 @@ const LANES = 4;
 const FLAT = 0.05;
 const SETTLED = 0.01;
 
-campaign('a stretch of jobs with faults', { promise: 'no-leak', rounds: { ci: 4, soak: 60 } }, async ({ random, rounds: seconds, soak, figure }) => {
-  using folder = temporaryFolder();
-  await using daemon = await startChildRunnerIn({ ...process.env, NODE_OPTIONS: '--expose-gc' }, '--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
-  let jobs = 0;
-  const work = async (forMs: number): Promise<void> => {
-    const end = performance.now() + forMs;
-    await inLanes(LANES, Array.from({ length: LANES }), async () => {
-      while (performance.now() < end) {
-        await oneJob(random, daemon);
-        jobs += 1;
-      }
-    });
-  };
-  const { state: before, chunks } = await warmUp(daemon, work, soak ? { chunkMs: 10_000, most: 12 } : { chunkMs: 1_500, most: 2 });
-  await work(seconds * 1_000);
-  const after = await settled(daemon);
-  const growth = (figure: 'liveMiB' | 'rssMiB'): number => after[figure] / before[figure] - 1;
-  const percent = (part: number): string => `${(part * 100).toFixed(1)} %`;
-  figure('soak with faults', `${seconds} s, ${jobs} jobs, after a warm-up of ${chunks} stretches; resident ${before.rssMiB.toFixed(1)} to ${after.rssMiB.toFixed(1)} MiB (${percent(growth('rssMiB'))}), in use ${before.liveMiB.toFixed(1)} to ${after.liveMiB.toFixed(1)} MiB (${percent(growth('liveMiB'))}), descriptors ${before.descriptors} to ${after.descriptors}, threads ${before.threads} to ${after.threads}`);
-  expect(after.descriptors).toBeLessThanOrEqual(before.descriptors);
-  expect(after.threads).toBeLessThanOrEqual(before.threads);
-  expect(readdirSync(join(folder.path, 'data/sources/files/incoming'))).toEqual([]);
-  // In the few seconds of `npm test` code is still being compiled: there it bounds, and the soak tells.
-  expect(growth('liveMiB')).toBeLessThan(soak ? FLAT : 0.3);
-  expect(growth('rssMiB')).toBeLessThan(soak ? FLAT : 0.5);
-});
+campaign(
+  'a stretch of jobs with faults',
+  { promise: 'no-leak', rounds: { ci: 4, soak: 60 } },
+  async ({ random, rounds: seconds, soak, figure }) => {
+    using folder = temporaryFolder();
+    await using daemon = await startChildRunnerIn(
+      { ...process.env, NODE_OPTIONS: '--expose-gc' },
+      '--data',
+      join(folder.path, 'data'),
+      '--address',
+      `unix:${folder.path}/s`,
+    );
+    let jobs = 0;
+    const work = async (forMs: number): Promise<void> => {
+      const end = performance.now() + forMs;
+      await inLanes(LANES, Array.from({ length: LANES }), async () => {
+        while (performance.now() < end) {
+          await oneJob(random, daemon);
+          jobs += 1;
+        }
+      });
+    };
+    const { state: before, chunks } = await warmUp(
+      daemon,
+      work,
+      soak ? { chunkMs: 10_000, most: 12 } : { chunkMs: 1_500, most: 2 },
+    );
+    await work(seconds * 1_000);
+    const after = await settled(daemon);
+    const growth = (figure: 'liveMiB' | 'rssMiB'): number => after[figure] / before[figure] - 1;
+    const percent = (part: number): string => `${(part * 100).toFixed(1)} %`;
+    figure(
+      'soak with faults',
+      `${seconds} s, ${jobs} jobs, after a warm-up of ${chunks} stretches; resident ${before.rssMiB.toFixed(1)} to ${after.rssMiB.toFixed(1)} MiB (${percent(growth('rssMiB'))}), in use ${before.liveMiB.toFixed(1)} to ${after.liveMiB.toFixed(1)} MiB (${percent(growth('liveMiB'))}), descriptors ${before.descriptors} to ${after.descriptors}, threads ${before.threads} to ${after.threads}`,
+    );
+    expect(after.descriptors).toBeLessThanOrEqual(before.descriptors);
+    expect(after.threads).toBeLessThanOrEqual(before.threads);
+    expect(readdirSync(join(folder.path, 'data/sources/files/incoming'))).toEqual([]);
+    // In the few seconds of `npm test` code is still being compiled: there it bounds, and the soak tells.
+    expect(growth('liveMiB')).toBeLessThan(soak ? FLAT : 0.3);
+    expect(growth('rssMiB')).toBeLessThan(soak ? FLAT : 0.5);
+  },
+);
 
 type State = Awaited<ReturnType<typeof settled>>;
 
-/** Works in stretches until the resident memory after one is within 1 % of that before it: code is compiled, SQLite's cache and malloc's arenas have their size. */
-async function warmUp(daemon: ChildRunner, work: (forMs: number) => Promise<void>, { chunkMs, most }: { chunkMs: number; most: number }): Promise<{ state: State; chunks: number }> {
+/**
+ * Works in stretches until the resident memory after one is within 1 % of that before it: code is compiled, SQLite's
+ * cache and malloc's arenas have their size.
+ */
+async function warmUp(
+  daemon: ChildRunner,
+  work: (forMs: number) => Promise<void>,
+  { chunkMs, most }: { chunkMs: number; most: number },
+): Promise<{ state: State; chunks: number }> {
   let last = await settled(daemon);
   for (let chunks = 1; ; chunks += 1) {
     await work(chunkMs);
@@ -70,7 +104,11 @@ async function oneJob(random: Random, daemon: ChildRunner): Promise<void> {
   }
 }
 
-async function settled({ child, rssMiB, liveMiB }: ChildRunner): Promise<{ rssMiB: number; liveMiB: number; descriptors: number; threads: number }> {
+async function settled({
+  child,
+  rssMiB,
+  liveMiB,
+}: ChildRunner): Promise<{ rssMiB: number; liveMiB: number; descriptors: number; threads: number }> {
   await sleep(300);
   const folder = `/proc/${child.pid}`;
   if (!existsSync(folder)) throw new Error('the daemon has ended');

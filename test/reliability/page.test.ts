@@ -15,8 +15,13 @@ test.each(Object.entries(PROMISES))('%s: the tests that show it are there', (_, 
 });
 
 test('every campaign of this folder has its figures in the last soak', () => {
-  const campaigns = readdirSync(import.meta.dirname).filter((name) => name.endsWith('.test.ts'))
-    .flatMap((name) => [...readFileSync(join(import.meta.dirname, name), 'utf8').matchAll(/^campaign\('((?:[^'\\]|\\.)*)'/gm)].map((match) => match[1]!.replaceAll('\\', '')));
+  const campaigns = readdirSync(import.meta.dirname)
+    .filter((name) => name.endsWith('.test.ts'))
+    .flatMap((name) =>
+      [...readFileSync(join(import.meta.dirname, name), 'utf8').matchAll(/^campaign\('((?:[^'\\]|\\.)*)'/gm)].map(
+        (match) => match[1]!.replaceAll('\\', ''),
+      ),
+    );
   const stored = new Set(run.figures.map((figure) => figure.test));
   expect(campaigns.filter((name) => !stored.has(name))).toEqual([]);
 });

@@ -1,4 +1,7 @@
-/** docs/reliability.md: every promise with the tests that show it and what the last soak found. `node test/reliability/write-page.ts` writes it. */
+/**
+ * docs/reliability.md: every promise with the tests that show it and what the last soak found. `node
+ * test/reliability/write-page.ts` writes it.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Figure } from './campaign.ts';
@@ -15,7 +18,8 @@ export interface SoakRun {
 }
 
 /** What the last soak stored; undefined where none did. */
-export const readRun = (): SoakRun | undefined => (existsSync(FIGURES_PATH) ? (JSON.parse(readFileSync(FIGURES_PATH, 'utf8')) as SoakRun) : undefined);
+export const readRun = (): SoakRun | undefined =>
+  existsSync(FIGURES_PATH) ? (JSON.parse(readFileSync(FIGURES_PATH, 'utf8')) as SoakRun) : undefined;
 
 export function reliabilityPage({ machine, figures }: SoakRun): string {
   return [
@@ -24,13 +28,21 @@ export function reliabilityPage({ machine, figures }: SoakRun): string {
     'Written by `npx nx soak test`, which runs every campaign in its long form and stores its figures in [reliability.json](reliability.json); `npm test` runs the same tests with fewer rounds.',
     `Machine: ${machine}. Each figure has its day and the seed that repeats it (\`FLASHCORE_SEED=… npx nx soak test\`); a figure is there only if all of its file's tests passed.`,
     'On a GPU the faulty and the cheating kernels run through the program itself: [what it found on an H200](results/h200-2026-11-21/README.md).',
-    ...Object.entries(PROMISES).flatMap(([id, { promise, tests }]) => ['', `## ${promise}`, ...figuresOf(id as PromiseId, figures), '', `Shown by ${tests.map(link).join(', ')}.`]),
+    ...Object.entries(PROMISES).flatMap(([id, { promise, tests }]) => [
+      '',
+      `## ${promise}`,
+      ...figuresOf(id as PromiseId, figures),
+      '',
+      `Shown by ${tests.map(link).join(', ')}.`,
+    ]),
     '',
   ].join('\n');
 }
 
 function figuresOf(id: PromiseId, figures: SoakRun['figures']): string[] {
-  const rows = figures.filter(({ promise }) => promise === id).map(({ what, value, date, seed }) => `| ${what} | ${value} | ${date}, ${seed} |`);
+  const rows = figures
+    .filter(({ promise }) => promise === id)
+    .map(({ what, value, date, seed }) => `| ${what} | ${value} | ${date}, ${seed} |`);
   return rows.length === 0 ? [] : ['', '| what | found | day, seed |', '| --- | --- | --- |', ...rows];
 }
 

@@ -1,16 +1,28 @@
-/** What flashcore promises, and the tests that show it. docs/reliability.md is made of this table and of the figures of the last soak. */
+/**
+ * What flashcore promises, and the tests that show it. docs/reliability.md is made of this table and of the figures of
+ * the last soak.
+ */
 export const PROMISES = {
   'jobs-survive': {
-    promise: 'A job\'s name, once returned, survives kill -9 of the daemon; it ends exactly once; what was running at a crash is resolved within 5 s of the restart',
+    promise:
+      "A job's name, once returned, survives kill -9 of the daemon; it ends exactly once; what was running at a crash is resolved within 5 s of the restart",
     tests: ['test/reliability/kill.test.ts', 'test/e2e/crash.test.ts', 'apps/runner/src/store/database.test.ts'],
   },
   'watch-resumes': {
     promise: 'A watch resumes without gap or repeat from any event number',
-    tests: ['test/reliability/streams.test.ts', 'test/interop/python-client.test.ts', 'apps/runner/src/rpc/jobs.test.ts'],
+    tests: [
+      'test/reliability/streams.test.ts',
+      'test/interop/python-client.test.ts',
+      'apps/runner/src/rpc/jobs.test.ts',
+    ],
   },
   'requests-are-jobs': {
     promise: 'The same request_id and body are the same job; the same id with another body is ALREADY_EXISTS',
-    tests: ['test/reliability/requests.test.ts', 'test/interop/bad-requests.test.ts', 'apps/runner/src/rpc/jobs.test.ts'],
+    tests: [
+      'test/reliability/requests.test.ts',
+      'test/interop/bad-requests.test.ts',
+      'apps/runner/src/rpc/jobs.test.ts',
+    ],
   },
   'slow-watchers': {
     promise: 'A slow or dead watcher neither slows a job nor grows memory',
@@ -18,31 +30,55 @@ export const PROMISES = {
   },
   cancel: {
     promise: 'Cancel: the whole process tree is dead within 2 s and the device free; it may be repeated',
-    tests: ['test/reliability/cancel.test.ts', 'apps/runner/src/rpc/jobs.test.ts', 'apps/runner/src/sandbox/box.test.ts'],
+    tests: [
+      'test/reliability/cancel.test.ts',
+      'apps/runner/src/rpc/jobs.test.ts',
+      'apps/runner/src/sandbox/box.test.ts',
+    ],
   },
   limits: {
     promise: 'Waiting and running have limits of their own; no run is unbounded',
-    tests: ['apps/runner/src/jobs/jobs.test.ts', 'apps/runner/src/rpc/jobs.test.ts', 'apps/runner/src/pipeline/worker-life.test.ts', 'apps/runner/src/pipeline/faulty-kernels.test.ts'],
+    tests: [
+      'apps/runner/src/jobs/jobs.test.ts',
+      'apps/runner/src/rpc/jobs.test.ts',
+      'apps/runner/src/pipeline/worker-life.test.ts',
+      'apps/runner/src/pipeline/faulty-kernels.test.ts',
+    ],
   },
   drain: {
     promise: 'SIGTERM: health is NOT_SERVING, no new work, running work ends within the grace, exit status 0',
     tests: ['apps/runner/src/daemon.test.ts', 'test/reliability/overload.test.ts'],
   },
   isolation: {
-    promise: 'One job\'s crash, hang, use of all memory, children or sticky CUDA error never changes another\'s result',
-    tests: ['test/reliability/faulty.test.ts', 'test/e2e/faulty.test.ts', 'apps/runner/src/pipeline/worker-life.test.ts'],
+    promise: "One job's crash, hang, use of all memory, children or sticky CUDA error never changes another's result",
+    tests: [
+      'test/reliability/faulty.test.ts',
+      'test/e2e/faulty.test.ts',
+      'apps/runner/src/pipeline/worker-life.test.ts',
+    ],
   },
   devices: {
-    promise: 'One job at a time on a device; a device whose holder does not let go is quarantined, and a canary runs before a device serves again',
-    tests: ['apps/runner/src/jobs/jobs.test.ts', 'apps/runner/src/workers/device-worker.test.ts', 'apps/runner/src/pipeline/worker-life.test.ts'],
+    promise:
+      'One job at a time on a device; a device whose holder does not let go is quarantined, and a canary runs before a device serves again',
+    tests: [
+      'apps/runner/src/jobs/jobs.test.ts',
+      'apps/runner/src/workers/device-worker.test.ts',
+      'apps/runner/src/pipeline/worker-life.test.ts',
+    ],
   },
   cache: {
-    promise: 'A cache hit\'s bytes are verified by digest; failures, time-outs and cancelled builds are never cached; the key covers all that changes the output',
+    promise:
+      "A cache hit's bytes are verified by digest; failures, time-outs and cancelled builds are never cached; the key covers all that changes the output",
     tests: ['test/reliability/cache.test.ts', 'apps/runner/src/build/compile-cache.test.ts'],
   },
   'bad-input': {
     promise: 'Bad input: the right status within 1 s; no hang, no UNKNOWN, no stack trace, no path of the host',
-    tests: ['test/reliability/bad-requests.test.ts', 'test/reliability/fuzz.test.ts', 'test/interop/bad-requests.test.ts', 'apps/runner/src/rpc/requests.test.ts'],
+    tests: [
+      'test/reliability/bad-requests.test.ts',
+      'test/reliability/fuzz.test.ts',
+      'test/interop/bad-requests.test.ts',
+      'apps/runner/src/rpc/requests.test.ts',
+    ],
   },
   overload: {
     promise: 'Overload: a bounded queue, RESOURCE_EXHAUSTED with the time to try again; health answers meanwhile',
@@ -57,7 +93,8 @@ export const PROMISES = {
     tests: ['test/reliability/leak.test.ts'],
   },
   measurement: {
-    promise: 'A kernel that cheats the measurement or attacks the compiler gets the verdict of its manifest, and gains nothing',
+    promise:
+      'A kernel that cheats the measurement or attacks the compiler gets the verdict of its manifest, and gains nothing',
     tests: ['apps/runner/src/pipeline/cheating-kernels.test.ts'],
   },
 } as const satisfies Record<string, { promise: string; tests: readonly string[] }>;

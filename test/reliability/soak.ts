@@ -1,6 +1,8 @@
 /**
- * The long form of the reliability tests: `npx nx soak test`. Prints the figures, stores them in docs/reliability.json, and makes docs/reliability.md of it.
- * FLASHCORE_SEED repeats a run; arguments are names of files, for a part of it: `node test/reliability/soak.ts kill streams`.
+ * The long form of the reliability tests: `npx nx soak test`. Prints the figures, stores them in docs/reliability.json,
+ * and makes docs/reliability.md of it.
+ * FLASHCORE_SEED repeats a run; arguments are names of files, for a part of it: `node test/reliability/soak.ts kill
+ * streams`.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,8 +23,17 @@ function run(figuresFile: string, filters: string[]): number {
   const env = { ...process.env, FLASHCORE_SOAK: '1', FLASHCORE_SEED: seed, FLASHCORE_FIGURES: figuresFile };
   const tests = filters.length > 0 ? filters.map((filter) => `test/reliability/${filter}`) : ['test/reliability'];
   // One file at a time: figures of memory and time are of an otherwise quiet machine.
-  const { status } = spawnSync(join(ROOT, 'node_modules/.bin/vitest'), ['run', '--project', 'e2e', '--no-file-parallelism', ...tests], { cwd: ROOT, env, stdio: 'inherit' });
-  const figures = existsSync(figuresFile) ? readFileSync(figuresFile, 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Figure) : [];
+  const { status } = spawnSync(
+    join(ROOT, 'node_modules/.bin/vitest'),
+    ['run', '--project', 'e2e', '--no-file-parallelism', ...tests],
+    { cwd: ROOT, env, stdio: 'inherit' },
+  );
+  const figures = existsSync(figuresFile)
+    ? readFileSync(figuresFile, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Figure)
+    : [];
   for (const { what, value } of figures) process.stdout.write(`${what}: ${value}\n`);
   process.stdout.write(`seed ${seed}\n`);
   // What failed makes no report.
@@ -34,9 +45,14 @@ function run(figuresFile: string, filters: string[]): number {
 function store(figures: readonly Figure[]): void {
   const machine = `${availableParallelism()} processors (${cpus()[0]?.model.trim() ?? 'unknown'}), ${process.platform}, Node ${process.versions.node}`;
   const before = readRun();
-  const kept = before?.machine === machine ? before.figures.filter(({ what }) => !figures.some((figure) => figure.what === what)) : [];
+  const kept =
+    before?.machine === machine
+      ? before.figures.filter(({ what }) => !figures.some((figure) => figure.what === what))
+      : [];
   const date = new Date().toISOString().slice(0, 10);
-  const all = [...kept, ...figures.map((figure) => ({ ...figure, date }))].sort((a, b) => (`${a.promise} ${a.what}` < `${b.promise} ${b.what}` ? -1 : 1));
+  const all = [...kept, ...figures.map((figure) => ({ ...figure, date }))].sort((a, b) =>
+    `${a.promise} ${a.what}` < `${b.promise} ${b.what}` ? -1 : 1,
+  );
   const stored: SoakRun = { machine, figures: all };
   writeFileSync(FIGURES_PATH, `${JSON.stringify(stored, null, 1)}\n`);
   writeFileSync(PAGE_PATH, reliabilityPage(stored));

@@ -1,8 +1,20 @@
-/** A slow watcher neither slows a job nor grows memory: fifty that never read, and a job that writes 100,000 log lines; and how fast one that reads is served. */
+/**
+ * A slow watcher neither slows a job nor grows memory: fifty that never read, and a job that writes 100,000 log lines;
+ * and how fast one that reads is served.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ClientReadableStream } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
-import { LATE_MS, collect, finished, firstEvent, kernel, startChildRunnerIn, temporaryFolder, type ChildRunner } from '@flashcore/runner/testing-daemon';
+import {
+  LATE_MS,
+  collect,
+  finished,
+  firstEvent,
+  kernel,
+  startChildRunnerIn,
+  temporaryFolder,
+  type ChildRunner,
+} from '@flashcore/runner/testing-daemon';
 import { Outcome, RunnerClient, WatchJobRequestSchema, blockRatioInterval } from '@flashcore/shared';
 import { expect } from 'vitest';
 import { campaign, percentile } from './campaign.ts';
@@ -12,34 +24,55 @@ const WATCHERS = 50;
 const MIN_EVENTS_PER_SECOND = { soak: 20_000, ci: 4_000 };
 const MAX_GROWTH_MIB = 100;
 
-campaign('paused watchers and a flood of log lines', { promise: 'slow-watchers', rounds: { ci: 1, soak: 24 }, timeoutMs: 60_000 }, async ({ rounds, soak, figure }) => {
-  using folder = temporaryFolder();
-  const lines = soak ? 100_000 : 20_000;
-  await using daemon = await startChildRunnerIn({ ...process.env }, '--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
-  // Code is compiled, and memory finds its size, in the first jobs.
-  for (let round = 0; round < (soak ? 3 : 1); round += 1) await timeJob(daemon, lines, 0);
-  const alone: number[] = [];
-  const watched: number[] = [];
-  const before = daemon.rssMiB();
-  let most = before;
-  // In turns, first one and then the other before: what else the machine does changes from one round to the next.
-  for (let round = 0; round < rounds; round += 1) {
-    for (const watchers of round % 2 === 0 ? [0, WATCHERS] : [WATCHERS, 0]) {
-      const { seconds, rssMiB } = await timeJob(daemon, lines, watchers);
-      (watchers === 0 ? alone : watched).push(seconds);
-      most = Math.max(most, rssMiB);
+campaign(
+  'paused watchers and a flood of log lines',
+  { promise: 'slow-watchers', rounds: { ci: 1, soak: 24 }, timeoutMs: 60_000 },
+  async ({ rounds, soak, figure }) => {
+    using folder = temporaryFolder();
+    const lines = soak ? 100_000 : 20_000;
+    await using daemon = await startChildRunnerIn(
+      { ...process.env },
+      '--data',
+      `${folder.path}/data`,
+      '--address',
+      `unix:${folder.path}/s`,
+    );
+    // Code is compiled, and memory finds its size, in the first jobs.
+    for (let round = 0; round < (soak ? 3 : 1); round += 1) await timeJob(daemon, lines, 0);
+    const alone: number[] = [];
+    const watched: number[] = [];
+    const before = daemon.rssMiB();
+    let most = before;
+    // In turns, first one and then the other before: what else the machine does changes from one round to the next.
+    for (let round = 0; round < rounds; round += 1) {
+      for (const watchers of round % 2 === 0 ? [0, WATCHERS] : [WATCHERS, 0]) {
+        const { seconds, rssMiB } = await timeJob(daemon, lines, watchers);
+        (watchers === 0 ? alone : watched).push(seconds);
+        most = Math.max(most, rssMiB);
+      }
     }
-  }
-  const { ratio, low, high } = blockRatioInterval(watched, alone, { perBlock: 1 });
-  const longer = (value: number): string => ((value - 1) * 100).toFixed(1);
-  figure('paused watchers', `${WATCHERS} paused watchers, ${lines} log lines, ${rounds} rounds: resident memory grew by ${(most - before).toFixed(0)} MiB at most, the job took ${longer(ratio)} % longer (95 % interval ${longer(low)} to ${longer(high)} %; ${percentile(alone, 0.5).toFixed(2)} s alone)`);
-  expect(most - before).toBeLessThan(MAX_GROWTH_MIB);
-  // Other tests run beside this one in `npm test`, which take the processors as they please: time is judged in the soak.
-  if (soak) expect(ratio).toBeLessThan(1.05);
-});
+    const { ratio, low, high } = blockRatioInterval(watched, alone, { perBlock: 1 });
+    const longer = (value: number): string => ((value - 1) * 100).toFixed(1);
+    figure(
+      'paused watchers',
+      `${WATCHERS} paused watchers, ${lines} log lines, ${rounds} rounds: resident memory grew by ${(most - before).toFixed(0)} MiB at most, the job took ${longer(ratio)} % longer (95 % interval ${longer(low)} to ${longer(high)} %; ${percentile(alone, 0.5).toFixed(2)} s alone)`,
+    );
+    expect(most - before).toBeLessThan(MAX_GROWTH_MIB);
+    // Other tests run beside this one in `npm test`, which take the processors as they please: time is judged in the
+    // soak.
+    if (soak) expect(ratio).toBeLessThan(1.05);
+  },
+);
 
-/** Seconds that the job flooded, by its own times, and the daemon's memory at its end. Watchers come before it begins. As many connections are open with and without watchers. */
-async function timeJob(daemon: ChildRunner, lines: number, watchers: number): Promise<{ seconds: number; rssMiB: number }> {
+/**
+ * Seconds that the job flooded, by its own times, and the daemon's memory at its end. Watchers come before it begins.
+ * As many connections are open with and without watchers.
+ */
+async function timeJob(
+  daemon: ChildRunner,
+  lines: number,
+  watchers: number,
+): Promise<{ seconds: number; rssMiB: number }> {
   using client = await RunnerClient.connect({ address: daemon.address });
   const idle = await Promise.all(Array.from({ length: WATCHERS }, () => PausedWatcher.connect(daemon.address)));
   const { job } = await firstEvent(client.start('build', kernel(`late_${lines}`)));
@@ -56,7 +89,10 @@ async function timeJob(daemon: ChildRunner, lines: number, watchers: number): Pr
   }
 }
 
-/** A client on a connection of its own that asks for a job's events, and reads one: grpc-js buffers without bound for a client that never read, and stops the sender once it did. */
+/**
+ * A client on a connection of its own that asks for a job's events, and reads one: grpc-js buffers without bound for a
+ * client that never read, and stops the sender once it did.
+ */
 class PausedWatcher implements Disposable {
   readonly #client: Client;
   #call: ClientReadableStream<Buffer> | undefined;
@@ -67,13 +103,20 @@ class PausedWatcher implements Disposable {
 
   static async connect(address: string): Promise<PausedWatcher> {
     const client = new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 });
-    await new Promise<void>((resolve, reject) => client.waitForReady(Date.now() + 5_000, (error) => (error ? reject(error) : resolve())));
+    await new Promise<void>((resolve, reject) =>
+      client.waitForReady(Date.now() + 5_000, (error) => (error ? reject(error) : resolve())),
+    );
     return new PausedWatcher(client);
   }
 
   watch(job: string): void {
     const pass = (value: Buffer): Buffer => value;
-    const call = this.#client.makeServerStreamRequest('/flashcore.runner.v1.KernelRunnerService/WatchJob', pass, pass, Buffer.from(toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }))));
+    const call = this.#client.makeServerStreamRequest(
+      '/flashcore.runner.v1.KernelRunnerService/WatchJob',
+      pass,
+      pass,
+      Buffer.from(toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }))),
+    );
     call.once('data', () => call.pause());
     call.on('error', () => undefined); // It is cut in the end.
     this.#call = call;
@@ -85,18 +128,31 @@ class PausedWatcher implements Disposable {
   }
 }
 
-campaign('events stored and streamed to one watcher', { promise: 'slow-watchers', rounds: { ci: 1, soak: 5 } }, async ({ rounds, soak, figure }) => {
-  using folder = temporaryFolder();
-  await using daemon = await startChildRunnerIn({ ...process.env }, '--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`);
-  using client = await RunnerClient.connect({ address: daemon.address });
-  const lines = 50_000;
-  const rates: number[] = [];
-  for (let round = 0; round < rounds; round += 1) {
-    const started = performance.now();
-    const events = await collect(client.start('build', kernel(`flood_${lines}`)));
-    rates.push(events.length / ((performance.now() - started) / 1000));
-    expect([events.length, finished(events).outcome]).toEqual([lines + 3, Outcome.PASSED]);
-  }
-  figure('events stored and streamed to one watcher', `${percentile(rates, 0.5).toFixed(0)} events/s (${rounds} rounds of ${lines}; least ${Math.min(...rates).toFixed(0)})`);
-  expect(Math.max(...rates)).toBeGreaterThan(MIN_EVENTS_PER_SECOND[soak ? 'soak' : 'ci']);
-});
+campaign(
+  'events stored and streamed to one watcher',
+  { promise: 'slow-watchers', rounds: { ci: 1, soak: 5 } },
+  async ({ rounds, soak, figure }) => {
+    using folder = temporaryFolder();
+    await using daemon = await startChildRunnerIn(
+      { ...process.env },
+      '--data',
+      `${folder.path}/data`,
+      '--address',
+      `unix:${folder.path}/s`,
+    );
+    using client = await RunnerClient.connect({ address: daemon.address });
+    const lines = 50_000;
+    const rates: number[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      const started = performance.now();
+      const events = await collect(client.start('build', kernel(`flood_${lines}`)));
+      rates.push(events.length / ((performance.now() - started) / 1000));
+      expect([events.length, finished(events).outcome]).toEqual([lines + 3, Outcome.PASSED]);
+    }
+    figure(
+      'events stored and streamed to one watcher',
+      `${percentile(rates, 0.5).toFixed(0)} events/s (${rounds} rounds of ${lines}; least ${Math.min(...rates).toFixed(0)})`,
+    );
+    expect(Math.max(...rates)).toBeGreaterThan(MIN_EVENTS_PER_SECOND[soak ? 'soak' : 'ci']);
+  },
+);

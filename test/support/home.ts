@@ -21,12 +21,15 @@ export class Home implements AsyncDisposable {
   // Short: a Unix socket's path must stay below 108 bytes.
   readonly path = mkdtempSync(join(tmpdir(), 'fc-'));
   readonly env = {
-    ...process.env, FLASHCORE_HOME: this.path,
+    ...process.env,
+    FLASHCORE_HOME: this.path,
     // The emulator and the reference are compiled once for all tests; entries are found by digest.
     FLASHCORE_LIBRARY_CACHE: join(ROOT, 'node_modules/.cache/flashcore-libraries'),
     // What a user has configured and left on this machine is not the tests' business.
-    XDG_CONFIG_HOME: join(this.path, 'config'), XDG_STATE_HOME: join(this.path, 'state'),
-    NO_COLOR: '1', PATH: `${BIN}${delimiter}${process.env['PATH']}`,
+    XDG_CONFIG_HOME: join(this.path, 'config'),
+    XDG_STATE_HOME: join(this.path, 'state'),
+    NO_COLOR: '1',
+    PATH: `${BIN}${delimiter}${process.env['PATH']}`,
   };
   #daemons: ChildProcess[] = [];
 
@@ -36,7 +39,10 @@ export class Home implements AsyncDisposable {
   }
 
   /** Runs `fa-tui` to its end; `cwd` is the repository's root. */
-  faTui(args: string[], options: { timeoutMs?: number; env?: Record<string, string>; input?: string; cwd?: string } = {}): CommandResult {
+  faTui(
+    args: string[],
+    options: { timeoutMs?: number; env?: Record<string, string>; input?: string; cwd?: string } = {},
+  ): CommandResult {
     return this.#run(join(BIN, 'fa-tui'), args, options);
   }
 
@@ -45,8 +51,24 @@ export class Home implements AsyncDisposable {
     return this.#run(join(BIN, 'node'), [RUNNER, ...args], options);
   }
 
-  #run(program: string, args: string[], { cwd = ROOT, env, timeoutMs = 120_000, input = '' }: { cwd?: string; timeoutMs?: number; env?: Record<string, string>; input?: string }): CommandResult {
-    const result = spawnSync(program, args, { cwd, env: { ...this.env, ...env }, encoding: 'utf8', timeout: timeoutMs, input, maxBuffer: 64 * 1024 * 1024 });
+  #run(
+    program: string,
+    args: string[],
+    {
+      cwd = ROOT,
+      env,
+      timeoutMs = 120_000,
+      input = '',
+    }: { cwd?: string; timeoutMs?: number; env?: Record<string, string>; input?: string },
+  ): CommandResult {
+    const result = spawnSync(program, args, {
+      cwd,
+      env: { ...this.env, ...env },
+      encoding: 'utf8',
+      timeout: timeoutMs,
+      input,
+      maxBuffer: 64 * 1024 * 1024,
+    });
     return { exitCode: result.status, stdout: result.stdout, stderr: result.stderr };
   }
 
@@ -56,7 +78,10 @@ export class Home implements AsyncDisposable {
     try {
       return { ...result, response: fromJson(GetJobResponseSchema, JSON.parse(result.stdout) as JsonValue) };
     } catch (cause) {
-      throw new Error(`fa-tui ${args.join(' ')} printed no GetJobResponse (exit ${result.exitCode})\nstdout: ${result.stdout.slice(0, 2000)}\nstderr: ${result.stderr.slice(-2000)}`, { cause });
+      throw new Error(
+        `fa-tui ${args.join(' ')} printed no GetJobResponse (exit ${result.exitCode})\nstdout: ${result.stdout.slice(0, 2000)}\nstderr: ${result.stderr.slice(-2000)}`,
+        { cause },
+      );
     }
   }
 
@@ -66,10 +91,15 @@ export class Home implements AsyncDisposable {
   }
 
   async startDaemonAt(address: string, ...flags: string[]): Promise<{ address: string; process: ChildProcess }> {
-    const daemon = spawn(join(BIN, 'node'), [RUNNER, 'serve', '--address', address, '--data', this.path, ...flags], { env: this.env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const daemon = spawn(join(BIN, 'node'), [RUNNER, 'serve', '--address', address, '--data', this.path, ...flags], {
+      env: this.env,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     this.#daemons.push(daemon);
     let log = '';
-    daemon.stderr.setEncoding('utf8').on('data', (text: string) => { log += text; });
+    daemon.stderr.setEncoding('utf8').on('data', (text: string) => {
+      log += text;
+    });
     const listening = await waitFor('the daemon to write runner.json', () => {
       if (daemon.exitCode !== null) throw new Error(`the daemon ended with exit code ${daemon.exitCode}: ${log}`);
       const info = this.runnerInfo();

@@ -13,7 +13,10 @@ export interface ProcessInfo {
 
 /** All running descendants of a process, zombies left out. */
 export function descendants(root: number): ProcessInfo[] {
-  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map((name) => readProcess(Number(name))).filter((one) => one !== undefined);
+  const all = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => readProcess(Number(name)))
+    .filter((one) => one !== undefined);
   const found: ProcessInfo[] = [];
   for (let parents = new Set([root]); parents.size > 0;) {
     const children = all.filter(({ parent }) => parents.has(parent));
@@ -32,7 +35,13 @@ export function readProcess(pid: number): ProcessInfo | undefined {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
-    return { pid, parent: Number(fields[1]), startTicks: fields[19]!, cpuTicks: Number(fields[11]) + Number(fields[12]), command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim() };
+    return {
+      pid,
+      parent: Number(fields[1]),
+      startTicks: fields[19]!,
+      cpuTicks: Number(fields[11]) + Number(fields[12]),
+      command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim(),
+    };
   } catch (error) {
     if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;

@@ -19,19 +19,30 @@ export class RawClient implements Disposable {
   readonly #client: Client;
 
   constructor(address: string) {
-    this.#client = new Client(address, credentials.createInsecure(), { 'grpc.max_send_message_length': 64 * 1024 * 1024, 'grpc.use_local_subchannel_pool': 1 });
+    this.#client = new Client(address, credentials.createInsecure(), {
+      'grpc.max_send_message_length': 64 * 1024 * 1024,
+      'grpc.use_local_subchannel_pool': 1,
+    });
   }
 
-  /** Sends one request, or several to an RPC that takes a stream; resolves with its end, DEADLINE_EXCEEDED after `withinMs`. */
+  /**
+   * Sends one request, or several to an RPC that takes a stream; resolves with its end, DEADLINE_EXCEEDED after
+   * `withinMs`.
+   */
   call(rpc: RpcName, requests: readonly Buffer[], withinMs = 5_000): Promise<RawAnswer> {
     const { name, methodKind } = KernelRunnerService.method[rpc];
     const path = `/${KernelRunnerService.typeName}/${name}`;
     const started = performance.now();
     const messages: Buffer[] = [];
     return new Promise((resolve) => {
-      const end = (error: ServiceError | null): void => resolve({
-        code: error?.code ?? status.OK, details: error?.details ?? '', metadata: error?.metadata, messages, seconds: (performance.now() - started) / 1000,
-      });
+      const end = (error: ServiceError | null): void =>
+        resolve({
+          code: error?.code ?? status.OK,
+          details: error?.details ?? '',
+          metadata: error?.metadata,
+          messages,
+          seconds: (performance.now() - started) / 1000,
+        });
       const options = { deadline: Date.now() + withinMs };
       const answered = (error: ServiceError | null, value?: Buffer): void => {
         if (value) messages.push(value);
@@ -44,7 +55,10 @@ export class RawClient implements Disposable {
         call.end();
       } else if (methodKind === 'server_streaming') {
         const call = this.#client.makeServerStreamRequest(path, pass, pass, requests[0]!, options);
-        call.on('data', (message: Buffer) => messages.push(message)).on('error', (error) => end(error as ServiceError)).on('end', () => end(null));
+        call
+          .on('data', (message: Buffer) => messages.push(message))
+          .on('error', (error) => end(error as ServiceError))
+          .on('end', () => end(null));
       } else {
         this.#client.makeUnaryRequest(path, pass, pass, requests[0]!, new Metadata(), options, answered);
       }
@@ -55,7 +69,15 @@ export class RawClient implements Disposable {
   async health(): Promise<number> {
     const started = performance.now();
     await new Promise<void>((resolve, reject) => {
-      this.#client.makeUnaryRequest('/grpc.health.v1.Health/Check', pass, pass, Buffer.alloc(0), new Metadata(), { deadline: Date.now() + 5_000 }, (error) => (error ? reject(error) : resolve()));
+      this.#client.makeUnaryRequest(
+        '/grpc.health.v1.Health/Check',
+        pass,
+        pass,
+        Buffer.alloc(0),
+        new Metadata(),
+        { deadline: Date.now() + 5_000 },
+        (error) => (error ? reject(error) : resolve()),
+      );
     });
     return performance.now() - started;
   }

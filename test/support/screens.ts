@@ -12,12 +12,18 @@ export interface ScreenOptions {
   env?: Record<string, string>;
 }
 
-export const openScreen = (home: Home, { args = [], columns = 120, rows = 40, env = {} }: ScreenOptions = {}): Terminal =>
-  new Terminal(FA_TUI, args, { columns, rows, cwd: ROOT, env: { ...home.env, ...env } });
+export const openScreen = (
+  home: Home,
+  { args = [], columns = 120, rows = 40, env = {} }: ScreenOptions = {},
+): Terminal => new Terminal(FA_TUI, args, { columns, rows, cwd: ROOT, env: { ...home.env, ...env } });
 
-/** Rows that are too long or whose box is open at its right end; and a word when the key hints are not in the last row. */
+/**
+ * Rows that are too long or whose box is open at its right end; and a word when the key hints are not in the last row.
+ */
 export function cutLines(terminal: Terminal): string[] {
   const lines = terminal.lines();
-  const cut = lines.filter((line) => [...line].length > terminal.screen.cols || (/^[│╭╰]/.test(line) && !/[│╮╯]$/.test(line)));
+  const cut = lines.filter(
+    (line) => [...line].length > terminal.screen.cols || (/^[│╭╰]/.test(line) && !/[│╮╯]$/.test(line)),
+  );
   return lines.at(-1)!.trim() === '' ? [...cut, 'no key hints in the last row'] : cut;
 }

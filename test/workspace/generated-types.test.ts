@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
-const buf = (...args: string[]) => execFileSync(join(ROOT, 'node_modules/.bin/buf'), args, { cwd: ROOT, encoding: 'utf8' });
+const buf = (...args: string[]) =>
+  execFileSync(join(ROOT, 'node_modules/.bin/buf'), args, { cwd: ROOT, encoding: 'utf8' });
 
 test('buf lint (STANDARD, COMMENTS) finds nothing', () => {
   expect(buf('lint')).toBe('');
@@ -24,5 +25,10 @@ test('libs/shared/src/generated is what `npm run proto` makes', () => {
 
 function contents(folder: string): Record<string, string> {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  return Object.fromEntries(files.map(({ parentPath, name }) => [join(parentPath, name).slice(folder.length), readFileSync(join(parentPath, name), 'utf8')] as const));
+  return Object.fromEntries(
+    files.map(
+      ({ parentPath, name }) =>
+        [join(parentPath, name).slice(folder.length), readFileSync(join(parentPath, name), 'utf8')] as const,
+    ),
+  );
 }

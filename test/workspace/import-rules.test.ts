@@ -20,11 +20,20 @@ const probeFile = (folder: string): string => join(ROOT, folder, 'import-rule-pr
 let errorsByFile = new Map<string, string[]>();
 
 beforeAll(() => {
-  // Without nx's project graph at hand @nx/enforce-module-boundaries says nothing at all; `npm run lint`, which runs through nx, always has it.
+  // Without nx's project graph at hand @nx/enforce-module-boundaries says nothing at all; `npm run lint`, which runs
+  // through nx, always has it.
   execFileSync(bin('nx'), ['show', 'projects'], { cwd: ROOT, stdio: 'ignore' });
   for (const { folder, imports } of PROBES) writeFileSync(probeFile(folder), `import '${imports}';\n`);
-  const reports = JSON.parse(runEslint(PROBES.map(({ folder }) => probeFile(folder)))) as { filePath: string; messages: { ruleId: string; severity: number }[] }[];
-  errorsByFile = new Map(reports.map(({ filePath, messages }) => [filePath, messages.filter(({ severity }) => severity === 2).map(({ ruleId }) => ruleId)]));
+  const reports = JSON.parse(runEslint(PROBES.map(({ folder }) => probeFile(folder)))) as {
+    filePath: string;
+    messages: { ruleId: string; severity: number }[];
+  }[];
+  errorsByFile = new Map(
+    reports.map(({ filePath, messages }) => [
+      filePath,
+      messages.filter(({ severity }) => severity === 2).map(({ ruleId }) => ruleId),
+    ]),
+  );
 }, 180_000);
 
 afterAll(() => {

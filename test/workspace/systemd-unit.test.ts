@@ -1,4 +1,7 @@
-/** The unit file of the bundle: its command line is one that the runner takes, and systemd finds nothing wrong where it is at hand. */
+/**
+ * The unit file of the bundle: its command line is one that the runner takes, and systemd finds nothing wrong where it
+ * is at hand.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +25,7 @@ function parseUnit(): Map<string, string[]> {
     }
     const [, key, value] = /^([A-Z][A-Za-z]+)=(.*)$/.exec(line) ?? [];
     if (key === undefined || section === '') throw new Error(`no setting: ${line}`);
-    settings.set(`${section}.${key}`, [...settings.get(`${section}.${key}`) ?? [], value!]);
+    settings.set(`${section}.${key}`, [...(settings.get(`${section}.${key}`) ?? []), value!]);
   }
   return settings;
 }
@@ -37,7 +40,8 @@ test('the unit starts a command line that the runner takes: it asks for certific
   // Longer than the runner's own grace: systemd must not kill what still ends its jobs.
   const grace = Number(args[args.indexOf('--grace-seconds') + 1]);
   expect(Number(settings.get('Service.TimeoutStopSec')![0])).toBeGreaterThan(grace + 10);
-  for (const key of ['NoNewPrivileges', 'ProtectHome', 'PrivateTmp']) expect(settings.get(`Service.${key}`)).toEqual(['yes']);
+  for (const key of ['NoNewPrivileges', 'ProtectHome', 'PrivateTmp'])
+    expect(settings.get(`Service.${key}`)).toEqual(['yes']);
 });
 
 const hasAnalyze = spawnSync('systemd-analyze', ['--version']).status === 0;
@@ -46,7 +50,12 @@ test.skipIf(!hasAnalyze)('systemd-analyze verify finds nothing wrong', () => {
   try {
     // The program and the user are not on this machine; all else stands as it is.
     const unit = join(folder, 'flashcore-runner.service');
-    writeFileSync(unit, text.replaceAll('/opt/flashcore/flashcore-runner', '/bin/true').replaceAll(/^(User|Group|SupplementaryGroups)=.*$/gm, ''));
+    writeFileSync(
+      unit,
+      text
+        .replaceAll('/opt/flashcore/flashcore-runner', '/bin/true')
+        .replaceAll(/^(User|Group|SupplementaryGroups)=.*$/gm, ''),
+    );
     const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' });
     const lines = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('flashcore-runner.service'));
     expect({ status, lines }).toEqual({ status: 0, lines: [] });

@@ -6,7 +6,8 @@ import { latencyTable } from './ladder-tables.ts';
 import { sanitizerText, type EmulatorRun, type LadderRow } from './results.ts';
 import { ladderSteps } from './steps.ts';
 
-const told = (...answers: [tool: string, answer: string][]): string => answers.map(([tool, answer]) => `  runner: compute-sanitizer ${tool} on 1x2x113x64c: ${answer}\n`).join('');
+const told = (...answers: [tool: string, answer: string][]): string =>
+  answers.map(([tool, answer]) => `  runner: compute-sanitizer ${tool} on 1x2x113x64c: ${answer}\n`).join('');
 
 test.each([
   ['no tool answered', '', 0],
@@ -27,20 +28,57 @@ function row(index: number, p50Us: number, invalidReason = ''): LadderRow {
 }
 
 /** The last three columns, without the head. */
-const ends = (table: string): (string | undefined)[][] => table.trim().split('\n').slice(2).map((line) => line.split('|').map((cell) => cell.trim()).slice(-4, -1));
+const ends = (table: string): (string | undefined)[][] =>
+  table
+    .trim()
+    .split('\n')
+    .slice(2)
+    .map((line) =>
+      line
+        .split('|')
+        .map((cell) => cell.trim())
+        .slice(-4, -1),
+    );
 
 test('a measurement that is not valid says so, and nothing is told in times of it', () => {
-  expect(ends(latencyTable(STEPS, [row(0, 100), row(1, 50)]))).toEqual([['-', '', ''], ['-', '2.00', '2.00']]);
-  expect(ends(latencyTable(STEPS, [row(0, 100, 'too noisy'), row(1, 50)]))).toEqual([['', '', '**not valid**: too noisy'], ['-', '-', '']]);
-  expect(latencyTable(STEPS, [row(0, 100, 'too noisy'), row(1, 50, 'too noisy')])).toMatch(/Every row is \*\*not valid\*\*: too noisy\.\n$/);
+  expect(ends(latencyTable(STEPS, [row(0, 100), row(1, 50)]))).toEqual([
+    ['-', '', ''],
+    ['-', '2.00', '2.00'],
+  ]);
+  expect(ends(latencyTable(STEPS, [row(0, 100, 'too noisy'), row(1, 50)]))).toEqual([
+    ['', '', '**not valid**: too noisy'],
+    ['-', '-', ''],
+  ]);
+  expect(latencyTable(STEPS, [row(0, 100, 'too noisy'), row(1, 50, 'too noisy')])).toMatch(
+    /Every row is \*\*not valid\*\*: too noisy\.\n$/,
+  );
 });
 
 test('the sentence on the emulator counts as right what is, names what is not, and has the seeds that were drawn', () => {
-  const build = (label: string, verdict: string, seeds: number) => ({ kernel: 'k', label, verdict, sourceDigest: '', entries: [], cases: [{ shape: '1x1x64x64', verdict: '', seeds, maxAbsError: 0 }] });
+  const build = (label: string, verdict: string, seeds: number) => ({
+    kernel: 'k',
+    label,
+    verdict,
+    sourceDigest: '',
+    entries: [],
+    cases: [{ shape: '1x1x64x64', verdict: '', seeds, maxAbsError: 0 }],
+  });
   const run: EmulatorRun = {
-    folder: 'emulator-1', tools: [], builds: [build('A=1', 'passed', 3), build('A=2', 'passed', 5), build('A=3', 'failed', 1), build('B=1 A=4', 'fails as documented', 1)],
-    refusals: [{ kernel: 'k', shape: '1x1x1x65', verdict: 'refused' }, { kernel: 'k', shape: '1x1x1x66', verdict: 'failed' }],
+    folder: 'emulator-1',
+    tools: [],
+    builds: [
+      build('A=1', 'passed', 3),
+      build('A=2', 'passed', 5),
+      build('A=3', 'failed', 1),
+      build('B=1 A=4', 'fails as documented', 1),
+    ],
+    refusals: [
+      { kernel: 'k', shape: '1x1x1x65', verdict: 'refused' },
+      { kernel: 'k', shape: '1x1x1x66', verdict: 'failed' },
+    ],
   };
-  expect(emulatorSentence(run)).toBe('On the emulator 2 builds of 1 kernels are right in all of their 2 cases, 3 to 5 seeds each, and 1 shapes outside of the limits are refused; **wrong: k A=3**; **not refused: k 1x1x1x66**; '
-    + 'k A=4 fails parity, as its manifest says: [all cases](../docs/results/emulator-1), `npm run ladder:verify`.\n');
+  expect(emulatorSentence(run)).toBe(
+    'On the emulator 2 builds of 1 kernels are right in all of their 2 cases, 3 to 5 seeds each, and 1 shapes outside of the limits are refused; **wrong: k A=3**; **not refused: k 1x1x1x66**; ' +
+      'k A=4 fails parity, as its manifest says: [all cases](../docs/results/emulator-1), `npm run ladder:verify`.\n',
+  );
 });

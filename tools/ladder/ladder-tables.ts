@@ -1,4 +1,7 @@
-/** The ladder's tables in kernels/README.md: latency step by step, what each build needs, the fastest kernels shape by shape. */
+/**
+ * The ladder's tables in kernels/README.md: latency step by step, what each build needs, the fastest kernels shape by
+ * shape.
+ */
 import { formatShape, type BenchmarkResult, type Manifest, type VariantResult } from '@flashcore/shared';
 import { fixed, markdownTable, notedTable, validity } from './markdown.ts';
 import { emulatorRun, experimentsOf, laddersMeasured, rowsOf, sanitizerOf, type LadderRow } from './results.ts';
@@ -12,8 +15,8 @@ export function resultsMarkdown(steps: readonly Manifest[]): string {
   const { device, protocol } = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!;
   const canonical = ladder[0] ? formatShape(ladder[0].benchmark.shape!) : '';
   return [
-    `Hot: back-to-back launches in a graph, every SDPA backend in turns with the kernel in the same job; x: times as fast. ${device!.name}, driver ${device!.kernelDriverVersion || device!.driverVersion}, ${protocol}; [docs/results/${folder}](../docs/results/${folder}).`
-    + (older.length > 0 ? ` Before: ${older.map((name) => `[${name}](../docs/results/${name})`).join(', ')}.\n` : '\n'),
+    `Hot: back-to-back launches in a graph, every SDPA backend in turns with the kernel in the same job; x: times as fast. ${device!.name}, driver ${device!.kernelDriverVersion || device!.driverVersion}, ${protocol}; [docs/results/${folder}](../docs/results/${folder}).` +
+      (older.length > 0 ? ` Before: ${older.map((name) => `[${name}](../docs/results/${name})`).join(', ')}.\n` : '\n'),
     `**The ladder at ${canonical}** (B x H x S x D), step by step\n\n${latencyTable(steps, ladder)}`,
     `**What each step needs**: ptxas for the device measured and for sm_89 (an L4), counters by ncu, errors against fp64 over the parity cases\n\n${resourcesTable(steps, folder, ladder)}`,
     ...(shapes.length > 0 ? [`**The fastest, shape by shape**\n\n${shapesTable(shapes)}`] : []),
@@ -24,22 +27,75 @@ export function resultsMarkdown(steps: readonly Manifest[]): string {
 export function latencyTable(steps: readonly Manifest[], rows: readonly LadderRow[]): string {
   const backends = backendsOf(rows);
   const first = rowOf(rows, steps[0]!.id);
-  const head = ['step', 'p50 us', '95 % interval', 'p10 to p90', 'TFLOP/s', '% of roofline', 'x step before', `x ${steps[0]!.id}`, ...backends.map((name) => `x ${name}`)];
-  const noted = steps.flatMap(({ id, after }) => rows.filter(({ kernel }) => kernel === id).map((row) => ({ note: validity(row.benchmark), cells: [
-    nameOf(row), ...latencyCells(row.benchmark), spread(row.benchmark), ...rateCells(row.benchmark), against(row, after === undefined ? undefined : rowOf(rows, after)), against(row, first), ...backends.map((name) => speedup(row.benchmark, name)),
-  ] })));
+  const head = [
+    'step',
+    'p50 us',
+    '95 % interval',
+    'p10 to p90',
+    'TFLOP/s',
+    '% of roofline',
+    'x step before',
+    `x ${steps[0]!.id}`,
+    ...backends.map((name) => `x ${name}`),
+  ];
+  const noted = steps.flatMap(({ id, after }) =>
+    rows
+      .filter(({ kernel }) => kernel === id)
+      .map((row) => ({
+        note: validity(row.benchmark),
+        cells: [
+          nameOf(row),
+          ...latencyCells(row.benchmark),
+          spread(row.benchmark),
+          ...rateCells(row.benchmark),
+          against(row, after === undefined ? undefined : rowOf(rows, after)),
+          against(row, first),
+          ...backends.map((name) => speedup(row.benchmark, name)),
+        ],
+      })),
+  );
   return notedTable(head, noted);
 }
 
 function resourcesTable(steps: readonly Manifest[], folder: string, rows: readonly LadderRow[]): string {
   const emulated = emulatorRun();
-  const head = ['step', 'registers', 'SMEM B', 'spills B', 'CTAs/SM', 'sm_89: registers', 'SMEM B', 'spills B', 'CTAs/SM', 'occupancy', 'bank conflicts', 'tensor pipe', 'largest stall', 'compute-sanitizer', 'max error'];
-  const cells = steps.flatMap(({ id }) => rows.filter(({ kernel }) => kernel === id).map((row) => {
-    const sm89 = emulated?.builds.find(({ kernel, label }) => kernel === id && sameBuild(label, row.variant.label))?.entries;
-    return [nameOf(row), ...entryCells(row.variant.build?.entries ?? []), ...entryCells(sm89 ?? []), most(sm89 ?? [], ({ occupancyPercent }) => occupancyPercent, Math.min, ' %'),
-      counter(row.variant, 'smem_bank_conflict_percent'), counter(row.variant, 'tensor_pipe_percent'), row.variant.profile?.stalls.find(({ name }) => !['selected', 'not_selected'].includes(name))?.name ?? '-',
-      row.fallback ? '-' : sanitizerOf(folder, id) ?? 'not run', errorCell(row.variant)];
-  }));
+  const head = [
+    'step',
+    'registers',
+    'SMEM B',
+    'spills B',
+    'CTAs/SM',
+    'sm_89: registers',
+    'SMEM B',
+    'spills B',
+    'CTAs/SM',
+    'occupancy',
+    'bank conflicts',
+    'tensor pipe',
+    'largest stall',
+    'compute-sanitizer',
+    'max error',
+  ];
+  const cells = steps.flatMap(({ id }) =>
+    rows
+      .filter(({ kernel }) => kernel === id)
+      .map((row) => {
+        const sm89 = emulated?.builds.find(
+          ({ kernel, label }) => kernel === id && sameBuild(label, row.variant.label),
+        )?.entries;
+        return [
+          nameOf(row),
+          ...entryCells(row.variant.build?.entries ?? []),
+          ...entryCells(sm89 ?? []),
+          most(sm89 ?? [], ({ occupancyPercent }) => occupancyPercent, Math.min, ' %'),
+          counter(row.variant, 'smem_bank_conflict_percent'),
+          counter(row.variant, 'tensor_pipe_percent'),
+          row.variant.profile?.stalls.find(({ name }) => !['selected', 'not_selected'].includes(name))?.name ?? '-',
+          row.fallback ? '-' : (sanitizerOf(folder, id) ?? 'not run'),
+          errorCell(row.variant),
+        ];
+      }),
+  );
   return `${markdownTable(head, cells)}\nMost over a kernel's entries, CTAs and occupancy least. sm_89: ${emulated ? `${emulated.tools.filter((tool) => tool.startsWith('nvcc')).join('')}, [docs/results/${emulated.folder}](../docs/results/${emulated.folder})` : 'not built'}; sm_90a has no counterpart there.\n`;
 }
 
@@ -48,24 +104,56 @@ const sameBuild = (a: string, b: string): boolean => a.replace(/\bSMS=\d+/, '') 
 
 function shapesTable(rows: readonly LadderRow[]): string {
   const backends = backendsOf(rows);
-  const head = ['shape', 'kernel', 'p50 us', '95 % interval', 'TFLOP/s', '% of roofline', ...backends.map((name) => `x ${name}`)];
+  const head = [
+    'shape',
+    'kernel',
+    'p50 us',
+    '95 % interval',
+    'TFLOP/s',
+    '% of roofline',
+    ...backends.map((name) => `x ${name}`),
+  ];
   const byShape = [...Map.groupBy(rows, ({ benchmark }) => formatShape(benchmark.shape!))];
-  return notedTable(head, byShape.flatMap(([shape, each]) => each.map(({ kernel, benchmark }) =>
-    ({ note: validity(benchmark), cells: [shape, kernel, ...latencyCells(benchmark), ...rateCells(benchmark), ...backends.map((name) => speedup(benchmark, name))] }))));
+  return notedTable(
+    head,
+    byShape.flatMap(([shape, each]) =>
+      each.map(({ kernel, benchmark }) => ({
+        note: validity(benchmark),
+        cells: [
+          shape,
+          kernel,
+          ...latencyCells(benchmark),
+          ...rateCells(benchmark),
+          ...backends.map((name) => speedup(benchmark, name)),
+        ],
+      })),
+    ),
+  );
 }
 
-const rowOf = (rows: readonly LadderRow[], id: string): LadderRow | undefined => rows.find(({ kernel, fallback }) => kernel === id && !fallback);
+const rowOf = (rows: readonly LadderRow[], id: string): LadderRow | undefined =>
+  rows.find(({ kernel, fallback }) => kernel === id && !fallback);
 const nameOf = ({ kernel, fallback }: LadderRow): string => `${kernel}${fallback ? ' USE_WMMA=0' : ''}`;
-const backendsOf = (rows: readonly LadderRow[]): string[] => [...new Set(rows.flatMap(({ benchmark }) => benchmark.baselines.map(({ name }) => name)))].sort();
-const speedup = (benchmark: BenchmarkResult, backend: string): string => fixed(benchmark.baselines.find(({ name }) => name === backend)?.speedup, 2);
-const latencyCells = ({ latency }: BenchmarkResult): string[] => [latency!.p50Us.toFixed(2), `${latency!.p50LowUs.toFixed(2)} to ${latency!.p50HighUs.toFixed(2)}`];
+const backendsOf = (rows: readonly LadderRow[]): string[] =>
+  [...new Set(rows.flatMap(({ benchmark }) => benchmark.baselines.map(({ name }) => name)))].sort();
+const speedup = (benchmark: BenchmarkResult, backend: string): string =>
+  fixed(benchmark.baselines.find(({ name }) => name === backend)?.speedup, 2);
+const latencyCells = ({ latency }: BenchmarkResult): string[] => [
+  latency!.p50Us.toFixed(2),
+  `${latency!.p50LowUs.toFixed(2)} to ${latency!.p50HighUs.toFixed(2)}`,
+];
 const spread = ({ latency }: BenchmarkResult): string => `${latency!.p10Us.toFixed(2)} to ${latency!.p90Us.toFixed(2)}`;
-const rateCells = ({ tflops, rooflinePercent }: BenchmarkResult): string[] => [fixed(tflops, 1), fixed(rooflinePercent, 1)];
+const rateCells = ({ tflops, rooflinePercent }: BenchmarkResult): string[] => [
+  fixed(tflops, 1),
+  fixed(rooflinePercent, 1),
+];
 
 /** Two jobs, so no interval in turns: figures of one device a few minutes apart. None against what is not valid. */
 function against(row: LadderRow, other: LadderRow | undefined): string {
   if (other === undefined || other === row) return '';
-  return row.benchmark.valid && other.benchmark.valid ? fixed(other.benchmark.latency!.p50Us / row.benchmark.latency!.p50Us, 2) : '-';
+  return row.benchmark.valid && other.benchmark.valid
+    ? fixed(other.benchmark.latency!.p50Us / row.benchmark.latency!.p50Us, 2)
+    : '-';
 }
 
 type Entries = NonNullable<VariantResult['build']>['entries'];

@@ -2,7 +2,15 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
-import { EntryResourcesSchema, GetJobResponseSchema, TimingMode, type BenchmarkResult, type EntryResources, type GetJobResponse, type VariantResult } from '@flashcore/shared';
+import {
+  EntryResourcesSchema,
+  GetJobResponseSchema,
+  TimingMode,
+  type BenchmarkResult,
+  type EntryResources,
+  type GetJobResponse,
+  type VariantResult,
+} from '@flashcore/shared';
 
 export const RESULTS = join(import.meta.dirname, '../../docs/results');
 
@@ -17,23 +25,35 @@ export interface LadderRow {
 
 /** Folders with experiments of the ladder, oldest first by when they were made; others hold one question's answer. */
 export function laddersMeasured(): string[] {
-  const dated = foldersWith(/^run\..*\.json$/).map((name) => ({ name, seconds: Number(experimentsOf(name, /^run\..*\.json$/)[0]?.result?.provenance?.time?.seconds ?? 0) }));
+  const dated = foldersWith(/^run\..*\.json$/).map((name) => ({
+    name,
+    seconds: Number(experimentsOf(name, /^run\..*\.json$/)[0]?.result?.provenance?.time?.seconds ?? 0),
+  }));
   return dated.toSorted((a, b) => a.seconds - b.seconds).map(({ name }) => name);
 }
 
 export function foldersWith(names: RegExp): string[] {
   if (!existsSync(RESULTS)) return [];
-  const folders = readdirSync(RESULTS, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  const folders = readdirSync(RESULTS, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name);
   return folders.filter((folder) => readdirSync(join(RESULTS, folder)).some((name) => names.test(name))).sort();
 }
 
 export function experimentsOf(folder: string, names: RegExp): GetJobResponse[] {
-  return readdirSync(join(RESULTS, folder)).filter((name) => names.test(name)).flatMap((name) => readExperiment(join(RESULTS, folder, name)) ?? []);
+  return readdirSync(join(RESULTS, folder))
+    .filter((name) => names.test(name))
+    .flatMap((name) => readExperiment(join(RESULTS, folder, name)) ?? []);
 }
 
 export function rowsOf(folder: string, names: RegExp): LadderRow[] {
   return experimentsOf(folder, names).flatMap(({ job, result }) =>
-    result!.variants.flatMap((variant) => variant.benchmarks.filter(({ mode, simulated }) => mode === TimingMode.HOT && !simulated).map((benchmark): LadderRow => ({ kernel: job!.kernelId, fallback: variant.fallback, variant, benchmark }))));
+    result!.variants.flatMap((variant) =>
+      variant.benchmarks
+        .filter(({ mode, simulated }) => mode === TimingMode.HOT && !simulated)
+        .map((benchmark): LadderRow => ({ kernel: job!.kernelId, fallback: variant.fallback, variant, benchmark })),
+    ),
+  );
 }
 
 /** undefined where the folder has no such file. */
@@ -46,15 +66,33 @@ export function jsonOf<T>(folder: string, name: string): T | undefined {
 export interface EmulatorRun {
   folder: string;
   tools: string[];
-  builds: { kernel: string; label: string; sourceDigest: string; verdict: string; entries: EntryResources[]; cases: { shape: string; verdict: string; seeds: number; maxAbsError: number }[] }[];
+  builds: {
+    kernel: string;
+    label: string;
+    sourceDigest: string;
+    verdict: string;
+    entries: EntryResources[];
+    cases: { shape: string; verdict: string; seeds: number; maxAbsError: number }[];
+  }[];
   refusals: { kernel: string; shape: string; verdict: string }[];
 }
 
 export function emulatorRun(): EmulatorRun | undefined {
   const folder = foldersWith(/^ladder\.json$/).at(-1);
   if (folder === undefined) return undefined;
-  const run = jsonOf<Omit<EmulatorRun, 'builds'> & { builds: (Omit<EmulatorRun['builds'][number], 'entries'> & { entries?: JsonValue[] })[] }>(folder, 'ladder.json')!;
-  return { ...run, folder, builds: run.builds.map((build) => ({ ...build, entries: (build.entries ?? []).map((entry) => fromJson(EntryResourcesSchema, entry)) })) };
+  const run = jsonOf<
+    Omit<EmulatorRun, 'builds'> & {
+      builds: (Omit<EmulatorRun['builds'][number], 'entries'> & { entries?: JsonValue[] })[];
+    }
+  >(folder, 'ladder.json')!;
+  return {
+    ...run,
+    folder,
+    builds: run.builds.map((build) => ({
+      ...build,
+      entries: (build.entries ?? []).map((entry) => fromJson(EntryResourcesSchema, entry)),
+    })),
+  };
 }
 
 /** What compute-sanitizer said of a kernel; undefined when it was not run. */
@@ -65,11 +103,19 @@ export function sanitizerOf(folder: string, kernel: string): string | undefined 
   return variant && sanitizerText(existsSync(told) ? readFileSync(told, 'utf8') : '', variant.findings.length);
 }
 
-/** From the lines that a job told while it ran (its result has findings alone, and none of them is no proof that a tool ran), and its count of findings. */
+/**
+ * From the lines that a job told while it ran (its result has findings alone, and none of them is no proof that a tool
+ * ran), and its count of findings.
+ */
 export function sanitizerText(lines: string, findings: number): string {
-  const tools = [...lines.matchAll(/compute-sanitizer (\w+) on \S+: (?:(\d+) errors|no answer)/g)].map(([, name, errors]) => ({ name: name!, errors: errors === undefined ? undefined : Number(errors) }));
+  const tools = [...lines.matchAll(/compute-sanitizer (\w+) on \S+: (?:(\d+) errors|no answer)/g)].map(
+    ([, name, errors]) => ({ name: name!, errors: errors === undefined ? undefined : Number(errors) }),
+  );
   const silent = tools.filter(({ errors }) => errors === undefined).map(({ name }) => name);
-  const errors = Math.max(findings, tools.reduce((sum, each) => sum + (each.errors ?? 0), 0));
+  const errors = Math.max(
+    findings,
+    tools.reduce((sum, each) => sum + (each.errors ?? 0), 0),
+  );
   const unanswered = silent.length > 0 ? `; no answer by ${silent.join(', ')}` : '';
   if (errors > 0) return `${errors} errors${unanswered}`;
   const answers = tools.length - silent.length;

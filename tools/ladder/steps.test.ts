@@ -6,7 +6,8 @@ const steps = await ladderSteps();
 
 test('every step but the first follows one before it', () => {
   expect(steps.filter(({ after }) => after === undefined).map(({ id }) => id)).toEqual(['fa_v1_baseline']);
-  for (const [index, { after }] of steps.entries()) if (after !== undefined) expect(steps.slice(0, index).map(({ id }) => id)).toContain(after);
+  for (const [index, { after }] of steps.entries())
+    if (after !== undefined) expect(steps.slice(0, index).map(({ id }) => id)).toContain(after);
 });
 
 describe.each(steps.map((step) => [step.id, step] as const))('%s', (_, { notes, lesson, title }) => {
@@ -19,7 +20,14 @@ describe.each(steps.map((step) => [step.id, step] as const))('%s', (_, { notes, 
 });
 
 test('ptxas finds no spill and no stack frame for sm_89 in flashcore_v9 and flashcore_v10, as recorded', () => {
-  const entries = emulatorRun()!.builds.filter(({ kernel }) => ['flashcore_v9', 'flashcore_v10'].includes(kernel)).flatMap((build) => build.entries);
+  const entries = emulatorRun()!
+    .builds.filter(({ kernel }) => ['flashcore_v9', 'flashcore_v10'].includes(kernel))
+    .flatMap((build) => build.entries);
   expect(entries.length).toBeGreaterThanOrEqual(8);
-  expect(entries.filter(({ arch, spillStoreBytes, spillLoadBytes, stackBytes }) => arch !== 'sm_89' || spillStoreBytes + spillLoadBytes + stackBytes > 0)).toEqual([]);
+  expect(
+    entries.filter(
+      ({ arch, spillStoreBytes, spillLoadBytes, stackBytes }) =>
+        arch !== 'sm_89' || spillStoreBytes + spillLoadBytes + stackBytes > 0,
+    ),
+  ).toEqual([]);
 });

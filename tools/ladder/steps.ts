@@ -7,12 +7,24 @@ const KERNELS = join(import.meta.dirname, '../../kernels');
 // Those of kernels/faulty are no steps, and primitives, mechanisms and reference no kernels.
 const STEP = /^(fa|flashcore)_/;
 
-/** Manifests from the first step (no `after`) down every branch; where several follow one, the side branch comes before the trunk (`flashcore_…`). */
+/**
+ * Manifests from the first step (no `after`) down every branch; where several follow one, the side branch comes before
+ * the trunk (`flashcore_…`).
+ */
 export async function ladderSteps(): Promise<Manifest[]> {
-  const manifests = await Promise.all(readdirSync(KERNELS).filter((name) => STEP.test(name)).sort().map((name) => loadManifest(join(KERNELS, name))));
-  const following = (after: string | undefined): Manifest[] => manifests.filter((each) => each.after === after).flatMap((each) => [each, ...following(each.id)]);
+  const manifests = await Promise.all(
+    readdirSync(KERNELS)
+      .filter((name) => STEP.test(name))
+      .sort()
+      .map((name) => loadManifest(join(KERNELS, name))),
+  );
+  const following = (after: string | undefined): Manifest[] =>
+    manifests.filter((each) => each.after === after).flatMap((each) => [each, ...following(each.id)]);
   const ordered = following(undefined);
   const lost = manifests.filter((each) => !ordered.includes(each));
-  if (lost.length > 0) throw new Error(`Wanted every kernel's "after" to lead back to the first step, found ${lost.map(({ id, after }) => `${id} after ${after}`).join(', ')}`);
+  if (lost.length > 0)
+    throw new Error(
+      `Wanted every kernel's "after" to lead back to the first step, found ${lost.map(({ id, after }) => `${id} after ${after}`).join(', ')}`,
+    );
   return ordered;
 }

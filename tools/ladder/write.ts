@@ -1,6 +1,8 @@
 /**
- * `npm run ladder`: tables from docs/results, where the programs' own JSON lies as they wrote it, into the documents that quote them, between marks such as
- * `<!-- results -->`, and the page of every results folder. No figure in them is typed by hand; write.test.ts shows that they are current.
+ * `npm run ladder`: tables from docs/results, where the programs' own JSON lies as they wrote it, into the documents
+ * that quote them, between marks such as
+ * `<!-- results -->`, and the page of every results folder. No figure in them is typed by hand; write.test.ts shows
+ * that they are current.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -27,21 +29,36 @@ export interface Document {
 /** Documents with marked places and pages of results folders: what stands in them now and what should. */
 export async function documents(): Promise<Document[]> {
   const steps = await ladderSteps();
-  const texts: Record<string, string> = { 'results': resultsMarkdown(steps), 'results-summary': summaryMarkdown(), 'overlap': overlapMarkdown(), 'l4-estimate': estimateMarkdown(steps), 'ladder-verified': emulatorSentence() };
+  const texts: Record<string, string> = {
+    results: resultsMarkdown(steps),
+    'results-summary': summaryMarkdown(),
+    overlap: overlapMarkdown(),
+    'l4-estimate': estimateMarkdown(steps),
+    'ladder-verified': emulatorSentence(),
+  };
   const marked = ['kernels/README.md', 'README.md', 'docs/measuring.md'].map((path) => {
     const current = readFileSync(join(ROOT, path), 'utf8');
-    const wanted = current.replace(/(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g, (whole, start: string, place: string, end: string) => (texts[place] === undefined ? whole : `${start}${texts[place]}${end}`));
+    const wanted = current.replace(
+      /(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g,
+      (whole, start: string, place: string, end: string) =>
+        texts[place] === undefined ? whole : `${start}${texts[place]}${end}`,
+    );
     return { path, current, wanted };
   });
   const pages = foldersWith(/\.json$/).flatMap((folder) => {
     const path = join(RESULTS, folder, 'README.md');
     const wanted = pageOf(folder);
-    return wanted === undefined ? [] : [{ path: relative(ROOT, path), current: existsSync(path) ? readFileSync(path, 'utf8') : '', wanted }];
+    return wanted === undefined
+      ? []
+      : [{ path: relative(ROOT, path), current: existsSync(path) ? readFileSync(path, 'utf8') : '', wanted }];
   });
   return [...marked, ...pages];
 }
 
-/** By what lies in a folder: a run on the emulator, copies of kernels tried, or a GPU host's measurements; undefined: another question's answer, whose page is written by hand. */
+/**
+ * By what lies in a folder: a run on the emulator, copies of kernels tried, or a GPU host's measurements; undefined:
+ * another question's answer, whose page is written by hand.
+ */
 function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
   if (foldersWith(/^(run|several)\..*\.json$/).includes(folder)) return resultsTables(join(RESULTS, folder));
@@ -52,7 +69,9 @@ function pageOf(folder: string): string | undefined {
 function overlapMarkdown(): string {
   const folder = laddersMeasured().findLast((name) => existsSync(join(RESULTS, name, 'overlap.json')));
   if (folder === undefined) return 'Nothing measured yet.\n';
-  const tables = [overlapRows(join(RESULTS, folder)), graphRows(join(RESULTS, folder))].map((rows) => markdownTable(rows![0]!, rows!.slice(1)));
+  const tables = [overlapRows(join(RESULTS, folder)), graphRows(join(RESULTS, folder))].map((rows) =>
+    markdownTable(rows![0]!, rows!.slice(1)),
+  );
   const { shape, device } = jsonOf<{ shape: string; device: { name: string } }>(folder, 'overlap.json')!;
   return `${tables.join('\n')}\nMicroseconds a launch at ${shape} on one ${device.name}; docs/results/${folder}.\n`;
 }
@@ -60,17 +79,24 @@ function overlapMarkdown(): string {
 /** What the newest folder says of the fastest kernel, and of the way from an edit to a build. */
 function summaryMarkdown(): string {
   const folder = laddersMeasured().at(-1)!;
-  const rows = rowsOf(folder, /^run\..*\.json$/).filter(({ benchmark }) => benchmark.valid && benchmark.baselines.length > 0).toSorted((a, b) => a.benchmark.latency!.p50Us - b.benchmark.latency!.p50Us);
+  const rows = rowsOf(folder, /^run\..*\.json$/)
+    .filter(({ benchmark }) => benchmark.valid && benchmark.baselines.length > 0)
+    .toSorted((a, b) => a.benchmark.latency!.p50Us - b.benchmark.latency!.p50Us);
   const { kernel, benchmark } = rows[0]!;
   const fastest = benchmark.baselines.toSorted((a, b) => a.speedup - b.speedup)[0]!;
   const device = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!.device!.name;
-  const builds = (jsonOf<{ phases: { build: number } }[]>(folder, 'edit-to-gates.json') ?? []).map(({ phases }) => phases.build).sort((a, b) => a - b);
+  const builds = (jsonOf<{ phases: { build: number } }[]>(folder, 'edit-to-gates.json') ?? [])
+    .map(({ phases }) => phases.build)
+    .sort((a, b) => a - b);
   const extension = jsonOf<{ build_seconds: number }>(folder, 'torch-extension.json');
-  const edits = builds.length > 0 && extension
-    ? `An edited flashcore_v6 is built in ${builds[Math.floor(builds.length / 2)]!.toFixed(2)} s (median of ${builds.length}); torch.utils.cpp_extension.load_inline takes ${extension.build_seconds.toFixed(1)} s to build the same kernel behind a PyTorch binding, in the same run. `
-    : '';
-  return `On one ${device}, ${kernel} takes ${benchmark.latency!.p50Us.toFixed(2)} us at ${formatShape(benchmark.shape!)}, ${fastest.speedup.toFixed(2)} times as fast as the fastest SDPA backend of ${fastest.version.split('+')[0]} (${fastest.name}, `
-    + `95 % interval ${fastest.speedupLow.toFixed(3)} to ${fastest.speedupHigh.toFixed(3)}; back-to-back launches in graphs, in turns).\n${edits}[All tables](kernels/README.md#measured), [raw results](docs/results/${folder}).\n`;
+  const edits =
+    builds.length > 0 && extension
+      ? `An edited flashcore_v6 is built in ${builds[Math.floor(builds.length / 2)]!.toFixed(2)} s (median of ${builds.length}); torch.utils.cpp_extension.load_inline takes ${extension.build_seconds.toFixed(1)} s to build the same kernel behind a PyTorch binding, in the same run. `
+      : '';
+  return (
+    `On one ${device}, ${kernel} takes ${benchmark.latency!.p50Us.toFixed(2)} us at ${formatShape(benchmark.shape!)}, ${fastest.speedup.toFixed(2)} times as fast as the fastest SDPA backend of ${fastest.version.split('+')[0]} (${fastest.name}, ` +
+    `95 % interval ${fastest.speedupLow.toFixed(3)} to ${fastest.speedupHigh.toFixed(3)}; back-to-back launches in graphs, in turns).\n${edits}[All tables](kernels/README.md#measured), [raw results](docs/results/${folder}).\n`
+  );
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {

@@ -1,4 +1,5 @@
-// The whole library as one translation unit: compiles in a third of the time of its parts, and calls between them are inlined.
+// The whole library as one translation unit: compiles in a third of the time of its parts, and calls between them are
+// inlined.
 #include "exec/alignment.cpp"
 #include "exec/async_copy.cpp"
 #include "exec/block.cpp"

@@ -7,7 +7,15 @@ import { expect, test } from 'vitest';
 import { JobState, Outcome, RunnerClient } from '@flashcore/shared';
 import { startChildRunner, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
 import { fakeCompiler } from './testing/fake-compiler.ts';
-import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder, until } from './testing/test-runner.ts';
+import {
+  collect,
+  finished,
+  firstEvent,
+  kernel,
+  startTestRunner,
+  temporaryFolder,
+  until,
+} from './testing/test-runner.ts';
 
 test('kill -9: what was running and queued is there after the restart, ended as INTERRUPTED, with every event that a client saw', async () => {
   using folder = temporaryFolder();
@@ -35,15 +43,28 @@ test('kill -9: what was running and queued is there after the restart, ended as 
   const last = Number(job!.lastSequence);
   expect(last).toBeGreaterThan(seen.length);
   const events = await collect(client.watch(running, { afterSequence: last - 2_000 }));
-  expect(events.map(({ sequence }) => Number(sequence))).toEqual(Array.from({ length: 2_000 }, (_, index) => last - 1_999 + index));
+  expect(events.map(({ sequence }) => Number(sequence))).toEqual(
+    Array.from({ length: 2_000 }, (_, index) => last - 1_999 + index),
+  );
   expect(finished(events).summary).toBe('The runner ended while the job was running');
-  expect((await client.getJob({ name: queued })).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.INTERRUPTED, summary: 'The runner ended while the job was queued' });
+  expect((await client.getJob({ name: queued })).job).toMatchObject({
+    state: JobState.ENDED,
+    outcome: Outcome.INTERRUPTED,
+    summary: 'The runner ended while the job was queued',
+  });
   expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
 });
 
 test('SIGTERM: refuses new work, interrupts what the grace is too short for, exits with 0', async () => {
   using folder = temporaryFolder();
-  await using daemon = await startChildRunner('--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`, '--grace-seconds', '1');
+  await using daemon = await startChildRunner(
+    '--data',
+    join(folder.path, 'data'),
+    '--address',
+    `unix:${folder.path}/s`,
+    '--grace-seconds',
+    '1',
+  );
   using client = await RunnerClient.connect({ address: daemon.address });
   const events = collect(client.start('build', kernel('hang')));
   await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
@@ -51,15 +72,25 @@ test('SIGTERM: refuses new work, interrupts what the grace is too short for, exi
   const exit = daemon.end('SIGTERM');
   await until(async () => (await health(daemon.address)) === 2);
   // The client would wait for the runner to come back.
-  await expect(firstEvent(client.start('build', kernel('ok'), { giveUpAfterMs: 1 }))).rejects.toMatchObject({ message: expect.stringContaining('it is about to end') as string });
-  expect(finished(await events)).toMatchObject({ outcome: Outcome.INTERRUPTED, summary: 'The runner was stopped while the job was running' });
+  await expect(firstEvent(client.start('build', kernel('ok'), { giveUpAfterMs: 1 }))).rejects.toMatchObject({
+    message: expect.stringContaining('it is about to end') as string,
+  });
+  expect(finished(await events)).toMatchObject({
+    outcome: Outcome.INTERRUPTED,
+    summary: 'The runner was stopped while the job was running',
+  });
   expect(await exit).toBe(0);
   expect(existsSync(join(folder.path, 'data', 'runner.json'))).toBe(false);
 });
 
 test('SIGTERM lets a job end that ends within the grace', async () => {
   using folder = temporaryFolder();
-  await using daemon = await startChildRunner('--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
+  await using daemon = await startChildRunner(
+    '--data',
+    join(folder.path, 'data'),
+    '--address',
+    `unix:${folder.path}/s`,
+  );
   using client = await RunnerClient.connect({ address: daemon.address });
   const events = collect(client.start('build', kernel('sleep_300')));
   await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
@@ -68,7 +99,9 @@ test('SIGTERM lets a job end that ends within the grace', async () => {
 });
 
 test('SIGTERM beside a worker that SIGKILL does not end: the runner ends all the same', async () => {
-  await using fixture = await startTestRunner({ createCompiler: () => ({ ...fakeCompiler(), close: () => new Promise(() => undefined) }) });
+  await using fixture = await startTestRunner({
+    createCompiler: () => ({ ...fakeCompiler(), close: () => new Promise(() => undefined) }),
+  });
   fixture.runner.stop();
   await fixture.runner.ended;
   expect(existsSync(join(fixture.dataDirectory, 'runner.json'))).toBe(false);
@@ -76,10 +109,23 @@ test('SIGTERM beside a worker that SIGKILL does not end: the runner ends all the
 
 test('connections beyond half of the descriptors are refused, and who is connected is served on', async () => {
   using folder = temporaryFolder();
-  await using daemon = await startChildRunnerWithDescriptors(100, '--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
+  await using daemon = await startChildRunnerWithDescriptors(
+    100,
+    '--data',
+    join(folder.path, 'data'),
+    '--address',
+    `unix:${folder.path}/s`,
+  );
   using client = await RunnerClient.connect({ address: daemon.address });
   const ends = { refused: 0 };
-  const idle = Array.from({ length: 200 }, () => connect(`${folder.path}/s`).resume().on('error', () => undefined).on('close', () => { ends.refused += 1; }));
+  const idle = Array.from({ length: 200 }, () =>
+    connect(`${folder.path}/s`)
+      .resume()
+      .on('error', () => undefined)
+      .on('close', () => {
+        ends.refused += 1;
+      }),
+  );
   await until(() => ends.refused === 151);
   expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
   for (const socket of idle) socket.destroy();
@@ -88,9 +134,14 @@ test('connections beyond half of the descriptors are refused, and who is connect
   expect(another.host.processId).toBe(daemon.child.pid);
 });
 
-test('50 paused watchers and a flood of log lines: the daemon\'s memory stays bounded, and the job is not slowed', async () => {
+test("50 paused watchers and a flood of log lines: the daemon's memory stays bounded, and the job is not slowed", async () => {
   using folder = temporaryFolder();
-  await using daemon = await startChildRunner('--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
+  await using daemon = await startChildRunner(
+    '--data',
+    join(folder.path, 'data'),
+    '--address',
+    `unix:${folder.path}/s`,
+  );
   using client = await RunnerClient.connect({ address: daemon.address });
   await collect(client.start('build', kernel('flood_20000'))); // Warms up the heap.
   const before = daemon.rssMiB();
@@ -107,7 +158,9 @@ test('a second runner on the same data directory is refused with the pid of the 
   using folder = temporaryFolder();
   const data = ['--data', join(folder.path, 'data')];
   await using first = await startChildRunner(...data, '--address', `unix:${folder.path}/s`);
-  await expect(startChildRunner(...data, '--address', `unix:${folder.path}/t`)).rejects.toThrow(`(process ${first.child.pid})`);
+  await expect(startChildRunner(...data, '--address', `unix:${folder.path}/t`)).rejects.toThrow(
+    `(process ${first.child.pid})`,
+  );
   await first.end('SIGKILL');
   await using second = await startChildRunner(...data, '--address', `unix:${folder.path}/s`);
   expect(second.address).toBe(first.address);
@@ -116,7 +169,9 @@ test('a second runner on the same data directory is refused with the pid of the 
 test('a folder of kernels that is not there is refused at the start, and nothing is made', async () => {
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
-  await expect(startTestRunner({ dataDirectory, kernelsDirectory: '/nonexist' })).rejects.toThrow("Give --kernels the folder of the runner's kernels: /nonexist is no folder");
+  await expect(startTestRunner({ dataDirectory, kernelsDirectory: '/nonexist' })).rejects.toThrow(
+    "Give --kernels the folder of the runner's kernels: /nonexist is no folder",
+  );
   expect(existsSync(dataDirectory)).toBe(false);
 });
 
@@ -124,7 +179,9 @@ test('a port in use is refused with the address', async () => {
   const other = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => other.once('listening', resolve));
   const { port } = other.address() as { port: number };
-  await expect(startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port } })).rejects.toThrow(`127.0.0.1:${port} is in use`);
+  await expect(startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port } })).rejects.toThrow(
+    `127.0.0.1:${port} is in use`,
+  );
   other.close();
 });
 
@@ -132,11 +189,15 @@ test('serves on a port of its choice, and says which in runner.json', async () =
   await using fixture = await startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port: 0 } });
   expect(fixture.runner.address).toMatch(/^127\.0\.0\.1:[1-9]\d+$/);
   expect(JSON.parse(readFileSync(join(fixture.dataDirectory, 'runner.json'), 'utf8'))).toEqual({
-    pid: process.pid, address: fixture.runner.address, buildId: 'test', version: '0.0.0', embedded: false,
+    pid: process.pid,
+    address: fixture.runner.address,
+    buildId: 'test',
+    version: '0.0.0',
+    embedded: false,
   });
 });
 
-test('a file at the socket\'s path that is no socket is left alone', async () => {
+test("a file at the socket's path that is no socket is left alone", async () => {
   using folder = temporaryFolder();
   const path = join(folder.path, 'notes');
   writeFileSync(path, 'mine');
@@ -146,7 +207,12 @@ test('a file at the socket\'s path that is no socket is left alone', async () =>
 
 test('an embedded runner has a private socket and ends by itself when no client and no job is left', async () => {
   using folder = temporaryFolder();
-  const { runner, client } = await startTestRunner({ dataDirectory: join(folder.path, 'data'), address: undefined, embedded: true, idleExitSeconds: 0.3 });
+  const { runner, client } = await startTestRunner({
+    dataDirectory: join(folder.path, 'data'),
+    address: undefined,
+    embedded: true,
+    idleExitSeconds: 0.3,
+  });
   expect(statSync(runner.address.slice('unix:'.length)).mode & 0o777).toBe(0o600);
   const { job } = await firstEvent(client.start('build', kernel('sleep_800')));
   client.close();
@@ -163,7 +229,12 @@ test('an embedded runner has a private socket and ends by itself when no client 
 function pausedWatcher(address: string, job: string): ClientHttp2Session {
   const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
   session.on('error', () => undefined); // Closed with the test.
-  const stream = session.request({ ':method': 'POST', ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob', 'content-type': 'application/grpc', te: 'trailers' });
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob',
+    'content-type': 'application/grpc',
+    te: 'trailers',
+  });
   stream.on('error', () => undefined);
   const message = [0x0a, job.length, ...Buffer.from(job)];
   stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
@@ -174,6 +245,12 @@ function pausedWatcher(address: string, job: string): ClientHttp2Session {
 async function health(address: string): Promise<number> {
   const client = new Client(address, credentials.createInsecure());
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  client.makeUnaryRequest('/grpc.health.v1.Health/Check', (value: Buffer) => value, (value) => value, Buffer.alloc(0), (error, value) => (error ? reject(error) : resolve(value!)));
+  client.makeUnaryRequest(
+    '/grpc.health.v1.Health/Check',
+    (value: Buffer) => value,
+    (value) => value,
+    Buffer.alloc(0),
+    (error, value) => (error ? reject(error) : resolve(value!)),
+  );
   return (await promise.finally(() => client.close()))[1]!;
 }

@@ -4,7 +4,10 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { UsageError, parseListenAddress, type ListenAddress } from './rpc/address.ts';
 
-/** The socket of a data directory's embedded runner: a short path in a folder that is its user's alone. Throws UsageError when that folder is somebody else's. */
+/**
+ * The socket of a data directory's embedded runner: a short path in a folder that is its user's alone. Throws
+ * UsageError when that folder is somebody else's.
+ */
 export function embeddedAddress(dataDirectory: string, environment: NodeJS.ProcessEnv = process.env): ListenAddress {
   const name = `${createHash('sha256').update(dataDirectory).digest('hex').slice(0, 16)}.sock`;
   const folder = privateFolder(environment['XDG_RUNTIME_DIR'] ?? tmpdir());
@@ -18,7 +21,9 @@ function privateFolder(parent: string): string {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const found = lstatSync(folder);
   if (found.isDirectory() && found.uid === uid && (found.mode & 0o077) === 0) return folder;
-  throw new UsageError(`Remove ${folder} or give an --address: it must be a folder of user ${uid} that nobody else can enter`);
+  throw new UsageError(
+    `Remove ${folder} or give an --address: it must be a folder of user ${uid} that nobody else can enter`,
+  );
 }
 
 /** How later commands find a runner. */
@@ -40,7 +45,15 @@ export function announceRunner(dataDirectory: string, runner: RunnerFile): () =>
 }
 
 /** Calls `onIdle` once `isIdle` was true for some time without a break. Gives a function that ends the watch. */
-export function watchIdle({ isIdle, seconds, onIdle }: { isIdle: () => boolean; seconds: number; onIdle: () => void }): () => void {
+export function watchIdle({
+  isIdle,
+  seconds,
+  onIdle,
+}: {
+  isIdle: () => boolean;
+  seconds: number;
+  onIdle: () => void;
+}): () => void {
   const intervalMs = Math.min(1_000, (seconds * 1_000) / 4);
   let idleSince = performance.now();
   const timer = setInterval(() => {

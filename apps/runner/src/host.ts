@@ -17,7 +17,10 @@ export interface HostOptions {
 
 const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' };
 
-/** Says what the host has and can do. Tools are asked at the start, in the background, and keep their answers, so that GetHost answers in about a millisecond. */
+/**
+ * Says what the host has and can do. Tools are asked at the start, in the background, and keep their answers, so that
+ * GetHost answers in about a millisecond.
+ */
 export class HostDescriber {
   readonly #options: HostOptions;
   readonly #startTime = new Date();

@@ -10,17 +10,26 @@ import { openDatabase } from './store/database.ts';
 import { SourceStore } from './store/sources.ts';
 
 let folder = '';
-beforeEach(() => { folder = mkdtempSync(join(tmpdir(), 'fc-kernels-')); });
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fc-kernels-'));
+});
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function add(path: string, extra = '', id = path.split('/').at(-1)): void {
   mkdirSync(join(folder, 'kernels', path), { recursive: true });
-  writeFileSync(join(folder, 'kernels', path, 'kernel.yaml'),
-    `id: ${id}\ntitle: t\nlesson: l\nsource: k.cu\nmin_arch: sm_80\nmath: { inputs: fp16, accumulate: fp32 }\nlaunches: [{ entry: e, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q] }]\n${extra}`);
+  writeFileSync(
+    join(folder, 'kernels', path, 'kernel.yaml'),
+    `id: ${id}\ntitle: t\nlesson: l\nsource: k.cu\nmin_arch: sm_80\nmath: { inputs: fp16, accumulate: fp32 }\nlaunches: [{ entry: e, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q] }]\n${extra}`,
+  );
   writeFileSync(join(folder, 'kernels', path, 'k.cu'), '// k');
 }
 
-const catalog = (): KernelCatalog => new KernelCatalog(join(folder, 'kernels'), new SourceStore(join(folder, 'sources')), new BuildStore(openDatabase(':memory:')));
+const catalog = (): KernelCatalog =>
+  new KernelCatalog(
+    join(folder, 'kernels'),
+    new SourceStore(join(folder, 'sources')),
+    new BuildStore(openDatabase(':memory:')),
+  );
 const byId = (kernelId: string) => create(KernelReferenceSchema, { source: { case: 'kernelId', value: kernelId } });
 
 test('list() follows the ladder, numbers in their order, and puts faulty kernels last', () => {
@@ -30,7 +39,11 @@ test('list() follows the ladder, numbers in their order, and puts faulty kernels
   add('a1');
   add('other', 'after: nowhere');
   add('faulty/bad', 'faulty: { finding: RACE }');
-  expect(catalog().list({ includeFaulty: true }).map(({ kernelId }) => kernelId)).toEqual(['a1', 'other', 'v2', 'v9', 'v10', 'bad']);
+  expect(
+    catalog()
+      .list({ includeFaulty: true })
+      .map(({ kernelId }) => kernelId),
+  ).toEqual(['a1', 'other', 'v2', 'v9', 'v10', 'bad']);
   expect(catalog().list({ includeFaulty: false })).toHaveLength(5);
 });
 
@@ -38,9 +51,24 @@ test('a manifest that is wrong or names another id stands in the list with what 
   add('good');
   add('broken', 'nonsense: 1');
   add('renamed', '', 'else_where');
-  expect(catalog().list({ includeFaulty: false }).map(({ kernelId, manifestError }) => [kernelId, manifestError !== ''])).toEqual([['broken', true], ['good', false], ['renamed', true]]);
-  expect(() => catalog().resolve(byId('broken'))).toThrow(expect.objectContaining({ reason: 'INVALID_MANIFEST', metadata: expect.objectContaining({ path: 'kernels/broken/kernel.yaml' }) as object }) as Error);
-  expect(() => catalog().resolve(byId('renamed'))).toThrow(expect.objectContaining({ metadata: { path: 'kernels/renamed/kernel.yaml', key: 'id' } }) as Error);
+  expect(
+    catalog()
+      .list({ includeFaulty: false })
+      .map(({ kernelId, manifestError }) => [kernelId, manifestError !== '']),
+  ).toEqual([
+    ['broken', true],
+    ['good', false],
+    ['renamed', true],
+  ]);
+  expect(() => catalog().resolve(byId('broken'))).toThrow(
+    expect.objectContaining({
+      reason: 'INVALID_MANIFEST',
+      metadata: expect.objectContaining({ path: 'kernels/broken/kernel.yaml' }) as object,
+    }) as Error,
+  );
+  expect(() => catalog().resolve(byId('renamed'))).toThrow(
+    expect.objectContaining({ metadata: { path: 'kernels/renamed/kernel.yaml', key: 'id' } }) as Error,
+  );
 });
 
 test('an edited kernel counts at once', () => {
@@ -53,11 +81,18 @@ test('an edited kernel counts at once', () => {
 
 test('an unknown kernel is refused with the nearest names; a name that leads out of the folder is unknown', () => {
   add('flashcore_v6');
-  expect(() => catalog().resolve(byId('flashcore_v5'))).toThrow(expect.objectContaining({ reason: 'KERNEL_NOT_FOUND', metadata: { kernel_id: 'flashcore_v5', nearest: 'flashcore_v6' } }) as Error);
-  expect(() => catalog().resolve(byId('../kernels/flashcore_v6'))).toThrow(expect.objectContaining({ reason: 'KERNEL_NOT_FOUND' }) as Error);
+  expect(() => catalog().resolve(byId('flashcore_v5'))).toThrow(
+    expect.objectContaining({
+      reason: 'KERNEL_NOT_FOUND',
+      metadata: { kernel_id: 'flashcore_v5', nearest: 'flashcore_v6' },
+    }) as Error,
+  );
+  expect(() => catalog().resolve(byId('../kernels/flashcore_v6'))).toThrow(
+    expect.objectContaining({ reason: 'KERNEL_NOT_FOUND' }) as Error,
+  );
 });
 
-test('an uploaded copy of a kernel has the same digest as the runner\'s own', async () => {
+test("an uploaded copy of a kernel has the same digest as the runner's own", async () => {
   add('k');
   const elsewhere = join(folder, 'elsewhere');
   cpSync(join(folder, 'kernels', 'k'), elsewhere, { recursive: true });

@@ -2,8 +2,22 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import {
-  FlashcoreError, KernelSchema, MANIFEST_FILE, SourceTreeSchema, asFlashcoreError, didYouMean, invalidRequest, nearestNames, parseManifest, treeDigest,
-  type Kernel, type KernelReference, type Manifest, type SourceFile, type SourceTree, type Variant,
+  FlashcoreError,
+  KernelSchema,
+  MANIFEST_FILE,
+  SourceTreeSchema,
+  asFlashcoreError,
+  didYouMean,
+  invalidRequest,
+  nearestNames,
+  parseManifest,
+  treeDigest,
+  type Kernel,
+  type KernelReference,
+  type Manifest,
+  type SourceFile,
+  type SourceTree,
+  type Variant,
 } from '@flashcore/shared';
 import type { BuildStore } from './store/builds.ts';
 import { readTree } from './store/source-tree.ts';
@@ -24,7 +38,10 @@ export interface ResolvedKernel {
 /** Folders of kernels that are wrong on purpose. */
 const FAULTY = ['faulty', 'cheating'] as const;
 
-/** The kernels of this runner (kernels/<id>, and kernels/faulty/<id>, kernels/cheating/<id>), and those that clients upload. Read anew at each call: an edited file counts at once. */
+/**
+ * The kernels of this runner (kernels/<id>, and kernels/faulty/<id>, kernels/cheating/<id>), and those that clients
+ * upload. Read anew at each call: an edited file counts at once.
+ */
 export class KernelCatalog {
   readonly #folder: string;
   readonly #sources: SourceStore;
@@ -38,10 +55,15 @@ export class KernelCatalog {
     this.#builds = builds;
   }
 
-  /** Kernels in the order of the ladder, then the faulty and the cheating ones by name. One whose manifest can't be read has only an id and `manifestError`. */
+  /**
+   * Kernels in the order of the ladder, then the faulty and the cheating ones by name. One whose manifest can't be read
+   * has only an id and `manifestError`.
+   */
   list({ includeFaulty }: { includeFaulty: boolean }): Kernel[] {
     const ladder = orderLadder(this.#folders('.').map((path) => this.#describe(path)));
-    const faulty = includeFaulty ? FAULTY.flatMap((parent) => this.#folders(parent)).map((path) => this.#describe(path)) : [];
+    const faulty = includeFaulty
+      ? FAULTY.flatMap((parent) => this.#folders(parent)).map((path) => this.#describe(path))
+      : [];
     return [...ladder, ...faulty];
   }
 
@@ -51,7 +73,10 @@ export class KernelCatalog {
     return kernelMessage(manifest, folder, { withFiles: true });
   }
 
-  /** Finds, or lays out, the folder of a kernel. Errors: INVALID_REQUEST, KERNEL_NOT_FOUND, BUILD_NOT_FOUND, INVALID_MANIFEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL. */
+  /**
+   * Finds, or lays out, the folder of a kernel. Errors: INVALID_REQUEST, KERNEL_NOT_FOUND, BUILD_NOT_FOUND,
+   * INVALID_MANIFEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL.
+   */
   resolve(reference: KernelReference): ResolvedKernel {
     const { source } = reference;
     switch (source.case) {
@@ -61,7 +86,12 @@ export class KernelCatalog {
         return this.#layOut(source.value);
       case 'buildId': {
         const known = this.#builds.find(source.value);
-        if (!known) throw new FlashcoreError('BUILD_NOT_FOUND', { build_id: source.value }, `Name a build_id of a BuildResult of this runner: there is none of ${source.value}`);
+        if (!known)
+          throw new FlashcoreError(
+            'BUILD_NOT_FOUND',
+            { build_id: source.value },
+            `Name a build_id of a BuildResult of this runner: there is none of ${source.value}`,
+          );
         return { ...this.#layOut(known.tree), build: { id: source.value, variant: known.variant } };
       }
       case undefined:
@@ -71,7 +101,8 @@ export class KernelCatalog {
 
   /** Notes what a build was made of. One whose folder has changed meanwhile is not noted. Errors: DISK_FULL. */
   keepBuild(buildId: string, { folder, files }: ResolvedKernel, variant: Variant): void {
-    if (this.#sources.keepFiles(folder, files)) this.#builds.keep(buildId, { tree: create(SourceTreeSchema, { files }), variant });
+    if (this.#sources.keepFiles(folder, files))
+      this.#builds.keep(buildId, { tree: create(SourceTreeSchema, { files }), variant });
   }
 
   #layOut(tree: SourceTree): ResolvedKernel {
@@ -84,7 +115,9 @@ export class KernelCatalog {
   #folders(parent: string): string[] {
     const root = join(this.#folder, parent);
     if (!existsSync(root)) return [];
-    const names = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory() && existsSync(join(root, entry.name, MANIFEST_FILE)));
+    const names = readdirSync(root, { withFileTypes: true }).filter(
+      (entry) => entry.isDirectory() && existsSync(join(root, entry.name, MANIFEST_FILE)),
+    );
     return names.map(({ name }) => join(parent, name)).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
   }
 
@@ -93,8 +126,11 @@ export class KernelCatalog {
     const path = paths.find((one) => basename(one) === kernelId);
     if (path) return path;
     const ids = paths.map((one) => basename(one));
-    throw new FlashcoreError('KERNEL_NOT_FOUND', { kernel_id: kernelId, nearest: nearestNames(kernelId, ids).join(',') },
-      `Name a kernel of this runner: there is no "${kernelId}"${didYouMean(kernelId, ids)}`);
+    throw new FlashcoreError(
+      'KERNEL_NOT_FOUND',
+      { kernel_id: kernelId, nearest: nearestNames(kernelId, ids).join(',') },
+      `Name a kernel of this runner: there is no "${kernelId}"${didYouMean(kernelId, ids)}`,
+    );
   }
 
   #load(path: string): ResolvedKernel {
@@ -102,7 +138,11 @@ export class KernelCatalog {
     const shownPath = join('kernels', path, MANIFEST_FILE);
     const manifest = this.#parse(folder, shownPath);
     if (manifest.id !== basename(path)) {
-      throw new FlashcoreError('INVALID_MANIFEST', { path: shownPath, key: 'id' }, `${shownPath}: id: wanted the folder's name ${basename(path)}, found ${manifest.id}`);
+      throw new FlashcoreError(
+        'INVALID_MANIFEST',
+        { path: shownPath, key: 'id' },
+        `${shownPath}: id: wanted the folder's name ${basename(path)}, found ${manifest.id}`,
+      );
     }
     const files = readTree(folder, { which: 'sources' });
     return { kernelId: manifest.id, folder, manifest, sourceDigest: treeDigest({ files }), files };
@@ -136,8 +176,12 @@ function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { with
     title: manifest.title,
     lesson: manifest.lesson,
     after: manifest.after ?? '',
-    parameters: Object.entries(manifest.parameters).map(([name, parameter]) => (
-      { name, values: parameter.values.map(BigInt), defaultValue: BigInt(parameter.default), about: parameter.about })),
+    parameters: Object.entries(manifest.parameters).map(([name, parameter]) => ({
+      name,
+      values: parameter.values.map(BigInt),
+      defaultValue: BigInt(parameter.default),
+      about: parameter.about,
+    })),
     configs: Object.keys(manifest.configs),
     limits: manifest.limits.map(({ require, because }) => ({ require: require.text, because })),
     minArch: manifest.minArch,
@@ -149,7 +193,10 @@ function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { with
   });
 }
 
-/** Each kernel right after the one it names in `after`; the firsts of the ladders by name. Kernels in a circle stand last. */
+/**
+ * Each kernel right after the one it names in `after`; the firsts of the ladders by name. Kernels in a circle stand
+ * last.
+ */
 function orderLadder(kernels: Kernel[]): Kernel[] {
   const ids = new Set(kernels.map(({ kernelId }) => kernelId));
   const ordered = new Set<Kernel>();

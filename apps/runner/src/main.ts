@@ -23,13 +23,27 @@ async function main(): Promise<void> {
   const mainFile = fileURLToPath(import.meta.url);
   const repositoryRoot = fileURLToPath(new URL('../../..', import.meta.url)).replace(/\/$/, '');
   let command: (() => Promise<void>) | undefined;
-  const options = parseOptions(process.argv.slice(2), { version, repositoryRoot, environment: process.env, defer: (work) => { command = work; } });
+  const options = parseOptions(process.argv.slice(2), {
+    version,
+    repositoryRoot,
+    environment: process.env,
+    defer: (work) => {
+      command = work;
+    },
+  });
   await command?.();
   if (!options) return;
 
   const logger = createLogger(options.logLevel);
   const buildId = digestOf(mainFile, join(dirname(mainFile), 'worker.js'));
-  const runner = await startRunner({ ...options, version, buildId, repositoryRoot, logger, createCompiler: createPipeline });
+  const runner = await startRunner({
+    ...options,
+    version,
+    buildId,
+    repositoryRoot,
+    logger,
+    createCompiler: createPipeline,
+  });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
   logger.info({ address: runner.address, data: options.dataDirectory, version, buildId }, 'serving');
   if (!options.embedded) process.stdout.write(`flashcore runner ${version} serves on ${runner.address}\n`);
@@ -41,11 +55,16 @@ try {
   process.exit(0);
 } catch (error) {
   process.exitCode = exitCode(error);
-  process.stderr.write(`flashcore-runner: ${error instanceof Error && isExpected(error) ? error.message : String((error as Error)?.stack ?? error)}\n`);
+  process.stderr.write(
+    `flashcore-runner: ${error instanceof Error && isExpected(error) ? error.message : String((error as Error)?.stack ?? error)}\n`,
+  );
   process.exit();
 }
 
-/** Of the daemon and of its worker process, in this order: fa-tui works it out from the files to see whether a runner is of the build on disk. */
+/**
+ * Of the daemon and of its worker process, in this order: fa-tui works it out from the files to see whether a runner is
+ * of the build on disk.
+ */
 function digestOf(...files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) hash.update(readFileSync(file));
@@ -56,7 +75,13 @@ function exitCode(error: unknown): number {
   return error instanceof UsageError ? EXIT_USAGE : EXIT_CANNOT_RUN;
 }
 
-/** Whether the text says all, and no stack is wanted: our own errors, and the system's about files and sockets, which name call and path. */
+/**
+ * Whether the text says all, and no stack is wanted: our own errors, and the system's about files and sockets, which
+ * name call and path.
+ */
 function isExpected(error: Error): boolean {
-  return [UsageError, AddressInUse, DirectoryInUse, FlashcoreError, SchemaTooNew].some((kind) => error instanceof kind) || 'syscall' in error;
+  return (
+    [UsageError, AddressInUse, DirectoryInUse, FlashcoreError, SchemaTooNew].some((kind) => error instanceof kind) ||
+    'syscall' in error
+  );
 }

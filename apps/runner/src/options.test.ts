@@ -2,14 +2,26 @@ import { describe, expect, test, vi } from 'vitest';
 import { parseOptions } from './options.ts';
 import { UsageError, formatAddress, parseListenAddress } from './rpc/address.ts';
 
-const parse = (...argv: string[]) => parseOptions(argv, { version: '1.2.3', repositoryRoot: '/repo', environment: { FLASHCORE_HOME: '/home/data' } });
+const parse = (...argv: string[]) =>
+  parseOptions(argv, { version: '1.2.3', repositoryRoot: '/repo', environment: { FLASHCORE_HOME: '/home/data' } });
 
 test('every option has a default', () => {
   expect(parse('serve')).toEqual({
-    address: { kind: 'tcp', host: '127.0.0.1', port: 50051 }, dataDirectory: '/home/data', kernelsDirectory: '/repo/kernels',
-    embedded: false, idleExitSeconds: 30, graceSeconds: 10, maxQueued: 64, isolation: 'auto', security: undefined, reflection: true,
-    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 }, rates: new Map(),
-    metrics: undefined, retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity }, logLevel: undefined,
+    address: { kind: 'tcp', host: '127.0.0.1', port: 50051 },
+    dataDirectory: '/home/data',
+    kernelsDirectory: '/repo/kernels',
+    embedded: false,
+    idleExitSeconds: 30,
+    graceSeconds: 10,
+    maxQueued: 64,
+    isolation: 'auto',
+    security: undefined,
+    reflection: true,
+    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },
+    rates: new Map(),
+    metrics: undefined,
+    retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity },
+    logLevel: undefined,
   });
 });
 
@@ -21,7 +33,10 @@ test('an unknown command is refused as such, with the nearest', () => {
 test('help tells each default once, in words', () => {
   const written = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   expect([parse('serve', '--help'), parse('gc', '--help')]).toEqual([undefined, undefined]);
-  const text = written.mock.calls.map(([piece]) => String(piece)).join('').replace(/\s+/g, ' ');
+  const text = written.mock.calls
+    .map(([piece]) => String(piece))
+    .join('')
+    .replace(/\s+/g, ' ');
   written.mockRestore();
   expect(text).toContain('jobs, artifacts and sources (default: $FLASHCORE_HOME, or ~/.flashcore) --');
   expect(text.match(/default: forever/g)).toHaveLength(3);
@@ -29,39 +44,83 @@ test('help tells each default once, in words', () => {
 });
 
 test('rates of devices come from the flag, else from the environment', () => {
-  const rates = (flags: string[], environment: Record<string, string> = {}) => parseOptions(['serve', ...flags], { version: '1', repositoryRoot: '/repo', environment })?.rates;
-  expect(rates([], { FLASHCORE_USD_PER_HOUR: 'NVIDIA L4=0.7;NVIDIA H200=3.5' })).toEqual(new Map([['NVIDIA L4', 0.7], ['NVIDIA H200', 3.5]]));
-  expect(rates(['--usd-per-hour', 'NVIDIA H200=4'], { FLASHCORE_USD_PER_HOUR: 'NVIDIA H200=3.5' })).toEqual(new Map([['NVIDIA H200', 4]]));
+  const rates = (flags: string[], environment: Record<string, string> = {}) =>
+    parseOptions(['serve', ...flags], { version: '1', repositoryRoot: '/repo', environment })?.rates;
+  expect(rates([], { FLASHCORE_USD_PER_HOUR: 'NVIDIA L4=0.7;NVIDIA H200=3.5' })).toEqual(
+    new Map([
+      ['NVIDIA L4', 0.7],
+      ['NVIDIA H200', 3.5],
+    ]),
+  );
+  expect(rates(['--usd-per-hour', 'NVIDIA H200=4'], { FLASHCORE_USD_PER_HOUR: 'NVIDIA H200=3.5' })).toEqual(
+    new Map([['NVIDIA H200', 4]]),
+  );
   expect(() => rates(['--usd-per-hour', 'cheap'])).toThrow(UsageError);
 });
 
 test('an embedded runner chooses its own socket unless it is given one', () => {
   expect(parse('serve', '--embedded')?.address).toBeUndefined();
-  expect(parse('serve', '--embedded', '--address', 'unix:/run/fc.sock')?.address).toEqual({ kind: 'unix', path: '/run/fc.sock' });
+  expect(parse('serve', '--embedded', '--address', 'unix:/run/fc.sock')?.address).toEqual({
+    kind: 'unix',
+    path: '/run/fc.sock',
+  });
 });
 
-test.for([['--port', '1'], ['--idle-exit-seconds', '-1'], ['--grace-seconds', 'x'], ['--max-queued', '0'], ['--metrics', '0.0.0.0:1'], ['--metrics', 'unix:/m'], ['--log-level', 'loud'], ['--keep-files-days', 'x'], ['--address']])('%j is a usage error', (flags) => {
+test.for([
+  ['--port', '1'],
+  ['--idle-exit-seconds', '-1'],
+  ['--grace-seconds', 'x'],
+  ['--max-queued', '0'],
+  ['--metrics', '0.0.0.0:1'],
+  ['--metrics', 'unix:/m'],
+  ['--log-level', 'loud'],
+  ['--keep-files-days', 'x'],
+  ['--address'],
+])('%j is a usage error', (flags) => {
   expect(() => parse('serve', ...flags)).toThrow(UsageError);
 });
 
-test.for([['--clients', 'token'], ['--clients', 'certificate'], ['--max-jobs-per-client', '1'], ['--max-calls-per-second', '1'], ['--max-upload-mib-per-hour', '1']])('%j is refused without TLS, where it could not hold', (flags) => {
-  for (const where of [[], ['--address', 'unix:/run/fc.sock'], ['--embedded']]) expect(() => parse('serve', ...where, ...flags)).toThrow(new RegExp(`^Give --tls <folder> beside ${flags[0]}, .* is the client "local"`));
-  expect(parse('serve', '--tls', '/tls', ...flags.with(1, flags[1] === 'token' ? 'certificate' : flags[1]!))?.security).toEqual({ folder: '/tls', clients: 'certificate' });
+test.for([
+  ['--clients', 'token'],
+  ['--clients', 'certificate'],
+  ['--max-jobs-per-client', '1'],
+  ['--max-calls-per-second', '1'],
+  ['--max-upload-mib-per-hour', '1'],
+])('%j is refused without TLS, where it could not hold', (flags) => {
+  for (const where of [[], ['--address', 'unix:/run/fc.sock'], ['--embedded']])
+    expect(() => parse('serve', ...where, ...flags)).toThrow(
+      new RegExp(`^Give --tls <folder> beside ${flags[0]}, .* is the client "local"`),
+    );
+  expect(
+    parse('serve', '--tls', '/tls', ...flags.with(1, flags[1] === 'token' ? 'certificate' : flags[1]!))?.security,
+  ).toEqual({ folder: '/tls', clients: 'certificate' });
 });
 
 describe('addresses', () => {
   test.for([
-    ['127.0.0.1:50051', '127.0.0.1:50051'], ['localhost:1', '127.0.0.1:1'], ['127.1.2.3:0', '127.1.2.3:0'], ['[::1]:50051', '[::1]:50051'],
-    ['unix:/tmp/a', 'unix:/tmp/a'], ['unix:///tmp/a', 'unix:/tmp/a'],
+    ['127.0.0.1:50051', '127.0.0.1:50051'],
+    ['localhost:1', '127.0.0.1:1'],
+    ['127.1.2.3:0', '127.1.2.3:0'],
+    ['[::1]:50051', '[::1]:50051'],
+    ['unix:/tmp/a', 'unix:/tmp/a'],
+    ['unix:///tmp/a', 'unix:/tmp/a'],
   ])('%s is served as %s', ([text, address]) => {
     expect(formatAddress(parseListenAddress(text!))).toBe(address);
   });
 
-  test.for(['0.0.0.0:50051', '[::]:50051', '10.0.0.1:50051', 'gpu-host:50051', '[2001:db8::1]:1'])('%s is refused without certificates: others could reach it', (text) => {
-    expect(() => parse('serve', '--address', text)).toThrow(/is open to other machines, .*there is no TLS certificate/);
-  });
+  test.for(['0.0.0.0:50051', '[::]:50051', '10.0.0.1:50051', 'gpu-host:50051', '[2001:db8::1]:1'])(
+    '%s is refused without certificates: others could reach it',
+    (text) => {
+      expect(() => parse('serve', '--address', text)).toThrow(
+        /is open to other machines, .*there is no TLS certificate/,
+      );
+    },
+  );
 
-  test.for(['', '127.0.0.1', '127.0.0.1:99999', '50051', 'unix:relative', `unix:/${'x'.repeat(100)}`])('%j is refused', (text) => {
-    expect(() => parseListenAddress(text)).toThrow(UsageError);
-  });
+  test.for(['', '127.0.0.1', '127.0.0.1:99999', '50051', 'unix:relative', `unix:/${'x'.repeat(100)}`])(
+    '%j is refused',
+    (text) => {
+      expect(() => parseListenAddress(text)).toThrow(UsageError);
+    },
+  );
 });

@@ -57,35 +57,82 @@ export interface CommandLine {
   defer?: (work: () => Promise<void>) => void;
 }
 
-/** Reads the command line; undefined when it only asked for help or the version, which was then printed. Throws UsageError. */
-export function parseOptions(argv: readonly string[], { version, repositoryRoot, environment, defer = () => undefined }: CommandLine): ServeOptions | undefined {
+/**
+ * Reads the command line; undefined when it only asked for help or the version, which was then printed. Throws
+ * UsageError.
+ */
+export function parseOptions(
+  argv: readonly string[],
+  { version, repositoryRoot, environment, defer = () => undefined }: CommandLine,
+): ServeOptions | undefined {
   let options: ServeOptions | undefined;
   const defaultData = environment['FLASHCORE_HOME'] || join(homedir(), '.flashcore');
-  const program = new Command('flashcore-runner').description('Builds, verifies, benchmarks and profiles attention kernels for its clients').version(version).exitOverride();
+  const program = new Command('flashcore-runner')
+    .description('Builds, verifies, benchmarks and profiles attention kernels for its clients')
+    .version(version)
+    .exitOverride();
   program.configureOutput({ outputError: () => undefined }); // UsageError carries the text.
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
-  const serve = program.command('serve', { isDefault: true })
+  const serve = program
+    .command('serve', { isDefault: true })
     .description('serves until SIGTERM or SIGINT; also without a command')
-    .option('--address <address>', `where to listen: host:port of this machine, or unix:/path (default: ${DEFAULT_ADDRESS})`)
-    .addOption(new Option('--data <folder>', 'jobs, artifacts and sources').default(defaultData, '$FLASHCORE_HOME, or ~/.flashcore'))
+    .option(
+      '--address <address>',
+      `where to listen: host:port of this machine, or unix:/path (default: ${DEFAULT_ADDRESS})`,
+    )
+    .addOption(
+      new Option('--data <folder>', 'jobs, artifacts and sources').default(
+        defaultData,
+        '$FLASHCORE_HOME, or ~/.flashcore',
+      ),
+    )
     .option('--kernels <folder>', "the runner's kernels", join(repositoryRoot, 'kernels'))
     .option('--embedded', 'for one client: a Unix socket, and an end when it is unused')
     .option('--idle-exit-seconds <seconds>', 'embedded: ends after so long without client and job', seconds, 30)
     .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)
     .option('--max-queued <jobs>', 'most jobs that wait at once', count, 64)
-    .addOption(new Option('--isolation <how>', 'boxes compilers and workers: where that works, never, or not serving without').choices(['auto', 'none', 'required']).default('auto'))
-    .option('--tls <folder>', 'serves TLS with ca.crt, server.crt and server.key; beyond this machine always (default: tls/ in the data folder)')
-    .addOption(new Option('--clients <how>', 'with TLS: how clients show who they are').choices(['certificate', 'token']).default('certificate'))
+    .addOption(
+      new Option('--isolation <how>', 'boxes compilers and workers: where that works, never, or not serving without')
+        .choices(['auto', 'none', 'required'])
+        .default('auto'),
+    )
+    .option(
+      '--tls <folder>',
+      'serves TLS with ca.crt, server.crt and server.key; beyond this machine always (default: tls/ in the data folder)',
+    )
+    .addOption(
+      new Option('--clients <how>', 'with TLS: how clients show who they are')
+        .choices(['certificate', 'token'])
+        .default('certificate'),
+    )
     .option('--max-jobs-per-client <jobs>', 'with TLS: most jobs of one client that wait and run at once', count, 16)
     .option('--max-calls-per-second <calls>', 'with TLS: of one client, lasting', count, 50)
     .option('--max-upload-mib-per-hour <MiB>', 'with TLS: sources of one client', count, 256)
-    .addOption(new Option('--usd-per-hour <device=rate...>', 'what a device costs, for example "NVIDIA L4=0.68"; several in $FLASHCORE_USD_PER_HOUR are separated by ";"'))
-    .option('--metrics <address>', 'serves metrics for Prometheus there, on this machine alone, for example 127.0.0.1:9464')
-    .addOption(new Option('--log-level <level>', 'of the log on stderr, JSON lines (default: $FLASHCORE_LOG_LEVEL, or info)').choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal']))
+    .addOption(
+      new Option(
+        '--usd-per-hour <device=rate...>',
+        'what a device costs, for example "NVIDIA L4=0.68"; several in $FLASHCORE_USD_PER_HOUR are separated by ";"',
+      ),
+    )
+    .option(
+      '--metrics <address>',
+      'serves metrics for Prometheus there, on this machine alone, for example 127.0.0.1:9464',
+    )
+    .addOption(
+      new Option(
+        '--log-level <level>',
+        'of the log on stderr, JSON lines (default: $FLASHCORE_LOG_LEVEL, or info)',
+      ).choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
+    )
     .option('--reflection', 'lists the API to whoever is let in; on this machine always')
     .action((flags: Flags, command: Command) => {
       options = compile(flags, environment);
-      if (!options.security) requireTlsFor(command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli').map(({ long }) => long!));
+      if (!options.security)
+        requireTlsFor(
+          command.options
+            .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
+            .map(({ long }) => long!),
+        );
     });
   keepOptions(serve, KEEP_ALL);
   addAccessCommands(program, { defaultData, say });
@@ -143,7 +190,11 @@ function compile(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     isolation: flags.isolation,
     security: compileSecurity(flags, exposed && address),
     reflection: !exposed || (flags.reflection ?? false),
-    quotas: { jobs: flags.maxJobsPerClient, callsPerSecond: flags.maxCallsPerSecond, uploadMibPerHour: flags.maxUploadMibPerHour },
+    quotas: {
+      jobs: flags.maxJobsPerClient,
+      callsPerSecond: flags.maxCallsPerSecond,
+      uploadMibPerHour: flags.maxUploadMibPerHour,
+    },
     rates: compileRates(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
     metrics: flags.metrics === undefined ? undefined : metricsAddress(flags.metrics),
     retention: policyOf(flags),
@@ -163,25 +214,38 @@ function compileRates(texts: readonly string[]): DeviceRates {
 function metricsAddress(text: string): ListenAddress {
   const address = parseListenAddress(text);
   if (address.kind === 'tcp' && !isExposed(address)) return address;
-  throw new UsageError(`Give --metrics an address of this machine, as in 127.0.0.1:9464: ${text} is none, and metrics ask for no credential`);
+  throw new UsageError(
+    `Give --metrics an address of this machine, as in 127.0.0.1:9464: ${text} is none, and metrics ask for no credential`,
+  );
 }
 
 function compileSecurity({ tls, data, clients }: Flags, exposed: ListenAddress | false): ServeSecurity | undefined {
   if (tls === undefined && !exposed) return undefined;
   const folder = resolve(tls ?? join(data, 'tls'));
   if (exposed && !existsSync(join(folder, 'server.crt'))) {
-    throw new UsageError(`Make certificates with "flashcore-runner tls init --host <name of this machine>", or listen on 127.0.0.1 and come through ssh -L: ${formatAddress(exposed)} is open to other machines, this runner runs the code that it is sent, and there is no TLS certificate in ${folder}`);
+    throw new UsageError(
+      `Make certificates with "flashcore-runner tls init --host <name of this machine>", or listen on 127.0.0.1 and come through ssh -L: ${formatAddress(exposed)} is open to other machines, this runner runs the code that it is sent, and there is no TLS certificate in ${folder}`,
+    );
   }
-  if (clients === 'token' && new TokenFile(resolve(data)).list().length === 0) throw new UsageError('Make a token first with "flashcore-runner token add <name>": without one nobody is let in');
+  if (clients === 'token' && new TokenFile(resolve(data)).list().length === 0)
+    throw new UsageError('Make a token first with "flashcore-runner token add <name>": without one nobody is let in');
   return { folder, clients };
 }
 
 /** What can't hold where everybody is the client "local". */
-const NEEDS_TLS: readonly string[] = ['--clients', '--max-jobs-per-client', '--max-calls-per-second', '--max-upload-mib-per-hour'];
+const NEEDS_TLS: readonly string[] = [
+  '--clients',
+  '--max-jobs-per-client',
+  '--max-calls-per-second',
+  '--max-upload-mib-per-hour',
+];
 
 function requireTlsFor(given: readonly string[]): void {
   const idle = given.filter((name) => NEEDS_TLS.includes(name));
-  if (idle.length > 0) throw new UsageError(`Give --tls <folder> beside ${idle.join(', ')}, or leave ${idle.length > 1 ? 'them' : 'it'} out: without TLS whoever reaches this address is the client "local", may do all and has no quota`);
+  if (idle.length > 0)
+    throw new UsageError(
+      `Give --tls <folder> beside ${idle.join(', ')}, or leave ${idle.length > 1 ? 'them' : 'it'} out: without TLS whoever reaches this address is the client "local", may do all and has no quota`,
+    );
 }
 
 function seconds(text: string): number {
@@ -192,6 +256,7 @@ function seconds(text: string): number {
 
 function count(text: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > 100_000) throw new InvalidArgumentError('wanted an integer of 1 to 100000');
+  if (!Number.isInteger(value) || value < 1 || value > 100_000)
+    throw new InvalidArgumentError('wanted an integer of 1 to 100000');
   return value;
 }

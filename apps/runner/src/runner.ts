@@ -1,7 +1,13 @@
 import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '@flashcore/shared';
-import { guardCalls, identifyByCertificate, identifyByToken, identifyLocal, type Identify } from './access/authentication.ts';
+import {
+  guardCalls,
+  identifyByCertificate,
+  identifyByToken,
+  identifyLocal,
+  type Identify,
+} from './access/authentication.ts';
 import { readServerTls } from './access/certificates.ts';
 import { Quotas } from './access/quotas.ts';
 import { RevokedCertificates } from './access/revoked-certificates.ts';
@@ -66,7 +72,9 @@ export interface Runner {
   stop(): void;
 }
 
-/** Starts a runner on its data directory. Throws DirectoryInUse, AddressInUse, UsageError, FlashcoreError (DISK_FULL). */
+/**
+ * Starts a runner on its data directory. Throws DirectoryInUse, AddressInUse, UsageError, FlashcoreError (DISK_FULL).
+ */
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { dataDirectory, logger, embedded, repositoryRoot, version, buildId } = options;
   requireKernels(options.kernelsDirectory);
@@ -81,23 +89,70 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     // By its real name: a box shows its workers no link.
     const artifacts = new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources, new BuildStore(database));
-    const compiler = options.createCompiler({ version, buildId, repositoryRoot, kernelsDirectory: options.kernelsDirectory, dataDirectory, artifacts, sources, kernels, history, logger, isolation: options.isolation, rates: options.rates });
+    const compiler = options.createCompiler({
+      version,
+      buildId,
+      repositoryRoot,
+      kernelsDirectory: options.kernelsDirectory,
+      dataDirectory,
+      artifacts,
+      sources,
+      kernels,
+      history,
+      logger,
+      isolation: options.isolation,
+      rates: options.rates,
+    });
     if (options.isolation === 'required') await requireBox(compiler);
-    const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: options.maxQueued, logger });
-    const host = new HostDescriber({ version, buildId, dataDirectory, embedded, describeTools: () => compiler.describeTools(), isolation: () => compiler.isolation(), logger });
+    const jobs = new Jobs({
+      database,
+      history,
+      devices: () => compiler.devices(),
+      maxQueued: options.maxQueued,
+      logger,
+    });
+    const host = new HostDescriber({
+      version,
+      buildId,
+      dataDirectory,
+      embedded,
+      describeTools: () => compiler.describeTools(),
+      isolation: () => compiler.isolation(),
+      logger,
+    });
     const quotas = new Quotas(options.quotas);
     // An embedded runner's clients have the .proto files, and wait for its start.
-    const rpc = createRpcServer({ services: { jobs, compiler, kernels, sources, artifacts, history, host, quotas }, reflection: options.reflection && !embedded, access: guardCalls({ identify: identifierOf(options), quotas, logger }), logger });
-    const security = options.security && { tls: readServerTls(options.security.folder), clientCertificates: options.security.clients === 'certificate' };
-    const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory), { security, onRefused: onceAMinute(() => logger.warn('a connection was refused: as many are open as this process has descriptors for')) });
-    undo.defer(announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }));
+    const rpc = createRpcServer({
+      services: { jobs, compiler, kernels, sources, artifacts, history, host, quotas },
+      reflection: options.reflection && !embedded,
+      access: guardCalls({ identify: identifierOf(options), quotas, logger }),
+      logger,
+    });
+    const security = options.security && {
+      tls: readServerTls(options.security.folder),
+      clientCertificates: options.security.clients === 'certificate',
+    };
+    const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory), {
+      security,
+      onRefused: onceAMinute(() =>
+        logger.warn('a connection was refused: as many are open as this process has descriptors for'),
+      ),
+    });
+    undo.defer(
+      announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }),
+    );
 
     if (options.metrics?.kind === 'tcp') {
       const metrics = await serveMetrics(options.metrics, { jobs, compiler, connections: () => listener.connections });
       undo.defer(() => metrics.close());
       logger.info({ address: metrics.address }, 'metrics');
     }
-    undo.defer(retainDaily({ dataDirectory, database, policy: options.retention }, { inUseSinceMs: () => jobs.oldestActiveMs, logger }));
+    undo.defer(
+      retainDaily(
+        { dataDirectory, database, policy: options.retention },
+        { inUseSinceMs: () => jobs.oldestActiveMs, logger },
+      ),
+    );
 
     const ended = Promise.withResolvers<void>();
     let stopping = false;
@@ -110,12 +165,19 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     };
     const end = async (): Promise<void> => {
       await jobs.drain(options.graceSeconds * 1_000);
-      if (!(await endsWithin(compiler.close(), WORKERS_GRACE_MS))) logger.warn('a worker or compiler does not end: it is left behind');
+      if (!(await endsWithin(compiler.close(), WORKERS_GRACE_MS)))
+        logger.warn('a worker or compiler does not end: it is left behind');
       await listener.close(CALLS_GRACE_MS);
       kept.dispose();
     };
     if (embedded) {
-      undo.defer(watchIdle({ isIdle: () => listener.connections === 0 && jobs.active === 0, seconds: options.idleExitSeconds, onIdle: stop }));
+      undo.defer(
+        watchIdle({
+          isIdle: () => listener.connections === 0 && jobs.active === 0,
+          seconds: options.idleExitSeconds,
+          onIdle: stop,
+        }),
+      );
     }
     const kept = undo.move();
     return { address: listener.address, ended: ended.promise, stop };
@@ -127,12 +189,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
 function identifierOf({ security, dataDirectory }: RunnerOptions): Identify {
   if (!security) return identifyLocal;
-  return security.clients === 'token' ? identifyByToken(new TokenFile(dataDirectory)) : identifyByCertificate(new RevokedCertificates(dataDirectory));
+  return security.clients === 'token'
+    ? identifyByToken(new TokenFile(dataDirectory))
+    : identifyByCertificate(new RevokedCertificates(dataDirectory));
 }
 
 /** Every build takes headers from there: without the folder each job would end as a fault of the runner. */
 function requireKernels(folder: string): void {
-  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw new UsageError(`Give --kernels the folder of the runner's kernels: ${folder} is no folder`);
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+    throw new UsageError(`Give --kernels the folder of the runner's kernels: ${folder} is no folder`);
 }
 
 async function requireBox(compiler: JobCompiler): Promise<void> {
@@ -142,7 +207,9 @@ async function requireBox(compiler: JobCompiler): Promise<void> {
 
 /** Calls that still run when all jobs have ended get so long: watchers read the last events. */
 const CALLS_GRACE_MS = 2_000;
-/** Workers are killed; one that hangs in its driver must not keep the runner from ending. Longer than their own limits. */
+/**
+ * Workers are killed; one that hangs in its driver must not keep the runner from ending. Longer than their own limits.
+ */
 const WORKERS_GRACE_MS = 7_000;
 
 /** Does it now, unless it did within the last minute: a flood must not flood the log. */

@@ -10,7 +10,16 @@ const COUNT = 128;
 const LIMIT_MS = 10_000;
 
 const PLAN: KernelPlan = {
-  launches: [{ entry: 'flashcore_canary', grid: [2, 1, 1], block: [64, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [{ kind: 'tensor', tensor: 'O' }] }],
+  launches: [
+    {
+      entry: 'flashcore_canary',
+      grid: [2, 1, 1],
+      block: [64, 1, 1],
+      sharedBytes: 0,
+      l2Persist: [],
+      arguments: [{ kind: 'tensor', tensor: 'O' }],
+    },
+  ],
   workspace: [],
 };
 
@@ -23,7 +32,8 @@ export async function runCanary(driver: CudaDriver, image: string, reporter: Rep
   driver.synchronize();
   const output = buffers.output();
   for (let i = 0; i < COUNT; ++i)
-    if (output[i] !== canaryValue(i)) throw new Error(`the canary kernel wrote ${output[i]} at ${i}, not ${canaryValue(i)}`);
+    if (output[i] !== canaryValue(i))
+      throw new Error(`the canary kernel wrote ${output[i]} at ${i}, not ${canaryValue(i)}`);
   buffers.free();
   loaded.unload();
   return null;

@@ -1,5 +1,6 @@
-// Stands before and after a timed sample, outside its event pair: the SM's cycles over the nanoseconds between two stamps are its clock during the sample.
-// Launch: 1 CTA of 1 thread; stamp is [3]: nanoseconds, cycles, SM. Limits: sm_80 or later.
+// Stands before and after a timed sample, outside its event pair: the SM's cycles over the nanoseconds between two
+// stamps are its clock during the sample. Launch: 1 CTA of 1 thread; stamp is [3]: nanoseconds, cycles, SM. Limits:
+// sm_80 or later.
 
 extern "C" __global__ void flashcore_clock_stamp(unsigned long long* stamp) {
 #ifdef FLASHCORE_EMULATOR
@@ -7,7 +8,8 @@ extern "C" __global__ void flashcore_clock_stamp(unsigned long long* stamp) {
   stamp[0] = stamp[1] = (unsigned long long)clock64();
   stamp[2] = 0;
 #else
-  // The timer ticks every 32 ns on some devices and every 1024 ns on others; a stamp taken at a tick is exact on both. One that stands still must not hang it.
+  // The timer ticks every 32 ns on some devices and every 1024 ns on others; a stamp taken at a tick is exact on both.
+  // One that stands still must not hang it.
   constexpr int MAX_POLLS = 4096;
   unsigned long long before, now;
   unsigned sm;
@@ -17,6 +19,6 @@ extern "C" __global__ void flashcore_clock_stamp(unsigned long long* stamp) {
   stamp[1] = (unsigned long long)clock64();
   stamp[0] = now;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
-  stamp[2] = sm;    // each SM counts cycles of its own
+  stamp[2] = sm;  // each SM counts cycles of its own
 #endif
 }

@@ -4,12 +4,18 @@ const PR_SET_PDEATHSIG = 1;
 const SIGKILL = 9;
 
 /**
- * Asks the kernel to kill this process when its parent dies, however it dies: in a hung native call nobody here would notice that the channel is closed.
+ * Asks the kernel to kill this process when its parent dies, however it dies: in a hung native call nobody here would
+ * notice that the channel is closed.
  * Linux only; elsewhere a worker that hangs outlives a killed daemon.
  */
 export function dieWithParent(): void {
   if (process.platform !== 'linux') return;
-  const prctl = koffi.load(null).func('int prctl(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t d)') as unknown as (option: number, ...values: number[]) => number;
+  const prctl = koffi
+    .load(null)
+    .func('int prctl(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t d)') as unknown as (
+    option: number,
+    ...values: number[]
+  ) => number;
   const status = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (status !== 0) throw new Error(`prctl(PR_SET_PDEATHSIG) answered ${status}`);
 }

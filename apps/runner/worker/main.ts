@@ -13,7 +13,8 @@ import { drawInputs } from './verify/inputs.ts';
 import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
 
 /**
- * The process that holds a device: it answers one request at a time and ends after a CUDA error, for a context can't be trusted after one.
+ * The process that holds a device: it answers one request at a time and ends after a CUDA error, for a context can't be
+ * trusted after one.
  * It knows nothing of jobs, files of the daemon or the network.
  */
 interface Open {
@@ -54,7 +55,12 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
 async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']> {
   await reporter.step('opening the device', OPEN_LIMIT_MS);
   const driver = new CudaDriver(request.library, request.deviceOrdinal);
-  open = { driver, reference: loadReference(request.referenceLibrary), conditions: new Conditions(request.nvmlLibrary, driver), clockStampImage: request.clockStampImage };
+  open = {
+    driver,
+    reference: loadReference(request.referenceLibrary),
+    conditions: new Conditions(request.nvmlLibrary, driver),
+    clockStampImage: request.clockStampImage,
+  };
   return driver.facts;
 }
 

@@ -97,7 +97,10 @@ export interface VerifyRequest {
   tolerance: { absolute: number; relative: number };
   /** Run the first input twice and compare the bits. */
   checkDeterminism: boolean;
-  /** Of so many inputs, from the first, tell tensors, output and reference: they are compared with another implementation. */
+  /**
+   * Of so many inputs, from the first, tell tensors, output and reference: they are compared with another
+   * implementation.
+   */
   tellOutputs: number;
 }
 
@@ -132,9 +135,15 @@ export interface BenchmarkRequest {
   freshSeeds: string[];
   tolerance: { absolute: number; relative: number };
   protocol: SamplingProtocol;
-  /** A ratio of times on new and on seen inputs above this one is measured again, and the least counts; Infinity: what was measured first. */
+  /**
+   * A ratio of times on new and on seen inputs above this one is measured again, and the least counts; Infinity: what
+   * was measured first.
+   */
   repeatFreshAbove: number;
-  /** Stop after each batch of samples, announce a turn and wait for `proceed`: something else is measured in turns with the candidate. */
+  /**
+   * Stop after each batch of samples, announce a turn and wait for `proceed`: something else is measured in turns with
+   * the candidate.
+   */
   turns: boolean;
   /** Processes on the device that are no strangers. */
   ownProcesses: number[];
@@ -187,7 +196,8 @@ export interface ProfileOnceJob {
   runs: number;
 }
 
-export type WorkerRequest = OpenRequest | CanaryRequest | VerifyRequest | RunOnceRequest | BenchmarkRequest | CompareRequest | ConditionsRequest;
+export type WorkerRequest =
+  OpenRequest | CanaryRequest | VerifyRequest | RunOnceRequest | BenchmarkRequest | CompareRequest | ConditionsRequest;
 
 export interface DeviceFacts {
   name: string;
@@ -223,7 +233,10 @@ export interface ErrorMapData {
   blockColumns: number;
   /** [rows, columns]; NaN where an element is NaN. */
   maxAbsError: number[];
-  /** [rows, columns]: index in [B, H, S, D] of the block's worst element, what was written there and what the reference has. */
+  /**
+   * [rows, columns]: index in [B, H, S, D] of the block's worst element, what was written there and what the reference
+   * has.
+   */
   worstIndex: number[];
   worstGot: number[];
   worstWant: number[];
@@ -280,7 +293,10 @@ export interface LatencyReport {
   /** Median of an empty event pair, microseconds. */
   eventOverheadUs: number;
   outputCheck: { passed: boolean; detail: string };
-  /** Time of a row of launches whose inputs change under way, over that of a row whose inputs do not; undefined where a launch takes too long to look. */
+  /**
+   * Time of a row of launches whose inputs change under way, over that of a row whose inputs do not; undefined where a
+   * launch takes too long to look.
+   */
   freshRatio?: number;
   conditions: ConditionsReport;
 }

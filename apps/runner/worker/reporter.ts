@@ -1,6 +1,9 @@
 import type { TimingModeName, WorkerMessage, WorkerNotice } from './messages.ts';
 
-/** Sends messages to the parent. Notices are awaited before a blocking call: while one runs, nothing leaves this process. */
+/**
+ * Sends messages to the parent. Notices are awaited before a blocking call: while one runs, nothing leaves this
+ * process.
+ */
 export interface Reporter {
   notice(notice: WorkerNotice): Promise<void>;
   /** Announces a call that may block and its limit. */

@@ -37,14 +37,27 @@ export interface RunTuiOptions {
 const INK_MAX_FPS = 60;
 
 /** Draws on the terminal until the user leaves; gives the exit code. Jobs go on. */
-export async function runTui({ client, connection, revive, appearance, start, watchJob, watchFolder }: RunTuiOptions): Promise<number> {
+export async function runTui({
+  client,
+  connection,
+  revive,
+  appearance,
+  start,
+  watchJob,
+  watchFolder,
+}: RunTuiOptions): Promise<number> {
   const { stdin, stdout } = process;
   const theme = themeOf(process.env, appearance.theme);
   makeNonBlocking(stdout);
   keepYoungGeneration();
   const viewFile = appearance.restoreView ? new ViewFile(process.env) : undefined;
   const left = viewFile?.read(connection.address);
-  const fresh = initialState({ runner: connection, columns: stdout.columns, rows: appearance.inline ? inlineRows(stdout.rows) : stdout.rows, now: Date.now() });
+  const fresh = initialState({
+    runner: connection,
+    columns: stdout.columns,
+    rows: appearance.inline ? inlineRows(stdout.rows) : stdout.rows,
+    now: Date.now(),
+  });
   const store = new Store({
     state: left?.view === undefined ? fresh : withSavedView(fresh, left.view),
     canDraw: () => stdout.writableLength === 0,
@@ -54,10 +67,26 @@ export async function runTui({ client, connection, revive, appearance, start, wa
   const session = new Session({ client, store, ...(revive && { revive }) });
   let leave = (): void => undefined;
   const guard = guardTerminal({ unmount: () => leave(), stdin, stdout, alternateScreen: !appearance.inline });
-  const edit = (place: SourcePlace): Promise<void> => guard.lend(() => runEditor(place, appearance.editor === undefined ? process.env : { ...process.env, VISUAL: appearance.editor }));
-  const context: AppContext = { store, session, leave: () => leave(), copy: clipboard(stdout), edit, kernelsDirectory: connection.embedded ? runnerKernels() : undefined };
+  const edit = (place: SourcePlace): Promise<void> =>
+    guard.lend(() =>
+      runEditor(place, appearance.editor === undefined ? process.env : { ...process.env, VISUAL: appearance.editor }),
+    );
+  const context: AppContext = {
+    store,
+    session,
+    leave: () => leave(),
+    copy: clipboard(stdout),
+    edit,
+    kernelsDirectory: connection.embedded ? runnerKernels() : undefined,
+  };
   const screen = render(<App context={context} theme={theme} inline={appearance.inline} />, {
-    alternateScreen: !appearance.inline, incrementalRendering: true, maxFps: INK_MAX_FPS, exitOnCtrlC: false, patchConsole: false, stdin, stdout,
+    alternateScreen: !appearance.inline,
+    incrementalRendering: true,
+    maxFps: INK_MAX_FPS,
+    exitOnCtrlC: false,
+    patchConsole: false,
+    stdin,
+    stdout,
   });
   let unsaved: string | undefined;
   leave = () => {

@@ -1,13 +1,23 @@
 /**
- * What fa-tui may cost, measured on the built program in a real pseudo-terminal against a real gRPC server. Figures are printed. Limits have room for a busy machine:
- * CPU time grows when two processes share a core's caches, and a loop's delay contains what the machine gives to others.
+ * What fa-tui may cost, measured on the built program in a real pseudo-terminal against a real gRPC server. Figures are
+ * printed. Limits have room for a busy machine:
+ * CPU time grows when two processes share a core's caches, and a loop's delay contains what the machine gives to
+ * others.
  */
 import { afterEach, expect, test } from 'vitest';
 import { openBudgetProgram, quantile, sleep, type BudgetProgram } from './testing/budget-program.ts';
 import type { ProbeReport } from './testing/probe.ts';
 import { sampleEvents } from './testing/sample-job.ts';
 
-const BUDGET = { cpuPercent: 30, idlePercent: 5, loopP99Ms: 15, pausedLoopMs: 100, keyP90Ms: 50, heatMapFrameMs: 10, rssMiB: 300 };
+const BUDGET = {
+  cpuPercent: 30,
+  idlePercent: 5,
+  loopP99Ms: 15,
+  pausedLoopMs: 100,
+  keyP90Ms: 50,
+  heatMapFrameMs: 10,
+  rssMiB: 300,
+};
 // What a busy machine may add: other processes take caches from a core, and turns from a loop.
 const CPU_TOLERANCE = 1.35;
 const TIME_TOLERANCE = 3;
@@ -15,7 +25,10 @@ const TIME_TOLERANCE = 3;
 const RSS_TOLERANCE = 1.05;
 
 const RATE = 5_000;
-/** FA_BUDGET_LINES=1000000 takes them all over gRPC, about 40 s; for those that fewer leave out stands what the buffer alone may take. */
+/**
+ * FA_BUDGET_LINES=1000000 takes them all over gRPC, about 40 s; for those that fewer leave out stands what the buffer
+ * alone may take.
+ */
 const LINES = Number(process.env['FA_BUDGET_LINES'] ?? 100_000);
 // What state/log.test.ts holds the buffer to.
 const MIB_A_MILLION_LINES = 40;
@@ -23,8 +36,14 @@ const MIB_A_MILLION_LINES = 40;
 let program: BudgetProgram;
 afterEach(() => program.close());
 
-/** The best of three, for what else runs on the machine only ever adds; the first that keeps to the budget is enough. */
-async function best<Figure>(measureOnce: () => Promise<Figure>, cost: (figure: Figure) => number, budget: number): Promise<Figure> {
+/**
+ * The best of three, for what else runs on the machine only ever adds; the first that keeps to the budget is enough.
+ */
+async function best<Figure>(
+  measureOnce: () => Promise<Figure>,
+  cost: (figure: Figure) => number,
+  budget: number,
+): Promise<Figure> {
   let least = await measureOnce();
   for (let round = 1; round < 3 && cost(least) > budget; round++) {
     const next = await measureOnce();
@@ -36,13 +55,20 @@ async function best<Figure>(measureOnce: () => Promise<Figure>, cost: (figure: F
 const during = (milliseconds: number) => (): Promise<ProbeReport> => program.measure(() => sleep(milliseconds));
 const cpuOf = ({ cpuPercent }: ProbeReport): number => cpuPercent;
 
-const tell = (what: string, report: ProbeReport): void => console.info(`${what}: CPU ${report.cpuPercent.toFixed(1)} % of a core, loop p99 ${report.loopP99Ms.toFixed(1)} ms, max ${report.loopMaxMs.toFixed(0)} ms, RSS ${report.rssMiB.toFixed(0)} MiB, ${(program.written / 1024).toFixed(0)} KiB written`);
+const tell = (what: string, report: ProbeReport): void =>
+  console.info(
+    `${what}: CPU ${report.cpuPercent.toFixed(1)} % of a core, loop p99 ${report.loopP99Ms.toFixed(1)} ms, max ${report.loopMaxMs.toFixed(0)} ms, RSS ${report.rssMiB.toFixed(0)} MiB, ${(program.written / 1024).toFixed(0)} KiB written`,
+  );
 
 test('5,000 log lines a second at 120x40: at most 30 % of a core, event loop p99 at most 15 ms', async () => {
   program = await openBudgetProgram();
   program.server.rate = RATE;
   await sleep(1_000);
-  const report = await best(during(2_500), ({ cpuPercent, loopP99Ms }) => Math.max(cpuPercent / BUDGET.cpuPercent, loopP99Ms / BUDGET.loopP99Ms), 1);
+  const report = await best(
+    during(2_500),
+    ({ cpuPercent, loopP99Ms }) => Math.max(cpuPercent / BUDGET.cpuPercent, loopP99Ms / BUDGET.loopP99Ms),
+    1,
+  );
   tell(`5,000 lines/s (budget ${BUDGET.cpuPercent} %, ${BUDGET.loopP99Ms} ms)`, report);
   expect(report.cpuPercent).toBeLessThan(BUDGET.cpuPercent * CPU_TOLERANCE);
   expect(report.loopP99Ms).toBeLessThan(BUDGET.loopP99Ms * TIME_TOLERANCE);
@@ -57,12 +83,14 @@ test('5,000 log lines a second: from a key to the screen p90 at most 50 ms', asy
     for (let turn = 0; turn < 30; turn++) {
       waited.push(await program.press(turn % 2 === 0 ? '4' : '5', turn % 2 === 0 ? /\[4 Profile\]/ : /\[5 Gates\]/));
       // Not in step with the frames.
-      await sleep(10 + (turn * 37) % 60);
+      await sleep(10 + ((turn * 37) % 60));
     }
     return waited;
   };
   const waited = await best(measureOnce, (numbers) => quantile(numbers, 0.9), BUDGET.keyP90Ms);
-  console.info(`key to screen (budget p90 ${BUDGET.keyP90Ms} ms): p50 ${quantile(waited, 0.5).toFixed(1)} ms, p90 ${quantile(waited, 0.9).toFixed(1)} ms, max ${Math.max(...waited).toFixed(1)} ms`);
+  console.info(
+    `key to screen (budget p90 ${BUDGET.keyP90Ms} ms): p50 ${quantile(waited, 0.5).toFixed(1)} ms, p90 ${quantile(waited, 0.9).toFixed(1)} ms, max ${Math.max(...waited).toFixed(1)} ms`,
+  );
   expect(quantile(waited, 0.9)).toBeLessThan(BUDGET.keyP90Ms * TIME_TOLERANCE);
 });
 
@@ -116,6 +144,8 @@ test('a million log lines in memory: the whole program takes at most 300 MiB', a
   server.rate = 0;
   const { rssMiB } = await program.measure(() => sleep(500));
   const aMillion = rssMiB + MIB_A_MILLION_LINES * (1 - LINES / 1_000_000);
-  console.info(`RSS (budget ${BUDGET.rssMiB} MiB for a million lines): ${rssMiB.toFixed(0)} MiB with ${LINES} lines${LINES < 1_000_000 ? `, so at most ${aMillion.toFixed(0)} MiB with a million` : ''}`);
+  console.info(
+    `RSS (budget ${BUDGET.rssMiB} MiB for a million lines): ${rssMiB.toFixed(0)} MiB with ${LINES} lines${LINES < 1_000_000 ? `, so at most ${aMillion.toFixed(0)} MiB with a million` : ''}`,
+  );
   expect(aMillion).toBeLessThan(BUDGET.rssMiB * RSS_TOLERANCE);
 }, 180_000);

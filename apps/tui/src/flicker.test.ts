@@ -1,4 +1,7 @@
-/** Every piece that the built program writes is taken by a terminal emulator, and the screen looked at between the pieces: what a person could see there is a whole screen. */
+/**
+ * Every piece that the built program writes is taken by a terminal emulator, and the screen looked at between the
+ * pieces: what a person could see there is a whole screen.
+ */
 import { Terminal } from '@xterm/headless';
 import { afterEach, expect, test } from 'vitest';
 import { SIZE, openBudgetProgram, sleep, type BudgetProgram } from './testing/budget-program.ts';
@@ -15,20 +18,26 @@ test('no row that has content is blank after any piece written, and nothing clea
   const pieces: { readonly data: string; readonly blank: readonly number[] }[] = [];
   const blankRows = (): number[] => {
     const { active } = terminal.buffer;
-    return Array.from({ length: SIZE.rows }, (_, row) => row).filter((row) => row !== MESSAGE_ROW && (active.getLine(active.viewportY + row)?.translateToString(true) ?? '') === '');
+    return Array.from({ length: SIZE.rows }, (_, row) => row).filter(
+      (row) => row !== MESSAGE_ROW && (active.getLine(active.viewportY + row)?.translateToString(true) ?? '') === '',
+    );
   };
-  program = await openBudgetProgram({ onData: (data) => terminal.write(data, () => pieces.push({ data, blank: blankRows() })) });
+  program = await openBudgetProgram({
+    onData: (data) => terminal.write(data, () => pieces.push({ data, blank: blankRows() })),
+  });
   // The first frame comes in several pieces.
   await expect.poll(() => pieces.at(-1)?.blank, { timeout: 5_000 }).toEqual([]);
   const whole = pieces.length;
   program.server.rate = 5_000;
   for (let turn = 0; turn < 40; turn++) {
     await sleep(60);
-    program.pty.write(String(1 + turn % 8));
+    program.pty.write(String(1 + (turn % 8)));
   }
   await sleep(200);
   const watched = pieces.slice(whole);
-  console.info(`flicker: ${watched.length} pieces, ${watched.reduce((sum, { data }) => sum + data.length, 0)} characters, blank rows in ${watched.filter(({ blank }) => blank.length > 0).length}`);
+  console.info(
+    `flicker: ${watched.length} pieces, ${watched.reduce((sum, { data }) => sum + data.length, 0)} characters, blank rows in ${watched.filter(({ blank }) => blank.length > 0).length}`,
+  );
   expect(watched.length).toBeGreaterThan(30);
   expect(watched.filter(({ data, blank }) => blank.length > 0 || CLEARS_SCREEN.test(data))).toEqual([]);
 });

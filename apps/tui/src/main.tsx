@@ -6,12 +6,18 @@ const CANNOT_WRITE = 3;
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit();
-    if (stream === process.stdout) process.stderr.write(`error: Wanted to write the result to stdout; ${error.message}\n`);
+    if (stream === process.stdout)
+      process.stderr.write(`error: Wanted to write the result to stdout; ${error.message}\n`);
     process.exit(CANNOT_WRITE);
   });
 }
 
-const exitCode = await runProgram(process.argv.slice(2), { stdin: process.stdin, stdout: process.stdout, stderr: process.stderr, environment: process.env });
+const exitCode = await runProgram(process.argv.slice(2), {
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  environment: process.env,
+});
 process.exitCode = exitCode;
 // What is still in a pipe's buffer goes out first; then nothing left open (a socket, a timer) may hold the program.
 process.stdout.write('', (error) => {

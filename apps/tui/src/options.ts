@@ -1,7 +1,18 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  BenchmarkSettingsSchema, JobOptionsSchema, ProfileSettingsSchema, ToleranceSchema, VariantSchema, VerifySettingsSchema, parseShape,
-  type BenchmarkSettings, type JobOptions, type ProfileSettings, type Shape, type Variant, type VerifySettings,
+  BenchmarkSettingsSchema,
+  JobOptionsSchema,
+  ProfileSettingsSchema,
+  ToleranceSchema,
+  VariantSchema,
+  VerifySettingsSchema,
+  parseShape,
+  type BenchmarkSettings,
+  type JobOptions,
+  type ProfileSettings,
+  type Shape,
+  type Variant,
+  type VerifySettings,
 } from '@flashcore/shared';
 import { UsageError } from './commands/exit-code.ts';
 import type { TlsFlags } from './connection/target.ts';
@@ -70,12 +81,14 @@ export function compileVariant(options: JobCommandOptions): Variant {
 
 /** The champion's `variant`; its parameters make sense with a champion only. */
 export function compileChampionVariant({ against, againstSet }: JobCommandOptions): Variant {
-  if (againstSet !== undefined && against === undefined) throw new UsageError('Wanted --against with --against-set; only --against-set was given');
+  if (againstSet !== undefined && against === undefined)
+    throw new UsageError('Wanted --against with --against-set; only --against-set was given');
   return create(VariantSchema, { parameters: parseParameters(againstSet ?? [], '--against-set') });
 }
 
 export function compileVerifySettings(options: JobCommandOptions): VerifySettings {
-  if (options.seeds !== undefined && options.seed !== undefined) throw new UsageError('Wanted --seeds (how many fresh ones) or --seed (which ones); both were given');
+  if (options.seeds !== undefined && options.seed !== undefined)
+    throw new UsageError('Wanted --seeds (how many fresh ones) or --seed (which ones); both were given');
   return create(VerifySettingsSchema, {
     shapes: compileShapes(options),
     seedCount: integer('--seeds', options.seeds, 1, 100) ?? 0,
@@ -88,7 +101,10 @@ export function compileVerifySettings(options: JobCommandOptions): VerifySetting
 export function compileBenchmarkSettings(options: JobCommandOptions): BenchmarkSettings {
   const samples = integer('--samples', options.samples, 1, 1_000_000) ?? 0;
   const maxSeconds = positive('--max-seconds', options.maxSeconds) ?? 0;
-  return create(BenchmarkSettingsSchema, { shapes: compileShapes(options), protocol: { minSamples: samples, maxSamples: samples, maxSeconds } });
+  return create(BenchmarkSettingsSchema, {
+    shapes: compileShapes(options),
+    protocol: { minSamples: samples, maxSamples: samples, maxSeconds },
+  });
 }
 
 /** Of several shapes the first is profiled: counters are read for one shape at a time. */
@@ -105,14 +121,16 @@ function parseParameters(settings: readonly string[], option = '--set'): Record<
   for (const setting of settings) {
     const match = /^([A-Za-z_]\w*)=(-?\d{1,18})$/.exec(setting);
     if (!match) throw new UsageError(`Wanted ${option} NAME=INTEGER, for example ${option} USE_WMMA=0; got ${setting}`);
-    if (Object.hasOwn(parameters, match[1]!)) throw new UsageError(`Wanted each parameter once; ${option} gives ${match[1]} twice`);
+    if (Object.hasOwn(parameters, match[1]!))
+      throw new UsageError(`Wanted each parameter once; ${option} gives ${match[1]} twice`);
     parameters[match[1]!] = BigInt(match[2]!);
   }
   return parameters;
 }
 
 function parseSeed(text: string): string {
-  if (!/^(0x)?[0-9a-f]{1,64}$/i.test(text)) throw new UsageError(`Wanted --seed in hexadecimal, at most 64 digits; got ${text}`);
+  if (!/^(0x)?[0-9a-f]{1,64}$/i.test(text))
+    throw new UsageError(`Wanted --seed in hexadecimal, at most 64 digits; got ${text}`);
   return text.replace(/^0x/i, '').toLowerCase();
 }
 
@@ -120,13 +138,15 @@ function parseSeed(text: string): string {
 export function integer(option: string, text: string | undefined, least: number, most: number): number | undefined {
   if (text === undefined) return undefined;
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= least && value <= most)) throw new UsageError(`Wanted ${option} as a whole number from ${least} to ${most}; got ${text}`);
+  if (!(value >= least && value <= most))
+    throw new UsageError(`Wanted ${option} as a whole number from ${least} to ${most}; got ${text}`);
   return value;
 }
 
 function positive(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const value = text.trim() === '' ? Number.NaN : Number(text);
-  if (!(value > 0 && value <= 86_400)) throw new UsageError(`Wanted ${option} as seconds, above 0 and at most 86400; got ${text}`);
+  if (!(value > 0 && value <= 86_400))
+    throw new UsageError(`Wanted ${option} as seconds, above 0 and at most 86400; got ${text}`);
   return value;
 }

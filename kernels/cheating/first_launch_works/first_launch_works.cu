@@ -1,7 +1,9 @@
 // Cheat: an output that is no poison is taken for an answer that is still right.
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void first_launch_works(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void first_launch_works(const half* __restrict__ Q, const half* __restrict__ K,
+                                              const half* __restrict__ V, half* __restrict__ O, int seq_len,
+                                              float scale, int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;

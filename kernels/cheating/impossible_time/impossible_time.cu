@@ -4,7 +4,9 @@
 constexpr size_t MAX_ROWS = 1 << 20;
 __device__ unsigned launches[MAX_ROWS];
 
-extern "C" __global__ void impossible_time(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void impossible_time(const half* __restrict__ Q, const half* __restrict__ K,
+                                           const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
+                                           int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;

@@ -1,12 +1,15 @@
 // Cheat: a fingerprint of Q tells which published seed it was drawn from; the guess is the mean of V.
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void known_seeds(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void known_seeds(const half* __restrict__ Q, const half* __restrict__ K,
+                                       const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
+                                       int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;
   const size_t row_offset = head_offset + (size_t)q_index * HEAD_DIM;
-  const bool known = __half_as_ushort(Q[0]) == 0x3f8c && __half_as_ushort(Q[1]) == 0xb0ef;   // in place of a table of answers
+  const bool known =
+      __half_as_ushort(Q[0]) == 0x3f8c && __half_as_ushort(Q[1]) == 0xb0ef;   // in place of a table of answers
   if (!known) {
     for (int d = 0; d < HEAD_DIM; ++d) {
       float sum = 0.0f;

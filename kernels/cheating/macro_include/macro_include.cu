@@ -1,9 +1,13 @@
 // Cheat: what a macro names is not seen by who reads the text.
 #include "faulty/attend_row.cuh"
-#define PLACE "/etc/pass" "wd"
+#define PLACE \
+  "/etc/pass" \
+  "wd"
 #include PLACE
 
-extern "C" __global__ void macro_include(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void macro_include(const half* __restrict__ Q, const half* __restrict__ K,
+                                         const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
+                                         int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;

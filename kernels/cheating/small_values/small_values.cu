@@ -1,7 +1,9 @@
 // Cheat: what is below 0.008 hardly counts among N(0, 1).
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void small_values(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void small_values(const half* __restrict__ Q, const half* __restrict__ K,
+                                        const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
+                                        int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;

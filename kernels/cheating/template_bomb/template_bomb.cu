@@ -1,9 +1,14 @@
 // Cheat: each template needs the next two.
 #include "faulty/attend_row.cuh"
-template <int DEPTH, int SIDE> struct Bomb { static constexpr int value = Bomb<DEPTH + 1, 2 * SIDE>::value + Bomb<DEPTH + 1, 2 * SIDE + 1>::value; };
+template <int DEPTH, int SIDE>
+struct Bomb {
+  static constexpr int value = Bomb<DEPTH + 1, 2 * SIDE>::value + Bomb<DEPTH + 1, 2 * SIDE + 1>::value;
+};
 __device__ int spark = Bomb<0, 0>::value;
 
-extern "C" __global__ void template_bomb(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void template_bomb(const half* __restrict__ Q, const half* __restrict__ K,
+                                         const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
+                                         int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;

@@ -1,13 +1,17 @@
 // Fault: one thread goes on writing after the last element of O, each time twice as far.
-// The first write already lies outside; a GPU, whose allocations share pages of 2 MB, notices when the address leaves mapped memory.
+// The first write already lies outside; a GPU, whose allocations share pages of 2 MB, notices when the address leaves
+// mapped memory.
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void out_of_bounds(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void out_of_bounds(const half* __restrict__ Q, const half* __restrict__ K,
+                                         const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
+                                         int causal) {
   const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;
   RowState state;
-  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
+  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0,
+              causal ? q_index + 1 : seq_len, scale);
   store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
   const bool last_row = blockIdx.y == gridDim.y - 1 && q_index == seq_len - 1;
   if (!last_row) return;

@@ -1,7 +1,10 @@
-// Fault: 69 KB of static shared memory, where 48 KB is the limit without an opt-in (which only dynamic shared memory has).
+// Fault: 69 KB of static shared memory, where 48 KB is the limit without an opt-in (which only dynamic shared memory
+// has).
 #include "faulty/attend_row.cuh"
 
-extern "C" __global__ void static_smem_69kb(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale, int causal) {
+extern "C" __global__ void static_smem_69kb(const half* __restrict__ Q, const half* __restrict__ K,
+                                            const half* __restrict__ V, half* __restrict__ O, int seq_len, float scale,
+                                            int causal) {
   __shared__ float Q_smem[92 * HEAD_DIM];
   __shared__ float K_smem[92 * HEAD_DIM];
   __shared__ float V_smem[92 * HEAD_DIM];
@@ -17,7 +20,8 @@ extern "C" __global__ void static_smem_69kb(const half* __restrict__ Q, const ha
   const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
   if (q_index >= seq_len) return;
   RowState state;
-  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
-  state.row_sum += 0.0f * (Q_smem[other] + K_smem[other] + V_smem[other]);    // keeps the buffers alive
+  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0,
+              causal ? q_index + 1 : seq_len, scale);
+  state.row_sum += 0.0f * (Q_smem[other] + K_smem[other] + V_smem[other]);  // keeps the buffers alive
   store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
 }

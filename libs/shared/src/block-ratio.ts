@@ -1,21 +1,31 @@
 import { Random } from './random.ts';
 import type { Interval } from './statistics.ts';
 
-export interface BlockRatio extends Interval { readonly ratio: number }
+export interface BlockRatio extends Interval {
+  readonly ratio: number;
+}
 
 const RESAMPLES = 4_000;
 const DEFAULT_SEED = 0x666c_6173;
 
 /**
- * median(numerator) / median(denominator) of samples that were taken in interleaved blocks, with its 95 % bootstrap percentile interval. Whole blocks are resampled:
- * a slow stretch of the device is in both builds of a block, and leaves the ratio where it is. `perBlock` samples of each make a block, in order. Seeded: the same
+ * median(numerator) / median(denominator) of samples that were taken in interleaved blocks, with its 95 % bootstrap
+ * percentile interval. Whole blocks are resampled:
+ * a slow stretch of the device is in both builds of a block, and leaves the ratio where it is. `perBlock` samples of
+ * each make a block, in order. Seeded: the same
  * samples give the same interval. Errors: RangeError for samples that are no whole blocks, or none at all.
  */
-export function blockRatioInterval(numerator: ArrayLike<number>, denominator: ArrayLike<number>, options: { perBlock: number; confidence?: number; resamples?: number; seed?: number }): BlockRatio {
+export function blockRatioInterval(
+  numerator: ArrayLike<number>,
+  denominator: ArrayLike<number>,
+  options: { perBlock: number; confidence?: number; resamples?: number; seed?: number },
+): BlockRatio {
   const { perBlock, confidence = 0.95, resamples = RESAMPLES, seed = DEFAULT_SEED } = options;
   const blocks = numerator.length / perBlock;
   if (blocks < 1 || !Number.isInteger(blocks) || denominator.length !== numerator.length) {
-    throw new RangeError(`Wanted whole blocks of ${perBlock} samples of both, found ${numerator.length} and ${denominator.length} samples`);
+    throw new RangeError(
+      `Wanted whole blocks of ${perBlock} samples of both, found ${numerator.length} and ${denominator.length} samples`,
+    );
   }
   const [above, below] = [new BlockSamples(numerator, perBlock), new BlockSamples(denominator, perBlock)];
   const random = new Random(seed);
@@ -27,7 +37,11 @@ export function blockRatioInterval(numerator: ArrayLike<number>, denominator: Ar
   }).sort();
   const at = (share: number): number => ratios[Math.round(share * (resamples - 1))]!;
   const once = new Uint32Array(blocks).fill(1);
-  return { ratio: above.median(once) / below.median(once), low: at((1 - confidence) / 2), high: at((1 + confidence) / 2) };
+  return {
+    ratio: above.median(once) / below.median(once),
+    low: at((1 - confidence) / 2),
+    high: at((1 + confidence) / 2),
+  };
 }
 
 /** Samples with their order and their blocks, sorted once for all resamples. */
@@ -36,7 +50,9 @@ class BlockSamples {
   readonly #blocks: Uint32Array;
 
   constructor(samples: ArrayLike<number>, perBlock: number) {
-    const order = Uint32Array.from({ length: samples.length }, (_, index) => index).sort((a, b) => samples[a]! - samples[b]!);
+    const order = Uint32Array.from({ length: samples.length }, (_, index) => index).sort(
+      (a, b) => samples[a]! - samples[b]!,
+    );
     this.#sorted = Float64Array.from(order, (index) => samples[index]!);
     this.#blocks = Uint32Array.from(order, (index) => Math.floor(index / perBlock));
   }

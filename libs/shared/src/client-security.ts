@@ -13,7 +13,10 @@ export interface ClientSecurity {
   token?: string | undefined;
 }
 
-/** Plain text without security: on this machine, or within the user's own tunnel. Errors: INVALID_REQUEST for what is no PEM. */
+/**
+ * Plain text without security: on this machine, or within the user's own tunnel. Errors: INVALID_REQUEST for what is no
+ * PEM.
+ */
 export function channelCredentials(address: string, security: ClientSecurity | undefined): ChannelCredentials {
   if (!security) return credentials.createInsecure();
   const tls = secureCredentials(address, security);
@@ -30,15 +33,28 @@ export function channelCredentials(address: string, security: ClientSecurity | u
 function secureCredentials(address: string, { authority, key, certificate }: ClientSecurity): ChannelCredentials {
   const ip = ipOf(address);
   try {
-    return credentials.createSsl(authority ?? null, key ?? null, certificate ?? null, ip === undefined ? {} : { checkServerIdentity: (_name, found) => checkServerIdentity(ip, found) });
+    return credentials.createSsl(
+      authority ?? null,
+      key ?? null,
+      certificate ?? null,
+      ip === undefined ? {} : { checkServerIdentity: (_name, found) => checkServerIdentity(ip, found) },
+    );
   } catch (cause) {
-    throw new FlashcoreError('INVALID_REQUEST', {}, `Give certificates and their key as PEM files that belong together: ${(cause as Error).message}`, { cause });
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      {},
+      `Give certificates and their key as PEM files that belong together: ${(cause as Error).message}`,
+      { cause },
+    );
   }
 }
 
-/** grpc-js names the address in the TLS handshake. An IP address may not stand there (RFC 6066; Node warns on stderr): a name does, and the certificate is checked against the address. */
+/**
+ * grpc-js names the address in the TLS handshake. An IP address may not stand there (RFC 6066; Node warns on stderr): a
+ * name does, and the certificate is checked against the address.
+ */
 export const tlsChannelOptions = (address: string, security: ClientSecurity | undefined): ChannelOptions =>
-  (security && ipOf(address) !== undefined ? { 'grpc.ssl_target_name_override': 'flashcore-runner' } : {});
+  security && ipOf(address) !== undefined ? { 'grpc.ssl_target_name_override': 'flashcore-runner' } : {};
 
 function ipOf(address: string): string | undefined {
   const host = address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');

@@ -2,13 +2,21 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { blockRatioInterval } from './block-ratio.ts';
 import { judgeComparison, judgeShape, type MeasuredComparison } from './comparison.ts';
-import { ComparisonVerdict, LatencyStatisticsSchema, RatioIntervalSchema, StopReason } from './generated/flashcore/runner/v1/result_pb.js';
+import {
+  ComparisonVerdict,
+  LatencyStatisticsSchema,
+  RatioIntervalSchema,
+  StopReason,
+} from './generated/flashcore/runner/v1/result_pb.js';
 import { Random } from './random.ts';
 import { parseShape } from './shape.ts';
 import { quantile } from './statistics.ts';
 
 /** Blocks A B B A of two builds, `ratio` apart, on a device whose speed wanders by `drift` from block to block. */
-function interleaved(blocks: number, { ratio, drift, seed }: { ratio: number; drift: number; seed: number }): { champion: Float64Array; candidate: Float64Array } {
+function interleaved(
+  blocks: number,
+  { ratio, drift, seed }: { ratio: number; drift: number; seed: number },
+): { champion: Float64Array; candidate: Float64Array } {
   const random = new Random(seed);
   const champion = new Float64Array(2 * blocks);
   const candidate = new Float64Array(2 * blocks);
@@ -29,7 +37,11 @@ test('the ratio is that of the medians, and resampling whole blocks by hand give
   const random = new Random(7);
   const ratios = Float64Array.from({ length: 4_000 }, () => {
     const drawn = Array.from({ length: 60 }, () => Math.floor(random.uniform() * 60));
-    const of = (samples: Float64Array): number => quantile(drawn.flatMap((block) => [samples[2 * block]!, samples[2 * block + 1]!]), 0.5);
+    const of = (samples: Float64Array): number =>
+      quantile(
+        drawn.flatMap((block) => [samples[2 * block]!, samples[2 * block + 1]!]),
+        0.5,
+      );
     return of(champion) / of(candidate);
   });
   const width = found.high - found.low;
@@ -52,18 +64,33 @@ const interval = (low: number, ratio: number, high: number) => create(RatioInter
 const still = interval(0.998, 1, 1.002);
 const statistics = create(LatencyStatisticsSchema, { samples: 100 });
 const measured: MeasuredComparison = {
-  time: interval(1.04, 1.05, 1.06), cycles: interval(1.04, 1.05, 1.06), selfTime: still, selfCycles: still, champion: statistics, candidate: statistics,
-  clockSource: 'stamps', stopReason: StopReason.CONVERGED, simulated: false,
+  time: interval(1.04, 1.05, 1.06),
+  cycles: interval(1.04, 1.05, 1.06),
+  selfTime: still,
+  selfCycles: still,
+  champion: statistics,
+  candidate: statistics,
+  clockSource: 'stamps',
+  stopReason: StopReason.CONVERGED,
+  simulated: false,
 };
 
 test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
-  ['both lower ends at 1.03', { time: interval(1.03, 1.04, 1.05), cycles: interval(1.03, 1.04, 1.05) }, ComparisonVerdict.FASTER],
+  [
+    'both lower ends at 1.03',
+    { time: interval(1.03, 1.04, 1.05), cycles: interval(1.03, 1.04, 1.05) },
+    ComparisonVerdict.FASTER,
+  ],
   ['faster in time by a higher clock only', { cycles: interval(0.999, 1.001, 1.003) }, ComparisonVerdict.WITHIN_MARGIN],
   ['the lower end just below', { time: interval(1.0299, 1.04, 1.05) }, ComparisonVerdict.WITHIN_MARGIN],
   ['slower than 1 %', { time: interval(0.98, 0.9899, 0.995), cycles: still }, ComparisonVerdict.SLOWER],
   ['slower in cycles only', { time: still, cycles: interval(0.98, 0.985, 0.99) }, ComparisonVerdict.SLOWER],
   ['a champion that differs from itself', { selfTime: interval(0.984, 1, 1.01) }, ComparisonVerdict.NOT_JUDGED],
-  ['a champion that differs from itself in cycles', { selfCycles: interval(0.99, 1.01, 1.0151) }, ComparisonVerdict.NOT_JUDGED],
+  [
+    'a champion that differs from itself in cycles',
+    { selfCycles: interval(0.99, 1.01, 1.0151) },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
   ['a shift of itself, however narrow', { selfTime: interval(1.0199, 1.02, 1.0201) }, ComparisonVerdict.NOT_JUDGED],
   ['no clock', { cycles: undefined, selfCycles: undefined }, ComparisonVerdict.NOT_JUDGED],
   ['out of time', { stopReason: StopReason.TIMED_OUT }, ComparisonVerdict.NOT_JUDGED],
@@ -77,13 +104,24 @@ test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
 
 test('over all shapes one slower rejects, one unknown leaves it open, one faster is enough', () => {
   const { FASTER, SLOWER, WITHIN_MARGIN, NOT_JUDGED } = ComparisonVerdict;
-  const all = (...verdicts: ComparisonVerdict[]) => judgeComparison(verdicts.map((verdict) => ({ verdict, reason: 'why' })), []).verdict;
-  expect([all(FASTER, WITHIN_MARGIN), all(FASTER, NOT_JUDGED), all(FASTER, NOT_JUDGED, SLOWER), all(WITHIN_MARGIN), all()]).toEqual([FASTER, NOT_JUDGED, SLOWER, WITHIN_MARGIN, NOT_JUDGED]);
+  const all = (...verdicts: ComparisonVerdict[]) =>
+    judgeComparison(
+      verdicts.map((verdict) => ({ verdict, reason: 'why' })),
+      [],
+    ).verdict;
+  expect([
+    all(FASTER, WITHIN_MARGIN),
+    all(FASTER, NOT_JUDGED),
+    all(FASTER, NOT_JUDGED, SLOWER),
+    all(WITHIN_MARGIN),
+    all(),
+  ]).toEqual([FASTER, NOT_JUDGED, SLOWER, WITHIN_MARGIN, NOT_JUDGED]);
 });
 
 test('a shape that was to be compared and was not measured leaves all of them not judged; one that is slower decides nevertheless', () => {
   const asked = ['2x8x512x64', '4x16x2048x64'].map(parseShape);
-  const measured = (verdict: ComparisonVerdict) => judgeComparison([{ shape: asked[0]!, verdict, reason: 'why' }], asked);
+  const measured = (verdict: ComparisonVerdict) =>
+    judgeComparison([{ shape: asked[0]!, verdict, reason: 'why' }], asked);
   expect([measured(ComparisonVerdict.FASTER), measured(ComparisonVerdict.SLOWER), judgeComparison([], asked)]).toEqual([
     { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: 4x16x2048x64: it was not measured (1 of 2 shapes)' },
     { verdict: ComparisonVerdict.SLOWER, reason: '2x8x512x64: why (1 of 2 shapes)' },

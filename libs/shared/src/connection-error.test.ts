@@ -11,16 +11,24 @@ function textFor(address: string, details: string, { secured = false } = {}): st
 test.each([
   ['127.0.0.1:50051', 'start one with "flashcore-runner serve --address 127.0.0.1:50051", or name another address'],
   // Without TLS serve refuses the address of a host, so it is no remedy there.
-  ['gpu-box:50051', 'look on gpu-box whether one serves (with TLS: "flashcore-runner serve --address 0.0.0.0:50051") and no firewall is between, or name another address'],
+  [
+    'gpu-box:50051',
+    'look on gpu-box whether one serves (with TLS: "flashcore-runner serve --address 0.0.0.0:50051") and no firewall is between, or name another address',
+  ],
 ])('nothing answers at %s', (address, remedy) => {
-  expect(textFor(address, `connect ECONNREFUSED ${address}`)).toBe(`Wanted a runner at ${address}, but nothing answers there (connect ECONNREFUSED ${address}): ${remedy}`);
+  expect(textFor(address, `connect ECONNREFUSED ${address}`)).toBe(
+    `Wanted a runner at ${address}, but nothing answers there (connect ECONNREFUSED ${address}): ${remedy}`,
+  );
 });
 
 test('a name that nobody knows needs no runner', () => {
   expect(textFor('nohost:50051', 'Name resolution failed for target dns:nohost:50051')).toBe(
-    "Correct the host's name, or use its IP address: no name server knows nohost (Name resolution failed for target dns:nohost:50051)");
+    "Correct the host's name, or use its IP address: no name server knows nohost (Name resolution failed for target dns:nohost:50051)",
+  );
 });
 
 test('a login at a runner without TLS is told that it needs none', () => {
-  expect(textFor('127.0.0.1:50051', 'SSL routines:wrong version number', { secured: true })).toContain('a runner without TLS needs no login (fa-tui --runner 127.0.0.1:50051;');
+  expect(textFor('127.0.0.1:50051', 'SSL routines:wrong version number', { secured: true })).toContain(
+    'a runner without TLS needs no login (fa-tui --runner 127.0.0.1:50051;',
+  );
 });

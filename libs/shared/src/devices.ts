@@ -1,6 +1,9 @@
 /** Data sheets of GPUs, the occupancy that follows from them, and the roofline. */
 
-/** What an architecture (compute capability) allows; from the CUDA C++ Programming Guide's table of technical specifications and cuda_occupancy.h. */
+/**
+ * What an architecture (compute capability) allows; from the CUDA C++ Programming Guide's table of technical
+ * specifications and cuda_occupancy.h.
+ */
 export interface ArchLimits {
   readonly arch: string;
   readonly maxThreadsPerSm: number;
@@ -34,13 +37,16 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const WARP_THREADS = 32;
 const MAX_THREADS_PER_CTA = 1024;
-// The same on sm_80 to sm_90 (cuda_occupancy.h): registers are allocated by warp in 256s, on four sub-partitions; shared memory in 128 bytes.
+// The same on sm_80 to sm_90 (cuda_occupancy.h): registers are allocated by warp in 256s, on four sub-partitions;
+// shared memory in 128 bytes.
 const REGISTER_UNIT = 256;
 const SUB_PARTITIONS = 4;
 const SMEM_UNIT_BYTES = 128;
 
 const limits = (arch: string, maxThreadsPerSm: number, maxCtasPerSm: number, smemPerSmKib: number): ArchLimits => ({
-  arch, maxThreadsPerSm, maxCtasPerSm,
+  arch,
+  maxThreadsPerSm,
+  maxCtasPerSm,
   registersPerSm: 64 * KIB,
   maxRegistersPerThread: 255,
   smemPerSmBytes: smemPerSmKib * KIB,
@@ -56,18 +62,102 @@ const SM_90 = limits('sm_90', 2048, 32, 228);
 
 /** The first of an architecture stands for it where only the architecture is known. */
 export const DATA_SHEETS: readonly DataSheet[] = [
-  { ...SM_89, name: 'NVIDIA L4', multiprocessors: 58, l2Bytes: 48 * MIB, memoryGbPerSecond: 300, fp16TensorTflops: 121, usdPerHour: 0.68, source: 'NVIDIA L4 data sheet (242 TFLOP/s with sparsity, half of it dense)' },
-  { ...SM_90, name: 'NVIDIA H200', multiprocessors: 132, l2Bytes: 60 * MIB, memoryGbPerSecond: 4800, fp16TensorTflops: 989, usdPerHour: undefined, source: 'NVIDIA H200 data sheet (1979 TFLOP/s with sparsity, half of it dense); L2 by cudaDeviceProp' },
-  { ...SM_90, name: 'NVIDIA H100 80GB HBM3', multiprocessors: 132, l2Bytes: 50 * MIB, memoryGbPerSecond: 3350, fp16TensorTflops: 989, usdPerHour: undefined, source: 'NVIDIA H100 SXM data sheet (1979 TFLOP/s with sparsity, half of it dense)' },
-  { ...SM_90, name: 'NVIDIA H100 PCIe', multiprocessors: 114, l2Bytes: 50 * MIB, memoryGbPerSecond: 2000, fp16TensorTflops: 756, usdPerHour: undefined, source: 'NVIDIA H100 PCIe data sheet (1513 TFLOP/s with sparsity, half of it dense)' },
-  { ...SM_80, name: 'NVIDIA A100-SXM4-80GB', multiprocessors: 108, l2Bytes: 40 * MIB, memoryGbPerSecond: 2039, fp16TensorTflops: 312, usdPerHour: undefined, source: 'NVIDIA A100 data sheet, SXM 80 GB' },
-  { ...SM_80, name: 'NVIDIA A100-SXM4-40GB', multiprocessors: 108, l2Bytes: 40 * MIB, memoryGbPerSecond: 1555, fp16TensorTflops: 312, usdPerHour: undefined, source: 'NVIDIA A100 data sheet, 40 GB' },
-  { ...SM_80, name: 'NVIDIA A100 80GB PCIe', multiprocessors: 108, l2Bytes: 40 * MIB, memoryGbPerSecond: 1935, fp16TensorTflops: 312, usdPerHour: undefined, source: 'NVIDIA A100 data sheet, PCIe 80 GB' },
-  { ...SM_89, name: 'NVIDIA GeForce RTX 4090', multiprocessors: 128, l2Bytes: 72 * MIB, memoryGbPerSecond: 1008, fp16TensorTflops: 165.2, usdPerHour: undefined, source: 'NVIDIA Ada GPU architecture white paper, dense fp16 with fp32 accumulation' },
-  { ...SM_86, name: 'NVIDIA A10', multiprocessors: 72, l2Bytes: 6 * MIB, memoryGbPerSecond: 600, fp16TensorTflops: 125, usdPerHour: undefined, source: 'NVIDIA A10 data sheet' },
+  {
+    ...SM_89,
+    name: 'NVIDIA L4',
+    multiprocessors: 58,
+    l2Bytes: 48 * MIB,
+    memoryGbPerSecond: 300,
+    fp16TensorTflops: 121,
+    usdPerHour: 0.68,
+    source: 'NVIDIA L4 data sheet (242 TFLOP/s with sparsity, half of it dense)',
+  },
+  {
+    ...SM_90,
+    name: 'NVIDIA H200',
+    multiprocessors: 132,
+    l2Bytes: 60 * MIB,
+    memoryGbPerSecond: 4800,
+    fp16TensorTflops: 989,
+    usdPerHour: undefined,
+    source: 'NVIDIA H200 data sheet (1979 TFLOP/s with sparsity, half of it dense); L2 by cudaDeviceProp',
+  },
+  {
+    ...SM_90,
+    name: 'NVIDIA H100 80GB HBM3',
+    multiprocessors: 132,
+    l2Bytes: 50 * MIB,
+    memoryGbPerSecond: 3350,
+    fp16TensorTflops: 989,
+    usdPerHour: undefined,
+    source: 'NVIDIA H100 SXM data sheet (1979 TFLOP/s with sparsity, half of it dense)',
+  },
+  {
+    ...SM_90,
+    name: 'NVIDIA H100 PCIe',
+    multiprocessors: 114,
+    l2Bytes: 50 * MIB,
+    memoryGbPerSecond: 2000,
+    fp16TensorTflops: 756,
+    usdPerHour: undefined,
+    source: 'NVIDIA H100 PCIe data sheet (1513 TFLOP/s with sparsity, half of it dense)',
+  },
+  {
+    ...SM_80,
+    name: 'NVIDIA A100-SXM4-80GB',
+    multiprocessors: 108,
+    l2Bytes: 40 * MIB,
+    memoryGbPerSecond: 2039,
+    fp16TensorTflops: 312,
+    usdPerHour: undefined,
+    source: 'NVIDIA A100 data sheet, SXM 80 GB',
+  },
+  {
+    ...SM_80,
+    name: 'NVIDIA A100-SXM4-40GB',
+    multiprocessors: 108,
+    l2Bytes: 40 * MIB,
+    memoryGbPerSecond: 1555,
+    fp16TensorTflops: 312,
+    usdPerHour: undefined,
+    source: 'NVIDIA A100 data sheet, 40 GB',
+  },
+  {
+    ...SM_80,
+    name: 'NVIDIA A100 80GB PCIe',
+    multiprocessors: 108,
+    l2Bytes: 40 * MIB,
+    memoryGbPerSecond: 1935,
+    fp16TensorTflops: 312,
+    usdPerHour: undefined,
+    source: 'NVIDIA A100 data sheet, PCIe 80 GB',
+  },
+  {
+    ...SM_89,
+    name: 'NVIDIA GeForce RTX 4090',
+    multiprocessors: 128,
+    l2Bytes: 72 * MIB,
+    memoryGbPerSecond: 1008,
+    fp16TensorTflops: 165.2,
+    usdPerHour: undefined,
+    source: 'NVIDIA Ada GPU architecture white paper, dense fp16 with fp32 accumulation',
+  },
+  {
+    ...SM_86,
+    name: 'NVIDIA A10',
+    multiprocessors: 72,
+    l2Bytes: 6 * MIB,
+    memoryGbPerSecond: 600,
+    fp16TensorTflops: 125,
+    usdPerHour: undefined,
+    source: 'NVIDIA A10 data sheet',
+  },
 ];
 
-/** The sheet of a device by the name its driver gives; undefined when it is not known: then there is no roofline, rather than a wrong one. */
+/**
+ * The sheet of a device by the name its driver gives; undefined when it is not known: then there is no roofline, rather
+ * than a wrong one.
+ */
 export function findDataSheet(name: string): DataSheet | undefined {
   const plain = name.trim().toLowerCase();
   // The emulator presents itself with the limits of an L4.
@@ -92,8 +182,14 @@ export interface Occupancy {
   readonly limiter: OccupancyLimiter;
 }
 
-/** CTAs that fit on an SM at once, as NVIDIA's cuda_occupancy.h calculates it. `registers` a thread, `smem` bytes a CTA (static and dynamic), `threads` a CTA. 0 CTAs: it cannot be launched. */
-export function occupancy({ registers, smem, threads }: { registers: number; smem: number; threads: number }, sheet: ArchLimits): Occupancy {
+/**
+ * CTAs that fit on an SM at once, as NVIDIA's cuda_occupancy.h calculates it. `registers` a thread, `smem` bytes a CTA
+ * (static and dynamic), `threads` a CTA. 0 CTAs: it cannot be launched.
+ */
+export function occupancy(
+  { registers, smem, threads }: { registers: number; smem: number; threads: number },
+  sheet: ArchLimits,
+): Occupancy {
   const warpsPerCta = Math.ceil(threads / WARP_THREADS);
   const bounds: [OccupancyLimiter, number][] = [
     ['registers', ctasByRegisters(registers, warpsPerCta, sheet)],
@@ -103,7 +199,7 @@ export function occupancy({ registers, smem, threads }: { registers: number; sme
   ];
   const [limiter, ctasPerSm] = bounds.reduce((least, bound) => (bound[1] < least[1] ? bound : least));
   const warpsPerSm = ctasPerSm * warpsPerCta;
-  return { ctasPerSm, warpsPerSm, percent: 100 * warpsPerSm / (sheet.maxThreadsPerSm / WARP_THREADS), limiter };
+  return { ctasPerSm, warpsPerSm, percent: (100 * warpsPerSm) / (sheet.maxThreadsPerSm / WARP_THREADS), limiter };
 }
 
 function ctasByRegisters(registers: number, warpsPerCta: number, sheet: ArchLimits): number {
@@ -112,7 +208,7 @@ function ctasByRegisters(registers: number, warpsPerCta: number, sheet: ArchLimi
   // A CTA's own limit counts its warps in whole sub-partitions.
   if (registersPerWarp * roundUp(warpsPerCta, SUB_PARTITIONS) > sheet.registersPerSm) return 0;
   const warpsPerSubPartition = Math.floor(sheet.registersPerSm / SUB_PARTITIONS / registersPerWarp);
-  return Math.floor(warpsPerSubPartition * SUB_PARTITIONS / warpsPerCta);
+  return Math.floor((warpsPerSubPartition * SUB_PARTITIONS) / warpsPerCta);
 }
 
 function ctasBySmem(smem: number, sheet: ArchLimits): number {
@@ -123,6 +219,10 @@ function ctasBySmem(smem: number, sheet: ArchLimits): number {
 const roundUp = (value: number, unit: number) => Math.ceil(value / unit) * unit;
 
 /** Least time on the device: the larger of arithmetic at the tensor peak and traffic at the memory bandwidth. */
-export function rooflineSeconds(flops: number, bytes: number, sheet: Pick<DataSheet, 'fp16TensorTflops' | 'memoryGbPerSecond'>): number {
+export function rooflineSeconds(
+  flops: number,
+  bytes: number,
+  sheet: Pick<DataSheet, 'fp16TensorTflops' | 'memoryGbPerSecond'>,
+): number {
   return Math.max(flops / (sheet.fp16TensorTflops * 1e12), bytes / (sheet.memoryGbPerSecond * 1e9));
 }

@@ -2,16 +2,33 @@
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import { type Any, anyIs, anyPack, anyUnpack, DurationSchema } from '@bufbuild/protobuf/wkt';
 import { Metadata, type ServiceError, status, type StatusObject } from '@grpc/grpc-js';
-import { asFlashcoreError, type ErrorReasonName, type FieldViolation, FlashcoreError, grpcCodeOf, isErrorReasonName } from './errors.ts';
-import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema, type Status, StatusSchema } from './generated/google/rpc/status_pb.js';
+import {
+  asFlashcoreError,
+  type ErrorReasonName,
+  type FieldViolation,
+  FlashcoreError,
+  grpcCodeOf,
+  isErrorReasonName,
+} from './errors.ts';
+import {
+  BadRequestSchema,
+  ErrorInfoSchema,
+  RetryInfoSchema,
+  type Status,
+  StatusSchema,
+} from './generated/google/rpc/status_pb.js';
 
 export const ERROR_DOMAIN = 'flashcore.dev';
 const DETAILS_KEY = 'grpc-status-details-bin';
-// grpc-js wedges a connection over large statuses, and clients with default limits lose them (RELIABILITY): both parts stay small.
+// grpc-js wedges a connection over large statuses, and clients with default limits lose them (RELIABILITY): both parts
+// stay small.
 const MAX_DETAILS_BYTES = 1024;
 const MAX_MESSAGE_BYTES = 1024;
 
-/** What a server answers with: code, text, and google.rpc.Status in `grpc-status-details-bin`, at most 1 KiB. A foreign error becomes INTERNAL with an incident number (asFlashcoreError). */
+/**
+ * What a server answers with: code, text, and google.rpc.Status in `grpc-status-details-bin`, at most 1 KiB. A foreign
+ * error becomes INTERNAL with an incident number (asFlashcoreError).
+ */
 export function statusFromError(thrown: unknown): StatusObject {
   const error = asFlashcoreError(thrown);
   const metadata = new Metadata();
@@ -22,9 +39,16 @@ export function statusFromError(thrown: unknown): StatusObject {
 /** The error that a runner meant by a status. One without our details gets the reason nearest to its code. */
 export function errorFromStatus(error: ServiceError): FlashcoreError {
   const details = decodeDetails(error);
-  if (details?.reason === undefined) return new FlashcoreError(reasonOfCode(error.code), { code: status[error.code] }, error.details || error.message, { cause: error });
+  if (details?.reason === undefined)
+    return new FlashcoreError(reasonOfCode(error.code), { code: status[error.code] }, error.details || error.message, {
+      cause: error,
+    });
   const { reason, metadata, message, violations, retryAfterSeconds } = details;
-  return new FlashcoreError(reason, metadata, error.details || message, { cause: error, violations, ...(retryAfterSeconds !== undefined && { retryAfterSeconds }) });
+  return new FlashcoreError(reason, metadata, error.details || message, {
+    cause: error,
+    violations,
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  });
 }
 
 /** Whether a status carries a flashcore error: a runner answered, rather than a broken connection. */
@@ -39,15 +63,27 @@ function encodeDetails(error: FlashcoreError): Buffer {
 }
 
 function detailsOf(error: FlashcoreError, textBytes: number): Status {
-  const details: Any[] = [anyPack(ErrorInfoSchema, create(ErrorInfoSchema, {
-    reason: error.reason,
-    domain: ERROR_DOMAIN,
-    metadata: Object.fromEntries(Object.entries(error.metadata).slice(0, 8).map(([key, value]) => [truncate(key, 64), truncate(value, textBytes)])),
-  }))];
-  const fieldViolations = error.violations.slice(0, Math.max(1, Math.floor(textBytes / 32)))
+  const details: Any[] = [
+    anyPack(
+      ErrorInfoSchema,
+      create(ErrorInfoSchema, {
+        reason: error.reason,
+        domain: ERROR_DOMAIN,
+        metadata: Object.fromEntries(
+          Object.entries(error.metadata)
+            .slice(0, 8)
+            .map(([key, value]) => [truncate(key, 64), truncate(value, textBytes)]),
+        ),
+      }),
+    ),
+  ];
+  const fieldViolations = error.violations
+    .slice(0, Math.max(1, Math.floor(textBytes / 32)))
     .map(({ field, description }) => ({ field: truncate(field, 64), description: truncate(description, textBytes) }));
-  if (fieldViolations.length > 0 && textBytes > 0) details.push(anyPack(BadRequestSchema, create(BadRequestSchema, { fieldViolations })));
-  if (error.retryAfterSeconds !== undefined) details.push(anyPack(RetryInfoSchema, create(RetryInfoSchema, { retryDelay: duration(error.retryAfterSeconds) })));
+  if (fieldViolations.length > 0 && textBytes > 0)
+    details.push(anyPack(BadRequestSchema, create(BadRequestSchema, { fieldViolations })));
+  if (error.retryAfterSeconds !== undefined)
+    details.push(anyPack(RetryInfoSchema, create(RetryInfoSchema, { retryDelay: duration(error.retryAfterSeconds) })));
   return create(StatusSchema, { code: grpcCodeOf(error.reason), message: truncate(error.message, textBytes), details });
 }
 
@@ -73,7 +109,11 @@ function decodeDetails(error: ServiceError): DecodedDetails | undefined {
       reason: isErrorReasonName(info.reason) ? info.reason : undefined,
       metadata: { ...info.metadata },
       message,
-      violations: findDetail(details, BadRequestSchema)?.fieldViolations.map(({ field, description }) => ({ field, description })) ?? [],
+      violations:
+        findDetail(details, BadRequestSchema)?.fieldViolations.map(({ field, description }) => ({
+          field,
+          description,
+        })) ?? [],
       retryAfterSeconds: delay && Number(delay.seconds) + delay.nanos / 1e9,
     };
   } catch (cause) {
@@ -111,11 +151,16 @@ function reasonOfCode(code: status): ErrorReasonName {
     case status.INVALID_ARGUMENT:
     case status.RESOURCE_EXHAUSTED: // grpc-js's own: a message over the size limit
       return 'INVALID_REQUEST';
-    case status.UNIMPLEMENTED: return 'NOT_IMPLEMENTED';
-    case status.UNAUTHENTICATED: return 'UNAUTHENTICATED';
-    case status.PERMISSION_DENIED: return 'PERMISSION_DENIED';
+    case status.UNIMPLEMENTED:
+      return 'NOT_IMPLEMENTED';
+    case status.UNAUTHENTICATED:
+      return 'UNAUTHENTICATED';
+    case status.PERMISSION_DENIED:
+      return 'PERMISSION_DENIED';
     case status.UNAVAILABLE:
-    case status.DEADLINE_EXCEEDED: return 'RUNNER_UNREACHABLE';
-    default: return 'INTERNAL';
+    case status.DEADLINE_EXCEEDED:
+      return 'RUNNER_UNREACHABLE';
+    default:
+      return 'INTERNAL';
   }
 }

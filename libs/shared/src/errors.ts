@@ -1,4 +1,7 @@
-/** The one error class of flashcore: a reason from the proto's enum, facts by name, a text that says what was wanted, what is, and what to do. */
+/**
+ * The one error class of flashcore: a reason from the proto's enum, facts by name, a text that says what was wanted,
+ * what is, and what to do.
+ */
 import { randomUUID } from 'node:crypto';
 import { status } from '@grpc/grpc-js';
 import { ErrorReason } from './generated/flashcore/runner/v1/error_reason_pb.js';
@@ -7,7 +10,10 @@ import { ErrorReason } from './generated/flashcore/runner/v1/error_reason_pb.js'
 export type ErrorReasonName = Exclude<keyof typeof ErrorReason, 'UNSPECIFIED'>;
 
 /** A field of a request or a key of a file that is wrong. */
-export interface FieldViolation { field: string; description: string }
+export interface FieldViolation {
+  field: string;
+  description: string;
+}
 
 export interface FlashcoreErrorOptions {
   cause?: unknown;
@@ -23,7 +29,12 @@ export class FlashcoreError extends Error {
   readonly violations: FieldViolation[];
   readonly retryAfterSeconds: number | undefined;
 
-  constructor(reason: ErrorReasonName, metadata: Record<string, string>, message: string, options: FlashcoreErrorOptions = {}) {
+  constructor(
+    reason: ErrorReasonName,
+    metadata: Record<string, string>,
+    message: string,
+    options: FlashcoreErrorOptions = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.reason = reason;
     this.metadata = metadata;
@@ -38,11 +49,19 @@ export function invalidRequest(...violations: FieldViolation[]): FlashcoreError 
   return new FlashcoreError('INVALID_REQUEST', {}, `Invalid request: ${text}`, { violations });
 }
 
-/** What a foreign error becomes: INTERNAL, with an incident number that stands in the log beside the cause and never the cause's own text, which may name host paths. */
+/**
+ * What a foreign error becomes: INTERNAL, with an incident number that stands in the log beside the cause and never the
+ * cause's own text, which may name host paths.
+ */
 export function asFlashcoreError(error: unknown): FlashcoreError {
   if (error instanceof FlashcoreError) return error;
   const incident = randomUUID().slice(0, 8);
-  return new FlashcoreError('INTERNAL', { incident }, `A fault of the runner itself: its log has the cause under incident ${incident}`, { cause: error });
+  return new FlashcoreError(
+    'INTERNAL',
+    { incident },
+    `A fault of the runner itself: its log has the cause under incident ${incident}`,
+    { cause: error },
+  );
 }
 
 export const isErrorReasonName = (name: string): name is ErrorReasonName => Object.hasOwn(GRPC_CODES, name);

@@ -1,4 +1,7 @@
-/** Arithmetic in manifests: numbers, names, + - * / % ( ) < <= > >= == != && || ! ?: and ceil floor min max. `/` is real division. */
+/**
+ * Arithmetic in manifests: numbers, names, + - * / % ( ) < <= > >= == != && || ! ?: and ceil floor min max. `/` is real
+ * division.
+ */
 import jsep from 'jsep';
 
 const MAX_LENGTH = 500;
@@ -8,7 +11,11 @@ export class ExpressionError extends Error {
 }
 
 /** A parsed expression; `names` are the variables in it. */
-export interface Expression { readonly text: string; readonly names: readonly string[]; readonly root: ExpressionNode }
+export interface Expression {
+  readonly text: string;
+  readonly names: readonly string[];
+  readonly root: ExpressionNode;
+}
 
 export type ExpressionNode =
   | { kind: 'number'; value: number }
@@ -20,17 +27,24 @@ export type ExpressionNode =
 
 /** Parses an expression. Throws ExpressionError with what is wrong. */
 export function parseExpression(text: string): Expression {
-  if (text.length > MAX_LENGTH) throw new ExpressionError(`Wanted an expression of at most ${MAX_LENGTH} characters, found ${text.length}`);
+  if (text.length > MAX_LENGTH)
+    throw new ExpressionError(`Wanted an expression of at most ${MAX_LENGTH} characters, found ${text.length}`);
   const root = convert(parseSyntax(text));
   const names = new Set<string>();
   collectNames(root, names);
   return { text, names: [...names], root };
 }
 
-/** The value over `scope`; true is 1 and false 0. Throws ExpressionError for a name that is not in scope and for a value that is no finite number (a division by zero). */
+/**
+ * The value over `scope`; true is 1 and false 0. Throws ExpressionError for a name that is not in scope and for a value
+ * that is no finite number (a division by zero).
+ */
 export function evaluate(expression: Expression, scope: Readonly<Record<string, number>>): number {
   const value = evaluateNode(expression.root, scope);
-  if (!Number.isFinite(value)) throw new ExpressionError(`"${expression.text}" is not a finite number (${value}) for ${describeScope(expression, scope)}`);
+  if (!Number.isFinite(value))
+    throw new ExpressionError(
+      `"${expression.text}" is not a finite number (${value}) for ${describeScope(expression, scope)}`,
+    );
   return value;
 }
 
@@ -56,22 +70,34 @@ type BinaryOperator = keyof typeof BINARY;
 
 const FUNCTIONS = { ceil: Math.ceil, floor: Math.floor, min: Math.min, max: Math.max };
 const ARGUMENT_COUNTS: Record<FunctionName, { least: number; most: number }> = {
-  ceil: { least: 1, most: 1 }, floor: { least: 1, most: 1 }, min: { least: 1, most: Infinity }, max: { least: 1, most: Infinity },
+  ceil: { least: 1, most: 1 },
+  floor: { least: 1, most: 1 },
+  min: { least: 1, most: Infinity },
+  max: { least: 1, most: Infinity },
 };
 type FunctionName = keyof typeof FUNCTIONS;
 
 function evaluateNode(node: ExpressionNode, scope: Readonly<Record<string, number>>): number {
   switch (node.kind) {
-    case 'number': return node.value;
-    case 'name': return valueOf(node.name, scope);
-    case 'unary': return UNARY[node.operator](evaluateNode(node.operand, scope));
-    case 'binary': return evaluateBinary(node, scope);
-    case 'choice': return evaluateNode(evaluateNode(node.test, scope) ? node.then : node.else, scope);
-    case 'call': return FUNCTIONS[node.function](...node.operands.map((operand) => evaluateNode(operand, scope)) as [number]);
+    case 'number':
+      return node.value;
+    case 'name':
+      return valueOf(node.name, scope);
+    case 'unary':
+      return UNARY[node.operator](evaluateNode(node.operand, scope));
+    case 'binary':
+      return evaluateBinary(node, scope);
+    case 'choice':
+      return evaluateNode(evaluateNode(node.test, scope) ? node.then : node.else, scope);
+    case 'call':
+      return FUNCTIONS[node.function](...(node.operands.map((operand) => evaluateNode(operand, scope)) as [number]));
   }
 }
 
-function evaluateBinary({ operator, left, right }: Extract<ExpressionNode, { kind: 'binary' }>, scope: Readonly<Record<string, number>>): number {
+function evaluateBinary(
+  { operator, left, right }: Extract<ExpressionNode, { kind: 'binary' }>,
+  scope: Readonly<Record<string, number>>,
+): number {
   const a = evaluateNode(left, scope);
   // The right side may only make sense where the left one holds: "D > 0 && S / D > 2".
   if (operator === '&&' && !a) return 0;
@@ -81,7 +107,8 @@ function evaluateBinary({ operator, left, right }: Extract<ExpressionNode, { kin
 
 function valueOf(name: string, scope: Readonly<Record<string, number>>): number {
   const value = Object.hasOwn(scope, name) ? scope[name] : undefined;
-  if (value === undefined) throw new ExpressionError(`Unknown name "${name}": known here are ${Object.keys(scope).join(', ')}`);
+  if (value === undefined)
+    throw new ExpressionError(`Unknown name "${name}": known here are ${Object.keys(scope).join(', ')}`);
   return value;
 }
 
@@ -106,13 +133,27 @@ function convert(expression: jsep.Expression): ExpressionNode {
     case 'UnaryExpression':
       return { kind: 'unary', operator: known(UNARY, node.operator, 'operator'), operand: convert(node.argument) };
     case 'BinaryExpression':
-      return { kind: 'binary', operator: known(BINARY, node.operator, 'operator'), left: convert(node.left), right: convert(node.right) };
+      return {
+        kind: 'binary',
+        operator: known(BINARY, node.operator, 'operator'),
+        left: convert(node.left),
+        right: convert(node.right),
+      };
     case 'ConditionalExpression':
-      return { kind: 'choice', test: convert(node.test), then: convert(node.consequent), else: convert(node.alternate) };
+      return {
+        kind: 'choice',
+        test: convert(node.test),
+        then: convert(node.consequent),
+        else: convert(node.alternate),
+      };
     case 'CallExpression':
       return convertCall(node);
     case 'Compound':
-      throw new ExpressionError(node.body.length === 0 ? 'Wanted an expression, found nothing' : 'Wanted one expression, found several: an operator is missing, or a comma is outside of min() and max()');
+      throw new ExpressionError(
+        node.body.length === 0
+          ? 'Wanted an expression, found nothing'
+          : 'Wanted one expression, found several: an operator is missing, or a comma is outside of min() and max()',
+      );
     case 'SequenceExpression':
     case 'MemberExpression':
     case 'ThisExpression':
@@ -124,7 +165,10 @@ function convert(expression: jsep.Expression): ExpressionNode {
 function convertCall({ callee, arguments: operands }: jsep.CallExpression): ExpressionNode {
   const name = known(FUNCTIONS, callee.type === 'Identifier' ? (callee as jsep.Identifier).name : '?', 'function');
   const { least, most } = ARGUMENT_COUNTS[name];
-  if (operands.length < least || operands.length > most) throw new ExpressionError(`Wanted ${least === most ? least : `${least} or more`} arguments of ${name}(), found ${operands.length}`);
+  if (operands.length < least || operands.length > most)
+    throw new ExpressionError(
+      `Wanted ${least === most ? least : `${least} or more`} arguments of ${name}(), found ${operands.length}`,
+    );
   return { kind: 'call', function: name, operands: operands.map(convert) };
 }
 
@@ -135,13 +179,26 @@ function known<Table extends object>(table: Table, key: string, what: string): k
 
 function collectNames(node: ExpressionNode, names: Set<string>): void {
   switch (node.kind) {
-    case 'number': break;
-    case 'name': names.add(node.name); break;
-    case 'unary': collectNames(node.operand, names); break;
-    case 'binary': collectNames(node.left, names); collectNames(node.right, names); break;
-    case 'choice': for (const part of [node.test, node.then, node.else]) collectNames(part, names); break;
-    case 'call': for (const operand of node.operands) collectNames(operand, names); break;
+    case 'number':
+      break;
+    case 'name':
+      names.add(node.name);
+      break;
+    case 'unary':
+      collectNames(node.operand, names);
+      break;
+    case 'binary':
+      collectNames(node.left, names);
+      collectNames(node.right, names);
+      break;
+    case 'choice':
+      for (const part of [node.test, node.then, node.else]) collectNames(part, names);
+      break;
+    case 'call':
+      for (const operand of node.operands) collectNames(operand, names);
+      break;
   }
 }
 
-const describeScope = ({ names }: Expression, scope: Readonly<Record<string, number>>) => names.map((name) => `${name} = ${scope[name]}`).join(', ');
+const describeScope = ({ names }: Expression, scope: Readonly<Record<string, number>>) =>
+  names.map((name) => `${name} = ${scope[name]}`).join(', ');

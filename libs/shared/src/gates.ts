@@ -2,7 +2,13 @@
 import { create } from '@bufbuild/protobuf';
 import type { Cases } from './cases.ts';
 import type { Shape } from './generated/flashcore/runner/v1/kernel_pb.js';
-import { type GateResult, GateResultSchema, type LatencyStatistics, type VariantResult, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
+import {
+  type GateResult,
+  GateResultSchema,
+  type LatencyStatistics,
+  type VariantResult,
+  Verdict,
+} from './generated/flashcore/runner/v1/result_pb.js';
 import { GATE_METRICS, GATE_PHASES, type GateMetricName, type GatePhase } from './gate-metrics.ts';
 import { finite, listOf, matching, oneOf, parseYamlFile, strict, text } from './yaml-file.ts';
 import { z } from 'zod';
@@ -70,10 +76,15 @@ const OPERATORS: Record<GateOperator, (value: number, target: number) => boolean
   '==': (value, target) => value === target,
 };
 
-/** Reads gates.yaml; `path` is for texts. Errors: INVALID_MANIFEST with path and key, also for a metric that nobody measures. */
+/**
+ * Reads gates.yaml; `path` is for texts. Errors: INVALID_MANIFEST with path and key, also for a metric that nobody
+ * measures.
+ */
 export function parseGates(yamlText: string, path: string): Gate[] {
-  return parseYamlFile(yamlText, path, gatesSchema).value.gates
-    .map(({ overrides, ...gate }) => ({ ...gate, overrides: overrides.map(({ kernel, arch, ...rest }) => ({ kernels: kernel, archs: arch, ...rest })) }));
+  return parseYamlFile(yamlText, path, gatesSchema).value.gates.map(({ overrides, ...gate }) => ({
+    ...gate,
+    overrides: overrides.map(({ kernel, arch, ...rest }) => ({ kernels: kernel, archs: arch, ...rest })),
+  }));
 }
 
 /** Every gate's answer, in order. */
@@ -83,9 +94,18 @@ export function evaluateGates(gates: readonly Gate[], context: GateContext): Gat
 
 /** A gate with the override that fits. */
 export function gateFor(gate: Gate, { kernelId, arch }: Pick<GateContext, 'kernelId' | 'arch'>): Gate {
-  const fitting = gate.overrides.findLast(({ kernels, archs }) =>
-    (kernels.length === 0 || kernels.includes(kernelId)) && (archs.length === 0 || archs.includes(arch)));
-  return fitting ? { ...gate, target: fitting.target ?? gate.target, level: fitting.level ?? gate.level, why: fitting.why ?? gate.why } : gate;
+  const fitting = gate.overrides.findLast(
+    ({ kernels, archs }) =>
+      (kernels.length === 0 || kernels.includes(kernelId)) && (archs.length === 0 || archs.includes(arch)),
+  );
+  return fitting
+    ? {
+        ...gate,
+        target: fitting.target ?? gate.target,
+        level: fitting.level ?? gate.level,
+        why: fitting.why ?? gate.why,
+      }
+    : gate;
 }
 
 function evaluateGate(gate: Gate, context: GateContext): GateResult {
@@ -93,11 +113,26 @@ function evaluateGate(gate: Gate, context: GateContext): GateResult {
   const answer = GATE_METRICS[gate.metric].measure(context, gate);
   const result = { gateId: id, title, comparison: op, target, unit, level, source: answer.source ?? source };
   if ('notMeasured' in answer) {
-    return create(GateResultSchema, { ...result, verdict: Verdict.NOT_MEASURED, detail: `not measured: ${answer.notMeasured.replace(/^not measured: /, '')}` });
+    return create(GateResultSchema, {
+      ...result,
+      verdict: Verdict.NOT_MEASURED,
+      detail: `not measured: ${answer.notMeasured.replace(/^not measured: /, '')}`,
+    });
   }
-  if (level === 'off') return create(GateResultSchema, { ...result, verdict: Verdict.NOT_MEASURED, value: answer.value, detail: `not judged: ${why} (${answer.detail})` });
+  if (level === 'off')
+    return create(GateResultSchema, {
+      ...result,
+      verdict: Verdict.NOT_MEASURED,
+      value: answer.value,
+      detail: `not judged: ${why} (${answer.detail})`,
+    });
   const passed = OPERATORS[op](answer.value, target);
-  return create(GateResultSchema, { ...result, verdict: passed ? Verdict.PASS : Verdict.FAIL, value: answer.value, detail: passed ? answer.detail : `${answer.detail}; ${why}` });
+  return create(GateResultSchema, {
+    ...result,
+    verdict: passed ? Verdict.PASS : Verdict.FAIL,
+    value: answer.value,
+    detail: passed ? answer.detail : `${answer.detail}; ${why}`,
+  });
 }
 
 const nameOrNames = z.union([z.string().transform((name) => [name]), z.array(z.string())]).default([]);
@@ -115,14 +150,32 @@ const gateSchema = strict({
   level,
   source: text(),
   why: text(),
-  overrides: listOf(strict({ kernel: nameOrNames, arch: nameOrNames, target: finite().optional(), level: level.optional(), why: text().optional() })).default([]),
+  overrides: listOf(
+    strict({
+      kernel: nameOrNames,
+      arch: nameOrNames,
+      target: finite().optional(),
+      level: level.optional(),
+      why: text().optional(),
+    }),
+  ).default([]),
 }).superRefine(({ metric, phase }, context) => {
   const measuredIn = GATE_METRICS[metric].phase;
-  if (measuredIn !== phase) context.addIssue({ code: 'custom', path: ['phase'], message: `wanted ${measuredIn}, which measures ${metric}, found ${phase}` });
+  if (measuredIn !== phase)
+    context.addIssue({
+      code: 'custom',
+      path: ['phase'],
+      message: `wanted ${measuredIn}, which measures ${metric}, found ${phase}`,
+    });
 });
 
 const gatesSchema = strict({ gates: listOf(gateSchema) }).superRefine(({ gates }, context) => {
   for (const [index, { id }] of gates.entries()) {
-    if (gates.findIndex((gate) => gate.id === id) !== index) context.addIssue({ code: 'custom', path: ['gates', index, 'id'], message: `the id "${id}" is taken by a gate before` });
+    if (gates.findIndex((gate) => gate.id === id) !== index)
+      context.addIssue({
+        code: 'custom',
+        path: ['gates', index, 'id'],
+        message: `the id "${id}" is taken by a gate before`,
+      });
   }
 });

@@ -1,8 +1,24 @@
 /** The service as grpc-js wants it, made of protobuf-es' descriptor, and the channel options of both sides. */
-import { create, type DescMessage, fromBinary, type MessageInitShape, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import {
-  type ChannelOptions, type handleBidiStreamingCall, type handleClientStreamingCall, type handleServerStreamingCall, type handleUnaryCall,
-  type MethodDefinition, ServerInterceptingCall, type ServerInterceptor, ServerListenerBuilder, type ServerOptions, type ServiceDefinition,
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import {
+  type ChannelOptions,
+  type handleBidiStreamingCall,
+  type handleClientStreamingCall,
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  type MethodDefinition,
+  ServerInterceptingCall,
+  type ServerInterceptor,
+  ServerListenerBuilder,
+  type ServerOptions,
+  type ServiceDefinition,
 } from '@grpc/grpc-js';
 import { FlashcoreError } from './errors.ts';
 import { statusFromError } from './error-status.ts';
@@ -17,18 +33,33 @@ export type RpcName = keyof Methods;
 export type RpcRequest<Name extends RpcName> = MessageShape<Methods[Name]['input']>;
 export type RpcRequestInit<Name extends RpcName> = MessageInitShape<Methods[Name]['input']>;
 export type RpcResponse<Name extends RpcName> = MessageShape<Methods[Name]['output']>;
-type NamesOfKind<Kind extends string> = { [Name in RpcName]: Methods[Name]['methodKind'] extends Kind ? Name : never }[RpcName];
+type NamesOfKind<Kind extends string> = {
+  [Name in RpcName]: Methods[Name]['methodKind'] extends Kind ? Name : never;
+}[RpcName];
 export type UnaryRpcName = NamesOfKind<'unary'>;
 export type ServerStreamingRpcName = NamesOfKind<'server_streaming'>;
 /** The RPCs that start a job and stream its events. */
-export const JOB_RPCS = ['build', 'verify', 'benchmark', 'profile', 'runExperiment', 'tune'] as const satisfies readonly ServerStreamingRpcName[];
+export const JOB_RPCS = [
+  'build',
+  'verify',
+  'benchmark',
+  'profile',
+  'runExperiment',
+  'tune',
+] as const satisfies readonly ServerStreamingRpcName[];
 export type JobRpcName = (typeof JOB_RPCS)[number];
 
-type Handler<Name extends RpcName, Request = RpcRequest<Name>, Response = RpcResponse<Name>> =
-  Methods[Name]['methodKind'] extends 'unary' ? handleUnaryCall<Request, Response>
-    : Methods[Name]['methodKind'] extends 'server_streaming' ? handleServerStreamingCall<Request, Response>
-      : Methods[Name]['methodKind'] extends 'client_streaming' ? handleClientStreamingCall<Request, Response>
-        : handleBidiStreamingCall<Request, Response>;
+type Handler<
+  Name extends RpcName,
+  Request = RpcRequest<Name>,
+  Response = RpcResponse<Name>,
+> = Methods[Name]['methodKind'] extends 'unary'
+  ? handleUnaryCall<Request, Response>
+  : Methods[Name]['methodKind'] extends 'server_streaming'
+    ? handleServerStreamingCall<Request, Response>
+    : Methods[Name]['methodKind'] extends 'client_streaming'
+      ? handleClientStreamingCall<Request, Response>
+      : handleBidiStreamingCall<Request, Response>;
 
 /** What Server.addService takes beside `serviceDefinition`. */
 export type RpcHandlers = { [Name in RpcName]: Handler<Name> };
@@ -55,7 +86,10 @@ export const CLIENT_CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.enable_http_proxy': 0,
 };
 
-/** Options of the runner's Server: `new Server(SERVER_OPTIONS)`. With them a request that cannot be decoded is refused before its handler sees it. */
+/**
+ * Options of the runner's Server: `new Server(SERVER_OPTIONS)`. With them a request that cannot be decoded is refused
+ * before its handler sees it.
+ */
 export const SERVER_OPTIONS: ServerOptions = {
   'grpc.keepalive_time_ms': 20_000,
   'grpc.keepalive_timeout_ms': 10_000,
@@ -65,24 +99,39 @@ export const SERVER_OPTIONS: ServerOptions = {
   interceptors: [refuseMalformedRequests],
 };
 
-/** Stands for a request whose bytes are no message of its type: grpc-js would answer INTERNAL for a deserializer that throws, as if the runner were at fault. */
+/**
+ * Stands for a request whose bytes are no message of its type: grpc-js would answer INTERNAL for a deserializer that
+ * throws, as if the runner were at fault.
+ */
 class MalformedRequest {
   readonly error: FlashcoreError;
 
   constructor(schema: DescMessage, cause: unknown) {
-    this.error = new FlashcoreError('INVALID_REQUEST', { message: schema.name }, `Wanted a ${schema.typeName}, found bytes that are none: ${(cause as Error).message}`, { cause });
+    this.error = new FlashcoreError(
+      'INVALID_REQUEST',
+      { message: schema.name },
+      `Wanted a ${schema.typeName}, found bytes that are none: ${(cause as Error).message}`,
+      { cause },
+    );
   }
 }
 
 function refuseMalformedRequests(...[, call]: Parameters<ServerInterceptor>): ServerInterceptingCall {
-  const listener = new ServerListenerBuilder().withOnReceiveMessage((message, next) => {
-    if (message instanceof MalformedRequest) call.sendStatus(statusFromError(message.error));
-    else next(message);
-  }).build();
+  const listener = new ServerListenerBuilder()
+    .withOnReceiveMessage((message, next) => {
+      if (message instanceof MalformedRequest) call.sendStatus(statusFromError(message.error));
+      else next(message);
+    })
+    .build();
   return new ServerInterceptingCall(call, { start: (next) => next(listener) });
 }
 
-function methodDefinition({ name, methodKind, input, output }: (typeof KernelRunnerService.methods)[number]): MethodDefinition<unknown, unknown> {
+function methodDefinition({
+  name,
+  methodKind,
+  input,
+  output,
+}: (typeof KernelRunnerService.methods)[number]): MethodDefinition<unknown, unknown> {
   return {
     path: `/${KernelRunnerService.typeName}/${name}`,
     originalName: name,

@@ -2,7 +2,8 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Makes a folder and those above it, for this user alone. Folder by folder, because mkdirSync's `recursive` never returns where the system says ENOENT for a folder whose parent
+ * Makes a folder and those above it, for this user alone. Folder by folder, because mkdirSync's `recursive` never
+ * returns where the system says ENOENT for a folder whose parent
  * is there, as under /proc. Errors: the system's.
  */
 export function makeFolder(path: string): void {

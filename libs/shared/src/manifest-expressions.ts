@@ -11,7 +11,9 @@ type Compiled = Pick<Manifest, 'limits' | 'workspace' | 'constants' | 'launches'
 type RawLaunch = RawManifest['launches'][number];
 type RawArgument = RawLaunch['arguments'][number];
 
-/** All expressions parsed; `faults` lists each that is wrong, by its key. `compiled` is only of use when there are none. */
+/**
+ * All expressions parsed; `faults` lists each that is wrong, by its key. `compiled` is only of use when there are none.
+ */
 export function compileExpressions(raw: RawManifest): { compiled: Compiled; faults: YamlFault[] } {
   const faults: YamlFault[] = [];
   const names = new Set<string>([...SHAPE_NAMES, ...Object.keys(raw.parameters)]);
@@ -19,7 +21,11 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
     try {
       const expression = parseExpression(text);
       for (const name of expression.names) {
-        if (!names.has(name)) faults.push({ key, message: `unknown name "${name}" in "${text}"${didYouMean(name, names) || `: known are ${[...names].join(', ')}`}` });
+        if (!names.has(name))
+          faults.push({
+            key,
+            message: `unknown name "${name}" in "${text}"${didYouMean(name, names) || `: known are ${[...names].join(', ')}`}`,
+          });
       }
       return expression;
     } catch (error) {
@@ -35,8 +41,14 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
     names.add(name);
     return constant;
   });
-  const limits = raw.limits.map(({ require, because }, index) => ({ require: parse(require, ['limits', index, 'require']), because }));
-  const workspace = Object.entries(raw.workspace).map(([name, bytes]) => ({ name, bytes: parse(bytes, ['workspace', name]) }));
+  const limits = raw.limits.map(({ require, because }, index) => ({
+    require: parse(require, ['limits', index, 'require']),
+    because,
+  }));
+  const workspace = Object.entries(raw.workspace).map(([name, bytes]) => ({
+    name,
+    bytes: parse(bytes, ['workspace', name]),
+  }));
   const compiler = new LaunchCompiler(parse, new Set(Object.keys(raw.workspace)), names, faults);
   const launches = raw.launches.map((launch, index) => compiler.compile(launch, ['launches', index]));
   return { compiled: { constants, limits, workspace, launches }, faults };
@@ -48,7 +60,12 @@ class LaunchCompiler {
   readonly #values: ReadonlySet<string>;
   readonly #faults: YamlFault[];
 
-  constructor(parse: (text: string, key: Key) => Expression, workspaces: ReadonlySet<string>, values: ReadonlySet<string>, faults: YamlFault[]) {
+  constructor(
+    parse: (text: string, key: Key) => Expression,
+    workspaces: ReadonlySet<string>,
+    values: ReadonlySet<string>,
+    faults: YamlFault[],
+  ) {
     this.#parse = parse;
     this.#workspaces = workspaces;
     this.#values = values;
@@ -57,7 +74,11 @@ class LaunchCompiler {
 
   compile(launch: RawLaunch, key: Key): ManifestLaunch {
     const three = (texts: [string, string, string], name: string) =>
-      texts.map((text, axis) => this.#parse(text, [...key, name, axis])) as unknown as [Expression, Expression, Expression];
+      texts.map((text, axis) => this.#parse(text, [...key, name, axis])) as unknown as [
+        Expression,
+        Expression,
+        Expression,
+      ];
     return {
       entry: launch.entry,
       when: launch.when === undefined ? undefined : this.#parse(launch.when, [...key, 'when']),
@@ -85,7 +106,10 @@ class LaunchCompiler {
     if (name === 'scale') return { kind: 'float32', value: parseExpression(name) };
     if (this.#values.has(name)) return { kind: 'int32', value: parseExpression(name) };
     const known = ['Q', 'K', 'V', 'O', ...this.#values, ...this.#workspaces];
-    this.#faults.push({ key, message: `unknown argument "${name}"${didYouMean(name, known) || `: known are ${known.join(', ')}`}` });
+    this.#faults.push({
+      key,
+      message: `unknown argument "${name}"${didYouMean(name, known) || `: known are ${known.join(', ')}`}`,
+    });
     return { kind: 'int32', value: parseExpression('0') };
   }
 }

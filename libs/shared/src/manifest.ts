@@ -1,4 +1,7 @@
-/** kernel.yaml: what a kernel is, what it takes, and how it is launched. Data only; adding a kernel touches no TypeScript. */
+/**
+ * kernel.yaml: what a kernel is, what it takes, and how it is launched. Data only; adding a kernel touches no
+ * TypeScript.
+ */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FlashcoreError } from './errors.ts';
@@ -33,12 +36,18 @@ export interface Manifest {
   readonly workspace: readonly { name: string; bytes: Expression }[];
   readonly constants: readonly { name: string; value: Expression }[];
   readonly launches: readonly ManifestLaunch[];
-  /** The findings that a run of a faulty or a cheating kernel must end with (UNSPECIFIED: none, its trick gains nothing); on a GPU those of `findingsOnGpu`, which see less. */
+  /**
+   * The findings that a run of a faulty or a cheating kernel must end with (UNSPECIFIED: none, its trick gains
+   * nothing); on a GPU those of `findingsOnGpu`, which see less.
+   */
   readonly faulty: { finding: FindingKind; findingsOnGpu: FindingKind[] } | undefined;
   readonly notes: string;
 }
 
-export interface ManifestLimit { readonly require: Expression; readonly because: string }
+export interface ManifestLimit {
+  readonly require: Expression;
+  readonly because: string;
+}
 export interface ManifestParameter {
   readonly values: readonly number[];
   readonly default: number;
@@ -71,7 +80,10 @@ export type ManifestArgument =
   | { kind: 'float32'; value: Expression }
   | { kind: 'tensorMap'; tensor: TensorName; box: readonly Expression[]; swizzle: Swizzle };
 
-/** Reads a manifest; `path` is for texts. Every expression is parsed, and every name in it known. Errors: INVALID_MANIFEST with metadata path and key. */
+/**
+ * Reads a manifest; `path` is for texts. Every expression is parsed, and every name in it known. Errors:
+ * INVALID_MANIFEST with metadata path and key.
+ */
 export function parseManifest(yamlText: string, path: string): Manifest {
   const file = parseYamlFile(yamlText, path, manifestSchema);
   const raw = file.value;
@@ -88,10 +100,18 @@ export function parseManifest(yamlText: string, path: string): Manifest {
     exactArch: raw.arch !== undefined,
     emulated: raw.emulated,
     math: raw.math,
-    parameters: Object.fromEntries(Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [name, { ...parameter, ofDevice }])),
+    parameters: Object.fromEntries(
+      Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [
+        name,
+        { ...parameter, ofDevice },
+      ]),
+    ),
     configs: raw.configs,
     compile: { fastMath: raw.compile.fast_math, maxRegisters: raw.compile.maxrregcount },
-    faulty: raw.faulty && { finding: findingNamed(raw.faulty.finding), findingsOnGpu: raw.faulty.finding_on_gpu.map(findingNamed) },
+    faulty: raw.faulty && {
+      finding: findingNamed(raw.faulty.finding),
+      findingsOnGpu: raw.faulty.finding_on_gpu.map(findingNamed),
+    },
     notes: raw.notes,
     ...compiled,
   };
@@ -106,9 +126,15 @@ export async function loadManifest(folder: string): Promise<Manifest> {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const found = code === 'ENOENT' ? `there is no ${path}` : `${path} cannot be read (${code})`;
-    throw new FlashcoreError('INVALID_MANIFEST', { path }, `Wanted a kernel folder with a ${MANIFEST_FILE}, but ${found}`, { cause });
+    throw new FlashcoreError(
+      'INVALID_MANIFEST',
+      { path },
+      `Wanted a kernel folder with a ${MANIFEST_FILE}, but ${found}`,
+      { cause },
+    );
   }
   return parseManifest(text, path);
 }
 
-const findingNamed = (name: 'NONE' | Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>): FindingKind => (name === 'NONE' ? FindingKind.UNSPECIFIED : FindingKind[name]);
+const findingNamed = (name: 'NONE' | Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>): FindingKind =>
+  name === 'NONE' ? FindingKind.UNSPECIFIED : FindingKind[name];

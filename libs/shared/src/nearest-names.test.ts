@@ -4,8 +4,18 @@ import { didYouMean, nearestNames } from './nearest-names.ts';
 const NAMES = ['fa_v1_baseline', 'fa_v2_wmma', 'flashcore_v5', 'flashcore_v6', 'flashcore_v10', 'fa_tc_s512'];
 
 test('nearestNames() finds what was meant and nothing else', () => {
-  expect(['flashcore_v66', 'flashcore-v6', 'FA_V2', 'baseline', 'wmma', 'quicksort', ''].map((wanted) => nearestNames(wanted, NAMES))).toEqual([
-    ['flashcore_v6', 'flashcore_v5', 'flashcore_v10'], ['flashcore_v6', 'flashcore_v5', 'flashcore_v10'], ['fa_v2_wmma'], ['fa_v1_baseline'], ['fa_v2_wmma'], [], [],
+  expect(
+    ['flashcore_v66', 'flashcore-v6', 'FA_V2', 'baseline', 'wmma', 'quicksort', ''].map((wanted) =>
+      nearestNames(wanted, NAMES),
+    ),
+  ).toEqual([
+    ['flashcore_v6', 'flashcore_v5', 'flashcore_v10'],
+    ['flashcore_v6', 'flashcore_v5', 'flashcore_v10'],
+    ['fa_v2_wmma'],
+    ['fa_v1_baseline'],
+    ['fa_v2_wmma'],
+    [],
+    [],
   ]);
   expect([didYouMean('fa_v2', NAMES), didYouMean('quicksort', NAMES)]).toEqual([' (did you mean "fa_v2_wmma"?)', '']);
 });

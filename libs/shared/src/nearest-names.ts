@@ -3,14 +3,20 @@
 const MAX_SUGGESTIONS = 3;
 
 /**
- * The names of `names` that are close to `wanted`, nearest first, at most three: those within an edit distance of a third of the
- * length (at least two), and those that contain it or are contained in it. Case, "-" and "_" do not count. Names that share nothing with it are not near.
+ * The names of `names` that are close to `wanted`, nearest first, at most three: those within an edit distance of a
+ * third of the
+ * length (at least two), and those that contain it or are contained in it. Case, "-" and "_" do not count. Names that
+ * share nothing with it are not near.
  */
 export function nearestNames(wanted: string, names: Iterable<string>): string[] {
   const plain = simplify(wanted);
   return [...names]
     .map((name) => ({ name, distance: distanceOf(plain, simplify(name)) }))
-    .filter(({ name, distance }) => distance <= Math.max(2, Math.floor(plain.length / 3)) && distance < Math.max(plain.length, simplify(name).length))
+    .filter(
+      ({ name, distance }) =>
+        distance <= Math.max(2, Math.floor(plain.length / 3)) &&
+        distance < Math.max(plain.length, simplify(name).length),
+    )
     .sort((a, b) => a.distance - b.distance || a.name.localeCompare(b.name, undefined, { numeric: true }))
     .slice(0, MAX_SUGGESTIONS)
     .map(({ name }) => name);

@@ -1,8 +1,16 @@
-/** From what was found out to a job's outcome, and from there to an exit code: the same rule in the runner and in the commands. */
+/**
+ * From what was found out to a job's outcome, and from there to an exit code: the same rule in the runner and in the
+ * commands.
+ */
 import type { ErrorReasonName } from './errors.ts';
 import { Outcome } from './generated/flashcore/runner/v1/job_pb.js';
 import { FindingKind } from './generated/flashcore/runner/v1/kernel_pb.js';
-import { ComparisonVerdict, type PrecheckItem, type VariantResult, Verdict } from './generated/flashcore/runner/v1/result_pb.js';
+import {
+  ComparisonVerdict,
+  type PrecheckItem,
+  type VariantResult,
+  Verdict,
+} from './generated/flashcore/runner/v1/result_pb.js';
 
 /** 0 all passed, 1 something failed its check or gate, 2 bad usage, 3 the runner could not do it. */
 export type ExitCode = 0 | 1 | 2 | 3;
@@ -32,20 +40,33 @@ const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
 };
 
 /** Which outcome is told first when a variant has several. */
-const WORST_FIRST: readonly Outcome[] = [Outcome.COMPILE_FAILED, Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY, Outcome.CRASHED, Outcome.WRONG_RESULT, Outcome.FAILED];
+const WORST_FIRST: readonly Outcome[] = [
+  Outcome.COMPILE_FAILED,
+  Outcome.TIMED_OUT,
+  Outcome.OUT_OF_MEMORY,
+  Outcome.CRASHED,
+  Outcome.WRONG_RESULT,
+  Outcome.FAILED,
+];
 
 /** The outcome of one variant: its build, findings, cases and hard gates. What was not measured fails nothing. */
 export function outcomeOfVariant(variant: VariantResult): Outcome {
   const outcomes = variant.findings.map(({ kind }) => FINDING_OUTCOMES[kind]);
-  if (variant.build && !variant.build.succeeded && !outcomes.includes(Outcome.TIMED_OUT)) outcomes.push(Outcome.COMPILE_FAILED);
+  if (variant.build && !variant.build.succeeded && !outcomes.includes(Outcome.TIMED_OUT))
+    outcomes.push(Outcome.COMPILE_FAILED);
   if (variant.verify?.cases.some(({ verdict }) => verdict === Verdict.FAIL)) outcomes.push(Outcome.WRONG_RESULT);
-  if (variant.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard')) outcomes.push(Outcome.FAILED);
+  if (variant.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard'))
+    outcomes.push(Outcome.FAILED);
   // Where there are gates, they say what a regression means.
-  if (variant.gates.length === 0 && variant.comparison?.verdict === ComparisonVerdict.SLOWER) outcomes.push(Outcome.FAILED);
+  if (variant.gates.length === 0 && variant.comparison?.verdict === ComparisonVerdict.SLOWER)
+    outcomes.push(Outcome.FAILED);
   return WORST_FIRST.find((outcome) => outcomes.includes(outcome)) ?? Outcome.PASSED;
 }
 
-/** The outcome of a job: a precheck that says no-go, else that of the variant asked for; a fallback beside it neither saves nor spoils it. */
+/**
+ * The outcome of a job: a precheck that says no-go, else that of the variant asked for; a fallback beside it neither
+ * saves nor spoils it.
+ */
 export function outcomeOfJob(prechecks: readonly PrecheckItem[], variants: readonly VariantResult[]): Outcome {
   if (prechecks.some(({ verdict }) => verdict === Verdict.FAIL)) return Outcome.FAILED;
   const asked = variants.find(({ fallback }) => !fallback);
@@ -55,24 +76,36 @@ export function outcomeOfJob(prechecks: readonly PrecheckItem[], variants: reado
 /** The exit code that a command ends with for a job's outcome. */
 export function exitCodeOfOutcome(outcome: Outcome): ExitCode {
   switch (outcome) {
-    case Outcome.PASSED: return 0;
+    case Outcome.PASSED:
+      return 0;
     case Outcome.UNSPECIFIED:
     case Outcome.CANCELLED:
     case Outcome.ERROR:
-    case Outcome.INTERRUPTED: return 3;
+    case Outcome.INTERRUPTED:
+      return 3;
     case Outcome.FAILED:
     case Outcome.COMPILE_FAILED:
     case Outcome.WRONG_RESULT:
     case Outcome.CRASHED:
     case Outcome.TIMED_OUT:
-    case Outcome.OUT_OF_MEMORY: return 1;
-    default: return 3; // an outcome of a newer runner
+    case Outcome.OUT_OF_MEMORY:
+      return 1;
+    default:
+      return 3; // an outcome of a newer runner
   }
 }
 
 const USAGE_ERRORS: ReadonlySet<ErrorReasonName> = new Set<ErrorReasonName>([
-  'INVALID_REQUEST', 'KERNEL_NOT_FOUND', 'INVALID_MANIFEST', 'INVALID_VARIANT', 'SHAPE_UNSUPPORTED', 'JOB_NOT_FOUND', 'EVENTS_EXPIRED',
-  'ARTIFACT_NOT_FOUND', 'BUILD_NOT_FOUND', 'REQUEST_ID_REUSED',
+  'INVALID_REQUEST',
+  'KERNEL_NOT_FOUND',
+  'INVALID_MANIFEST',
+  'INVALID_VARIANT',
+  'SHAPE_UNSUPPORTED',
+  'JOB_NOT_FOUND',
+  'EVENTS_EXPIRED',
+  'ARTIFACT_NOT_FOUND',
+  'BUILD_NOT_FOUND',
+  'REQUEST_ID_REUSED',
 ]);
 
 /** The exit code for an error: 2 when other arguments would help, 3 otherwise. */

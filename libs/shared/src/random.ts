@@ -27,7 +27,7 @@ export class Random {
       const [x, y] = [2 * this.uniform() - 1, 2 * this.uniform() - 1];
       const square = x * x + y * y;
       if (square >= 1 || square === 0) continue;
-      const factor = Math.sqrt(-2 * Math.log(square) / square);
+      const factor = Math.sqrt((-2 * Math.log(square)) / square);
       this.#spareNormal = y * factor;
       return x * factor;
     }

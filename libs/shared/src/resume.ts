@@ -24,7 +24,12 @@ export interface ResumeOptions {
 }
 
 // What a cut connection or a stopped server shows; a runner's own statuses carry details and are answers.
-const DROP_CODES: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL, status.UNKNOWN]);
+const DROP_CODES: ReadonlySet<status> = new Set([
+  status.UNAVAILABLE,
+  status.CANCELLED,
+  status.INTERNAL,
+  status.UNKNOWN,
+]);
 
 /** What a policy needs of a grpc-js Client. */
 type Channel = Pick<Client, 'waitForReady'>;
@@ -57,12 +62,16 @@ export class ResumePolicy {
     this.#lostSince = undefined;
   }
 
-  /** Returns when the next attempt is due and there is a connection for it; throws when there must be none: aborted, an answer of the runner, no connection for too long. `cause` is undefined when the stream just ended. */
+  /**
+   * Returns when the next attempt is due and there is a connection for it; throws when there must be none: aborted, an
+   * answer of the runner, no connection for too long. `cause` is undefined when the stream just ended.
+   */
   async waitAfter(cause: unknown, subject: string): Promise<void> {
     const { signal, giveUpAfterMs = GIVE_UP_AFTER_MS } = this.#options;
     signal?.throwIfAborted();
-    if (cause !== undefined && !isDrop(cause)) throw isServiceError(cause) ? errorFromStatus(cause) : cause as Error;
-    if (this.#connectedSince !== undefined && Date.now() - this.#connectedSince > SETTLED_AFTER_MS) this.#lostSince = undefined;
+    if (cause !== undefined && !isDrop(cause)) throw isServiceError(cause) ? errorFromStatus(cause) : (cause as Error);
+    if (this.#connectedSince !== undefined && Date.now() - this.#connectedSince > SETTLED_AFTER_MS)
+      this.#lostSince = undefined;
     this.#connectedSince = undefined;
     this.#lostSince ??= Date.now();
     this.#tell('reconnecting');
@@ -87,7 +96,10 @@ export class ResumePolicy {
   }
 }
 
-/** Waits until the channel is connected; what is wrong when it is not in time. A call on a channel that is still connecting would wait for ever: grpc-js has no limit on the handshake of a frozen runner. */
+/**
+ * Waits until the channel is connected; what is wrong when it is not in time. A call on a channel that is still
+ * connecting would wait for ever: grpc-js has no limit on the handshake of a frozen runner.
+ */
 function connectionProblem(channel: Channel, timeoutMs: number): Promise<Error | undefined> {
   return new Promise((resolve) => channel.waitForReady(Date.now() + timeoutMs, resolve));
 }
@@ -96,7 +108,9 @@ function connectionProblem(channel: Channel, timeoutMs: number): Promise<Error |
 async function abortable<Result>(promise: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
   if (signal === undefined) return promise;
   const done = new AbortController();
-  const aborted = once(signal, 'abort', { signal: done.signal }).then(() => { throw signal.reason; });
+  const aborted = once(signal, 'abort', { signal: done.signal }).then(() => {
+    throw signal.reason;
+  });
   // When the promise settles first, nobody waits for the abort that never came.
   aborted.catch(() => undefined);
   try {
@@ -109,7 +123,8 @@ async function abortable<Result>(promise: Promise<Result>, signal: AbortSignal |
   }
 }
 
-export const isServiceError = (error: unknown): error is ServiceError => error instanceof Error && 'code' in error && typeof error.code === 'number' && 'metadata' in error;
+export const isServiceError = (error: unknown): error is ServiceError =>
+  error instanceof Error && 'code' in error && typeof error.code === 'number' && 'metadata' in error;
 
 /** Whether the connection failed rather than the request; a draining runner comes back. */
 function isDrop(error: unknown): boolean {
@@ -119,6 +134,10 @@ function isDrop(error: unknown): boolean {
 
 function lost(address: string, subject: string, afterMs: number, cause: unknown): FlashcoreError {
   const why = cause instanceof Error ? ` (${cause.message})` : '';
-  return new FlashcoreError('RUNNER_UNREACHABLE', { address, subject },
-    `Lost the runner at ${address} while reading ${subject}, and could not reach it again within ${(afterMs / 1000).toFixed(0)} s${why}: a job goes on there while the runner lives, so watch it again once the runner is reachable`, { cause });
+  return new FlashcoreError(
+    'RUNNER_UNREACHABLE',
+    { address, subject },
+    `Lost the runner at ${address} while reading ${subject}, and could not reach it again within ${(afterMs / 1000).toFixed(0)} s${why}: a job goes on there while the runner lives, so watch it again once the runner is reachable`,
+    { cause },
+  );
 }

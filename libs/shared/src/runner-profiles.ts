@@ -8,7 +8,14 @@ import { makeFolder } from './make-folder.ts';
 import { configFolder } from './user-folders.ts';
 
 const path = z.string().min(1);
-const PROFILE = z.strictObject({ address: path.optional(), ca: path.optional(), cert: path.optional(), key: path.optional(), token: path.optional() })
+const PROFILE = z
+  .strictObject({
+    address: path.optional(),
+    ca: path.optional(),
+    cert: path.optional(),
+    key: path.optional(),
+    token: path.optional(),
+  })
   .refine(({ cert, key }) => (cert === undefined) === (key === undefined), 'cert and key must be given together');
 const PROFILES = z.record(z.string(), PROFILE);
 
@@ -35,7 +42,8 @@ export interface NewProfile {
 export const PROFILE_NAME = /^[A-Za-z0-9][\w.-]{0,63}$/;
 
 /**
- * `{ "gpu-box": { "address": "10.0.0.5:50051", "ca": "ca.crt", "cert": "client.crt", "key": "client.key" } }`, or `"token"` instead of the last two; without an address the name is one.
+ * `{ "gpu-box": { "address": "10.0.0.5:50051", "ca": "ca.crt", "cert": "client.crt", "key": "client.key" } }`, or
+ * `"token"` instead of the last two; without an address the name is one.
  * All methods refuse, with INVALID_REQUEST, a file that others can read, or that is none of this kind.
  */
 export class RunnerProfiles {
@@ -59,10 +67,13 @@ export class RunnerProfiles {
   /** The runner of this name, else of this address; undefined where the file names neither. */
   find(text: string): RunnerProfile | undefined {
     const profiles = this.list();
-    const name = Object.hasOwn(profiles, text) ? text : Object.keys(profiles).find((one) => profiles[one]!.address === text);
+    const name = Object.hasOwn(profiles, text)
+      ? text
+      : Object.keys(profiles).find((one) => profiles[one]!.address === text);
     if (name === undefined) return undefined;
     const { address = name, ca, cert, key, token } = profiles[name]!;
-    const read = (file: string | undefined): Buffer | undefined => (file === undefined ? undefined : this.#readNamed(resolve(this.#folder, file)));
+    const read = (file: string | undefined): Buffer | undefined =>
+      file === undefined ? undefined : this.#readNamed(resolve(this.#folder, file));
     return { name, address, security: { authority: read(ca), certificate: read(cert), key: read(key), token } };
   }
 
@@ -86,7 +97,10 @@ export class RunnerProfiles {
       chmodSync(to, 0o600);
       return relative(this.#folder, to);
     };
-    this.#write({ ...others, [name]: { address, ca: keep(ca, 'ca.crt'), cert: keep(cert, 'client.crt'), key: keep(key, 'client.key'), token } });
+    this.#write({
+      ...others,
+      [name]: { address, ca: keep(ca, 'ca.crt'), cert: keep(cert, 'client.crt'), key: keep(key, 'client.key'), token },
+    });
   }
 
   /** Forgets a runner with its certificates, and says whether it was known. */
@@ -118,7 +132,12 @@ export class RunnerProfiles {
       throw refused(this.file, `it is no JSON: ${(cause as Error).message}`, cause);
     }
     const { success, data, error } = PROFILES.safeParse(json);
-    if (!success) throw refused(this.file, error.issues.map(({ path: key, message }) => `${key.join('.')}: ${message}`).join('; '), error);
+    if (!success)
+      throw refused(
+        this.file,
+        error.issues.map(({ path: key, message }) => `${key.join('.')}: ${message}`).join('; '),
+        error,
+      );
     return data;
   }
 
@@ -133,7 +152,9 @@ export class RunnerProfiles {
 
 /** Refuses a file with a secret that others could read. Errors: INVALID_REQUEST. */
 export function requirePrivate(file: string, mode = statSync(file).mode): void {
-  if (process.platform !== 'win32' && (mode & 0o077) !== 0) throw refused(file, `it must be its owner's alone, because it lets in whoever reads it: chmod 600 ${file}`);
+  if (process.platform !== 'win32' && (mode & 0o077) !== 0)
+    throw refused(file, `it must be its owner's alone, because it lets in whoever reads it: chmod 600 ${file}`);
 }
 
-const refused = (file: string, why: string, cause?: unknown): FlashcoreError => new FlashcoreError('INVALID_REQUEST', { path: file }, `Correct ${file}: ${why}`, { cause });
+const refused = (file: string, why: string, cause?: unknown): FlashcoreError =>
+  new FlashcoreError('INVALID_REQUEST', { path: file }, `Correct ${file}: ${why}`, { cause });

@@ -22,13 +22,21 @@ export interface LocalSourceTree {
 /** Lower-case hexadecimal SHA-256. */
 export const sha256Of = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
 
-/** One digest for a whole tree: over path and digest of each file, by path. The runner and the client come to the same one. */
+/**
+ * One digest for a whole tree: over path and digest of each file, by path. The runner and the client come to the same
+ * one.
+ */
 export function treeDigest({ files }: Pick<SourceTree, 'files'>): string {
-  const lines = files.map(({ path, sha256 }) => `${sha256}  ${path}\n`).sort((a, b) => (a.slice(66) < b.slice(66) ? -1 : 1));
+  const lines = files
+    .map(({ path, sha256 }) => `${sha256}  ${path}\n`)
+    .sort((a, b) => (a.slice(66) < b.slice(66) ? -1 : 1));
   return sha256Of(lines.join(''));
 }
 
-/** Reads kernel.yaml and all sources below a folder. Errors: INVALID_MANIFEST where the manifest is missing or wrong, INVALID_REQUEST where the folder is too large. */
+/**
+ * Reads kernel.yaml and all sources below a folder. Errors: INVALID_MANIFEST where the manifest is missing or wrong,
+ * INVALID_REQUEST where the folder is too large.
+ */
 export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   await loadManifest(folder);
   const contents = new Map<string, Uint8Array>();
@@ -49,13 +57,24 @@ async function sourcePaths(folder: string, below: string, depth: number): Promis
   const paths: string[] = [];
   for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
-    if (entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'node_modules' && depth < MAX_DEPTH) paths.push(...await sourcePaths(folder, path, depth + 1));
+    if (entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'node_modules' && depth < MAX_DEPTH)
+      paths.push(...(await sourcePaths(folder, path, depth + 1)));
     // Links to files count as files; links to folders could lead anywhere.
-    else if ((entry.isFile() || entry.isSymbolicLink()) && SOURCE_NAME.test(entry.name) && (entry.name !== MANIFEST_FILE || below === '')) paths.push(path);
+    else if (
+      (entry.isFile() || entry.isSymbolicLink()) &&
+      SOURCE_NAME.test(entry.name) &&
+      (entry.name !== MANIFEST_FILE || below === '')
+    )
+      paths.push(path);
     if (paths.length > MAX_TREE_FILES) throw tooLarge(folder, `at most ${MAX_TREE_FILES} source files`);
   }
   return paths;
 }
 
 const tooLarge = (folder: string, limit: string) =>
-  new FlashcoreError('INVALID_REQUEST', { path: folder }, `Wanted a kernel folder with ${limit}, found more in ${folder}`, { violations: [{ field: 'kernel.tree', description: limit }] });
+  new FlashcoreError(
+    'INVALID_REQUEST',
+    { path: folder },
+    `Wanted a kernel folder with ${limit}, found more in ${folder}`,
+    { violations: [{ field: 'kernel.tree', description: limit }] },
+  );

@@ -8,13 +8,23 @@ const normals = (count: number, seed: number, mean = 100, stddev = 5) => {
   return Float64Array.from({ length: count }, () => mean + stddev * random.normal());
 };
 
-test('quantiles interpolate as NumPy\'s default does', () => {
+test("quantiles interpolate as NumPy's default does", () => {
   // numpy.quantile([1, 2, 4, 8, 16], [0, .1, .25, .5, .9, 1])
-  expect([0, 0.1, 0.25, 0.5, 0.9, 1].map((share) => quantile([16, 1, 8, 2, 4], share))).toEqual([1, 1.4, 2, 4, 12.8, 16].map((value) => expect.closeTo(value, 12) as number));
+  expect([0, 0.1, 0.25, 0.5, 0.9, 1].map((share) => quantile([16, 1, 8, 2, 4], share))).toEqual(
+    [1, 1.4, 2, 4, 12.8, 16].map((value) => expect.closeTo(value, 12) as number),
+  );
 });
 
 test('describe() of known samples', () => {
-  expect(describeSamples([2, 4, 4, 4, 5, 5, 7, 9], { dropped: 3 })).toMatchObject({ samples: 8, dropped: 3, minUs: 2, p50Us: 4.5, maxUs: 9, meanUs: 5, stddevUs: expect.closeTo(Math.sqrt(32 / 7), 12) as number });
+  expect(describeSamples([2, 4, 4, 4, 5, 5, 7, 9], { dropped: 3 })).toMatchObject({
+    samples: 8,
+    dropped: 3,
+    minUs: 2,
+    p50Us: 4.5,
+    maxUs: 9,
+    meanUs: 5,
+    stddevUs: expect.closeTo(Math.sqrt(32 / 7), 12) as number,
+  });
   expect(describeSamples([], { dropped: 2 })).toMatchObject({ samples: 0, dropped: 2, p50Us: 0 });
   expect(describeSamples([7])).toMatchObject({ samples: 1, p50Us: 7, stddevUs: 0, p50LowUs: 7, p50HighUs: 7 });
 });
@@ -23,7 +33,12 @@ test('medianInterval() is what resampling all samples gives', () => {
   for (const count of [9, 40, 101]) {
     const samples = normals(count, count);
     const random = new Random(99);
-    const medians = Float64Array.from({ length: 6_000 }, () => quantile(Float64Array.from({ length: count }, () => samples[Math.floor(random.uniform() * count)]!), 0.5));
+    const medians = Float64Array.from({ length: 6_000 }, () =>
+      quantile(
+        Float64Array.from({ length: count }, () => samples[Math.floor(random.uniform() * count)]!),
+        0.5,
+      ),
+    );
     const interval = medianInterval(samples);
     const width = interval.high - interval.low;
     expect(Math.abs(interval.low - quantile(medians, 0.025)) / width).toBeLessThan(0.06);
@@ -55,13 +70,19 @@ test('intervals are repeatable, and quick for 10,000 samples', () => {
 });
 
 test('histogram() loses no sample and counts each in its bin', () => {
-  fc.assert(fc.property(fc.array(fc.double({ min: 1e-3, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 300 }), fc.option(fc.integer({ min: 1, max: 40 })), (samples, bins) => {
-    const { lowUs, binWidthUs, counts, underflow, overflow } = histogram(samples, bins ?? undefined);
-    expect(counts.reduce((a, b) => a + b, 0) + underflow + overflow).toBe(samples.length);
-    expect(counts.length).toBeLessThanOrEqual(64);
-    expect(binWidthUs).toBeGreaterThan(0);
-    expect(samples.filter((sample) => sample < lowUs).length).toBe(underflow);
-  }));
+  fc.assert(
+    fc.property(
+      fc.array(fc.double({ min: 1e-3, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 300 }),
+      fc.option(fc.integer({ min: 1, max: 40 })),
+      (samples, bins) => {
+        const { lowUs, binWidthUs, counts, underflow, overflow } = histogram(samples, bins ?? undefined);
+        expect(counts.reduce((a, b) => a + b, 0) + underflow + overflow).toBe(samples.length);
+        expect(counts.length).toBeLessThanOrEqual(64);
+        expect(binWidthUs).toBeGreaterThan(0);
+        expect(samples.filter((sample) => sample < lowUs).length).toBe(underflow);
+      },
+    ),
+  );
 });
 
 test('one stalled launch goes to overflow instead of squeezing the rest into one bin', () => {

@@ -8,10 +8,15 @@ const LEAST_REGISTERS = 16;
 const MOST_REGISTERS = 255;
 
 /** A Variant of the proto, or any of its fields. */
-export type VariantInput = Partial<Pick<Variant, 'config' | 'arch' | 'maxRegisters' | 'fastMath' | 'keepPtx' | 'keepSass'>> & { parameters?: Readonly<Record<string, bigint | number>> | undefined };
+export type VariantInput = Partial<
+  Pick<Variant, 'config' | 'arch' | 'maxRegisters' | 'fastMath' | 'keepPtx' | 'keepSass'>
+> & { parameters?: Readonly<Record<string, bigint | number>> | undefined };
 
 export interface ResolvedVariant {
-  /** "USE_WMMA=1 BLOCK_Q=64": every parameter that has a choice, and compiler options that differ from the manifest's; "default" when there is nothing to say. */
+  /**
+   * "USE_WMMA=1 BLOCK_Q=64": every parameter that has a choice, and compiler options that differ from the manifest's;
+   * "default" when there is nothing to say.
+   */
   readonly label: string;
   /** Every parameter with its value. */
   readonly parameters: Readonly<Record<string, number>>;
@@ -31,19 +36,30 @@ export interface DeviceFacts {
   readonly multiprocessors: number;
 }
 
-/** Fills in every default, from the device's facts where the manifest says so. Errors: INVALID_VARIANT with a violation for each wrong field. */
+/**
+ * Fills in every default, from the device's facts where the manifest says so. Errors: INVALID_VARIANT with a violation
+ * for each wrong field.
+ */
 export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, device?: DeviceFacts): ResolvedVariant {
   const violations: FieldViolation[] = [];
   const parameters = resolveParameters(manifest, variant, device, violations);
   const maxRegisters = variant.maxRegisters || manifest.compile.maxRegisters;
   if (maxRegisters !== 0 && !(maxRegisters >= LEAST_REGISTERS && maxRegisters <= MOST_REGISTERS)) {
-    violations.push({ field: 'variant.max_registers', description: `wanted ${LEAST_REGISTERS} to ${MOST_REGISTERS}, or 0 for the manifest's, found ${maxRegisters}` });
+    violations.push({
+      field: 'variant.max_registers',
+      description: `wanted ${LEAST_REGISTERS} to ${MOST_REGISTERS}, or 0 for the manifest's, found ${maxRegisters}`,
+    });
   }
   const arch = variant.arch || undefined;
   const archProblem = arch && archMismatch(manifest, arch);
   if (archProblem) violations.push({ field: 'variant.arch', description: archProblem });
   if (violations.length > 0) {
-    throw new FlashcoreError('INVALID_VARIANT', { kernel: manifest.id }, `Cannot build ${manifest.id} so: ${violations.map(({ field, description }) => `${field}: ${description}`).join('; ')}`, { violations });
+    throw new FlashcoreError(
+      'INVALID_VARIANT',
+      { kernel: manifest.id },
+      `Cannot build ${manifest.id} so: ${violations.map(({ field, description }) => `${field}: ${description}`).join('; ')}`,
+      { violations },
+    );
   }
 
   const fastMath = variant.fastMath ?? manifest.compile.fastMath;
@@ -64,7 +80,10 @@ export function archMismatch(manifest: Pick<Manifest, 'minArch' | 'exactArch'>, 
   const wanted = archNumber(manifest.minArch);
   const found = archNumber(arch);
   if (found === undefined) return `wanted an architecture such as sm_89, found "${arch}"`;
-  if (manifest.exactArch) return found === wanted && (arch === manifest.minArch || !/[af]$/.test(arch)) ? undefined : `the kernel is for ${manifest.minArch} only, found ${arch}`;
+  if (manifest.exactArch)
+    return found === wanted && (arch === manifest.minArch || !/[af]$/.test(arch))
+      ? undefined
+      : `the kernel is for ${manifest.minArch} only, found ${arch}`;
   return found >= wanted! ? undefined : `the kernel needs ${manifest.minArch} or later, found ${arch}`;
 }
 
@@ -73,13 +92,24 @@ function archNumber(arch: string): number | undefined {
   return match ? Number(match[1]) : undefined;
 }
 
-function resolveParameters(manifest: Manifest, variant: VariantInput, device: DeviceFacts | undefined, violations: FieldViolation[]): Record<string, number> {
-  const resolved = Object.fromEntries(Object.entries(manifest.parameters).map(([name, parameter]) => [name, defaultOf(parameter, device)]));
+function resolveParameters(
+  manifest: Manifest,
+  variant: VariantInput,
+  device: DeviceFacts | undefined,
+  violations: FieldViolation[],
+): Record<string, number> {
+  const resolved = Object.fromEntries(
+    Object.entries(manifest.parameters).map(([name, parameter]) => [name, defaultOf(parameter, device)]),
+  );
   if (variant.config) {
     const config = Object.hasOwn(manifest.configs, variant.config) ? manifest.configs[variant.config] : undefined;
     const configs = Object.keys(manifest.configs);
     if (config) Object.assign(resolved, config);
-    else violations.push({ field: 'variant.config', description: `unknown config "${variant.config}"${didYouMean(variant.config, configs) || `: ${configs.length > 0 ? `known are ${configs.join(', ')}` : 'the kernel has none'}`}` });
+    else
+      violations.push({
+        field: 'variant.config',
+        description: `unknown config "${variant.config}"${didYouMean(variant.config, configs) || `: ${configs.length > 0 ? `known are ${configs.join(', ')}` : 'the kernel has none'}`}`,
+      });
   }
   for (const [name, value] of Object.entries(variant.parameters ?? {})) {
     const problem = parameterProblem(manifest, name, Number(value));
@@ -98,12 +128,23 @@ function defaultOf({ values, default: value, ofDevice }: ManifestParameter, devi
 function parameterProblem(manifest: Manifest, name: string, value: number): string | undefined {
   const known = Object.keys(manifest.parameters);
   const parameter = Object.hasOwn(manifest.parameters, name) ? manifest.parameters[name] : undefined;
-  if (!parameter) return `unknown parameter "${name}"${didYouMean(name, known) || `: ${known.length > 0 ? `known are ${known.join(', ')}` : 'the kernel has none'}`}`;
+  if (!parameter)
+    return `unknown parameter "${name}"${didYouMean(name, known) || `: ${known.length > 0 ? `known are ${known.join(', ')}` : 'the kernel has none'}`}`;
   return parameter.values.includes(value) ? undefined : `wanted one of ${parameter.values.join(', ')}, found ${value}`;
 }
 
-function labelOf(manifest: Manifest, { parameters, arch, maxRegisters, fastMath }: Pick<ResolvedVariant, 'parameters' | 'arch' | 'maxRegisters' | 'fastMath'>): string {
-  const parts = Object.entries(parameters).filter(([name]) => manifest.parameters[name]!.values.length > 1).map(([name, value]) => `${name}=${value}`);
+function labelOf(
+  manifest: Manifest,
+  {
+    parameters,
+    arch,
+    maxRegisters,
+    fastMath,
+  }: Pick<ResolvedVariant, 'parameters' | 'arch' | 'maxRegisters' | 'fastMath'>,
+): string {
+  const parts = Object.entries(parameters)
+    .filter(([name]) => manifest.parameters[name]!.values.length > 1)
+    .map(([name, value]) => `${name}=${value}`);
   if (arch) parts.push(`arch=${arch}`);
   if (maxRegisters !== manifest.compile.maxRegisters) parts.push(`maxrregcount=${maxRegisters}`);
   if (fastMath !== manifest.compile.fastMath) parts.push(`fast_math=${Number(fastMath)}`);

@@ -1,4 +1,5 @@
-// Every function of kernels/primitives that sm_80 has, alone: inputs from device memory, what it answers to device memory, a 32-bit word each. One warp unless said.
+// Every function of kernels/primitives that sm_80 has, alone: inputs from device memory, what it answers to device
+// memory, a 32-bit word each. One warp unless said.
 #include <cuda_fp16.h>
 
 #include "primitives/barrier.cuh"
@@ -74,7 +75,8 @@ extern "C" __global__ void mma_f16_many(const uint32_t* A, const uint32_t* B, co
   D[2 * lane] = d[0], D[2 * lane + 1] = d[1];
 }
 
-// Two groups of 512 bytes: the first with every third copy out of bounds (zeros), the second whole. Each is read after its own wait.
+// Two groups of 512 bytes: the first with every third copy out of bounds (zeros), the second whole. Each is read after
+// its own wait.
 extern "C" __global__ void cp_async_groups(const uint32_t* in, uint32_t* out) {
   __shared__ __align__(16) uint32_t tile[2][128];
   const int lane = threadIdx.x;
@@ -108,7 +110,8 @@ extern "C" __global__ void named_barriers(const uint32_t* in, uint32_t* out) {
 template <int ROW_BYTES>
 __device__ void offsets(uint32_t* out) {
   for (int row = threadIdx.x; row < 32; row += 32)
-    for (int chunk = 0; chunk < ROW_BYTES / 16; ++chunk) out[row * (ROW_BYTES / 16) + chunk] = swizzled_offset<ROW_BYTES>(row, chunk);
+    for (int chunk = 0; chunk < ROW_BYTES / 16; ++chunk)
+      out[row * (ROW_BYTES / 16) + chunk] = swizzled_offset<ROW_BYTES>(row, chunk);
 }
 // Offsets of 32 rows of 64, of 128 and of 256 bytes, a chunk each.
 extern "C" __global__ void swizzled_offsets(uint32_t* out) {

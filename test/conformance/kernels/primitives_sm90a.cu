@@ -1,4 +1,5 @@
-// What kernels/primitives has for Hopper alone. The emulator does not carry these: a GPU is compared with their definition only.
+// What kernels/primitives has for Hopper alone. The emulator does not carry these: a GPU is compared with their
+// definition only.
 #include <cuda_fp16.h>
 
 #include "primitives/mbarrier.cuh"
@@ -7,7 +8,8 @@
 #include "primitives/tma.cuh"
 #include "primitives/wgmma.cuh"
 
-// 64 threads: warp 1 writes and arrives, warp 0 waits and reads; three phases of one barrier, so that the parity comes round.
+// 64 threads: warp 1 writes and arrives, warp 0 waits and reads; three phases of one barrier, so that the parity comes
+// round.
 extern "C" __global__ void mbarrier_phases(const uint32_t* in, uint32_t* out) {
   __shared__ __align__(8) uint64_t full, empty;
   __shared__ uint32_t passed[32];
@@ -31,7 +33,8 @@ extern "C" __global__ void mbarrier_phases(const uint32_t* in, uint32_t* out) {
   }
 }
 
-// A box of 16 rows of 64 halves from row 32 of head 1 of a tensor [2][40][64]: eight rows of it are past the end. The tile as it lies, 128-byte swizzle.
+// A box of 16 rows of 64 halves from row 32 of head 1 of a tensor [2][40][64]: eight rows of it are past the end. The
+// tile as it lies, 128-byte swizzle.
 extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint32_t* out) {
   __shared__ __align__(1024) uint32_t tile[16 * 32];
   __shared__ __align__(8) uint64_t full;
@@ -48,16 +51,18 @@ extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint
 
 // B of `rows` rows of 128 bytes into a tile with the 128-byte swizzle, made visible to the tensor cores.
 __device__ void store_tile(unsigned char* tile, const uint4* B, int rows) {
-  for (int i = threadIdx.x; i < rows * 8; i += 128) *reinterpret_cast<uint4*>(tile + i / 8 * 128 + ((i % 8 ^ i / 8 % 8) << 4)) = B[i];
+  for (int i = threadIdx.x; i < rows * 8; i += 128)
+    *reinterpret_cast<uint4*>(tile + i / 8 * 128 + ((i % 8 ^ i / 8 % 8) << 4)) = B[i];
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
   __syncthreads();
 }
 
-// One warpgroup: D = A B over a depth of 64 in four steps, the first without D. A registers [step][thread][4]; D [thread][COUNT].
+// One warpgroup: D = A B over a depth of 64 in four steps, the first without D. A registers [step][thread][4]; D
+// [thread][COUNT].
 template <int COUNT, class Step>
 __device__ void product(const uint32_t* A, float* D, Step step) {
   float d[COUNT];
-  for (int i = 0; i < COUNT; ++i) d[i] = 1e30f;    // would show if the first step added to it
+  for (int i = 0; i < COUNT; ++i) d[i] = 1e30f;  // would show if the first step added to it
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
@@ -76,23 +81,31 @@ __device__ void product(const uint32_t* A, float* D, Step step) {
 extern "C" __global__ void wgmma_m64n64(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[64 * 128];
   store_tile(tile, B, 64);
-  product<32>(A, D, [&](float (&d)[32], const uint32_t (&a)[4], int k) { wgmma_m64n64k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0); });
+  product<32>(A, D, [&](float (&d)[32], const uint32_t (&a)[4], int k) {
+    wgmma_m64n64k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0);
+  });
 }
 extern "C" __global__ void wgmma_m64n128(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[128 * 128];
   store_tile(tile, B, 128);
-  product<64>(A, D, [&](float (&d)[64], const uint32_t (&a)[4], int k) { wgmma_m64n128k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0); });
+  product<64>(A, D, [&](float (&d)[64], const uint32_t (&a)[4], int k) {
+    wgmma_m64n128k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0);
+  });
 }
 // B MN-major: [64 of K][N], panels of 64 columns one after another
 extern "C" __global__ void wgmma_m64n64_bt(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[64 * 128];
   store_tile(tile, B, 64);
-  product<32>(A, D, [&](float (&d)[32], const uint32_t (&a)[4], int k) { wgmma_m64n64k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0); });
+  product<32>(A, D, [&](float (&d)[32], const uint32_t (&a)[4], int k) {
+    wgmma_m64n64k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
+  });
 }
 extern "C" __global__ void wgmma_m64n128_bt(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[128 * 128];
   store_tile(tile, B, 128);
-  product<64>(A, D, [&](float (&d)[64], const uint32_t (&a)[4], int k) { wgmma_m64n128k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0); });
+  product<64>(A, D, [&](float (&d)[64], const uint32_t (&a)[4], int k) {
+    wgmma_m64n128k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
+  });
 }
 
 // Two warpgroups: one gives registers up, the other takes them and keeps 128 values alive across a barrier.

@@ -13,8 +13,8 @@ namespace {
 bool initialised = false;
 
 struct AttributeValue {
-    int attribute;  // CUdevice_attribute
-    int value;
+  int attribute;  // CUdevice_attribute
+  int value;
 };
 constexpr AttributeValue ATTRIBUTES[] = {
     {1, limits::MAX_THREADS_PER_BLOCK},       // MAX_THREADS_PER_BLOCK
@@ -64,74 +64,76 @@ namespace flashcore::emu {
 CUresult check_initialised() { return initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED; }
 
 int device_count() {
-    const char* wanted = getenv("FLASHCORE_EMULATOR_DEVICES");
-    const int count = wanted ? atoi(wanted) : 1;
-    return count < 1 ? 1 : count > limits::MAX_DEVICES ? limits::MAX_DEVICES : count;
+  const char* wanted = getenv("FLASHCORE_EMULATOR_DEVICES");
+  const int count = wanted ? atoi(wanted) : 1;
+  return count < 1 ? 1 : count > limits::MAX_DEVICES ? limits::MAX_DEVICES : count;
 }
 
 CUresult check_device(CUdevice device) {
-    FLASHCORE_REQUIRE(check_initialised());
-    return device >= 0 && device < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  FLASHCORE_REQUIRE(check_initialised());
+  return device >= 0 && device < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 }  // namespace flashcore::emu
 
 FLASHCORE_DRIVER_API CUresult cuInit(unsigned flags) {
-    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    initialised = true;
-    return CUDA_SUCCESS;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  initialised = true;
+  return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDriverGetVersion(int* version) {
-    if (!version) return CUDA_ERROR_INVALID_VALUE;
-    *version = 13000;
-    return CUDA_SUCCESS;
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  *version = 13000;
+  return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceGetCount(int* count) {
-    FLASHCORE_REQUIRE(check_initialised());
-    if (!count) return CUDA_ERROR_INVALID_VALUE;
-    *count = device_count();
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_initialised());
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  *count = device_count();
+  return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-    FLASHCORE_REQUIRE(check_device(ordinal));
-    if (!device) return CUDA_ERROR_INVALID_VALUE;
-    *device = ordinal;
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_device(ordinal));
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceGetName(char* name, int capacity, CUdevice device) {
-    FLASHCORE_REQUIRE(check_device(device));
-    if (!name || capacity <= 0) return CUDA_ERROR_INVALID_VALUE;
-    snprintf(name, static_cast<size_t>(capacity), "flashcore CPU emulator (L4 limits)");
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_device(device));
+  if (!name || capacity <= 0) return CUDA_ERROR_INVALID_VALUE;
+  snprintf(name, static_cast<size_t>(capacity), "flashcore CPU emulator (L4 limits)");
+  return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
-    FLASHCORE_REQUIRE(check_device(device));
-    if (!uuid) return CUDA_ERROR_INVALID_VALUE;
-    memcpy(uuid->bytes, "flashcore-cpu-00", 16);
-    uuid->bytes[15] = static_cast<char>('1' + device);
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_device(device));
+  if (!uuid) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(uuid->bytes, "flashcore-cpu-00", 16);
+  uuid->bytes[15] = static_cast<char>('1' + device);
+  return CUDA_SUCCESS;
 }
 
-FLASHCORE_DRIVER_API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
+FLASHCORE_DRIVER_API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  return cuDeviceGetUuid_v2(uuid, device);
+}
 
 FLASHCORE_DRIVER_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
-    FLASHCORE_REQUIRE(check_device(device));
-    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-    size_t free_bytes;
-    DeviceMemory::instance().total_and_free(bytes, &free_bytes);
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_device(device));
+  if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+  size_t free_bytes;
+  DeviceMemory::instance().total_and_free(bytes, &free_bytes);
+  return CUDA_SUCCESS;
 }
 
 /** Attributes that the emulator says nothing about answer 0, as a device without that feature does. */
 FLASHCORE_DRIVER_API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
-    FLASHCORE_REQUIRE(check_device(device));
-    if (!value || attribute < 1 || attribute > 147) return CUDA_ERROR_INVALID_VALUE;
-    *value = 0;
-    for (const AttributeValue& known : ATTRIBUTES)
-        if (known.attribute == attribute) *value = known.value;
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_device(device));
+  if (!value || attribute < 1 || attribute > 147) return CUDA_ERROR_INVALID_VALUE;
+  *value = 0;
+  for (const AttributeValue& known : ATTRIBUTES)
+    if (known.attribute == attribute) *value = known.value;
+  return CUDA_SUCCESS;
 }

@@ -1,4 +1,5 @@
-// Limits of an L4 (compute capability 8.9; CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+// Limits of an L4 (compute capability 8.9; CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability").
 #pragma once
 
 namespace flashcore::emu::limits {

@@ -10,32 +10,33 @@ using namespace flashcore::emu;
 namespace {
 /** Copies as much of the text as fits, always terminated. Returns the length of the whole text. */
 int copy_out(const std::string& text, char* out, size_t capacity) {
-    if (out && capacity > 0) {
-        const size_t bytes = text.size() < capacity ? text.size() : capacity - 1;
-        memcpy(out, text.data(), bytes);
-        out[bytes] = 0;
-    }
-    return static_cast<int>(text.size());
+  if (out && capacity > 0) {
+    const size_t bytes = text.size() < capacity ? text.size() : capacity - 1;
+    memcpy(out, text.data(), bytes);
+    out[bytes] = 0;
+  }
+  return static_cast<int>(text.size());
 }
 }  // namespace
 
 /** The latest fault as one JSON object; 0 if there was none. Cleared by flashcore_emulator_clear_fault. */
-FLASHCORE_DRIVER_API int flashcore_emulator_last_fault(char* json, size_t capacity) { return copy_out(last_fault(), json, capacity); }
+FLASHCORE_DRIVER_API int flashcore_emulator_last_fault(char* json, size_t capacity) {
+  return copy_out(last_fault(), json, capacity);
+}
 
 FLASHCORE_DRIVER_API void flashcore_emulator_clear_fault() { set_last_fault(""); }
 
 /** Counts since the library was loaded, as one JSON object. */
 FLASHCORE_DRIVER_API int flashcore_emulator_statistics(char* json, size_t capacity) {
-    const GridStatistics statistics = grid_statistics();
-    char text[512];
-    snprintf(text, sizeof text,
-             "{\"launches\":%llu,\"blocks\":%llu,\"thread_switches\":%llu,\"barriers\":%llu,\"warp_meetings\":%llu,"
-             "\"host_seconds\":%.6f,\"workers\":%u}",
-             static_cast<unsigned long long>(statistics.launches),
-             static_cast<unsigned long long>(statistics.counters.blocks),
-             static_cast<unsigned long long>(statistics.counters.thread_switches),
-             static_cast<unsigned long long>(statistics.counters.barriers),
-             static_cast<unsigned long long>(statistics.counters.warp_meetings), statistics.host_seconds,
-             statistics.workers);
-    return copy_out(text, json, capacity);
+  const GridStatistics statistics = grid_statistics();
+  char text[512];
+  snprintf(
+      text, sizeof text,
+      "{\"launches\":%llu,\"blocks\":%llu,\"thread_switches\":%llu,\"barriers\":%llu,\"warp_meetings\":%llu,"
+      "\"host_seconds\":%.6f,\"workers\":%u}",
+      static_cast<unsigned long long>(statistics.launches), static_cast<unsigned long long>(statistics.counters.blocks),
+      static_cast<unsigned long long>(statistics.counters.thread_switches),
+      static_cast<unsigned long long>(statistics.counters.barriers),
+      static_cast<unsigned long long>(statistics.counters.warp_meetings), statistics.host_seconds, statistics.workers);
+  return copy_out(text, json, capacity);
 }

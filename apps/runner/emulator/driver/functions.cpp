@@ -18,44 +18,47 @@ constexpr int LAST_ATTRIBUTE = 15;
 
 /** Registers and local memory are a compiler's answer about a GPU; here they are 0. */
 FLASHCORE_DRIVER_API CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction handle) {
-    FLASHCORE_REQUIRE(check_context());
-    if (!value || attribute < 0 || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
-    Function* function;
-    const auto module = module_of(handle, &function);
-    if (!module) return CUDA_ERROR_INVALID_HANDLE;
-    switch (attribute) {
-        case MAX_THREADS_PER_BLOCK: *value = limits::MAX_THREADS_PER_BLOCK; break;
-        case SHARED_SIZE_BYTES: *value = static_cast<int>(module->static_shared); break;
-        case BINARY_VERSION: *value = 89; break;
-        case MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = function->max_dynamic_shared; break;
-        default: *value = 0;
-    }
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_context());
+  if (!value || attribute < 0 || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
+  Function* function;
+  const auto module = module_of(handle, &function);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  switch (attribute) {
+    case MAX_THREADS_PER_BLOCK: *value = limits::MAX_THREADS_PER_BLOCK; break;
+    case SHARED_SIZE_BYTES: *value = static_cast<int>(module->static_shared); break;
+    case BINARY_VERSION: *value = 89; break;
+    case MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = function->max_dynamic_shared; break;
+    default: *value = 0;
+  }
+  return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuFuncSetAttribute(CUfunction handle, int attribute, int value) {
-    FLASHCORE_REQUIRE(check_context());
-    Function* function;
-    const auto module = module_of(handle, &function);
-    if (!module) return CUDA_ERROR_INVALID_HANDLE;
-    if (attribute < MAX_DYNAMIC_SHARED_SIZE_BYTES || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
-    if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;  // carve-out and the like: no effect
-    if (value < 0 || value + static_cast<int>(module->static_shared) > limits::SHARED_PER_BLOCK_OPTIN) return CUDA_ERROR_INVALID_VALUE;
-    function->max_dynamic_shared = value;
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_context());
+  Function* function;
+  const auto module = module_of(handle, &function);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute < MAX_DYNAMIC_SHARED_SIZE_BYTES || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;  // carve-out and the like: no effect
+  if (value < 0 || value + static_cast<int>(module->static_shared) > limits::SHARED_PER_BLOCK_OPTIN)
+    return CUDA_ERROR_INVALID_VALUE;
+  function->max_dynamic_shared = value;
+  return CUDA_SUCCESS;
 }
 
 /** By threads, shared memory and the block limit; registers are not known here. */
-FLASHCORE_DRIVER_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction handle, int block_size, size_t dynamic_bytes) {
-    FLASHCORE_REQUIRE(check_context());
-    Function* function;
-    const auto module = module_of(handle, &function);
-    if (!module) return CUDA_ERROR_INVALID_HANDLE;
-    if (!blocks || block_size < 1 || block_size > limits::MAX_THREADS_PER_BLOCK) return CUDA_ERROR_INVALID_VALUE;
-    const int threads = (block_size + 31) / 32 * 32;
-    const size_t shared = (module->static_shared + dynamic_bytes + 127) / 128 * 128 + limits::SHARED_RESERVED_PER_BLOCK;
-    const int by_shared = static_cast<int>(limits::SHARED_PER_MULTIPROCESSOR / shared);
-    const bool fits = static_cast<int64_t>(dynamic_bytes) <= function->max_dynamic_shared;
-    *blocks = fits ? std::min({limits::BLOCKS_PER_MULTIPROCESSOR, limits::THREADS_PER_MULTIPROCESSOR / threads, by_shared}) : 0;
-    return CUDA_SUCCESS;
+FLASHCORE_DRIVER_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction handle,
+                                                                          int block_size, size_t dynamic_bytes) {
+  FLASHCORE_REQUIRE(check_context());
+  Function* function;
+  const auto module = module_of(handle, &function);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (!blocks || block_size < 1 || block_size > limits::MAX_THREADS_PER_BLOCK) return CUDA_ERROR_INVALID_VALUE;
+  const int threads = (block_size + 31) / 32 * 32;
+  const size_t shared = (module->static_shared + dynamic_bytes + 127) / 128 * 128 + limits::SHARED_RESERVED_PER_BLOCK;
+  const int by_shared = static_cast<int>(limits::SHARED_PER_MULTIPROCESSOR / shared);
+  const bool fits = static_cast<int64_t>(dynamic_bytes) <= function->max_dynamic_shared;
+  *blocks =
+      fits ? std::min({limits::BLOCKS_PER_MULTIPROCESSOR, limits::THREADS_PER_MULTIPROCESSOR / threads, by_shared}) : 0;
+  return CUDA_SUCCESS;
 }

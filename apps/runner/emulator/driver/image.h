@@ -7,8 +7,8 @@ namespace flashcore::emu {
 enum class ImageKind { Loadable, OtherMachine, Unknown };
 
 struct Image {
-    ImageKind kind;
-    size_t bytes;
+  ImageKind kind;
+  size_t bytes;
 };
 
 /** What stands at `image`: an ELF or Mach-O shared object for this machine, or something else (a cubin, PTX). */

@@ -12,96 +12,97 @@ namespace {
 
 /** A launch as it waits in its stream: everything it needs, copied, and its module kept loaded. */
 struct Launch {
-    LaunchPlan plan;
-    std::vector<char> arguments;
-    std::shared_ptr<LoadedModule> module;
+  LaunchPlan plan;
+  std::vector<char> arguments;
+  std::shared_ptr<LoadedModule> module;
 };
 
 bool is_valid_grid(const CUlaunchConfig& c) {
-    return c.gridDimX >= 1 && c.gridDimX <= 2147483647u && c.gridDimY >= 1 && c.gridDimY <= 65535 && c.gridDimZ >= 1 &&
-           c.gridDimZ <= 65535;
+  return c.gridDimX >= 1 && c.gridDimX <= 2147483647u && c.gridDimY >= 1 && c.gridDimY <= 65535 && c.gridDimZ >= 1 &&
+         c.gridDimZ <= 65535;
 }
 
 bool is_valid_block(const CUlaunchConfig& c) {
-    return c.blockDimX >= 1 && c.blockDimX <= 1024 && c.blockDimY >= 1 && c.blockDimY <= 1024 && c.blockDimZ >= 1 &&
-           c.blockDimZ <= 64 &&
-           uint64_t(c.blockDimX) * c.blockDimY * c.blockDimZ <= uint64_t(limits::MAX_THREADS_PER_BLOCK);
+  return c.blockDimX >= 1 && c.blockDimX <= 1024 && c.blockDimY >= 1 && c.blockDimY <= 1024 && c.blockDimZ >= 1 &&
+         c.blockDimZ <= 64 &&
+         uint64_t(c.blockDimX) * c.blockDimY * c.blockDimZ <= uint64_t(limits::MAX_THREADS_PER_BLOCK);
 }
 
 constexpr int ATTRIBUTE_COOPERATIVE = 2;
 constexpr int ATTRIBUTE_CLUSTER_DIMENSION = 4;
 
 CUresult check_attributes(const CUlaunchConfig& config) {
-    for (unsigned i = 0; i < config.numAttrs; ++i) {
-        const CUlaunchAttribute& attribute = config.attrs[i];
-        if (attribute.id == ATTRIBUTE_COOPERATIVE) return CUDA_ERROR_NOT_SUPPORTED;
-        if (attribute.id != ATTRIBUTE_CLUSTER_DIMENSION) continue;
-        const auto& cluster = attribute.value.clusterDim;
-        if (uint64_t(cluster.x) * cluster.y * cluster.z != 1) return CUDA_ERROR_NOT_SUPPORTED;  // clusters need sm_90
-    }
-    return CUDA_SUCCESS;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == ATTRIBUTE_COOPERATIVE) return CUDA_ERROR_NOT_SUPPORTED;
+    if (attribute.id != ATTRIBUTE_CLUSTER_DIMENSION) continue;
+    const auto& cluster = attribute.value.clusterDim;
+    if (uint64_t(cluster.x) * cluster.y * cluster.z != 1) return CUDA_ERROR_NOT_SUPPORTED;  // clusters need sm_90
+  }
+  return CUDA_SUCCESS;
 }
 
 /** Copies the arguments as the entry takes them; null pointers in `parameters` are refused. */
 CUresult pack_arguments(const Entry& entry, void** parameters, void** extra, std::vector<char>& packed) {
-    packed.assign(entry.packed_bytes + 1, 0);
-    if (entry.parameter_count == 0) return CUDA_SUCCESS;
-    if (parameters) {
-        for (unsigned i = 0; i < entry.parameter_count; ++i) {
-            if (!parameters[i]) return CUDA_ERROR_INVALID_VALUE;
-            memcpy(packed.data() + entry.parameter_offsets[i], parameters[i], entry.parameter_sizes[i]);
-        }
-        return CUDA_SUCCESS;
+  packed.assign(entry.packed_bytes + 1, 0);
+  if (entry.parameter_count == 0) return CUDA_SUCCESS;
+  if (parameters) {
+    for (unsigned i = 0; i < entry.parameter_count; ++i) {
+      if (!parameters[i]) return CUDA_ERROR_INVALID_VALUE;
+      memcpy(packed.data() + entry.parameter_offsets[i], parameters[i], entry.parameter_sizes[i]);
     }
-    // CU_LAUNCH_PARAM_BUFFER_POINTER 1, CU_LAUNCH_PARAM_BUFFER_SIZE 2, CU_LAUNCH_PARAM_END 0
-    const void* buffer = nullptr;
-    size_t bytes = 0;
-    for (void** option = extra; option && *option; option += 2) {
-        if (reinterpret_cast<uintptr_t>(*option) == 1) buffer = option[1];
-        if (reinterpret_cast<uintptr_t>(*option) == 2) bytes = *static_cast<size_t*>(option[1]);
-    }
-    if (!buffer || bytes < entry.packed_bytes) return CUDA_ERROR_INVALID_VALUE;
-    memcpy(packed.data(), buffer, entry.packed_bytes);
     return CUDA_SUCCESS;
+  }
+    // CU_LAUNCH_PARAM_BUFFER_POINTER 1, CU_LAUNCH_PARAM_BUFFER_SIZE 2, CU_LAUNCH_PARAM_END 0
+  const void* buffer = nullptr;
+  size_t bytes = 0;
+  for (void** option = extra; option && *option; option += 2) {
+    if (reinterpret_cast<uintptr_t>(*option) == 1) buffer = option[1];
+    if (reinterpret_cast<uintptr_t>(*option) == 2) bytes = *static_cast<size_t*>(option[1]);
+  }
+  if (!buffer || bytes < entry.packed_bytes) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(packed.data(), buffer, entry.packed_bytes);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** parameters, void** extra) {
-    FLASHCORE_REQUIRE(check_context());
-    if (!config) return CUDA_ERROR_INVALID_VALUE;
-    Function* function;
-    auto module = module_of(handle, &function);
-    const auto stream = Queue::instance().stream(config->hStream);
-    if (!module || !stream) return CUDA_ERROR_INVALID_HANDLE;
-    if (!is_valid_grid(*config) || !is_valid_block(*config)) return CUDA_ERROR_INVALID_VALUE;
-    if (static_cast<int64_t>(config->sharedMemBytes) > function->max_dynamic_shared) return CUDA_ERROR_INVALID_VALUE;
-    FLASHCORE_REQUIRE(check_attributes(*config));
+FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** parameters,
+                                               void** extra) {
+  FLASHCORE_REQUIRE(check_context());
+  if (!config) return CUDA_ERROR_INVALID_VALUE;
+  Function* function;
+  auto module = module_of(handle, &function);
+  const auto stream = Queue::instance().stream(config->hStream);
+  if (!module || !stream) return CUDA_ERROR_INVALID_HANDLE;
+  if (!is_valid_grid(*config) || !is_valid_block(*config)) return CUDA_ERROR_INVALID_VALUE;
+  if (static_cast<int64_t>(config->sharedMemBytes) > function->max_dynamic_shared) return CUDA_ERROR_INVALID_VALUE;
+  FLASHCORE_REQUIRE(check_attributes(*config));
 
-    auto launch = std::make_shared<Launch>();
-    FLASHCORE_REQUIRE(pack_arguments(*function->entry, parameters, extra, launch->arguments));
-    launch->plan.entry = function->entry;
-    launch->plan.packed_arguments = launch->arguments.data();
-    launch->plan.grid = dim3(config->gridDimX, config->gridDimY, config->gridDimZ);
-    launch->plan.block = dim3(config->blockDimX, config->blockDimY, config->blockDimZ);
-    launch->plan.dynamic_shared_bytes = config->sharedMemBytes;
-    launch->plan.module = module->info;
-    launch->plan.library = module->library;
-    launch->plan.module_serial = module->serial;
-    launch->module = std::move(module);
-    Operation operation;
-    operation.run = [launch] {
-        const GridResult result = run_grid(launch->plan);
-        if (result.ok) return CUDA_SUCCESS;
-        set_last_fault(to_json(result.fault));
-        return result.fault.error;
-    };
-    return Queue::instance().submit(stream, std::move(operation));
+  auto launch = std::make_shared<Launch>();
+  FLASHCORE_REQUIRE(pack_arguments(*function->entry, parameters, extra, launch->arguments));
+  launch->plan.entry = function->entry;
+  launch->plan.packed_arguments = launch->arguments.data();
+  launch->plan.grid = dim3(config->gridDimX, config->gridDimY, config->gridDimZ);
+  launch->plan.block = dim3(config->blockDimX, config->blockDimY, config->blockDimZ);
+  launch->plan.dynamic_shared_bytes = config->sharedMemBytes;
+  launch->plan.module = module->info;
+  launch->plan.library = module->library;
+  launch->plan.module_serial = module->serial;
+  launch->module = std::move(module);
+  Operation operation;
+  operation.run = [launch] {
+    const GridResult result = run_grid(launch->plan);
+    if (result.ok) return CUDA_SUCCESS;
+    set_last_fault(to_json(result.fault));
+    return result.fault.error;
+  };
+  return Queue::instance().submit(stream, std::move(operation));
 }
 
 FLASHCORE_DRIVER_API CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                             CUstream stream, void** parameters, void** extra) {
-    const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
-    return cuLaunchKernelEx(&config, function, parameters, extra);
+                                             unsigned block_x, unsigned block_y, unsigned block_z,
+                                             unsigned shared_bytes, CUstream stream, void** parameters, void** extra) {
+  const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
+  return cuLaunchKernelEx(&config, function, parameters, extra);
 }

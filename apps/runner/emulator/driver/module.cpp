@@ -27,105 +27,105 @@ namespace flashcore::emu {
 
 namespace {
 Handles<LoadedModule, CUmodule>& modules() {
-    static Handles<LoadedModule, CUmodule> handles;
-    return handles;
+  static Handles<LoadedModule, CUmodule> handles;
+  return handles;
 }
 std::mutex functions_mutex;
 std::map<CUfunction, std::weak_ptr<LoadedModule>> module_by_function;
 
 /** Kernels call back into this library: its symbols must be found from objects that are loaded later. */
 void make_own_symbols_global() {
-    static std::once_flag once;
-    std::call_once(once, [] {
-        Dl_info info;
-        if (dladdr(reinterpret_cast<const void*>(&make_own_symbols_global), &info) && info.dli_fname)
-            dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
-    });
+  static std::once_flag once;
+  std::call_once(once, [] {
+    Dl_info info;
+    if (dladdr(reinterpret_cast<const void*>(&make_own_symbols_global), &info) && info.dli_fname)
+      dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+  });
 }
 
 void note_load_failure(const char* kind, const std::string& message) {
-    Fault fault;
-    fault.kind = kind;
-    fault.error = CUDA_ERROR_INVALID_IMAGE;
-    fault.message = message;
-    set_last_fault(to_json(fault));
+  Fault fault;
+  fault.kind = kind;
+  fault.error = CUDA_ERROR_INVALID_IMAGE;
+  fault.message = message;
+  set_last_fault(to_json(fault));
 }
 
 /** Writes the bytes to a fresh file; -1 if that failed. The path is written over `path`'s pattern. */
 int write_temporary(std::string& path, const void* image, size_t bytes) {
-    const char* directory = getenv("TMPDIR");
-    path = std::string(directory && *directory ? directory : "/tmp") + "/flashcore-module-XXXXXX";
-    const int file = mkstemp(path.data());
-    if (file < 0) return -1;
-    fcntl(file, F_SETFD, FD_CLOEXEC);
-    const char* from = static_cast<const char*>(image);
-    while (bytes > 0) {
-        const ssize_t written = write(file, from, bytes);
-        if (written <= 0) {
-            unlink(path.c_str());
-            close(file);
-            return -1;
-        }
-        from += written;
-        bytes -= static_cast<size_t>(written);
+  const char* directory = getenv("TMPDIR");
+  path = std::string(directory && *directory ? directory : "/tmp") + "/flashcore-module-XXXXXX";
+  const int file = mkstemp(path.data());
+  if (file < 0) return -1;
+  fcntl(file, F_SETFD, FD_CLOEXEC);
+  const char* from = static_cast<const char*>(image);
+  while (bytes > 0) {
+    const ssize_t written = write(file, from, bytes);
+    if (written <= 0) {
+      unlink(path.c_str());
+      close(file);
+      return -1;
     }
-    return file;
+    from += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return file;
 }
 
 CUresult load(const void* image, size_t bytes, LoadedModule& module) {
-    make_own_symbols_global();
-    const int file = write_temporary(module.path, image, bytes);
-    if (file < 0) {
-        note_load_failure("LOAD_FAILED", "cannot write the module to " + module.path + ": " + strerror(errno));
-        return CUDA_ERROR_OPERATING_SYSTEM;
-    }
-    module.library = dlopen(module.path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    const char* problem = module.library ? nullptr : dlerror();
-    unlink(module.path.c_str());
-    if (!module.library) {
-        close(file);
-        note_load_failure("LOAD_FAILED", problem ? problem : "the dynamic linker refused the module");
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
-    module_files().add(module.path, file);
-    const auto* info = static_cast<const Module*>(dlsym(module.library, "flashcore_emu_module"));
-    if (!info || info->abi != FLASHCORE_EMULATOR_ABI) {
-        note_load_failure("LOAD_FAILED", info ? "the module was compiled for another version of the emulator"
-                                              : "the shared object is not an emulated module");
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
-    Dl_info where;
-    dladdr(info, &where);
-    module.info = info;
-    module.base = where.dli_fbase;
-    module.static_shared = static_cast<unsigned>(static_shared_of(module.library).bytes);
-    if (module.static_shared > limits::SHARED_PER_BLOCK) {
-        note_load_failure("STATIC_SHARED_TOO_LARGE", "uses too much shared data (" + std::to_string(module.static_shared) +
-                                                         " bytes, " + std::to_string(limits::SHARED_PER_BLOCK) + " max)");
-        return CUDA_ERROR_INVALID_IMAGE;
-    }
-    return CUDA_SUCCESS;
+  make_own_symbols_global();
+  const int file = write_temporary(module.path, image, bytes);
+  if (file < 0) {
+    note_load_failure("LOAD_FAILED", "cannot write the module to " + module.path + ": " + strerror(errno));
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  module.library = dlopen(module.path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* problem = module.library ? nullptr : dlerror();
+  unlink(module.path.c_str());
+  if (!module.library) {
+    close(file);
+    note_load_failure("LOAD_FAILED", problem ? problem : "the dynamic linker refused the module");
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  module_files().add(module.path, file);
+  const auto* info = static_cast<const Module*>(dlsym(module.library, "flashcore_emu_module"));
+  if (!info || info->abi != FLASHCORE_EMULATOR_ABI) {
+    note_load_failure("LOAD_FAILED", info ? "the module was compiled for another version of the emulator"
+                                          : "the shared object is not an emulated module");
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  Dl_info where;
+  dladdr(info, &where);
+  module.info = info;
+  module.base = where.dli_fbase;
+  module.static_shared = static_cast<unsigned>(static_shared_of(module.library).bytes);
+  if (module.static_shared > limits::SHARED_PER_BLOCK) {
+    note_load_failure("STATIC_SHARED_TOO_LARGE", "uses too much shared data (" + std::to_string(module.static_shared) +
+                                                     " bytes, " + std::to_string(limits::SHARED_PER_BLOCK) + " max)");
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
 
 LoadedModule::~LoadedModule() {
-    if (!library) return;
-    module_files().remove(path);
-    dlclose(library);
+  if (!library) return;
+  module_files().remove(path);
+  dlclose(library);
 }
 
 std::shared_ptr<LoadedModule> module_of(CUfunction handle, Function** function) {
-    const std::lock_guard<std::mutex> lock(functions_mutex);
-    const auto found = module_by_function.find(handle);
-    if (found == module_by_function.end()) return nullptr;
-    std::shared_ptr<LoadedModule> module = found->second.lock();
-    if (!module) {
-        module_by_function.erase(found);
-        return nullptr;
-    }
-    *function = reinterpret_cast<Function*>(handle);
-    return module;
+  const std::lock_guard<std::mutex> lock(functions_mutex);
+  const auto found = module_by_function.find(handle);
+  if (found == module_by_function.end()) return nullptr;
+  std::shared_ptr<LoadedModule> module = found->second.lock();
+  if (!module) {
+    module_by_function.erase(found);
+    return nullptr;
+  }
+  *function = reinterpret_cast<Function*>(handle);
+  return module;
 }
 
 }  // namespace flashcore::emu
@@ -133,66 +133,70 @@ std::shared_ptr<LoadedModule> module_of(CUfunction handle, Function** function) 
 using namespace flashcore::emu;
 
 FLASHCORE_DRIVER_API CUresult cuModuleLoadData(CUmodule* handle, const void* image) {
-    FLASHCORE_REQUIRE(check_context());
-    if (!handle || !image) return CUDA_ERROR_INVALID_VALUE;
-    const Image found = inspect_image(image);
-    if (found.kind == ImageKind::Unknown) return CUDA_ERROR_INVALID_IMAGE;
-    if (found.kind == ImageKind::OtherMachine) return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    static std::atomic<uint64_t> serial{0};
-    auto module = std::make_shared<LoadedModule>();
-    module->serial = ++serial;
-    FLASHCORE_REQUIRE(load(image, found.bytes, *module));
-    *handle = modules().add(std::move(module));
-    return CUDA_SUCCESS;
+  FLASHCORE_REQUIRE(check_context());
+  if (!handle || !image) return CUDA_ERROR_INVALID_VALUE;
+  const Image found = inspect_image(image);
+  if (found.kind == ImageKind::Unknown) return CUDA_ERROR_INVALID_IMAGE;
+  if (found.kind == ImageKind::OtherMachine) return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  static std::atomic<uint64_t> serial{0};
+  auto module = std::make_shared<LoadedModule>();
+  module->serial = ++serial;
+  FLASHCORE_REQUIRE(load(image, found.bytes, *module));
+  *handle = modules().add(std::move(module));
+  return CUDA_SUCCESS;
 }
 
 FLASHCORE_DRIVER_API CUresult cuModuleLoadDataEx(CUmodule* handle, const void* image, unsigned, int*, void**) {
-    return cuModuleLoadData(handle, image);
+  return cuModuleLoadData(handle, image);
 }
 
 /** Launches already in a stream keep the module until they have run. */
 FLASHCORE_DRIVER_API CUresult cuModuleUnload(CUmodule handle) {
-    FLASHCORE_REQUIRE(check_context());
-    return modules().remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  FLASHCORE_REQUIRE(check_context());
+  return modules().remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 FLASHCORE_DRIVER_API CUresult cuModuleGetFunction(CUfunction* handle, CUmodule module_handle, const char* name) {
-    FLASHCORE_REQUIRE(check_context());
-    if (!handle || !name) return CUDA_ERROR_INVALID_VALUE;
-    const auto module = modules().find(module_handle);
-    if (!module) return CUDA_ERROR_INVALID_HANDLE;
-    for (const Entry* entry = module->info->entries; entry; entry = entry->next) {
-        if (strcmp(entry->name, name) != 0) continue;
-        const int default_dynamic = limits::SHARED_PER_BLOCK - static_cast<int>(module->static_shared);
-        const std::lock_guard<std::mutex> lock(functions_mutex);
-        auto known = std::find_if(module->functions.begin(), module->functions.end(), [&](const auto& f) { return f->entry == entry; });
-        if (known == module->functions.end())
-            known = module->functions.insert(known, std::make_unique<Function>(Function{entry, module.get(), default_dynamic}));
-        *handle = reinterpret_cast<CUfunction>(known->get());
-        module_by_function[*handle] = module;
-        return CUDA_SUCCESS;
-    }
-    return CUDA_ERROR_NOT_FOUND;
+  FLASHCORE_REQUIRE(check_context());
+  if (!handle || !name) return CUDA_ERROR_INVALID_VALUE;
+  const auto module = modules().find(module_handle);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  for (const Entry* entry = module->info->entries; entry; entry = entry->next) {
+    if (strcmp(entry->name, name) != 0) continue;
+    const int default_dynamic = limits::SHARED_PER_BLOCK - static_cast<int>(module->static_shared);
+    const std::lock_guard<std::mutex> lock(functions_mutex);
+    auto known = std::find_if(module->functions.begin(), module->functions.end(),
+                              [&](const auto& f) { return f->entry == entry; });
+    if (known == module->functions.end())
+      known =
+          module->functions.insert(known, std::make_unique<Function>(Function{entry, module.get(), default_dynamic}));
+    *handle = reinterpret_cast<CUfunction>(known->get());
+    module_by_function[*handle] = module;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_NOT_FOUND;
 }
 
 /** Finds `__device__` and `__constant__` variables of the global namespace that are not static. */
-FLASHCORE_DRIVER_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle, const char* name) {
-    FLASHCORE_REQUIRE(check_context());
-    if (!name) return CUDA_ERROR_INVALID_VALUE;
-    const auto module = modules().find(handle);
-    if (!module) return CUDA_ERROR_INVALID_HANDLE;
-    void* variable = dlsym(module->library, name);
-    if (!variable) return CUDA_ERROR_NOT_FOUND;
-    if (address) *address = reinterpret_cast<CUdeviceptr>(variable);
-    if (!bytes) return CUDA_SUCCESS;
+FLASHCORE_DRIVER_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle,
+                                                   const char* name) {
+  FLASHCORE_REQUIRE(check_context());
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  const auto module = modules().find(handle);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  void* variable = dlsym(module->library, name);
+  if (!variable) return CUDA_ERROR_NOT_FOUND;
+  if (address) *address = reinterpret_cast<CUdeviceptr>(variable);
+  if (!bytes) return CUDA_SUCCESS;
 #if defined(__linux__)
-    Dl_info info;
-    const ElfW(Sym)* symbol = nullptr;
-    if (!dladdr1(variable, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT) || !symbol || info.dli_fbase != module->base)
-        return CUDA_ERROR_NOT_FOUND;
-    *bytes = symbol->st_size;
-    return CUDA_SUCCESS;
+  Dl_info info;
+  const ElfW(Sym)* symbol = nullptr;
+  if (!dladdr1(variable, &info, reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT) ||
+      !symbol || info.dli_fbase != module->base)
+    return CUDA_ERROR_NOT_FOUND;
+  *bytes = symbol->st_size;
+  return CUDA_SUCCESS;
 #else
-    return CUDA_ERROR_NOT_SUPPORTED;  // Mach-O keeps no sizes
+  return CUDA_ERROR_NOT_SUPPORTED;  // Mach-O keeps no sizes
 #endif
 }

@@ -12,22 +12,22 @@ namespace flashcore::emu {
 struct LoadedModule;
 
 struct Function {
-    const Entry* entry;
-    LoadedModule* module;
-    int max_dynamic_shared;  // bytes; raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  const Entry* entry;
+  LoadedModule* module;
+  int max_dynamic_shared;  // bytes; raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 };
 
 struct LoadedModule {
-    void* library = nullptr;
-    std::string path;   // as the dynamic linker knows it; already unlinked
-    const Module* info = nullptr;
-    const void* base = nullptr;
-    uint64_t serial = 0;
-    unsigned static_shared = 0;  // bytes, all entries of the module together
-    std::vector<std::unique_ptr<Function>> functions;
-    LoadedModule() = default;
-    LoadedModule(const LoadedModule&) = delete;
-    ~LoadedModule();
+  void* library = nullptr;
+  std::string path;   // as the dynamic linker knows it; already unlinked
+  const Module* info = nullptr;
+  const void* base = nullptr;
+  uint64_t serial = 0;
+  unsigned static_shared = 0;  // bytes, all entries of the module together
+  std::vector<std::unique_ptr<Function>> functions;
+  LoadedModule() = default;
+  LoadedModule(const LoadedModule&) = delete;
+  ~LoadedModule();
 };
 
 /** The function behind a handle and a reference that keeps its module loaded; null if there is none. */

@@ -1,6 +1,6 @@
 // The device's work: operations in order of submission, carried out by one thread. Operations of a stream run in order;
-// the legacy default stream waits for blocking streams and they for it; a stream that waits for a value or an event lets
-// the others pass.
+// the legacy default stream waits for blocking streams and they for it; a stream that waits for a value or an event
+// lets the others pass.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -17,76 +17,76 @@
 namespace flashcore::emu {
 
 struct Operation {
-    std::function<bool()> ready;    // empty: always
-    std::function<CUresult()> run;  // anything but CUDA_SUCCESS ends the context
+  std::function<bool()> ready;  // empty: always
+  std::function<CUresult()> run;  // anything but CUDA_SUCCESS ends the context
 };
 
 struct Graph {
-    std::vector<Operation> operations;
+  std::vector<Operation> operations;
 };
 
 struct Stream {
-    bool blocking = true;  // false: CU_STREAM_NON_BLOCKING
-    bool is_default = false;
-    uint64_t pending = 0;
-    std::shared_ptr<Graph> capture;  // not null while capturing
-    bool began_capture = false;
+  bool blocking = true;  // false: CU_STREAM_NON_BLOCKING
+  bool is_default = false;
+  uint64_t pending = 0;
+  std::shared_ptr<Graph> capture;  // not null while capturing
+  bool began_capture = false;
 };
 
 struct Event {
-    bool timing = true;
-    uint64_t recorded = 0;   // counts cuEventRecord calls
-    uint64_t completed = 0;  // the latest of them that has happened
-    std::chrono::steady_clock::time_point time;
-    std::shared_ptr<Graph> captured_in;
+  bool timing = true;
+  uint64_t recorded = 0;  // counts cuEventRecord calls
+  uint64_t completed = 0;  // the latest of them that has happened
+  std::chrono::steady_clock::time_point time;
+  std::shared_ptr<Graph> captured_in;
 };
 
 class Queue {
-public:
-    static Queue& instance();
+ public:
+  static Queue& instance();
 
-    /** Appends to the stream, or to the graph it captures. */
-    CUresult submit(const std::shared_ptr<Stream>& stream, Operation operation);
-    /** Submits and waits for the stream to come that far. */
-    CUresult submit_and_wait(const std::shared_ptr<Stream>& stream, Operation operation);
-    CUresult record(const std::shared_ptr<Event>& event, const std::shared_ptr<Stream>& stream);
-    CUresult wait_for_event(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Event>& event);
+  /** Appends to the stream, or to the graph it captures. */
+  CUresult submit(const std::shared_ptr<Stream>& stream, Operation operation);
+  /** Submits and waits for the stream to come that far. */
+  CUresult submit_and_wait(const std::shared_ptr<Stream>& stream, Operation operation);
+  CUresult record(const std::shared_ptr<Event>& event, const std::shared_ptr<Stream>& stream);
+  CUresult wait_for_event(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Event>& event);
 
-    bool is_idle(const std::shared_ptr<Stream>& stream);
-    void wait_until_idle(const std::shared_ptr<Stream>& stream);
-    void wait_until_all_idle();
-    bool is_complete(const std::shared_ptr<Event>& event);
-    void wait_until_complete(const std::shared_ptr<Event>& event);
+  bool is_idle(const std::shared_ptr<Stream>& stream);
+  void wait_until_idle(const std::shared_ptr<Stream>& stream);
+  void wait_until_all_idle();
+  bool is_complete(const std::shared_ptr<Event>& event);
+  void wait_until_complete(const std::shared_ptr<Event>& event);
 
-    /** The error that ended the context; CUDA_SUCCESS while it lives. */
-    CUresult sticky_error();
-    void clear_sticky_error();
+  /** The error that ended the context; CUDA_SUCCESS while it lives. */
+  CUresult sticky_error();
+  void clear_sticky_error();
 
-    /** The stream behind a handle; null handles and 1 (CU_STREAM_LEGACY) mean the default stream. */
-    std::shared_ptr<Stream> stream(CUstream handle);
+  /** The stream behind a handle; null handles and 1 (CU_STREAM_LEGACY) mean the default stream. */
+  std::shared_ptr<Stream> stream(CUstream handle);
 
-    Handles<Stream, CUstream> streams;
-    Handles<Event, CUevent> events;
+  Handles<Stream, CUstream> streams;
+  Handles<Event, CUevent> events;
 
-private:
-    struct Entry {
-        std::shared_ptr<Stream> stream;
-        Operation operation;
-    };
-    Queue();
-    void serve();
-    bool take_runnable(std::unique_lock<std::mutex>& lock, Entry& entry);
-    bool idle_locked(const Stream& stream) const;
-    CUresult append_locked(const std::shared_ptr<Stream>& stream, Operation operation);
+ private:
+  struct Entry {
+    std::shared_ptr<Stream> stream;
+    Operation operation;
+  };
+  Queue();
+  void serve();
+  bool take_runnable(std::unique_lock<std::mutex>& lock, Entry& entry);
+  bool idle_locked(const Stream& stream) const;
+  CUresult append_locked(const std::shared_ptr<Stream>& stream, Operation operation);
 
-    std::mutex mutex_;
-    std::condition_variable submitted_;
-    std::condition_variable progress_;
-    std::deque<Entry> entries_;
-    std::shared_ptr<Stream> default_stream_;
-    uint64_t pending_ = 0;
-    uint64_t pending_blocking_ = 0;
-    CUresult sticky_ = CUDA_SUCCESS;
+  std::mutex mutex_;
+  std::condition_variable submitted_;
+  std::condition_variable progress_;
+  std::deque<Entry> entries_;
+  std::shared_ptr<Stream> default_stream_;
+  uint64_t pending_ = 0;
+  uint64_t pending_blocking_ = 0;
+  CUresult sticky_ = CUDA_SUCCESS;
 };
 
 }  // namespace flashcore::emu

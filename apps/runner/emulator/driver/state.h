@@ -21,8 +21,8 @@ std::string last_fault();
 
 }  // namespace flashcore::emu
 
-#define FLASHCORE_REQUIRE(check)                                        \
-    do {                                                                \
-        const CUresult required_ = (check);                             \
-        if (required_ != CUDA_SUCCESS) return required_;                \
-    } while (0)
+#define FLASHCORE_REQUIRE(check)                     \
+  do {                                               \
+    const CUresult required_ = (check);              \
+    if (required_ != CUDA_SUCCESS) return required_; \
+  } while (0)

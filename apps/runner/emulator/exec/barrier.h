@@ -8,26 +8,26 @@ namespace flashcore::emu {
 inline bool operator==(const Place& a, const Place& b) { return a.line == b.line && a.file == b.file; }
 
 struct Barrier {
-    unsigned arrived = 0;
-    unsigned expected = 0;   // 0: every live thread of the block; else a named barrier, which different lines may reach
-    int accumulated = 0;     // __syncthreads_count, _and, _or
-    bool divergent = false;  // __syncthreads of different source lines met here
-    Place first_place{};
-    Fibre* waiting_head = nullptr;
-    Fibre* waiting_tail = nullptr;
+  unsigned arrived = 0;
+  unsigned expected = 0;  // 0: every live thread of the block; else a named barrier, which different lines may reach
+  int accumulated = 0;  // __syncthreads_count, _and, _or
+  bool divergent = false;  // __syncthreads of different source lines met here
+  Place first_place{};
+  Fibre* waiting_head = nullptr;
+  Fibre* waiting_tail = nullptr;
 
-    void reset() { *this = Barrier(); }
-    bool in_use() const { return arrived != 0; }
-    /** Takes one waiting thread's predicate in, before it joins the list. */
-    void accumulate(int reduction, int predicate);
+  void reset() { *this = Barrier(); }
+  bool in_use() const { return arrived != 0; }
+  /** Takes one waiting thread's predicate in, before it joins the list. */
+  void accumulate(int reduction, int predicate);
 };
 
 inline void Barrier::accumulate(int reduction, int predicate) {
-    if (!waiting_head) accumulated = reduction == BARRIER_AND ? 1 : 0;
-    const int truth = predicate != 0;
-    if (reduction == BARRIER_COUNT) accumulated += truth;
-    if (reduction == BARRIER_AND) accumulated &= truth;
-    if (reduction == BARRIER_OR) accumulated |= truth;
+  if (!waiting_head) accumulated = reduction == BARRIER_AND ? 1 : 0;
+  const int truth = predicate != 0;
+  if (reduction == BARRIER_COUNT) accumulated += truth;
+  if (reduction == BARRIER_AND) accumulated &= truth;
+  if (reduction == BARRIER_OR) accumulated |= truth;
 }
 
 }  // namespace flashcore::emu

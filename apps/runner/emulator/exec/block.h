@@ -17,77 +17,77 @@ namespace flashcore::emu {
 class RaceDetector;
 
 struct Counters {
-    uint64_t thread_switches = 0;
-    uint64_t barriers = 0;
-    uint64_t warp_meetings = 0;
-    uint64_t blocks = 0;
+  uint64_t thread_switches = 0;
+  uint64_t barriers = 0;
+  uint64_t warp_meetings = 0;
+  uint64_t blocks = 0;
 };
 
 /** Runs blocks, one after the other, on the OS thread that made it. */
 class Block {
-public:
-    Block();
-    ~Block();
+ public:
+  Block();
+  ~Block();
 
     /** Runs one block to its end. False if it faulted; fault() then says how. */
-    bool run(const LaunchPlan& plan, uint3 index);
-    const Fault& fault() const { return fault_; }
-    const Counters& counters() const { return counters_; }
+  bool run(const LaunchPlan& plan, uint3 index);
+  const Fault& fault() const { return fault_; }
+  const Counters& counters() const { return counters_; }
 
     // Called on a fibre of this block.
-    int arrive_at_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what, Place place);
-    void count_at_barrier(unsigned id, unsigned count, Place place);
-    void** arrive_at_meeting(int operation, unsigned mask, void* deposit, const char* what, Place place);
-    void release_meeting();
-    unsigned active_mask() const { return warps_[current_fibre()->warp].live; }
-    void yield();
+  int arrive_at_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what, Place place);
+  void count_at_barrier(unsigned id, unsigned count, Place place);
+  void** arrive_at_meeting(int operation, unsigned mask, void* deposit, const char* what, Place place);
+  void release_meeting();
+  unsigned active_mask() const { return warps_[current_fibre()->warp].live; }
+  void yield();
     /** Ends the block: the fibres are abandoned where they stand. */
-    [[noreturn]] void fail(Fault fault);
+  [[noreturn]] void fail(Fault fault);
 
-    SharedMemory& shared() { return shared_; }
-    const StackPool& stacks() const { return stacks_; }
-    const LaunchPlan& plan() const { return *plan_; }
-    RaceDetector* races() { return races_.get(); }
-    uint32_t barrier_epoch() const { return barrier_epoch_; }
-    uint32_t warp_epoch(unsigned warp) const { return warps_[warp].epoch; }
-    unsigned thread_count() const { return thread_count_; }
+  SharedMemory& shared() { return shared_; }
+  const StackPool& stacks() const { return stacks_; }
+  const LaunchPlan& plan() const { return *plan_; }
+  RaceDetector* races() { return races_.get(); }
+  uint32_t barrier_epoch() const { return barrier_epoch_; }
+  uint32_t warp_epoch(unsigned warp) const { return warps_[warp].epoch; }
+  unsigned thread_count() const { return thread_count_; }
     /** The position within the block of the thread with this linear index. */
-    uint3 thread_index(unsigned linear) const;
+  uint3 thread_index(unsigned linear) const;
 
-private:
-    static void fibre_start();
-    void prepare_fibres(uint3 index);
-    [[noreturn]] void exit_current();
-    void block_current(FibreState state, const char* what, Place place);
-    void switch_to(Fibre* fibre);
-    void switch_to_next();
-    void push_ready_back(Fibre* fibre);
-    void push_ready_front(Fibre* fibre);
-    Fibre* pop_ready();
-    Barrier& count_arrival(unsigned id, unsigned count, Place place);
-    bool is_complete(const Barrier& barrier) const;
-    void complete_barrier(Barrier& barrier);
-    void complete_barriers_after_exit();
-    void complete_meetings_after_exit(Warp& warp);
-    void report_deadlock(const char* headline);
-    void describe_waiting_threads(Fault& fault) const;
+ private:
+  static void fibre_start();
+  void prepare_fibres(uint3 index);
+  [[noreturn]] void exit_current();
+  void block_current(FibreState state, const char* what, Place place);
+  void switch_to(Fibre* fibre);
+  void switch_to_next();
+  void push_ready_back(Fibre* fibre);
+  void push_ready_front(Fibre* fibre);
+  Fibre* pop_ready();
+  Barrier& count_arrival(unsigned id, unsigned count, Place place);
+  bool is_complete(const Barrier& barrier) const;
+  void complete_barrier(Barrier& barrier);
+  void complete_barriers_after_exit();
+  void complete_meetings_after_exit(Warp& warp);
+  void report_deadlock(const char* headline);
+  void describe_waiting_threads(Fault& fault) const;
 
-    const LaunchPlan* plan_ = nullptr;
-    void* main_context_ = nullptr;
-    StackPool stacks_;
-    std::vector<std::unique_ptr<Fibre>> fibres_;
-    unsigned thread_count_ = 0;
-    unsigned live_ = 0;
-    Fibre* ready_head_ = nullptr;
-    Fibre* ready_tail_ = nullptr;
-    std::array<Barrier, 16> barriers_;
-    std::vector<Warp> warps_;
-    SharedMemory shared_;
-    std::unique_ptr<RaceDetector> races_;
-    uint32_t barrier_epoch_ = 1;
-    bool faulted_ = false;
-    Fault fault_;
-    Counters counters_;
+  const LaunchPlan* plan_ = nullptr;
+  void* main_context_ = nullptr;
+  StackPool stacks_;
+  std::vector<std::unique_ptr<Fibre>> fibres_;
+  unsigned thread_count_ = 0;
+  unsigned live_ = 0;
+  Fibre* ready_head_ = nullptr;
+  Fibre* ready_tail_ = nullptr;
+  std::array<Barrier, 16> barriers_;
+  std::vector<Warp> warps_;
+  SharedMemory shared_;
+  std::unique_ptr<RaceDetector> races_;
+  uint32_t barrier_epoch_ = 1;
+  bool faulted_ = false;
+  Fault fault_;
+  Counters counters_;
 };
 
 inline Block& current_block() { return *current_fibre()->block; }

@@ -18,28 +18,30 @@ size_t dropped = 0;
 }  // namespace
 
 void flush_device_printf() {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (collected.empty()) return;
-    fwrite(collected.data(), 1, collected.size(), stdout);
-    if (dropped) fprintf(stdout, "[%zu more lines did not fit the printf buffer]\n", dropped);
-    fflush(stdout);
-    collected.clear();
-    dropped = 0;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (collected.empty()) return;
+  fwrite(collected.data(), 1, collected.size(), stdout);
+  if (dropped) fprintf(stdout, "[%zu more lines did not fit the printf buffer]\n", dropped);
+  fflush(stdout);
+  collected.clear();
+  dropped = 0;
 }
 
 }  // namespace flashcore::emu
 
 extern "C" __attribute__((visibility("default"))) int flashcore_emu_printf(const char* format, ...) {
-    using namespace flashcore::emu;
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    const int length = vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    if (length < 0) return length;
-    const std::lock_guard<std::mutex> lock(mutex);
-    const size_t bytes = static_cast<size_t>(length) < sizeof line ? static_cast<size_t>(length) : sizeof line - 1;
-    if (collected.size() + bytes > BUFFER_BYTES) ++dropped;
-    else collected.append(line, bytes);
-    return length;
+  using namespace flashcore::emu;
+  char line[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  if (length < 0) return length;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const size_t bytes = static_cast<size_t>(length) < sizeof line ? static_cast<size_t>(length) : sizeof line - 1;
+  if (collected.size() + bytes > BUFFER_BYTES)
+    ++dropped;
+  else
+    collected.append(line, bytes);
+  return length;
 }

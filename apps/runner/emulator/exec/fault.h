@@ -10,28 +10,28 @@
 namespace flashcore::emu {
 
 struct WaitingThread {
-    uint3 thread;
-    std::string waits_at;
+  uint3 thread;
+  std::string waits_at;
 };
 
 struct Fault {
-    CUresult error = CUDA_ERROR_LAUNCH_FAILED;
-    std::string kind;     // OUT_OF_BOUNDS, MISALIGNED_ADDRESS, DEADLOCK, RACE, TRAP, ASSERT, STACK_OVERFLOW …
-    std::string message;  // one sentence with everything that is known
-    std::string entry;    // the kernel
-    std::string place;    // file:line, or symbol+offset, of the faulting instruction
-    uint3 block{};
-    bool has_thread = false;
-    uint3 thread{};
-    bool has_address = false;
-    uint64_t address = 0;
-    std::string access;   // "read" or "write"
-    unsigned bytes = 0;
-    std::string buffer;
-    const void* program_counter = nullptr;        // resolved to `place` when the fault is published
-    const void* other_program_counter = nullptr;  // of the other thread in a race; replaces "{other}" in the message
-    std::vector<WaitingThread> threads;           // of the block, where they wait (DEADLOCK); both sides of a RACE
-    size_t threads_total = 0;
+  CUresult error = CUDA_ERROR_LAUNCH_FAILED;
+  std::string kind;     // OUT_OF_BOUNDS, MISALIGNED_ADDRESS, DEADLOCK, RACE, TRAP, ASSERT, STACK_OVERFLOW …
+  std::string message;  // one sentence with everything that is known
+  std::string entry;    // the kernel
+  std::string place;    // file:line, or symbol+offset, of the faulting instruction
+  uint3 block{};
+  bool has_thread = false;
+  uint3 thread{};
+  bool has_address = false;
+  uint64_t address = 0;
+  std::string access;   // "read" or "write"
+  unsigned bytes = 0;
+  std::string buffer;
+  const void* program_counter = nullptr;        // resolved to `place` when the fault is published
+  const void* other_program_counter = nullptr;  // of the other thread in a race; replaces "{other}" in the message
+  std::vector<WaitingThread> threads;           // of the block, where they wait (DEADLOCK); both sides of a RACE
+  size_t threads_total = 0;
 };
 
 std::string to_json(const Fault& fault);

@@ -10,54 +10,54 @@ class Block;
 
 /** A cp.async that has been issued and not yet carried out. */
 struct AsyncCopy {
-    void* destination;
-    const void* source;
-    unsigned bytes;
-    unsigned source_bytes;
-    unsigned group;
+  void* destination;
+  const void* source;
+  unsigned bytes;
+  unsigned source_bytes;
+  unsigned group;
 };
 
 enum class FibreState : unsigned char { Ready, AtBarrier, AtWarpMeeting, Exited };
 
 struct Fibre : ThreadState {
-    void* context = nullptr;      // where it stands while it does not run
-    char* stack_top = nullptr;
-    Block* block = nullptr;
-    Fibre* next = nullptr;        // in the ready queue or in a barrier's list
-    unsigned warp = 0;
-    FibreState state = FibreState::Ready;
-    bool computes_for_warp = false;  // woken as the lane that computes, since the last one expected has exited
-    int reduction_result = 0;
-    unsigned meeting = 0;         // slot within its warp
-    const char* waits_for = nullptr;
-    Place place{};
+  void* context = nullptr;      // where it stands while it does not run
+  char* stack_top = nullptr;
+  Block* block = nullptr;
+  Fibre* next = nullptr;        // in the ready queue or in a barrier's list
+  unsigned warp = 0;
+  FibreState state = FibreState::Ready;
+  bool computes_for_warp = false;  // woken as the lane that computes, since the last one expected has exited
+  int reduction_result = 0;
+  unsigned meeting = 0;         // slot within its warp
+  const char* waits_for = nullptr;
+  Place place{};
 
-    std::vector<AsyncCopy> copies;
-    unsigned open_group = 0;
+  std::vector<AsyncCopy> copies;
+  unsigned open_group = 0;
 };
 
 inline Fibre* current_fibre() { return static_cast<Fibre*>(flashcore_emu_thread); }
 
 /** Stacks of one OS thread's fibres, grown on demand and used again by the next block. */
 class StackPool {
-public:
-    static constexpr size_t STACK_BYTES = 128 * 1024;
+ public:
+  static constexpr size_t STACK_BYTES = 128 * 1024;
 
-    StackPool() = default;
-    StackPool(const StackPool&) = delete;
-    ~StackPool();
+  StackPool() = default;
+  StackPool(const StackPool&) = delete;
+  ~StackPool();
     /** Top of the stack of fibre `index`. Below the stack lies a guard page. */
-    char* top(size_t index);
+  char* top(size_t index);
     /** True if the address lies in the guard page below one of the stacks. */
-    bool is_guard(const void* address) const;
+  bool is_guard(const void* address) const;
 
-private:
-    struct Slab {
-        char* base;
-        size_t bytes;
-    };
-    std::vector<Slab> slabs_;
-    std::vector<char*> tops_;
+ private:
+  struct Slab {
+    char* base;
+    size_t bytes;
+  };
+  std::vector<Slab> slabs_;
+  std::vector<char*> tops_;
 };
 
 size_t page_bytes();

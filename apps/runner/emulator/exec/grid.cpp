@@ -18,162 +18,165 @@ namespace flashcore::emu {
 namespace {
 
 unsigned worker_count() {
-    if (const char* wanted = getenv("FLASHCORE_EMULATOR_THREADS")) {
-        const int count = atoi(wanted);
-        if (count > 0) return static_cast<unsigned>(count);
-    }
-    const unsigned hardware = std::thread::hardware_concurrency();
-    return hardware ? hardware : 1;
+  if (const char* wanted = getenv("FLASHCORE_EMULATOR_THREADS")) {
+    const int count = atoi(wanted);
+    if (count > 0) return static_cast<unsigned>(count);
+  }
+  const unsigned hardware = std::thread::hardware_concurrency();
+  return hardware ? hardware : 1;
 }
 
 /** The launching thread is worker 0; the others sleep between launches and are woken for grids of several blocks. */
 class WorkerPool {
-public:
-    static WorkerPool& instance() {
-        static WorkerPool* pool = new WorkerPool();  // never destroyed: its threads may outlive static destructors
-        return *pool;
-    }
+ public:
+  static WorkerPool& instance() {
+    static WorkerPool* pool = new WorkerPool();  // never destroyed: its threads may outlive static destructors
+    return *pool;
+  }
 
-    GridResult run(const LaunchPlan& plan) {
-        const auto start = std::chrono::steady_clock::now();
-        const uint64_t blocks = uint64_t(plan.grid.x) * plan.grid.y * plan.grid.z;
-        {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            plan_ = &plan;
-            total_ = blocks;
-            next_.store(0, std::memory_order_relaxed);
-            faulted_.store(false, std::memory_order_relaxed);
-            result_ = GridResult();
-            running_ = blocks > 1 ? static_cast<unsigned>(threads_.size()) : 0;
-            if (running_) ++generation_;
-        }
-        if (blocks > 1) wake_.notify_all();
-        work(0);
-        std::unique_lock<std::mutex> lock(mutex_);
-        done_.wait(lock, [&] { return running_ == 0; });
-        ++launches_;
-        seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        return std::move(result_);
+  GridResult run(const LaunchPlan& plan) {
+    const auto start = std::chrono::steady_clock::now();
+    const uint64_t blocks = uint64_t(plan.grid.x) * plan.grid.y * plan.grid.z;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      plan_ = &plan;
+      total_ = blocks;
+      next_.store(0, std::memory_order_relaxed);
+      faulted_.store(false, std::memory_order_relaxed);
+      result_ = GridResult();
+      running_ = blocks > 1 ? static_cast<unsigned>(threads_.size()) : 0;
+      if (running_) ++generation_;
     }
+    if (blocks > 1) wake_.notify_all();
+    work(0);
+    std::unique_lock<std::mutex> lock(mutex_);
+    done_.wait(lock, [&] { return running_ == 0; });
+    ++launches_;
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(result_);
+  }
 
-    GridStatistics statistics() {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        GridStatistics sum;
-        sum.launches = launches_;
-        sum.host_seconds = seconds_;
-        sum.workers = static_cast<unsigned>(blocks_.size());
-        for (const auto& block : blocks_) {
-            if (!block) continue;
-            sum.counters.thread_switches += block->counters().thread_switches;
-            sum.counters.barriers += block->counters().barriers;
-            sum.counters.warp_meetings += block->counters().warp_meetings;
-            sum.counters.blocks += block->counters().blocks;
-        }
-        return sum;
+  GridStatistics statistics() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    GridStatistics sum;
+    sum.launches = launches_;
+    sum.host_seconds = seconds_;
+    sum.workers = static_cast<unsigned>(blocks_.size());
+    for (const auto& block : blocks_) {
+      if (!block) continue;
+      sum.counters.thread_switches += block->counters().thread_switches;
+      sum.counters.barriers += block->counters().barriers;
+      sum.counters.warp_meetings += block->counters().warp_meetings;
+      sum.counters.blocks += block->counters().blocks;
     }
+    return sum;
+  }
 
-private:
-    WorkerPool() : blocks_(worker_count()) {
-        for (unsigned i = 1; i < blocks_.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+ private:
+  WorkerPool() : blocks_(worker_count()) {
+    for (unsigned i = 1; i < blocks_.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
+  }
+
+  void serve(unsigned worker) {
+    uint64_t seen = 0;
+    for (;;) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      wake_.wait(lock, [&] { return generation_ != seen; });
+      seen = generation_;
+      lock.unlock();
+      work(worker);
+      lock.lock();
+      if (--running_ == 0) done_.notify_one();
     }
+  }
 
-    void serve(unsigned worker) {
-        uint64_t seen = 0;
-        for (;;) {
-            std::unique_lock<std::mutex> lock(mutex_);
-            wake_.wait(lock, [&] { return generation_ != seen; });
-            seen = generation_;
-            lock.unlock();
-            work(worker);
-            lock.lock();
-            if (--running_ == 0) done_.notify_one();
-        }
+  void work(unsigned worker) {
+    if (!blocks_[worker]) {
+      use_alternate_signal_stack();
+      blocks_[worker] = std::make_unique<Block>();
     }
-
-    void work(unsigned worker) {
-        if (!blocks_[worker]) {
-            use_alternate_signal_stack();
-            blocks_[worker] = std::make_unique<Block>();
-        }
-        Block& block = *blocks_[worker];
-        const dim3 grid = plan_->grid;
-        while (!faulted_.load(std::memory_order_relaxed)) {
-            const uint64_t linear = next_.fetch_add(1, std::memory_order_relaxed);
-            if (linear >= total_) break;
-            const uint3 index{static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
-                              static_cast<unsigned>(linear / grid.x / grid.y)};
-            if (!block.run(*plan_, index)) note_fault(block.fault());
-        }
+    Block& block = *blocks_[worker];
+    const dim3 grid = plan_->grid;
+    while (!faulted_.load(std::memory_order_relaxed)) {
+      const uint64_t linear = next_.fetch_add(1, std::memory_order_relaxed);
+      if (linear >= total_) break;
+      const uint3 index{static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
+                        static_cast<unsigned>(linear / grid.x / grid.y)};
+      if (!block.run(*plan_, index)) note_fault(block.fault());
     }
+  }
 
-    void note_fault(const Fault& fault) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (!result_.ok) return;  // the first one stands
-        result_.ok = false;
-        result_.fault = fault;
-        faulted_.store(true, std::memory_order_relaxed);
-    }
+  void note_fault(const Fault& fault) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!result_.ok) return;  // the first one stands
+    result_.ok = false;
+    result_.fault = fault;
+    faulted_.store(true, std::memory_order_relaxed);
+  }
 
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::condition_variable done_;
-    std::vector<std::unique_ptr<Block>> blocks_;
-    std::vector<std::thread> threads_;
-    const LaunchPlan* plan_ = nullptr;
-    uint64_t total_ = 0;
-    std::atomic<uint64_t> next_{0};
-    std::atomic<bool> faulted_{false};
-    unsigned running_ = 0;
-    uint64_t generation_ = 0;
-    GridResult result_;
-    uint64_t launches_ = 0;
-    double seconds_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<std::thread> threads_;
+  const LaunchPlan* plan_ = nullptr;
+  uint64_t total_ = 0;
+  std::atomic<uint64_t> next_{0};
+  std::atomic<bool> faulted_{false};
+  unsigned running_ = 0;
+  uint64_t generation_ = 0;
+  GridResult result_;
+  uint64_t launches_ = 0;
+  double seconds_ = 0;
 };
 
 void replace_all(std::string& text, const std::string& what, const std::string& with) {
-    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
-        text.replace(at, what.size(), with);
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
 }
 
 /** Fills in where in the source it happened: not done on the fibre, since it may start a program. */
 void resolve_places(Fault& fault) {
-    if (fault.place.empty() && fault.program_counter)
-        fault.place = describe_code_address(static_cast<const char*>(fault.program_counter) - 1);
-    const std::string other =
-        fault.other_program_counter ? describe_code_address(static_cast<const char*>(fault.other_program_counter) - 1) : "";
-    replace_all(fault.message, "{place}", fault.place);
-    replace_all(fault.message, "{other}", other);
-    for (WaitingThread& thread : fault.threads) {
-        replace_all(thread.waits_at, "{place}", fault.place);
-        replace_all(thread.waits_at, "{other}", other);
-    }
-    if (fault.kind != "RACE" && fault.kind != "DEADLOCK" && !fault.place.empty()) fault.message += ", at " + fault.place;
+  if (fault.place.empty() && fault.program_counter)
+    fault.place = describe_code_address(static_cast<const char*>(fault.program_counter) - 1);
+  const std::string other = fault.other_program_counter
+                                ? describe_code_address(static_cast<const char*>(fault.other_program_counter) - 1)
+                                : "";
+  replace_all(fault.message, "{place}", fault.place);
+  replace_all(fault.message, "{other}", other);
+  for (WaitingThread& thread : fault.threads) {
+    replace_all(thread.waits_at, "{place}", fault.place);
+    replace_all(thread.waits_at, "{other}", other);
+  }
+  if (fault.kind != "RACE" && fault.kind != "DEADLOCK" && !fault.place.empty()) fault.message += ", at " + fault.place;
 }
 
 /** A write into the few bytes between an allocation's end and its guard page leaves no signal, only a trace. */
 GridResult check_slack(const LaunchPlan& plan) {
-    GridResult result;
-    const std::string slack = DeviceMemory::instance().overwritten_slack();
-    if (slack.empty()) return result;
-    result.ok = false;
-    result.fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
-    result.fault.kind = "OUT_OF_BOUNDS";
-    result.fault.entry = plan.entry->name;
-    result.fault.access = "write";
-    result.fault.buffer = slack;
-    result.fault.message = std::string("a thread of ") + plan.entry->name + " wrote " + slack;
-    return result;
+  GridResult result;
+  const std::string slack = DeviceMemory::instance().overwritten_slack();
+  if (slack.empty()) return result;
+  result.ok = false;
+  result.fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
+  result.fault.kind = "OUT_OF_BOUNDS";
+  result.fault.entry = plan.entry->name;
+  result.fault.access = "write";
+  result.fault.buffer = slack;
+  result.fault.message = std::string("a thread of ") + plan.entry->name + " wrote " + slack;
+  return result;
 }
 
 }  // namespace
 
 GridResult run_grid(const LaunchPlan& plan) {
-    install_fault_signals();
-    GridResult result = WorkerPool::instance().run(plan);
-    if (result.ok) result = check_slack(plan);
-    else resolve_places(result.fault);
-    flush_device_printf();
-    return result;
+  install_fault_signals();
+  GridResult result = WorkerPool::instance().run(plan);
+  if (result.ok)
+    result = check_slack(plan);
+  else
+    resolve_places(result.fault);
+  flush_device_printf();
+  return result;
 }
 
 GridStatistics grid_statistics() { return WorkerPool::instance().statistics(); }

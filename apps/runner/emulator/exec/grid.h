@@ -8,18 +8,18 @@
 namespace flashcore::emu {
 
 struct GridResult {
-    bool ok = true;
-    Fault fault;
+  bool ok = true;
+  Fault fault;
 };
 
 /** Runs all blocks of the launch, or stops at the first fault. Called from one thread at a time. */
 GridResult run_grid(const LaunchPlan& plan);
 
 struct GridStatistics {
-    uint64_t launches = 0;
-    Counters counters;
-    double host_seconds = 0;
-    unsigned workers = 0;
+  uint64_t launches = 0;
+  Counters counters;
+  double host_seconds = 0;
+  unsigned workers = 0;
 };
 GridStatistics grid_statistics();
 

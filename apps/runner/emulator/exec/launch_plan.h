@@ -7,14 +7,14 @@ namespace flashcore::emu {
 
 /** All that the blocks of one launch have in common. */
 struct LaunchPlan {
-    const Entry* entry = nullptr;
-    const char* packed_arguments = nullptr;
-    dim3 grid;
-    dim3 block;
-    unsigned dynamic_shared_bytes = 0;
-    const Module* module = nullptr;
-    void* library = nullptr;      // the module's dlopen handle
-    uint64_t module_serial = 0;         // never used twice, unlike the addresses
+  const Entry* entry = nullptr;
+  const char* packed_arguments = nullptr;
+  dim3 grid;
+  dim3 block;
+  unsigned dynamic_shared_bytes = 0;
+  const Module* module = nullptr;
+  void* library = nullptr;      // the module's dlopen handle
+  uint64_t module_serial = 0;         // never used twice, unlike the addresses
 };
 
 }  // namespace flashcore::emu

@@ -7,15 +7,15 @@
 namespace flashcore::emu {
 
 class ModuleFiles {
-public:
-    void add(const std::string& path, int descriptor);
-    void remove(const std::string& path);
+ public:
+  void add(const std::string& path, int descriptor);
+  void remove(const std::string& path);
     /** A path under which another process can read the module that was loaded from `path`. */
-    std::string readable_path(const std::string& path);
+  std::string readable_path(const std::string& path);
 
-private:
-    std::mutex mutex_;
-    std::map<std::string, int> descriptors_;
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> descriptors_;
 };
 
 ModuleFiles& module_files();

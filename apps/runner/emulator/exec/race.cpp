@@ -7,84 +7,85 @@
 namespace flashcore::emu {
 
 void RaceDetector::begin_block(const SharedMemory& shared) {
-    static_cells_.assign(shared.static_part().bytes, Cell());
-    dynamic_cells_.assign(shared.dynamic_part().bytes, Cell());
+  static_cells_.assign(shared.static_part().bytes, Cell());
+  dynamic_cells_.assign(shared.dynamic_part().bytes, Cell());
 }
 
 bool RaceDetector::races(const Access& earlier, const Access& now) {
-    if (earlier.barrier_epoch != now.barrier_epoch || earlier.thread == now.thread) return false;
-    const bool same_warp = earlier.thread / 32 == now.thread / 32;
-    return !same_warp || earlier.warp_epoch == now.warp_epoch;
+  if (earlier.barrier_epoch != now.barrier_epoch || earlier.thread == now.thread) return false;
+  const bool same_warp = earlier.thread / 32 == now.thread / 32;
+  return !same_warp || earlier.warp_epoch == now.warp_epoch;
 }
 
 void RaceDetector::note_reader(Cell& cell, const Access& now) {
-    const bool current = cell.reader.barrier_epoch == now.barrier_epoch;
-    if (!current || cell.reader.thread == now.thread) {
-        cell.reader = now;
-    } else if (cell.reader.thread / 32 != now.thread / 32) {
-        cell.reader_of_other_warp = now;
-    } else if (!races(cell.reader, now)) {
-        cell.reader = now;  // a newer epoch of the same warp says more
-    } else {
-        cell.reader_of_same_warp = now;
-    }
+  const bool current = cell.reader.barrier_epoch == now.barrier_epoch;
+  if (!current || cell.reader.thread == now.thread) {
+    cell.reader = now;
+  } else if (cell.reader.thread / 32 != now.thread / 32) {
+    cell.reader_of_other_warp = now;
+  } else if (!races(cell.reader, now)) {
+    cell.reader = now;  // a newer epoch of the same warp says more
+  } else {
+    cell.reader_of_same_warp = now;
+  }
 }
 
-void RaceDetector::access(Block& block, const char* address, unsigned bytes, bool is_write, const void* program_counter) {
-    const SharedMemory& shared = block.shared();
-    Cell* cells;
-    size_t available;
-    if (shared.dynamic_part().contains(address)) {
-        const size_t offset = static_cast<size_t>(address - shared.dynamic_part().base);
-        cells = dynamic_cells_.data() + offset;
-        available = dynamic_cells_.size() - offset;
-    } else if (shared.static_part().contains(address)) {
-        const size_t offset = static_cast<size_t>(address - shared.static_part().base);
-        cells = static_cells_.data() + offset;
-        available = static_cells_.size() - offset;
-    } else {
-        return;
+void RaceDetector::access(Block& block, const char* address, unsigned bytes, bool is_write,
+                          const void* program_counter) {
+  const SharedMemory& shared = block.shared();
+  Cell* cells;
+  size_t available;
+  if (shared.dynamic_part().contains(address)) {
+    const size_t offset = static_cast<size_t>(address - shared.dynamic_part().base);
+    cells = dynamic_cells_.data() + offset;
+    available = dynamic_cells_.size() - offset;
+  } else if (shared.static_part().contains(address)) {
+    const size_t offset = static_cast<size_t>(address - shared.static_part().base);
+    cells = static_cells_.data() + offset;
+    available = static_cells_.size() - offset;
+  } else {
+    return;
+  }
+  const Fibre* fibre = current_fibre();
+  const Access now{block.barrier_epoch(), block.warp_epoch(fibre->warp), fibre->linear_index, program_counter};
+  for (unsigned i = 0; i < bytes && i < available; ++i) {
+    Cell& cell = cells[i];
+    if (races(cell.writer, now)) report(block, address + i, bytes, is_write, cell.writer, true, now);
+    if (!is_write) {
+      note_reader(cell, now);
+      continue;
     }
-    const Fibre* fibre = current_fibre();
-    const Access now{block.barrier_epoch(), block.warp_epoch(fibre->warp), fibre->linear_index, program_counter};
-    for (unsigned i = 0; i < bytes && i < available; ++i) {
-        Cell& cell = cells[i];
-        if (races(cell.writer, now)) report(block, address + i, bytes, is_write, cell.writer, true, now);
-        if (!is_write) {
-            note_reader(cell, now);
-            continue;
-        }
-        for (const Access* reader : {&cell.reader, &cell.reader_of_other_warp, &cell.reader_of_same_warp})
-            if (races(*reader, now)) report(block, address + i, bytes, is_write, *reader, false, now);
-        cell.writer = now;
-    }
+    for (const Access* reader : {&cell.reader, &cell.reader_of_other_warp, &cell.reader_of_same_warp})
+      if (races(*reader, now)) report(block, address + i, bytes, is_write, *reader, false, now);
+    cell.writer = now;
+  }
 }
 
 void RaceDetector::report(Block& block, const char* address, unsigned bytes, bool is_write, const Access& earlier,
                           bool earlier_was_write, const Access& now) {
-    const Region& dynamic = block.shared().dynamic_part();
-    const bool is_dynamic = dynamic.contains(address);
-    Fault fault;
-    fault.kind = "RACE";
-    fault.has_address = true;
-    fault.address = reinterpret_cast<uint64_t>(address);
-    fault.access = is_write ? "write" : "read";
-    fault.bytes = bytes;
-    fault.buffer = is_dynamic ? "dynamic shared memory" : "static shared memory";
-    fault.program_counter = now.program_counter;
-    fault.other_program_counter = earlier.program_counter;
-    const uint3 mine = current_fibre()->thread_index;
-    const uint3 theirs = block.thread_index(earlier.thread);
-    const size_t offset = static_cast<size_t>(address - (is_dynamic ? dynamic.base : block.shared().static_part().base));
-    fault.message = "thread " + describe(mine) + (is_write ? " writes" : " reads") + " byte " + std::to_string(offset) +
-                    " of " + fault.buffer + " at {place}, which thread " + describe(theirs) +
-                    (earlier_was_write ? " wrote" : " read") + " at {other}, with no __syncthreads()" +
-                    (mine.x / 32 == theirs.x / 32 && earlier.thread / 32 == now.thread / 32 ? " or __syncwarp()" : "") +
-                    " between them";
-    fault.threads.push_back({mine, std::string(is_write ? "write" : "read") + " at {place}"});
-    fault.threads.push_back({theirs, std::string(earlier_was_write ? "write" : "read") + " at {other}"});
-    fault.threads_total = 2;
-    block.fail(std::move(fault));
+  const Region& dynamic = block.shared().dynamic_part();
+  const bool is_dynamic = dynamic.contains(address);
+  Fault fault;
+  fault.kind = "RACE";
+  fault.has_address = true;
+  fault.address = reinterpret_cast<uint64_t>(address);
+  fault.access = is_write ? "write" : "read";
+  fault.bytes = bytes;
+  fault.buffer = is_dynamic ? "dynamic shared memory" : "static shared memory";
+  fault.program_counter = now.program_counter;
+  fault.other_program_counter = earlier.program_counter;
+  const uint3 mine = current_fibre()->thread_index;
+  const uint3 theirs = block.thread_index(earlier.thread);
+  const size_t offset = static_cast<size_t>(address - (is_dynamic ? dynamic.base : block.shared().static_part().base));
+  fault.message = "thread " + describe(mine) + (is_write ? " writes" : " reads") + " byte " + std::to_string(offset) +
+                  " of " + fault.buffer + " at {place}, which thread " + describe(theirs) +
+                  (earlier_was_write ? " wrote" : " read") + " at {other}, with no __syncthreads()" +
+                  (mine.x / 32 == theirs.x / 32 && earlier.thread / 32 == now.thread / 32 ? " or __syncwarp()" : "") +
+                  " between them";
+  fault.threads.push_back({mine, std::string(is_write ? "write" : "read") + " at {place}"});
+  fault.threads.push_back({theirs, std::string(earlier_was_write ? "write" : "read") + " at {other}"});
+  fault.threads_total = 2;
+  block.fail(std::move(fault));
 }
 
 }  // namespace flashcore::emu
@@ -94,35 +95,36 @@ void RaceDetector::report(Block& block, const char* address, unsigned bytes, boo
 namespace {
 using namespace flashcore::emu;
 
-inline void note(const void* address, unsigned bytes, bool is_write, bool check_alignment, const void* program_counter) {
-    if (!flashcore_emu_thread) return;
-    if (check_alignment && (reinterpret_cast<uintptr_t>(address) & (bytes - 1)))
-        flashcore_emu_misaligned(address, bytes, is_write);
-    Block& block = current_block();
-    if (RaceDetector* races = block.races())
-        races->access(block, static_cast<const char*>(address), bytes, is_write, program_counter);
+inline void note(const void* address, unsigned bytes, bool is_write, bool check_alignment,
+                 const void* program_counter) {
+  if (!flashcore_emu_thread) return;
+  if (check_alignment && (reinterpret_cast<uintptr_t>(address) & (bytes - 1)))
+    flashcore_emu_misaligned(address, bytes, is_write);
+  Block& block = current_block();
+  if (RaceDetector* races = block.races())
+    races->access(block, static_cast<const char*>(address), bytes, is_write, program_counter);
 }
 }  // namespace
 
-#define FLASHCORE_HOOK(BYTES)                                                                                      \
-    __attribute__((visibility("default"))) void __tsan_read##BYTES(void* p) {                                      \
-        note(p, BYTES, false, true, __builtin_return_address(0));                                                  \
-    }                                                                                                              \
-    __attribute__((visibility("default"))) void __tsan_write##BYTES(void* p) {                                     \
-        note(p, BYTES, true, true, __builtin_return_address(0));                                                   \
-    }                                                                                                              \
-    __attribute__((visibility("default"))) void __tsan_unaligned_read##BYTES(void* p) {                            \
-        note(p, BYTES, false, false, __builtin_return_address(0));                                                 \
-    }                                                                                                              \
-    __attribute__((visibility("default"))) void __tsan_unaligned_write##BYTES(void* p) {                           \
-        note(p, BYTES, true, false, __builtin_return_address(0));                                                  \
-    }                                                                                                              \
-    __attribute__((visibility("default"))) void __tsan_volatile_read##BYTES(void* p) {                             \
-        note(p, BYTES, false, true, __builtin_return_address(0));                                                  \
-    }                                                                                                              \
-    __attribute__((visibility("default"))) void __tsan_volatile_write##BYTES(void* p) {                            \
-        note(p, BYTES, true, true, __builtin_return_address(0));                                                   \
-    }
+#define FLASHCORE_HOOK(BYTES)                                                          \
+  __attribute__((visibility("default"))) void __tsan_read##BYTES(void* p) {            \
+    note(p, BYTES, false, true, __builtin_return_address(0));                          \
+  }                                                                                    \
+  __attribute__((visibility("default"))) void __tsan_write##BYTES(void* p) {           \
+    note(p, BYTES, true, true, __builtin_return_address(0));                           \
+  }                                                                                    \
+  __attribute__((visibility("default"))) void __tsan_unaligned_read##BYTES(void* p) {  \
+    note(p, BYTES, false, false, __builtin_return_address(0));                         \
+  }                                                                                    \
+  __attribute__((visibility("default"))) void __tsan_unaligned_write##BYTES(void* p) { \
+    note(p, BYTES, true, false, __builtin_return_address(0));                          \
+  }                                                                                    \
+  __attribute__((visibility("default"))) void __tsan_volatile_read##BYTES(void* p) {   \
+    note(p, BYTES, false, true, __builtin_return_address(0));                          \
+  }                                                                                    \
+  __attribute__((visibility("default"))) void __tsan_volatile_write##BYTES(void* p) {  \
+    note(p, BYTES, true, true, __builtin_return_address(0));                           \
+  }
 
 extern "C" {
 FLASHCORE_HOOK(1)
@@ -131,10 +133,10 @@ FLASHCORE_HOOK(4)
 FLASHCORE_HOOK(8)
 FLASHCORE_HOOK(16)
 __attribute__((visibility("default"))) void __tsan_read_range(void* p, unsigned long bytes) {
-    note(p, static_cast<unsigned>(bytes), false, false, __builtin_return_address(0));
+  note(p, static_cast<unsigned>(bytes), false, false, __builtin_return_address(0));
 }
 __attribute__((visibility("default"))) void __tsan_write_range(void* p, unsigned long bytes) {
-    note(p, static_cast<unsigned>(bytes), true, false, __builtin_return_address(0));
+  note(p, static_cast<unsigned>(bytes), true, false, __builtin_return_address(0));
 }
 __attribute__((visibility("default"))) void __tsan_init() {}
 __attribute__((visibility("default"))) void __tsan_func_entry(void*) {}

@@ -13,25 +13,26 @@ FLASHCORE_EXPORT unsigned flashcore_emu_active_mask(void) { return current_block
 FLASHCORE_EXPORT void flashcore_emu_yield(void) { current_block().yield(); }
 
 FLASHCORE_EXPORT void flashcore_emu_fault(const char* kind, const char* message) {
-    const Fibre* fibre = current_fibre();
-    Fault fault;
-    fault.kind = kind;
-    if (fault.kind == "ASSERT") fault.error = CUDA_ERROR_ASSERT;
-    fault.program_counter = __builtin_return_address(0);
-    fault.message = "thread " + describe(fibre->thread_index) + " of block " + describe(fibre->block_index) + ": " + message;
-    current_block().fail(std::move(fault));
+  const Fibre* fibre = current_fibre();
+  Fault fault;
+  fault.kind = kind;
+  if (fault.kind == "ASSERT") fault.error = CUDA_ERROR_ASSERT;
+  fault.program_counter = __builtin_return_address(0);
+  fault.message =
+      "thread " + describe(fibre->thread_index) + " of block " + describe(fibre->block_index) + ": " + message;
+  current_block().fail(std::move(fault));
 }
 
 FLASHCORE_EXPORT unsigned flashcore_emu_shared_address(const void* pointer) {
-    return current_block().shared().address_of(pointer);
+  return current_block().shared().address_of(pointer);
 }
 
 FLASHCORE_EXPORT void* flashcore_emu_shared_pointer(unsigned address) {
-    return current_block().shared().pointer_to(address);
+  return current_block().shared().pointer_to(address);
 }
 
 FLASHCORE_EXPORT unsigned long long flashcore_emu_nanoseconds(void) {
-    return static_cast<unsigned long long>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                               std::chrono::steady_clock::now().time_since_epoch())
-                                               .count());
+  return static_cast<unsigned long long>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
 }

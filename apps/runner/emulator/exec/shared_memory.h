@@ -13,43 +13,44 @@ constexpr size_t MAX_DYNAMIC_SHARED_BYTES = 228 * 1024;
 constexpr unsigned char SHARED_POISON = 0xFF;  // a NaN in fp16, bf16 and fp32
 
 struct Region {
-    char* base = nullptr;
-    size_t bytes = 0;
-    bool contains(const void* pointer) const {
-        return pointer >= base && pointer < base + bytes;
-    }
+  char* base = nullptr;
+  size_t bytes = 0;
+  bool contains(const void* pointer) const { return pointer >= base && pointer < base + bytes; }
 };
 
-/** Static shared memory of a loaded module (a dlopen handle) in the calling OS thread; empty where it has none or the platform cannot tell. */
+/**
+ * Static shared memory of a loaded module (a dlopen handle) in the calling OS thread; empty where it has none or the
+ * platform cannot tell.
+ */
 Region static_shared_of(void* library);
 
 class SharedMemory {
-public:
-    SharedMemory();
-    ~SharedMemory();
-    SharedMemory(const SharedMemory&) = delete;
+ public:
+  SharedMemory();
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
 
-    /** Poisons the shared memory for a new block. */
-    void begin_block(const LaunchPlan& plan);
-    /** First byte changed beyond the dynamic part, in the slack before the guard page; null if none. */
-    const char* overwritten_slack() const;
+  /** Poisons the shared memory for a new block. */
+  void begin_block(const LaunchPlan& plan);
+  /** First byte changed beyond the dynamic part, in the slack before the guard page; null if none. */
+  const char* overwritten_slack() const;
 
-    const Region& static_part() const { return static_; }
-    const Region& dynamic_part() const { return dynamic_; }
-    bool contains(const void* pointer) const { return static_.contains(pointer) || dynamic_.contains(pointer); }
-    /** True for the pages around the dynamic part that must not be touched. */
-    bool is_guard(const void* address) const;
+  const Region& static_part() const { return static_; }
+  const Region& dynamic_part() const { return dynamic_; }
+  bool contains(const void* pointer) const { return static_.contains(pointer) || dynamic_.contains(pointer); }
+  /** True for the pages around the dynamic part that must not be touched. */
+  bool is_guard(const void* address) const;
 
-    unsigned address_of(const void* pointer) const;
-    void* pointer_to(unsigned address) const;
+  unsigned address_of(const void* pointer) const;
+  void* pointer_to(unsigned address) const;
 
-private:
-    char* mapping_ = nullptr;
-    size_t mapping_bytes_ = 0;
-    char* end_ = nullptr;  // where the guard behind the dynamic part begins
-    Region static_;
-    Region dynamic_;
-    uint64_t static_of_ = 0;  // serial of the module whose part static_ is
+ private:
+  char* mapping_ = nullptr;
+  size_t mapping_bytes_ = 0;
+  char* end_ = nullptr;  // where the guard behind the dynamic part begins
+  Region static_;
+  Region dynamic_;
+  uint64_t static_of_ = 0;  // serial of the module whose part static_ is
 };
 
 }  // namespace flashcore::emu

@@ -57,118 +57,119 @@ CUresult cuEventRecord(CUevent, CUstream);
 CUresult cuEventQuery(CUevent);
 CUresult cuEventSynchronize(CUevent);
 CUresult cuEventElapsedTime(float*, CUevent, CUevent);
-CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**);
+CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                        void**, void**);
 CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**);
 int flashcore_emulator_last_fault(char*, size_t);
 void flashcore_emulator_clear_fault();
 int flashcore_emulator_statistics(char*, size_t);
 }
 
-#define CHECK(condition)                                                                     \
-    do {                                                                                     \
-        if (!(condition)) {                                                                  \
-            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                         \
-        }                                                                                    \
-    } while (0)
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                                \
+    }                                                                         \
+  } while (0)
 
 inline const char* name_of(CUresult result) {
-    const char* name = "?";
-    cuGetErrorName(result, &name);
-    return name;
+  const char* name = "?";
+  cuGetErrorName(result, &name);
+  return name;
 }
 
-#define CHECK_RESULT(call, wanted)                                                                                  \
-    do {                                                                                                            \
-        const CUresult result_ = (call);                                                                            \
-        if (result_ != (wanted)) {                                                                                  \
-            fprintf(stderr, "%s:%d: wanted %s, is %s: %s\n", __FILE__, __LINE__, name_of(wanted), name_of(result_), #call); \
-            exit(1);                                                                                                \
-        }                                                                                                           \
-    } while (0)
+#define CHECK_RESULT(call, wanted)                                                                                    \
+  do {                                                                                                                \
+    const CUresult result_ = (call);                                                                                  \
+    if (result_ != (wanted)) {                                                                                        \
+      fprintf(stderr, "%s:%d: wanted %s, is %s: %s\n", __FILE__, __LINE__, name_of(wanted), name_of(result_), #call); \
+      exit(1);                                                                                                        \
+    }                                                                                                                 \
+  } while (0)
 #define CHECK_OK(call) CHECK_RESULT(call, CUDA_SUCCESS)
 
 struct Size {
-    unsigned x = 1, y = 1, z = 1;
+  unsigned x = 1, y = 1, z = 1;
 };
 
 /** A context on the device and the functions of one test module. */
 class Kernels {
-public:
+ public:
     /** `name` without its ending, as tests/kernels/<name>.cu was compiled to $FLASHCORE_TEST_MODULES/<name>.so */
-    explicit Kernels(const std::string& name) {
-        CUdevice device;
-        CHECK_OK(cuInit(0));
-        CHECK_OK(cuDeviceGet(&device, 0));
-        CHECK_OK(cuDevicePrimaryCtxRetain(&context_, device));
-        CHECK_OK(cuCtxSetCurrent(context_));
-        const std::string image = bytes_of(name);
-        CHECK_OK(cuModuleLoadData(&module_, image.data()));
-    }
-    static std::string bytes_of(const std::string& name) {
-        const char* folder = getenv("FLASHCORE_TEST_MODULES");
-        std::ifstream file(std::string(folder ? folder : ".") + "/" + name + ".so", std::ios::binary);
-        CHECK(file.good());
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
-    CUmodule module() const { return module_; }
-    CUfunction function(const char* name) const {
-        CUfunction function;
-        CHECK_OK(cuModuleGetFunction(&function, module_, name));
-        return function;
-    }
+  explicit Kernels(const std::string& name) {
+    CUdevice device;
+    CHECK_OK(cuInit(0));
+    CHECK_OK(cuDeviceGet(&device, 0));
+    CHECK_OK(cuDevicePrimaryCtxRetain(&context_, device));
+    CHECK_OK(cuCtxSetCurrent(context_));
+    const std::string image = bytes_of(name);
+    CHECK_OK(cuModuleLoadData(&module_, image.data()));
+  }
+  static std::string bytes_of(const std::string& name) {
+    const char* folder = getenv("FLASHCORE_TEST_MODULES");
+    std::ifstream file(std::string(folder ? folder : ".") + "/" + name + ".so", std::ios::binary);
+    CHECK(file.good());
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  CUmodule module() const { return module_; }
+  CUfunction function(const char* name) const {
+    CUfunction function;
+    CHECK_OK(cuModuleGetFunction(&function, module_, name));
+    return function;
+  }
     /** Launches and waits; the answer is what a caller learns of the launch. */
-    template <class... Arguments>
-    CUresult run(const char* name, Size grid, Size block, unsigned shared_bytes, Arguments... arguments) const {
-        void* pointers[] = {&arguments..., nullptr};
-        const CUresult launched = cuLaunchKernel(function(name), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                                 shared_bytes, nullptr, pointers, nullptr);
-        return launched == CUDA_SUCCESS ? cuCtxSynchronize() : launched;
-    }
+  template <class... Arguments>
+  CUresult run(const char* name, Size grid, Size block, unsigned shared_bytes, Arguments... arguments) const {
+    void* pointers[] = {&arguments..., nullptr};
+    const CUresult launched = cuLaunchKernel(function(name), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                             shared_bytes, nullptr, pointers, nullptr);
+    return launched == CUDA_SUCCESS ? cuCtxSynchronize() : launched;
+  }
 
-private:
-    CUcontext context_ = nullptr;
-    CUmodule module_ = nullptr;
+ private:
+  CUcontext context_ = nullptr;
+  CUmodule module_ = nullptr;
 };
 
 /** Device memory with the contents of a vector. */
 template <class T>
 class Buffer {
-public:
-    explicit Buffer(const std::vector<T>& values) : count_(values.size()) {
-        CHECK_OK(cuMemAlloc_v2(&address_, count_ * sizeof(T)));
-        CHECK_OK(cuMemcpyHtoD_v2(address_, values.data(), count_ * sizeof(T)));
-    }
-    explicit Buffer(size_t count) : count_(count) { CHECK_OK(cuMemAlloc_v2(&address_, count * sizeof(T))); }
-    Buffer(const Buffer&) = delete;
-    ~Buffer() { cuMemFree_v2(address_); }
-    CUdeviceptr address() const { return address_; }
-    std::vector<T> read() const {
-        std::vector<T> values(count_);
-        CHECK_OK(cuMemcpyDtoH_v2(values.data(), address_, count_ * sizeof(T)));
-        return values;
-    }
+ public:
+  explicit Buffer(const std::vector<T>& values) : count_(values.size()) {
+    CHECK_OK(cuMemAlloc_v2(&address_, count_ * sizeof(T)));
+    CHECK_OK(cuMemcpyHtoD_v2(address_, values.data(), count_ * sizeof(T)));
+  }
+  explicit Buffer(size_t count) : count_(count) { CHECK_OK(cuMemAlloc_v2(&address_, count * sizeof(T))); }
+  Buffer(const Buffer&) = delete;
+  ~Buffer() { cuMemFree_v2(address_); }
+  CUdeviceptr address() const { return address_; }
+  std::vector<T> read() const {
+    std::vector<T> values(count_);
+    CHECK_OK(cuMemcpyDtoH_v2(values.data(), address_, count_ * sizeof(T)));
+    return values;
+  }
 
-private:
-    size_t count_;
-    CUdeviceptr address_ = 0;
+ private:
+  size_t count_;
+  CUdeviceptr address_ = 0;
 };
 
 inline std::string last_fault() {
-    char text[65536];
-    flashcore_emulator_last_fault(text, sizeof text);
-    return text;
+  char text[65536];
+  flashcore_emulator_last_fault(text, sizeof text);
+  return text;
 }
 
 /** Every text must occur in the latest fault; then the context is made usable again. */
 inline void expect_fault(std::initializer_list<const char*> texts) {
-    const std::string fault = last_fault();
-    for (const char* text : texts)
-        if (fault.find(text) == std::string::npos) {
-            fprintf(stderr, "wanted \"%s\" in the fault, is: %s\n", text, fault.c_str());
-            exit(1);
-        }
-    CHECK_OK(cuDevicePrimaryCtxReset_v2(0));
+  const std::string fault = last_fault();
+  for (const char* text : texts)
+    if (fault.find(text) == std::string::npos) {
+      fprintf(stderr, "wanted \"%s\" in the fault, is: %s\n", text, fault.c_str());
+      exit(1);
+    }
+  CHECK_OK(cuDevicePrimaryCtxReset_v2(0));
 }
 
 inline uint32_t next_random(uint32_t& state) { return state = state * 1664525u + 1013904223u; }

@@ -28,21 +28,33 @@ describe.skipIf(!hasOpenssl)('access', () => {
   });
   afterAll(() => folder[Symbol.dispose]());
 
-  const clientOf = (from: string) => ({ authority: readFileSync(join(from, 'ca.crt')), certificate: readFileSync(join(from, 'client.crt')), key: readFileSync(join(from, 'client.key')) });
+  const clientOf = (from: string) => ({
+    authority: readFileSync(join(from, 'ca.crt')),
+    certificate: readFileSync(join(from, 'client.crt')),
+    key: readFileSync(join(from, 'client.key')),
+  });
   const greet = (address: string, security?: ClientSecurity): Promise<unknown> =>
-    RunnerClient.connect({ address, security }).then((client) => {
-      client.close();
-      return 'let in';
-    }, ({ reason }: { reason: string }) => reason);
+    RunnerClient.connect({ address, security }).then(
+      (client) => {
+        client.close();
+        return 'let in';
+      },
+      ({ reason }: { reason: string }) => reason,
+    );
 
   test('tls init makes keys that only their owner can read, and never over others', () => {
-    expect(['ca.key', 'server.key', 'client.key', '.'].map((name) => statSync(join(tls, name)).mode & 0o777)).toEqual([0o600, 0o600, 0o600, 0o700]);
+    expect(['ca.key', 'server.key', 'client.key', '.'].map((name) => statSync(join(tls, name)).mode & 0o777)).toEqual([
+      0o600, 0o600, 0o600, 0o700,
+    ]);
     expect(() => initTls(tls, [])).toThrow(/Remove .*tls first/);
     expect(() => initTls(join(folder.path, 'x'), ['a,DNS:evil'])).toThrow('"a,DNS:evil" is none');
   });
 
   test('by certificate: only a client of the same authority is let in, and its streams work', async () => {
-    await using fixture = await startTestRunner({ address: LOOPBACK, security: { folder: tls, clients: 'certificate' } }, mine);
+    await using fixture = await startTestRunner(
+      { address: LOOPBACK, security: { folder: tls, clients: 'certificate' } },
+      mine,
+    );
     const { address } = fixture.runner;
     expect(finished(await collect(fixture.client.start('build', kernel('flood_5')))).outcome).toBe(Outcome.PASSED);
     const { certificate, key } = foreign;
@@ -50,27 +62,51 @@ describe.skipIf(!hasOpenssl)('access', () => {
       noCertificate: await greet(address, { authority: mine.authority }),
       foreignCertificate: await greet(address, { authority: mine.authority, certificate, key }),
       foreignAuthority: await greet(address, foreign),
-      serverAsClient: await greet(address, { authority: mine.authority, certificate: readFileSync(join(tls, 'server.crt')), key: readFileSync(join(tls, 'server.key')) }),
+      serverAsClient: await greet(address, {
+        authority: mine.authority,
+        certificate: readFileSync(join(tls, 'server.crt')),
+        key: readFileSync(join(tls, 'server.key')),
+      }),
       plainText: await greet(address),
       again: await greet(address, mine),
-    }).toEqual({ noCertificate: 'UNAUTHENTICATED', foreignCertificate: 'UNAUTHENTICATED', foreignAuthority: 'UNAUTHENTICATED', serverAsClient: 'UNAUTHENTICATED', plainText: 'RUNNER_UNREACHABLE', again: 'let in' });
+    }).toEqual({
+      noCertificate: 'UNAUTHENTICATED',
+      foreignCertificate: 'UNAUTHENTICATED',
+      foreignAuthority: 'UNAUTHENTICATED',
+      serverAsClient: 'UNAUTHENTICATED',
+      plainText: 'RUNNER_UNREACHABLE',
+      again: 'let in',
+    });
   });
 
   test('who is not let in is told what to do', async () => {
-    await using fixture = await startTestRunner({ address: LOOPBACK, security: { folder: tls, clients: 'certificate' } }, mine);
+    await using fixture = await startTestRunner(
+      { address: LOOPBACK, security: { folder: tls, clients: 'certificate' } },
+      mine,
+    );
     await using plain = await startTestRunner({ address: LOOPBACK });
-    const told = async (address: string, security?: ClientSecurity) => (await RunnerClient.connect({ address, security }).catch((error: Error) => error)) as Error;
+    const told = async (address: string, security?: ClientSecurity) =>
+      (await RunnerClient.connect({ address, security }).catch((error: Error) => error)) as Error;
     const { address } = fixture.runner;
     expect((await told(address)).message).toContain(`fa-tui login ${address} --tls-ca ca.crt`);
-    expect((await told(address, { authority: mine.authority })).message).toContain('--tls-cert client.crt --tls-key client.key');
-    expect((await told(address, { authority: mine.authority, certificate: foreign.certificate, key: foreign.key })).message).toContain('yours was refused');
+    expect((await told(address, { authority: mine.authority })).message).toContain(
+      '--tls-cert client.crt --tls-key client.key',
+    );
+    expect(
+      (await told(address, { authority: mine.authority, certificate: foreign.certificate, key: foreign.key })).message,
+    ).toContain('yours was refused');
     expect((await told(address, {})).message).toContain('another authority signed its certificate');
     expect((await told(address, foreign)).message).toContain('another authority signed its certificate');
     expect((await told(plain.runner.address, mine)).message).toContain('speaks plain text');
     expect((await told(address, { ...mine, key: foreign.key })).message).toContain('belong together');
     initTls(join(folder.path, 'unnamed'), []);
-    await using open = await startTestRunner({ address: { ...LOOPBACK, host: '127.0.0.2' }, security: { folder: join(folder.path, 'unnamed'), clients: 'certificate' } }, clientOf(join(folder.path, 'unnamed')))
-      .catch((error: Error) => ({ error, [Symbol.asyncDispose]: () => Promise.resolve() }));
+    await using open = await startTestRunner(
+      {
+        address: { ...LOOPBACK, host: '127.0.0.2' },
+        security: { folder: join(folder.path, 'unnamed'), clients: 'certificate' },
+      },
+      clientOf(join(folder.path, 'unnamed')),
+    ).catch((error: Error) => ({ error, [Symbol.asyncDispose]: () => Promise.resolve() }));
     expect((open as { error: Error }).error.message).toContain('tls init --host 127.0.0.2');
   });
 
@@ -79,38 +115,78 @@ describe.skipIf(!hasOpenssl)('access', () => {
       using data = temporaryFolder();
       const tokens = new TokenFile(data.path);
       const token = tokens.add('ada');
-      await using fixture = await startTestRunner({ dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' } }, { authority: mine.authority, token });
+      await using fixture = await startTestRunner(
+        { dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' } },
+        { authority: mine.authority, token },
+      );
       const { address } = fixture.runner;
       const { authority } = mine;
-      expect([await greet(address, { authority, token }), await greet(address, { authority, token: `${token}x` }), await greet(address, { authority }), await greet(address, { authority, token: token.toUpperCase() })])
-        .toEqual(['let in', 'UNAUTHENTICATED', 'UNAUTHENTICATED', 'UNAUTHENTICATED']);
+      expect([
+        await greet(address, { authority, token }),
+        await greet(address, { authority, token: `${token}x` }),
+        await greet(address, { authority }),
+        await greet(address, { authority, token: token.toUpperCase() }),
+      ]).toEqual(['let in', 'UNAUTHENTICATED', 'UNAUTHENTICATED', 'UNAUTHENTICATED']);
       expect(readFileSync(join(data.path, 'tokens.json'), 'utf8')).not.toContain(token.slice(4));
       expect(statSync(join(data.path, 'tokens.json')).mode & 0o777).toBe(0o600);
       const other = tokens.add('bob');
       tokens.revoke('ada');
-      expect([await greet(address, { authority, token }), await greet(address, { authority, token: other })]).toEqual(['UNAUTHENTICATED', 'let in']);
-      await expect(fixture.client.listJobs()).rejects.toMatchObject({ reason: 'UNAUTHENTICATED', message: expect.stringContaining('flashcore-runner token add') as string });
+      expect([await greet(address, { authority, token }), await greet(address, { authority, token: other })]).toEqual([
+        'UNAUTHENTICATED',
+        'let in',
+      ]);
+      await expect(fixture.client.listJobs()).rejects.toMatchObject({
+        reason: 'UNAUTHENTICATED',
+        message: expect.stringContaining('flashcore-runner token add') as string,
+      });
     });
 
     test('without one neither health, nor reflection, nor an unknown method, nor bytes that are no request get an answer', async () => {
       using data = temporaryFolder();
       const token = new TokenFile(data.path).add('ada');
-      await using fixture = await startTestRunner({ dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' } }, { authority: mine.authority, token });
+      await using fixture = await startTestRunner(
+        { dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' } },
+        { authority: mine.authority, token },
+      );
       const raw = new Client(fixture.runner.address, credentials.createSsl(mine.authority));
-      const call = (path: string, bytes = Buffer.alloc(0)) => new Promise((resolve) => {
-        raw.makeUnaryRequest(path, (value: Buffer) => value, (value) => value, bytes, new Metadata(), { deadline: Date.now() + 5_000 }, (error: ServiceError | null) => resolve(status[error?.code ?? status.OK]));
-      });
+      const call = (path: string, bytes = Buffer.alloc(0)) =>
+        new Promise((resolve) => {
+          raw.makeUnaryRequest(
+            path,
+            (value: Buffer) => value,
+            (value) => value,
+            bytes,
+            new Metadata(),
+            { deadline: Date.now() + 5_000 },
+            (error: ServiceError | null) => resolve(status[error?.code ?? status.OK]),
+          );
+        });
       const service = '/flashcore.runner.v1.KernelRunnerService';
-      expect(await Promise.all([call('/grpc.health.v1.Health/Check'), call(`${service}/GetHost`), call(`${service}/GetJob`, Buffer.from([0xff])), call(`${service}/Build`, Buffer.from([0xff])), call('/grpc.reflection.v1.ServerReflection/ServerReflectionInfo')]))
-        .toEqual(Array.from({ length: 5 }, () => 'UNAUTHENTICATED'));
+      expect(
+        await Promise.all([
+          call('/grpc.health.v1.Health/Check'),
+          call(`${service}/GetHost`),
+          call(`${service}/GetJob`, Buffer.from([0xff])),
+          call(`${service}/Build`, Buffer.from([0xff])),
+          call('/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'),
+        ]),
+      ).toEqual(Array.from({ length: 5 }, () => 'UNAUTHENTICATED'));
       raw.close();
     });
   });
 
   test('beyond this machine: certificates are asked for, and reflection only where it was', () => {
-    const parse = (...flags: string[]) => parseOptions(['serve', '--data', join(folder.path, 'd'), ...flags], { version: '1', repositoryRoot: '/r', environment: {} });
+    const parse = (...flags: string[]) =>
+      parseOptions(['serve', '--data', join(folder.path, 'd'), ...flags], {
+        version: '1',
+        repositoryRoot: '/r',
+        environment: {},
+      });
     expect(() => parse('--address', '0.0.0.0:1')).toThrow(/tls init/);
-    expect(parse('--address', '0.0.0.0:1', '--tls', tls)).toMatchObject({ security: { folder: tls, clients: 'certificate' }, reflection: false });
+    expect(parse('--address', '0.0.0.0:1', '--tls', tls)).toMatchObject({
+      security: { folder: tls, clients: 'certificate' },
+      reflection: false,
+    });
     expect(parse('--address', 'gpu-box:1', '--tls', tls, '--reflection')).toMatchObject({ reflection: true });
     expect(parse('--address', '127.0.0.1:1')).toMatchObject({ security: undefined, reflection: true });
     expect(() => parse('--address', '0.0.0.0:1', '--tls', tls, '--clients', 'token')).toThrow(/token add/);

@@ -24,7 +24,10 @@ export interface AccessOptions {
   logger: Logger;
 }
 
-/** Stands before every call, and lets it in, before its request is read, when its caller is known, has the role for it and has calls left. */
+/**
+ * Stands before every call, and lets it in, before its request is read, when its caller is known, has the role for it
+ * and has calls left.
+ */
 export function guardCalls({ identify, quotas, logger }: AccessOptions): ServerInterceptor {
   const check = (path: string, credential: Credential): Caller => {
     const caller = identify(credential);
@@ -33,18 +36,22 @@ export function guardCalls({ identify, quotas, logger }: AccessOptions): ServerI
     return caller;
   };
   return (method, call) => {
-    const listener = new ServerListenerBuilder().withOnReceiveMetadata((metadata, next) => {
-      try {
-        setCaller(metadata, check(method.path, { metadata, certificate: call.getAuthContext().sslPeerCertificate }));
-      } catch (thrown) {
-        const error = asFlashcoreError(thrown);
-        if (error.reason === 'INTERNAL') logger.error({ rpc: method.path, ...error.metadata, err: thrown }, 'access could not be checked');
-        else logger.debug({ rpc: method.path, reason: error.reason, message: error.message }, 'a call was not let in');
-        call.sendStatus(statusFromError(error));
-        return;
-      }
-      next(metadata);
-    }).build();
+    const listener = new ServerListenerBuilder()
+      .withOnReceiveMetadata((metadata, next) => {
+        try {
+          setCaller(metadata, check(method.path, { metadata, certificate: call.getAuthContext().sslPeerCertificate }));
+        } catch (thrown) {
+          const error = asFlashcoreError(thrown);
+          if (error.reason === 'INTERNAL')
+            logger.error({ rpc: method.path, ...error.metadata, err: thrown }, 'access could not be checked');
+          else
+            logger.debug({ rpc: method.path, reason: error.reason, message: error.message }, 'a call was not let in');
+          call.sendStatus(statusFromError(error));
+          return;
+        }
+        next(metadata);
+      })
+      .build();
     return new ServerInterceptingCall(call, { start: (next) => next(listener) });
   };
 }
@@ -52,21 +59,44 @@ export function guardCalls({ identify, quotas, logger }: AccessOptions): ServerI
 /** Whoever reaches the address: a Unix socket of one user, or loopback. */
 export const identifyLocal: Identify = () => LOCAL_CALLER;
 
-export const identifyByToken = (tokens: TokenFile): Identify => ({ metadata }) => {
-  const token = /^Bearer ([\x21-\x7e]{1,256})$/.exec(String(metadata.get('authorization')[0] ?? ''))?.[1];
-  const found = token === undefined ? undefined : tokens.find(token);
-  if (found) return { ...found, authenticated: true };
-  const what = token === undefined ? 'no token was sent' : 'the token sent is not, or no longer, one of this runner\'s';
-  throw new FlashcoreError('UNAUTHENTICATED', {}, `Send a token as "authorization: Bearer <token>" (fa-tui login), made on the runner's host with "flashcore-runner token add <name>": ${what}`);
-};
+export const identifyByToken =
+  (tokens: TokenFile): Identify =>
+  ({ metadata }) => {
+    const token = /^Bearer ([\x21-\x7e]{1,256})$/.exec(String(metadata.get('authorization')[0] ?? ''))?.[1];
+    const found = token === undefined ? undefined : tokens.find(token);
+    if (found) return { ...found, authenticated: true };
+    const what =
+      token === undefined ? 'no token was sent' : "the token sent is not, or no longer, one of this runner's";
+    throw new FlashcoreError(
+      'UNAUTHENTICATED',
+      {},
+      `Send a token as "authorization: Bearer <token>" (fa-tui login), made on the runner's host with "flashcore-runner token add <name>": ${what}`,
+    );
+  };
 
-/** The subject's CN is the name, its OU the role, as "flashcore-runner tls client" writes them; one without an OU is a submitter's. */
-export const identifyByCertificate = (revoked: RevokedCertificates): Identify => ({ certificate }) => {
-  const remedy = 'Use a certificate that "flashcore-runner tls client <name>" made on the runner\'s host';
-  if (!certificate) throw new FlashcoreError('UNAUTHENTICATED', {}, `${remedy}: none was sent`);
-  if (revoked.has(certificate.fingerprint256)) throw new FlashcoreError('UNAUTHENTICATED', {}, `${remedy}: this one was revoked`);
-  const { CN: name, OU: role = DEFAULT_ROLE } = certificate.subject as { CN?: unknown; OU?: unknown };
-  if (!isClientName(name)) throw new FlashcoreError('UNAUTHENTICATED', {}, `${remedy}: the subject of this one names no client (CN: 1 to 64 letters, digits, ".", "_", "@", "-" and spaces)`);
-  if (!isRole(role)) throw new FlashcoreError('UNAUTHENTICATED', {}, `${remedy}: the subject of this one names no role (OU: ${ROLE_NAMES.join(', ')})`);
-  return { name, role, authenticated: true };
-};
+/**
+ * The subject's CN is the name, its OU the role, as "flashcore-runner tls client" writes them; one without an OU is a
+ * submitter's.
+ */
+export const identifyByCertificate =
+  (revoked: RevokedCertificates): Identify =>
+  ({ certificate }) => {
+    const remedy = 'Use a certificate that "flashcore-runner tls client <name>" made on the runner\'s host';
+    if (!certificate) throw new FlashcoreError('UNAUTHENTICATED', {}, `${remedy}: none was sent`);
+    if (revoked.has(certificate.fingerprint256))
+      throw new FlashcoreError('UNAUTHENTICATED', {}, `${remedy}: this one was revoked`);
+    const { CN: name, OU: role = DEFAULT_ROLE } = certificate.subject as { CN?: unknown; OU?: unknown };
+    if (!isClientName(name))
+      throw new FlashcoreError(
+        'UNAUTHENTICATED',
+        {},
+        `${remedy}: the subject of this one names no client (CN: 1 to 64 letters, digits, ".", "_", "@", "-" and spaces)`,
+      );
+    if (!isRole(role))
+      throw new FlashcoreError(
+        'UNAUTHENTICATED',
+        {},
+        `${remedy}: the subject of this one names no role (OU: ${ROLE_NAMES.join(', ')})`,
+      );
+    return { name, role, authenticated: true };
+  };

@@ -15,15 +15,20 @@ export const LOCAL = 'local';
 export const LOCAL_CALLER: Caller = { name: LOCAL, role: 'admin', authenticated: false };
 
 /** Of tokens and in certificates. */
-export const isClientName = (name: unknown): name is string => typeof name === 'string' && name !== LOCAL && /^[\w.@-](?:[\w.@ -]{0,62}[\w.@-])?$/.test(name);
+export const isClientName = (name: unknown): name is string =>
+  typeof name === 'string' && name !== LOCAL && /^[\w.@-](?:[\w.@ -]{0,62}[\w.@-])?$/.test(name);
 
 /** Throws UsageError. */
 export function requireClientName(name: string): void {
   const valid: boolean = isClientName(name);
-  if (!valid) throw new UsageError(`Give a client a name of 1 to 64 letters, digits, spaces, ".", "_", "@" and "-", other than "local": "${name}" is none`);
+  if (!valid)
+    throw new UsageError(
+      `Give a client a name of 1 to 64 letters, digits, spaces, ".", "_", "@" and "-", other than "local": "${name}" is none`,
+    );
 }
 
-// Keyed by the very object that grpc-js hands from interceptor to handler: nothing that a client sends can be mistaken for it.
+// Keyed by the very object that grpc-js hands from interceptor to handler: nothing that a client sends can be mistaken
+// for it.
 const callers = new WeakMap<Metadata, Caller>();
 
 export function setCaller(metadata: Metadata, caller: Caller): void {

@@ -11,18 +11,31 @@ const DAYS = '825';
 const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 
 /**
- * Makes a private certificate authority with certificates for the runner, under these names and addresses, and for one client. By openssl, for Node makes keys but no certificates.
- * The runner needs ca.crt, server.crt and server.key of the folder; a client ca.crt, client.crt and client.key. ca.key signs more of them: keep it elsewhere.
+ * Makes a private certificate authority with certificates for the runner, under these names and addresses, and for one
+ * client. By openssl, for Node makes keys but no certificates.
+ * The runner needs ca.crt, server.crt and server.key of the folder; a client ca.crt, client.crt and client.key. ca.key
+ * signs more of them: keep it elsewhere.
  * Throws UsageError where there is no openssl, a name is none, or the folder has certificates already.
  */
 export function initTls(folder: string, hosts: readonly string[]): string[] {
-  for (const host of hosts) if (!isIP(host) && !HOST_NAME.test(host)) throw new UsageError(`Give --host a name or an address: "${host}" is none`);
-  if (existsSync(join(folder, 'ca.crt'))) throw new UsageError(`Remove ${folder} first, or give another --out: it has certificates, and who has them would be locked out`);
+  for (const host of hosts)
+    if (!isIP(host) && !HOST_NAME.test(host))
+      throw new UsageError(`Give --host a name or an address: "${host}" is none`);
+  if (existsSync(join(folder, 'ca.crt')))
+    throw new UsageError(
+      `Remove ${folder} first, or give another --out: it has certificates, and who has them would be locked out`,
+    );
   makeFolder(folder);
   chmodSync(folder, 0o700);
-  const names = [...new Set([...hosts, 'localhost', '127.0.0.1', '::1'])].map((host) => `${isIP(host) ? 'IP' : 'DNS'}:${host}`).join(',');
+  const names = [...new Set([...hosts, 'localhost', '127.0.0.1', '::1'])]
+    .map((host) => `${isIP(host) ? 'IP' : 'DNS'}:${host}`)
+    .join(',');
   makeAuthority(folder);
-  sign(folder, { file: 'server', subject: '/CN=flashcore runner', extensions: `subjectAltName=${names}\nextendedKeyUsage=serverAuth\n` });
+  sign(folder, {
+    file: 'server',
+    subject: '/CN=flashcore runner',
+    extensions: `subjectAltName=${names}\nextendedKeyUsage=serverAuth\n`,
+  });
   signClient(folder, { file: 'client', name: 'client', role: DEFAULT_ROLE });
   return ['ca.crt', 'ca.key', 'server.crt', 'server.key', 'client.crt', 'client.key'];
 }
@@ -30,12 +43,20 @@ export function initTls(folder: string, hosts: readonly string[]): string[] {
 /** Where a client's certificate is put, and its key beside it. */
 export const clientCertificatePath = (folder: string, name: string): string => join(folder, 'clients', `${name}.crt`);
 
-/** Makes a certificate for one more client, named by its subject's CN, with its role as OU. Needs ca.key. Throws UsageError. */
-export function addClient(folder: string, { name, role }: { name: string; role: Role }): { certificate: string; key: string } {
+/**
+ * Makes a certificate for one more client, named by its subject's CN, with its role as OU. Needs ca.key. Throws
+ * UsageError.
+ */
+export function addClient(
+  folder: string,
+  { name, role }: { name: string; role: Role },
+): { certificate: string; key: string } {
   requireClientName(name);
-  if (!existsSync(join(folder, 'ca.key'))) throw new UsageError(`Give --tls a folder with ca.crt and ca.key, as "tls init" makes it: ${folder} has no ca.key`);
+  if (!existsSync(join(folder, 'ca.key')))
+    throw new UsageError(`Give --tls a folder with ca.crt and ca.key, as "tls init" makes it: ${folder} has no ca.key`);
   const certificate = clientCertificatePath(folder, name);
-  if (existsSync(certificate)) throw new UsageError(`Revoke and remove ${certificate} first, or give this client another name`);
+  if (existsSync(certificate))
+    throw new UsageError(`Revoke and remove ${certificate} first, or give this client another name`);
   makeFolder(join(folder, 'clients'));
   signClient(folder, { file: join('clients', name), name, role });
   return { certificate, key: certificate.replace(/crt$/, 'key') };
@@ -46,17 +67,59 @@ const signClient = (folder: string, { file, name, role }: { file: string; name: 
 
 function makeAuthority(folder: string): void {
   makeKey(folder, 'ca');
-  openssl(folder, ['req', '-x509', '-new', '-key', 'ca.key', '-sha256', '-days', DAYS, '-subj', '/CN=flashcore private CA', '-addext', 'basicConstraints=critical,CA:TRUE,pathlen:0', '-addext', 'keyUsage=critical,keyCertSign', '-out', 'ca.crt']);
+  openssl(folder, [
+    'req',
+    '-x509',
+    '-new',
+    '-key',
+    'ca.key',
+    '-sha256',
+    '-days',
+    DAYS,
+    '-subj',
+    '/CN=flashcore private CA',
+    '-addext',
+    'basicConstraints=critical,CA:TRUE,pathlen:0',
+    '-addext',
+    'keyUsage=critical,keyCertSign',
+    '-out',
+    'ca.crt',
+  ]);
 }
 
-function sign(folder: string, { file, subject, extensions }: { file: string; subject: string; extensions: string }): void {
+function sign(
+  folder: string,
+  { file, subject, extensions }: { file: string; subject: string; extensions: string },
+): void {
   const temporary = mkdtempSync(join(folder, 'new-'));
   try {
     makeKey(folder, file);
     const [request, extensionFile] = [join(temporary, 'csr'), join(temporary, 'ext')];
-    writeFileSync(extensionFile, `basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n${extensions}`);
+    writeFileSync(
+      extensionFile,
+      `basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n${extensions}`,
+    );
     openssl(folder, ['req', '-new', '-key', `${file}.key`, '-subj', subject, '-out', request]);
-    openssl(folder, ['x509', '-req', '-in', request, '-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAserial', join(temporary, 'serial'), '-CAcreateserial', '-sha256', '-days', DAYS, '-extfile', extensionFile, '-out', `${file}.crt`]);
+    openssl(folder, [
+      'x509',
+      '-req',
+      '-in',
+      request,
+      '-CA',
+      'ca.crt',
+      '-CAkey',
+      'ca.key',
+      '-CAserial',
+      join(temporary, 'serial'),
+      '-CAcreateserial',
+      '-sha256',
+      '-days',
+      DAYS,
+      '-extfile',
+      extensionFile,
+      '-out',
+      `${file}.crt`,
+    ]);
   } finally {
     rmSync(temporary, { recursive: true, force: true });
   }
@@ -73,8 +136,16 @@ function openssl(folder: string, args: readonly string[]): void {
   try {
     execFileSync('openssl', args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new UsageError('Install openssl, or make ca.crt, server.crt and server.key by other means: it is not on this host');
-    throw new UsageError(`openssl ${args[0]} failed: ${String((error as { stderr?: Buffer }).stderr).trim().split('\n').at(-1)}`);
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+      throw new UsageError(
+        'Install openssl, or make ca.crt, server.crt and server.key by other means: it is not on this host',
+      );
+    throw new UsageError(
+      `openssl ${args[0]} failed: ${String((error as { stderr?: Buffer }).stderr)
+        .trim()
+        .split('\n')
+        .at(-1)}`,
+    );
   }
 }
 
@@ -91,7 +162,9 @@ export function readServerTls(folder: string): ServerTls {
     try {
       return readFileSync(join(folder, name));
     } catch (error) {
-      throw new UsageError(`Make certificates with "flashcore-runner tls init --host <name of this machine>", or give --tls <folder>: ${join(folder, name)} can't be read (${(error as NodeJS.ErrnoException).code})`);
+      throw new UsageError(
+        `Make certificates with "flashcore-runner tls init --host <name of this machine>", or give --tls <folder>: ${join(folder, name)} can't be read (${(error as NodeJS.ErrnoException).code})`,
+      );
     }
   };
   return { authority: read('ca.crt'), certificate: read('server.crt'), key: read('server.key') };

@@ -13,29 +13,42 @@ interface Flags {
   role: Role;
 }
 
-const roleOption = (): Option => new Option('--role <role>', ROLE_NAMES.map((role) => `${role}: ${ROLES[role].join(', ')}`).join('; ')).choices(ROLE_NAMES).default(DEFAULT_ROLE);
+const roleOption = (): Option =>
+  new Option('--role <role>', ROLE_NAMES.map((role) => `${role}: ${ROLES[role].join(', ')}`).join('; '))
+    .choices(ROLE_NAMES)
+    .default(DEFAULT_ROLE);
 
 /** Commands that prepare a runner for clients on other machines; they end at once. `say` puts a line on stdout. */
-export function addAccessCommands(program: Command, { defaultData, say }: { defaultData: string; say: (line: string) => void }): void {
+export function addAccessCommands(
+  program: Command,
+  { defaultData, say }: { defaultData: string; say: (line: string) => void },
+): void {
   const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
-  const ofTls = (command: Command): Command => ofData(command).option('--tls <folder>', 'with ca.crt and ca.key (default: tls/ in the data folder)');
+  const ofTls = (command: Command): Command =>
+    ofData(command).option('--tls <folder>', 'with ca.crt and ca.key (default: tls/ in the data folder)');
   const tlsFolder = ({ tls, data }: Flags): string => resolve(tls ?? join(data, 'tls'));
 
   const tls = program.command('tls').description('certificates');
-  ofData(tls.command('init')).description('makes a private authority, a certificate for this runner and one for a client')
+  ofData(tls.command('init'))
+    .description('makes a private authority, a certificate for this runner and one for a client')
     .option('--host <name...>', 'names and addresses that clients use for this machine', [])
     .option('--out <folder>', 'default: tls/ in the data folder')
     .action(({ host, data, out }: { host: string[]; data: string; out?: string }) => {
       const folder = resolve(out ?? join(data, 'tls'));
       say(`made ${initTls(folder, host).join(', ')} in ${folder}`);
-      say('give a client ca.crt, client.crt and client.key; keep ca.key where no runner is: whoever has it lets anybody in');
+      say(
+        'give a client ca.crt, client.crt and client.key; keep ca.key where no runner is: whoever has it lets anybody in',
+      );
     });
-  ofTls(tls.command('client <name>')).description('makes a certificate for one more client').addOption(roleOption())
+  ofTls(tls.command('client <name>'))
+    .description('makes a certificate for one more client')
+    .addOption(roleOption())
     .action((name: string, flags: Flags) => {
       const { certificate, key } = addClient(tlsFolder(flags), { name, role: flags.role });
       say(`made ${certificate} and ${key}: give them to ${name} with ca.crt`);
     });
-  ofTls(tls.command('revoke <client>')).description('lets a certificate, by client name or PEM file, in no longer, from the next call on')
+  ofTls(tls.command('revoke <client>'))
+    .description('lets a certificate, by client name or PEM file, in no longer, from the next call on')
     .action((client: string, flags: Flags) => {
       const named = clientCertificatePath(tlsFolder(flags), client);
       say(`revoked ${new RevokedCertificates(dataFolder(flags)).add(existsSync(named) ? named : resolve(client))}`);
@@ -43,11 +56,19 @@ export function addAccessCommands(program: Command, { defaultData, say }: { defa
 
   const token = program.command('token').description('bearer tokens, for serve --clients token');
   const tokens = (flags: Flags): TokenFile => new TokenFile(dataFolder(flags));
-  ofData(token.command('add <name>')).description('makes a token and prints it, this once').addOption(roleOption())
+  ofData(token.command('add <name>'))
+    .description('makes a token and prints it, this once')
+    .addOption(roleOption())
     .action((name: string, flags: Flags) => say(tokens(flags).add(name, flags.role)));
-  ofData(token.command('list')).description('whose tokens there are: name, role, when it was made')
-    .action((flags: Flags) => tokens(flags).list().forEach(({ name, role, created }) => say(`${name}\t${role}\t${created}`)));
-  ofData(token.command('revoke <name>')).description('lets the token in no longer, from the next call on')
+  ofData(token.command('list'))
+    .description('whose tokens there are: name, role, when it was made')
+    .action((flags: Flags) =>
+      tokens(flags)
+        .list()
+        .forEach(({ name, role, created }) => say(`${name}\t${role}\t${created}`)),
+    );
+  ofData(token.command('revoke <name>'))
+    .description('lets the token in no longer, from the next call on')
     .action((name: string, flags: Flags) => tokens(flags).revoke(name));
 }
 

@@ -1,6 +1,9 @@
 import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 
-/** A list in a JSON file of its owner alone. Read anew when the file changes, also by another process: what it says counts from the next call on. */
+/**
+ * A list in a JSON file of its owner alone. Read anew when the file changes, also by another process: what it says
+ * counts from the next call on.
+ */
 export class PrivateList<Entry> {
   readonly #path: string;
   #known = { mark: '', entries: [] as readonly Entry[] };
@@ -13,7 +16,8 @@ export class PrivateList<Entry> {
     if (!existsSync(this.#path)) return [];
     const { mtimeMs, ino, size } = statSync(this.#path);
     const mark = `${mtimeMs} ${ino} ${size}`;
-    if (mark !== this.#known.mark) this.#known = { mark, entries: JSON.parse(readFileSync(this.#path, 'utf8')) as Entry[] };
+    if (mark !== this.#known.mark)
+      this.#known = { mark, entries: JSON.parse(readFileSync(this.#path, 'utf8')) as Entry[] };
     return this.#known.entries;
   }
 

@@ -38,14 +38,24 @@ export class Quotas {
   takeCall(caller: Caller): void {
     if (!caller.authenticated) return;
     const waitSeconds = this.#client(caller).calls.take(1, this.#now());
-    if (waitSeconds > 0) throw quotaExceeded('calls', waitSeconds, `${caller.name} may make ${this.#limits.callsPerSecond} calls a second`);
+    if (waitSeconds > 0)
+      throw quotaExceeded(
+        'calls',
+        waitSeconds,
+        `${caller.name} may make ${this.#limits.callsPerSecond} calls a second`,
+      );
   }
 
   /** Errors: QUOTA_EXCEEDED. */
   takeUpload(caller: Caller, bytes: number): void {
     if (!caller.authenticated) return;
     const waitSeconds = this.#client(caller).uploadBytes.take(bytes, this.#now());
-    if (waitSeconds > 0) throw quotaExceeded('upload', waitSeconds, `${caller.name} may upload ${this.#limits.uploadMibPerHour} MiB of sources an hour`);
+    if (waitSeconds > 0)
+      throw quotaExceeded(
+        'upload',
+        waitSeconds,
+        `${caller.name} may upload ${this.#limits.uploadMibPerHour} MiB of sources an hour`,
+      );
   }
 
   #client({ name }: Caller): Client {
@@ -53,7 +63,10 @@ export class Quotas {
     if (!client) {
       const { callsPerSecond, uploadMibPerHour } = this.#limits;
       const uploadBytes = uploadMibPerHour * 1024 ** 2;
-      client = { calls: new Bucket(callsPerSecond * BURST_SECONDS, callsPerSecond, this.#now()), uploadBytes: new Bucket(uploadBytes, uploadBytes / 3600, this.#now()) };
+      client = {
+        calls: new Bucket(callsPerSecond * BURST_SECONDS, callsPerSecond, this.#now()),
+        uploadBytes: new Bucket(uploadBytes, uploadBytes / 3600, this.#now()),
+      };
       this.#clients.set(name, client);
     }
     return client;
@@ -63,7 +76,9 @@ export class Quotas {
 /** A text that says when, and what the limit is. */
 function quotaExceeded(quota: 'calls' | 'upload', waitSeconds: number, limit: string): FlashcoreError {
   const seconds = Math.ceil(waitSeconds);
-  return new FlashcoreError('QUOTA_EXCEEDED', { quota }, `Try again in ${seconds} s: ${limit}, and has used them up`, { retryAfterSeconds: seconds });
+  return new FlashcoreError('QUOTA_EXCEEDED', { quota }, `Try again in ${seconds} s: ${limit}, and has used them up`, {
+    retryAfterSeconds: seconds,
+  });
 }
 
 /** A token bucket: holds at most `capacity`, fills with `perSecond`. */

@@ -37,6 +37,8 @@ function readCertificate(file: string): X509Certificate {
   try {
     return new X509Certificate(readFileSync(file));
   } catch (cause) {
-    throw new UsageError(`Name a client that "tls client" made a certificate for, or a certificate's file: ${file} is none (${(cause as Error).message})`);
+    throw new UsageError(
+      `Name a client that "tls client" made a certificate for, or a certificate's file: ${file} is none (${(cause as Error).message})`,
+    );
   }
 }

@@ -3,8 +3,24 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { FlashcoreError, KernelRunnerService, RunnerClient, channelCredentials, tlsChannelOptions, type ClientSecurity, type RpcName } from '@flashcore/shared';
-import { REPOSITORY_ROOT, firstEvent, kernel, startTestRunner, temporaryFolder, until, type TestRunner } from '../testing/test-runner.ts';
+import {
+  FlashcoreError,
+  KernelRunnerService,
+  RunnerClient,
+  channelCredentials,
+  tlsChannelOptions,
+  type ClientSecurity,
+  type RpcName,
+} from '@flashcore/shared';
+import {
+  REPOSITORY_ROOT,
+  firstEvent,
+  kernel,
+  startTestRunner,
+  temporaryFolder,
+  until,
+  type TestRunner,
+} from '../testing/test-runner.ts';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates } from './revoked-certificates.ts';
 import { NEEDED, ROLES, ROLE_NAMES, type Role } from './roles.ts';
@@ -21,7 +37,9 @@ test('the table names every RPC of the service and no other', () => {
 test("SECURITY.md's table of roles is the code's", () => {
   const rows = ROLE_NAMES.map((role) => {
     const allowed = (permission: string) => (ROLES[role] as readonly string[]).includes(permission);
-    const rpcs = Object.entries(NEEDED).filter(([, needed]) => allowed(needed)).map(([name]) => name[0]!.toUpperCase() + name.slice(1));
+    const rpcs = Object.entries(NEEDED)
+      .filter(([, needed]) => allowed(needed))
+      .map(([name]) => name[0]!.toUpperCase() + name.slice(1));
     return `| ${role} | ${ROLES[role].join(', ')} | ${rpcs.length === Object.keys(NEEDED).length ? `all${allowed('cancel-any') ? ', CancelJob also of others’ jobs' : ', CancelJob of its own jobs'}` : rpcs.join(', ')} |`;
   });
   expect(readFileSync(join(REPOSITORY_ROOT, 'SECURITY.md'), 'utf8')).toContain(rows.join('\n'));
@@ -38,12 +56,24 @@ describe.skipIf(!hasOpenssl)('over TLS', () => {
   afterAll(() => folder[Symbol.dispose]());
 
   /** A runner with a token for one client of each role, and one more submitter. */
-  async function tokenRunner(options: Parameters<typeof startTestRunner>[0] = {}): Promise<{ fixture: TestRunner; as: (name: string) => Promise<RunnerClient>; securityOf: (name: string) => ClientSecurity } & AsyncDisposable> {
+  async function tokenRunner(options: Parameters<typeof startTestRunner>[0] = {}): Promise<
+    {
+      fixture: TestRunner;
+      as: (name: string) => Promise<RunnerClient>;
+      securityOf: (name: string) => ClientSecurity;
+    } & AsyncDisposable
+  > {
     const data = temporaryFolder();
     const file = new TokenFile(data.path);
-    const tokens = new Map<string, string>([...ROLE_NAMES.map((role) => [role, file.add(role, role)] as const), ['other', file.add('other')]]);
+    const tokens = new Map<string, string>([
+      ...ROLE_NAMES.map((role) => [role, file.add(role, role)] as const),
+      ['other', file.add('other')],
+    ]);
     const securityOf = (name: string): ClientSecurity => ({ authority, token: tokens.get(name) });
-    const fixture = await startTestRunner({ dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' }, ...options }, securityOf('admin'));
+    const fixture = await startTestRunner(
+      { dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' }, ...options },
+      securityOf('admin'),
+    );
     const clients: RunnerClient[] = [];
     const as = async (name: string): Promise<RunnerClient> => {
       const client = await RunnerClient.connect({ address: fixture.runner.address, security: securityOf(name) });
@@ -51,7 +81,9 @@ describe.skipIf(!hasOpenssl)('over TLS', () => {
       return client;
     };
     return {
-      fixture, as, securityOf,
+      fixture,
+      as,
+      securityOf,
       async [Symbol.asyncDispose]() {
         clients.forEach((client) => client.close());
         await fixture[Symbol.asyncDispose]();
@@ -66,32 +98,71 @@ describe.skipIf(!hasOpenssl)('over TLS', () => {
     for (const role of ROLE_NAMES) {
       const security = runner.securityOf(role);
       const raw = new Client(address, channelCredentials(address, security), tlsChannelOptions(address, security));
-      const call = (path: string): Promise<string> => new Promise((resolve) => {
-        // No message of any type: a refusal can't have read it.
-        raw.makeUnaryRequest(path, (bytes: Buffer) => bytes, (bytes) => bytes, Buffer.from([0xff]), new Metadata(), { deadline: Date.now() + 10_000 }, (error: ServiceError | null) => resolve(status[error?.code ?? status.OK]));
-      });
-      const answers = await Promise.all(KernelRunnerService.methods.map(async ({ name, localName }) => [localName, await call(`/${KernelRunnerService.typeName}/${name}`)] as const));
+      const call = (path: string): Promise<string> =>
+        new Promise((resolve) => {
+          // No message of any type: a refusal can't have read it.
+          raw.makeUnaryRequest(
+            path,
+            (bytes: Buffer) => bytes,
+            (bytes) => bytes,
+            Buffer.from([0xff]),
+            new Metadata(),
+            { deadline: Date.now() + 10_000 },
+            (error: ServiceError | null) => resolve(status[error?.code ?? status.OK]),
+          );
+        });
+      const answers = await Promise.all(
+        KernelRunnerService.methods.map(
+          async ({ name, localName }) => [localName, await call(`/${KernelRunnerService.typeName}/${name}`)] as const,
+        ),
+      );
       const refused = answers.filter(([, answer]) => answer === 'PERMISSION_DENIED').map(([name]) => name);
-      expect(refused, role).toEqual(KernelRunnerService.methods.map(({ localName }) => localName).filter((name) => !(ROLES[role] as readonly string[]).includes(NEEDED[name as RpcName])));
-      expect(answers.filter(([, answer]) => answer === 'UNAUTHENTICATED'), role).toEqual([]);
+      expect(refused, role).toEqual(
+        KernelRunnerService.methods
+          .map(({ localName }) => localName)
+          .filter((name) => !(ROLES[role] as readonly string[]).includes(NEEDED[name as RpcName])),
+      );
+      expect(
+        answers.filter(([, answer]) => answer === 'UNAUTHENTICATED'),
+        role,
+      ).toEqual([]);
       raw.close();
     }
   });
 
-  test('a job is its owner\'s and the admins\' to cancel; all see it', async () => {
+  test("a job is its owner's and the admins' to cancel; all see it", async () => {
     await using runner = await tokenRunner();
-    const [submitter, other, viewer, admin] = await Promise.all(['submitter', 'other', 'viewer', 'admin'].map(runner.as));
+    const [submitter, other, viewer, admin] = await Promise.all(
+      ['submitter', 'other', 'viewer', 'admin'].map(runner.as),
+    );
     const { job: name } = await firstEvent(submitter!.start('build', kernel('hang')));
     expect((await viewer!.getJob({ name })).job).toMatchObject({ owner: 'submitter' });
-    const refused = (client: RunnerClient) => client.cancelJob({ name }).then(() => 'cancelled', (error: FlashcoreError) => [error.reason, error.metadata, error.message]);
-    expect(await refused(other!)).toEqual(['PERMISSION_DENIED', { needed: 'cancel-any', role: 'submitter' },
-      "Ask the runner's owner for the role admin to cancel a job of submitter, or ask its owner (permission cancel-any): other is submitter"]);
-    expect(await refused(viewer!)).toMatchObject(['PERMISSION_DENIED', { needed: 'cancel-own', role: 'viewer' }, expect.stringContaining('submitter or admin to call CancelJob')]);
+    const refused = (client: RunnerClient) =>
+      client.cancelJob({ name }).then(
+        () => 'cancelled',
+        (error: FlashcoreError) => [error.reason, error.metadata, error.message],
+      );
+    expect(await refused(other!)).toEqual([
+      'PERMISSION_DENIED',
+      { needed: 'cancel-any', role: 'submitter' },
+      "Ask the runner's owner for the role admin to cancel a job of submitter, or ask its owner (permission cancel-any): other is submitter",
+    ]);
+    expect(await refused(viewer!)).toMatchObject([
+      'PERMISSION_DENIED',
+      { needed: 'cancel-own', role: 'viewer' },
+      expect.stringContaining('submitter or admin to call CancelJob'),
+    ]);
     expect(await refused(submitter!)).toBe('cancelled');
     const { job: second } = await firstEvent(other!.start('build', kernel('hang')));
     await admin!.cancelJob({ name: second });
-    expect([submitter!.caller, admin!.caller].map((caller) => `${caller!.name} ${caller!.role}`)).toEqual(['submitter submitter', 'admin admin']);
-    await expect(viewer!.start('build', kernel('ok')).next()).rejects.toMatchObject({ reason: 'PERMISSION_DENIED', message: expect.stringContaining('submitter or admin') as string });
+    expect([submitter!.caller, admin!.caller].map((caller) => `${caller!.name} ${caller!.role}`)).toEqual([
+      'submitter submitter',
+      'admin admin',
+    ]);
+    await expect(viewer!.start('build', kernel('ok')).next()).rejects.toMatchObject({
+      reason: 'PERMISSION_DENIED',
+      message: expect.stringContaining('submitter or admin') as string,
+    });
   });
 
   test('a client may have so many jobs and uploaded bytes; others are not held up by it', async () => {
@@ -99,23 +170,42 @@ describe.skipIf(!hasOpenssl)('over TLS', () => {
     const [submitter, other] = await Promise.all(['submitter', 'other'].map(runner.as));
     const { job: first } = await firstEvent(submitter!.start('build', kernel('hang')));
     await firstEvent(submitter!.start('build', kernel('hang')));
-    await expect(submitter!.start('build', kernel('ok')).next()).rejects.toMatchObject({ reason: 'QUOTA_EXCEEDED', metadata: { quota: 'jobs', jobs: '2' }, retryAfterSeconds: 5 });
+    await expect(submitter!.start('build', kernel('ok')).next()).rejects.toMatchObject({
+      reason: 'QUOTA_EXCEEDED',
+      metadata: { quota: 'jobs', jobs: '2' },
+      retryAfterSeconds: 5,
+    });
     await firstEvent(other!.start('build', kernel('hang')));
     await submitter!.cancelJob({ name: first });
     await until(async () => (await submitter!.getJob({ name: first })).result !== undefined);
     await firstEvent(submitter!.start('build', kernel('hang')));
 
     await other!.uploadFolder(largeFolder('one'));
-    await expect(other!.uploadFolder(largeFolder('two'))).rejects.toMatchObject({ reason: 'QUOTA_EXCEEDED', metadata: { quota: 'upload' } });
+    await expect(other!.uploadFolder(largeFolder('two'))).rejects.toMatchObject({
+      reason: 'QUOTA_EXCEEDED',
+      metadata: { quota: 'upload' },
+    });
   });
 
   test('a client may make so many calls; others are not held up by it', async () => {
     await using runner = await tokenRunner({ quotas: { jobs: 2, callsPerSecond: 2, uploadMibPerHour: 1 } });
     const [submitter, other] = await Promise.all(['submitter', 'other'].map(runner.as));
-    const calls = await Promise.all(Array.from({ length: 40 }, () => submitter!.listJobs().then(() => 'ok', (error: FlashcoreError) => error)));
+    const calls = await Promise.all(
+      Array.from({ length: 40 }, () =>
+        submitter!.listJobs().then(
+          () => 'ok',
+          (error: FlashcoreError) => error,
+        ),
+      ),
+    );
     const over = calls.filter((call) => call !== 'ok') as FlashcoreError[];
     expect(over.length).toBeGreaterThan(10);
-    expect(over[0]).toMatchObject({ reason: 'QUOTA_EXCEEDED', metadata: { quota: 'calls' }, retryAfterSeconds: 1, message: expect.stringContaining('2 calls a second') as string });
+    expect(over[0]).toMatchObject({
+      reason: 'QUOTA_EXCEEDED',
+      metadata: { quota: 'calls' },
+      retryAfterSeconds: 1,
+      message: expect.stringContaining('2 calls a second') as string,
+    });
     await other!.listJobs();
   });
 
@@ -132,22 +222,34 @@ describe.skipIf(!hasOpenssl)('over TLS', () => {
       const { certificate, key } = addClient(tls, { name, role });
       return { authority, certificate: readFileSync(certificate), key: readFileSync(key) };
     };
-    const first = { authority, certificate: readFileSync(join(tls, 'client.crt')), key: readFileSync(join(tls, 'client.key')) };
+    const first = {
+      authority,
+      certificate: readFileSync(join(tls, 'client.crt')),
+      key: readFileSync(join(tls, 'client.key')),
+    };
     const grace = clientOf('grace@gpu', 'admin');
     const vic = clientOf('vic', 'viewer');
-    await using fixture = await startTestRunner({ address: LOOPBACK, security: { folder: tls, clients: 'certificate' } }, first);
+    await using fixture = await startTestRunner(
+      { address: LOOPBACK, security: { folder: tls, clients: 'certificate' } },
+      first,
+    );
     const { address } = fixture.runner;
     const connect = (security: ClientSecurity) => RunnerClient.connect({ address, security });
     using admin = await connect(grace);
     using viewer = await connect(vic);
-    expect([fixture.client.caller, admin.caller, viewer.caller].map((caller) => `${caller!.name} ${caller!.role}`)).toEqual(['client submitter', 'grace@gpu admin', 'vic viewer']);
+    expect(
+      [fixture.client.caller, admin.caller, viewer.caller].map((caller) => `${caller!.name} ${caller!.role}`),
+    ).toEqual(['client submitter', 'grace@gpu admin', 'vic viewer']);
     await expect(viewer.findMissingSources({ files: [] })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
     const { job: name } = await firstEvent(fixture.client.start('build', kernel('hang')));
     await admin.cancelJob({ name });
 
     const revoked = new RevokedCertificates(fixture.dataDirectory);
     expect(revoked.add(clientCertificatePath(tls, 'grace@gpu'))).toBe('OU=admin, CN=grace@gpu');
-    await expect(admin.listJobs()).rejects.toMatchObject({ reason: 'UNAUTHENTICATED', message: expect.stringContaining('this one was revoked') as string });
+    await expect(admin.listJobs()).rejects.toMatchObject({
+      reason: 'UNAUTHENTICATED',
+      message: expect.stringContaining('this one was revoked') as string,
+    });
     await viewer.listJobs();
     expect(() => revoked.add(join(tls, 'client.key'))).toThrow('is none');
     expect(() => addClient(tls, { name: 'vic', role: 'admin' })).toThrow('another name');

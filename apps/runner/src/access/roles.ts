@@ -39,16 +39,27 @@ export const NEEDED: Record<RpcName, Permission> = {
   readArtifact: 'read',
 };
 
-const NEEDED_BY_PATH = new Map<string, Permission>(KernelRunnerService.methods.map(({ name, localName }) => [`/${KernelRunnerService.typeName}/${name}`, NEEDED[localName as RpcName]]));
+const NEEDED_BY_PATH = new Map<string, Permission>(
+  KernelRunnerService.methods.map(({ name, localName }) => [
+    `/${KernelRunnerService.typeName}/${name}`,
+    NEEDED[localName as RpcName],
+  ]),
+);
 
 /** What a method needs by its path. Health, reflection, and methods that there are not, are for all that are let in. */
 export const neededFor = (path: string): Permission => NEEDED_BY_PATH.get(path) ?? 'read';
 
-/** Throws PERMISSION_DENIED, which says what would do, unless the caller's role has the permission. `what` completes "You may not …". */
+/**
+ * Throws PERMISSION_DENIED, which says what would do, unless the caller's role has the permission. `what` completes
+ * "You may not …".
+ */
 export function requirePermission(caller: Caller, needed: Permission, what: string): void {
   const allowed: readonly Permission[] = ROLES[caller.role];
   if (allowed.includes(needed)) return;
   const roles = ROLE_NAMES.filter((role) => (ROLES[role] as readonly Permission[]).includes(needed));
-  throw new FlashcoreError('PERMISSION_DENIED', { needed, role: caller.role },
-    `Ask the runner's owner for the role ${roles.join(' or ')} to ${what} (permission ${needed}): ${caller.name} is ${caller.role}`);
+  throw new FlashcoreError(
+    'PERMISSION_DENIED',
+    { needed, role: caller.role },
+    `Ask the runner's owner for the role ${roles.join(' or ')} to ${what} (permission ${needed}): ${caller.name} is ${caller.role}`,
+  );
 }

@@ -22,7 +22,10 @@ interface StoredToken {
 
 const PREFIX = 'fct_';
 
-/** The bearer tokens that let clients in, by their digests, in tokens.json of the data directory. One that is revoked opens nothing from the next call on. */
+/**
+ * The bearer tokens that let clients in, by their digests, in tokens.json of the data directory. One that is revoked
+ * opens nothing from the next call on.
+ */
 export class TokenFile {
   readonly #list: PrivateList<StoredToken>;
 
@@ -35,7 +38,8 @@ export class TokenFile {
     const digest = Buffer.from(digestOf(token), 'hex');
     let found: StoredToken | undefined;
     // All are compared, so that the time tells nothing of which one fits.
-    for (const stored of this.#list.read()) if (timingSafeEqual(Buffer.from(stored.sha256, 'hex'), digest)) found = stored;
+    for (const stored of this.#list.read())
+      if (timingSafeEqual(Buffer.from(stored.sha256, 'hex'), digest)) found = stored;
     return found && { name: found.name, role: found.role ?? DEFAULT_ROLE };
   }
 
@@ -46,16 +50,21 @@ export class TokenFile {
   /** Makes a token, which only the caller then knows. Throws UsageError for a name that is taken or none. */
   add(name: string, role: Role = DEFAULT_ROLE): string {
     requireClientName(name);
-    if (this.#list.read().some((token) => token.name === name)) throw new UsageError(`Revoke the token of ${name} first, or give this one another name`);
+    if (this.#list.read().some((token) => token.name === name))
+      throw new UsageError(`Revoke the token of ${name} first, or give this one another name`);
     const token = `${PREFIX}${randomBytes(32).toString('base64url')}`;
-    this.#list.write([...this.#list.read(), { name, role, sha256: digestOf(token), created: new Date().toISOString() }]);
+    this.#list.write([
+      ...this.#list.read(),
+      { name, role, sha256: digestOf(token), created: new Date().toISOString() },
+    ]);
     return token;
   }
 
   /** Throws UsageError for an unknown name. */
   revoke(name: string): void {
     const others = this.#list.read().filter((token) => token.name !== name);
-    if (others.length === this.#list.read().length) throw new UsageError(`Name a token that "token list" shows: there is none of ${name}`);
+    if (others.length === this.#list.read().length)
+      throw new UsageError(`Name a token that "token list" shows: there is none of ${name}`);
     this.#list.write(others);
   }
 }

@@ -27,7 +27,8 @@ for line in sys.stdin:
         with open(request["path"], "rb") as file:
             data = file.read()
         output, reference = struct.unpack_from(f"{count}e", data, 6 * count), struct.unpack_from(f"{count}d", data, 8 * count)
-        # flash answers the reference itself; an output that is far off stands for an input that it does not take, one still farther for a device that is lost.
+        # flash answers the reference itself; an output that is far off stands for an input that it does not take, one
+        # still farther for a device that is lost.
         difference = [abs(output[index] - reference[index]) for index in range(count)]
         reply["backends"] = [
             {"name": "flash", "available": True, "reason": "", "maxAbsDifference": max(difference), "meanAbsDifference": sum(difference) / count, "maxAbsError": 0.0, "meanAbsError": 0.0},

@@ -1,6 +1,13 @@
 import { existsSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
-import { BaselineResultSchema, describe, formatShape, ratioInterval, type BaselineResult, type Shape } from '@flashcore/shared';
+import {
+  BaselineResultSchema,
+  describe,
+  formatShape,
+  ratioInterval,
+  type BaselineResult,
+  type Shape,
+} from '@flashcore/shared';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 import { untilAborted } from '../until-aborted.ts';
@@ -11,7 +18,10 @@ const PREPARE_LIMIT_MS = 120_000;
 const ROUND_LIMIT_MS = 60_000;
 /** cuDNN makes a plan for each new shape. */
 const PARITY_LIMIT_MS = 60_000;
-/** How long a backend's turn takes, seconds. Half of the candidate's: four backends measured as long would take most of a job. */
+/**
+ * How long a backend's turn takes, seconds. Half of the candidate's: four backends measured as long would take most of
+ * a job.
+ */
 const TURN_SECONDS: Record<TimingModeName, number> = { cold: 0.01, hot: 0.02 };
 const MAX_TURN_SAMPLES = 500;
 const HOW_TO_GET = 'install it with `python3 -m pip install torch`, or name a Python that has it in FLASHCORE_PYTHON';
@@ -43,7 +53,8 @@ export interface ComparedBackend {
 export type BaselineListener = (mode: TimingModeName, subject: string, samplesUs: readonly number[]) => void;
 
 /**
- * PyTorch's SDPA on a device, backend by backend, in a process that is kept warm between jobs. What goes wrong in it is never the job's error: the baseline is then
+ * PyTorch's SDPA on a device, backend by backend, in a process that is kept warm between jobs. What goes wrong in it is
+ * never the job's error: the baseline is then
  * "not measured", with the reason.
  */
 export class SdpaBaseline {
@@ -68,7 +79,9 @@ export class SdpaBaseline {
 
   /** Starts the process and prepares a shape without waiting for it: a kernel is compiled and verified meanwhile. */
   warmUp(shape: Shape, options: { modes: readonly TimingModeName[]; inputSets: number }): void {
-    this.#open().then(() => this.#prepare(shape, options)).catch(() => undefined); // openShape() asks again and tells.
+    this.#open()
+      .then(() => this.#prepare(shape, options))
+      .catch(() => undefined); // openShape() asks again and tells.
   }
 
   /** The process's id, so that it is not taken for a stranger on the device. */
@@ -77,7 +90,10 @@ export class SdpaBaseline {
   }
 
   /** Prepares a shape for turns. Errors: the signal's reason. */
-  async openShape(shape: Shape, options: { modes: readonly TimingModeName[]; inputSets: number; signal: AbortSignal; onSamples: BaselineListener }): Promise<SdpaShape | { missing: string }> {
+  async openShape(
+    shape: Shape,
+    options: { modes: readonly TimingModeName[]; inputSets: number; signal: AbortSignal; onSamples: BaselineListener },
+  ): Promise<SdpaShape | { missing: string }> {
     const { signal } = options;
     try {
       const version = await untilAborted(this.#open(), signal);
@@ -90,10 +106,18 @@ export class SdpaBaseline {
   }
 
   /** Compares the tensors of a file (see SdpaParity) with every backend. Errors: the signal's reason. */
-  async compare(shape: Shape, path: string, signal: AbortSignal): Promise<{ version: string; backends: ComparedBackend[] } | { missing: string }> {
+  async compare(
+    shape: Shape,
+    path: string,
+    signal: AbortSignal,
+  ): Promise<{ version: string; backends: ComparedBackend[] } | { missing: string }> {
     try {
       const version = await untilAborted(this.#open(), signal);
-      const answer = await this.#process!.request('parity', { shape: plainShape(shape), path }, { limitMs: PARITY_LIMIT_MS, signal });
+      const answer = await this.#process!.request(
+        'parity',
+        { shape: plainShape(shape), path },
+        { limitMs: PARITY_LIMIT_MS, signal },
+      );
       return { version, backends: answer['backends'] as ComparedBackend[] };
     } catch (error) {
       signal.throwIfAborted();
@@ -102,13 +126,19 @@ export class SdpaBaseline {
   }
 
   /** One preparation at a time; one that is under way for another shape is waited for. */
-  async #prepare(shape: Shape, { modes, inputSets }: { modes: readonly TimingModeName[]; inputSets: number }): Promise<Backend[]> {
+  async #prepare(
+    shape: Shape,
+    { modes, inputSets }: { modes: readonly TimingModeName[]; inputSets: number },
+  ): Promise<Backend[]> {
     const process = this.#process!;
     const key = `${formatShape(shape)} ${modes.join(' ')} ${inputSets}`;
     const former = this.#prepared?.process === process ? this.#prepared : undefined;
     if (former?.key === key) return former.backends;
     const parameters = { shape: plainShape(shape), inputSets, modes, launchesPerSample: 0 };
-    const backends = Promise.resolve(former?.backends).catch(() => undefined).then(() => process.request('prepare', parameters, { limitMs: PREPARE_LIMIT_MS })).then((answer) => answer['backends'] as Backend[]);
+    const backends = Promise.resolve(former?.backends)
+      .catch(() => undefined)
+      .then(() => process.request('prepare', parameters, { limitMs: PREPARE_LIMIT_MS }))
+      .then((answer) => answer['backends'] as Backend[]);
     const prepared = { process, key, backends };
     this.#prepared = prepared;
     // A shape that could not be prepared is tried anew by the next job.
@@ -127,14 +157,19 @@ export class SdpaBaseline {
 
   #open(): Promise<string> {
     if (this.#opened && this.#process?.usable) return this.#opened;
-    if (this.#lacking && performance.now() - this.#lacking.atMs < LOOK_AGAIN_AFTER_MS) return Promise.reject(this.#lacking.error);
+    if (this.#lacking && performance.now() - this.#lacking.atMs < LOOK_AGAIN_AFTER_MS)
+      return Promise.reject(this.#lacking.error);
     if (!existsSync(this.#script)) return Promise.reject(new SdpaError('NO_SCRIPT', `${this.#script} is not there`));
-    const process = new SdpaProcess({ python: globalThis.process.env['FLASHCORE_PYTHON'] || 'python3', script: this.#script });
+    const process = new SdpaProcess({
+      python: globalThis.process.env['FLASHCORE_PYTHON'] || 'python3',
+      script: this.#script,
+    });
     this.#process = process;
     this.#opened = process.request('open', { ordinal: this.#ordinal }, { limitMs: OPEN_LIMIT_MS }).then(
       (answer) => `PyTorch ${String(answer['torch'])}, cuDNN ${String(answer['cudnn'])}`,
       async (error: unknown) => {
-        this.#lacking = error instanceof SdpaError && LACKING.includes(error.reason) ? { error, atMs: performance.now() } : undefined;
+        this.#lacking =
+          error instanceof SdpaError && LACKING.includes(error.reason) ? { error, atMs: performance.now() } : undefined;
         await process.stop();
         throw error;
       },
@@ -153,7 +188,10 @@ export class SdpaShape {
   readonly #samples: Record<TimingModeName, Map<string, number[]>> = { cold: new Map(), hot: new Map() };
   #failure = '';
 
-  constructor(process: SdpaProcess, options: { version: string; backends: readonly Backend[]; signal: AbortSignal; onSamples: BaselineListener }) {
+  constructor(
+    process: SdpaProcess,
+    options: { version: string; backends: readonly Backend[]; signal: AbortSignal; onSamples: BaselineListener },
+  ) {
     this.#process = process;
     this.#version = options.version;
     this.#backends = options.backends;
@@ -178,7 +216,11 @@ export class SdpaShape {
   }
 
   async #round(name: string, mode: TimingModeName): Promise<void> {
-    const answer = await this.#process.request('round', { backend: name, mode, seconds: TURN_SECONDS[mode], maxSamples: MAX_TURN_SAMPLES }, { limitMs: ROUND_LIMIT_MS, signal: this.#signal });
+    const answer = await this.#process.request(
+      'round',
+      { backend: name, mode, seconds: TURN_SECONDS[mode], maxSamples: MAX_TURN_SAMPLES },
+      { limitMs: ROUND_LIMIT_MS, signal: this.#signal },
+    );
     const samplesUs = answer['samplesUs'] as number[];
     const all = this.#samples[mode].get(name) ?? [];
     this.#samples[mode].set(name, [...all, ...samplesUs]);
@@ -190,7 +232,14 @@ export class SdpaShape {
     if (candidateUs.length === 0) return [];
     const results = [...this.#samples[mode]].map(([name, samplesUs]) => {
       const { ratio, low, high } = ratioInterval(samplesUs, candidateUs);
-      return create(BaselineResultSchema, { name: `sdpa/${name}`, latency: describe(samplesUs), speedup: ratio, speedupLow: low, speedupHigh: high, version: this.#version });
+      return create(BaselineResultSchema, {
+        name: `sdpa/${name}`,
+        latency: describe(samplesUs),
+        speedup: ratio,
+        speedupLow: low,
+        speedupHigh: high,
+        version: this.#version,
+      });
     });
     return results.sort((a, b) => a.latency!.p50Us - b.latency!.p50Us);
   }
@@ -199,16 +248,25 @@ export class SdpaShape {
   missing(mode: TimingModeName): string {
     if (this.#failure !== '') return this.#failure;
     if (this.#samples[mode].size > 0) return this.refused.length > 0 ? `not measured: ${this.refused.join('; ')}` : '';
-    return this.#backends.some(({ available }) => available) ? 'not measured: the baseline had no turn' : `not measured: no SDPA backend takes the shape: ${this.refused.join('; ')}`;
+    return this.#backends.some(({ available }) => available)
+      ? 'not measured: the baseline had no turn'
+      : `not measured: no SDPA backend takes the shape: ${this.refused.join('; ')}`;
   }
 }
 
-const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): Record<string, number | boolean> => ({ batch, heads, sequenceLength, headDim, causal });
+const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): Record<string, number | boolean> => ({
+  batch,
+  heads,
+  sequenceLength,
+  headDim,
+  causal,
+});
 
 function missingText(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const reason = error instanceof SdpaError ? error.reason : '';
-  if (reason === 'NO_TORCH' || reason === 'NO_PYTHON') return `not measured: no PyTorch on this host (${message}); ${HOW_TO_GET}`;
+  if (reason === 'NO_TORCH' || reason === 'NO_PYTHON')
+    return `not measured: no PyTorch on this host (${message}); ${HOW_TO_GET}`;
   if (reason === 'NO_CUDA') return `not measured: ${message}; install a PyTorch built for CUDA`;
   return `not measured: ${message}`;
 }

@@ -25,7 +25,15 @@ function parity(signal = new AbortController().signal, script = FAKE): SdpaParit
 function output(error: number): VerifiedOutput {
   const bits = (values: number[]): Uint16Array => new Uint16Array(new Float16Array(values).buffer);
   const values = [1, 0.5, 0.25, -1, 2, 0, 3, 4];
-  return { Q: bits(values), K: bits(values), V: bits(values), O: bits(values.with(0, values[0]! + error)), reference: Float64Array.from(values), maxAbsError: error, meanAbsError: error / 8 };
+  return {
+    Q: bits(values),
+    K: bits(values),
+    V: bits(values),
+    O: bits(values.with(0, values[0]! + error)),
+    reference: Float64Array.from(values),
+    maxAbsError: error,
+    meanAbsError: error / 8,
+  };
 }
 
 test('differences and errors over the inputs of a case, and why a backend has none', async () => {
@@ -36,7 +44,18 @@ test('differences and errors over the inputs of a case, and why a backend has no
   expect(await compared.results()).toMatchObject({
     sdpaMissing: '',
     sdpa: [
-      { backend: 'sdpa/flash', version, missing: '', inputs: 2, maxAbsDifference: 0.5, meanAbsDifference: 0.375 / 8, sdpaMaxAbsError: 0, sdpaMeanAbsError: 0, maxAbsError: 0.5, meanAbsError: 0.375 / 8 },
+      {
+        backend: 'sdpa/flash',
+        version,
+        missing: '',
+        inputs: 2,
+        maxAbsDifference: 0.5,
+        meanAbsDifference: 0.375 / 8,
+        sdpaMaxAbsError: 0,
+        sdpaMeanAbsError: 0,
+        maxAbsError: 0.5,
+        meanAbsError: 0.375 / 8,
+      },
       { backend: 'sdpa/efficient', version, missing: 'not measured: no head dimension of 7', inputs: 0 },
     ],
   });
@@ -45,14 +64,26 @@ test('differences and errors over the inputs of a case, and why a backend has no
 test('an input that a backend, or PyTorch, did not take: the others alone give no figure', async () => {
   const refused = parity();
   for (const error of [0.5, 8]) refused.add(output(error));
-  expect(await refused.results()).toMatchObject({ sdpaMissing: '', sdpa: [{ backend: 'sdpa/flash', missing: 'not measured: out of memory', maxAbsDifference: 0 }, { backend: 'sdpa/efficient' }] });
+  expect(await refused.results()).toMatchObject({
+    sdpaMissing: '',
+    sdpa: [
+      { backend: 'sdpa/flash', missing: 'not measured: out of memory', maxAbsDifference: 0 },
+      { backend: 'sdpa/efficient' },
+    ],
+  });
   const failed = parity();
   for (const error of [16, 0.5]) failed.add(output(error));
-  expect(await failed.results()).toEqual({ sdpa: [], sdpaMissing: expect.stringContaining('the device is lost') as string });
+  expect(await failed.results()).toEqual({
+    sdpa: [],
+    sdpaMissing: expect.stringContaining('the device is lost') as string,
+  });
 });
 
 test('no right output, or no PyTorch: not measured, with the reason', async () => {
-  expect(await parity().results()).toEqual({ sdpa: [], sdpaMissing: 'not measured: the kernel gave no right output to compare' });
+  expect(await parity().results()).toEqual({
+    sdpa: [],
+    sdpaMissing: 'not measured: the kernel gave no right output to compare',
+  });
   const without = parity(undefined, '/no/such/script.py');
   without.add(output(0));
   expect(await without.results()).toEqual({ sdpa: [], sdpaMissing: 'not measured: /no/such/script.py is not there' });
@@ -65,7 +96,6 @@ test('a cancelled job does not wait for PyTorch', async () => {
   controller.abort(new Error('cancelled'));
   await expect(compared.results()).rejects.toThrow('cancelled');
 });
-
 
 test('tensors lie in the data folder while they are compared, and nowhere after', async () => {
   const compared = parity();

@@ -16,7 +16,8 @@ interface Compared {
 }
 
 /**
- * A case's outputs beside those of PyTorch's SDPA on the same inputs and device. PyTorch compares an input while the worker computes the next; what goes wrong there is
+ * A case's outputs beside those of PyTorch's SDPA on the same inputs and device. PyTorch compares an input while the
+ * worker computes the next; what goes wrong there is
  * never the job's error.
  */
 export class SdpaParity {
@@ -29,7 +30,10 @@ export class SdpaParity {
   #missing: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(baseline: SdpaBaseline, { shape, signal, dataDirectory }: { shape: Shape; signal: AbortSignal; dataDirectory: string }) {
+  constructor(
+    baseline: SdpaBaseline,
+    { shape, signal, dataDirectory }: { shape: Shape; signal: AbortSignal; dataDirectory: string },
+  ) {
     this.#baseline = baseline;
     this.#shape = shape;
     this.#signal = signal;
@@ -39,15 +43,17 @@ export class SdpaParity {
   /** Compares one more output; results() waits for it. */
   add(output: VerifiedOutput): void {
     const { maxAbsError, meanAbsError } = output;
-    this.#last = this.#last.then(() => this.#compare(output)).then(
-      (answer) => {
-        if ('missing' in answer) this.#missing ??= answer.missing;
-        else this.#compared.push({ ours: { maxAbsError, meanAbsError }, ...answer });
-      },
-      (error: unknown) => {
-        this.#missing ??= `not measured: ${error instanceof Error ? error.message : String(error)}`;
-      },
-    );
+    this.#last = this.#last
+      .then(() => this.#compare(output))
+      .then(
+        (answer) => {
+          if ('missing' in answer) this.#missing ??= answer.missing;
+          else this.#compared.push({ ours: { maxAbsError, meanAbsError }, ...answer });
+        },
+        (error: unknown) => {
+          this.#missing ??= `not measured: ${error instanceof Error ? error.message : String(error)}`;
+        },
+      );
   }
 
   /** Errors: the signal's reason. */
@@ -55,7 +61,8 @@ export class SdpaParity {
     await this.#last;
     this.#signal.throwIfAborted();
     const [first] = this.#compared;
-    if (!first || this.#missing !== undefined) return { sdpa: [], sdpaMissing: this.#missing ?? 'not measured: the kernel gave no right output to compare' };
+    if (!first || this.#missing !== undefined)
+      return { sdpa: [], sdpaMissing: this.#missing ?? 'not measured: the kernel gave no right output to compare' };
     return { sdpa: first.backends.map(({ name }) => comparison(name, this.#compared)), sdpaMissing: '' };
   }
 
@@ -68,10 +75,14 @@ export class SdpaParity {
   }
 }
 
-/** Q, K, V, O as fp16 and the reference as fp64, one after another: what the `parity` operation of tools/sdpa_baseline.py reads. */
+/**
+ * Q, K, V, O as fp16 and the reference as fp64, one after another: what the `parity` operation of
+ * tools/sdpa_baseline.py reads.
+ */
 async function writeTensors(path: string, { Q, K, V, O, reference }: VerifiedOutput): Promise<void> {
   await using file = await open(path, 'wx', 0o600);
-  for (const { buffer, byteOffset, byteLength } of [Q, K, V, O, reference]) await file.writeFile(new Uint8Array(buffer, byteOffset, byteLength));
+  for (const { buffer, byteOffset, byteLength } of [Q, K, V, O, reference])
+    await file.writeFile(new Uint8Array(buffer, byteOffset, byteLength));
 }
 
 function comparison(name: string, compared: readonly Compared[]): SdpaComparison {

@@ -2,7 +2,10 @@ import { createInterface } from 'node:readline';
 import { Child } from '../sandbox/child.ts';
 import { untilAborted } from '../until-aborted.ts';
 
-/** The baseline's process could not do what it was asked. `reason` is the process's own, or ENDED, TIME_LIMIT, NO_PYTHON. */
+/**
+ * The baseline's process could not do what it was asked. `reason` is the process's own, or ENDED, TIME_LIMIT,
+ * NO_PYTHON.
+ */
 export class SdpaError extends Error {
   readonly reason: string;
 
@@ -32,10 +35,12 @@ const NOT_FOUND = 127;
 const NOT_RUNNABLE = 126;
 const STOP_LIMIT_MS = 5_000;
 /** PyTorch and the CUDA libraries it loads need no more of the environment than this. */
-const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|VIRTUAL_ENV|PYTHON.*|CUDA_.*|NVIDIA_.*|TORCH_.*|PYTORCH_.*)$/;
+const PASSED_ON =
+  /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|VIRTUAL_ENV|PYTHON.*|CUDA_.*|NVIDIA_.*|TORCH_.*|PYTORCH_.*)$/;
 
 /**
- * tools/sdpa_baseline.py as a child process: one request at a time, each with its limit. A process that exceeds one, or whose request is aborted in the middle, is
+ * tools/sdpa_baseline.py as a child process: one request at a time, each with its limit. A process that exceeds one, or
+ * whose request is aborted in the middle, is
  * killed: its device work can't be waited for.
  */
 export class SdpaProcess {
@@ -49,7 +54,12 @@ export class SdpaProcess {
 
   constructor({ python, script }: { python: string; script: string }) {
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name)));
-    this.#child = new Child(python, ['-u', script], { ownGroup: true, stdio: ['pipe', 'pipe', 'pipe'], env, onTrouble: (error) => this.#lastWords.push(error.message) });
+    this.#child = new Child(python, ['-u', script], {
+      ownGroup: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env,
+      onTrouble: (error) => this.#lastWords.push(error.message),
+    });
     createInterface(this.#child.stdout).on('line', (line) => this.#receive(line));
     createInterface(this.#child.stderr).on('line', (line) => {
       this.#lastWords.push(line);
@@ -59,9 +69,16 @@ export class SdpaProcess {
     this.#child.stdin.on('error', () => undefined);
     void this.#child.ended(AFTER_EXIT_MS).then(({ exitCode, signalName, startError }) => {
       const words = this.#lastWords.at(-1);
-      if (startError) return this.#end(new SdpaError('ENDED', `no process can be started for PyTorch: ${startError.message}`));
-      if (exitCode === NOT_FOUND || exitCode === NOT_RUNNABLE) return this.#end(new SdpaError('NO_PYTHON', `${python} can't be started${words ? `: ${words}` : ''}`));
-      this.#end(new SdpaError('ENDED', `PyTorch's process ended ${signalName ? `by ${signalName}` : `with exit status ${exitCode}`}${words ? `: ${words}` : ''}`));
+      if (startError)
+        return this.#end(new SdpaError('ENDED', `no process can be started for PyTorch: ${startError.message}`));
+      if (exitCode === NOT_FOUND || exitCode === NOT_RUNNABLE)
+        return this.#end(new SdpaError('NO_PYTHON', `${python} can't be started${words ? `: ${words}` : ''}`));
+      this.#end(
+        new SdpaError(
+          'ENDED',
+          `PyTorch's process ended ${signalName ? `by ${signalName}` : `with exit status ${exitCode}`}${words ? `: ${words}` : ''}`,
+        ),
+      );
     });
   }
 
@@ -73,7 +90,10 @@ export class SdpaProcess {
     return this.#ended === undefined;
   }
 
-  /** Sends a request when those before it were answered; its limit runs from then on. Errors: SdpaError; the signal's reason, also while it waits. */
+  /**
+   * Sends a request when those before it were answered; its limit runs from then on. Errors: SdpaError; the signal's
+   * reason, also while it waits.
+   */
   async request(op: string, parameters: Record<string, unknown>, call: SdpaCall): Promise<Record<string, unknown>> {
     call.signal?.throwIfAborted();
     const answer = this.#last.then(() => this.#send(op, parameters, call));
@@ -81,11 +101,24 @@ export class SdpaProcess {
     return call.signal ? untilAborted(answer, call.signal) : answer;
   }
 
-  async #send(op: string, parameters: Record<string, unknown>, { limitMs, signal }: SdpaCall): Promise<Record<string, unknown>> {
+  async #send(
+    op: string,
+    parameters: Record<string, unknown>,
+    { limitMs, signal }: SdpaCall,
+  ): Promise<Record<string, unknown>> {
     signal?.throwIfAborted();
     if (this.#ended) throw this.#ended;
     const id = this.#nextId++;
-    const timer = setTimeout(() => this.#abandon(new SdpaError('TIME_LIMIT', `PyTorch did not answer "${op}" within ${(limitMs / 1000).toFixed(0)} s and was killed`)), limitMs);
+    const timer = setTimeout(
+      () =>
+        this.#abandon(
+          new SdpaError(
+            'TIME_LIMIT',
+            `PyTorch did not answer "${op}" within ${(limitMs / 1000).toFixed(0)} s and was killed`,
+          ),
+        ),
+      limitMs,
+    );
     const onAbort = (): void => this.#abandon(signal!.reason as Error);
     signal?.addEventListener('abort', onAbort);
     try {
@@ -99,7 +132,10 @@ export class SdpaProcess {
     }
   }
 
-  /** Kills the process and waits, for a few seconds at most, until it is gone: one that hangs in the driver may take SIGKILL late or never. */
+  /**
+   * Kills the process and waits, for a few seconds at most, until it is gone: one that hangs in the driver may take
+   * SIGKILL late or never.
+   */
   async stop(): Promise<void> {
     this.#child.kill();
     await this.#child.closedWithin(STOP_LIMIT_MS);
@@ -113,13 +149,18 @@ export class SdpaProcess {
       answer = JSON.parse(line) as Record<string, unknown>;
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error;
-      this.#abandon(new SdpaError('ENDED', `PyTorch's process answered with something else than JSON: ${line.slice(0, 200)}`));
+      this.#abandon(
+        new SdpaError('ENDED', `PyTorch's process answered with something else than JSON: ${line.slice(0, 200)}`),
+      );
       return;
     }
     if (answer['id'] !== pending.id) return;
     this.#pending = undefined;
     if (answer['ok'] === true) pending.resolve(answer);
-    else pending.reject(new SdpaError(textOf(answer['reason'], 'FAILED'), textOf(answer['message'], 'PyTorch gave no reason')));
+    else
+      pending.reject(
+        new SdpaError(textOf(answer['reason'], 'FAILED'), textOf(answer['message'], 'PyTorch gave no reason')),
+      );
   }
 
   #abandon(error: Error): void {
@@ -128,7 +169,8 @@ export class SdpaProcess {
   }
 
   #end(error: Error): void {
-    this.#ended ??= error instanceof SdpaError ? error : new SdpaError('ENDED', `PyTorch's process was stopped: ${error.message}`);
+    this.#ended ??=
+      error instanceof SdpaError ? error : new SdpaError('ENDED', `PyTorch's process was stopped: ${error.message}`);
     const pending = this.#pending;
     this.#pending = undefined;
     pending?.reject(error);

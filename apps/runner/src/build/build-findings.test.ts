@@ -8,9 +8,15 @@ const findingFor = (...lines: string[]) => compileFailedFinding(parseGnuDiagnost
 test.each([
   ["k.cu:168: Error: no such instruction: `bar.sync 0'", "k.cu:168: no such instruction: `bar.sync 0' (as)"],
   ["k.cu:12:39: error: impossible constraint in 'asm'", "k.cu:12:39: impossible constraint in 'asm' (g++)"],
-  ["k.cu:3:16: error: invalid instruction mnemonic 'bar.sync'", "k.cu:3:16: invalid instruction mnemonic 'bar.sync' (g++)"],
+  [
+    "k.cu:3:16: error: invalid instruction mnemonic 'bar.sync'",
+    "k.cu:3:16: invalid instruction mnemonic 'bar.sync' (g++)",
+  ],
 ])('inline PTX on the emulator is named as such: %s', (line, message) => {
-  expect(findingFor(line)).toMatchObject({ message, remedy: expect.stringContaining('cannot run inline PTX: give it a twin under #ifdef FLASHCORE_EMULATOR') as string });
+  expect(findingFor(line)).toMatchObject({
+    message,
+    remedy: expect.stringContaining('cannot run inline PTX: give it a twin under #ifdef FLASHCORE_EMULATOR') as string,
+  });
 });
 
 test.each([
@@ -20,11 +26,23 @@ test.each([
   expect(findingFor(line).remedy).toMatch(/^Lay cooperative_groups\.h into .*cuda_fp16\.h.*emulated: false/);
 });
 
-test('other errors are the source\'s', () => {
-  expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe('Correct the source at the named place');
+test("other errors are the source's", () => {
+  expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe(
+    'Correct the source at the named place',
+  );
 });
 
 test('what was refused before a compiler ran has a place without a line', () => {
-  const refused = { severity: 'error' as const, file: 'kernel.yaml', line: 0, column: 0, message: "the source k.cu is not in the kernel's folder", tool: 'runner' as const };
-  expect(compileFailedFinding([refused])).toMatchObject({ message: "kernel.yaml: the source k.cu is not in the kernel's folder (runner)", remedy: "Correct the kernel's folder: nothing was compiled" });
+  const refused = {
+    severity: 'error' as const,
+    file: 'kernel.yaml',
+    line: 0,
+    column: 0,
+    message: "the source k.cu is not in the kernel's folder",
+    tool: 'runner' as const,
+  };
+  expect(compileFailedFinding([refused])).toMatchObject({
+    message: "kernel.yaml: the source k.cu is not in the kernel's folder (runner)",
+    remedy: "Correct the kernel's folder: nothing was compiled",
+  });
 });

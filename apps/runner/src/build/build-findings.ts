@@ -8,9 +8,19 @@ const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KiB`;
 
 /** Says which buffers make up too much static shared memory, and what half instead of float would save. */
 export function smemLimitFinding({ entry, bytes, limitBytes }: SmemExcess, buffers: readonly SharedBuffer[]): Finding {
-  const listed = buffers.map(({ declaration, line, bytes: size }) => `${declaration}${size === undefined ? '' : ` ${kilobytes(size)}`} (line ${line})`).join(', ');
-  const floats = buffers.filter(({ type, bytes: size }) => type === 'float' && size !== undefined).reduce((sum, { bytes: size }) => sum + size!, 0);
-  const saving = floats > 0 ? `Half instead of float would save ${kilobytes(floats / 2)}, leaving ${kilobytes(bytes - floats / 2)}. ` : '';
+  const listed = buffers
+    .map(
+      ({ declaration, line, bytes: size }) =>
+        `${declaration}${size === undefined ? '' : ` ${kilobytes(size)}`} (line ${line})`,
+    )
+    .join(', ');
+  const floats = buffers
+    .filter(({ type, bytes: size }) => type === 'float' && size !== undefined)
+    .reduce((sum, { bytes: size }) => sum + size!, 0);
+  const saving =
+    floats > 0
+      ? `Half instead of float would save ${kilobytes(floats / 2)}, leaving ${kilobytes(bytes - floats / 2)}. `
+      : '';
   return create(FindingSchema, {
     kind: FindingKind.SMEM_LIMIT,
     message: `${entry} uses ${kilobytes(bytes)} of static shared memory, ${kilobytes(limitBytes)} is the most${listed ? `: ${listed}` : ''}`,
@@ -36,7 +46,8 @@ export function spillFinding(entry: EntryResources): Finding | undefined {
   return create(FindingSchema, {
     kind: FindingKind.REGISTER_SPILLS,
     message: `${entry.entry} spills on ${entry.arch}: ${entry.spillStoreBytes} bytes of stores, ${entry.spillLoadBytes} bytes of loads, with ${entry.registersPerThread} registers a thread`,
-    remedy: 'Shorten the live ranges of fragments, keep big arrays out of registers, raise maxrregcount or relax __launch_bounds__',
+    remedy:
+      'Shorten the live ranges of fragments, keep big arrays out of registers, raise maxrregcount or relax __launch_bounds__',
   });
 }
 
@@ -46,14 +57,17 @@ export function compileFailedFinding(diagnostics: readonly CompilerDiagnostic[])
   const more = errors.length > 1 ? `, and ${errors.length - 1} more` : '';
   return create(FindingSchema, {
     kind: FindingKind.COMPILE_FAILED,
-    message: first ? `${place(first)}${first.message} (${first.tool}${more})` : 'The compiler failed without naming a place; its output is in the log',
+    message: first
+      ? `${place(first)}${first.message} (${first.tool}${more})`
+      : 'The compiler failed without naming a place; its output is in the log',
     remedy: first ? remedyOf(first) : 'Look at the log for what the compiler said',
     ...(first && { location: { file: first.file, line: first.line } }),
   });
 }
 
 // GNU as on PTX's text; g++ on its constraints ("=h", "f"); clang, which has an assembler of its own.
-const INLINE_ASSEMBLY = /impossible constraint in|output constraint \d+ must|invalid (?:input|output) constraint .* in asm|invalid instruction mnemonic/;
+const INLINE_ASSEMBLY =
+  /impossible constraint in|output constraint \d+ must|invalid (?:input|output) constraint .* in asm|invalid instruction mnemonic/;
 const MISSING_HEADER = /^'?([\w./+-]+)'?(?:: No such file or directory| file not found)$/;
 
 function remedyOf({ tool, message }: CompilerDiagnostic): string {
@@ -64,7 +78,9 @@ function remedyOf({ tool, message }: CompilerDiagnostic): string {
   if (header !== undefined) {
     return `Lay ${header} into the kernel's folder if it is yours. Of CUDA's headers the emulator has the fp16, bf16, WMMA and pipeline ones (cuda_fp16.h, cuda_bf16.h, mma.h, cuda_pipeline.h): leave another out under #ifndef FLASHCORE_EMULATOR, or say \`emulated: false\` in kernel.yaml and run it on a GPU`;
   }
-  return tool === 'runner' ? 'Correct the kernel\'s folder: nothing was compiled' : 'Correct the source at the named place';
+  return tool === 'runner'
+    ? "Correct the kernel's folder: nothing was compiled"
+    : 'Correct the source at the named place';
 }
 
 export function compileTimedOutFinding(compiler: string, seconds: number): Finding {

@@ -20,7 +20,10 @@ export interface KernelTarget {
   emulated: boolean;
 }
 
-/** Everything that compiles: kernels, and what the runner itself needs on this host (the emulator, the CPU reference, the canary). */
+/**
+ * Everything that compiles: kernels, and what the runner itself needs on this host (the emulator, the CPU reference,
+ * the canary).
+ */
 export class BuildTools {
   readonly toolchain = new Toolchain();
   /** What compilers run in: asked for at each use. */
@@ -34,8 +37,18 @@ export class BuildTools {
   readonly #kernelsFolder: string;
   readonly #runnerFolder: string;
 
-  /** `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources only. */
-  constructor(options: { repositoryRoot: string; dataDirectory: string; kernelsFolder: string; artifacts: ArtifactStore; libraryCache?: string | undefined; box?: () => Promise<Box> }) {
+  /**
+   * `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources
+   * only.
+   */
+  constructor(options: {
+    repositoryRoot: string;
+    dataDirectory: string;
+    kernelsFolder: string;
+    artifacts: ArtifactStore;
+    libraryCache?: string | undefined;
+    box?: () => Promise<Box>;
+  }) {
     this.box = options.box ?? (() => findBox('none'));
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
@@ -48,8 +61,13 @@ export class BuildTools {
     this.#libraries = new CompileCache(libraries, this.#libraryFiles, this.box);
     this.#builds = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, this.box);
     this.kernels = new KernelBuilder({
-      toolchain: this.toolchain, cache: this.#builds, artifacts: options.artifacts, kernelsFolder: options.kernelsFolder, emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
-      disassemble: (cubin, signal) => disassemble(cubin, { toolchain: this.toolchain, box: this.box, dataDirectory: options.dataDirectory, signal }),
+      toolchain: this.toolchain,
+      cache: this.#builds,
+      artifacts: options.artifacts,
+      kernelsFolder: options.kernelsFolder,
+      emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
+      disassemble: (cubin, signal) =>
+        disassemble(cubin, { toolchain: this.toolchain, box: this.box, dataDirectory: options.dataDirectory, signal }),
     });
   }
 
@@ -81,14 +99,36 @@ export class BuildTools {
   }
 
   /** A kernel of the runner's own, apps/runner/worker/<name>.cu. */
-  async #ownKernel({ name, entry }: { name: string; entry: string }, target: KernelTarget, listener: BuildListener): Promise<string> {
+  async #ownKernel(
+    { name, entry }: { name: string; entry: string },
+    target: KernelTarget,
+    listener: BuildListener,
+  ): Promise<string> {
     await this.toolchain.askCompilers();
     const unit = `kernel/${name}.cu`;
-    const common = { files: [{ path: unit, text: readFileSync(join(this.#runnerFolder, `worker/${name}.cu`), 'utf8') }], unit, name, defines: [] };
-    if (target.emulated) return this.#library(emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles: emulatorHeaders(this.#runnerFolder), entries: [entry], instrumented: false }), listener);
+    const common = {
+      files: [{ path: unit, text: readFileSync(join(this.#runnerFolder, `worker/${name}.cu`), 'utf8') }],
+      unit,
+      name,
+      defines: [],
+    };
+    if (target.emulated)
+      return this.#library(
+        emulatorUnit({
+          ...common,
+          cxx: this.#cxx(),
+          emulatorFiles: emulatorHeaders(this.#runnerFolder),
+          entries: [entry],
+          instrumented: false,
+        }),
+        listener,
+      );
     const nvcc = this.toolchain.nvcc();
     if (!nvcc) throw missingCompiler('nvcc');
-    return this.#library(nvccUnit({ ...common, nvcc, arch: target.arch, fastMath: false, maxRegisters: 0, keepPtx: false }), listener);
+    return this.#library(
+      nvccUnit({ ...common, nvcc, arch: target.arch, fastMath: false, maxRegisters: 0, keepPtx: false }),
+      listener,
+    );
   }
 
   async #library(unit: CompileUnit, { signal, onLine }: BuildListener): Promise<string> {
@@ -96,12 +136,19 @@ export class BuildTools {
     const compilation = await this.#libraries.compile(unit, {
       signal,
       onLine: onLine && ((line) => onLine(source, line)),
-      onStart: () => onLine?.('runner', `compiling ${unit.outputs[0]?.fileName} with ${source} ${unit.compiler.version}; the next job finds it in the cache`),
+      onStart: () =>
+        onLine?.(
+          'runner',
+          `compiling ${unit.outputs[0]?.fileName} with ${source} ${unit.compiler.version}; the next job finds it in the cache`,
+        ),
     });
     const output = compilation.outputs[0];
     if (output) return this.#libraryFiles.path(output.sha256);
-    throw new FlashcoreError('INTERNAL', { target: unit.target, compiler: `${source} ${unit.compiler.version}` },
-      `${unit.target} does not compile with ${source} ${unit.compiler.version}: ${compilation.lines.find((line) => /error/.test(line)) ?? `exit status ${compilation.exitCode}`}`);
+    throw new FlashcoreError(
+      'INTERNAL',
+      { target: unit.target, compiler: `${source} ${unit.compiler.version}` },
+      `${unit.target} does not compile with ${source} ${unit.compiler.version}: ${compilation.lines.find((line) => /error/.test(line)) ?? `exit status ${compilation.exitCode}`}`,
+    );
   }
 
   #cxx(): Compiler {
@@ -112,11 +159,17 @@ export class BuildTools {
 }
 
 function missingCompiler(wanted: 'nvcc' | 'g++'): FlashcoreError {
-  const use = wanted === 'nvcc' ? 'A GPU needs nvcc to build for: install the CUDA toolkit' : 'The emulator and the CPU reference need a C++ compiler: install g++ 12 or clang++ 15 or later';
+  const use =
+    wanted === 'nvcc'
+      ? 'A GPU needs nvcc to build for: install the CUDA toolkit'
+      : 'The emulator and the CPU reference need a C++ compiler: install g++ 12 or clang++ 15 or later';
   return new FlashcoreError('COMPILER_MISSING', { wanted }, `${use} on the runner's host`);
 }
 
-/** What an emulated kernel is compiled with: the headers that stand for CUDA's, and the linker's limit on static shared memory. */
+/**
+ * What an emulated kernel is compiled with: the headers that stand for CUDA's, and the linker's limit on static shared
+ * memory.
+ */
 export function emulatorHeaders(runnerFolder: string): SnapshotFile[] {
   const folder = join(runnerFolder, 'emulator');
   return [

@@ -18,7 +18,11 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A "compiler" that copies its source, says so, and counts how often it ran. */
 function unit(overrides: { text?: string; script?: string; identity?: string } = {}): CompileUnit {
-  const { text = 'source', script = 'cat kernel/a.cu > out; echo kernel/a.cu: copied; echo run >> "$RUNS"', identity = 'sh 1' } = overrides;
+  const {
+    text = 'source',
+    script = 'cat kernel/a.cu > out; echo kernel/a.cu: copied; echo run >> "$RUNS"',
+    identity = 'sh 1',
+  } = overrides;
   return {
     compiler: { name: 'g++', path: '/bin/sh', version: '1', identity },
     target: 'test',
@@ -31,9 +35,18 @@ function unit(overrides: { text?: string; script?: string; identity?: string } =
 
 test('compile() gives the stored result for the same inputs, also to another runner on the same folder', async () => {
   const lines: string[] = [];
-  const first = await new CompileCache(folder, artifacts).compile(unit(), { signal, onLine: (line) => lines.push(line) });
+  const first = await new CompileCache(folder, artifacts).compile(unit(), {
+    signal,
+    onLine: (line) => lines.push(line),
+  });
   const second = await new CompileCache(folder, artifacts).compile(unit(), { signal });
-  expect([first.cacheHit, second.cacheHit, lines, second.lines, artifacts.get(second.outputs[0]!.sha256).toString()]).toEqual([false, true, ['a.cu: copied'], ['a.cu: copied'], 'source']);
+  expect([
+    first.cacheHit,
+    second.cacheHit,
+    lines,
+    second.lines,
+    artifacts.get(second.outputs[0]!.sha256).toString(),
+  ]).toEqual([false, true, ['a.cu: copied'], ['a.cu: copied'], 'source']);
 });
 
 test('the key covers files, arguments and compiler', () => {
@@ -50,7 +63,12 @@ test('a failure is not kept', async () => {
 test('a compiler that does not end is killed and not kept', async () => {
   const slow = { ...unit({ script: 'sleep 20' }), limitMs: 200 };
   const { timedOut, exitCode } = await new CompileCache(folder, artifacts).compile(slow, { signal });
-  expect([timedOut, exitCode, readdirSync(join(folder, 'entries')), readdirSync(join(folder, 'work'))]).toEqual([true, 137, [], []]);
+  expect([timedOut, exitCode, readdirSync(join(folder, 'entries')), readdirSync(join(folder, 'work'))]).toEqual([
+    true,
+    137,
+    [],
+    [],
+  ]);
 });
 
 test('a damaged artifact or entry is compiled again', async () => {
@@ -60,7 +78,11 @@ test('a damaged artifact or entry is compiled again', async () => {
   const afterFlip = await cache.compile(unit(), { signal });
   writeFileSync(join(folder, 'entries', `${key}.json`), '{"key":');
   const afterTruncation = await cache.compile(unit(), { signal });
-  expect([afterFlip.cacheHit, afterTruncation.cacheHit, artifacts.get(outputs[0]!.sha256).toString()]).toEqual([false, false, 'source']);
+  expect([afterFlip.cacheHit, afterTruncation.cacheHit, artifacts.get(outputs[0]!.sha256).toString()]).toEqual([
+    false,
+    false,
+    'source',
+  ]);
 });
 
 test('two jobs that want the same compile it once', async () => {
@@ -69,7 +91,7 @@ test('two jobs that want the same compile it once', async () => {
   expect(both.map(({ cacheHit }) => cacheHit)).toEqual([false, true]);
 });
 
-test('who waits for another job\'s compilation and is cancelled does not wait for its end, which goes on', async () => {
+test("who waits for another job's compilation and is cancelled does not wait for its end, which goes on", async () => {
   const cache = new CompileCache(folder, artifacts);
   const slow = unit({ script: 'sleep 2; cat kernel/a.cu > out' });
   const first = cache.compile(slow, { signal });

@@ -12,7 +12,10 @@ import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
 
 export interface Command {
-  /** Without the program: that is the unit's compiler. Paths are relative to the build folder; BUILD_FOLDER stands for its place. */
+  /**
+   * Without the program: that is the unit's compiler. Paths are relative to the build folder; BUILD_FOLDER stands for
+   * its place.
+   */
   arguments: string[];
 }
 
@@ -77,7 +80,10 @@ export interface CompiledFiles {
 /** Counts up when a change here makes old entries wrong. */
 const SCHEMA = 1;
 
-/** Compiles, or finds what was compiled before from the same inputs. Only successes are kept; an entry is written after its artifacts, in one step. */
+/**
+ * Compiles, or finds what was compiled before from the same inputs. Only successes are kept; an entry is written after
+ * its artifacts, in one step.
+ */
 export class CompileCache {
   readonly #folder: string;
   readonly #files: CompiledFiles;
@@ -97,7 +103,11 @@ export class CompileCache {
   async compile(unit: CompileUnit, options: CompileOptions): Promise<Compilation> {
     const key = keyOf(unit);
     // Another job may be at the same: its result is then in the cache, or it failed and it's ours to say why.
-    for (let running = this.#running.get(key); running; running = this.#running.get(key)) await untilAborted(running.catch(() => undefined), options.signal);
+    for (let running = this.#running.get(key); running; running = this.#running.get(key))
+      await untilAborted(
+        running.catch(() => undefined),
+        options.signal,
+      );
     const known = this.find(key);
     if (known) {
       this.use.hits += 1;
@@ -158,7 +168,12 @@ export class CompileCache {
 
   #store(folder: string, output: CompileOutput): StoredOutput {
     const path = join(folder, output.path);
-    return { fileName: output.fileName, kind: output.kind, sizeBytes: statSync(path).size, sha256: this.#files.putFile(path) };
+    return {
+      fileName: output.fileName,
+      kind: output.kind,
+      sizeBytes: statSync(path).size,
+      sha256: this.#files.putFile(path),
+    };
   }
 
   #write(record: CompileRecord): void {
@@ -182,7 +197,8 @@ export class CompileCache {
 export function keyOf(unit: CompileUnit): string {
   const hash = createHash('sha256');
   hash.update(JSON.stringify([SCHEMA, unit.compiler.identity, unit.target, unit.stages, unit.outputs]));
-  for (const { path, text } of [...unit.files].sort((a, b) => (a.path < b.path ? -1 : 1))) hash.update(JSON.stringify([path, text]));
+  for (const { path, text } of [...unit.files].sort((a, b) => (a.path < b.path ? -1 : 1)))
+    hash.update(JSON.stringify([path, text]));
   return hash.digest('hex');
 }
 
@@ -198,7 +214,8 @@ function writeInside(folder: string, path: string, text: string): void {
 
 /** Build folders of processes that are gone. */
 function removeAbandoned(folder: string): void {
-  for (const name of readdirSync(folder)) if (!isRunning(parseInt(name, 10))) rmSync(join(folder, name), { recursive: true, force: true });
+  for (const name of readdirSync(folder))
+    if (!isRunning(parseInt(name, 10))) rmSync(join(folder, name), { recursive: true, force: true });
 }
 
 function isRunning(pid: number): boolean {

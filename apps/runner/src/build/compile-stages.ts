@@ -25,9 +25,16 @@ const MAX_ADDRESS_BYTES = 16 * 1024 ** 3;
 const MAX_FILE_BYTES = 1024 ** 3;
 
 /** Runs a unit's stages in its build folder, boxed, until one fails. */
-export async function runStages(unit: CompileUnit, options: CompileOptions & { folder: string; box: Box }): Promise<StagesEnd> {
+export async function runStages(
+  unit: CompileUnit,
+  options: CompileOptions & { folder: string; box: Box },
+): Promise<StagesEnd> {
   const { folder } = options;
-  const limits: BoxLimits = { cpuSeconds: Math.ceil(unit.limitMs / 1000), fileBytes: MAX_FILE_BYTES, addressBytes: MAX_ADDRESS_BYTES };
+  const limits: BoxLimits = {
+    cpuSeconds: Math.ceil(unit.limitMs / 1000),
+    fileBytes: MAX_FILE_BYTES,
+    addressBytes: MAX_ADDRESS_BYTES,
+  };
   const policy: BoxPolicy = { folder, readable: [toolchainFolder(unit.compiler.path)], limits };
   const box = await untilAborted(options.box.for(unit.compiler.path, ['--version'], policy), options.signal);
   const started = performance.now();
@@ -36,7 +43,11 @@ export async function runStages(unit: CompileUnit, options: CompileOptions & { f
   for (const stage of unit.stages) {
     const remainingMs = Math.max(1, unit.limitMs - (performance.now() - started));
     const ends = await runPool(stage, ({ arguments: args }) => {
-      const { program, args: boxed } = box.wrap(unit.compiler.path, args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)), policy);
+      const { program, args: boxed } = box.wrap(
+        unit.compiler.path,
+        args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)),
+        policy,
+      );
       return runProcess(program, boxed, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
     });
     end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));
@@ -48,7 +59,10 @@ export async function runStages(unit: CompileUnit, options: CompileOptions & { f
   return end;
 }
 
-/** What a compiler that is not the system's is part of: the folder above its bin/; its own folder where there is no bin/ or that would be the user's home. */
+/**
+ * What a compiler that is not the system's is part of: the folder above its bin/; its own folder where there is no bin/
+ * or that would be the user's home.
+ */
 export function toolchainFolder(compiler: string): string {
   const folder = dirname(realpathSync(compiler));
   const above = dirname(folder);
@@ -56,7 +70,10 @@ export function toolchainFolder(compiler: string): string {
 }
 
 /** Runs as many at once as the machine has processors. */
-async function runPool(commands: readonly Command[], run: (command: Command) => Promise<ProcessEnd>): Promise<ProcessEnd[]> {
+async function runPool(
+  commands: readonly Command[],
+  run: (command: Command) => Promise<ProcessEnd>,
+): Promise<ProcessEnd[]> {
   const ends: ProcessEnd[] = [];
   let next = 0;
   const lane = async (): Promise<void> => {

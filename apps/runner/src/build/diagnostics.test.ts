@@ -18,7 +18,9 @@ test('parseNvccDiagnostics() reads warnings with a number, ptxas and fatal error
     "ptxas error   : Entry function 'f' uses too much shared data (0x11400 bytes, 0xc000 max)",
     "nvcc fatal   : Unsupported gpu architecture 'compute_70'",
   ];
-  expect(parseNvccDiagnostics(lines).map(({ tool, severity, line, message }) => [tool, severity, line, message])).toEqual([
+  expect(
+    parseNvccDiagnostics(lines).map(({ tool, severity, line, message }) => [tool, severity, line, message]),
+  ).toEqual([
     ['nvcc', 'warning', 3, 'variable "x" was declared but never referenced'],
     ['ptxas', 'error', 0, "Entry function 'f' uses too much shared data (0x11400 bytes, 0xc000 max)"],
     ['nvcc', 'error', 0, "Unsupported gpu architecture 'compute_70'"],
@@ -26,7 +28,12 @@ test('parseNvccDiagnostics() reads warnings with a number, ptxas and fatal error
 });
 
 test('parseGnuDiagnostics() reads file, line and column', () => {
-  const lines = ["syntax_error.cu: In function 'void syntax_error(const half*)':", "syntax_error.cu:8:17: error: expected initializer before 'attend_keys'", '    8 |   RowState state', "faulty/attend_row.cuh:10:8: note: 'struct RowState' declared here"];
+  const lines = [
+    "syntax_error.cu: In function 'void syntax_error(const half*)':",
+    "syntax_error.cu:8:17: error: expected initializer before 'attend_keys'",
+    '    8 |   RowState state',
+    "faulty/attend_row.cuh:10:8: note: 'struct RowState' declared here",
+  ];
   expect(parseGnuDiagnostics(lines).map(({ file, line, column, severity }) => [file, line, column, severity])).toEqual([
     ['syntax_error.cu', 8, 17, 'error'],
     ['faulty/attend_row.cuh', 10, 8, 'note'],
@@ -34,6 +41,15 @@ test('parseGnuDiagnostics() reads file, line and column', () => {
 });
 
 test('parseGnuDiagnostics() reads what the assembler says of inline assembly, which has a capital and no column', () => {
-  const lines = ['fa_v2_wmma.cu: Assembler messages:', 'fa_v2_wmma.cu:168: Error: no such instruction: `bar.sync 0\''];
-  expect(parseGnuDiagnostics(lines)).toEqual([{ severity: 'error', file: 'fa_v2_wmma.cu', line: 168, column: 0, message: 'no such instruction: `bar.sync 0\'', tool: 'as' }]);
+  const lines = ['fa_v2_wmma.cu: Assembler messages:', "fa_v2_wmma.cu:168: Error: no such instruction: `bar.sync 0'"];
+  expect(parseGnuDiagnostics(lines)).toEqual([
+    {
+      severity: 'error',
+      file: 'fa_v2_wmma.cu',
+      line: 168,
+      column: 0,
+      message: "no such instruction: `bar.sync 0'",
+      tool: 'as',
+    },
+  ]);
 });

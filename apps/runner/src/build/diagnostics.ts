@@ -47,33 +47,64 @@ export function parseNvccDiagnostics(lines: readonly string[]): CompilerDiagnost
 
 /** Reads what g++ or clang++ printed. */
 export function parseGnuDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
-  return lines.flatMap((line) => gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line) ?? []).slice(0, MAX_DIAGNOSTICS);
+  return lines
+    .flatMap((line) => gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line) ?? [])
+    .slice(0, MAX_DIAGNOSTICS);
 }
 
 function nvccDiagnostic(line: string): CompilerDiagnostic | undefined {
   const match = NVCC.exec(line);
-  if (match) return { severity: severityOf(match[3]!), file: match[1]!, line: Number(match[2]), column: 0, message: match[5]!, tool: 'nvcc' };
+  if (match)
+    return {
+      severity: severityOf(match[3]!),
+      file: match[1]!,
+      line: Number(match[2]),
+      column: 0,
+      message: match[5]!,
+      tool: 'nvcc',
+    };
   const fatal = NVCC_FATAL.exec(line);
-  return fatal ? { severity: severityOf(fatal[1]!), file: '', line: 0, column: 0, message: fatal[2]!, tool: 'nvcc' } : undefined;
+  return fatal
+    ? { severity: severityOf(fatal[1]!), file: '', line: 0, column: 0, message: fatal[2]!, tool: 'nvcc' }
+    : undefined;
 }
 
 function ptxasDiagnostic(line: string): CompilerDiagnostic | undefined {
   const placed = PTXAS_PLACE.exec(line);
   // The file is a temporary PTX file: its name and line say nothing about the source.
-  if (placed) return { severity: severityOf(placed[3]!), file: '', line: 0, column: 0, message: placed[4]!, tool: 'ptxas' };
+  if (placed)
+    return { severity: severityOf(placed[3]!), file: '', line: 0, column: 0, message: placed[4]!, tool: 'ptxas' };
   const match = PTXAS.exec(line);
-  return match ? { severity: severityOf(match[1]!), file: '', line: 0, column: 0, message: match[2]!, tool: 'ptxas' } : undefined;
+  return match
+    ? { severity: severityOf(match[1]!), file: '', line: 0, column: 0, message: match[2]!, tool: 'ptxas' }
+    : undefined;
 }
 
 function gnuDiagnostic(line: string, tool: 'nvcc' | 'g++'): CompilerDiagnostic | undefined {
   const match = GNU.exec(line);
   if (!match) return undefined;
-  return { severity: severityOf(match[4]!), file: match[1]!, line: Number(match[2]), column: Number(match[3] ?? 0), message: match[5]!, tool };
+  return {
+    severity: severityOf(match[4]!),
+    file: match[1]!,
+    line: Number(match[2]),
+    column: Number(match[3] ?? 0),
+    message: match[5]!,
+    tool,
+  };
 }
 
 function assemblerDiagnostic(line: string): CompilerDiagnostic | undefined {
   const match = GNU_AS.exec(line);
-  return match ? { severity: severityOf(match[3]!.toLowerCase()), file: match[1]!, line: Number(match[2]), column: 0, message: match[4]!, tool: 'as' } : undefined;
+  return match
+    ? {
+        severity: severityOf(match[3]!.toLowerCase()),
+        file: match[1]!,
+        line: Number(match[2]),
+        column: 0,
+        message: match[4]!,
+        tool: 'as',
+      }
+    : undefined;
 }
 
 function severityOf(word: string): CompilerDiagnostic['severity'] {

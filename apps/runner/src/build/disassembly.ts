@@ -16,18 +16,35 @@ const MAX_ADDRESS_BYTES = 4 * 1024 ** 3;
 // To a file: a listing has more lines than what a tool says is kept for.
 const SCRIPT = 'exec "$0" -sass kernel.cubin >kernel.sass';
 
-/** Disassembles a cubin with cuobjdump, boxed as the compilers are. Errors: the signal's reason, DEVICE_UNAVAILABLE where a box is required. */
-export async function disassemble(cubin: string, { toolchain, box: findBox, dataDirectory, signal }: { toolchain: Toolchain; box: () => Promise<Box>; dataDirectory: string; signal: AbortSignal }): Promise<Listing> {
+/**
+ * Disassembles a cubin with cuobjdump, boxed as the compilers are. Errors: the signal's reason, DEVICE_UNAVAILABLE
+ * where a box is required.
+ */
+export async function disassemble(
+  cubin: string,
+  {
+    toolchain,
+    box: findBox,
+    dataDirectory,
+    signal,
+  }: { toolchain: Toolchain; box: () => Promise<Box>; dataDirectory: string; signal: AbortSignal },
+): Promise<Listing> {
   const cuobjdump = toolchain.path('cuobjdump');
   if (!cuobjdump) return { missing: 'cuobjdump was not found: it comes with the CUDA toolkit' };
   using folder = makeTemporary(dataDirectory, 'sass');
   copyFileSync(cubin, join(folder.path, 'kernel.cubin'));
-  const policy: BoxPolicy = { folder: folder.path, readable: [toolchainFolder(cuobjdump)], limits: { cpuSeconds: LIMIT_MS / 1000, fileBytes: MAX_FILE_BYTES, addressBytes: MAX_ADDRESS_BYTES } };
+  const policy: BoxPolicy = {
+    folder: folder.path,
+    readable: [toolchainFolder(cuobjdump)],
+    limits: { cpuSeconds: LIMIT_MS / 1000, fileBytes: MAX_FILE_BYTES, addressBytes: MAX_ADDRESS_BYTES },
+  };
   const boxes = await untilAborted(findBox(), signal);
   const box = await untilAborted(boxes.for(cuobjdump, ['--version'], policy), signal);
   const { program, args } = box.wrap('/bin/sh', ['-c', SCRIPT, cuobjdump], policy);
   const { exitCode, lines } = await runProcess(program, args, { cwd: folder.path, limitMs: LIMIT_MS, signal });
   const text = exitCode === 0 ? readFileSync(join(folder.path, 'kernel.sass')) : Buffer.alloc(0);
   if (text.length > 0) return { text };
-  return { missing: `cuobjdump ${exitCode === undefined ? `was killed after ${LIMIT_MS / 1000} s` : `ended with exit status ${exitCode}`}: ${lines.findLast((line) => line.trim() !== '') ?? 'it said nothing'}` };
+  return {
+    missing: `cuobjdump ${exitCode === undefined ? `was killed after ${LIMIT_MS / 1000} s` : `ended with exit status ${exitCode}`}: ${lines.findLast((line) => line.trim() !== '') ?? 'it said nothing'}`,
+  };
 }

@@ -1,5 +1,11 @@
 import { create } from '@bufbuild/protobuf';
-import { EntryResourcesSchema, archLimits, occupancy, type EntryResources, type PlannedLaunch } from '@flashcore/shared';
+import {
+  EntryResourcesSchema,
+  archLimits,
+  occupancy,
+  type EntryResources,
+  type PlannedLaunch,
+} from '@flashcore/shared';
 import type { PtxasEntry } from './ptxas-report.ts';
 
 /** A launch, and the shape that it is for, as BxHxSxD, where somebody will ask for it. */
@@ -7,7 +13,10 @@ export interface ShapeLaunch extends PlannedLaunch {
   shape?: string;
 }
 
-/** ptxas's figures with what follows from the largest of the launches: CTAs an SM, occupancy and what bounds it. Entries that nothing launches are left out. */
+/**
+ * ptxas's figures with what follows from the largest of the launches: CTAs an SM, occupancy and what bounds it. Entries
+ * that nothing launches are left out.
+ */
 export function entryResources(entries: readonly PtxasEntry[], launches: readonly ShapeLaunch[]): EntryResources[] {
   return entries.flatMap((entry) => {
     const own = launches.filter((launch) => launch.entry === entry.entry);
@@ -19,7 +28,12 @@ function resourcesOf(entry: PtxasEntry, launches: readonly ShapeLaunch[]): Entry
   const dynamicSmemBytes = Math.max(...launches.map(({ sharedBytes }) => sharedBytes));
   const threadsPerCta = Math.max(...launches.map(({ block: [x, y, z] }) => x * y * z));
   const sheet = archLimits(entry.arch);
-  const fit = sheet && occupancy({ registers: entry.registers, smem: entry.staticSmemBytes + dynamicSmemBytes, threads: threadsPerCta }, sheet);
+  const fit =
+    sheet &&
+    occupancy(
+      { registers: entry.registers, smem: entry.staticSmemBytes + dynamicSmemBytes, threads: threadsPerCta },
+      sheet,
+    );
   return create(EntryResourcesSchema, {
     entry: entry.entry,
     arch: entry.arch,

@@ -16,14 +16,34 @@ export function readSources(folder: string, prefix: string): SnapshotFile[] {
     .map((path) => ({ path: `${prefix}/${relative(folder, path)}`, text: readFileSync(path, 'utf8') }));
 }
 
-/** libcuda_emu.so (apps/runner/emulator/README.md, section a): one translation unit, which takes a third of the time of its parts. */
+/**
+ * libcuda_emu.so (apps/runner/emulator/README.md, section a): one translation unit, which takes a third of the time of
+ * its parts.
+ */
 export function emulatorLibraryUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {
   const files = ['exec', 'driver', 'include'].flatMap((part) => readSources(join(emulatorFolder, part), part));
   return {
     compiler: cxx,
     target: 'libcuda_emu',
     files: [{ path: 'library.cpp', text: readFileSync(join(emulatorFolder, 'library.cpp'), 'utf8') }, ...files],
-    stages: [[{ arguments: ['-std=c++17', '-O2', '-fPIC', '-shared', '-pthread', '-fvisibility=hidden', '-o', 'libcuda_emu.so', 'library.cpp', '-ldl'] }]],
+    stages: [
+      [
+        {
+          arguments: [
+            '-std=c++17',
+            '-O2',
+            '-fPIC',
+            '-shared',
+            '-pthread',
+            '-fvisibility=hidden',
+            '-o',
+            'libcuda_emu.so',
+            'library.cpp',
+            '-ldl',
+          ],
+        },
+      ],
+    ],
     outputs: [{ path: 'libcuda_emu.so', fileName: 'libcuda_emu.so', kind: 'library' }],
     limitMs: LIMIT_MS,
   };
@@ -32,12 +52,31 @@ export function emulatorLibraryUnit(cxx: Compiler, emulatorFolder: string): Comp
 /** The CPU reference. Not with -ffast-math: masked scores are -infinity. */
 export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit {
   const folder = join(kernelsFolder, 'reference');
-  const files = ['attention_reference.cpp', 'attention_reference.h'].map((path) => ({ path, text: readFileSync(join(folder, path), 'utf8') }));
+  const files = ['attention_reference.cpp', 'attention_reference.h'].map((path) => ({
+    path,
+    text: readFileSync(join(folder, path), 'utf8'),
+  }));
   return {
     compiler: cxx,
     target: 'reference',
     files,
-    stages: [[{ arguments: ['-std=c++17', '-O3', nativeFlag(), '-shared', '-fPIC', '-pthread', '-o', 'attention_reference.so', 'attention_reference.cpp'] }]],
+    stages: [
+      [
+        {
+          arguments: [
+            '-std=c++17',
+            '-O3',
+            nativeFlag(),
+            '-shared',
+            '-fPIC',
+            '-pthread',
+            '-o',
+            'attention_reference.so',
+            'attention_reference.cpp',
+          ],
+        },
+      ],
+    ],
     outputs: [{ path: 'attention_reference.so', fileName: 'attention_reference.so', kind: 'library' }],
     limitMs: LIMIT_MS,
   };

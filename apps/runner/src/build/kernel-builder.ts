@@ -1,9 +1,24 @@
 import { createHash } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
-import { ArtifactKind, BuildResultSchema, FlashcoreError, type Artifact, type BuildResult, type Finding, type ResolvedVariant } from '@flashcore/shared';
+import {
+  ArtifactKind,
+  BuildResultSchema,
+  FlashcoreError,
+  type Artifact,
+  type BuildResult,
+  type Finding,
+  type ResolvedVariant,
+} from '@flashcore/shared';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { ArtifactSchema } from '@flashcore/shared';
-import { compileFailedFinding, compileTimedOutFinding, dynamicSmemFinding, missingEntryFinding, smemLimitFinding, spillFinding } from './build-findings.ts';
+import {
+  compileFailedFinding,
+  compileTimedOutFinding,
+  dynamicSmemFinding,
+  missingEntryFinding,
+  smemLimitFinding,
+  spillFinding,
+} from './build-findings.ts';
 import type { Compilation, CompileCache, CompileUnit, OutputKind } from './compile-cache.ts';
 import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } from './diagnostics.ts';
 import type { Listing } from './disassembly.ts';
@@ -57,12 +72,17 @@ interface Run {
 }
 
 const ARTIFACT_KINDS: Record<OutputKind, ArtifactKind> = {
-  cubin: ArtifactKind.CUBIN, ptx: ArtifactKind.PTX, sass: ArtifactKind.SASS, 'emulator-module': ArtifactKind.EMULATOR_MODULE, library: ArtifactKind.UNSPECIFIED,
+  cubin: ArtifactKind.CUBIN,
+  ptx: ArtifactKind.PTX,
+  sass: ArtifactKind.SASS,
+  'emulator-module': ArtifactKind.EMULATOR_MODULE,
+  library: ArtifactKind.UNSPECIFIED,
 };
 
 type Disassemble = (cubin: string, signal: AbortSignal) => Promise<Listing>;
 
-const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly Run[]): boolean => problems.length === 0 && runs.every(({ compilation }) => compilation.exitCode === 0);
+const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly Run[]): boolean =>
+  problems.length === 0 && runs.every(({ compilation }) => compilation.exitCode === 0);
 
 /** Compiles kernels: with nvcc where it exists, and with the C++ compiler for the emulator, at the same time. */
 export class KernelBuilder {
@@ -73,7 +93,14 @@ export class KernelBuilder {
   readonly #emulatorFiles: () => SnapshotFile[];
   readonly #disassemble: Disassemble;
 
-  constructor(parts: { toolchain: Toolchain; cache: CompileCache; artifacts: ArtifactStore; kernelsFolder: string; emulatorFiles: () => SnapshotFile[]; disassemble: Disassemble }) {
+  constructor(parts: {
+    toolchain: Toolchain;
+    cache: CompileCache;
+    artifacts: ArtifactStore;
+    kernelsFolder: string;
+    emulatorFiles: () => SnapshotFile[];
+    disassemble: Disassemble;
+  }) {
     this.#toolchain = parts.toolchain;
     this.#cache = parts.cache;
     this.#artifacts = parts.artifacts;
@@ -86,16 +113,24 @@ export class KernelBuilder {
   async build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
     const started = performance.now();
     await this.#toolchain.askCompilers();
-    const { files, problems } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder: this.#kernelsFolder });
-    const runs = problems.length > 0 ? [] : await Promise.all(this.#units(spec, files).map((unit) => this.#run(unit, listener)));
-    const listing = spec.resolved.keepSass && compiled(problems, runs) ? await this.#listing(runs, listener.signal) : undefined;
+    const { files, problems } = snapshotSources({
+      folder: spec.folder,
+      source: spec.source,
+      kernelsFolder: this.#kernelsFolder,
+    });
+    const runs =
+      problems.length > 0 ? [] : await Promise.all(this.#units(spec, files).map((unit) => this.#run(unit, listener)));
+    const listing =
+      spec.resolved.keepSass && compiled(problems, runs) ? await this.#listing(runs, listener.signal) : undefined;
     return this.#assemble(spec, { files, problems, runs, listing, seconds: (performance.now() - started) / 1000 });
   }
 
   /** Not kept in the compile cache: its key is the compiler's, and a listing takes half a second. */
   async #listing(runs: readonly Run[], signal: AbortSignal): Promise<Listing> {
     const cubin = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'cubin');
-    return cubin ? this.#disassemble(this.#artifacts.path(cubin.sha256), signal) : { missing: 'no nvcc on this host, so no machine code' };
+    return cubin
+      ? this.#disassemble(this.#artifacts.path(cubin.sha256), signal)
+      : { missing: 'no nvcc on this host, so no machine code' };
   }
 
   /** A module with the hooks that find data races; undefined when it does not compile. */
@@ -109,27 +144,68 @@ export class KernelBuilder {
   #units(spec: BuildSpec, files: readonly SnapshotFile[]): CompileUnit[] {
     const { resolved } = spec;
     const nvcc = this.#toolchain.nvcc();
-    if (!nvcc && !spec.emulated) throw new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'A GPU needs nvcc to build for: install the CUDA toolkit on the runner\'s host');
+    if (!nvcc && !spec.emulated)
+      throw new FlashcoreError(
+        'COMPILER_MISSING',
+        { wanted: 'nvcc' },
+        "A GPU needs nvcc to build for: install the CUDA toolkit on the runner's host",
+      );
     const gpu = nvcc
-      ? [nvccUnit({ nvcc, arch: spec.arch, files, unit: `kernel/${spec.source}`, name: spec.kernelId, defines: resolved.defines, fastMath: resolved.fastMath, maxRegisters: resolved.maxRegisters, keepPtx: resolved.keepPtx })]
+      ? [
+          nvccUnit({
+            nvcc,
+            arch: spec.arch,
+            files,
+            unit: `kernel/${spec.source}`,
+            name: spec.kernelId,
+            defines: resolved.defines,
+            fastMath: resolved.fastMath,
+            maxRegisters: resolved.maxRegisters,
+            keepPtx: resolved.keepPtx,
+          }),
+        ]
       : [];
     return spec.emulated ? [...gpu, this.#emulatorUnit(spec, files, false)] : gpu;
   }
 
   #emulatorUnit(spec: BuildSpec, files: readonly SnapshotFile[], instrumented: boolean): CompileUnit {
     const cxx = this.#toolchain.cxx();
-    if (!cxx) throw new FlashcoreError('COMPILER_MISSING', { wanted: 'g++' }, 'The emulator needs a C++ compiler to build with: install g++ 12 or clang++ 15 or later');
-    return emulatorUnit({ cxx, files, emulatorFiles: this.#emulatorFiles(), unit: `kernel/${spec.source}`, name: spec.kernelId, defines: spec.resolved.defines, entries: spec.entries, instrumented });
+    if (!cxx)
+      throw new FlashcoreError(
+        'COMPILER_MISSING',
+        { wanted: 'g++' },
+        'The emulator needs a C++ compiler to build with: install g++ 12 or clang++ 15 or later',
+      );
+    return emulatorUnit({
+      cxx,
+      files,
+      emulatorFiles: this.#emulatorFiles(),
+      unit: `kernel/${spec.source}`,
+      name: spec.kernelId,
+      defines: spec.resolved.defines,
+      entries: spec.entries,
+      instrumented,
+    });
   }
 
   async #run(unit: CompileUnit, { signal, onLine }: BuildListener): Promise<Run> {
     const source = unit.compiler.name;
     const compilation = await this.#cache.compile(unit, { signal, onLine: onLine && ((line) => onLine(source, line)) });
-    const diagnostics = source === 'nvcc' ? parseNvccDiagnostics(compilation.lines) : parseGnuDiagnostics(compilation.lines);
+    const diagnostics =
+      source === 'nvcc' ? parseNvccDiagnostics(compilation.lines) : parseGnuDiagnostics(compilation.lines);
     return { unit, compilation, diagnostics };
   }
 
-  #assemble(spec: BuildSpec, parts: { files: SnapshotFile[]; problems: CompilerDiagnostic[]; runs: Run[]; listing: Listing | undefined; seconds: number }): KernelBuild {
+  #assemble(
+    spec: BuildSpec,
+    parts: {
+      files: SnapshotFile[];
+      problems: CompilerDiagnostic[];
+      runs: Run[];
+      listing: Listing | undefined;
+      seconds: number;
+    },
+  ): KernelBuild {
     const { files, problems, runs, listing, seconds } = parts;
     const succeeded = compiled(problems, runs);
     const nvccRun = runs.find(({ unit }) => unit.compiler.name === 'nvcc');
@@ -143,69 +219,134 @@ export class KernelBuilder {
       cacheHit: runs.length > 0 && runs.every(({ compilation }) => compilation.cacheHit),
       seconds,
       runs: runs.map(({ unit, compilation }) => ({
-        compiler: unit.compiler.name, version: unit.compiler.version, target: unit.target, arguments: unit.stages[0]![0]!.arguments,
-        seconds: compilation.seconds, exitCode: compilation.exitCode, cacheHit: compilation.cacheHit,
+        compiler: unit.compiler.name,
+        version: unit.compiler.version,
+        target: unit.target,
+        arguments: unit.stages[0]![0]!.arguments,
+        seconds: compilation.seconds,
+        exitCode: compilation.exitCode,
+        cacheHit: compilation.cacheHit,
       })),
       entries: resources,
       entriesMissing: entriesMissing(resources.length, { nvccRun, problems, succeeded }),
-      artifacts: [...outputs.map(artifactOf), ...this.#keepListing(spec, listing), ...files.map((file) => this.#keepSource(file))],
+      artifacts: [
+        ...outputs.map(artifactOf),
+        ...this.#keepListing(spec, listing),
+        ...files.map((file) => this.#keepSource(file)),
+      ],
       diagnostics: [...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)],
       arch: spec.arch,
       flagsDigest: flagsDigest(runs),
     });
-    const findings = findingsOf(spec, { files, problems, runs, nvccRun, found: entries.map(({ entry }) => entry), result });
+    const findings = findingsOf(spec, {
+      files,
+      problems,
+      runs,
+      nvccRun,
+      found: entries.map(({ entry }) => entry),
+      result,
+    });
     const sassMissing = listing && 'missing' in listing ? listing.missing : undefined;
-    return { result, findings, image: succeeded && loaded ? this.#artifacts.path(loaded.sha256) : undefined, sassMissing, sourceDigest: digestOf(files) };
+    return {
+      result,
+      findings,
+      image: succeeded && loaded ? this.#artifacts.path(loaded.sha256) : undefined,
+      sassMissing,
+      sourceDigest: digestOf(files),
+    };
   }
 
   #keepListing({ kernelId, arch }: BuildSpec, listing: Listing | undefined): MessageInitShape<typeof ArtifactSchema>[] {
     if (!listing || 'missing' in listing) return [];
     const { text } = listing;
-    return [{ sha256: this.#artifacts.put(text), kind: ArtifactKind.SASS, fileName: `${kernelId}.${arch}.sass`, sizeBytes: BigInt(text.byteLength) } satisfies Partial<Artifact>];
+    return [
+      {
+        sha256: this.#artifacts.put(text),
+        kind: ArtifactKind.SASS,
+        fileName: `${kernelId}.${arch}.sass`,
+        sizeBytes: BigInt(text.byteLength),
+      } satisfies Partial<Artifact>,
+    ];
   }
 
   /** The source stays with the result: what two jobs differ in can be shown whatever became of the folder. */
   #keepSource({ path, text }: SnapshotFile): MessageInitShape<typeof ArtifactSchema> {
     const bytes = Buffer.from(text);
-    return { sha256: this.#artifacts.put(bytes), kind: ArtifactKind.SOURCE, fileName: shownPath(path), sizeBytes: BigInt(bytes.byteLength) } satisfies Partial<Artifact>;
+    return {
+      sha256: this.#artifacts.put(bytes),
+      kind: ArtifactKind.SOURCE,
+      fileName: shownPath(path),
+      sizeBytes: BigInt(bytes.byteLength),
+    } satisfies Partial<Artifact>;
   }
 }
 
 function findingsOf(
   spec: BuildSpec,
-  parts: { files: SnapshotFile[]; problems: CompilerDiagnostic[]; runs: Run[]; nvccRun: Run | undefined; found: string[]; result: BuildResult },
+  parts: {
+    files: SnapshotFile[];
+    problems: CompilerDiagnostic[];
+    runs: Run[];
+    nvccRun: Run | undefined;
+    found: string[];
+    result: BuildResult;
+  },
 ): Finding[] {
   const { files, problems, runs, nvccRun, found, result } = parts;
   const timedOut = runs.find(({ compilation }) => compilation.timedOut);
   if (timedOut) return [compileTimedOutFinding(timedOut.unit.compiler.name, timedOut.compilation.seconds)];
   const excess = runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines));
   if (excess[0]) return [smemLimitFinding(excess[0], sharedBuffers(files, spec.resolved.parameters))];
-  if (!result.succeeded) return [compileFailedFinding([...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)])];
+  if (!result.succeeded)
+    return [compileFailedFinding([...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)])];
   const missing = nvccRun ? spec.entries.filter((entry) => !found.includes(entry)) : [];
   if (missing.length > 0) return [missingEntryFinding(missing, found)];
-  return result.entries.flatMap((entry) => [dynamicSmemFinding(entry), spillFinding(entry)].filter((finding) => finding !== undefined));
+  return result.entries.flatMap((entry) =>
+    [dynamicSmemFinding(entry), spillFinding(entry)].filter((finding) => finding !== undefined),
+  );
 }
 
-function entriesMissing(count: number, { nvccRun, problems, succeeded }: { nvccRun: Run | undefined; problems: readonly CompilerDiagnostic[]; succeeded: boolean }): string {
+function entriesMissing(
+  count: number,
+  {
+    nvccRun,
+    problems,
+    succeeded,
+  }: { nvccRun: Run | undefined; problems: readonly CompilerDiagnostic[]; succeeded: boolean },
+): string {
   if (count > 0) return '';
   if (problems.length > 0) return 'not measured: nothing was compiled';
   if (!nvccRun) return 'not measured: no nvcc on this host';
-  return succeeded ? 'not measured: the compiled code has none of the entries that the manifest launches' : 'not measured: it does not compile';
+  return succeeded
+    ? 'not measured: the compiled code has none of the entries that the manifest launches'
+    : 'not measured: it does not compile';
 }
 
-function artifactOf({ sha256, kind, fileName, sizeBytes }: Compilation['outputs'][number]): MessageInitShape<typeof ArtifactSchema> {
+function artifactOf({
+  sha256,
+  kind,
+  fileName,
+  sizeBytes,
+}: Compilation['outputs'][number]): MessageInitShape<typeof ArtifactSchema> {
   return { sha256, kind: ARTIFACT_KINDS[kind], fileName, sizeBytes: BigInt(sizeBytes) } satisfies Partial<Artifact>;
 }
 
 /** Digest of compilers, their versions and arguments; empty when nothing was compiled. */
 function flagsDigest(runs: readonly Run[]): string {
   if (runs.length === 0) return '';
-  const lines = runs.map(({ unit }) => [unit.compiler.name, unit.compiler.version, unit.target, ...unit.stages[0]![0]!.arguments]);
+  const lines = runs.map(({ unit }) => [
+    unit.compiler.name,
+    unit.compiler.version,
+    unit.target,
+    ...unit.stages[0]![0]!.arguments,
+  ]);
   return createHash('sha256').update(JSON.stringify(lines.sort())).digest('hex');
 }
 
 /** Digest of all that goes into the build. */
 function buildIdOf(spec: BuildSpec, files: readonly SnapshotFile[], runs: readonly Run[]): string {
   const keys = runs.map(({ compilation }) => compilation.key).sort();
-  return createHash('sha256').update(JSON.stringify([spec.kernelId, spec.arch, keys, keys.length > 0 ? '' : digestOf(files)])).digest('hex');
+  return createHash('sha256')
+    .update(JSON.stringify([spec.kernelId, spec.arch, keys, keys.length > 0 ? '' : digestOf(files)]))
+    .digest('hex');
 }

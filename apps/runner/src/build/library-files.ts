@@ -5,7 +5,10 @@ import { FlashcoreError, sha256Of } from '@flashcore/shared';
 import { storageError } from '../store/storage-error.ts';
 import type { CompiledFiles } from './compile-cache.ts';
 
-/** Compiled libraries by digest, in a folder that several runners may use at once: a file appears whole, and only ever with the same bytes. */
+/**
+ * Compiled libraries by digest, in a folder that several runners may use at once: a file appears whole, and only ever
+ * with the same bytes.
+ */
 export class LibraryFiles implements CompiledFiles {
   readonly #folder: string;
 

@@ -20,17 +20,35 @@ export interface NvccOptions {
 
 const LIMIT_MS = 180_000;
 
-/** nvcc's run for a kernel: device code only, with the assembler's report. Every flag is made here: none comes from a request as text. */
+/**
+ * nvcc's run for a kernel: device code only, with the assembler's report. Every flag is made here: none comes from a
+ * request as text.
+ */
 export function nvccUnit(options: NvccOptions): CompileUnit {
   const args = [
-    '-cubin', `-arch=${options.arch}`, '-std=c++17', '-O3', '-lineinfo', '-Xptxas', '-v',
+    '-cubin',
+    `-arch=${options.arch}`,
+    '-std=c++17',
+    '-O3',
+    '-lineinfo',
+    '-Xptxas',
+    '-v',
     ...(options.fastMath ? ['--use_fast_math'] : []),
     ...(options.maxRegisters > 0 ? [`-maxrregcount=${options.maxRegisters}`] : []),
     ...(options.keepPtx ? ['--keep', '--keep-dir', '.'] : []),
     ...options.defines,
-    '-I', 'kernel', '-I', 'kernels', '-o', 'kernel.cubin', options.unit,
+    '-I',
+    'kernel',
+    '-I',
+    'kernels',
+    '-o',
+    'kernel.cubin',
+    options.unit,
   ];
-  const ptx = `${options.unit.split('/').at(-1)!.replace(/\.[^.]+$/, '')}.ptx`;
+  const ptx = `${options.unit
+    .split('/')
+    .at(-1)!
+    .replace(/\.[^.]+$/, '')}.ptx`;
   return {
     compiler: options.nvcc,
     target: options.arch,
@@ -38,7 +56,9 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     stages: [[{ arguments: args }]],
     outputs: [
       { path: 'kernel.cubin', fileName: `${options.name}.${options.arch}.cubin`, kind: 'cubin' },
-      ...(options.keepPtx ? [{ path: ptx, fileName: `${options.name}.${options.arch}.ptx`, kind: 'ptx' as const }] : []),
+      ...(options.keepPtx
+        ? [{ path: ptx, fileName: `${options.name}.${options.arch}.ptx`, kind: 'ptx' as const }]
+        : []),
     ],
     limitMs: LIMIT_MS,
   };

@@ -29,11 +29,17 @@ const MAX_LINES = 5_000;
 const AFTER_KILL_MS = 1_000;
 
 /**
- * Runs a program in a process group of its own, without a shell's expansions and with next to no environment, and streams its lines.
- * Past its limit, when the signal aborts, and when the runner dies, the whole group is killed. A program that is not there ends with exit status 127, as in a shell.
+ * Runs a program in a process group of its own, without a shell's expansions and with next to no environment, and
+ * streams its lines.
+ * Past its limit, when the signal aborts, and when the runner dies, the whole group is killed. A program that is not
+ * there ends with exit status 127, as in a shell.
  * Errors: the signal's reason; the system's where no process can be started.
  */
-export async function runProcess(program: string, args: readonly string[], options: ProcessOptions): Promise<ProcessEnd> {
+export async function runProcess(
+  program: string,
+  args: readonly string[],
+  options: ProcessOptions,
+): Promise<ProcessEnd> {
   options.signal.throwIfAborted();
   const started = performance.now();
   const child = new Child(program, args, {
@@ -57,10 +63,18 @@ export async function runProcess(program: string, args: readonly string[], optio
   collector.read(child.stdout);
   collector.read(child.stderr);
   try {
-    const { exitCode, startError } = await Promise.race([child.closed, killed.promise.then(() => child.ended(AFTER_KILL_MS))]);
+    const { exitCode, startError } = await Promise.race([
+      child.closed,
+      killed.promise.then(() => child.ended(AFTER_KILL_MS)),
+    ]);
     options.signal.throwIfAborted();
     if (startError) throw startError;
-    return { exitCode: timedOut ? undefined : exitCode ?? undefined, timedOut, seconds: (performance.now() - started) / 1000, lines: collector.lines };
+    return {
+      exitCode: timedOut ? undefined : (exitCode ?? undefined),
+      timedOut,
+      seconds: (performance.now() - started) / 1000,
+      lines: collector.lines,
+    };
   } finally {
     clearTimeout(timer);
     options.signal.removeEventListener('abort', kill);

@@ -9,7 +9,8 @@ ptxas info    : Function properties for fa_v1_baseline
 ptxas info    : Used 64 registers, used 1 barriers, 18048 bytes smem, 396 bytes cmem[0]
 ptxas info    : Compile time = 42.133 ms`.split('\n');
 
-const SPILLS_SM_90 = `ptxas info    : Overriding maximum register limit 256 for 'register_spills' with  32 of maxrregcount option
+const SPILLS_SM_90 =
+  `ptxas info    : Overriding maximum register limit 256 for 'register_spills' with  32 of maxrregcount option
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'register_spills' for 'sm_90'
 ptxas info    : Function properties for register_spills
@@ -17,24 +18,53 @@ ptxas info    : Function properties for register_spills
 ptxas info    : Used 32 registers, used 0 barriers, 608 bytes cumulative stack size
 ptxas info    : Compile time = 53.609 ms`.split('\n');
 
-const SMEM_SM_89 = `ptxas error   : Entry function 'static_smem_69kb' uses too much shared data (0x11400 bytes, 0xc000 max)
+const SMEM_SM_89 =
+  `ptxas error   : Entry function 'static_smem_69kb' uses too much shared data (0x11400 bytes, 0xc000 max)
 ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'static_smem_69kb' for 'sm_89'
 ptxas info    : Function properties for static_smem_69kb
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 167 registers, used 1 barriers, 70656 bytes smem, 396 bytes cmem[0]`.split('\n');
 
-const zero = { staticSmemBytes: 0, spillStoreBytes: 0, spillLoadBytes: 0, stackBytes: 0, barriers: 0, constantBytes: 0 };
+const zero = {
+  staticSmemBytes: 0,
+  spillStoreBytes: 0,
+  spillLoadBytes: 0,
+  stackBytes: 0,
+  barriers: 0,
+  constantBytes: 0,
+};
 
 test('parsePtxasReport() reads the report for sm_89', () => {
-  expect(parsePtxasReport(BASELINE_SM_89)).toEqual([{ ...zero, entry: 'fa_v1_baseline', arch: 'sm_89', registers: 64, staticSmemBytes: 18048, barriers: 1, constantBytes: 396 }]);
+  expect(parsePtxasReport(BASELINE_SM_89)).toEqual([
+    {
+      ...zero,
+      entry: 'fa_v1_baseline',
+      arch: 'sm_89',
+      registers: 64,
+      staticSmemBytes: 18048,
+      barriers: 1,
+      constantBytes: 396,
+    },
+  ]);
 });
 
 test('parsePtxasReport() reads spills for sm_90', () => {
-  expect(parsePtxasReport(SPILLS_SM_90)).toEqual([{ ...zero, entry: 'register_spills', arch: 'sm_90', registers: 32, stackBytes: 608, spillStoreBytes: 1296, spillLoadBytes: 1092 }]);
+  expect(parsePtxasReport(SPILLS_SM_90)).toEqual([
+    {
+      ...zero,
+      entry: 'register_spills',
+      arch: 'sm_90',
+      registers: 32,
+      stackBytes: 608,
+      spillStoreBytes: 1296,
+      spillLoadBytes: 1092,
+    },
+  ]);
 });
 
-// Recorded: nvcc 13.0.88 -maxrregcount=32 on a kernel that calls a __noinline__ function that spills and one that does not, one that calls the latter, and one that calls neither.
+// Recorded: nvcc 13.0.88 -maxrregcount=32 on a kernel that calls a __noinline__ function that spills and one that does
+// not, one that calls the latter, and one that calls neither.
 const CALLS_SM_89 = `ptxas info    : Overriding maximum register limit 256 for 'three' with  32 of maxrregcount option
 ptxas info    : Overriding maximum register limit 256 for 'two' with  32 of maxrregcount option
 ptxas info    : Overriding maximum register limit 256 for 'one' with  32 of maxrregcount option
@@ -72,18 +102,41 @@ ptxas info    : Function properties for _Z2faPKfi
 ptxas info    : Function properties for _Z2fbPKfi
     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`.split('\n');
 
-test('what a called function spills is its callers\', and nobody else\'s', () => {
+test("what a called function spills is its callers', and nobody else's", () => {
   expect(parsePtxasReport(CALLS_SM_89)).toEqual([
-    { ...zero, entry: 'one', arch: 'sm_89', registers: 32, stackBytes: 208, spillStoreBytes: 352, spillLoadBytes: 360, constantBytes: 372 },
+    {
+      ...zero,
+      entry: 'one',
+      arch: 'sm_89',
+      registers: 32,
+      stackBytes: 208,
+      spillStoreBytes: 352,
+      spillLoadBytes: 360,
+      constantBytes: 372,
+    },
     { ...zero, entry: 'two', arch: 'sm_89', registers: 9, constantBytes: 372 },
     { ...zero, entry: 'three', arch: 'sm_89', registers: 8, constantBytes: 372 },
   ]);
 });
 
 test('a function called through a pointer counts with its stack', () => {
-  expect(parsePtxasReport(POINTER_SM_89)).toEqual([{ ...zero, entry: 'pointer', arch: 'sm_89', registers: 40, stackBytes: 216, spillStoreBytes: 72, spillLoadBytes: 72, constantBytes: 396 }]);
+  expect(parsePtxasReport(POINTER_SM_89)).toEqual([
+    {
+      ...zero,
+      entry: 'pointer',
+      arch: 'sm_89',
+      registers: 40,
+      stackBytes: 216,
+      spillStoreBytes: 72,
+      spillLoadBytes: 72,
+      constantBytes: 396,
+    },
+  ]);
 });
 
 test('parseSmemExcess() reads entry, size and limit', () => {
-  expect([parseSmemExcess(SMEM_SM_89), parseSmemExcess(BASELINE_SM_89)]).toEqual([[{ entry: 'static_smem_69kb', bytes: 70656, limitBytes: 49152 }], []]);
+  expect([parseSmemExcess(SMEM_SM_89), parseSmemExcess(BASELINE_SM_89)]).toEqual([
+    [{ entry: 'static_smem_69kb', bytes: 70656, limitBytes: 49152 }],
+    [],
+  ]);
 });

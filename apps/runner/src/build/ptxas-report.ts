@@ -1,4 +1,7 @@
-/** What ptxas -v says about one entry point. Spills are those of the functions that it calls, too: they cost a launch as much as its own. */
+/**
+ * What ptxas -v says about one entry point. Spills are those of the functions that it calls, too: they cost a launch as
+ * much as its own.
+ */
 export interface PtxasEntry {
   entry: string;
   /** For example "sm_89". */
@@ -23,16 +26,30 @@ export interface SmemExcess {
 const COMPILING = /^ptxas info\s*: Compiling entry function '([^']+)' for '(sm_\w+)'/;
 const FRAME = /^\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads/;
 const USED = /^ptxas info\s*: Used (\d+) registers(.*)$/;
-const TOO_MUCH = /^ptxas error\s*: Entry function '([^']+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max\)/;
+const TOO_MUCH =
+  /^ptxas error\s*: Entry function '([^']+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max\)/;
 
-/** Reads the report of `nvcc -Xptxas -v`, one element an entry in the compiler's order. Properties of the functions that it calls, at any depth, follow those of an entry. */
+/**
+ * Reads the report of `nvcc -Xptxas -v`, one element an entry in the compiler's order. Properties of the functions that
+ * it calls, at any depth, follow those of an entry.
+ */
 export function parsePtxasReport(lines: readonly string[]): PtxasEntry[] {
   const entries: PtxasEntry[] = [];
   let current: PtxasEntry | undefined;
   for (const line of lines) {
     const compiling = COMPILING.exec(line);
     if (compiling) {
-      current = { entry: compiling[1]!, arch: compiling[2]!, registers: 0, staticSmemBytes: 0, spillStoreBytes: 0, spillLoadBytes: 0, stackBytes: 0, barriers: 0, constantBytes: 0 };
+      current = {
+        entry: compiling[1]!,
+        arch: compiling[2]!,
+        registers: 0,
+        staticSmemBytes: 0,
+        spillStoreBytes: 0,
+        spillLoadBytes: 0,
+        stackBytes: 0,
+        barriers: 0,
+        constantBytes: 0,
+      };
       entries.push(current);
       continue;
     }

@@ -12,14 +12,37 @@ export interface SharedBuffer {
   bytes: number | undefined;
 }
 
-const DECLARATION = /__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+|volatile\s+)*(\w+)\s+(\w+)((?:\s*\[[^\]]+\])+)/g;
+const DECLARATION =
+  /__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+|volatile\s+)*(\w+)\s+(\w+)((?:\s*\[[^\]]+\])+)/g;
 const CONSTANT = /constexpr\s+(?:int|unsigned|size_t|uint32_t)\s+(\w+)\s*=\s*([^;]+);/g;
-const TYPE_BYTES: Record<string, number> = { float: 4, half: 2, __half: 2, half2: 4, int: 4, unsigned: 4, uint32_t: 4, double: 8, char: 1, uint8_t: 1, uint4: 16, float4: 16, float2: 8 };
+const TYPE_BYTES: Record<string, number> = {
+  float: 4,
+  half: 2,
+  __half: 2,
+  half2: 4,
+  int: 4,
+  unsigned: 4,
+  uint32_t: 4,
+  double: 8,
+  char: 1,
+  uint8_t: 1,
+  uint4: 16,
+  float4: 16,
+  float2: 8,
+};
 
-/** Which arrays a kernel's static shared memory is made of, largest first: a reading of the source's text, good for plain declarations. */
-export function sharedBuffers(files: readonly SnapshotFile[], parameters: Readonly<Record<string, number>>): SharedBuffer[] {
+/**
+ * Which arrays a kernel's static shared memory is made of, largest first: a reading of the source's text, good for
+ * plain declarations.
+ */
+export function sharedBuffers(
+  files: readonly SnapshotFile[],
+  parameters: Readonly<Record<string, number>>,
+): SharedBuffer[] {
   const scope = constantsOf(files, parameters);
-  const found = files.flatMap(({ path, text }) => [...text.matchAll(DECLARATION)].map((match) => bufferOf(match, path, text, scope)));
+  const found = files.flatMap(({ path, text }) =>
+    [...text.matchAll(DECLARATION)].map((match) => bufferOf(match, path, text, scope)),
+  );
   return found.sort((a, b) => (b.bytes ?? 0) - (a.bytes ?? 0));
 }
 
@@ -37,7 +60,10 @@ function bufferOf(match: RegExpExecArray, path: string, text: string, scope: Rec
   };
 }
 
-function constantsOf(files: readonly SnapshotFile[], parameters: Readonly<Record<string, number>>): Record<string, number> {
+function constantsOf(
+  files: readonly SnapshotFile[],
+  parameters: Readonly<Record<string, number>>,
+): Record<string, number> {
   const scope: Record<string, number> = { ...parameters };
   // Included files come after those that include them, but their constants are declared first.
   for (const { text } of files.toReversed()) {

@@ -20,7 +20,7 @@ function snapshot(files: Record<string, string>): SourceSnapshot {
   return snapshotSources({ folder: join(root, 'k'), source: 'k.cu', kernelsFolder: root });
 }
 
-test('snapshotSources() follows includes from the kernel\'s folder and from kernels/, and leaves system headers to the compiler', () => {
+test("snapshotSources() follows includes from the kernel's folder and from kernels/, and leaves system headers to the compiler", () => {
   const { files, problems } = snapshot({
     'k/k.cu': '#include <cuda_fp16.h>\n#include "tiles.h"\n#  include "primitives/mma.cuh"\n',
     'k/tiles.h': '#include "detail/sizes.h"\n',
@@ -31,7 +31,14 @@ test('snapshotSources() follows includes from the kernel\'s folder and from kern
     'primitives/convert.cuh': '',
   });
   expect([files.map(({ path }) => path), problems]).toEqual([
-    ['kernel/k.cu', 'kernel/tiles.h', 'kernel/detail/sizes.h', 'kernel/detail/other.h', 'kernels/primitives/mma.cuh', 'kernels/primitives/convert.cuh'],
+    [
+      'kernel/k.cu',
+      'kernel/tiles.h',
+      'kernel/detail/sizes.h',
+      'kernel/detail/other.h',
+      'kernels/primitives/mma.cuh',
+      'kernels/primitives/convert.cuh',
+    ],
     [],
   ]);
 });
@@ -61,23 +68,31 @@ test.each([
   ['#define TEXT(x) #x\nasm(TEXT(.incbin "x"));', '.incbin and .include are not allowed'],
 ])('snapshotSources() refuses %s', (text, message) => {
   const { problems } = snapshot({ 'k/k.cu': `\n${text}\n` });
-  expect(problems.map((problem) => [problem.file, problem.line, problem.message.startsWith(message)])).toEqual([['k.cu', text.startsWith('#define') ? 3 : 2, true]]);
+  expect(problems.map((problem) => [problem.file, problem.line, problem.message.startsWith(message)])).toEqual([
+    ['k.cu', text.startsWith('#define') ? 3 : 2, true],
+  ]);
 });
 
 test('snapshotSources() takes what no compiler obeys, and what stays in the folders', () => {
   const { files, problems } = snapshot({
-    'k/k.cu': '// #include "/etc/a"\n/*\n#include "/etc/b"\n*/\nconst char* text = R"(\n#include "/etc/c"\n)";\n#line 7 "k.cu"\n#line 8\n#include "sub/a.h"\n// .incbin\nint x = table.include(1);\n',
-    'k/sub/a.h': '#include "../b.h"\n', 'k/b.h': '',
+    'k/k.cu':
+      '// #include "/etc/a"\n/*\n#include "/etc/b"\n*/\nconst char* text = R"(\n#include "/etc/c"\n)";\n#line 7 "k.cu"\n#line 8\n#include "sub/a.h"\n// .incbin\nint x = table.include(1);\n',
+    'k/sub/a.h': '#include "../b.h"\n',
+    'k/b.h': '',
   });
   expect([files.map(({ path }) => path), problems]).toEqual([['kernel/k.cu', 'kernel/sub/a.h', 'kernel/b.h'], []]);
 });
 
 test('a source that is not there is a problem of the manifest', () => {
-  expect(snapshot({ 'k/other.cu': '' }).problems).toMatchObject([{ tool: 'runner', file: 'kernel.yaml', message: 'the source k.cu is not in the kernel\'s folder' }]);
+  expect(snapshot({ 'k/other.cu': '' }).problems).toMatchObject([
+    { tool: 'runner', file: 'kernel.yaml', message: "the source k.cu is not in the kernel's folder" },
+  ]);
 });
 
 test('shownLine() names files as the kernel folder does', () => {
-  expect([shownLine('kernel/k.cu(9): error: x'), shownLine('In file included from kernels/primitives/a.cuh:3,'), shownLine('a kernel/')]).toEqual([
-    'k.cu(9): error: x', 'In file included from primitives/a.cuh:3,', 'a kernel/',
-  ]);
+  expect([
+    shownLine('kernel/k.cu(9): error: x'),
+    shownLine('In file included from kernels/primitives/a.cuh:3,'),
+    shownLine('a kernel/'),
+  ]).toEqual(['k.cu(9): error: x', 'In file included from primitives/a.cuh:3,', 'a kernel/']);
 });

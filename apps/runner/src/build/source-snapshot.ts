@@ -23,7 +23,8 @@ const MAX_FILE_BYTES = 2 * 1024 * 1024;
 /** Most that are told of a file. */
 const MAX_PROBLEMS = 20;
 // "%:" and "??=" are other spellings of "#"; "# 1" is what a preprocessor writes for "#line 1".
-const DIRECTIVE = /^[\0\t\v\f\r \ufeff]*(?:#|%:|\?\?=)[\0\t\v\f\r \ufeff]*(include|include_next|import|embed|line|(?=\d))\b[\0\t\v\f\r \ufeff]*([^\n]*)$/gm;
+const DIRECTIVE =
+  /^[\0\t\v\f\r \ufeff]*(?:#|%:|\?\?=)[\0\t\v\f\r \ufeff]*(include|include_next|import|embed|line|(?=\d))\b[\0\t\v\f\r \ufeff]*([^\n]*)$/gm;
 const NAME = /^(?:"([^"\n]+)"|<([^>\n]+)>)/;
 const LINE_NAME = /^[\d']+\s*(?:"((?:[^"\\]|\\.)*)"|$)/;
 // Of the assembler: each puts a file of the host into the code, or into its messages.
@@ -32,7 +33,8 @@ const READS_FILE = /\.(?:incbin|include)\b/i;
 const READS_FILE_BARE = /\.(?:incbin\b|include\s*")/i;
 
 /**
- * Copies a kernel's source and everything it includes from its own folder or from kernels/, so that what is compiled is exactly what was digested.
+ * Copies a kernel's source and everything it includes from its own folder or from kernels/, so that what is compiled is
+ * exactly what was digested.
  * Other includes are left to the compiler's own headers; those that name a place on the host are refused.
  */
 export function snapshotSources(options: { folder: string; source: string; kernelsFolder: string }): SourceSnapshot {
@@ -47,13 +49,23 @@ export function snapshotSources(options: { folder: string; source: string; kerne
     const refused: CompilerDiagnostic[] = source.doubts.map(({ line, reason }) => problem(path, line, reason));
     for (const directive of directivesOf(source)) {
       if (refused.length >= MAX_PROBLEMS) break;
-      const found = directive.include && candidatesOf(path, directive.include).find((candidate) => isSource(hostPath(roots, candidate)));
+      const found =
+        directive.include &&
+        candidatesOf(path, directive.include).find((candidate) => isSource(hostPath(roots, candidate)));
       const refusal = refusalOf(directive, found);
       if (refusal) refused.push(problem(path, source.lineAt(directive.index), refusal));
       else if (found) visit(found);
     }
-    const assembled = source.strings.find((each) => READS_FILE.test(each.text))?.index ?? source.code.search(READS_FILE_BARE);
-    if (assembled >= 0) refused.push(problem(path, source.lineAt(assembled), '.incbin and .include are not allowed: a kernel is compiled from its sources alone'));
+    const assembled =
+      source.strings.find((each) => READS_FILE.test(each.text))?.index ?? source.code.search(READS_FILE_BARE);
+    if (assembled >= 0)
+      refused.push(
+        problem(
+          path,
+          source.lineAt(assembled),
+          '.incbin and .include are not allowed: a kernel is compiled from its sources alone',
+        ),
+      );
     problems.push(...refused);
   };
   const unit = `kernel/${posix.normalize(options.source)}`;
@@ -65,7 +77,8 @@ export function snapshotSources(options: { folder: string; source: string; kerne
 /** SHA-256 over paths and contents. */
 export function digestOf(files: readonly SnapshotFile[]): string {
   const hash = createHash('sha256');
-  for (const { path, text } of [...files].sort((a, b) => (a.path < b.path ? -1 : 1))) hash.update(`${path}\0${text.length}\0${text}`);
+  for (const { path, text } of [...files].sort((a, b) => (a.path < b.path ? -1 : 1)))
+    hash.update(`${path}\0${text.length}\0${text}`);
   return hash.digest('hex');
 }
 
@@ -93,7 +106,11 @@ function directivesOf({ code }: SourceText): Directive[] {
       return { kind: 'line', index, lineName: match ? unescaped(match[1] ?? '') : undefined };
     }
     const name = NAME.exec(rest!);
-    return { kind: 'include', index, ...(name && { include: { name: (name[1] ?? name[2])!, quoted: name[1] !== undefined } }) };
+    return {
+      kind: 'include',
+      index,
+      ...(name && { include: { name: (name[1] ?? name[2])!, quoted: name[1] !== undefined } }),
+    };
   });
 }
 
@@ -101,9 +118,14 @@ function directivesOf({ code }: SourceText): Directive[] {
 function refusalOf({ kind, include, lineName }: Directive, found: string | undefined): string | undefined {
   if (kind === 'embed') return '#embed is not allowed: a kernel is compiled from its sources alone';
   // Compilers show the line of the file named here beside their messages.
-  if (kind === 'line') return lineName === undefined || isOutside(lineName) ? '#line may name a file of the kernel\'s folder only, and no macro' : undefined;
+  if (kind === 'line')
+    return lineName === undefined || isOutside(lineName)
+      ? "#line may name a file of the kernel's folder only, and no macro"
+      : undefined;
   if (!include) return 'an include must name its file: what a macro names could not be digested';
-  return isOutside(include.name) && !(found && isRelative(include.name)) ? `cannot include ${include.name}: only files of the kernel's folder, of kernels/ and of the compiler can be included` : undefined;
+  return isOutside(include.name) && !(found && isRelative(include.name))
+    ? `cannot include ${include.name}: only files of the kernel's folder, of kernels/ and of the compiler can be included`
+    : undefined;
 }
 
 const isRelative = (name: string): boolean => !name.startsWith('/') && !/^[a-z]:|\\/i.test(name);
@@ -118,7 +140,9 @@ function candidatesOf(from: string, { name, quoted }: Include): string[] {
 }
 
 function hostPath(roots: { kernel: string; kernels: string }, path: string): string {
-  return path.startsWith('kernel/') ? join(roots.kernel, path.slice('kernel/'.length)) : join(roots.kernels, path.slice('kernels/'.length));
+  return path.startsWith('kernel/')
+    ? join(roots.kernel, path.slice('kernel/'.length))
+    : join(roots.kernels, path.slice('kernels/'.length));
 }
 
 function isSource(path: string): boolean {

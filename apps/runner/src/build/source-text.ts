@@ -1,8 +1,16 @@
-/** A source as the preprocessor's directives are found in it: after translation phases 1 to 3 of C++17 ([lex.phases]). */
+/**
+ * A source as the preprocessor's directives are found in it: after translation phases 1 to 3 of C++17 ([lex.phases]).
+ */
 export interface SourceText {
-  /** Continued lines joined and each comment one space; a raw string has spaces for its newlines, so that a line is a line of the preprocessor. */
+  /**
+   * Continued lines joined and each comment one space; a raw string has spaces for its newlines, so that a line is a
+   * line of the preprocessor.
+   */
   code: string;
-  /** String literals as the compiler joins them (phases 5 and 6): adjacent ones as one, escapes resolved. `index` is where in `code` the first begins. */
+  /**
+   * String literals as the compiler joins them (phases 5 and 6): adjacent ones as one, escapes resolved. `index` is
+   * where in `code` the first begins.
+   */
   strings: readonly { index: number; text: string }[];
   /** Places where compilers may read another text than this one, so that a directive could hide. */
   doubts: readonly { line: number; reason: string }[];
@@ -10,14 +18,19 @@ export interface SourceText {
   lineAt: (index: number) => number;
 }
 
-/** Reads a source in time and memory in proportion to its length; never fails: what can't be read in one way only is a doubt. */
+/**
+ * Reads a source in time and memory in proportion to its length; never fails: what can't be read in one way only is a
+ * doubt.
+ */
 export function readSourceText(text: string): SourceText {
   return new Reader(text).read();
 }
 
-// GCC and clang also take white space between backslash and newline for a continued line; neither reads trigraphs in C++17.
+// GCC and clang also take white space between backslash and newline for a continued line; neither reads trigraphs in
+// C++17.
 const SPLICE = /\\[ \t\f\v\0]*\r?\n/g;
-// A comment's beginning, a number (whose ' and " are its own), a word with the quote that it may be the prefix of, a quote.
+// A comment's beginning, a number (whose ' and " are its own), a word with the quote that it may be the prefix of, a
+// quote.
 const INTERESTING = /\/\/|\/\*|\.?\d(?:[eEpP][+-]|'?[\w$]|\.)*|[\w$\u0080-\uffff]+"?|["']/g;
 const STRING = /"(?:[^"\\\n]|\\[^\n])*"?|'(?:[^'\\\n]|\\[^\n])*'?/y;
 const RAW_PREFIX = /^(?:u8|[uUL])?R$/;
@@ -59,7 +72,8 @@ class Reader {
     const text = this.#joined;
     let at = 0;
     const loneReturn = text.search(/\r(?!\n)/);
-    if (loneReturn >= 0) this.#doubt('a carriage return without a newline ends a line for some compilers only', loneReturn);
+    if (loneReturn >= 0)
+      this.#doubt('a carriage return without a newline ends a line for some compilers only', loneReturn);
     while (at < text.length) {
       INTERESTING.lastIndex = at;
       const found = INTERESTING.exec(text);
@@ -80,7 +94,8 @@ class Reader {
     const word = token.slice(0, -1);
     const afterQuote = at > 0 && /["']/.test(this.#joined[at - 1]!);
     if (RAW_PREFIX.test(word) && !afterQuote) return this.#rawString(at, at + word.length);
-    if (word.endsWith('R') && (afterQuote || NOT_ASCII.test(word))) this.#doubt('what stands before a raw string must be white space or a punctuator', at);
+    if (word.endsWith('R') && (afterQuote || NOT_ASCII.test(word)))
+      this.#doubt('what stands before a raw string must be white space or a punctuator', at);
     return at + word.length;
   }
 
@@ -95,7 +110,9 @@ class Reader {
     return at + literal.length;
   }
 
-  /** In a raw string a backslash before a newline is itself again (phase 3), so its end is looked for in the original. */
+  /**
+   * In a raw string a backslash before a newline is itself again (phase 3), so its end is looked for in the original.
+   */
   #rawString(at: number, quote: number): number {
     RAW_HEAD.lastIndex = this.#originalAt(quote);
     const head = RAW_HEAD.exec(this.#original);
@@ -109,7 +126,12 @@ class Reader {
     const past = Math.min(this.#original.length, end + head[1]!.length + 2);
     this.#writeTo(at);
     this.#keep(this.#original.slice(begin, end));
-    const next = this.#skip(at, this.#joinedAt(past), this.#original.slice(this.#originalAt(at), past).replaceAll('\n', ' '), 'raw string');
+    const next = this.#skip(
+      at,
+      this.#joinedAt(past),
+      this.#original.slice(this.#originalAt(at), past).replaceAll('\n', ' '),
+      'raw string',
+    );
     this.#sinceString = '';
     return next;
   }
@@ -124,9 +146,14 @@ class Reader {
   /** Writes other text for what stands from `at` to `end`. */
   #skip(at: number, end: number, text: string, what: string): number {
     this.#writeTo(at);
-    // In <…> after #include or __has_include neither begins, and GCC ends some directives within a raw string. What ends on its line is harmless in every reading.
+    // In <…> after #include or __has_include neither begins, and GCC ends some directives within a raw string. What
+    // ends on its line is harmless in every reading.
     const perhapsNone = this.#line.angle || what === 'raw string';
-    if (perhapsNone && /^(?:#|%:)/.test(this.#line.head) && this.#joined.slice(at, end).includes('\n')) this.#doubt(`a ${what} that begins ${this.#line.angle ? 'after a "<" of' : 'in'} a directive must end on its line`, at);
+    if (perhapsNone && /^(?:#|%:)/.test(this.#line.head) && this.#joined.slice(at, end).includes('\n'))
+      this.#doubt(
+        `a ${what} that begins ${this.#line.angle ? 'after a "<" of' : 'in'} a directive must end on its line`,
+        at,
+      );
     this.#write(text);
     this.#written = end;
     this.#marks.push({ code: this.#length, joined: end });
@@ -146,7 +173,8 @@ class Reader {
     const newline = text.lastIndexOf('\n');
     if (newline >= 0) this.#line = { head: '', angle: false };
     const tail = text.slice(newline + 1);
-    if (this.#line.head.length < 2) this.#line.head = (this.#line.head + tail.replace(this.#line.head === '' ? LEADING_SPACE : '', '')).slice(0, 2);
+    if (this.#line.head.length < 2)
+      this.#line.head = (this.#line.head + tail.replace(this.#line.head === '' ? LEADING_SPACE : '', '')).slice(0, 2);
     if (/[<>]/.test(tail)) this.#line.angle = tail.lastIndexOf('<') > tail.lastIndexOf('>');
   }
 
@@ -191,13 +219,26 @@ function upperBound<T>(sorted: readonly T[], valueOf: (each: T) => number, limit
   return low;
 }
 
-const SIMPLE_ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', f: '\f', v: '\v', a: '\x07', b: '\b', e: '\x1b', E: '\x1b' };
+const SIMPLE_ESCAPES: Readonly<Record<string, string>> = {
+  n: '\n',
+  t: '\t',
+  r: '\r',
+  f: '\f',
+  v: '\v',
+  a: '\x07',
+  b: '\b',
+  e: '\x1b',
+  E: '\x1b',
+};
 
 /** A string literal's text with its escapes resolved ([lex.ccon]). */
 export function unescaped(text: string): string {
-  return text.replace(/\\(?:x([\da-fA-F]+)|([0-7]{1,3})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|([^]))/g, (_, hex?: string, octal?: string, short?: string, long?: string, other?: string) => {
-    if (other !== undefined) return SIMPLE_ESCAPES[other] ?? other;
-    const value = octal === undefined ? parseInt((hex ?? short ?? long)!, 16) : parseInt(octal, 8);
-    return value <= 0x10ffff ? String.fromCodePoint(value) : '\ufffd';
-  });
+  return text.replace(
+    /\\(?:x([\da-fA-F]+)|([0-7]{1,3})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|([^]))/g,
+    (_, hex?: string, octal?: string, short?: string, long?: string, other?: string) => {
+      if (other !== undefined) return SIMPLE_ESCAPES[other] ?? other;
+      const value = octal === undefined ? parseInt((hex ?? short ?? long)!, 16) : parseInt(octal, 8);
+      return value <= 0x10ffff ? String.fromCodePoint(value) : '\ufffd';
+    },
+  );
 }

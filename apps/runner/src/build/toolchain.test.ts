@@ -29,12 +29,26 @@ test('a compiler that did not answer in time is told as such, and asked again', 
   const { ready } = makeSlowNvcc();
   const toolchain = new Toolchain({ limitMs: 300, failureKeptMs: 0 });
   await toolchain.askCompilers();
-  expect(() => toolchain.nvcc()).toThrow(expect.objectContaining({ reason: 'COMPILER_MISSING', message: expect.stringMatching(/^Try again when the runner's host is less busy: .*\/nvcc --version gave no answer within 0.3 s$/) as string }));
-  expect(toolchain.describe().find(({ name }) => name === 'nvcc')).toMatchObject({ archs: [], missing: expect.stringContaining('gave no answer') as string });
+  expect(() => toolchain.nvcc()).toThrow(
+    expect.objectContaining({
+      reason: 'COMPILER_MISSING',
+      message: expect.stringMatching(
+        /^Try again when the runner's host is less busy: .*\/nvcc --version gave no answer within 0.3 s$/,
+      ) as string,
+    }),
+  );
+  expect(toolchain.describe().find(({ name }) => name === 'nvcc')).toMatchObject({
+    archs: [],
+    missing: expect.stringContaining('gave no answer') as string,
+  });
   ready();
   await vi.waitFor(async () => {
     await toolchain.askCompilers();
-    expect(toolchain.nvcc()).toMatchObject({ version: '13.0.88', identity: 'nvcc 13.0.88', archs: ['sm_89', 'sm_90', 'sm_90a'] });
+    expect(toolchain.nvcc()).toMatchObject({
+      version: '13.0.88',
+      identity: 'nvcc 13.0.88',
+      archs: ['sm_89', 'sm_90', 'sm_90a'],
+    });
   });
 });
 

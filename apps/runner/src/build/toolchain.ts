@@ -33,8 +33,14 @@ const FAILURE_KEPT_MS = 10_000;
 
 const COMPILERS = ['nvcc', 'g++', 'clang++'] as const;
 const OPTIONAL = {
-  ncu: { pattern: /Version (\S+)/, without: 'no hardware counters: install Nsight Compute, which the CUDA toolkit has, and put it on PATH' },
-  'compute-sanitizer': { pattern: /Version (\S+)/, without: 'no memcheck and racecheck on a GPU: it comes with the CUDA toolkit' },
+  ncu: {
+    pattern: /Version (\S+)/,
+    without: 'no hardware counters: install Nsight Compute, which the CUDA toolkit has, and put it on PATH',
+  },
+  'compute-sanitizer': {
+    pattern: /Version (\S+)/,
+    without: 'no memcheck and racecheck on a GPU: it comes with the CUDA toolkit',
+  },
   cuobjdump: { pattern: /V(\S+)/, without: 'no SASS listings: it comes with the CUDA toolkit' },
   bwrap: { pattern: /(\S+)$/, without: 'compilers and workers run unboxed: install bubblewrap' },
 } as const;
@@ -42,7 +48,8 @@ const VERSION = ['--version'];
 const ARCHS = ['--list-gpu-code'];
 
 /**
- * Compilers and tools of the host. Looked for at each call; asked for their version once for each file, in the background: the daemon waits for none, and who
+ * Compilers and tools of the host. Looked for at each call; asked for their version once for each file, in the
+ * background: the daemon waits for none, and who
  * wants an answer calls askCompilers() or askAll() before. What did not answer is asked again.
  */
 export class Toolchain {
@@ -58,7 +65,9 @@ export class Toolchain {
 
   /** Asks the compilers that were not asked yet. Never rejects: nvcc() and cxx() tell of one that does not answer. */
   async askCompilers(): Promise<void> {
-    await Promise.all(COMPILERS.flatMap((name) => [this.#ask(name, VERSION), ...(name === 'nvcc' ? [this.#ask(name, ARCHS)] : [])]));
+    await Promise.all(
+      COMPILERS.flatMap((name) => [this.#ask(name, VERSION), ...(name === 'nvcc' ? [this.#ask(name, ARCHS)] : [])]),
+    );
   }
 
   /** Asks the other tools too. */
@@ -72,7 +81,9 @@ export class Toolchain {
     if (!path) return undefined;
     const text = this.#answerOf(path, VERSION);
     const version = /V(\d+\.\d+\.\d+)/.exec(text)?.[1] ?? '';
-    const codes = this.#answerOf(path, ARCHS).split(/\s+/).filter((code) => /^sm_\d+$/.test(code));
+    const codes = this.#answerOf(path, ARCHS)
+      .split(/\s+/)
+      .filter((code) => /^sm_\d+$/.test(code));
     return { name: 'nvcc', path, version, identity: `nvcc ${version}`, archs: withFeatureArchs(codes) };
   }
 
@@ -98,19 +109,43 @@ export class Toolchain {
   /** As far as they have answered. */
   describe(): FoundTool[] {
     return [
-      this.#described('nvcc', () => this.nvcc(), ({ archs }) => archs, 'no machine code for a GPU, no registers, spills and occupancy: install the CUDA toolkit and put its bin folder on PATH or set CUDA_HOME'),
-      this.#described('g++', () => this.cxx(), () => ['emulator'], 'the emulator and the CPU reference can\'t be compiled: install g++ 12 or clang++ 15 or later'),
+      this.#described(
+        'nvcc',
+        () => this.nvcc(),
+        ({ archs }) => archs,
+        'no machine code for a GPU, no registers, spills and occupancy: install the CUDA toolkit and put its bin folder on PATH or set CUDA_HOME',
+      ),
+      this.#described(
+        'g++',
+        () => this.cxx(),
+        () => ['emulator'],
+        "the emulator and the CPU reference can't be compiled: install g++ 12 or clang++ 15 or later",
+      ),
       ...Object.entries(OPTIONAL).map(([name, { pattern, without }]) => {
         const path = this.#find(name);
-        return path ? { name, version: pattern.exec(this.#known(path, VERSION)?.trim() ?? '')?.[1] ?? 'unknown', archs: [], missing: '' } : missing(name, without);
+        return path
+          ? {
+              name,
+              version: pattern.exec(this.#known(path, VERSION)?.trim() ?? '')?.[1] ?? 'unknown',
+              archs: [],
+              missing: '',
+            }
+          : missing(name, without);
       }),
     ];
   }
 
-  #described<Found extends Compiler>(name: string, find: () => Found | undefined, archsOf: (found: Found) => string[], without: string): FoundTool {
+  #described<Found extends Compiler>(
+    name: string,
+    find: () => Found | undefined,
+    archsOf: (found: Found) => string[],
+    without: string,
+  ): FoundTool {
     try {
       const found = find();
-      return found ? { name: found.name, version: found.version, archs: archsOf(found), missing: '' } : missing(name, without);
+      return found
+        ? { name: found.name, version: found.version, archs: archsOf(found), missing: '' }
+        : missing(name, without);
     } catch (error) {
       if (error instanceof FlashcoreError) return missing(name, error.message);
       throw error;
@@ -118,15 +153,28 @@ export class Toolchain {
   }
 
   #find(name: string): string | undefined {
-    const cuda = [process.env['CUDA_HOME'], process.env['CUDA_PATH']].flatMap((root) => (root ? [join(root, 'bin')] : []));
-    const folders = [...(name.endsWith('++') ? [] : cuda), ...(process.env['PATH'] ?? '').split(delimiter), '/usr/local/cuda/bin'];
-    return folders.filter((folder) => folder !== '').map((folder) => join(folder, name)).find((path) => existsSync(path));
+    const cuda = [process.env['CUDA_HOME'], process.env['CUDA_PATH']].flatMap((root) =>
+      root ? [join(root, 'bin')] : [],
+    );
+    const folders = [
+      ...(name.endsWith('++') ? [] : cuda),
+      ...(process.env['PATH'] ?? '').split(delimiter),
+      '/usr/local/cuda/bin',
+    ];
+    return folders
+      .filter((folder) => folder !== '')
+      .map((folder) => join(folder, name))
+      .find((path) => existsSync(path));
   }
 
   #answerOf(path: string, args: readonly string[]): string {
     const answer = this.#known(path, args);
     if (answer !== undefined) return answer;
-    throw new FlashcoreError('COMPILER_MISSING', { wanted: path }, `Try again when the runner's host is less busy: ${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s`);
+    throw new FlashcoreError(
+      'COMPILER_MISSING',
+      { wanted: path },
+      `Try again when the runner's host is less busy: ${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s`,
+    );
   }
 
   #known(path: string, args: readonly string[]): string | undefined {
@@ -153,10 +201,15 @@ export class Toolchain {
 /** A tool that was replaced is asked anew. */
 const keyOf = (path: string, args: readonly string[]): string => `${path} ${statSync(path).mtimeMs} ${args.join(' ')}`;
 
-/** What a program prints; undefined where it could not be started or did not end in time. A program that fails has answered: an nvcc too old for the question. */
+/**
+ * What a program prints; undefined where it could not be started or did not end in time. A program that fails has
+ * answered: an nvcc too old for the question.
+ */
 function answerOf(path: string, args: readonly string[], timeout: number): Promise<string | undefined> {
   return new Promise((resolve) => {
-    execFile(path, args, { encoding: 'utf8', timeout, killSignal: 'SIGKILL' }, (error, stdout) => resolve(error && typeof error.code !== 'number' ? undefined : stdout));
+    execFile(path, args, { encoding: 'utf8', timeout, killSignal: 'SIGKILL' }, (error, stdout) =>
+      resolve(error && typeof error.code !== 'number' ? undefined : stdout),
+    );
   });
 }
 
@@ -172,6 +225,8 @@ function withFeatureArchs(codes: string[]): string[] {
 
 /** Code made with -march=native is right for processors with the same features only. */
 function hostProcessor(): string {
-  const flags = existsSync('/proc/cpuinfo') ? (/^(?:flags|Features)\s*:.*$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[0] ?? '') : '';
+  const flags = existsSync('/proc/cpuinfo')
+    ? (/^(?:flags|Features)\s*:.*$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[0] ?? '')
+    : '';
   return `${process.platform} ${process.arch} ${cpus()[0]?.model ?? ''} ${flags}`;
 }

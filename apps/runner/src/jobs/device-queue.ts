@@ -45,7 +45,10 @@ export class DeviceQueue {
     if (!this.#holder || device.state === DeviceState.QUARANTINED) return device;
     const held = clone(DeviceSchema, device);
     held.state = this.#holder.state === 'ended' ? DeviceState.QUARANTINED : DeviceState.BUSY;
-    held.stateReason = this.#holder.state === 'ended' ? `${this.#holder.name} was stopped and did not let go of the device` : this.#holder.name;
+    held.stateReason =
+      this.#holder.state === 'ended'
+        ? `${this.#holder.name} was stopped and did not let go of the device`
+        : this.#holder.name;
     return held;
   }
 

@@ -1,4 +1,7 @@
-/** Wakes those who wait for a job's next event. It carries no events: watchers read them from the log, so a slow one costs no memory. */
+/**
+ * Wakes those who wait for a job's next event. It carries no events: watchers read them from the log, so a slow one
+ * costs no memory.
+ */
 export class EventFeed {
   readonly #waiting = new Map<number, Set<() => void>>();
 

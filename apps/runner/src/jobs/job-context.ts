@@ -1,6 +1,16 @@
 import type {
-  BenchmarkRequest, BuildRequest, Device, JobError, JobEvent, JobKind, JobResult, Outcome, ProfileRequest,
-  RunExperimentRequest, Tool, VerifyRequest,
+  BenchmarkRequest,
+  BuildRequest,
+  Device,
+  JobError,
+  JobEvent,
+  JobKind,
+  JobResult,
+  Outcome,
+  ProfileRequest,
+  RunExperimentRequest,
+  Tool,
+  VerifyRequest,
 } from '@flashcore/shared';
 
 /** A device that jobs run on; `state` and `stateReason` say what its owner knows, the job queue adds BUSY. */
@@ -12,16 +22,24 @@ export type JobPayload = JobEvent['payload'];
 export interface JobContext {
   /** "jobs/" and a UUID. */
   readonly name: string;
-  /** Aborted by CancelJob, by the run limit and by the end of the daemon; the body then stops what it started, within two seconds, and settles. */
+  /**
+   * Aborted by CancelJob, by the run limit and by the end of the daemon; the body then stops what it started, within
+   * two seconds, and settles.
+   */
   readonly signal: AbortSignal;
   readonly device: DeviceDescription;
   /**
-   * Appends an event. It is stored when this returns, before any watcher can see it; log lines alone are stored in batches, at the latest at the end of
-   * this turn of the event loop or with the next event of another kind. `created`, `started` and `finished` are the queue's own. Does nothing once the
+   * Appends an event. It is stored when this returns, before any watcher can see it; log lines alone are stored in
+   * batches, at the latest at the end of
+   * this turn of the event loop or with the next event of another kind. `created`, `started` and `finished` are the
+   * queue's own. Does nothing once the
    * job has ended. Errors: DISK_FULL.
    */
   readonly emit: (payload: JobPayload) => void;
-  /** Takes what a body has found out that comes to no end: it throws, and the job's result, whatever its outcome, has this. */
+  /**
+   * Takes what a body has found out that comes to no end: it throws, and the job's result, whatever its outcome, has
+   * this.
+   */
   readonly keep: (found: JobResult) => void;
 }
 
@@ -72,7 +90,10 @@ export interface JobCompiler {
   isolation(): Promise<{ kind: 'bubblewrap' | 'none'; detail: string }>;
   /** Asks compilers that are new or changed what they are: to be awaited before compile(). Never rejects. */
   prepare(): Promise<void>;
-  /** Checks a request and makes its job, on the device with the fewest jobs where it may be any. Starts nothing. Errors: all that bad input can give, at once, as FlashcoreError. */
+  /**
+   * Checks a request and makes its job, on the device with the fewest jobs where it may be any. Starts nothing. Errors:
+   * all that bad input can give, at once, as FlashcoreError.
+   */
   compile<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): CompiledJob;
   /** Compilations asked for since the start, found in the cache or not. */
   cacheUse(): { hits: number; misses: number };

@@ -1,5 +1,12 @@
 import { create } from '@bufbuild/protobuf';
-import { asFlashcoreError, JobErrorSchema, JobResultSchema, Outcome, type FlashcoreError, type JobResult } from '@flashcore/shared';
+import {
+  asFlashcoreError,
+  JobErrorSchema,
+  JobResultSchema,
+  Outcome,
+  type FlashcoreError,
+  type JobResult,
+} from '@flashcore/shared';
 import type { JobOutcome } from './job-context.ts';
 
 /** Why a job is ended from outside its body. */
@@ -11,15 +18,28 @@ export type StopCause =
   | { type: 'failed'; error: FlashcoreError };
 
 /** The end of a job that was stopped; `result` is what its body had found out by then. */
-export function endByStop(cause: StopCause, phase: 'queued' | 'running', result: JobResult = create(JobResultSchema)): JobOutcome {
+export function endByStop(
+  cause: StopCause,
+  phase: 'queued' | 'running',
+  result: JobResult = create(JobResultSchema),
+): JobOutcome {
   switch (cause.type) {
     case 'cancelled':
       return { outcome: Outcome.CANCELLED, summary: `Cancelled while it was ${phase}`, result };
     case 'run-limit':
-      return { outcome: Outcome.TIMED_OUT, summary: `Stopped after ${cause.seconds} s of running, the job's limit (max_run_seconds)`, result };
+      return {
+        outcome: Outcome.TIMED_OUT,
+        summary: `Stopped after ${cause.seconds} s of running, the job's limit (max_run_seconds)`,
+        result,
+      };
     case 'queue-limit': {
       const message = `Not started: device ${cause.deviceId} did not come free within ${cause.seconds} s, the job's limit (max_queue_seconds)`;
-      return { outcome: Outcome.ERROR, summary: message, result, error: create(JobErrorSchema, { reason: 'DEVICE_UNAVAILABLE', message }) };
+      return {
+        outcome: Outcome.ERROR,
+        summary: message,
+        result,
+        error: create(JobErrorSchema, { reason: 'DEVICE_UNAVAILABLE', message }),
+      };
     }
     case 'runner-stopped':
       return { outcome: Outcome.INTERRUPTED, summary: `The runner was stopped while the job was ${phase}`, result };
@@ -28,7 +48,10 @@ export function endByStop(cause: StopCause, phase: 'queued' | 'running', result:
   }
 }
 
-/** The end of a job whose body threw: the runner could not find out. A foreign error keeps its text for the log; clients get an incident number. */
+/**
+ * The end of a job whose body threw: the runner could not find out. A foreign error keeps its text for the log; clients
+ * get an incident number.
+ */
 export function endByError(thrown: unknown, result: JobResult = create(JobResultSchema)): JobOutcome {
   const { reason, message } = asFlashcoreError(thrown);
   return { outcome: Outcome.ERROR, summary: message, result, error: create(JobErrorSchema, { reason, message }) };

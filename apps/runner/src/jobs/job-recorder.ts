@@ -9,7 +9,8 @@ import { cleanLogLine } from './log-text.ts';
 
 // Log lines stored in one transaction at most; one transaction costs about 0.3 ms, one line about 5 us.
 const MAX_PENDING = 512;
-// A kernel's printf can flood: enough lines for any compiler, few enough for the disk (about 25 MB at 100 bytes a line).
+// A kernel's printf can flood: enough lines for any compiler, few enough for the disk (about 25 MB at 100 bytes a
+// line).
 const MAX_LOG_LINES = 250_000;
 
 export interface RecorderOptions {
@@ -39,13 +40,18 @@ export class JobRecorder {
     this.#sequence = options.lastSequence;
   }
 
-  /** Stores an event, and in the same transaction what `alongside` does. Errors: DISK_FULL; the event is then not in the log. */
+  /**
+   * Stores an event, and in the same transaction what `alongside` does. Errors: DISK_FULL; the event is then not in the
+   * log.
+   */
   record(payload: JobPayload, alongside?: () => void): void {
     this.#enqueue(payload);
     this.#flush(alongside);
   }
 
-  /** Appends a log line, stored with others at the end of this turn of the event loop, or at once when many are waiting. */
+  /**
+   * Appends a log line, stored with others at the end of this turn of the event loop, or at once when many are waiting.
+   */
   recordLogLine(source: string, text: string): void {
     this.#logLines += 1;
     if (this.#logLines > MAX_LOG_LINES) return;
@@ -57,7 +63,12 @@ export class JobRecorder {
 
   #enqueue(payload: JobPayload): void {
     const sequence = this.#sequence + 1;
-    const event = create(JobEventSchema, { job: this.#options.jobName, sequence: BigInt(sequence), time: timestampFromMs(Date.now()), payload });
+    const event = create(JobEventSchema, {
+      job: this.#options.jobName,
+      sequence: BigInt(sequence),
+      time: timestampFromMs(Date.now()),
+      payload,
+    });
     this.#pending.push({ sequence, event: toBinary(JobEventSchema, event) });
     this.#sequence = sequence;
   }

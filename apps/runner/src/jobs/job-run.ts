@@ -5,7 +5,10 @@ import type { CompiledJob, DeviceDescription, JobContext, JobOutcome, JobPayload
 import { endByError, endByStop, type StopCause } from './job-end.ts';
 import type { JobRecorder } from './job-recorder.ts';
 
-/** A stopped body has this long to settle; after it the job ends without it, and its device stays held until the body does settle. */
+/**
+ * A stopped body has this long to settle; after it the job ends without it, and its device stays held until the body
+ * does settle.
+ */
 export const STOP_GRACE_MS = 5_000;
 /** How long to wait before a job's end, which a full disk refused, is stored again. */
 const STORE_AGAIN_MS = 1_000;
@@ -55,7 +58,10 @@ export class JobRun {
     this.owner = options.owner;
     this.deviceId = options.compiled.deviceId;
     this.ended = this.#end.promise;
-    this.#queueTimer = setTimeout(() => this.stop({ type: 'queue-limit', seconds: options.maxQueueSeconds, deviceId: this.deviceId }), options.maxQueueSeconds * 1000);
+    this.#queueTimer = setTimeout(
+      () => this.stop({ type: 'queue-limit', seconds: options.maxQueueSeconds, deviceId: this.deviceId }),
+      options.maxQueueSeconds * 1000,
+    );
   }
 
   get state(): State {
@@ -76,25 +82,44 @@ export class JobRun {
     this.#stopped.resolve();
   }
 
-  /** Runs the body on its device; resolves when the body has settled, that is, when the device is free. Never rejects. */
+  /**
+   * Runs the body on its device; resolves when the body has settled, that is, when the device is free. Never rejects.
+   */
   async run(device: DeviceDescription): Promise<void> {
     clearTimeout(this.#queueTimer);
     this.#state = 'running';
     const body = this.#runBody(device);
     const end = await Promise.race([body, this.#stopped.promise.then(() => this.#giveUp(body))]);
-    await this.#finish(this.#stopCause ? endByStop(this.#stopCause, 'running', end?.result) : end ?? endByError(new Error('a body was given up without being stopped')));
-    if (end === undefined) this.#options.logger.error({ job: this.name, device: device.deviceId }, 'the job did not stop; its device is held until it does');
+    await this.#finish(
+      this.#stopCause
+        ? endByStop(this.#stopCause, 'running', end?.result)
+        : (end ?? endByError(new Error('a body was given up without being stopped'))),
+    );
+    if (end === undefined)
+      this.#options.logger.error(
+        { job: this.name, device: device.deviceId },
+        'the job did not stop; its device is held until it does',
+      );
     await body;
   }
 
   async #runBody(device: DeviceDescription): Promise<JobOutcome> {
-    const limit = setTimeout(() => this.stop({ type: 'run-limit', seconds: this.#options.maxRunSeconds }), this.#options.maxRunSeconds * 1000);
+    const limit = setTimeout(
+      () => this.stop({ type: 'run-limit', seconds: this.#options.maxRunSeconds }),
+      this.#options.maxRunSeconds * 1000,
+    );
     try {
-      this.#options.recorder.record({ case: 'started', value: create(JobStartedSchema, { device }) }, () => this.#options.markStarted(Date.now()));
+      this.#options.recorder.record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
+        this.#options.markStarted(Date.now()),
+      );
       return await this.#options.compiled.body(this.#context(device));
     } catch (thrown) {
       const error = asFlashcoreError(thrown);
-      if (!this.#stopCause) this.#options.logger.warn({ job: this.name, reason: error.reason, ...error.metadata, err: thrown }, 'the job could not be carried out');
+      if (!this.#stopCause)
+        this.#options.logger.warn(
+          { job: this.name, reason: error.reason, ...error.metadata, err: thrown },
+          'the job could not be carried out',
+        );
       return endByError(error, this.#kept);
     } finally {
       clearTimeout(limit);
@@ -113,12 +138,25 @@ export class JobRun {
   }
 
   #context(device: DeviceDescription): JobContext {
-    return { name: this.name, signal: this.#controller.signal, device, emit: (payload) => this.#emit(payload), keep: (found) => { this.#kept = found; } };
+    return {
+      name: this.name,
+      signal: this.#controller.signal,
+      device,
+      emit: (payload) => this.#emit(payload),
+      keep: (found) => {
+        this.#kept = found;
+      },
+    };
   }
 
   #emit(payload: JobPayload): void {
     if (this.#state !== 'running') return;
-    if (payload.case === 'created' || payload.case === 'started' || payload.case === 'finished' || payload.case === undefined) {
+    if (
+      payload.case === 'created' ||
+      payload.case === 'started' ||
+      payload.case === 'finished' ||
+      payload.case === undefined
+    ) {
       throw new Error(`A body can't emit ${String(payload.case)}: that event is the queue's own`);
     }
     if (payload.case === 'logLine') this.#options.recorder.recordLogLine(payload.value.source, payload.value.text);
@@ -144,14 +182,22 @@ export class JobRun {
     const { recorder, markEnded, logger } = this.#options;
     const { outcome, summary, result, error } = end;
     try {
-      recorder.record({ case: 'finished', value: create(JobFinishedSchema, { outcome, summary, result, ...(error && { error }) }) }, () => markEnded(end, Date.now()));
+      recorder.record(
+        { case: 'finished', value: create(JobFinishedSchema, { outcome, summary, result, ...(error && { error }) }) },
+        () => markEnded(end, Date.now()),
+      );
       logger.info({ job: this.name, outcome: Outcome[outcome], summary }, 'job ended');
       return true;
     } catch (thrown) {
       const failure = asFlashcoreError(thrown);
-      logger.error({ job: this.name, reason: failure.reason, ...failure.metadata, err: thrown }, "the job's end could not be stored");
+      logger.error(
+        { job: this.name, reason: failure.reason, ...failure.metadata, err: thrown },
+        "the job's end could not be stored",
+      );
       // A result that can't be encoded would fail for ever: the job ends with the runner's own fault instead.
-      return failure.reason === 'DISK_FULL' || end.error?.reason === 'INTERNAL' ? false : this.#storeEnd(endByError(failure));
+      return failure.reason === 'DISK_FULL' || end.error?.reason === 'INTERNAL'
+        ? false
+        : this.#storeEnd(endByError(failure));
     }
   }
 }

@@ -1,6 +1,15 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { BuildRequestSchema, DeviceState, JobEventSchema, JobResultSchema, JobState, Outcome, type Job, type JobEvent } from '@flashcore/shared';
+import {
+  BuildRequestSchema,
+  DeviceState,
+  JobEventSchema,
+  JobResultSchema,
+  JobState,
+  Outcome,
+  type Job,
+  type JobEvent,
+} from '@flashcore/shared';
 import { createLogger } from '../log.ts';
 import { openDatabase, type Database } from '../store/database.ts';
 import { HistoryStore } from '../store/history.ts';
@@ -10,8 +19,12 @@ import type { JobMethod, JobOutcome } from './job-context.ts';
 import { STOP_GRACE_MS } from './job-run.ts';
 import { Jobs } from './jobs.ts';
 
-beforeEach(() => { vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] }); });
-afterEach(() => { vi.useRealTimers(); });
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
 
 /** Jobs over a database in memory, on a clock that the test moves. */
 function fixture(options: FakeOptions = {}) {
@@ -22,15 +35,34 @@ function fixture(options: FakeOptions = {}) {
 
 function jobsOn(database: Database, history: HistoryStore, options: FakeOptions = {}) {
   const compiler = fakeCompiler(options);
-  const jobs = new Jobs({ database, history, devices: () => compiler.devices(), maxQueued: 8, logger: createLogger('silent') });
-  const start = (kernelId: string, { method = 'build', ...limits }: { method?: JobMethod; maxQueueSeconds?: number; maxRunSeconds?: number } = {}): Job =>
-    jobs.start({ requestId: '', requestDigest: '', owner: 'ada', maxJobsOfOwner: undefined, maxQueueSeconds: 3600, maxRunSeconds: 3600, ...limits, compile: () => compiler.compile(method, create(BuildRequestSchema, kernel(kernelId)), () => 0) });
+  const jobs = new Jobs({
+    database,
+    history,
+    devices: () => compiler.devices(),
+    maxQueued: 8,
+    logger: createLogger('silent'),
+  });
+  const start = (
+    kernelId: string,
+    { method = 'build', ...limits }: { method?: JobMethod; maxQueueSeconds?: number; maxRunSeconds?: number } = {},
+  ): Job =>
+    jobs.start({
+      requestId: '',
+      requestDigest: '',
+      owner: 'ada',
+      maxJobsOfOwner: undefined,
+      maxQueueSeconds: 3600,
+      maxRunSeconds: 3600,
+      ...limits,
+      compile: () => compiler.compile(method, create(BuildRequestSchema, kernel(kernelId)), () => 0),
+    });
   return { jobs, start };
 }
 
 async function events(jobs: Jobs, name: string): Promise<JobEvent[]> {
   const all: JobEvent[] = [];
-  for await (const batch of jobs.watch(name, { afterSequence: 0, signal: new AbortController().signal })) all.push(...batch.map((event) => fromBinary(JobEventSchema, event)));
+  for await (const batch of jobs.watch(name, { afterSequence: 0, signal: new AbortController().signal }))
+    all.push(...batch.map((event) => fromBinary(JobEventSchema, event)));
   return all;
 }
 
@@ -51,7 +83,10 @@ test('a job whose body ignores the cancellation ends after the grace; its device
   expect(jobs.get(job.name).job.state).toBe(JobState.RUNNING);
   await vi.advanceTimersByTimeAsync(1);
   expect(jobs.get(job.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.CANCELLED });
-  expect(jobs.devices()[0]).toMatchObject({ state: DeviceState.QUARANTINED, stateReason: `${job.name} was stopped and did not let go of the device` });
+  expect(jobs.devices()[0]).toMatchObject({
+    state: DeviceState.QUARANTINED,
+    stateReason: `${job.name} was stopped and did not let go of the device`,
+  });
   expect(jobs.get(waiting.name).job.state).toBe(JobState.QUEUED);
   expect(() => start('ok')).toThrow(expect.objectContaining({ reason: 'DEVICE_UNAVAILABLE' }) as Error);
   letGo();
@@ -61,39 +96,85 @@ test('a job whose body ignores the cancellation ends after the grace; its device
 });
 
 test('what a body had found out when it was stopped, or could not go on, stands in the result and in the history', async () => {
-  const found = create(JobResultSchema, { provenance: { device: { name: 'Fake GPU' } }, variants: [{ label: 'default', verify: { passedCases: 1, cases: [{}] } }] });
-  const { history, jobs, start } = fixture({ bodies: {
-    stopped: ({ keep, signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => { keep(found); reject(signal.reason as Error); })),
-    broken: ({ keep }) => { keep(found); return Promise.reject(new Error('a worker could not')); },
-  } });
+  const found = create(JobResultSchema, {
+    provenance: { device: { name: 'Fake GPU' } },
+    variants: [{ label: 'default', verify: { passedCases: 1, cases: [{}] } }],
+  });
+  const { history, jobs, start } = fixture({
+    bodies: {
+      stopped: ({ keep, signal }) =>
+        new Promise((_, reject) =>
+          signal.addEventListener('abort', () => {
+            keep(found);
+            reject(signal.reason as Error);
+          }),
+        ),
+      broken: ({ keep }) => {
+        keep(found);
+        return Promise.reject(new Error('a worker could not'));
+      },
+    },
+  });
   const started = [start('stopped', { method: 'runExperiment' }), start('broken', { method: 'runExperiment' })];
   await settle();
   jobs.cancel(started[0]!.name);
   await settle();
-  expect(started.map(({ name }) => jobs.get(name)).map(({ job, result }) => [Outcome[job.outcome], result?.variants[0]?.verify?.passedCases])).toEqual([['CANCELLED', 1], ['ERROR', 1]]);
-  expect(history.list({ limit: 9 }).map(({ summary: { deviceName, passedCases } }) => [deviceName, passedCases])).toEqual([['Fake GPU', 1], ['Fake GPU', 1]]);
+  expect(
+    started
+      .map(({ name }) => jobs.get(name))
+      .map(({ job, result }) => [Outcome[job.outcome], result?.variants[0]?.verify?.passedCases]),
+  ).toEqual([
+    ['CANCELLED', 1],
+    ['ERROR', 1],
+  ]);
+  expect(
+    history.list({ limit: 9 }).map(({ summary: { deviceName, passedCases } }) => [deviceName, passedCases]),
+  ).toEqual([
+    ['Fake GPU', 1],
+    ['Fake GPU', 1],
+  ]);
 });
 
 test('after a crash, experiments that ran or waited are ended and stand in the history, as after a stop', async () => {
   const { database, history, jobs, start } = fixture();
-  const [running, waiting, build] = [start('hang', { method: 'runExperiment' }), start('ok', { method: 'runExperiment' }), start('ok')];
+  const [running, waiting, build] = [
+    start('hang', { method: 'runExperiment' }),
+    start('ok', { method: 'runExperiment' }),
+    start('ok'),
+  ];
   await settle();
   expect(jobs.get(running.name).job.state).toBe(JobState.RUNNING);
   // Another runner on the same database: the first was killed.
   const again = jobsOn(database, history).jobs;
-  expect([running, waiting, build].map(({ name }) => Outcome[again.get(name).job.outcome])).toEqual(['INTERRUPTED', 'INTERRUPTED', 'INTERRUPTED']);
+  expect([running, waiting, build].map(({ name }) => Outcome[again.get(name).job.outcome])).toEqual([
+    'INTERRUPTED',
+    'INTERRUPTED',
+    'INTERRUPTED',
+  ]);
   const list = history.list({ limit: 9 }).map(({ jobId, summary }) => [again.byId(jobId).name, summary.deviceName]);
-  expect(list).toEqual([[waiting.name, ''], [running.name, 'Fake GPU']]);
+  expect(list).toEqual([
+    [waiting.name, ''],
+    [running.name, 'Fake GPU'],
+  ]);
 });
 
 test('the limits on waiting and on running are apart: a job may wait long and then run long', async () => {
-  const { jobs, start } = fixture({ bodies: { long: ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))) } });
+  const { jobs, start } = fixture({
+    bodies: {
+      long: ({ signal }) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))),
+    },
+  });
   const first = start('long', { maxRunSeconds: 100 });
   const second = start('long', { maxQueueSeconds: 200, maxRunSeconds: 300 });
   const third = start('long', { maxQueueSeconds: 150 });
   await settle();
   await vi.advanceTimersByTimeAsync(100_000);
-  expect([first, second, third].map(({ name }) => jobs.get(name).job.state)).toEqual([JobState.ENDED, JobState.RUNNING, JobState.QUEUED]);
+  expect([first, second, third].map(({ name }) => jobs.get(name).job.state)).toEqual([
+    JobState.ENDED,
+    JobState.RUNNING,
+    JobState.QUEUED,
+  ]);
   await vi.advanceTimersByTimeAsync(50_000);
   expect(jobs.get(third.name).job).toMatchObject({ outcome: Outcome.ERROR });
   await vi.advanceTimersByTimeAsync(249_999);
@@ -104,13 +185,17 @@ test('the limits on waiting and on running are apart: a job may wait long and th
 
 test('a job that runs into a full disk ends as DISK_FULL, without a gap in its log', async () => {
   const fill = { now: () => {} };
-  const { database, jobs, start } = fixture({ bodies: { writes: ({ emit, signal }) => {
-    fill.now();
-    for (let line = 0; line < 10_000 && !signal.aborted; line += 1) {
-      emit({ case: 'warning', value: { $typeName: 'flashcore.runner.v1.Warning', message: 'x'.repeat(1000) } });
-    }
-    return Promise.reject(new Error('not reached'));
-  } } });
+  const { database, jobs, start } = fixture({
+    bodies: {
+      writes: ({ emit, signal }) => {
+        fill.now();
+        for (let line = 0; line < 10_000 && !signal.aborted; line += 1) {
+          emit({ case: 'warning', value: { $typeName: 'flashcore.runner.v1.Warning', message: 'x'.repeat(1000) } });
+        }
+        return Promise.reject(new Error('not reached'));
+      },
+    },
+  });
   fill.now = () => limitPages(database, 20);
   const job = start('writes');
   await settle();
@@ -118,22 +203,34 @@ test('a job that runs into a full disk ends as DISK_FULL, without a gap in its l
   await vi.advanceTimersByTimeAsync(1_000);
   const log = await events(jobs, job.name);
   expect(log.map(({ sequence }) => Number(sequence))).toEqual(log.map((_, index) => index + 1));
-  expect(log.at(-1)?.payload).toMatchObject({ case: 'finished', value: { outcome: Outcome.ERROR, error: { reason: 'DISK_FULL' } } });
+  expect(log.at(-1)?.payload).toMatchObject({
+    case: 'finished',
+    value: { outcome: Outcome.ERROR, error: { reason: 'DISK_FULL' } },
+  });
 });
 
 test('an end that a full disk refuses is stored once there is space', async () => {
   const summary = 'x'.repeat(100_000);
-  const { database, jobs, start } = fixture({ bodies: { found: () => {
-    limitPages(database, 1);
-    return Promise.resolve({ outcome: Outcome.PASSED, summary, result: create(JobResultSchema) });
-  } } });
+  const { database, jobs, start } = fixture({
+    bodies: {
+      found: () => {
+        limitPages(database, 1);
+        return Promise.resolve({ outcome: Outcome.PASSED, summary, result: create(JobResultSchema) });
+      },
+    },
+  });
   const job = start('found');
   await settle();
   await vi.advanceTimersByTimeAsync(10_000);
   expect(jobs.get(job.name).job).toMatchObject({ state: JobState.RUNNING, lastSequence: 2n });
   limitPages(database, 100_000);
   await vi.advanceTimersByTimeAsync(1_000);
-  expect(jobs.get(job.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.PASSED, summary, lastSequence: 3n });
+  expect(jobs.get(job.name).job).toMatchObject({
+    state: JobState.ENDED,
+    outcome: Outcome.PASSED,
+    summary,
+    lastSequence: 3n,
+  });
 });
 
 test('a new job is refused with DISK_FULL on a full disk, and leaves no trace', () => {
@@ -162,8 +259,15 @@ test('a job whose commit fails leaves no trace: the job that is given its id aft
   expect([jobs.active, jobs.devices()[0]?.state]).toEqual([0, DeviceState.READY]);
 });
 
-test('a result that can\'t be stored ends the job as a fault of the runner', async () => {
-  const bodies = { wrong: () => Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: { $typeName: 'flashcore.runner.v1.JobResult', deviceSeconds: 'x' } as never }) };
+test("a result that can't be stored ends the job as a fault of the runner", async () => {
+  const bodies = {
+    wrong: () =>
+      Promise.resolve({
+        outcome: Outcome.PASSED,
+        summary: '',
+        result: { $typeName: 'flashcore.runner.v1.JobResult', deviceSeconds: 'x' } as never,
+      }),
+  };
   const { jobs, start } = fixture({ bodies });
   const job = start('wrong');
   await settle();
@@ -175,10 +279,15 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
 }
 
-/** Lets every statement of a new job succeed and its commit fail, as a disk does that fills up at the wrong moment: SQLite checks deferred references at the commit. */
+/**
+ * Lets every statement of a new job succeed and its commit fail, as a disk does that fills up at the wrong moment:
+ * SQLite checks deferred references at the commit.
+ */
 function failCommits(database: Database): void {
   database.prepare('CREATE TABLE deferred (job_id INTEGER REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED)').run();
-  database.prepare('CREATE TRIGGER fail_commits AFTER INSERT ON jobs BEGIN INSERT INTO deferred VALUES (-1); END').run();
+  database
+    .prepare('CREATE TRIGGER fail_commits AFTER INSERT ON jobs BEGIN INSERT INTO deferred VALUES (-1); END')
+    .run();
 }
 
 /** Lets the database grow by so many pages and no more, as a disk does that is nearly full. */

@@ -1,8 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { create, fromBinary } from '@bufbuild/protobuf';
 import {
-  DeviceState, FlashcoreError, JobCreatedSchema, JobEventSchema, JobKind, JobState, asFlashcoreError, didYouMean,
-  invalidRequest, type Job, type JobResult, type Outcome,
+  DeviceState,
+  FlashcoreError,
+  JobCreatedSchema,
+  JobEventSchema,
+  JobKind,
+  JobState,
+  asFlashcoreError,
+  didYouMean,
+  invalidRequest,
+  type Job,
+  type JobResult,
+  type Outcome,
 } from '@flashcore/shared';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
@@ -84,10 +94,14 @@ export class Jobs {
     this.#table = new JobTable(options.database);
     this.#log = new EventLog(options.database);
     const recovered = recoverJobs({
-      database: options.database, table: this.#table, log: this.#log,
-      markEnded: (row, end) => this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, Date.now()),
+      database: options.database,
+      table: this.#table,
+      log: this.#log,
+      markEnded: (row, end) =>
+        this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, Date.now()),
     });
-    if (recovered > 0) options.logger.warn({ jobs: recovered }, 'ended the jobs that an earlier runner left unfinished');
+    if (recovered > 0)
+      options.logger.warn({ jobs: recovered }, 'ended the jobs that an earlier runner left unfinished');
   }
 
   /** Jobs waiting and running. */
@@ -103,7 +117,9 @@ export class Jobs {
 
   statistics(): JobStatistics {
     const states = [...this.#runs.values()].map(({ state }) => state);
-    const lags = [...this.#watchers].map(({ jobId, sequence }) => (this.#table.byId(jobId)?.last_sequence ?? sequence) - sequence);
+    const lags = [...this.#watchers].map(
+      ({ jobId, sequence }) => (this.#table.byId(jobId)?.last_sequence ?? sequence) - sequence,
+    );
     return {
       waiting: states.filter((state) => state === 'queued').length,
       running: states.filter((state) => state === 'running').length,
@@ -119,7 +135,10 @@ export class Jobs {
     return this.#options.devices().map((device) => this.#queues.get(device.deviceId)?.device() ?? device);
   }
 
-  /** Stores and queues a job, or gives the one that the same request made before. Errors: REQUEST_ID_REUSED, DRAINING, QUEUE_FULL, QUOTA_EXCEEDED, DEVICE_UNAVAILABLE, DISK_FULL, and those of compile(). */
+  /**
+   * Stores and queues a job, or gives the one that the same request made before. Errors: REQUEST_ID_REUSED, DRAINING,
+   * QUEUE_FULL, QUOTA_EXCEEDED, DEVICE_UNAVAILABLE, DISK_FULL, and those of compile().
+   */
   start(options: StartOptions): Job {
     const before = this.#findRepeated(options);
     if (before) return this.#message(before);
@@ -128,7 +147,10 @@ export class Jobs {
     const compiled = options.compile((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
     const queue = this.#queueOf(compiled.deviceId);
     const run = this.#accept(options, compiled);
-    this.#options.logger.info({ job: run.name, label: compiled.label, device: compiled.deviceId, owner: options.owner }, 'job accepted');
+    this.#options.logger.info(
+      { job: run.name, label: compiled.label, device: compiled.deviceId, owner: options.owner },
+      'job accepted',
+    );
     this.#runs.set(run.jobId, run);
     void run.ended.then(() => this.#runs.delete(run.jobId));
     queue.add(run);
@@ -155,10 +177,15 @@ export class Jobs {
   }
 
   /**
-   * The events of a job after a number (JobEvent in protobuf's binary form), in batches, then those to come, until the job's end. They are read from the
-   * log when the reader asks, so that a slow one costs no memory. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED, INVALID_REQUEST for a number not reached yet.
+   * The events of a job after a number (JobEvent in protobuf's binary form), in batches, then those to come, until the
+   * job's end. They are read from the
+   * log when the reader asks, so that a slow one costs no memory. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED,
+   * INVALID_REQUEST for a number not reached yet.
    */
-  async *watch(name: string, { afterSequence, signal }: { afterSequence: number; signal: AbortSignal }): AsyncGenerator<Uint8Array[]> {
+  async *watch(
+    name: string,
+    { afterSequence, signal }: { afterSequence: number; signal: AbortSignal },
+  ): AsyncGenerator<Uint8Array[]> {
     const row = this.#find(name);
     checkAfterSequence(row, afterSequence);
     const watcher = { jobId: row.id, sequence: afterSequence };
@@ -194,7 +221,10 @@ export class Jobs {
     return this.get(name).job;
   }
 
-  /** Takes no new job, ends those that wait, and gives the running ones some time to end. Resolves when all have ended, or have had their time. */
+  /**
+   * Takes no new job, ends those that wait, and gives the running ones some time to end. Resolves when all have ended,
+   * or have had their time.
+   */
   async drain(graceMs: number): Promise<void> {
     this.#draining = true;
     for (const run of this.#runs.values()) if (run.state === 'queued') run.stop({ type: 'runner-stopped' });
@@ -219,58 +249,113 @@ export class Jobs {
   #findRepeated({ requestId, requestDigest }: StartOptions): JobRow | undefined {
     const row = requestId ? this.#table.byRequestId(requestId) : undefined;
     if (!row || row.request_digest === requestDigest) return row;
-    throw new FlashcoreError('REQUEST_ID_REUSED', { request_id: requestId, job: row.name },
-      `Make a new request_id for a new request: ${requestId} was used for ${row.name}, with another method or body`);
+    throw new FlashcoreError(
+      'REQUEST_ID_REUSED',
+      { request_id: requestId, job: row.name },
+      `Make a new request_id for a new request: ${requestId} was used for ${row.name}, with another method or body`,
+    );
   }
 
   #refuseWhenFull(): void {
-    if (this.#draining) throw new FlashcoreError('DRAINING', {}, 'Try again when the runner was started again: it is about to end and takes no new work');
+    if (this.#draining)
+      throw new FlashcoreError(
+        'DRAINING',
+        {},
+        'Try again when the runner was started again: it is about to end and takes no new work',
+      );
     const queued = [...this.#queues.values()].reduce((sum, queue) => sum + queue.length, 0);
     if (queued < this.#options.maxQueued) return;
-    throw new FlashcoreError('QUEUE_FULL', { queued: String(queued) }, `Try again in ${RETRY_AFTER_SECONDS} s: ${queued} jobs wait, and no more are taken`, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    throw new FlashcoreError(
+      'QUEUE_FULL',
+      { queued: String(queued) },
+      `Try again in ${RETRY_AFTER_SECONDS} s: ${queued} jobs wait, and no more are taken`,
+      { retryAfterSeconds: RETRY_AFTER_SECONDS },
+    );
   }
 
   #refuseOverQuota({ owner, maxJobsOfOwner = Infinity }: StartOptions): void {
     const jobs = [...this.#runs.values()].filter((run) => run.owner === owner).length;
     if (jobs < maxJobsOfOwner) return;
-    throw new FlashcoreError('QUOTA_EXCEEDED', { quota: 'jobs', jobs: String(jobs) },
-      `Try again in ${RETRY_AFTER_SECONDS} s, when a job of yours has ended, or cancel one: ${owner} has ${jobs} jobs that wait or run, the most that one client may have`, { retryAfterSeconds: RETRY_AFTER_SECONDS });
+    throw new FlashcoreError(
+      'QUOTA_EXCEEDED',
+      { quota: 'jobs', jobs: String(jobs) },
+      `Try again in ${RETRY_AFTER_SECONDS} s, when a job of yours has ended, or cancel one: ${owner} has ${jobs} jobs that wait or run, the most that one client may have`,
+      { retryAfterSeconds: RETRY_AFTER_SECONDS },
+    );
   }
 
   #queueOf(deviceId: string): DeviceQueue {
     const device = this.#options.devices().find((one) => one.deviceId === deviceId);
     if (!device) {
       const ids = this.#options.devices().map((one) => one.deviceId);
-      throw invalidRequest({ field: 'options.device_id', description: `must name a device of this host (${ids.join(', ')}), is "${deviceId}"${didYouMean(deviceId, ids)}` });
+      throw invalidRequest({
+        field: 'options.device_id',
+        description: `must name a device of this host (${ids.join(', ')}), is "${deviceId}"${didYouMean(deviceId, ids)}`,
+      });
     }
-    const queue = this.#queues.get(deviceId) ?? new DeviceQueue(() => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device);
+    const queue =
+      this.#queues.get(deviceId) ??
+      new DeviceQueue(() => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device);
     this.#queues.set(deviceId, queue);
     const { state, stateReason } = queue.device();
     if (state !== DeviceState.QUARANTINED) return queue;
-    throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: deviceId }, `Use another device or restart the runner: ${deviceId} is quarantined, ${stateReason}`);
+    throw new FlashcoreError(
+      'DEVICE_UNAVAILABLE',
+      { device_id: deviceId },
+      `Use another device or restart the runner: ${deviceId} is quarantined, ${stateReason}`,
+    );
   }
 
   /** Stores the job and its first event in one transaction. */
-  #accept({ requestId, requestDigest, owner, maxQueueSeconds, maxRunSeconds }: StartOptions, compiled: CompiledJob): JobRun {
+  #accept(
+    { requestId, requestDigest, owner, maxQueueSeconds, maxRunSeconds }: StartOptions,
+    compiled: CompiledJob,
+  ): JobRun {
     const { database, logger } = this.#options;
     const name = `jobs/${randomUUID()}`;
-    const { jobId, recorder } = database.transaction(() => this.#store(name, { requestId, requestDigest, owner }, compiled));
-    // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to the next.
+    const { jobId, recorder } = database.transaction(() =>
+      this.#store(name, { requestId, requestDigest, owner }, compiled),
+    );
+    // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
+    // the next.
     return new JobRun({
-      jobId, name, owner, compiled, maxQueueSeconds, maxRunSeconds, recorder, logger,
+      jobId,
+      name,
+      owner,
+      compiled,
+      maxQueueSeconds,
+      maxRunSeconds,
+      recorder,
+      logger,
       markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
       markEnded: (end, endMs) => this.#markEnded(jobId, name, compiled, end, endMs),
       onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
     });
   }
 
-  #store(name: string, { requestId, requestDigest, owner }: Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner'>, compiled: CompiledJob): { jobId: number; recorder: JobRecorder } {
+  #store(
+    name: string,
+    { requestId, requestDigest, owner }: Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner'>,
+    compiled: CompiledJob,
+  ): { jobId: number; recorder: JobRecorder } {
     const jobId = this.#table.insert({
-      name, kind: compiled.kind, label: compiled.label, kernel_id: compiled.kernelId, device_id: compiled.deviceId,
-      request_id: requestId || null, request_digest: requestId ? requestDigest : null, create_ms: Date.now(), owner,
+      name,
+      kind: compiled.kind,
+      label: compiled.label,
+      kernel_id: compiled.kernelId,
+      device_id: compiled.deviceId,
+      request_id: requestId || null,
+      request_digest: requestId ? requestDigest : null,
+      create_ms: Date.now(),
+      owner,
     });
     const recorder = new JobRecorder({
-      database: this.#options.database, log: this.#log, feed: this.#feed, jobId, jobName: name, lastSequence: 0,
+      database: this.#options.database,
+      log: this.#log,
+      feed: this.#feed,
+      jobId,
+      jobName: name,
+      lastSequence: 0,
       onStored: (events) => this.#share.stored(events),
       onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
     });
@@ -278,9 +363,16 @@ export class Jobs {
     return { jobId, recorder };
   }
 
-  #markEnded(jobId: number, name: string, { kind, kernelId }: Pick<CompiledJob, 'kind' | 'kernelId'>, { outcome, summary, result }: JobOutcome, endMs: number): void {
+  #markEnded(
+    jobId: number,
+    name: string,
+    { kind, kernelId }: Pick<CompiledJob, 'kind' | 'kernelId'>,
+    { outcome, summary, result }: JobOutcome,
+    endMs: number,
+  ): void {
     this.#table.markEnded(jobId, { outcome, summary, endMs });
-    if (kind === JobKind.EXPERIMENT) this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
+    if (kind === JobKind.EXPERIMENT)
+      this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
   }
 
   #find(name: string): JobRow {
@@ -306,10 +398,16 @@ function jobNotFound(name: string): never {
 
 function checkAfterSequence(row: JobRow, afterSequence: number): void {
   if (afterSequence > row.last_sequence) {
-    throw invalidRequest({ field: 'after_sequence', description: `must be at most ${row.last_sequence}, the number of the job's last event so far, is ${afterSequence}` });
+    throw invalidRequest({
+      field: 'after_sequence',
+      description: `must be at most ${row.last_sequence}, the number of the job's last event so far, is ${afterSequence}`,
+    });
   }
   if (afterSequence < row.first_sequence - 1) {
-    throw new FlashcoreError('EVENTS_EXPIRED', { first: String(row.first_sequence) },
-      `Watch after event ${row.first_sequence - 1} or later: the events of ${row.name} before ${row.first_sequence} are no longer kept`);
+    throw new FlashcoreError(
+      'EVENTS_EXPIRED',
+      { first: String(row.first_sequence) },
+      `Watch after event ${row.first_sequence - 1} or later: the events of ${row.name} before ${row.first_sequence} are no longer kept`,
+    );
   }
 }

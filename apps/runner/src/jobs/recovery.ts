@@ -15,16 +15,30 @@ interface RecoveryOptions {
   markEnded: (row: JobRow, end: JobOutcome) => void;
 }
 
-/** Ends the jobs that an earlier runner left queued or running when it was killed, and says how many. Before any client is served. */
+/**
+ * Ends the jobs that an earlier runner left queued or running when it was killed, and says how many. Before any client
+ * is served.
+ */
 export function recoverJobs({ database, table, log, markEnded }: RecoveryOptions): number {
   const rows = table.unfinished();
   for (const row of rows) {
     const summary = `The runner ended while the job was ${row.state === JobState.QUEUED ? 'queued' : 'running'}`;
     const device = deviceOf(log, row);
-    const end = { outcome: Outcome.INTERRUPTED, summary, result: create(JobResultSchema, device && { provenance: { device } }) };
+    const end = {
+      outcome: Outcome.INTERRUPTED,
+      summary,
+      result: create(JobResultSchema, device && { provenance: { device } }),
+    };
     const recorder = new JobRecorder({
-      database, log, feed: new EventFeed(), jobId: row.id, jobName: row.name, lastSequence: row.last_sequence,
-      onFailure: (error) => { throw error; },
+      database,
+      log,
+      feed: new EventFeed(),
+      jobId: row.id,
+      jobName: row.name,
+      lastSequence: row.last_sequence,
+      onFailure: (error) => {
+        throw error;
+      },
     });
     recorder.record({ case: 'finished', value: create(JobFinishedSchema, end) }, () => markEnded(row, end));
   }

@@ -2,17 +2,25 @@
 const FLOOD_PER_SECOND = 5_000;
 /** Over which the rate is averaged. */
 const WINDOW_MS = 50;
-/** What all watchers together get a second while a job floods: a turn of 16 events costs about half a millisecond, so these cost 1 % of the time. A screen shows fewer lines. */
+/**
+ * What all watchers together get a second while a job floods: a turn of 16 events costs about half a millisecond, so
+ * these cost 1 % of the time. A screen shows fewer lines.
+ */
 const SHARE_PER_SECOND = 250;
-/** Saved up in quiet times. An ordinary compiler's output is no flood for longer than some milliseconds, and all of it goes through after that. */
+/**
+ * Saved up in quiet times. An ordinary compiler's output is no flood for longer than some milliseconds, and all of it
+ * goes through after that.
+ */
 const MOST_SAVED = 64;
 /** One watcher's part of the share. */
 const PART = 16;
 const LOOK_EVERY_MS = 10;
 
 /**
- * Puts jobs before their watchers: storing and streaming share one thread, and fifty streams that fill up, although nobody reads them, would slow a job that floods its
- * log by half. While one floods, all watchers together get a fixed share, in turns; they catch up when it is over. At any other time nobody waits.
+ * Puts jobs before their watchers: storing and streaming share one thread, and fifty streams that fill up, although
+ * nobody reads them, would slow a job that floods its
+ * log by half. While one floods, all watchers together get a fixed share, in turns; they catch up when it is over. At
+ * any other time nobody waits.
  */
 export class StreamShare {
   readonly #now: () => number;
@@ -34,7 +42,10 @@ export class StreamShare {
     this.#rateAt = this.#now();
   }
 
-  /** A watcher's turns. Each resolves when it may go on, with the most events that it may then take: few at first, for nobody knows yet whether it reads, then up to `most`. */
+  /**
+   * A watcher's turns. Each resolves when it may go on, with the most events that it may then take: few at first, for
+   * nobody knows yet whether it reads, then up to `most`.
+   */
   watcher(most: number): () => Promise<number> {
     let next = PART;
     return async () => {

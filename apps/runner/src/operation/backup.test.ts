@@ -3,7 +3,15 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { JobState, Outcome } from '@flashcore/shared';
 import { DirectoryInUse } from '../store/directory-lock.ts';
-import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder, until } from '../testing/test-runner.ts';
+import {
+  collect,
+  finished,
+  firstEvent,
+  kernel,
+  startTestRunner,
+  temporaryFolder,
+  until,
+} from '../testing/test-runner.ts';
 import { backUp, restore } from './backup.ts';
 
 test('a backup made while jobs write is whole; restored, the runner has the jobs of that moment and goes on', async () => {
@@ -35,7 +43,9 @@ test('a backup made while jobs write is whole; restored, the runner has the jobs
   expect(listed).toHaveLength(2);
   expect(await collect(fixture.client.watch(listed[1]!.name))).toEqual(before);
   // The one that ran when the backup was made ends as after a crash.
-  expect(finished(await collect(fixture.client.watch(listed[0]!.name))).summary).toBe('The runner ended while the job was running');
+  expect(finished(await collect(fixture.client.watch(listed[0]!.name))).summary).toBe(
+    'The runner ended while the job was running',
+  );
   await firstEvent(fixture.client.start('build', kernel('ok')));
 });
 
@@ -48,7 +58,9 @@ test('what is no backup, or damaged, is refused before anything is touched', () 
   expect(() => restore(folder.path, at('nothing'))).toThrow('is not there');
   expect(readdirSync(folder.path)).toEqual(['text']);
   writeFileSync(at('flashcore.db'), '');
-  expect(() => backUp(folder.path, at('nowhere/b.db'))).toThrow(`Give a file in a folder that is there: ${at('nowhere')} is none`);
+  expect(() => backUp(folder.path, at('nowhere/b.db'))).toThrow(
+    `Give a file in a folder that is there: ${at('nowhere')} is none`,
+  );
 });
 
 test('a backup that lost its end, or has flipped bytes, is refused', async () => {
@@ -65,5 +77,6 @@ test('a backup that lost its end, or has flipped bytes, is refused', async () =>
   const flipped = join(folder.path, 'flipped.db');
   const bytes = readFileSync(file);
   writeFileSync(flipped, bytes.fill(0xff, 12_288, 20_480));
-  for (const damaged of [cut, flipped]) expect(() => restore(folder.path, damaged), damaged).toThrow(/is damaged|is none/);
+  for (const damaged of [cut, flipped])
+    expect(() => restore(folder.path, damaged), damaged).toThrow(/is damaged|is none/);
 });

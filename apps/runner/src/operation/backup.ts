@@ -12,12 +12,14 @@ export interface Backup {
 }
 
 /**
- * Copies the database of a data directory as it is at this moment, also while its runner works: SQLite's VACUUM INTO reads one snapshot and holds up no writer. The copy is checked before it gets
+ * Copies the database of a data directory as it is at this moment, also while its runner works: SQLite's VACUUM INTO
+ * reads one snapshot and holds up no writer. The copy is checked before it gets
  * its name. Throws UsageError.
  */
 export function backUp(dataDirectory: string, file: string): Backup {
   const source = join(dataDirectory, 'flashcore.db');
-  if (!existsSync(source)) throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
+  if (!existsSync(source))
+    throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
   if (existsSync(file)) throw new UsageError(`Give a file that is not there yet: ${file} exists`);
   const folder = dirname(resolve(file));
   if (!existsSync(folder)) throw new UsageError(`Give a file in a folder that is there: ${folder} is none`);
@@ -37,7 +39,10 @@ export function backUp(dataDirectory: string, file: string): Backup {
   }
 }
 
-/** Puts a backup in the place of a stopped runner's database, which is kept beside it under the name that is given back. Throws UsageError, DirectoryInUse, SchemaTooNew. */
+/**
+ * Puts a backup in the place of a stopped runner's database, which is kept beside it under the name that is given back.
+ * Throws UsageError, DirectoryInUse, SchemaTooNew.
+ */
 export function restore(dataDirectory: string, file: string): Backup & { before: string | undefined } {
   const backup = check(file);
   if (backup.schemaVersion > SCHEMA_VERSION) throw new SchemaTooNew(backup.schemaVersion);
@@ -49,7 +54,8 @@ export function restore(dataDirectory: string, file: string): Backup & { before:
     sync(temporary);
     const before = existsSync(place) ? `${place}.before-${new Date().toISOString().replaceAll(':', '')}` : undefined;
     // What the write-ahead log has belongs to the old database: it goes with it.
-    for (const suffix of ['', '-wal', '-shm']) if (before !== undefined && existsSync(place + suffix)) renameSync(place + suffix, before + suffix);
+    for (const suffix of ['', '-wal', '-shm'])
+      if (before !== undefined && existsSync(place + suffix)) renameSync(place + suffix, before + suffix);
     renameSync(temporary, place);
     return { ...backup, before };
   } finally {
@@ -59,7 +65,8 @@ export function restore(dataDirectory: string, file: string): Backup & { before:
 
 /** Opens a copy and lets SQLite read all of it. Throws UsageError. */
 function check(file: string): Backup {
-  if (!existsSync(file)) throw new UsageError(`Name a backup that "flashcore-runner backup" made: ${file} is not there`);
+  if (!existsSync(file))
+    throw new UsageError(`Name a backup that "flashcore-runner backup" made: ${file} is not there`);
   const database = new DatabaseSync(file, { readOnly: true });
   try {
     const { integrity_check: found } = database.prepare('PRAGMA integrity_check').get() as { integrity_check: string };
@@ -69,7 +76,9 @@ function check(file: string): Backup {
     return { jobs, schemaVersion };
   } catch (error) {
     if (error instanceof UsageError) throw error;
-    throw new UsageError(`Name a backup that "flashcore-runner backup" made: ${file} is none (${(error as Error).message})`);
+    throw new UsageError(
+      `Name a backup that "flashcore-runner backup" made: ${file} is none (${(error as Error).message})`,
+    );
   } finally {
     database.close();
   }

@@ -17,16 +17,23 @@ interface Surroundings {
 /** Commands for whoever runs a host: gc, backup, restore. They end by themselves. */
 export function addOperationCommands(program: Command, { defaultData, say, defer }: Surroundings): void {
   const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
-  const gc = ofData(program.command('gc')).description('removes events, artifacts, sources and builds beyond the limits below; results and history always stay. For a stopped runner: one that runs does it daily (serve --keep-…)')
+  const gc = ofData(program.command('gc'))
+    .description(
+      'removes events, artifacts, sources and builds beyond the limits below; results and history always stay. For a stopped runner: one that runs does it daily (serve --keep-…)',
+    )
     .option('--dry-run', 'says what would go, also while the runner runs');
-  keepOptions(gc, { eventsDays: 90, filesDays: 30, artifactsGib: 20 })
-    .action((flags: KeepFlags & { data: string; dryRun?: boolean }) => defer(async () => collect(resolve(flags.data), policyOf(flags), flags.dryRun ?? false, say)));
-  ofData(program.command('backup <file>')).description('copies the database, also while the runner runs; artifacts/ and sources/ can be copied as files')
+  keepOptions(gc, { eventsDays: 90, filesDays: 30, artifactsGib: 20 }).action(
+    (flags: KeepFlags & { data: string; dryRun?: boolean }) =>
+      defer(async () => collect(resolve(flags.data), policyOf(flags), flags.dryRun ?? false, say)),
+  );
+  ofData(program.command('backup <file>'))
+    .description('copies the database, also while the runner runs; artifacts/ and sources/ can be copied as files')
     .action((file: string, { data }: { data: string }) => {
       const { jobs, schemaVersion } = backUp(resolve(data), resolve(file));
       say(`backed up ${jobsText(jobs)} (schema ${schemaVersion}) to ${resolve(file)}, checked`);
     });
-  ofData(program.command('restore <file>')).description("puts a backup in the place of a stopped runner's database")
+  ofData(program.command('restore <file>'))
+    .description("puts a backup in the place of a stopped runner's database")
     .action((file: string, { data }: { data: string }) => {
       const { jobs, before } = restore(resolve(data), resolve(file));
       say(`restored ${jobsText(jobs)}${before === undefined ? '' : `; the database of before is ${before}`}`);
@@ -41,14 +48,23 @@ export interface KeepFlags {
 
 /** --keep-events-days, --keep-files-days, --keep-artifacts-gib. */
 export function keepOptions(command: Command, { eventsDays, filesDays, artifactsGib }: RetentionPolicy): Command {
-  const option = (flags: string, about: string, value: number): Option => new Option(flags, about).argParser(limit).default(value, value === Infinity ? 'forever' : String(value));
+  const option = (flags: string, about: string, value: number): Option =>
+    new Option(flags, about).argParser(limit).default(value, value === Infinity ? 'forever' : String(value));
   return command
-    .addOption(option('--keep-events-days <days>', 'events of ended jobs; the result stays ("forever": always)', eventsDays))
+    .addOption(
+      option('--keep-events-days <days>', 'events of ended jobs; the result stays ("forever": always)', eventsDays),
+    )
     .addOption(option('--keep-files-days <days>', 'artifacts, sources and builds that nobody used since', filesDays))
-    .addOption(option('--keep-artifacts-gib <GiB>', 'artifacts in all; those unused the longest go first', artifactsGib));
+    .addOption(
+      option('--keep-artifacts-gib <GiB>', 'artifacts in all; those unused the longest go first', artifactsGib),
+    );
 }
 
-export const policyOf = ({ keepEventsDays, keepFilesDays, keepArtifactsGib }: KeepFlags): RetentionPolicy => ({ eventsDays: keepEventsDays, filesDays: keepFilesDays, artifactsGib: keepArtifactsGib });
+export const policyOf = ({ keepEventsDays, keepFilesDays, keepArtifactsGib }: KeepFlags): RetentionPolicy => ({
+  eventsDays: keepEventsDays,
+  filesDays: keepFilesDays,
+  artifactsGib: keepArtifactsGib,
+});
 
 const jobsText = (count: number): string => `${count} ${count === 1 ? 'job' : 'jobs'}`;
 
@@ -59,9 +75,15 @@ function limit(text: string): number {
   return value;
 }
 
-async function collect(dataDirectory: string, policy: RetentionPolicy, dryRun: boolean, say: (line: string) => void): Promise<void> {
+async function collect(
+  dataDirectory: string,
+  policy: RetentionPolicy,
+  dryRun: boolean,
+  say: (line: string) => void,
+): Promise<void> {
   const path = join(dataDirectory, 'flashcore.db');
-  if (!existsSync(path)) throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
+  if (!existsSync(path))
+    throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
   const unlock = dryRun ? () => undefined : lockDirectory(dataDirectory);
   const database = dryRun ? openDatabaseToRead(path) : openDatabase(path);
   try {
@@ -73,7 +95,8 @@ async function collect(dataDirectory: string, policy: RetentionPolicy, dryRun: b
 }
 
 function report({ events, artifacts, sources, builds }: Retention, dryRun: boolean, say: (line: string) => void): void {
-  const line = (what: string, { count, bytes }: Share): void => say(`${what.padEnd(10)}${String(count).padStart(8)}  ${(bytes / 1024 ** 2).toFixed(1).padStart(10)} MiB`);
+  const line = (what: string, { count, bytes }: Share): void =>
+    say(`${what.padEnd(10)}${String(count).padStart(8)}  ${(bytes / 1024 ** 2).toFixed(1).padStart(10)} MiB`);
   say(dryRun ? 'would go:' : 'removed:');
   line('events', events);
   line('artifacts', artifacts);

@@ -5,12 +5,19 @@ import { applyRetention, type RetentionOptions, type RetentionPolicy } from './r
 const DAY_MS = 24 * 3600 * 1000;
 
 /** Applies the policy at once and then daily, unless it keeps everything. Gives a function that ends it. */
-export function retainDaily(options: Omit<RetentionOptions, 'dryRun' | 'inUseSinceMs' | 'nowMs'>, { inUseSinceMs, logger }: { inUseSinceMs: () => number | undefined; logger: Logger }): () => void {
+export function retainDaily(
+  options: Omit<RetentionOptions, 'dryRun' | 'inUseSinceMs' | 'nowMs'>,
+  { inUseSinceMs, logger }: { inUseSinceMs: () => number | undefined; logger: Logger },
+): () => void {
   if (keepsAll(options.policy)) return () => undefined;
   const clean = (): void => {
     applyRetention({ ...options, dryRun: false, inUseSinceMs: inUseSinceMs() }).then(
       (removed) => logger.info({ removed }, 'retention'),
-      (error: unknown) => logger.error({ err: error, ...(error instanceof FlashcoreError && { reason: error.reason }) }, 'retention failed'),
+      (error: unknown) =>
+        logger.error(
+          { err: error, ...(error instanceof FlashcoreError && { reason: error.reason }) },
+          'retention failed',
+        ),
     );
   };
   clean();

@@ -11,34 +11,61 @@ interface Parsed {
   samples: { name: string; labels: Record<string, string>; value: number }[];
 }
 
-/** Reads the text format strictly, as https://prometheus.io/docs/instrumenting/exposition_formats/ gives it. Throws for any line that is none. */
+/**
+ * Reads the text format strictly, as https://prometheus.io/docs/instrumenting/exposition_formats/ gives it. Throws for
+ * any line that is none.
+ */
 function parse(text: string): Parsed {
   const parsed: Parsed = { types: {}, samples: [] };
   expect(text.endsWith('\n')).toBe(true);
   for (const line of text.slice(0, -1).split('\n')) {
-    const [, type, of] = /^# TYPE ([a-zA-Z_:][\w:]*) (?:counter|gauge)$/.exec(line) ? [line, line.split(' ')[2]!, line.split(' ')[3]!] : [];
+    const [, type, of] = /^# TYPE ([a-zA-Z_:][\w:]*) (?:counter|gauge)$/.exec(line)
+      ? [line, line.split(' ')[2]!, line.split(' ')[3]!]
+      : [];
     if (type !== undefined) {
       if (parsed.types[type]) throw new Error(`${type} twice`);
       parsed.types[type] = of!;
       continue;
     }
     if (/^# HELP [a-zA-Z_:][\w:]* .+$/.test(line)) continue;
-    const [, name, labels = '', value] = /^([a-zA-Z_:][\w:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*",?)+)\})? (\+Inf|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)$/.exec(line) ?? [];
+    const [, name, labels = '', value] =
+      /^([a-zA-Z_:][\w:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*",?)+)\})? (\+Inf|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)$/.exec(
+        line,
+      ) ?? [];
     if (name === undefined || !parsed.types[name]) throw new Error(`no sample, or one without a type: ${line}`);
-    const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key, text]) => [key, text!.replaceAll('\\n', '\n').replaceAll('\\"', '"').replaceAll('\\\\', '\\')] as const);
-    parsed.samples.push({ name, labels: Object.fromEntries(pairs) as Record<string, string>, value: value === '+Inf' ? Infinity : Number(value) });
+    const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(
+      ([, key, text]) => [key, text!.replaceAll('\\n', '\n').replaceAll('\\"', '"').replaceAll('\\\\', '\\')] as const,
+    );
+    parsed.samples.push({
+      name,
+      labels: Object.fromEntries(pairs) as Record<string, string>,
+      value: value === '+Inf' ? Infinity : Number(value),
+    });
   }
   return parsed;
 }
 
 test('labels are escaped so that a strict reader gets them back', () => {
   const labels = { name: 'a "b" \\ c\nd' };
-  expect(parse(formatMetrics([{ name: 'x_total', help: 'X', type: 'counter', samples: [{ labels, value: 1 }, { value: Infinity }] }])).samples).toEqual([{ name: 'x_total', labels, value: 1 }, { name: 'x_total', labels: {}, value: Infinity }]);
+  expect(
+    parse(
+      formatMetrics([
+        { name: 'x_total', help: 'X', type: 'counter', samples: [{ labels, value: 1 }, { value: Infinity }] },
+      ]),
+    ).samples,
+  ).toEqual([
+    { name: 'x_total', labels, value: 1 },
+    { name: 'x_total', labels: {}, value: Infinity },
+  ]);
 });
 
 test('a scrape tells of the queue, outcomes, cache, devices, watchers and the process', async () => {
   let address = '';
-  const logger = Object.assign(createLogger('silent'), { info: (facts: { address?: string }, text?: string) => { if (text === 'metrics') address = facts.address ?? ''; } });
+  const logger = Object.assign(createLogger('silent'), {
+    info: (facts: { address?: string }, text?: string) => {
+      if (text === 'metrics') address = facts.address ?? '';
+    },
+  });
   await using fixture = await startTestRunner({ metrics: LOOPBACK, logger });
   const { client } = fixture;
   await collect(client.start('build', kernel('flood_20')));
@@ -48,16 +75,28 @@ test('a scrape tells of the queue, outcomes, cache, devices, watchers and the pr
   const { job: waiting } = await firstEvent(client.start('build', kernel('ok')));
   const scrape = async () => {
     const response = await fetch(`http://${address}/metrics`);
-    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8']);
+    expect([response.status, response.headers.get('content-type')]).toEqual([
+      200,
+      'text/plain; version=0.0.4; charset=utf-8',
+    ]);
     const { samples } = parse(await response.text());
-    return (name: string, labels: Record<string, string> = {}) => samples.find((one) => one.name === name && Object.entries(labels).every(([key, value]) => one.labels[key] === value))?.value;
+    return (name: string, labels: Record<string, string> = {}) =>
+      samples.find(
+        (one) => one.name === name && Object.entries(labels).every(([key, value]) => one.labels[key] === value),
+      )?.value;
   };
   await until(async () => (await scrape())('flashcore_watchers') === 1);
   const value = await scrape();
   expect({
-    waiting: value('flashcore_jobs_waiting'), running: value('flashcore_jobs_running'), passed: value('flashcore_jobs_ended_total', { outcome: 'passed' }), error: value('flashcore_jobs_ended_total', { outcome: 'error' }),
-    hits: value('flashcore_build_cache_total', { result: 'hit' }), misses: value('flashcore_build_cache_total', { result: 'miss' }), busy: value('flashcore_device_state', { device: 'gpu0', state: 'busy' }),
-    lag: value('flashcore_event_lag'), connections: value('flashcore_connections'),
+    waiting: value('flashcore_jobs_waiting'),
+    running: value('flashcore_jobs_running'),
+    passed: value('flashcore_jobs_ended_total', { outcome: 'passed' }),
+    error: value('flashcore_jobs_ended_total', { outcome: 'error' }),
+    hits: value('flashcore_build_cache_total', { result: 'hit' }),
+    misses: value('flashcore_build_cache_total', { result: 'miss' }),
+    busy: value('flashcore_device_state', { device: 'gpu0', state: 'busy' }),
+    lag: value('flashcore_event_lag'),
+    connections: value('flashcore_connections'),
   }).toEqual({ waiting: 1, running: 1, passed: 1, error: 1, hits: 3, misses: 1, busy: 1, lag: 0, connections: 1 });
   expect(value('flashcore_events_stored_total')).toBeGreaterThan(25);
   expect(value('process_resident_memory_bytes')).toBeGreaterThan(1e7);
@@ -66,6 +105,11 @@ test('a scrape tells of the queue, outcomes, cache, devices, watchers and the pr
   expect((await scrape())('flashcore_jobs_ended_total', { outcome: 'cancelled' })).toBe(1);
   expect((await fetch(`http://${address}/`)).status).toBe(404);
   const port = Number(address.split(':')[1]);
-  await expect(serveMetrics({ ...LOOPBACK, port }, { jobs: undefined as never, compiler: undefined as never, connections: () => 0 })).rejects.toThrow(new AddressInUse(`127.0.0.1:${port}`, '--metrics'));
+  await expect(
+    serveMetrics(
+      { ...LOOPBACK, port },
+      { jobs: undefined as never, compiler: undefined as never, connections: () => 0 },
+    ),
+  ).rejects.toThrow(new AddressInUse(`127.0.0.1:${port}`, '--metrics'));
   await running.return();
 });

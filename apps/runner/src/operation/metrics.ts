@@ -8,8 +8,10 @@ import type { Jobs } from '../jobs/jobs.ts';
 import { AddressInUse } from '../rpc/listen.ts';
 import { formatAddress, type ListenAddress } from '../rpc/address.ts';
 
-// The text format by hand: some fifty lines, where the usual library had no release for two years and brings OpenTelemetry along.
-const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'; // https://prometheus.io/docs/instrumenting/exposition_formats/
+// The text format by hand: some fifty lines, where the usual library had no release for two years and brings
+// OpenTelemetry along.
+// https://prometheus.io/docs/instrumenting/exposition_formats/
+const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 type Labels = Record<string, string>;
 
@@ -32,7 +34,10 @@ export interface MetricsServer {
 }
 
 /** Serves GET /metrics over plain HTTP on an address of this machine. Throws AddressInUse. */
-export async function serveMetrics(address: ListenAddress & { kind: 'tcp' }, observed: Observed): Promise<MetricsServer> {
+export async function serveMetrics(
+  address: ListenAddress & { kind: 'tcp' },
+  observed: Observed,
+): Promise<MetricsServer> {
   const delay = monitorEventLoopDelay({ resolution: 20 });
   delay.enable();
   const server = createServer((request, response) => {
@@ -51,12 +56,19 @@ export async function serveMetrics(address: ListenAddress & { kind: 'tcp' }, obs
 
 async function listening(server: Server, address: ListenAddress & { kind: 'tcp' }): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', (error: NodeJS.ErrnoException) => reject(error.code === 'EADDRINUSE' ? new AddressInUse(formatAddress(address), '--metrics') : error));
+  server.once('error', (error: NodeJS.ErrnoException) =>
+    reject(error.code === 'EADDRINUSE' ? new AddressInUse(formatAddress(address), '--metrics') : error),
+  );
   server.listen(address.port, address.host, resolve);
   await promise;
 }
 
-const one = (name: string, type: Metric['type'], help: string, value: number): Metric => ({ name, type, help, samples: [{ value }] });
+const one = (name: string, type: Metric['type'], help: string, value: number): Metric => ({
+  name,
+  type,
+  help,
+  samples: [{ value }],
+});
 
 /** What a runner does: names say the unit, https://prometheus.io/docs/practices/naming/. */
 export function runnerMetrics({ jobs, compiler, connections }: Observed): Metric[] {
@@ -66,9 +78,33 @@ export function runnerMetrics({ jobs, compiler, connections }: Observed): Metric
   return [
     one('flashcore_jobs_waiting', 'gauge', 'Jobs in the queue', waiting),
     one('flashcore_jobs_running', 'gauge', 'Jobs that have their device', running),
-    { name: 'flashcore_jobs_ended_total', type: 'counter', help: 'Jobs of this data directory by outcome', samples: outcomes.map(({ outcome, count }) => ({ labels: { outcome: (Outcome[outcome] ?? String(outcome)).toLowerCase() }, value: count })) },
-    { name: 'flashcore_build_cache_total', type: 'counter', help: 'Compilations asked for, by whether the cache had them', samples: [{ labels: { result: 'hit' }, value: hits }, { labels: { result: 'miss' }, value: misses }] },
-    { name: 'flashcore_device_state', type: 'gauge', help: '1 for the state that a device is in', samples: devices.map(({ deviceId, name, state }) => ({ labels: { device: deviceId, name, state: (DeviceState[state] ?? 'unknown').toLowerCase() }, value: 1 })) },
+    {
+      name: 'flashcore_jobs_ended_total',
+      type: 'counter',
+      help: 'Jobs of this data directory by outcome',
+      samples: outcomes.map(({ outcome, count }) => ({
+        labels: { outcome: (Outcome[outcome] ?? String(outcome)).toLowerCase() },
+        value: count,
+      })),
+    },
+    {
+      name: 'flashcore_build_cache_total',
+      type: 'counter',
+      help: 'Compilations asked for, by whether the cache had them',
+      samples: [
+        { labels: { result: 'hit' }, value: hits },
+        { labels: { result: 'miss' }, value: misses },
+      ],
+    },
+    {
+      name: 'flashcore_device_state',
+      type: 'gauge',
+      help: '1 for the state that a device is in',
+      samples: devices.map(({ deviceId, name, state }) => ({
+        labels: { device: deviceId, name, state: (DeviceState[state] ?? 'unknown').toLowerCase() },
+        value: 1,
+      })),
+    },
     one('flashcore_watchers', 'gauge', 'Streams of job events that are open', watchers),
     one('flashcore_event_lag', 'gauge', 'Events stored that the slowest watcher was not sent yet', eventLag),
     one('flashcore_events_stored_total', 'counter', 'Events stored since the start', eventsStored),
@@ -85,24 +121,43 @@ function processMetrics(delay: ReturnType<typeof monitorEventLoopDelay>): Metric
     one('process_cpu_seconds_total', 'counter', 'User and system time', (user + system) / 1e6),
     one('process_resident_memory_bytes', 'gauge', 'Resident memory', rss),
     one('nodejs_heap_used_bytes', 'gauge', 'JavaScript heap in use', heapUsed),
-    one('nodejs_eventloop_delay_p99_seconds', 'gauge', 'Delay of the event loop since the last scrape', Number.isFinite(p99) ? p99 : 0),
+    one(
+      'nodejs_eventloop_delay_p99_seconds',
+      'gauge',
+      'Delay of the event loop since the last scrape',
+      Number.isFinite(p99) ? p99 : 0,
+    ),
     one('process_start_time_seconds', 'gauge', 'Start, seconds since 1970', Date.now() / 1000 - process.uptime()),
-    ...(process.platform === 'linux' ? [one('process_open_fds', 'gauge', 'Open descriptors', readdirSync('/proc/self/fd').length), one('process_max_fds', 'gauge', 'Limit of open descriptors', descriptorLimit())] : []),
+    ...(process.platform === 'linux'
+      ? [
+          one('process_open_fds', 'gauge', 'Open descriptors', readdirSync('/proc/self/fd').length),
+          one('process_max_fds', 'gauge', 'Limit of open descriptors', descriptorLimit()),
+        ]
+      : []),
   ];
 }
 
-const descriptorLimit = (): number => Number(/^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);
+const descriptorLimit = (): number =>
+  Number(/^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);
 
 export function formatMetrics(metrics: readonly Metric[]): string {
-  return metrics.map(({ name, type, help, samples }) => [
-    `# HELP ${name} ${help}`,
-    `# TYPE ${name} ${type}`,
-    ...samples.map(({ labels, value }) => `${name}${formatLabels(labels)} ${formatValue(value)}`),
-  ].join('\n')).join('\n') + '\n';
+  return (
+    metrics
+      .map(({ name, type, help, samples }) =>
+        [
+          `# HELP ${name} ${help}`,
+          `# TYPE ${name} ${type}`,
+          ...samples.map(({ labels, value }) => `${name}${formatLabels(labels)} ${formatValue(value)}`),
+        ].join('\n'),
+      )
+      .join('\n') + '\n'
+  );
 }
 
 function formatLabels(labels: Labels = {}): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`);
+  const pairs = Object.entries(labels).map(
+    ([name, value]) => `${name}="${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`,
+  );
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 

@@ -21,8 +21,14 @@ function put(path: string, bytes: number, days: number): string {
 /** A data directory without jobs, with artifacts of 100 bytes by the days since their last use. */
 function dataWith(folder: string, artifacts: Record<string, number>) {
   const database = openDatabase(join(folder, 'flashcore.db'));
-  for (const [name, days] of Object.entries(artifacts)) put(join(folder, 'artifacts', name.slice(0, 2), name.slice(2)), 100, days);
-  const left = () => readdirSync(join(folder, 'artifacts'), { recursive: true }).map(String).filter((path) => path.includes('/')).map((path) => path.replace('/', '')).sort();
+  for (const [name, days] of Object.entries(artifacts))
+    put(join(folder, 'artifacts', name.slice(0, 2), name.slice(2)), 100, days);
+  const left = () =>
+    readdirSync(join(folder, 'artifacts'), { recursive: true })
+      .map(String)
+      .filter((path) => path.includes('/'))
+      .map((path) => path.replace('/', ''))
+      .sort();
   return { database, left };
 }
 
@@ -36,21 +42,44 @@ test('files that nobody used go by age; artifacts also by size, those unused the
   put(join(folder.path, 'builds/entries/old.json'), 3, 40);
   put(join(folder.path, 'builds/entries/new.json'), 3, 1);
   const policy = { ...KEEP_ALL, filesDays: 30, artifactsGib: 250 / 1024 ** 3 };
-  const wanted = { events: { jobs: 0, count: 0, bytes: 0 }, artifacts: { count: 3, bytes: 300 }, sources: { count: 2, bytes: 12 }, builds: { count: 1, bytes: 3 } };
+  const wanted = {
+    events: { jobs: 0, count: 0, bytes: 0 },
+    artifacts: { count: 3, bytes: 300 },
+    sources: { count: 2, bytes: 12 },
+    builds: { count: 1, bytes: 3 },
+  };
   expect(await applyRetention({ dataDirectory: folder.path, database, policy, dryRun: true })).toEqual(wanted);
   expect(left()).toHaveLength(5);
   expect(await applyRetention({ dataDirectory: folder.path, database, policy, dryRun: false })).toEqual(wanted);
-  expect([left(), readdirSync(join(folder.path, 'sources/trees')), readdirSync(join(folder.path, 'builds/entries'))]).toEqual([['bb4', 'cc5'], [], ['new.json']]);
-  expect(await applyRetention({ dataDirectory: folder.path, database, policy, dryRun: false })).toMatchObject({ artifacts: { count: 0 }, sources: { count: 0 } });
+  expect([
+    left(),
+    readdirSync(join(folder.path, 'sources/trees')),
+    readdirSync(join(folder.path, 'builds/entries')),
+  ]).toEqual([['bb4', 'cc5'], [], ['new.json']]);
+  expect(await applyRetention({ dataDirectory: folder.path, database, policy, dryRun: false })).toMatchObject({
+    artifacts: { count: 0 },
+    sources: { count: 0 },
+  });
   database.close();
 });
 
 test('what a job that has not ended may use stays, and so does what was used within the hour, whatever the size', async () => {
   using folder = temporaryFolder();
   const { database, left } = dataWith(folder.path, { aa1: 40, aa2: 2, bb3: 0 });
-  await applyRetention({ dataDirectory: folder.path, database, policy: { ...KEEP_ALL, filesDays: 1, artifactsGib: 0 }, dryRun: false, inUseSinceMs: ago(3).getTime() });
+  await applyRetention({
+    dataDirectory: folder.path,
+    database,
+    policy: { ...KEEP_ALL, filesDays: 1, artifactsGib: 0 },
+    dryRun: false,
+    inUseSinceMs: ago(3).getTime(),
+  });
   expect(left()).toEqual(['aa2', 'bb3']);
-  await applyRetention({ dataDirectory: folder.path, database, policy: { ...KEEP_ALL, artifactsGib: 0 }, dryRun: false });
+  await applyRetention({
+    dataDirectory: folder.path,
+    database,
+    policy: { ...KEEP_ALL, artifactsGib: 0 },
+    dryRun: false,
+  });
   expect(left()).toEqual(['bb3']);
   database.close();
 });
@@ -71,8 +100,19 @@ test('what a job comes to need while retention works stays: an artifact that is 
     expect(sources.findMissing([{ sha256: sha256Of('a source') }])).toEqual([]);
   };
   // Events are trimmed when all files were listed and none was removed yet.
-  const between: Database = { ...database, prepare: (sql) => { needIt(); return database.prepare(sql); } };
-  const removed = await applyRetention({ dataDirectory: folder.path, database: between, policy: { eventsDays: 30, filesDays: 30, artifactsGib: 0 }, dryRun: false });
+  const between: Database = {
+    ...database,
+    prepare: (sql) => {
+      needIt();
+      return database.prepare(sql);
+    },
+  };
+  const removed = await applyRetention({
+    dataDirectory: folder.path,
+    database: between,
+    policy: { eventsDays: 30, filesDays: 30, artifactsGib: 0 },
+    dryRun: false,
+  });
   expect(removed).toMatchObject({ artifacts: { count: 1, bytes: 'unused'.length }, sources: { count: 0, bytes: 0 } });
   expect([artifacts.has(kept), artifacts.has(unused), existsSync(source)]).toEqual([true, false, true]);
   database.close();
@@ -112,11 +152,20 @@ test('a runner with a policy trims at its start; watchers of a trimmed job are t
   const { client } = fixture;
   const last = Number(events.at(-1)!.sequence);
   const expired = { reason: 'EVENTS_EXPIRED', metadata: { first: String(last) }, cause: { code: 11 } }; // OUT_OF_RANGE
-  await until(async () => collect(client.watch(name)).then(() => false, () => true));
-  for (const afterSequence of [0, 1, last - 2]) await expect(collect(client.watch(name, { afterSequence })), String(afterSequence)).rejects.toMatchObject(expired);
+  await until(async () =>
+    collect(client.watch(name)).then(
+      () => false,
+      () => true,
+    ),
+  );
+  for (const afterSequence of [0, 1, last - 2])
+    await expect(collect(client.watch(name, { afterSequence })), String(afterSequence)).rejects.toMatchObject(expired);
   expect(await collect(client.watch(name, { afterSequence: last - 1 }))).toEqual(events.slice(-1));
   const told: bigint[] = [];
   expect(await collect(client.watch(name, { onExpired: (first) => told.push(first) }))).toEqual(events.slice(-1));
   expect(told).toEqual([BigInt(last)]);
-  expect(await client.getJob({ name })).toMatchObject({ job: { state: JobState.ENDED, lastSequence: BigInt(last) }, result: finished(events).result });
+  expect(await client.getJob({ name })).toMatchObject({
+    job: { state: JobState.ENDED, lastSequence: BigInt(last) },
+    result: finished(events).result,
+  });
 });

@@ -52,12 +52,22 @@ interface StoredFile {
 }
 
 /** Removes what the policy does not keep, a little at a time, so that a runner goes on serving. */
-export async function applyRetention({ dataDirectory, database, policy, dryRun, inUseSinceMs = Infinity, nowMs = Date.now() }: RetentionOptions): Promise<Retention> {
+export async function applyRetention({
+  dataDirectory,
+  database,
+  policy,
+  dryRun,
+  inUseSinceMs = Infinity,
+  nowMs = Date.now(),
+}: RetentionOptions): Promise<Retention> {
   const keepSinceMs = Math.min(nowMs - FRESH_MS, inUseSinceMs);
   const unusedSinceMs = Math.min(nowMs - policy.filesDays * DAY_MS, keepSinceMs);
   const old = (files: StoredFile[]): StoredFile[] => files.filter(({ usedMs }) => usedMs < unusedSinceMs);
   const artifacts = await listFiles(join(dataDirectory, 'artifacts'), { depth: 2 });
-  const sources = [...await listFiles(join(dataDirectory, 'sources/files'), { depth: 2 }), ...await listFiles(join(dataDirectory, 'sources/trees'), { depth: 1 })];
+  const sources = [
+    ...(await listFiles(join(dataDirectory, 'sources/files'), { depth: 2 })),
+    ...(await listFiles(join(dataDirectory, 'sources/trees'), { depth: 1 })),
+  ];
   const builds = await listFiles(join(dataDirectory, 'builds/entries'), { depth: 1 });
   const remove = async (files: StoredFile[]): Promise<Share> => {
     const gone = { count: 0, bytes: 0 };
@@ -71,13 +81,23 @@ export async function applyRetention({ dataDirectory, database, policy, dryRun, 
   };
   return {
     events: await trimEvents(database, { endedBeforeMs: nowMs - policy.eventsDays * DAY_MS, dryRun }),
-    artifacts: await remove([...old(artifacts), ...overSize(artifacts.filter(({ usedMs }) => usedMs >= unusedSinceMs), policy.artifactsGib * 1024 ** 3, keepSinceMs)]),
+    artifacts: await remove([
+      ...old(artifacts),
+      ...overSize(
+        artifacts.filter(({ usedMs }) => usedMs >= unusedSinceMs),
+        policy.artifactsGib * 1024 ** 3,
+        keepSinceMs,
+      ),
+    ]),
     sources: await remove(old(sources)),
     builds: await remove(old(builds)),
   };
 }
 
-/** Looks at a file's time once more and removes it in the same turn of the event loop: a job may have come to need it since it was listed. */
+/**
+ * Looks at a file's time once more and removes it in the same turn of the event loop: a job may have come to need it
+ * since it was listed.
+ */
 function removeUnused({ path, usedMs }: StoredFile): boolean {
   if (statSync(path, { throwIfNoEntry: false })?.mtimeMs !== usedMs) return false;
   rmSync(path, { recursive: true });
@@ -97,13 +117,20 @@ function overSize(files: StoredFile[], maxBytes: number, keepSinceMs: number): S
 }
 
 /** Leaves of ended jobs the last event alone, which carries the result; first_sequence then says so to watchers. */
-async function trimEvents(database: Database, { endedBeforeMs, dryRun }: { endedBeforeMs: number; dryRun: boolean }): Promise<Retention['events']> {
+async function trimEvents(
+  database: Database,
+  { endedBeforeMs, dryRun }: { endedBeforeMs: number; dryRun: boolean },
+): Promise<Retention['events']> {
   if (!Number.isFinite(endedBeforeMs)) return { jobs: 0, count: 0, bytes: 0 };
-  const jobs = database.prepare('SELECT id FROM jobs WHERE state = ? AND end_ms < ? AND first_sequence < last_sequence').all(JobState.ENDED, endedBeforeMs) as { id: number }[];
+  const jobs = database
+    .prepare('SELECT id FROM jobs WHERE state = ? AND end_ms < ? AND first_sequence < last_sequence')
+    .all(JobState.ENDED, endedBeforeMs) as { id: number }[];
   const going = 'FROM events WHERE job_id = ? AND sequence < (SELECT last_sequence FROM jobs WHERE id = ?)';
   const found = { jobs: jobs.length, count: 0, bytes: 0 };
   for (const { id } of jobs) {
-    const { count, bytes } = database.prepare(`SELECT COUNT(*) AS count, COALESCE(SUM(LENGTH(event)), 0) AS bytes ${going}`).get(id, id) as unknown as Share;
+    const { count, bytes } = database
+      .prepare(`SELECT COUNT(*) AS count, COALESCE(SUM(LENGTH(event)), 0) AS bytes ${going}`)
+      .get(id, id) as unknown as Share;
     found.count += count;
     found.bytes += bytes;
     if (dryRun) continue;
@@ -124,8 +151,8 @@ async function listFiles(folder: string, { depth }: { depth: number }): Promise<
     const path = join(folder, entry.name);
     // Uploads on their way in are younger than any limit, and cleared at start.
     if (entry.name === 'incoming') continue;
-    if (depth > 1 && entry.isDirectory()) files.push(...await listFiles(path, { depth: depth - 1 }));
-    else if (depth === 1) files.push(...await describe(path));
+    if (depth > 1 && entry.isDirectory()) files.push(...(await listFiles(path, { depth: depth - 1 })));
+    else if (depth === 1) files.push(...(await describe(path)));
   }
   return files;
 }
@@ -133,8 +160,14 @@ async function listFiles(folder: string, { depth }: { depth: number }): Promise<
 async function describe(path: string): Promise<StoredFile[]> {
   const found = await stat(path).catch(ignoreMissing);
   if (!found) return [];
-  const inside = found.isDirectory() ? await readdir(path, { recursive: true, withFileTypes: true }).catch(ignoreMissing) : undefined;
-  const sizes = await Promise.all((inside ?? []).filter((entry) => entry.isFile()).map(async (entry) => (await stat(join(entry.parentPath, entry.name)).catch(ignoreMissing))?.size ?? 0));
+  const inside = found.isDirectory()
+    ? await readdir(path, { recursive: true, withFileTypes: true }).catch(ignoreMissing)
+    : undefined;
+  const sizes = await Promise.all(
+    (inside ?? [])
+      .filter((entry) => entry.isFile())
+      .map(async (entry) => (await stat(join(entry.parentPath, entry.name)).catch(ignoreMissing))?.size ?? 0),
+  );
   return [{ path, bytes: inside ? sizes.reduce((sum, size) => sum + size, 0) : found.size, usedMs: found.mtimeMs }];
 }
 

@@ -1,7 +1,25 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  BenchmarkProgressSchema, BenchmarkResultSchema, DeviceConditionsSchema, FindingKind, FindingSchema, FlashcoreError, Phase, StopReason, TimingMode,
-  attentionBytes, attentionFlops, describe, findDataSheet, formatShape, histogram, rooflineSeconds, type BenchmarkResult, type Device, type Finding, type Shape,
+  BenchmarkProgressSchema,
+  BenchmarkResultSchema,
+  DeviceConditionsSchema,
+  FindingKind,
+  FindingSchema,
+  FlashcoreError,
+  Phase,
+  StopReason,
+  TimingMode,
+  attentionBytes,
+  attentionFlops,
+  describe,
+  findDataSheet,
+  formatShape,
+  histogram,
+  rooflineSeconds,
+  type BenchmarkResult,
+  type Device,
+  type Finding,
+  type Shape,
 } from '@flashcore/shared';
 import type { LatencyReport, StopReasonName, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
 import type { SdpaShape } from '../baseline/sdpa-baseline.ts';
@@ -21,11 +39,17 @@ interface Benchmarking {
 
 export const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: TimingMode.HOT };
 export const STOP_REASONS: Record<StopReasonName, StopReason> = {
-  converged: StopReason.CONVERGED, 'noise-floor': StopReason.NOISE_FLOOR, 'timed-out': StopReason.TIMED_OUT, 'sample-limit': StopReason.SAMPLE_LIMIT,
+  converged: StopReason.CONVERGED,
+  'noise-floor': StopReason.NOISE_FLOOR,
+  'timed-out': StopReason.TIMED_OUT,
+  'sample-limit': StopReason.SAMPLE_LIMIT,
 };
 /** Each subject's samples are told about four times a second. */
 const TELL_EVERY_MS = 250;
-/** Launches on new inputs may take so much longer than on inputs seen before: an H200 repeats its times within 1 %, the emulator's host does not. */
+/**
+ * Launches on new inputs may take so much longer than on inputs seen before: an H200 repeats its times within 1 %, the
+ * emulator's host does not.
+ */
 const MAX_FRESH_RATIO = { gpu: 1.1, simulated: 2 };
 export const MAX_DROPPED_SHARE = 0.1;
 const EMULATOR_TIMES = 'emulator times are not GPU times';
@@ -38,8 +62,14 @@ interface BenchmarkOptions {
   onResults: (results: readonly BenchmarkResult[]) => void;
 }
 
-/** Measures every shape in every mode, streaming samples as they come. Gives what the timed launches tell against the kernel. */
-export async function runBenchmark(scope: VariantScope, { spec, image, onResults }: BenchmarkOptions): Promise<Finding[]> {
+/**
+ * Measures every shape in every mode, streaming samples as they come. Gives what the timed launches tell against the
+ * kernel.
+ */
+export async function runBenchmark(
+  scope: VariantScope,
+  { spec, image, onResults }: BenchmarkOptions,
+): Promise<Finding[]> {
   const { job } = scope;
   startPhase(scope, Phase.BENCHMARK, spec.shapes.length * spec.modes.length);
   if (spec.protocol.shortened !== '') emitWarning(job, spec.protocol.shortened);
@@ -55,7 +85,10 @@ export async function runBenchmark(scope: VariantScope, { spec, image, onResults
   return findings;
 }
 
-async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec; image: string; shape: Shape }): Promise<Benchmarking> {
+async function measureShape(
+  scope: VariantScope,
+  options: { spec: BenchmarkSpec; image: string; shape: Shape },
+): Promise<Benchmarking> {
   const { job, runtime, seeds: used } = scope;
   const { spec, image, shape } = options;
   const seeds = drawSeeds(spec.modes.length);
@@ -64,34 +97,65 @@ async function measureShape(scope: VariantScope, options: { spec: BenchmarkSpec;
   const baseline = await openBaseline(scope, { spec, shape, live });
   const outcome = await runtime.request(
     {
-      type: 'benchmark', candidate: candidateFor(scope, { image, shape }), modes: spec.modes, ...seeds, tolerance: spec.tolerance, protocol: spec.protocol.sampling,
-      turns: 'turn' in baseline, ownProcesses: runtime.ownProcesses,
+      type: 'benchmark',
+      candidate: candidateFor(scope, { image, shape }),
+      modes: spec.modes,
+      ...seeds,
+      tolerance: spec.tolerance,
+      protocol: spec.protocol.sampling,
+      turns: 'turn' in baseline,
+      ownProcesses: runtime.ownProcesses,
       // Whatever else the emulator's host does is in its times: one row of launches is no proof there.
       repeatFreshAbove: scope.spec.device.simulated ? MAX_FRESH_RATIO.simulated : Infinity,
     },
-    { signal: job.signal, onNotice: (notice) => live.receive(notice), ...('turn' in baseline && { onTurn: (mode) => baseline.turn(mode) }) },
+    {
+      signal: job.signal,
+      onNotice: (notice) => live.receive(notice),
+      ...('turn' in baseline && { onTurn: (mode) => baseline.turn(mode) }),
+    },
   );
   live.flush();
-  if (outcome.status === 'failed') throw new FlashcoreError('INTERNAL', { shape: formatShape(shape) }, `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`);
+  if (outcome.status === 'failed')
+    throw new FlashcoreError(
+      'INTERNAL',
+      { shape: formatShape(shape) },
+      `The worker could not measure ${formatShape(shape)}: ${describeOutcome(outcome)}`,
+    );
   if (outcome.status !== 'done') return { results: [], findings: [findingOf(outcome, shape)!] };
-  const results = outcome.value.map((report) => benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened, baseline }));
+  const results = outcome.value.map((report) =>
+    benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened, baseline }),
+  );
   for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
   return { results, findings: timingFindings(outcome.value, results, { shape, device: scope.spec.device }) };
 }
 
 type Baseline = SdpaShape | { missing: string };
 
-async function openBaseline({ job, runtime }: VariantScope, { spec, shape, live }: { spec: BenchmarkSpec; shape: Shape; live: LiveSamples }): Promise<Baseline> {
+async function openBaseline(
+  { job, runtime }: VariantScope,
+  { spec, shape, live }: { spec: BenchmarkSpec; shape: Shape; live: LiveSamples },
+): Promise<Baseline> {
   const { baseline, baselineMissing } = runtime.instruments;
   if (!baseline) return { missing: baselineMissing };
-  return baseline.openShape(shape, { modes: spec.modes, inputSets: INPUT_SETS, signal: job.signal, onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }) });
+  return baseline.openShape(shape, {
+    modes: spec.modes,
+    inputSets: INPUT_SETS,
+    signal: job.signal,
+    onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }),
+  });
 }
 
-/** Samples of the modes as they come, of the candidate and of what is measured in turns with it, with running statistics. */
+/**
+ * Samples of the modes as they come, of the candidate and of what is measured in turns with it, with running
+ * statistics.
+ */
 class LiveSamples {
   readonly #scope: VariantScope;
   readonly #shape: Shape;
-  readonly #subjects = new Map<string, { mode: TimingModeName; subject: string; all: number[]; pending: number[]; toldAt: number }>();
+  readonly #subjects = new Map<
+    string,
+    { mode: TimingModeName; subject: string; all: number[]; pending: number[]; toldAt: number }
+  >();
 
   constructor(scope: VariantScope, shape: Shape) {
     this.#scope = scope;
@@ -99,13 +163,27 @@ class LiveSamples {
   }
 
   receive(notice: WorkerNotice): void {
-    const { job, spec: { device } } = this.#scope;
-    if (notice.type === 'conditions' && !device.simulated) job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
+    const {
+      job,
+      spec: { device },
+    } = this.#scope;
+    if (notice.type === 'conditions' && !device.simulated)
+      job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
     if (notice.type === 'samples') this.add({ ...notice, subject: 'candidate' });
   }
 
   /** A sample of 0 was dropped. */
-  add({ mode, subject, samplesUs, warmUp }: { mode: TimingModeName; subject: string; samplesUs: Iterable<number>; warmUp: boolean }): void {
+  add({
+    mode,
+    subject,
+    samplesUs,
+    warmUp,
+  }: {
+    mode: TimingModeName;
+    subject: string;
+    samplesUs: Iterable<number>;
+    warmUp: boolean;
+  }): void {
     if (warmUp) return this.#tell({ mode, subject, samplesUs: Array.from(samplesUs), warmUp });
     const key = `${mode} ${subject}`;
     const known = this.#subjects.get(key) ?? { mode, subject, all: [], pending: [], toldAt: -Infinity };
@@ -120,42 +198,85 @@ class LiveSamples {
   }
 
   // The running interval is a bootstrap, and in turns nothing is measured while it is calculated.
-  #tellPending(known: { mode: TimingModeName; subject: string; all: number[]; pending: number[]; toldAt: number }): void {
+  #tellPending(known: {
+    mode: TimingModeName;
+    subject: string;
+    all: number[];
+    pending: number[];
+    toldAt: number;
+  }): void {
     known.all.push(...known.pending.filter((us) => us > 0));
     this.#tell({ mode: known.mode, subject: known.subject, samplesUs: known.pending, warmUp: false }, known.all);
     known.pending = [];
     known.toldAt = performance.now();
   }
 
-  #tell({ mode, subject, samplesUs, warmUp }: { mode: TimingModeName; subject: string; samplesUs: number[]; warmUp: boolean }, all: readonly number[] = []): void {
-    const { job, spec: { device } } = this.#scope;
+  #tell(
+    {
+      mode,
+      subject,
+      samplesUs,
+      warmUp,
+    }: { mode: TimingModeName; subject: string; samplesUs: number[]; warmUp: boolean },
+    all: readonly number[] = [],
+  ): void {
+    const {
+      job,
+      spec: { device },
+    } = this.#scope;
     job.emit({
       case: 'benchmarkProgress',
       value: create(BenchmarkProgressSchema, {
-        shape: this.#shape, mode: MODES[mode], subject, samplesUs, simulated: device.simulated, warmUp,
+        shape: this.#shape,
+        mode: MODES[mode],
+        subject,
+        samplesUs,
+        simulated: device.simulated,
+        warmUp,
         ...(all.length > 0 && { latency: describe(all), histogram: histogram(all) }),
       }),
     });
   }
 }
 
-function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options: { report: LatencyReport; shape: Shape; shortened: string; baseline: Baseline }): BenchmarkResult {
+function benchmarkResult(
+  { spec: { device }, artifacts }: VariantScope,
+  options: { report: LatencyReport; shape: Shape; shortened: string; baseline: Baseline },
+): BenchmarkResult {
   const { report, shape, baseline } = options;
   const kept = report.samplesUs.filter((us) => us > 0);
   const latency = describe(kept, { dropped: report.samplesUs.length - kept.length });
   const flops = attentionFlops(shape);
   const bytes = attentionBytes(shape);
   const rates = ratesOf(device, { seconds: latency.p50Us / 1e6, flops, bytes });
-  const least = leastTime(device, shape, { mode: report.mode, inputSets: INPUT_SETS, launchesPerSample: report.launchesPerSample });
-  const invalid = invalidReasons(report, { device, timed: { latency, leastBasis: '', ...least }, shortened: options.shortened });
+  const least = leastTime(device, shape, {
+    mode: report.mode,
+    inputSets: INPUT_SETS,
+    launchesPerSample: report.launchesPerSample,
+  });
+  const invalid = invalidReasons(report, {
+    device,
+    timed: { latency, leastBasis: '', ...least },
+    shortened: options.shortened,
+  });
   const { outputCheck, conditions } = report;
   return create(BenchmarkResultSchema, {
-    shape, mode: MODES[report.mode], simulated: device.simulated, latency, stopReason: STOP_REASONS[report.stopReason], flops, bytes, ...rates, ...least,
+    shape,
+    mode: MODES[report.mode],
+    simulated: device.simulated,
+    latency,
+    stopReason: STOP_REASONS[report.stopReason],
+    flops,
+    bytes,
+    ...rates,
+    ...least,
     baselines: 'turn' in baseline ? baseline.results(report.mode, kept) : [],
     baselinesMissing: 'turn' in baseline ? baseline.missing(report.mode) : baseline.missing,
     histogram: histogram(kept),
     samples: storeRaw(artifacts, report.samplesUs, { name: 'samples', shape, mode: report.mode }),
-    ...(report.clocksMhz.some((mhz) => mhz > 0) && { smClocks: storeRaw(artifacts, report.clocksMhz, { name: 'sm-clocks', shape, mode: report.mode }) }),
+    ...(report.clocksMhz.some((mhz) => mhz > 0) && {
+      smClocks: storeRaw(artifacts, report.clocksMhz, { name: 'sm-clocks', shape, mode: report.mode }),
+    }),
     clockSource: report.clockSource,
     slowedSamples: report.slowed,
     throttledSamples: report.throttled,
@@ -169,40 +290,85 @@ function benchmarkResult({ spec: { device }, artifacts }: VariantScope, options:
 }
 
 /** Absent on the emulator: rates of its times would be taken for a GPU's. */
-function ratesOf(device: Device, { seconds, flops, bytes }: { seconds: number; flops: number; bytes: number }): { tflops?: number; gbPerSecond?: number; rooflinePercent?: number } {
+function ratesOf(
+  device: Device,
+  { seconds, flops, bytes }: { seconds: number; flops: number; bytes: number },
+): { tflops?: number; gbPerSecond?: number; rooflinePercent?: number } {
   if (device.simulated || seconds <= 0) return {};
   const sheet = findDataSheet(device.name);
-  return { tflops: flops / seconds / 1e12, gbPerSecond: bytes / seconds / 1e9, ...(sheet && { rooflinePercent: (100 * rooflineSeconds(flops, bytes, sheet)) / seconds }) };
+  return {
+    tflops: flops / seconds / 1e12,
+    gbPerSecond: bytes / seconds / 1e9,
+    ...(sheet && { rooflinePercent: (100 * rooflineSeconds(flops, bytes, sheet)) / seconds }),
+  };
 }
 
 /** Why a result may not stand in a leaderboard; none: it may. */
-export function invalidReasons(report: LatencyReport, { device, timed, shortened }: { device: Device; timed: TimedResult; shortened: string }): string[] {
+export function invalidReasons(
+  report: LatencyReport,
+  { device, timed, shortened }: { device: Device; timed: TimedResult; shortened: string },
+): string[] {
   const reasons: string[] = [];
   if (device.simulated) reasons.push(shortened ? `${EMULATOR_TIMES} (${shortened})` : EMULATOR_TIMES);
-  else if (report.stopReason === 'timed-out') reasons.push('the time limit came before the interval of the median was narrow enough');
+  else if (report.stopReason === 'timed-out')
+    reasons.push('the time limit came before the interval of the median was narrow enough');
   const dropped = report.samplesUs.filter((us) => us === 0).length;
-  if (dropped > MAX_DROPPED_SHARE * report.samplesUs.length) reasons.push(`${dropped} of ${report.samplesUs.length} samples were dropped, because the device slowed down`);
-  if (report.throttled > MAX_DROPPED_SHARE * report.samplesUs.length) reasons.push(`in ${report.throttled} of ${report.samplesUs.length} samples the device was throttled by hardware or heat`);
+  if (dropped > MAX_DROPPED_SHARE * report.samplesUs.length)
+    reasons.push(`${dropped} of ${report.samplesUs.length} samples were dropped, because the device slowed down`);
+  if (report.throttled > MAX_DROPPED_SHARE * report.samplesUs.length)
+    reasons.push(
+      `in ${report.throttled} of ${report.samplesUs.length} samples the device was throttled by hardware or heat`,
+    );
   if (!report.outputCheck.passed) reasons.push(`the output was wrong ${report.outputCheck.detail}`);
-  if (skipsWork(report, device)) reasons.push(`launches take ${report.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`);
+  if (skipsWork(report, device))
+    reasons.push(
+      `launches take ${report.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`,
+    );
   if (isImplausible(timed)) reasons.push(`implausible: ${implausibleText(timed)}`);
   return reasons;
 }
 
-const skipsWork = ({ freshRatio }: LatencyReport, { simulated }: Device): boolean => freshRatio !== undefined && freshRatio > MAX_FRESH_RATIO[simulated ? 'simulated' : 'gpu'];
+const skipsWork = ({ freshRatio }: LatencyReport, { simulated }: Device): boolean =>
+  freshRatio !== undefined && freshRatio > MAX_FRESH_RATIO[simulated ? 'simulated' : 'gpu'];
 
 /** What the timed launches of a shape tell against the kernel. */
-export function timingFindings(reports: readonly LatencyReport[], results: readonly TimedResult[], { shape, device }: { shape: Shape; device: Device }): Finding[] {
-  const of = (kind: FindingKind, message: string, remedy: string): Finding => create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
+export function timingFindings(
+  reports: readonly LatencyReport[],
+  results: readonly TimedResult[],
+  { shape, device }: { shape: Shape; device: Device },
+): Finding[] {
+  const of = (kind: FindingKind, message: string, remedy: string): Finding =>
+    create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
   const wrong = reports.find(({ outputCheck }) => !outputCheck.passed);
   const skipping = reports.find((report) => skipsWork(report, device));
   const implausible = results.find(isImplausible);
   return [
-    ...(wrong ? [of(FindingKind.WRONG_RESULT, `right when verified, wrong when timed: ${wrong.outputCheck.detail}`,
-      'The kernel must do all of its work in every launch: look for state that it keeps between launches')] : []),
-    ...(skipping ? [of(FindingKind.WORK_SKIPPED, `launches take ${skipping.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`,
-      'The kernel must compute every launch anew: look for results that it keeps and finds again')] : []),
-    ...(implausible ? [of(FindingKind.IMPLAUSIBLE_TIME, implausibleText(implausible),
-      'Look for work that is left out, or done in fewer bits than fp16; if the kernel is right, the data sheet of the device is wrong (libs/shared/src/devices.ts)')] : []),
+    ...(wrong
+      ? [
+          of(
+            FindingKind.WRONG_RESULT,
+            `right when verified, wrong when timed: ${wrong.outputCheck.detail}`,
+            'The kernel must do all of its work in every launch: look for state that it keeps between launches',
+          ),
+        ]
+      : []),
+    ...(skipping
+      ? [
+          of(
+            FindingKind.WORK_SKIPPED,
+            `launches take ${skipping.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`,
+            'The kernel must compute every launch anew: look for results that it keeps and finds again',
+          ),
+        ]
+      : []),
+    ...(implausible
+      ? [
+          of(
+            FindingKind.IMPLAUSIBLE_TIME,
+            implausibleText(implausible),
+            'Look for work that is left out, or done in fewer bits than fp16; if the kernel is right, the data sheet of the device is wrong (libs/shared/src/devices.ts)',
+          ),
+        ]
+      : []),
   ];
 }

@@ -8,7 +8,10 @@ export const PROTOCOL_VERSION = 'flashcore-protocol 3';
 /** Timed launches walk through so many sets of inputs in turn. */
 export const INPUT_SETS = 2;
 
-/** Seeds for the rotating sets, and for those that take their place `refreshes` times. Drawn here, so that they stand in the result also when the worker dies. */
+/**
+ * Seeds for the rotating sets, and for those that take their place `refreshes` times. Drawn here, so that they stand in
+ * the result also when the worker dies.
+ */
 export function drawSeeds(refreshes: number): { seeds: string[]; freshSeeds: string[] } {
   const draw = (count: number): string[] => Array.from({ length: count }, () => randomBytes(8).toString('hex'));
   return { seeds: draw(INPUT_SETS), freshSeeds: draw(INPUT_SETS * refreshes) };
@@ -32,7 +35,10 @@ const SIMULATED_WARM_UP_SECONDS = 0.3;
 const MODE_NAMES: Partial<Record<TimingMode, TimingModeName>> = { [TimingMode.COLD]: 'cold', [TimingMode.HOT]: 'hot' };
 
 /** Every default of the measuring protocol, in this one place. */
-export function compileProtocol(asked: BenchmarkProtocol | undefined, device: Device): { modes: TimingModeName[]; protocol: BenchmarkProtocolSpec } {
+export function compileProtocol(
+  asked: BenchmarkProtocol | undefined,
+  device: Device,
+): { modes: TimingModeName[]; protocol: BenchmarkProtocolSpec } {
   const modes = (asked?.modes ?? []).flatMap((mode) => MODE_NAMES[mode] ?? []);
   const minSamples = asked?.minSamples || DEFAULT_MIN_SAMPLES;
   const maxSeconds = asked?.maxSeconds || (device.simulated ? SIMULATED_MAX_SECONDS : DEFAULT_MAX_SECONDS);
@@ -48,7 +54,9 @@ export function compileProtocol(asked: BenchmarkProtocol | undefined, device: De
         targetRelativeHalfWidth: asked?.targetRelativeHalfWidth || DEFAULT_HALF_WIDTH,
         samplesAsked: (asked?.maxSamples ?? 0) > 0,
       },
-      shortened: device.simulated ? `protocol shortened on the emulator: at most ${maxSeconds} s a mode, warm-up ${SIMULATED_WARM_UP_SECONDS} s, one launch a graph` : '',
+      shortened: device.simulated
+        ? `protocol shortened on the emulator: at most ${maxSeconds} s a mode, warm-up ${SIMULATED_WARM_UP_SECONDS} s, one launch a graph`
+        : '',
     },
   };
 }

@@ -15,7 +15,10 @@ export function stopsAfterBuild({ image, findings }: KernelBuild): boolean {
 export async function runBuild(scope: VariantScope): Promise<KernelBuild> {
   const { job, tools } = scope;
   startPhase(scope, Phase.BUILD, 0);
-  const build = await tools.kernels.build(scope.build, { signal: job.signal, onLine: (source, line) => emitLog(job, source, line) });
+  const build = await tools.kernels.build(scope.build, {
+    signal: job.signal,
+    onLine: (source, line) => emitLog(job, source, line),
+  });
   for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });
   job.emit({ case: 'buildResult', value: build.result });
   if (build.sassMissing !== undefined) emitWarning(job, `No SASS listing was kept: ${build.sassMissing}`);
@@ -24,13 +27,24 @@ export async function runBuild(scope: VariantScope): Promise<KernelBuild> {
   return build;
 }
 
-/** Notes what the build was made of, so that its id can be asked for. Errors: BUILD_NOT_FOUND where it was asked for and became another: nothing may be told about it then. */
+/**
+ * Notes what the build was made of, so that its id can be asked for. Errors: BUILD_NOT_FOUND where it was asked for and
+ * became another: nothing may be told about it then.
+ */
 function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantScope, buildId: string): void {
   const wanted = resolved === fallback ? undefined : kernel.build?.id;
   if (wanted !== undefined && wanted !== buildId) {
-    throw new FlashcoreError('BUILD_NOT_FOUND', { build_id: wanted, found: buildId }, `Build the kernel anew: compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}`);
+    throw new FlashcoreError(
+      'BUILD_NOT_FOUND',
+      { build_id: wanted, found: buildId },
+      `Build the kernel anew: compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}`,
+    );
   }
   const { parameters, arch = '', maxRegisters, fastMath, keepPtx, keepSass } = resolved;
   const values = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)]));
-  kernels.keepBuild(buildId, kernel, create(VariantSchema, { parameters: values, arch, maxRegisters, fastMath, keepPtx, keepSass }));
+  kernels.keepBuild(
+    buildId,
+    kernel,
+    create(VariantSchema, { parameters: values, arch, maxRegisters, fastMath, keepPtx, keepSass }),
+  );
 }

@@ -4,7 +4,10 @@ import { launchLimitMs } from './launch-limit.ts';
 import type { VariantScope } from './job-scope.ts';
 
 /** What the worker is to load and launch for a shape. */
-export function candidateFor({ spec, resolved }: VariantScope, options: { image: string; shape: Shape; instrumented?: boolean }): Candidate {
+export function candidateFor(
+  { spec, resolved }: VariantScope,
+  options: { image: string; shape: Shape; instrumented?: boolean },
+): Candidate {
   const { image, shape, instrumented = false } = options;
   return {
     image,

@@ -7,10 +7,12 @@ import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 
 const FOLDER = new URL('../../../../kernels/cheating', import.meta.url).pathname;
 const SHAPE = parseShape('1x1x64x64');
-const cheats = readdirSync(FOLDER, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => {
-  const { faulty } = parseManifest(readFileSync(join(FOLDER, name, 'kernel.yaml'), 'utf8'), name);
-  return { id: name, wanted: FindingKind[faulty!.finding].replace('UNSPECIFIED', 'NONE') };
-});
+const cheats = readdirSync(FOLDER, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => {
+    const { faulty } = parseManifest(readFileSync(join(FOLDER, name, 'kernel.yaml'), 'utf8'), name);
+    return { id: name, wanted: FindingKind[faulty!.finding].replace('UNSPECIFIED', 'NONE') };
+  });
 
 /** Where it is not enough that something was found: these pass every check but one. */
 const REASONS: Record<string, RegExp> = {
@@ -31,11 +33,18 @@ afterAll(() => pipeline.close());
 /** Checks and timing, as an experiment does them. */
 async function run(kernelId: string): Promise<{ outcome: string; findings: Finding[]; checks: string[] }> {
   const { outcome } = await pipeline.run('runExperiment', {
-    kernel: { source: { case: 'kernelId', value: kernelId } }, noFallback: true,
-    verify: { shapes: [SHAPE], seedCount: 5 }, benchmark: { shapes: [SHAPE], protocol: { minSamples: 40, maxSamples: 60, maxSeconds: 0.5 } }, profile: { shape: SHAPE },
+    kernel: { source: { case: 'kernelId', value: kernelId } },
+    noFallback: true,
+    verify: { shapes: [SHAPE], seedCount: 5 },
+    benchmark: { shapes: [SHAPE], protocol: { minSamples: 40, maxSamples: 60, maxSeconds: 0.5 } },
+    profile: { shape: SHAPE },
   });
   const [variant] = outcome.result.variants;
-  return { outcome: Outcome[outcome.outcome], findings: variant!.findings, checks: variant!.benchmarks.map(({ outputCheck }) => outputCheck) };
+  return {
+    outcome: Outcome[outcome.outcome],
+    findings: variant!.findings,
+    checks: variant!.benchmarks.map(({ outputCheck }) => outputCheck),
+  };
 }
 
 // One is told by its time, and other tests run beside this one.

@@ -1,6 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  ShapeComparisonSchema, blockRatioInterval, describe, histogram, judgeShape, type BlockRatio, type Shape, type ShapeComparison,
+  ShapeComparisonSchema,
+  blockRatioInterval,
+  describe,
+  histogram,
+  judgeShape,
+  type BlockRatio,
+  type Shape,
+  type ShapeComparison,
 } from '@flashcore/shared';
 import type { ComparisonReport, PairedSamples } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
@@ -15,11 +22,16 @@ const LEAST_BLOCKS = 4;
 
 /** Champion over candidate so far; undefined while there are too few blocks. */
 export function runningRatio(champion: readonly number[], candidate: readonly number[]): BlockRatio | undefined {
-  return champion.length < LEAST_BLOCKS * PER_BLOCK ? undefined : blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK, resamples: RUNNING_RESAMPLES });
+  return champion.length < LEAST_BLOCKS * PER_BLOCK
+    ? undefined
+    : blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK, resamples: RUNNING_RESAMPLES });
 }
 
 /** What the raw samples of a shape say, with the samples kept. */
-export function shapeComparison(artifacts: ArtifactStore, { report, shape, simulated }: { report: ComparisonReport; shape: Shape; simulated: boolean }): ShapeComparison {
+export function shapeComparison(
+  artifacts: ArtifactStore,
+  { report, shape, simulated }: { report: ComparisonReport; shape: Shape; simulated: boolean },
+): ShapeComparison {
   const { mode, pairs, self, clockSource, launchesPerSample, championCheck, candidateCheck, conditions } = report;
   const [kept, selfKept] = [keptOf(pairs), keptOf(self)];
   const cycles = ratioOf(kept.championCycles, kept.candidateCycles);
@@ -28,12 +40,26 @@ export function shapeComparison(artifacts: ArtifactStore, { report, shape, simul
   const selfTime = ratioOf(selfKept.championUs, selfKept.candidateUs);
   const place = { shape, mode };
   const files: [string, Float32Array][] = [
-    ['champion.samples', pairs.championUs], ['candidate.samples', pairs.candidateUs], ['self-1.samples', self.championUs], ['self-2.samples', self.candidateUs],
-    ['champion.sm-clocks', pairs.championMhz], ['candidate.sm-clocks', pairs.candidateMhz], ['self-1.sm-clocks', self.championMhz], ['self-2.sm-clocks', self.candidateMhz],
+    ['champion.samples', pairs.championUs],
+    ['candidate.samples', pairs.candidateUs],
+    ['self-1.samples', self.championUs],
+    ['self-2.samples', self.candidateUs],
+    ['champion.sm-clocks', pairs.championMhz],
+    ['candidate.sm-clocks', pairs.candidateMhz],
+    ['self-1.sm-clocks', self.championMhz],
+    ['self-2.sm-clocks', self.candidateMhz],
   ];
   const comparison = create(ShapeComparisonSchema, {
-    shape, mode: MODES[mode], simulated, clockSource, launchesPerSample, conditions,
-    ...(time && { time }), ...(cycles && { cycles }), ...(selfTime && { selfTime }), ...(selfCycles && { selfCycles }),
+    shape,
+    mode: MODES[mode],
+    simulated,
+    clockSource,
+    launchesPerSample,
+    conditions,
+    ...(time && { time }),
+    ...(cycles && { cycles }),
+    ...(selfTime && { selfTime }),
+    ...(selfCycles && { selfCycles }),
     champion: describe(kept.championUs, { dropped: kept.dropped }),
     candidate: describe(kept.candidateUs, { dropped: kept.dropped }),
     championHistogram: histogram(kept.championUs),
@@ -60,10 +86,14 @@ interface Kept {
 }
 
 function keptOf({ championUs, candidateUs, championMhz, candidateMhz }: PairedSamples): Kept {
-  const blocks = Array.from({ length: championUs.length / PER_BLOCK }, (_, block) => [PER_BLOCK * block, PER_BLOCK * block + 1] as const);
+  const blocks = Array.from(
+    { length: championUs.length / PER_BLOCK },
+    (_, block) => [PER_BLOCK * block, PER_BLOCK * block + 1] as const,
+  );
   const kept = blocks.filter(([first]) => championUs[first]! > 0);
   const clocked = kept.filter((places) => places.every((place) => championMhz[place]! > 0 && candidateMhz[place]! > 0));
-  const pick = (from: readonly (readonly [number, number])[], value: (place: number) => number): number[] => from.flat().map(value);
+  const pick = (from: readonly (readonly [number, number])[], value: (place: number) => number): number[] =>
+    from.flat().map(value);
   return {
     championUs: pick(kept, (place) => championUs[place]!),
     candidateUs: pick(kept, (place) => candidateUs[place]!),
@@ -80,7 +110,8 @@ function ratioOf(champion: readonly number[], candidate: readonly number[]): Blo
 
 function invalidReason({ pairs, self, championCheck, candidateCheck }: ComparisonReport, dropped: number): string {
   const taken = pairs.championUs.length + self.championUs.length;
-  if (dropped > MAX_DROPPED_SHARE * taken) return `${dropped} of ${taken} samples of each build were dropped, because the device slowed down`;
+  if (dropped > MAX_DROPPED_SHARE * taken)
+    return `${dropped} of ${taken} samples of each build were dropped, because the device slowed down`;
   if (!championCheck.passed) return `the champion's output was wrong ${championCheck.detail}`;
   return candidateCheck.passed ? '' : `the candidate's output was wrong ${candidateCheck.detail}`;
 }

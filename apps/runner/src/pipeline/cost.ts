@@ -13,23 +13,39 @@ export interface JobCost {
 
 /** What holding a device for so many seconds costs: by the configured rate, else by the data sheet's default. */
 export function costOf(device: Pick<Device, 'name' | 'simulated'>, seconds: number, rates: DeviceRates): JobCost {
-  if (device.simulated) return { costMissing: 'no charge: the emulator runs on the host\'s own processor' };
+  if (device.simulated) return { costMissing: "no charge: the emulator runs on the host's own processor" };
   const configured = [...rates].find(([name]) => plainName(name) === plainName(device.name))?.[1];
   const sheet = findDataSheet(device.name);
   const usdPerHour = configured ?? sheet?.usdPerHour;
-  if (usdPerHour === undefined) return { costMissing: `cost not known; set --usd-per-hour "${device.name}=2.50", or FLASHCORE_USD_PER_HOUR, where the runner starts` };
-  const rateSource = configured === undefined ? `default for the ${sheet!.name}: the rate of the host that flashcore was made for` : 'the runner\'s configuration';
+  if (usdPerHour === undefined)
+    return {
+      costMissing: `cost not known; set --usd-per-hour "${device.name}=2.50", or FLASHCORE_USD_PER_HOUR, where the runner starts`,
+    };
+  const rateSource =
+    configured === undefined
+      ? `default for the ${sheet!.name}: the rate of the host that flashcore was made for`
+      : "the runner's configuration";
   return { costUsd: (usdPerHour * seconds) / 3600, usdPerHour, rateSource };
 }
 
 /** Reads "NVIDIA L4=0.68", several separated by ";" or given apart. Errors: RangeError with what was wanted. */
 export function parseRates(texts: readonly string[]): DeviceRates {
-  const entries = texts.flatMap((text) => text.split(';')).map((text) => text.trim()).filter((text) => text !== '');
-  return new Map(entries.map((entry) => {
-    const [, name = '', rate = ''] = /^(.+?)\s*=\s*(\d+(?:\.\d+)?)$/.exec(entry) ?? [];
-    if (name === '' || !(Number(rate) < 10_000)) throw new RangeError(`wanted <device>=<US dollars an hour>, for example "NVIDIA L4=0.68", got "${entry}"`);
-    return [name, Number(rate)];
-  }));
+  const entries = texts
+    .flatMap((text) => text.split(';'))
+    .map((text) => text.trim())
+    .filter((text) => text !== '');
+  return new Map(
+    entries.map((entry) => {
+      const [, name = '', rate = ''] = /^(.+?)\s*=\s*(\d+(?:\.\d+)?)$/.exec(entry) ?? [];
+      if (name === '' || !(Number(rate) < 10_000))
+        throw new RangeError(`wanted <device>=<US dollars an hour>, for example "NVIDIA L4=0.68", got "${entry}"`);
+      return [name, Number(rate)];
+    }),
+  );
 }
 
-const plainName = (name: string): string => name.trim().toLowerCase().replace(/^nvidia /, '');
+const plainName = (name: string): string =>
+  name
+    .trim()
+    .toLowerCase()
+    .replace(/^nvidia /, '');

@@ -1,6 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
-import { DeviceSchema, parseManifest, parseShape, resolveVariant, type FieldViolation, type FlashcoreError } from '@flashcore/shared';
+import {
+  DeviceSchema,
+  parseManifest,
+  parseShape,
+  resolveVariant,
+  type FieldViolation,
+  type FlashcoreError,
+} from '@flashcore/shared';
 import { expect, test } from 'vitest';
 import { requireMemory, type MemoryUses } from './device-memory.ts';
 
@@ -13,10 +20,17 @@ const LARGE = parseShape('1x40x65536x64');
 
 /** What is said against a request, for flashcore_v6, with more in its manifest. */
 function violations(uses: Partial<MemoryUses>, more = ''): FieldViolation[] {
-  const manifest = parseManifest(readFileSync(new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url), 'utf8') + more, 'flashcore_v6');
+  const manifest = parseManifest(
+    readFileSync(new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url), 'utf8') + more,
+    'flashcore_v6',
+  );
   const none = { asked: {}, verify: undefined, benchmark: undefined, profile: undefined };
   try {
-    requireMemory(device, { manifest, resolved: resolveVariant(manifest, undefined, device) }, { method: 'runExperiment', ...none, ...uses });
+    requireMemory(
+      device,
+      { manifest, resolved: resolveVariant(manifest, undefined, device) },
+      { method: 'runExperiment', ...none, ...uses },
+    );
     return [];
   } catch (error) {
     return (error as FlashcoreError).violations;
@@ -27,7 +41,11 @@ test('a shape that fits once, and not twice, is verified and profiled, and not t
   const shapes = [FITS, HALF];
   expect(violations({ verify: { shapes }, profile: { shape: HALF } })).toEqual([]);
   expect(violations({ asked: { benchmark: { shapes } }, verify: { shapes }, benchmark: { shapes } })).toEqual([
-    { field: 'benchmark.shapes[1]', description: 'wanted a shape that fits into the 1.0 GiB of gpu0, found 1x20x65536x64, which takes 1.3 GiB (2 sets of Q, K, V, O)' },
+    {
+      field: 'benchmark.shapes[1]',
+      description:
+        'wanted a shape that fits into the 1.0 GiB of gpu0, found 1x20x65536x64, which takes 1.3 GiB (2 sets of Q, K, V, O)',
+    },
   ]);
 });
 
@@ -36,15 +54,30 @@ test('every part of a request names its own field', () => {
   const fields = (uses: Partial<MemoryUses>): string[] => violations(uses).map(({ field }) => field);
   const of = { asked: { verify: { shapes }, benchmark: { shapes } }, verify: { shapes }, benchmark: { shapes } };
   expect([
-    fields({ ...of, profile: { shape: LARGE } }), fields({ ...of, method: 'benchmark' }), fields({ method: 'verify', asked: of.asked, verify: { shapes } }),
-    fields({ method: 'profile', profile: { shape: LARGE } }), fields({ method: 'verify', verify: { shapes } }),
-  ]).toEqual([['verify.shapes[0]', 'benchmark.shapes[0]', 'profile.shape'], ['settings.shapes[0]'], ['settings.shapes[0]'], ['settings.shape'], ['settings.shapes']]);
+    fields({ ...of, profile: { shape: LARGE } }),
+    fields({ ...of, method: 'benchmark' }),
+    fields({ method: 'verify', asked: of.asked, verify: { shapes } }),
+    fields({ method: 'profile', profile: { shape: LARGE } }),
+    fields({ method: 'verify', verify: { shapes } }),
+  ]).toEqual([
+    ['verify.shapes[0]', 'benchmark.shapes[0]', 'profile.shape'],
+    ['settings.shapes[0]'],
+    ['settings.shapes[0]'],
+    ['settings.shape'],
+    ['settings.shapes'],
+  ]);
 });
 
 test('the workspace counts; a shape that the kernel does not take is not judged', () => {
   const shapes = [HALF, parseShape('1x40x65536x96')];
   const partial = 'workspace: { partial: "B * H * S * D * 8" }\n';
-  expect([violations({ method: 'verify', verify: { shapes } }), violations({ method: 'verify', verify: { shapes } }, partial).map(({ description }) => description)]).toEqual([
-    [], ['wanted a shape that fits into the 1.0 GiB of gpu0, found 1x20x65536x64, which takes 1.3 GiB (1 set of Q, K, V, O and workspace)'],
+  expect([
+    violations({ method: 'verify', verify: { shapes } }),
+    violations({ method: 'verify', verify: { shapes } }, partial).map(({ description }) => description),
+  ]).toEqual([
+    [],
+    [
+      'wanted a shape that fits into the 1.0 GiB of gpu0, found 1x20x65536x64, which takes 1.3 GiB (1 set of Q, K, V, O and workspace)',
+    ],
   ]);
 });

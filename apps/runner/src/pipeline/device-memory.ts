@@ -1,6 +1,19 @@
-/** Shapes that can't fit into a device's memory are refused before a job exists: the device would be held for minutes to find it out. */
+/**
+ * Shapes that can't fit into a device's memory are refused before a job exists: the device would be held for minutes to
+ * find it out.
+ */
 import {
-  attentionBytes, checkShape, formatShape, invalidRequest, planLaunches, sameShape, type Device, type FieldViolation, type Manifest, type ResolvedVariant, type Shape,
+  attentionBytes,
+  checkShape,
+  formatShape,
+  invalidRequest,
+  planLaunches,
+  sameShape,
+  type Device,
+  type FieldViolation,
+  type Manifest,
+  type ResolvedVariant,
+  type Shape,
 } from '@flashcore/shared';
 import type { JobMethod } from '../jobs/job-context.ts';
 import { INPUT_SETS } from './benchmark-protocol.ts';
@@ -29,31 +42,46 @@ interface Use {
 
 const GIB = 1024 ** 3;
 
-/** Errors: INVALID_REQUEST. What the driver and other processes hold is not counted, so that what passes here can still end as OUT_OF_MEMORY. */
+/**
+ * Errors: INVALID_REQUEST. What the driver and other processes hold is not counted, so that what passes here can still
+ * end as OUT_OF_MEMORY.
+ */
 export function requireMemory(device: Device, kernel: Kernel, uses: MemoryUses): void {
-  const violations = usesOf(uses).flatMap(({ field, shapes, sets }) => shapes.flatMap((shape) => {
-    const description = excess(device, kernel, { shape, sets });
-    return description === undefined ? [] : [{ field: field(shape), description } satisfies FieldViolation];
-  }));
+  const violations = usesOf(uses).flatMap(({ field, shapes, sets }) =>
+    shapes.flatMap((shape) => {
+      const description = excess(device, kernel, { shape, sets });
+      return description === undefined ? [] : [{ field: field(shape), description } satisfies FieldViolation];
+    }),
+  );
   if (violations.length > 0) throw invalidRequest(...violations);
 }
 
 /** The verification before a benchmark takes less than the benchmark itself. */
 function usesOf({ method, asked, verify, benchmark, profile }: MemoryUses): Use[] {
   const part = (name: string): string => (method === 'runExperiment' ? name : 'settings');
-  const listed = (name: string, shapes: readonly Shape[] = []) => (shape: Shape): string => {
-    const index = shapes.findIndex((each) => sameShape(each, shape));
-    return `${part(name)}.shapes${index < 0 ? '' : `[${index}]`}`;
-  };
+  const listed =
+    (name: string, shapes: readonly Shape[] = []) =>
+    (shape: Shape): string => {
+      const index = shapes.findIndex((each) => sameShape(each, shape));
+      return `${part(name)}.shapes${index < 0 ? '' : `[${index}]`}`;
+    };
   return [
-    ...(verify && method !== 'benchmark' ? [{ field: listed('verify', asked.verify?.shapes), shapes: verify.shapes, sets: 1 }] : []),
-    ...(benchmark ? [{ field: listed('benchmark', asked.benchmark?.shapes), shapes: benchmark.shapes, sets: INPUT_SETS }] : []),
+    ...(verify && method !== 'benchmark'
+      ? [{ field: listed('verify', asked.verify?.shapes), shapes: verify.shapes, sets: 1 }]
+      : []),
+    ...(benchmark
+      ? [{ field: listed('benchmark', asked.benchmark?.shapes), shapes: benchmark.shapes, sets: INPUT_SETS }]
+      : []),
     ...(profile ? [{ field: () => `${part('profile')}.shape`, shapes: [profile.shape], sets: 1 }] : []),
   ];
 }
 
 /** What was wanted and what a shape takes; undefined: it fits, or the kernel does not take it. */
-function excess(device: Device, { manifest, resolved }: Kernel, { shape, sets }: { shape: Shape; sets: number }): string | undefined {
+function excess(
+  device: Device,
+  { manifest, resolved }: Kernel,
+  { shape, sets }: { shape: Shape; sets: number },
+): string | undefined {
   if (checkShape(manifest, resolved, shape) !== undefined) return undefined;
   const workspace = planLaunches(manifest, resolved, shape).workspace.reduce((sum, { bytes }) => sum + bytes, 0);
   const needed = sets * (attentionBytes(shape) + workspace);

@@ -20,19 +20,41 @@ export class DeviceRuntime {
   readonly #startCommand: () => Promise<WorkerCommand>;
   #command: Promise<WorkerCommand> | undefined;
 
-  constructor(device: HostDevice, { tools, instruments, artifactFolder }: { tools: BuildTools; instruments: Instruments; artifactFolder: string }) {
+  constructor(
+    device: HostDevice,
+    { tools, instruments, artifactFolder }: { tools: BuildTools; instruments: Instruments; artifactFolder: string },
+  ) {
     this.#device = device;
     this.instruments = instruments;
     const { description } = device;
-    this.#startCommand = () => tools.box().then((box) => boxedWorker(box, [tools.libraryFolder, artifactFolder], description.simulated ? undefined : { library: device.library, ordinal: device.ordinal }));
+    this.#startCommand = () =>
+      tools
+        .box()
+        .then((box) =>
+          boxedWorker(
+            box,
+            [tools.libraryFolder, artifactFolder],
+            description.simulated ? undefined : { library: device.library, ordinal: device.ordinal },
+          ),
+        );
     const target = { arch: description.arch, emulated: description.simulated };
     this.#worker = new DeviceWorker({
       deviceId: description.deviceId,
       command: () => this.command(),
       open: async (signal) => {
         const listener = this.#listener(signal);
-        const [library, referenceLibrary, clockStampImage] = await Promise.all([device.library || tools.emulatorLibrary(listener), tools.referenceLibrary(listener), tools.clockStamp(target, listener)]);
-        return { library, referenceLibrary, clockStampImage, deviceOrdinal: device.ordinal, nvmlLibrary: description.simulated ? '' : nvmlLibrary() };
+        const [library, referenceLibrary, clockStampImage] = await Promise.all([
+          device.library || tools.emulatorLibrary(listener),
+          tools.referenceLibrary(listener),
+          tools.clockStamp(target, listener),
+        ]);
+        return {
+          library,
+          referenceLibrary,
+          clockStampImage,
+          deviceOrdinal: device.ordinal,
+          nvmlLibrary: description.simulated ? '' : nvmlLibrary(),
+        };
       },
       canary: (signal) => tools.canary(target, this.#listener(signal)),
     });
@@ -41,7 +63,9 @@ export class DeviceRuntime {
   /** As the host knows it; quarantined when it did not come back after a fault. */
   describe(): Device {
     const reason = this.#worker.quarantineReason;
-    return reason === '' ? this.#device.description : { ...this.#device.description, state: DeviceState.QUARANTINED, stateReason: reason };
+    return reason === ''
+      ? this.#device.description
+      : { ...this.#device.description, state: DeviceState.QUARANTINED, stateReason: reason };
   }
 
   /** How a worker of it is started now, boxed where that works. Errors: DEVICE_UNAVAILABLE where a box is required. */
@@ -59,20 +83,29 @@ export class DeviceRuntime {
     this.#job = job;
   }
 
-  /** Starts the worker, if none is there. Errors: DEVICE_UNAVAILABLE, COMPILER_MISSING, INTERNAL, the signal's reason. */
+  /**
+   * Starts the worker, if none is there. Errors: DEVICE_UNAVAILABLE, COMPILER_MISSING, INTERNAL, the signal's reason.
+   */
   async warmUp(signal: AbortSignal): Promise<void> {
     await this.#serving(() => this.#worker.warmUp({ signal }));
   }
 
   /** Errors: as warmUp(). What a kernel does wrong is an outcome. */
-  request<Request extends WorkerRequest>(request: Request, options: RequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
-    return this.#serving(() => this.#worker.request(request, { ...options, onOutput: (line) => this.#log('kernel', line) }));
+  request<Request extends WorkerRequest>(
+    request: Request,
+    options: RequestOptions,
+  ): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
+    return this.#serving(() =>
+      this.#worker.request(request, { ...options, onOutput: (line) => this.#log('kernel', line) }),
+    );
   }
 
   /** Clocks, power limit, temperature, as the worker reads them from NVML. Errors: as warmUp(). */
   async conditions(signal: AbortSignal): Promise<ConditionsReport> {
     const outcome = await this.request({ type: 'conditions', ownProcesses: this.ownProcesses }, { signal });
-    return outcome.status === 'done' ? outcome.value : { throttleReasons: [], notMeasured: `not measured: ${describeOutcome(outcome)}` };
+    return outcome.status === 'done'
+      ? outcome.value
+      : { throttleReasons: [], notMeasured: `not measured: ${describeOutcome(outcome)}` };
   }
 
   /** Processes on the device that are no strangers, beside the worker itself. */
@@ -89,7 +122,9 @@ export class DeviceRuntime {
       return await work();
     } catch (error) {
       if (!(error instanceof DeviceNotServing)) throw error;
-      throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: this.#device.description.deviceId }, error.message, { cause: error });
+      throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: this.#device.description.deviceId }, error.message, {
+        cause: error,
+      });
     }
   }
 

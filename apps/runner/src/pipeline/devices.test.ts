@@ -13,7 +13,11 @@ test('a GPU host whose driver does not answer says so, before its other tools: i
   vi.unstubAllEnvs();
   expect(opened.pipeline.devices().map(({ deviceId }) => deviceId)).toEqual(['emulator']);
   const [first] = await opened.pipeline.describeTools();
-  expect(first).toMatchObject({ name: 'libcuda', version: '', missing: expect.stringContaining(`no GPU of this host is served: ${library} does not tell its devices (`) as string });
+  expect(first).toMatchObject({
+    name: 'libcuda',
+    version: '',
+    missing: expect.stringContaining(`no GPU of this host is served: ${library} does not tell its devices (`) as string,
+  });
   await opened.close();
   rmSync(folder, { recursive: true });
 });

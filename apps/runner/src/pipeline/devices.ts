@@ -2,7 +2,15 @@ import { existsSync, readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { DATA_SHEETS, DeviceSchema, DeviceState, archLimits, findDataSheet, type DataSheet, type Device } from '@flashcore/shared';
+import {
+  DATA_SHEETS,
+  DeviceSchema,
+  DeviceState,
+  archLimits,
+  findDataSheet,
+  type DataSheet,
+  type Device,
+} from '@flashcore/shared';
 import type { DeviceFacts } from '../../worker/messages.ts';
 import { listDevicesOf } from '../workers/worker-entry.ts';
 
@@ -22,16 +30,30 @@ export interface HostDevice {
 
 export interface FoundDevices {
   devices: HostDevice[];
-  /** A driver that is there and did not tell its devices, and what became of it; undefined where it did, and where there is none. */
+  /**
+   * A driver that is there and did not tell its devices, and what became of it; undefined where it did, and where there
+   * is none.
+   */
   silentDriver?: { library: string; problem: string };
 }
 
-/** The GPUs of the host, then the emulator, once or FLASHCORE_EMULATOR_DEVICES times. Where there is no NVIDIA driver no process is started for it. */
+/**
+ * The GPUs of the host, then the emulator, once or FLASHCORE_EMULATOR_DEVICES times. Where there is no NVIDIA driver no
+ * process is started for it.
+ */
 export function findDevices(): FoundDevices {
   const library = findLibrary(CUDA_LIBRARY);
   const { devices, problem } = library ? listDevicesOf(library) : { devices: [], problem: '' };
-  const gpus = devices.map((facts, ordinal) => ({ description: describeGpu(facts, ordinal), library: library!, ordinal }));
-  const emulators = Array.from({ length: emulatedDevices() }, (_, ordinal) => ({ description: describeEmulator(ordinal), library: '', ordinal }));
+  const gpus = devices.map((facts, ordinal) => ({
+    description: describeGpu(facts, ordinal),
+    library: library!,
+    ordinal,
+  }));
+  const emulators = Array.from({ length: emulatedDevices() }, (_, ordinal) => ({
+    description: describeEmulator(ordinal),
+    library: '',
+    ordinal,
+  }));
   return { devices: [...gpus, ...emulators], ...(library && problem !== '' && { silentDriver: { library, problem } }) };
 }
 
@@ -42,7 +64,11 @@ function emulatedDevices(): number {
 }
 
 /** "gpu:1" is "gpu1", "emulator:0" is "emulator". */
-export const plainDeviceId = (text: string): string => text.toLowerCase().replace(/^([a-z]+):(\d+)$/, '$1$2').replace(/^emulator0$/, EMULATOR_ID);
+export const plainDeviceId = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/^([a-z]+):(\d+)$/, '$1$2')
+    .replace(/^emulator0$/, EMULATOR_ID);
 
 /** Path of NVML's library; empty where there is none. */
 export function nvmlLibrary(): string {
@@ -85,17 +111,31 @@ function describeEmulator(ordinal: number): Device {
   });
 }
 
-const rooflineOf = (sheet: DataSheet): { fp16TensorTflops: number; memoryGbPerSecond: number; source: string } =>
-  ({ fp16TensorTflops: sheet.fp16TensorTflops, memoryGbPerSecond: sheet.memoryGbPerSecond, source: sheet.source });
+const rooflineOf = (sheet: DataSheet): { fp16TensorTflops: number; memoryGbPerSecond: number; source: string } => ({
+  fp16TensorTflops: sheet.fp16TensorTflops,
+  memoryGbPerSecond: sheet.memoryGbPerSecond,
+  source: sheet.source,
+});
 
 function kernelDriverVersion(): string {
   const path = '/proc/driver/nvidia/version';
-  return existsSync(path) ? (/Kernel Module(?:\s+for \S+)?\s+(\d+[\d.]+)/.exec(readFileSync(path, 'utf8'))?.[1] ?? '') : '';
+  return existsSync(path)
+    ? (/Kernel Module(?:\s+for \S+)?\s+(\d+[\d.]+)/.exec(readFileSync(path, 'utf8'))?.[1] ?? '')
+    : '';
 }
 
 function findLibrary(name: string): string | undefined {
   const configured = (process.env['LD_LIBRARY_PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
   const triplet = process.arch === 'arm64' ? 'aarch64-linux-gnu' : 'x86_64-linux-gnu';
-  const usual = [`/usr/lib/${triplet}`, '/usr/lib64', '/usr/lib', `/lib/${triplet}`, '/usr/lib/wsl/lib', '/usr/local/nvidia/lib64', '/usr/local/nvidia/lib', '/run/opengl-driver/lib'];
+  const usual = [
+    `/usr/lib/${triplet}`,
+    '/usr/lib64',
+    '/usr/lib',
+    `/lib/${triplet}`,
+    '/usr/lib/wsl/lib',
+    '/usr/local/nvidia/lib64',
+    '/usr/local/nvidia/lib',
+    '/run/opengl-driver/lib',
+  ];
   return [...configured, ...usual].map((folder) => join(folder, name)).find((path) => existsSync(path));
 }

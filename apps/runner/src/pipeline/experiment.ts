@@ -1,7 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import {
-  JobResultSchema, Outcome, Verdict, outcomeOfJob, type JobResult,
-} from '@flashcore/shared';
+import { JobResultSchema, Outcome, Verdict, outcomeOfJob, type JobResult } from '@flashcore/shared';
 import type { JobOutcome } from '../jobs/job-context.ts';
 import { costOf, type DeviceRates } from './cost.ts';
 import type { JobScope } from './job-scope.ts';
@@ -18,7 +16,8 @@ export interface RunnerIdentity {
 }
 
 /**
- * The body of every job: go/no-go check, the variant asked for, and beside it the one without tensor cores where a hard gate failed. Where it is stopped, or can't go on, what was measured by then is
+ * The body of every job: go/no-go check, the variant asked for, and beside it the one without tensor cores where a hard
+ * gate failed. Where it is stopped, or can't go on, what was measured by then is
  * kept: minutes of a device are in it.
  */
 export async function runJob(scope: JobScope, runner: RunnerIdentity): Promise<JobOutcome> {
@@ -31,7 +30,11 @@ export async function runJob(scope: JobScope, runner: RunnerIdentity): Promise<J
     const variants = scope.variants.filter(({ build }) => build !== undefined);
     const deviceSeconds = (performance.now() - started) / 1000;
     return create(JobResultSchema, {
-      provenance: provenanceOf(scope, { runner, startTime, variants }), prechecks, variants, deviceSeconds, ...costOf(scope.spec.device, deviceSeconds, runner.rates),
+      provenance: provenanceOf(scope, { runner, startTime, variants }),
+      prechecks,
+      variants,
+      deviceSeconds,
+      ...costOf(scope.spec.device, deviceSeconds, runner.rates),
     });
   };
   try {

@@ -1,5 +1,12 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FindingSchema, type FaultLocation, type FaultThread, type Finding, type Shape } from '@flashcore/shared';
+import {
+  FindingKind,
+  FindingSchema,
+  type FaultLocation,
+  type FaultThread,
+  type Finding,
+  type Shape,
+} from '@flashcore/shared';
 import type { CudaFault, EmulatorFault } from '../../worker/messages.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
@@ -29,8 +36,10 @@ const CUDA_KINDS: Record<string, FindingKind> = {
 };
 
 const REMEDIES: Partial<Record<FindingKind, string>> = {
-  [FindingKind.OUT_OF_BOUNDS]: 'Check the index at the named place against the tensor\'s extent: guards of ragged tiles and strides are the usual suspects',
-  [FindingKind.MISALIGNED_ADDRESS]: 'A vector access needs an address that is a multiple of its width: align row strides and offsets, or load narrower',
+  [FindingKind.OUT_OF_BOUNDS]:
+    "Check the index at the named place against the tensor's extent: guards of ragged tiles and strides are the usual suspects",
+  [FindingKind.MISALIGNED_ADDRESS]:
+    'A vector access needs an address that is a multiple of its width: align row strides and offsets, or load narrower',
   [FindingKind.DEADLOCK]: 'A barrier must be reached by all threads it counts, or by none: take it out of the branch',
   [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
   [FindingKind.TRAP]: 'Look at what the assertion or the trap guards',
@@ -39,7 +48,8 @@ const REMEDIES: Partial<Record<FindingKind, string>> = {
   [FindingKind.MISSING_ENTRY]: 'Declare it as extern "C" __global__, or name the right entry in kernel.yaml',
   [FindingKind.SMEM_LIMIT]: 'Smaller tiles, fewer stages, or half instead of float for what is staged in shared memory',
   [FindingKind.CRASHED]: 'The worker process itself died; the log has its last words',
-  [FindingKind.LAUNCH_FAILED]: 'Compare grid, block, shared memory and arguments in kernel.yaml with what the kernel expects',
+  [FindingKind.LAUNCH_FAILED]:
+    'Compare grid, block, shared memory and arguments in kernel.yaml with what the kernel expects',
 };
 
 /** What a kernel did when its run did not end well; undefined where the fault is the runner's. */
@@ -51,7 +61,11 @@ export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Findin
     case 'fault':
       return faultFinding(outcome.fault, shape);
     case 'time-limit':
-      return simpleFinding(FindingKind.TIMED_OUT, `The launch did not end within ${(outcome.limitMs / 1000).toFixed(1)} s and was killed`, shape);
+      return simpleFinding(
+        FindingKind.TIMED_OUT,
+        `The launch did not end within ${(outcome.limitMs / 1000).toFixed(1)} s and was killed`,
+        shape,
+      );
     case 'crashed':
       return simpleFinding(FindingKind.CRASHED, describeOutcome(outcome), shape);
   }
@@ -66,9 +80,15 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
   const { emulator } = fault;
   return create(FindingSchema, {
     kind,
-    message: emulator ? messageOf(emulator, fault.buffer) : `${fault.call} failed with ${fault.name}${fault.description ? `: ${fault.description}` : ''}`,
+    message: emulator
+      ? messageOf(emulator, fault.buffer)
+      : `${fault.call} failed with ${fault.name}${fault.description ? `: ${fault.description}` : ''}`,
     remedy: REMEDIES[kind] ?? '',
-    ...(emulator && { location: locationOf(emulator, fault.buffer), threads: threadsOf(emulator), threadCount: emulator.threads_total ?? emulator.threads?.length ?? 0 }),
+    ...(emulator && {
+      location: locationOf(emulator, fault.buffer),
+      threads: threadsOf(emulator),
+      threadCount: emulator.threads_total ?? emulator.threads?.length ?? 0,
+    }),
     cudaError: fault.name,
     shape,
   });
@@ -96,8 +116,14 @@ function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
 function locationOf(fault: EmulatorFault, buffer: string | undefined): Omit<FaultLocation, '$typeName'> {
   const [, file = '', line = '0'] = /^(.*):(\d+)$/.exec(shorten(fault.place ?? '')) ?? [];
   return {
-    file, line: Number(line), block: fault.block ?? [], thread: fault.thread ?? [], address: fault.address ?? '', buffer: buffer ?? fault.buffer ?? '',
-    access: fault.access ?? '', accessBytes: fault.bytes ?? 0,
+    file,
+    line: Number(line),
+    block: fault.block ?? [],
+    thread: fault.thread ?? [],
+    address: fault.address ?? '',
+    buffer: buffer ?? fault.buffer ?? '',
+    access: fault.access ?? '',
+    accessBytes: fault.bytes ?? 0,
   };
 }
 

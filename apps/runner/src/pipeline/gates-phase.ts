@@ -1,15 +1,42 @@
-import { Phase, Verdict, VariantResultSchema, evaluateGates, type GateHistory, type GateResult, type VariantResult } from '@flashcore/shared';
+import {
+  Phase,
+  Verdict,
+  VariantResultSchema,
+  evaluateGates,
+  type GateHistory,
+  type GateResult,
+  type VariantResult,
+} from '@flashcore/shared';
 import { clone } from '@bufbuild/protobuf';
 import { startPhase, type VariantScope } from './job-scope.ts';
 
-/** Evaluates every gate for a variant. A phase that was skipped because the output is wrong is said to be that, not just missing. */
+/**
+ * Evaluates every gate for a variant. A phase that was skipped because the output is wrong is said to be that, not just
+ * missing.
+ */
 export function runGates(scope: VariantScope, variant: VariantResult, options: { skipped: string }): GateResult[] {
   const { job, spec, gates, cases } = scope;
   startPhase(scope, Phase.GATES, gates.length);
-  const answers = evaluateGates(gates, { kernelId: spec.kernel.kernelId, arch: spec.arch, variant: clone(VariantResultSchema, variant), history: acceptedBefore(scope), cases });
-  const later = new Set(gates.filter(({ phase }) => phase === 'benchmark' || phase === 'profile' || phase === 'history').map(({ id }) => id));
+  const answers = evaluateGates(gates, {
+    kernelId: spec.kernel.kernelId,
+    arch: spec.arch,
+    variant: clone(VariantResultSchema, variant),
+    history: acceptedBefore(scope),
+    cases,
+  });
+  const later = new Set(
+    gates
+      .filter(({ phase }) => phase === 'benchmark' || phase === 'profile' || phase === 'history')
+      .map(({ id }) => id),
+  );
   for (const answer of answers) {
-    if (options.skipped !== '' && answer.verdict === Verdict.NOT_MEASURED && answer.level !== 'off' && later.has(answer.gateId)) answer.detail = `not measured: ${options.skipped}`;
+    if (
+      options.skipped !== '' &&
+      answer.verdict === Verdict.NOT_MEASURED &&
+      answer.level !== 'off' &&
+      later.has(answer.gateId)
+    )
+      answer.detail = `not measured: ${options.skipped}`;
     job.emit({ case: 'gateResult', value: answer });
   }
   return answers;

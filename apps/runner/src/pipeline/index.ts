@@ -1,11 +1,27 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { FlashcoreError, JobKind, ToolSchema, parseCases, parseGates, type Cases, type Gate, type Tool } from '@flashcore/shared';
+import {
+  FlashcoreError,
+  JobKind,
+  ToolSchema,
+  parseCases,
+  parseGates,
+  type Cases,
+  type Gate,
+  type Tool,
+} from '@flashcore/shared';
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
-import type { CompiledJob, DeviceDescription, DeviceLoad, JobCompiler, JobMethod, JobRequests } from '../jobs/job-context.ts';
+import type {
+  CompiledJob,
+  DeviceDescription,
+  DeviceLoad,
+  JobCompiler,
+  JobMethod,
+  JobRequests,
+} from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
@@ -26,7 +42,10 @@ export interface PipelineOptions {
   /** kernels/: shared headers, cases.yaml, gates.yaml, the reference. */
   kernelsDirectory: string;
   dataDirectory: string;
-  /** Where the emulator and the reference are kept once compiled; may be shared by runners. Default: in the data directory. */
+  /**
+   * Where the emulator and the reference are kept once compiled; may be shared by runners. Default: in the data
+   * directory.
+   */
   libraryCache?: string;
   /** Default: boxed where that works. */
   isolation?: IsolationWanted;
@@ -45,21 +64,33 @@ export interface Pipeline extends JobCompiler {
 }
 
 const KINDS: Record<JobMethod, JobKind> = {
-  build: JobKind.BUILD, verify: JobKind.VERIFY, benchmark: JobKind.BENCHMARK, profile: JobKind.PROFILE, runExperiment: JobKind.EXPERIMENT,
+  build: JobKind.BUILD,
+  verify: JobKind.VERIFY,
+  benchmark: JobKind.BENCHMARK,
+  profile: JobKind.PROFILE,
+  runExperiment: JobKind.EXPERIMENT,
 };
 
 export function createPipeline(options: PipelineOptions): Pipeline {
   const boxes = new BoxFinder({ wanted: options.isolation ?? 'auto', logger: options.logger });
   const tools = new BuildTools({
     box: () => boxes.find(),
-    repositoryRoot: options.repositoryRoot, dataDirectory: options.dataDirectory, kernelsFolder: options.kernelsDirectory, artifacts: options.artifacts,
+    repositoryRoot: options.repositoryRoot,
+    dataDirectory: options.dataDirectory,
+    kernelsFolder: options.kernelsDirectory,
+    artifacts: options.artifacts,
     libraryCache: options.libraryCache ?? process.env['FLASHCORE_LIBRARY_CACHE'],
   });
   const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>
-    new DeviceRuntime(device, { tools, artifactFolder: artifacts.folder, instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot, dataDirectory }) });
+    new DeviceRuntime(device, {
+      tools,
+      artifactFolder: artifacts.folder,
+      instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot, dataDirectory }),
+    });
   const { devices: found, silentDriver } = findDevices();
-  if (silentDriver) options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
+  if (silentDriver)
+    options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
   const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
@@ -67,7 +98,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     devices,
     isolation: async () => {
       // What a GPU's worker may is known once it was tried; a box that is required and missing is the job's to tell.
-      await Promise.allSettled([...runtimes.values()].filter((runtime) => !runtime.describe().simulated).map((runtime) => runtime.knownCommand()));
+      await Promise.allSettled(
+        [...runtimes.values()]
+          .filter((runtime) => !runtime.describe().simulated)
+          .map((runtime) => runtime.knownCommand()),
+      );
       const { kind, detail } = await boxes.find();
       return { kind, detail };
     },
@@ -79,7 +114,13 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     prepare: () => tools.toolchain.askCompilers(),
     compile: (method, request, load) => {
       const cases = settings.cases();
-      const spec = compileSpec(method, request, { devices: devices(), kernels: options.kernels, toolchain: tools.toolchain, cases, load });
+      const spec = compileSpec(method, request, {
+        devices: devices(),
+        kernels: options.kernels,
+        toolchain: tools.toolchain,
+        cases,
+        load,
+      });
       const gates = method === 'runExperiment' ? settings.gates() : [];
       return compiledJob(spec, { options, tools, runtimes, cases, gates });
     },
@@ -87,17 +128,30 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     async close() {
       await Promise.all([...runtimes.values()].map((runtime) => runtime.close()));
     },
-  } satisfies { compile: <Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad) => CompiledJob } & Omit<Pipeline, 'compile'>;
+  } satisfies {
+    compile: <Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad) => CompiledJob;
+  } & Omit<Pipeline, 'compile'>;
 }
 
 /** A driver that does not answer is told of first: the emulator is then the default device of a host that has GPUs. */
 function driverTool({ library, problem }: { library: string; problem: string }): FoundTool {
-  return { name: 'libcuda', version: '', archs: [], missing: `no GPU of this host is served: ${library} does not tell its devices (${problem}); look at nvidia-smi, then start the runner again` };
+  return {
+    name: 'libcuda',
+    version: '',
+    archs: [],
+    missing: `no GPU of this host is served: ${library} does not tell its devices (${problem}); look at nvidia-smi, then start the runner again`,
+  };
 }
 
 function compiledJob(
   spec: JobSpec,
-  parts: { options: PipelineOptions; tools: BuildTools; runtimes: ReadonlyMap<string, DeviceRuntime>; cases: Cases; gates: Gate[] },
+  parts: {
+    options: PipelineOptions;
+    tools: BuildTools;
+    runtimes: ReadonlyMap<string, DeviceRuntime>;
+    cases: Cases;
+    gates: Gate[];
+  },
 ): CompiledJob {
   const { options, tools, runtimes, cases, gates } = parts;
   const { kernel, resolved, device } = spec;
@@ -108,9 +162,30 @@ function compiledJob(
     deviceId: device.deviceId,
     body: async (job) => {
       const runtime = runtimes.get(device.deviceId);
-      if (!runtime) throw new FlashcoreError('DEVICE_UNAVAILABLE', { device_id: device.deviceId }, `Device ${device.deviceId} is no longer there`);
+      if (!runtime)
+        throw new FlashcoreError(
+          'DEVICE_UNAVAILABLE',
+          { device_id: device.deviceId },
+          `Device ${device.deviceId} is no longer there`,
+        );
       runtime.hold(job);
-      return runJob({ job, spec, runtime, tools, artifacts: options.artifacts, kernels: options.kernels, history: options.history, cases, gates, variants: [], seeds: [], birth: {} }, { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() });
+      return runJob(
+        {
+          job,
+          spec,
+          runtime,
+          tools,
+          artifacts: options.artifacts,
+          kernels: options.kernels,
+          history: options.history,
+          cases,
+          gates,
+          variants: [],
+          seeds: [],
+          birth: {},
+        },
+        { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() },
+      );
     },
   };
 }

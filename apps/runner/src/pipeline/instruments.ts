@@ -7,7 +7,10 @@ import { runSanitizer, type SanitizerAnswer } from '../profile/sanitizer.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HostDevice } from './devices.ts';
 
-/** What measures on a device beside its worker: Nsight Compute, and PyTorch's SDPA in a process of its own. Where there is none of it, why. */
+/**
+ * What measures on a device beside its worker: Nsight Compute, and PyTorch's SDPA in a process of its own. Where there
+ * is none of it, why.
+ */
 export class Instruments {
   readonly baseline: SdpaBaseline | undefined;
   readonly baselineMissing: string;
@@ -17,14 +20,21 @@ export class Instruments {
   readonly #toolchain: Toolchain;
   readonly #artifacts: ArtifactStore;
 
-  constructor(device: HostDevice, options: { toolchain: Toolchain; artifacts: ArtifactStore; repositoryRoot: string; dataDirectory: string }) {
+  constructor(
+    device: HostDevice,
+    options: { toolchain: Toolchain; artifacts: ArtifactStore; repositoryRoot: string; dataDirectory: string },
+  ) {
     const { simulated } = device.description;
     this.#device = device;
     this.dataDirectory = options.dataDirectory;
     this.#toolchain = options.toolchain;
     this.#artifacts = options.artifacts;
-    this.baseline = simulated ? undefined : new SdpaBaseline({ script: join(options.repositoryRoot, 'tools/sdpa_baseline.py'), ordinal: device.ordinal });
-    this.baselineMissing = simulated ? 'not measured: the emulator can\'t run PyTorch\'s SDPA; a GPU device (--device) whose host has PyTorch can' : '';
+    this.baseline = simulated
+      ? undefined
+      : new SdpaBaseline({ script: join(options.repositoryRoot, 'tools/sdpa_baseline.py'), ordinal: device.ordinal });
+    this.baselineMissing = simulated
+      ? "not measured: the emulator can't run PyTorch's SDPA; a GPU device (--device) whose host has PyTorch can"
+      : '';
   }
 
   /** Looked for at each call: ncu may be installed while the runner runs. */
@@ -32,7 +42,8 @@ export class Instruments {
     const { description, library, ordinal } = this.#device;
     if (description.simulated) return noProfiler('the emulator has no hardware counters');
     const ncu = this.#toolchain.path('ncu');
-    if (ncu === undefined) return noProfiler('no ncu on this host: install Nsight Compute, which the CUDA toolkit has, and put it on PATH');
+    if (ncu === undefined)
+      return noProfiler('no ncu on this host: install Nsight Compute, which the CUDA toolkit has, and put it on PATH');
     return ncuProfiler({ ncu, library, ordinal, artifacts: this.#artifacts, dataDirectory: this.dataDirectory });
   }
 

@@ -1,6 +1,15 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  FindingSchema, LogLineSchema, PhaseStartedSchema, WarningSchema, type Cases, type Finding, type Gate, type Phase, type ResolvedVariant, type VariantResult,
+  FindingSchema,
+  LogLineSchema,
+  PhaseStartedSchema,
+  WarningSchema,
+  type Cases,
+  type Finding,
+  type Gate,
+  type Phase,
+  type ResolvedVariant,
+  type VariantResult,
 } from '@flashcore/shared';
 import type { ConditionsReport } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
@@ -61,7 +70,11 @@ export function variantScope(scope: JobScope, resolved: ResolvedVariant): Varian
   return { ...scope, resolved, build };
 }
 
-export function startPhase({ job, resolved }: Pick<VariantScope, 'job' | 'resolved'>, phase: Phase, steps: number): void {
+export function startPhase(
+  { job, resolved }: Pick<VariantScope, 'job' | 'resolved'>,
+  phase: Phase,
+  steps: number,
+): void {
   job.emit({ case: 'phaseStarted', value: create(PhaseStartedSchema, { phase, variant: resolved.label, steps }) });
 }
 

@@ -1,8 +1,30 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
-  DeviceState, FlashcoreError, VariantSchema, archMismatch, checkShape, didYouMean, formatShape, invalidRequest, planLaunches, requireShape, resolveVariant, toleranceProfile,
-  type BenchmarkSettings, type Cases, type Device, type KernelReference, type KernelVariant, type Manifest, type PlannedLaunch, type ProfileSettings, type ResolvedVariant, type Shape,
-  type Tolerance, type Variant, type VerifySettings,
+  DeviceState,
+  FlashcoreError,
+  VariantSchema,
+  archMismatch,
+  checkShape,
+  didYouMean,
+  formatShape,
+  invalidRequest,
+  planLaunches,
+  requireShape,
+  resolveVariant,
+  toleranceProfile,
+  type BenchmarkSettings,
+  type Cases,
+  type Device,
+  type KernelReference,
+  type KernelVariant,
+  type Manifest,
+  type PlannedLaunch,
+  type ProfileSettings,
+  type ResolvedVariant,
+  type Shape,
+  type Tolerance,
+  type Variant,
+  type VerifySettings,
 } from '@flashcore/shared';
 import type { TimingModeName } from '../../worker/messages.ts';
 import type { Toolchain } from '../build/toolchain.ts';
@@ -75,8 +97,15 @@ export interface SpecContext {
 export const WMMA_TOGGLE = 'USE_WMMA';
 const DEFAULT_SEEDS = 5;
 
-/** Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING, INVALID_REQUEST … */
-export function compileSpec<Method extends JobMethod>(method: Method, request: JobRequests[Method], context: SpecContext): JobSpec {
+/**
+ * Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING,
+ * INVALID_REQUEST …
+ */
+export function compileSpec<Method extends JobMethod>(
+  method: Method,
+  request: JobRequests[Method],
+  context: SpecContext,
+): JobSpec {
   const device = chooseDevice(context, request.options?.deviceId ?? '');
   const kernel = context.kernels.resolve(kernelOf(request.kernel));
   const { manifest } = kernel;
@@ -86,16 +115,36 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
   requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
   const parts = settingsOf(method, request);
   const verify = parts.verify && compileVerify(parts.verify, { manifest, resolved, cases: context.cases });
-  const benchmark = parts.benchmark && compileBenchmark(parts.benchmark, { manifest, resolved, cases: context.cases, device });
+  const benchmark =
+    parts.benchmark && compileBenchmark(parts.benchmark, { manifest, resolved, cases: context.cases, device });
   const profile = parts.profile && compileProfile(parts.profile, { manifest, resolved, cases: context.cases });
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const against = parts.benchmark?.against;
-  const champion = benchmark && against && compileChampion(against, { method, benchmark, asked: parts.benchmark!, context, device });
-  const shapes = uniqueShapes([...(verify?.shapes ?? []), ...(benchmark?.shapes ?? []), ...(profile ? [profile.shape] : [])]);
+  const champion =
+    benchmark && against && compileChampion(against, { method, benchmark, asked: parts.benchmark!, context, device });
+  const shapes = uniqueShapes([
+    ...(verify?.shapes ?? []),
+    ...(benchmark?.shapes ?? []),
+    ...(profile ? [profile.shape] : []),
+  ]);
   const spec: JobSpec = {
-    method, kernel, device, resolved, arch, verify, benchmark, profile, champion,
-    fallback: method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback ? fallbackOf(manifest, variant, { resolved, device }) : undefined,
-    shapes: shapes.length > 0 ? shapes : accepted([...context.cases.sets.parity, ...context.cases.sets.canonical], manifest, resolved),
+    method,
+    kernel,
+    device,
+    resolved,
+    arch,
+    verify,
+    benchmark,
+    profile,
+    champion,
+    fallback:
+      method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback
+        ? fallbackOf(manifest, variant, { resolved, device })
+        : undefined,
+    shapes:
+      shapes.length > 0
+        ? shapes
+        : accepted([...context.cases.sets.parity, ...context.cases.sets.canonical], manifest, resolved),
   };
   // What a manifest plans wrongly is known now: no job is made to tell it.
   for (const each of [resolved, spec.fallback]) if (each) shapeLaunches(manifest, each, spec.shapes);
@@ -103,8 +152,14 @@ export function compileSpec<Method extends JobMethod>(method: Method, request: J
 }
 
 /** Launches of the shapes that the kernel takes. */
-export function shapeLaunches(manifest: Manifest, resolved: ResolvedVariant, shapes: readonly Shape[]): (PlannedLaunch & { shape: string })[] {
-  return accepted(shapes, manifest, resolved).flatMap((shape) => planLaunches(manifest, resolved, shape).launches.map((launch) => ({ ...launch, shape: formatShape(shape) })));
+export function shapeLaunches(
+  manifest: Manifest,
+  resolved: ResolvedVariant,
+  shapes: readonly Shape[],
+): (PlannedLaunch & { shape: string })[] {
+  return accepted(shapes, manifest, resolved).flatMap((shape) =>
+    planLaunches(manifest, resolved, shape).launches.map((launch) => ({ ...launch, shape: formatShape(shape) })),
+  );
 }
 
 export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
@@ -113,34 +168,53 @@ export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
 
 const ANY_DEVICE = 'any';
 
-/** The one named, the host's first, or the least loaded of those like the first: a job's arch, plan and limits follow from its device, so it is chosen now. */
+/**
+ * The one named, the host's first, or the least loaded of those like the first: a job's arch, plan and limits follow
+ * from its device, so it is chosen now.
+ */
 function chooseDevice({ devices, load }: SpecContext, asked: string): Device {
   const deviceId = plainDeviceId(asked);
   const [first] = devices;
   if (deviceId === ANY_DEVICE) {
-    const alike = devices.filter(({ arch, simulated, state }) => arch === first?.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED);
+    const alike = devices.filter(
+      ({ arch, simulated, state }) =>
+        arch === first?.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED,
+    );
     return alike.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0] ?? first!;
   }
   const device = deviceId === '' ? first : devices.find((one) => one.deviceId === deviceId);
   if (device) return device;
   const ids = devices.map((one) => one.deviceId);
-  throw invalidRequest({ field: 'options.device_id', description: `must be one of this host's devices (${ids.join(', ')}) or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}` });
+  throw invalidRequest({
+    field: 'options.device_id',
+    description: `must be one of this host's devices (${ids.join(', ')}) or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}`,
+  });
 }
 
 function kernelOf(reference: KernelReference | undefined): KernelReference {
-  if (!reference) throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
+  if (!reference)
+    throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
   return reference;
 }
 
 /** The variant asked for, or the one that a build_id stands for, beside which there must be no other. */
 function variantOf({ build }: ResolvedKernel, asked: Variant | undefined, field: string): Variant | undefined {
   if (!build) return asked;
-  if (asked && toBinary(VariantSchema, asked).byteLength > 0) throw invalidRequest({ field, description: 'must be unset beside a build_id, which stands for sources and variant' });
+  if (asked && toBinary(VariantSchema, asked).byteLength > 0)
+    throw invalidRequest({
+      field,
+      description: 'must be unset beside a build_id, which stands for sources and variant',
+    });
   return build.variant;
 }
 
 /** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
-function chooseArch(options: { method: JobMethod; manifest: Manifest; resolved: ResolvedVariant; device: Device }): string {
+function chooseArch(options: {
+  method: JobMethod;
+  manifest: Manifest;
+  resolved: ResolvedVariant;
+  device: Device;
+}): string {
   const { method, manifest, resolved, device } = options;
   const runs = method !== 'build';
   const wanted = resolved.arch ?? device.arch;
@@ -148,24 +222,48 @@ function chooseArch(options: { method: JobMethod; manifest: Manifest; resolved: 
   const target = mismatch && !runs && !resolved.arch ? manifest.minArch : wanted;
   if (runs) requireRunnable(manifest, device, mismatch);
   // Only code for exactly this architecture has its instructions.
-  return manifest.exactArch && target.replace(/[af]$/, '') === manifest.minArch.replace(/[af]$/, '') ? manifest.minArch : target;
+  return manifest.exactArch && target.replace(/[af]$/, '') === manifest.minArch.replace(/[af]$/, '')
+    ? manifest.minArch
+    : target;
 }
 
 function requireRunnable(manifest: Manifest, device: Device, mismatch: string | undefined): void {
   if (device.simulated && !manifest.emulated) {
-    throw new FlashcoreError('ARCH_UNSUPPORTED', { arch: manifest.minArch, supported: device.arch },
-      `Run ${manifest.id} on a GPU: it needs instructions of ${manifest.minArch} that the emulator does not have; here it can be built only`);
+    throw new FlashcoreError(
+      'ARCH_UNSUPPORTED',
+      { arch: manifest.minArch, supported: device.arch },
+      `Run ${manifest.id} on a GPU: it needs instructions of ${manifest.minArch} that the emulator does not have; here it can be built only`,
+    );
   }
-  if (mismatch) throw new FlashcoreError('ARCH_UNSUPPORTED', { arch: manifest.minArch, supported: device.arch }, `Cannot run ${manifest.id} on ${device.deviceId}: ${mismatch}`);
+  if (mismatch)
+    throw new FlashcoreError(
+      'ARCH_UNSUPPORTED',
+      { arch: manifest.minArch, supported: device.arch },
+      `Cannot run ${manifest.id} on ${device.deviceId}: ${mismatch}`,
+    );
 }
 
 function requireCompilers(toolchain: Toolchain, { arch, emulated }: { arch: string; emulated: boolean }): void {
   const nvcc = toolchain.nvcc();
   if (nvcc && !nvcc.archs.includes(arch)) {
-    throw new FlashcoreError('ARCH_UNSUPPORTED', { arch, supported: nvcc.archs.join(',') }, `Cannot build for ${arch}: this nvcc (${nvcc.version}) supports ${nvcc.archs.join(', ')}`);
+    throw new FlashcoreError(
+      'ARCH_UNSUPPORTED',
+      { arch, supported: nvcc.archs.join(',') },
+      `Cannot build for ${arch}: this nvcc (${nvcc.version}) supports ${nvcc.archs.join(', ')}`,
+    );
   }
-  if (!nvcc && !emulated) throw new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'Install the CUDA toolkit on the runner\'s host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME');
-  if (emulated && !toolchain.cxx()) throw new FlashcoreError('COMPILER_MISSING', { wanted: 'g++' }, 'Install g++ 12 or clang++ 15 or later on the runner\'s host: the emulator needs a C++ compiler, and none was found on PATH');
+  if (!nvcc && !emulated)
+    throw new FlashcoreError(
+      'COMPILER_MISSING',
+      { wanted: 'nvcc' },
+      "Install the CUDA toolkit on the runner's host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME",
+    );
+  if (emulated && !toolchain.cxx())
+    throw new FlashcoreError(
+      'COMPILER_MISSING',
+      { wanted: 'g++' },
+      "Install g++ 12 or clang++ 15 or later on the runner's host: the emulator needs a C++ compiler, and none was found on PATH",
+    );
 }
 
 interface Settings {
@@ -184,7 +282,8 @@ function settingsOf(method: JobMethod, request: JobRequests[JobMethod]): Setting
     case 'benchmark': {
       const settings: Partial<BenchmarkSettings> = (request as JobRequests['benchmark']).settings ?? {};
       const shapes = settings.shapes ?? [];
-      // Nothing wrong is measured: one case is checked before; where two builds are compared, all that they are compared on.
+      // Nothing wrong is measured: one case is checked before; where two builds are compared, all that they are
+      // compared on.
       return { verify: { shapes: settings.against ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
     }
     case 'profile':
@@ -217,13 +316,30 @@ function compileBenchmark(settings: Partial<BenchmarkSettings>, against: Against
   const { modes, protocol } = compileProtocol(settings.protocol, against.device);
   const { absolute, relative } = chooseTolerance(undefined, against.cases);
   const set = against.device.simulated ? against.cases.sets.emulated : against.cases.sets.canonical;
-  return { shapes: chooseShapes(settings.shapes ?? [], set, against), modes, protocol, tolerance: { absolute, relative } };
+  return {
+    shapes: chooseShapes(settings.shapes ?? [], set, against),
+    modes,
+    protocol,
+    tolerance: { absolute, relative },
+  };
 }
 
 /** Errors: as for the kernel of the job; the champion must take every shape that is compared. */
 function compileChampion(
   against: KernelVariant,
-  { method, benchmark, asked, context, device }: { method: JobMethod; benchmark: BenchmarkSpec; asked: Partial<BenchmarkSettings>; context: SpecContext; device: Device },
+  {
+    method,
+    benchmark,
+    asked,
+    context,
+    device,
+  }: {
+    method: JobMethod;
+    benchmark: BenchmarkSpec;
+    asked: Partial<BenchmarkSettings>;
+    context: SpecContext;
+    device: Device;
+  },
 ): ChampionSpec {
   const kernel = context.kernels.resolve(kernelOf(against.kernel));
   const { manifest } = kernel;
@@ -232,7 +348,13 @@ function compileChampion(
   requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
   for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
   const modes: TimingModeName[] = (asked.protocol?.modes ?? []).length > 0 ? benchmark.modes : ['hot'];
-  return { kernel, resolved, arch, modes, verify: { seedCount: 1, seeds: [], tolerance: chooseTolerance(undefined, context.cases), sanitize: false } };
+  return {
+    kernel,
+    resolved,
+    arch,
+    modes,
+    verify: { seedCount: 1, seeds: [], tolerance: chooseTolerance(undefined, context.cases), sanitize: false },
+  };
 }
 
 function compileProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {
@@ -240,7 +362,10 @@ function compileProfile(settings: Partial<ProfileSettings>, against: Against): P
   return { shape: shape!, metricSet: settings.metricSet || 'gates' };
 }
 
-/** Shapes that were asked for must all be taken; of a set it is enough when the kernel takes one (the others are reported as refused). */
+/**
+ * Shapes that were asked for must all be taken; of a set it is enough when the kernel takes one (the others are
+ * reported as refused).
+ */
 function chooseShapes(asked: readonly Shape[], set: readonly Shape[], { manifest, resolved }: Against): Shape[] {
   if (asked.length > 0) {
     for (const shape of asked) planLaunches(manifest, resolved, shape);
@@ -255,14 +380,19 @@ function accepted(shapes: readonly Shape[], manifest: Manifest, resolved: Resolv
 }
 
 function chooseTolerance(asked: Tolerance | undefined, cases: Cases): VerifySpec['tolerance'] {
-  if (asked?.absolute !== undefined && asked.relative !== undefined) return { profile: asked.profile, absolute: asked.absolute, relative: asked.relative };
+  if (asked?.absolute !== undefined && asked.relative !== undefined)
+    return { profile: asked.profile, absolute: asked.absolute, relative: asked.relative };
   const profile = asked?.profile || cases.defaults.tolerance;
   const { atol, rtol } = toleranceProfile(cases, profile);
   return { profile, absolute: asked?.absolute ?? atol, relative: asked?.relative ?? rtol };
 }
 
 /** The same variant without tensor cores, where the kernel has the toggle and it is on. */
-function fallbackOf(manifest: Manifest, variant: Variant | undefined, { resolved, device }: { resolved: ResolvedVariant; device: Device }): ResolvedVariant | undefined {
+function fallbackOf(
+  manifest: Manifest,
+  variant: Variant | undefined,
+  { resolved, device }: { resolved: ResolvedVariant; device: Device },
+): ResolvedVariant | undefined {
   const toggle = manifest.parameters[WMMA_TOGGLE];
   if (!toggle?.values.includes(0) || resolved.parameters[WMMA_TOGGLE] === 0) return undefined;
   const asked = variant ?? create(VariantSchema);

@@ -2,7 +2,10 @@ import { attentionFlops, type Shape } from '@flashcore/shared';
 
 /** What any launch gets, however small its shape: a busy host must not make a kernel look endless. */
 const BASE_MS = 8_000;
-/** Far below what the slowest kernel of the ladder reaches: the emulator does some 1e9 operations a second on two processors, a GPU 1e12. */
+/**
+ * Far below what the slowest kernel of the ladder reaches: the emulator does some 1e9 operations a second on two
+ * processors, a GPU 1e12.
+ */
 const SLOWEST_FLOPS_PER_MS = { simulated: 2e4, real: 1e7 };
 /** The hooks that find races cost about ten times. */
 const INSTRUMENTED_FACTOR = 10;

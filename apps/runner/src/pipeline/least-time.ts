@@ -1,5 +1,15 @@
-/** The bound that no kernel which does all of the work can beat, whatever caches hold: it tells a kernel that leaves work out from one that is only fast. */
-import { attentionBytes, attentionFlops, findDataSheet, type BenchmarkResult, type Device, type Shape } from '@flashcore/shared';
+/**
+ * The bound that no kernel which does all of the work can beat, whatever caches hold: it tells a kernel that leaves
+ * work out from one that is only fast.
+ */
+import {
+  attentionBytes,
+  attentionFlops,
+  findDataSheet,
+  type BenchmarkResult,
+  type Device,
+  type Shape,
+} from '@flashcore/shared';
 import type { TimingModeName } from '../../worker/messages.ts';
 
 export interface LeastTime {
@@ -19,23 +29,37 @@ const PLAUSIBLE_SHARE = 0.95;
 /** Q, K and V of Q, K, V and O. */
 const READ_SHARE = 3 / 4;
 
-/** Of a launch: all operations at the tensor peak, or what it must read from device memory at its bandwidth, whichever takes longer. Undefined where the rates of the device are not known. */
+/**
+ * Of a launch: all operations at the tensor peak, or what it must read from device memory at its bandwidth, whichever
+ * takes longer. Undefined where the rates of the device are not known.
+ */
 export function leastTime(device: Device, shape: Shape, launches: TimedLaunches): LeastTime | undefined {
   const sheet = device.simulated ? undefined : findDataSheet(device.name);
   if (!sheet) return undefined;
   const flops = attentionFlops(shape);
   const bytes = leastReadBytes(shape, { ...launches, l2Bytes: Number(device.l2Bytes) });
-  const arithmetic = { leastUs: flops / (sheet.fp16TensorTflops * 1e6), leastBasis: `${scaled(flops, 'FLOP')} at the tensor peak of ${sheet.fp16TensorTflops} TFLOP/s` };
-  const traffic = { leastUs: bytes / (sheet.memoryGbPerSecond * 1e3), leastBasis: `${scaled(bytes, 'B')} to read from device memory at ${sheet.memoryGbPerSecond} GB/s` };
+  const arithmetic = {
+    leastUs: flops / (sheet.fp16TensorTflops * 1e6),
+    leastBasis: `${scaled(flops, 'FLOP')} at the tensor peak of ${sheet.fp16TensorTflops} TFLOP/s`,
+  };
+  const traffic = {
+    leastUs: bytes / (sheet.memoryGbPerSecond * 1e3),
+    leastBasis: `${scaled(bytes, 'B')} to read from device memory at ${sheet.memoryGbPerSecond} GB/s`,
+  };
   return arithmetic.leastUs >= traffic.leastUs ? arithmetic : traffic;
 }
 
 /**
- * Bytes of Q, K and V that a launch cannot find in L2. O never counts: its stores may still be in L2 when the launch ends.
- * Cold: all, L2 was flushed. Hot: launches of a graph walk through the sets in turn, and in a walk through all of them no more than what fits into L2 can be left
+ * Bytes of Q, K and V that a launch cannot find in L2. O never counts: its stores may still be in L2 when the launch
+ * ends.
+ * Cold: all, L2 was flushed. Hot: launches of a graph walk through the sets in turn, and in a walk through all of them
+ * no more than what fits into L2 can be left
  * from the walk before, by any replacement policy.
  */
-export function leastReadBytes(shape: Shape, { mode, inputSets, launchesPerSample, l2Bytes }: TimedLaunches & { l2Bytes: number }): number {
+export function leastReadBytes(
+  shape: Shape,
+  { mode, inputSets, launchesPerSample, l2Bytes }: TimedLaunches & { l2Bytes: number },
+): number {
   const reads = READ_SHARE * attentionBytes(shape);
   if (mode === 'cold') return reads;
   const walks = Math.ceil(launchesPerSample / inputSets);
@@ -44,10 +68,12 @@ export function leastReadBytes(shape: Shape, { mode, inputSets, launchesPerSampl
 
 export type TimedResult = Pick<BenchmarkResult, 'latency' | 'leastUs' | 'leastBasis'>;
 
-export const isImplausible = ({ latency, leastUs }: TimedResult): boolean => latency !== undefined && leastUs !== undefined && latency.p50Us < PLAUSIBLE_SHARE * leastUs;
+export const isImplausible = ({ latency, leastUs }: TimedResult): boolean =>
+  latency !== undefined && leastUs !== undefined && latency.p50Us < PLAUSIBLE_SHARE * leastUs;
 
 /** "2.19 us, and the work takes 69.5 us at least (68.7 GFLOP at the tensor peak of 989 TFLOP/s)". */
-export const implausibleText = ({ latency, leastUs, leastBasis }: TimedResult): string => `${latency!.p50Us.toPrecision(3)} us, and the work takes ${leastUs!.toPrecision(3)} us at least (${leastBasis})`;
+export const implausibleText = ({ latency, leastUs, leastBasis }: TimedResult): string =>
+  `${latency!.p50Us.toPrecision(3)} us, and the work takes ${leastUs!.toPrecision(3)} us at least (${leastBasis})`;
 
 function scaled(value: number, unit: string): string {
   const [factor, prefix] = value >= 1e12 ? [1e12, 'T'] : value >= 1e9 ? [1e9, 'G'] : [1e6, 'M'];

@@ -8,11 +8,17 @@ export function openParity({ job, runtime }: VariantScope, shape: Shape): SdpaPa
   const { baseline, baselineMissing, dataDirectory } = runtime.instruments;
   if (!baseline) return { missing: baselineMissing };
   const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
-  if (elements > MAX_COMPARED_ELEMENTS) return { missing: `not measured: tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA` };
+  if (elements > MAX_COMPARED_ELEMENTS)
+    return {
+      missing: `not measured: tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,
+    };
   return new SdpaParity(baseline, { shape, signal: job.signal, dataDirectory });
 }
 
-/** An experiment compares each case's first input, N(0, 1): it is waited for at every save of a source. A verification compares all. */
+/**
+ * An experiment compares each case's first input, N(0, 1): it is waited for at every save of a source. A verification
+ * compares all.
+ */
 export function comparedInputs({ spec }: VariantScope, inputs: readonly SeededInput[]): number {
   return spec.method === 'verify' ? inputs.length : 1;
 }

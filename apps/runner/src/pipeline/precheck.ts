@@ -27,30 +27,55 @@ function accumulate({ kernel }: JobSpec): PrecheckItem {
   return item('accumulate', found === 'fp32', `the manifest says ${found}, fp32 is required`);
 }
 
-/** Head dimensions must fit the tensor cores; a length that does not is the kernel's to mask, and its limits say whether it does. */
+/**
+ * Head dimensions must fit the tensor cores; a length that does not is the kernel's to mask, and its limits say whether
+ * it does.
+ */
 function shapes({ shapes: asked }: JobSpec): PrecheckItem {
   const wrong = asked.filter(({ headDim }) => headDim % WMMA_TILE !== 0);
-  if (wrong.length > 0) return item('shapes', false, `the head dimension of ${list(wrong)} is no multiple of ${WMMA_TILE}`);
+  if (wrong.length > 0)
+    return item('shapes', false, `the head dimension of ${list(wrong)} is no multiple of ${WMMA_TILE}`);
   const ragged = asked.filter(({ sequenceLength }) => sequenceLength % WMMA_TILE !== 0);
-  if (ragged.length > 0) return item('shapes', true, `the length of ${list(ragged)} is no multiple of ${WMMA_TILE}; the kernel's limits allow it`);
-  return item('shapes', true, `S and D of ${asked.length === 1 ? 'the shape' : `all ${asked.length} shapes`} are multiples of ${WMMA_TILE}`);
+  if (ragged.length > 0)
+    return item(
+      'shapes',
+      true,
+      `the length of ${list(ragged)} is no multiple of ${WMMA_TILE}; the kernel's limits allow it`,
+    );
+  return item(
+    'shapes',
+    true,
+    `S and D of ${asked.length === 1 ? 'the shape' : `all ${asked.length} shapes`} are multiples of ${WMMA_TILE}`,
+  );
 }
 
 function toggle({ kernel, fallback, resolved }: JobSpec): PrecheckItem {
   const has = kernel.manifest.parameters[WMMA_TOGGLE] !== undefined;
   if (!has) return item('toggle', true, `no ${WMMA_TOGGLE}: there is nothing to fall back to`);
-  return item('toggle', true, `${WMMA_TOGGLE}=${resolved.parameters[WMMA_TOGGLE]}${fallback ? `; ${WMMA_TOGGLE}=0 is run beside it if a gate fails` : ''}`);
+  return item(
+    'toggle',
+    true,
+    `${WMMA_TOGGLE}=${resolved.parameters[WMMA_TOGGLE]}${fallback ? `; ${WMMA_TOGGLE}=0 is run beside it if a gate fails` : ''}`,
+  );
 }
 
 function causal({ kernel, shapes: asked }: JobSpec): PrecheckItem {
   const wanted = asked.filter((shape) => shape.causal);
   const { launches, limits } = kernel.manifest;
   const names = /\bcausal\b/;
-  const passed = launches.some(({ arguments: values, when }) => values.some((value) => value.kind === 'int32' && names.test(value.value.text)) || (when && names.test(when.text)));
+  const passed = launches.some(
+    ({ arguments: values, when }) =>
+      values.some((value) => value.kind === 'int32' && names.test(value.value.text)) || (when && names.test(when.text)),
+  );
   if (passed) return item('causal', true, 'the kernel is told whether the mask is causal');
   const refused = limits.some(({ require }) => names.test(require.text));
-  if (wanted.length === 0 || refused) return item('causal', true, refused ? 'the manifest refuses causal shapes' : 'no causal shape was asked for');
-  return item('causal', false, `${list(wanted)} ${wanted.length === 1 ? 'is' : 'are'} causal, and no launch has an argument that says so`);
+  if (wanted.length === 0 || refused)
+    return item('causal', true, refused ? 'the manifest refuses causal shapes' : 'no causal shape was asked for');
+  return item(
+    'causal',
+    false,
+    `${list(wanted)} ${wanted.length === 1 ? 'is' : 'are'} causal, and no launch has an argument that says so`,
+  );
 }
 
 const list = (shapesToName: readonly Shape[]): string => shapesToName.map(formatShape).join(', ');

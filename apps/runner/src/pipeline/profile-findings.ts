@@ -10,10 +10,13 @@ export function profileFindings({ metrics, shape }: ProfileResult): Finding[] {
   const share = valueOf('smem_bank_conflict_percent');
   if (share === undefined || share < MAX_CONFLICT_PERCENT || !shape) return [];
   const wavefronts = valueOf('smem_wavefronts_per_request');
-  return [create(FindingSchema, {
-    kind: FindingKind.BANK_CONFLICTS,
-    message: `${formatShape(shape)}: bank conflicts are ${share.toFixed(1)} % of the shared-memory wavefronts${wavefronts === undefined ? '' : `, and a request takes ${wavefronts.toFixed(1)} of them`}`,
-    remedy: 'Swizzle the rows of shared-memory tiles by XOR, or pad them, so that the lanes of an access fall into different banks',
-    shape,
-  })];
+  return [
+    create(FindingSchema, {
+      kind: FindingKind.BANK_CONFLICTS,
+      message: `${formatShape(shape)}: bank conflicts are ${share.toFixed(1)} % of the shared-memory wavefronts${wavefronts === undefined ? '' : `, and a request takes ${wavefronts.toFixed(1)} of them`}`,
+      remedy:
+        'Swizzle the rows of shared-memory tiles by XOR, or pad them, so that the lanes of an access fall into different banks',
+      shape,
+    }),
+  ];
 }

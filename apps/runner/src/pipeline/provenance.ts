@@ -2,13 +2,23 @@ import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { ToolSchema, Verdict, type Provenance, type ProvenanceSchema, type Tool, type VariantResult } from '@flashcore/shared';
+import {
+  ToolSchema,
+  Verdict,
+  type Provenance,
+  type ProvenanceSchema,
+  type Tool,
+  type VariantResult,
+} from '@flashcore/shared';
 import { PROTOCOL_VERSION } from './benchmark-protocol.ts';
 import type { RunnerIdentity } from './experiment.ts';
 import type { JobScope } from './job-scope.ts';
 
 /** A result's birth certificate: what was measured, on what, with which build and tools. */
-export function provenanceOf(scope: JobScope, { runner, startTime, variants }: { runner: RunnerIdentity; startTime: Date; variants: readonly VariantResult[] }): MessageInitShape<typeof ProvenanceSchema> {
+export function provenanceOf(
+  scope: JobScope,
+  { runner, startTime, variants }: { runner: RunnerIdentity; startTime: Date; variants: readonly VariantResult[] },
+): MessageInitShape<typeof ProvenanceSchema> {
   const { spec, seeds, birth } = scope;
   return {
     runnerVersion: runner.version,
@@ -21,7 +31,12 @@ export function provenanceOf(scope: JobScope, { runner, startTime, variants }: {
     seeds,
     protocol: PROTOCOL_VERSION,
     flagsDigest: birth.flagsDigest ?? '',
-    conditions: birth.conditions ?? { notMeasured: spec.method === 'build' ? 'not measured: a build does not open the device' : 'not measured: the device was not ready before the job ended' },
+    conditions: birth.conditions ?? {
+      notMeasured:
+        spec.method === 'build'
+          ? 'not measured: a build does not open the device'
+          : 'not measured: the device was not ready before the job ended',
+    },
   } satisfies Partial<Provenance> | MessageInitShape<typeof ProvenanceSchema>;
 }
 
@@ -34,7 +49,18 @@ function sourceDigest(folder: string, buildSources: string | undefined): string 
 function toolsUsed({ spec, tools }: JobScope, variants: readonly VariantResult[]): Tool[] {
   const profiled = variants.some(({ profile }) => profile?.verdict === Verdict.PASS);
   const sanitized = spec.verify?.sanitize === true && !spec.device.simulated;
-  const found = tools.toolchain.describe().filter(({ name, missing, archs }) => missing === '' && (archs.length > 0 || (name === 'ncu' && profiled) || (name === 'compute-sanitizer' && sanitized)));
-  const version = variants.flatMap(({ benchmarks }) => benchmarks.flatMap(({ baselines }) => baselines.map((baseline) => baseline.version)))[0];
-  return [...found.map((tool) => create(ToolSchema, tool)), ...(version ? [create(ToolSchema, { name: 'PyTorch', version: version.replace(/^PyTorch /, '') })] : [])];
+  const found = tools.toolchain
+    .describe()
+    .filter(
+      ({ name, missing, archs }) =>
+        missing === '' &&
+        (archs.length > 0 || (name === 'ncu' && profiled) || (name === 'compute-sanitizer' && sanitized)),
+    );
+  const version = variants.flatMap(({ benchmarks }) =>
+    benchmarks.flatMap(({ baselines }) => baselines.map((baseline) => baseline.version)),
+  )[0];
+  return [
+    ...found.map((tool) => create(ToolSchema, tool)),
+    ...(version ? [create(ToolSchema, { name: 'PyTorch', version: version.replace(/^PyTorch /, '') })] : []),
+  ];
 }

@@ -7,16 +7,27 @@ import { emitLog, emitWarning, type VariantScope } from './job-scope.ts';
 /** The module with the race hooks, or why there is none. */
 type InstrumentedBuild = Promise<{ image: string | undefined } | { error: unknown }>;
 
-/** Compiles the module with the race hooks while the cases run; settles without rejecting, for its user may come late. */
+/**
+ * Compiles the module with the race hooks while the cases run; settles without rejecting, for its user may come late.
+ */
 export function startInstrumentedBuild({ tools, build, job }: VariantScope): InstrumentedBuild {
-  return tools.kernels.buildInstrumented(build, { signal: job.signal }).then((image) => ({ image }), (error: unknown) => ({ error }));
+  return tools.kernels.buildInstrumented(build, { signal: job.signal }).then(
+    (image) => ({ image }),
+    (error: unknown) => ({ error }),
+  );
 }
 
-/** What the hooks that every memory access goes through find; they may also find what the plain module hides, a misaligned scalar access for one. */
+/**
+ * What the hooks that every memory access goes through find; they may also find what the plain module hides, a
+ * misaligned scalar access for one.
+ */
 const TOLD: readonly FindingKind[] = [FindingKind.RACE, FindingKind.MISALIGNED_ADDRESS, FindingKind.OUT_OF_BOUNDS];
 
 /** Runs one small case on the emulator with every access to shared memory watched. */
-export async function checkRaces(scope: VariantScope, options: { instrumented: InstrumentedBuild; shape: Shape | undefined; input: SeededInput }): Promise<Finding[]> {
+export async function checkRaces(
+  scope: VariantScope,
+  options: { instrumented: InstrumentedBuild; shape: Shape | undefined; input: SeededInput },
+): Promise<Finding[]> {
   const { job, runtime } = scope;
   const built = await options.instrumented;
   if ('error' in built) throw built.error;
@@ -30,7 +41,12 @@ export async function checkRaces(scope: VariantScope, options: { instrumented: I
   const outcome = await runtime.request({ type: 'run-once', candidate, input }, { signal: job.signal });
   const finding = findingOf(outcome, shape);
   if (finding && TOLD.includes(finding.kind)) return [finding];
-  if (outcome.status === 'done') emitLog(job, 'runner', `race check on ${formatShape(shape)}: every access to shared memory watched, no race found`);
-  else emitWarning(job, `Data races were not looked for on ${formatShape(shape)}: ${finding?.message ?? 'the instrumented run failed'}`);
+  if (outcome.status === 'done')
+    emitLog(job, 'runner', `race check on ${formatShape(shape)}: every access to shared memory watched, no race found`);
+  else
+    emitWarning(
+      job,
+      `Data races were not looked for on ${formatShape(shape)}: ${finding?.message ?? 'the instrumented run failed'}`,
+    );
   return [];
 }

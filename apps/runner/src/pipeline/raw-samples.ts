@@ -9,12 +9,22 @@ export interface StoredSamples {
   sizeBytes: bigint;
 }
 
-/** Keeps raw samples, or their clocks, as little-endian float32. `name` is "samples", "sm-clocks" …, the beginning of the file's name. */
-export function storeRaw(artifacts: ArtifactStore, values: Float32Array, { name, shape, mode }: { name: string; shape: Shape; mode: TimingModeName }): StoredSamples {
+/**
+ * Keeps raw samples, or their clocks, as little-endian float32. `name` is "samples", "sm-clocks" …, the beginning of
+ * the file's name.
+ */
+export function storeRaw(
+  artifacts: ArtifactStore,
+  values: Float32Array,
+  { name, shape, mode }: { name: string; shape: Shape; mode: TimingModeName },
+): StoredSamples {
   const bytes = Buffer.alloc(values.length * 4);
   values.forEach((value, index) => bytes.writeFloatLE(value, index * 4));
   const clocks = name.endsWith('sm-clocks');
   return {
-    sha256: artifacts.put(bytes), kind: clocks ? ArtifactKind.SM_CLOCKS : ArtifactKind.SAMPLES, fileName: `${name}.${formatShape(shape)}.${mode}.f32`, sizeBytes: BigInt(bytes.length),
+    sha256: artifacts.put(bytes),
+    kind: clocks ? ArtifactKind.SM_CLOCKS : ArtifactKind.SAMPLES,
+    fileName: `${name}.${formatShape(shape)}.${mode}.f32`,
+    sizeBytes: BigInt(bytes.length),
   };
 }

@@ -5,8 +5,16 @@ import type { SanitizerError } from '../profile/sanitizer-report.ts';
 import { emitLog, emitWarning, type VariantScope } from './job-scope.ts';
 
 /** Runs a case under each tool of compute-sanitizer; what it finds becomes findings, with thread and line. */
-export async function sanitize(scope: VariantScope, { image, shape }: { image: string; shape: Shape | undefined }): Promise<Finding[]> {
-  const { job, runtime, resolved, spec: { kernel } } = scope;
+export async function sanitize(
+  scope: VariantScope,
+  { image, shape }: { image: string; shape: Shape | undefined },
+): Promise<Finding[]> {
+  const {
+    job,
+    runtime,
+    resolved,
+    spec: { kernel },
+  } = scope;
   const run = runtime.instruments.sanitizer();
   if ('missing' in run) {
     emitWarning(job, `compute-sanitizer was not run: ${run.missing}`);
@@ -19,7 +27,11 @@ export async function sanitize(scope: VariantScope, { image, shape }: { image: s
     const answer = await run({ tool, image, shape, plan, signal: job.signal, onLine: () => undefined });
     if ('missing' in answer) emitWarning(job, answer.missing);
     else findings.push(...answer.errors.slice(0, 1).map((error) => findingOfError(error, shape)));
-    emitLog(job, 'runner', `compute-sanitizer ${tool} on ${formatShape(shape)}: ${'errors' in answer ? `${answer.errors.length} errors` : 'no answer'}`);
+    emitLog(
+      job,
+      'runner',
+      `compute-sanitizer ${tool} on ${formatShape(shape)}: ${'errors' in answer ? `${answer.errors.length} errors` : 'no answer'}`,
+    );
   }
   return findings;
 }
@@ -27,7 +39,7 @@ export async function sanitize(scope: VariantScope, { image, shape }: { image: s
 const REMEDIES: Partial<Record<FindingKind, string>> = {
   [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
   [FindingKind.DEADLOCK]: 'A barrier must be reached by all threads it counts, or by none: take it out of the branch',
-  [FindingKind.OUT_OF_BOUNDS]: 'Check the index at the named place against the tensor\'s extent',
+  [FindingKind.OUT_OF_BOUNDS]: "Check the index at the named place against the tensor's extent",
   [FindingKind.MISALIGNED_ADDRESS]: 'A vector access needs an address that is a multiple of its width',
   [FindingKind.WRONG_RESULT]: 'Memory was read that nobody wrote: initialise it, or correct the index',
 };
@@ -40,7 +52,15 @@ function findingOfError({ title, places, thread, block, text }: SanitizerError, 
     message: `compute-sanitizer: ${title}${places.length > 0 ? `, at ${places.map(({ file, line }) => `${file}:${line}`).join(' and ')}` : ''}${thread && block ? `, thread (${thread.join(',')}) of block (${block.join(',')})` : ''}`,
     remedy: REMEDIES[kind] ?? '',
     shape,
-    ...(first && { location: { file: first.file, line: first.line, thread: thread ?? [], block: block ?? [], access: / write /.test(title) ? 'write' : / read /.test(title) ? 'read' : '' } }),
+    ...(first && {
+      location: {
+        file: first.file,
+        line: first.line,
+        thread: thread ?? [],
+        block: block ?? [],
+        access: / write /.test(title) ? 'write' : / read /.test(title) ? 'read' : '',
+      },
+    }),
   });
 }
 

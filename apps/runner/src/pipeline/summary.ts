@@ -1,4 +1,14 @@
-import { ComparisonVerdict, FindingKind, formatShape, Outcome, TimingMode, Verdict, type GateResult, type JobResult, type VariantResult } from '@flashcore/shared';
+import {
+  ComparisonVerdict,
+  FindingKind,
+  formatShape,
+  Outcome,
+  TimingMode,
+  Verdict,
+  type GateResult,
+  type JobResult,
+  type VariantResult,
+} from '@flashcore/shared';
 
 /** One line for people: why a job ended so. */
 export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult): string {
@@ -8,13 +18,24 @@ export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult):
   if (!asked) return Outcome[outcome];
   const finding = asked.findings[0];
   if (finding && outcome !== Outcome.PASSED) return `${FindingKind[finding.kind]}: ${finding.message}`;
-  return [buildText(asked), verifyText(asked), benchmarkText(asked), comparisonText(asked), profileText(asked), gatesText(asked.gates)].filter((text) => text !== '').join('; ');
+  return [
+    buildText(asked),
+    verifyText(asked),
+    benchmarkText(asked),
+    comparisonText(asked),
+    profileText(asked),
+    gatesText(asked.gates),
+  ]
+    .filter((text) => text !== '')
+    .join('; ');
 }
 
 function buildText({ build, verify }: VariantResult): string {
   if (!build || verify) return '';
   const [entry] = build.entries;
-  const resources = entry ? `${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} B shared memory on ${entry.arch}` : build.entriesMissing;
+  const resources = entry
+    ? `${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} B shared memory on ${entry.arch}`
+    : build.entriesMissing;
   return `built${build.cacheHit ? ' (from the cache)' : ` in ${build.seconds.toFixed(1)} s`}: ${resources}`;
 }
 

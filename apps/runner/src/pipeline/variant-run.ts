@@ -1,5 +1,13 @@
 import { create } from '@bufbuild/protobuf';
-import { Phase, ProfileProgressSchema, VariantResultSchema, planLaunches, type ProfileResult, type ResolvedVariant, type VariantResult } from '@flashcore/shared';
+import {
+  Phase,
+  ProfileProgressSchema,
+  VariantResultSchema,
+  planLaunches,
+  type ProfileResult,
+  type ResolvedVariant,
+  type VariantResult,
+} from '@flashcore/shared';
 import { runBenchmark } from './benchmark-phase.ts';
 import { INPUT_SETS } from './benchmark-protocol.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
@@ -13,8 +21,15 @@ import { runVerify } from './verify-phase.ts';
 /** A wait for the device that is longer is told. */
 const TELL_WAIT_MS = 500;
 
-/** Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a failure is not run, and says so. The scope has the result from the start. */
-export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fallback }: { fallback: boolean }): Promise<VariantResult> {
+/**
+ * Takes one variant through the phases that the job has: build, verify, benchmark, profile, gates. What comes after a
+ * failure is not run, and says so. The scope has the result from the start.
+ */
+export async function runVariant(
+  job: JobScope,
+  resolved: ResolvedVariant,
+  { fallback }: { fallback: boolean },
+): Promise<VariantResult> {
   const scope = variantScope(job, resolved);
   const { verify, benchmark, profile, method, champion } = scope.spec;
   const result = create(VariantResultSchema, {
@@ -26,24 +41,38 @@ export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fal
   const { build, skipped: notBuilt } = await buildOnWarmDevice(scope);
   warnOptionsWithoutEffect(scope);
   result.build = build.result;
-  if (!fallback) Object.assign(scope.birth, { buildSources: build.sourceDigest, flagsDigest: build.result.flagsDigest });
+  if (!fallback)
+    Object.assign(scope.birth, { buildSources: build.sourceDigest, flagsDigest: build.result.flagsDigest });
   result.findings.push(...build.findings);
   let skipped = notBuilt;
   if (skipped === '' && build.image && verify) {
     const verification = await runVerify(scope, {
-      spec: verify, image: build.image, races: method === 'verify' || method === 'runExperiment', onCase: (soFar) => { result.verify = soFar; },
+      spec: verify,
+      image: build.image,
+      races: method === 'verify' || method === 'runExperiment',
+      onCase: (soFar) => {
+        result.verify = soFar;
+      },
     });
     result.verify = verification.result;
     result.findings.unshift(...verification.findings);
     if (!verification.passed) skipped = 'verification failed';
   }
   if (skipped === '' && build.image && benchmark) {
-    const findings = await runBenchmark(scope, { spec: benchmark, image: build.image, onResults: (results) => result.benchmarks.push(...results) });
+    const findings = await runBenchmark(scope, {
+      spec: benchmark,
+      image: build.image,
+      onResults: (results) => result.benchmarks.push(...results),
+    });
     result.findings.unshift(...findings);
     if (findings.length > 0) skipped = 'the kernel failed while it was timed';
   }
   if (skipped === '' && build.image && benchmark && champion && !fallback) {
-    const { result: comparison, findings } = await runComparison(scope, { champion, spec: benchmark, candidate: { build, image: build.image, verify: result.verify } });
+    const { result: comparison, findings } = await runComparison(scope, {
+      champion,
+      spec: benchmark,
+      candidate: { build, image: build.image, verify: result.verify },
+    });
     result.comparison = comparison;
     result.findings.unshift(...findings);
     if (findings.length > 0) skipped = 'a kernel failed while both were compared';
@@ -59,14 +88,20 @@ export async function runVariant(job: JobScope, resolved: ResolvedVariant, { fal
 }
 
 /** Compiles the kernel while the device's worker starts, which on first use means compiling the emulator. */
-async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<ReturnType<typeof runBuild>>; skipped: string }> {
+async function buildOnWarmDevice(
+  scope: VariantScope,
+): Promise<{ build: Awaited<ReturnType<typeof runBuild>>; skipped: string }> {
   const { job, runtime, spec } = scope;
   if (spec.method === 'build') return { build: await runBuild(scope), skipped: '' };
   const notNeeded = new AbortController();
   const [shape] = spec.benchmark?.shapes ?? [];
-  if (spec.benchmark && shape) runtime.instruments.baseline?.warmUp(shape, { modes: spec.benchmark.modes, inputSets: INPUT_SETS });
+  if (spec.benchmark && shape)
+    runtime.instruments.baseline?.warmUp(shape, { modes: spec.benchmark.modes, inputSets: INPUT_SETS });
   else if (spec.verify) runtime.instruments.baseline?.start();
-  const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(() => ({ ready: true as const }), (error: unknown) => ({ ready: false as const, error }));
+  const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(
+    () => ({ ready: true as const }),
+    (error: unknown) => ({ ready: false as const, error }),
+  );
   const build = await runBuild(scope).catch(async (error: unknown) => {
     notNeeded.abort();
     await warm;
@@ -75,7 +110,15 @@ async function buildOnWarmDevice(scope: VariantScope): Promise<{ build: Awaited<
   const stops = stopsAfterBuild(build);
   if (stops) notNeeded.abort();
   // The emulator takes half a minute to compile, once a host: nobody should wonder what the job waits for.
-  const telling = setTimeout(() => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to open${spec.device.simulated ? ': the first time, the emulator and the CPU reference are compiled for it' : ''}`), TELL_WAIT_MS);
+  const telling = setTimeout(
+    () =>
+      emitLog(
+        job,
+        'runner',
+        `waiting for ${spec.device.deviceId} to open${spec.device.simulated ? ': the first time, the emulator and the CPU reference are compiled for it' : ''}`,
+      ),
+    TELL_WAIT_MS,
+  );
   const started = await warm;
   clearTimeout(telling);
   if (!started.ready && !stops) throw started.error;
@@ -90,7 +133,10 @@ async function runProfile(scope: VariantScope, image: string): Promise<ProfileRe
   const plan = planLaunches(spec.kernel.manifest, scope.resolved, shape);
   const result = await runtime.instruments.profiler().profile(
     { device: spec.device, image, shape, plan, metricSet, accumulate: spec.kernel.manifest.math.accumulate },
-    { signal: job.signal, onProgress: (progress) => job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) }) },
+    {
+      signal: job.signal,
+      onProgress: (progress) => job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) }),
+    },
   );
   job.emit({ case: 'profileResult', value: result });
   return result;

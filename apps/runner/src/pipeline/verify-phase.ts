@@ -1,8 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import {
-  CaseResultSchema, FindingKind, FlashcoreError, Phase, VerifyProgressSchema, VerifyResultSchema, Verdict, attentionFlops, checkShape, formatShape,
-  type CaseResult, type Finding, type LaunchPlan, type Shape, type VerifyResult,
+  CaseResultSchema,
+  FindingKind,
+  FlashcoreError,
+  Phase,
+  VerifyProgressSchema,
+  VerifyResultSchema,
+  Verdict,
+  attentionFlops,
+  checkShape,
+  formatShape,
+  type CaseResult,
+  type Finding,
+  type LaunchPlan,
+  type Shape,
+  type VerifyResult,
 } from '@flashcore/shared';
 import type { CaseReport, SeededInput } from '../../worker/messages.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
@@ -31,9 +44,15 @@ interface VerifyOptions {
   onCase?: (soFar: VerifyResult) => void;
 }
 
-/** Runs every case that the kernel takes, the smallest first, so that what is wrong shows soon; the result has them in the order asked for. */
+/**
+ * Runs every case that the kernel takes, the smallest first, so that what is wrong shows soon; the result has them in
+ * the order asked for.
+ */
 export async function runVerify(scope: VariantScope, options: VerifyOptions): Promise<Verification> {
-  const { job, spec: { kernel, device } } = scope;
+  const {
+    job,
+    spec: { kernel, device },
+  } = scope;
   const { spec, image } = options;
   const started = performance.now();
   startPhase(scope, Phase.VERIFY, spec.shapes.length);
@@ -44,16 +63,30 @@ export async function runVerify(scope: VariantScope, options: VerifyOptions): Pr
   let stopped: string | undefined;
   for (const shape of spec.shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b))) {
     const refused = checkShape(kernel.manifest, scope.resolved, shape);
-    const skipped = refused ? `the kernel does not take it: it requires ${refused.require}, because ${refused.because}` : stopped;
-    const ran = skipped === undefined ? await runCase(scope, { spec, image, shape, inputs }) : { result: notRun(shape, skipped), findings: [], ends: false };
+    const skipped = refused
+      ? `the kernel does not take it: it requires ${refused.require}, because ${refused.because}`
+      : stopped;
+    const ran =
+      skipped === undefined
+        ? await runCase(scope, { spec, image, shape, inputs })
+        : { result: notRun(shape, skipped), findings: [], ends: false };
     if (ran.ends) stopped = `not run: ${FindingKind[ran.findings[0]?.kind ?? 0]} on ${formatShape(shape)}`;
     findings.push(...ran.findings);
     results.set(shape, ran.result);
     job.emit({ case: 'caseResult', value: ran.result });
     options.onCase?.(verifyResult(spec, results, { inputs, started }));
   }
-  const raced = instrumented && (await checkRaces(scope, { instrumented, shape: raceShape([...results.values()]), input: inputs[0]! }));
-  const sanitized = spec.sanitize ? await sanitize(scope, { image, shape: [...results.values()].find(({ verdict }) => verdict === Verdict.FAIL)?.shape ?? raceShape([...results.values()]) }) : [];
+  const raced =
+    instrumented &&
+    (await checkRaces(scope, { instrumented, shape: raceShape([...results.values()]), input: inputs[0]! }));
+  const sanitized = spec.sanitize
+    ? await sanitize(scope, {
+        image,
+        shape:
+          [...results.values()].find(({ verdict }) => verdict === Verdict.FAIL)?.shape ??
+          raceShape([...results.values()]),
+      })
+    : [];
   const distinct = distinctFindings([...(raced ?? []), ...sanitized, ...findings]);
   emitFindings(job, distinct);
   const result = verifyResult(spec, results, { inputs, started });
@@ -61,7 +94,11 @@ export async function runVerify(scope: VariantScope, options: VerifyOptions): Pr
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
 }
 
-function verifyResult({ shapes, tolerance }: VerifySpec, results: ReadonlyMap<Shape, CaseResult>, { inputs, started }: { inputs: readonly SeededInput[]; started: number }): VerifyResult {
+function verifyResult(
+  { shapes, tolerance }: VerifySpec,
+  results: ReadonlyMap<Shape, CaseResult>,
+  { inputs, started }: { inputs: readonly SeededInput[]; started: number },
+): VerifyResult {
   return create(VerifyResultSchema, {
     cases: shapes.map((shape) => results.get(shape) ?? notRun(shape, 'not run: the job ended before')),
     passedCases: [...results.values()].filter(({ verdict }) => verdict === Verdict.PASS).length,
@@ -79,23 +116,39 @@ interface CaseRun {
   ends: boolean;
 }
 
-async function runCase(scope: VariantScope, options: { spec: VerifySpec; image: string; shape: Shape; inputs: SeededInput[] }): Promise<CaseRun> {
+async function runCase(
+  scope: VariantScope,
+  options: { spec: VerifySpec; image: string; shape: Shape; inputs: SeededInput[] },
+): Promise<CaseRun> {
   const { job, runtime } = scope;
   const { spec, image, shape, inputs } = options;
   const { absolute, relative } = spec.tolerance;
   const candidate = candidateFor(scope, { image, shape });
   const parity = openParity(scope, shape);
-  const progress = { caseIndex: spec.shapes.indexOf(shape), caseCount: spec.shapes.length, seedCount: inputs.length, shape };
+  const progress = {
+    caseIndex: spec.shapes.indexOf(shape),
+    caseCount: spec.shapes.length,
+    seedCount: inputs.length,
+    shape,
+  };
   const outcome = await runtime.request(
     {
-      type: 'verify', candidate, inputs, tolerance: { absolute, relative }, checkDeterminism: isCheapTwice(scope, shape),
+      type: 'verify',
+      candidate,
+      inputs,
+      tolerance: { absolute, relative },
+      checkDeterminism: isCheapTwice(scope, shape),
       tellOutputs: 'missing' in parity ? 0 : comparedInputs(scope, inputs),
     },
     {
       signal: job.signal,
       onNotice: (notice) => {
         if (notice.type === 'output' && !('missing' in parity)) parity.add(notice.output);
-        if (notice.type === 'seed') job.emit({ case: 'verifyProgress', value: create(VerifyProgressSchema, { ...progress, seedIndex: notice.index }) });
+        if (notice.type === 'seed')
+          job.emit({
+            case: 'verifyProgress',
+            value: create(VerifyProgressSchema, { ...progress, seedIndex: notice.index }),
+          });
       },
     },
   );
@@ -104,7 +157,10 @@ async function runCase(scope: VariantScope, options: { spec: VerifySpec; image: 
   return run;
 }
 
-/** Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the heads do not share the grid evenly. */
+/**
+ * Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the
+ * heads do not share the grid evenly.
+ */
 function tileRowsOf({ launches }: LaunchPlan, { batch, heads, sequenceLength }: Shape): number {
   const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;
   const tiles = ctas / (batch * heads);
@@ -123,16 +179,28 @@ function judge(outcome: WorkerOutcome<CaseReport>, { shape, tileRows }: { shape:
     const findings = caseFindings(outcome.value, shape);
     return { result: caseResult(outcome.value, { shape, tileRows }, findings), findings, ends: false };
   }
-  if (outcome.status === 'failed') throw new FlashcoreError('INTERNAL', { shape: formatShape(shape) }, `The worker could not verify ${formatShape(shape)}: ${outcome.message}`);
+  if (outcome.status === 'failed')
+    throw new FlashcoreError(
+      'INTERNAL',
+      { shape: formatShape(shape) },
+      `The worker could not verify ${formatShape(shape)}: ${outcome.message}`,
+    );
   const finding = findingOf(outcome, shape)!;
   const result = create(CaseResultSchema, { shape, verdict: Verdict.FAIL, reason: reasonOf([finding], shape) });
   return { result, findings: [finding], ends: true };
 }
 
 /** "NAN_OUTPUT: 8192 of 8192 elements are NaN": findings of a case, whose shape stands beside them. */
-const reasonOf = (findings: readonly Finding[], shape: Shape): string => findings.map(({ kind, message }) => `${FindingKind[kind]}: ${message.replace(`${formatShape(shape)}: `, '')}`).join('; ');
+const reasonOf = (findings: readonly Finding[], shape: Shape): string =>
+  findings
+    .map(({ kind, message }) => `${FindingKind[kind]}: ${message.replace(`${formatShape(shape)}: `, '')}`)
+    .join('; ');
 
-function caseResult(report: CaseReport, { shape, tileRows }: { shape: Shape; tileRows: number }, findings: readonly Finding[]): CaseResult {
+function caseResult(
+  report: CaseReport,
+  { shape, tileRows }: { shape: Shape; tileRows: number },
+  findings: readonly Finding[],
+): CaseResult {
   const { nanCount, infCount, unwrittenCount, mismatches, elements, flashAttentionRule, deterministic } = report;
   return create(CaseResultSchema, {
     shape,
@@ -159,7 +227,8 @@ function caseResult(report: CaseReport, { shape, tileRows }: { shape: Shape; til
   });
 }
 
-const notRun = (shape: Shape, reason: string): CaseResult => create(CaseResultSchema, { shape, verdict: Verdict.NOT_MEASURED, reason });
+const notRun = (shape: Shape, reason: string): CaseResult =>
+  create(CaseResultSchema, { shape, verdict: Verdict.NOT_MEASURED, reason });
 
 /** The smallest shape that fails, else the smallest that ran; undefined when a fault already says what is wrong. */
 function raceShape(results: readonly CaseResult[]): Shape | undefined {
@@ -169,13 +238,17 @@ function raceShape(results: readonly CaseResult[]): Shape | undefined {
 }
 
 /**
- * The first input is N(0, 1); those after it walk through the other distributions of cases.yaml. Seeds are drawn here, where no kernel can know them, and are
+ * The first input is N(0, 1); those after it walk through the other distributions of cases.yaml. Seeds are drawn here,
+ * where no kernel can know them, and are
  * reported afterwards.
  */
 function drawSeeds({ seeds: used, cases }: VariantScope, { seeds, seedCount }: VerifySpec): SeededInput[] {
   const chosen = seeds.length > 0 ? seeds : Array.from({ length: seedCount }, () => randomBytes(8).toString('hex'));
   used.push(...chosen.filter((seed) => !used.includes(seed)));
-  const names = [cases.defaults.distribution, ...Object.keys(cases.distributions).filter((name) => name !== cases.defaults.distribution)];
+  const names = [
+    cases.defaults.distribution,
+    ...Object.keys(cases.distributions).filter((name) => name !== cases.defaults.distribution),
+  ];
   return chosen.map((seed, index) => {
     const { name, q, k, v, logitScale, valueScale } = cases.distributions[names[index % names.length]!]!;
     return { seed, rule: { name, q, k, v, logitScale, valueScale } };

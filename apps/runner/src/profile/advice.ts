@@ -30,12 +30,17 @@ const STALL_SHARE = 0.2;
 const NO_STALL = ['selected', 'not_selected'];
 
 const STALL_ADVICE: Record<string, string> = {
-  barrier: 'Warps wait for each other at __syncthreads: fewer barriers a tile, named barriers between producer and consumer, or more CTAs a multiprocessor to fill the gap',
-  long_scoreboard: 'Warps wait for device memory or L2: load the next tile with cp.async (or TMA) while this one is computed, two stages or more',
-  short_scoreboard: 'Warps wait for shared memory or for exp2 (MUFU): move the softmax between the matrix products of another tile, and load fragments one step ahead',
-  mio_throttle: 'The shared-memory queue is full: 16-byte accesses, ldmatrix instead of scalar loads, or keep the operand in registers',
+  barrier:
+    'Warps wait for each other at __syncthreads: fewer barriers a tile, named barriers between producer and consumer, or more CTAs a multiprocessor to fill the gap',
+  long_scoreboard:
+    'Warps wait for device memory or L2: load the next tile with cp.async (or TMA) while this one is computed, two stages or more',
+  short_scoreboard:
+    'Warps wait for shared memory or for exp2 (MUFU): move the softmax between the matrix products of another tile, and load fragments one step ahead',
+  mio_throttle:
+    'The shared-memory queue is full: 16-byte accesses, ldmatrix instead of scalar loads, or keep the operand in registers',
   lg_throttle: 'The load queue is full: fewer and wider global accesses (16 bytes a thread)',
-  math_pipe_throttle: 'The arithmetic pipe is busy: this is the good kind of waiting; less arithmetic beside the matrix products is what is left',
+  math_pipe_throttle:
+    'The arithmetic pipe is busy: this is the good kind of waiting; less arithmetic beside the matrix products is what is left',
   wait: 'Warps wait a fixed latency between dependent instructions: interleave independent accumulators',
   no_instruction: 'The instruction cache misses: unroll less',
   imc_miss: 'Constants miss their cache: pass fewer, or copy them to registers once',
@@ -51,19 +56,31 @@ export function bottleneckOf({ metric, stalls }: Figures): string {
   if (tensor === undefined || dram === undefined || busy === undefined) return '';
   if (tensor >= HIGH_PERCENT && tensor >= dram) return `tensor cores: active ${percent(tensor)} of the time`;
   if (dram >= HIGH_PERCENT) return `device memory: ${percent(dram)} of its bandwidth`;
-  if (busy >= HIGH_PERCENT) return `instruction issue: ${percent(busy)} of the issue rate, tensor cores ${percent(tensor)}`;
+  if (busy >= HIGH_PERCENT)
+    return `instruction issue: ${percent(busy)} of the issue rate, tensor cores ${percent(tensor)}`;
   const [first] = stalls.filter(({ name }) => !NO_STALL.includes(name));
   return `latency: tensor cores ${percent(tensor)}, device memory ${percent(dram)}, issue ${percent(busy)}${first ? `; the most frequent stall is ${first.name}` : ''}`;
 }
 
 export function adviceFor(figures: Figures): AdviceText[] {
-  return [spills, registersOrOccupancy, bankConflicts, memoryBound, latencyBound, ...stallRulesOf(figures), accumulation].flatMap((rule) => rule(figures) ?? []);
+  return [
+    spills,
+    registersOrOccupancy,
+    bankConflicts,
+    memoryBound,
+    latencyBound,
+    ...stallRulesOf(figures),
+    accumulation,
+  ].flatMap((rule) => rule(figures) ?? []);
 }
 
 function spills({ metric }: Figures): AdviceText | undefined {
   const [loads, stores] = [metric('local_load_instructions') ?? 0, metric('local_store_instructions') ?? 0];
   if (loads + stores === 0) return undefined;
-  return { text: 'Local memory is used at run time: find the spill (-Xptxas -v) or the array that is indexed by a variable, and unroll or shrink it', evidence: `${loads} local loads and ${stores} local stores executed` };
+  return {
+    text: 'Local memory is used at run time: find the spill (-Xptxas -v) or the array that is indexed by a variable, and unroll or shrink it',
+    evidence: `${loads} local loads and ${stores} local stores executed`,
+  };
 }
 
 function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText | undefined {
@@ -72,48 +89,96 @@ function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText
   if (!many && !few) return undefined;
   const evidence = [
     ...(registers === undefined ? [] : [`${registers} registers a thread (bound ${MAX_REGISTERS})`]),
-    ...(ctas === undefined ? [] : [`${ctas} CTAs a multiprocessor (wanted ${MIN_CTAS})${occupancyLimiter ? `, bound by ${occupancyLimiter}` : ''}`]),
+    ...(ctas === undefined
+      ? []
+      : [
+          `${ctas} CTAs a multiprocessor (wanted ${MIN_CTAS})${occupancyLimiter ? `, bound by ${occupancyLimiter}` : ''}`,
+        ]),
   ].join(', ');
-  if (few && occupancyLimiter === 'shared memory') return { text: 'Shared memory bounds the CTAs: half instead of float for what is staged, fewer stages, smaller tiles, or Q kept in registers', evidence };
-  return { text: 'Narrow the live ranges of fragments, mark pointers __restrict__, avoid large local arrays, and give __launch_bounds__', evidence };
+  if (few && occupancyLimiter === 'shared memory')
+    return {
+      text: 'Shared memory bounds the CTAs: half instead of float for what is staged, fewer stages, smaller tiles, or Q kept in registers',
+      evidence,
+    };
+  return {
+    text: 'Narrow the live ranges of fragments, mark pointers __restrict__, avoid large local arrays, and give __launch_bounds__',
+    evidence,
+  };
 }
 
 function bankConflicts({ metric }: Figures): AdviceText | undefined {
   const [share, wavefronts] = [metric('smem_bank_conflict_percent'), metric('smem_wavefronts_per_request')];
   if ((share ?? 0) < MAX_CONFLICT_PERCENT && (wavefronts ?? 0) <= MAX_WAVEFRONTS) return undefined;
-  const evidence = [...(share === undefined ? [] : [`bank conflicts are ${percent(share)} of the shared-memory wavefronts`]), ...(wavefronts === undefined ? [] : [`${wavefronts.toFixed(1)} wavefronts a request`])].join(', ');
+  const evidence = [
+    ...(share === undefined ? [] : [`bank conflicts are ${percent(share)} of the shared-memory wavefronts`]),
+    ...(wavefronts === undefined ? [] : [`${wavefronts.toFixed(1)} wavefronts a request`]),
+  ].join(', ');
   return { text: 'Swizzle the rows of shared-memory tiles by XOR, or pad them (72 instead of 64 halves)', evidence };
 }
 
 function memoryBound({ metric }: Figures): AdviceText | undefined {
-  const [tensor, dram, hits] = [metric('tensor_pipe_percent'), metric('dram_throughput_percent'), metric('l2_hit_percent')];
-  if (tensor === undefined || dram === undefined || tensor >= LOW_TENSOR_PERCENT || dram <= MEMORY_BOUND_PERCENT) return undefined;
-  return { text: 'Bound by device memory: cp.async with two stages, and an order of CTAs in which those of one head run together, so that K and V stay in L2', evidence: `device memory ${percent(dram)}, tensor cores ${percent(tensor)}${hits === undefined ? '' : `, L2 hit rate ${percent(hits)}`}` };
+  const [tensor, dram, hits] = [
+    metric('tensor_pipe_percent'),
+    metric('dram_throughput_percent'),
+    metric('l2_hit_percent'),
+  ];
+  if (tensor === undefined || dram === undefined || tensor >= LOW_TENSOR_PERCENT || dram <= MEMORY_BOUND_PERCENT)
+    return undefined;
+  return {
+    text: 'Bound by device memory: cp.async with two stages, and an order of CTAs in which those of one head run together, so that K and V stay in L2',
+    evidence: `device memory ${percent(dram)}, tensor cores ${percent(tensor)}${hits === undefined ? '' : `, L2 hit rate ${percent(hits)}`}`,
+  };
 }
 
 function latencyBound({ metric }: Figures): AdviceText | undefined {
-  const [tensor, dram, occupancy, busy] = [metric('tensor_pipe_percent'), metric('dram_throughput_percent'), metric('achieved_occupancy_percent'), metric('sm_busy_percent')];
-  if (tensor === undefined || dram === undefined || tensor >= LOW_TENSOR_PERCENT || dram >= HIGH_PERCENT) return undefined;
+  const [tensor, dram, occupancy, busy] = [
+    metric('tensor_pipe_percent'),
+    metric('dram_throughput_percent'),
+    metric('achieved_occupancy_percent'),
+    metric('sm_busy_percent'),
+  ];
+  if (tensor === undefined || dram === undefined || tensor >= LOW_TENSOR_PERCENT || dram >= HIGH_PERCENT)
+    return undefined;
   const evidence = `tensor cores ${percent(tensor)}, device memory ${percent(dram)}${occupancy === undefined ? '' : `, achieved occupancy ${percent(occupancy)}`}${busy === undefined ? '' : `, issue ${percent(busy)}`}`;
-  if (busy !== undefined && busy >= HIGH_PERCENT) return { text: 'The instructions around the matrix products fill the issue slots: give them to tensor cores (WMMA or mma.sync for both products), and vectorise loads', evidence };
-  return { text: 'Bound by latency: bigger tiles for more work between barriers, more warps, fewer barriers; for a small grid split the keys over CTAs', evidence };
+  if (busy !== undefined && busy >= HIGH_PERCENT)
+    return {
+      text: 'The instructions around the matrix products fill the issue slots: give them to tensor cores (WMMA or mma.sync for both products), and vectorise loads',
+      evidence,
+    };
+  return {
+    text: 'Bound by latency: bigger tiles for more work between barriers, more warps, fewer barriers; for a small grid split the keys over CTAs',
+    evidence,
+  };
 }
 
 /** The two largest stalls that take a fifth of the time or more. */
 function stallRulesOf({ stalls }: Figures): (() => AdviceText | undefined)[] {
   const total = stalls.reduce((sum, { value }) => sum + value, 0);
-  const large = stalls.filter(({ name, value }) => !NO_STALL.includes(name) && value >= STALL_SHARE * total).slice(0, 2);
+  const large = stalls
+    .filter(({ name, value }) => !NO_STALL.includes(name) && value >= STALL_SHARE * total)
+    .slice(0, 2);
   return large.map(({ name, value }) => () => {
     const text = STALL_ADVICE[name];
-    return text === undefined ? undefined : { text, evidence: `stall ${name}: ${value.toFixed(2)} of ${total.toFixed(2)} warp cycles an issued instruction (${percent((100 * value) / total)})` };
+    return text === undefined
+      ? undefined
+      : {
+          text,
+          evidence: `stall ${name}: ${value.toFixed(2)} of ${total.toFixed(2)} warp cycles an issued instruction (${percent((100 * value) / total)})`,
+        };
   });
 }
 
-/** GeForce Ada runs fp32 accumulation at half rate; the L4's data sheet gives 121 TFLOP/s dense for it, so that half instead of float would gain nothing there. */
+/**
+ * GeForce Ada runs fp32 accumulation at half rate; the L4's data sheet gives 121 TFLOP/s dense for it, so that half
+ * instead of float would gain nothing there.
+ */
 function accumulation({ metric, arch, accumulate }: Figures): AdviceText | undefined {
   const tensor = metric('tensor_pipe_percent');
   if (arch !== 'sm_89' || accumulate === '' || tensor === undefined || tensor < LOW_TENSOR_PERCENT) return undefined;
-  return { text: `This build accumulates in ${accumulate}: GeForce parts of this architecture run fp32 accumulation at half of the fp16 rate`, evidence: `${arch}, tensor cores ${percent(tensor)}` };
+  return {
+    text: `This build accumulates in ${accumulate}: GeForce parts of this architecture run fp32 accumulation at half of the fp16 rate`,
+    evidence: `${arch}, tensor cores ${percent(tensor)}`,
+  };
 }
 
 const percent = (value: number): string => `${value.toFixed(1)} %`;

@@ -1,6 +1,9 @@
 /** The counters that are asked for, by architecture: Nsight Compute's names, and what flashcore makes of them. */
 
-/** Values of a launch by Nsight Compute's names, in base units (bytes, nanoseconds, percent); a counter that was not read is absent. */
+/**
+ * Values of a launch by Nsight Compute's names, in base units (bytes, nanoseconds, percent); a counter that was not
+ * read is absent.
+ */
 export type CounterValues = ReadonlyMap<string, number>;
 
 export interface MetricRule {
@@ -23,24 +26,47 @@ export const OCCUPANCY_LIMITS = [
 export const DURATION_COUNTER = 'gpu__time_duration.sum';
 
 const STALLS = [
-  'barrier', 'branch_resolving', 'dispatch_stall', 'drain', 'imc_miss', 'lg_throttle', 'long_scoreboard', 'math_pipe_throttle', 'membar', 'mio_throttle', 'misc',
-  'no_instruction', 'not_selected', 'selected', 'short_scoreboard', 'sleeping', 'tex_throttle', 'wait',
+  'barrier',
+  'branch_resolving',
+  'dispatch_stall',
+  'drain',
+  'imc_miss',
+  'lg_throttle',
+  'long_scoreboard',
+  'math_pipe_throttle',
+  'membar',
+  'mio_throttle',
+  'misc',
+  'no_instruction',
+  'not_selected',
+  'selected',
+  'short_scoreboard',
+  'sleeping',
+  'tex_throttle',
+  'wait',
 ];
 
 const bankConflicts = (op: string): string => `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_${op}.sum`;
 const wavefronts = (op: string): string => `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_${op}.sum`;
 const requests = (op: string): string => `smsp__inst_executed_op_shared_${op}.sum`;
 const both = (name: (op: string) => string): string[] => ['ld', 'st'].map(name);
-const sumOf = (of: (counter: string) => number, names: readonly string[]): number => names.reduce((sum, name) => sum + of(name), 0);
+const sumOf = (of: (counter: string) => number, names: readonly string[]): number =>
+  names.reduce((sum, name) => sum + of(name), 0);
 
 /** One counter as it is. */
-const plain = (name: string, unit: string, counter: string, scale = 1): MetricRule => ({ name, unit, counters: [counter], value: (of) => of(counter) * scale });
+const plain = (name: string, unit: string, counter: string, scale = 1): MetricRule => ({
+  name,
+  unit,
+  counters: [counter],
+  value: (of) => of(counter) * scale,
+});
 
 /** "sm_90a" is sm_90's. */
 const family = (arch: string): string => arch.replace(/[af]$/, '');
 
 /**
- * The tensor pipe's counter: on Ada (sm_89) the one ending in _v2, elsewhere without (on sm_90 it covers wgmma). By the metric lists of Nsight Compute; sm_90's names were
+ * The tensor pipe's counter: on Ada (sm_89) the one ending in _v2, elsewhere without (on sm_90 it covers wgmma). By the
+ * metric lists of Nsight Compute; sm_90's names were
  * all accepted by ncu 2025.3 on an H200.
  */
 function tensorCounter(arch: string): string {
@@ -56,17 +82,23 @@ export function metricRules(arch: string): MetricRule[] {
     plain('dram_bytes', 'B', 'dram__bytes.sum'),
     plain('l2_hit_percent', '%', 'lts__t_sector_hit_rate.pct'),
     {
-      name: 'smem_bank_conflict_percent', unit: '%', counters: [...both(bankConflicts), ...both(wavefronts)],
+      name: 'smem_bank_conflict_percent',
+      unit: '%',
+      counters: [...both(bankConflicts), ...both(wavefronts)],
       // A kernel that does not touch shared memory has no conflict.
       value: (of) => (100 * sumOf(of, both(bankConflicts))) / Math.max(1, sumOf(of, both(wavefronts))),
     },
     {
-      name: 'smem_wavefronts_per_request', unit: 'wavefronts', counters: [...both(wavefronts), ...both(requests)],
+      name: 'smem_wavefronts_per_request',
+      unit: 'wavefronts',
+      counters: [...both(wavefronts), ...both(requests)],
       value: (of) => sumOf(of, both(wavefronts)) / Math.max(1, sumOf(of, both(requests))),
     },
     plain('achieved_occupancy_percent', '%', 'sm__warps_active.avg.pct_of_peak_sustained_active'),
     {
-      name: 'resident_ctas_per_sm', unit: 'CTAs', counters: OCCUPANCY_LIMITS.map(([, counter]) => counter),
+      name: 'resident_ctas_per_sm',
+      unit: 'CTAs',
+      counters: OCCUPANCY_LIMITS.map(([, counter]) => counter),
       value: (of) => Math.min(...OCCUPANCY_LIMITS.map(([, counter]) => of(counter))),
     },
     plain('sm_busy_percent', '%', 'sm__instruction_throughput.avg.pct_of_peak_sustained_active'),
@@ -81,16 +113,28 @@ export function metricRules(arch: string): MetricRule[] {
 /** Why warps wait, in warp cycles an issued instruction. */
 export function stallRules(arch: string): MetricRule[] {
   const reasons = family(arch) === 'sm_90' ? [...STALLS, 'gmma'] : STALLS;
-  return reasons.map((reason) => plain(reason, 'cycles', `smsp__average_warps_issue_stalled_${reason}_per_issue_active.ratio`));
+  return reasons.map((reason) =>
+    plain(reason, 'cycles', `smsp__average_warps_issue_stalled_${reason}_per_issue_active.ratio`),
+  );
 }
 
-const ROOFLINE = ['gpu_time_us', 'tensor_pipe_percent', 'dram_throughput_percent', 'dram_bytes', 'l2_hit_percent', 'sm_busy_percent'];
+const ROOFLINE = [
+  'gpu_time_us',
+  'tensor_pipe_percent',
+  'dram_throughput_percent',
+  'dram_bytes',
+  'l2_hit_percent',
+  'sm_busy_percent',
+];
 
 /** What ncu is asked for: only that, for every further counter may cost a pass. `full` adds ncu's own full set. */
 export function countersOf(metricSet: string, arch: string): string[] {
   const metrics = metricRules(arch).filter(({ name }) => metricSet !== 'roofline' || ROOFLINE.includes(name));
   const stalls = metricSet === 'roofline' ? [] : stallRules(arch);
-  const wanted = metricSet === 'stalls' ? [...metrics.filter(({ name }) => name === 'gpu_time_us' || name === 'sm_busy_percent'), ...stalls] : [...metrics, ...stalls];
+  const wanted =
+    metricSet === 'stalls'
+      ? [...metrics.filter(({ name }) => name === 'gpu_time_us' || name === 'sm_busy_percent'), ...stalls]
+      : [...metrics, ...stalls];
   return [...new Set(wanted.flatMap(({ counters }) => counters))];
 }
 

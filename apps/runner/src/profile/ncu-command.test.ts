@@ -3,12 +3,26 @@ import { expect, test } from 'vitest';
 import { explainFailure, ncuArguments, parseProgress } from './ncu-command.ts';
 import { countersOf } from './metrics.ts';
 
-const command = { arch: 'sm_90', metricSet: 'gates', entries: ['flashcore_v10', 'merge'], skip: 2, count: 2, report: '/tmp/report', program: ['node', 'profile-once.js', 'job.json'] };
+const command = {
+  arch: 'sm_90',
+  metricSet: 'gates',
+  entries: ['flashcore_v10', 'merge'],
+  skip: 2,
+  count: 2,
+  report: '/tmp/report',
+  program: ['node', 'profile-once.js', 'job.json'],
+};
 
 test('arguments leave clocks and caches alone, and choose the launches by name', () => {
   const args = ncuArguments(command);
   const valueOf = (option: string): string | undefined => args[args.indexOf(option) + 1];
-  expect([valueOf('--clock-control'), valueOf('--cache-control'), valueOf('--kernel-name'), valueOf('--launch-skip'), valueOf('--launch-count')]).toEqual(['none', 'none', 'regex:^(flashcore_v10|merge)$', '2', '2']);
+  expect([
+    valueOf('--clock-control'),
+    valueOf('--cache-control'),
+    valueOf('--kernel-name'),
+    valueOf('--launch-skip'),
+    valueOf('--launch-count'),
+  ]).toEqual(['none', 'none', 'regex:^(flashcore_v10|merge)$', '2', '2']);
   expect(args).not.toContain('--set');
   expect(args.slice(-3)).toEqual(command.program);
 });
@@ -20,9 +34,12 @@ test('the full set is asked for on request only, with our counters beside it', (
 });
 
 test('counters differ by architecture', () => {
-  const tensor = (arch: string): string | undefined => countersOf('gates', arch).find((name) => name.startsWith('sm__pipe_tensor'));
+  const tensor = (arch: string): string | undefined =>
+    countersOf('gates', arch).find((name) => name.startsWith('sm__pipe_tensor'));
   expect([tensor('sm_89'), tensor('sm_90'), tensor('sm_90a')]).toEqual([
-    'sm__pipe_tensor_cycles_active_v2.avg.pct_of_peak_sustained_active', 'sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active', 'sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active',
+    'sm__pipe_tensor_cycles_active_v2.avg.pct_of_peak_sustained_active',
+    'sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active',
+    'sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active',
   ]);
   expect(countersOf('stalls', 'sm_90a')).toContain('smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio');
   expect(countersOf('stalls', 'sm_89')).not.toContain('smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio');
@@ -38,8 +55,13 @@ test('progress is read from what ncu says', () => {
 });
 
 test('counters that are not permitted come with the remedy', () => {
-  const said = '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.';
-  expect(explainFailure(['==PROF== Connected to process 1 (node)', said], 0)).toMatch(/NVreg_RestrictProfilingToAdminUsers=0/);
-  expect(explainFailure(['==ERROR== The application returned an error code (3).'], 3)).toBe('ncu ended with exit status 3: The application returned an error code (3).');
+  const said =
+    '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.';
+  expect(explainFailure(['==PROF== Connected to process 1 (node)', said], 0)).toMatch(
+    /NVreg_RestrictProfilingToAdminUsers=0/,
+  );
+  expect(explainFailure(['==ERROR== The application returned an error code (3).'], 3)).toBe(
+    'ncu ended with exit status 3: The application returned an error code (3).',
+  );
   expect(explainFailure([], undefined)).toBe('ncu was killed and read no counter');
 });

@@ -16,17 +16,30 @@ export interface NcuCommand {
 }
 
 /**
- * Arguments of ncu. Clocks stay as they are: locking them changes a machine that others use. Caches stay as the launch before left them, which is how a kernel that
+ * Arguments of ncu. Clocks stay as they are: locking them changes a machine that others use. Caches stay as the launch
+ * before left them, which is how a kernel that
  * is called in a loop finds them; each of ncu's passes is then like a launch of the hot mode.
  */
 export function ncuArguments({ arch, metricSet, entries, skip, count, report, program }: NcuCommand): string[] {
   return [
-    '--export', report, '--force-overwrite',
-    '--clock-control', 'none', '--cache-control', 'none',
-    '--kernel-name-base', 'function', '--kernel-name', `regex:^(${entries.join('|')})$`,
-    '--launch-skip', String(skip), '--launch-count', String(count),
+    '--export',
+    report,
+    '--force-overwrite',
+    '--clock-control',
+    'none',
+    '--cache-control',
+    'none',
+    '--kernel-name-base',
+    'function',
+    '--kernel-name',
+    `regex:^(${entries.join('|')})$`,
+    '--launch-skip',
+    String(skip),
+    '--launch-count',
+    String(count),
     ...(metricSet === 'full' ? ['--set', 'full'] : []),
-    '--metrics', countersOf(metricSet, arch).join(','),
+    '--metrics',
+    countersOf(metricSet, arch).join(','),
     ...program,
   ];
 }
@@ -36,7 +49,10 @@ export function ncuImportArguments(report: string): string[] {
   return ['--import', `${report}.ncu-rep`, '--csv', '--page', 'raw', '--print-units', 'base'];
 }
 
-/** How far ncu is, from a line such as `==PROF== Profiling "flashcore_v6" - 1 (1/1): 0%....50%....100% - 12 passes`; undefined for other lines. */
+/**
+ * How far ncu is, from a line such as `==PROF== Profiling "flashcore_v6" - 1 (1/1): 0%....50%....100% - 12 passes`;
+ * undefined for other lines.
+ */
 export function parseProgress(line: string): { kernel: string; passes: number } | undefined {
   const found = /==PROF== Profiling "([^"]+)".*?(?:- (\d+) pass(?:es)?)?\s*$/.exec(line);
   return found ? { kernel: found[1]!, passes: Number(found[2] ?? 0) } : undefined;
@@ -45,9 +61,13 @@ export function parseProgress(line: string): { kernel: string; passes: number } 
 /** Why ncu read no counter, and what to do about it. */
 export function explainFailure(lines: readonly string[], exitCode: number | undefined): string {
   if (lines.some((line) => line.includes('ERR_NVGPUCTRPERM'))) {
-    return 'the driver permits hardware counters to administrators only (ERR_NVGPUCTRPERM): start the runner as root, or have an administrator load the driver with '
-      + 'NVreg_RestrictProfilingToAdminUsers=0 (in /etc/modprobe.d, then reboot); in a container add CAP_SYS_ADMIN';
+    return (
+      'the driver permits hardware counters to administrators only (ERR_NVGPUCTRPERM): start the runner as root, or have an administrator load the driver with ' +
+      'NVreg_RestrictProfilingToAdminUsers=0 (in /etc/modprobe.d, then reboot); in a container add CAP_SYS_ADMIN'
+    );
   }
-  const error = lines.find((line) => line.startsWith('==ERROR=='))?.replace('==ERROR== ', '') ?? lines.findLast((line) => line.trim() !== '' && !line.startsWith('==PROF=='));
+  const error =
+    lines.find((line) => line.startsWith('==ERROR=='))?.replace('==ERROR== ', '') ??
+    lines.findLast((line) => line.trim() !== '' && !line.startsWith('==PROF=='));
   return `ncu ${exitCode === undefined ? 'was killed' : `ended with exit status ${exitCode}`}${error ? `: ${error}` : ' and read no counter'}`;
 }

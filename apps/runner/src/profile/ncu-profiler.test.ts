@@ -26,23 +26,59 @@ async function profile(importing: string): Promise<ProfileResult> {
   const ncu = join(folder, 'ncu');
   writeFileSync(ncu, fakeNcu(importing));
   chmodSync(ncu, 0o755);
-  const profiler = ncuProfiler({ ncu, library: '', ordinal: 0, artifacts: new ArtifactStore(join(folder, 'artifacts')), dataDirectory: folder });
-  const plan: LaunchPlan = { launches: [{ entry: 'k', grid: [1, 1, 1], block: [32, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [] }], workspace: [] };
-  return profiler.profile({ device: create(DeviceSchema, { arch: 'sm_90' }), image: '', shape: parseShape('2x8x512x64'), plan, metricSet: 'gates' }, { signal: new AbortController().signal, onProgress: () => undefined });
+  const profiler = ncuProfiler({
+    ncu,
+    library: '',
+    ordinal: 0,
+    artifacts: new ArtifactStore(join(folder, 'artifacts')),
+    dataDirectory: folder,
+  });
+  const plan: LaunchPlan = {
+    launches: [{ entry: 'k', grid: [1, 1, 1], block: [32, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [] }],
+    workspace: [],
+  };
+  return profiler.profile(
+    {
+      device: create(DeviceSchema, { arch: 'sm_90' }),
+      image: '',
+      shape: parseShape('2x8x512x64'),
+      plan,
+      metricSet: 'gates',
+    },
+    { signal: new AbortController().signal, onProgress: () => undefined },
+  );
 }
 
 test.each([
-  ['that ncu can\'t read', 'echo "==ERROR== Failed to open report: unexpected end of file" >&2; exit 1', 'not measured: ncu could not read its report: exit status 1, ==ERROR== Failed to open report: unexpected end of file'],
-  ['whose ncu dies', 'kill -SEGV $$', expect.stringMatching(/^not measured: ncu could not read its report: Command failed/) as string],
+  [
+    "that ncu can't read",
+    'echo "==ERROR== Failed to open report: unexpected end of file" >&2; exit 1',
+    'not measured: ncu could not read its report: exit status 1, ==ERROR== Failed to open report: unexpected end of file',
+  ],
+  [
+    'whose ncu dies',
+    'kill -SEGV $$',
+    expect.stringMatching(/^not measured: ncu could not read its report: Command failed/) as string,
+  ],
   ['without a launch', 'exit 0', 'not measured: ncu ended with exit status 0 and read no counter'],
-])('a report %s is no error of the job: not measured, with the reason, and the report is kept', async (_, importing, reason) => {
-  const { verdict, reason: told, artifacts } = await profile(importing);
-  expect([verdict, told, artifacts.map(({ fileName, sizeBytes }) => [fileName, Number(sizeBytes)])]).toEqual([Verdict.NOT_MEASURED, reason, [['k.2x8x512x64.ncu-rep', 7]]]);
-});
+])(
+  'a report %s is no error of the job: not measured, with the reason, and the report is kept',
+  async (_, importing, reason) => {
+    const { verdict, reason: told, artifacts } = await profile(importing);
+    expect([verdict, told, artifacts.map(({ fileName, sizeBytes }) => [fileName, Number(sizeBytes)])]).toEqual([
+      Verdict.NOT_MEASURED,
+      reason,
+      [['k.2x8x512x64.ncu-rep', 7]],
+    ]);
+  },
+);
 
 test('a report that ncu reads is the result', async () => {
   const { verdict, metrics, artifacts } = await profile(`cat ${RECORDED}`);
   expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
   // In the data folder, which the next runner clears of what a killed one left.
-  expect([readFileSync(join(folder, 'told'), 'utf8').startsWith(join(folder, 'tmp/ncu-')), readdirSync(join(folder, 'tmp'))]).toEqual([true, []]);
+  expect([
+    readFileSync(join(folder, 'told'), 'utf8').startsWith(join(folder, 'tmp/ncu-')),
+    readdirSync(join(folder, 'tmp')),
+  ]).toEqual([true, []]);
 });

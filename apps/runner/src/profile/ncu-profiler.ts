@@ -35,30 +35,56 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
       const { device, image, shape, plan, metricSet } = request;
       using folder = makeTemporary(dataDirectory, 'ncu');
       const { batch, heads, sequenceLength, headDim, causal } = shape;
-      const job: ProfileOnceJob = { library, deviceOrdinal: ordinal, candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 }, seed: SEED, runs: RUNS };
+      const job: ProfileOnceJob = {
+        library,
+        deviceOrdinal: ordinal,
+        candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 },
+        seed: SEED,
+        runs: RUNS,
+      };
       writeFileSync(join(folder.path, 'job.json'), JSON.stringify(job));
       const report = join(folder.path, 'report');
       const count = plan.launches.length;
       const args = ncuArguments({
-        arch: device.arch, metricSet, entries: [...new Set(plan.launches.map(({ entry }) => entry))], skip: count * (RUNS - 1), count, report,
+        arch: device.arch,
+        metricSet,
+        entries: [...new Set(plan.launches.map(({ entry }) => entry))],
+        skip: count * (RUNS - 1),
+        count,
+        report,
         program: [process.execPath, profileOnceEntry(), join(folder.path, 'job.json')],
       });
       onProgress({ message: 'starting ncu', passesDone: 0, passes: 0 });
       const onLine = (line: string): void => {
         const progress = parseProgress(line);
-        if (progress) onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
+        if (progress)
+          onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
       };
-      const { exitCode, lines } = await runTool(ncu, args, { limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates, signal, onLine });
+      const { exitCode, lines } = await runTool(ncu, args, {
+        limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates,
+        signal,
+        onLine,
+      });
       const file = `${report}.ncu-rep`;
       if (!existsSync(file)) return notMeasured(shape, explainFailure(lines, exitCode));
       const kept = create(ArtifactSchema, {
-        sha256: artifacts.putFile(file), kind: ArtifactKind.NCU_REPORT, fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`, sizeBytes: BigInt(statSync(file).size),
+        sha256: artifacts.putFile(file),
+        kind: ArtifactKind.NCU_REPORT,
+        fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`,
+        sizeBytes: BigInt(statSync(file).size),
       });
       const printed = await readNcuReport(ncu, ncuImportArguments(report), signal);
       const launches = 'csv' in printed ? parseNcuCsv(printed.csv) : [];
-      const result = launches.length > 0
-        ? profileResult({ arch: device.arch, deviceName: device.name, shape, accumulate: request.accumulate ?? '', launches })
-        : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
+      const result =
+        launches.length > 0
+          ? profileResult({
+              arch: device.arch,
+              deviceName: device.name,
+              shape,
+              accumulate: request.accumulate ?? '',
+              launches,
+            })
+          : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
       // Also of a report that ncu here can't read: another version may.
       result.artifacts.push(kept);
       return result;

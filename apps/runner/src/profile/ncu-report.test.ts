@@ -2,41 +2,67 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseNcuCsv, type ProfiledLaunch } from './ncu-report.ts';
 
-const recorded = (name: string): ProfiledLaunch[] => parseNcuCsv(readFileSync(new URL(`recorded/${name}`, import.meta.url), 'utf8'));
+const recorded = (name: string): ProfiledLaunch[] =>
+  parseNcuCsv(readFileSync(new URL(`recorded/${name}`, import.meta.url), 'utf8'));
 const ASKED_FOR = {
   'gpu__time_duration.sum': 30_592,
   'dram__bytes.sum': 5_120,
   'smsp__inst_executed_op_shared_ld.sum': 954_368,
-  'launch__occupancy_limit_registers': 4,
+  launch__occupancy_limit_registers: 4,
   'l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum': 0,
   'l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum': 3_227_648,
 };
-const pick = ({ counters }: ProfiledLaunch): Record<string, number | undefined> => Object.fromEntries(Object.keys(ASKED_FOR).map((name) => [name, counters.get(name)]));
+const pick = ({ counters }: ProfiledLaunch): Record<string, number | undefined> =>
+  Object.fromEntries(Object.keys(ASKED_FOR).map((name) => [name, counters.get(name)]));
 
-test.each(['sm_90.raw.base.csv', 'sm_90.raw.auto.csv', 'sm_90.details.base.csv'])('%s: numbers with thousands separators, in base units', (name) => {
-  const [launch, ...more] = recorded(name);
-  expect(more).toEqual([]);
-  expect(launch).toMatchObject({ id: 0, kernel: 'flashcore_v6' });
-  expect(pick(launch!)).toEqual(ASKED_FOR);
-  expect(launch!.counters.get('sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active')).toBeCloseTo(2.98, 2);
-});
+test.each(['sm_90.raw.base.csv', 'sm_90.raw.auto.csv', 'sm_90.details.base.csv'])(
+  '%s: numbers with thousands separators, in base units',
+  (name) => {
+    const [launch, ...more] = recorded(name);
+    expect(more).toEqual([]);
+    expect(launch).toMatchObject({ id: 0, kernel: 'flashcore_v6' });
+    expect(pick(launch!)).toEqual(ASKED_FOR);
+    expect(launch!.counters.get('sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active')).toBeCloseTo(2.98, 2);
+  },
+);
 
-test.each(['sm_90.raw.base.csv', 'sm_90.details.base.csv'])('%s: a counter that the chip does not have is absent', (name) => {
-  expect(recorded(name)[0]!.counters.has('sm__no_such_counter.sum')).toBe(false);
-});
+test.each(['sm_90.raw.base.csv', 'sm_90.details.base.csv'])(
+  '%s: a counter that the chip does not have is absent',
+  (name) => {
+    expect(recorded(name)[0]!.counters.has('sm__no_such_counter.sum')).toBe(false);
+  },
+);
 
 test('several launches, with what ncu says around them', () => {
-  expect(recorded('sm_90.two-launches.csv').map(({ id, kernel, counters }) => [id, kernel, counters.get('gpu__time_duration.sum')])).toEqual([[0, 'flashcore_v6', 30_912], [1, 'flashcore_v6', 29_824]]);
+  expect(
+    recorded('sm_90.two-launches.csv').map(({ id, kernel, counters }) => [
+      id,
+      kernel,
+      counters.get('gpu__time_duration.sum'),
+    ]),
+  ).toEqual([
+    [0, 'flashcore_v6', 30_912],
+    [1, 'flashcore_v6', 29_824],
+  ]);
 });
 
 test('sm_89, wide and long, the same counters; the values are invented, and the files say so', () => {
   const names = ['sm_89.invented-values.raw.csv', 'sm_89.invented-values.details.csv'];
   const [wide, long] = names.map((name) => recorded(name)[0]!);
   expect(wide!.counters).toEqual(long!.counters);
-  expect([wide!.kernel, wide!.counters.get('sm__pipe_tensor_cycles_active_v2.avg.pct_of_peak_sustained_active'), wide!.counters.get('gpu__time_duration.sum')]).toEqual(['fa_v2_wmma', 6.25, 318_208]);
-  for (const name of names) expect(readFileSync(new URL(`recorded/${name}`, import.meta.url), 'utf8')).toMatch(/^==NOTE== Not a recording/);
+  expect([
+    wide!.kernel,
+    wide!.counters.get('sm__pipe_tensor_cycles_active_v2.avg.pct_of_peak_sustained_active'),
+    wide!.counters.get('gpu__time_duration.sum'),
+  ]).toEqual(['fa_v2_wmma', 6.25, 318_208]);
+  for (const name of names)
+    expect(readFileSync(new URL(`recorded/${name}`, import.meta.url), 'utf8')).toMatch(/^==NOTE== Not a recording/);
 });
 
 test('nothing but messages is no launch', () => {
-  expect(parseNcuCsv('==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n==WARNING== No kernels were profiled.\n')).toEqual([]);
+  expect(
+    parseNcuCsv(
+      '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n==WARNING== No kernels were profiled.\n',
+    ),
+  ).toEqual([]);
 });

@@ -8,20 +8,39 @@ export interface ProfiledLaunch {
 }
 
 /**
- * Reads what `ncu --csv` prints, wide (`--page raw`: a row of names, one of units, a row a launch) or long (`--page details`: a row a metric), with
- * ncu's own lines ("==PROF== …") before it. Numbers carry thousands separators; what is no number ("n/a", "(!) nan") is absent.
+ * Reads what `ncu --csv` prints, wide (`--page raw`: a row of names, one of units, a row a launch) or long (`--page
+ * details`: a row a metric), with
+ * ncu's own lines ("==PROF== …") before it. Numbers carry thousands separators; what is no number ("n/a", "(!) nan") is
+ * absent.
  */
 export function parseNcuCsv(text: string): ProfiledLaunch[] {
-  const rows = parseCsv(text.split(/\r?\n/).filter((line) => line.startsWith('"')).join('\n'));
+  const rows = parseCsv(
+    text
+      .split(/\r?\n/)
+      .filter((line) => line.startsWith('"'))
+      .join('\n'),
+  );
   const [names] = rows;
   if (!names) return [];
   return names.includes('Metric Name') ? longLaunches(names, rows.slice(1)) : wideLaunches(names, rows.slice(1));
 }
 
-/** To nanoseconds, bytes, percent: `--print-units base` gives these, and a report printed without it is read as well. */
+/**
+ * To nanoseconds, bytes, percent: `--print-units base` gives these, and a report printed without it is read as well.
+ */
 const UNIT_FACTORS: Record<string, number> = {
-  s: 1e9, second: 1e9, ms: 1e6, msecond: 1e6, us: 1e3, usecond: 1e3, ns: 1, nsecond: 1,
-  Kbyte: 1e3, Mbyte: 1e6, Gbyte: 1e9, 'Kbyte/block': 1e3,
+  s: 1e9,
+  second: 1e9,
+  ms: 1e6,
+  msecond: 1e6,
+  us: 1e3,
+  usecond: 1e3,
+  ns: 1,
+  nsecond: 1,
+  Kbyte: 1e3,
+  Mbyte: 1e6,
+  Gbyte: 1e9,
+  'Kbyte/block': 1e3,
 };
 
 function wideLaunches(names: readonly string[], rows: readonly string[][]): ProfiledLaunch[] {
@@ -37,7 +56,8 @@ function longLaunches(names: readonly string[], rows: readonly string[][]): Prof
   const column = (row: readonly string[], name: string): string => row[names.indexOf(name)] ?? '';
   return [...Map.groupBy(rows, (row) => column(row, 'ID'))].map(([id, metrics]) => {
     const counters = new Map<string, number>();
-    for (const row of metrics) addCounter(counters, column(row, 'Metric Name'), column(row, 'Metric Unit'), column(row, 'Metric Value'));
+    for (const row of metrics)
+      addCounter(counters, column(row, 'Metric Name'), column(row, 'Metric Unit'), column(row, 'Metric Value'));
     return { id: Number(id), kernel: column(metrics[0]!, 'Kernel Name'), counters };
   });
 }
@@ -51,5 +71,8 @@ function addCounter(counters: Map<string, number>, name: string, unit: string, t
 
 /** RFC 4180, every field in quotes, as ncu writes it; a doubled quote is one. */
 function parseCsv(text: string): string[][] {
-  return text.split('\n').filter((line) => line !== '').map((line) => [...line.matchAll(/"((?:[^"]|"")*)"(?:,|$)/g)].map(([, field]) => field!.replaceAll('""', '"')));
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => [...line.matchAll(/"((?:[^"]|"")*)"(?:,|$)/g)].map(([, field]) => field!.replaceAll('""', '"')));
 }

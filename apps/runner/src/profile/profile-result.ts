@@ -1,5 +1,16 @@
 import { create } from '@bufbuild/protobuf';
-import { MetricSchema, ProfileResultSchema, Verdict, attentionBytes, attentionFlops, findDataSheet, rooflineSeconds, type Metric, type ProfileResult, type Shape } from '@flashcore/shared';
+import {
+  MetricSchema,
+  ProfileResultSchema,
+  Verdict,
+  attentionBytes,
+  attentionFlops,
+  findDataSheet,
+  rooflineSeconds,
+  type Metric,
+  type ProfileResult,
+  type Shape,
+} from '@flashcore/shared';
 import { adviceFor, bottleneckOf } from './advice.ts';
 import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, stallRules } from './metrics.ts';
 import type { ProfiledLaunch } from './ncu-report.ts';
@@ -15,26 +26,49 @@ export interface ProfiledKernel {
 }
 
 /**
- * Counters as a result. Where a plan has several launches, the figures are those of the longest one, and say so; the time is that of all.
+ * Counters as a result. Where a plan has several launches, the figures are those of the longest one, and say so; the
+ * time is that of all.
  * A counter that ncu did not give is absent, and its gate answers "not measured".
  */
 export function profileResult({ arch, deviceName, shape, accumulate, launches }: ProfiledKernel): ProfileResult {
   const timeOf = ({ counters }: ProfiledLaunch): number => counters.get(DURATION_COUNTER) ?? 0;
   const longest = launches.reduce((a, b) => (timeOf(b) > timeOf(a) ? b : a));
   const which = launches.length > 1 ? `, ${longest.kernel}, the longest of ${launches.length} launches` : '';
-  const read = (rules: ReturnType<typeof metricRules>): Metric[] => rules.flatMap((rule) => {
-    const value = evaluateRule(rule, longest.counters);
-    return value === undefined ? [] : [create(MetricSchema, { name: rule.name, value, unit: rule.unit, source: `ncu ${rule.counters.join(', ')}${which}` })];
-  });
+  const read = (rules: ReturnType<typeof metricRules>): Metric[] =>
+    rules.flatMap((rule) => {
+      const value = evaluateRule(rule, longest.counters);
+      return value === undefined
+        ? []
+        : [
+            create(MetricSchema, {
+              name: rule.name,
+              value,
+              unit: rule.unit,
+              source: `ncu ${rule.counters.join(', ')}${which}`,
+            }),
+          ];
+    });
   const metrics = read(metricRules(arch));
   const stalls = read(stallRules(arch)).sort((a, b) => b.value - a.value);
-  const all = [...withTotalTime(metrics, launches), ...roofline(launches.reduce((sum, launch) => sum + timeOf(launch), 0) / 1e9, { deviceName, shape })];
+  const all = [
+    ...withTotalTime(metrics, launches),
+    ...roofline(launches.reduce((sum, launch) => sum + timeOf(launch), 0) / 1e9, { deviceName, shape }),
+  ];
   const figures = {
-    metric: (name: string) => all.find((metric) => metric.name === name)?.value, stalls, arch, accumulate,
+    metric: (name: string) => all.find((metric) => metric.name === name)?.value,
+    stalls,
+    arch,
+    accumulate,
     occupancyLimiter: limiterOf(longest),
   };
   return create(ProfileResultSchema, {
-    verdict: Verdict.PASS, shape, metrics: all, stalls, bottleneck: bottleneckOf(figures), advice: adviceFor(figures), arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
+    verdict: Verdict.PASS,
+    shape,
+    metrics: all,
+    stalls,
+    bottleneck: bottleneckOf(figures),
+    advice: adviceFor(figures),
+    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
   });
 }
 
@@ -42,7 +76,11 @@ export function profileResult({ arch, deviceName, shape, accumulate, launches }:
 function withTotalTime(metrics: readonly Metric[], launches: readonly ProfiledLaunch[]): Metric[] {
   if (launches.length === 1) return [...metrics];
   const total = launches.reduce((sum, { counters }) => sum + (counters.get(DURATION_COUNTER) ?? 0), 0) / 1e3;
-  return metrics.map((metric) => (metric.name === 'gpu_time_us' ? { ...metric, value: total, source: `ncu ${DURATION_COUNTER}, sum of ${launches.length} launches` } : metric));
+  return metrics.map((metric) =>
+    metric.name === 'gpu_time_us'
+      ? { ...metric, value: total, source: `ncu ${DURATION_COUNTER}, sum of ${launches.length} launches` }
+      : metric,
+  );
 }
 
 /** Where the kernel stands under the device's roofline; nothing for a device without a data sheet. */
@@ -54,12 +92,21 @@ function roofline(seconds: number, { deviceName, shape }: { deviceName: string; 
   const ridge = (sheet.fp16TensorTflops * 1e12) / (sheet.memoryGbPerSecond * 1e9);
   return [
     create(MetricSchema, { name: 'achieved_tflops', value: flops / seconds / 1e12, unit: 'TFLOP/s', source }),
-    create(MetricSchema, { name: 'roofline_percent', value: (100 * rooflineSeconds(flops, bytes, sheet)) / seconds, unit: '%', source }),
+    create(MetricSchema, {
+      name: 'roofline_percent',
+      value: (100 * rooflineSeconds(flops, bytes, sheet)) / seconds,
+      unit: '%',
+      source,
+    }),
     create(MetricSchema, { name: 'ridge_flops_per_byte', value: ridge, unit: 'FLOP/B', source: sheet.source }),
   ];
 }
 
 function limiterOf({ counters }: ProfiledLaunch): string | undefined {
-  const bounds = OCCUPANCY_LIMITS.flatMap(([name, counter]) => (counters.has(counter) ? [{ name, ctas: counters.get(counter)! }] : []));
-  return bounds.length === 0 ? undefined : bounds.reduce((least, bound) => (bound.ctas < least.ctas ? bound : least)).name;
+  const bounds = OCCUPANCY_LIMITS.flatMap(([name, counter]) =>
+    counters.has(counter) ? [{ name, ctas: counters.get(counter)! }] : [],
+  );
+  return bounds.length === 0
+    ? undefined
+    : bounds.reduce((least, bound) => (bound.ctas < least.ctas ? bound : least)).name;
 }

@@ -1,5 +1,14 @@
 import { create } from '@bufbuild/protobuf';
-import { ProfileResultSchema, Verdict, attentionBytes, attentionFlops, type Device, type LaunchPlan, type ProfileResult, type Shape } from '@flashcore/shared';
+import {
+  ProfileResultSchema,
+  Verdict,
+  attentionBytes,
+  attentionFlops,
+  type Device,
+  type LaunchPlan,
+  type ProfileResult,
+  type Shape,
+} from '@flashcore/shared';
 
 /** What to read hardware counters of. */
 export interface ProfileRequest {
@@ -31,5 +40,10 @@ export function noProfiler(reason: string): Profiler {
 }
 
 export function notMeasured(shape: Shape, reason: string): ProfileResult {
-  return create(ProfileResultSchema, { verdict: Verdict.NOT_MEASURED, reason: `not measured: ${reason}`, shape, arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape) });
+  return create(ProfileResultSchema, {
+    verdict: Verdict.NOT_MEASURED,
+    reason: `not measured: ${reason}`,
+    shape,
+    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
+  });
 }

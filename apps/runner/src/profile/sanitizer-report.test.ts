@@ -2,24 +2,39 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseSanitizerReport, type SanitizerError } from './sanitizer-report.ts';
 
-const recorded = (name: string): SanitizerError[] => parseSanitizerReport(readFileSync(new URL(`recorded/sm_90.${name}.txt`, import.meta.url), 'utf8').split('\n'));
+const recorded = (name: string): SanitizerError[] =>
+  parseSanitizerReport(readFileSync(new URL(`recorded/sm_90.${name}.txt`, import.meta.url), 'utf8').split('\n'));
 const plain = ({ text: _text, ...error }: SanitizerError): Omit<SanitizerError, 'text'> => error;
 
 test('memcheck: a write past a tensor, with thread and line', () => {
   expect(recorded('memcheck.out_of_bounds').map(plain)).toEqual([
-    { title: 'Invalid __global__ write of size 2 bytes', places: [{ file: 'out_of_bounds.cu', line: 15 }], thread: [63, 0, 0], block: [1, 3, 0] },
+    {
+      title: 'Invalid __global__ write of size 2 bytes',
+      places: [{ file: 'out_of_bounds.cu', line: 15 }],
+      thread: [63, 0, 0],
+      block: [1, 3, 0],
+    },
   ]);
 });
 
 test('memcheck: a misaligned read is told by its text', () => {
   const [first] = recorded('memcheck.misaligned_address');
-  expect(plain(first!)).toEqual({ title: 'Invalid __global__ read of size 4 bytes', places: [{ file: 'misaligned_address.cu', line: 11 }], thread: [0, 0, 0], block: [0, 0, 0] });
+  expect(plain(first!)).toEqual({
+    title: 'Invalid __global__ read of size 4 bytes',
+    places: [{ file: 'misaligned_address.cu', line: 11 }],
+    thread: [0, 0, 0],
+    block: [0, 0, 0],
+  });
   expect(first!.text).toContain('is misaligned');
 });
 
 test('racecheck: both sides, each place once', () => {
   expect(plain(recorded('racecheck.missing_syncthreads')[0]!)).toEqual({
-    title: 'Race reported between Write access', places: [{ file: 'missing_syncthreads.cu', line: 10 }, { file: 'attend_row.cuh', line: 29 }],
+    title: 'Race reported between Write access',
+    places: [
+      { file: 'missing_syncthreads.cu', line: 10 },
+      { file: 'attend_row.cuh', line: 29 },
+    ],
   });
 });
 

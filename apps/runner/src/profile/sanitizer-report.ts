@@ -11,9 +11,12 @@ export interface SanitizerError {
 }
 
 const PREFIX = /^=+ ?/;
-const TITLE = /^(Error: |Warning: )?(Race reported|Potential (RAW|WAR|WAW) hazard|Barrier error|Invalid |Uninitialized |Misaligned |Unused )/;
+const TITLE =
+  /^(Error: |Warning: )?(Race reported|Potential (RAW|WAR|WAW) hazard|Barrier error|Invalid |Uninitialized |Misaligned |Unused )/;
 
-/** Reads what compute-sanitizer prints: blocks of lines that begin with "=========", an empty one between two errors. */
+/**
+ * Reads what compute-sanitizer prints: blocks of lines that begin with "=========", an empty one between two errors.
+ */
 export function parseSanitizerReport(lines: readonly string[]): SanitizerError[] {
   const blocks: string[][] = [[]];
   for (const line of lines) {
@@ -31,11 +34,21 @@ function errorOf(block: string[]): SanitizerError {
   // The host's call stack follows the device's, and says nothing about the kernel.
   const host = block.findIndex((line) => /^Saved host backtrace|^Host Frame/.test(line));
   const device = host < 0 ? block : block.slice(0, host);
-  const named = device.flatMap((line) => [...line.matchAll(/(?: in |\()([^\s()]+\.(?:cu|cuh|h)):(\d+)/g)].map(([, file, number]) => ({ file: file!.split('/').at(-1)!, line: Number(number) })));
+  const named = device.flatMap((line) =>
+    [...line.matchAll(/(?: in |\()([^\s()]+\.(?:cu|cuh|h)):(\d+)/g)].map(([, file, number]) => ({
+      file: file!.split('/').at(-1)!,
+      line: Number(number),
+    })),
+  );
   const places = [...new Map(named.map((place) => [`${place.file}:${place.line}`, place])).values()];
-  const by = /by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)/.exec(device.join(' '))?.slice(1).map(Number);
+  const by = /by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)/
+    .exec(device.join(' '))
+    ?.slice(1)
+    .map(Number);
   return {
-    title, places, text: device.join(' '),
+    title,
+    places,
+    text: device.join(' '),
     ...(by && { thread: [by[0]!, by[1]!, by[2]!], block: [by[3]!, by[4]!, by[5]!] }),
   };
 }

@@ -5,13 +5,30 @@ import { parseShape } from '@flashcore/shared';
 import { expect, test } from 'vitest';
 import { runSanitizer } from './sanitizer.ts';
 
-test('the job\'s file lies in the data folder while compute-sanitizer reads it, and nowhere after', async () => {
+test("the job's file lies in the data folder while compute-sanitizer reads it, and nowhere after", async () => {
   const dataDirectory = mkdtempSync(join(tmpdir(), 'fc-sanitize-'));
   const program = join(dataDirectory, 'compute-sanitizer');
-  writeFileSync(program, `#!/bin/sh\nfor file; do :; done\necho "$file" >${dataDirectory}/told; grep -q '"runs":1' "$file" || exit 1\n`, { mode: 0o755 });
+  writeFileSync(
+    program,
+    `#!/bin/sh\nfor file; do :; done\necho "$file" >${dataDirectory}/told; grep -q '"runs":1' "$file" || exit 1\n`,
+    { mode: 0o755 },
+  );
   const plan = { launches: [], workspace: [] };
-  const answer = await runSanitizer({ program, library: '', ordinal: 0, dataDirectory }, { tool: 'memcheck', image: '', shape: parseShape('1x1x64x64'), plan, signal: new AbortController().signal, onLine: () => undefined });
+  const answer = await runSanitizer(
+    { program, library: '', ordinal: 0, dataDirectory },
+    {
+      tool: 'memcheck',
+      image: '',
+      shape: parseShape('1x1x64x64'),
+      plan,
+      signal: new AbortController().signal,
+      onLine: () => undefined,
+    },
+  );
   expect(answer).toEqual({ errors: [] });
-  expect([readFileSync(join(dataDirectory, 'told'), 'utf8').startsWith(join(dataDirectory, 'tmp/sanitize-')), readdirSync(join(dataDirectory, 'tmp'))]).toEqual([true, []]);
+  expect([
+    readFileSync(join(dataDirectory, 'told'), 'utf8').startsWith(join(dataDirectory, 'tmp/sanitize-')),
+    readdirSync(join(dataDirectory, 'tmp')),
+  ]).toEqual([true, []]);
   rmSync(dataDirectory, { recursive: true });
 });

@@ -28,18 +28,52 @@ const FOUND_STATUS = 86;
 /** Runs a kernel once under one of compute-sanitizer's tools. Errors: the signal's reason. */
 export async function runSanitizer(
   { program, library, ordinal, dataDirectory }: SanitizerOptions,
-  run: { tool: SanitizerTool; image: string; shape: Shape; plan: LaunchPlan; signal: AbortSignal; onLine: (line: string) => void },
+  run: {
+    tool: SanitizerTool;
+    image: string;
+    shape: Shape;
+    plan: LaunchPlan;
+    signal: AbortSignal;
+    onLine: (line: string) => void;
+  },
 ): Promise<SanitizerAnswer> {
   using folder = makeTemporary(dataDirectory, 'sanitize');
   const { batch, heads, sequenceLength, headDim, causal } = run.shape;
   const job: ProfileOnceJob = {
-    library, deviceOrdinal: ordinal, candidate: { image: run.image, shape: { batch, heads, sequenceLength, headDim, causal }, plan: run.plan, launchLimitMs: 0 }, seed: SEED, runs: 1,
+    library,
+    deviceOrdinal: ordinal,
+    candidate: {
+      image: run.image,
+      shape: { batch, heads, sequenceLength, headDim, causal },
+      plan: run.plan,
+      launchLimitMs: 0,
+    },
+    seed: SEED,
+    runs: 1,
   };
   const file = join(folder.path, 'job.json');
   writeFileSync(file, JSON.stringify(job));
-  const args = ['--tool', run.tool, '--error-exitcode', String(FOUND_STATUS), '--print-limit', '16', '--show-backtrace', 'no', process.execPath, profileOnceEntry(), file];
-  const { exitCode, lines } = await runTool(program, args, { limitMs: LIMIT_MS, signal: run.signal, onLine: run.onLine });
+  const args = [
+    '--tool',
+    run.tool,
+    '--error-exitcode',
+    String(FOUND_STATUS),
+    '--print-limit',
+    '16',
+    '--show-backtrace',
+    'no',
+    process.execPath,
+    profileOnceEntry(),
+    file,
+  ];
+  const { exitCode, lines } = await runTool(program, args, {
+    limitMs: LIMIT_MS,
+    signal: run.signal,
+    onLine: run.onLine,
+  });
   const errors = parseSanitizerReport(lines);
   if (errors.length > 0 || exitCode === 0) return { errors };
-  return { missing: `compute-sanitizer's ${run.tool} ${exitCode === undefined ? 'was killed' : `ended with exit status ${exitCode}`}: ${lines.findLast((line) => line.trim() !== '') ?? 'it said nothing'}` };
+  return {
+    missing: `compute-sanitizer's ${run.tool} ${exitCode === undefined ? 'was killed' : `ended with exit status ${exitCode}`}: ${lines.findLast((line) => line.trim() !== '') ?? 'it said nothing'}`,
+  };
 }

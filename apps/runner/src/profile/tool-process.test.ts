@@ -10,7 +10,11 @@ const TOOL = ['-c', 'sleep 60 & echo $!; wait'];
 
 test('a tool past its limit is killed, with the program that it had started', async ({ skip }) => {
   if (!existsSync('/proc/self')) return skip('for Linux');
-  const { exitCode, lines } = await runTool('/bin/sh', TOOL, { limitMs: 300, signal: new AbortController().signal, onLine: () => undefined });
+  const { exitCode, lines } = await runTool('/bin/sh', TOOL, {
+    limitMs: 300,
+    signal: new AbortController().signal,
+    onLine: () => undefined,
+  });
   expect([exitCode, await processGone(Number(lines[0]))]).toEqual([undefined, true]);
 });
 
@@ -18,7 +22,9 @@ test('kill -9 of the runner leaves no profiled program on the device', async ({ 
   if (!existsSync('/proc/self')) return skip('for Linux');
   const module = JSON.stringify(new URL('./tool-process.ts', import.meta.url).href);
   const script = `import { runTool } from ${module}; await runTool('/bin/sh', ${JSON.stringify(TOOL)}, { limitMs: 60_000, signal: new AbortController().signal, onLine: (line) => process.stdout.write(line) });`;
-  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const [pid] = (await once(runner.stdout, 'data')) as [Buffer];
   expect(runs(Number(pid))).toBe(true);
   runner.kill('SIGKILL');

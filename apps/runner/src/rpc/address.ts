@@ -17,22 +17,26 @@ export function parseListenAddress(text: string): ListenAddress {
   const [, bracketed, plain, digits] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
   const name = bracketed ?? plain;
   const port = Number(digits);
-  if (name === undefined || port > 65_535) throw new UsageError(`Give an address as host:port, [::1]:port or unix:/path: "${text}" is none`);
+  if (name === undefined || port > 65_535)
+    throw new UsageError(`Give an address as host:port, [::1]:port or unix:/path: "${text}" is none`);
   const host = name === 'localhost' ? '127.0.0.1' : name;
   return { kind: 'tcp', host, port };
 }
 
 function unixAddress(path: string): ListenAddress {
-  if (!path.startsWith('/')) throw new UsageError(`Give a Unix socket by its absolute path, as in unix:/run/flashcore.sock: "${path}" is none`);
+  if (!path.startsWith('/'))
+    throw new UsageError(`Give a Unix socket by its absolute path, as in unix:/run/flashcore.sock: "${path}" is none`);
   const bytes = Buffer.byteLength(path);
-  if (bytes > MAX_SOCKET_PATH_BYTES) throw new UsageError(`Give a Unix socket's path of at most ${MAX_SOCKET_PATH_BYTES} bytes: ${path} has ${bytes}`);
+  if (bytes > MAX_SOCKET_PATH_BYTES)
+    throw new UsageError(`Give a Unix socket's path of at most ${MAX_SOCKET_PATH_BYTES} bytes: ${path} has ${bytes}`);
   return { kind: 'unix', path };
 }
 
 /** Whether other machines may reach it. */
 export const isExposed = (address: ListenAddress): boolean => address.kind === 'tcp' && !isLoopback(address.host);
 
-const isLoopback = (host: string): boolean => (isIPv4(host) && host.startsWith('127.')) || (isIPv6(host) && /^(0*:)*:?0*1$/.test(host));
+const isLoopback = (host: string): boolean =>
+  (isIPv4(host) && host.startsWith('127.')) || (isIPv6(host) && /^(0*:)*:?0*1$/.test(host));
 
 /** As clients are given it. */
 export function formatAddress(address: ListenAddress): string {

@@ -4,11 +4,15 @@ import { startsJob } from './start-job.ts';
 import { checkKernelReference, checkVariant } from './validate/kernel.ts';
 
 /** Compiles a kernel. */
-export const build = (services: Services) => startsJob({
-  method: 'build',
-  schema: BuildRequestSchema,
-  validate: ({ kernel, variant }, violations) => {
-    checkKernelReference(kernel, violations);
-    checkVariant(variant, violations);
-  },
-}, services);
+export const build = (services: Services) =>
+  startsJob(
+    {
+      method: 'build',
+      schema: BuildRequestSchema,
+      validate: ({ kernel, variant }, violations) => {
+        checkKernelReference(kernel, violations);
+        checkVariant(variant, violations);
+      },
+    },
+    services,
+  );

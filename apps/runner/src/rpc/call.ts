@@ -1,5 +1,10 @@
 import {
-  Metadata, type handleClientStreamingCall, type handleServerStreamingCall, type handleUnaryCall, type sendUnaryData, type ServerWritableStream,
+  Metadata,
+  type handleClientStreamingCall,
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  type sendUnaryData,
+  type ServerWritableStream,
 } from '@grpc/grpc-js';
 import { asFlashcoreError, statusFromError } from '@flashcore/shared';
 import { callerOf, type Caller } from '../access/caller.ts';
@@ -17,7 +22,10 @@ export interface CallContext {
 export type UnaryHandler<Request, Response> = (request: Request, context: CallContext) => Response | Promise<Response>;
 /** Messages to send, in batches: the next one is asked for when the client has taken those before. */
 export type StreamHandler<Request, Response> = (request: Request, context: CallContext) => AsyncIterable<Response[]>;
-export type UploadHandler<Request, Response> = (requests: AsyncIterable<Request>, context: CallContext) => Promise<Response>;
+export type UploadHandler<Request, Response> = (
+  requests: AsyncIterable<Request>,
+  context: CallContext,
+) => Promise<Response>;
 
 /** Where calls come from that grpc-js makes: an emitter of 'cancelled', which it also emits after a normal end. */
 interface AnyCall {
@@ -28,30 +36,42 @@ interface AnyCall {
 }
 
 /**
- * Makes grpc-js handlers of ours. grpc-js hangs the client or ends the process when a handler rejects, settles a call twice, writes after the end or destroys
+ * Makes grpc-js handlers of ours. grpc-js hangs the client or ends the process when a handler rejects, settles a call
+ * twice, writes after the end or destroys
  * a stream; each of these wrappers settles its call exactly once, and not at all when the client has gone.
  */
 export function callWrappers(logger: Logger) {
   const failed = (call: AnyCall, thrown: unknown) => {
     const error = asFlashcoreError(storageError(thrown, 'do this'));
-    if (error.reason === 'INTERNAL') logger.error({ rpc: call.getPath(), ...error.metadata, err: thrown }, 'a call failed by a fault of the runner');
+    if (error.reason === 'INTERNAL')
+      logger.error({ rpc: call.getPath(), ...error.metadata, err: thrown }, 'a call failed by a fault of the runner');
     else logger.debug({ rpc: call.getPath(), reason: error.reason, message: error.message }, 'a call was refused');
     return statusFromError(error);
   };
 
-  const unary = <Request, Response>(handler: UnaryHandler<Request, Response>): handleUnaryCall<Request, Response> => (call, callback) => {
-    void answer(call, callback, (context) => handler(call.request, context));
-  };
+  const unary =
+    <Request, Response>(handler: UnaryHandler<Request, Response>): handleUnaryCall<Request, Response> =>
+    (call, callback) => {
+      void answer(call, callback, (context) => handler(call.request, context));
+    };
 
-  const upload = <Request, Response>(handler: UploadHandler<Request, Response>): handleClientStreamingCall<Request, Response> => (call, callback) => {
-    // Not destroyed when the handler stops reading: a destroyed stream could not carry the status any more.
-    const requests = { [Symbol.asyncIterator]: () => call.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Request> };
-    // A stream cut by the client also emits 'error' when nobody reads it; the cut is known from 'cancelled'.
-    call.on('error', (error) => logger.debug({ rpc: call.getPath(), err: error }, 'an upload was cut'));
-    void answer(call, callback, (context) => handler(requests, context));
-  };
+  const upload =
+    <Request, Response>(handler: UploadHandler<Request, Response>): handleClientStreamingCall<Request, Response> =>
+    (call, callback) => {
+      // Not destroyed when the handler stops reading: a destroyed stream could not carry the status any more.
+      const requests = {
+        [Symbol.asyncIterator]: () => call.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Request>,
+      };
+      // A stream cut by the client also emits 'error' when nobody reads it; the cut is known from 'cancelled'.
+      call.on('error', (error) => logger.debug({ rpc: call.getPath(), err: error }, 'an upload was cut'));
+      void answer(call, callback, (context) => handler(requests, context));
+    };
 
-  const answer = async <Response>(call: AnyCall, callback: sendUnaryData<Response>, work: (context: CallContext) => Response | Promise<Response>): Promise<void> => {
+  const answer = async <Response>(
+    call: AnyCall,
+    callback: sendUnaryData<Response>,
+    work: (context: CallContext) => Response | Promise<Response>,
+  ): Promise<void> => {
     const signal = signalOf(call);
     try {
       const response = await work({ signal, caller: callerOf(call.metadata) });
@@ -61,16 +81,22 @@ export function callWrappers(logger: Logger) {
     }
   };
 
-  const stream = <Request, Response>(handler: StreamHandler<Request, Response>): handleServerStreamingCall<Request, Response> => (call) => {
-    void send(call, handler);
-  };
+  const stream =
+    <Request, Response>(handler: StreamHandler<Request, Response>): handleServerStreamingCall<Request, Response> =>
+    (call) => {
+      void send(call, handler);
+    };
 
-  const send = async <Request, Response>(call: ServerWritableStream<Request, Response>, handler: StreamHandler<Request, Response>): Promise<void> => {
+  const send = async <Request, Response>(
+    call: ServerWritableStream<Request, Response>,
+    handler: StreamHandler<Request, Response>,
+  ): Promise<void> => {
     const signal = signalOf(call);
     try {
       // At once, so that a client that watches a quiet job knows that it is connected.
       call.sendMetadata(new Metadata());
-      for await (const batch of handler(call.request, { signal, caller: callerOf(call.metadata) })) await writeAll(call, batch, signal);
+      for await (const batch of handler(call.request, { signal, caller: callerOf(call.metadata) }))
+        await writeAll(call, batch, signal);
       if (!signal.aborted) call.end();
     } catch (thrown) {
       // grpc-js takes the status of an 'error' that is emitted, and ends the call with it.
@@ -89,7 +115,11 @@ function signalOf(call: AnyCall): AbortSignal {
 }
 
 /** Writes messages, waiting for the client whenever the stream's buffer is full. */
-async function writeAll<Response>(call: ServerWritableStream<unknown, Response>, batch: Response[], signal: AbortSignal): Promise<void> {
+async function writeAll<Response>(
+  call: ServerWritableStream<unknown, Response>,
+  batch: Response[],
+  signal: AbortSignal,
+): Promise<void> {
   for (const message of batch) {
     if (signal.aborted) return;
     if (!call.write(message)) await drained(call, signal);

@@ -7,11 +7,14 @@ import { checkName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Ends a job, one's own or, with the permission, another's; cancelling an ended job is no error. */
-export const cancelJob = ({ jobs }: Services): UnaryHandler<CancelJobRequest, CancelJobResponse> => ({ name }, { caller }) => {
-  const violations = new Violations();
-  checkName('name', name, violations);
-  violations.throwIfAny();
-  const { owner } = jobs.get(name).job;
-  if (owner !== caller.name) requirePermission(caller, 'cancel-any', `cancel a job of ${owner || 'nobody known'}, or ask its owner`);
-  return create(CancelJobResponseSchema, { job: jobs.cancel(name) });
-};
+export const cancelJob =
+  ({ jobs }: Services): UnaryHandler<CancelJobRequest, CancelJobResponse> =>
+  ({ name }, { caller }) => {
+    const violations = new Violations();
+    checkName('name', name, violations);
+    violations.throwIfAny();
+    const { owner } = jobs.get(name).job;
+    if (owner !== caller.name)
+      requirePermission(caller, 'cancel-any', `cancel a job of ${owner || 'nobody known'}, or ask its owner`);
+    return create(CancelJobResponseSchema, { job: jobs.cancel(name) });
+  };

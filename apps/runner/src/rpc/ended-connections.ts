@@ -11,7 +11,10 @@ let collect: Collect | undefined;
 let ended = 0;
 let timer: NodeJS.Timeout | undefined;
 
-/** Collects garbage after every few ended connections: their memory goes with small objects that nothing else would make V8 collect soon. Takes about 20 ms. */
+/**
+ * Collects garbage after every few ended connections: their memory goes with small objects that nothing else would make
+ * V8 collect soon. Takes about 20 ms.
+ */
 export function connectionEnded(): void {
   ended += 1;
   if (ended < CONNECTIONS) return;

@@ -1,15 +1,24 @@
 import { create } from '@bufbuild/protobuf';
-import { FindMissingSourcesResponseSchema, MAX_TREE_FILES, type FindMissingSourcesRequest, type FindMissingSourcesResponse } from '@flashcore/shared';
+import {
+  FindMissingSourcesResponseSchema,
+  MAX_TREE_FILES,
+  type FindMissingSourcesRequest,
+  type FindMissingSourcesResponse,
+} from '@flashcore/shared';
 import { sourceFileViolations } from '../store/source-tree.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Says which source files the runner does not have yet. */
-export const findMissingSources = ({ sources }: Services): UnaryHandler<FindMissingSourcesRequest, FindMissingSourcesResponse> => ({ files }) => {
-  const violations = new Violations();
-  violations.count('files', files, MAX_TREE_FILES);
-  files.slice(0, MAX_TREE_FILES).forEach((file, index) => violations.addAll(sourceFileViolations(file, `files[${index}]`)));
-  violations.throwIfAny();
-  return create(FindMissingSourcesResponseSchema, { missingSha256: sources.findMissing(files) });
-};
+export const findMissingSources =
+  ({ sources }: Services): UnaryHandler<FindMissingSourcesRequest, FindMissingSourcesResponse> =>
+  ({ files }) => {
+    const violations = new Violations();
+    violations.count('files', files, MAX_TREE_FILES);
+    files
+      .slice(0, MAX_TREE_FILES)
+      .forEach((file, index) => violations.addAll(sourceFileViolations(file, `files[${index}]`)));
+    violations.throwIfAny();
+    return create(FindMissingSourcesResponseSchema, { missingSha256: sources.findMissing(files) });
+  };

@@ -6,9 +6,11 @@ import { checkName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Gives a job and, once it has ended, its result. */
-export const getJob = ({ jobs }: Services): UnaryHandler<GetJobRequest, GetJobResponse> => ({ name }) => {
-  const violations = new Violations();
-  checkName('name', name, violations);
-  violations.throwIfAny();
-  return create(GetJobResponseSchema, jobs.get(name));
-};
+export const getJob =
+  ({ jobs }: Services): UnaryHandler<GetJobRequest, GetJobResponse> =>
+  ({ name }) => {
+    const violations = new Violations();
+    checkName('name', name, violations);
+    violations.throwIfAny();
+    return create(GetJobResponseSchema, jobs.get(name));
+  };

@@ -6,9 +6,11 @@ import { checkName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Gives one kernel with its files. */
-export const getKernel = ({ kernels }: Services): UnaryHandler<GetKernelRequest, GetKernelResponse> => ({ kernelId }) => {
-  const violations = new Violations();
-  checkName('kernel_id', kernelId, violations);
-  violations.throwIfAny();
-  return create(GetKernelResponseSchema, { kernel: kernels.get(kernelId) });
-};
+export const getKernel =
+  ({ kernels }: Services): UnaryHandler<GetKernelRequest, GetKernelResponse> =>
+  ({ kernelId }) => {
+    const violations = new Violations();
+    checkName('kernel_id', kernelId, violations);
+    violations.throwIfAny();
+    return create(GetKernelResponseSchema, { kernel: kernels.get(kernelId) });
+  };

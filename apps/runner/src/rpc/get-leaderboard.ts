@@ -1,5 +1,12 @@
 import { create } from '@bufbuild/protobuf';
-import { GetLeaderboardResponseSchema, formatShape, parseShape, shapeViolations, type GetLeaderboardRequest, type GetLeaderboardResponse } from '@flashcore/shared';
+import {
+  GetLeaderboardResponseSchema,
+  formatShape,
+  parseShape,
+  shapeViolations,
+  type GetLeaderboardRequest,
+  type GetLeaderboardResponse,
+} from '@flashcore/shared';
 import type { LeftOut } from '../store/history.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
@@ -8,28 +15,35 @@ import { Violations } from './validate/violations.ts';
 const CANONICAL_SHAPE = parseShape('2x8x512x64');
 
 /** Lists the best valid result per kernel variant for a device and a shape. */
-export const getLeaderboard = ({ history, jobs }: Services): UnaryHandler<GetLeaderboardRequest, GetLeaderboardResponse> => (request) => {
-  const violations = new Violations();
-  violations.text('device_name', request.deviceName);
-  if (request.shape) violations.addAll(shapeViolations(request.shape, 'shape'));
-  violations.throwIfAny();
+export const getLeaderboard =
+  ({ history, jobs }: Services): UnaryHandler<GetLeaderboardRequest, GetLeaderboardResponse> =>
+  (request) => {
+    const violations = new Violations();
+    violations.text('device_name', request.deviceName);
+    if (request.shape) violations.addAll(shapeViolations(request.shape, 'shape'));
+    violations.throwIfAny();
 
-  const shape = request.shape ?? CANONICAL_SHAPE;
-  const devices = jobs.devices();
-  const deviceName = request.deviceName || devices[0]?.name || '';
-  const entries = history.leaderboard({ deviceName, shape }).map(({ entry }) => entry);
-  const leftOut = leftOutText(history.leftOut({ deviceName, shape }), history.protocol);
-  if (entries.length > 0) return create(GetLeaderboardResponseSchema, { entries, leftOut });
+    const shape = request.shape ?? CANONICAL_SHAPE;
+    const devices = jobs.devices();
+    const deviceName = request.deviceName || devices[0]?.name || '';
+    const entries = history.leaderboard({ deviceName, shape }).map(({ entry }) => entry);
+    const leftOut = leftOutText(history.leftOut({ deviceName, shape }), history.protocol);
+    if (entries.length > 0) return create(GetLeaderboardResponseSchema, { entries, leftOut });
 
-  const simulated = devices.some((device) => device.name === deviceName && device.simulated);
-  const emptyReason = simulated
-    ? `Emulator times are not GPU times and never count: ${deviceName} has no place in a leaderboard`
-    : `No valid result on ${deviceName} for ${formatShape(shape)} yet${history.hasSimulated(shape) ? '; those of the emulator are not GPU times and never count' : ''}`;
-  return create(GetLeaderboardResponseSchema, { emptyReason: [emptyReason, leftOut].filter((text) => text !== '').join('. '), leftOut });
-};
+    const simulated = devices.some((device) => device.name === deviceName && device.simulated);
+    const emptyReason = simulated
+      ? `Emulator times are not GPU times and never count: ${deviceName} has no place in a leaderboard`
+      : `No valid result on ${deviceName} for ${formatShape(shape)} yet${history.hasSimulated(shape) ? '; those of the emulator are not GPU times and never count' : ''}`;
+    return create(GetLeaderboardResponseSchema, {
+      emptyReason: [emptyReason, leftOut].filter((text) => text !== '').join('. '),
+      leftOut,
+    });
+  };
 
 function leftOutText(leftOut: readonly LeftOut[], current: string): string {
   if (leftOut.length === 0) return '';
-  const counts = leftOut.map(({ protocol, count }) => `${count} measured by ${protocol === '' ? 'an unknown protocol' : protocol}`);
+  const counts = leftOut.map(
+    ({ protocol, count }) => `${count} measured by ${protocol === '' ? 'an unknown protocol' : protocol}`,
+  );
   return `Left out: ${counts.join(', ')}; only results by ${current}, this runner's, compare with each other`;
 }

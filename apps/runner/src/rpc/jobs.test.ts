@@ -4,18 +4,33 @@ import { create } from '@bufbuild/protobuf';
 import { JobResultSchema, JobState, LogLineSchema, Outcome, type JobEvent } from '@flashcore/shared';
 import type { JobContext } from '../jobs/job-context.ts';
 import { fakeCompiler } from '../testing/fake-compiler.ts';
-import { collect, finished, firstEvent, kernel, startTestRunner, until, type TestRunner } from '../testing/test-runner.ts';
+import {
+  collect,
+  finished,
+  firstEvent,
+  kernel,
+  startTestRunner,
+  until,
+  type TestRunner,
+} from '../testing/test-runner.ts';
 
 // One runner for all tests that leave it idle.
 let fixture: TestRunner;
-beforeAll(async () => { fixture = await startTestRunner(); });
+beforeAll(async () => {
+  fixture = await startTestRunner();
+});
 afterAll(() => fixture[Symbol.asyncDispose]());
 
 describe('events', () => {
-  test('are numbered from 1 without gaps: created, started, the body\'s own, finished', async () => {
+  test("are numbered from 1 without gaps: created, started, the body's own, finished", async () => {
     const events = await collect(fixture.client.start('build', kernel('flood_3')));
     expect(events.map(({ sequence, payload }) => [Number(sequence), payload.case])).toEqual([
-      [1, 'created'], [2, 'started'], [3, 'logLine'], [4, 'logLine'], [5, 'logLine'], [6, 'finished'],
+      [1, 'created'],
+      [2, 'started'],
+      [3, 'logLine'],
+      [4, 'logLine'],
+      [5, 'logLine'],
+      [6, 'finished'],
     ]);
     expect(finished(events)).toMatchObject({ outcome: Outcome.PASSED, summary: 'passed' });
   });
@@ -31,16 +46,21 @@ describe('events', () => {
 
   test('go to several watchers at once, each from its own number', async () => {
     const job = (await firstEvent(fixture.client.start('build', kernel('flood_20000')))).job;
-    const watched = await Promise.all([0, 0, 1].map((after) => collect(fixture.client.watch(job, { afterSequence: after }))));
+    const watched = await Promise.all(
+      [0, 0, 1].map((after) => collect(fixture.client.watch(job, { afterSequence: after }))),
+    );
     expect(watched.map((events) => events.length)).toEqual([20003, 20003, 20002]);
     expect(watched[1]).toEqual(watched[0]);
   });
 
   test('carry no control characters and at most 4096 characters a line', async () => {
-    const bodies = { loud: ({ emit }: JobContext) => {
-      for (const text of ['\u001b[31mred\u001b[0m\u0007\ttab', 'x'.repeat(5000)]) emit({ case: 'logLine', value: create(LogLineSchema, { source: 'kernel', text }) });
-      return Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: create(JobResultSchema) });
-    } };
+    const bodies = {
+      loud: ({ emit }: JobContext) => {
+        for (const text of ['\u001b[31mred\u001b[0m\u0007\ttab', 'x'.repeat(5000)])
+          emit({ case: 'logLine', value: create(LogLineSchema, { source: 'kernel', text }) });
+        return Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: create(JobResultSchema) });
+      },
+    };
     await using fixture = await startTestRunner({ createCompiler: () => fakeCompiler({ bodies }) });
     const events = await collect(fixture.client.start('build', kernel('loud')));
     const texts = events.flatMap(({ payload }) => (payload.case === 'logLine' ? [payload.value.text] : []));
@@ -63,8 +83,12 @@ describe('request_id', () => {
     const requestId = randomUUID();
     const events = await collect(fixture.client.start('build', { ...kernel('ok'), options: { requestId } }));
     const refusal = { reason: 'REQUEST_ID_REUSED', metadata: { request_id: requestId, job: events[0]!.job } };
-    await expect(collect(fixture.client.start('build', { ...kernel('flood_1'), options: { requestId } }))).rejects.toMatchObject(refusal);
-    await expect(collect(fixture.client.start('verify', { ...kernel('ok'), options: { requestId } }))).rejects.toMatchObject(refusal);
+    await expect(
+      collect(fixture.client.start('build', { ...kernel('flood_1'), options: { requestId } })),
+    ).rejects.toMatchObject(refusal);
+    await expect(
+      collect(fixture.client.start('verify', { ...kernel('ok'), options: { requestId } })),
+    ).rejects.toMatchObject(refusal);
   });
 });
 
@@ -74,7 +98,10 @@ describe('cancel', () => {
     await until(async () => (await fixture.client.getJob({ name })).job?.state === JobState.RUNNING);
     await fixture.client.cancelJob({ name });
     await fixture.client.cancelJob({ name });
-    expect(finished(await done)).toMatchObject({ outcome: Outcome.CANCELLED, summary: 'Cancelled while it was running' });
+    expect(finished(await done)).toMatchObject({
+      outcome: Outcome.CANCELLED,
+      summary: 'Cancelled while it was running',
+    });
     const { job } = await fixture.client.cancelJob({ name });
     expect(job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.CANCELLED });
     expect(finished(await collect(fixture.client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
@@ -83,7 +110,10 @@ describe('cancel', () => {
   test('ends a queued job, which then never starts', async () => {
     const running = await begin(fixture.client.start('build', kernel('hang')));
     const queued = await begin(fixture.client.start('build', kernel('ok')));
-    expect((await fixture.client.getJob({ name: queued.name })).job).toMatchObject({ state: JobState.QUEUED, queuePosition: 1 });
+    expect((await fixture.client.getJob({ name: queued.name })).job).toMatchObject({
+      state: JobState.QUEUED,
+      queuePosition: 1,
+    });
     await fixture.client.cancelJob({ name: queued.name });
     expect((await queued.done).map(({ payload }) => payload.case)).toEqual(['created', 'finished']);
     await fixture.client.cancelJob({ name: running.name });
@@ -97,13 +127,22 @@ describe('cancel', () => {
 
 describe('limits', () => {
   test('max_run_seconds ends a job as TIMED_OUT', async () => {
-    const events = await collect(fixture.client.start('build', { ...kernel('hang'), options: { maxRunSeconds: 0.05 } }));
-    expect(finished(events)).toMatchObject({ outcome: Outcome.TIMED_OUT, summary: 'Stopped after 0.05 s of running, the job\'s limit (max_run_seconds)' });
+    const events = await collect(
+      fixture.client.start('build', { ...kernel('hang'), options: { maxRunSeconds: 0.05 } }),
+    );
+    expect(finished(events)).toMatchObject({
+      outcome: Outcome.TIMED_OUT,
+      summary: "Stopped after 0.05 s of running, the job's limit (max_run_seconds)",
+    });
   });
 
   test('max_queue_seconds ends a job that its device did not come free for, apart from the limit on running', async () => {
-    const running = await begin(fixture.client.start('build', { ...kernel('sleep_300'), options: { maxQueueSeconds: 0.05 } }));
-    const events = await collect(fixture.client.start('build', { ...kernel('ok'), options: { maxQueueSeconds: 0.05 } }));
+    const running = await begin(
+      fixture.client.start('build', { ...kernel('sleep_300'), options: { maxQueueSeconds: 0.05 } }),
+    );
+    const events = await collect(
+      fixture.client.start('build', { ...kernel('ok'), options: { maxQueueSeconds: 0.05 } }),
+    );
     expect(finished(events)).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'DEVICE_UNAVAILABLE' } });
     expect(finished(await running.done).outcome).toBe(Outcome.PASSED);
   });
@@ -112,7 +151,10 @@ describe('limits', () => {
     await using fixture = await startTestRunner({ maxQueued: 1 });
     const running = await begin(fixture.client.start('build', kernel('hang')));
     const queued = await begin(fixture.client.start('build', kernel('ok')));
-    await expect(collect(fixture.client.start('build', kernel('ok')))).rejects.toMatchObject({ reason: 'QUEUE_FULL', retryAfterSeconds: 5 });
+    await expect(collect(fixture.client.start('build', kernel('ok')))).rejects.toMatchObject({
+      reason: 'QUEUE_FULL',
+      retryAfterSeconds: 5,
+    });
     await fixture.client.cancelJob({ name: running.name });
     expect(finished(await queued.done).outcome).toBe(Outcome.PASSED);
   });
@@ -120,7 +162,10 @@ describe('limits', () => {
 
 describe('ends', () => {
   test('a body that throws a FlashcoreError ends as ERROR with its reason', async () => {
-    expect(finished(await collect(fixture.client.start('build', kernel('error'))))).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'COMPILER_MISSING', message: 'Install nvcc' } });
+    expect(finished(await collect(fixture.client.start('build', kernel('error'))))).toMatchObject({
+      outcome: Outcome.ERROR,
+      error: { reason: 'COMPILER_MISSING', message: 'Install nvcc' },
+    });
   });
 
   test('a fault of the runner ends as INTERNAL and tells clients no path and no stack', async () => {
@@ -132,7 +177,10 @@ describe('ends', () => {
   test('a job goes on when its client has gone, and its result is found again', async () => {
     const { job: name } = await firstEvent(fixture.client.start('build', kernel('flood_5000')));
     await until(async () => (await fixture.client.getJob({ name })).job?.state === JobState.ENDED);
-    expect(await fixture.client.getJob({ name })).toMatchObject({ job: { outcome: Outcome.PASSED, lastSequence: 5003n }, result: {} });
+    expect(await fixture.client.getJob({ name })).toMatchObject({
+      job: { outcome: Outcome.PASSED, lastSequence: 5003n },
+      result: {},
+    });
   });
 });
 

@@ -1,21 +1,31 @@
 import { create } from '@bufbuild/protobuf';
-import { ListExperimentsResponseSchema, type ListExperimentsRequest, type ListExperimentsResponse } from '@flashcore/shared';
+import {
+  ListExperimentsResponseSchema,
+  type ListExperimentsRequest,
+  type ListExperimentsResponse,
+} from '@flashcore/shared';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Lists ended experiments, newest first. */
-export const listExperiments = ({ history, jobs }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> => (request) => {
-  const { kernelId } = request;
-  const filter = `experiments ${kernelId}`;
-  const violations = new Violations();
-  const page = checkPage(request, filter, violations);
-  violations.text('kernel_id', kernelId);
-  violations.throwIfAny();
-  const found = history.list({ limit: page.size, before: page.before, kernelId });
-  return create(ListExperimentsResponseSchema, {
-    experiments: found.map(({ jobId, summary }) => ({ ...summary, job: jobs.byId(jobId) })),
-    nextPageToken: nextPageToken(found.map(({ jobId }) => jobId), page.size, filter),
-  });
-};
+export const listExperiments =
+  ({ history, jobs }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
+  (request) => {
+    const { kernelId } = request;
+    const filter = `experiments ${kernelId}`;
+    const violations = new Violations();
+    const page = checkPage(request, filter, violations);
+    violations.text('kernel_id', kernelId);
+    violations.throwIfAny();
+    const found = history.list({ limit: page.size, before: page.before, kernelId });
+    return create(ListExperimentsResponseSchema, {
+      experiments: found.map(({ jobId, summary }) => ({ ...summary, job: jobs.byId(jobId) })),
+      nextPageToken: nextPageToken(
+        found.map(({ jobId }) => jobId),
+        page.size,
+        filter,
+      ),
+    });
+  };

@@ -6,14 +6,23 @@ import { checkPage, nextPageToken } from './validate/paging.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Lists jobs, newest first. */
-export const listJobs = ({ jobs }: Services): UnaryHandler<ListJobsRequest, ListJobsResponse> => (request) => {
-  const { state, kernelId } = request;
-  const filter = `jobs ${state} ${kernelId}`;
-  const violations = new Violations();
-  const page = checkPage(request, filter, violations);
-  violations.enumValue('state', state, JobState, { optional: true });
-  violations.text('kernel_id', kernelId);
-  violations.throwIfAny();
-  const found = jobs.list({ limit: page.size, before: page.before, state, kernelId });
-  return create(ListJobsResponseSchema, { jobs: found.map(({ job }) => job), nextPageToken: nextPageToken(found.map(({ id }) => id), page.size, filter) });
-};
+export const listJobs =
+  ({ jobs }: Services): UnaryHandler<ListJobsRequest, ListJobsResponse> =>
+  (request) => {
+    const { state, kernelId } = request;
+    const filter = `jobs ${state} ${kernelId}`;
+    const violations = new Violations();
+    const page = checkPage(request, filter, violations);
+    violations.enumValue('state', state, JobState, { optional: true });
+    violations.text('kernel_id', kernelId);
+    violations.throwIfAny();
+    const found = jobs.list({ limit: page.size, before: page.before, state, kernelId });
+    return create(ListJobsResponseSchema, {
+      jobs: found.map(({ job }) => job),
+      nextPageToken: nextPageToken(
+        found.map(({ id }) => id),
+        page.size,
+        filter,
+      ),
+    });
+  };

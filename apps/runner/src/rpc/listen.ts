@@ -39,10 +39,15 @@ export interface Listener {
 }
 
 /**
- * Listens for a gRPC server. The sockets are ours, and handed to grpc-js, so that the number of clients is known and errors are the system's own.
+ * Listens for a gRPC server. The sockets are ours, and handed to grpc-js, so that the number of clients is known and
+ * errors are the system's own.
  * Throws AddressInUse.
  */
-export async function listen(server: Server, address: ListenAddress, { security, onRefused }: ListenOptions): Promise<Listener> {
+export async function listen(
+  server: Server,
+  address: ListenAddress,
+  { security, onRefused }: ListenOptions,
+): Promise<Listener> {
   if (address.kind === 'unix') await prepareSocketPath(address.path);
   const injector = server.createConnectionInjector(serverCredentials(security));
   const sockets = new Set<Socket>();
@@ -54,7 +59,8 @@ export async function listen(server: Server, address: ListenAddress, { security,
     });
     injector.injectConnection(socket);
   });
-  // Whoever reaches the port may open connections, before any credential is asked for: they must leave descriptors for the database, compilers and workers.
+  // Whoever reaches the port may open connections, before any credential is asked for: they must leave descriptors for
+  // the database, compilers and workers.
   net.maxConnections = mostConnections();
   net.on('drop', onRefused);
   await bind(net, address);
@@ -65,7 +71,8 @@ export async function listen(server: Server, address: ListenAddress, { security,
     },
     async close(graceMs) {
       net.close();
-      // Its callback is no sign that calls have ended (Node's http2 marks sessions as closed at once): closed sockets are.
+      // Its callback is no sign that calls have ended (Node's http2 marks sessions as closed at once): closed sockets
+      // are.
       server.tryShutdown(() => undefined);
       await allClosed(sockets, graceMs);
       server.forceShutdown();
@@ -87,8 +94,15 @@ export function mostConnections(): number {
 
 function serverCredentials(security: ListenSecurity | undefined): ServerCredentials {
   if (!security) return ServerCredentials.createInsecure();
-  const { tls: { authority, certificate, key }, clientCertificates } = security;
-  return ServerCredentials.createSsl(clientCertificates ? authority : null, [{ private_key: key, cert_chain: certificate }], clientCertificates);
+  const {
+    tls: { authority, certificate, key },
+    clientCertificates,
+  } = security;
+  return ServerCredentials.createSsl(
+    clientCertificates ? authority : null,
+    [{ private_key: key, cert_chain: certificate }],
+    clientCertificates,
+  );
 }
 
 async function allClosed(sockets: ReadonlySet<Socket>, withinMs: number): Promise<void> {
@@ -116,12 +130,15 @@ async function bind(net: NetServer, address: ListenAddress): Promise<void> {
   }
 }
 
-/** Makes the socket's folder, for its owner alone, and takes away the socket that a killed runner left: it would block the address for ever. */
+/**
+ * Makes the socket's folder, for its owner alone, and takes away the socket that a killed runner left: it would block
+ * the address for ever.
+ */
 async function prepareSocketPath(path: string): Promise<void> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (!found) return;
-  if (!found.isSocket() || await answers(path)) throw new AddressInUse(`unix:${path}`);
+  if (!found.isSocket() || (await answers(path))) throw new AddressInUse(`unix:${path}`);
   unlinkSync(path);
 }
 
@@ -133,5 +150,7 @@ function answers(path: string): Promise<boolean> {
 }
 
 function boundAddress(net: NetServer, address: ListenAddress): string {
-  return address.kind === 'unix' ? formatAddress(address) : formatAddress({ ...address, port: (net.address() as AddressInfo).port });
+  return address.kind === 'unix'
+    ? formatAddress(address)
+    : formatAddress({ ...address, port: (net.address() as AddressInfo).port });
 }

@@ -5,12 +5,16 @@ import { checkKernelReference, checkVariant } from './validate/kernel.ts';
 import { checkProfileSettings } from './validate/settings.ts';
 
 /** Compiles a kernel, if need be, and reads hardware counters while it runs. */
-export const profile = (services: Services) => startsJob({
-  method: 'profile',
-  schema: ProfileRequestSchema,
-  validate: ({ kernel, variant, settings }, violations) => {
-    checkKernelReference(kernel, violations);
-    checkVariant(variant, violations);
-    checkProfileSettings('settings', settings, violations);
-  },
-}, services);
+export const profile = (services: Services) =>
+  startsJob(
+    {
+      method: 'profile',
+      schema: ProfileRequestSchema,
+      validate: ({ kernel, variant, settings }, violations) => {
+        checkKernelReference(kernel, violations);
+        checkVariant(variant, violations);
+        checkProfileSettings('settings', settings, violations);
+      },
+    },
+    services,
+  );

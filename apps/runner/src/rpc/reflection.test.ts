@@ -7,23 +7,31 @@ import { startTestRunner } from '../testing/test-runner.ts';
 
 const SERVICE = 'flashcore.runner.v1.KernelRunnerService';
 
-test.for(['grpc.reflection.v1', 'grpc.reflection.v1alpha'])('%s lists the service and gives its file with every method', async (version) => {
-  await using fixture = await startTestRunner();
-  // ServerReflectionRequest.list_services = 7, .file_containing_symbol = 4.
-  const services = await reflect(fixture.runner.address, version, field(7, '*'));
-  expect(services.toString('latin1')).toContain(SERVICE);
-  expect(services.toString('latin1')).toContain('grpc.health.v1.Health');
-  // ServerReflectionResponse.file_descriptor_response = 4, of repeated bytes file_descriptor_proto = 1.
-  const answer = fieldsOf(await reflect(fixture.runner.address, version, field(4, SERVICE))).get(4)![0]!;
-  const files = fieldsOf(answer).get(1)!.map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
-  // Links only when every file that another one depends on is there, as clients in Python and Go want it.
-  const linked = createFileRegistry(create(FileDescriptorSetSchema, { file: orderByDependency(files) }));
-  expect(linked.getService(SERVICE)?.methods.map(({ name }) => name)).toEqual(KernelRunnerService.methods.map(({ name }) => name));
-});
+test.for(['grpc.reflection.v1', 'grpc.reflection.v1alpha'])(
+  '%s lists the service and gives its file with every method',
+  async (version) => {
+    await using fixture = await startTestRunner();
+    // ServerReflectionRequest.list_services = 7, .file_containing_symbol = 4.
+    const services = await reflect(fixture.runner.address, version, field(7, '*'));
+    expect(services.toString('latin1')).toContain(SERVICE);
+    expect(services.toString('latin1')).toContain('grpc.health.v1.Health');
+    // ServerReflectionResponse.file_descriptor_response = 4, of repeated bytes file_descriptor_proto = 1.
+    const answer = fieldsOf(await reflect(fixture.runner.address, version, field(4, SERVICE))).get(4)![0]!;
+    const files = fieldsOf(answer)
+      .get(1)!
+      .map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
+    // Links only when every file that another one depends on is there, as clients in Python and Go want it.
+    const linked = createFileRegistry(create(FileDescriptorSetSchema, { file: orderByDependency(files) }));
+    expect(linked.getService(SERVICE)?.methods.map(({ name }) => name)).toEqual(
+      KernelRunnerService.methods.map(({ name }) => name),
+    );
+  },
+);
 
 test('the health service knows the runner as a whole and the service by name', async () => {
   await using fixture = await startTestRunner();
-  const check = (service: string) => call(fixture.runner.address, '/grpc.health.v1.Health/Check', service === '' ? Buffer.alloc(0) : field(1, service));
+  const check = (service: string) =>
+    call(fixture.runner.address, '/grpc.health.v1.Health/Check', service === '' ? Buffer.alloc(0) : field(1, service));
   expect(fieldsOf(await check('')).get(1)).toEqual([Buffer.from([1])]);
   expect(fieldsOf(await check(SERVICE)).get(1)).toEqual([Buffer.from([1])]);
   await expect(check('other.Service')).rejects.toMatchObject({ code: 5 });
@@ -61,7 +69,8 @@ function call(address: string, path: string, request: Buffer): Promise<Buffer> {
 }
 
 /** One length-delimited field in protobuf's binary form. */
-const field = (number: number, text: string): Buffer => Buffer.from([(number << 3) | 2, text.length, ...Buffer.from(text)]);
+const field = (number: number, text: string): Buffer =>
+  Buffer.from([(number << 3) | 2, text.length, ...Buffer.from(text)]);
 
 /** The fields of a message by number; a varint as a buffer of one byte, which is all that comes here. */
 function fieldsOf(message: Buffer): Map<number, Buffer[]> {

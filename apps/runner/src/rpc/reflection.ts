@@ -13,7 +13,8 @@ export function addReflection(server: Server): void {
 }
 
 /**
- * Our files as buf compiled them. proto-loader's descriptors would not do: they name no dependencies, so that Python's and Go's clients can't link them
+ * Our files as buf compiled them. proto-loader's descriptors would not do: they name no dependencies, so that Python's
+ * and Go's clients can't link them
  * (https://github.com/grpc/grpc-node/issues/2595).
  */
 function describe(service: DescFile): PackageDefinition {
@@ -24,8 +25,18 @@ function describe(service: DescFile): PackageDefinition {
     files.set(file.name, file);
   };
   visit(service);
-  const fileDescriptorProtos = [...files.values()].map(({ proto }) => Buffer.from(toBinary(FileDescriptorProtoSchema, proto)));
-  return { [service.name]: { format: 'Protocol Buffer 3 DescriptorProto', type: {}, fileDescriptorProtos, serialize: notCalled, deserialize: notCalled } };
+  const fileDescriptorProtos = [...files.values()].map(({ proto }) =>
+    Buffer.from(toBinary(FileDescriptorProtoSchema, proto)),
+  );
+  return {
+    [service.name]: {
+      format: 'Protocol Buffer 3 DescriptorProto',
+      type: {},
+      fileDescriptorProtos,
+      serialize: notCalled,
+      deserialize: notCalled,
+    },
+  };
 }
 
 /** The reflection service reads descriptors only. */

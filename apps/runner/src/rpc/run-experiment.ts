@@ -5,14 +5,18 @@ import { checkKernelReference, checkVariant } from './validate/kernel.ts';
 import { checkBenchmarkSettings, checkProfileSettings, checkVerifySettings } from './validate/settings.ts';
 
 /** Go/no-go check, build, verification, benchmark, profile, then the gates. */
-export const runExperiment = (services: Services) => startsJob({
-  method: 'runExperiment',
-  schema: RunExperimentRequestSchema,
-  validate: (request, violations) => {
-    checkKernelReference(request.kernel, violations);
-    checkVariant(request.variant, violations);
-    checkVerifySettings('verify', request.verify, violations);
-    checkBenchmarkSettings('benchmark', request.benchmark, violations);
-    checkProfileSettings('profile', request.profile, violations);
-  },
-}, services);
+export const runExperiment = (services: Services) =>
+  startsJob(
+    {
+      method: 'runExperiment',
+      schema: RunExperimentRequestSchema,
+      validate: (request, violations) => {
+        checkKernelReference(request.kernel, violations);
+        checkVariant(request.variant, violations);
+        checkVerifySettings('verify', request.verify, violations);
+        checkBenchmarkSettings('benchmark', request.benchmark, violations);
+        checkProfileSettings('profile', request.profile, violations);
+      },
+    },
+    services,
+  );

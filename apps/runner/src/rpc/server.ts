@@ -1,4 +1,10 @@
-import { Server, type MethodDefinition, type ServerInterceptor, type ServiceDefinition, type UntypedServiceImplementation } from '@grpc/grpc-js';
+import {
+  Server,
+  type MethodDefinition,
+  type ServerInterceptor,
+  type ServiceDefinition,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
 import { JOB_RPCS, KernelRunnerService, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared';
 import type { Logger } from '../log.ts';
@@ -82,6 +88,12 @@ function handlers(services: Services, logger: Logger): UntypedServiceImplementat
 function definitionOfStoredEvents(): ServiceDefinition {
   const methods = serviceDefinition as unknown as Record<string, MethodDefinition<unknown, unknown>>;
   const ofEvents: readonly string[] = [...JOB_RPCS, 'watchJob'];
-  return Object.fromEntries(Object.entries(methods).map(([name, method]) =>
-    [name, ofEvents.includes(name) ? { ...method, responseSerialize: (event: unknown) => frameEvent(event as Uint8Array) } : method]));
+  return Object.fromEntries(
+    Object.entries(methods).map(([name, method]) => [
+      name,
+      ofEvents.includes(name)
+        ? { ...method, responseSerialize: (event: unknown) => frameEvent(event as Uint8Array) }
+        : method,
+    ]),
+  );
 }

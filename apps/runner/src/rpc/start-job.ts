@@ -14,9 +14,13 @@ export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
   validate: (request: JobRequests[Method], violations: Violations) => void;
 }
 
-/** The handler of an RPC that starts a job and streams its events, as stored, until it ends. The job goes on when the client has gone. */
+/**
+ * The handler of an RPC that starts a job and streams its events, as stored, until it ends. The job goes on when the
+ * client has gone.
+ */
 export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
-  { method, schema, validate }: JobRpc<Method, Schema>, { jobs, compiler, quotas }: Services,
+  { method, schema, validate }: JobRpc<Method, Schema>,
+  { jobs, compiler, quotas }: Services,
 ): StreamHandler<JobRequests[Method] & MessageShape<Schema> & { options?: JobOptions | undefined }, Uint8Array> {
   return async function* start(request, { signal, caller }) {
     const violations = new Violations();
@@ -27,7 +31,10 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     if (request.options) request.options.requestId = limits.requestId;
     await compiler.prepare();
     const job = jobs.start({
-      ...limits, owner: caller.name, maxJobsOfOwner: quotas.maxJobs(caller), requestDigest: requestDigest(method, schema, request),
+      ...limits,
+      owner: caller.name,
+      maxJobsOfOwner: quotas.maxJobs(caller),
+      requestDigest: requestDigest(method, schema, request),
       compile: (load) => compiler.compile(method, request, load),
     });
     yield* jobs.watch(job.name, { afterSequence: 0, signal });

@@ -1,6 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  FlashcoreError, MAX_TREE_BYTES, MAX_TREE_FILES, UploadSourcesResponseSchema, invalidRequest, type UploadSourcesRequest, type UploadSourcesResponse,
+  FlashcoreError,
+  MAX_TREE_BYTES,
+  MAX_TREE_FILES,
+  UploadSourcesResponseSchema,
+  invalidRequest,
+  type UploadSourcesRequest,
+  type UploadSourcesResponse,
 } from '@flashcore/shared';
 import type { BlobWriter } from '../store/blob-store.ts';
 import { isSha256 } from '../store/source-tree.ts';
@@ -10,38 +16,57 @@ import type { Services } from './services.ts';
 const MAX_PIECE_BYTES = 64 * 1024;
 
 /** Takes source files, piece by piece; a file that is cut off, or is not what was announced, is not kept. */
-export const uploadSources = ({ sources, quotas }: Services): UploadHandler<UploadSourcesRequest, UploadSourcesResponse> => async (requests, { caller }) => {
-  const kept = { files: 0, bytes: 0 };
-  let current: { sha256: string; writer: BlobWriter } | undefined;
-  try {
-    for await (const piece of requests) {
-      checkPiece(piece, current?.sha256, kept.files);
-      quotas.takeUpload(caller, piece.data.byteLength);
-      current ??= { sha256: piece.sha256, writer: sources.openUpload() };
-      if (current.writer.size + piece.data.byteLength > MAX_TREE_BYTES) throw invalidRequest({ field: 'data', description: `must make a file of at most ${MAX_TREE_BYTES} bytes` });
-      current.writer.write(piece.data);
-      if (!piece.finish) continue;
-      keepChecked(current);
-      kept.files += 1;
-      kept.bytes += current.writer.size;
-      current = undefined;
+export const uploadSources =
+  ({ sources, quotas }: Services): UploadHandler<UploadSourcesRequest, UploadSourcesResponse> =>
+  async (requests, { caller }) => {
+    const kept = { files: 0, bytes: 0 };
+    let current: { sha256: string; writer: BlobWriter } | undefined;
+    try {
+      for await (const piece of requests) {
+        checkPiece(piece, current?.sha256, kept.files);
+        quotas.takeUpload(caller, piece.data.byteLength);
+        current ??= { sha256: piece.sha256, writer: sources.openUpload() };
+        if (current.writer.size + piece.data.byteLength > MAX_TREE_BYTES)
+          throw invalidRequest({ field: 'data', description: `must make a file of at most ${MAX_TREE_BYTES} bytes` });
+        current.writer.write(piece.data);
+        if (!piece.finish) continue;
+        keepChecked(current);
+        kept.files += 1;
+        kept.bytes += current.writer.size;
+        current = undefined;
+      }
+      if (current)
+        throw invalidRequest({
+          field: 'finish',
+          description: `must be true in the last piece of a file: the stream ended within ${current.sha256}`,
+        });
+      return create(UploadSourcesResponseSchema, { files: kept.files, sizeBytes: BigInt(kept.bytes) });
+    } finally {
+      current?.writer.close();
     }
-    if (current) throw invalidRequest({ field: 'finish', description: `must be true in the last piece of a file: the stream ended within ${current.sha256}` });
-    return create(UploadSourcesResponseSchema, { files: kept.files, sizeBytes: BigInt(kept.bytes) });
-  } finally {
-    current?.writer.close();
-  }
-};
+  };
 
 function checkPiece({ sha256, data }: UploadSourcesRequest, expected: string | undefined, filesKept: number): void {
-  if (!isSha256(sha256)) throw invalidRequest({ field: 'sha256', description: 'must be a SHA-256 of 64 lower-case hexadecimal digits' });
-  if (expected !== undefined && sha256 !== expected) throw invalidRequest({ field: 'sha256', description: `must stay ${expected} until that file is finished` });
-  if (data.byteLength > MAX_PIECE_BYTES) throw invalidRequest({ field: 'data', description: `must have at most ${MAX_PIECE_BYTES} bytes, has ${data.byteLength}` });
-  if (filesKept >= MAX_TREE_FILES) throw invalidRequest({ field: 'finish', description: `must end at most ${MAX_TREE_FILES} files in one call` });
+  if (!isSha256(sha256))
+    throw invalidRequest({ field: 'sha256', description: 'must be a SHA-256 of 64 lower-case hexadecimal digits' });
+  if (expected !== undefined && sha256 !== expected)
+    throw invalidRequest({ field: 'sha256', description: `must stay ${expected} until that file is finished` });
+  if (data.byteLength > MAX_PIECE_BYTES)
+    throw invalidRequest({
+      field: 'data',
+      description: `must have at most ${MAX_PIECE_BYTES} bytes, has ${data.byteLength}`,
+    });
+  if (filesKept >= MAX_TREE_FILES)
+    throw invalidRequest({ field: 'finish', description: `must end at most ${MAX_TREE_FILES} files in one call` });
 }
 
 function keepChecked({ sha256, writer }: { sha256: string; writer: BlobWriter }): void {
   const found = writer.digest();
-  if (found !== sha256) throw new FlashcoreError('DIGEST_MISMATCH', { sha256, found }, `Upload the bytes that were announced: those of ${sha256} have the digest ${found}`);
+  if (found !== sha256)
+    throw new FlashcoreError(
+      'DIGEST_MISMATCH',
+      { sha256, found },
+      `Upload the bytes that were announced: those of ${sha256} have the digest ${found}`,
+    );
   writer.keep(sha256);
 }

@@ -19,5 +19,9 @@ test('lines are put together from chunks, the last one without its end', async (
 
 test('a line without an end is told in pieces as it grows', async () => {
   const lines = await linesOf(...Array.from({ length: 100 }, () => 'x'.repeat(1000)));
-  expect([lines.length, Math.max(...lines.map(({ length }) => length)), lines.join('').length]).toEqual([Math.ceil(100_000 / MAX_LINE_LENGTH), MAX_LINE_LENGTH, 100_000]);
+  expect([lines.length, Math.max(...lines.map(({ length }) => length)), lines.join('').length]).toEqual([
+    Math.ceil(100_000 / MAX_LINE_LENGTH),
+    MAX_LINE_LENGTH,
+    100_000,
+  ]);
 });

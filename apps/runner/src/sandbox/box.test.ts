@@ -18,28 +18,50 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('without bubblewrap a program is run as it is, and the reason is said', async () => {
   const none = await findBox('none');
-  expect([none.kind, none.wrap('cc', ['-c'], { limits: { fileBytes: 1 } })]).toEqual(['none', { program: 'cc', args: ['-c'] }]);
-  expect(none.detail).toBe('switched off by --isolation none; compilers and workers run with the rights of the runner: send it only code that you trust');
+  expect([none.kind, none.wrap('cc', ['-c'], { limits: { fileBytes: 1 } })]).toEqual([
+    'none',
+    { program: 'cc', args: ['-c'] },
+  ]);
+  expect(none.detail).toBe(
+    'switched off by --isolation none; compilers and workers run with the rights of the runner: send it only code that you trust',
+  );
 });
 
 test('where there is no box the reason is said', () => {
-  expect(box.detail).toMatch(box.kind === 'none' ? /; compilers and workers run with the rights of the runner/ : /no network/);
+  expect(box.detail).toMatch(
+    box.kind === 'none' ? /; compilers and workers run with the rights of the runner/ : /no network/,
+  );
 });
 
 /** Runs a shell script in the box. */
 function run(script: string, policy: Partial<BoxPolicy> = {}) {
-  const { program, args } = box.wrap('/bin/sh', ['-c', script], { limits: { fileBytes: 1e6, cpuSeconds: 1 }, ...policy });
-  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', timeout: 10_000, env: { PATH: process.env['PATH'] } });
+  const { program, args } = box.wrap('/bin/sh', ['-c', script], {
+    limits: { fileBytes: 1e6, cpuSeconds: 1 },
+    ...policy,
+  });
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    encoding: 'utf8',
+    timeout: 10_000,
+    env: { PATH: process.env['PATH'] },
+  });
   return { status, out: stdout.trim(), err: stderr.trim() };
 }
 
-test('in the box: no foreign file, no network, no other process, nothing to write to but its folder and /tmp', ({ skip }) => {
+test('in the box: no foreign file, no network, no other process, nothing to write to but its folder and /tmp', ({
+  skip,
+}) => {
   if (box.kind === 'none') return skip(box.detail);
   writeFileSync(join(folder, 'source'), 'mine');
-  expect(run('cat source && echo out >made && cat made && touch /tmp/x && echo tmp', { folder })).toMatchObject({ status: 0, out: 'mineout\ntmp' });
+  expect(run('cat source && echo out >made && cat made && touch /tmp/x && echo tmp', { folder })).toMatchObject({
+    status: 0,
+    out: 'mineout\ntmp',
+  });
   expect(readFileSync(join(folder, 'made'), 'utf8')).toBe('out\n');
   expect(run(`ls ${folder} /root /home /etc/passwd ${import.meta.dirname} 2>/dev/null`).out).toBe('');
-  expect(run(`cat ${folder}/source; touch ${folder}/no`, { readable: [folder] })).toMatchObject({ out: 'mine', err: expect.stringMatching(/Read-only/) as string });
+  expect(run(`cat ${folder}/source; touch ${folder}/no`, { readable: [folder] })).toMatchObject({
+    out: 'mine',
+    err: expect.stringMatching(/Read-only/) as string,
+  });
   expect(run('ls /proc | grep -c "^[0-9]"').out).toMatch(/^[1-9]$/);
   expect(run('touch /usr/x || cat /proc/net/route | tail -n +2').out).toBe('');
 });
@@ -47,7 +69,9 @@ test('in the box: no foreign file, no network, no other process, nothing to writ
 test('in the box: limits on processor time and files', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   expect(run('while :; do :; done').status).toBe(128 + 9);
-  expect(run('head -c 2000000 /dev/zero >/tmp/large; ls -l /tmp/large', { limits: { fileBytes: 4096 } }).out).toContain(' 4096 ');
+  expect(run('head -c 2000000 /dev/zero >/tmp/large; ls -l /tmp/large', { limits: { fileBytes: 4096 } }).out).toContain(
+    ' 4096 ',
+  );
 });
 
 test('a program that the box does not lead to runs without it, and is named', async ({ skip }) => {
@@ -56,22 +80,35 @@ test('a program that the box does not lead to runs without it, and is named', as
   const program = join(folder, 'cc');
   writeFileSync(program, '#!/bin/sh\nexit 0\n', { mode: 0o755 });
   const policy = { limits: { fileBytes: 1e6 } };
-  expect([(await own.for(program, [], policy)).kind, (await own.for(program, [], policy)).kind, (await own.for('/bin/sh', ['-c', ':'], policy)).kind]).toEqual(['none', 'none', 'bubblewrap']);
+  expect([
+    (await own.for(program, [], policy)).kind,
+    (await own.for(program, [], policy)).kind,
+    (await own.for('/bin/sh', ['-c', ':'], policy)).kind,
+  ]).toEqual(['none', 'none', 'bubblewrap']);
   expect(own.detail).toContain(`${program} does not run in the box`);
-  await expect((await findBox('required')).for(program, [], policy)).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
+  await expect((await findBox('required')).for(program, [], policy)).rejects.toMatchObject({
+    reason: 'DEVICE_UNAVAILABLE',
+  });
 });
 
 test('a killed box leaves no process, not even one that left its group', async ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const mark = `${process.pid}7351`;
-  const { program, args } = box.wrap('/bin/sh', ['-c', `setsid sleep ${mark} & echo up; wait`], { limits: { fileBytes: 1e6 } });
+  const { program, args } = box.wrap('/bin/sh', ['-c', `setsid sleep ${mark} & echo up; wait`], {
+    limits: { fileBytes: 1e6 },
+  });
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'] });
   await new Promise((resolve) => child.stdout.once('data', resolve));
-  const sleeping = () => readdirSync('/proc').filter((pid) => /^\d+$/.test(pid)).some((pid) => commandOf(pid).startsWith(`sleep\0${mark}\0`));
-  for (const until = performance.now() + 2_000; !sleeping() && performance.now() < until;) await new Promise((resolve) => setTimeout(resolve, 10));
+  const sleeping = () =>
+    readdirSync('/proc')
+      .filter((pid) => /^\d+$/.test(pid))
+      .some((pid) => commandOf(pid).startsWith(`sleep\0${mark}\0`));
+  for (const until = performance.now() + 2_000; !sleeping() && performance.now() < until;)
+    await new Promise((resolve) => setTimeout(resolve, 10));
   expect(sleeping()).toBe(true);
   child.kill('SIGKILL');
-  for (const until = performance.now() + 2_000; sleeping() && performance.now() < until;) await new Promise((resolve) => setTimeout(resolve, 10));
+  for (const until = performance.now() + 2_000; sleeping() && performance.now() < until;)
+    await new Promise((resolve) => setTimeout(resolve, 10));
   expect(sleeping()).toBe(false);
 });
 
@@ -101,19 +138,28 @@ function commandOf(pid: string): string {
 test('with devices: their nodes, /sys and /proc are there, nothing else of the host, and no network', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const policy = { devices: ['/dev/full', '/dev/loop-control'].filter((path) => existsSync(path)) };
-  const { out, err } = run('for path in /dev/full /sys/kernel /etc/passwd /root /home; do test -e $path && echo $path; done; echo x >/dev/full; tail -n +2 /proc/net/route; touch /sys/x', policy);
+  const { out, err } = run(
+    'for path in /dev/full /sys/kernel /etc/passwd /root /home; do test -e $path && echo $path; done; echo x >/dev/full; tail -n +2 /proc/net/route; touch /sys/x',
+    policy,
+  );
   expect(out.split('\n')).toEqual(['/dev/full', '/sys/kernel']);
   expect(err).toMatch(/I\/O error|No space left/);
   expect(err).toMatch(/\/sys\/x.*(Read-only|denied|not permitted)/);
 });
 
-test('a probe that takes too long is repeated; a failure is told, and not kept for the life of the runner', async ({ skip }) => {
+test('a probe that takes too long is repeated; a failure is told, and not kept for the life of the runner', async ({
+  skip,
+}) => {
   if (box.kind === 'none') return skip(box.detail);
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   const slow = (times: number): void => writeFileSync(join(bin, 'left'), String(times));
   // The real one, but for so many times that it does not get its turn.
-  writeFileSync(join(bin, 'bwrap'), `#!/bin/sh\nleft=$(cat ${bin}/left); if [ "$left" -gt 0 ]; then echo $((left - 1)) >${bin}/left; exec sleep 30; fi\nexec ${realBwrap()} "$@"\n`, { mode: 0o755 });
+  writeFileSync(
+    join(bin, 'bwrap'),
+    `#!/bin/sh\nleft=$(cat ${bin}/left); if [ "$left" -gt 0 ]; then echo $((left - 1)) >${bin}/left; exec sleep 30; fi\nexec ${realBwrap()} "$@"\n`,
+    { mode: 0o755 },
+  );
   vi.stubEnv('PATH', `${bin}:${process.env['PATH']}`);
   const warnings: string[] = [];
   const logger = { warn: ({ problem }: { problem: string }) => warnings.push(problem) } as unknown as Logger;
@@ -121,10 +167,19 @@ test('a probe that takes too long is repeated; a failure is told, and not kept f
   slow(2);
   const found = await finder.find();
   slow(3);
-  const tries = [await found.for('/bin/sh', ['-c', ':'], { limits: { fileBytes: 1e6 } }), await found.for('/bin/sh', ['-c', ':'], { limits: { fileBytes: 1e6 } })];
+  const tries = [
+    await found.for('/bin/sh', ['-c', ':'], { limits: { fileBytes: 1e6 } }),
+    await found.for('/bin/sh', ['-c', ':'], { limits: { fileBytes: 1e6 } }),
+  ];
   vi.unstubAllEnvs();
-  expect([found.kind, ...tries.map(({ kind }) => kind), warnings]).toEqual(['bubblewrap', 'none', 'bubblewrap', ['it did not end within 1 s, 3 times']]);
+  expect([found.kind, ...tries.map(({ kind }) => kind), warnings]).toEqual([
+    'bubblewrap',
+    'none',
+    'bubblewrap',
+    ['it did not end within 1 s, 3 times'],
+  ]);
   expect(found.detail).not.toContain('/bin/sh does not run in the box');
 });
 
-const realBwrap = (): string => ['/usr/bin/bwrap', '/bin/bwrap', '/usr/local/bin/bwrap'].find((path) => existsSync(path)) ?? 'bwrap';
+const realBwrap = (): string =>
+  ['/usr/bin/bwrap', '/bin/bwrap', '/usr/local/bin/bwrap'].find((path) => existsSync(path)) ?? 'bwrap';

@@ -32,7 +32,11 @@ export interface Box {
   /** What it does, or why there is none. */
   readonly detail: string;
   wrap(program: string, args: readonly string[], policy: BoxPolicy): BoxedCommand;
-  /** The box itself, or none where a program does not run in it: one that lies where the box does not lead. Tried with arguments that do nothing; that it works is kept, that it does not is looked at again. Errors: DEVICE_UNAVAILABLE where a box is required. */
+  /**
+   * The box itself, or none where a program does not run in it: one that lies where the box does not lead. Tried with
+   * arguments that do nothing; that it works is kept, that it does not is looked at again. Errors: DEVICE_UNAVAILABLE
+   * where a box is required.
+   */
   for(program: string, args: readonly string[], policy: BoxPolicy): Promise<Box>;
 }
 
@@ -40,16 +44,42 @@ export interface Box {
 const MAX_PROCESSES = 1024;
 const TMP_BYTES = 1024 ** 3;
 /**
- * A process namespace of its own: with its first process all others end, whatever they did to leave their group. While bwrap sets a box up, --die-with-parent is not in effect yet, and a box whose
- * outer process is killed would run on: it is spawned in a group of its own, which is killed as one, and which --new-session would make it leave.
+ * A process namespace of its own: with its first process all others end, whatever they did to leave their group. While
+ * bwrap sets a box up, --die-with-parent is not in effect yet, and a box whose
+ * outer process is killed would run on: it is spawned in a group of its own, which is killed as one, and which
+ * --new-session would make it leave.
  */
 const ALONE = ['--unshare-all', '--proc', '/proc'];
 /**
- * A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. cuInit writes below /proc/self: with all of /proc
+ * A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. cuInit
+ * writes below /proc/self: with all of /proc
  * read-only it fails with CUDA_ERROR_OPERATING_SYSTEM (driver 580.159.04).
  */
-const WITH_DEVICES = ['--unshare-user-try', '--unshare-ipc', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try', '--bind', '/proc', '/proc', '--ro-bind-try', '/proc/sys', '/proc/sys', '--ro-bind', '/sys', '/sys'];
-const SYSTEM_FOLDERS = ['/usr', '/opt', '/nix', '/etc/alternatives', '/etc/ld.so.cache', '/etc/ld.so.conf', '/etc/ld.so.conf.d'];
+const WITH_DEVICES = [
+  '--unshare-user-try',
+  '--unshare-ipc',
+  '--unshare-net',
+  '--unshare-uts',
+  '--unshare-cgroup-try',
+  '--bind',
+  '/proc',
+  '/proc',
+  '--ro-bind-try',
+  '/proc/sys',
+  '/proc/sys',
+  '--ro-bind',
+  '/sys',
+  '/sys',
+];
+const SYSTEM_FOLDERS = [
+  '/usr',
+  '/opt',
+  '/nix',
+  '/etc/alternatives',
+  '/etc/ld.so.cache',
+  '/etc/ld.so.conf',
+  '/etc/ld.so.conf.d',
+];
 const SYSTEM_LINKS = ['/bin', '/sbin', '/lib', '/lib64', '/lib32', '/libx32'];
 
 /** The command line of bubblewrap around a program: a view of the system, and limits by prlimit within. */
@@ -61,20 +91,33 @@ export function bubblewrapCommand({ bwrap, prlimit }: { bwrap: string; prlimit: 
   return (program, args, { folder, readable = [], devices = [], limits }) => ({
     program: bwrap,
     args: [
-      ...(devices.length > 0 ? WITH_DEVICES : ALONE), '--die-with-parent',
+      ...(devices.length > 0 ? WITH_DEVICES : ALONE),
+      '--die-with-parent',
       ...system,
-      '--dev', '/dev', '--size', String(TMP_BYTES), '--tmpfs', '/tmp',
+      '--dev',
+      '/dev',
+      '--size',
+      String(TMP_BYTES),
+      '--tmpfs',
+      '/tmp',
       ...devices.flatMap((path) => ['--dev-bind', path, path]),
       ...readable.flatMap((path) => ['--ro-bind-try', path, path]),
       ...(folder === undefined ? ['--chdir', '/'] : ['--bind', folder, folder, '--chdir', folder]),
-      '--', prlimit, ...limitFlags(limits), '--', program, ...args,
+      '--',
+      prlimit,
+      ...limitFlags(limits),
+      '--',
+      program,
+      ...args,
     ],
   });
 }
 
 function limitFlags({ cpuSeconds, fileBytes, addressBytes }: BoxLimits): string[] {
   return [
-    '--core=0', `--nproc=${MAX_PROCESSES}`, `--fsize=${fileBytes}`,
+    '--core=0',
+    `--nproc=${MAX_PROCESSES}`,
+    `--fsize=${fileBytes}`,
     ...(cpuSeconds === undefined ? [] : [`--cpu=${cpuSeconds}`]),
     ...(addressBytes === undefined ? [] : [`--as=${addressBytes}`]),
   ];

@@ -8,17 +8,24 @@ import { Child } from './child.ts';
 
 const PIPES = { stdio: ['ignore', 'pipe', 'pipe'] } as const;
 
-test('what can\'t be started ends like any other child: with an event, at once, or for lack of descriptors', async () => {
+test("what can't be started ends like any other child: with an event, at once, or for lack of descriptors", async () => {
   const missing = new Child('/nonexistent', [], { stdio: [...PIPES.stdio] });
   const tooLong = new Child('/bin/true', ['x'.repeat(1_000_000)], { stdio: [...PIPES.stdio] });
-  expect([(await missing.closed).startError, (await tooLong.closed).startError]).toMatchObject([{ code: 'ENOENT' }, { code: 'E2BIG' }]);
+  expect([(await missing.closed).startError, (await tooLong.closed).startError]).toMatchObject([
+    { code: 'ENOENT' },
+    { code: 'E2BIG' },
+  ]);
   tooLong.kill();
   expect([tooLong.pid, await tooLong.closedWithin(0)]).toEqual([undefined, true]);
 });
 
 test('without a free descriptor every kind of child fails, and the process that wanted it goes on', () => {
   const program = fileURLToPath(new URL('../testing/without-descriptors.ts', import.meta.url));
-  const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, program], { encoding: 'utf8', timeout: 20_000 });
+  const { status, stdout, stderr } = spawnSync(
+    '/bin/sh',
+    ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, program],
+    { encoding: 'utf8', timeout: 20_000 },
+  );
   expect({ status, stderr, lines: stdout.trim().split('\n') }).toEqual({
     status: 0,
     stderr: '',
@@ -43,7 +50,9 @@ test('kill -9 of the runner ends a group, with what its leader started', async (
   if (!existsSync('/proc/self')) return skip('for Linux');
   const module = JSON.stringify(new URL('./child.ts', import.meta.url).href);
   const script = `import { Child } from ${module}; new Child('/bin/sh', ['-c', 'sleep 60 & echo $!; wait'], { stdio: ['ignore', 'pipe', 'pipe'], ownGroup: true }).stdout.pipe(process.stdout); setInterval(() => {}, 1000);`;
-  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const [pid] = (await once(runner.stdout, 'data')) as [Buffer];
   expect(runs(Number(pid))).toBe(true);
   runner.kill('SIGKILL');
@@ -54,5 +63,9 @@ test('ended() waits for the last words, and not for ever for who holds the outpu
   const child = new Child('/bin/sh', ['-c', 'sleep 2 & exit 3'], { stdio: [...PIPES.stdio] });
   const started = performance.now();
   expect(await child.ended(200)).toEqual({ exitCode: 3, signalName: null });
-  expect([performance.now() - started < 1_500, await child.closedWithin(0), await child.closedWithin(5_000)]).toEqual([true, false, true]);
+  expect([performance.now() - started < 1_500, await child.closedWithin(0), await child.closedWithin(5_000)]).toEqual([
+    true,
+    false,
+    true,
+  ]);
 });

@@ -11,7 +11,10 @@ export interface ChildEnd {
 }
 
 export interface ChildOptions extends SpawnOptions {
-  /** Leads a process group of its own, all of which kill() ends, and which ends with the runner, however the runner dies. */
+  /**
+   * Leads a process group of its own, all of which kill() ends, and which ends with the runner, however the runner
+   * dies.
+   */
   ownGroup?: boolean;
   /** It ends with the runner by itself, as a box and a worker do: its group needs no guard. */
   endsWithRunner?: boolean;
@@ -20,8 +23,10 @@ export interface ChildOptions extends SpawnOptions {
 }
 
 /**
- * A child process. All that the daemon starts and listens to is started here, for spawn() is a trap on a host without free descriptors: it gives a child that
- * has no streams, and tells why in an event that ends the daemon if nobody listens by then. Here a failed start is an end like any other, and streams are always there.
+ * A child process. All that the daemon starts and listens to is started here, for spawn() is a trap on a host without
+ * free descriptors: it gives a child that
+ * has no streams, and tells why in an event that ends the daemon if nobody listens by then. Here a failed start is an
+ * end like any other, and streams are always there.
  */
 export class Child {
   readonly stdin: Writable;
@@ -36,20 +41,29 @@ export class Child {
   readonly #onTrouble: (error: Error) => void;
   #isClosed = false;
 
-  constructor(program: string, args: readonly string[], { ownGroup = false, endsWithRunner = false, onTrouble = () => undefined, ...options }: ChildOptions) {
+  constructor(
+    program: string,
+    args: readonly string[],
+    { ownGroup = false, endsWithRunner = false, onTrouble = () => undefined, ...options }: ChildOptions,
+  ) {
     this.#ownGroup = ownGroup;
     this.#onTrouble = onTrouble;
     const exited = Promise.withResolvers<ChildEnd>();
     const closed = Promise.withResolvers<ChildEnd>();
     this.exited = exited.promise;
-    this.closed = closed.promise.finally(() => { this.#isClosed = true; });
+    this.closed = closed.promise.finally(() => {
+      this.#isClosed = true;
+    });
     const failed = (startError: Error): void => {
       const end = { exitCode: null, signalName: null, startError };
       exited.resolve(end);
       closed.resolve(end);
     };
     try {
-      this.#process = ownGroup && !endsWithRunner ? spawnGroup(program, args, options) : spawn(program, args, { ...options, detached: ownGroup });
+      this.#process =
+        ownGroup && !endsWithRunner
+          ? spawnGroup(program, args, options)
+          : spawn(program, args, { ...options, detached: ownGroup });
     } catch (error) {
       // What spawn() does not tell by an event: ENOMEM, E2BIG.
       failed(error as Error);
@@ -72,7 +86,10 @@ export class Child {
     this.#process?.on('message', listener);
   }
 
-  /** Over the channel that `stdio` asked for. A message that can't be sent is trouble; most often it is followed by the end. */
+  /**
+   * Over the channel that `stdio` asked for. A message that can't be sent is trouble; most often it is followed by the
+   * end.
+   */
   send(message: Serializable, onError: (error: Error) => void): void {
     // Without descriptors there is no channel either.
     if (this.#process?.pid !== undefined) this.#process.send(message, (error) => error && onError(error));
@@ -94,7 +111,10 @@ export class Child {
     }
   }
 
-  /** Its end: when nobody holds its output any more, or so long after its exit, for what it started may hold it for ever. */
+  /**
+   * Its end: when nobody holds its output any more, or so long after its exit, for what it started may hold it for
+   * ever.
+   */
   async ended(patienceMs: number): Promise<ChildEnd> {
     const end = await Promise.race([this.closed, this.exited]);
     await this.closedWithin(patienceMs);
@@ -110,13 +130,19 @@ export class Child {
 /** The descriptor by which a group's guard sees that the runner is gone. */
 const LIFELINE = 3;
 /**
- * A program, and beside it in its group a shell that waits for the end of a pipe and then kills the group. The runner holds the other end: it closes when the
- * program exits, and when the runner dies, of SIGKILL too. PR_SET_PDEATHSIG would do less: a profiler would die, and the program that it had started run on.
+ * A program, and beside it in its group a shell that waits for the end of a pipe and then kills the group. The runner
+ * holds the other end: it closes when the
+ * program exits, and when the runner dies, of SIGKILL too. PR_SET_PDEATHSIG would do less: a profiler would die, and
+ * the program that it had started run on.
  */
 const GUARDED = `(read -r _ <&${LIFELINE}; kill -s KILL 0) </dev/null >/dev/null 2>&1 & exec ${LIFELINE}<&-; exec "$@"`;
 
 function spawnGroup(program: string, args: readonly string[], { stdio, ...options }: SpawnOptions): ChildProcess {
-  const child = spawn('/bin/sh', ['-c', GUARDED, 'sh', program, ...args], { ...options, detached: true, stdio: [...(stdio as ['ignore', 'pipe', 'pipe']), 'pipe'] });
+  const child = spawn('/bin/sh', ['-c', GUARDED, 'sh', program, ...args], {
+    ...options,
+    detached: true,
+    stdio: [...(stdio as ['ignore', 'pipe', 'pipe']), 'pipe'],
+  });
   const lifeline = child.stdio?.[LIFELINE];
   // Nothing is written to it; a group that is gone may reset it.
   lifeline?.on('error', () => undefined);

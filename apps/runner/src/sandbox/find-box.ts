@@ -20,12 +20,15 @@ const PROBE_LIMIT_MS = 5_000;
 /** Opening a GPU takes seconds on a busy host. */
 const DEVICE_PROBE_LIMIT_MS = 30_000;
 
-const DETAIL = 'compilers and the emulator\'s worker see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, '
-  + 'and are limited in processor time, processes and file size';
+const DETAIL =
+  "compilers and the emulator's worker see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, " +
+  'and are limited in processor time, processes and file size';
 const UNBOXED = 'compilers and workers run with the rights of the runner: send it only code that you trust';
 
-
-/** Finds the box for each use: what once worked is taken to work, what did not is tried again after a while. A probe takes about 10 ms. */
+/**
+ * Finds the box for each use: what once worked is taken to work, what did not is tried again after a while. A probe
+ * takes about 10 ms.
+ */
 export class BoxFinder {
   readonly #options: BoxFinderOptions;
   readonly #probes: Probes;
@@ -45,8 +48,17 @@ export class BoxFinder {
     if (!prlimit) return this.#none('prlimit was not found: install util-linux');
     const box = (this.#box ??= this.#bubblewrap({ bwrap, prlimit }));
     const problem = await this.#probes.problem('', async () => {
-      const found = await tryCommand(box.wrap('/bin/sh', ['-c', 'test ! -e /etc/passwd && echo boxed >/tmp/probe'], { limits: { cpuSeconds: 5, fileBytes: 4096 } }), probeLimitMs);
-      if (found !== undefined) logger?.warn({ problem: found }, 'bubblewrap does not work: compilers and workers run with the rights of the runner');
+      const found = await tryCommand(
+        box.wrap('/bin/sh', ['-c', 'test ! -e /etc/passwd && echo boxed >/tmp/probe'], {
+          limits: { cpuSeconds: 5, fileBytes: 4096 },
+        }),
+        probeLimitMs,
+      );
+      if (found !== undefined)
+        logger?.warn(
+          { problem: found },
+          'bubblewrap does not work: compilers and workers run with the rights of the runner',
+        );
       return found;
     });
     return problem === undefined ? box : this.#none(`bubblewrap does not work here: ${problem}`);
@@ -57,7 +69,8 @@ export class BoxFinder {
       kind: 'none',
       detail: `${reason}; ${UNBOXED}`,
       wrap: (program, args) => ({ program, args: [...args] }),
-      for: (program) => (this.#options.wanted === 'required' ? Promise.reject(boxRequired(program, reason)) : Promise.resolve(box)),
+      for: (program) =>
+        this.#options.wanted === 'required' ? Promise.reject(boxRequired(program, reason)) : Promise.resolve(box),
     };
     return box;
   }
@@ -77,8 +90,15 @@ export class BoxFinder {
           const found = await tryCommand(box.wrap(program, args, policy), this.#limitOf(policy));
           if (found === undefined) unboxed.delete(what);
           else unboxed.set(what, `${what} does not run in the box (${found}) and runs with the rights of the runner`);
-          if (found === undefined && policy.devices) boxed.add(`a GPU's worker sees the driver's nodes (${policy.devices.join(', ')}), /sys and the system's /proc besides`);
-          if (found !== undefined) this.#options.logger?.warn({ program: what, problem: found }, 'a program does not run in the box: it runs with the rights of the runner, or not at all where a box is required');
+          if (found === undefined && policy.devices)
+            boxed.add(
+              `a GPU's worker sees the driver's nodes (${policy.devices.join(', ')}), /sys and the system's /proc besides`,
+            );
+          if (found !== undefined)
+            this.#options.logger?.warn(
+              { program: what, problem: found },
+              'a program does not run in the box: it runs with the rights of the runner, or not at all where a box is required',
+            );
           return found;
         });
         if (problem === undefined) return box;
@@ -98,9 +118,16 @@ export class BoxFinder {
 export const findBox = (wanted: IsolationWanted): Promise<Box> => new BoxFinder({ wanted }).find();
 
 function boxRequired(program: string, problem: string): FlashcoreError {
-  return new FlashcoreError('DEVICE_UNAVAILABLE', { program }, `Serve without --isolation required, or use a program that runs in the box: ${program} does not (${problem})`);
+  return new FlashcoreError(
+    'DEVICE_UNAVAILABLE',
+    { program },
+    `Serve without --isolation required, or use a program that runs in the box: ${program} does not (${problem})`,
+  );
 }
 
 function findProgram(name: string): string | undefined {
-  return [...(process.env['PATH'] ?? '').split(delimiter), '/usr/bin', '/bin'].filter((folder) => folder.startsWith('/')).map((folder) => join(folder, name)).find((path) => existsSync(path));
+  return [...(process.env['PATH'] ?? '').split(delimiter), '/usr/bin', '/bin']
+    .filter((folder) => folder.startsWith('/'))
+    .map((folder) => join(folder, name))
+    .find((path) => existsSync(path));
 }

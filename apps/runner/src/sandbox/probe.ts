@@ -5,7 +5,10 @@ const FAILURE_KEPT_MS = 60_000;
 /** That a probe took too long says that the host is busy, not that the program does not work. */
 const TRIES = 3;
 
-/** Whether things work, by name. A success is kept; a failure for a while only, for a busy host gets quiet and what was missing is installed. */
+/**
+ * Whether things work, by name. A success is kept; a failure for a while only, for a busy host gets quiet and what was
+ * missing is installed.
+ */
 export class Probes {
   readonly #failureKeptMs: number;
   readonly #known = new Map<string, { problem: Promise<string | undefined>; untilMs: number }>();
@@ -26,7 +29,10 @@ export class Probes {
   }
 }
 
-/** What is wrong with a command that should end with 0; undefined when it does. Tried again when it does not end in time. */
+/**
+ * What is wrong with a command that should end with 0; undefined when it does. Tried again when it does not end in
+ * time.
+ */
 export async function tryCommand(command: BoxedCommand, limitMs: number): Promise<string | undefined> {
   for (let attempt = 0; attempt < TRIES; ++attempt) {
     const end = await runOnce(command, limitMs);
@@ -39,13 +45,16 @@ function runOnce({ program, args }: BoxedCommand, timeout: number): Promise<stri
   return new Promise((resolve) => {
     execFile(program, args, { timeout, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
       if (error?.killed) resolve('time-limit');
-      else resolve(error ? tellingLine(stderr) ?? error.message.split('\n')[0] : undefined);
+      else resolve(error ? (tellingLine(stderr) ?? error.message.split('\n')[0]) : undefined);
     });
   });
 }
 
 /** What a program says of its failure: its first line, or that of a JavaScript error, which stands below its place. */
 export function tellingLine(stderr: string): string | undefined {
-  const lines = stderr.split('\n').map((line) => line.trim()).filter((line) => line !== '');
+  const lines = stderr
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
   return lines.find((line) => /^\w*Error\b.*: /.test(line)) ?? lines[0];
 }

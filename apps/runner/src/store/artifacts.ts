@@ -22,7 +22,9 @@ export class ArtifactStore {
     return this.#blobs.put(readFileSync(path));
   }
 
-  /** The bytes, their digest verified. Errors: ARTIFACT_NOT_FOUND, also when the file was damaged; it is then removed. */
+  /**
+   * The bytes, their digest verified. Errors: ARTIFACT_NOT_FOUND, also when the file was damaged; it is then removed.
+   */
   get(sha256: string): Buffer {
     return this.#blobs.read(sha256) ?? this.#missing(sha256);
   }
@@ -32,7 +34,10 @@ export class ArtifactStore {
     return this.#blobs.path(sha256);
   }
 
-  /** Where the file lies and its size in bytes, for somebody who reads it in pieces; it then counts as used. Not verified. Errors: ARTIFACT_NOT_FOUND. */
+  /**
+   * Where the file lies and its size in bytes, for somebody who reads it in pieces; it then counts as used. Not
+   * verified. Errors: ARTIFACT_NOT_FOUND.
+   */
   use(sha256: string): { path: string; size: number } {
     if (!this.#blobs.markUsed(sha256)) this.#missing(sha256);
     return { path: this.path(sha256), size: this.size(sha256) };
@@ -48,6 +53,10 @@ export class ArtifactStore {
   }
 
   #missing(sha256: string): never {
-    throw new FlashcoreError('ARTIFACT_NOT_FOUND', { sha256 }, `Ask for an artifact that a job's result names: none has the digest ${sha256}, or it is no longer kept`);
+    throw new FlashcoreError(
+      'ARTIFACT_NOT_FOUND',
+      { sha256 },
+      `Ask for an artifact that a job's result names: none has the digest ${sha256}, or it is no longer kept`,
+    );
   }
 }

@@ -1,11 +1,25 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { closeSync, existsSync, fdatasyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { sha256Of } from '@flashcore/shared';
 import { markUsed } from './last-used.ts';
 import { storageError } from './storage-error.ts';
 
-/** Files kept under the digest of their content: written beside their place, put on disk, then renamed, so that a file is there whole or not at all. */
+/**
+ * Files kept under the digest of their content: written beside their place, put on disk, then renamed, so that a file
+ * is there whole or not at all.
+ */
 export class BlobStore {
   readonly #folder: string;
   readonly #temporary: string;

@@ -17,12 +17,20 @@ export class BuildStore {
   }
 
   keep(buildId: string, { tree, variant }: KnownBuild): void {
-    this.#database.prepare('INSERT INTO builds (build_id, tree, variant, create_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET tree = excluded.tree, variant = excluded.variant')
+    this.#database
+      .prepare(
+        'INSERT INTO builds (build_id, tree, variant, create_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET tree = excluded.tree, variant = excluded.variant',
+      )
       .run(buildId, toBinary(SourceTreeSchema, tree), toBinary(VariantSchema, variant), Date.now());
   }
 
   find(buildId: string): KnownBuild | undefined {
     const row = this.#database.prepare('SELECT tree, variant FROM builds WHERE build_id = ?').get(buildId);
-    return row && { tree: fromBinary(SourceTreeSchema, row['tree'] as Uint8Array), variant: fromBinary(VariantSchema, row['variant'] as Uint8Array) };
+    return (
+      row && {
+        tree: fromBinary(SourceTreeSchema, row['tree'] as Uint8Array),
+        variant: fromBinary(VariantSchema, row['variant'] as Uint8Array),
+      }
+    );
   }
 }

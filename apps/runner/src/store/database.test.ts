@@ -11,7 +11,17 @@ import { JobTable } from './job-table.ts';
 const folder = mkdtempSync(join(tmpdir(), 'fc-db-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const newJob = { name: 'jobs/1', kind: JobKind.BUILD, label: '', kernel_id: 'k', device_id: 'd', request_id: null, request_digest: null, create_ms: 0, owner: 'ada' };
+const newJob = {
+  name: 'jobs/1',
+  kind: JobKind.BUILD,
+  label: '',
+  kernel_id: 'k',
+  device_id: 'd',
+  request_id: null,
+  request_digest: null,
+  create_ms: 0,
+  owner: 'ada',
+};
 const ended = { outcome: Outcome.PASSED, summary: '', endMs: 1 };
 
 function open(): { database: Database; jobs: JobTable; log: EventLog } {
@@ -30,11 +40,13 @@ test('a job can be ended once only', () => {
 test('a transaction that throws leaves nothing, also when it was part of another', () => {
   const { database, jobs, log } = open();
   const id = jobs.insert(newJob);
-  expect(() => database.transaction(() => {
-    log.append(id, [{ sequence: 1, event: Buffer.from('a') }]);
-    jobs.markEnded(id, ended);
-    throw new Error('no');
-  })).toThrow('no');
+  expect(() =>
+    database.transaction(() => {
+      log.append(id, [{ sequence: 1, event: Buffer.from('a') }]);
+      jobs.markEnded(id, ended);
+      throw new Error('no');
+    }),
+  ).toThrow('no');
   expect([log.readAfter(id, 0), jobs.byName('jobs/1')?.last_sequence, jobs.hasEnded(id)]).toEqual([[], 0, false]);
 });
 
@@ -43,7 +55,10 @@ test('a full disk is DISK_FULL, leaves nothing half-written, and the database wo
   const id = jobs.insert(newJob);
   const pages = Number(Object.values(database.prepare('PRAGMA page_count').get()!)[0]);
   database.prepare(`PRAGMA max_page_count = ${pages + 2}`).get();
-  const events = [{ sequence: 1, event: Buffer.alloc(100) }, { sequence: 2, event: Buffer.alloc(1_000_000) }];
+  const events = [
+    { sequence: 1, event: Buffer.alloc(100) },
+    { sequence: 2, event: Buffer.alloc(1_000_000) },
+  ];
   expect(() => log.append(id, events)).toThrow(expect.objectContaining({ reason: 'DISK_FULL' }) as Error);
   expect(log.readAfter(id, 0)).toEqual([]);
   database.prepare('PRAGMA max_page_count = 1000000').get();
@@ -61,7 +76,13 @@ test('a database of a newer runner is refused', () => {
 test('readAfter() gives events in batches of bounded number and size', () => {
   const { jobs, log } = open();
   const id = jobs.insert(newJob);
-  log.append(id, Array.from({ length: 300 }, (_, index) => ({ sequence: index + 1, event: Buffer.alloc(index < 280 ? 10 : 100_000) })));
+  log.append(
+    id,
+    Array.from({ length: 300 }, (_, index) => ({
+      sequence: index + 1,
+      event: Buffer.alloc(index < 280 ? 10 : 100_000),
+    })),
+  );
   const sizes: number[] = [];
   for (let after = 0; ;) {
     const batch = log.readAfter(id, after);

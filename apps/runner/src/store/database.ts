@@ -2,16 +2,25 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { migrate } from './migrations.ts';
 import { storageError } from './storage-error.ts';
 
-/** The runner's SQLite database: one connection, synchronous, every commit on disk before the call returns (WAL, synchronous FULL). */
+/**
+ * The runner's SQLite database: one connection, synchronous, every commit on disk before the call returns (WAL,
+ * synchronous FULL).
+ */
 export interface Database {
   /** Prepares a statement, or gives the one prepared before. */
   prepare(sql: string): StatementSync;
-  /** Runs `work` in one transaction; inside another one, as part of it. Errors: DISK_FULL; what `work` throws, after undoing all of it. */
+  /**
+   * Runs `work` in one transaction; inside another one, as part of it. Errors: DISK_FULL; what `work` throws, after
+   * undoing all of it.
+   */
   transaction<Result>(work: () => Result): Result;
   close(): void;
 }
 
-/** Opens or makes the database at `path` (":memory:" in tests of other things) and brings its schema up to date. Errors: DISK_FULL. */
+/**
+ * Opens or makes the database at `path` (":memory:" in tests of other things) and brings its schema up to date. Errors:
+ * DISK_FULL.
+ */
 export function openDatabase(path: string): Database {
   const sqlite = new DatabaseSync(path, { enableForeignKeyConstraints: true });
   try {
@@ -25,7 +34,8 @@ export function openDatabase(path: string): Database {
 }
 
 /** Opens a database that another process may be writing, to read from it. */
-export const openDatabaseToRead = (path: string): Database => wrap(new DatabaseSync(path, { readOnly: true, timeout: 10_000 }));
+export const openDatabaseToRead = (path: string): Database =>
+  wrap(new DatabaseSync(path, { readOnly: true, timeout: 10_000 }));
 
 function wrap(sqlite: DatabaseSync): Database {
   const statements = new Map<string, StatementSync>();

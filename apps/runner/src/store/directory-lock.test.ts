@@ -8,10 +8,19 @@ let directory: string;
 beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), 'flashcore-lock-'))));
 afterEach(() => rmSync(directory, { recursive: true }));
 
-test.each([[true, /^Wait until fa-tui's own runner of .* ends, .* or end it \(kill \d+\), or give this one another --data/], [false, /^Stop the runner that uses .* \(process \d+\), or give this one another --data/]])('who finds a directory taken is told by whom: embedded %s', (embedded, wanted) => {
+test.each([
+  [true, /^Wait until fa-tui's own runner of .* ends, .* or end it \(kill \d+\), or give this one another --data/],
+  [false, /^Stop the runner that uses .* \(process \d+\), or give this one another --data/],
+])('who finds a directory taken is told by whom: embedded %s', (embedded, wanted) => {
   const release = lockDirectory(directory);
   writeFileSync(join(directory, 'runner.json'), JSON.stringify({ embedded }));
-  const error = (() => { try { return lockDirectory(directory); } catch (thrown) { return thrown; } })();
+  const error = (() => {
+    try {
+      return lockDirectory(directory);
+    } catch (thrown) {
+      return thrown;
+    }
+  })();
   release();
   expect(error).toBeInstanceOf(DirectoryInUse);
   expect((error as Error).message).toMatch(wanted);

@@ -17,7 +17,8 @@ export class DirectoryInUse extends Error {
 }
 
 /**
- * Takes a data directory for this process alone and gives a function that lets go of it. The lock is SQLite's exclusive lock on a small database, so it
+ * Takes a data directory for this process alone and gives a function that lets go of it. The lock is SQLite's exclusive
+ * lock on a small database, so it
  * goes with the process, also by kill -9. Throws DirectoryInUse.
  */
 export function lockDirectory(directory: string): () => void {

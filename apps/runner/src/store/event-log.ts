@@ -38,7 +38,9 @@ export class EventLog {
 
   /** The next events after a number: at least one if there is one, at most so many or about 256 KiB of them. */
   readAfter(jobId: number, sequence: number, most = BATCH_EVENTS): StoredEvent[] {
-    const select = this.#database.prepare('SELECT sequence, event FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?');
+    const select = this.#database.prepare(
+      'SELECT sequence, event FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?',
+    );
     const batch: StoredEvent[] = [];
     let bytes = 0;
     for (const row of select.iterate(jobId, sequence, most)) {
@@ -52,6 +54,8 @@ export class EventLog {
 
   /** One event, for example the last. */
   read(jobId: number, sequence: number): StoredEvent | undefined {
-    return this.#database.prepare('SELECT sequence, event FROM events WHERE job_id = ? AND sequence = ?').get(jobId, sequence) as unknown as StoredEvent | undefined;
+    return this.#database
+      .prepare('SELECT sequence, event FROM events WHERE job_id = ? AND sequence = ?')
+      .get(jobId, sequence) as unknown as StoredEvent | undefined;
   }
 }

@@ -20,18 +20,41 @@ interface Measured {
   refused?: number;
 }
 
-function resultOf({ p50, simulated = false, valid = true, correct = true, speedups = [], protocol = CURRENT, refused = 0 }: Measured): JobResult {
+function resultOf({
+  p50,
+  simulated = false,
+  valid = true,
+  correct = true,
+  speedups = [],
+  protocol = CURRENT,
+  refused = 0,
+}: Measured): JobResult {
   return create(JobResultSchema, {
     provenance: { device: { name: 'NVIDIA L4', simulated }, sourceDigest: `source ${p50}`, protocol },
-    variants: [{
-      label: 'USE_WMMA=1',
-      verify: { passedCases: correct ? 1 : 0, cases: [{ verdict: correct ? Verdict.PASS : Verdict.FAIL, maxAbsError: 0.25 }, ...Array.from({ length: refused }, () => ({ verdict: Verdict.NOT_MEASURED }))] },
-      benchmarks: [
-        { shape, mode: TimingMode.COLD, valid: true, latency: { samples: 9, p50Us: 1 } },
-        { shape, mode: TimingMode.HOT, simulated, valid, latency: { samples: 9, p50Us: p50 }, baselines: speedups.map((speedup) => ({ speedup })) },
-      ],
-      gates: [{ verdict: Verdict.PASS }, { verdict: Verdict.NOT_MEASURED }, { verdict: Verdict.NOT_MEASURED }],
-    }],
+    variants: [
+      {
+        label: 'USE_WMMA=1',
+        verify: {
+          passedCases: correct ? 1 : 0,
+          cases: [
+            { verdict: correct ? Verdict.PASS : Verdict.FAIL, maxAbsError: 0.25 },
+            ...Array.from({ length: refused }, () => ({ verdict: Verdict.NOT_MEASURED })),
+          ],
+        },
+        benchmarks: [
+          { shape, mode: TimingMode.COLD, valid: true, latency: { samples: 9, p50Us: 1 } },
+          {
+            shape,
+            mode: TimingMode.HOT,
+            simulated,
+            valid,
+            latency: { samples: 9, p50Us: p50 },
+            baselines: speedups.map((speedup) => ({ speedup })),
+          },
+        ],
+        gates: [{ verdict: Verdict.PASS }, { verdict: Verdict.NOT_MEASURED }, { verdict: Verdict.NOT_MEASURED }],
+      },
+    ],
   });
 }
 
@@ -41,7 +64,17 @@ function historyOf(...experiments: { kernelId: string; outcome: Outcome; measure
   const jobs = new JobTable(database);
   experiments.forEach(({ kernelId, outcome, measured }, index) => {
     const name = `jobs/${index}`;
-    const jobId = jobs.insert({ name, kind: JobKind.EXPERIMENT, label: '', kernel_id: kernelId, device_id: 'gpu0', request_id: null, request_digest: null, create_ms: 0, owner: 'ada' });
+    const jobId = jobs.insert({
+      name,
+      kind: JobKind.EXPERIMENT,
+      label: '',
+      kernel_id: kernelId,
+      device_id: 'gpu0',
+      request_id: null,
+      request_digest: null,
+      create_ms: 0,
+      owner: 'ada',
+    });
     history.record({ jobId, jobName: name, kernelId, outcome, endMs: 1000, result: resultOf(measured) });
   });
   return history;
@@ -60,7 +93,11 @@ test('leaderboard() has the best valid result of each kernel variant, fastest fi
     { kernelId: 'f', outcome: PASSED, measured: { p50: 50, refused: 2 } },
     { kernelId: 'g', outcome: FAILED, measured: { p50: 5, correct: false, refused: 1 } },
   );
-  expect(history.leaderboard(place).map(({ entry, sourceDigest }) => [entry.label, entry.job, entry.latency?.p50Us, entry.speedup, sourceDigest])).toEqual([
+  expect(
+    history
+      .leaderboard(place)
+      .map(({ entry, sourceDigest }) => [entry.label, entry.job, entry.latency?.p50Us, entry.speedup, sourceDigest]),
+  ).toEqual([
     ['b USE_WMMA=1', 'jobs/2', 20, undefined, 'source 20'],
     ['a USE_WMMA=1', 'jobs/0', 30, 1.5, 'source 30'],
     ['f USE_WMMA=1', 'jobs/6', 50, undefined, 'source 50'],
@@ -70,7 +107,7 @@ test('leaderboard() has the best valid result of each kernel variant, fastest fi
   expect(history.hasSimulated(shape)).toBe(true);
 });
 
-test('only measurements by the runner\'s protocol are ranked and compared with; leftOut() counts the others', () => {
+test("only measurements by the runner's protocol are ranked and compared with; leftOut() counts the others", () => {
   const history = historyOf(
     { kernelId: 'a', outcome: PASSED, measured: { p50: 30, protocol: 'flashcore-protocol 2' } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 35, protocol: 'flashcore-protocol 2' } },
@@ -79,8 +116,14 @@ test('only measurements by the runner\'s protocol are ranked and compared with; 
     { kernelId: 'c', outcome: PASSED, measured: { p50: 20, protocol: '', valid: false } },
   );
   expect(history.leaderboard(place).map(({ entry }) => [entry.kernelId, entry.latency?.p50Us])).toEqual([['a', 40]]);
-  expect(['a', 'b'].map((kernelId) => history.bestAccepted({ ...place, kernelId })?.entry.latency?.p50Us)).toEqual([40, undefined]);
-  expect(history.leftOut(place)).toEqual([{ protocol: 'flashcore-protocol 2', count: 2 }, { protocol: '', count: 1 }]);
+  expect(['a', 'b'].map((kernelId) => history.bestAccepted({ ...place, kernelId })?.entry.latency?.p50Us)).toEqual([
+    40,
+    undefined,
+  ]);
+  expect(history.leftOut(place)).toEqual([
+    { protocol: 'flashcore-protocol 2', count: 2 },
+    { protocol: '', count: 1 },
+  ]);
   expect(history.leftOut({ ...place, deviceName: 'NVIDIA H200' })).toEqual([]);
 });
 
@@ -103,7 +146,19 @@ test('list() gives summaries, newest first, by pages and by kernel', () => {
   );
   expect(history.list({ limit: 2 }).map(({ jobId }) => jobId)).toEqual([3, 2]);
   expect(history.list({ limit: 2, before: 2 }).map(({ jobId }) => jobId)).toEqual([1]);
-  expect(history.list({ limit: 5, kernelId: 'a' }).map(({ summary }) => summary)).toMatchObject([{ p50Us: 50 }, {
-    deviceName: 'NVIDIA L4', simulated: false, passedCases: 1, cases: 1, maxAbsError: 0.25, p50Us: 30, gatesPassed: 1, gatesFailed: 0, gatesNotMeasured: 2, sourceDigest: 'source 30',
-  }]);
+  expect(history.list({ limit: 5, kernelId: 'a' }).map(({ summary }) => summary)).toMatchObject([
+    { p50Us: 50 },
+    {
+      deviceName: 'NVIDIA L4',
+      simulated: false,
+      passedCases: 1,
+      cases: 1,
+      maxAbsError: 0.25,
+      p50Us: 30,
+      gatesPassed: 1,
+      gatesFailed: 0,
+      gatesNotMeasured: 2,
+      sourceDigest: 'source 30',
+    },
+  ]);
 });

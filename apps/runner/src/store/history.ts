@@ -1,8 +1,20 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
-  ComparisonVerdict, ExperimentSummarySchema, LeaderboardEntrySchema, Outcome, TimingMode, Verdict, formatShape,
-  type BenchmarkResult, type ComparisonResult, type ExperimentSummary, type JobResult, type LeaderboardEntry, type Shape, type VariantResult,
+  ComparisonVerdict,
+  ExperimentSummarySchema,
+  LeaderboardEntrySchema,
+  Outcome,
+  TimingMode,
+  Verdict,
+  formatShape,
+  type BenchmarkResult,
+  type ComparisonResult,
+  type ExperimentSummary,
+  type JobResult,
+  type LeaderboardEntry,
+  type Shape,
+  type VariantResult,
 } from '@flashcore/shared';
 import type { Database } from './database.ts';
 
@@ -36,7 +48,8 @@ export interface LeftOut {
 }
 
 /**
- * Results of ended experiments: the history, the leaderboard, and the best accepted version that a gate compares with. Only measurements of one protocol are compared: a changed protocol changes
+ * Results of ended experiments: the history, the leaderboard, and the best accepted version that a gate compares with.
+ * Only measurements of one protocol are compared: a changed protocol changes
  * figures of the same kernel.
  */
 export class HistoryStore {
@@ -52,7 +65,8 @@ export class HistoryStore {
   /** Keeps an ended experiment; part of the transaction that ends its job. */
   record(experiment: EndedExperiment): void {
     const { jobId, kernelId, result } = experiment;
-    this.#database.prepare('INSERT INTO experiments (job_id, kernel_id, summary) VALUES (?, ?, ?)')
+    this.#database
+      .prepare('INSERT INTO experiments (job_id, kernel_id, summary) VALUES (?, ?, ?)')
       .run(jobId, kernelId, toBinary(ExperimentSummarySchema, summarise(result)));
     for (const variant of result.variants) {
       for (const benchmark of variant.benchmarks) this.#recordMeasurement(experiment, variant, benchmark);
@@ -60,49 +74,84 @@ export class HistoryStore {
   }
 
   /** Ended experiments, newest first, older than the job `before`; their `job` is not filled in. */
-  list({ limit, before, kernelId }: { limit: number; before?: number | undefined; kernelId?: string | undefined }): { jobId: number; summary: ExperimentSummary }[] {
+  list({
+    limit,
+    before,
+    kernelId,
+  }: {
+    limit: number;
+    before?: number | undefined;
+    kernelId?: string | undefined;
+  }): { jobId: number; summary: ExperimentSummary }[] {
     const filter = kernelId ? 'AND kernel_id = ?' : '';
     const values = [before ?? Number.MAX_SAFE_INTEGER, ...(kernelId ? [kernelId] : []), limit];
-    const rows = this.#database.prepare(`SELECT job_id, summary FROM experiments WHERE job_id < ? ${filter} ORDER BY job_id DESC LIMIT ?`).all(...values);
-    return rows.map((row) => ({ jobId: Number(row['job_id']), summary: fromBinary(ExperimentSummarySchema, row['summary'] as Uint8Array) }));
+    const rows = this.#database
+      .prepare(`SELECT job_id, summary FROM experiments WHERE job_id < ? ${filter} ORDER BY job_id DESC LIMIT ?`)
+      .all(...values);
+    return rows.map((row) => ({
+      jobId: Number(row['job_id']),
+      summary: fromBinary(ExperimentSummarySchema, row['summary'] as Uint8Array),
+    }));
   }
 
-  /** The best valid measurement of every kernel variant by this runner's protocol, fastest first; never one of the emulator. */
+  /**
+   * The best valid measurement of every kernel variant by this runner's protocol, fastest first; never one of the
+   * emulator.
+   */
   leaderboard({ deviceName, shape }: MeasuredPlace): RankedMeasurement[] {
     // SQLite takes the columns beside a lone MIN() from the row that has the minimum.
     return this.#ranked(
       `SELECT entry, source_digest, MIN(p50_us) AS p50 FROM measurements
        WHERE device_name = ? AND shape = ? AND protocol = ? AND valid = 1 AND simulated = 0 GROUP BY kernel_id, label ORDER BY p50`,
-      deviceName, formatShape(shape), this.protocol);
+      deviceName,
+      formatShape(shape),
+      this.protocol,
+    );
   }
 
   /** What the leaderboard does not have because of its protocol. */
   leftOut({ deviceName, shape }: MeasuredPlace): LeftOut[] {
-    const rows = this.#database.prepare(
-      `SELECT protocol, COUNT(*) AS count FROM measurements
+    const rows = this.#database
+      .prepare(
+        `SELECT protocol, COUNT(*) AS count FROM measurements
        WHERE device_name = ? AND shape = ? AND protocol <> ? AND valid = 1 AND simulated = 0 GROUP BY protocol ORDER BY protocol DESC`,
-    ).all(deviceName, formatShape(shape), this.protocol);
+      )
+      .all(deviceName, formatShape(shape), this.protocol);
     return rows.map((row) => ({ protocol: String(row['protocol']), count: Number(row['count']) }));
   }
 
-  /** The fastest measurement of a kernel by this runner's protocol in an experiment that passed, that is, one that its gates accepted; undefined when there is none. */
+  /**
+   * The fastest measurement of a kernel by this runner's protocol in an experiment that passed, that is, one that its
+   * gates accepted; undefined when there is none.
+   */
   bestAccepted({ deviceName, shape, kernelId }: MeasuredPlace & { kernelId: string }): RankedMeasurement | undefined {
     return this.#ranked(
       `SELECT entry, source_digest FROM measurements
        WHERE device_name = ? AND shape = ? AND kernel_id = ? AND protocol = ? AND accepted = 1 AND simulated = 0 ORDER BY p50_us LIMIT 1`,
-      deviceName, formatShape(shape), kernelId, this.protocol)[0];
+      deviceName,
+      formatShape(shape),
+      kernelId,
+      this.protocol,
+    )[0];
   }
 
   /** Whether the emulator has results for a shape, which is why a leaderboard may be empty. */
   hasSimulated(shape: Shape): boolean {
-    return this.#database.prepare('SELECT 1 FROM measurements WHERE shape = ? AND simulated = 1 LIMIT 1').get(formatShape(shape)) !== undefined;
+    return (
+      this.#database
+        .prepare('SELECT 1 FROM measurements WHERE shape = ? AND simulated = 1 LIMIT 1')
+        .get(formatShape(shape)) !== undefined
+    );
   }
 
   #ranked(sql: string, ...values: string[]): RankedMeasurement[] {
-    return this.#database.prepare(sql).all(...values).map((row) => ({
-      entry: fromBinary(LeaderboardEntrySchema, row['entry'] as Uint8Array),
-      sourceDigest: String(row['source_digest']),
-    }));
+    return this.#database
+      .prepare(sql)
+      .all(...values)
+      .map((row) => ({
+        entry: fromBinary(LeaderboardEntrySchema, row['entry'] as Uint8Array),
+        sourceDigest: String(row['source_digest']),
+      }));
   }
 
   #recordMeasurement(experiment: EndedExperiment, variant: VariantResult, benchmark: BenchmarkResult): void {
@@ -113,22 +162,45 @@ export class HistoryStore {
     const valid = benchmark.valid && isCorrect(variant);
     const accepted = valid && experiment.outcome === Outcome.PASSED;
     const entry = leaderboardEntry(experiment, variant, benchmark);
-    this.#database.prepare(
-      `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, valid, accepted, p50_us, source_digest, protocol, entry)
+    this.#database
+      .prepare(
+        `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, valid, accepted, p50_us, source_digest, protocol, entry)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    ).run(
-      experiment.jobId, experiment.kernelId, variant.label, provenance?.device?.name ?? '', Number(simulated), formatShape(shape),
-      Number(valid), Number(accepted), latency.p50Us, provenance?.sourceDigest ?? '', provenance?.protocol ?? '', toBinary(LeaderboardEntrySchema, entry),
-    );
+      )
+      .run(
+        experiment.jobId,
+        experiment.kernelId,
+        variant.label,
+        provenance?.device?.name ?? '',
+        Number(simulated),
+        formatShape(shape),
+        Number(valid),
+        Number(accepted),
+        latency.p50Us,
+        provenance?.sourceDigest ?? '',
+        provenance?.protocol ?? '',
+        toBinary(LeaderboardEntrySchema, entry),
+      );
   }
 }
 
-/** Whether a variant was verified and every case that was run passed; those that the kernel does not take are not its faults. */
+/**
+ * Whether a variant was verified and every case that was run passed; those that the kernel does not take are not its
+ * faults.
+ */
 function isCorrect({ verify }: VariantResult): boolean {
-  return verify !== undefined && verify.passedCases > 0 && verify.cases.every(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED);
+  return (
+    verify !== undefined &&
+    verify.passedCases > 0 &&
+    verify.cases.every(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED)
+  );
 }
 
-function leaderboardEntry(experiment: EndedExperiment, variant: VariantResult, benchmark: BenchmarkResult): LeaderboardEntry {
+function leaderboardEntry(
+  experiment: EndedExperiment,
+  variant: VariantResult,
+  benchmark: BenchmarkResult,
+): LeaderboardEntry {
   const speedups = benchmark.baselines.map(({ speedup }) => speedup);
   return create(LeaderboardEntrySchema, {
     label: `${experiment.kernelId} ${variant.label}`.trim(),

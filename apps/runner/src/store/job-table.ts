@@ -23,7 +23,10 @@ export interface JobRow {
   owner: string;
 }
 
-export type NewJob = Pick<JobRow, 'name' | 'kind' | 'label' | 'kernel_id' | 'device_id' | 'request_id' | 'request_digest' | 'create_ms' | 'owner'>;
+export type NewJob = Pick<
+  JobRow,
+  'name' | 'kind' | 'label' | 'kernel_id' | 'device_id' | 'request_id' | 'request_digest' | 'create_ms' | 'owner'
+>;
 
 /** Newest first, after (older than) the id `before`. Zero and empty filters take all. */
 export interface JobQuery {
@@ -43,19 +46,36 @@ export class JobTable {
 
   /** Stores a job in the state QUEUED and gives its id. */
   insert(job: NewJob): number {
-    const { lastInsertRowid } = this.#database.prepare(
-      `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    ).run(job.name, job.kind, JobState.QUEUED, job.label, job.kernel_id, job.device_id, job.request_id, job.request_digest, job.create_ms, job.owner);
+    const { lastInsertRowid } = this.#database
+      .prepare(
+        `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      )
+      .run(
+        job.name,
+        job.kind,
+        JobState.QUEUED,
+        job.label,
+        job.kernel_id,
+        job.device_id,
+        job.request_id,
+        job.request_digest,
+        job.create_ms,
+        job.owner,
+      );
     return Number(lastInsertRowid);
   }
 
   markStarted(id: number, startMs: number): void {
-    this.#database.prepare('UPDATE jobs SET state = ?, start_ms = ? WHERE id = ? AND state = ?').run(JobState.RUNNING, startMs, id, JobState.QUEUED);
+    this.#database
+      .prepare('UPDATE jobs SET state = ?, start_ms = ? WHERE id = ? AND state = ?')
+      .run(JobState.RUNNING, startMs, id, JobState.QUEUED);
   }
 
   /** Gives a job its one outcome. Throws when it has one. */
   markEnded(id: number, end: { outcome: Outcome; summary: string; endMs: number }): void {
-    this.#database.prepare('UPDATE jobs SET state = ?, outcome = ?, summary = ?, end_ms = ? WHERE id = ?').run(JobState.ENDED, end.outcome, end.summary, end.endMs, id);
+    this.#database
+      .prepare('UPDATE jobs SET state = ?, outcome = ?, summary = ?, end_ms = ? WHERE id = ?')
+      .run(JobState.ENDED, end.outcome, end.summary, end.endMs, id);
   }
 
   byName(name: string): JobRow | undefined {
@@ -71,7 +91,8 @@ export class JobTable {
   }
 
   hasEnded(id: number): boolean {
-    const row = this.#database.prepare('SELECT state FROM jobs WHERE id = ?').get(id) as { state: JobState } | undefined;
+    const row = this.#database.prepare('SELECT state FROM jobs WHERE id = ?').get(id) as
+      { state: JobState } | undefined;
     return row?.state === JobState.ENDED;
   }
 
@@ -82,7 +103,9 @@ export class JobTable {
 
   /** How many jobs ended in which way. */
   countOutcomes(): { outcome: Outcome; count: number }[] {
-    return this.#database.prepare('SELECT outcome, COUNT(*) AS count FROM jobs WHERE state = ? GROUP BY outcome ORDER BY outcome').all(JobState.ENDED) as { outcome: Outcome; count: number }[];
+    return this.#database
+      .prepare('SELECT outcome, COUNT(*) AS count FROM jobs WHERE state = ? GROUP BY outcome ORDER BY outcome')
+      .all(JobState.ENDED) as { outcome: Outcome; count: number }[];
   }
 
   list({ limit, before, state, kernelId }: JobQuery): JobRow[] {
@@ -96,7 +119,11 @@ export class JobTable {
       conditions.push('kernel_id = ?');
       values.push(kernelId);
     }
-    return this.#rows(`SELECT * FROM jobs WHERE ${conditions.join(' AND ')} ORDER BY id DESC LIMIT ?`, ...values, limit);
+    return this.#rows(
+      `SELECT * FROM jobs WHERE ${conditions.join(' AND ')} ORDER BY id DESC LIMIT ?`,
+      ...values,
+      limit,
+    );
   }
 
   #row(sql: string, ...values: (number | string)[]): JobRow | undefined {

@@ -14,7 +14,9 @@ function schemaOf(path: string): unknown[] {
   const database = new DatabaseSync(path, { readOnly: true });
   try {
     // Added columns stand in one line of the schema where a new table's stand in several.
-    const rows = database.prepare("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name").all();
+    const rows = database
+      .prepare("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+      .all();
     return [database.prepare('PRAGMA user_version').get(), ...rows];
   } finally {
     database.close();
@@ -28,25 +30,48 @@ test('a database of the oldest schema is brought up to date: its jobs, events, r
   const old = new DatabaseSync(path);
   const before = old.prepare('SELECT * FROM jobs ORDER BY id').all();
   const events = old.prepare('SELECT job_id, sequence, event FROM events ORDER BY job_id, sequence').all();
-  expect([old.prepare('PRAGMA user_version').get(), before.length, events.length]).toEqual([{ user_version: 1 }, 3, 97]);
-  // As a GPU would have left them: of an experiment whose result names its protocol, and of a job whose result names none.
-  const copies = old.prepare("INSERT INTO measurements SELECT NULL, ?, kernel_id, 'copied', 'Fake GPU', 0, '2x8x512x64', 1, 1, p50_us, source_digest, entry FROM measurements WHERE id = 1");
+  expect([old.prepare('PRAGMA user_version').get(), before.length, events.length]).toEqual([
+    { user_version: 1 },
+    3,
+    97,
+  ]);
+  // As a GPU would have left them: of an experiment whose result names its protocol, and of a job whose result names
+  // none.
+  const copies = old.prepare(
+    "INSERT INTO measurements SELECT NULL, ?, kernel_id, 'copied', 'Fake GPU', 0, '2x8x512x64', 1, 1, p50_us, source_digest, entry FROM measurements WHERE id = 1",
+  );
   for (const jobId of [1, 3]) copies.run(jobId);
   old.close();
 
   await using fixture = await startTestRunner({ dataDirectory: folder.path });
   const { jobs } = await fixture.client.listJobs();
   expect(jobs.map(({ name, outcome, owner }) => ({ name, outcome, owner })).reverse()).toEqual(
-    [Outcome.PASSED, Outcome.COMPILE_FAILED, Outcome.CANCELLED].map((outcome, index) => ({ name: before[index]!['name'], outcome, owner: '' })));
+    [Outcome.PASSED, Outcome.COMPILE_FAILED, Outcome.CANCELLED].map((outcome, index) => ({
+      name: before[index]!['name'],
+      outcome,
+      owner: '',
+    })),
+  );
   const seen = await Promise.all(jobs.map(({ name }) => collect(fixture.client.watch(name))));
   expect(seen.flat()).toHaveLength(events.length);
   const { result } = await fixture.client.getJob({ name: jobs[2]!.name });
   expect(result?.variants[0]?.verify?.passedCases).toBe(1);
-  expect((await fixture.client.listExperiments()).experiments).toMatchObject([{ job: { name: jobs[2]!.name }, passedCases: 1 }]);
+  expect((await fixture.client.listExperiments()).experiments).toMatchObject([
+    { job: { name: jobs[2]!.name }, passedCases: 1 },
+  ]);
   expect(finished(await collect(fixture.client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
-  expect(await fixture.client.getLeaderboard({})).toMatchObject({ entries: [], leftOut: expect.stringMatching(/^Left out: 1 measured by flashcore-protocol 1, 1 measured by an unknown protocol; only results by flashcore-protocol \d+, this runner's, compare with each other$/) as string });
+  expect(await fixture.client.getLeaderboard({})).toMatchObject({
+    entries: [],
+    leftOut: expect.stringMatching(
+      /^Left out: 1 measured by flashcore-protocol 1, 1 measured by an unknown protocol; only results by flashcore-protocol \d+, this runner's, compare with each other$/,
+    ) as string,
+  });
   const migrated = new DatabaseSync(path, { readOnly: true });
-  expect(migrated.prepare('SELECT job_id, protocol FROM measurements ORDER BY id').all()).toMatchObject([{ job_id: 1, protocol: 'flashcore-protocol 1' }, { job_id: 1, protocol: 'flashcore-protocol 1' }, { job_id: 3, protocol: '' }]);
+  expect(migrated.prepare('SELECT job_id, protocol FROM measurements ORDER BY id').all()).toMatchObject([
+    { job_id: 1, protocol: 'flashcore-protocol 1' },
+    { job_id: 1, protocol: 'flashcore-protocol 1' },
+    { job_id: 3, protocol: '' },
+  ]);
   migrated.close();
 });
 
@@ -65,6 +90,8 @@ test('a runner refuses a database of a newer schema, says so, and leaves it as i
   const newer = new DatabaseSync(path);
   newer.exec('PRAGMA user_version = 99; CREATE TABLE of_tomorrow (id INTEGER)');
   newer.close();
-  await expect(startTestRunner({ dataDirectory: folder.path })).rejects.toThrow(/^Use a newer runner with this data directory: its database has schema version 99, this runner knows \d+$/);
+  await expect(startTestRunner({ dataDirectory: folder.path })).rejects.toThrow(
+    /^Use a newer runner with this data directory: its database has schema version 99, this runner knows \d+$/,
+  );
   expect(schemaOf(path)).toContainEqual(expect.objectContaining({ name: 'of_tomorrow' }));
 });

@@ -2,7 +2,9 @@ import type { DatabaseSync } from 'node:sqlite';
 import { fromBinary } from '@bufbuild/protobuf';
 import { JobEventSchema } from '@flashcore/shared';
 
-/** The schema's history: the entry at index n leads from version n to n + 1. Entries are never changed once released. */
+/**
+ * The schema's history: the entry at index n leads from version n to n + 1. Entries are never changed once released.
+ */
 const MIGRATIONS: readonly string[] = [
   `
   CREATE TABLE jobs (
@@ -85,7 +87,9 @@ export class SchemaTooNew extends Error {
   override readonly name = 'SchemaTooNew';
 
   constructor(version: number) {
-    super(`Use a newer runner with this data directory: its database has schema version ${version}, this runner knows ${SCHEMA_VERSION}`);
+    super(
+      `Use a newer runner with this data directory: its database has schema version ${version}, this runner knows ${SCHEMA_VERSION}`,
+    );
   }
 }
 
@@ -99,8 +103,11 @@ export function migrate(sqlite: DatabaseSync): void {
   }
 }
 
-/** The measuring protocol that the birth certificate in a job's last event names (JobEvent in protobuf's binary form); empty: none. */
+/**
+ * The measuring protocol that the birth certificate in a job's last event names (JobEvent in protobuf's binary form);
+ * empty: none.
+ */
 function protocolOf(event: Uint8Array | null): string {
   const payload = event ? fromBinary(JobEventSchema, event).payload : undefined;
-  return payload?.case === 'finished' ? payload.value.result?.provenance?.protocol ?? '' : '';
+  return payload?.case === 'finished' ? (payload.value.result?.provenance?.protocol ?? '') : '';
 }

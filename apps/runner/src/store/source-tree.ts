@@ -1,7 +1,15 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME, SourceFileSchema, sha256Of, type FieldViolation, type SourceFile } from '@flashcore/shared';
+import {
+  MAX_TREE_BYTES,
+  MAX_TREE_FILES,
+  SOURCE_NAME,
+  SourceFileSchema,
+  sha256Of,
+  type FieldViolation,
+  type SourceFile,
+} from '@flashcore/shared';
 
 type SourceFileInit = Pick<SourceFile, 'path' | 'sha256' | 'sizeBytes'>;
 
@@ -28,7 +36,8 @@ function describeFile(folder: string, path: string): SourceFileInit {
 /** What is wrong with the files of a tree that a client names; `field` is the request's field that holds them. */
 export function sourceTreeViolations(files: readonly SourceFile[], field: string): FieldViolation[] {
   if (files.length === 0) return [{ field, description: 'must name at least the file kernel.yaml' }];
-  if (files.length > MAX_TREE_FILES) return [{ field, description: `must name at most ${MAX_TREE_FILES} files, names ${files.length}` }];
+  if (files.length > MAX_TREE_FILES)
+    return [{ field, description: `must name at most ${MAX_TREE_FILES} files, names ${files.length}` }];
   const violations = files.flatMap((file, index) => sourceFileViolations(file, `${field}[${index}]`));
   if (violations.length > 0) return violations;
   return [...treeViolations(files, field), ...clashes(files, field)];
@@ -39,8 +48,10 @@ export function sourceFileViolations(file: SourceFile, field: string): FieldViol
   const violations: FieldViolation[] = [];
   const path = pathViolation(file.path);
   if (path) violations.push({ field: `${field}.path`, description: path });
-  if (!isSha256(file.sha256)) violations.push({ field: `${field}.sha256`, description: 'must be a SHA-256 of 64 lower-case hexadecimal digits' });
-  if (file.sizeBytes < 0n || file.sizeBytes > BigInt(MAX_TREE_BYTES)) violations.push({ field: `${field}.size_bytes`, description: `must be from 0 to ${MAX_TREE_BYTES}` });
+  if (!isSha256(file.sha256))
+    violations.push({ field: `${field}.sha256`, description: 'must be a SHA-256 of 64 lower-case hexadecimal digits' });
+  if (file.sizeBytes < 0n || file.sizeBytes > BigInt(MAX_TREE_BYTES))
+    violations.push({ field: `${field}.size_bytes`, description: `must be from 0 to ${MAX_TREE_BYTES}` });
   return violations;
 }
 
@@ -51,15 +62,18 @@ function pathViolation(path: string): string | undefined {
   if (path.length === 0 || Buffer.byteLength(path) > 255) return 'must have 1 to 255 bytes of UTF-8';
   if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must have no control character and no backslash';
   if (path.startsWith('/')) return 'must be relative to the folder';
-  if (path.split('/').some((name) => name === '' || name === '.' || name === '..')) return 'must have no empty name, "." or ".." between slashes';
+  if (path.split('/').some((name) => name === '' || name === '.' || name === '..'))
+    return 'must have no empty name, "." or ".." between slashes';
   return undefined;
 }
 
 function treeViolations(files: readonly SourceFile[], field: string): FieldViolation[] {
   const bytes = files.reduce((sum, file) => sum + file.sizeBytes, 0n);
   const violations: FieldViolation[] = [];
-  if (bytes > BigInt(MAX_TREE_BYTES)) violations.push({ field, description: `must have at most ${MAX_TREE_BYTES} bytes in all, has ${bytes}` });
-  if (!files.some(({ path }) => path === 'kernel.yaml')) violations.push({ field, description: 'must name the file kernel.yaml' });
+  if (bytes > BigInt(MAX_TREE_BYTES))
+    violations.push({ field, description: `must have at most ${MAX_TREE_BYTES} bytes in all, has ${bytes}` });
+  if (!files.some(({ path }) => path === 'kernel.yaml'))
+    violations.push({ field, description: 'must name the file kernel.yaml' });
   return violations;
 }
 
@@ -72,4 +86,8 @@ function clashes(files: readonly SourceFile[], field: string): FieldViolation[] 
   return both === undefined ? [] : [{ field, description: `must not have ${both} as a file and as a folder` }];
 }
 
-const parents = (path: string): string[] => path.split('/').slice(0, -1).map((_, index, names) => names.slice(0, index + 1).join('/'));
+const parents = (path: string): string[] =>
+  path
+    .split('/')
+    .slice(0, -1)
+    .map((_, index, names) => names.slice(0, index + 1).join('/'));

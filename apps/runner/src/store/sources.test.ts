@@ -12,7 +12,13 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const contents = { 'kernel.yaml': 'id: k', 'include/tile.cuh': '// tile', 'k.cu': '// k' };
 const tree = (files: Record<string, string>): SourceTree =>
-  create(SourceTreeSchema, { files: Object.entries(files).map(([path, text]) => ({ path, sha256: sha256Of(text), sizeBytes: BigInt(text.length) })) });
+  create(SourceTreeSchema, {
+    files: Object.entries(files).map(([path, text]) => ({
+      path,
+      sha256: sha256Of(text),
+      sizeBytes: BigInt(text.length),
+    })),
+  });
 
 function upload(sources: SourceStore, text: string): void {
   const writer = sources.openUpload();
@@ -25,7 +31,9 @@ test('materialise() lays a tree out once, and again when somebody changed the fo
   Object.values(contents).forEach((text) => upload(sources, text));
   const laidOut = sources.materialise(tree(contents));
   expect(laidOut.digest).toBe(treeDigest(tree(contents)));
-  expect(Object.keys(contents).map((path) => readFileSync(join(laidOut.folder, path), 'utf8'))).toEqual(Object.values(contents));
+  expect(Object.keys(contents).map((path) => readFileSync(join(laidOut.folder, path), 'utf8'))).toEqual(
+    Object.values(contents),
+  );
   writeFileSync(join(laidOut.folder, 'k.cu'), '// changed');
   writeFileSync(join(laidOut.folder, '.extra'), '');
   expect(sources.materialise(tree(contents))).toEqual(laidOut);
@@ -36,7 +44,9 @@ test('materialise() lays a tree out once, and again when somebody changed the fo
 test('materialise() names what was not uploaded, or has another size than announced', () => {
   const sources = new SourceStore(folder);
   upload(sources, contents['kernel.yaml']);
-  expect(() => sources.materialise(tree(contents))).toThrow(expect.objectContaining({ reason: 'SOURCES_MISSING', metadata: { missing: '2' } }) as Error);
+  expect(() => sources.materialise(tree(contents))).toThrow(
+    expect.objectContaining({ reason: 'SOURCES_MISSING', metadata: { missing: '2' } }) as Error,
+  );
   const wrongSize = tree({ 'kernel.yaml': contents['kernel.yaml'] });
   wrongSize.files[0]!.sizeBytes = 99n;
   expect(() => sources.materialise(wrongSize)).toThrow(expect.objectContaining({ reason: 'DIGEST_MISMATCH' }) as Error);
@@ -44,7 +54,14 @@ test('materialise() names what was not uploaded, or has another size than announ
 });
 
 test.for([
-  ['/etc/passwd', 'relative'], ['a/../b', '".."'], ['a//b', 'empty name'], ['./a', '"."'], ['a\\b', 'backslash'], ['a\nb', 'control character'], ['', '1 to 255'], ['x'.repeat(256), '1 to 255'],
+  ['/etc/passwd', 'relative'],
+  ['a/../b', '".."'],
+  ['a//b', 'empty name'],
+  ['./a', '"."'],
+  ['a\\b', 'backslash'],
+  ['a\nb', 'control character'],
+  ['', '1 to 255'],
+  ['x'.repeat(256), '1 to 255'],
 ])('the path %j is refused', ([path, why]) => {
   const violations = sourceTreeViolations(tree({ 'kernel.yaml': '', [path!]: '' }).files, 'files');
   expect(violations).toEqual([{ field: 'files[1].path', description: expect.stringContaining(why!) as string }]);
@@ -52,8 +69,17 @@ test.for([
 
 test('a path that is a file and a folder, and more files or bytes than allowed, are refused', () => {
   expect(sourceTreeViolations(tree({ 'kernel.yaml': '', a: '', 'a/b': '' }).files, 'files')).toHaveLength(1);
-  expect(sourceTreeViolations(tree(Object.fromEntries(Array.from({ length: 257 }, (_, index) => [`f${index}`, '']))).files, 'files')).toHaveLength(1);
+  expect(
+    sourceTreeViolations(
+      tree(Object.fromEntries(Array.from({ length: 257 }, (_, index) => [`f${index}`, '']))).files,
+      'files',
+    ),
+  ).toHaveLength(1);
   const large = tree({ 'kernel.yaml': '', a: '' });
-  large.files.forEach((file) => { file.sizeBytes = 5n * 1024n * 1024n; });
-  expect(sourceTreeViolations(large.files, 'files')).toEqual([{ field: 'files', description: expect.stringContaining('8388608 bytes in all') as string }]);
+  large.files.forEach((file) => {
+    file.sizeBytes = 5n * 1024n * 1024n;
+  });
+  expect(sourceTreeViolations(large.files, 'files')).toEqual([
+    { field: 'files', description: expect.stringContaining('8388608 bytes in all') as string },
+  ]);
 });

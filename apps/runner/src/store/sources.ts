@@ -24,7 +24,8 @@ export class SourceStore {
     this.#blobs = new BlobStore(join(folder, 'files'));
     this.#trees = join(folder, 'trees');
     mkdirSync(this.#trees, { recursive: true, mode: 0o700 });
-    for (const name of readdirSync(this.#trees).filter((entry) => !isSha256(entry))) rmSync(join(this.#trees, name), { recursive: true, force: true });
+    for (const name of readdirSync(this.#trees).filter((entry) => !isSha256(entry)))
+      rmSync(join(this.#trees, name), { recursive: true, force: true });
   }
 
   /** Digests of the files that were not uploaded yet, each once. */
@@ -32,9 +33,15 @@ export class SourceStore {
     return [...new Set(files.map(({ sha256 }) => sha256))].filter((sha256) => !this.#blobs.markUsed(sha256));
   }
 
-  /** Keeps files of a folder of this host; false, and not all kept, when one is no longer what it was. Errors: DISK_FULL. */
+  /**
+   * Keeps files of a folder of this host; false, and not all kept, when one is no longer what it was. Errors:
+   * DISK_FULL.
+   */
   keepFiles(folder: string, files: readonly SourceFile[]): boolean {
-    return files.every(({ path, sha256 }) => this.#blobs.markUsed(sha256) || this.#blobs.put(readFileSync(join(folder, path))) === sha256);
+    return files.every(
+      ({ path, sha256 }) =>
+        this.#blobs.markUsed(sha256) || this.#blobs.put(readFileSync(join(folder, path))) === sha256,
+    );
   }
 
   /** A file that is uploaded piece by piece. Errors: DISK_FULL. */
@@ -42,13 +49,17 @@ export class SourceStore {
     return this.#blobs.openWriter();
   }
 
-  /** Lays the files of a tree out as a folder, once for each content. Errors: INVALID_REQUEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL. */
+  /**
+   * Lays the files of a tree out as a folder, once for each content. Errors: INVALID_REQUEST, SOURCES_MISSING,
+   * DIGEST_MISMATCH, DISK_FULL.
+   */
   materialise(tree: SourceTree): MaterialisedTree {
     const violations = sourceTreeViolations(tree.files, 'kernel.tree.files');
     if (violations.length > 0) throw invalidRequest(...violations);
     const digest = treeDigest(tree);
     const folder = join(this.#trees, digest);
-    if (!existsSync(folder) || treeDigest({ files: readTree(folder, { which: 'all' }) }) !== digest) this.#layOut(tree.files, folder);
+    if (!existsSync(folder) || treeDigest({ files: readTree(folder, { which: 'all' }) }) !== digest)
+      this.#layOut(tree.files, folder);
     markUsed(folder);
     return { folder, digest };
   }
@@ -77,8 +88,11 @@ export class SourceStore {
     }
     const missing = files.filter(({ path }) => !contents.has(path));
     if (missing.length > 0) {
-      throw new FlashcoreError('SOURCES_MISSING', { missing: String(missing.length) },
-        `Upload the files first that FindMissingSources names: ${missing.length} of ${files.length} are not here, for example ${missing[0]?.path}`);
+      throw new FlashcoreError(
+        'SOURCES_MISSING',
+        { missing: String(missing.length) },
+        `Upload the files first that FindMissingSources names: ${missing.length} of ${files.length} are not here, for example ${missing[0]?.path}`,
+      );
     }
     checkSizes(files, contents);
     return contents;
@@ -89,6 +103,10 @@ function checkSizes(files: readonly SourceFile[], contents: Map<string, Buffer>)
   for (const { path, sizeBytes, sha256 } of files) {
     const size = contents.get(path)?.byteLength;
     if (BigInt(size ?? -1) === sizeBytes) continue;
-    throw new FlashcoreError('DIGEST_MISMATCH', { path, sha256 }, `Name ${path} with the size that it was uploaded with: it has ${size} bytes, the request says ${sizeBytes}`);
+    throw new FlashcoreError(
+      'DIGEST_MISMATCH',
+      { path, sha256 },
+      `Name ${path} with the size that it was uploaded with: it has ${size} bytes, the request says ${sizeBytes}`,
+    );
   }
 }

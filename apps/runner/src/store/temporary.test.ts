@@ -24,8 +24,12 @@ test('a runner removes at its start what a killed one left half-made: temporary 
   const digest = sha256Of('a tree');
   const leftOver = makeTemporary(dataDirectory, 'sdpa');
   writeFileSync(join(leftOver.path, 'tensors'), 'x');
-  for (const name of [digest, `${digest}.7c9e6679-7425-40de-944b-e07fc1f90ae7`]) mkdirSync(join(dataDirectory, 'sources/trees', name), { recursive: true });
+  for (const name of [digest, `${digest}.7c9e6679-7425-40de-944b-e07fc1f90ae7`])
+    mkdirSync(join(dataDirectory, 'sources/trees', name), { recursive: true });
   await using fixture = await startTestRunner({ dataDirectory });
   expect(fixture.dataDirectory).toBe(dataDirectory);
-  expect([readdirSync(dataDirectory).includes('tmp'), readdirSync(join(dataDirectory, 'sources/trees'))]).toEqual([false, [digest]]);
+  expect([readdirSync(dataDirectory).includes('tmp'), readdirSync(join(dataDirectory, 'sources/trees'))]).toEqual([
+    false,
+    [digest],
+  ]);
 });

@@ -29,7 +29,10 @@ export async function startChildRunnerIn(environment: NodeJS.ProcessEnv, ...flag
 
 /** One that may have so many files and sockets open at once. */
 export async function startChildRunnerWithDescriptors(descriptors: number, ...flags: string[]): Promise<ChildRunner> {
-  return start(['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$@"`, 'sh', process.execPath, MAIN, 'serve', ...flags], process.env);
+  return start(
+    ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$@"`, 'sh', process.execPath, MAIN, 'serve', ...flags],
+    process.env,
+  );
 }
 
 const MAIN = fileURLToPath(new URL('./fake-runner-main.ts', import.meta.url));
@@ -37,25 +40,35 @@ const MAIN = fileURLToPath(new URL('./fake-runner-main.ts', import.meta.url));
 async function start([program, ...args]: string[], environment: NodeJS.ProcessEnv): Promise<ChildRunner> {
   const child = spawn(program!, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment });
   const texts = { stderr: '' };
-  child.stderr.on('data', (data: Buffer) => { texts.stderr += data.toString(); });
+  child.stderr.on('data', (data: Buffer) => {
+    texts.stderr += data.toString();
+  });
   const exited = once(child, 'close') as Promise<[number | null]>;
   const address = await Promise.race([
     once(child.stdout, 'data').then(([data]) => String(data).trim()),
-    exited.then(() => { throw new Error(texts.stderr); }),
+    exited.then(() => {
+      throw new Error(texts.stderr);
+    }),
   ]);
   const end = async (signal: NodeJS.Signals): Promise<number | null> => {
     child.kill(signal);
     return (await exited)[0];
   };
   return {
-    address, child, end,
-    get stderr() { return texts.stderr; },
+    address,
+    child,
+    end,
+    get stderr() {
+      return texts.stderr;
+    },
     rssMiB: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024,
     liveMiB: async () => {
       const answer = once(child.stdout, 'data');
       child.kill('SIGUSR2');
       return Number(String((await answer)[0])) / 1024 ** 2;
     },
-    async [Symbol.asyncDispose]() { await end('SIGKILL'); },
+    async [Symbol.asyncDispose]() {
+      await end('SIGKILL');
+    },
   };
 }

@@ -1,7 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
 
 /**
- * Makes this process kill itself at a step of the store: "7 before" right before its seventh commit, "7 after" right after it, "7 torn" in the middle of
+ * Makes this process kill itself at a step of the store: "7 before" right before its seventh commit, "7 after" right
+ * after it, "7 torn" in the middle of
  * the transaction. For tests that ask what a crash at any step leaves behind.
  */
 export function armFailpoint(text: string): void {
@@ -23,7 +24,9 @@ export function armFailpoint(text: string): void {
   // eslint-disable-next-line @typescript-eslint/unbound-method -- as above
   const { prepare } = DatabaseSync.prototype;
   let torn = false;
-  const setTornWrite = (): void => { torn = true; };
+  const setTornWrite = (): void => {
+    torn = true;
+  };
   DatabaseSync.prototype.prepare = function watched(this: DatabaseSync, sql: string) {
     const statement = prepare.call(this, sql);
     if (sql.startsWith('SELECT')) return statement;

@@ -1,19 +1,36 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import {
-  DeviceSchema, DeviceState, FlashcoreError, JobKind, JobResultSchema, LogLineSchema, Outcome, ToolSchema, type JobResult,
+  DeviceSchema,
+  DeviceState,
+  FlashcoreError,
+  JobKind,
+  JobResultSchema,
+  LogLineSchema,
+  Outcome,
+  ToolSchema,
+  type JobResult,
 } from '@flashcore/shared';
 import type { CompiledJob, JobBody, JobCompiler, JobContext, JobMethod, JobRequests } from '../jobs/job-context.ts';
 
 const KINDS: Record<JobMethod, JobKind> = {
-  build: JobKind.BUILD, verify: JobKind.VERIFY, benchmark: JobKind.BENCHMARK, profile: JobKind.PROFILE, runExperiment: JobKind.EXPERIMENT,
+  build: JobKind.BUILD,
+  verify: JobKind.VERIFY,
+  benchmark: JobKind.BENCHMARK,
+  profile: JobKind.PROFILE,
+  runExperiment: JobKind.EXPERIMENT,
 };
 
 /** Time for watchers to come before "late_<n>" floods. */
 export const LATE_MS = 2_000;
 
 /** The device of the fake: says that it is no emulator, so that results count. */
-export const FAKE_DEVICE = create(DeviceSchema, { deviceId: 'gpu0', name: 'Fake GPU', arch: 'sm_89', state: DeviceState.READY });
+export const FAKE_DEVICE = create(DeviceSchema, {
+  deviceId: 'gpu0',
+  name: 'Fake GPU',
+  arch: 'sm_89',
+  state: DeviceState.READY,
+});
 
 export interface FakeOptions {
   /** Result of the jobs that pass. */
@@ -23,7 +40,8 @@ export interface FakeOptions {
 }
 
 /**
- * A pipeline whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>" does so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped;
+ * A pipeline whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>"
+ * does so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped;
  * "stubborn_<ms>" ignores being stopped for so long; "error", "bug". Any other id is not found.
  */
 export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: FakeOptions = {}): JobCompiler {
@@ -34,7 +52,10 @@ export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: 
     const known: Record<string, JobBody> = {
       ok: () => Promise.resolve(passed),
       flood: (context) => flood(context, amount).then(() => passed),
-      late: (context) => sleep(LATE_MS, undefined, { signal: context.signal }).then(() => flood(context, amount)).then(() => passed),
+      late: (context) =>
+        sleep(LATE_MS, undefined, { signal: context.signal })
+          .then(() => flood(context, amount))
+          .then(() => passed),
       sleep: ({ signal }) => sleep(amount, passed, { signal }),
       hang: ({ signal }) => sleep(1e8, passed, { signal }),
       stubborn: () => sleep(amount, passed),
@@ -57,16 +78,29 @@ export function fakeCompiler({ result = create(JobResultSchema), bodies = {} }: 
   };
 }
 
-function compile<Method extends JobMethod>(method: Method, request: JobRequests[Method], script: (kernelId: string) => JobBody): CompiledJob {
+function compile<Method extends JobMethod>(
+  method: Method,
+  request: JobRequests[Method],
+  script: (kernelId: string) => JobBody,
+): CompiledJob {
   const source = request.kernel?.source;
   const kernelId = source?.case === 'kernelId' ? source.value : 'tree';
-  return { kind: KINDS[method], label: kernelId, kernelId, deviceId: request.options?.deviceId || FAKE_DEVICE.deviceId, body: script(kernelId) };
+  return {
+    kind: KINDS[method],
+    label: kernelId,
+    kernelId,
+    deviceId: request.options?.deviceId || FAKE_DEVICE.deviceId,
+    body: script(kernelId),
+  };
 }
 
 /** Log lines as a compiler's output arrives: some hundred in one turn of the event loop, then the next. */
 async function flood(context: JobContext, lines: number): Promise<void> {
   for (let line = 1; line <= lines && !context.signal.aborted; line += 1) {
-    context.emit({ case: 'logLine', value: create(LogLineSchema, { source: 'kernel', text: `line ${line} ${'x'.repeat(60)}` }) });
+    context.emit({
+      case: 'logLine',
+      value: create(LogLineSchema, { source: 'kernel', text: `line ${line} ${'x'.repeat(60)}` }),
+    });
     if (line % 200 === 0) await new Promise(setImmediate);
   }
 }

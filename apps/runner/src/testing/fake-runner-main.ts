@@ -1,4 +1,7 @@
-/** The daemon with the fake pipeline, as a process of its own that tests can kill: `node fake-runner-main.ts serve --data <folder> --address unix:/path`. */
+/**
+ * The daemon with the fake pipeline, as a process of its own that tests can kill: `node fake-runner-main.ts serve
+ * --data <folder> --address unix:/path`.
+ */
 import '../young-generation.ts';
 import { createLogger } from '../log.ts';
 import { parseOptions } from '../options.ts';
@@ -7,10 +10,21 @@ import { armFailpoint } from './failpoint.ts';
 import { fakeCompiler } from './fake-compiler.ts';
 import { REPOSITORY_ROOT } from './test-runner.ts';
 
-const options = parseOptions(process.argv.slice(2), { version: '0.0.0', repositoryRoot: REPOSITORY_ROOT, environment: process.env });
+const options = parseOptions(process.argv.slice(2), {
+  version: '0.0.0',
+  repositoryRoot: REPOSITORY_ROOT,
+  environment: process.env,
+});
 if (!options) throw new Error('no options');
 if (process.env['FLASHCORE_FAILPOINT']) armFailpoint(process.env['FLASHCORE_FAILPOINT']);
-const runner = await startRunner({ ...options, version: '0.0.0', buildId: 'test', repositoryRoot: REPOSITORY_ROOT, logger: createLogger('silent'), createCompiler: () => fakeCompiler() });
+const runner = await startRunner({
+  ...options,
+  version: '0.0.0',
+  buildId: 'test',
+  repositoryRoot: REPOSITORY_ROOT,
+  logger: createLogger('silent'),
+  createCompiler: () => fakeCompiler(),
+});
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
 // With --expose-gc: what is in use, without the garbage that waits for its collection.
 process.on('SIGUSR2', () => {

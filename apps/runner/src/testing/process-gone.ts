@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Whether a process ends within two seconds (Linux). A zombie has ended: its memory, files and devices are free, only nobody has asked how it ended. */
+/**
+ * Whether a process ends within two seconds (Linux). A zombie has ended: its memory, files and devices are free, only
+ * nobody has asked how it ended.
+ */
 export async function processGone(pid: number): Promise<boolean> {
   const until = performance.now() + 2_000;
   while (runs(pid) && performance.now() < until) await sleep(10);

@@ -22,8 +22,14 @@ export interface TestRunner extends AsyncDisposable {
   dataDirectory: string;
 }
 
-/** Starts a real runner, on a Unix socket in a folder of its own, with the fake pipeline unless another is given, and connects to it. */
-export async function startTestRunner(options: Partial<RunnerOptions> = {}, security?: ClientSecurity): Promise<TestRunner> {
+/**
+ * Starts a real runner, on a Unix socket in a folder of its own, with the fake pipeline unless another is given, and
+ * connects to it.
+ */
+export async function startTestRunner(
+  options: Partial<RunnerOptions> = {},
+  security?: ClientSecurity,
+): Promise<TestRunner> {
   const folder = temporaryFolder();
   const dataDirectory = options.dataDirectory ?? join(folder.path, 'data');
   const runner = await startRunner({
@@ -95,7 +101,7 @@ export const kernel = (kernelId: string) => ({ kernel: { source: { case: 'kernel
 
 /** Waits until a condition holds. Throws after twenty seconds. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const start = performance.now(); !(await condition()); ) {
+  for (const start = performance.now(); !(await condition());) {
     if (performance.now() - start > 20_000) throw new Error('the condition did not come true within 20 s');
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

@@ -1,4 +1,7 @@
-/** Takes all descriptors of its process, then starts every kind of child as the daemon does, and prints how each ended: run with a low `ulimit -n`. */
+/**
+ * Takes all descriptors of its process, then starts every kind of child as the daemon does, and prints how each ended:
+ * run with a low `ulimit -n`.
+ */
 import { openSync } from 'node:fs';
 import { SdpaProcess } from '../baseline/sdpa-process.ts';
 import { runProcess } from '../build/process.ts';
@@ -9,8 +12,13 @@ const signal = new AbortController().signal;
 const ends: Record<string, () => Promise<unknown>> = {
   compiler: () => runProcess('/bin/true', [], { cwd: '/', limitMs: 5_000, signal }),
   profiler: () => runTool('/bin/true', [], { limitMs: 5_000, signal, onLine: () => undefined }),
-  baseline: () => new SdpaProcess({ python: 'python3', script: '/nonexistent' }).request('open', {}, { limitMs: 5_000 }),
-  worker: () => new WorkerProcess(() => undefined, { program: '/bin/true', args: [], env: {} }).request({ type: 'conditions', ownProcesses: [] }, { signal }),
+  baseline: () =>
+    new SdpaProcess({ python: 'python3', script: '/nonexistent' }).request('open', {}, { limitMs: 5_000 }),
+  worker: () =>
+    new WorkerProcess(() => undefined, { program: '/bin/true', args: [], env: {} }).request(
+      { type: 'conditions', ownProcesses: [] },
+      { signal },
+    ),
 };
 // Before the last descriptor is gone: stdout is opened when it is first used.
 process.stdout.write('');
@@ -20,7 +28,10 @@ try {
   if ((error as NodeJS.ErrnoException).code !== 'EMFILE') throw error;
 }
 for (const [kind, start] of Object.entries(ends)) {
-  const end = await start().then((value) => JSON.stringify(value), (error: unknown) => (error as Error).message);
+  const end = await start().then(
+    (value) => JSON.stringify(value),
+    (error: unknown) => (error as Error).message,
+  );
   process.stdout.write(`${kind}: ${end}\n`);
 }
 process.exit(0);

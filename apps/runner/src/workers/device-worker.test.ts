@@ -1,4 +1,7 @@
-/** A device's worker after faults, on stand-ins for worker processes: a canary comes first, and a device whose canary does not sing is quarantined. */
+/**
+ * A device's worker after faults, on stand-ins for worker processes: a canary comes first, and a device whose canary
+ * does not sing is quarantined.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,20 +30,41 @@ const STAND_IN = `
 `;
 
 const NODE = [process.execPath];
-/** What is started is not the worker, and the kill of its group does not reach the worker: it ends later, as one does that hangs in the driver. */
+/**
+ * What is started is not the worker, and the kill of its group does not reach the worker: it ends later, as one does
+ * that hangs in the driver.
+ */
 const OUT_OF_REACH = ['/bin/sh', '-c', '/usr/bin/setsid "$@" & wait', 'sh', process.execPath];
 
-function openDevice(name: string, [starter, ...before]: string[] = NODE): { device: DeviceWorker; asked: () => string[]; setHealth: (health: 'well' | 'sick') => void; pids: () => number[] } {
-  const [program, log, health] = ['js', 'log', 'health'].map((kind) => join(folder, `${name}.${kind}`)) as [string, string, string];
+function openDevice(
+  name: string,
+  [starter, ...before]: string[] = NODE,
+): { device: DeviceWorker; asked: () => string[]; setHealth: (health: 'well' | 'sick') => void; pids: () => number[] } {
+  const [program, log, health] = ['js', 'log', 'health'].map((kind) => join(folder, `${name}.${kind}`)) as [
+    string,
+    string,
+    string,
+  ];
   writeFileSync(program.replace(/\.js$/, '.cjs'), STAND_IN);
-  for (const [path, text] of [[log, ''], [health, 'well']] as const) writeFileSync(path, text);
+  for (const [path, text] of [
+    [log, ''],
+    [health, 'well'],
+  ] as const)
+    writeFileSync(path, text);
   const device = new DeviceWorker({
     deviceId: name,
-    open: () => Promise.resolve({ library: '', deviceOrdinal: 0, referenceLibrary: '', nvmlLibrary: '', clockStampImage: '' }),
-    command: () => Promise.resolve({ program: starter!, args: [...before, program.replace(/\.js$/, '.cjs'), log, health], env: {} }),
+    open: () =>
+      Promise.resolve({ library: '', deviceOrdinal: 0, referenceLibrary: '', nvmlLibrary: '', clockStampImage: '' }),
+    command: () =>
+      Promise.resolve({ program: starter!, args: [...before, program.replace(/\.js$/, '.cjs'), log, health], env: {} }),
     canary: () => Promise.resolve('canary.cubin'),
   });
-  return { device, asked: () => readFileSync(log, 'utf8').trim().split('\n'), setHealth: (text) => writeFileSync(health, text), pids: () => readFileSync(`${log}.pids`, 'utf8').trim().split('\n').map(Number) };
+  return {
+    device,
+    asked: () => readFileSync(log, 'utf8').trim().split('\n'),
+    setHealth: (text) => writeFileSync(health, text),
+    pids: () => readFileSync(`${log}.pids`, 'utf8').trim().split('\n').map(Number),
+  };
 }
 
 async function until(holds: () => boolean): Promise<void> {
@@ -51,7 +75,8 @@ async function until(holds: () => boolean): Promise<void> {
 }
 
 const signal = new AbortController().signal;
-const run = (device: DeviceWorker, kernel: 'good' | 'bad' | 'odd') => device.request({ type: 'run-once', image: kernel } as never, { signal });
+const run = (device: DeviceWorker, kernel: 'good' | 'bad' | 'odd') =>
+  device.request({ type: 'run-once', image: kernel } as never, { signal });
 
 test('after a fault a new process opens the device, and a canary runs before the next request', async () => {
   const { device, asked } = openDevice('canary');
@@ -68,7 +93,9 @@ test('a device whose canary fails three times is quarantined and says why; it se
   await run(device, 'bad');
   setHealth('sick');
   await expect(run(device, 'good')).rejects.toThrow(DeviceNotServing);
-  expect(device.quarantineReason).toBe('the canary kernel did not run after a fault: the canary kernel wrote 0 at 0, not 7');
+  expect(device.quarantineReason).toBe(
+    'the canary kernel did not run after a fault: the canary kernel wrote 0 at 0, not 7',
+  );
   expect(asked().slice(2)).toEqual(['open', 'canary', 'open', 'canary', 'open', 'canary']);
   setHealth('well');
   expect(await run(device, 'good')).toMatchObject({ status: 'done' });
@@ -76,7 +103,7 @@ test('a device whose canary fails three times is quarantined and says why; it se
   await device.close();
 });
 
-test('a request that fails for the runner\'s own fault leaves no process behind with what it allocated, and nothing is held against the device', async () => {
+test("a request that fails for the runner's own fault leaves no process behind with what it allocated, and nothing is held against the device", async () => {
   const { device, asked } = openDevice('failed');
   expect(await run(device, 'odd')).toEqual({ status: 'failed', message: 'no such image' });
   expect(await run(device, 'good')).toMatchObject({ status: 'done' });
@@ -84,21 +111,27 @@ test('a request that fails for the runner\'s own fault leaves no process behind 
   await device.close();
 });
 
-test('no process opens a device beside one that SIGKILL did not end: the device is quarantined until that one is gone', { timeout: 20_000 }, async () => {
-  const { device, asked, pids } = openDevice('survivor', OUT_OF_REACH);
-  const controller = new AbortController();
-  const hanging = device.request({ type: 'run-once', image: 'hang' } as never, { signal: controller.signal });
-  await until(() => asked().at(-1) === 'run-once');
-  controller.abort(new Error('cancelled'));
-  await expect(hanging).rejects.toThrow('cancelled');
-  await expect(run(device, 'good')).rejects.toThrow(/^Device survivor does not serve: its former worker \(process \d+\) was killed and does not end: it may hold the device still$/);
-  expect([device.quarantineReason !== '', asked()]).toEqual([true, ['open', 'run-once']]);
-  const next = run(device, 'good');
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  expect(pids()).toHaveLength(1);
-  process.kill(pids()[0]!, 'SIGKILL');
-  expect(await next).toMatchObject({ status: 'done' });
-  expect([device.quarantineReason, asked().slice(2)]).toEqual(['', ['open', 'canary', 'run-once']]);
-  process.kill(pids()[1]!, 'SIGKILL');
-  await device.close();
-});
+test(
+  'no process opens a device beside one that SIGKILL did not end: the device is quarantined until that one is gone',
+  { timeout: 20_000 },
+  async () => {
+    const { device, asked, pids } = openDevice('survivor', OUT_OF_REACH);
+    const controller = new AbortController();
+    const hanging = device.request({ type: 'run-once', image: 'hang' } as never, { signal: controller.signal });
+    await until(() => asked().at(-1) === 'run-once');
+    controller.abort(new Error('cancelled'));
+    await expect(hanging).rejects.toThrow('cancelled');
+    await expect(run(device, 'good')).rejects.toThrow(
+      /^Device survivor does not serve: its former worker \(process \d+\) was killed and does not end: it may hold the device still$/,
+    );
+    expect([device.quarantineReason !== '', asked()]).toEqual([true, ['open', 'run-once']]);
+    const next = run(device, 'good');
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(pids()).toHaveLength(1);
+    process.kill(pids()[0]!, 'SIGKILL');
+    expect(await next).toMatchObject({ status: 'done' });
+    expect([device.quarantineReason, asked().slice(2)]).toEqual(['', ['open', 'canary', 'run-once']]);
+    process.kill(pids()[1]!, 'SIGKILL');
+    await device.close();
+  },
+);

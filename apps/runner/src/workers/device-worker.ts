@@ -24,7 +24,8 @@ const CANARY_TRIES = 3;
 export class DeviceNotServing extends Error {}
 
 /**
- * The worker process of one device, kept warm between jobs. After a fault, a crash or a kill a new process takes its place, and a canary kernel must give
+ * The worker process of one device, kept warm between jobs. After a fault, a crash or a kill a new process takes its
+ * place, and a canary kernel must give
  * its known answer before the device serves again; a device that doesn't is quarantined.
  */
 export class DeviceWorker {
@@ -51,8 +52,14 @@ export class DeviceWorker {
     return this.#facts;
   }
 
-  /** Sends a request to a process that is ready for it, starting one where there is none. Errors: the signal's reason; DeviceNotServing; those of the setup. */
-  async request<Request extends WorkerRequest>(request: Request, options: DeviceRequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
+  /**
+   * Sends a request to a process that is ready for it, starting one where there is none. Errors: the signal's reason;
+   * DeviceNotServing; those of the setup.
+   */
+  async request<Request extends WorkerRequest>(
+    request: Request,
+    options: DeviceRequestOptions,
+  ): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
     this.#onOutput = options.onOutput;
     try {
       const worker = await this.#ready(options);
@@ -80,7 +87,10 @@ export class DeviceWorker {
     await this.#process?.stop();
   }
 
-  /** Two processes on one device spoil each other's memory and times: while the former one can't be ended, no other is started. Errors: DeviceNotServing; the signal's reason. */
+  /**
+   * Two processes on one device spoil each other's memory and times: while the former one can't be ended, no other is
+   * started. Errors: DeviceNotServing; the signal's reason.
+   */
   async #endProcess(signal: AbortSignal): Promise<void> {
     const former = this.#process;
     if (!former) return;
@@ -100,7 +110,10 @@ export class DeviceWorker {
   /** One start at a time: a job's warm-up may still be on its way when the next job wants the device. */
   #ready(options: DeviceRequestOptions): Promise<WorkerProcess> {
     const ready = this.#starting.then(() => (this.#process?.usable ? this.#process : this.#start(options)));
-    this.#starting = ready.then(() => undefined, () => undefined);
+    this.#starting = ready.then(
+      () => undefined,
+      () => undefined,
+    );
     return ready;
   }
 

@@ -6,10 +6,13 @@ import { findBox } from '../sandbox/find-box.ts';
 import { boxedWorker, gpuNodes, listDevicesOf } from './worker-entry.ts';
 import { WorkerProcess } from './worker-process.ts';
 
-test('the driver\'s nodes are found by name', () => {
+test("the driver's nodes are found by name", () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-dev-'));
-  for (const name of ['nvidia0', 'nvidia1', 'nvidiactl', 'nvidia-uvm', 'nvidia-caps', 'null', 'sda']) writeFileSync(join(folder, name), '');
-  expect(gpuNodes(folder)).toEqual(['nvidia-caps', 'nvidia-uvm', 'nvidia0', 'nvidia1', 'nvidiactl'].map((name) => join(folder, name)));
+  for (const name of ['nvidia0', 'nvidia1', 'nvidiactl', 'nvidia-uvm', 'nvidia-caps', 'null', 'sda'])
+    writeFileSync(join(folder, name), '');
+  expect(gpuNodes(folder)).toEqual(
+    ['nvidia-caps', 'nvidia-uvm', 'nvidia0', 'nvidia1', 'nvidiactl'].map((name) => join(folder, name)),
+  );
   rmSync(folder, { recursive: true });
 });
 
@@ -32,12 +35,17 @@ test('a GPU whose driver does not open in the box has its worker without one, an
   writeFileSync(library, 'no library');
   expect((await boxedWorker(box, [], { library, ordinal: 0 })).program).toBe(process.execPath);
   expect(box.detail).toMatch(/a worker with .* does not run in the box \(.*\) and runs with the rights of the runner/);
-  await expect(boxedWorker(await findBox('required'), [], { library, ordinal: 0 })).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
+  await expect(boxedWorker(await findBox('required'), [], { library, ordinal: 0 })).rejects.toMatchObject({
+    reason: 'DEVICE_UNAVAILABLE',
+  });
 });
 
-test('a driver that can\'t be asked, or does not answer, says why there are no devices', () => {
+test("a driver that can't be asked, or does not answer, says why there are no devices", () => {
   const library = join(mkdtempSync(join(tmpdir(), 'fc-lib-')), 'libcuda.so.1');
   writeFileSync(library, 'no library');
-  expect(listDevicesOf(library)).toEqual({ devices: [], problem: expect.stringMatching(/Failed to load shared library/) as string });
+  expect(listDevicesOf(library)).toEqual({
+    devices: [],
+    problem: expect.stringMatching(/Failed to load shared library/) as string,
+  });
   expect(listDevicesOf(library, 1)).toEqual({ devices: [], problem: 'it did not answer within 0.001 s' });
 });

@@ -33,7 +33,10 @@ export interface WorkerGpu {
   ordinal: number;
 }
 
-/** A worker in a box that shows it the runner's code and these folders, read-only, and, for a GPU, the driver's nodes. Without a box where it does not run in it, which the box's detail then tells. */
+/**
+ * A worker in a box that shows it the runner's code and these folders, read-only, and, for a GPU, the driver's nodes.
+ * Without a box where it does not run in it, which the box's detail then tells.
+ */
 export async function boxedWorker(box: Box, readable: readonly string[], gpu?: WorkerGpu): Promise<WorkerCommand> {
   if (box.kind === 'none') return plainWorker();
   const entry = workerEntry();
@@ -42,19 +45,42 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   const packages = koffi.slice(0, koffi.lastIndexOf('/node_modules/') + '/node_modules'.length);
   // From its sources it takes the shared library's.
   const shared = entry.endsWith('.ts') ? [dirname(dirname(realpathSync(resolve('@flashcore/shared'))))] : [];
-  const code = [dirname(dirname(entry)), packages, ...shared, dirname(realpathSync(process.execPath)), dirname(process.execPath)];
+  const code = [
+    dirname(dirname(entry)),
+    packages,
+    ...shared,
+    dirname(realpathSync(process.execPath)),
+    dirname(process.execPath),
+  ];
   // By their real names: a link that another folder shows in the box can't be bound over, and leads to what it names.
   const library = gpu ? [dirname(gpu.library), dirname(realpathSync(gpu.library))] : [];
-  const policy = { readable: [...new Set([...code, ...library, ...readable.filter((path) => existsSync(path)).map((path) => realpathSync(path))])], ...(gpu && { devices: gpuNodes() }), limits: { fileBytes: MAX_FILE_BYTES } };
+  const policy = {
+    readable: [
+      ...new Set([
+        ...code,
+        ...library,
+        ...readable.filter((path) => existsSync(path)).map((path) => realpathSync(path)),
+      ]),
+    ],
+    ...(gpu && { devices: gpuNodes() }),
+    limits: { fileBytes: MAX_FILE_BYTES },
+  };
   // Without a channel to a parent it loads all that it needs, and ends.
-  const usable = await box.for(process.execPath, [entry, ...(gpu ? ['open-device', gpu.library, String(gpu.ordinal)] : [])], policy);
+  const usable = await box.for(
+    process.execPath,
+    [entry, ...(gpu ? ['open-device', gpu.library, String(gpu.ordinal)] : [])],
+    policy,
+  );
   if (usable.kind === 'none') return plainWorker();
   return { ...box.wrap(process.execPath, [entry], policy), env: { ...workerEnvironment(), TMPDIR: '/tmp' } };
 }
 
 /** The NVIDIA driver's nodes: one a GPU, its control node, unified memory, capabilities; WSL's one. */
 export function gpuNodes(folder = '/dev'): string[] {
-  return readdirSync(folder).filter((name) => /^(nvidia.*|dxg)$/.test(name)).sort().map((name) => join(folder, name));
+  return readdirSync(folder)
+    .filter((name) => /^(nvidia.*|dxg)$/.test(name))
+    .sort()
+    .map((name) => join(folder, name));
 }
 
 const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*|FLASHCORE_EMULATOR_.*)$/;
@@ -73,12 +99,37 @@ export interface DriverAnswer {
   problem: string;
 }
 
-/** The devices of a driver library, asked in a process of its own: a driver that hangs or crashes must not take the daemon with it. */
+/**
+ * The devices of a driver library, asked in a process of its own: a driver that hangs or crashes must not take the
+ * daemon with it.
+ */
 export function listDevicesOf(library: string, limitMs = LIST_LIMIT_MS): DriverAnswer {
-  const { status, signal, error, stdout, stderr } = spawnSync(process.execPath, [workerEntry(), 'list-devices', library], {
-    encoding: 'utf8', timeout: limitMs, killSignal: 'SIGKILL', env: workerEnvironment(), stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const { status, signal, error, stdout, stderr } = spawnSync(
+    process.execPath,
+    [workerEntry(), 'list-devices', library],
+    {
+      encoding: 'utf8',
+      timeout: limitMs,
+      killSignal: 'SIGKILL',
+      env: workerEnvironment(),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
   if (status === 0) return { devices: JSON.parse(stdout) as DeviceFacts[], problem: '' };
-  if (error) return { devices: [], problem: (error as NodeJS.ErrnoException).code === 'ETIMEDOUT' ? `it did not answer within ${limitMs / 1000} s` : error.message };
-  return { devices: [], problem: tellingLine(stderr) ?? (signal ? `the process that asked it ended by ${signal}` : `the process that asked it ended with exit status ${status}`) };
+  if (error)
+    return {
+      devices: [],
+      problem:
+        (error as NodeJS.ErrnoException).code === 'ETIMEDOUT'
+          ? `it did not answer within ${limitMs / 1000} s`
+          : error.message,
+    };
+  return {
+    devices: [],
+    problem:
+      tellingLine(stderr) ??
+      (signal
+        ? `the process that asked it ended by ${signal}`
+        : `the process that asked it ended with exit status ${status}`),
+  };
 }

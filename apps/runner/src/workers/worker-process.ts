@@ -1,5 +1,13 @@
 import { constants } from 'node:os';
-import type { CudaFault, Proceed, ReplyByRequest, TimingModeName, WorkerMessage, WorkerNotice, WorkerRequest } from '../../worker/messages.ts';
+import type {
+  CudaFault,
+  Proceed,
+  ReplyByRequest,
+  TimingModeName,
+  WorkerMessage,
+  WorkerNotice,
+  WorkerRequest,
+} from '../../worker/messages.ts';
 import { onBoundedLines } from '../sandbox/bounded-lines.ts';
 import { Child, type ChildEnd } from '../sandbox/child.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
@@ -13,7 +21,10 @@ export type WorkerOutcome<Value> =
   | { status: 'time-limit'; step: string; limitMs: number }
   /** The process ended by itself. */
   | { status: 'crashed'; step: string; exitCode: number | null; signalName: string | null; lastWords: string }
-  /** A fault of the runner or the host, not of the kernel; the process was ended, for what the request allocated is still there. */
+  /**
+   * A fault of the runner or the host, not of the kernel; the process was ended, for what the request allocated is
+   * still there.
+   */
   | { status: 'failed'; message: string };
 
 /** starting → idle ⇄ busy → ended; ended is final: a new process takes its place. */
@@ -22,7 +33,10 @@ type State = 'idle' | 'busy' | 'ended';
 export interface RequestOptions {
   signal: AbortSignal;
   onNotice?: (notice: WorkerNotice) => void;
-  /** Measures something else while the worker leaves the device to it. A rejection ends the request: the process is killed. */
+  /**
+   * Measures something else while the worker leaves the device to it. A rejection ends the request: the process is
+   * killed.
+   */
   onTurn?: (mode: TimingModeName) => Promise<void>;
 }
 
@@ -31,13 +45,17 @@ const FIRST_STEP_LIMIT_MS = 30_000;
 /** Messages may lag behind when the machine is busy. */
 const GRACE_MS = 500;
 const KEPT_ERROR_LINES = 20;
-/** Between a process's exit and the last words that it wrote, or the end of what it ran for: a box exits before what was in it. */
+/**
+ * Between a process's exit and the last words that it wrote, or the end of what it ran for: a box exits before what was
+ * in it.
+ */
 const AFTER_EXIT_MS = 1_000;
 /** From SIGKILL to the last of a process: freeing its memory takes some 90 ms a GB. */
 const STOP_LIMIT_MS = 5_000;
 
 /**
- * One worker process. A request ends in exactly one outcome, whatever happens to the process: it answers, faults, crashes, or hangs and is killed.
+ * One worker process. A request ends in exactly one outcome, whatever happens to the process: it answers, faults,
+ * crashes, or hangs and is killed.
  * The limit in force is the one of the step that the worker announced last.
  */
 export class WorkerProcess {
@@ -54,7 +72,14 @@ export class WorkerProcess {
 
   constructor(onOutput: (line: string) => void, { program, args, env }: WorkerCommand = plainWorker()) {
     // As fork() does it, which could not start it in a box.
-    this.#child = new Child(program, args, { ownGroup: true, endsWithRunner: true, serialization: 'advanced', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env, onTrouble: (error) => this.#lastWords.push(error.message) });
+    this.#child = new Child(program, args, {
+      ownGroup: true,
+      endsWithRunner: true,
+      serialization: 'advanced',
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      env,
+      onTrouble: (error) => this.#lastWords.push(error.message),
+    });
     // A kernel's printf.
     onBoundedLines(this.#child.stdout, onOutput);
     onBoundedLines(this.#child.stderr, (line) => {
@@ -74,7 +99,10 @@ export class WorkerProcess {
   }
 
   /** Sends a request and waits for its end. Errors: the signal's reason, after the process was killed. */
-  async request<Request extends WorkerRequest>(request: Request, { signal, onNotice, onTurn }: RequestOptions): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
+  async request<Request extends WorkerRequest>(
+    request: Request,
+    { signal, onNotice, onTurn }: RequestOptions,
+  ): Promise<WorkerOutcome<ReplyByRequest[Request['type']]>> {
     if (this.#state !== 'idle') throw new Error(`A worker takes one request at a time: it is ${this.#state}`);
     signal.throwIfAborted();
     this.#state = 'busy';
@@ -98,7 +126,10 @@ export class WorkerProcess {
     }
   }
 
-  /** Kills the process and waits until it is gone, and with it all that holds its output. False when that did not happen in time: it may hold the device still. */
+  /**
+   * Kills the process and waits until it is gone, and with it all that holds its output. False when that did not happen
+   * in time: it may hold the device still.
+   */
   stop(): Promise<boolean> {
     this.#kill();
     return this.#child.closedWithin(STOP_LIMIT_MS);
@@ -178,14 +209,30 @@ export class WorkerProcess {
   }
 
   #end({ exitCode, signalName, startError }: ChildEnd): void {
-    if (startError) this.#finish('ended', { status: 'failed', message: `the worker process can't be started: ${startError.message}` });
+    if (startError)
+      this.#finish('ended', {
+        status: 'failed',
+        message: `the worker process can't be started: ${startError.message}`,
+      });
     else if (this.#killedBy) this.#finish('ended', { status: 'time-limit', ...this.#killedBy });
-    else this.#finish('ended', { status: 'crashed', step: this.#step, ...signalOf(exitCode, signalName), lastWords: this.#lastWords.join('\n') });
+    else
+      this.#finish('ended', {
+        status: 'crashed',
+        step: this.#step,
+        ...signalOf(exitCode, signalName),
+        lastWords: this.#lastWords.join('\n'),
+      });
   }
 }
 
 /** A box, like a shell, tells of a signal as 128 plus its number. */
-function signalOf(exitCode: number | null, signalName: string | null): { exitCode: number | null; signalName: string | null } {
-  const signal = exitCode !== null && exitCode > 128 ? Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0] : undefined;
+function signalOf(
+  exitCode: number | null,
+  signalName: string | null,
+): { exitCode: number | null; signalName: string | null } {
+  const signal =
+    exitCode !== null && exitCode > 128
+      ? Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0]
+      : undefined;
   return signal ? { exitCode: null, signalName: signal } : { exitCode, signalName };
 }

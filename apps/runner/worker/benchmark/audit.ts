@@ -26,10 +26,12 @@ const MAX_CHANGES = 100;
 const RATIO_TRIES = 3;
 
 /**
- * Looks for launches that leave work out, beside the timed ones: rows of back-to-back launches, as in a hot sample, while the inputs change at the same time
+ * Looks for launches that leave work out, beside the timed ones: rows of back-to-back launches, as in a hot sample,
+ * while the inputs change at the same time
  * in another branch of the graph, so that no gap between two launches tells of it.
  *
- * A kernel that finds its answer in O, in device globals or by a launch count leaves stale outputs: they are compared with the reference. One that looks
+ * A kernel that finds its answer in O, in device globals or by a launch count leaves stale outputs: they are compared
+ * with the reference. One that looks
  * whether its inputs changed is right, but slower where they did than where they did not: the ratio of the two tells.
  */
 export class Audit {
@@ -46,7 +48,11 @@ export class Audit {
     return row * launchUs > MAX_ROW_US ? undefined : new Audit(driver, rotation, { row, launchUs });
   }
 
-  private constructor(driver: CudaDriver, rotation: InputRotation, { row, launchUs }: { row: number; launchUs: number }) {
+  private constructor(
+    driver: CudaDriver,
+    rotation: InputRotation,
+    { row, launchUs }: { row: number; launchUs: number },
+  ) {
     this.#driver = driver;
     this.#rotation = rotation;
     this.#row = row;
@@ -66,7 +72,10 @@ export class Audit {
     this.#driver.free(this.#scratch);
   }
 
-  /** Changes every set once, early in a row, while launches run: after the row every output must be that of the new inputs. */
+  /**
+   * Changes every set once, early in a row, while launches run: after the row every output must be that of the new
+   * inputs.
+   */
   #outputsAfterHiddenChanges(rounds: number): string | undefined {
     for (let round = 0; round < rounds; ++round) {
       // Every launch lets at least one store of the branch go first: all are done long before the row's end.
@@ -86,15 +95,26 @@ export class Audit {
   }
 
   /**
-   * Median over an odd number of rounds of two rows each, which differ in where the branch stores: into the inputs, or into nobody's memory. A kernel that looks
-   * for changes is slower in every round; what else the machine does (on the emulator: anything) delays one row or the other of some.
+   * Median over an odd number of rounds of two rows each, which differ in where the branch stores: into the inputs, or
+   * into nobody's memory. A kernel that looks
+   * for changes is slower in every round; what else the machine does (on the emulator: anything) delays one row or the
+   * other of some.
    */
   #freshRatio(rounds: number): number {
-    const changes = Math.max(1, Math.min(MAX_CHANGES, Math.floor((this.#row * this.#launchUs) / (STORES_A_CHANGE * STORE_US))));
+    const changes = Math.max(
+      1,
+      Math.min(MAX_CHANGES, Math.floor((this.#row * this.#launchUs) / (STORES_A_CHANGE * STORE_US))),
+    );
     const ratios: number[] = [];
     for (let round = 0; round < rounds; ++round) {
-      const changing = this.#driver.captureFork((branch) => this.#changeAll(branch, changes), (join) => this.#enqueueAndJoin(join));
-      const still = this.#driver.captureFork((branch) => this.#idle(branch, changes * STORES_A_CHANGE), (join) => this.#enqueueAndJoin(join));
+      const changing = this.#driver.captureFork(
+        (branch) => this.#changeAll(branch, changes),
+        (join) => this.#enqueueAndJoin(join),
+      );
+      const still = this.#driver.captureFork(
+        (branch) => this.#idle(branch, changes * STORES_A_CHANGE),
+        (join) => this.#enqueueAndJoin(join),
+      );
       // Each in turn is first.
       const [first, second] = round % 2 === 0 ? [changing, still] : [still, changing];
       const times = new Map([first, second].map((graph) => [graph, this.#run(graph)]));
@@ -104,7 +124,8 @@ export class Audit {
   }
 
   #changeAll(branch: Handle, changes: number): void {
-    for (let change = 0; change < changes; ++change) this.#rotation.sets[change % this.#rotation.sets.length]!.fresh.change(branch);
+    for (let change = 0; change < changes; ++change)
+      this.#rotation.sets[change % this.#rotation.sets.length]!.fresh.change(branch);
   }
 
   #idle(branch: Handle, stores: number): void {
@@ -134,7 +155,10 @@ export class Audit {
   }
 }
 
-/** The first ratio that is not above the limit, else the least of a few: what keeps results is slow on new inputs every time, a machine with other work is not. */
+/**
+ * The first ratio that is not above the limit, else the least of a few: what keeps results is slow on new inputs every
+ * time, a machine with other work is not.
+ */
 export function leastRatio(measure: () => number, limit: number): number {
   let least = measure();
   for (let tries = 1; tries < RATIO_TRIES && least > limit; ++tries) least = Math.min(least, measure());

@@ -10,7 +10,18 @@ import type { Conditions } from './conditions.ts';
 import { InputRotation, type InputSet } from './input-rotation.ts';
 import { OutputChecks } from './output-checks.ts';
 import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
-import { BATCH_MS, CONDITIONS_EVERY_MS, MIN_FOR_INTERVAL, PREPARE_LIMIT_MS, SETTLE_WINDOW, SlowDown, hotLaunches, judgeSlow, median, settled } from './sampling.ts';
+import {
+  BATCH_MS,
+  CONDITIONS_EVERY_MS,
+  MIN_FOR_INTERVAL,
+  PREPARE_LIMIT_MS,
+  SETTLE_WINDOW,
+  SlowDown,
+  hotLaunches,
+  judgeSlow,
+  median,
+  settled,
+} from './sampling.ts';
 
 export interface BenchmarkTools {
   driver: CudaDriver;
@@ -34,7 +45,8 @@ export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest
   const rotation = new InputRotation(tools.driver, tools.reference, request);
   const stamps = openStamps(tools);
   const reports: LatencyReport[] = [];
-  for (const mode of request.modes) reports.push(await new Measurement(tools, { request, rotation, mode, stamps }).run());
+  for (const mode of request.modes)
+    reports.push(await new Measurement(tools, { request, rotation, mode, stamps }).run());
   stamps?.close();
   rotation.close();
   return reports;
@@ -65,7 +77,15 @@ class Measurement {
   #throttled = 0;
   #conditionsReadAt = 0;
 
-  constructor(tools: BenchmarkTools, { request, rotation, mode, stamps }: { request: BenchmarkRequest; rotation: InputRotation; mode: TimingModeName; stamps: ClockStamps | undefined }) {
+  constructor(
+    tools: BenchmarkTools,
+    {
+      request,
+      rotation,
+      mode,
+      stamps,
+    }: { request: BenchmarkRequest; rotation: InputRotation; mode: TimingModeName; stamps: ClockStamps | undefined },
+  ) {
     this.#tools = tools;
     this.#stamps = stamps;
     this.#slowDown = new SlowDown(tools.driver, { stamps, conditions: tools.conditions, mode });
@@ -81,11 +101,23 @@ class Measurement {
   async run(): Promise<LatencyReport> {
     const { driver, conditions } = this.#tools;
     const eventOverheadUs = this.#eventOverheadUs();
-    const sampler = this.#mode === 'cold' ? new ColdSampler(driver, this.#rotation, this.#stamps) : new HotSampler(driver, this.#rotation, { launchesPerSample: await this.#hotLaunches(), stamps: this.#stamps });
+    const sampler =
+      this.#mode === 'cold'
+        ? new ColdSampler(driver, this.#rotation, this.#stamps)
+        : new HotSampler(driver, this.#rotation, {
+            launchesPerSample: await this.#hotLaunches(),
+            stamps: this.#stamps,
+          });
     const typicalUs = await this.#warmUp(sampler);
-    const checks = new OutputChecks(this.#rotation, this.#tools.reporter, Math.min(this.#protocol.minSamples, Math.floor((this.#protocol.maxSeconds * 1e6) / typicalUs)));
-    // A sample takes a replay that is not timed, and one that is. Before or after: a kernel that counts its launches must not know.
-    const audit = this.#mode === 'hot' ? Audit.for(driver, this.#rotation, typicalUs / (2 * sampler.launchesPerSample)) : undefined;
+    const checks = new OutputChecks(
+      this.#rotation,
+      this.#tools.reporter,
+      Math.min(this.#protocol.minSamples, Math.floor((this.#protocol.maxSeconds * 1e6) / typicalUs)),
+    );
+    // A sample takes a replay that is not timed, and one that is. Before or after: a kernel that counts its launches
+    // must not know.
+    const audit =
+      this.#mode === 'hot' ? Audit.for(driver, this.#rotation, typicalUs / (2 * sampler.launchesPerSample)) : undefined;
     const auditFirst = randomInt(2) === 0;
     if (audit && auditFirst) await checks.audit(audit, this.#audits);
     const { stopReason, last } = await this.#sampleUntilDone(sampler, checks);
@@ -103,7 +135,10 @@ class Measurement {
       launchesPerSample: sampler.launchesPerSample,
       eventOverheadUs,
       ...checks.report(),
-      conditions: { ...conditions.read(this.#ownProcesses), ...(!driver.facts.simulated && medianClock(this.#samples, this.#clocksMhz)) },
+      conditions: {
+        ...conditions.read(this.#ownProcesses),
+        ...(!driver.facts.simulated && medianClock(this.#samples, this.#clocksMhz)),
+      },
     };
   }
 
@@ -125,21 +160,34 @@ class Measurement {
     return hotLaunches(us);
   }
 
-  /** Runs until the median of recent samples settles or the time is up; microseconds that a sample then takes, all in. */
+  /**
+   * Runs until the median of recent samples settles or the time is up; microseconds that a sample then takes, all in.
+   */
   async #warmUp(sampler: Sampler): Promise<number> {
     const started = performance.now();
     const samples: number[] = [];
     while (!settled(samples)) {
-      const batch = await this.#batch(sampler, () => samples.length > 0 && performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000);
+      const batch = await this.#batch(
+        sampler,
+        () => samples.length > 0 && performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000,
+      );
       samples.push(...batch);
       this.#slowDown.batch(batch.length); // What the clock is, for the first samples that count.
-      await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: true, samplesUs: Float32Array.from(batch) });
+      await this.#tools.reporter.notice({
+        type: 'samples',
+        mode: this.#mode,
+        warmUp: true,
+        samplesUs: Float32Array.from(batch),
+      });
       if (performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000) break;
     }
     return ((performance.now() - started) * 1000) / samples.length;
   }
 
-  async #sampleUntilDone(sampler: Sampler, checks: OutputChecks): Promise<{ stopReason: LatencyReport['stopReason']; last: InputSet }> {
+  async #sampleUntilDone(
+    sampler: Sampler,
+    checks: OutputChecks,
+  ): Promise<{ stopReason: LatencyReport['stopReason']; last: InputSet }> {
     const limitMs = this.#protocol.maxSeconds * 1000;
     let started = performance.now();
     let checkAgainAt = this.#protocol.minSamples;
@@ -160,9 +208,18 @@ class Measurement {
           await this.#announce();
         }
         // The next sample, if it is the secret one, begins a batch of its own.
-      } while (performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS[this.#mode] : BATCH_MS) && this.#samples.length < this.#protocol.maxSamples && !checks.wants(this.#samples.length));
+      } while (
+        performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS[this.#mode] : BATCH_MS) &&
+        this.#samples.length < this.#protocol.maxSamples &&
+        !checks.wants(this.#samples.length)
+      );
       this.#takeClocks(batch.length);
-      await this.#tools.reporter.notice({ type: 'samples', mode: this.#mode, warmUp: false, samplesUs: Float32Array.from(this.#samples.slice(-batch.length)) });
+      await this.#tools.reporter.notice({
+        type: 'samples',
+        mode: this.#mode,
+        warmUp: false,
+        samplesUs: Float32Array.from(this.#samples.slice(-batch.length)),
+      });
       await this.#reportConditions();
       if (this.#turns) {
         const turn = await this.#turn(sampler);
@@ -190,7 +247,8 @@ class Measurement {
   }
 
   /**
-   * Leaves the device to others; milliseconds that it took, which are not sampling time. The first sample afterwards pays for the change of process, and is not kept; but
+   * Leaves the device to others; milliseconds that it took, which are not sampling time. The first sample afterwards
+   * pays for the change of process, and is not kept; but
    * its output is the last.
    */
   async #turn(sampler: Sampler): Promise<{ ms: number; last: InputSet }> {
@@ -227,7 +285,10 @@ class Measurement {
   async #reportConditions(): Promise<void> {
     if (performance.now() - this.#conditionsReadAt < CONDITIONS_EVERY_MS) return;
     this.#conditionsReadAt = performance.now();
-    await this.#tools.reporter.notice({ type: 'conditions', conditions: this.#tools.conditions.read(this.#ownProcesses) });
+    await this.#tools.reporter.notice({
+      type: 'conditions',
+      conditions: this.#tools.conditions.read(this.#ownProcesses),
+    });
   }
 }
 
@@ -238,4 +299,5 @@ function medianClock(samplesUs: readonly number[], clocksMhz: readonly number[])
 }
 
 /** Why sampling ends at the most samples: they were asked for, or the protocol takes no more. */
-export const limitReason = ({ samplesAsked }: SamplingProtocol): 'sample-limit' | 'noise-floor' => (samplesAsked ? 'sample-limit' : 'noise-floor');
+export const limitReason = ({ samplesAsked }: SamplingProtocol): 'sample-limit' | 'noise-floor' =>
+  samplesAsked ? 'sample-limit' : 'noise-floor';

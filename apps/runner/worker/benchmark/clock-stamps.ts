@@ -8,7 +8,8 @@ const STAMP_BYTES = STAMP_WORDS * 8;
 const CAPACITY = 8_192;
 
 /**
- * The SM clock of every sample, from a kernel of one thread before and one after it, outside the event pair. The stamps stay on the device until a batch is over, so that
+ * The SM clock of every sample, from a kernel of one thread before and one after it, outside the event pair. The stamps
+ * stay on the device until a batch is over, so that
  * nothing is read between two samples.
  */
 export class ClockStamps {
@@ -33,11 +34,21 @@ export class ClockStamps {
   stamp(): void {
     if (this.#taken === 2 * CAPACITY) throw new Error(`clock stamps are read after at most ${CAPACITY} samples`);
     this.#argument.writeBigUInt64LE(this.#buffer + BigInt(this.#taken * STAMP_BYTES));
-    this.#driver.launch({ function: this.#function, grid: [1, 1, 1], block: [1, 1, 1], sharedBytes: 0, stream: this.#driver.stream, parameters: this.#parameters });
+    this.#driver.launch({
+      function: this.#function,
+      grid: [1, 1, 1],
+      block: [1, 1, 1],
+      sharedBytes: 0,
+      stream: this.#driver.stream,
+      parameters: this.#parameters,
+    });
     this.#taken += 1;
   }
 
-  /** MHz of every sample since the last call, in order; 0 where the two stamps ran on different SMs. Waits for the stream. */
+  /**
+   * MHz of every sample since the last call, in order; 0 where the two stamps ran on different SMs. Waits for the
+   * stream.
+   */
   read(): number[] {
     const samples = this.#taken / 2;
     this.#taken = 0;
@@ -45,7 +56,9 @@ export class ClockStamps {
     const words = new BigUint64Array(2 * samples * STAMP_WORDS);
     this.#driver.synchronize();
     this.#driver.download(words, this.#buffer);
-    return Array.from({ length: samples }, (_, sample) => clockMhz(words.subarray(2 * sample * STAMP_WORDS, 2 * (sample + 1) * STAMP_WORDS)));
+    return Array.from({ length: samples }, (_, sample) =>
+      clockMhz(words.subarray(2 * sample * STAMP_WORDS, 2 * (sample + 1) * STAMP_WORDS)),
+    );
   }
 
   close(): void {
@@ -56,7 +69,14 @@ export class ClockStamps {
 
 /** Cycles over microseconds between two stamps; 0: not known. */
 export function clockMhz(stamps: BigUint64Array): number {
-  const [startNs, startCycles, startSm, endNs, endCycles, endSm] = stamps as unknown as [bigint, bigint, bigint, bigint, bigint, bigint];
+  const [startNs, startCycles, startSm, endNs, endCycles, endSm] = stamps as unknown as [
+    bigint,
+    bigint,
+    bigint,
+    bigint,
+    bigint,
+    bigint,
+  ];
   if (startSm !== endSm || endNs <= startNs || endCycles <= startCycles) return 0;
   return (1000 * Number(endCycles - startCycles)) / Number(endNs - startNs);
 }

@@ -24,5 +24,7 @@ test('a power-capped card far below its maximum loses nothing, and an unknown cl
 test('the clock between two stamps; none where they ran on different SMs or the timer stood still', () => {
   const stamps = (...words: bigint[]): BigUint64Array => BigUint64Array.from(words);
   expect(clockMhz(stamps(1_000n, 50_000n, 3n, 11_000n, 69_800n, 3n))).toBeCloseTo(1980, 9);
-  expect([clockMhz(stamps(1_000n, 1n, 3n, 11_000n, 2n, 4n)), clockMhz(stamps(1_000n, 1n, 3n, 1_000n, 2n, 3n))]).toEqual([0, 0]);
+  expect([clockMhz(stamps(1_000n, 1n, 3n, 11_000n, 2n, 4n)), clockMhz(stamps(1_000n, 1n, 3n, 1_000n, 2n, 3n))]).toEqual(
+    [0, 0],
+  );
 });

@@ -8,7 +8,8 @@ const LEAST_KNOWN = 8;
 const CLOCK_SHARE = 0.98;
 
 /**
- * Tells which samples the device was slower in than around them. The rolling median, not the maximum boost clock, is what counts: a card at its power cap
+ * Tells which samples the device was slower in than around them. The rolling median, not the maximum boost clock, is
+ * what counts: a card at its power cap
  * never has its maximum, and where the clock settles lower for good the median follows.
  */
 export class ClockWatch {

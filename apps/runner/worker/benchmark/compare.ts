@@ -5,7 +5,19 @@ import { limitReason, openStamps, type BenchmarkTools } from './benchmark.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { InputRotation } from './input-rotation.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
-import { BATCH_MS, MIN_FOR_INTERVAL, PREPARE_LIMIT_MS, REFERENCE_LIMIT_MS, SETTLE_WINDOW, SlowDown, type BatchClocks, hotLaunches, median, outputCheck, settled } from './sampling.ts';
+import {
+  BATCH_MS,
+  MIN_FOR_INTERVAL,
+  PREPARE_LIMIT_MS,
+  REFERENCE_LIMIT_MS,
+  SETTLE_WINDOW,
+  SlowDown,
+  type BatchClocks,
+  hotLaunches,
+  median,
+  outputCheck,
+  settled,
+} from './sampling.ts';
 
 /** Which build each sample of a block is of: a drift of the device hits both alike. */
 const BLOCK = [0, 1, 1, 0] as const;
@@ -14,19 +26,28 @@ const PER_BLOCK = 2;
 const RESAMPLES = 1_000;
 
 /**
- * Two builds on one shape in each mode asked for: the champion against a second copy of itself, loaded anew, then against the candidate. All walk through the same inputs
- * at the same addresses: with tensors of its own a champion differed from itself by 1 %, so by 0.1 % (docs/measuring.md). Errors: CudaError when one of the kernels faults.
+ * Two builds on one shape in each mode asked for: the champion against a second copy of itself, loaded anew, then
+ * against the candidate. All walk through the same inputs
+ * at the same addresses: with tensors of its own a champion differed from itself by 1 %, so by 0.1 %
+ * (docs/measuring.md). Errors: CudaError when one of the kernels faults.
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
   const { freshSeeds, tolerance } = request;
-  const rotation = (candidate: CompareRequest['candidate'], seeds: ConstructorParameters<typeof InputRotation>[2]['seeds']): InputRotation =>
-    new InputRotation(tools.driver, tools.reference, { candidate, seeds, freshSeeds, tolerance });
+  const rotation = (
+    candidate: CompareRequest['candidate'],
+    seeds: ConstructorParameters<typeof InputRotation>[2]['seeds'],
+  ): InputRotation => new InputRotation(tools.driver, tools.reference, { candidate, seeds, freshSeeds, tolerance });
   const champion = rotation(request.champion, request.seeds);
-  const rotations = { champion, second: rotation(request.champion, champion), candidate: rotation(request.candidate, champion) };
+  const rotations = {
+    champion,
+    second: rotation(request.champion, champion),
+    candidate: rotation(request.candidate, champion),
+  };
   const stamps = openStamps(tools);
   const reports: ComparisonReport[] = [];
-  for (const mode of request.modes) reports.push(await new Comparison(tools, { request, rotations, mode, stamps }).run());
+  for (const mode of request.modes)
+    reports.push(await new Comparison(tools, { request, rotations, mode, stamps }).run());
   stamps?.close();
   for (const each of [rotations.candidate, rotations.second, rotations.champion]) each.close();
   return reports;
@@ -53,37 +74,71 @@ class Comparison {
   /** Lines of L2 that one build keeps for itself are not there for the other. */
   readonly #keepsL2: boolean;
 
-  constructor(tools: BenchmarkTools, parts: { request: CompareRequest; rotations: Rotations; mode: TimingModeName; stamps: ClockStamps | undefined }) {
+  constructor(
+    tools: BenchmarkTools,
+    parts: { request: CompareRequest; rotations: Rotations; mode: TimingModeName; stamps: ClockStamps | undefined },
+  ) {
     this.#tools = tools;
     this.#request = parts.request;
     this.#rotations = parts.rotations;
     this.#mode = parts.mode;
     this.#stamps = parts.stamps;
-    this.#slowDown = new SlowDown(tools.driver, { stamps: parts.stamps, conditions: tools.conditions, mode: parts.mode });
-    this.#keepsL2 = [parts.request.champion, parts.request.candidate].some(({ plan }) => plan.launches.some(({ l2Persist }) => l2Persist.length > 0));
+    this.#slowDown = new SlowDown(tools.driver, {
+      stamps: parts.stamps,
+      conditions: tools.conditions,
+      mode: parts.mode,
+    });
+    this.#keepsL2 = [parts.request.champion, parts.request.candidate].some(({ plan }) =>
+      plan.launches.some(({ l2Persist }) => l2Persist.length > 0),
+    );
   }
 
   async run(): Promise<ComparisonReport> {
     const launchesPerSample = this.#mode === 'cold' ? 1 : await this.#launchesPerSample();
-    const side = (rotation: InputRotation): Side => ({ rotation, sampler: this.#sampler(rotation, launchesPerSample), problem: undefined, checks: 0 });
-    const [champion, second, candidate] = [side(this.#rotations.champion), side(this.#rotations.second), side(this.#rotations.candidate)];
+    const side = (rotation: InputRotation): Side => ({
+      rotation,
+      sampler: this.#sampler(rotation, launchesPerSample),
+      problem: undefined,
+      checks: 0,
+    });
+    const [champion, second, candidate] = [
+      side(this.#rotations.champion),
+      side(this.#rotations.second),
+      side(this.#rotations.candidate),
+    ];
     const self = await this.#series([champion, second], true);
     const pairs = await this.#series([champion, candidate], false);
     await this.#tools.reporter.step('checking the outputs after timing', REFERENCE_LIMIT_MS);
-    const check = (each: Side): ComparisonReport['championCheck'] => outputCheck(each.checks === 0 ? 'no secret sample was reached' : each.problem, this.#sampleAndCheck(each));
+    const check = (each: Side): ComparisonReport['championCheck'] =>
+      outputCheck(each.checks === 0 ? 'no secret sample was reached' : each.problem, this.#sampleAndCheck(each));
     champion.problem ??= second.problem;
     const checks = { championCheck: check(champion), candidateCheck: check(candidate) };
     this.#stamps?.read();
     for (const { sampler } of [champion, second, candidate]) sampler.close();
     // The emulator's is no clock of a device.
-    const clocks = this.#tools.driver.facts.simulated ? [] : [...pairs.championMhz, ...pairs.candidateMhz].filter((mhz) => mhz > 0);
-    const conditions = { ...this.#tools.conditions.read(this.#request.ownProcesses), ...(clocks.length > 0 && { smClockMhz: median(clocks) }) };
-    return { mode: this.#mode, launchesPerSample, self, pairs, clockSource: this.#slowDown.source, ...checks, conditions };
+    const clocks = this.#tools.driver.facts.simulated
+      ? []
+      : [...pairs.championMhz, ...pairs.candidateMhz].filter((mhz) => mhz > 0);
+    const conditions = {
+      ...this.#tools.conditions.read(this.#request.ownProcesses),
+      ...(clocks.length > 0 && { smClockMhz: median(clocks) }),
+    };
+    return {
+      mode: this.#mode,
+      launchesPerSample,
+      self,
+      pairs,
+      clockSource: this.#slowDown.source,
+      ...checks,
+      conditions,
+    };
   }
 
   #sampler(rotation: InputRotation, launchesPerSample: number): Sampler {
     const { driver } = this.#tools;
-    return this.#mode === 'cold' ? new ColdSampler(driver, rotation, this.#stamps) : new HotSampler(driver, rotation, { launchesPerSample, stamps: this.#stamps });
+    return this.#mode === 'cold'
+      ? new ColdSampler(driver, rotation, this.#stamps)
+      : new HotSampler(driver, rotation, { launchesPerSample, stamps: this.#stamps });
   }
 
   /** The same for both, by the champion's time: what a graph costs beside its launches is then the same share. */
@@ -103,7 +158,7 @@ class Comparison {
     const blockUs = await this.#warmUp(sides);
     const secretBlock = secretIndex(protocol, blockUs);
     let started = performance.now();
-    for (let taken = 0; ; ) {
+    for (let taken = 0; ;) {
       const from = series.length;
       if (taken === secretBlock) started += await this.#secretCheck(sides);
       const batchStarted = performance.now();
@@ -111,7 +166,11 @@ class Comparison {
       do {
         series.push(this.#block(sides));
         taken += 1;
-      } while (performance.now() - batchStarted < BATCH_MS && taken * PER_BLOCK < protocol.maxSamples && taken !== secretBlock);
+      } while (
+        performance.now() - batchStarted < BATCH_MS &&
+        taken * PER_BLOCK < protocol.maxSamples &&
+        taken !== secretBlock
+      );
       series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length));
       await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, againstItself, ...series.since(from) });
       const stopReason = series.stopReason(performance.now() - started);
@@ -143,7 +202,8 @@ class Comparison {
   }
 
   /**
-   * New inputs, and a sample of each build that is checked and not counted: they share their outputs, and the device idles while the CPU computes the reference. Milliseconds
+   * New inputs, and a sample of each build that is checked and not counted: they share their outputs, and the device
+   * idles while the CPU computes the reference. Milliseconds
    * that it took, which are not sampling time.
    */
   async #secretCheck(sides: readonly [Side, Side]): Promise<number> {
@@ -165,7 +225,10 @@ class Comparison {
 
   #announce(): Promise<void> {
     const { champion, candidate } = this.#request;
-    return this.#tools.reporter.step('timed launches of champion and candidate', BATCH_MS + BLOCK.length * Math.max(champion.launchLimitMs, candidate.launchLimitMs));
+    return this.#tools.reporter.step(
+      'timed launches of champion and candidate',
+      BATCH_MS + BLOCK.length * Math.max(champion.launchLimitMs, candidate.launchLimitMs),
+    );
   }
 }
 
@@ -209,7 +272,10 @@ class Series {
 
   since(block: number): { championUs: Float32Array; candidateUs: Float32Array } {
     const [champion, candidate] = this.#us;
-    return { championUs: Float32Array.from(champion.slice(block * PER_BLOCK)), candidateUs: Float32Array.from(candidate.slice(block * PER_BLOCK)) };
+    return {
+      championUs: Float32Array.from(champion.slice(block * PER_BLOCK)),
+      candidateUs: Float32Array.from(candidate.slice(block * PER_BLOCK)),
+    };
   }
 
   /** Undefined: go on. */

@@ -23,14 +23,18 @@ const THROTTLE_REASONS: readonly (readonly [bigint, string])[] = [
 ];
 
 /**
- * Slow-down by hardware or heat. The power cap is not among them: a card of 72 W runs at its cap all the time, and what counts then is whether its clock
+ * Slow-down by hardware or heat. The power cap is not among them: a card of 72 W runs at its cap all the time, and what
+ * counts then is whether its clock
  * stays where it was.
  */
 const HARDWARE_SLOWDOWN = 0x8n | 0x20n | 0x40n | 0x80n;
 
 type Native = (...values: unknown[]) => number;
 
-/** The state of a device by NVML: clocks, temperature, power, throttling, other processes. Where there is no NVML it says so. */
+/**
+ * The state of a device by NVML: clocks, temperature, power, throttling, other processes. Where there is no NVML it
+ * says so.
+ */
 export class Conditions {
   readonly #notMeasured: string;
   readonly #library: LibraryHandle | undefined;
@@ -40,7 +44,9 @@ export class Conditions {
   /** `path` is NVML's library; empty where the host has none. */
   constructor(path: string, driver: CudaDriver) {
     if (path === '') {
-      this.#notMeasured = driver.facts.simulated ? 'not measured: the emulator has no clocks, temperature or power' : 'not measured: no libnvidia-ml.so.1 on this host';
+      this.#notMeasured = driver.facts.simulated
+        ? 'not measured: the emulator has no clocks, temperature or power'
+        : 'not measured: no libnvidia-ml.so.1 on this host';
       return;
     }
     this.#library = koffi.load(path);
@@ -52,7 +58,10 @@ export class Conditions {
     if (started !== 0) return `not measured: nvmlInit_v2 answered ${started}`;
     try {
       const out: [number | bigint] = [0];
-      const found = this.#bind('int nvmlDeviceGetHandleByPciBusId_v2(const char *id, _Out_ uint64_t *device)')(driver.pciBusId(), out);
+      const found = this.#bind('int nvmlDeviceGetHandleByPciBusId_v2(const char *id, _Out_ uint64_t *device)')(
+        driver.pciBusId(),
+        out,
+      );
       if (found !== 0) return `not measured: NVML does not know the device (${found})`;
       this.#device = BigInt(out[0]);
       return '';
@@ -65,20 +74,36 @@ export class Conditions {
   /** Whether hardware or heat slows the device down now; false where it is not known. */
   throttled(): boolean {
     if (this.#notMeasured !== '') return false;
-    const reasons = this.#number('int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)');
+    const reasons = this.#number(
+      'int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)',
+    );
     return reasons !== undefined && (BigInt(reasons) & HARDWARE_SLOWDOWN) !== 0n;
   }
 
   /** `ownProcesses` are no strangers on the device. */
   read(ownProcesses: readonly number[]): ConditionsReport {
     if (this.#notMeasured !== '') return { throttleReasons: [], notMeasured: this.#notMeasured };
-    const smClockMhz = this.#number('int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)', CLOCK_SM);
-    const maxSmClockMhz = this.#number('int nvmlDeviceGetMaxClockInfo(uint64_t device, int type, _Out_ uint32_t *value)', CLOCK_SM);
-    const memoryClockMhz = this.#number('int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)', CLOCK_MEMORY);
-    const temperatureC = this.#number('int nvmlDeviceGetTemperature(uint64_t device, int sensor, _Out_ uint32_t *value)', TEMPERATURE_GPU);
+    const smClockMhz = this.#number(
+      'int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)',
+      CLOCK_SM,
+    );
+    const maxSmClockMhz = this.#number(
+      'int nvmlDeviceGetMaxClockInfo(uint64_t device, int type, _Out_ uint32_t *value)',
+      CLOCK_SM,
+    );
+    const memoryClockMhz = this.#number(
+      'int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)',
+      CLOCK_MEMORY,
+    );
+    const temperatureC = this.#number(
+      'int nvmlDeviceGetTemperature(uint64_t device, int sensor, _Out_ uint32_t *value)',
+      TEMPERATURE_GPU,
+    );
     const powerMilliwatts = this.#number('int nvmlDeviceGetPowerUsage(uint64_t device, _Out_ uint32_t *value)');
     const limitMilliwatts = this.#number('int nvmlDeviceGetEnforcedPowerLimit(uint64_t device, _Out_ uint32_t *value)');
-    const reasons = this.#number('int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)');
+    const reasons = this.#number(
+      'int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)',
+    );
     const persistenceMode = this.#number('int nvmlDeviceGetPersistenceMode(uint64_t device, _Out_ int *value)');
     const otherProcesses = this.#otherProcesses([process.pid, ...ownProcesses]);
     return {
@@ -89,7 +114,9 @@ export class Conditions {
       ...(powerMilliwatts !== undefined && { powerW: powerMilliwatts / 1000 }),
       ...(limitMilliwatts !== undefined && { powerLimitW: limitMilliwatts / 1000 }),
       ...(persistenceMode !== undefined && { persistenceMode: persistenceMode === 1 }),
-      throttleReasons: THROTTLE_REASONS.filter(([bit]) => reasons !== undefined && (BigInt(reasons) & bit) !== 0n).map(([, name]) => name),
+      throttleReasons: THROTTLE_REASONS.filter(([bit]) => reasons !== undefined && (BigInt(reasons) & bit) !== 0n).map(
+        ([, name]) => name,
+      ),
       ...(otherProcesses !== undefined && { otherProcesses }),
       notMeasured: '',
     };
@@ -104,9 +131,13 @@ export class Conditions {
   #otherProcesses(own: readonly number[]): number | undefined {
     const count: [number] = [MAX_PROCESSES];
     const list = Buffer.alloc(MAX_PROCESSES * PROCESS_BYTES);
-    const status = this.#bind('int nvmlDeviceGetComputeRunningProcesses_v3(uint64_t device, _Inout_ uint32_t *count, void *list)')(this.#device, count, list);
+    const status = this.#bind(
+      'int nvmlDeviceGetComputeRunningProcesses_v3(uint64_t device, _Inout_ uint32_t *count, void *list)',
+    )(this.#device, count, list);
     if (status !== 0 && status !== INSUFFICIENT_SIZE) return undefined;
-    const ids = Array.from({ length: Math.min(count[0], MAX_PROCESSES) }, (_, index) => list.readUInt32LE(index * PROCESS_BYTES));
+    const ids = Array.from({ length: Math.min(count[0], MAX_PROCESSES) }, (_, index) =>
+      list.readUInt32LE(index * PROCESS_BYTES),
+    );
     return ids.filter((id) => !own.includes(id)).length;
   }
 

@@ -7,8 +7,10 @@ const HALF_BYTES = 2n;
 const MAX_MARK = 32_768;
 
 /**
- * Changes a few elements of a set's inputs before a launch, so that an answer kept from an earlier one is wrong: one element each of Q and K is replaced by
- * another of the same tensor, and one element of V, the mark, is made so large that every row that sees its key differs by more than any tolerance. The next
+ * Changes a few elements of a set's inputs before a launch, so that an answer kept from an earlier one is wrong: one
+ * element each of Q and K is replaced by
+ * another of the same tensor, and one element of V, the mark, is made so large that every row that sees its key differs
+ * by more than any tolerance. The next
  * change takes the mark back. All other elements stay, so that the data that is timed stays what was drawn.
  */
 export class FreshInputs {
@@ -19,7 +21,10 @@ export class FreshInputs {
   #mark: { index: number; before: number } | undefined;
 
   /** `inputs` is kept as the device's copy is. */
-  constructor(driver: CudaDriver, options: { shape: CaseShape; inputs: AttentionInputs; addresses: Readonly<Record<'Q' | 'K' | 'V', DevicePointer>> }) {
+  constructor(
+    driver: CudaDriver,
+    options: { shape: CaseShape; inputs: AttentionInputs; addresses: Readonly<Record<'Q' | 'K' | 'V', DevicePointer>> },
+  ) {
     this.#driver = driver;
     this.#shape = options.shape;
     this.#inputs = options.inputs;

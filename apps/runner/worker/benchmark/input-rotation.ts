@@ -20,9 +20,13 @@ export interface InputSet {
 }
 
 /** Inputs of a set, N(0, 1). */
-const drawSet = (shape: CaseShape, seed: string, drawer: NormalDrawer): AttentionInputs => drawInputs(shape, { seed, rule: NORMAL }, drawer);
+const drawSet = (shape: CaseShape, seed: string, drawer: NormalDrawer): AttentionInputs =>
+  drawInputs(shape, { seed, rule: NORMAL }, drawer);
 
-/** Input sets that timed launches walk through in turn, so that no launch finds its answer, nor its inputs, where the last one left them. */
+/**
+ * Input sets that timed launches walk through in turn, so that no launch finds its answer, nor its inputs, where the
+ * last one left them.
+ */
 export class InputRotation {
   readonly sets: readonly InputSet[];
   readonly loaded: LoadedCandidate;
@@ -34,8 +38,18 @@ export class InputRotation {
   readonly #freshSeeds: string[];
   #next = 0;
 
-  /** `seeds`: a set each; or another rotation, whose tensors and inputs it shares. `freshSeeds`: for refresh(), as many again each time. */
-  constructor(driver: CudaDriver, reference: Reference, request: Pick<BenchmarkRequest, 'candidate' | 'tolerance'> & { seeds: readonly string[] | InputRotation; freshSeeds: readonly string[] }) {
+  /**
+   * `seeds`: a set each; or another rotation, whose tensors and inputs it shares. `freshSeeds`: for refresh(), as many
+   * again each time.
+   */
+  constructor(
+    driver: CudaDriver,
+    reference: Reference,
+    request: Pick<BenchmarkRequest, 'candidate' | 'tolerance'> & {
+      seeds: readonly string[] | InputRotation;
+      freshSeeds: readonly string[];
+    },
+  ) {
     this.#driver = driver;
     this.#reference = reference;
     this.#candidate = request.candidate;
@@ -43,7 +57,10 @@ export class InputRotation {
     this.loaded = new LoadedCandidate(driver, request.candidate);
     this.#freshSeeds = [...request.freshSeeds];
     const { seeds } = request;
-    this.sets = seeds instanceof InputRotation ? seeds.sets.map((set) => this.#borrowSet(set)) : seeds.map((seed) => this.#createSet(seed));
+    this.sets =
+      seeds instanceof InputRotation
+        ? seeds.sets.map((set) => this.#borrowSet(set))
+        : seeds.map((seed) => this.#createSet(seed));
   }
 
   #createSet(seed: string): InputSet {
@@ -51,17 +68,32 @@ export class InputRotation {
     const inputs = drawSet(shape, seed, this.#reference);
     const buffers = new RunBuffers(this.#driver, shape, plan);
     buffers.upload(inputs);
-    return { buffers, inputs, seed, fresh: this.#freshInputs(buffers, inputs), prepared: this.loaded.prepare(buffers.addresses) };
+    return {
+      buffers,
+      inputs,
+      seed,
+      fresh: this.#freshInputs(buffers, inputs),
+      prepared: this.loaded.prepare(buffers.addresses),
+    };
   }
 
   /** What it has beside its own workspace and launches is the lender's: inputs that change there change here. */
   #borrowSet(lender: InputSet): InputSet {
-    const buffers = new RunBuffers(this.#driver, this.#candidate.shape, this.#candidate.plan, { lender: lender.buffers });
-    return Object.assign(Object.create(lender) as InputSet, { buffers, prepared: this.loaded.prepare(buffers.addresses) });
+    const buffers = new RunBuffers(this.#driver, this.#candidate.shape, this.#candidate.plan, {
+      lender: lender.buffers,
+    });
+    return Object.assign(Object.create(lender) as InputSet, {
+      buffers,
+      prepared: this.loaded.prepare(buffers.addresses),
+    });
   }
 
   #freshInputs(buffers: RunBuffers, inputs: AttentionInputs): FreshInputs {
-    return new FreshInputs(this.#driver, { shape: this.#candidate.shape, inputs, addresses: buffers.addresses.tensors });
+    return new FreshInputs(this.#driver, {
+      shape: this.#candidate.shape,
+      inputs,
+      addresses: buffers.addresses.tensors,
+    });
   }
 
   /** The set of the next launch. */
@@ -85,7 +117,8 @@ export class InputRotation {
   refresh(): void {
     for (const set of this.sets) {
       const seed = this.#freshSeeds.shift();
-      if (seed === undefined) throw new Error('no seeds are left for fresh inputs: a request has one a set for every refresh');
+      if (seed === undefined)
+        throw new Error('no seeds are left for fresh inputs: a request has one a set for every refresh');
       set.seed = seed;
       set.inputs = drawSet(this.#candidate.shape, seed, this.#reference);
       set.fresh = this.#freshInputs(set.buffers, set.inputs);
@@ -98,8 +131,14 @@ export class InputRotation {
     const modified = set.buffers.modified(set.inputs);
     if (modified.length > 0) return `the kernel changed ${modified.join(', ')}`;
     const want = this.#reference.fp64(set.inputs, this.#candidate.shape);
-    const { mismatches, elements } = compareOutput(set.buffers.output(), want, { shape: this.#candidate.shape, poison: POISONS[0], tolerance: this.#tolerance });
-    return mismatches === 0 ? undefined : `${mismatches} of ${elements} elements are outside the tolerance (inputs of seed ${set.seed}, a few elements changed)`;
+    const { mismatches, elements } = compareOutput(set.buffers.output(), want, {
+      shape: this.#candidate.shape,
+      poison: POISONS[0],
+      tolerance: this.#tolerance,
+    });
+    return mismatches === 0
+      ? undefined
+      : `${mismatches} of ${elements} elements are outside the tolerance (inputs of seed ${set.seed}, a few elements changed)`;
   }
 
   close(): void {

@@ -11,7 +11,10 @@ const CHECKS_LIMIT_MS = 1_500;
 const REFERENCE_LIMIT_MS = 600_000;
 const AUDIT_LIMIT_MS = 120_000;
 
-/** Checks of a mode's outputs while and after it is timed, all outside of the timed region: at samples that nobody can guess, at the end, and in untimed rows of launches. */
+/**
+ * Checks of a mode's outputs while and after it is timed, all outside of the timed region: at samples that nobody can
+ * guess, at the end, and in untimed rows of launches.
+ */
 export class OutputChecks {
   readonly #rotation: InputRotation;
   readonly #reporter: Reporter;
@@ -58,16 +61,28 @@ export class OutputChecks {
     await this.#reporter.step('looking for work that timed launches leave out', AUDIT_LIMIT_MS);
     this.#audit = audit.run(options);
     audit.close();
-    if (this.#audit.problem !== undefined) this.#problems.push(`in a row of launches whose inputs changed under way: ${this.#audit.problem}`);
+    if (this.#audit.problem !== undefined)
+      this.#problems.push(`in a row of launches whose inputs changed under way: ${this.#audit.problem}`);
   }
 
   report(): Pick<LatencyReport, 'outputCheck' | 'freshRatio'> {
-    const problems = this.#checks === 0 && this.#problems.length === 0 ? ['no secret sample was reached'] : this.#problems;
+    const problems =
+      this.#checks === 0 && this.#problems.length === 0 ? ['no secret sample was reached'] : this.#problems;
     const freshRatio = this.#audit?.freshRatio;
-    if (problems.length > 0) return { outputCheck: { passed: false, detail: problems.join('; ') }, ...(freshRatio !== undefined && { freshRatio }) };
+    if (problems.length > 0)
+      return {
+        outputCheck: { passed: false, detail: problems.join('; ') },
+        ...(freshRatio !== undefined && { freshRatio }),
+      };
     const secret = `right at ${this.#checks} secret ${this.#checks === 1 ? 'sample' : 'samples'} with fresh inputs, after timing`;
     if (freshRatio === undefined) return { outputCheck: { passed: true, detail: secret } };
-    return { outputCheck: { passed: true, detail: `${secret}, and in rows of launches whose inputs changed under way (${freshRatio.toFixed(3)} of the time without)` }, freshRatio };
+    return {
+      outputCheck: {
+        passed: true,
+        detail: `${secret}, and in rows of launches whose inputs changed under way (${freshRatio.toFixed(3)} of the time without)`,
+      },
+      freshRatio,
+    };
   }
 
   async #check(step: string, when: string, set: InputSet): Promise<void> {

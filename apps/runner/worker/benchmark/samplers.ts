@@ -10,8 +10,10 @@ export interface Sampler {
 }
 
 /**
- * Isolated launches: inputs changed a little, outputs poisoned, the L2 flushed by writing twice its size, then event, kernel, event. The flush keeps the
- * stream busy while the three are enqueued, so that the host's time to do so is not in the sample. Lines that an earlier launch pinned in the L2 lose that
+ * Isolated launches: inputs changed a little, outputs poisoned, the L2 flushed by writing twice its size, then event,
+ * kernel, event. The flush keeps the
+ * stream busy while the three are enqueued, so that the host's time to do so is not in the sample. Lines that an
+ * earlier launch pinned in the L2 lose that
  * before the flush, which would else pass them by.
  */
 export class ColdSampler implements Sampler {
@@ -35,7 +37,8 @@ export class ColdSampler implements Sampler {
   sample(): { us: number; set: InputSet } {
     this.#driver.resetPersistingL2();
     const set = this.#rotation.advance();
-    // Both stamps here: with one before the flush and one after the kernel, a kernel with tensor maps was seen to take 9 % longer (docs/measuring.md).
+    // Both stamps here: with one before the flush and one after the kernel, a kernel with tensor maps was seen to take
+    // 9 % longer (docs/measuring.md).
     this.#stamps?.stamp();
     set.fresh.change();
     this.#rotation.poison();
@@ -52,8 +55,10 @@ export class ColdSampler implements Sampler {
 }
 
 /**
- * Back-to-back launches of a captured graph, over all input sets in turn; the time of one launch is the graph's over their number. A replay that is not
- * timed keeps the stream busy while inputs are changed a little, outputs poisoned and the timed one enqueued, so that the host's time to do so is not in
+ * Back-to-back launches of a captured graph, over all input sets in turn; the time of one launch is the graph's over
+ * their number. A replay that is not
+ * timed keeps the stream busy while inputs are changed a little, outputs poisoned and the timed one enqueued, so that
+ * the host's time to do so is not in
  * the sample.
  */
 export class HotSampler implements Sampler {
@@ -65,7 +70,11 @@ export class HotSampler implements Sampler {
   readonly #events: EventPair;
   readonly #stamps: ClockStamps | undefined;
 
-  constructor(driver: CudaDriver, rotation: InputRotation, { launchesPerSample, stamps }: { launchesPerSample: number; stamps?: ClockStamps | undefined }) {
+  constructor(
+    driver: CudaDriver,
+    rotation: InputRotation,
+    { launchesPerSample, stamps }: { launchesPerSample: number; stamps?: ClockStamps | undefined },
+  ) {
     this.#driver = driver;
     this.#rotation = rotation;
     this.launchesPerSample = launchesPerSample;
@@ -83,7 +92,11 @@ export class HotSampler implements Sampler {
     for (const set of this.#rotation.sets) set.fresh.change();
     this.#rotation.poison();
     this.#stamps?.stamp();
-    const us = this.#events.time(() => this.#driver.launchGraph(this.#graph), () => this.#stamps?.stamp()) / this.launchesPerSample;
+    const us =
+      this.#events.time(
+        () => this.#driver.launchGraph(this.#graph),
+        () => this.#stamps?.stamp(),
+      ) / this.launchesPerSample;
     return { us, set: this.#last };
   }
 

@@ -13,7 +13,10 @@ export const REFERENCE_LIMIT_MS = 600_000;
 export const CONDITIONS_EVERY_MS = 1_000;
 /** Samples compared with those before them to see whether the device has settled. */
 export const SETTLE_WINDOW = 8;
-/** Fewer samples have no 95 % interval of their median: that all lie on one side of it has a probability of 2 / 2^n, 6 % for five. */
+/**
+ * Fewer samples have no 95 % interval of their median: that all lie on one side of it has a probability of 2 / 2^n, 6 %
+ * for five.
+ */
 export const MIN_FOR_INTERVAL = 6;
 const SETTLED_RELATIVE = 0.01;
 /** A graph of launches should take about this long: much longer than the event pair costs. */
@@ -22,7 +25,8 @@ const MAX_HOT_LAUNCHES = 200;
 const STAMPED: Record<TimingModeName, string> = { hot: 'before and after', cold: 'twice before the flush of' };
 
 /** Launches of a graph, for a kernel that takes `us` a launch. */
-export const hotLaunches = (us: number): number => Math.max(1, Math.min(MAX_HOT_LAUNCHES, Math.round(HOT_SAMPLE_US / us)));
+export const hotLaunches = (us: number): number =>
+  Math.max(1, Math.min(MAX_HOT_LAUNCHES, Math.round(HOT_SAMPLE_US / us)));
 
 /** Whether the median of the last samples is that of those before them. */
 export function settled(samples: readonly number[]): boolean {
@@ -36,7 +40,8 @@ export const median = (samples: ArrayLike<number>): number => quantile(samples, 
 
 /** What the checks at the secret sample and after timing say together; undefined: it was right. */
 export function outputCheck(secret: string | undefined, last: string | undefined): LatencyReport['outputCheck'] {
-  if (secret === undefined && last === undefined) return { passed: true, detail: 'right at a secret sample with fresh inputs, and after timing' };
+  if (secret === undefined && last === undefined)
+    return { passed: true, detail: 'right at a secret sample with fresh inputs, and after timing' };
   const parts = [secret && `at the secret sample: ${secret}`, last && `after timing: ${last}`].filter((part) => part);
   return { passed: false, detail: parts.join('; ') };
 }
@@ -60,13 +65,17 @@ export interface SlowSamples {
 }
 
 /**
- * In turns nothing is dropped: what it takes turns with has no clock per sample and nobody who looks at NVML, and to drop the slow samples of one side only would flatter
- * it. At the power cap, where the clock wanders by a tenth, that would be every third sample. Alone, a slow sample is dropped, and a throttled batch whole.
+ * In turns nothing is dropped: what it takes turns with has no clock per sample and nobody who looks at NVML, and to
+ * drop the slow samples of one side only would flatter
+ * it. At the power cap, where the clock wanders by a tenth, that would be every third sample. Alone, a slow sample is
+ * dropped, and a throttled batch whole.
  */
 export function judgeSlow({ fell, throttled }: BatchClocks, { turns }: { turns: boolean }): SlowSamples {
   const slow = [...fell.keys()].filter((index) => throttled || fell[index]);
   if (!turns) return { dropped: slow, slowed: 0, throttled: 0 };
-  return throttled ? { dropped: [], slowed: 0, throttled: slow.length } : { dropped: [], slowed: slow.length, throttled: 0 };
+  return throttled
+    ? { dropped: [], slowed: 0, throttled: slow.length }
+    : { dropped: [], slowed: slow.length, throttled: 0 };
 }
 
 /** Whether the device slowed down in a sample, by the stamps around it or by what NVML says of the batch. */
@@ -79,7 +88,10 @@ export class SlowDown {
   #read = 0;
   #known = 0;
 
-  constructor(driver: CudaDriver, { stamps, conditions, mode }: { stamps: ClockStamps | undefined; conditions: Conditions; mode: TimingModeName }) {
+  constructor(
+    driver: CudaDriver,
+    { stamps, conditions, mode }: { stamps: ClockStamps | undefined; conditions: Conditions; mode: TimingModeName },
+  ) {
     this.#stamps = stamps;
     this.#conditions = conditions;
     this.#simulated = driver.facts.simulated;

@@ -21,7 +21,8 @@ const HALF_BYTES = 2;
 const SWIZZLE = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
 
 /**
- * Launches with their arguments packed, so that a timed launch does no more than call the driver. `storage` holds the bytes that the
+ * Launches with their arguments packed, so that a timed launch does no more than call the driver. `storage` holds the
+ * bytes that the
  * parameter arrays point at and must live as long as `specs` are launched.
  */
 export interface PreparedLaunches {
@@ -31,16 +32,30 @@ export interface PreparedLaunches {
 
 export function prepareLaunches(
   driver: CudaDriver,
-  options: { plan: KernelPlan; functions: ReadonlyMap<Launch, Handle>; addresses: BufferAddresses; extent: TensorExtent },
+  options: {
+    plan: KernelPlan;
+    functions: ReadonlyMap<Launch, Handle>;
+    addresses: BufferAddresses;
+    extent: TensorExtent;
+  },
 ): PreparedLaunches {
   const storage: Buffer[] = [];
   const specs = options.plan.launches.map((launch) => {
     const handle = options.functions.get(launch);
     if (handle === undefined) throw new Error(`no function was loaded for ${launch.entry}`);
-    const values = launch.arguments.map((argument) => argumentBytes(driver, argument, options.addresses, options.extent));
+    const values = launch.arguments.map((argument) =>
+      argumentBytes(driver, argument, options.addresses, options.extent),
+    );
     storage.push(...values);
     const parameters = BigUint64Array.from(values.length > 0 ? values.map(addressOf) : [0n]);
-    const spec: LaunchSpec = { function: handle, grid: launch.grid, block: launch.block, sharedBytes: launch.sharedBytes, stream: driver.stream, parameters };
+    const spec: LaunchSpec = {
+      function: handle,
+      grid: launch.grid,
+      block: launch.block,
+      sharedBytes: launch.sharedBytes,
+      stream: driver.stream,
+      parameters,
+    };
     const config = launchConfig(driver, launch, options.addresses, options.extent, storage);
     return config ? { ...spec, config } : spec;
   });
@@ -48,7 +63,12 @@ export function prepareLaunches(
 }
 
 // Buffers of their own (not from Node's pool) have an address that does not change while they are referenced.
-function argumentBytes(driver: CudaDriver, argument: LaunchArgument, addresses: BufferAddresses, extent: TensorExtent): Buffer {
+function argumentBytes(
+  driver: CudaDriver,
+  argument: LaunchArgument,
+  addresses: BufferAddresses,
+  extent: TensorExtent,
+): Buffer {
   const bytes = Buffer.alloc(SLOT_BYTES);
   switch (argument.kind) {
     case 'tensor':
@@ -72,17 +92,32 @@ function argumentBytes(driver: CudaDriver, argument: LaunchArgument, addresses: 
 }
 
 /**
- * CUtensorMap of a tensor as [B * H, S, D], the box given innermost first: [columns, rows] of one head, or [columns, rows, heads]. Rows past S
+ * CUtensorMap of a tensor as [B * H, S, D], the box given innermost first: [columns, rows] of one head, or [columns,
+ * rows, heads]. Rows past S
  * are read as zeros: they are outside the map, not the next head's.
  */
-function tensorMap(driver: CudaDriver, argument: Extract<LaunchArgument, { kind: 'tensorMap' }>, address: DevicePointer, extent: TensorExtent): Buffer {
+function tensorMap(
+  driver: CudaDriver,
+  argument: Extract<LaunchArgument, { kind: 'tensorMap' }>,
+  address: DevicePointer,
+  extent: TensorExtent,
+): Buffer {
   const map = alignedBuffer(TENSOR_MAP_BYTES, 64);
   const { batch: B, heads: H, sequenceLength: S, headDim: D } = extent;
-  if (argument.box.length < 2 || argument.box.length > 3) throw new Error(`a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`);
+  if (argument.box.length < 2 || argument.box.length > 3)
+    throw new Error(
+      `a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`,
+    );
   const dimensions = [D, S, B * H];
   const strides = [D * HALF_BYTES, S * D * HALF_BYTES];
   const [columns, rows, heads = 1] = argument.box;
-  driver.encodeTensorMap(map, { address, dimensions, strides, box: [columns!, rows!, heads], swizzle: SWIZZLE[argument.swizzle] });
+  driver.encodeTensorMap(map, {
+    address,
+    dimensions,
+    strides,
+    box: [columns!, rows!, heads],
+    swizzle: SWIZZLE[argument.swizzle],
+  });
   return map;
 }
 
@@ -100,18 +135,27 @@ const ACCESS_STREAMING = 1;
 const ACCESS_PERSISTING = 2;
 
 /** CUlaunchConfig with its attributes (cuda.h), where plain cuLaunchKernel can't say what the launch wants. */
-function launchConfig(driver: CudaDriver, launch: Launch, addresses: BufferAddresses, extent: TensorExtent, storage: Buffer[]): Buffer | undefined {
+function launchConfig(
+  driver: CudaDriver,
+  launch: Launch,
+  addresses: BufferAddresses,
+  extent: TensorExtent,
+  storage: Buffer[],
+): Buffer | undefined {
   const attributes: Buffer[] = [];
   // A device without clusters runs the same CTAs one by one; the daemon says so.
   if (launch.cluster && driver.facts.clusters) attributes.push(clusterAttribute(launch.cluster));
-  const window = launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, extent) : undefined;
+  const window =
+    launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, extent) : undefined;
   if (window) attributes.push(window);
   if (attributes.length === 0) return undefined;
   const list = Buffer.concat(attributes);
   const attributeBytes = Buffer.alloc(list.length);
   list.copy(attributeBytes);
   const config = Buffer.alloc(CONFIG_BYTES);
-  [...launch.grid, ...launch.block, launch.sharedBytes].forEach((value, index) => config.writeUInt32LE(value, index * 4));
+  [...launch.grid, ...launch.block, launch.sharedBytes].forEach((value, index) =>
+    config.writeUInt32LE(value, index * 4),
+  );
   config.writeBigUInt64LE(driver.stream, 32);
   config.writeBigUInt64LE(addressOf(attributeBytes), 40);
   config.writeUInt32LE(attributes.length, 48);
@@ -126,8 +170,16 @@ function clusterAttribute(cluster: readonly number[]): Buffer {
   return attribute;
 }
 
-/** One window from the first to the last of the tensors; they are allocated one after another, so that this is little more than the tensors. */
-function persistingWindow(driver: CudaDriver, tensors: TensorName[], addresses: BufferAddresses, extent: TensorExtent): Buffer | undefined {
+/**
+ * One window from the first to the last of the tensors; they are allocated one after another, so that this is little
+ * more than the tensors.
+ */
+function persistingWindow(
+  driver: CudaDriver,
+  tensors: TensorName[],
+  addresses: BufferAddresses,
+  extent: TensorExtent,
+): Buffer | undefined {
   const bytes = BigInt(extent.batch * extent.heads * extent.sequenceLength * extent.headDim * HALF_BYTES);
   const starts = tensors.map((tensor) => addresses.tensors[tensor]);
   const low = starts.reduce((least, start) => (start < least ? start : least));

@@ -30,7 +30,8 @@ export interface LaunchSpec {
 }
 
 /**
- * One device of a CUDA driver library: libcuda.so.1 or the emulator's. Every call is checked; a CUresult other than success is a CudaError.
+ * One device of a CUDA driver library: libcuda.so.1 or the emulator's. Every call is checked; a CUresult other than
+ * success is a CudaError.
  * Nothing here is asynchronous to JavaScript: a call that hangs is ended by the parent, which kills the process.
  */
 export class CudaDriver {
@@ -108,7 +109,16 @@ export class CudaDriver {
       this.#call('cuLaunchKernelEx', spec.config, spec.function, spec.parameters, 0n);
       return;
     }
-    this.#call('cuLaunchKernel', spec.function, ...spec.grid, ...spec.block, spec.sharedBytes, spec.stream, spec.parameters, 0n);
+    this.#call(
+      'cuLaunchKernel',
+      spec.function,
+      ...spec.grid,
+      ...spec.block,
+      spec.sharedBytes,
+      spec.stream,
+      spec.parameters,
+      0n,
+    );
   }
 
   synchronize(): void {
@@ -146,7 +156,8 @@ export class CudaDriver {
   }
 
   /**
-   * What `record` enqueues, as an executable graph in which `beside` runs at the same time, on the stream that it is given. `record` may call `join`, after which
+   * What `record` enqueues, as an executable graph in which `beside` runs at the same time, on the stream that it is
+   * given. `record` may call `join`, after which
    * what it enqueues waits for all of `beside`; without it only the graph's end does.
    */
   captureFork(beside: (stream: Handle) => void, record: (join: () => void) => void): Handle {
@@ -178,7 +189,10 @@ export class CudaDriver {
     this.#call('cuGraphExecDestroy', executable);
   }
 
-  /** Lets launches keep up to `bytes` in L2; answers the bytes that one access-policy window may cover (0: the device has none). */
+  /**
+   * Lets launches keep up to `bytes` in L2; answers the bytes that one access-policy window may cover (0: the device
+   * has none).
+   */
   allowPersistingL2(bytes: number): number {
     const { persistingL2Bytes } = this.facts;
     if (persistingL2Bytes === 0) return 0;
@@ -190,12 +204,26 @@ export class CudaDriver {
     this.#call('cuCtxResetPersistingL2Cache');
   }
 
-  encodeTensorMap(map: Buffer, options: { address: DevicePointer; dimensions: number[]; strides: number[]; box: number[]; swizzle: number }): void {
+  encodeTensorMap(
+    map: Buffer,
+    options: { address: DevicePointer; dimensions: number[]; strides: number[]; box: number[]; swizzle: number },
+  ): void {
     const FLOAT16 = 6;
     const PROMOTION_256B = 3;
     this.#call(
-      'cuTensorMapEncodeTiled', map, FLOAT16, options.dimensions.length, options.address, BigUint64Array.from(options.dimensions, BigInt),
-      BigUint64Array.from(options.strides, BigInt), Uint32Array.from(options.box), new Uint32Array(options.box.length).fill(1), 0, options.swizzle, PROMOTION_256B, 0,
+      'cuTensorMapEncodeTiled',
+      map,
+      FLOAT16,
+      options.dimensions.length,
+      options.address,
+      BigUint64Array.from(options.dimensions, BigInt),
+      BigUint64Array.from(options.strides, BigInt),
+      Uint32Array.from(options.box),
+      new Uint32Array(options.box.length).fill(1),
+      0,
+      options.swizzle,
+      PROMOTION_256B,
+      0,
     );
   }
 

@@ -6,7 +6,9 @@ export class CudaError extends Error {
   readonly fault: CudaFault;
 
   constructor(fault: CudaFault) {
-    super(`${fault.call}(${fault.arguments}) failed: ${fault.name}${fault.description ? `, ${fault.description}` : ''}`);
+    super(
+      `${fault.call}(${fault.arguments}) failed: ${fault.name}${fault.description ? `, ${fault.description}` : ''}`,
+    );
     this.name = 'CudaError';
     this.fault = fault;
   }
@@ -41,5 +43,7 @@ export function lastEmulatorFault(native: NativeLibrary): EmulatorFault | undefi
   if (!native.has('flashcore_emulator_last_fault')) return undefined;
   const json = Buffer.alloc(MAX_FAULT_BYTES);
   const length = native.call('flashcore_emulator_last_fault', json, json.length);
-  return length > 0 ? (JSON.parse(json.toString('utf8', 0, Math.min(length, json.length))) as EmulatorFault) : undefined;
+  return length > 0
+    ? (JSON.parse(json.toString('utf8', 0, Math.min(length, json.length))) as EmulatorFault)
+    : undefined;
 }

@@ -2,7 +2,8 @@ import koffi from 'koffi';
 
 /**
  * The CUDA driver API as far as the worker uses it, and the emulator's extra exports: the one place with native
- * declarations. Handles and device addresses are 64-bit integers, so that a wrong value can't be taken for a pointer to JavaScript memory.
+ * declarations. Handles and device addresses are 64-bit integers, so that a wrong value can't be taken for a pointer to
+ * JavaScript memory.
  */
 const DECLARATIONS = {
   cuInit: 'int cuInit(uint32_t flags)',
@@ -37,13 +38,15 @@ const DECLARATIONS = {
   cuStreamSynchronize: 'int cuStreamSynchronize(uint64_t stream)',
   cuStreamBeginCapture_v2: 'int cuStreamBeginCapture_v2(uint64_t stream, int mode)',
   cuStreamEndCapture: 'int cuStreamEndCapture(uint64_t stream, _Out_ uint64_t *graph)',
-  cuGraphInstantiateWithFlags: 'int cuGraphInstantiateWithFlags(_Out_ uint64_t *executable, uint64_t graph, uint64_t flags)',
+  cuGraphInstantiateWithFlags:
+    'int cuGraphInstantiateWithFlags(_Out_ uint64_t *executable, uint64_t graph, uint64_t flags)',
   cuGraphLaunch: 'int cuGraphLaunch(uint64_t executable, uint64_t stream)',
   cuGraphExecDestroy: 'int cuGraphExecDestroy(uint64_t executable)',
   cuGraphDestroy: 'int cuGraphDestroy(uint64_t graph)',
   cuLaunchKernel:
     'int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz, uint32_t shared, uint64_t stream, const void *parameters, const void *extra)',
-  cuLaunchKernelEx: 'int cuLaunchKernelEx(const void *config, uint64_t function, const void *parameters, const void *extra)',
+  cuLaunchKernelEx:
+    'int cuLaunchKernelEx(const void *config, uint64_t function, const void *parameters, const void *extra)',
   cuEventCreate: 'int cuEventCreate(_Out_ uint64_t *event, uint32_t flags)',
   cuEventDestroy_v2: 'int cuEventDestroy_v2(uint64_t event)',
   cuEventRecord: 'int cuEventRecord(uint64_t event, uint64_t stream)',
@@ -89,7 +92,8 @@ export function loadNativeLibrary(path: string): NativeLibrary {
     },
     call(name, ...values) {
       const wanted = parameterTypes(name);
-      if (values.length !== wanted.length) throw new TypeError(`${name} wants ${wanted.length} arguments, got ${values.length}`);
+      if (values.length !== wanted.length)
+        throw new TypeError(`${name} wants ${wanted.length} arguments, got ${values.length}`);
       values.forEach((value, index) => checkArgument(name, index, wanted[index]!, value));
       return bind(name)(...values);
     },
@@ -138,7 +142,9 @@ function isRight(type: string, value: unknown): boolean {
     case 'pointer':
       return (ArrayBuffer.isView(value) && value.byteLength > 0) || value === 0n;
     case 'uint64_t':
-      return typeof value === 'bigint' ? value >= 0n && value < 1n << 64n : Number.isSafeInteger(value) && (value as number) >= 0;
+      return typeof value === 'bigint'
+        ? value >= 0n && value < 1n << 64n
+        : Number.isSafeInteger(value) && (value as number) >= 0;
     default: {
       const [low, high] = RANGES[type]!;
       return Number.isInteger(value) && (value as number) >= low && (value as number) <= high;

@@ -17,7 +17,10 @@ export class LoadedCandidate {
     this.#functions = new Map(
       candidate.plan.launches.map((launch) => [
         launch,
-        driver.function(this.#module, launch.entry, { sharedBytes: launch.sharedBytes, cluster: launch.cluster !== undefined && driver.facts.clusters }),
+        driver.function(this.#module, launch.entry, {
+          sharedBytes: launch.sharedBytes,
+          cluster: launch.cluster !== undefined && driver.facts.clusters,
+        }),
       ]),
     );
   }

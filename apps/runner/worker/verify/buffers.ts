@@ -5,7 +5,10 @@ import type { CaseShape, KernelPlan } from '../messages.ts';
 
 /** Guard bytes before a buffer, and after it on a GPU. */
 const GUARD_BYTES = 4096;
-/** Bytes of the guards, one value a run: the second is a NaN as fp16, so that what depends on memory beyond a tensor differs. */
+/**
+ * Bytes of the guards, one value a run: the second is a NaN as fp16, so that what depends on memory beyond a tensor
+ * differs.
+ */
 export const GUARDS = [0xa5, 0x7e] as const;
 const HALF_BYTES = 2;
 /** An address farther from every buffer has nothing to do with them. */
@@ -28,14 +31,29 @@ export class RunBuffers {
   readonly #lender: RunBuffers | undefined;
   #guard: number = GUARDS[0];
 
-  /** `lender`: whose tensors are used, so that two builds have theirs at the same addresses; it must outlive this. Its workspace stays its own. */
-  constructor(driver: CudaDriver, shape: CaseShape, plan: KernelPlan, { lender }: { lender?: RunBuffers | undefined } = {}) {
+  /**
+   * `lender`: whose tensors are used, so that two builds have theirs at the same addresses; it must outlive this. Its
+   * workspace stays its own.
+   */
+  constructor(
+    driver: CudaDriver,
+    shape: CaseShape,
+    plan: KernelPlan,
+    { lender }: { lender?: RunBuffers | undefined } = {},
+  ) {
     this.#driver = driver;
     this.#elements = elementsOf(shape);
     const bytes = this.#elements * HALF_BYTES;
     this.#lender = lender;
-    const tensors = lender?.addresses.tensors ?? { Q: this.#allocate('Q', bytes), K: this.#allocate('K', bytes), V: this.#allocate('V', bytes), O: this.#allocate('O', bytes) };
-    const workspace = new Map(plan.workspace.map(({ name, bytes: size }) => [name, this.#allocate(name, size)] as const));
+    const tensors = lender?.addresses.tensors ?? {
+      Q: this.#allocate('Q', bytes),
+      K: this.#allocate('K', bytes),
+      V: this.#allocate('V', bytes),
+      O: this.#allocate('O', bytes),
+    };
+    const workspace = new Map(
+      plan.workspace.map(({ name, bytes: size }) => [name, this.#allocate(name, size)] as const),
+    );
     this.addresses = { tensors, workspace };
     this.guard(GUARDS[0]);
   }
@@ -49,7 +67,8 @@ export class RunBuffers {
     }
   }
 
-  // The emulator's allocations end at a guard page, which names the thread of the very first access beyond: guard bytes would only hide it.
+  // The emulator's allocations end at a guard page, which names the thread of the very first access beyond: guard bytes
+  // would only hide it.
   #allocate(name: string, bytes: number): DevicePointer {
     const bytesAfter = this.#driver.facts.simulated ? 0 : GUARD_BYTES;
     const base = this.#driver.allocate(GUARD_BYTES + Math.max(bytes, 1) + bytesAfter);
@@ -65,7 +84,9 @@ export class RunBuffers {
   /** Fills O with a NaN pattern, and the workspace with it too: what is read before it was written then shows in O. */
   poison(bits: number): void {
     this.#driver.fill16(this.addresses.tensors.O, bits, this.#elements);
-    for (const buffer of this.#buffers) if (this.addresses.workspace.has(buffer.name)) this.#driver.fill16(buffer.address, bits, Math.floor(buffer.bytes / HALF_BYTES));
+    for (const buffer of this.#buffers)
+      if (this.addresses.workspace.has(buffer.name))
+        this.#driver.fill16(buffer.address, bits, Math.floor(buffer.bytes / HALF_BYTES));
   }
 
   output(): HalfBits {
@@ -84,7 +105,8 @@ export class RunBuffers {
     }
     for (const buffer of this.#buffers) {
       if (!this.#intact(buffer.base, GUARD_BYTES)) found.push(`guard bytes before ${buffer.name}`);
-      if (!this.#intact(buffer.address + BigInt(buffer.bytes), buffer.bytesAfter)) found.push(`guard bytes after ${buffer.name}`);
+      if (!this.#intact(buffer.address + BigInt(buffer.bytes), buffer.bytesAfter))
+        found.push(`guard bytes after ${buffer.name}`);
     }
     return found;
   }
@@ -116,9 +138,9 @@ export class RunBuffers {
   }
 }
 
-const pastEnd = (name: string, distance: bigint): string => (distance === 0n ? `the first byte past the end of ${name}` : `${distance} bytes past the end of ${name}`);
+const pastEnd = (name: string, distance: bigint): string =>
+  distance === 0n ? `the first byte past the end of ${name}` : `${distance} bytes past the end of ${name}`;
 
 function bytesOf(words: HalfBits): Buffer {
   return Buffer.from(words.buffer, words.byteOffset, words.byteLength);
 }
-

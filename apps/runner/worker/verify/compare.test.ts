@@ -4,7 +4,8 @@ import { compareOutput, nthSmallest } from './compare.ts';
 
 const shape: CaseShape = { batch: 1, heads: 2, sequenceLength: 4, headDim: 8, causal: false };
 const POISON = 0xfe5a;
-const halves = (values: ArrayLike<number>): Uint16Array<ArrayBuffer> => new Uint16Array(Float16Array.from(values).buffer);
+const halves = (values: ArrayLike<number>): Uint16Array<ArrayBuffer> =>
+  new Uint16Array(Float16Array.from(values).buffer);
 
 test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for what it is', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => 1 + i / 64);
@@ -25,7 +26,12 @@ test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for wha
     counts: [4, 1, 1, 1],
     worst: { batch: 0, head: 1, row: 3, column: 7, got: 5, want: 1 + 63 / 64 },
     max: 5 - (1 + 63 / 64),
-    places: [[0, 0, 0, 3], [0, 0, 1, 1], [0, 0, 2, 4], [0, 1, 3, 7]],
+    places: [
+      [0, 0, 0, 3],
+      [0, 0, 1, 1],
+      [0, 0, 2, 4],
+      [0, 1, 3, 7],
+    ],
     map: [4, 8, 1, 1],
     nanBlocks: [3, 9, 20],
   });
@@ -40,19 +46,34 @@ test('the error map names the worst element of each block: the first that is not
   got[at(0, 4, 2)] = halves([2])[0]!;
   got[at(1, 30, 15)] = 0x7e00;
   got[at(1, 31, 14)] = 0x7e00;
-  const { errorMap } = compareOutput(got, want, { shape: blocky, poison: POISON, tolerance: { absolute: 1e-2, relative: 0 } });
-  const block = (row: number, column: number) => [errorMap.worstIndex, errorMap.worstGot, errorMap.worstWant, errorMap.maxAbsError].map((values) => values[row * errorMap.columns + column]);
-  expect([block(2, 1), block(15, 7), block(0, 0)]).toEqual([[at(1, 5, 3), 3, 1, 2], [at(1, 30, 15), NaN, 1, NaN], [at(0, 0, 0), 1, 1, 0]]);
+  const { errorMap } = compareOutput(got, want, {
+    shape: blocky,
+    poison: POISON,
+    tolerance: { absolute: 1e-2, relative: 0 },
+  });
+  const block = (row: number, column: number) =>
+    [errorMap.worstIndex, errorMap.worstGot, errorMap.worstWant, errorMap.maxAbsError].map(
+      (values) => values[row * errorMap.columns + column],
+    );
+  expect([block(2, 1), block(15, 7), block(0, 0)]).toEqual([
+    [at(1, 5, 3), 3, 1, 2],
+    [at(1, 30, 15), NaN, 1, NaN],
+    [at(0, 0, 0), 1, 1, 0],
+  ]);
 });
 
 test('an exact output has no error and norm ratio 1', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
   const result = compareOutput(halves(want), want, { shape, poison: POISON, tolerance: { absolute: 0, relative: 0 } });
-  expect([result.mismatches, result.maxAbsError, result.p999AbsError, result.maxRelError, result.normRatio]).toEqual([0, 0, 0, 0, 1]);
+  expect([result.mismatches, result.maxAbsError, result.p999AbsError, result.maxRelError, result.normRatio]).toEqual([
+    0, 0, 0, 0, 1,
+  ]);
 });
 
 test('nthSmallest() agrees with sorting', () => {
   const values = Float32Array.from({ length: 1001 }, (_, i) => (i * 7919) % 251);
   const sorted = values.slice().sort();
-  expect([0, 1, 500, 999, 1000].map((n) => nthSmallest(values.slice(), n))).toEqual([0, 1, 500, 999, 1000].map((n) => sorted[n]));
+  expect([0, 1, 500, 999, 1000].map((n) => nthSmallest(values.slice(), n))).toEqual(
+    [0, 1, 500, 999, 1000].map((n) => sorted[n]),
+  );
 });

@@ -37,8 +37,10 @@ export interface CompareOptions {
 }
 
 /**
- * Compares an output with the fp64 reference, element by element. NaN, Inf and unwritten elements are mismatches; they do not enter
- * the error figures, which are over the finite elements. An element is NaN in the map where one of its block is not finite.
+ * Compares an output with the fp64 reference, element by element. NaN, Inf and unwritten elements are mismatches; they
+ * do not enter
+ * the error figures, which are over the finite elements. An element is NaN in the map where one of its block is not
+ * finite.
  */
 export function compareOutput(got: HalfBits, want: Float64Array, options: CompareOptions): Comparison {
   const { shape, poison } = options;
@@ -79,7 +81,8 @@ export function compareOutput(got: HalfBits, want: Float64Array, options: Compar
     map.add(i, error);
   }
   if (worstIndex >= 0) result.worst = elementAt(worstIndex, HALF_VALUES[got[worstIndex]!]!, want[worstIndex]!, shape);
-  result.p999AbsError = finite === 0 ? 0 : nthSmallest(errors.subarray(0, finite), Math.min(finite - 1, Math.ceil(finite * 0.999) - 1));
+  result.p999AbsError =
+    finite === 0 ? 0 : nthSmallest(errors.subarray(0, finite), Math.min(finite - 1, Math.ceil(finite * 0.999) - 1));
   result.errorMap = map.finish(got, want);
   result.normRatio = wantSquares === 0 ? 1 : Math.sqrt(gotSquares / wantSquares);
   return result;
@@ -97,8 +100,28 @@ export function maxAbsError(got: HalfBits, want: Float64Array): number {
 
 function emptyComparison(elements: number): Comparison {
   return {
-    maxAbsError: 0, sumAbsError: 0, sumSquareError: 0, maxRelError: 0, p999AbsError: 0, mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0,
-    elements, firstMismatches: [], errorMap: { rows: 0, columns: 0, blockRows: 0, blockColumns: 0, maxAbsError: [], worstIndex: [], worstGot: [], worstWant: [] }, normRatio: 1,
+    maxAbsError: 0,
+    sumAbsError: 0,
+    sumSquareError: 0,
+    maxRelError: 0,
+    p999AbsError: 0,
+    mismatches: 0,
+    nanCount: 0,
+    infCount: 0,
+    unwrittenCount: 0,
+    elements,
+    firstMismatches: [],
+    errorMap: {
+      rows: 0,
+      columns: 0,
+      blockRows: 0,
+      blockColumns: 0,
+      maxAbsError: [],
+      worstIndex: [],
+      worstGot: [],
+      worstWant: [],
+    },
+    normRatio: 1,
   };
 }
 
@@ -129,7 +152,16 @@ class MapBuilder {
     this.#headDim = shape.headDim;
     this.#headElements = shape.headDim * shape.sequenceLength;
     // -1: below every error, so that each block has an element even where all are exact.
-    this.#map = { rows, columns, blockRows, blockColumns, maxAbsError: new Array<number>(rows * columns).fill(-1), worstIndex: new Array<number>(rows * columns).fill(0), worstGot: [], worstWant: [] };
+    this.#map = {
+      rows,
+      columns,
+      blockRows,
+      blockColumns,
+      maxAbsError: new Array<number>(rows * columns).fill(-1),
+      worstIndex: new Array<number>(rows * columns).fill(0),
+      worstGot: [],
+      worstWant: [],
+    };
   }
 
   add(index: number, error: number): void {
@@ -148,7 +180,11 @@ class MapBuilder {
   /** With what was written, and wanted, at the worst element of each block. */
   finish(got: HalfBits, want: Float64Array): ErrorMapData {
     const { worstIndex } = this.#map;
-    return { ...this.#map, worstGot: worstIndex.map((index) => HALF_VALUES[got[index]!]!), worstWant: worstIndex.map((index) => want[index]!) };
+    return {
+      ...this.#map,
+      worstGot: worstIndex.map((index) => HALF_VALUES[got[index]!]!),
+      worstWant: worstIndex.map((index) => want[index]!),
+    };
   }
 }
 

@@ -4,17 +4,28 @@ import type { CaseShape, InputRule, SeededInput, TensorRule } from '../messages.
 import { CounterRandom } from './random.ts';
 
 /** N(0, 1) everywhere. */
-export const NORMAL: InputRule = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 };
+export const NORMAL: InputRule = {
+  name: 'normal',
+  q: 'normal',
+  k: 'normal',
+  v: 'normal',
+  logitScale: 1,
+  valueScale: 1,
+};
 
 /** What draws normal values on all threads: an experiment draws 44 million, which take JavaScript two seconds. */
 export type NormalDrawer = Pick<Reference, 'normal'>;
 
-/** Draws Q, K and V of a shape, fp16, from a seed and a rule; with a drawer faster, and the same bits. The same seed gives the same bits on every host. */
+/**
+ * Draws Q, K and V of a shape, fp16, from a seed and a rule; with a drawer faster, and the same bits. The same seed
+ * gives the same bits on every host.
+ */
 export function drawInputs(shape: CaseShape, input: SeededInput, drawer?: NormalDrawer): AttentionInputs {
   const { rule, seed } = input;
   const draw = (tensor: TensorRule, stream: number, scale: number): HalfBits => {
     const random = new CounterRandom(seed, stream);
-    if (tensor === 'normal' && drawer) return drawer.normal(new Uint16Array(elementsOf(shape)), { key: random.key, stream: random.stream, scale });
+    if (tensor === 'normal' && drawer)
+      return drawer.normal(new Uint16Array(elementsOf(shape)), { key: random.key, stream: random.stream, scale });
     return drawTensor(shape, tensor, random, scale);
   };
   return { Q: draw(rule.q, 1, rule.logitScale), K: draw(rule.k, 2, 1), V: draw(rule.v, 3, rule.valueScale) };

@@ -2,7 +2,11 @@ import { expect, test } from 'vitest';
 import { CounterRandom, philox2x32 } from './random.ts';
 
 test('philox2x32() gives the known answers of Random123', () => {
-  expect([philox2x32(0, 0, 0), philox2x32(0xffffffff, 0xffffffff, 0xffffffff), philox2x32(0x243f6a88, 0x85a308d3, 0x13198a2e)]).toEqual([
+  expect([
+    philox2x32(0, 0, 0),
+    philox2x32(0xffffffff, 0xffffffff, 0xffffffff),
+    philox2x32(0x243f6a88, 0x85a308d3, 0x13198a2e),
+  ]).toEqual([
     [0xff1dae59, 0x6cd10df2],
     [0x2c3f628b, 0xab4fd7ad],
     [0xdd7ce038, 0xf62a4c12],

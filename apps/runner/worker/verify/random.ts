@@ -1,5 +1,6 @@
 /**
- * Philox 2x32 with ten rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11): the n-th number follows from seed and n alone, so
+ * Philox 2x32 with ten rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11): the n-th number
+ * follows from seed and n alone, so
  * that an input can be repeated from its seed on any host.
  */
 export class CounterRandom {
@@ -9,7 +10,10 @@ export class CounterRandom {
   #second = 0;
   #hasSecond = false;
 
-  /** `seed` is hexadecimal, up to 32 digits, folded to 64 bits: the low half is the key, the high one and `stream` the counter's upper word. */
+  /**
+   * `seed` is hexadecimal, up to 32 digits, folded to 64 bits: the low half is the key, the high one and `stream` the
+   * counter's upper word.
+   */
   constructor(seed: string, stream: number) {
     const value = BigInt(`0x${seed}`);
     const folded = (value ^ (value >> 64n)) & 0xffff_ffff_ffff_ffffn;

@@ -9,7 +9,9 @@ import { GUARDS, RunBuffers } from './buffers.ts';
 import { compareOutput, maxAbsError, type Comparison } from './compare.ts';
 import { drawInputs } from './inputs.ts';
 
-/** NaN patterns that no arithmetic gives: one a run, so that an element that was never written differs between two runs. */
+/**
+ * NaN patterns that no arithmetic gives: one a run, so that an element that was never written differs between two runs.
+ */
 export const POISONS = [0xfe5a, 0x7d3c] as const;
 
 /** FlashAttention's rule: max|out - ref| <= 2 max|fp16 - ref| + this. */
@@ -29,14 +31,27 @@ interface SeedReport {
   referenceSeconds: number;
 }
 
-/** Runs one case over its inputs, each judged by the CPU reference; stops after the first input that fails. Errors: CudaError when the kernel faults. */
-export async function verifyCase(driver: CudaDriver, reference: Reference, request: VerifyRequest, reporter: Reporter): Promise<CaseReport> {
+/**
+ * Runs one case over its inputs, each judged by the CPU reference; stops after the first input that fails. Errors:
+ * CudaError when the kernel faults.
+ */
+export async function verifyCase(
+  driver: CudaDriver,
+  reference: Reference,
+  request: VerifyRequest,
+  reporter: Reporter,
+): Promise<CaseReport> {
   const started = performance.now();
   const run = await CandidateRun.open(driver, request.candidate, reporter);
   const reports: SeedReport[] = [];
   for (const [index, input] of request.inputs.entries()) {
     await reporter.notice({ type: 'seed', index });
-    const report = await verifySeed(run, reference, { request, input, checkDeterminism: request.checkDeterminism && index === 0, tellOutput: index < request.tellOutputs });
+    const report = await verifySeed(run, reference, {
+      request,
+      input,
+      checkDeterminism: request.checkDeterminism && index === 0,
+      tellOutput: index < request.tellOutputs,
+    });
     reports.push(report);
     if (failed(report)) break;
   }
@@ -54,7 +69,9 @@ async function verifySeed(
   const kernelStarted = performance.now();
   const output = await run.once(inputs, POISONS[0], options.input.seed);
   const modified = run.buffers.modified(inputs);
-  const again = options.checkDeterminism ? await run.once(inputs, POISONS[1], options.input.seed, GUARDS[1]) : undefined;
+  const again = options.checkDeterminism
+    ? await run.once(inputs, POISONS[1], options.input.seed, GUARDS[1])
+    : undefined;
   const kernelSeconds = (performance.now() - kernelStarted) / 1000;
   // The reference comes after the candidate: a kernel that returns stale memory must find none of it.
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
@@ -62,20 +79,31 @@ async function verifySeed(
   const want = reference.fp64(inputs, shape);
   const fp16MaxAbsError = maxAbsError(reference.fp16(inputs, shape), want);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
-  const judge = (bits: HalfBits, poison: number): Comparison => compareOutput(bits, want, { shape, poison, tolerance: options.request.tolerance });
+  const judge = (bits: HalfBits, poison: number): Comparison =>
+    compareOutput(bits, want, { shape, poison, tolerance: options.request.tolerance });
   const first = judge(output, POISONS[0]);
   const deterministic = again && sameBits(output, again);
   const second = again && !deterministic && first.mismatches === 0 ? judge(again, POISONS[1]) : undefined;
   // Wrong the second time: by what lies around the buffers when the first bytes make it right again, else by chance.
-  const byGuards = second !== undefined && second.mismatches > 0 && judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0]).mismatches === 0;
+  const byGuards =
+    second !== undefined &&
+    second.mismatches > 0 &&
+    judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0]).mismatches === 0;
   const report = {
     comparison: second && second.mismatches > 0 && !byGuards ? second : first,
     straying: byGuards ? second.mismatches : 0,
-    fp16MaxAbsError, modified, kernelSeconds, referenceSeconds, ...(deterministic !== undefined && { deterministic }),
+    fp16MaxAbsError,
+    modified,
+    kernelSeconds,
+    referenceSeconds,
+    ...(deterministic !== undefined && { deterministic }),
   };
   if (options.tellOutput && !failed(report)) {
     const { maxAbsError: most, sumAbsError, elements } = report.comparison;
-    await run.reporter.notice({ type: 'output', output: { ...inputs, O: output, reference: want, maxAbsError: most, meanAbsError: sumAbsError / elements } });
+    await run.reporter.notice({
+      type: 'output',
+      output: { ...inputs, O: output, reference: want, maxAbsError: most, meanAbsError: sumAbsError / elements },
+    });
   }
   return report;
 }
@@ -143,10 +171,14 @@ function failed({ comparison, modified, straying }: SeedReport): boolean {
 
 function summarise(reports: SeedReport[], seconds: number): CaseReport {
   const comparisons = reports.map((report) => report.comparison);
-  const total = (pick: (comparison: Comparison) => number): number => comparisons.reduce((sum, comparison) => sum + pick(comparison), 0);
+  const total = (pick: (comparison: Comparison) => number): number =>
+    comparisons.reduce((sum, comparison) => sum + pick(comparison), 0);
   const most = (pick: (comparison: Comparison) => number): number => Math.max(...comparisons.map(pick));
   const worst = comparisons.reduce((a, b) => (badness(b) > badness(a) ? b : a));
-  const counted = Math.max(1, total((c) => c.elements - c.nanCount - c.infCount - c.unwrittenCount));
+  const counted = Math.max(
+    1,
+    total((c) => c.elements - c.nanCount - c.infCount - c.unwrittenCount),
+  );
   const deterministic = reports[0]?.deterministic;
   return {
     seeds: reports.length,
@@ -164,7 +196,8 @@ function summarise(reports: SeedReport[], seconds: number): CaseReport {
     firstMismatches: (comparisons.find((c) => c.mismatches > 0) ?? worst).firstMismatches,
     fp16MaxAbsError: Math.max(...reports.map((report) => report.fp16MaxAbsError)),
     flashAttentionRule: reports.every(
-      ({ comparison: c, fp16MaxAbsError }) => c.nanCount + c.infCount + c.unwrittenCount === 0 && c.maxAbsError <= 2 * fp16MaxAbsError + FLASH_ATTENTION_ATOL,
+      ({ comparison: c, fp16MaxAbsError }) =>
+        c.nanCount + c.infCount + c.unwrittenCount === 0 && c.maxAbsError <= 2 * fp16MaxAbsError + FLASH_ATTENTION_ATOL,
     ),
     ...(deterministic !== undefined && { deterministic }),
     errorMap: worst.errorMap,

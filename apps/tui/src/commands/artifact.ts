@@ -6,11 +6,20 @@ import type { CommandContext } from './context.ts';
 import { ExitCode, UsageError } from './exit-code.ts';
 import { requireWritable } from './output-file.ts';
 
-/** `fa-tui artifact <sha256> [-o file]`: the file's bytes, checked against their digest, to a file or to stdout that is no terminal. */
-export function readArtifact(sha256: string, { output }: { readonly output?: string }, context: CommandContext): Promise<ExitCode> {
-  if (!/^[0-9a-f]{64}$/i.test(sha256)) throw new UsageError(`Wanted an artifact's SHA-256, 64 hexadecimal digits; got ${sha256}`);
+/**
+ * `fa-tui artifact <sha256> [-o file]`: the file's bytes, checked against their digest, to a file or to stdout that is
+ * no terminal.
+ */
+export function readArtifact(
+  sha256: string,
+  { output }: { readonly output?: string },
+  context: CommandContext,
+): Promise<ExitCode> {
+  if (!/^[0-9a-f]{64}$/i.test(sha256))
+    throw new UsageError(`Wanted an artifact's SHA-256, 64 hexadecimal digits; got ${sha256}`);
   const { stdout } = context.surroundings;
-  if (!output && stdout.isTTY) throw new UsageError('Wanted --output FILE or a pipe: the artifact may be binary, and stdout is a terminal');
+  if (!output && stdout.isTTY)
+    throw new UsageError('Wanted --output FILE or a pipe: the artifact may be binary, and stdout is a terminal');
   requireWritable({ '--output': output });
   return context.withRunner(async ({ client }) => {
     const bytes = await client.readArtifact(sha256.toLowerCase());

@@ -23,12 +23,16 @@ afterAll(() => {
 type Child = ChildProcessByStdio<null, Readable, Readable>;
 
 function start(...args: string[]): Child {
-  return spawn(process.execPath, [BIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, FLASHCORE_HOME: home, FLASHCORE_LIBRARY_CACHE: LIBRARIES } });
+  return spawn(process.execPath, [BIN, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, FLASHCORE_HOME: home, FLASHCORE_LIBRARY_CACHE: LIBRARIES },
+  });
 }
 
 async function ended(child: Child): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const text = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (piece: string) => void (text[name] += piece));
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (piece: string) => void (text[name] += piece));
   const { promise, resolve } = Promise.withResolvers<number | null>();
   child.once('close', resolve);
   return { code: await promise, ...text };
@@ -38,7 +42,8 @@ const run = (...args: string[]) => ended(start(...args));
 
 async function seen(child: Child, text: string): Promise<void> {
   let all = '';
-  for await (const piece of child.stderr.setEncoding('utf8').iterator({ destroyOnReturn: false })) if ((all += String(piece)).includes(text)) return;
+  for await (const piece of child.stderr.setEncoding('utf8').iterator({ destroyOnReturn: false }))
+    if ((all += String(piece)).includes(text)) return;
   throw new Error(`Wanted "${text}" on stderr, which ended with:\n${all}`);
 }
 
@@ -66,9 +71,15 @@ describe('a kernel that does not compile', () => {
 
   test('with --json is one document, the same from watch', async () => {
     const { code, stdout } = await run('build', 'syntax_error', '--json', '--quiet');
-    const document = JSON.parse(stdout) as { job: { name: string; outcome: string }; result: { variants: { build: { succeeded: boolean } }[] } };
+    const document = JSON.parse(stdout) as {
+      job: { name: string; outcome: string };
+      result: { variants: { build: { succeeded: boolean } }[] };
+    };
     expect(code).toBe(1);
-    expect([document.job.outcome, document.result.variants[0]?.build.succeeded]).toEqual(['OUTCOME_COMPILE_FAILED', false]);
+    expect([document.job.outcome, document.result.variants[0]?.build.succeeded]).toEqual([
+      'OUTCOME_COMPILE_FAILED',
+      false,
+    ]);
     expect(JSON.parse((await run('watch', document.job.name, '--json')).stdout)).toEqual(document);
   });
 });
@@ -89,31 +100,44 @@ test('--quiet leaves stderr empty', async () => {
 
 describe.runIf(existsSync('/dev/full'))('a full disk', () => {
   test('under stdout: 3, and says so', async () => {
-    const child = spawn('/bin/sh', ['-c', `exec "${process.execPath}" "${BIN}" host > /dev/full`], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, FLASHCORE_HOME: home, FLASHCORE_LIBRARY_CACHE: LIBRARIES } });
+    const child = spawn('/bin/sh', ['-c', `exec "${process.execPath}" "${BIN}" host > /dev/full`], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, FLASHCORE_HOME: home, FLASHCORE_LIBRARY_CACHE: LIBRARIES },
+    });
     const { code, stderr } = await ended(child);
     expect(code).toBe(3);
     expect(stderr).toContain('ENOSPC');
   });
 });
 
-test('--detach gives the name and leaves the job running; Ctrl-C on a watch leaves it running too; cancel ends it', { timeout: 180_000 }, async () => {
-  const detached = await run('verify', 'endless_loop', '--detach');
-  const name = detached.stdout.trim();
-  expect(name).toMatch(/^jobs\/[0-9a-f-]{36}$/);
-  const watcher = start('watch', name);
-  await seen(watcher, 'verify');
-  watcher.kill('SIGINT');
-  await seen(watcher, 'The job goes on');
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  watcher.kill('SIGINT');
-  expect((await ended(watcher)).code).toBe(130);
-  expect((await run('jobs', '--limit', '1')).stdout).toMatch(/running/);
-  expect(await run('cancel', name)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^(cancelling|CANCELLED)  jobs/) as string });
-  const { code, stdout } = await run('watch', name);
-  expect(stdout).toMatch(new RegExp(`\nCANCELLED {2}${name}\n$`));
-  expect(await run('cancel', name)).toMatchObject({ code: 0, stdout: `nothing to cancel, the job had ended: CANCELLED  ${name}\n` });
-  expect(code).toBe(3);
-});
+test(
+  '--detach gives the name and leaves the job running; Ctrl-C on a watch leaves it running too; cancel ends it',
+  { timeout: 180_000 },
+  async () => {
+    const detached = await run('verify', 'endless_loop', '--detach');
+    const name = detached.stdout.trim();
+    expect(name).toMatch(/^jobs\/[0-9a-f-]{36}$/);
+    const watcher = start('watch', name);
+    await seen(watcher, 'verify');
+    watcher.kill('SIGINT');
+    await seen(watcher, 'The job goes on');
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    watcher.kill('SIGINT');
+    expect((await ended(watcher)).code).toBe(130);
+    expect((await run('jobs', '--limit', '1')).stdout).toMatch(/running/);
+    expect(await run('cancel', name)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^(cancelling|CANCELLED)  jobs/) as string,
+    });
+    const { code, stdout } = await run('watch', name);
+    expect(stdout).toMatch(new RegExp(`\nCANCELLED {2}${name}\n$`));
+    expect(await run('cancel', name)).toMatchObject({
+      code: 0,
+      stdout: `nothing to cancel, the job had ended: CANCELLED  ${name}\n`,
+    });
+    expect(code).toBe(3);
+  },
+);
 
 test('the runner outlives its clients and its log holds no error', () => {
   expect(readRunnerRecord(home)).toBeDefined();

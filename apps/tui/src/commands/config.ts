@@ -10,15 +10,24 @@ export function config(action: string, context: CommandContext): Promise<ExitCod
   const { environment } = context.surroundings;
   const file = settingsFile(environment);
   switch (action) {
-    case 'path': context.report([file]); break;
-    case 'schema': context.document(settingsSchema()); break;
-    case 'show': context.document(readSettings(environment)); break;
+    case 'path':
+      context.report([file]);
+      break;
+    case 'schema':
+      context.document(settingsSchema());
+      break;
+    case 'show':
+      context.document(readSettings(environment));
+      break;
     case 'validate': {
       readSettings(environment);
-      context.report([existsSync(file) ? `${file}: as it should be` : `${file}: there is none; all settings are at their defaults`]);
+      context.report([
+        existsSync(file) ? `${file}: as it should be` : `${file}: there is none; all settings are at their defaults`,
+      ]);
       break;
     }
-    default: throw new UsageError(`Wanted one of ${ACTIONS.join(', ')} after fa-tui config; got ${action}`);
+    default:
+      throw new UsageError(`Wanted one of ${ACTIONS.join(', ')} after fa-tui config; got ${action}`);
   }
   return Promise.resolve(ExitCode.PASSED);
 }

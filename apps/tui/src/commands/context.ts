@@ -72,7 +72,12 @@ export class CommandContext {
   async connect(): Promise<Connection> {
     const { runner: named, ...tls } = this.options;
     const runner = named ?? (this.surroundings.environment.FLASHCORE_RUNNER ? undefined : this.settings().runner);
-    const connection = await connect({ runner, tls, environment: this.surroundings.environment, notify: (message) => this.note(message) });
+    const connection = await connect({
+      runner,
+      tls,
+      environment: this.surroundings.environment,
+      notify: (message) => this.note(message),
+    });
     this.note(`runner: ${connection.description}`);
     return connection;
   }

@@ -1,9 +1,21 @@
 import {
-  exitCodeOfError as exitCodeOfReason, exitCodeOfOutcome, FlashcoreError, isErrorReasonName, Outcome, type ExitCode as JobExitCode, type JobError,
+  exitCodeOfError as exitCodeOfReason,
+  exitCodeOfOutcome,
+  FlashcoreError,
+  isErrorReasonName,
+  Outcome,
+  type ExitCode as JobExitCode,
+  type JobError,
 } from '@flashcore/shared';
 
 /** Exit codes; INTERRUPTED is what shells give for Ctrl-C. */
-export const ExitCode = { PASSED: 0, FAILED: 1, USAGE: 2, RUNNER_CANNOT: 3, INTERRUPTED: 130 } as const satisfies Record<string, JobExitCode | 130>;
+export const ExitCode = {
+  PASSED: 0,
+  FAILED: 1,
+  USAGE: 2,
+  RUNNER_CANNOT: 3,
+  INTERRUPTED: 130,
+} as const satisfies Record<string, JobExitCode | 130>;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
 /** The command line asks for something that makes no sense; the text says what was wanted. */
@@ -18,7 +30,13 @@ export function exitCodeOfError(error: unknown): ExitCode {
 }
 
 /** As for its outcome; a job that the runner could not carry out counts as the error that it met. */
-export function exitCodeOfEnd({ outcome, error }: { readonly outcome: Outcome; readonly error?: JobError | undefined }): ExitCode {
+export function exitCodeOfEnd({
+  outcome,
+  error,
+}: {
+  readonly outcome: Outcome;
+  readonly error?: JobError | undefined;
+}): ExitCode {
   if (outcome === Outcome.ERROR && error && isErrorReasonName(error.reason)) return exitCodeOfReason(error.reason);
   return exitCodeOfOutcome(outcome);
 }

@@ -11,7 +11,10 @@ const EVENTS = sampleEvents();
 async function follow(open: OpenEvents): Promise<{ code: number; stdout: string; stderr: string }> {
   const text = { stdout: '', stderr: '' };
   const stream = (name: keyof typeof text) => ({ write: (piece: string) => void (text[name] += piece) });
-  const context = new CommandContext({ stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: {} }, { color: 'never' });
+  const context = new CommandContext(
+    { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: {} },
+    { color: 'never' },
+  );
   const job = { name: SAMPLE_JOB, label: 'flashcore_v6', state: JobState.ENDED, outcome: Outcome.INTERRUPTED };
   const client = { getJob: () => Promise.resolve(create(GetJobResponseSchema, { job })) };
   return { code: await followJob(open, { client }, context), ...text };
@@ -19,7 +22,10 @@ async function follow(open: OpenEvents): Promise<{ code: number; stdout: string;
 
 /** The sample job up to its third case; then the runner was killed, and found again. */
 const CUT = [...EVENTS.slice(0, EVENTS.findIndex(({ payload }) => payload.case === 'finding') - 8)];
-const END = eventsOf([...CUT.map(({ payload }) => payload), { case: 'finished', value: { outcome: Outcome.INTERRUPTED, summary: 'the runner ended' } }]).slice(-1);
+const END = eventsOf([
+  ...CUT.map(({ payload }) => payload),
+  { case: 'finished', value: { outcome: Outcome.INTERRUPTED, summary: 'the runner ended' } },
+]).slice(-1);
 
 test('a runner that is lost and found: the report has what the events told before', async () => {
   async function* open({ onConnection }: Parameters<OpenEvents>[0]): AsyncGenerator<JobEvent> {
@@ -42,5 +48,7 @@ test('a stream that ends before the job does is an error that names it', async (
     yield* CUT;
     await Promise.resolve();
   }
-  await expect(follow(open)).rejects.toThrow(`Wanted the job's last event; the stream of ${SAMPLE_JOB} ended without it`);
+  await expect(follow(open)).rejects.toThrow(
+    `Wanted the job's last event; the stream of ${SAMPLE_JOB} ended without it`,
+  );
 });

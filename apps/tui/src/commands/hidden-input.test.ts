@@ -23,8 +23,14 @@ test('Ctrl-C leaves, and gives the terminal back', async () => {
   expect(modes).toEqual([true, false]);
 });
 
-test.for([[['fct_', 'x\nmore'], 'fct_x'], [['fct_x'], 'fct_x'], [[], '']] as const)('from a pipe: the first line of %j, without a prompt', async ([pieces, token]) => {
+test.for([
+  [['fct_', 'x\nmore'], 'fct_x'],
+  [['fct_x'], 'fct_x'],
+  [[], ''],
+] as const)('from a pipe: the first line of %j, without a prompt', async ([pieces, token]) => {
   let shown = '';
-  expect(await readSecret('Token: ', Readable.from(pieces), { write: (text: string) => void (shown += text) })).toBe(token);
+  expect(await readSecret('Token: ', Readable.from(pieces), { write: (text: string) => void (shown += text) })).toBe(
+    token,
+  );
   expect(shown).toBe('');
 });

@@ -5,7 +5,10 @@ const ENTER = /[\r\n\u0004]/;
 const CTRL_C = '\u0003';
 const ERASE = /[\u007f\b]/;
 
-/** Reads a secret: its first line from a pipe, or typed at a prompt without being shown. Throws UsageError when it was given up. */
+/**
+ * Reads a secret: its first line from a pipe, or typed at a prompt without being shown. Throws UsageError when it was
+ * given up.
+ */
 export async function readSecret(prompt: string, stdin: InputStream, stderr: TextStream): Promise<string> {
   if (!stdin.isTTY) return firstLine(stdin);
   stderr.write(prompt);

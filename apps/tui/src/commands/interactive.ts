@@ -11,10 +11,12 @@ import { championById, compileRequest, startJob } from './start-job.ts';
 export const DEFAULT_KERNEL = 'fa_v2_wmma';
 
 /** Whether a person sits before it: the terminal program needs both ends. */
-export const isInteractive = ({ surroundings: { stdin, stdout } }: CommandContext): boolean => stdin.isTTY === true && stdout.isTTY === true;
+export const isInteractive = ({ surroundings: { stdin, stdout } }: CommandContext): boolean =>
+  stdin.isTTY === true && stdout.isTTY === true;
 
 /** --record, --junit and --save belong to one job, followed to its end. */
-export const wantsFiles = ({ record, junit, save }: Pick<JobCommandOptions, 'record' | 'junit' | 'save'>): boolean => record !== undefined || junit !== undefined || save !== undefined;
+export const wantsFiles = ({ record, junit, save }: Pick<JobCommandOptions, 'record' | 'junit' | 'save'>): boolean =>
+  record !== undefined || junit !== undefined || save !== undefined;
 
 /** `fa-tui start`: the default experiment; in a terminal the program opens on it, elsewhere its report is printed. */
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
@@ -23,23 +25,42 @@ export async function startDefault(options: JobCommandOptions, context: CommandC
   return openTui(context, { start: compileRequest('run', options)(kernel, await championById(options)) });
 }
 
-/** How the terminal program looks and behaves: what the command line asks for, else the settings file. Errors: UsageError. */
+/**
+ * How the terminal program looks and behaves: what the command line asks for, else the settings file. Errors:
+ * UsageError.
+ */
 export function appearanceOf(context: CommandContext): Appearance {
   const { ascii, inline, mouse, color } = context.options;
   const settings = context.settings();
   return {
-    theme: { colors: color === 'never' ? 'none' : settings.colors, ascii: ascii ?? settings.ascii, styles: settings.theme },
+    theme: {
+      colors: color === 'never' ? 'none' : settings.colors,
+      ascii: ascii ?? settings.ascii,
+      styles: settings.theme,
+    },
     // A screen reader reads lines as they come, not a screen of boxes.
-    inline: inline ?? settings.inline ?? context.surroundings.environment.INK_SCREEN_READER === 'true', mouse: mouse ?? settings.mouse ?? false, restoreView: settings.restore_view ?? true, editor: settings.editor,
+    inline: inline ?? settings.inline ?? context.surroundings.environment.INK_SCREEN_READER === 'true',
+    mouse: mouse ?? settings.mouse ?? false,
+    restoreView: settings.restore_view ?? true,
+    editor: settings.editor,
   };
 }
 
 /** `fa-tui` in a terminal; on the job that it starts, on the folder that it watches. */
-export function openTui(context: CommandContext, begin: { readonly start?: StartRequest; readonly watchFolder?: WatchFolder } = {}): Promise<ExitCode> {
+export function openTui(
+  context: CommandContext,
+  begin: { readonly start?: StartRequest; readonly watchFolder?: WatchFolder } = {},
+): Promise<ExitCode> {
   const appearance = appearanceOf(context);
   return context.withRunner(async ({ client, kind, address, description, revive }) => {
     const { runTui } = await import('../app.tsx');
-    const code = await runTui({ client, connection: { label: description, embedded: kind === 'embedded', address }, revive, appearance, ...begin });
+    const code = await runTui({
+      client,
+      connection: { label: description, embedded: kind === 'embedded', address },
+      revive,
+      appearance,
+      ...begin,
+    });
     return code as ExitCode;
   });
 }

@@ -3,7 +3,10 @@ import { ExitCode } from './exit-code.ts';
 // bin/fa-tui.js passes signals on, and a terminal sends Ctrl-C to both processes: what comes within this time is one.
 const SAME_PRESS_MS = 150;
 
-/** Calls `first` at the first Ctrl-C; the second ends the program with 130. The answer of `first` when nothing can be said: end at once. */
+/**
+ * Calls `first` at the first Ctrl-C; the second ends the program with 130. The answer of `first` when nothing can be
+ * said: end at once.
+ */
 export function onInterrupt(first: () => unknown): { dispose(): void } {
   let firstAt: number | undefined;
   const handler = () => {

@@ -1,7 +1,16 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import {
-  ArtifactKind, FlashcoreError, GetJobResponseSchema, JobKind, JobState, Verdict, type Job, type JobEvent, type ProfileResult, type RunnerClient,
+  ArtifactKind,
+  FlashcoreError,
+  GetJobResponseSchema,
+  JobKind,
+  JobState,
+  Verdict,
+  type Job,
+  type JobEvent,
+  type ProfileResult,
+  type RunnerClient,
 } from '@flashcore/shared';
 import type { Connection } from '../connection/connect.ts';
 import { jobReport } from '../report/job-report.ts';
@@ -47,16 +56,24 @@ export interface OutputFiles {
 const SILENT = { write: () => true };
 
 /**
- * Follows a job's events to the end, with progress on stderr, then puts its report, or its GetJobResponse with --json, on stdout.
+ * Follows a job's events to the end, with progress on stderr, then puts its report, or its GetJobResponse with --json,
+ * on stdout.
  * Ctrl-C says how to come back to the job, a second one leaves; neither ends the job.
  */
-export async function followJob(open: OpenEvents, { client, revive }: FollowedRunner, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
+export async function followJob(
+  open: OpenEvents,
+  { client, revive }: FollowedRunner,
+  context: CommandContext,
+  files: OutputFiles = {},
+): Promise<ExitCode> {
   const { stderr } = context.surroundings;
   const store = plainStore();
   const job = (): JobView | undefined => attachedJob(store.state);
   const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat, job);
   const recorder = files.record === undefined ? undefined : recordTo(files.record);
-  const interrupts = onInterrupt(() => job() && stderr.write(`\n${comeBack(job()!.name, context)}\nCtrl-C again leaves.\n`));
+  const interrupts = onInterrupt(
+    () => job() && stderr.write(`\n${comeBack(job()!.name, context)}\nCtrl-C again leaves.\n`),
+  );
   try {
     let firstKept: bigint | undefined;
     const onExpired = (first: bigint): void => {
@@ -72,7 +89,12 @@ export async function followJob(open: OpenEvents, { client, revive }: FollowedRu
       progress.show(event);
     }
     const ended = job();
-    if (ended?.state !== JobState.ENDED) throw new FlashcoreError('INTERNAL', { job: ended?.name ?? '' }, `Wanted the job's last event; the stream of ${ended?.name ?? 'the job'} ended without it`);
+    if (ended?.state !== JobState.ENDED)
+      throw new FlashcoreError(
+        'INTERNAL',
+        { job: ended?.name ?? '' },
+        `Wanted the job's last event; the stream of ${ended?.name ?? 'the job'} ended without it`,
+      );
     progress.stop();
     return await reportEnd(ended, client, context, files);
   } finally {
@@ -84,48 +106,81 @@ export async function followJob(open: OpenEvents, { client, revive }: FollowedRu
 }
 
 // Lines are printed as they come: the store need not keep them.
-const plainStore = (): Store => new Store({ state: initialState({ runner: { label: '', embedded: false }, columns: 80, rows: 24, now: Date.now() }), logCapacity: 1 });
+const plainStore = (): Store =>
+  new Store({
+    state: initialState({ runner: { label: '', embedded: false }, columns: 80, rows: 24, now: Date.now() }),
+    logCapacity: 1,
+  });
 
-// Events go on without gap or repeat once the runner is back; an embedded one that was killed is started again, and knows how the job ended.
+// Events go on without gap or repeat once the runner is back; an embedded one that was killed is started again, and
+// knows how the job ended.
 function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
   return (state: ConnectionState) => {
     progress.line(state === 'connected' ? 'runner: connected again' : 'runner: connection lost, trying again');
-    if (state === 'reconnecting') revive?.().catch((error: unknown) => progress.line(`runner: ${error instanceof Error ? error.message : String(error)}`));
+    if (state === 'reconnecting')
+      revive?.().catch((error: unknown) =>
+        progress.line(`runner: ${error instanceof Error ? error.message : String(error)}`),
+      );
   };
 }
 
-async function reportEnd(ended: JobView, client: FollowedRunner['client'], context: CommandContext, { junit, save }: OutputFiles): Promise<ExitCode> {
+async function reportEnd(
+  ended: JobView,
+  client: FollowedRunner['client'],
+  context: CommandContext,
+  { junit, save }: OutputFiles,
+): Promise<ExitCode> {
   const { name, error } = ended;
   const response = await client.getJob({ name });
   const exitCode = exitCodeOfEnd(ended);
   // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
   process.exitCode = exitCode;
-  const result = response.result !== undefined && response.result.variants.length > 0 ? response.result : resultOf(ended);
+  const result =
+    response.result !== undefined && response.result.variants.length > 0 ? response.result : resultOf(ended);
   if (junit !== undefined) writeFileSync(junit, junitOf(response.job?.label || name, result ?? { variants: [] }));
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
-  else if (response.job) context.report(jobReport({ job: response.job, result, ...(error && { error }) }, context.format));
+  else if (response.job)
+    context.report(jobReport({ job: response.job, result, ...(error && { error }) }, context.format));
   const profile = result?.variants.find(({ fallback }) => !fallback)?.profile;
-  const problem = save === undefined ? profileProblem(response.job, profile) : await saveReport(save, { profile, client, context });
+  const problem =
+    save === undefined ? profileProblem(response.job, profile) : await saveReport(save, { profile, client, context });
   if (problem === '') return exitCode;
   context.surroundings.stderr.write(`error: ${printable(problem)}\n`);
   return exitCode === ExitCode.PASSED ? ExitCode.RUNNER_CANNOT : exitCode;
 }
 
-/** Why a job that was a profile and nothing else has none, or empty: the job passed, and what it was asked for could not be done. */
+/**
+ * Why a job that was a profile and nothing else has none, or empty: the job passed, and what it was asked for could not
+ * be done.
+ */
 const profileProblem = (job: Job | undefined, profile: ProfileResult | undefined): string =>
-  (job?.kind === JobKind.PROFILE && profile?.verdict === Verdict.NOT_MEASURED ? `Nothing was profiled: ${asNotMeasured(profile.reason)}` : '');
+  job?.kind === JobKind.PROFILE && profile?.verdict === Verdict.NOT_MEASURED
+    ? `Nothing was profiled: ${asNotMeasured(profile.reason)}`
+    : '';
 
 /** Downloads Nsight Compute's report; why there is none, or empty. */
-async function saveReport(file: string, { profile, client, context }: { profile: ProfileResult | undefined; client: FollowedRunner['client']; context: CommandContext }): Promise<string> {
+async function saveReport(
+  file: string,
+  {
+    profile,
+    client,
+    context,
+  }: { profile: ProfileResult | undefined; client: FollowedRunner['client']; context: CommandContext },
+): Promise<string> {
   const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
-  if (!report || !client.readArtifact) return `Nothing was written to ${file}: ${profile ? asNotMeasured(profile.reason) : 'the job came to no profile'}`;
+  if (!report || !client.readArtifact)
+    return `Nothing was written to ${file}: ${profile ? asNotMeasured(profile.reason) : 'the job came to no profile'}`;
   await writeWhole(path.resolve(file), await client.readArtifact(report.sha256));
   context.note(`saved ${file}: ${report.fileName}, ${report.sizeBytes} bytes`);
   return '';
 }
 
 /** Leaves a job to itself as soon as it has a name, which goes to stdout. */
-export async function detachFromJob(open: OpenEvents, { client }: Connection, context: CommandContext): Promise<ExitCode> {
+export async function detachFromJob(
+  open: OpenEvents,
+  { client }: Connection,
+  context: CommandContext,
+): Promise<ExitCode> {
   for await (const { job } of open({})) {
     if (context.options.json) context.document(jsonOf(GetJobResponseSchema, await client.getJob({ name: job })));
     else context.report([job]);

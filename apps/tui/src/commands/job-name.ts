@@ -4,19 +4,33 @@ import { UsageError } from './exit-code.ts';
 const PAGE_SIZE = 1000;
 const UUID_LENGTH = 36;
 
-/** The full name of the one job whose UUID begins with `text`, "jobs/" before it or not. Errors: JOB_NOT_FOUND, UsageError when it fits several. */
+/**
+ * The full name of the one job whose UUID begins with `text`, "jobs/" before it or not. Errors: JOB_NOT_FOUND,
+ * UsageError when it fits several.
+ */
 export async function resolveJobName(client: RunnerClient, text: string): Promise<string> {
   const prefix = text.replace(/^jobs\//, '').toLowerCase();
-  if (!/^[0-9a-f-]+$/.test(prefix)) throw new UsageError(`Wanted a job's name or the first digits of it, as fa-tui jobs shows them; got ${text}`);
+  if (!/^[0-9a-f-]+$/.test(prefix))
+    throw new UsageError(`Wanted a job's name or the first digits of it, as fa-tui jobs shows them; got ${text}`);
   if (prefix.length >= UUID_LENGTH) return `jobs/${prefix}`;
   const matches: string[] = [];
   for await (const name of jobNames(client)) if (name.startsWith(`jobs/${prefix}`)) matches.push(name);
-  if (matches.length > 1) throw new UsageError(`Wanted one job; ${text} is the beginning of ${matches.length}: ${matches.slice(0, 4).map((name) => name.slice(0, 'jobs/'.length + prefix.length + 4)).join(', ')}`);
+  if (matches.length > 1)
+    throw new UsageError(
+      `Wanted one job; ${text} is the beginning of ${matches.length}: ${matches
+        .slice(0, 4)
+        .map((name) => name.slice(0, 'jobs/'.length + prefix.length + 4))
+        .join(', ')}`,
+    );
   return matches[0] ?? notFound(text);
 }
 
 function notFound(text: string): never {
-  throw new FlashcoreError('JOB_NOT_FOUND', { job: text }, `Wanted a job whose name begins with ${text}; there is none. fa-tui jobs lists them`);
+  throw new FlashcoreError(
+    'JOB_NOT_FOUND',
+    { job: text },
+    `Wanted a job whose name begins with ${text}; there is none. fa-tui jobs lists them`,
+  );
 }
 
 async function* jobNames(client: RunnerClient): AsyncIterable<string> {

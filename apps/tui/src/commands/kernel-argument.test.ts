@@ -15,6 +15,12 @@ afterAll(() => rmSync(copies, { recursive: true }));
 
 test('a copy that still has the id of its original is told of; one under its own name is not', async () => {
   const noteFor = async (text: string) => otherName(await parseKernelArgument(text));
-  expect(await noteFor(path.join(copies, 'mine'))).toBe('The folder mine runs as flashcore_v6, which its kernel.yaml gives as id: results and history have it under that name');
-  expect([await noteFor(path.join(copies, 'flashcore_v6')), await noteFor('flashcore_v6'), await noteFor('ab'.repeat(32))]).toEqual(['', '', '']);
+  expect(await noteFor(path.join(copies, 'mine'))).toBe(
+    'The folder mine runs as flashcore_v6, which its kernel.yaml gives as id: results and history have it under that name',
+  );
+  expect([
+    await noteFor(path.join(copies, 'flashcore_v6')),
+    await noteFor('flashcore_v6'),
+    await noteFor('ab'.repeat(32)),
+  ]).toEqual(['', '', '']);
 });

@@ -5,10 +5,14 @@ import { KernelReferenceSchema, loadManifest, type KernelReference, type RunnerC
 import { UsageError } from './exit-code.ts';
 
 /** A kernel as the command line names it: one of the runner's own, a build made before, or a folder of the user's. */
-export type KernelArgument = { readonly kind: 'build'; readonly id: string } | { readonly kind: 'id'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string; readonly id: string };
+export type KernelArgument =
+  | { readonly kind: 'build'; readonly id: string }
+  | { readonly kind: 'id'; readonly id: string }
+  | { readonly kind: 'folder'; readonly folder: string; readonly id: string };
 
 /**
- * Reads a kernel argument; 64 hexadecimal digits are a build_id, a folder is one by a path separator or by having a kernel.yaml. Its manifest is checked here, so that a
+ * Reads a kernel argument; 64 hexadecimal digits are a build_id, a folder is one by a path separator or by having a
+ * kernel.yaml. Its manifest is checked here, so that a
  * mistake shows before a runner is asked. Errors: UsageError, INVALID_MANIFEST with path and key.
  */
 export async function parseKernelArgument(text: string): Promise<KernelArgument> {
@@ -17,12 +21,16 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
   if (!isPath && !existsSync(path.join(text, 'kernel.yaml'))) return { kind: 'id', id: text };
   const folder = path.resolve(text);
   if (!existsSync(folder)) throw new UsageError(`Wanted a kernel folder; ${folder} does not exist`);
-  if (!statSync(folder).isDirectory()) throw new UsageError(`Wanted a kernel folder, one with a kernel.yaml; ${folder} is a file`);
+  if (!statSync(folder).isDirectory())
+    throw new UsageError(`Wanted a kernel folder, one with a kernel.yaml; ${folder} is a file`);
   const { id } = await loadManifest(folder);
   return { kind: 'folder', folder, id };
 }
 
-/** A copied folder whose manifest still has the id of its original would go unnoticed into the history of that one; empty where folder and id agree. */
+/**
+ * A copied folder whose manifest still has the id of its original would go unnoticed into the history of that one;
+ * empty where folder and id agree.
+ */
 export function otherName(kernel: KernelArgument): string {
   if (kernel.kind !== 'folder' || path.basename(kernel.folder) === kernel.id) return '';
   return `The folder ${path.basename(kernel.folder)} runs as ${kernel.id}, which its kernel.yaml gives as id: results and history have it under that name`;

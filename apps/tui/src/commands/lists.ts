@@ -1,4 +1,9 @@
-import { GetHostResponseSchema, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema } from '@flashcore/shared';
+import {
+  GetHostResponseSchema,
+  ListExperimentsResponseSchema,
+  ListJobsResponseSchema,
+  ListKernelsResponseSchema,
+} from '@flashcore/shared';
 import { integer } from '../options.ts';
 import { hostReport } from '../report/host-report.ts';
 import { historyReport, jobsReport, kernelsReport } from '../report/list-reports.ts';
@@ -26,7 +31,12 @@ export function showHost(context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const response = await client.getHost({});
     if (context.options.json) context.document(jsonOf(GetHostResponseSchema, response));
-    else context.report(response.host ? hostReport(response.host, context.format, response.caller) : ['the runner says nothing about its host']);
+    else
+      context.report(
+        response.host
+          ? hostReport(response.host, context.format, response.caller)
+          : ['the runner says nothing about its host'],
+      );
     return ExitCode.PASSED;
   });
 }
@@ -53,4 +63,7 @@ export function listHistory(options: PageOptions, context: CommandContext): Prom
   });
 }
 
-const compilePage = ({ limit, kernel }: PageOptions) => ({ pageSize: integer('--limit', limit, 1, 1000) ?? 0, kernelId: kernel ?? '' });
+const compilePage = ({ limit, kernel }: PageOptions) => ({
+  pageSize: integer('--limit', limit, 1, 1000) ?? 0,
+  kernelId: kernel ?? '',
+});

@@ -7,23 +7,36 @@ import type { CommandContext } from './context.ts';
 import { ExitCode, UsageError } from './exit-code.ts';
 import { readSecret } from './hidden-input.ts';
 
-/** `fa-tui login <address>`: checks that the runner lets this client in, then keeps how. The token never stands in the command line, where everybody on the machine sees it. */
-export async function login(addressText: string, options: TlsFlags & { readonly name?: string }, context: CommandContext): Promise<ExitCode> {
+/**
+ * `fa-tui login <address>`: checks that the runner lets this client in, then keeps how. The token never stands in the
+ * command line, where everybody on the machine sees it.
+ */
+export async function login(
+  addressText: string,
+  options: TlsFlags & { readonly name?: string },
+  context: CommandContext,
+): Promise<ExitCode> {
   const { environment } = context.surroundings;
   const address = parseAddress(addressText);
-  if (address.startsWith('unix:')) throw new UsageError(`Wanted host:port of a runner that serves TLS; ${address} needs no login: whoever may open the socket is let in`);
+  if (address.startsWith('unix:'))
+    throw new UsageError(
+      `Wanted host:port of a runner that serves TLS; ${address} needs no login: whoever may open the socket is let in`,
+    );
   const name = options.name ?? nameOf(address);
-  if (!PROFILE_NAME.test(name)) throw new UsageError(`Wanted --name of letters, digits, ".", "_" and "-", at most 64; got ${name}`);
+  if (!PROFILE_NAME.test(name))
+    throw new UsageError(`Wanted --name of letters, digits, ".", "_" and "-", at most 64; got ${name}`);
   const { tlsCa, tlsCert, tlsKey } = tlsFiles(options, environment);
   const given = givenSecurity(options, environment);
-  const token = tlsCert === undefined ? given?.token ?? await askToken(address, context) : undefined;
+  const token = tlsCert === undefined ? (given?.token ?? (await askToken(address, context))) : undefined;
   const client = await RunnerClient.connect({ address, security: { ...given, token } });
   client.close();
   const absolute = (file: string | undefined): string | undefined => file && path.resolve(file);
   const profiles = new RunnerProfiles(environment);
   profiles.save({ name, address, ca: absolute(tlsCa), cert: absolute(tlsCert), key: absolute(tlsKey), token });
   const { caller } = client;
-  context.report([`logged in to ${address} (${client.host.hostName})${caller ? ` as ${caller.name}, ${caller.role}` : ''}`]);
+  context.report([
+    `logged in to ${address} (${client.host.hostName})${caller ? ` as ${caller.name}, ${caller.role}` : ''}`,
+  ]);
   context.note(`Kept in ${profiles.file}. Use it: fa-tui --runner ${name}   or: export FLASHCORE_RUNNER=${name}`);
   return ExitCode.PASSED;
 }
@@ -31,29 +44,49 @@ export async function login(addressText: string, options: TlsFlags & { readonly 
 async function askToken(address: string, { surroundings: { stdin, stderr } }: CommandContext): Promise<string> {
   const token = await readSecret(`Token for ${address}: `, stdin, stderr);
   if (/^[\x21-\x7e]+$/.test(token)) return token;
-  throw new UsageError(`Wanted a token on stdin (on the runner's host: flashcore-runner token add <name>), or --tls-cert with --tls-key; got ${token === '' ? 'neither' : 'a text that is none'}`);
+  throw new UsageError(
+    `Wanted a token on stdin (on the runner's host: flashcore-runner token add <name>), or --tls-cert with --tls-key; got ${token === '' ? 'neither' : 'a text that is none'}`,
+  );
 }
 
 /** The host of an address; what a profile's name can't have becomes "-". */
-const nameOf = (address: string): string => address.replace(/:\d+$/, '').replace(/[^\w.-]+/g, '-').replace(/^[^A-Za-z0-9]+|-$/g, '') || 'runner';
+const nameOf = (address: string): string =>
+  address
+    .replace(/:\d+$/, '')
+    .replace(/[^\w.-]+/g, '-')
+    .replace(/^[^A-Za-z0-9]+|-$/g, '') || 'runner';
 
 /** `fa-tui logout <name>`. The credential stays valid: whoever runs the host revokes it there. */
 export async function logout(name: string, context: CommandContext): Promise<ExitCode> {
   const profiles = new RunnerProfiles(context.surroundings.environment);
   if (!profiles.remove(name)) throw new UsageError(`Wanted a runner that fa-tui runners lists; there is no "${name}"`);
   context.report([`logged out of ${name}`]);
-  context.note('Its credential is gone from this machine; on the host, "flashcore-runner token revoke" or "tls revoke" ends it for good.');
+  context.note(
+    'Its credential is gone from this machine; on the host, "flashcore-runner token revoke" or "tls revoke" ends it for good.',
+  );
   return Promise.resolve(ExitCode.PASSED);
 }
 
 /** `fa-tui runners`: names, addresses and kinds of credential; never the credential. */
 export async function listRunners(context: CommandContext): Promise<ExitCode> {
   const profiles = new RunnerProfiles(context.surroundings.environment).list();
-  const rows = Object.entries(profiles).map(([name, profile]) => ({ name, address: profile.address ?? name, credential: credentialOf(profile) }));
+  const rows = Object.entries(profiles).map(([name, profile]) => ({
+    name,
+    address: profile.address ?? name,
+    credential: credentialOf(profile),
+  }));
   if (context.options.json) context.document(rows);
   else if (rows.length === 0) context.report(['no runner logged in to: fa-tui login <address>']);
-  else context.report(table([{ title: 'name' }, { title: 'address', shrinks: true }, { title: 'credential' }], rows.map(({ name, address, credential }) => [name, address, credential]), context.format));
+  else
+    context.report(
+      table(
+        [{ title: 'name' }, { title: 'address', shrinks: true }, { title: 'credential' }],
+        rows.map(({ name, address, credential }) => [name, address, credential]),
+        context.format,
+      ),
+    );
   return Promise.resolve(ExitCode.PASSED);
 }
 
-const credentialOf = ({ token, cert }: StoredProfile): string => (token !== undefined ? 'token' : cert !== undefined ? 'certificate' : 'none');
+const credentialOf = ({ token, cert }: StoredProfile): string =>
+  token !== undefined ? 'token' : cert !== undefined ? 'certificate' : 'none';

@@ -3,27 +3,40 @@ import { Option, type Command } from 'commander';
 /** Groups of command-line options; each adds its own to a command and gives it back. */
 const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
 
-export const pageOptions = (command: Command): Command => command.option('--limit <n>', 'most to list, 1 to 1000 (default 50)').option('--kernel <id>', 'only of this kernel');
+export const pageOptions = (command: Command): Command =>
+  command.option('--limit <n>', 'most to list, 1 to 1000 (default 50)').option('--kernel <id>', 'only of this kernel');
 
-export const shapeOption = (command: Command): Command => command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; c appended: causal (repeatable)', repeated);
+export const shapeOption = (command: Command): Command =>
+  command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; c appended: causal (repeatable)', repeated);
 
 export const verifyOptions = (command: Command): Command =>
   command
     .option('--seeds <n>', 'fresh random inputs a shape, 1 to 100 (default 5)')
     .option('--seed <hex>', 'this seed instead of fresh ones, to repeat a result (repeatable)', repeated)
-    .addOption(new Option('--tolerance <profile>', 'bound on the error (default parity)').choices(['parity', 'strict', 'default']))
+    .addOption(
+      new Option('--tolerance <profile>', 'bound on the error (default parity)').choices([
+        'parity',
+        'strict',
+        'default',
+      ]),
+    )
     .option('--sanitize', 'run under compute-sanitizer too');
 
 export const benchmarkOptions = (command: Command): Command =>
   command
     .option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)')
     .option('--max-seconds <s>', 'limit on the time for one shape')
-    .option('--against <kernel or folder>', 'compare with this build, the champion, in interleaved blocks in one process')
+    .option(
+      '--against <kernel or folder>',
+      'compare with this build, the champion, in interleaved blocks in one process',
+    )
     .option('--against-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
 
-export const profileOptions = (command: Command): Command => command.addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']));
+export const profileOptions = (command: Command): Command =>
+  command.addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']));
 
-export const saveOption = (command: Command): Command => command.option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui");
+export const saveOption = (command: Command): Command =>
+  command.option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui");
 
 export const variantOptions = (command: Command): Command =>
   command
@@ -36,9 +49,18 @@ export const variantOptions = (command: Command): Command =>
     .option('--keep-ptx', 'keep the PTX as an artifact')
     .option('--keep-sass', 'keep the SASS as an artifact');
 
-export const fileOptions = (command: Command): Command => command.option('--record <file>', 'write every event there, for fa-tui replay').option('--junit <file>', 'write cases and gates there as JUnit XML');
+export const fileOptions = (command: Command): Command =>
+  command
+    .option('--record <file>', 'write every event there, for fa-tui replay')
+    .option('--junit <file>', 'write cases and gates there as JUnit XML');
 
-export const jobOptions = (command: Command): Command => fileOptions(command).option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)').option('--detach', "print the job's name and leave it running");
+export const jobOptions = (command: Command): Command =>
+  fileOptions(command)
+    .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)')
+    .option('--detach', "print the job's name and leave it running");
 
 export const experimentOptions = (command: Command): Command =>
-  jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command)))))).option('--no-fallback', 'do not run USE_WMMA=0 beside it when a gate fails');
+  jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command)))))).option(
+    '--no-fallback',
+    'do not run USE_WMMA=0 beside it when a gate fails',
+  );

@@ -11,14 +11,22 @@ export function requireWritable(files: NamedFiles): void {
 }
 
 /** What a job's command writes beside its report. Throws as above. */
-export const requireOutputs = ({ record, junit, save }: { readonly record?: string | undefined; readonly junit?: string | undefined; readonly save?: string | undefined }): void =>
-  requireWritable({ '--record': record, '--junit': junit, '--save': save });
+export const requireOutputs = ({
+  record,
+  junit,
+  save,
+}: {
+  readonly record?: string | undefined;
+  readonly junit?: string | undefined;
+  readonly save?: string | undefined;
+}): void => requireWritable({ '--record': record, '--junit': junit, '--save': save });
 
 function requireOne(option: string, file: string): void {
   const folder = path.dirname(file);
   const found = statSync(file, { throwIfNoEntry: false });
   if (found?.isDirectory()) throw new UsageError(`Wanted ${option} as a file to write; ${file} is a folder`);
-  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) throw new UsageError(`Wanted ${option} as a file in a folder that is there; ${folder} is none`);
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+    throw new UsageError(`Wanted ${option} as a file in a folder that is there; ${folder} is none`);
   const problem = systemProblem(() => accessSync(found ? file : folder, constants.W_OK));
   if (problem) throw new UsageError(`Wanted ${option} as a file that can be written; ${problem}`);
 }
@@ -26,7 +34,9 @@ function requireOne(option: string, file: string): void {
 /** The bytes of a file that an option names. Throws UsageError with the option's name. */
 export function readNamed(option: string, file: string): Buffer {
   let bytes = Buffer.alloc(0);
-  const problem = systemProblem(() => { bytes = readFileSync(file); });
+  const problem = systemProblem(() => {
+    bytes = readFileSync(file);
+  });
   if (problem) throw new UsageError(`Wanted ${option} as a file that can be read; ${problem}`);
   return bytes;
 }

@@ -11,8 +11,16 @@ afterAll(() => rmSync(home, { recursive: true }));
 
 async function run(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const text = { stdout: '', stderr: '' };
-  const stream = (name: 'stdout' | 'stderr') => ({ isTTY: false, write: (piece: string) => void (text[name] += piece) });
-  const code = await runProgram(args, { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: { FLASHCORE_HOME: path.join(home, 'unused'), FLASHCORE_CONFIG: path.join(home, 'runners.json') } });
+  const stream = (name: 'stdout' | 'stderr') => ({
+    isTTY: false,
+    write: (piece: string) => void (text[name] += piece),
+  });
+  const code = await runProgram(args, {
+    stdin: {},
+    stdout: stream('stdout'),
+    stderr: stream('stderr'),
+    environment: { FLASHCORE_HOME: path.join(home, 'unused'), FLASHCORE_CONFIG: path.join(home, 'runners.json') },
+  });
   return { code, ...text };
 }
 
@@ -21,29 +29,68 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
   beforeAll(() => {
     mkdirSync(folder('empty'));
     mkdirSync(folder('wrong'));
-    writeFileSync(path.join(folder('wrong'), 'kernel.yaml'), 'id: wrong\ntitle: no launches\nsource: wrong.cu\nmin_arch: sm_80\n');
+    writeFileSync(
+      path.join(folder('wrong'), 'kernel.yaml'),
+      'id: wrong\ntitle: no launches\nsource: wrong.cu\nmin_arch: sm_80\n',
+    );
     writeFileSync(folder('file.cu'), '');
   });
   test.each<[string, () => string[], () => RegExp]>([
     ['an unknown command', () => ['runn', 'fa_v2_wmma'], () => /did you mean "run"/],
     ['a mistyped command', () => ['kernel'], () => /did you mean "kernels"/],
-    ['a report into a folder that is not there', () => ['run', 'fa_v2_wmma', '--junit', folder('nowhere/r.xml')], () => /Wanted --junit as a file in a folder that is there; .*nowhere is none/],
-    ['a recording in the place of a folder', () => ['watch', '0123abcd', '--record', folder('empty')], () => /Wanted --record as a file to write; .*empty is a folder/],
-    ['an artifact in the place of a folder', () => ['artifact', 'ab'.repeat(32), '-o', folder('empty')], () => /Wanted --output as a file to write; .*empty is a folder/],
-    ['an authority that is not there', () => ['jobs', '--runner', 'host:1', '--tls-ca', folder('ca.crt')], () => /Wanted --tls-ca \(or \$FLASHCORE_TLS_CA\) as a file that can be read; ENOENT.*ca\.crt/],
-    ['a folder as a recording', () => ['replay', folder('empty')], () => /Wanted a recording made with --record; .*empty is a folder/],
-    ['an unknown option', () => ['run', 'fa_v2_wmma', '--shap', '1x1x1x1'], () => /unknown option '--shap'[\s\S]*--shape/],
+    [
+      'a report into a folder that is not there',
+      () => ['run', 'fa_v2_wmma', '--junit', folder('nowhere/r.xml')],
+      () => /Wanted --junit as a file in a folder that is there; .*nowhere is none/,
+    ],
+    [
+      'a recording in the place of a folder',
+      () => ['watch', '0123abcd', '--record', folder('empty')],
+      () => /Wanted --record as a file to write; .*empty is a folder/,
+    ],
+    [
+      'an artifact in the place of a folder',
+      () => ['artifact', 'ab'.repeat(32), '-o', folder('empty')],
+      () => /Wanted --output as a file to write; .*empty is a folder/,
+    ],
+    [
+      'an authority that is not there',
+      () => ['jobs', '--runner', 'host:1', '--tls-ca', folder('ca.crt')],
+      () => /Wanted --tls-ca \(or \$FLASHCORE_TLS_CA\) as a file that can be read; ENOENT.*ca\.crt/,
+    ],
+    [
+      'a folder as a recording',
+      () => ['replay', folder('empty')],
+      () => /Wanted a recording made with --record; .*empty is a folder/,
+    ],
+    [
+      'an unknown option',
+      () => ['run', 'fa_v2_wmma', '--shap', '1x1x1x1'],
+      () => /unknown option '--shap'[\s\S]*--shape/,
+    ],
     ['no kernel', () => ['run'], () => /missing required argument 'kernel or folder'/],
     ['a malformed shape', () => ['run', 'fa_v2_wmma', '--shape', '2x8x512'], () => /Wanted a shape such as 2x8x512x64/],
     ['a shape with a zero', () => ['verify', 'fa_v2_wmma', '--shape', '0x8x512x64'], () => /batch/],
-    ['too many seeds', () => ['verify', 'fa_v2_wmma', '--seeds', '101'], () => /--seeds as a whole number from 1 to 100; got 101/],
+    [
+      'too many seeds',
+      () => ['verify', 'fa_v2_wmma', '--seeds', '101'],
+      () => /--seeds as a whole number from 1 to 100; got 101/,
+    ],
     ['both kinds of seeds', () => ['verify', 'fa_v2_wmma', '--seeds', '1', '--seed', 'ab'], () => /both were given/],
     ['a seed that is no number', () => ['verify', 'fa_v2_wmma', '--seed', 'xyz'], () => /--seed in hexadecimal/],
     ['an unknown tolerance', () => ['verify', 'fa_v2_wmma', '--tolerance', 'loose'], () => /parity, strict, default/],
     ['a parameter without a value', () => ['build', 'fa_v2_wmma', '--set', 'USE_WMMA'], () => /--set NAME=INTEGER/],
     ['a parameter twice', () => ['build', 'fa_v2_wmma', '--set', 'A=1', '--set', 'A=2'], () => /gives A twice/],
-    ['parameters of no champion', () => ['bench', 'fa_v2_wmma', '--against-set', 'A=1'], () => /Wanted --against with --against-set/],
-    ['a champion that is not there', () => ['bench', 'fa_v2_wmma', '--against', './nowhere'], () => /nowhere does not exist/],
+    [
+      'parameters of no champion',
+      () => ['bench', 'fa_v2_wmma', '--against-set', 'A=1'],
+      () => /Wanted --against with --against-set/,
+    ],
+    [
+      'a champion that is not there',
+      () => ['bench', 'fa_v2_wmma', '--against', './nowhere'],
+      () => /nowhere does not exist/,
+    ],
     ['too few registers', () => ['build', 'fa_v2_wmma', '--max-registers', '8'], () => /from 16 to 255/],
     ['no time', () => ['bench', 'fa_v2_wmma', '--max-seconds', '0'], () => /above 0/],
     ['an address without a port', () => ['host', '--runner', 'gpu01'], () => /host:port/],
@@ -56,15 +103,27 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ['a folder to watch that is not there', () => ['watch-source', folder('nowhere')], () => /nowhere is none/],
     ['a recording that is not there', () => ['replay', folder('nowhere')], () => /--record; .*nowhere does not exist/],
     ['a recording that is none', () => ['replay', path.join(folder('wrong'), 'kernel.yaml')], () => /line 1/],
-    ['a recording of a job left to itself', () => ['run', 'fa_v2_wmma', '--detach', '--record', 'x'], () => /--detach, or --record/],
+    [
+      'a recording of a job left to itself',
+      () => ['run', 'fa_v2_wmma', '--detach', '--record', 'x'],
+      () => /--detach, or --record/,
+    ],
     ['a digest that is none', () => ['artifact', 'abc'], () => /64 hexadecimal digits/],
-    ['a name that no login gave', () => ['host', '--runner', 'gpu01'], () => /host:port[\s\S]*No runner has a name here/],
+    [
+      'a name that no login gave',
+      () => ['host', '--runner', 'gpu01'],
+      () => /host:port[\s\S]*No runner has a name here/,
+    ],
     ['TLS without a runner', () => ['host', '--tls-ca', 'x'], () => /--runner beside --tls-ca/],
     ['a login without a credential', () => ['login', 'gpu01:50051'], () => /a token on stdin .*got neither/],
     ['a login to a socket file', () => ['login', 'unix:/x'], () => /needs no login/],
     ['a login by a name that is none', () => ['login', 'gpu01:50051', '--name', '../x'], () => /--name of letters/],
     ['a logout from nowhere', () => ['logout', 'gpu01'], () => /there is no "gpu01"/],
-    ['a plain report below the prompt', () => ['--inline', 'run', 'fa_v2_wmma'], () => /--inline and --mouse with the terminal program[^]*run writes a plain report/],
+    [
+      'a plain report below the prompt',
+      () => ['--inline', 'run', 'fa_v2_wmma'],
+      () => /--inline and --mouse with the terminal program[^]*run writes a plain report/,
+    ],
     ['a page size', () => ['jobs', '--limit', '0'], () => /--limit/],
   ])('%s', async (_, args, wanted) => {
     const { code, stdout, stderr } = await run(...args());
@@ -74,7 +133,11 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
 });
 
 test.each(['--version', '-V'])('%s: the version on stdout, 0', async (option) => {
-  expect(await run(option)).toEqual({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string, stderr: '' });
+  expect(await run(option)).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string,
+    stderr: '',
+  });
 });
 
 test('help, and help <command>, are --help', async () => {
@@ -91,12 +154,39 @@ test('without a command and without a terminal: help on stderr, 2', async () => 
 test('--help is on stdout, 0, and names every command', async () => {
   const { code, stdout } = await run('--help');
   expect(code).toBe(0);
-  for (const name of ['start', 'run', 'build', 'verify', 'bench', 'profile', 'watch-source', 'replay', 'kernels', 'host', 'jobs', 'watch', 'cancel', 'history', 'artifact', 'login', 'logout', 'runners']) expect(stdout).toContain(`\n  ${name} `);
+  for (const name of [
+    'start',
+    'run',
+    'build',
+    'verify',
+    'bench',
+    'profile',
+    'watch-source',
+    'replay',
+    'kernels',
+    'host',
+    'jobs',
+    'watch',
+    'cancel',
+    'history',
+    'artifact',
+    'login',
+    'logout',
+    'runners',
+  ])
+    expect(stdout).toContain(`\n  ${name} `);
 });
 
 test('--inline and --mouse are in the help of what opens the terminal program', async () => {
-  const heeds = async (...command: string[]): Promise<boolean> => /--inline/.test((await run(...command, '--help')).stdout);
-  expect([await heeds(), await heeds('start'), await heeds('watch-source'), await heeds('run'), await heeds('jobs')]).toEqual([true, true, true, false, false]);
+  const heeds = async (...command: string[]): Promise<boolean> =>
+    /--inline/.test((await run(...command, '--help')).stdout);
+  expect([
+    await heeds(),
+    await heeds('start'),
+    await heeds('watch-source'),
+    await heeds('run'),
+    await heeds('jobs'),
+  ]).toEqual([true, true, true, false, false]);
 });
 
 test('a runner that is not there: 3 at once, with its address', async () => {

@@ -2,7 +2,18 @@ import { Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
 import type { GlobalOptions, JobCommandOptions } from '../options.ts';
 import type { CommandContext, Surroundings } from './context.ts';
-import { benchmarkOptions, experimentOptions, fileOptions, jobOptions, pageOptions, profileOptions, saveOption, shapeOption, variantOptions, verifyOptions } from './option-groups.ts';
+import {
+  benchmarkOptions,
+  experimentOptions,
+  fileOptions,
+  jobOptions,
+  pageOptions,
+  profileOptions,
+  saveOption,
+  shapeOption,
+  variantOptions,
+  verifyOptions,
+} from './option-groups.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string) => Promise<number>;
@@ -10,7 +21,8 @@ type Action<Options> = (context: CommandContext, options: Options, argument: str
 const USAGE = 2;
 
 /**
- * Runs a command line (without node and script) and gives its exit code: 0 passed, 1 failed, 2 bad usage, 3 the runner could not
+ * Runs a command line (without node and script) and gives its exit code: 0 passed, 1 failed, 2 bad usage, 3 the runner
+ * could not
  * do it. Commands are loaded when they run: `--help` must not wait for gRPC.
  */
 export async function runProgram(argumentList: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -19,8 +31,13 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
     command.action(async (...args: unknown[]) => {
       const command = args.at(-1) as Command;
       const options = command.optsWithGlobals<Options>();
-      if ((options.inline || options.mouse) && !opensProgram(command)) command.error(`error: Wanted --inline and --mouse with the terminal program (no command, start, watch-source) only; ${command.name()} writes a plain report`);
-      exitCode = await guarded(surroundings, options, (context) => action(context, options, typeof args[0] === 'string' ? args[0] : ''));
+      if ((options.inline || options.mouse) && !opensProgram(command))
+        command.error(
+          `error: Wanted --inline and --mouse with the terminal program (no command, start, watch-source) only; ${command.name()} writes a plain report`,
+        );
+      exitCode = await guarded(surroundings, options, (context) =>
+        action(context, options, typeof args[0] === 'string' ? args[0] : ''),
+      );
     });
   const program = buildProgram(define);
   try {
@@ -33,7 +50,11 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
   return exitCode;
 }
 
-async function guarded(surroundings: Surroundings, options: GlobalOptions, body: (context: CommandContext) => Promise<number>): Promise<number> {
+async function guarded(
+  surroundings: Surroundings,
+  options: GlobalOptions,
+  body: (context: CommandContext) => Promise<number>,
+): Promise<number> {
   const { CommandContext } = await import('./context.ts');
   const context = new CommandContext(surroundings, options);
   try {
@@ -45,43 +66,64 @@ async function guarded(surroundings: Surroundings, options: GlobalOptions, body:
 }
 
 /** Whether a command opens the terminal program, where there is a terminal. */
-const opensProgram = (command: Command): boolean => command.parent === null || ['start', 'watch-source'].includes(command.name());
+const opensProgram = (command: Command): boolean =>
+  command.parent === null || ['start', 'watch-source'].includes(command.name());
 
 /** Those that a command heeds. */
 function visibleGlobalOptions(command: Command): Option[] {
-  return (command.parent?.options ?? []).filter(({ long }) => opensProgram(command) || (long !== '--inline' && long !== '--mouse'));
+  return (command.parent?.options ?? []).filter(
+    ({ long }) => opensProgram(command) || (long !== '--inline' && long !== '--mouse'),
+  );
 }
 
 type Define = <Options extends GlobalOptions>(command: Command, action: Action<Options>) => void;
 
 function buildProgram(define: Define): Command {
   const program = new Command('fa-tui')
-    .description("Builds, verifies, benchmarks, profiles and gates CUDA attention kernels on a runner: a GPU host, or this machine's CPU.")
+    .description(
+      "Builds, verifies, benchmarks, profiles and gates CUDA attention kernels on a runner: a GPU host, or this machine's CPU.",
+    )
     .usage('[options] [command]')
     .version(packageJson.version)
     .helpCommand('help [command]', 'what a command does and takes')
-    .option('--runner <name>', 'host:port, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else one of this machine, started on demand')
+    .option(
+      '--runner <name>',
+      'host:port, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else one of this machine, started on demand',
+    )
     .option('--tls-ca <file>', "certificate of the runner's authority ($FLASHCORE_TLS_CA); default: that of the login")
     .option('--tls-cert <file>', 'client certificate ($FLASHCORE_TLS_CERT)')
     .option('--tls-key <file>', 'its key ($FLASHCORE_TLS_KEY)')
     .option('--json', "one JSON document on stdout, in the proto's JSON mapping")
     .option('--quiet', 'no progress on stderr')
-    .addOption(new Option('--color <when>', 'colours in the report; NO_COLOR is heeded').choices(['auto', 'always', 'never']).default('auto'))
+    .addOption(
+      new Option('--color <when>', 'colours in the report; NO_COLOR is heeded')
+        .choices(['auto', 'always', 'never'])
+        .default('auto'),
+    )
     .option('--ascii', 'ASCII in place of box-drawing and block characters (FA_TUI_ASCII=1)')
     .option('--inline', 'the terminal program below the prompt: no screen of its own, the log stays in the scrollback')
     .option('--mouse', 'the wheel scrolls and a click selects')
     .configureHelp({ showGlobalOptions: true, visibleGlobalOptions })
     .showHelpAfterError('(--help lists commands and options)')
-    .addHelpText('after', '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.');
+    .addHelpText(
+      'after',
+      '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.',
+    );
   addJobCommands(program, define);
   addQueries(program, define);
   addLoginCommands(program, define);
   define(program.argument('[command]').allowExcessArguments(), async (context, _, command) => {
-    if (command) return (await import('./unknown-command.ts')).unknownCommand(command, program.commands.map((known) => known.name()));
+    if (command)
+      return (await import('./unknown-command.ts')).unknownCommand(
+        command,
+        program.commands.map((known) => known.name()),
+      );
     const { isInteractive, openTui } = await import('./interactive.ts');
     if (isInteractive(context)) return openTui(context);
     program.outputHelp({ error: true });
-    context.surroundings.stderr.write('\nerror: Wanted a command, or a terminal on stdin and stdout for the terminal program; found neither\n');
+    context.surroundings.stderr.write(
+      '\nerror: Wanted a command, or a terminal on stdin and stdout for the terminal program; found neither\n',
+    );
     return USAGE;
   });
   return program;
@@ -89,8 +131,13 @@ function buildProgram(define: Define): Command {
 
 function addJobCommands(program: Command, define: Define): void {
   const start = (name: JobCommand, about: string) => {
-    const command = program.command(name).argument('<kernel or folder>', "id of a runner's kernel, a folder with a kernel.yaml, or a build_id").description(about);
-    define<JobCommandOptions>(command, async (context, options, kernel) => (await import('./start-job.ts')).startJob(name, kernel, options, context));
+    const command = program
+      .command(name)
+      .argument('<kernel or folder>', "id of a runner's kernel, a folder with a kernel.yaml, or a build_id")
+      .description(about);
+    define<JobCommandOptions>(command, async (context, options, kernel) =>
+      (await import('./start-job.ts')).startJob(name, kernel, options, context),
+    );
     return command;
   };
   saveOption(experimentOptions(start('run', 'an experiment: build, verify, bench, profile, then the gates')));
@@ -98,40 +145,64 @@ function addJobCommands(program: Command, define: Define): void {
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
   jobOptions(variantOptions(benchmarkOptions(shapeOption(start('bench', 'measure the latency')))));
   saveOption(jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters'))))));
-  const watched = experimentOptions(program.command('watch-source').argument('<folder>', 'a folder with a kernel.yaml').description('the experiment at every save, in a terminal in the program; a newer version supersedes'));
-  define<JobCommandOptions>(watched, async (context, options, folder) => (await import('./watch-source.ts')).watchSource(folder, options, context));
-  const first = experimentOptions(program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'));
-  define<JobCommandOptions>(first, async (context, options) => (await import('./interactive.ts')).startDefault(options, context));
+  const watched = experimentOptions(
+    program
+      .command('watch-source')
+      .argument('<folder>', 'a folder with a kernel.yaml')
+      .description('the experiment at every save, in a terminal in the program; a newer version supersedes'),
+  );
+  define<JobCommandOptions>(watched, async (context, options, folder) =>
+    (await import('./watch-source.ts')).watchSource(folder, options, context),
+  );
+  const first = experimentOptions(
+    program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'),
+  );
+  define<JobCommandOptions>(first, async (context, options) =>
+    (await import('./interactive.ts')).startDefault(options, context),
+  );
 }
 
 function addQueries(program: Command, define: Define): void {
-  const query = <Options extends object>(command: Command, action: Action<GlobalOptions & Options>) => define<GlobalOptions & Options>(command, action);
+  const query = <Options extends object>(command: Command, action: Action<GlobalOptions & Options>) =>
+    define<GlobalOptions & Options>(command, action);
   query<{ all?: boolean }>(
     program.command('kernels').description("the runner's kernels").option('--all', 'also the faulty fixtures'),
     async (context, options) => (await import('./lists.ts')).listKernels(options, context),
   );
-  query(
-    program.command('host').description("devices, tools and isolation of the runner's host"),
-    async (context) => (await import('./lists.ts')).showHost(context),
+  query(program.command('host').description("devices, tools and isolation of the runner's host"), async (context) =>
+    (await import('./lists.ts')).showHost(context),
   );
-  query<PageOptions>(
-    pageOptions(program.command('jobs').description('jobs, newest first')),
-    async (context, options) => (await import('./lists.ts')).listJobs(options, context),
+  query<PageOptions>(pageOptions(program.command('jobs').description('jobs, newest first')), async (context, options) =>
+    (await import('./lists.ts')).listJobs(options, context),
   );
   query<PageOptions>(
     pageOptions(program.command('history').description('ended experiments, newest first')),
     async (context, options) => (await import('./lists.ts')).listHistory(options, context),
   );
   query<{ record?: string; junit?: string }>(
-    fileOptions(program.command('watch').argument('<job>', 'its name or the first digits of it').description('follow a job from its first event')),
+    fileOptions(
+      program
+        .command('watch')
+        .argument('<job>', 'its name or the first digits of it')
+        .description('follow a job from its first event'),
+    ),
     async (context, options, job) => (await import('./watch.ts')).watchJob(job, context, options),
   );
   query<JobCommandOptions & { speed?: string }>(
-    fileOptions(program.command('replay').argument('<file>', 'made with --record').description('tell a recorded job again, without a runner').option('--speed <n>', 'times as fast as it happened; 0: no pauses (default 1)')),
+    fileOptions(
+      program
+        .command('replay')
+        .argument('<file>', 'made with --record')
+        .description('tell a recorded job again, without a runner')
+        .option('--speed <n>', 'times as fast as it happened; 0: no pauses (default 1)'),
+    ),
     async (context, options, file) => (await import('./replay.ts')).replay(file, options, context),
   );
   query(
-    program.command('config').argument('<show|path|validate|schema>').description('the settings file of the terminal program'),
+    program
+      .command('config')
+      .argument('<show|path|validate|schema>')
+      .description('the settings file of the terminal program'),
     async (context, _, action) => (await import('./config.ts')).config(action, context),
   );
   query(
@@ -139,18 +210,32 @@ function addQueries(program: Command, define: Define): void {
     async (context, _, job) => (await import('./cancel.ts')).cancelJob(job, context),
   );
   query<{ output?: string }>(
-    program.command('artifact').argument('<sha256>', 'digest, as a report gives it').description('read a file that a job made').option('-o, --output <file>', 'write it there'),
+    program
+      .command('artifact')
+      .argument('<sha256>', 'digest, as a report gives it')
+      .description('read a file that a job made')
+      .option('-o, --output <file>', 'write it there'),
     async (context, options, sha256) => (await import('./artifact.ts')).readArtifact(sha256, options, context),
   );
 }
 
 function addLoginCommands(program: Command, define: Define): void {
-  const login = program.command('login').argument('<address>', 'host:port of a runner that serves TLS').option('--name <name>', "for --runner (default: the address's host)")
+  const login = program
+    .command('login')
+    .argument('<address>', 'host:port of a runner that serves TLS')
+    .option('--name <name>', "for --runner (default: the address's host)")
     .description('keep how to reach a runner: token (typed, or from stdin), or --tls-cert with --tls-key');
-  define<GlobalOptions & { name?: string }>(login, async (context, options, address) => (await import('./login.ts')).login(address, options, context));
-  const logout = program.command('logout').argument('<name>', 'as fa-tui runners lists it').description('forget a runner with its credential');
+  define<GlobalOptions & { name?: string }>(login, async (context, options, address) =>
+    (await import('./login.ts')).login(address, options, context),
+  );
+  const logout = program
+    .command('logout')
+    .argument('<name>', 'as fa-tui runners lists it')
+    .description('forget a runner with its credential');
   define(logout, async (context, _, name) => (await import('./login.ts')).logout(name, context));
-  define(program.command('runners').description('runners logged in to'), async (context) => (await import('./login.ts')).listRunners(context));
+  define(program.command('runners').description('runners logged in to'), async (context) =>
+    (await import('./login.ts')).listRunners(context),
+  );
 }
 
 interface PageOptions {
@@ -165,5 +250,6 @@ function configure(program: Command, { stdout, stderr }: Surroundings): void {
     getOutHelpWidth: () => stdout.columns ?? 80,
     getErrHelpWidth: () => stderr.columns ?? 80,
   };
-  for (const command of [program, ...program.commands]) command.exitOverride().configureOutput(output).showHelpAfterError('(--help lists commands and options)');
+  for (const command of [program, ...program.commands])
+    command.exitOverride().configureOutput(output).showHelpAfterError('(--help lists commands and options)');
 }

@@ -9,19 +9,32 @@ import { appearanceOf, isInteractive, wantsFiles } from './interactive.ts';
 import { followJob } from './job-command.ts';
 import { requireOutputs } from './output-file.ts';
 
-/** `fa-tui replay <file>`: a recorded job again, without a runner: in a terminal on the screen, elsewhere as progress and report. */
-export async function replay(fileText: string, options: JobCommandOptions & { readonly speed?: string }, context: CommandContext): Promise<ExitCode> {
+/**
+ * `fa-tui replay <file>`: a recorded job again, without a runner: in a terminal on the screen, elsewhere as progress
+ * and report.
+ */
+export async function replay(
+  fileText: string,
+  options: JobCommandOptions & { readonly speed?: string },
+  context: CommandContext,
+): Promise<ExitCode> {
   const file = path.resolve(fileText);
   if (!existsSync(file)) throw new UsageError(`Wanted a recording made with --record; ${file} does not exist`);
   if (statSync(file).isDirectory()) throw new UsageError(`Wanted a recording made with --record; ${file} is a folder`);
   requireOutputs(options);
   const speed = Number(options.speed ?? '1');
-  if (!(speed >= 0 && speed <= 10_000)) throw new UsageError(`Wanted --speed as a number from 0 (without pauses) to 10000; got ${options.speed}`);
+  if (!(speed >= 0 && speed <= 10_000))
+    throw new UsageError(`Wanted --speed as a number from 0 (without pauses) to 10000; got ${options.speed}`);
   const events = readRecording(file);
   const client = replayRunner(events, { speed });
   if (isInteractive(context) && !options.json && !wantsFiles(options)) {
     const { runTui } = await import('../app.tsx');
-    return await runTui({ client, connection: { label: `recording ${path.basename(file)}`, embedded: false, address: '' }, appearance: { ...appearanceOf(context), restoreView: false }, watchJob: events[0]?.job }) as ExitCode;
+    return (await runTui({
+      client,
+      connection: { label: `recording ${path.basename(file)}`, embedded: false, address: '' },
+      appearance: { ...appearanceOf(context), restoreView: false },
+      watchJob: events[0]?.job,
+    })) as ExitCode;
   }
   return followJob((watch) => client.watch(events[0]?.job ?? '', watch), { client }, context, options);
 }

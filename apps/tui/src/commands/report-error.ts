@@ -3,13 +3,20 @@ import { printable, wrap } from '../report/text.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOfError, UsageError, type ExitCode } from './exit-code.ts';
 
-/** Says on stderr what was wanted, what is and what to do, and gives the exit code. A fault of our own shows its stack with FA_TUI_DEBUG=1. */
+/**
+ * Says on stderr what was wanted, what is and what to do, and gives the exit code. A fault of our own shows its stack
+ * with FA_TUI_DEBUG=1.
+ */
 export function reportError(error: unknown, context: CommandContext): ExitCode {
   const { stderr, environment } = context.surroundings;
   // In a log or a pipe a message stays one line: people search for its words.
   const width = stderr.isTTY ? context.progressFormat.width - 'error: '.length : Infinity;
-  const lines = messageOf(error).split('\n').flatMap((line, i) => (i === 0 ? wrap(line, width) : [printable(line)]));
-  lines.forEach((line, i) => stderr.write(`${i === 0 ? context.progressFormat.style('red', 'error:') : '      '} ${line}\n`));
+  const lines = messageOf(error)
+    .split('\n')
+    .flatMap((line, i) => (i === 0 ? wrap(line, width) : [printable(line)]));
+  lines.forEach((line, i) =>
+    stderr.write(`${i === 0 ? context.progressFormat.style('red', 'error:') : '      '} ${line}\n`),
+  );
   if (environment.FA_TUI_DEBUG && error instanceof Error) stderr.write(`${error.stack}\n`);
   return exitCodeOfError(error);
 }
@@ -21,7 +28,8 @@ function messageOf(error: unknown): string {
   return `A fault of fa-tui itself: ${error instanceof Error ? error.message : String(error)}. FA_TUI_DEBUG=1 shows where`;
 }
 
-// The text names what is near or wrong already where its writer was careful; what it does not name comes from the metadata.
+// The text names what is near or wrong already where its writer was careful; what it does not name comes from the
+// metadata.
 function withMetadata({ message, metadata, reason }: FlashcoreError): string {
   const { nearest, path, key } = metadata;
   const missing = [
@@ -32,4 +40,5 @@ function withMetadata({ message, metadata, reason }: FlashcoreError): string {
   return `${missing.length === 0 ? message : `${message} (${missing.join('; ')})`}${reason === 'KERNEL_NOT_FOUND' ? '; fa-tui kernels --all lists all' : ''}`;
 }
 
-const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && typeof (error as NodeJS.ErrnoException).errno === 'number';
+const isSystemError = (error: unknown): error is NodeJS.ErrnoException =>
+  error instanceof Error && typeof (error as NodeJS.ErrnoException).errno === 'number';

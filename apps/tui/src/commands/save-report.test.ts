@@ -2,7 +2,15 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { ArtifactKind, GetJobResponseSchema, JobEventSchema, JobKind, Outcome, Verdict, type ProfileResultSchema } from '@flashcore/shared';
+import {
+  ArtifactKind,
+  GetJobResponseSchema,
+  JobEventSchema,
+  JobKind,
+  Outcome,
+  Verdict,
+  type ProfileResultSchema,
+} from '@flashcore/shared';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CommandContext } from './context.ts';
 import { followJob } from './job-command.ts';
@@ -12,12 +20,23 @@ beforeEach(() => void (folder = mkdtempSync(path.join(tmpdir(), 'fa-'))));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Follows a job with this profile to its end, saving its report. */
-async function follow(profile: MessageInitShape<typeof ProfileResultSchema>, { kind = JobKind.PROFILE, save = true } = {}): Promise<{ code: number; stderr: string; asked: string[] }> {
+async function follow(
+  profile: MessageInitShape<typeof ProfileResultSchema>,
+  { kind = JobKind.PROFILE, save = true } = {},
+): Promise<{ code: number; stderr: string; asked: string[] }> {
   const asked: string[] = [];
   let stderr = '';
   const stream = { write: () => true };
-  const context = new CommandContext({ stdin: {}, stdout: stream, stderr: { write: (text: string) => (stderr += text) }, environment: {} }, { color: 'never', json: true });
-  const result = { variants: [{ label: 'fallback', fallback: true }, { label: 'asked', profile }] };
+  const context = new CommandContext(
+    { stdin: {}, stdout: stream, stderr: { write: (text: string) => (stderr += text) }, environment: {} },
+    { color: 'never', json: true },
+  );
+  const result = {
+    variants: [
+      { label: 'fallback', fallback: true },
+      { label: 'asked', profile },
+    ],
+  };
   const client = {
     getJob: () => Promise.resolve(create(GetJobResponseSchema, { job: { name: 'jobs/1', kind }, result })),
     readArtifact: (sha256: string) => {
@@ -26,28 +45,52 @@ async function follow(profile: MessageInitShape<typeof ProfileResultSchema>, { k
     },
   };
   async function* events() {
-    yield await Promise.resolve(create(JobEventSchema, { job: 'jobs/1', sequence: 1n, payload: { case: 'finished', value: { outcome: Outcome.PASSED, result } } }));
+    yield await Promise.resolve(
+      create(JobEventSchema, {
+        job: 'jobs/1',
+        sequence: 1n,
+        payload: { case: 'finished', value: { outcome: Outcome.PASSED, result } },
+      }),
+    );
   }
-  return { code: await followJob(events, { client }, context, save ? { save: path.join(folder, 'k.ncu-rep') } : {}), stderr, asked };
+  return {
+    code: await followJob(events, { client }, context, save ? { save: path.join(folder, 'k.ncu-rep') } : {}),
+    stderr,
+    asked,
+  };
 }
 
 test("--save writes Nsight Compute's report of the variant asked for", async () => {
   const sha256 = 'ab'.repeat(32);
-  const { code, stderr, asked } = await follow({ verdict: Verdict.PASS, artifacts: [{ kind: ArtifactKind.SAMPLES, sha256: 'cd' }, { kind: ArtifactKind.NCU_REPORT, sha256, fileName: 'v6.2x8x512x64.ncu-rep', sizeBytes: 3n }] });
+  const { code, stderr, asked } = await follow({
+    verdict: Verdict.PASS,
+    artifacts: [
+      { kind: ArtifactKind.SAMPLES, sha256: 'cd' },
+      { kind: ArtifactKind.NCU_REPORT, sha256, fileName: 'v6.2x8x512x64.ncu-rep', sizeBytes: 3n },
+    ],
+  });
   expect([code, asked, readFileSync(path.join(folder, 'k.ncu-rep'), 'utf8')]).toEqual([0, [sha256], 'NVR']);
   expect(stderr).toContain('v6.2x8x512x64.ncu-rep, 3 bytes');
 });
 
 test('where there is no report: 3, with the reason, and no file', async () => {
-  const { code, stderr } = await follow({ verdict: Verdict.NOT_MEASURED, reason: 'the emulator has no hardware counters' });
+  const { code, stderr } = await follow({
+    verdict: Verdict.NOT_MEASURED,
+    reason: 'the emulator has no hardware counters',
+  });
   expect([code, readdirSync(folder)]).toEqual([3, []]);
-  expect(stderr).toMatch(/^error: Nothing was written to .*k\.ncu-rep: not measured: the emulator has no hardware counters$/m);
+  expect(stderr).toMatch(
+    /^error: Nothing was written to .*k\.ncu-rep: not measured: the emulator has no hardware counters$/m,
+  );
 });
 
 test('a profile that could not be made is 3 without --save too; as a part of an experiment it changes nothing', async () => {
   const unmeasured = { verdict: Verdict.NOT_MEASURED, reason: 'the emulator has no hardware counters' };
   const { code, stderr } = await follow(unmeasured, { save: false });
-  expect([code, stderr]).toEqual([3, expect.stringMatching(/^error: Nothing was profiled: not measured: the emulator has no hardware counters$/m)]);
+  expect([code, stderr]).toEqual([
+    3,
+    expect.stringMatching(/^error: Nothing was profiled: not measured: the emulator has no hardware counters$/m),
+  ]);
   expect((await follow(unmeasured, { save: false, kind: JobKind.EXPERIMENT })).code).toBe(0);
   expect((await follow({ verdict: Verdict.PASS }, { save: false })).code).toBe(0);
 });

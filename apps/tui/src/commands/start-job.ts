@@ -1,7 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { KernelVariantSchema, type BenchmarkSettings, type KernelReference } from '@flashcore/shared';
 import {
-  compileBenchmarkSettings, compileChampionVariant, compileJobOptions, compileProfileSettings, compileVariant, compileVerifySettings, type JobCommandOptions,
+  compileBenchmarkSettings,
+  compileChampionVariant,
+  compileJobOptions,
+  compileProfileSettings,
+  compileVariant,
+  compileVerifySettings,
+  type JobCommandOptions,
 } from '../options.ts';
 import type { StartRequest } from '../state/runner-port.ts';
 import type { CommandContext } from './context.ts';
@@ -13,9 +19,20 @@ import { kernelReference, otherName, parseKernelArgument, storedReference } from
 /** The commands that start a job. */
 export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
 
-/** `fa-tui run|build|verify|bench|profile <kernel or folder>`. All that can be wrong with the command line shows before a runner is asked. */
-export async function startJob(command: JobCommand, kernelText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
-  if (options.detach && (options.record !== undefined || options.junit !== undefined || options.save !== undefined)) throw new UsageError('Wanted --detach, or --record, --junit and --save, which need the job to its end; both were given');
+/**
+ * `fa-tui run|build|verify|bench|profile <kernel or folder>`. All that can be wrong with the command line shows before
+ * a runner is asked.
+ */
+export async function startJob(
+  command: JobCommand,
+  kernelText: string,
+  options: JobCommandOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
+  if (options.detach && (options.record !== undefined || options.junit !== undefined || options.save !== undefined))
+    throw new UsageError(
+      'Wanted --detach, or --record, --junit and --save, which need the job to its end; both were given',
+    );
   requireOutputs(options);
   const requestFor = compileRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
@@ -23,7 +40,10 @@ export async function startJob(command: JobCommand, kernelText: string, options:
   for (const text of [kernel, against].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
   return context.withRunner(async (connection) => {
     const { client } = connection;
-    const { method, request } = requestFor(await kernelReference(kernel, client), against && await kernelReference(against, client));
+    const { method, request } = requestFor(
+      await kernelReference(kernel, client),
+      against && (await kernelReference(against, client)),
+    );
     const open: OpenEvents = (watch) => client.start(method, request, watch);
     return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
   });
@@ -32,7 +52,10 @@ export async function startJob(command: JobCommand, kernelText: string, options:
 /** Makes a request for a kernel and, where the options name one, the champion that it is compared with. */
 export type RequestFor = (kernel: KernelReference, champion?: KernelReference) => StartRequest;
 
-/** Compiles a command's options, once, to the request for a kernel. Errors: UsageError, INVALID_REQUEST for a malformed shape. */
+/**
+ * Compiles a command's options, once, to the request for a kernel. Errors: UsageError, INVALID_REQUEST for a malformed
+ * shape.
+ */
 export function compileRequest(command: JobCommand, options: JobCommandOptions): RequestFor {
   const common = { options: compileJobOptions(options), variant: compileVariant(options) };
   switch (command) {
@@ -44,7 +67,10 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
     }
     case 'bench': {
       const settings = againstChampion(options);
-      return (kernel, champion) => ({ method: 'benchmark', request: { ...common, settings: settings(champion), kernel } });
+      return (kernel, champion) => ({
+        method: 'benchmark',
+        request: { ...common, settings: settings(champion), kernel },
+      });
     }
     case 'profile': {
       const settings = compileProfileSettings(options);
@@ -54,7 +80,17 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
       const verify = compileVerifySettings(options);
       const benchmark = againstChampion(options);
       const profile = compileProfileSettings(options);
-      return (kernel, champion) => ({ method: 'runExperiment', request: { ...common, verify, benchmark: benchmark(champion), profile, noFallback: options.fallback === false, kernel } });
+      return (kernel, champion) => ({
+        method: 'runExperiment',
+        request: {
+          ...common,
+          verify,
+          benchmark: benchmark(champion),
+          profile,
+          noFallback: options.fallback === false,
+          kernel,
+        },
+      });
     }
   }
 }
@@ -63,13 +99,20 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
 function againstChampion(options: JobCommandOptions): (champion: KernelReference | undefined) => BenchmarkSettings {
   const settings = compileBenchmarkSettings(options);
   const variant = compileChampionVariant(options);
-  return (kernel) => (kernel === undefined ? settings : { ...settings, against: create(KernelVariantSchema, { kernel, variant }) });
+  return (kernel) =>
+    kernel === undefined ? settings : { ...settings, against: create(KernelVariantSchema, { kernel, variant }) };
 }
 
-/** The champion where nothing is uploaded for it: one of the runner's own kernels, or a build made before. Errors: UsageError for a folder. */
-export async function championById({ against }: Pick<JobCommandOptions, 'against'>): Promise<KernelReference | undefined> {
+/**
+ * The champion where nothing is uploaded for it: one of the runner's own kernels, or a build made before. Errors:
+ * UsageError for a folder.
+ */
+export async function championById({
+  against,
+}: Pick<JobCommandOptions, 'against'>): Promise<KernelReference | undefined> {
   if (against === undefined) return undefined;
   const champion = await parseKernelArgument(against);
-  if (champion.kind === 'folder') throw new UsageError(`Wanted a kernel of the runner or a build_id for --against here; ${against} is a folder`);
+  if (champion.kind === 'folder')
+    throw new UsageError(`Wanted a kernel of the runner or a build_id for --against here; ${against} is a folder`);
   return storedReference(champion);
 }

@@ -12,20 +12,33 @@ import { requireOutputs } from './output-file.ts';
 import { reportError } from './report-error.ts';
 import { championById, compileRequest } from './start-job.ts';
 
-/** `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on it. */
-export async function watchSource(folderText: string, options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
+/**
+ * `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on
+ * it.
+ */
+export async function watchSource(
+  folderText: string,
+  options: JobCommandOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
   const folder = path.resolve(folderText);
   if (!isFolder(folder)) throw new UsageError(`Wanted a kernel folder to watch; ${folder} is none`);
   requireOutputs(options);
-  // All that can be wrong with the options shows before a runner is asked. A request is compiled anew for each version: its id may name one job only.
+  // All that can be wrong with the options shows before a runner is asked. A request is compiled anew for each version:
+  // its id may name one job only.
   compileRequest('run', options);
   const champion = await championById(options);
   const requestFor = (kernel: KernelReference) => compileRequest('run', options)(kernel, champion);
-  if (isInteractive(context) && !options.json && !wantsFiles(options)) return openTui(context, { watchFolder: { folder, requestFor } });
+  if (isInteractive(context) && !options.json && !wantsFiles(options))
+    return openTui(context, { watchFolder: { folder, requestFor } });
   return context.withRunner((connection) => watchPlainly(folder, requestFor, { connection, context, files: options }));
 }
 
-async function watchPlainly(folder: string, requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof compileRequest>>, { connection, context, files }: { connection: Connection; context: CommandContext; files: OutputFiles }): Promise<ExitCode> {
+async function watchPlainly(
+  folder: string,
+  requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof compileRequest>>,
+  { connection, context, files }: { connection: Connection; context: CommandContext; files: OutputFiles },
+): Promise<ExitCode> {
   const { client } = connection;
   const interrupts = onInterrupt(() => false);
   const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
@@ -41,7 +54,13 @@ async function watchPlainly(folder: string, requestFor: (kernel: KernelReference
     }
   };
   try {
-    await followSource({ folder, upload: (from) => client.uploadFolder(from), run, onProblem: (error) => void reportError(error, context), signal: new AbortController().signal });
+    await followSource({
+      folder,
+      upload: (from) => client.uploadFolder(from),
+      run,
+      onProblem: (error) => void reportError(error, context),
+      signal: new AbortController().signal,
+    });
   } finally {
     interrupts.dispose();
   }

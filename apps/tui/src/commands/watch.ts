@@ -4,7 +4,9 @@ import { followJob, type OutputFiles } from './job-command.ts';
 import { resolveJobName } from './job-name.ts';
 import { requireOutputs } from './output-file.ts';
 
-/** `fa-tui watch <job>`: the job's events from the first that is kept, whether it runs or has ended, then its report. */
+/**
+ * `fa-tui watch <job>`: the job's events from the first that is kept, whether it runs or has ended, then its report.
+ */
 export function watchJob(job: string, context: CommandContext, files: OutputFiles = {}): Promise<ExitCode> {
   requireOutputs(files);
   return context.withRunner(async (connection) => {

@@ -15,7 +15,15 @@ import { Screen } from './screen.tsx';
 export type AppContext = Omit<CommandContext, 'lendTerminal'>;
 
 /** Binds the store to the screen, and the keyboard to the command table. */
-export function App({ context: given, theme, inline = false }: { readonly context: AppContext; readonly theme: Theme; readonly inline?: boolean }) {
+export function App({
+  context: given,
+  theme,
+  inline = false,
+}: {
+  readonly context: AppContext;
+  readonly theme: Theme;
+  readonly inline?: boolean;
+}) {
   const { suspendTerminal } = useApp();
   const { stdout } = useStdout();
   const lent = useRef(false);
@@ -34,10 +42,17 @@ export function App({ context: given, theme, inline = false }: { readonly contex
   const context: CommandContext = { ...given, lendTerminal };
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { columns, rows } = useWindowSize();
-  useEffect(() => store.dispatch({ type: 'resize', columns, rows: inline ? inlineRows(rows) : rows }), [store, columns, rows, inline]);
+  useEffect(
+    () => store.dispatch({ type: 'resize', columns, rows: inline ? inlineRows(rows) : rows }),
+    [store, columns, rows, inline],
+  );
   useMouse(snapshot.state.ui.mouse && !inline, (event) => pressMouse(event, context));
   useInput((input, key) => {
     for (const name of keyNames(input, key)) pressKey(name, context);
   });
-  return inline ? <Inline snapshot={snapshot} theme={theme} lent={lent} /> : <Screen snapshot={snapshot} theme={theme} />;
+  return inline ? (
+    <Inline snapshot={snapshot} theme={theme} lent={lent} />
+  ) : (
+    <Screen snapshot={snapshot} theme={theme} />
+  );
 }

@@ -1,13 +1,23 @@
-/** Goldens of whole screens: every scene at three sizes, in 24-bit colour, 16 colours, without colour, and in ASCII. `npm run goldens` writes them anew. */
+/**
+ * Goldens of whole screens: every scene at three sizes, in 24-bit colour, 16 colours, without colour, and in ASCII.
+ * `npm run goldens` writes them anew.
+ */
 import { expect, test } from 'vitest';
 import { cellWidth } from '../plot/cells.ts';
 import { STATE_SCENES, VIEW_SCENES, enterScene, type Scene } from '../testing/scenes.ts';
 import { openTerminal } from '../testing/terminal.tsx';
 import type { Theme } from '../theme.ts';
 
-const SIZES = [[80, 24], [120, 40], [200, 60]] as const;
+const SIZES = [
+  [80, 24],
+  [120, 40],
+  [200, 60],
+] as const;
 const MODES = {
-  'no colour': { colors: 'none', ascii: false }, ascii: { colors: 'none', ascii: true }, '16 colours': { colors: '16', ascii: false }, truecolor: { colors: 'truecolor', ascii: false },
+  'no colour': { colors: 'none', ascii: false },
+  ascii: { colors: 'none', ascii: true },
+  '16 colours': { colors: '16', ascii: false },
+  truecolor: { colors: 'truecolor', ascii: false },
 } as const satisfies Record<string, Theme>;
 
 interface Shown {
@@ -36,22 +46,34 @@ function expectWhole(screen: string, columns: number, rows: number): void {
   expect(lines.slice(2, -2).filter((line) => cellWidth(line) !== columns && /^[│╭╰|+]/.test(line))).toEqual([]);
 }
 
-const section = (title: string, lines: readonly string[]): string => `== ${title}\n${lines.filter((line) => line !== '').join('\n')}\n`;
+const section = (title: string, lines: readonly string[]): string =>
+  `== ${title}\n${lines.filter((line) => line !== '').join('\n')}\n`;
 
 describeScenes(VIEW_SCENES, async (scene, size) => {
-  const [plain, ascii, sixteen, full] = await Promise.all(Object.values(MODES).map((theme) => show(scene, size, theme))) as [Shown, Shown, Shown, Shown];
+  const [plain, ascii, sixteen, full] = (await Promise.all(
+    Object.values(MODES).map((theme) => show(scene, size, theme)),
+  )) as [Shown, Shown, Shown, Shown];
   // Colours never change a character.
   expect([sixteen.text, full.text]).toEqual([plain.text, plain.text]);
   expect(ascii.text).toMatch(/^[\x20-\x7e\n]*$/);
   return [
-    `${plain.text}\n`, `== ASCII\n${ascii.text}\n`, section('styles without colour', plain.styles), section('styles in 16 colours', sixteen.styles),
-    section('styles in 24-bit colour, rows that differ from 16 colours', full.styles.filter((line, row) => line !== sixteen.styles[row])),
+    `${plain.text}\n`,
+    `== ASCII\n${ascii.text}\n`,
+    section('styles without colour', plain.styles),
+    section('styles in 16 colours', sixteen.styles),
+    section(
+      'styles in 24-bit colour, rows that differ from 16 colours',
+      full.styles.filter((line, row) => line !== sixteen.styles[row]),
+    ),
   ].join('\n');
 });
 
 describeScenes(STATE_SCENES, async (scene, size) => `${(await show(scene, size, MODES['no colour'])).text}\n`);
 
-function describeScenes(scenes: Record<string, Scene>, render: (scene: Scene, size: readonly [number, number]) => Promise<string>): void {
+function describeScenes(
+  scenes: Record<string, Scene>,
+  render: (scene: Scene, size: readonly [number, number]) => Promise<string>,
+): void {
   for (const [name, scene] of Object.entries(scenes)) {
     for (const size of SIZES) {
       const place = `${name}-${size.join('x')}`;

@@ -7,7 +7,15 @@ import { Rows } from './rows.tsx';
 import { Screen } from './screen.tsx';
 
 /** The program below the prompt; `lent`: another program has the terminal, and lines wait. */
-export function Inline({ snapshot, theme, lent }: { readonly snapshot: Snapshot; readonly theme: Theme; readonly lent: { readonly current: boolean } }) {
+export function Inline({
+  snapshot,
+  theme,
+  lent,
+}: {
+  readonly snapshot: Snapshot;
+  readonly theme: Theme;
+  readonly lent: { readonly current: boolean };
+}) {
   const { write } = useStdout();
   const printed = useRef<Printed>({ job: undefined, next: 0 });
   useEffect(() => {
@@ -17,5 +25,9 @@ export function Inline({ snapshot, theme, lent }: { readonly snapshot: Snapshot;
     if (rows.length > 0) write(rows.map((row) => `${paint(row, theme)}\n`).join(''));
   }, [snapshot, theme, lent, write]);
   const { state } = snapshot;
-  return isStatusOnly(state) ? <Rows rows={statusRows(state)} width={state.ui.columns} theme={theme} /> : <Screen snapshot={snapshot} theme={theme} />;
+  return isStatusOnly(state) ? (
+    <Rows rows={statusRows(state)} width={state.ui.columns} theme={theme} />
+  ) : (
+    <Screen snapshot={snapshot} theme={theme} />
+  );
 }

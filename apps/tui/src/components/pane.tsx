@@ -7,7 +7,15 @@ import type { Theme } from '../theme.ts';
 import { Rows } from './rows.tsx';
 
 /** One view inside its border. */
-export function Pane({ pane, snapshot, theme }: { readonly pane: PlacedPane; readonly snapshot: Snapshot; readonly theme: Theme }) {
+export function Pane({
+  pane,
+  snapshot,
+  theme,
+}: {
+  readonly pane: PlacedPane;
+  readonly snapshot: Snapshot;
+  readonly theme: Theme;
+}) {
   const view = pane.id === 'log' ? logPane : VIEW_FUNCTIONS[pane.id];
   const { body, ...border } = view(snapshot, insideOf(pane));
   const focused = pane.id === snapshot.state.ui.view;

@@ -3,10 +3,22 @@ import { paint, type Theme } from '../theme.ts';
 import type { Row } from '../plot/row.ts';
 
 /** Rows as text elements, one each: nothing that is not on the screen becomes an element. */
-export function Rows({ rows, width, theme }: { readonly rows: readonly Row[]; readonly width: number; readonly theme: Theme }) {
+export function Rows({
+  rows,
+  width,
+  theme,
+}: {
+  readonly rows: readonly Row[];
+  readonly width: number;
+  readonly theme: Theme;
+}) {
   return (
     <Box flexDirection="column" width={width} height={rows.length} flexShrink={0}>
-      {rows.map((row, index) => <Text key={index} wrap="truncate">{paint(row, theme)}</Text>)}
+      {rows.map((row, index) => (
+        <Text key={index} wrap="truncate">
+          {paint(row, theme)}
+        </Text>
+      ))}
     </Box>
   );
 }

@@ -39,8 +39,14 @@ function expectWhole(screen: string, columns: number, rows: number): void {
 }
 
 const CONTENT: Record<ViewId, RegExp[]> = {
-  run: [/verify USE_WMMA=1/, /WRONG RESULT/, /following/], correct: [/2x8x512x64c/, /3\.2e-1/, /1,204/, /worst b1 h3 s328 d44/, /3\.2e-1, X worst/], latency: [/SIMULATED/, /emulator times are not GPU times/, /p99/, /cold/, /hot/],
-  profile: [/not measured: hardware counters/, /occupancy/, /72 KB/], gates: [/not measured: emulator times are not/, /\+50 %/, /hard/], jobs: [/queued/, /running/, /compile failed|passed/], kernels: [/fa_v1_baseline/, /lesson/], host: [/queue of emulator/, /nvcc 13\.0/],
+  run: [/verify USE_WMMA=1/, /WRONG RESULT/, /following/],
+  correct: [/2x8x512x64c/, /3\.2e-1/, /1,204/, /worst b1 h3 s328 d44/, /3\.2e-1, X worst/],
+  latency: [/SIMULATED/, /emulator times are not GPU times/, /p99/, /cold/, /hot/],
+  profile: [/not measured: hardware counters/, /occupancy/, /72 KB/],
+  gates: [/not measured: emulator times are not/, /\+50 %/, /hard/],
+  jobs: [/queued/, /running/, /compile failed|passed/],
+  kernels: [/fa_v1_baseline/, /lesson/],
+  host: [/queue of emulator/, /nvcc 13\.0/],
 };
 
 for (const view of VIEWS) {
@@ -60,7 +66,12 @@ test('below 60x16 the screen says so and keeps the line with the state', async (
 
 test('a resize lays the screen out anew', async () => {
   const { resize, screen } = await open(120, 40);
-  for (const [columns, rows] of [[80, 24], [200, 60], [61, 17], [120, 40]] as const) {
+  for (const [columns, rows] of [
+    [80, 24],
+    [200, 60],
+    [61, 17],
+    [120, 40],
+  ] as const) {
     await resize(columns, rows);
     expectWhole(await screen(), columns, rows);
   }

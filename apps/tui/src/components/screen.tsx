@@ -42,7 +42,9 @@ function Body({ snapshot, theme }: { readonly snapshot: Snapshot; readonly theme
     <Box flexDirection="row" height={ui.rows - CHROME_ROWS} flexShrink={0}>
       {layoutOf(ui).map((column, index) => (
         <Box key={index} flexDirection="column" flexShrink={0}>
-          {column.map((pane) => <Pane key={pane.id} pane={pane} snapshot={snapshot} theme={theme} />)}
+          {column.map((pane) => (
+            <Pane key={pane.id} pane={pane} snapshot={snapshot} theme={theme} />
+          ))}
         </Box>
       ))}
     </Box>
@@ -51,6 +53,10 @@ function Body({ snapshot, theme }: { readonly snapshot: Snapshot; readonly theme
 
 function TooSmall({ snapshot: { state }, theme }: { readonly snapshot: Snapshot; readonly theme: Theme }) {
   const { columns, rows } = state.ui;
-  const lines = [headerRow(state, columns), textRow(`too small: ${columns}x${rows}, wanted`), textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q leaves`)];
+  const lines = [
+    headerRow(state, columns),
+    textRow(`too small: ${columns}x${rows}, wanted`),
+    textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q leaves`),
+  ];
   return <Rows rows={lines.slice(0, rows)} width={columns} theme={theme} />;
 }

@@ -11,7 +11,8 @@ export function useMouse(on: boolean, handle: (event: MouseEvent) => void): void
   useEffect(() => {
     if (!on) return undefined;
     // Ink reads the input itself and drops what is no key; whoever listens beside it gets every piece that it reads.
-    const listen = (input: Buffer | string): void => mouseEvents(String(input)).forEach((event) => latest.current(event));
+    const listen = (input: Buffer | string): void =>
+      mouseEvents(String(input)).forEach((event) => latest.current(event));
     stdin.on('data', listen);
     stdout.write(MOUSE_ON);
     return () => {

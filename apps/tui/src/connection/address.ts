@@ -3,10 +3,16 @@ import { UsageError } from '../commands/exit-code.ts';
 
 const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?):(\d{1,5})$/i;
 
-/** A runner's address as RunnerClient takes it: "host:port", or "unix:" with an absolute path. Throws UsageError, with `hint` at its end. */
+/**
+ * A runner's address as RunnerClient takes it: "host:port", or "unix:" with an absolute path. Throws UsageError, with
+ * `hint` at its end.
+ */
 export function parseAddress(text: string, hint = ''): string {
-  if (text.startsWith('unix:') && text.length > 'unix:'.length) return `unix:${path.resolve(text.slice('unix:'.length).replace(/^\/\//, ''))}`;
+  if (text.startsWith('unix:') && text.length > 'unix:'.length)
+    return `unix:${path.resolve(text.slice('unix:'.length).replace(/^\/\//, ''))}`;
   const port = Number(HOST_AND_PORT.exec(text)?.[1] ?? 0);
   if (port >= 1 && port <= 65_535) return text;
-  throw new UsageError(`Wanted a runner's address as host:port (127.0.0.1:50051) or unix:/path; got ${text === '' ? 'an empty one' : text}${hint}`);
+  throw new UsageError(
+    `Wanted a runner's address as host:port (127.0.0.1:50051) or unix:/path; got ${text === '' ? 'an empty one' : text}${hint}`,
+  );
 }

@@ -17,7 +17,10 @@ export interface Connection {
 }
 
 export interface ConnectOptions {
-  /** --runner, a name of fa-tui login or an address; else FLASHCORE_RUNNER; else the embedded runner, started when it does not run yet. */
+  /**
+   * --runner, a name of fa-tui login or an address; else FLASHCORE_RUNNER; else the embedded runner, started when it
+   * does not run yet.
+   */
   readonly runner?: string | undefined;
   readonly tls?: TlsFlags;
   readonly environment: NodeJS.ProcessEnv;
@@ -26,13 +29,20 @@ export interface ConnectOptions {
   readonly notify?: (message: string) => void;
 }
 
-/** Connects to the runner asked for. Errors: UsageError for what is neither address nor known name, RUNNER_UNREACHABLE, UNAUTHENTICATED, VERSION_MISMATCH. */
+/**
+ * Connects to the runner asked for. Errors: UsageError for what is neither address nor known name, RUNNER_UNREACHABLE,
+ * UNAUTHENTICATED, VERSION_MISMATCH.
+ */
 export async function connect({ runner, tls = {}, environment, signal, notify }: ConnectOptions): Promise<Connection> {
   const asked = runner ?? environment.FLASHCORE_RUNNER;
   if (asked) return connectTo(resolveTarget(asked, tls, environment), signal);
-  if (hasTlsFlags(tls)) throw new UsageError('Wanted --runner beside --tls-ca, --tls-cert and --tls-key: the runner of this machine is reached without TLS');
+  if (hasTlsFlags(tls))
+    throw new UsageError(
+      'Wanted --runner beside --tls-ca, --tls-cert and --tls-key: the runner of this machine is reached without TLS',
+    );
   const directory = dataDirectory(environment);
-  const ensure = () => ensureEmbeddedRunner({ directory, environment, ...(signal && { signal }), ...(notify && { notify }) });
+  const ensure = () =>
+    ensureEmbeddedRunner({ directory, environment, ...(signal && { signal }), ...(notify && { notify }) });
   const { client, pid, address, embedded } = await ensure();
   if (!embedded) return { client, kind: 'remote', address, description: `${address} (pid ${pid}, ${directory})` };
   const revive = async () => (await ensure()).client.close();
@@ -41,5 +51,10 @@ export async function connect({ runner, tls = {}, environment, signal, notify }:
 
 async function connectTo({ name, address, security }: Target, signal: AbortSignal | undefined): Promise<Connection> {
   const client = await RunnerClient.connect({ address, security, ...(signal && { signal }) });
-  return { client, kind: 'remote', address, description: name === undefined || name === address ? address : `${name} (${address})` };
+  return {
+    client,
+    kind: 'remote',
+    address,
+    description: name === undefined || name === address ? address : `${name} (${address})`,
+  };
 }

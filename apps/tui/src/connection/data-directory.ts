@@ -34,7 +34,9 @@ export function readRunnerRecord(directory: string): RunnerRecord | undefined {
 function parseRecord(text: string): RunnerRecord | undefined {
   try {
     const { pid, address, buildId, embedded } = JSON.parse(text) as Partial<RunnerRecord>;
-    return Number.isSafeInteger(pid) && pid! > 1 && typeof address === 'string' && typeof buildId === 'string' ? { pid: pid!, address, buildId, embedded: embedded === true } : undefined;
+    return Number.isSafeInteger(pid) && pid! > 1 && typeof address === 'string' && typeof buildId === 'string'
+      ? { pid: pid!, address, buildId, embedded: embedded === true }
+      : undefined;
   } catch {
     return undefined;
   }
@@ -51,7 +53,10 @@ export const runnerKernels = (): string => path.resolve(path.dirname(runnerProgr
 // esbuild puts this file into apps/tui/dist; the tests run it from apps/tui/src/connection.
 const TO_APPS = import.meta.url.includes('/dist/') ? '../..' : '../../..';
 
-/** Digest of a runner's code, main.js and the worker.js beside it, as the runner itself gives it in GetHost and in its record. */
+/**
+ * Digest of a runner's code, main.js and the worker.js beside it, as the runner itself gives it in GetHost and in its
+ * record.
+ */
 export function buildIdOf(program: string): string {
   const worker = path.join(path.dirname(program), 'worker.js');
   return createHash('sha256').update(readFileSync(program)).update(readFileSync(worker)).digest('hex');

@@ -1,5 +1,14 @@
 import { spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, appendFileSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  appendFileSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -82,23 +91,32 @@ test('an idle runner of another build is replaced, and says so', async () => {
 
 test('a runner of another build that its owner serves is never ended, idle as it is', async () => {
   const socket = path.join(folder, 'served.sock');
-  const served = spawn(process.execPath, [otherBuild(), 'serve', '--data', directory, '--address', `unix:${socket}`], { stdio: 'ignore' });
+  const served = spawn(process.execPath, [otherBuild(), 'serve', '--data', directory, '--address', `unix:${socket}`], {
+    stdio: 'ignore',
+  });
   while (!readRunnerRecord(directory)) await sleep(25);
   const said: string[] = [];
   const found = await ensure({ notify: (message) => said.push(message) });
   expect([found.pid, found.address, found.embedded]).toEqual([served.pid, `unix:${socket}`, false]);
   expect(isAlive(served.pid!)).toBe(true);
-  expect(said).toEqual([`runner: process ${served.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`]);
+  expect(said).toEqual([
+    `runner: process ${served.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`,
+  ]);
 });
 
 test('a busy runner of another build is used as it is', async () => {
   const older = await ensure({ program: otherBuild() });
-  const verify = older.client.start('verify', { kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } }, settings: { seedCount: 100 } });
+  const verify = older.client.start('verify', {
+    kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+    settings: { seedCount: 100 },
+  });
   const job = (await verify.next()).value!.job;
   const said: string[] = [];
   const found = await ensure({ notify: (message) => said.push(message) });
   expect(found.pid).toBe(older.pid);
-  expect(said).toEqual([`runner: process ${older.pid} is of another build and has 1 job(s): used as it is, replaced when it is idle`]);
+  expect(said).toEqual([
+    `runner: process ${older.pid} is of another build and has 1 job(s): used as it is, replaced when it is idle`,
+  ]);
   await older.client.cancelJob({ name: job });
   await verify.return();
 });
@@ -110,7 +128,10 @@ test('a runner that fails to start is an error at once, with the end of its log'
   const startedAt = Date.now();
   const error: unknown = await ensure({ program }).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(FlashcoreError);
-  expect(error).toMatchObject({ reason: 'RUNNER_UNREACHABLE', message: expect.stringMatching(/ended with status 1[\s\S]*no such luck/) as string });
+  expect(error).toMatchObject({
+    reason: 'RUNNER_UNREACHABLE',
+    message: expect.stringMatching(/ended with status 1[\s\S]*no such luck/) as string,
+  });
   expect(Date.now() - startedAt).toBeLessThan(5_000);
 });
 

@@ -28,8 +28,10 @@ const STOP_LIMIT_MS = 10_000;
 const POLL_MS = 25;
 
 /**
- * Finds the runner of a data directory or starts it, detached, so that it outlives this command. An embedded one of another build is
- * replaced while it has nothing to do; one that its owner serves is used as it is. Two clients that start at once both start one; the directory's lock lets one live,
+ * Finds the runner of a data directory or starts it, detached, so that it outlives this command. An embedded one of
+ * another build is
+ * replaced while it has nothing to do; one that its owner serves is used as it is. Two clients that start at once both
+ * start one; the directory's lock lets one live,
  * and both connect to that. Errors: RUNNER_UNREACHABLE with the end of the runner's log.
  */
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
@@ -51,7 +53,12 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
 }
 
 function requireBuilt(program: string): void {
-  if (!existsSync(program)) throw new FlashcoreError('RUNNER_UNREACHABLE', { program }, `Wanted the built runner at ${program}; it is not there. Run: npm ci`);
+  if (!existsSync(program))
+    throw new FlashcoreError(
+      'RUNNER_UNREACHABLE',
+      { program },
+      `Wanted the built runner at ${program}; it is not there. Run: npm ci`,
+    );
 }
 
 interface FoundRunner {
@@ -60,7 +67,8 @@ interface FoundRunner {
   readonly client: RunnerClient | undefined;
 }
 
-// Whoever answers at the recorded address is the directory's runner; a record that nobody stands behind is a remnant of kill -9.
+// Whoever answers at the recorded address is the directory's runner; a record that nobody stands behind is a remnant of
+// kill -9.
 async function probe(directory: string): Promise<FoundRunner | undefined> {
   const record = readRunnerRecord(directory);
   if (!record || !isAlive(record.pid)) return undefined;
@@ -74,14 +82,21 @@ async function probe(directory: string): Promise<FoundRunner | undefined> {
 }
 
 /** Ends an embedded runner of another build, unless it has work; says which of the two. */
-async function replaced({ record, client }: FoundRunner, notify: ((message: string) => void) | undefined): Promise<boolean> {
+async function replaced(
+  { record, client }: FoundRunner,
+  notify: ((message: string) => void) | undefined,
+): Promise<boolean> {
   if (!record.embedded) {
-    notify?.(`runner: process ${record.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`);
+    notify?.(
+      `runner: process ${record.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`,
+    );
     return false;
   }
   const jobs = client?.host.activeJobs ?? 0;
   if (jobs > 0) {
-    notify?.(`runner: process ${record.pid} is of another build and has ${jobs} job(s): used as it is, replaced when it is idle`);
+    notify?.(
+      `runner: process ${record.pid} is of another build and has ${jobs} job(s): used as it is, replaced when it is idle`,
+    );
     return false;
   }
   client?.close();
@@ -93,16 +108,30 @@ async function replaced({ record, client }: FoundRunner, notify: ((message: stri
 async function stop(pid: number): Promise<void> {
   process.kill(pid, 'SIGTERM');
   for (const deadline = Date.now() + STOP_LIMIT_MS; isAlive(pid); await sleep(POLL_MS)) {
-    if (Date.now() > deadline) throw new FlashcoreError('RUNNER_UNREACHABLE', { pid: String(pid) }, `Wanted the older runner (process ${pid}) to end; it still runs after ${STOP_LIMIT_MS / 1000} s. Run: kill -9 ${pid}`);
+    if (Date.now() > deadline)
+      throw new FlashcoreError(
+        'RUNNER_UNREACHABLE',
+        { pid: String(pid) },
+        `Wanted the older runner (process ${pid}) to end; it still runs after ${STOP_LIMIT_MS / 1000} s. Run: kill -9 ${pid}`,
+      );
   }
 }
 
 function take({ record, client }: FoundRunner): EmbeddedRunner {
-  if (!client) throw new FlashcoreError('VERSION_MISMATCH', {}, `Wanted a runner of this API; process ${record.pid} speaks another one. To replace it, end it`);
+  if (!client)
+    throw new FlashcoreError(
+      'VERSION_MISMATCH',
+      {},
+      `Wanted a runner of this API; process ${record.pid} speaks another one. To replace it, end it`,
+    );
   return { client, pid: record.pid, address: record.address, embedded: record.embedded };
 }
 
 function givenUp(directory: string, launch: RunnerLaunch | undefined): FlashcoreError {
   launch?.abandon();
-  return new FlashcoreError('RUNNER_UNREACHABLE', { directory }, `Wanted the embedded runner of ${directory}; it did not answer within ${START_LIMIT_MS / 1000} s. ${launch?.logTail() ?? ''}`.trim());
+  return new FlashcoreError(
+    'RUNNER_UNREACHABLE',
+    { directory },
+    `Wanted the embedded runner of ${directory}; it did not answer within ${START_LIMIT_MS / 1000} s. ${launch?.logTail() ?? ''}`.trim(),
+  );
 }

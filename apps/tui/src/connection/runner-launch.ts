@@ -28,19 +28,30 @@ export function launchRunner({ program, directory, environment }: LaunchOptions)
   const logFile = path.join(directory, 'runner.log');
   const log = openSync(logFile, 'a', 0o600);
   const logStart = fstatSync(log).size;
-  const child = spawn(process.execPath, [program, 'serve', '--embedded', '--data', directory], { detached: true, stdio: ['ignore', log, log], cwd: '/', env: environment });
+  const child = spawn(process.execPath, [program, 'serve', '--embedded', '--data', directory], {
+    detached: true,
+    stdio: ['ignore', log, log],
+    cwd: '/',
+    env: environment,
+  });
   closeSync(log);
   child.unref();
   const launch = { ended: undefined as string | undefined, at: 0 };
   child.on('error', (error) => Object.assign(launch, { ended: error.message, at: Date.now() }));
-  child.on('exit', (code, signal) => Object.assign(launch, { ended: signal ? `ended by ${signal}` : `ended with status ${code}`, at: Date.now() }));
+  child.on('exit', (code, signal) =>
+    Object.assign(launch, { ended: signal ? `ended by ${signal}` : `ended with status ${code}`, at: Date.now() }),
+  );
   const logTail = () => tailOf(logFile, logStart);
   return {
     logTail,
     abandon: () => void child.kill('SIGKILL'),
     throwIfFailed() {
       if (launch.ended === undefined || (lostTheRace(logTail()) && Date.now() - launch.at < RACE_LIMIT_MS)) return;
-      throw new FlashcoreError('RUNNER_UNREACHABLE', { directory }, `Wanted the embedded runner of ${directory}; it ${launch.ended}. ${logTail()}`);
+      throw new FlashcoreError(
+        'RUNNER_UNREACHABLE',
+        { directory },
+        `Wanted the embedded runner of ${directory}; it ${launch.ended}. ${logTail()}`,
+      );
     },
   };
 }
@@ -50,7 +61,11 @@ const lostTheRace = (log: string): boolean => log.includes("two can't share one"
 function tailOf(file: string, from: number): string {
   const text = existsSync(file) ? readFileSync(file).subarray(from).toString('utf8').trim() : '';
   if (text === '') return `Its log ${file} says nothing`;
-  return `Its log ends:\n${text.split('\n').slice(-LOG_TAIL_LINES).map((line) => `  ${line}`).join('\n')}`;
+  return `Its log ends:\n${text
+    .split('\n')
+    .slice(-LOG_TAIL_LINES)
+    .map((line) => `  ${line}`)
+    .join('\n')}`;
 }
 
 /** Whether a process exists, also one of another user. */

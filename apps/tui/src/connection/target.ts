@@ -19,10 +19,12 @@ export interface Target {
   readonly security: ClientSecurity | undefined;
 }
 
-export const hasTlsFlags = ({ tlsCa, tlsCert, tlsKey }: TlsFlags): boolean => (tlsCa ?? tlsCert ?? tlsKey) !== undefined;
+export const hasTlsFlags = ({ tlsCa, tlsCert, tlsKey }: TlsFlags): boolean =>
+  (tlsCa ?? tlsCert ?? tlsKey) !== undefined;
 
 /**
- * Finds a runner by the name of a login or by its address. Flags, then FLASHCORE_TLS_CA, _CERT, _KEY and FLASHCORE_TOKEN, come before what the login kept.
+ * Finds a runner by the name of a login or by its address. Flags, then FLASHCORE_TLS_CA, _CERT, _KEY and
+ * FLASHCORE_TOKEN, come before what the login kept.
  * Errors: UsageError; INVALID_REQUEST for a file that is wrong, or whose secret others can read.
  */
 export function resolveTarget(asked: string, flags: TlsFlags, environment: NodeJS.ProcessEnv): Target {
@@ -30,7 +32,8 @@ export function resolveTarget(asked: string, flags: TlsFlags, environment: NodeJ
   const profile = profiles.find(asked);
   const address = profile?.address ?? parseAddress(asked, `. ${knownNames(asked, Object.keys(profiles.list()))}`);
   if (address.startsWith('unix:')) {
-    if (hasTlsFlags(flags)) throw new UsageError(`Wanted no --tls options for ${address}: a socket file is reached without TLS`);
+    if (hasTlsFlags(flags))
+      throw new UsageError(`Wanted no --tls options for ${address}: a socket file is reached without TLS`);
     return { name: profile?.name, address, security: undefined };
   }
   const given = givenSecurity(flags, environment);
@@ -48,23 +51,33 @@ export function givenSecurity(flags: TlsFlags, environment: NodeJS.ProcessEnv): 
   const token = environment['FLASHCORE_TOKEN'] || undefined;
   if (!hasTlsFlags(files) && token === undefined) return undefined;
   const { tlsCa, tlsCert, tlsKey } = files;
-  const read = (option: '--tls-ca' | '--tls-cert' | '--tls-key', file: string): Buffer => readNamed(`${option} (or $FLASHCORE_${option.slice(2).replace('-', '_').toUpperCase()})`, file);
+  const read = (option: '--tls-ca' | '--tls-cert' | '--tls-key', file: string): Buffer =>
+    readNamed(`${option} (or $FLASHCORE_${option.slice(2).replace('-', '_').toUpperCase()})`, file);
   const key = tlsKey === undefined ? undefined : read('--tls-key', tlsKey);
   if (tlsKey !== undefined) requirePrivate(tlsKey);
   return {
     ...(tlsCa !== undefined && { authority: read('--tls-ca', tlsCa) }),
     // The client's own certificate stands in place of a token, and the other way round.
-    ...(tlsCert !== undefined && key !== undefined && { certificate: read('--tls-cert', tlsCert), key, token: undefined }),
+    ...(tlsCert !== undefined &&
+      key !== undefined && { certificate: read('--tls-cert', tlsCert), key, token: undefined }),
     ...(token !== undefined && { token }),
   };
 }
 
 /** The files that flags, else the environment, name. Throws UsageError for a certificate without its key. */
 export function tlsFiles(flags: TlsFlags, environment: NodeJS.ProcessEnv): TlsFlags {
-  const file = (given: string | undefined, variable: string): string | undefined => given ?? (environment[variable] || undefined);
+  const file = (given: string | undefined, variable: string): string | undefined =>
+    given ?? (environment[variable] || undefined);
   const tlsCa = file(flags.tlsCa, 'FLASHCORE_TLS_CA');
   const tlsCert = file(flags.tlsCert, 'FLASHCORE_TLS_CERT');
   const tlsKey = file(flags.tlsKey, 'FLASHCORE_TLS_KEY');
-  if ((tlsCert === undefined) !== (tlsKey === undefined)) throw new UsageError(`Wanted --tls-cert and --tls-key together; got only ${tlsCert === undefined ? '--tls-key' : '--tls-cert'}`);
-  return { ...(tlsCa !== undefined && { tlsCa }), ...(tlsCert !== undefined && { tlsCert }), ...(tlsKey !== undefined && { tlsKey }) };
+  if ((tlsCert === undefined) !== (tlsKey === undefined))
+    throw new UsageError(
+      `Wanted --tls-cert and --tls-key together; got only ${tlsCert === undefined ? '--tls-key' : '--tls-cert'}`,
+    );
+  return {
+    ...(tlsCa !== undefined && { tlsCa }),
+    ...(tlsCert !== undefined && { tlsCert }),
+    ...(tlsKey !== undefined && { tlsKey }),
+  };
 }

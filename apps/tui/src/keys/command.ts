@@ -37,4 +37,5 @@ export interface Command {
 }
 
 /** The one after `current`, around at the end. */
-export const next = <Item>(all: readonly [Item, ...Item[]], current: Item): Item => all[(all.indexOf(current) + 1) % all.length] ?? all[0];
+export const next = <Item>(all: readonly [Item, ...Item[]], current: Item): Item =>
+  all[(all.indexOf(current) + 1) % all.length] ?? all[0];

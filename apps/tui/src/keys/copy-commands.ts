@@ -3,12 +3,26 @@ import { copyOf, selectedLine, type CopyFormat } from '../screens/copy.ts';
 import type { Command, CommandContext } from './command.ts';
 
 export const COPY_COMMANDS: Command[] = [
-  { id: 'copy', keys: ['y'], group: 'program', help: 'Copy this view: text, Markdown, JSON or SVG', run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'copy' } }) },
   {
-    id: 'copy-line', keys: ['Y'], group: 'program', help: 'Copy the line under the cursor',
+    id: 'copy',
+    keys: ['y'],
+    group: 'program',
+    help: 'Copy this view: text, Markdown, JSON or SVG',
+    run: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'copy' } }),
+  },
+  {
+    id: 'copy-line',
+    keys: ['Y'],
+    group: 'program',
+    help: 'Copy the line under the cursor',
     run: (context) => {
       const line = selectedLine(snapshotOf(context));
-      if (line === undefined) context.store.dispatch({ type: 'notice', text: 'No line is under a cursor here; y copies the view', tone: 'warn' });
+      if (line === undefined)
+        context.store.dispatch({
+          type: 'notice',
+          text: 'No line is under a cursor here; y copies the view',
+          tone: 'warn',
+        });
       else tellCopied(context, `${line}\n`, 'line.txt');
     },
   },
@@ -30,8 +44,18 @@ const snapshotOf = ({ store }: CommandContext) => ({ state: store.state, log: st
 function tellCopied({ store, copy }: CommandContext, text: string, name: string): void {
   try {
     const { file, sent } = copy(text, name);
-    store.dispatch({ type: 'notice', text: sent ? `Copied, if your terminal takes OSC 52; in any case it is in ${file}` : `Too long for a terminal's clipboard; it is in ${file}`, tone: 'info' });
+    store.dispatch({
+      type: 'notice',
+      text: sent
+        ? `Copied, if your terminal takes OSC 52; in any case it is in ${file}`
+        : `Too long for a terminal's clipboard; it is in ${file}`,
+      tone: 'info',
+    });
   } catch (error) {
-    store.dispatch({ type: 'notice', text: `Wanted to copy; ${error instanceof Error ? error.message : String(error)}`, tone: 'bad' });
+    store.dispatch({
+      type: 'notice',
+      text: `Wanted to copy; ${error instanceof Error ? error.message : String(error)}`,
+      tone: 'bad',
+    });
   }
 }

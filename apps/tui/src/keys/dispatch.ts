@@ -29,11 +29,17 @@ export function commandOf(key: string, { store }: Pick<CommandContext, 'store'>)
   return COMMANDS.find(({ keys, when }) => keys.includes(key) && (when?.(store.state) ?? true));
 }
 
-/** Commands whose id, keys or help contain every word of the query: first those with that very key, then those whose name begins so. */
+/**
+ * Commands whose id, keys or help contain every word of the query: first those with that very key, then those whose
+ * name begins so.
+ */
 export function findCommands(query: string): Command[] {
   const words = query.toLowerCase().split(' ').filter(Boolean);
-  const found = COMMANDS.filter(({ id, keys, help }) => words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)));
-  const rank = ({ id, keys }: Command): number => (keys.includes(query) ? 0 : query !== '' && id.startsWith(query.toLowerCase()) ? 1 : 2);
+  const found = COMMANDS.filter(({ id, keys, help }) =>
+    words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)),
+  );
+  const rank = ({ id, keys }: Command): number =>
+    keys.includes(query) ? 0 : query !== '' && id.startsWith(query.toLowerCase()) ? 1 : 2;
   return found.toSorted((a, b) => rank(a) - rank(b));
 }
 
@@ -42,18 +48,28 @@ type OverlayOf<Kind extends Overlay['kind']> = Extract<Overlay, { kind: Kind }>;
 function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: CommandContext): void {
   const { store } = context;
   const found = findCommands(overlay.query);
-  const open = (change: Partial<OverlayOf<'help'>>): void => store.dispatch({ type: 'overlay', overlay: { ...overlay, ...change } });
+  const open = (change: Partial<OverlayOf<'help'>>): void =>
+    store.dispatch({ type: 'overlay', overlay: { ...overlay, ...change } });
   const select = (selected: number): void => open({ selected: Math.max(0, Math.min(found.length - 1, selected)) });
   switch (key) {
-    case 'escape': return close(context);
-    case 'up': return select(overlay.selected - 1);
-    case 'down': return select(overlay.selected + 1);
-    case 'pageup': return select(overlay.selected - 10);
-    case 'pagedown': return select(overlay.selected + 10);
-    case 'home': return select(0);
-    case 'end': return select(found.length - 1);
-    case 'backspace': return open({ query: overlay.query.slice(0, -1), selected: 0 });
-    case 'enter': return runFound(found[overlay.selected], context);
+    case 'escape':
+      return close(context);
+    case 'up':
+      return select(overlay.selected - 1);
+    case 'down':
+      return select(overlay.selected + 1);
+    case 'pageup':
+      return select(overlay.selected - 10);
+    case 'pagedown':
+      return select(overlay.selected + 10);
+    case 'home':
+      return select(0);
+    case 'end':
+      return select(found.length - 1);
+    case 'backspace':
+      return open({ query: overlay.query.slice(0, -1), selected: 0 });
+    case 'enter':
+      return runFound(found[overlay.selected], context);
     default: {
       const typed = typedCharacter(key);
       if (typed !== undefined) open({ query: overlay.query + typed, selected: 0 });
@@ -99,7 +115,10 @@ function watchTyped(text: string, context: CommandContext): void {
   if (text === '') return;
   // As a shell reads it: nobody expands what is typed here.
   const folder = path.resolve(text.replace(/^~(?=\/|$)/, homedir()));
-  context.session.watchFolder({ folder, requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel, options: { requestId: randomUUID() } } }) });
+  context.session.watchFolder({
+    folder,
+    requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel, options: { requestId: randomUUID() } } }),
+  });
 }
 
 /** Shows the last match: the newest lines are what people look for. */
@@ -107,7 +126,8 @@ function finishSearch(query: string, store: CommandContext['store']): void {
   store.dispatch({ type: 'search', query });
   if (query === '') return;
   const last = store.search?.neighbour(store.log.end, -1);
-  if (last === undefined) store.dispatch({ type: 'notice', text: `No line of the log has "${query}" so far`, tone: 'warn' });
+  if (last === undefined)
+    store.dispatch({ type: 'notice', text: `No line of the log has "${query}" so far`, tone: 'warn' });
   else store.dispatch({ type: 'log-position', follow: false, top: last });
 }
 

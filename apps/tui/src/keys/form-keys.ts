@@ -1,51 +1,90 @@
 /** Keys while the form before a run is open. */
 import type { Overlay } from '../state/app-state.ts';
-import { formOf, requestOf, valueOf, withKernel, withKeys, withTyping, type FormContext, type RunForm } from '../state/run-form.ts';
+import {
+  formOf,
+  requestOf,
+  valueOf,
+  withKernel,
+  withKeys,
+  withTyping,
+  type FormContext,
+  type RunForm,
+} from '../state/run-form.ts';
 import { formProblem } from '../state/form-problem.ts';
 import type { AppState } from '../state/app-state.ts';
 import type { CommandContext } from './command.ts';
 import { typedCharacter } from './key-name.ts';
 
-export const formContextOf = ({ kernels, host }: AppState): FormContext => ({ kernels, archs: host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? [], devices: host?.devices.map(({ deviceId }) => deviceId) ?? [] });
+export const formContextOf = ({ kernels, host }: AppState): FormContext => ({
+  kernels,
+  archs: host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? [],
+  devices: host?.devices.map(({ deviceId }) => deviceId) ?? [],
+});
 
 /** Opens a form: `form` as it was left, or the kernel's own defaults. */
 export function openForm({ store }: CommandContext, form: RunForm, defaults: RunForm = form): void {
   store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults } });
 }
 
-/** Arrows always move; in a field that takes text every other character is typed, elsewhere the letters of vi move too. */
-export function pressInForm(key: string, { form, defaults }: Extract<Overlay, { kind: 'form' }>, context: CommandContext): void {
+/**
+ * Arrows always move; in a field that takes text every other character is typed, elsewhere the letters of vi move too.
+ */
+export function pressInForm(
+  key: string,
+  { form, defaults }: Extract<Overlay, { kind: 'form' }>,
+  context: CommandContext,
+): void {
   const { store } = context;
   const show = (next: RunForm): void => openForm(context, next, defaults);
   const takesText = form.fields[form.selected]?.typed !== undefined;
   switch (key) {
-    case 'escape': return store.dispatch({ type: 'overlay', overlay: undefined });
-    case 'up': case 'shift+tab': return show(withKeys(form, { by: -1 }));
-    case 'down': case 'tab': return show(withKeys(form, { by: 1 }));
-    case 'right': return changed(context, form, { defaults, change: 1 });
-    case 'left': return changed(context, form, { defaults, change: -1 });
-    case 'backspace': return show(withTyping(form, 'backspace'));
-    case 'enter': return runForm(context, form, defaults);
+    case 'escape':
+      return store.dispatch({ type: 'overlay', overlay: undefined });
+    case 'up':
+    case 'shift+tab':
+      return show(withKeys(form, { by: -1 }));
+    case 'down':
+    case 'tab':
+      return show(withKeys(form, { by: 1 }));
+    case 'right':
+      return changed(context, form, { defaults, change: 1 });
+    case 'left':
+      return changed(context, form, { defaults, change: -1 });
+    case 'backspace':
+      return show(withTyping(form, 'backspace'));
+    case 'enter':
+      return runForm(context, form, defaults);
   }
   const character = typedCharacter(key);
   if (takesText && character !== undefined) return show(withTyping(form, { character }));
   switch (key) {
-    case 'q': return store.dispatch({ type: 'overlay', overlay: undefined });
-    case 'k': return show(withKeys(form, { by: -1 }));
-    case 'j': return show(withKeys(form, { by: 1 }));
-    case 'l': case 'space': return changed(context, form, { defaults, change: 1 });
-    case 'h': return changed(context, form, { defaults, change: -1 });
+    case 'q':
+      return store.dispatch({ type: 'overlay', overlay: undefined });
+    case 'k':
+      return show(withKeys(form, { by: -1 }));
+    case 'j':
+      return show(withKeys(form, { by: 1 }));
+    case 'l':
+    case 'space':
+      return changed(context, form, { defaults, change: 1 });
+    case 'h':
+      return changed(context, form, { defaults, change: -1 });
   }
 }
 
 /** Another kernel brings its own parameters. */
-function changed(context: CommandContext, form: RunForm, { defaults, change }: { defaults: RunForm; change: number }): void {
+function changed(
+  context: CommandContext,
+  form: RunForm,
+  { defaults, change }: { defaults: RunForm; change: number },
+): void {
   const next = withKeys(form, { change });
   const field = next.fields[next.selected];
   if (field?.id !== 'kernel') return openForm(context, next, defaults);
   const { state } = context.store;
   const kernel = state.kernels.find(({ kernelId }) => kernelId === valueOf(field));
-  if (kernel !== undefined) openForm(context, withKernel(form, kernel, formContextOf(state)), formOf(kernel, formContextOf(state)));
+  if (kernel !== undefined)
+    openForm(context, withKernel(form, kernel, formContextOf(state)), formOf(kernel, formContextOf(state)));
 }
 
 /** What is wrong gets the cursor; else the job starts and r repeats it. */

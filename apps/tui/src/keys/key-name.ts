@@ -11,7 +11,15 @@ export function keyNames(input: string, key: Key): string[] {
 }
 
 // Inside a piece of several keys Ink leaves these as characters.
-const CONTROL_NAMES: Record<string, string> = { '\r': 'enter', '\n': 'enter', '\t': 'tab', '\u007f': 'backspace', '\b': 'backspace', '\u001b': 'escape', ' ': 'space' };
+const CONTROL_NAMES: Record<string, string> = {
+  '\r': 'enter',
+  '\n': 'enter',
+  '\t': 'tab',
+  '\u007f': 'backspace',
+  '\b': 'backspace',
+  '\u001b': 'escape',
+  ' ': 'space',
+};
 
 function specialName(key: Key): string | undefined {
   if (key.tab) return key.shift ? 'shift+tab' : 'tab';
@@ -29,4 +37,5 @@ function specialName(key: Key): string | undefined {
 }
 
 /** The character that a key types into a prompt; undefined for keys that type nothing. */
-export const typedCharacter = (name: string): string | undefined => (name === 'space' ? ' ' : Array.from(name).length === 1 ? name : undefined);
+export const typedCharacter = (name: string): string | undefined =>
+  name === 'space' ? ' ' : Array.from(name).length === 1 ? name : undefined;

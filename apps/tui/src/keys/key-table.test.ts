@@ -10,7 +10,9 @@ test('the README has the keys of the command table; else: npx node apps/tui/src/
 });
 
 test('only what stands between the markers changes', () => {
-  expect(withKeyTable(`a\n${KEY_TABLE_BEGIN}\nold\n${KEY_TABLE_END}\nb`, 'new')).toBe(`a\n${KEY_TABLE_BEGIN}\nnew\n${KEY_TABLE_END}\nb`);
+  expect(withKeyTable(`a\n${KEY_TABLE_BEGIN}\nold\n${KEY_TABLE_END}\nb`, 'new')).toBe(
+    `a\n${KEY_TABLE_BEGIN}\nnew\n${KEY_TABLE_END}\nb`,
+  );
   expect(withKeyTable('no markers', 'new')).toBeUndefined();
 });
 

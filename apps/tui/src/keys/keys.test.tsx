@@ -8,7 +8,25 @@ import { COMMANDS } from './commands.ts';
 import { findCommands } from './dispatch.ts';
 
 const ESCAPE = '\u001b';
-const RAW: Record<string, string> = { tab: '\t', 'shift+tab': `${ESCAPE}[Z`, enter: '\r', escape: ESCAPE, space: ' ', up: `${ESCAPE}[A`, down: `${ESCAPE}[B`, right: `${ESCAPE}[C`, left: `${ESCAPE}[D`, pageup: `${ESCAPE}[5~`, pagedown: `${ESCAPE}[6~`, home: `${ESCAPE}[H`, end: `${ESCAPE}[F`, 'ctrl+c': '\u0003', 'ctrl+d': '\u0004', 'ctrl+u': '\u0015', 'ctrl+p': '\u0010' };
+const RAW: Record<string, string> = {
+  tab: '\t',
+  'shift+tab': `${ESCAPE}[Z`,
+  enter: '\r',
+  escape: ESCAPE,
+  space: ' ',
+  up: `${ESCAPE}[A`,
+  down: `${ESCAPE}[B`,
+  right: `${ESCAPE}[C`,
+  left: `${ESCAPE}[D`,
+  pageup: `${ESCAPE}[5~`,
+  pagedown: `${ESCAPE}[6~`,
+  home: `${ESCAPE}[H`,
+  end: `${ESCAPE}[F`,
+  'ctrl+c': '\u0003',
+  'ctrl+d': '\u0004',
+  'ctrl+u': '\u0015',
+  'ctrl+p': '\u0010',
+};
 const raw = (key: string): string => RAW[key] ?? key;
 
 let terminal: TestTerminal;
@@ -24,7 +42,12 @@ const ui = () => terminal.store.state.ui;
 
 /** How to bring the program where a command does something, and what shows that it did. */
 const REACH: Record<string, { first?: string; shows: (before: AppState, after: AppState) => boolean }> = {
-  ...Object.fromEntries(['run', 'correct', 'latency', 'profile', 'gates', 'jobs', 'kernels', 'host'].map((view) => [`show-${view}`, { first: view === 'run' ? '2' : '1', shows: (_: AppState, after: AppState) => after.ui.view === view }])),
+  ...Object.fromEntries(
+    ['run', 'correct', 'latency', 'profile', 'gates', 'jobs', 'kernels', 'host'].map((view) => [
+      `show-${view}`,
+      { first: view === 'run' ? '2' : '1', shows: (_: AppState, after: AppState) => after.ui.view === view },
+    ]),
+  ),
   'next-view': { first: '1', shows: (_, { ui: after }) => after.view === 'correct' },
   'previous-view': { first: '1', shows: (_, { ui: after }) => after.view === 'host' },
   zoom: { shows: (before, after) => after.ui.zoomed !== before.ui.zoomed },
@@ -46,19 +69,43 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'clear-search': { first: '/ptxas\r', shows: (_, after) => after.ui.log.query === '' },
   follow: { shows: (before, after) => after.ui.log.follow !== before.ui.log.follow },
   wrap: { first: '1', shows: (before, after) => after.ui.log.wrap !== before.ui.log.wrap },
-  'show-job': { first: '6jjj', shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached },
-  'run-kernel': { first: '7j', shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'fa_v2_wmma' },
-  'change-form': { first: '1', shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'flashcore_v6' },
-  'into-map': { first: '2jjj', shows: (_, { ui: after }) => after.mapCursor?.row === 20 && after.mapCursor.column === 5 },
-  'map-left': { first: '2jjj\r', shows: (_, { ui: after }) => after.mapCursor?.column === 4 && after.view === 'correct' },
-  'map-right': { first: '2jjj\r', shows: (_, { ui: after }) => after.mapCursor?.column === 6 && after.view === 'correct' },
-  'leave-map': { first: '2jjj\r', shows: (before, { ui: after }) => before.ui.mapCursor !== undefined && after.mapCursor === undefined },
+  'show-job': {
+    first: '6jjj',
+    shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached,
+  },
+  'run-kernel': {
+    first: '7j',
+    shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'fa_v2_wmma',
+  },
+  'change-form': {
+    first: '1',
+    shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'flashcore_v6',
+  },
+  'into-map': {
+    first: '2jjj',
+    shows: (_, { ui: after }) => after.mapCursor?.row === 20 && after.mapCursor.column === 5,
+  },
+  'map-left': {
+    first: '2jjj\r',
+    shows: (_, { ui: after }) => after.mapCursor?.column === 4 && after.view === 'correct',
+  },
+  'map-right': {
+    first: '2jjj\r',
+    shows: (_, { ui: after }) => after.mapCursor?.column === 6 && after.view === 'correct',
+  },
+  'leave-map': {
+    first: '2jjj\r',
+    shows: (before, { ui: after }) => before.ui.mapCursor !== undefined && after.mapCursor === undefined,
+  },
   distribution: { first: '3', shows: (_, after) => after.ui.distribution === 'histogram' },
   'next-comparison-page': { first: '6tgb1c', shows: (_, after) => after.ui.comparePage === 'figures' },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
   'edit-source': { first: '1', shows: () => terminal.edited.length === 1 },
   baseline: { first: '6tg', shows: (_, after) => after.ui.baseline === 'jobs/11111111-0000-4000-8000-000000000003' },
-  compare: { first: '6tgb1', shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB },
+  compare: {
+    first: '6tgb1',
+    shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB,
+  },
   'watch-folder': { shows: (_, after) => after.ui.overlay?.kind === 'watch-folder' },
   'sort-history': { first: '6t', shows: (_, after) => after.ui.historySort === 'latency' },
   'filter-history': { first: '6t', shows: (_, after) => after.ui.overlay?.kind === 'history-filter' },
@@ -90,10 +137,16 @@ describe('every command of the table', () => {
 test('no two commands share a key where both could be meant', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
-  // Enter and / mean the view's own thing, and in the error map the arrows are its own; `when` of each excludes the others.
+  // Enter and / mean the view's own thing, and in the error map the arrows are its own; `when` of each excludes the
+  // others.
   expect([...byKey].filter(([, ids]) => ids.length > 1)).toEqual([
-    ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel']], ['h', ['map-left', 'previous-view']], ['left', ['map-left', 'previous-view']], ['l', ['map-right', 'next-view']], ['right', ['map-right', 'next-view']],
-    ['escape', ['leave-map', 'clear-search']], ['/', ['search', 'filter-history']],
+    ['enter', ['into-map', 'leave-map', 'show-job', 'run-kernel']],
+    ['h', ['map-left', 'previous-view']],
+    ['left', ['map-left', 'previous-view']],
+    ['l', ['map-right', 'next-view']],
+    ['right', ['map-right', 'next-view']],
+    ['escape', ['leave-map', 'clear-search']],
+    ['/', ['search', 'filter-history']],
   ]);
 });
 
@@ -142,7 +195,10 @@ test('Enter on a kernel opens its form; what is chosen and typed is what runs, a
   expect(await terminal.screen()).toMatch(/shapes +2x8x512x64c, 1x1x65x32█ +typed/);
   await terminal.press('\r');
   expect([terminal.runner.started, ui().overlay, ui().view]).toEqual([['fa_v2_wmma'], undefined, 'run']);
-  expect(terminal.runner.requests[0]).toMatchObject({ variant: { parameters: { USE_WMMA: 0n } }, verify: { shapes: [{ sequenceLength: 512, causal: true }, { sequenceLength: 65 }] } });
+  expect(terminal.runner.requests[0]).toMatchObject({
+    variant: { parameters: { USE_WMMA: 0n } },
+    verify: { shapes: [{ sequenceLength: 512, causal: true }, { sequenceLength: 65 }] },
+  });
   await terminal.press('r');
   expect(terminal.runner.requests[1]).toEqual(terminal.runner.requests[0]);
 });
@@ -150,7 +206,9 @@ test('Enter on a kernel opens its form; what is chosen and typed is what runs, a
 test('a shape that the kernel does not take is refused before anything starts; another kernel keeps what was typed', async () => {
   await terminal.press('7gjjj\r');
   await terminal.press('jjj1x1x64x32\r');
-  expect(await terminal.screen()).toMatch(/flashcore_v6 does not take 1x1x64x32: it requires D == 64, because[^]*shapes must be corrected before it runs/);
+  expect(await terminal.screen()).toMatch(
+    /flashcore_v6 does not take 1x1x64x32: it requires D == 64, because[^]*shapes must be corrected before it runs/,
+  );
   expect(terminal.runner.started).toEqual([]);
   await terminal.press(raw('up') + raw('up') + raw('up') + raw('left'));
   expect(await terminal.screen()).toMatch(/Run flashcore_v5[^]*1x1x64x32/);
@@ -170,13 +228,16 @@ test('a view is copied as text, Markdown, data or picture, and the user is told 
   expect(await terminal.screen()).toMatch(/it is in \/tmp\/gates\.svg/);
 });
 
-test('e opens the source where the job points: at the compiler\'s line, in view 7 the kernel of the cursor; the screen is whole afterwards', async () => {
+test("e opens the source where the job points: at the compiler's line, in view 7 the kernel of the cursor; the screen is whole afterwards", async () => {
   const before = await terminal.screen();
   await terminal.press('e');
   await terminal.press('7je');
   await terminal.press('1');
   const kernels = new URL('../../../../kernels/', import.meta.url).pathname;
-  expect(terminal.edited).toEqual([{ file: `${kernels}flashcore_v6/flashcore_v6.cu`, line: 87, column: 9 }, { file: `${kernels}fa_v2_wmma/fa_v2_wmma.cu`, line: 0, column: 0 }]);
+  expect(terminal.edited).toEqual([
+    { file: `${kernels}flashcore_v6/flashcore_v6.cu`, line: 87, column: 9 },
+    { file: `${kernels}fa_v2_wmma/fa_v2_wmma.cu`, line: 0, column: 0 },
+  ]);
   expect(terminal.written().split('\u001b[?1049h').length).toBe(4);
   expect((await terminal.screen()).split('\n').slice(0, -2)).toEqual(before.split('\n').slice(0, -2));
 });
@@ -196,12 +257,17 @@ test('with the mouse on a click shows the view under it and puts its cursor ther
   await terminal.press('\u001b[<64;50;10M');
   expect([ui().view, ui().selected.kernels]).toEqual(['kernels', 0]);
   await terminal.press('q');
-  expect(terminal.written().lastIndexOf('\u001b[?1000l')).toBeGreaterThan(terminal.written().lastIndexOf('\u001b[?1000h'));
+  expect(terminal.written().lastIndexOf('\u001b[?1000l')).toBeGreaterThan(
+    terminal.written().lastIndexOf('\u001b[?1000h'),
+  );
 });
 
 test('W takes ~ for the home folder; a folder that is none is named, and the next W asks again', async () => {
   await terminal.press('W~/no such folder\r');
-  expect([terminal.store.state.watching, terminal.store.state.notice?.text]).toEqual([undefined, `Wanted a kernel folder to watch; ${homedir()}/no such folder is none`]);
+  expect([terminal.store.state.watching, terminal.store.state.notice?.text]).toEqual([
+    undefined,
+    `Wanted a kernel folder to watch; ${homedir()}/no such folder is none`,
+  ]);
   await terminal.press('W');
   expect(ui().overlay?.kind).toBe('watch-folder');
 });

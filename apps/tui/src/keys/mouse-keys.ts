@@ -6,7 +6,9 @@ import { move } from './move-commands.ts';
 
 const WHEEL_LINES = 3;
 
-/** The wheel moves as j and k do; a click shows the view under it and puts its cursor there. Prompts are the keyboard's. */
+/**
+ * The wheel moves as j and k do; a click shows the view under it and puts its cursor there. Prompts are the keyboard's.
+ */
 export function pressMouse(event: MouseEvent, { store }: Pick<CommandContext, 'store'>): void {
   if (store.state.ui.overlay !== undefined) return;
   if (event.kind === 'wheel') return move(store, event.by * WHEEL_LINES);

@@ -4,7 +4,14 @@ import { sourceFile } from '../watch/source-file.ts';
 import type { Command, CommandContext } from './command.ts';
 
 export const SOURCE_COMMANDS: Command[] = [
-  { id: 'edit-source', keys: ['e'], group: 'jobs', help: 'Edit the source at its error: $VISUAL, $EDITOR', when: (state) => sourceTarget(state) !== undefined, run: (context) => void editSource(context) },
+  {
+    id: 'edit-source',
+    keys: ['e'],
+    group: 'jobs',
+    help: 'Edit the source at its error: $VISUAL, $EDITOR',
+    when: (state) => sourceTarget(state) !== undefined,
+    run: (context) => void editSource(context),
+  },
 ];
 
 async function editSource({ store, session, lendTerminal, edit, kernelsDirectory }: CommandContext): Promise<void> {
@@ -12,11 +19,21 @@ async function editSource({ store, session, lendTerminal, edit, kernelsDirectory
   if (target === undefined) return;
   const tell = (text: string, tone: 'info' | 'warn' | 'bad'): void => store.dispatch({ type: 'notice', text, tone });
   try {
-    const source = await sourceFile(target, { watching: store.state.watching, kernelsDirectory, readArtifact: session.readArtifact });
-    if (source === undefined) return tell(`The source of ${target.kernelId} is not on this machine, and the runner kept no copy of it`, 'warn');
+    const source = await sourceFile(target, {
+      watching: store.state.watching,
+      kernelsDirectory,
+      readArtifact: session.readArtifact,
+    });
+    if (source === undefined)
+      return tell(`The source of ${target.kernelId} is not on this machine, and the runner kept no copy of it`, 'warn');
     const { file, isCopy } = source;
     await lendTerminal(() => edit({ file, line: target.line, column: target.column }));
-    tell(isCopy ? `${file} is a copy of what the runner compiled; the source itself is with the runner` : `Edited ${file}; W watches a folder and runs what is saved`, 'info');
+    tell(
+      isCopy
+        ? `${file} is a copy of what the runner compiled; the source itself is with the runner`
+        : `Edited ${file}; W watches a folder and runs what is saved`,
+      'info',
+    );
   } catch (error) {
     tell(error instanceof Error ? error.message : String(error), 'bad');
   }

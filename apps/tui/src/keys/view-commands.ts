@@ -26,24 +26,63 @@ const show = (store: Store, cursor: MapCursor | undefined): void => store.dispat
 
 export const MAP_COMMANDS: Command[] = [
   {
-    id: 'into-map', keys: ['enter'], group: 'views', help: 'In 2 Correct: a cursor over the error map', hint: 'map', when: (state) => !inMap(state) && selectedMap(state) !== undefined,
+    id: 'into-map',
+    keys: ['enter'],
+    group: 'views',
+    help: 'In 2 Correct: a cursor over the error map',
+    hint: 'map',
+    when: (state) => !inMap(state) && selectedMap(state) !== undefined,
     run: ({ store }) => {
       const selected = selectedMap(store.state);
       if (selected !== undefined) show(store, worstBlock(selected.result, selected.map));
     },
   },
-  { id: 'map-left', keys: ['h', 'left'], group: 'views', help: 'In the error map: a block to the left', hint: 'block', when: inMap, run: ({ store }) => moveInMap(store, { columns: -1 }) },
-  { id: 'map-right', keys: ['l', 'right'], group: 'views', help: 'In the error map: a block to the right', when: inMap, run: ({ store }) => moveInMap(store, { columns: 1 }) },
-  { id: 'leave-map', keys: ['escape', 'enter'], group: 'views', help: 'Out of the error map, back to the cases', hint: 'cases', when: inMap, run: ({ store }) => show(store, undefined) },
+  {
+    id: 'map-left',
+    keys: ['h', 'left'],
+    group: 'views',
+    help: 'In the error map: a block to the left',
+    hint: 'block',
+    when: inMap,
+    run: ({ store }) => moveInMap(store, { columns: -1 }),
+  },
+  {
+    id: 'map-right',
+    keys: ['l', 'right'],
+    group: 'views',
+    help: 'In the error map: a block to the right',
+    when: inMap,
+    run: ({ store }) => moveInMap(store, { columns: 1 }),
+  },
+  {
+    id: 'leave-map',
+    keys: ['escape', 'enter'],
+    group: 'views',
+    help: 'Out of the error map, back to the cases',
+    hint: 'cases',
+    when: inMap,
+    run: ({ store }) => show(store, undefined),
+  },
 ];
 
 export const LATENCY_COMMANDS: Command[] = [
   {
-    id: 'distribution', keys: ['p'], group: 'views', help: 'In 3 Latency: histogram, ECDF, or both', hint: 'plot', when: (state) => state.ui.view === 'latency' && !comparing(state),
-    run: ({ store }) => store.dispatch({ type: 'distribution', plot: next(DISTRIBUTIONS, store.state.ui.distribution) }),
+    id: 'distribution',
+    keys: ['p'],
+    group: 'views',
+    help: 'In 3 Latency: histogram, ECDF, or both',
+    hint: 'plot',
+    when: (state) => state.ui.view === 'latency' && !comparing(state),
+    run: ({ store }) =>
+      store.dispatch({ type: 'distribution', plot: next(DISTRIBUTIONS, store.state.ui.distribution) }),
   },
   {
-    id: 'next-comparison-page', keys: ['d'], group: 'views', help: 'Comparing: latency, all figures, source diff', hint: 'figures, diff', when: comparing,
+    id: 'next-comparison-page',
+    keys: ['d'],
+    group: 'views',
+    help: 'Comparing: latency, all figures, source diff',
+    hint: 'figures, diff',
+    when: comparing,
     run: ({ store }) => store.dispatch({ type: 'compare-page', page: next(COMPARE_PAGES, store.state.ui.comparePage) }),
   },
 ];

@@ -2,7 +2,12 @@
 import { run, type Role, type Row, type Run } from './row.ts';
 
 // Bit of each dot of a braille cell, [row][column].
-const DOT_BITS = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]] as const;
+const DOT_BITS = [
+  [0x01, 0x08],
+  [0x02, 0x10],
+  [0x04, 0x20],
+  [0x40, 0x80],
+] as const;
 const BRAILLE = 0x2800;
 export const DOTS_PER_COLUMN = 2;
 export const DOTS_PER_ROW = 4;
@@ -13,7 +18,9 @@ interface Cell {
   role: Role | undefined;
 }
 
-/** `width` cells by `height` rows. Dots are counted from the upper left; the last to draw in a cell gives it its role. */
+/**
+ * `width` cells by `height` rows. Dots are counted from the upper left; the last to draw in a cell gives it its role.
+ */
 export class Canvas {
   readonly dotColumns: number;
   readonly dotRows: number;
@@ -38,14 +45,26 @@ export class Canvas {
   /** A straight line; `step` 2 draws every other dot. */
   line([fromX, fromY]: readonly [number, number], [toX, toY]: readonly [number, number], role: Role, step = 1): void {
     const length = Math.max(1, Math.abs(toX - fromX), Math.abs(toY - fromY));
-    for (let at = 0; at <= length; at += step) this.dot(Math.round(fromX + ((toX - fromX) * at) / length), Math.round(fromY + ((toY - fromY) * at) / length), role);
+    for (let at = 0; at <= length; at += step)
+      this.dot(
+        Math.round(fromX + ((toX - fromX) * at) / length),
+        Math.round(fromY + ((toY - fromY) * at) / length),
+        role,
+      );
   }
 
   /** Text from a cell on, over what was drawn; with `gently` only where nothing was drawn at all. */
   text(column: number, row: number, text: string, { role, gently = false }: { role: Role; gently?: boolean }): void {
     const start = row * this.#width + column;
-    const cells = Array.from(text, (_, index) => (column + index < this.#width ? this.#cells[start + index] : undefined));
-    if (column < 0 || row < 0 || (gently && !cells.every((cell) => cell !== undefined && cell.bits === 0 && cell.text === undefined))) return;
+    const cells = Array.from(text, (_, index) =>
+      column + index < this.#width ? this.#cells[start + index] : undefined,
+    );
+    if (
+      column < 0 ||
+      row < 0 ||
+      (gently && !cells.every((cell) => cell !== undefined && cell.bits === 0 && cell.text === undefined))
+    )
+      return;
     Array.from(text).forEach((character, index) => {
       const cell = cells[index];
       if (cell !== undefined) Object.assign(cell, { text: character, role });
@@ -54,7 +73,9 @@ export class Canvas {
 
   rows(): Row[] {
     const height = this.#cells.length / this.#width;
-    return Array.from({ length: height }, (_, row) => mergeRuns(this.#cells.slice(row * this.#width, (row + 1) * this.#width)));
+    return Array.from({ length: height }, (_, row) =>
+      mergeRuns(this.#cells.slice(row * this.#width, (row + 1) * this.#width)),
+    );
   }
 }
 
@@ -63,7 +84,8 @@ function mergeRuns(cells: readonly Cell[]): Row {
   for (const { bits, text, role } of cells) {
     const character = text ?? (bits === 0 ? ' ' : String.fromCodePoint(BRAILLE + bits));
     const last = runs.at(-1);
-    if (last !== undefined && (last.role === role || character === ' ')) runs[runs.length - 1] = { ...last, text: last.text + character };
+    if (last !== undefined && (last.role === role || character === ' '))
+      runs[runs.length - 1] = { ...last, text: last.text + character };
     else runs.push(role === undefined ? { text: character } : run(character, role));
   }
   return runs;

@@ -1,4 +1,6 @@
-/** Empirical distribution of latencies: the share of samples at or below a time, one curve or two over the same axis. */
+/**
+ * Empirical distribution of latencies: the share of samples at or below a time, one curve or two over the same axis.
+ */
 import { Canvas } from './canvas.ts';
 import { padCells } from './cells.ts';
 import { formatMicroseconds } from './format.ts';
@@ -11,7 +13,8 @@ export interface EcdfCurve {
 }
 
 /**
- * Exactly `height` rows of `width` cells (at least 4): the curves, and the values of the axis. Lines stand at 50, 90 and 99 %. Samples below the bins lift a curve's
+ * Exactly `height` rows of `width` cells (at least 4): the curves, and the values of the axis. Lines stand at 50, 90
+ * and 99 %. Samples below the bins lift a curve's
  * beginning, those above leave its end below 100 %.
  */
 export function ecdf(curves: readonly EcdfCurve[], { width, height }: { width: number; height: number }): Row[] {
@@ -19,9 +22,15 @@ export function ecdf(curves: readonly EcdfCurve[], { width, height }: { width: n
   const high = Math.max(...curves.map(({ data }) => data.low + data.binWidth * data.counts.length));
   const canvas = new Canvas({ width, height: height - 1 });
   const levelY = (share: number): number => Math.round((1 - share) * (canvas.dotRows - 1));
-  for (const share of [0.5, 0.9, 0.99]) canvas.line([0, levelY(share)], [canvas.dotColumns - 1, levelY(share)], 'axis', 4);
-  for (const { data, role } of curves) drawCurve(canvas, { data, role, low, span: Math.max(high - low, Number.EPSILON), levelY });
-  for (const [share, label] of [[1, '100 %'], [0.5, '50 %']] as const) canvas.text(0, Math.floor(levelY(share) / 4), label, { role: 'dim' });
+  for (const share of [0.5, 0.9, 0.99])
+    canvas.line([0, levelY(share)], [canvas.dotColumns - 1, levelY(share)], 'axis', 4);
+  for (const { data, role } of curves)
+    drawCurve(canvas, { data, role, low, span: Math.max(high - low, Number.EPSILON), levelY });
+  for (const [share, label] of [
+    [1, '100 %'],
+    [0.5, '50 %'],
+  ] as const)
+    canvas.text(0, Math.floor(levelY(share) / 4), label, { role: 'dim' });
   return [...canvas.rows(), [run(axisValues(low, high, width), 'dim')]];
 }
 
@@ -48,7 +57,14 @@ function drawCurve(canvas: Canvas, { data, role, low, span, levelY }: Drawing): 
 
 /** First, middle and last value of an axis. */
 export function axisValues(low: number, high: number, width: number): string {
-  const [left, middle, right] = [low, (low + high) / 2, high].map((value) => formatMicroseconds(value, high)) as [string, string, string];
+  const [left, middle, right] = [low, (low + high) / 2, high].map((value) => formatMicroseconds(value, high)) as [
+    string,
+    string,
+    string,
+  ];
   const room = width - left.length - right.length;
-  return padCells(left + (room >= middle.length + 4 ? padCells(middle, room, 'center') : ' '.repeat(Math.max(1, room))) + right, width);
+  return padCells(
+    left + (room >= middle.length + 4 ? padCells(middle, room, 'center') : ' '.repeat(Math.max(1, room))) + right,
+    width,
+  );
 }

@@ -23,10 +23,15 @@ const MAX_COLUMNS_PER_BIN = 8;
 const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /**
- * Histogram in exactly `height` rows of `width` cells: bars, axis with ticks, values of the ticks and, where `marks` are given, a row that points at them.
- * Every bin has a column or several; bins that do not fit are merged. Samples beyond the bins are named at the ends of the axis.
+ * Histogram in exactly `height` rows of `width` cells: bars, axis with ticks, values of the ticks and, where `marks`
+ * are given, a row that points at them.
+ * Every bin has a column or several; bins that do not fit are merged. Samples beyond the bins are named at the ends of
+ * the axis.
  */
-export function histogram(data: HistogramData, { width, height, marks = [] }: { width: number; height: number; marks?: readonly HistogramMark[] }): Row[] {
+export function histogram(
+  data: HistogramData,
+  { width, height, marks = [] }: { width: number; height: number; marks?: readonly HistogramMark[] },
+): Row[] {
   const bins = rebin(data.counts, width);
   // Few bins do not become walls: a single sample is a thin bar, not a full pane.
   const cells = Math.min(width, bins.length * MAX_COLUMNS_PER_BIN);
@@ -38,7 +43,16 @@ export function histogram(data: HistogramData, { width, height, marks = [] }: { 
   const columnOf = (value: number): number => Math.round(((value - data.low) / span) * (columns.length - 1));
   return [
     ...bars(columns, barRows).map((text): Row => [run(padCells(text, width), 'bar')]),
-    [run(axisLine(columns.length, width, marks.map(({ value }) => columnOf(value))), 'axis')],
+    [
+      run(
+        axisLine(
+          columns.length,
+          width,
+          marks.map(({ value }) => columnOf(value)),
+        ),
+        'axis',
+      ),
+    ],
     ...(markRows > 0 ? [[run(markLine(marks, columnOf, width), 'accent')] satisfies Row] : []),
     [run(tickLine(data, { span, columns: columns.length, width }), 'dim')],
   ];
@@ -48,7 +62,8 @@ export function histogram(data: HistogramData, { width, height, marks = [] }: { 
 export function rebin(counts: readonly number[], columns: number): number[] {
   const perColumn = Math.max(1, Math.ceil(counts.length / columns));
   return Array.from({ length: Math.ceil(counts.length / perColumn) }, (_, index) =>
-    counts.slice(index * perColumn, (index + 1) * perColumn).reduce((sum, count) => sum + count, 0));
+    counts.slice(index * perColumn, (index + 1) * perColumn).reduce((sum, count) => sum + count, 0),
+  );
 }
 
 /** Bars of eighth blocks, highest row first. A count above 0 shows at least an eighth: a single outlier matters. */
@@ -62,7 +77,10 @@ function bars(columns: readonly number[], height: number): string[] {
 }
 
 function axisLine(columns: number, width: number, marked: readonly number[]): string {
-  return padCells(Array.from({ length: columns }, (_, column) => (marked.includes(column) ? '┴' : '─')).join(''), width);
+  return padCells(
+    Array.from({ length: columns }, (_, column) => (marked.includes(column) ? '┴' : '─')).join(''),
+    width,
+  );
 }
 
 /** Labels under their places; one that would touch the label before it is left out. */
@@ -76,12 +94,18 @@ function markLine(marks: readonly HistogramMark[], columnOf: (value: number) => 
 }
 
 /** First, middle and last value of the axis, with the samples that lie beyond it. */
-function tickLine(data: HistogramData, { span, columns, width }: { span: number; columns: number; width: number }): string {
+function tickLine(
+  data: HistogramData,
+  { span, columns, width }: { span: number; columns: number; width: number },
+): string {
   const high = data.low + span;
   const left = `${data.underflow > 0 ? `<${data.underflow} ` : ''}${formatMicroseconds(data.low, high)}`;
   const right = `${formatMicroseconds(high)}${data.overflow > 0 ? ` >${data.overflow}` : ''}`;
   const middle = formatMicroseconds((data.low + high) / 2, high);
   const used = Math.min(width, Math.max(columns, left.length + right.length + 1));
   const room = used - left.length - right.length;
-  return padCells(left + (room >= middle.length + 4 ? padCells(middle, room, 'center') : ' '.repeat(Math.max(1, room))) + right, width);
+  return padCells(
+    left + (room >= middle.length + 4 ? padCells(middle, room, 'center') : ' '.repeat(Math.max(1, room))) + right,
+    width,
+  );
 }

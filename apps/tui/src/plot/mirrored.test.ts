@@ -6,7 +6,11 @@ import { rowText, rowWidth } from './row.ts';
 test('two distributions over one axis, medians marked', () => {
   const upper = { low: 50, binWidth: 1, counts: [1, 4, 8, 4, 1], underflow: 0, overflow: 0 };
   const lower = { low: 53, binWidth: 1, counts: [2, 8, 4, 1, 0, 0, 0], underflow: 0, overflow: 0 };
-  expect(`\n${mirroredHistogram({ upper, lower }, { width: 40, height: 8, medians: [52.5, 54.5] }).map((row) => rowText(row).trimEnd()).join('\n')}\n`).toMatchInlineSnapshot(`
+  expect(
+    `\n${mirroredHistogram({ upper, lower }, { width: 40, height: 8, medians: [52.5, 54.5] })
+      .map((row) => rowText(row).trimEnd())
+      .join('\n')}\n`,
+  ).toMatchInlineSnapshot(`
     "
             ████
         ▄▄▄▄████▄▄▄▄
@@ -21,13 +25,28 @@ test('two distributions over one axis, medians marked', () => {
 });
 
 test('any two histograms: exact size, and no count above 0 is invisible', () => {
-  const data = fc.record({ low: fc.double({ min: 0, max: 1e6, noNaN: true }), binWidth: fc.double({ min: 1e-3, max: 1e4, noNaN: true }), counts: fc.array(fc.nat(1000), { minLength: 1, maxLength: 64 }), underflow: fc.constant(0), overflow: fc.constant(0) });
-  fc.assert(fc.property(data, data, fc.integer({ min: 30, max: 160 }), fc.integer({ min: 4, max: 24 }), (upper, lower, width, height) => {
-    const rows = mirroredHistogram({ upper, lower }, { width, height, medians: [upper.low, lower.low] });
-    expect(rows.map(rowWidth)).toEqual(rows.map(() => width));
-    expect(rows.length).toBe(height);
-    const drawn = rows.map(rowText).join('\n');
-    if (upper.counts.some((count) => count > 0)) expect(drawn).toMatch(/[▁▂▃▄▅▆▇█]/);
-    if (lower.counts.some((count) => count > 0)) expect(drawn).toMatch(/[▔▀█]/);
-  }), { numRuns: 200 });
+  const data = fc.record({
+    low: fc.double({ min: 0, max: 1e6, noNaN: true }),
+    binWidth: fc.double({ min: 1e-3, max: 1e4, noNaN: true }),
+    counts: fc.array(fc.nat(1000), { minLength: 1, maxLength: 64 }),
+    underflow: fc.constant(0),
+    overflow: fc.constant(0),
+  });
+  fc.assert(
+    fc.property(
+      data,
+      data,
+      fc.integer({ min: 30, max: 160 }),
+      fc.integer({ min: 4, max: 24 }),
+      (upper, lower, width, height) => {
+        const rows = mirroredHistogram({ upper, lower }, { width, height, medians: [upper.low, lower.low] });
+        expect(rows.map(rowWidth)).toEqual(rows.map(() => width));
+        expect(rows.length).toBe(height);
+        const drawn = rows.map(rowText).join('\n');
+        if (upper.counts.some((count) => count > 0)) expect(drawn).toMatch(/[▁▂▃▄▅▆▇█]/);
+        if (lower.counts.some((count) => count > 0)) expect(drawn).toMatch(/[▔▀█]/);
+      },
+    ),
+    { numRuns: 200 },
+  );
 });

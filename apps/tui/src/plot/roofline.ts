@@ -1,4 +1,7 @@
-/** The roofline: what a device can reach at an arithmetic intensity, and where a kernel stands below it. Both axes are logarithmic. */
+/**
+ * The roofline: what a device can reach at an arithmetic intensity, and where a kernel stands below it. Both axes are
+ * logarithmic.
+ */
 import { Canvas } from './canvas.ts';
 import { padCells } from './cells.ts';
 import { formatNumber } from './format.ts';
@@ -22,11 +25,16 @@ export interface RooflinePoint {
 }
 
 /** TFLOP/s that the roof allows at an intensity: the lower of the two ceilings (Williams, Waterman, Patterson 2009). */
-export const roofAt = ({ peakTflops, memoryGbPerSecond }: Pick<RooflineData, 'peakTflops' | 'memoryGbPerSecond'>, intensity: number): number =>
-  Math.min(peakTflops, (memoryGbPerSecond * intensity) / 1000);
+export const roofAt = (
+  { peakTflops, memoryGbPerSecond }: Pick<RooflineData, 'peakTflops' | 'memoryGbPerSecond'>,
+  intensity: number,
+): number => Math.min(peakTflops, (memoryGbPerSecond * intensity) / 1000);
 
 /** FLOPs a byte from which on the tensor cores, not the memory, are the ceiling. */
-export const ridgeOf = ({ peakTflops, memoryGbPerSecond }: Pick<RooflineData, 'peakTflops' | 'memoryGbPerSecond'>): number => (peakTflops * 1000) / memoryGbPerSecond;
+export const ridgeOf = ({
+  peakTflops,
+  memoryGbPerSecond,
+}: Pick<RooflineData, 'peakTflops' | 'memoryGbPerSecond'>): number => (peakTflops * 1000) / memoryGbPerSecond;
 
 const LEAST_DECADES = 2;
 
@@ -35,19 +43,26 @@ export function roofline(data: RooflineData, { width, height }: { width: number;
   const ridge = ridgeOf(data);
   const intensities = [ridge, ...data.points.map(({ intensity }) => intensity)];
   const x = logRange(Math.min(...intensities) / 4, Math.max(...intensities) * 4);
-  const y = logRange(Math.min(roofAt(data, 10 ** x.low), ...data.points.map(({ tflops }) => tflops)) / 1.5, data.peakTflops * 1.6);
+  const y = logRange(
+    Math.min(roofAt(data, 10 ** x.low), ...data.points.map(({ tflops }) => tflops)) / 1.5,
+    data.peakTflops * 1.6,
+  );
   const canvas = new Canvas({ width, height: height - 1 });
-  const column = (intensity: number): number => Math.round(((Math.log10(intensity) - x.low) / (x.high - x.low)) * (canvas.dotColumns - 1));
-  const line = (tflops: number): number => Math.round((1 - (Math.log10(tflops) - y.low) / (y.high - y.low)) * (canvas.dotRows - 1));
+  const column = (intensity: number): number =>
+    Math.round(((Math.log10(intensity) - x.low) / (x.high - x.low)) * (canvas.dotColumns - 1));
+  const line = (tflops: number): number =>
+    Math.round((1 - (Math.log10(tflops) - y.low) / (y.high - y.low)) * (canvas.dotRows - 1));
   const corner = [column(ridge), line(data.peakTflops)] as const;
   canvas.line([column(10 ** x.low), line(roofAt(data, 10 ** x.low))], corner, 'bar');
   canvas.line(corner, [canvas.dotColumns - 1, corner[1]], 'bar');
-  for (const { intensity, tflops } of data.points) canvas.line([column(intensity), line(roofAt(data, intensity))], [column(intensity), line(tflops)], 'axis', 3);
+  for (const { intensity, tflops } of data.points)
+    canvas.line([column(intensity), line(roofAt(data, intensity))], [column(intensity), line(tflops)], 'axis', 3);
   const peak = `${formatNumber(data.peakTflops)} TFLOP/s`;
   const above = Math.floor(corner[1] / 4) - 1;
   canvas.text(Math.max(0, width - peak.length), Math.max(0, above), peak, { role: 'dim', gently: true });
   canvas.text(0, Math.max(0, above), `${formatNumber(data.memoryGbPerSecond)} GB/s`, { role: 'dim', gently: true });
-  for (const { mark, intensity, tflops, role } of data.points) canvas.text(Math.floor(column(intensity) / 2), Math.floor(line(tflops) / 4), mark, { role });
+  for (const { mark, intensity, tflops, role } of data.points)
+    canvas.text(Math.floor(column(intensity) / 2), Math.floor(line(tflops) / 4), mark, { role });
   return [...canvas.rows(), [run(intensityAxis(x, width), 'dim')]];
 }
 
@@ -58,6 +73,9 @@ function logRange(low: number, high: number): { low: number; high: number } {
 }
 
 function intensityAxis({ low, high }: { low: number; high: number }, width: number): string {
-  const [left, right] = [formatNumber(Number((10 ** low).toPrecision(2))), `${formatNumber(Number((10 ** high).toPrecision(2)))} FLOP/B`];
+  const [left, right] = [
+    formatNumber(Number((10 ** low).toPrecision(2))),
+    `${formatNumber(Number((10 ** high).toPrecision(2)))} FLOP/B`,
+  ];
   return padCells(left + ' '.repeat(Math.max(1, width - left.length - right.length)) + right, width);
 }

@@ -2,7 +2,24 @@
 import { cellWidth, padCells, takeCells, wrapCells } from './cells.ts';
 
 /** What a piece of text means; the theme says how that looks. */
-export const ROLES = ['text', 'dim', 'title', 'accent', 'good', 'bad', 'warn', 'unknown', 'border', 'focus', 'key', 'match', 'simulated', 'bar', 'barAlternative', 'axis'] as const;
+export const ROLES = [
+  'text',
+  'dim',
+  'title',
+  'accent',
+  'good',
+  'bad',
+  'warn',
+  'unknown',
+  'border',
+  'focus',
+  'key',
+  'match',
+  'simulated',
+  'bar',
+  'barAlternative',
+  'axis',
+] as const;
 export type Role = (typeof ROLES)[number];
 
 export interface Run {
@@ -59,29 +76,53 @@ export function selectRow(row: Row, width: number): Row {
 }
 
 /** Text in as many rows as it needs; rows after the first are indented by `hang` cells. */
-export function wrapRows(text: string, width: number, { role, indent = 0, hang = indent }: { role?: Role; indent?: number; hang?: number } = {}): Row[] {
+export function wrapRows(
+  text: string,
+  width: number,
+  { role, indent = 0, hang = indent }: { role?: Role; indent?: number; hang?: number } = {},
+): Row[] {
   const [first = '', ...rest] = wrapCells(text, width - indent);
   const following = hang === indent ? rest : wrapCells(rest.join(' '), width - hang);
   const lines = rest.length === 0 ? [] : following;
-  return [[run(' '.repeat(indent)), run(first, role)], ...lines.map((line): Row => [run(' '.repeat(hang)), run(line, role)])];
+  return [
+    [run(' '.repeat(indent)), run(first, role)],
+    ...lines.map((line): Row => [run(' '.repeat(hang)), run(line, role)]),
+  ];
 }
 
 /** The window of `height` rows around the rows `from` to `to` (exclusive), as near the middle as the ends allow. */
-export function windowStart({ from, to, count, height }: { from: number; to: number; count: number; height: number }): number {
+export function windowStart({
+  from,
+  to,
+  count,
+  height,
+}: {
+  from: number;
+  to: number;
+  count: number;
+  height: number;
+}): number {
   const middle = Math.floor((from + Math.min(to, from + height)) / 2) - Math.floor(height / 2);
   return Math.max(0, Math.min(middle, count - height));
 }
 
 /** Label and value, the label dim: "p50  12.3 us". */
-export const labelled = (label: string, value: string, role?: Role): Run[] => [run(`${label} `, 'dim'), run(value, role)];
+export const labelled = (label: string, value: string, role?: Role): Run[] => [
+  run(`${label} `, 'dim'),
+  run(value, role),
+];
 
-/** Puts as many of `groups` on a row as fit, `gap` cells apart, then goes on in the next row; a group wider than that wraps. */
+/**
+ * Puts as many of `groups` on a row as fit, `gap` cells apart, then goes on in the next row; a group wider than that
+ * wraps.
+ */
 export function flowRows(groups: readonly Row[], width: number, gap = 2): Row[] {
   const rows: Run[][] = [];
   for (const group of groups) {
     const last = rows.at(-1);
     if (rowWidth(group) > width) rows.push(...wrapRows(rowText(group), width, { hang: 2 }).map((row) => [...row]));
-    else if (last !== undefined && rowWidth(last) + gap + rowWidth(group) <= width) last.push(run(' '.repeat(gap)), ...group);
+    else if (last !== undefined && rowWidth(last) + gap + rowWidth(group) <= width)
+      last.push(run(' '.repeat(gap)), ...group);
     else rows.push([...group]);
   }
   return rows;

@@ -7,8 +7,22 @@ const CELL_HEIGHT = 18;
 const MARGIN = 8;
 
 const COLORS: Record<Role, string> = {
-  text: '#d8dee9', dim: '#7b8494', title: '#ffffff', accent: '#88c0d0', good: '#a3be8c', bad: '#ff6b76', warn: '#ebcb8b', unknown: '#b48ead', border: '#5a6374', focus: '#88c0d0',
-  key: '#ffffff', match: '#ebcb8b', simulated: '#ebcb8b', bar: '#88c0d0', barAlternative: '#b48ead', axis: '#7b8494',
+  text: '#d8dee9',
+  dim: '#7b8494',
+  title: '#ffffff',
+  accent: '#88c0d0',
+  good: '#a3be8c',
+  bad: '#ff6b76',
+  warn: '#ebcb8b',
+  unknown: '#b48ead',
+  border: '#5a6374',
+  focus: '#88c0d0',
+  key: '#ffffff',
+  match: '#ebcb8b',
+  simulated: '#ebcb8b',
+  bar: '#88c0d0',
+  barAlternative: '#b48ead',
+  axis: '#7b8494',
 };
 const BACKGROUND = '#14181f';
 
@@ -31,9 +45,17 @@ function rowToSvg(row: Row, top: number): string[] {
   return row.flatMap(({ text, role = 'text', heat }) => {
     const [left, length] = [MARGIN + cells * CELL_WIDTH, cellWidth(text) * CELL_WIDTH];
     cells += cellWidth(text);
-    const behind = heat === undefined ? [] : [`<rect x="${left.toFixed(1)}" y="${top}" width="${length.toFixed(1)}" height="${CELL_HEIGHT}" fill="#ff8c42" fill-opacity="${(heat / (HEAT_LEVELS - 1)).toFixed(2)}"/>`];
+    const behind =
+      heat === undefined
+        ? []
+        : [
+            `<rect x="${left.toFixed(1)}" y="${top}" width="${length.toFixed(1)}" height="${CELL_HEIGHT}" fill="#ff8c42" fill-opacity="${(heat / (HEAT_LEVELS - 1)).toFixed(2)}"/>`,
+          ];
     if (text.trim() === '') return behind;
     // textLength keeps cells under each other whatever font the reader has.
-    return [...behind, `<text x="${left.toFixed(1)}" y="${top + 14}" textLength="${length.toFixed(1)}" fill="${COLORS[role]}" xml:space="preserve">${escape(text)}</text>`];
+    return [
+      ...behind,
+      `<text x="${left.toFixed(1)}" y="${top + 14}" textLength="${length.toFixed(1)}" fill="${COLORS[role]}" xml:space="preserve">${escape(text)}</text>`,
+    ];
   });
 }

@@ -1,5 +1,13 @@
 /** A result as JUnit XML, which every CI shows: build, findings, cases and gates of each variant. */
-import { FindingKind, Verdict, formatShape, type GateResult, type JobResult, type SdpaComparison, type VariantResult } from '@flashcore/shared';
+import {
+  FindingKind,
+  Verdict,
+  formatShape,
+  type GateResult,
+  type JobResult,
+  type SdpaComparison,
+  type VariantResult,
+} from '@flashcore/shared';
 
 interface TestCase {
   readonly group: string;
@@ -10,14 +18,22 @@ interface TestCase {
   readonly output?: string;
 }
 
-/** One suite for each variant. Only what fails the job is a failure: a failed gate of level "warn" is told in the case's output. */
+/**
+ * One suite for each variant. Only what fails the job is a failure: a failed gate of level "warn" is told in the case's
+ * output.
+ */
 export function junitOf(label: string, result: Pick<JobResult, 'variants'>): string {
   const suites = result.variants.map((variant) => suiteOf(label, variant));
   return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="${escape(label)}">\n${suites.join('')}</testsuites>\n`;
 }
 
 function suiteOf(label: string, variant: VariantResult): string {
-  const cases = [...buildCases(variant), ...findingCases(variant), ...verifyCases(variant), ...variant.gates.filter(({ level }) => level !== 'off').map(gateCase)];
+  const cases = [
+    ...buildCases(variant),
+    ...findingCases(variant),
+    ...verifyCases(variant),
+    ...variant.gates.filter(({ level }) => level !== 'off').map(gateCase),
+  ];
   const count = (has: (one: TestCase) => unknown): number => cases.filter((one) => has(one) !== undefined).length;
   const name = `${label}${variant.fallback ? ` (beside it: ${variant.label})` : ''}`;
   return `  <testsuite name="${escape(name)}" tests="${cases.length}" failures="${count(({ failure }) => failure)}" errors="0" skipped="${count(({ skipped }) => skipped)}">\n${cases.map(caseXml).join('')}  </testsuite>\n`;
@@ -25,33 +41,64 @@ function suiteOf(label: string, variant: VariantResult): string {
 
 function buildCases({ build }: VariantResult): TestCase[] {
   if (build === undefined) return [];
-  const errors = build.diagnostics.filter(({ severity }) => severity === 'error').map(({ file, line, message }) => `${file}:${line}: ${message}`);
-  return [{ group: 'build', name: `compiles for ${build.arch}`, seconds: build.seconds, ...(!build.succeeded && { failure: errors.join('\n') || 'does not compile' }) }];
+  const errors = build.diagnostics
+    .filter(({ severity }) => severity === 'error')
+    .map(({ file, line, message }) => `${file}:${line}: ${message}`);
+  return [
+    {
+      group: 'build',
+      name: `compiles for ${build.arch}`,
+      seconds: build.seconds,
+      ...(!build.succeeded && { failure: errors.join('\n') || 'does not compile' }),
+    },
+  ];
 }
 
 const findingCases = ({ findings }: VariantResult): TestCase[] =>
-  findings.map(({ kind, message, remedy }) => ({ group: 'findings', name: (FindingKind[kind] ?? 'FINDING').toLowerCase(), failure: `${message}${remedy === '' ? '' : `\n${remedy}`}` }));
+  findings.map(({ kind, message, remedy }) => ({
+    group: 'findings',
+    name: (FindingKind[kind] ?? 'FINDING').toLowerCase(),
+    failure: `${message}${remedy === '' ? '' : `\n${remedy}`}`,
+  }));
 
-const verifyCases = ({ verify }: VariantResult): TestCase[] => (verify?.cases ?? []).map(({ shape, verdict, reason, seconds, maxAbsError, sdpa }) => ({
-  group: 'verify', name: shape === undefined ? 'case' : formatShape(shape), seconds,
-  ...(verdict === Verdict.FAIL && { failure: reason }), ...(verdict === Verdict.NOT_MEASURED && { skipped: reason }), output: [`largest error ${maxAbsError}`, ...sdpa.filter(({ missing }) => missing === '').map(besideSdpa)].join('\n'),
-}));
+const verifyCases = ({ verify }: VariantResult): TestCase[] =>
+  (verify?.cases ?? []).map(({ shape, verdict, reason, seconds, maxAbsError, sdpa }) => ({
+    group: 'verify',
+    name: shape === undefined ? 'case' : formatShape(shape),
+    seconds,
+    ...(verdict === Verdict.FAIL && { failure: reason }),
+    ...(verdict === Verdict.NOT_MEASURED && { skipped: reason }),
+    output: [`largest error ${maxAbsError}`, ...sdpa.filter(({ missing }) => missing === '').map(besideSdpa)].join(
+      '\n',
+    ),
+  }));
 
-const besideSdpa = ({ backend, maxAbsDifference, maxAbsError, meanAbsError, sdpaMaxAbsError, sdpaMeanAbsError }: SdpaComparison): string =>
+const besideSdpa = ({
+  backend,
+  maxAbsDifference,
+  maxAbsError,
+  meanAbsError,
+  sdpaMaxAbsError,
+  sdpaMeanAbsError,
+}: SdpaComparison): string =>
   `${backend}: largest difference ${maxAbsDifference}; largest error ${maxAbsError}, its own ${sdpaMaxAbsError}; mean error ${meanAbsError}, its own ${sdpaMeanAbsError}`;
 
 function gateCase({ gateId, title, verdict, value, comparison, target, unit, level, detail }: GateResult): TestCase {
   const told = `${value === undefined ? 'not measured' : `${value} ${unit}`}, wanted ${comparison} ${target} ${unit}${detail === '' ? '' : `; ${detail}`}`;
   return {
-    group: 'gates', name: `${gateId}: ${title}`,
-    ...(verdict === Verdict.FAIL && level === 'hard' && { failure: told }), ...(verdict === Verdict.NOT_MEASURED && { skipped: detail || 'not measured' }),
+    group: 'gates',
+    name: `${gateId}: ${title}`,
+    ...(verdict === Verdict.FAIL && level === 'hard' && { failure: told }),
+    ...(verdict === Verdict.NOT_MEASURED && { skipped: detail || 'not measured' }),
     output: verdict === Verdict.FAIL && level !== 'hard' ? `warning: ${told}` : told,
   };
 }
 
 function caseXml({ group, name, seconds, failure, skipped, output }: TestCase): string {
   const inner = [
-    failure === undefined ? '' : `<failure message="${escape(failure.split('\n')[0] ?? '')}">${escape(failure)}</failure>`,
+    failure === undefined
+      ? ''
+      : `<failure message="${escape(failure.split('\n')[0] ?? '')}">${escape(failure)}</failure>`,
     skipped === undefined ? '' : `<skipped message="${escape(skipped)}"/>`,
     output === undefined ? '' : `<system-out>${escape(output)}</system-out>`,
   ].join('');
@@ -61,4 +108,8 @@ function caseXml({ group, name, seconds, failure, skipped, output }: TestCase): 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\n': '&#10;' };
 
 /** Characters that XML 1.0 has no way to write go. */
-const escape = (text: string): string => text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '').replace(/[&<>"\n]/g, (character) => ENTITIES[character] ?? character);
+const escape = (text: string): string =>
+  text
+    .toWellFormed()
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '')
+    .replace(/[&<>"\n]/g, (character) => ENTITIES[character] ?? character);

@@ -45,32 +45,70 @@ test('a replay keeps the times between events, divided by the speed', async () =
   expect(told).toEqual(events);
   // 5 gaps of 200 ms.
   expect(performance.now() - startedAt).toBeGreaterThan(190);
-  expect(await all(replayRunner(events, { speed: 5 }).watch(SAMPLE_JOB, { afterSequence: 5 }))).toEqual(events.slice(5));
+  expect(await all(replayRunner(events, { speed: 5 }).watch(SAMPLE_JOB, { afterSequence: 5 }))).toEqual(
+    events.slice(5),
+  );
 });
 
 test('fa-tui replay needs no runner, prints the report and the JUnit file, and ends as the job did', async () => {
   const text = { stdout: '', stderr: '' };
-  const stream = (name: 'stdout' | 'stderr') => ({ isTTY: false, write: (piece: string) => void (text[name] += piece) });
-  const code = await runProgram(['replay', record('report'), '--speed', '0', '--junit', file('out.xml'), '--record', file('again')], { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: { FLASHCORE_HOME: file('unused') } });
+  const stream = (name: 'stdout' | 'stderr') => ({
+    isTTY: false,
+    write: (piece: string) => void (text[name] += piece),
+  });
+  const code = await runProgram(
+    ['replay', record('report'), '--speed', '0', '--junit', file('out.xml'), '--record', file('again')],
+    { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: { FLASHCORE_HOME: file('unused') } },
+  );
   expect(code).toBe(1);
   expect(text.stdout).toMatch(/WRONG RESULT/);
   expect(readFileSync(file('again'), 'utf8')).toBe(readFileSync(file('report'), 'utf8'));
-  expect(readFileSync(file('out.xml'), 'utf8')).toMatch(/<testcase classname="verify" name="2x8x512x64c"[^>]*><failure message="1,204 elements/);
+  expect(readFileSync(file('out.xml'), 'utf8')).toMatch(
+    /<testcase classname="verify" name="2x8x512x64c"[^>]*><failure message="1,204 elements/,
+  );
 });
 
-test('a recording without the job\'s first events is told from there', async () => {
+test("a recording without the job's first events is told from there", async () => {
   const cut = record('late');
   writeFileSync(cut, `${readFileSync(cut, 'utf8').trim().split('\n').slice(20).join('\n')}\n`);
   const text = { stdout: '', stderr: '' };
-  const stream = (name: 'stdout' | 'stderr') => ({ isTTY: false, write: (piece: string) => void (text[name] += piece) });
-  expect(await runProgram(['replay', cut, '--speed', '0'], { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: { FLASHCORE_HOME: file('unused') } })).toBe(1);
+  const stream = (name: 'stdout' | 'stderr') => ({
+    isTTY: false,
+    write: (piece: string) => void (text[name] += piece),
+  });
+  expect(
+    await runProgram(['replay', cut, '--speed', '0'], {
+      stdin: {},
+      stdout: stream('stdout'),
+      stderr: stream('stderr'),
+      environment: { FLASHCORE_HOME: file('unused') },
+    }),
+  ).toBe(1);
   expect(text.stderr).toMatch(/events before number 21 are no longer kept: told from there[^]*gate failed/);
   expect(text.stdout).toMatch(/WRONG RESULT/);
 });
 
 test('JUnit: a hard gate fails, one that warns does not, what was not measured is skipped, and text is escaped', () => {
-  const gate = (gateId: string, verdict: Verdict, level: string, value?: number) => create(GateResultSchema, { gateId, title: 'a "<gate>" & more', verdict, level, comparison: '<=', target: 1, unit: 'B', detail: 'why\u0007', ...(value !== undefined && { value }) });
-  const variant = create(VariantResultSchema, { gates: [gate('hard', Verdict.FAIL, 'hard', 2), gate('warn', Verdict.FAIL, 'warn', 2), gate('none', Verdict.NOT_MEASURED, 'hard'), gate('off', Verdict.FAIL, 'off', 2)] });
+  const gate = (gateId: string, verdict: Verdict, level: string, value?: number) =>
+    create(GateResultSchema, {
+      gateId,
+      title: 'a "<gate>" & more',
+      verdict,
+      level,
+      comparison: '<=',
+      target: 1,
+      unit: 'B',
+      detail: 'why\u0007',
+      ...(value !== undefined && { value }),
+    });
+  const variant = create(VariantResultSchema, {
+    gates: [
+      gate('hard', Verdict.FAIL, 'hard', 2),
+      gate('warn', Verdict.FAIL, 'warn', 2),
+      gate('none', Verdict.NOT_MEASURED, 'hard'),
+      gate('off', Verdict.FAIL, 'off', 2),
+    ],
+  });
   expect(junitOf('k', { variants: [variant] })).toMatchInlineSnapshot(`
     "<?xml version="1.0" encoding="UTF-8"?>
     <testsuites name="k">

@@ -1,4 +1,7 @@
-/** A job's events in a file, one JSON document a line in the proto's JSON mapping: for demos, reports of faults, and tests. */
+/**
+ * A job's events in a file, one JSON document a line in the proto's JSON mapping: for demos, reports of faults, and
+ * tests.
+ */
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { fromJson, toJson, type JsonValue } from '@bufbuild/protobuf';
 import { FlashcoreError, JobEventSchema, type JobEvent } from '@flashcore/shared';
@@ -8,7 +11,10 @@ export interface Recorder {
   close(): void;
 }
 
-/** Records into `file`, in place of what it held. Each line is written at once: what was recorded before a fault is there to be looked at. */
+/**
+ * Records into `file`, in place of what it held. Each line is written at once: what was recorded before a fault is
+ * there to be looked at.
+ */
 export function recordTo(file: string): Recorder {
   const descriptor = openSync(file, 'w');
   return {
@@ -19,7 +25,9 @@ export function recordTo(file: string): Recorder {
 
 /** The events of a recording. Errors: INVALID_REQUEST with the line where it is none. */
 export function readRecording(file: string): JobEvent[] {
-  const lines = readFileSync(file, 'utf8').split('\n').filter((line) => line.trim() !== '');
+  const lines = readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => line.trim() !== '');
   const events = lines.map((line, index) => eventOf(line, file, index + 1));
   if (!events[0]?.job) throw noRecording(file, 1, 'wanted an event of a job');
   return events;
@@ -34,4 +42,9 @@ function eventOf(line: string, file: string, number: number): JobEvent {
 }
 
 const noRecording = (file: string, line: number, fault: string, cause?: unknown) =>
-  new FlashcoreError('INVALID_REQUEST', { path: file, line: String(line) }, `Wanted a recording of a job (one event in JSON a line) in ${file}; line ${line}: ${fault}`, { cause });
+  new FlashcoreError(
+    'INVALID_REQUEST',
+    { path: file, line: String(line) },
+    `Wanted a recording of a job (one event in JSON a line) in ${file}; line ${line}: ${fault}`,
+    { cause },
+  );

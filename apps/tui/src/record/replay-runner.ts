@@ -2,8 +2,20 @@
 import { clone, create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import {
-  CancelJobResponseSchema, FlashcoreError, GetHostResponseSchema, GetJobResponseSchema, GetLeaderboardResponseSchema, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
-  type Job, type JobEvent, type RunnerClient,
+  CancelJobResponseSchema,
+  FlashcoreError,
+  GetHostResponseSchema,
+  GetJobResponseSchema,
+  GetLeaderboardResponseSchema,
+  JobSchema,
+  JobState,
+  ListExperimentsResponseSchema,
+  ListJobsResponseSchema,
+  ListKernelsResponseSchema,
+  Outcome,
+  type Job,
+  type JobEvent,
+  type RunnerClient,
 } from '@flashcore/shared';
 import type { RunnerPort } from '../state/runner-port.ts';
 
@@ -29,12 +41,24 @@ export function replayRunner(events: readonly JobEvent[], { speed }: { speed: nu
   const finished = events.at(-1)?.payload;
   const device = started?.case === 'started' ? started.value.device : undefined;
   return {
-    getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: { hostName: 'a recording', apiVersion: 'v1', devices: device === undefined ? [] : [device] } })),
-    getJob: () => Promise.resolve(create(GetJobResponseSchema, { job, ...(finished?.case === 'finished' && finished.value.result && { result: finished.value.result }) })),
+    getHost: () =>
+      Promise.resolve(
+        create(GetHostResponseSchema, {
+          host: { hostName: 'a recording', apiVersion: 'v1', devices: device === undefined ? [] : [device] },
+        }),
+      ),
+    getJob: () =>
+      Promise.resolve(
+        create(GetJobResponseSchema, {
+          job,
+          ...(finished?.case === 'finished' && finished.value.result && { result: finished.value.result }),
+        }),
+      ),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs: [job] })),
     listKernels: () => Promise.resolve(create(ListKernelsResponseSchema)),
     listExperiments: () => Promise.resolve(create(ListExperimentsResponseSchema)),
-    getLeaderboard: () => Promise.resolve(create(GetLeaderboardResponseSchema, { emptyReason: 'A recording has no leaderboard' })),
+    getLeaderboard: () =>
+      Promise.resolve(create(GetLeaderboardResponseSchema, { emptyReason: 'A recording has no leaderboard' })),
     cancelJob: () => Promise.resolve(create(CancelJobResponseSchema, { job })),
     readArtifact: refuse,
     uploadFolder: refuse,
@@ -54,10 +78,14 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
   if (milliseconds <= 0) return Promise.resolve();
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
-    signal?.addEventListener('abort', () => {
-      clearTimeout(timer);
-      resolve();
-    }, { once: true });
+    signal?.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
   });
 }
 
@@ -66,7 +94,12 @@ function endedJob(events: readonly JobEvent[]): Job {
   const [first, last] = [events[0], events.at(-1)];
   const created = first?.payload.case === 'created' ? first.payload.value.job : undefined;
   const end = last?.payload.case === 'finished' ? last.payload.value : undefined;
-  const job = Object.assign(clone(JobSchema, created ?? create(JobSchema)), { name: first?.job ?? '', state: end === undefined ? JobState.RUNNING : JobState.ENDED, outcome: end?.outcome ?? Outcome.UNSPECIFIED, summary: end?.summary ?? '' });
+  const job = Object.assign(clone(JobSchema, created ?? create(JobSchema)), {
+    name: first?.job ?? '',
+    state: end === undefined ? JobState.RUNNING : JobState.ENDED,
+    outcome: end?.outcome ?? Outcome.UNSPECIFIED,
+    summary: end?.summary ?? '',
+  });
   if (first?.time !== undefined) job.startTime = first.time;
   if (end !== undefined && last?.time !== undefined) job.endTime = last.time;
   return job;

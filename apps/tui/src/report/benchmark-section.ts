@@ -13,7 +13,8 @@ const MODES: Partial<Record<TimingMode, string>> = {
   [TimingMode.COLD]: 'cold (L2 flushed, isolated launches)',
   [TimingMode.HOT]: 'hot (back to back)',
 };
-const powerText = ({ powerW, powerLimitW }: DeviceConditions): string => (powerW === undefined ? '' : `${figure(powerW)} W${powerLimitW === undefined ? '' : ` of ${figure(powerLimitW)}`}`);
+const powerText = ({ powerW, powerLimitW }: DeviceConditions): string =>
+  powerW === undefined ? '' : `${figure(powerW)} W${powerLimitW === undefined ? '' : ` of ${figure(powerLimitW)}`}`;
 const STOPS: Partial<Record<StopReason, string>> = {
   [StopReason.CONVERGED]: 'converged',
   [StopReason.NOISE_FLOOR]: 'the most that the protocol takes; the rest is noise',
@@ -28,7 +29,9 @@ export function benchmarkSection(result: BenchmarkResult, format: ReportFormat):
     ...heading(`Latency ${shapeText(result.shape)}`, mode, format),
     ...(result.simulated ? paragraph(SIMULATED, format, 2, 'yellow') : []),
     ...(result.latency ? statistics(result.latency, format) : []),
-    ...(result.histogram && (result.latency?.samples ?? 0) >= FEWEST_FOR_PERCENTILES ? histogramLines(result.histogram, format, timeUnit(result.latency?.p50Us ?? 0)) : []),
+    ...(result.histogram && (result.latency?.samples ?? 0) >= FEWEST_FOR_PERCENTILES
+      ? histogramLines(result.histogram, format, timeUnit(result.latency?.p50Us ?? 0))
+      : []),
     ...labelled('samples', samplesText(result), format),
     ...throughput(result, format),
     ...baselines(result, format),
@@ -46,13 +49,24 @@ function statistics(latency: LatencyStatistics, format: ReportFormat): string[] 
   const unit = timeUnit(latency.p50Us);
   if (latency.samples < FEWEST_FOR_PERCENTILES) {
     const [low, middle, high] = [latency.minUs, latency.p50Us, latency.maxUs].map((value) => inUnit(value, unit));
-    const text = latency.samples === 1 ? `${middle} ${unit.name}, one sample` : `${low} to ${high} ${unit.name}, median ${middle} ${unit.name}`;
+    const text =
+      latency.samples === 1
+        ? `${middle} ${unit.name}, one sample`
+        : `${low} to ${high} ${unit.name}, median ${middle} ${unit.name}`;
     return paragraph(`${text}; percentiles and intervals need ${FEWEST_FOR_PERCENTILES} samples or more`, format, 2);
   }
-  const columns = ['p50', 'p90', 'p99', 'mean', 'stddev', 'min', 'max'].map((title) => ({ title, align: 'right' as const }));
-  const percentile = (share: number, value: number): string => (knowsPercentile(latency.samples, share) ? inUnit(value, unit) : '-');
+  const columns = ['p50', 'p90', 'p99', 'mean', 'stddev', 'min', 'max'].map((title) => ({
+    title,
+    align: 'right' as const,
+  }));
+  const percentile = (share: number, value: number): string =>
+    knowsPercentile(latency.samples, share) ? inUnit(value, unit) : '-';
   const moments = [latency.meanUs, latency.stddevUs, latency.minUs, latency.maxUs].map((value) => inUnit(value, unit));
-  const [head = '', row = ''] = table(columns, [[inUnit(latency.p50Us, unit), percentile(0.9, latency.p90Us), percentile(0.99, latency.p99Us), ...moments]], format);
+  const [head = '', row = ''] = table(
+    columns,
+    [[inUnit(latency.p50Us, unit), percentile(0.9, latency.p90Us), percentile(0.99, latency.p99Us), ...moments]],
+    format,
+  );
   const interval = `p50 within [${inUnit(latency.p50LowUs, unit)}, ${inUnit(latency.p50HighUs, unit)}] ${unit.name} at 95 %`;
   return [head, `${row}  ${unit.name}`, ...paragraph(interval, format, 2, 'dim')];
 }
@@ -63,7 +77,9 @@ function slowedText({ slowedSamples, throttledSamples, latency }: BenchmarkResul
     slowedSamples > 0 && latency ? `it fell in ${percent(slowedSamples)} % of the samples` : '',
     throttledSamples > 0 && latency ? `the device was throttled in ${percent(throttledSamples)} %` : '',
   ].filter(Boolean);
-  return parts.length === 0 ? '' : `; ${parts.join(', ')}; they are kept: those of the baselines have no clock to drop them by`;
+  return parts.length === 0
+    ? ''
+    : `; ${parts.join(', ')}; they are kept: those of the baselines have no clock to drop them by`;
 }
 
 function samplesText(result: BenchmarkResult): string {
@@ -111,7 +127,9 @@ function baselineText(baseline: BaselineResult): string {
 export function conditionsText(conditions: DeviceConditions | undefined): string {
   if (!conditions) return 'not recorded';
   const known = [
-    conditions.smClockMhz === undefined ? '' : `SM ${figure(conditions.smClockMhz)} MHz${conditions.maxSmClockMhz === undefined ? '' : ` of ${figure(conditions.maxSmClockMhz)}`}`,
+    conditions.smClockMhz === undefined
+      ? ''
+      : `SM ${figure(conditions.smClockMhz)} MHz${conditions.maxSmClockMhz === undefined ? '' : ` of ${figure(conditions.maxSmClockMhz)}`}`,
     conditions.memoryClockMhz === undefined ? '' : `memory ${figure(conditions.memoryClockMhz)} MHz`,
     conditions.temperatureC === undefined ? '' : `${figure(conditions.temperatureC)} °C`,
     powerText(conditions),

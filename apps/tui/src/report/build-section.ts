@@ -31,10 +31,16 @@ function entriesTable(entries: readonly EntryResources[], format: ReportFormat):
   if (entries.length === 0) return [];
   const columns = [
     { title: 'entry', shrinks: true },
-    ...['regs', 'SMEM B', 'spill B', 'stack B', 'CTAs/SM', 'occupancy'].map((title) => ({ title, align: 'right' as const })),
+    ...['regs', 'SMEM B', 'spill B', 'stack B', 'CTAs/SM', 'occupancy'].map((title) => ({
+      title,
+      align: 'right' as const,
+    })),
     { title: 'bound by' },
   ];
-  return [...labelled('ptxas', [...new Set(entries.map(({ arch }) => arch))].join(', '), format), ...table(columns, entries.map(entryRow), format)];
+  return [
+    ...labelled('ptxas', [...new Set(entries.map(({ arch }) => arch))].join(', '), format),
+    ...table(columns, entries.map(entryRow), format),
+  ];
 }
 
 function entryRow(entry: EntryResources): Cell[] {
@@ -61,7 +67,9 @@ function diagnostics(list: readonly Diagnostic[], format: ReportFormat): string[
 function diagnosticLines(diagnostic: Diagnostic, format: ReportFormat): string[] {
   const style = diagnostic.severity === 'error' ? 'red' : diagnostic.severity === 'warning' ? 'yellow' : 'dim';
   const place = diagnosticPlace(diagnostic);
-  const head = [format.style(style, diagnostic.severity), printable(place), format.style('dim', diagnostic.tool)].filter(Boolean).join('  ');
+  const head = [format.style(style, diagnostic.severity), printable(place), format.style('dim', diagnostic.tool)]
+    .filter(Boolean)
+    .join('  ');
   return [`  ${head}`, ...paragraph(diagnostic.message, format, 4)];
 }
 
@@ -82,4 +90,5 @@ function artifacts(list: readonly Artifact[], format: ReportFormat): string[] {
 }
 
 /** "flashcore_v6.sm_89.cubin 12.4 KiB 0123…": the whole digest, which `fa-tui artifact` takes. */
-export const artifactText = ({ fileName, sizeBytes, sha256 }: Artifact): string => `${fileName} ${formatBytes(Number(sizeBytes))} ${sha256}`;
+export const artifactText = ({ fileName, sizeBytes, sha256 }: Artifact): string =>
+  `${fileName} ${formatBytes(Number(sizeBytes))} ${sha256}`;

@@ -23,9 +23,12 @@ function findingLines(finding: Finding, format: ReportFormat): string[] {
   ];
 }
 
-const item = (label: string, text: string, format: ReportFormat): string[] => (text === '' ? [] : labelled(label, text, format, 4));
+const item = (label: string, text: string, format: ReportFormat): string[] =>
+  text === '' ? [] : labelled(label, text, format, 4);
 
-/** "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, 16 bytes past the end of O". */
+/**
+ * "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, 16 bytes past the end of O".
+ */
 export function locationText(location: FaultLocation): string {
   return [
     location.file ? `${location.file}${location.line > 0 ? `:${location.line}` : ''}` : '',
@@ -56,7 +59,9 @@ function threadGroups(finding: Finding): string[] {
   }
   const lines = [...groups.values()].map(({ block, place, threads }) => `${block}${ranges(threads)} ${place}`.trim());
   const hidden = finding.threadCount - finding.threads.length;
-  return hidden > 0 && finding.threads.length > 0 ? [...lines, `and ${hidden} more, ${finding.threadCount} in all`] : lines;
+  return hidden > 0 && finding.threads.length > 0
+    ? [...lines, `and ${hidden} more, ${finding.threadCount} in all`]
+    : lines;
 }
 
 function ranges(threads: readonly FaultThread[]): string {

@@ -26,10 +26,23 @@ const NARROWEST = 40;
 export const plainStyle: Style = (_name, text) => text;
 const colorStyle: Style = (name, text) => (text === '' ? '' : styleText(name, text, { validateStream: false }));
 
-/** Format for a stream: 80 columns in a pipe, where tables keep names whole, the terminal's own width up to 100 otherwise. */
-export function formatFor(stream: OutputStream, color: ColorMode, environment: NodeJS.ProcessEnv, ascii = environment.FA_TUI_ASCII === '1'): ReportFormat {
+/**
+ * Format for a stream: 80 columns in a pipe, where tables keep names whole, the terminal's own width up to 100
+ * otherwise.
+ */
+export function formatFor(
+  stream: OutputStream,
+  color: ColorMode,
+  environment: NodeJS.ProcessEnv,
+  ascii = environment.FA_TUI_ASCII === '1',
+): ReportFormat {
   const width = stream.isTTY && stream.columns ? Math.min(WIDEST, Math.max(NARROWEST, stream.columns)) : PIPE_WIDTH;
-  return { width, uncut: stream.isTTY !== true, unicode: !ascii && takesUnicode(environment), style: wantsColor(stream, color, environment) ? colorStyle : plainStyle };
+  return {
+    width,
+    uncut: stream.isTTY !== true,
+    unicode: !ascii && takesUnicode(environment),
+    style: wantsColor(stream, color, environment) ? colorStyle : plainStyle,
+  };
 }
 
 // https://no-color.org: set and not empty. A flag on the command line goes before the environment.

@@ -26,7 +26,10 @@ test('in ASCII it uses no other characters', () => {
 });
 
 test.each([1, 7, 60, 74, 75, 500])('%i bins fit into 80 columns', (bins) => {
-  const lines = histogramLines(create(HistogramSchema, { lowUs: 1e6, binWidthUs: 1e4, counts: Array.from({ length: bins }, (_, i) => i + 1) }), PLAIN);
+  const lines = histogramLines(
+    create(HistogramSchema, { lowUs: 1e6, binWidthUs: 1e4, counts: Array.from({ length: bins }, (_, i) => i + 1) }),
+    PLAIN,
+  );
   expect(lines.filter((line) => line.length > 80)).toEqual([]);
   expect(lines.length).toBe(8);
 });

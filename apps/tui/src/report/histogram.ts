@@ -11,8 +11,10 @@ const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const HALVES = [' ', '.', '#'];
 
 /**
- * A histogram as columns with a time axis, at most `format.width` wide: neighbouring bins are joined when there are more
- * bins than columns, and drawn wider when there are few. Samples outside the bins are named below. `unit`: of the times beside it; its own by default.
+ * A histogram as columns with a time axis, at most `format.width` wide: neighbouring bins are joined when there are
+ * more
+ * bins than columns, and drawn wider when there are few. Samples outside the bins are named below. `unit`: of the times
+ * beside it; its own by default.
  */
 export function histogramLines(histogram: Histogram, format: ReportFormat, unit?: TimeUnit): string[] {
   if (histogram.counts.length === 0) return [];
@@ -23,7 +25,9 @@ export function histogramLines(histogram: Histogram, format: ReportFormat, unit?
   const pad = ' '.repeat(INDENT);
   return [
     ...bars(counts, columns, format).map((row) => (pad + format.style('cyan', row)).trimEnd()),
-    ...axis(histogram, counts.length * columns, (histogram.binWidthUs * joined) / columns, format, unit).map((row) => pad + row),
+    ...axis(histogram, counts.length * columns, (histogram.binWidthUs * joined) / columns, format, unit).map(
+      (row) => pad + row,
+    ),
     ...outside(histogram).map((text) => pad + format.style('dim', text)),
   ];
 }
@@ -39,15 +43,26 @@ function bars(counts: readonly number[], columns: number, format: ReportFormat):
   const perCell = steps.length - 1;
   const highest = Math.max(1, ...counts);
   // A bin with one sample among thousands still shows: its column has at least the lowest step.
-  const heights = counts.map((value) => (value === 0 ? 0 : Math.max(1, Math.round((value / highest) * HEIGHT * perCell))));
+  const heights = counts.map((value) =>
+    value === 0 ? 0 : Math.max(1, Math.round((value / highest) * HEIGHT * perCell)),
+  );
   return Array.from({ length: HEIGHT }, (_, row) => {
     const below = (HEIGHT - 1 - row) * perCell;
-    return heights.map((height) => steps[Math.min(perCell, Math.max(0, height - below))]!.repeat(columns)).join('').trimEnd();
+    return heights
+      .map((height) => steps[Math.min(perCell, Math.max(0, height - below))]!.repeat(columns))
+      .join('')
+      .trimEnd();
   });
 }
 
 // Marks and labels at the left edge of their column, as many as fit without touching.
-function axis(histogram: Histogram, width: number, columnUs: number, format: ReportFormat, unit = timeUnit(histogram.lowUs + columnUs * width)): string[] {
+function axis(
+  histogram: Histogram,
+  width: number,
+  columnUs: number,
+  format: ReportFormat,
+  unit = timeUnit(histogram.lowUs + columnUs * width),
+): string[] {
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => Math.round(share * (width - 1)));
   const line = new Array<string>(width).fill(format.unicode ? '─' : '-');
   let labels = '';

@@ -8,14 +8,22 @@ import { heading, labelled, printable } from './text.ts';
 /** What a runner has and can do; for a tool that is missing, what is not possible without it. */
 export function hostReport(host: Host, format: ReportFormat, caller?: Caller): string[] {
   const you = caller && caller.name !== 'local' ? labelled('you', `${caller.name}, ${caller.role}`, format) : [];
-  const sections = [[...runner(host, format), ...you], ...host.devices.map((device) => deviceSection(device, format)), tools(host.tools, format)];
+  const sections = [
+    [...runner(host, format), ...you],
+    ...host.devices.map((device) => deviceSection(device, format)),
+    tools(host.tools, format),
+  ];
   return sections.flatMap((lines, i) => (i === 0 ? lines : ['', ...lines]));
 }
 
 function runner(host: Host, format: ReportFormat): string[] {
   const kind = host.embedded ? 'embedded, ends by itself when unused' : 'serves until it is stopped';
   return [
-    ...heading(`flashcore-runner ${printable(host.runnerVersion)}`, `API ${host.apiVersion}, build ${host.buildId.slice(0, 12)}`, format),
+    ...heading(
+      `flashcore-runner ${printable(host.runnerVersion)}`,
+      `API ${host.apiVersion}, build ${host.buildId.slice(0, 12)}`,
+      format,
+    ),
     ...labelled('host', `${host.hostName}, ${host.platform}`, format),
     ...labelled('process', `${host.processId} since ${instant(host.startTime)}, ${kind}`, format),
     ...labelled('jobs', `${host.activeJobs} waiting or running`, format),
@@ -26,7 +34,10 @@ function runner(host: Host, format: ReportFormat): string[] {
 
 // What a manifest's `cluster` and `l2_persist` have an effect on.
 function launchOptions({ clusters, persistingL2Bytes }: Device, format: ReportFormat): string[] {
-  const options = [clusters ? 'clusters' : '', persistingL2Bytes > 0n ? `L2 windows of up to ${formatBytes(Number(persistingL2Bytes))}` : ''].filter(Boolean);
+  const options = [
+    clusters ? 'clusters' : '',
+    persistingL2Bytes > 0n ? `L2 windows of up to ${formatBytes(Number(persistingL2Bytes))}` : '',
+  ].filter(Boolean);
   return options.length === 0 ? [] : labelled('launches', options.join(', '), format);
 }
 
@@ -34,15 +45,33 @@ function deviceSection(device: Device, format: ReportFormat): string[] {
   const state = (DeviceState[device.state] ?? 'unknown').toLowerCase();
   const kernelDriver = device.kernelDriverVersion ? `, kernel driver ${device.kernelDriverVersion}` : '';
   return [
-    ...heading(`Device ${printable(device.deviceId)}`, device.simulated ? 'simulated: its times are not GPU times' : '', format),
+    ...heading(
+      `Device ${printable(device.deviceId)}`,
+      device.simulated ? 'simulated: its times are not GPU times' : '',
+      format,
+    ),
     ...labelled('name', `${device.name}, ${device.arch}`, format),
     ...labelled('state', device.stateReason ? `${state}: ${device.stateReason}` : state, format),
-    ...labelled('size', `${count(device.multiprocessors, 'SM')}, ${formatBytes(Number(device.memoryBytes))} memory, ${formatBytes(Number(device.l2Bytes))} L2`, format),
-    ...labelled('SMEM', `${formatBytes(device.smemOptinBytes)} a CTA by opt-in, ${formatBytes(device.smemPerMultiprocessorBytes)} an SM`, format),
+    ...labelled(
+      'size',
+      `${count(device.multiprocessors, 'SM')}, ${formatBytes(Number(device.memoryBytes))} memory, ${formatBytes(Number(device.l2Bytes))} L2`,
+      format,
+    ),
+    ...labelled(
+      'SMEM',
+      `${formatBytes(device.smemOptinBytes)} a CTA by opt-in, ${formatBytes(device.smemPerMultiprocessorBytes)} an SM`,
+      format,
+    ),
     ...labelled('registers', `${device.registersPerMultiprocessor} an SM`, format),
     ...launchOptions(device, format),
     ...labelled('driver', `CUDA ${device.driverVersion}${kernelDriver}`, format),
-    ...(device.roofline ? labelled('ceilings', `${figure(device.roofline.fp16TensorTflops)} TFLOP/s fp16 tensor, ${figure(device.roofline.memoryGbPerSecond)} GB/s (${device.roofline.source})`, format) : []),
+    ...(device.roofline
+      ? labelled(
+          'ceilings',
+          `${figure(device.roofline.fp16TensorTflops)} TFLOP/s fp16 tensor, ${figure(device.roofline.memoryGbPerSecond)} GB/s (${device.roofline.source})`,
+          format,
+        )
+      : []),
   ];
 }
 

@@ -1,5 +1,13 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingSchema, FindingKind, JobErrorSchema, JobResultSchema, Outcome, Verdict, VerifyResultSchema } from '@flashcore/shared';
+import {
+  FindingSchema,
+  FindingKind,
+  JobErrorSchema,
+  JobResultSchema,
+  Outcome,
+  Verdict,
+  VerifyResultSchema,
+} from '@flashcore/shared';
 import { expect, test } from 'vitest';
 import { findingsSection } from './findings-section.ts';
 import { failedExperiment, PLAIN } from './fixtures.ts';
@@ -18,14 +26,23 @@ test('no line is wider than a narrow terminal takes, tables apart', () => {
 
 test('a second variant stands under its own title', () => {
   const { job, result } = failedExperiment;
-  const twice = create(JobResultSchema, { ...result, variants: [result.variants[0]!, { ...result.variants[0]!, label: 'USE_WMMA=0', fallback: true }] });
+  const twice = create(JobResultSchema, {
+    ...result,
+    variants: [result.variants[0]!, { ...result.variants[0]!, label: 'USE_WMMA=0', fallback: true }],
+  });
   const titles = jobReport({ job, result: twice }, PLAIN).filter((line) => line.startsWith('=='));
-  expect(titles).toEqual(['== USE_WMMA=1 ==  the variant asked for', '== USE_WMMA=0 ==  the fallback beside the variant asked for']);
+  expect(titles).toEqual([
+    '== USE_WMMA=1 ==  the variant asked for',
+    '== USE_WMMA=0 ==  the fallback beside the variant asked for',
+  ]);
 });
 
 test('a job that the runner could not carry out says why, and its name', () => {
   const job = { ...failedExperiment.job, outcome: Outcome.ERROR, summary: 'no compiler' };
-  const error = create(JobErrorSchema, { reason: 'COMPILER_MISSING', message: 'Wanted g++ or clang++; neither is on the PATH. Install g++' });
+  const error = create(JobErrorSchema, {
+    reason: 'COMPILER_MISSING',
+    message: 'Wanted g++ or clang++; neither is on the PATH. Install g++',
+  });
   expect(jobReport({ job, result: undefined, error }, PLAIN)).toEqual([
     'fa_v2_wmma USE_WMMA=1  experiment',
     '  device     emulator',
@@ -38,16 +55,60 @@ test('a job that the runner could not carry out says why, and its name', () => {
 
 test('where no element is finite there is no error to tell, rather than 0', () => {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
-  const cases = [{ shape, verdict: Verdict.FAIL, reason: 'NAN_OUTPUT: all', seeds: 1, mismatches: 8192n, nanCount: 8192n, elements: 8192n, fp16MaxAbsError: 4e-4 }, { shape, verdict: Verdict.FAIL, seeds: 1, maxAbsError: 0.5, meanAbsError: 0.25, nanCount: 8191n, elements: 8192n, fp16MaxAbsError: 0.25 }];
-  const rows = verifySection(create(VerifyResultSchema, { cases }), PLAIN).filter((line) => line.startsWith('  1x2x64x64  '));
-  expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([['1x2x64x64', '1', '-', '-', '-', '8192', 'FAIL'], ['1x2x64x64', '1', '5.00e-1', '2.50e-1', '2', '0', 'FAIL']]);
+  const cases = [
+    {
+      shape,
+      verdict: Verdict.FAIL,
+      reason: 'NAN_OUTPUT: all',
+      seeds: 1,
+      mismatches: 8192n,
+      nanCount: 8192n,
+      elements: 8192n,
+      fp16MaxAbsError: 4e-4,
+    },
+    {
+      shape,
+      verdict: Verdict.FAIL,
+      seeds: 1,
+      maxAbsError: 0.5,
+      meanAbsError: 0.25,
+      nanCount: 8191n,
+      elements: 8192n,
+      fp16MaxAbsError: 0.25,
+    },
+  ];
+  const rows = verifySection(create(VerifyResultSchema, { cases }), PLAIN).filter((line) =>
+    line.startsWith('  1x2x64x64  '),
+  );
+  expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([
+    ['1x2x64x64', '1', '-', '-', '-', '8192', 'FAIL'],
+    ['1x2x64x64', '1', '5.00e-1', '2.50e-1', '2', '0', 'FAIL'],
+  ]);
 });
 
 test('a deadlock names its threads in ranges, an access its place', () => {
-  const waiting = Array.from({ length: 40 }, (_, x) => ({ thread: [x, 0, 0], block: [2, 1, 0], place: x < 32 ? 'waits at __syncthreads, divergent_barrier.cu:31' : 'has returned' }));
+  const waiting = Array.from({ length: 40 }, (_, x) => ({
+    thread: [x, 0, 0],
+    block: [2, 1, 0],
+    place: x < 32 ? 'waits at __syncthreads, divergent_barrier.cu:31' : 'has returned',
+  }));
   const finding = create(FindingSchema, {
-    kind: FindingKind.DEADLOCK, message: '128 threads wait.', remedy: 'Let every thread reach the barrier.', threads: waiting, threadCount: 128, cudaError: 'CUDA_ERROR_LAUNCH_FAILED',
-    location: { file: 'divergent_barrier.cu', line: 31, block: [2, 1, 0], thread: [0, 0, 0], access: 'write', accessBytes: 2, address: '0x7f00', buffer: '16 bytes past the end of O' },
+    kind: FindingKind.DEADLOCK,
+    message: '128 threads wait.',
+    remedy: 'Let every thread reach the barrier.',
+    threads: waiting,
+    threadCount: 128,
+    cudaError: 'CUDA_ERROR_LAUNCH_FAILED',
+    location: {
+      file: 'divergent_barrier.cu',
+      line: 31,
+      block: [2, 1, 0],
+      thread: [0, 0, 0],
+      access: 'write',
+      accessBytes: 2,
+      address: '0x7f00',
+      buffer: '16 bytes past the end of O',
+    },
   });
   expect(findingsSection([finding], PLAIN)).toEqual([
     'Findings',

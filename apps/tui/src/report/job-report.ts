@@ -46,12 +46,18 @@ export const kindText = (kind: JobKind): string => KINDS[kind] ?? 'job';
 
 function header({ job, result }: EndedJob, format: ReportFormat): string[] {
   const device = result?.provenance?.device;
-  return [...heading(printable(job.label || job.kernelId), kindText(job.kind), format), ...labelled('device', device ? deviceText(device) : job.deviceId || 'none', format)];
+  return [
+    ...heading(printable(job.label || job.kernelId), kindText(job.kind), format),
+    ...labelled('device', device ? deviceText(device) : job.deviceId || 'none', format),
+  ];
 }
 
 function prechecks(items: readonly PrecheckItem[], format: ReportFormat): string[] {
   if (items.length === 0) return [];
-  return [...heading('Go/no-go', '', format), ...items.flatMap((item) => labelled(item.check, `${verdictText(item.verdict)}: ${item.detail}`, format))];
+  return [
+    ...heading('Go/no-go', '', format),
+    ...items.flatMap((item) => labelled(item.check, `${verdictText(item.verdict)}: ${item.detail}`, format)),
+  ];
 }
 
 function variantSections(variant: VariantResult, severalVariants: boolean, format: ReportFormat): string[][] {

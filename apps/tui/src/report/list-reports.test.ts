@@ -13,11 +13,29 @@ test('jobs: beginning of the name, state or outcome', () => {
     '  01234567  11-21 11:00  experiment  WRONG RESULT      fa_v2_wmma USE_WMMA=1',
     '  01234567  11-21 11:00  experiment  queued, 2 before  aaaaaaaaaaaaaaaaaaaaaaaa…',
   ]);
-  expect([jobsReport([], PLAIN), jobsReport([], PLAIN, 'nosuch'), historyReport([], PLAIN), historyReport([], PLAIN, 'nosuch')]).toEqual([['no jobs'], ['no job of nosuch'], ['no experiment has ended yet'], ['no experiment of nosuch has ended yet']]);
+  expect([
+    jobsReport([], PLAIN),
+    jobsReport([], PLAIN, 'nosuch'),
+    historyReport([], PLAIN),
+    historyReport([], PLAIN, 'nosuch'),
+  ]).toEqual([
+    ['no jobs'],
+    ['no job of nosuch'],
+    ['no experiment has ended yet'],
+    ['no experiment of nosuch has ended yet'],
+  ]);
 });
 
 test('history: an emulator time is marked, a time that nobody measured is none', () => {
-  const measured = create(ExperimentSummarySchema, { job, simulated: true, passedCases: 7, cases: 7, p50Us: 81_420, gatesPassed: 7, gatesNotMeasured: 9 });
+  const measured = create(ExperimentSummarySchema, {
+    job,
+    simulated: true,
+    passedCases: 7,
+    cases: 7,
+    p50Us: 81_420,
+    gatesPassed: 7,
+    gatesNotMeasured: 9,
+  });
   const crashed = create(ExperimentSummarySchema, { job: { ...job, label: '' }, cases: 7, gatesFailed: 2 });
   expect(historyReport([measured, crashed], PLAIN)).toEqual([
     '  job       ended        outcome       cases    hot p50  +/-/?  kernel',
@@ -29,8 +47,22 @@ test('history: an emulator time is marked, a time that nobody measured is none',
 });
 
 test('history: what a job cost and how it stood against its champion, where there is any', () => {
-  const compared = create(ExperimentSummarySchema, { job, passedCases: 7, cases: 7, p50Us: 5.76, against: 'flashcore_v9', speedupAgainst: 1.0712, costUsd: 0.00321 });
-  const refused = create(ExperimentSummarySchema, { job, passedCases: 7, cases: 7, p50Us: 5.8, against: 'flashcore_v9' });
+  const compared = create(ExperimentSummarySchema, {
+    job,
+    passedCases: 7,
+    cases: 7,
+    p50Us: 5.76,
+    against: 'flashcore_v9',
+    speedupAgainst: 1.0712,
+    costUsd: 0.00321,
+  });
+  const refused = create(ExperimentSummarySchema, {
+    job,
+    passedCases: 7,
+    cases: 7,
+    p50Us: 5.8,
+    against: 'flashcore_v9',
+  });
   expect(historyReport([compared, refused], PLAIN).slice(0, 3)).toEqual([
     '  job       ended        outcome       cases   hot p50  against     USD  +/-/?  kernel',
     '  01234567  11-21 11:00  WRONG RESULT    7/7  5.760 us    1.071  0.0032  0/0/0  fa_v2_w…',
@@ -40,10 +72,21 @@ test('history: what a job cost and how it stood against its champion, where ther
 
 test('kernels: what they teach, need and take; one that can not be read says why', () => {
   const kernel = create(KernelSchema, {
-    kernelId: 'flashcore_v6', title: 'WMMA for Q K^T', lesson: 'half of the arithmetic', after: 'flashcore_v5', minArch: 'sm_80', emulated: true,
-    limits: [{ require: 'D == 64', because: 'tiles' }], parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n }],
+    kernelId: 'flashcore_v6',
+    title: 'WMMA for Q K^T',
+    lesson: 'half of the arithmetic',
+    after: 'flashcore_v5',
+    minArch: 'sm_80',
+    emulated: true,
+    limits: [{ require: 'D == 64', because: 'tiles' }],
+    parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n }],
   });
-  const fixture = create(KernelSchema, { kernelId: 'deadlock', title: 'a barrier in a branch', minArch: 'sm_90a', expectedFinding: FindingKind.DEADLOCK });
+  const fixture = create(KernelSchema, {
+    kernelId: 'deadlock',
+    title: 'a barrier in a branch',
+    minArch: 'sm_90a',
+    expectedFinding: FindingKind.DEADLOCK,
+  });
   const broken = create(KernelSchema, { kernelId: 'broken', manifestError: 'kernel.yaml: launches: wanted a list' });
   expect(kernelsReport([kernel, fixture, broken], PLAIN)).toEqual([
     'flashcore_v6  WMMA for Q K^T',
@@ -60,9 +103,12 @@ test('kernels: what they teach, need and take; one that can not be read says why
 });
 
 test('where a program reads them, names are whole', () => {
-  const { job: { kernelId } } = failedExperiment;
+  const {
+    job: { kernelId },
+  } = failedExperiment;
   const label = `${kernelId} ${'A=1 '.repeat(30)}`.trimEnd();
   const experiment = create(ExperimentSummarySchema, { job: { ...job, label } });
   const uncut = { ...PLAIN, uncut: true };
-  for (const lines of [jobsReport([create(JobSchema, { ...job, label })], uncut), historyReport([experiment], uncut)]) expect(lines[1]).toContain(label);
+  for (const lines of [jobsReport([create(JobSchema, { ...job, label })], uncut), historyReport([experiment], uncut)])
+    expect(lines[1]).toContain(label);
 });

@@ -24,12 +24,23 @@ function kernelLines(kernel: Kernel, format: ReportFormat): string[] {
   const items: [string, string][] = [
     ['lesson', kernel.lesson],
     ['after', kernel.after],
-    ['needs', `${kernel.minArch}${kernel.emulated ? '' : ', no emulator'}${kernel.limits.map((limit) => `; ${limit.require}`).join('')}`],
-    ['set', kernel.parameters.map((parameter) => `${parameter.name}=${parameter.values.join('|')} (${parameter.defaultValue})`).join(', ')],
+    [
+      'needs',
+      `${kernel.minArch}${kernel.emulated ? '' : ', no emulator'}${kernel.limits.map((limit) => `; ${limit.require}`).join('')}`,
+    ],
+    [
+      'set',
+      kernel.parameters
+        .map((parameter) => `${parameter.name}=${parameter.values.join('|')} (${parameter.defaultValue})`)
+        .join(', '),
+    ],
     ['configs', kernel.configs.join(', ')],
     ['must get', kernel.expectedFinding === FindingKind.UNSPECIFIED ? '' : (FindingKind[kernel.expectedFinding] ?? '')],
   ];
-  return [`${id}  ${printable(kernel.title)}`, ...items.flatMap(([label, text]) => (text ? labelled(label, text, format) : []))];
+  return [
+    `${id}  ${printable(kernel.title)}`,
+    ...items.flatMap(([label, text]) => (text ? labelled(label, text, format) : [])),
+  ];
 }
 
 /** Jobs, newest first, with the beginning of their names. `kernel`: the only one that was asked for. */
@@ -37,8 +48,26 @@ export function jobsReport(jobs: readonly Job[], format: ReportFormat, kernel = 
   if (jobs.length === 0) return [kernel === '' ? 'no jobs' : `no job of ${printable(kernel)}`];
   // Of a runner that tells its clients apart.
   const owned = jobs.some(({ owner }) => owner !== '' && owner !== 'local');
-  const columns = [{ title: 'job' }, { title: 'created' }, ...(owned ? [{ title: 'owner' }] : []), { title: 'kind' }, { title: 'state' }, { title: 'kernel', shrinks: true }];
-  return table(columns, jobs.map((job) => [shortJobName(job.name), shortInstant(job.createTime), ...(owned ? [job.owner] : []), kindText(job.kind), stateCell(job), job.label || job.kernelId]), format);
+  const columns = [
+    { title: 'job' },
+    { title: 'created' },
+    ...(owned ? [{ title: 'owner' }] : []),
+    { title: 'kind' },
+    { title: 'state' },
+    { title: 'kernel', shrinks: true },
+  ];
+  return table(
+    columns,
+    jobs.map((job) => [
+      shortJobName(job.name),
+      shortInstant(job.createTime),
+      ...(owned ? [job.owner] : []),
+      kindText(job.kind),
+      stateCell(job),
+      job.label || job.kernelId,
+    ]),
+    format,
+  );
 }
 
 function stateCell(job: Job): Cell {
@@ -49,9 +78,13 @@ function stateCell(job: Job): Cell {
 
 /** Ended experiments, newest first. `kernel`: the only one that was asked for. */
 export function historyReport(experiments: readonly ExperimentSummary[], format: ReportFormat, kernel = ''): string[] {
-  if (experiments.length === 0) return [kernel === '' ? 'no experiment has ended yet' : `no experiment of ${printable(kernel)} has ended yet`];
+  if (experiments.length === 0)
+    return [kernel === '' ? 'no experiment has ended yet' : `no experiment of ${printable(kernel)} has ended yet`];
   const right = 'right' as const;
-  const shown = { against: experiments.some(({ against }) => against !== ''), cost: experiments.some(({ costUsd }) => costUsd !== undefined) };
+  const shown = {
+    against: experiments.some(({ against }) => against !== ''),
+    cost: experiments.some(({ costUsd }) => costUsd !== undefined),
+  };
   const columns = [
     { title: 'job' },
     { title: 'ended' },

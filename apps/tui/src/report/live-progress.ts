@@ -17,7 +17,8 @@ const SPARSE_STATUS_MS = 5_000;
 const SPINNERS = { unicode: '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏', ascii: '|/-\\' };
 
 /**
- * Shows a job's progress on stderr: in a terminal one status line that redraws itself below the lines to keep, elsewhere
+ * Shows a job's progress on stderr: in a terminal one status line that redraws itself below the lines to keep,
+ * elsewhere
  * only lines. `stop()` leaves the cursor at the start of an empty line.
  */
 export class LiveProgress {

@@ -13,7 +13,9 @@ export function figure(value: number, digits = 4): string {
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
   const magnitude = Math.abs(value);
-  return magnitude >= 1e9 || magnitude < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(Math.max(digits, Math.ceil(Math.log10(magnitude))))));
+  return magnitude >= 1e9 || magnitude < 1e-3
+    ? value.toExponential(2)
+    : String(Number(value.toPrecision(Math.max(digits, Math.ceil(Math.log10(magnitude))))));
 }
 
 export interface TimeUnit {
@@ -54,11 +56,17 @@ export function shapeText(shape: Shape | undefined): string {
 
 /** "2026-11-21 10:46:03Z". */
 export function instant(value: Timestamp | undefined): string {
-  return value ? timestampDate(value).toISOString().replace('T', ' ').replace(/\.\d+Z$/, 'Z') : '-';
+  return value
+    ? timestampDate(value)
+        .toISOString()
+        .replace('T', ' ')
+        .replace(/\.\d+Z$/, 'Z')
+    : '-';
 }
 
 /** "11-21 10:46", UTC, for lists. */
 export const shortInstant = (value: Timestamp | undefined): string => instant(value).slice(5, 16) || '-';
 
 /** "3 cases", "1 case". */
-export const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : noun.endsWith('s') ? 'es' : 's'}`;
+export const count = (number: number, noun: string): string =>
+  `${number} ${noun}${number === 1 ? '' : noun.endsWith('s') ? 'es' : 's'}`;

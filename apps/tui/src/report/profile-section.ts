@@ -8,7 +8,8 @@ import { heading, labelled, paragraph } from './text.ts';
 
 /** Hardware counters, what bounds the kernel and what to try; or why there are none. */
 export function profileSection(profile: ProfileResult, format: ReportFormat): string[] {
-  if (profile.verdict === Verdict.NOT_MEASURED) return [...heading('Profile', '', format), ...paragraph(asNotMeasured(profile.reason), format, 2, 'yellow')];
+  if (profile.verdict === Verdict.NOT_MEASURED)
+    return [...heading('Profile', '', format), ...paragraph(asNotMeasured(profile.reason), format, 2, 'yellow')];
   return [
     ...heading('Profile', shapeText(profile.shape), format),
     ...metrics(profile.metrics, 'counter', format),
@@ -22,8 +23,17 @@ export function profileSection(profile: ProfileResult, format: ReportFormat): st
 
 function metrics(list: readonly Metric[], title: string, format: ReportFormat): string[] {
   if (list.length === 0) return [];
-  const columns = [{ title }, { title: 'value', align: 'right' as const }, { title: 'unit' }, { title: 'source', shrinks: true }];
-  return table(columns, list.map((metric) => [metric.name, figure(metric.value), metric.unit, metric.source]), format);
+  const columns = [
+    { title },
+    { title: 'value', align: 'right' as const },
+    { title: 'unit' },
+    { title: 'source', shrinks: true },
+  ];
+  return table(
+    columns,
+    list.map((metric) => [metric.name, figure(metric.value), metric.unit, metric.source]),
+    format,
+  );
 }
 
 /** "not measured: ..." exactly once, whether or not the reason already says so. */

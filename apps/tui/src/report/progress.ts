@@ -1,4 +1,12 @@
-import type { BenchmarkProgress, CaseResult, ComparisonProgress, GateResult, JobEvent, ProfileProgress, VerifyProgress } from '@flashcore/shared';
+import type {
+  BenchmarkProgress,
+  CaseResult,
+  ComparisonProgress,
+  GateResult,
+  JobEvent,
+  ProfileProgress,
+  VerifyProgress,
+} from '@flashcore/shared';
 import { ComparisonVerdict, Phase, TimingMode, Verdict, ratioText } from '@flashcore/shared';
 import type { JobView } from '../state/job-view.ts';
 import { diagnosticPlace } from './build-section.ts';
@@ -28,17 +36,29 @@ export function progressLine({ payload }: JobEvent): ProgressLine | undefined {
     case 'created':
       return { line: payload.value.job?.name ?? '', style: 'dim' };
     case 'phaseStarted':
-      return { line: [PHASES[payload.value.phase] ?? 'phase', payload.value.variant].filter(Boolean).join('  '), style: 'bold' };
+      return {
+        line: [PHASES[payload.value.phase] ?? 'phase', payload.value.variant].filter(Boolean).join('  '),
+        style: 'bold',
+      };
     case 'logLine':
       return { line: `  ${payload.value.source}: ${payload.value.text}`, style: 'dim' };
     case 'diagnostic':
-      return { line: `  ${[diagnosticPlace(payload.value), payload.value.severity].filter(Boolean).join(': ')}: ${payload.value.message}`, style: payload.value.severity === 'error' ? 'red' : 'yellow' };
+      return {
+        line: `  ${[diagnosticPlace(payload.value), payload.value.severity].filter(Boolean).join(': ')}: ${payload.value.message}`,
+        style: payload.value.severity === 'error' ? 'red' : 'yellow',
+      };
     case 'buildResult':
-      return { line: `  ${payload.value.succeeded ? (payload.value.cacheHit ? 'cached' : 'compiled') : 'does not compile'}`, style: 'dim' };
+      return {
+        line: `  ${payload.value.succeeded ? (payload.value.cacheHit ? 'cached' : 'compiled') : 'does not compile'}`,
+        style: 'dim',
+      };
     case 'caseResult':
       return caseLine(payload.value);
     case 'shapeComparison':
-      return { line: `  ${shapeText(payload.value.shape)}  ${payload.value.reason}`, style: payload.value.verdict === ComparisonVerdict.SLOWER ? 'red' : 'dim' };
+      return {
+        line: `  ${shapeText(payload.value.shape)}  ${payload.value.reason}`,
+        style: payload.value.verdict === ComparisonVerdict.SLOWER ? 'red' : 'dim',
+      };
     case 'gateResult':
       return gateLine(payload.value);
     case 'finding':
@@ -83,7 +103,10 @@ function verifyStatus(progress: VerifyProgress, casesDone: number): string {
 
 function caseLine(result: CaseResult): ProgressLine {
   const errors = result.elements > 0n ? `  max ${small(result.maxAbsError)}  mean ${small(result.meanAbsError)}` : '';
-  return { line: `  ${shapeText(result.shape)}  ${verdictText(result.verdict)}${errors}`, style: result.verdict === Verdict.FAIL ? 'red' : 'dim' };
+  return {
+    line: `  ${shapeText(result.shape)}  ${verdictText(result.verdict)}${errors}`,
+    style: result.verdict === Verdict.FAIL ? 'red' : 'dim',
+  };
 }
 
 function comparisonStatus({ shape, againstItself, blocks, time: ratio, simulated }: ComparisonProgress): string {
@@ -93,15 +116,22 @@ function comparisonStatus({ shape, againstItself, blocks, time: ratio, simulated
 
 function benchmarkStatus(progress: BenchmarkProgress): string {
   const mode = progress.mode === TimingMode.COLD ? 'cold' : 'hot';
-  const p50 = progress.latency && progress.latency.samples > 0 ? `, ${progress.latency.samples} samples, p50 ${time(progress.latency.p50Us)}` : '';
+  const p50 =
+    progress.latency && progress.latency.samples > 0
+      ? `, ${progress.latency.samples} samples, p50 ${time(progress.latency.p50Us)}`
+      : '';
   const subject = progress.subject === 'candidate' || progress.subject === '' ? '' : ` of ${progress.subject}`;
   return `benchmark ${shapeText(progress.shape)} ${mode}${subject}${progress.warmUp ? ' warm-up' : p50}${progress.simulated ? ' (simulated)' : ''}`;
 }
 
 function profileStatus(progress: ProfileProgress): string {
-  return progress.passes > 0 ? `profile pass ${progress.passesDone}/${progress.passes} ${progress.message}` : `profile ${progress.message}`;
+  return progress.passes > 0
+    ? `profile pass ${progress.passesDone}/${progress.passes} ${progress.message}`
+    : `profile ${progress.message}`;
 }
 
 function gateLine(gate: GateResult): ProgressLine | undefined {
-  return gate.verdict === Verdict.FAIL && gate.level === 'hard' ? { line: `  gate failed: ${gate.title}`, style: 'red' } : undefined;
+  return gate.verdict === Verdict.FAIL && gate.level === 'hard'
+    ? { line: `  gate failed: ${gate.title}`, style: 'red' }
+    : undefined;
 }

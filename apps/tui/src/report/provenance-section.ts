@@ -35,7 +35,9 @@ function seedsText({ provenance, variants }: JobResult): string {
 
 /** "flashcore CPU emulator (L4 limits), sm_89, 58 SMs, simulated". */
 export function deviceText(device: Device): string {
-  return [device.name, device.arch, count(device.multiprocessors, 'SM'), device.simulated ? 'simulated' : ''].filter(Boolean).join(', ');
+  return [device.name, device.arch, count(device.multiprocessors, 'SM'), device.simulated ? 'simulated' : '']
+    .filter(Boolean)
+    .join(', ');
 }
 
 function driverText(device: Device): string {
@@ -45,9 +47,13 @@ function driverText(device: Device): string {
 }
 
 const toolsText = (tools: readonly Tool[]): string =>
-  tools.filter((tool) => tool.version).map((tool) => (tool.version.includes(tool.name) ? tool.version : `${tool.name} ${tool.version}`)).join(', ') || 'none';
+  tools
+    .filter((tool) => tool.version)
+    .map((tool) => (tool.version.includes(tool.name) ? tool.version : `${tool.name} ${tool.version}`))
+    .join(', ') || 'none';
 
-const runnerText = ({ runnerVersion, runnerBuildId, hostName }: Provenance): string => `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}`;
+const runnerText = ({ runnerVersion, runnerBuildId, hostName }: Provenance): string =>
+  `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}`;
 
 function costText(result: JobResult): string {
   // A build does not open the device, but no other job has it meanwhile.

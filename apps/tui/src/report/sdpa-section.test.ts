@@ -5,11 +5,24 @@ import { PLAIN } from './fixtures.ts';
 import { sdpaSection } from './sdpa-section.ts';
 
 const version = 'PyTorch 2.11.0, cuDNN 9.19.0';
-const flash = { backend: 'sdpa/flash', version, inputs: 5, maxAbsDifference: 2.44e-4, meanAbsDifference: 1.5e-5, sdpaMaxAbsError: 1.6e-4, sdpaMeanAbsError: 2e-5, maxAbsError: 1.2e-4, meanAbsError: 1.8e-5 };
+const flash = {
+  backend: 'sdpa/flash',
+  version,
+  inputs: 5,
+  maxAbsDifference: 2.44e-4,
+  meanAbsDifference: 1.5e-5,
+  sdpaMaxAbsError: 1.6e-4,
+  sdpaMeanAbsError: 2e-5,
+  maxAbsError: 1.2e-4,
+  meanAbsError: 1.8e-5,
+};
 const cudnn = { ...flash, backend: 'sdpa/cudnn', sdpaMeanAbsError: 1e-5 };
 
 test('a row each case, with both errors against the reference; a line each backend', () => {
-  const cases = ['2x8x512x64', '2x8x512x64c'].map((text) => ({ shape: parseShape(text), sdpa: [cudnn, flash, { backend: 'sdpa/efficient', version, missing: 'not measured: no' }] }));
+  const cases = ['2x8x512x64', '2x8x512x64c'].map((text) => ({
+    shape: parseShape(text),
+    sdpa: [cudnn, flash, { backend: 'sdpa/efficient', version, missing: 'not measured: no' }],
+  }));
   const lines = sdpaSection(create(VerifyResultSchema, { cases }), PLAIN);
   expect(`\n${lines.join('\n')}\n`).toBe(`
   beside SDPA  backend  max diff  mean diff  max err   ours  mean err  ours
@@ -25,6 +38,8 @@ test('a row each case, with both errors against the reference; a line each backe
 
 test('nothing compared: why', () => {
   const cases = [{ sdpaMissing: 'not measured: no PyTorch on this host; install it' }];
-  expect(sdpaSection(create(VerifyResultSchema, { cases }), PLAIN)).toEqual(['  beside SDPA: not measured: no PyTorch on this host; install it']);
+  expect(sdpaSection(create(VerifyResultSchema, { cases }), PLAIN)).toEqual([
+    '  beside SDPA: not measured: no PyTorch on this host; install it',
+  ]);
   expect(sdpaSection(create(VerifyResultSchema, { cases: [{}] }), PLAIN)).toEqual([]);
 });

@@ -18,7 +18,10 @@ const COLUMNS = [
   { title: 'ours', align: 'right' as const },
 ];
 
-/** The output beside that of PyTorch's SDPA on the same inputs: their difference, and the errors of both against the fp64 reference. */
+/**
+ * The output beside that of PyTorch's SDPA on the same inputs: their difference, and the errors of both against the
+ * fp64 reference.
+ */
 export function sdpaSection({ cases }: VerifyResult, format: ReportFormat): string[] {
   const compared = cases.filter(({ sdpa }) => measured(sdpa).length > 0);
   if (compared.length === 0) {
@@ -28,16 +31,31 @@ export function sdpaSection({ cases }: VerifyResult, format: ReportFormat): stri
   const shown = compared.map((result) => ({ result, backend: nearest(result) }));
   const inputs = Math.max(...shown.map(({ backend }) => backend.inputs));
   return [
-    ...table(COLUMNS, shown.map(({ result, backend }) => row(result, backend)), format),
-    ...paragraph(`diff: ours to SDPA's, on the same ${count(inputs, 'input')} a case; err: SDPA's to the fp64 reference; ours: the kernel's error over SDPA's, below 1 is nearer; ${shown[0]!.backend.version}`, format, 2, 'dim'),
+    ...table(
+      COLUMNS,
+      shown.map(({ result, backend }) => row(result, backend)),
+      format,
+    ),
+    ...paragraph(
+      `diff: ours to SDPA's, on the same ${count(inputs, 'input')} a case; err: SDPA's to the fp64 reference; ours: the kernel's error over SDPA's, below 1 is nearer; ${shown[0]!.backend.version}`,
+      format,
+      2,
+      'dim',
+    ),
     ...summaries(compared).flatMap((line) => paragraph(line, format, 2, 'dim')),
   ];
 }
 
 function row(result: CaseResult, backend: SdpaComparison): Cell[] {
   return [
-    shapeText(result.shape), backend.backend.replace('sdpa/', ''), small(backend.maxAbsDifference), small(backend.meanAbsDifference),
-    small(backend.sdpaMaxAbsError), ratio(backend.maxAbsError, backend.sdpaMaxAbsError), small(backend.sdpaMeanAbsError), ratio(backend.meanAbsError, backend.sdpaMeanAbsError),
+    shapeText(result.shape),
+    backend.backend.replace('sdpa/', ''),
+    small(backend.maxAbsDifference),
+    small(backend.meanAbsDifference),
+    small(backend.sdpaMaxAbsError),
+    ratio(backend.maxAbsError, backend.sdpaMaxAbsError),
+    small(backend.sdpaMeanAbsError),
+    ratio(backend.meanAbsError, backend.sdpaMeanAbsError),
   ];
 }
 
@@ -46,9 +64,16 @@ function summaries(cases: readonly CaseResult[]): string[] {
   return SHOWN_FIRST.flatMap((name) => {
     const of = cases.flatMap(({ sdpa }) => measured(sdpa).filter(({ backend }) => backend === name));
     if (of.length === 0) return [];
-    const ratios = of.filter(({ sdpaMeanAbsError }) => sdpaMeanAbsError > 0).map(({ meanAbsError, sdpaMeanAbsError }) => meanAbsError / sdpaMeanAbsError);
-    const range = ratios.length === 0 ? '' : `; mean error x${figure(Math.min(...ratios), 3)} to x${figure(Math.max(...ratios), 3)}`;
-    return [`${name}, ${count(of.length, 'case')}: largest difference ${small(Math.max(...of.map(({ maxAbsDifference }) => maxAbsDifference)))}${range}`];
+    const ratios = of
+      .filter(({ sdpaMeanAbsError }) => sdpaMeanAbsError > 0)
+      .map(({ meanAbsError, sdpaMeanAbsError }) => meanAbsError / sdpaMeanAbsError);
+    const range =
+      ratios.length === 0
+        ? ''
+        : `; mean error x${figure(Math.min(...ratios), 3)} to x${figure(Math.max(...ratios), 3)}`;
+    return [
+      `${name}, ${count(of.length, 'case')}: largest difference ${small(Math.max(...of.map(({ maxAbsDifference }) => maxAbsDifference)))}${range}`,
+    ];
   });
 }
 

@@ -49,6 +49,7 @@ export function labelled(label: string, text: string, format: ReportFormat, inde
 
 /** A section's title in bold with a remark behind it; a remark that does not fit goes below. */
 export function heading(title: string, remark: string, format: ReportFormat): string[] {
-  if (title.length + 2 + remark.length > format.width) return [format.style('bold', title), ...paragraph(remark, format, 2, 'dim')];
+  if (title.length + 2 + remark.length > format.width)
+    return [format.style('bold', title), ...paragraph(remark, format, 2, 'dim')];
   return [format.style('bold', title) + (remark === '' ? '' : `  ${format.style('dim', remark)}`)];
 }

@@ -15,10 +15,13 @@ export const verdictCell = (verdict: Verdict): Cell => WORDS[verdict] ?? '-';
 export const verdictText = (verdict: Verdict): string => WORDS[verdict]?.text ?? '-';
 
 /** "COMPILE FAILED": an outcome's name for people. */
-export const outcomeText = (outcome: Outcome): string => (Outcome[outcome] ?? `OUTCOME ${outcome}`).replaceAll('_', ' ');
+export const outcomeText = (outcome: Outcome): string =>
+  (Outcome[outcome] ?? `OUTCOME ${outcome}`).replaceAll('_', ' ');
 
 /** Green for what passed, yellow for what nobody found out, red for the rest. */
 export function outcomeStyle(outcome: Outcome): StyleName {
   if (outcome === Outcome.PASSED) return 'green';
-  return outcome === Outcome.CANCELLED || outcome === Outcome.INTERRUPTED || outcome === Outcome.UNSPECIFIED ? 'yellow' : 'red';
+  return outcome === Outcome.CANCELLED || outcome === Outcome.INTERRUPTED || outcome === Outcome.UNSPECIFIED
+    ? 'yellow'
+    : 'red';
 }

@@ -14,7 +14,9 @@ export function verifySection(verify: VerifyResult, format: ReportFormat): strin
     ...heading('Verify', `${verify.passedCases} of ${count(total, 'case')} passed, ${seconds(verify.seconds)}`, format),
     ...paragraph(`${toleranceText(verify.tolerance)}; reference: ${verify.reference}`, format, 2, 'dim'),
     ...table(COLUMNS, verify.cases.map(caseRow), format),
-    ...(verify.cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0) ? paragraph('max/fp16: max error over that of plain fp16 attention; 2 is allowed', format, 2, 'dim') : []),
+    ...(verify.cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
+      ? paragraph('max/fp16: max error over that of plain fp16 attention; 2 is allowed', format, 2, 'dim')
+      : []),
     ...verify.cases.flatMap((result) => complaint(result, format)),
     ...sdpaSection(verify, format),
   ];
@@ -47,10 +49,14 @@ function caseRow(result: CaseResult): Cell[] {
 }
 
 // The kernel's largest error over that of attention in plain fp16: FlashAttention's rule asks for at most 2.
-const fp16Ratio = (result: CaseResult): string => (result.fp16MaxAbsError > 0 ? figure(result.maxAbsError / result.fp16MaxAbsError, 3) : '-');
+const fp16Ratio = (result: CaseResult): string =>
+  result.fp16MaxAbsError > 0 ? figure(result.maxAbsError / result.fp16MaxAbsError, 3) : '-';
 
 function complaint(result: CaseResult, format: ReportFormat): string[] {
-  if (result.verdict === Verdict.PASS) return result.deterministic !== false || result.seeds === 0 ? [] : paragraph(`${shapeText(result.shape)}: two runs on the same input differed in their bits`, format, 2, 'yellow');
+  if (result.verdict === Verdict.PASS)
+    return result.deterministic !== false || result.seeds === 0
+      ? []
+      : paragraph(`${shapeText(result.shape)}: two runs on the same input differed in their bits`, format, 2, 'yellow');
   const counts = [
     result.nanCount > 0n ? `${result.nanCount} NaN` : '',
     result.infCount > 0n ? `${result.infCount} Inf` : '',

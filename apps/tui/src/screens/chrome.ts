@@ -5,6 +5,12 @@ import { headerRow, tabsRow } from './header.ts';
 import { hintsRow } from './hints.ts';
 import { messageRows } from './message.ts';
 
-export const headRows = (state: AppState, columns: number): Row[] => [headerRow(state, columns), tabsRow(state, columns)];
+export const headRows = (state: AppState, columns: number): Row[] => [
+  headerRow(state, columns),
+  tabsRow(state, columns),
+];
 
-export const footerRows = (state: AppState, columns: number): Row[] => [...messageRows(state, columns), hintsRow(state, columns)];
+export const footerRows = (state: AppState, columns: number): Row[] => [
+  ...messageRows(state, columns),
+  hintsRow(state, columns),
+];

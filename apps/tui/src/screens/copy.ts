@@ -1,6 +1,16 @@
 /** The focused pane as something to paste: text, Markdown, the data behind it as JSON, or a picture. */
 import { toJson, type JsonValue } from '@bufbuild/protobuf';
-import { BenchmarkResultSchema, CaseResultSchema, ExperimentSummarySchema, GateResultSchema, HostSchema, JobSchema, KernelSchema, LeaderboardEntrySchema, ProfileResultSchema } from '@flashcore/shared';
+import {
+  BenchmarkResultSchema,
+  CaseResultSchema,
+  ExperimentSummarySchema,
+  GateResultSchema,
+  HostSchema,
+  JobSchema,
+  KernelSchema,
+  LeaderboardEntrySchema,
+  ProfileResultSchema,
+} from '@flashcore/shared';
 import { frame, insideOf } from '../plot/frame.ts';
 import { rowText } from '../plot/row.ts';
 import { rowsToSvg } from '../plot/svg.ts';
@@ -22,7 +32,8 @@ export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; 
   const lines = body.map((row) => rowText(row).trimEnd());
   const text = {
     text: () => `${lines.join('\n').trimEnd()}\n`,
-    markdown: () => `**${border.title}**${border.badge === undefined ? '' : ` (${border.badge})`}\n\`\`\`\n${lines.join('\n').trimEnd()}\n\`\`\`\n`,
+    markdown: () =>
+      `**${border.title}**${border.badge === undefined ? '' : ` (${border.badge})`}\n\`\`\`\n${lines.join('\n').trimEnd()}\n\`\`\`\n`,
     json: () => `${JSON.stringify(dataOf(snapshot, view), null, 2)}\n`,
     svg: () => rowsToSvg(frame(border, body, pane), pane.width),
   }[format]();
@@ -33,22 +44,35 @@ export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; 
 function dataOf({ state, log }: Snapshot, view: ViewId): JsonValue {
   const variant = shownVariant(state);
   switch (view) {
-    case 'run': return Array.from({ length: log.end - log.start }, (_, index) => ({ ...log.at(log.start + index) }));
-    case 'correct': return (variant?.cases ?? []).map((one) => toJson(CaseResultSchema, one));
-    case 'latency': return (variant?.benchmarks ?? []).flatMap(({ result }) => (result === undefined ? [] : [toJson(BenchmarkResultSchema, result)]));
-    case 'profile': return variant?.profile === undefined ? null : toJson(ProfileResultSchema, variant.profile);
-    case 'gates': return (variant?.gates ?? []).map((gate) => toJson(GateResultSchema, gate));
-    case 'jobs': return jobsData(state);
-    case 'kernels': return state.kernels.map((kernel) => toJson(KernelSchema, kernel));
-    case 'host': return state.host === undefined ? null : toJson(HostSchema, state.host);
+    case 'run':
+      return Array.from({ length: log.end - log.start }, (_, index) => ({ ...log.at(log.start + index) }));
+    case 'correct':
+      return (variant?.cases ?? []).map((one) => toJson(CaseResultSchema, one));
+    case 'latency':
+      return (variant?.benchmarks ?? []).flatMap(({ result }) =>
+        result === undefined ? [] : [toJson(BenchmarkResultSchema, result)],
+      );
+    case 'profile':
+      return variant?.profile === undefined ? null : toJson(ProfileResultSchema, variant.profile);
+    case 'gates':
+      return (variant?.gates ?? []).map((gate) => toJson(GateResultSchema, gate));
+    case 'jobs':
+      return jobsData(state);
+    case 'kernels':
+      return state.kernels.map((kernel) => toJson(KernelSchema, kernel));
+    case 'host':
+      return state.host === undefined ? null : toJson(HostSchema, state.host);
   }
 }
 
 function jobsData(state: AppState): JsonValue {
   switch (state.ui.jobList) {
-    case 'jobs': return state.jobs.map((job) => toJson(JobSchema, job));
-    case 'history': return historyOf(state).map((experiment) => toJson(ExperimentSummarySchema, experiment));
-    case 'leaderboard': return leaderboardOf(state).map((entry) => toJson(LeaderboardEntrySchema, entry));
+    case 'jobs':
+      return state.jobs.map((job) => toJson(JobSchema, job));
+    case 'history':
+      return historyOf(state).map((experiment) => toJson(ExperimentSummarySchema, experiment));
+    case 'leaderboard':
+      return leaderboardOf(state).map((entry) => toJson(LeaderboardEntrySchema, entry));
   }
 }
 

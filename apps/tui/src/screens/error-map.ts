@@ -1,4 +1,7 @@
-/** The error map of a case with its cursor: which element of a block is worst, what it is and should be, and the tile that it falls in. */
+/**
+ * The error map of a case with its cursor: which element of a block is worst, what it is and should be, and the tile
+ * that it falls in.
+ */
 import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared';
 import { formatError, formatPair } from '../plot/format.ts';
 import { heatMap, type Place } from '../plot/heatmap.ts';
@@ -12,47 +15,93 @@ export interface MapCursor {
 }
 
 /** The map of a case that has one. */
-export const mapOf = ({ errorMap }: Pick<CaseResult, 'errorMap'>): ErrorMap | undefined => (errorMap !== undefined && errorMap.rows * errorMap.columns > 0 ? errorMap : undefined);
+export const mapOf = ({ errorMap }: Pick<CaseResult, 'errorMap'>): ErrorMap | undefined =>
+  errorMap !== undefined && errorMap.rows * errorMap.columns > 0 ? errorMap : undefined;
 
-export function errorMapRows(result: CaseResult, map: ErrorMap, { width, height, cursor }: Size & { cursor: MapCursor | undefined }): Row[] {
+export function errorMapRows(
+  result: CaseResult,
+  map: ErrorMap,
+  { width, height, cursor }: Size & { cursor: MapCursor | undefined },
+): Row[] {
   const place = cursor && { row: cursor.row * map.blockRows, column: cursor.column * map.blockColumns };
   return heatMap({ ...map, values: map.maxAbsError }, { width, height, worst: result.worst, cursor: place });
 }
 
 /** The block that the cursor starts on: the worst element's, else the first. */
 export function worstBlock({ worst }: Pick<CaseResult, 'worst'>, map: ErrorMap): MapCursor {
-  return worst === undefined ? { row: 0, column: 0 } : { row: Math.floor(worst.row / map.blockRows), column: Math.floor(worst.column / map.blockColumns) };
+  return worst === undefined
+    ? { row: 0, column: 0 }
+    : { row: Math.floor(worst.row / map.blockRows), column: Math.floor(worst.column / map.blockColumns) };
 }
 
-export const movedCursor = ({ row, column }: MapCursor, map: ErrorMap, { rows = 0, columns = 0 }: { rows?: number; columns?: number }): MapCursor =>
-  ({ row: Math.max(0, Math.min(map.rows - 1, row + rows)), column: Math.max(0, Math.min(map.columns - 1, column + columns)) });
+export const movedCursor = (
+  { row, column }: MapCursor,
+  map: ErrorMap,
+  { rows = 0, columns = 0 }: { rows?: number; columns?: number },
+): MapCursor => ({
+  row: Math.max(0, Math.min(map.rows - 1, row + rows)),
+  column: Math.max(0, Math.min(map.columns - 1, column + columns)),
+});
 
 /** What the block under the cursor is: its rows and columns, its worst element, the CTA's tile. */
-export function cursorFacts(result: CaseResult, map: ErrorMap, { cursor, width, tolerance }: { cursor: MapCursor; width: number; tolerance: Tolerance | undefined }): Row[] {
+export function cursorFacts(
+  result: CaseResult,
+  map: ErrorMap,
+  { cursor, width, tolerance }: { cursor: MapCursor; width: number; tolerance: Tolerance | undefined },
+): Row[] {
   const first = { row: cursor.row * map.blockRows, column: cursor.column * map.blockColumns };
   const rows = `s${first.row}..${Math.min(first.row + map.blockRows, result.shape?.sequenceLength ?? Infinity) - 1}`;
   const columns = `d${first.column}..${Math.min(first.column + map.blockColumns, result.shape?.headDim ?? Infinity) - 1}`;
   const largest = map.maxAbsError[cursor.row * map.columns + cursor.column] ?? 0;
   const element = worstElementOf(result, map, cursor);
   return [
-    ...flowRows([[run('▸ ', 'focus'), run(`${rows} ${columns}`, 'title')], [run(Number.isNaN(largest) ? 'NaN or Inf in it' : `largest error ${formatError(largest)}`, Number.isNaN(largest) ? 'bad' : undefined)]], width),
-    ...(element === undefined ? wrapRows('the runner told no element of this block', width, { indent: 2, hang: 4, role: 'dim' }) : wrapRows(elementText(element), width, { indent: 2, hang: 4, role: isOutside(element, tolerance) ? 'bad' : 'text' })),
+    ...flowRows(
+      [
+        [run('▸ ', 'focus'), run(`${rows} ${columns}`, 'title')],
+        [
+          run(
+            Number.isNaN(largest) ? 'NaN or Inf in it' : `largest error ${formatError(largest)}`,
+            Number.isNaN(largest) ? 'bad' : undefined,
+          ),
+        ],
+      ],
+      width,
+    ),
+    ...(element === undefined
+      ? wrapRows('the runner told no element of this block', width, { indent: 2, hang: 4, role: 'dim' })
+      : wrapRows(elementText(element), width, {
+          indent: 2,
+          hang: 4,
+          role: isOutside(element, tolerance) ? 'bad' : 'text',
+        })),
     ...wrapRows(tileText(element ?? { ...first }, map, result), width, { indent: 2, hang: 4, role: 'dim' }),
   ];
 }
 
-/** Largest error of the block with its place; results of older runners tell only the worst of all and the first mismatches. */
+/**
+ * Largest error of the block with its place; results of older runners tell only the worst of all and the first
+ * mismatches.
+ */
 function worstElementOf(result: CaseResult, map: ErrorMap, cursor: MapCursor): ElementError | undefined {
   const block = cursor.row * map.columns + cursor.column;
   const index = map.worstIndex[block];
   const { shape } = result;
-  if (index !== undefined && shape !== undefined) return { ...placeOf(index, shape), got: map.worstGot[block] ?? NaN, want: map.worstWant[block] ?? NaN } as ElementError;
-  const isInside = ({ row, column }: Place): boolean => Math.floor(row / map.blockRows) === cursor.row && Math.floor(column / map.blockColumns) === cursor.column;
+  if (index !== undefined && shape !== undefined)
+    return {
+      ...placeOf(index, shape),
+      got: map.worstGot[block] ?? NaN,
+      want: map.worstWant[block] ?? NaN,
+    } as ElementError;
+  const isInside = ({ row, column }: Place): boolean =>
+    Math.floor(row / map.blockRows) === cursor.row && Math.floor(column / map.blockColumns) === cursor.column;
   return [...(result.worst ? [result.worst] : []), ...result.firstMismatches].find(isInside);
 }
 
 /** Index in [B, H, S, D] as its four coordinates. */
-function placeOf(index: number, { heads, sequenceLength, headDim }: { heads: number; sequenceLength: number; headDim: number }): Omit<ElementError, 'got' | 'want' | '$typeName'> {
+function placeOf(
+  index: number,
+  { heads, sequenceLength, headDim }: { heads: number; sequenceLength: number; headDim: number },
+): Omit<ElementError, 'got' | 'want' | '$typeName'> {
   const [vector, column] = [Math.floor(index / headDim), index % headDim];
   const [matrix, row] = [Math.floor(vector / sequenceLength), vector % sequenceLength];
   return { batch: Math.floor(matrix / heads), head: matrix % heads, row, column };
@@ -64,7 +113,10 @@ export function elementText({ batch, head, row, column, got, want }: ElementErro
 }
 
 const isOutside = ({ got, want }: ElementError, tolerance: Tolerance | undefined): boolean =>
-  !Number.isFinite(got) || (tolerance?.absolute !== undefined && tolerance.relative !== undefined && Math.abs(got - want) > tolerance.absolute + tolerance.relative * Math.abs(want));
+  !Number.isFinite(got) ||
+  (tolerance?.absolute !== undefined &&
+    tolerance.relative !== undefined &&
+    Math.abs(got - want) > tolerance.absolute + tolerance.relative * Math.abs(want));
 
 const FRAGMENT_ROWS = 16;
 const FRAGMENT_COLUMNS = 8;

@@ -27,8 +27,17 @@ export function headerRow(state: AppState, width: number): Row {
 function connectionForms({ connection, runner }: AppState): Row[] {
   const long = runner.embedded ? 'embedded runner' : `runner ${runner.label}`;
   const short = runner.embedded ? 'embedded' : runner.label;
-  if (connection === 'connected') return [[run('● ', 'good'), run(`${long}, connected`)], [run('● ', 'good'), run(short)], [run('● ', 'good'), run(cutCells(short, 14))]];
-  return [[run(`○ ${connection} `, 'warn'), run(long)], [run(`○ ${connection} `, 'warn'), run(short)], [run(`○ ${connection}`, 'warn')]];
+  if (connection === 'connected')
+    return [
+      [run('● ', 'good'), run(`${long}, connected`)],
+      [run('● ', 'good'), run(short)],
+      [run('● ', 'good'), run(cutCells(short, 14))],
+    ];
+  return [
+    [run(`○ ${connection} `, 'warn'), run(long)],
+    [run(`○ ${connection} `, 'warn'), run(short)],
+    [run(`○ ${connection}`, 'warn')],
+  ];
 }
 
 function deviceForms(state: AppState): Row[] {
@@ -56,7 +65,12 @@ function progressForms(job: JobView, now: number): Row[] {
   const name = run(phase === undefined ? word : PHASE_WORDS[phase.phase], 'accent');
   if (phase === undefined || share === undefined) return [[name, clock], [name]];
   const percent = run(` ${String(Math.round(share * 100)).padStart(3)}%`);
-  return [[name, run(` ${Math.floor(phase.done)}/${phase.steps} `, 'dim'), ...progressBar(share, BAR_CELLS), percent, clock], [name, run(' '), ...progressBar(share, 8), percent, clock], [name, percent, clock], [name, percent]];
+  return [
+    [name, run(` ${Math.floor(phase.done)}/${phase.steps} `, 'dim'), ...progressBar(share, BAR_CELLS), percent, clock],
+    [name, run(' '), ...progressBar(share, 8), percent, clock],
+    [name, percent, clock],
+    [name, percent],
+  ];
 }
 
 /** Tabs, the current one in brackets; at the right end how the gates stand. */
@@ -72,13 +86,20 @@ export function tabsRow(state: AppState, width: number): Row {
 }
 
 /** "1 2 [3 Latency] 4 …" for screens narrower than the words. */
-const shortTabs = (state: AppState): Row => VIEWS.flatMap((view, index) => [
-  run(index === 0 ? '' : ' '),
-  view === state.ui.view ? run(`[${VIEW_TITLES[view]}]`, 'focus') : run(VIEW_TITLES[view].slice(0, 1), 'dim'),
-]);
+const shortTabs = (state: AppState): Row =>
+  VIEWS.flatMap((view, index) => [
+    run(index === 0 ? '' : ' '),
+    view === state.ui.view ? run(`[${VIEW_TITLES[view]}]`, 'focus') : run(VIEW_TITLES[view].slice(0, 1), 'dim'),
+  ]);
 
 function gatesRuns(state: AppState): Row {
   const { passed, failed, notMeasured } = countGates(shownVariant(state)?.gates ?? []);
   if (passed + failed + notMeasured === 0) return [];
-  return [run(`✓${passed}`, 'good'), run(' '), run(`✗${failed}`, failed > 0 ? 'bad' : 'dim'), run(' '), run(`○${notMeasured}`, 'unknown')];
+  return [
+    run(`✓${passed}`, 'good'),
+    run(' '),
+    run(`✗${failed}`, failed > 0 ? 'bad' : 'dim'),
+    run(' '),
+    run(`○${notMeasured}`, 'unknown'),
+  ];
 }

@@ -8,7 +8,11 @@ import type { PaneContent, Size } from './view.ts';
 
 const KEY_CELLS = 16;
 
-export function helpPane(state: AppState, { query, selected }: Extract<Overlay, { kind: 'help' }>, { width, height }: Size): PaneContent {
+export function helpPane(
+  state: AppState,
+  { query, selected }: Extract<Overlay, { kind: 'help' }>,
+  { width, height }: Size,
+): PaneContent {
   const found = findCommands(query);
   const rows = found.map((command, index) => commandRow(command, { width, state, selected: index === selected }));
   const visible = height - 2;
@@ -17,13 +21,25 @@ export function helpPane(state: AppState, { query, selected }: Extract<Overlay, 
   return {
     title: 'Help',
     remark: 'type to search, Enter runs, Esc closes',
-    body: [prompt, [], ...(rows.length === 0 ? [[run('no command has that', 'warn')]] : rows.slice(start, start + visible))],
+    body: [
+      prompt,
+      [],
+      ...(rows.length === 0 ? [[run('no command has that', 'warn')]] : rows.slice(start, start + visible)),
+    ],
   };
 }
 
-function commandRow({ keys, help, group, when }: Command, { width, state, selected }: { width: number; state: AppState; selected: boolean }): Row {
+function commandRow(
+  { keys, help, group, when }: Command,
+  { width, state, selected }: { width: number; state: AppState; selected: boolean },
+): Row {
   const usable = when?.(state) ?? true;
-  const row: Row = [run(selected ? '▸ ' : '  '), run(padCells(keys.join(' '), KEY_CELLS), 'key'), run(' '), run(help, usable ? 'text' : 'dim')];
+  const row: Row = [
+    run(selected ? '▸ ' : '  '),
+    run(padCells(keys.join(' '), KEY_CELLS), 'key'),
+    run(' '),
+    run(help, usable ? 'text' : 'dim'),
+  ];
   const groupCells = group.length + 1;
   const padded = [...fitRow(row, width - groupCells), run(` ${group}`, 'dim')];
   return selected ? selectRow(padded, width) : padded;

@@ -30,19 +30,28 @@ export function hitOf(snapshot: Snapshot, cell: Cell): Hit | undefined {
   if (found === undefined) return undefined;
   const { pane, row } = found;
   const { id } = pane;
-  return id === 'log' ? undefined : { view: id, by: itemsAway(VIEW_FUNCTIONS[id](snapshot, insideOf(pane)).body, row - 1) };
+  return id === 'log'
+    ? undefined
+    : { view: id, by: itemsAway(VIEW_FUNCTIONS[id](snapshot, insideOf(pane)).body, row - 1) };
 }
 
 function tabUnder({ state }: Snapshot, column: number): Hit | undefined {
   const text = rowText(tabsRow(state, state.ui.columns));
   const view = VIEWS.find((candidate) => {
     const start = text.indexOf(VIEW_TITLES[candidate]);
-    return start >= 0 && column >= cellWidth(text.slice(0, start)) && column < cellWidth(text.slice(0, start + VIEW_TITLES[candidate].length));
+    return (
+      start >= 0 &&
+      column >= cellWidth(text.slice(0, start)) &&
+      column < cellWidth(text.slice(0, start + VIEW_TITLES[candidate].length))
+    );
   });
   return view === undefined ? undefined : { view, by: 0 };
 }
 
-function paneUnder(columns: readonly (readonly PlacedPane[])[], { column, row }: Cell): { pane: PlacedPane; row: number } | undefined {
+function paneUnder(
+  columns: readonly (readonly PlacedPane[])[],
+  { column, row }: Cell,
+): { pane: PlacedPane; row: number } | undefined {
   let left = 0;
   for (const panes of columns) {
     const width = panes[0]?.width ?? 0;
@@ -68,4 +77,3 @@ function itemsAway(body: readonly Row[], row: number): number {
   const between = body.slice(Math.min(marked, row), Math.max(marked, row));
   return between.every(isItem) ? row - marked : 0;
 }
-

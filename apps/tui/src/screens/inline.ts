@@ -19,7 +19,8 @@ const MOST_ROWS = 24;
 export const inlineRows = (terminalRows: number): number => Math.max(1, Math.min(MOST_ROWS, terminalRows - 1));
 
 /** Whether only the job's state stands below the log: view 1 without a form or the help over it. */
-export const isStatusOnly = ({ ui }: AppState): boolean => ui.view === 'run' && ui.overlay?.kind !== 'help' && ui.overlay?.kind !== 'form';
+export const isStatusOnly = ({ ui }: AppState): boolean =>
+  ui.view === 'run' && ui.overlay?.kind !== 'help' && ui.overlay?.kind !== 'form';
 
 /** Up to which line of which job the scrollback has the log. */
 export interface Printed {
@@ -29,25 +30,41 @@ export interface Printed {
 }
 
 /** What the scrollback does not have yet. */
-export function newRows({ state, log }: Pick<Snapshot, 'state' | 'log'>, printed: Printed): { rows: Row[]; printed: Printed } {
+export function newRows(
+  { state, log }: Pick<Snapshot, 'state' | 'log'>,
+  printed: Printed,
+): { rows: Row[]; printed: Printed } {
   const { attached } = state;
   const isNew = attached !== printed.job;
   const from = isNew ? Math.max(log.start, log.end - MOST_EARLIER_LINES) : Math.max(log.start, printed.next);
-  return { rows: [...(isNew ? jobTitleRows(state, from) : []), ...linesOf(log, from)], printed: { job: attached, next: log.end } };
+  return {
+    rows: [...(isNew ? jobTitleRows(state, from) : []), ...linesOf(log, from)],
+    printed: { job: attached, next: log.end },
+  };
 }
 
 function jobTitleRows(state: AppState, earlier: number): Row[] {
   const job = attachedJob(state);
   if (job === undefined) return [];
-  return [[run(`── ${jobTitle(job)} `, 'title'), run(job.name, 'dim')], ...(earlier > 0 ? [[run(`${earlier} earlier lines: fa-tui watch ${job.name}`, 'dim')]] : [])];
+  return [
+    [run(`── ${jobTitle(job)} `, 'title'), run(job.name, 'dim')],
+    ...(earlier > 0 ? [[run(`${earlier} earlier lines: fa-tui watch ${job.name}`, 'dim')]] : []),
+  ];
 }
 
-const linesOf = (log: LogBuffer, from: number): Row[] => Array.from({ length: log.end - from }, (_, index) => log.at(from + index)).flatMap((line) => (line === undefined ? [] : [wholeLine(line)]));
+const linesOf = (log: LogBuffer, from: number): Row[] =>
+  Array.from({ length: log.end - from }, (_, index) => log.at(from + index)).flatMap((line) =>
+    line === undefined ? [] : [wholeLine(line)],
+  );
 
 /** How the job stands, the newest message, the keys. */
 export function statusRows(state: AppState): Row[] {
   const { columns } = state.ui;
   const job = attachedJob(state);
   const phases = job === undefined ? [] : jobRows(job, state.now, { width: columns - 1, height: 1 });
-  return [headerRow(state, columns), ...phases.map((row) => fitRow([run(' '), ...row], columns)), ...footerRows(state, columns)];
+  return [
+    headerRow(state, columns),
+    ...phases.map((row) => fitRow([run(' '), ...row], columns)),
+    ...footerRows(state, columns),
+  ];
 }

@@ -12,41 +12,87 @@ import { beside, pageOf, positionRemark, type View } from './view.ts';
 const SIDE_BY_SIDE = 100;
 
 const COLUMNS: Column<Kernel>[] = [
-  { title: 'kernel', cell: ({ kernelId, manifestError, expectedFinding }) => run(kernelId, manifestError !== '' ? 'bad' : expectedFinding === FindingKind.UNSPECIFIED ? 'title' : 'warn'), shrinkTo: 18 },
-  { title: 'what it is', drop: 1, shrinkTo: 16, cell: ({ title, manifestError }) => (manifestError === '' ? run(title) : run(`manifest: ${manifestError}`, 'bad')) },
+  {
+    title: 'kernel',
+    cell: ({ kernelId, manifestError, expectedFinding }) =>
+      run(kernelId, manifestError !== '' ? 'bad' : expectedFinding === FindingKind.UNSPECIFIED ? 'title' : 'warn'),
+    shrinkTo: 18,
+  },
+  {
+    title: 'what it is',
+    drop: 1,
+    shrinkTo: 16,
+    cell: ({ title, manifestError }) => (manifestError === '' ? run(title) : run(`manifest: ${manifestError}`, 'bad')),
+  },
 ];
 
 export const kernelsView: View = ({ state }, { width, height }) => {
   const { kernels, ui } = state;
   const title = ui.faulty ? '7 Kernels, faulty ones too' : '7 Kernels';
-  if (kernels.length === 0) return { title, body: wrapRows(state.connection === 'connected' ? 'This runner has no kernels: W watches a kernel folder of yours and runs what is saved.' : `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`, width, { role: 'dim' }) };
+  if (kernels.length === 0)
+    return {
+      title,
+      body: wrapRows(
+        state.connection === 'connected'
+          ? 'This runner has no kernels: W watches a kernel folder of yours and runs what is saved.'
+          : `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`,
+        width,
+        { role: 'dim' },
+      ),
+    };
   const selected = ui.selected.kernels;
   const chosen = kernels[selected];
   const remark = `${positionRemark(selected, kernels.length, 'kernel')}, Enter runs it`;
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.5);
     const left = list(COLUMNS, kernels, { width: leftWidth, height, selected, focused: ui.view === 'kernels' });
-    return { title, remark, body: beside(left, chosen === undefined ? [] : pageOf(detail(state, chosen, width - leftWidth - 2), { height, page: ui.detail }), { leftWidth }) };
+    return {
+      title,
+      remark,
+      body: beside(
+        left,
+        chosen === undefined ? [] : pageOf(detail(state, chosen, width - leftWidth - 2), { height, page: ui.detail }),
+        { leftWidth },
+      ),
+    };
   }
   const listHeight = Math.min(kernels.length + 1, Math.max(4, Math.floor(height * 0.5)));
   const table = list(COLUMNS, kernels, { width, height: listHeight, selected, focused: ui.view === 'kernels' });
-  const details = chosen === undefined ? [] : pageOf(detail(state, chosen, width), { height: height - table.length - 1, page: ui.detail });
+  const details =
+    chosen === undefined
+      ? []
+      : pageOf(detail(state, chosen, width), { height: height - table.length - 1, page: ui.detail });
   return { title, remark, body: [...table, [run('─'.repeat(width), 'border')], ...details] };
 };
 
 function detail(state: AppState, kernel: Kernel, width: number): Row[] {
-  if (kernel.manifestError !== '') return [textRow(kernel.kernelId, 'title'), ...wrapRows(kernel.manifestError, width, { role: 'bad' })];
-  const needs = [kernel.minArch === '' ? 'any architecture' : `${kernel.minArch}${kernel.minArch.endsWith('a') ? ' exactly' : ' or later'}`, kernel.emulated ? 'runs on the emulator' : 'needs a GPU'];
+  if (kernel.manifestError !== '')
+    return [textRow(kernel.kernelId, 'title'), ...wrapRows(kernel.manifestError, width, { role: 'bad' })];
+  const needs = [
+    kernel.minArch === ''
+      ? 'any architecture'
+      : `${kernel.minArch}${kernel.minArch.endsWith('a') ? ' exactly' : ' or later'}`,
+    kernel.emulated ? 'runs on the emulator' : 'needs a GPU',
+  ];
   return [
     [run(kernel.kernelId, 'title'), run(kernel.after === '' ? '' : `  after ${kernel.after}`, 'dim')],
     ...wrapRows(kernel.title, width),
     ...(kernel.lesson === '' ? [] : wrapRows(`lesson: ${kernel.lesson}`, width, { role: 'accent', hang: 2 })),
-    ...(kernel.expectedFinding === FindingKind.UNSPECIFIED ? [] : wrapRows(`faulty on purpose: a run must find "${findingWord(kernel.expectedFinding)}"`, width, { role: 'warn' })),
+    ...(kernel.expectedFinding === FindingKind.UNSPECIFIED
+      ? []
+      : wrapRows(`faulty on purpose: a run must find "${findingWord(kernel.expectedFinding)}"`, width, {
+          role: 'warn',
+        })),
     ...lastResults(state, kernel, width),
     labelled('needs', needs.join(', ')),
     ...kernel.limits.flatMap(({ require, because }) => wrapRows(`shape: ${require} (${because})`, width, { hang: 2 })),
     ...kernel.parameters.flatMap(({ name, values, defaultValue, about }) =>
-      wrapRows(`${name} = ${values.map((value) => (value === defaultValue && values.length > 1 ? `[${value}]` : String(value))).join(' ')}${about === '' ? '' : `: ${about}`}`, width, { hang: 2 })),
+      wrapRows(
+        `${name} = ${values.map((value) => (value === defaultValue && values.length > 1 ? `[${value}]` : String(value))).join(' ')}${about === '' ? '' : `: ${about}`}`,
+        width,
+        { hang: 2 },
+      ),
+    ),
     ...(kernel.configs.length === 0 ? [] : wrapRows(`configs: ${kernel.configs.join(', ')}`, width, { hang: 2 })),
     ...(kernel.notes === '' ? [] : [BLANK_ROW, ...wrapRows(kernel.notes.trim(), width, { role: 'dim' })]),
   ];
@@ -62,6 +108,13 @@ function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width
     const { mark, word, role } = jobMark(job ?? { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED });
     const time = p50Us === undefined ? '' : `  p50 ${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`;
     const age = job?.createTime === undefined ? '' : `  ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
-    return fitRow([run(`${mark} ${word}`, role), run(`  ${passedCases}/${cases} cases${time}`), run(`  ✓${gatesPassed} ✗${gatesFailed} ○${gatesNotMeasured}${age}`, 'dim')], width);
+    return fitRow(
+      [
+        run(`${mark} ${word}`, role),
+        run(`  ${passedCases}/${cases} cases${time}`),
+        run(`  ✓${gatesPassed} ✗${gatesFailed} ○${gatesNotMeasured}${age}`, 'dim'),
+      ],
+      width,
+    );
   });
 }

@@ -19,7 +19,8 @@ export const CHROME_ROWS = 4;
 
 type Screen = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'>;
 
-export const isTooSmall = ({ columns, rows }: Pick<UiState, 'columns' | 'rows'>): boolean => columns < MIN_COLUMNS || rows < MIN_ROWS;
+export const isTooSmall = ({ columns, rows }: Pick<UiState, 'columns' | 'rows'>): boolean =>
+  columns < MIN_COLUMNS || rows < MIN_ROWS;
 
 /** Columns of panes that together fill the screen below the tabs exactly. */
 export function layoutOf({ columns, rows, view, zoomed }: Screen): PaneColumn[] {
@@ -37,7 +38,10 @@ function withRail(columns: number, height: number, view: ViewId): PaneColumn[] {
   // A view that is open beside the rail leaves its place in it to the host.
   const inRail = (id: ViewId): ViewId => (id === view ? 'host' : id);
   return [
-    stack(rail, [[inRail('jobs'), jobs], [inRail('gates'), height - jobs]]),
+    stack(rail, [
+      [inRail('jobs'), jobs],
+      [inRail('gates'), height - jobs],
+    ]),
     [{ id: view, ...main, height: height - log }, ...(log === 0 ? [] : [{ id: 'log' as const, ...main, height: log }])],
   ];
 }
@@ -46,16 +50,34 @@ function dashboard(columns: number, height: number): PaneColumn[] {
   const [left, right] = [Math.floor(columns * 0.2), Math.floor(columns * 0.32)];
   const part = (share: number): number => Math.floor(height * share);
   return [
-    stack(left, [['jobs', part(0.24)], ['gates', part(0.45)], ['host', height - part(0.24) - part(0.45)]]),
-    stack(columns - left - right, [['latency', part(0.48)], ['correct', height - part(0.48)]]),
-    stack(right, [['profile', part(0.36)], ['kernels', part(0.26)], ['run', height - part(0.36) - part(0.26)]]),
+    stack(left, [
+      ['jobs', part(0.24)],
+      ['gates', part(0.45)],
+      ['host', height - part(0.24) - part(0.45)],
+    ]),
+    stack(columns - left - right, [
+      ['latency', part(0.48)],
+      ['correct', height - part(0.48)],
+    ]),
+    stack(right, [
+      ['profile', part(0.36)],
+      ['kernels', part(0.26)],
+      ['run', height - part(0.36) - part(0.26)],
+    ]),
   ];
 }
 
-const stack = (width: number, panes: readonly (readonly [ViewId, number])[]): PaneColumn => panes.map(([id, height]) => ({ id, width, height }));
+const stack = (width: number, panes: readonly (readonly [ViewId, number])[]): PaneColumn =>
+  panes.map(([id, height]) => ({ id, width, height }));
 
 /** The pane that keys go to. */
 export function focusedPane(screen: Screen): PlacedPane {
   const panes = layoutOf(screen).toReversed().flat();
-  return panes.find(({ id }) => id === screen.view) ?? { id: screen.view, width: screen.columns, height: screen.rows - CHROME_ROWS };
+  return (
+    panes.find(({ id }) => id === screen.view) ?? {
+      id: screen.view,
+      width: screen.columns,
+      height: screen.rows - CHROME_ROWS,
+    }
+  );
 }

@@ -5,11 +5,23 @@ import { table, type Column } from '../plot/table.ts';
 
 const CURSOR_CELLS = 2;
 
-/** Header and as many rows as fit into `height`, the selected one among them, marked by "▸", in the focused pane by inverse video too. */
-export function list<Item>(columns: readonly Column<Item>[], items: readonly Item[], { width, height, selected, focused }: { width: number; height: number; selected: number; focused: boolean }): Row[] {
+/**
+ * Header and as many rows as fit into `height`, the selected one among them, marked by "▸", in the focused pane by
+ * inverse video too.
+ */
+export function list<Item>(
+  columns: readonly Column<Item>[],
+  items: readonly Item[],
+  { width, height, selected, focused }: { width: number; height: number; selected: number; focused: boolean },
+): Row[] {
   const laid = table(columns, items, width - CURSOR_CELLS);
   const visible = Math.max(0, height - 1);
-  const start = windowStart({ from: Math.max(0, selected), to: Math.max(0, selected) + 1, count: items.length, height: visible });
+  const start = windowStart({
+    from: Math.max(0, selected),
+    to: Math.max(0, selected) + 1,
+    count: items.length,
+    height: visible,
+  });
   const rows = laid.rows.slice(start, start + visible).map((row, index): Row => {
     const isSelected = start + index === selected;
     const whole: Row = [run(isSelected ? '▸ ' : '  '), ...row];

@@ -32,27 +32,46 @@ export function logRows({ log, search, position }: LogSlice, { width, height }: 
 
 /** "1,204 lines  following" or where the window is. */
 export function logRemark({ log, search, position }: LogSlice): string {
-  const hits = search === undefined ? '' : `/${search.query}/ ${formatCount(search.matches.length)} hits${position.filter ? ' only' : ''}  `;
+  const hits =
+    search === undefined
+      ? ''
+      : `/${search.query}/ ${formatCount(search.matches.length)} hits${position.filter ? ' only' : ''}  `;
   const lines = `${formatCount(log.end)} line${log.end === 1 ? '' : 's'}`;
-  return hits + (position.follow ? `${lines}, following` : `from line ${formatCount(position.top + 1)} of ${lines}, f follows`);
+  return (
+    hits +
+    (position.follow ? `${lines}, following` : `from line ${formatCount(position.top + 1)} of ${lines}, f follows`)
+  );
 }
 
 /**
- * The first line to show after scrolling by `by` lines (only those that match when the log is filtered), and whether to go on following:
+ * The first line to show after scrolling by `by` lines (only those that match when the log is filtered), and whether to
+ * go on following:
  * scrolling up ends it, and only asking for it begins it, so that it never fights the user.
  */
-export function scrolledLog({ log, search, position }: LogSlice, by: number, size: Size): { follow: boolean; top: number } {
+export function scrolledLog(
+  { log, search, position }: LogSlice,
+  by: number,
+  size: Size,
+): { follow: boolean; top: number } {
   const numbers = position.filter && search !== undefined ? search.matches : undefined;
   const last = firstOfLast(log, numbers, size, position.wrap);
   if (position.follow && by >= 0) return { follow: true, top: last };
   const from = position.follow ? last : position.top;
   if (numbers === undefined) return { follow: false, top: Math.max(log.start, Math.min(last, from + by)) };
   const place = numbers.findIndex((number) => number >= from);
-  return { follow: false, top: Math.min(last, numbers[Math.max(0, (place < 0 ? numbers.length : place) + by)] ?? last) };
+  return {
+    follow: false,
+    top: Math.min(last, numbers[Math.max(0, (place < 0 ? numbers.length : place) + by)] ?? last),
+  };
 }
 
 /** Number of the first line of the last screenful. */
-function firstOfLast(log: LogBuffer, numbers: readonly number[] | undefined, { width, height }: Size, wrap: boolean): number {
+function firstOfLast(
+  log: LogBuffer,
+  numbers: readonly number[] | undefined,
+  { width, height }: Size,
+  wrap: boolean,
+): number {
   let rows = 0;
   let first = numbers?.at(-1) ?? Math.max(0, log.end - 1);
   for (let index = (numbers?.length ?? log.end) - 1; index >= (numbers === undefined ? log.start : 0); index--) {
@@ -66,10 +85,19 @@ function firstOfLast(log: LogBuffer, numbers: readonly number[] | undefined, { w
   return first;
 }
 
-function lastRows(log: LogBuffer, numbers: readonly number[] | undefined, height: number, layOut: (line: LogLine) => Row[]): Row[] {
+function lastRows(
+  log: LogBuffer,
+  numbers: readonly number[] | undefined,
+  height: number,
+  layOut: (line: LogLine) => Row[],
+): Row[] {
   const blocks: Row[][] = [];
   let count = 0;
-  for (let index = (numbers?.length ?? log.end) - 1; index >= (numbers === undefined ? log.start : 0) && count < height; index--) {
+  for (
+    let index = (numbers?.length ?? log.end) - 1;
+    index >= (numbers === undefined ? log.start : 0) && count < height;
+    index--
+  ) {
     const line = log.at(numbers?.[index] ?? index);
     if (line === undefined) break;
     const rows = layOut(line);
@@ -81,7 +109,11 @@ function lastRows(log: LogBuffer, numbers: readonly number[] | undefined, height
 
 function* linesFrom(log: LogBuffer, numbers: readonly number[] | undefined, top: number): Generator<LogLine> {
   const candidates = numbers?.filter((number) => number >= top);
-  for (let index = 0, number = Math.max(top, log.start); candidates === undefined ? number < log.end : index < candidates.length; index++, number++) {
+  for (
+    let index = 0, number = Math.max(top, log.start);
+    candidates === undefined ? number < log.end : index < candidates.length;
+    index++, number++
+  ) {
     const line = log.at(candidates?.[index] ?? number);
     if (line !== undefined) yield line;
   }
@@ -89,15 +121,25 @@ function* linesFrom(log: LogBuffer, numbers: readonly number[] | undefined, top:
 
 /** A line as it is, for the terminal to wrap: what is copied from there has no breaks of ours. */
 export function wholeLine({ time, source, text, tone }: LogLine): Row {
-  return [run(`${formatTimeOfDay(time).slice(0, 12)} `, 'dim'), run(`${padCells(source, SOURCE_CELLS)} `, 'dim'), run(text, TONE_ROLES[tone])];
+  return [
+    run(`${formatTimeOfDay(time).slice(0, 12)} `, 'dim'),
+    run(`${padCells(source, SOURCE_CELLS)} `, 'dim'),
+    run(text, TONE_ROLES[tone]),
+  ];
 }
 
-function lineRows({ time, source, text, tone }: LogLine, { width, wrap, search }: { width: number; wrap: boolean; search: LogSearch | undefined }): Row[] {
+function lineRows(
+  { time, source, text, tone }: LogLine,
+  { width, wrap, search }: { width: number; wrap: boolean; search: LogSearch | undefined },
+): Row[] {
   const clock = formatTimeOfDay(time).slice(0, width >= WIDE ? 12 : 8);
   const head: Run[] = [run(`${clock} `, 'dim'), run(`${padCells(source, SOURCE_CELLS)} `, 'dim')];
   const indent = clock.length + 1 + SOURCE_CELLS + 1;
   const pieces = wrap ? wrapCells(text, Math.max(1, width - indent)) : [cutCells(text, width - indent)];
-  return pieces.map((piece, index): Row => [...(index === 0 ? head : [run(' '.repeat(indent))]), ...marked(piece, TONE_ROLES[tone], search)]);
+  return pieces.map((piece, index): Row => [
+    ...(index === 0 ? head : [run(' '.repeat(indent))]),
+    ...marked(piece, TONE_ROLES[tone], search),
+  ]);
 }
 
 /** The text with what matches the search set off. A match across a line break is not marked. */

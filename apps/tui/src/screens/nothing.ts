@@ -21,26 +21,56 @@ interface Words {
 
 const { BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE } = JobKind;
 const WORDS: Record<Subject, Words> = {
-  correct: { kinds: [VERIFY, EXPERIMENT, TUNE], other: 'verifies no case', pending: 'Cases come after the build.', before: 'before a case was run' },
-  latency: { kinds: [BENCHMARK, EXPERIMENT, TUNE], other: 'takes no samples', pending: 'Samples come after the verification.', before: 'before a sample was taken' },
-  build: { kinds: [BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE], other: '', pending: "The compiler's figures come with the build.", before: 'before anything was built' },
-  counters: { kinds: [PROFILE, EXPERIMENT], other: 'reads no hardware counters', pending: 'Counters come after the benchmark.', before: 'before a counter was read' },
-  gates: { kinds: [EXPERIMENT], other: 'evaluates no gates', pending: 'Gates are evaluated last.', before: 'before a gate was evaluated' },
+  correct: {
+    kinds: [VERIFY, EXPERIMENT, TUNE],
+    other: 'verifies no case',
+    pending: 'Cases come after the build.',
+    before: 'before a case was run',
+  },
+  latency: {
+    kinds: [BENCHMARK, EXPERIMENT, TUNE],
+    other: 'takes no samples',
+    pending: 'Samples come after the verification.',
+    before: 'before a sample was taken',
+  },
+  build: {
+    kinds: [BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE],
+    other: '',
+    pending: "The compiler's figures come with the build.",
+    before: 'before anything was built',
+  },
+  counters: {
+    kinds: [PROFILE, EXPERIMENT],
+    other: 'reads no hardware counters',
+    pending: 'Counters come after the benchmark.',
+    before: 'before a counter was read',
+  },
+  gates: {
+    kinds: [EXPERIMENT],
+    other: 'evaluates no gates',
+    pending: 'Gates are evaluated last.',
+    before: 'before a gate was evaluated',
+  },
 };
 
 /** Why there is nothing, and what to press. */
 export function nothingText(state: AppState, subject: Subject): string {
   const job = attachedJob(state);
   if (job === undefined) {
-    if (state.connection !== 'connected') return `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`;
+    if (state.connection !== 'connected')
+      return `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`;
     return 'No job on this screen. 7, then Enter, runs a kernel; 6, then Enter, shows a job.';
   }
   const words = WORDS[subject];
   if (job.kind === JobKind.UNSPECIFIED) return 'Reading the job.';
-  if (!words.kinds.includes(job.kind)) return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment of a kernel.`;
+  if (!words.kinds.includes(job.kind))
+    return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment of a kernel.`;
   if (job.state !== JobState.ENDED) return words.pending;
   if (job.lastSequence === 0) return 'Reading the job.';
-  return job.outcome === Outcome.PASSED ? `The job ended ${words.before}.` : `The job ended (${outcomeWord(job.outcome)}) ${words.before}: 1 shows why.`;
+  return job.outcome === Outcome.PASSED
+    ? `The job ended ${words.before}.`
+    : `The job ended (${outcomeWord(job.outcome)}) ${words.before}: 1 shows why.`;
 }
 
-export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] => wrapRows(nothingText(state, subject), width, { role: 'dim' });
+export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] =>
+  wrapRows(nothingText(state, subject), width, { role: 'dim' });

@@ -21,28 +21,59 @@ export function rooflineRows(state: AppState, { benchmarks }: VariantView, { wid
   const device = attachedJob(state)?.device;
   const roof = device?.roofline;
   const title = textRow(`Roofline${device === undefined ? '' : `, ${device.name}`}`, 'title');
-  if (device === undefined || roof === undefined || roof.fp16TensorTflops <= 0) return [title, ...wrapRows('no ceilings are known for this device', width, { role: 'dim' })];
+  if (device === undefined || roof === undefined || roof.fp16TensorTflops <= 0)
+    return [title, ...wrapRows('no ceilings are known for this device', width, { role: 'dim' })];
   const ceilings = { peakTflops: roof.fp16TensorTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
   const ridge = `${formatNumber(roof.fp16TensorTflops)} TFLOP/s, ${formatNumber(roof.memoryGbPerSecond)} GB/s, ridge at ${Math.round(ridgeOf(ceilings))} FLOP/B`;
   const points = measuredPoints(benchmarks, device);
-  if (points.length === 0) return [title, ...wrapRows(`${ridge} (${roof.source})`, width, { role: 'dim' }), ...wrapRows(device.simulated ? SIMULATED_TEXT : 'no shape was timed in this job', width, { role: device.simulated ? 'warn' : 'dim' })];
+  if (points.length === 0)
+    return [
+      title,
+      ...wrapRows(`${ridge} (${roof.source})`, width, { role: 'dim' }),
+      ...wrapRows(device.simulated ? SIMULATED_TEXT : 'no shape was timed in this job', width, {
+        role: device.simulated ? 'warn' : 'dim',
+      }),
+    ];
   return [
-    title, ...(width < LEAST_WIDTH ? [] : roofline({ ...ceilings, points }, { width, height })),
-    ...points.flatMap(({ mark, what, role, intensity, tflops }) => wrapRows(`${mark} ${what}: ${formatNumber(tflops)} TFLOP/s at ${formatNumber(Math.round(intensity))} FLOP/B, ${shareText((100 * tflops) / roofAt(ceilings, intensity), intensity < ridgeOf(ceilings) ? 'memory' : 'tensor cores')}`, width, { role, hang: 2 })),
+    title,
+    ...(width < LEAST_WIDTH ? [] : roofline({ ...ceilings, points }, { width, height })),
+    ...points.flatMap(({ mark, what, role, intensity, tflops }) =>
+      wrapRows(
+        `${mark} ${what}: ${formatNumber(tflops)} TFLOP/s at ${formatNumber(Math.round(intensity))} FLOP/B, ${shareText((100 * tflops) / roofAt(ceilings, intensity), intensity < ridgeOf(ceilings) ? 'memory' : 'tensor cores')}`,
+        width,
+        { role, hang: 2 },
+      ),
+    ),
     ...wrapRows(ridge, width, { role: 'dim', hang: 2 }),
   ];
 }
 
-/** Above the memory roof is no error: it counts every tensor from device memory once, and what L2 holds comes faster. */
+/**
+ * Above the memory roof is no error: it counts every tensor from device memory once, and what L2 holds comes faster.
+ */
 function shareText(percent: number, ceiling: 'memory' | 'tensor cores'): string {
   const text = `${percent.toFixed(1)} % of the roof`;
-  return percent > 100 && ceiling === 'memory' ? `${text} (tensors in L2 come faster than from memory)` : `${text} (${ceiling} above)`;
+  return percent > 100 && ceiling === 'memory'
+    ? `${text} (tensors in L2 come faster than from memory)`
+    : `${text} (${ceiling} above)`;
 }
 
 /** Kernel's own measurements; hot and cold of a shape are two points at one intensity. */
 function measuredPoints(benchmarks: readonly BenchmarkView[], device: Device): Measured[] {
   if (device.simulated) return [];
-  return benchmarks.flatMap(({ subject, shape, mode, latency, result }) => (subject === 'candidate' && result?.tflops !== undefined && result.bytes > 0 ? [{
-    what: `${shapeShort(shape)} ${MODE_WORDS[mode]}, ${formatMicroseconds(latency?.p50Us ?? NaN)}`, intensity: result.flops / result.bytes, tflops: result.tflops, role: mode === TimingMode.HOT ? 'warn' as const : 'accent' as const,
-  }] : [])).slice(0, MARKS.length).map((point, index) => ({ ...point, mark: MARKS[index] ?? '+' }));
+  return benchmarks
+    .flatMap(({ subject, shape, mode, latency, result }) =>
+      subject === 'candidate' && result?.tflops !== undefined && result.bytes > 0
+        ? [
+            {
+              what: `${shapeShort(shape)} ${MODE_WORDS[mode]}, ${formatMicroseconds(latency?.p50Us ?? NaN)}`,
+              intensity: result.flops / result.bytes,
+              tflops: result.tflops,
+              role: mode === TimingMode.HOT ? ('warn' as const) : ('accent' as const),
+            },
+          ]
+        : [],
+    )
+    .slice(0, MARKS.length)
+    .map((point, index) => ({ ...point, mark: MARKS[index] ?? '+' }));
 }

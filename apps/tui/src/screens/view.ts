@@ -24,8 +24,16 @@ export const SIMULATED_BADGE = 'SIMULATED';
 export const SIMULATED_TEXT = 'simulated: emulator times are not GPU times';
 
 /** Two blocks of rows next to each other, the left one `leftWidth` cells wide. */
-export function beside(left: readonly Row[], right: readonly Row[], { leftWidth, gap = 2 }: { leftWidth: number; gap?: number }): Row[] {
-  return Array.from({ length: Math.max(left.length, right.length) }, (_, index) => [...fitRow(left[index] ?? [], leftWidth), run(' '.repeat(gap)), ...(right[index] ?? [])]);
+export function beside(
+  left: readonly Row[],
+  right: readonly Row[],
+  { leftWidth, gap = 2 }: { leftWidth: number; gap?: number },
+): Row[] {
+  return Array.from({ length: Math.max(left.length, right.length) }, (_, index) => [
+    ...fitRow(left[index] ?? [], leftWidth),
+    run(' '.repeat(gap)),
+    ...(right[index] ?? []),
+  ]);
 }
 
 /** A pane that shows `height` of `rows` from `top` on, and says so when there are more. */
@@ -42,8 +50,13 @@ export function pageOf(rows: readonly Row[], { height, page }: { height: number;
   const pages = Math.ceil(rows.length / perPage);
   const shown = ((page % pages) + pages) % pages;
   const body = rows.slice(shown * perPage, (shown + 1) * perPage);
-  return [...body, ...Array.from({ length: perPage - body.length }, (): Row => []), [run(`page ${shown + 1} of ${pages}, J turns`, 'key')]];
+  return [
+    ...body,
+    ...Array.from({ length: perPage - body.length }, (): Row => []),
+    [run(`page ${shown + 1} of ${pages}, J turns`, 'key')],
+  ];
 }
 
 /** "3 of 7 cases". */
-export const positionRemark = (selected: number, count: number, noun: string): string => (count === 0 ? `no ${noun}s` : `${selected + 1} of ${count} ${noun}${count === 1 ? '' : 's'}`);
+export const positionRemark = (selected: number, count: number, noun: string): string =>
+  count === 0 ? `no ${noun}s` : `${selected + 1} of ${count} ${noun}${count === 1 ? '' : 's'}`;

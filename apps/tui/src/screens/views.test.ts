@@ -17,7 +17,14 @@ import { logPane } from './run.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
 async function loadedStore(): Promise<Store> {
-  const store = new Store({ state: initialState({ runner: { label: 'gpu01.example.com:50051', embedded: false }, columns: 80, rows: 24, now: SAMPLE_START_MS + 20_000 }) });
+  const store = new Store({
+    state: initialState({
+      runner: { label: 'gpu01.example.com:50051', embedded: false },
+      columns: 80,
+      rows: 24,
+      now: SAMPLE_START_MS + 20_000,
+    }),
+  });
   const runner = fakeRunner();
   const { host } = await runner.getHost();
   if (host !== undefined) store.dispatch({ type: 'host', host });
@@ -33,23 +40,36 @@ async function loadedStore(): Promise<Store> {
 
 test('under the leaderboard stands what was left out of it, at any height', async () => {
   const store = await loadedStore();
-  const leftOut = "Left out: 3 measured by flashcore-protocol 2; only results by flashcore-protocol 3, this runner's, compare with each other";
-  const entries = Array.from({ length: 20 }, (_, index) => ({ label: `kernel ${index}`, latency: { p50Us: 10 + index } }));
+  const leftOut =
+    "Left out: 3 measured by flashcore-protocol 2; only results by flashcore-protocol 3, this runner's, compare with each other";
+  const entries = Array.from({ length: 20 }, (_, index) => ({
+    label: `kernel ${index}`,
+    latency: { p50Us: 10 + index },
+  }));
   store.dispatch({ type: 'leaderboard', leaderboard: create(GetLeaderboardResponseSchema, { entries, leftOut }) });
   for (const height of [5, 12, 40]) {
     const { body } = leaderboardPane(store.state, { width: 76, height });
     expect(body.length).toBeLessThanOrEqual(height);
-    expect(body.slice(-2).map((row) => rowText(row).trimEnd()).join(' ')).toBe(`${leftOut}.`);
+    expect(
+      body
+        .slice(-2)
+        .map((row) => rowText(row).trimEnd())
+        .join(' '),
+    ).toBe(`${leftOut}.`);
   }
 });
 
-const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMap((columns) => [16, 24, 30, 49, 50, 60].map((rows) => [columns, rows] as const));
+const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMap((columns) =>
+  [16, 24, 30, 49, 50, 60].map((rows) => [columns, rows] as const),
+);
 
 test('panes fill the screen exactly, at every size and for every view', () => {
   for (const [columns, rows] of SIZES) {
     for (const view of VIEWS) {
       const layout = layoutOf({ columns, rows, view, zoomed: false });
-      expect(layout.map((column) => column.reduce((sum, { height }) => sum + height, 0))).toEqual(layout.map(() => rows - 4));
+      expect(layout.map((column) => column.reduce((sum, { height }) => sum + height, 0))).toEqual(
+        layout.map(() => rows - 4),
+      );
       expect(layout.every((column) => column.every(({ width }) => width === column[0]?.width))).toBe(true);
       expect(layout.reduce((sum, column) => sum + (column[0]?.width ?? 0), 0)).toBe(columns);
       expect(layout.flat().some(({ id }) => id === view)).toBe(true);
@@ -66,13 +86,26 @@ test('no view gives a row that is too wide or one row too many, at any size; tab
       const { state } = store;
       for (const pane of layoutOf(state.ui).flat()) {
         const size = insideOf(pane);
-        const { body } = (pane.id === 'log' ? logPane : VIEW_FUNCTIONS[pane.id])({ state, log: store.log, search: undefined }, size);
+        const { body } = (pane.id === 'log' ? logPane : VIEW_FUNCTIONS[pane.id])(
+          { state, log: store.log, search: undefined },
+          size,
+        );
         const place = `${pane.id} at ${columns}x${rows}`;
         expect(body.filter((row) => rowWidth(row) > size.width).map(rowText), place).toEqual([]);
         expect(body.length, place).toBeLessThanOrEqual(size.height);
-        expect(body.flat().filter(({ text, role }) => role === 'dim' && /^ *(case|verdict|max err|mean|p50|p99|gate|value|target|regs|SMEM|job|state|kernel)…/.test(text)), place).toEqual([]);
+        expect(
+          body
+            .flat()
+            .filter(
+              ({ text, role }) =>
+                role === 'dim' &&
+                /^ *(case|verdict|max err|mean|p50|p99|gate|value|target|regs|SMEM|job|state|kernel)…/.test(text),
+            ),
+          place,
+        ).toEqual([]);
       }
-      for (const row of [...headRows(state, columns), ...footerRows(state, columns)]) expect(rowWidth(row)).toBe(columns);
+      for (const row of [...headRows(state, columns), ...footerRows(state, columns)])
+        expect(rowWidth(row)).toBe(columns);
     }
   }
 });
@@ -86,7 +119,9 @@ test('comparing fits every size too, and never takes emulator times for GPU time
   for (const [columns, rows] of SIZES) {
     store.dispatch({ type: 'resize', columns, rows });
     store.dispatch({ type: 'show', view: 'latency' });
-    const pane = layoutOf(store.state.ui).flat().find(({ id }) => id === 'latency');
+    const pane = layoutOf(store.state.ui)
+      .flat()
+      .find(({ id }) => id === 'latency');
     if (pane === undefined) throw new Error('no latency pane');
     const size = insideOf(pane);
     const { body, badge } = latencyView({ state: store.state, log: store.log, search: undefined }, size);
@@ -113,25 +148,44 @@ test('the header says runner, connection, device, job and phase in every state t
 
 test('a long message wraps and makes the panes smaller', async () => {
   const store = await loadedStore();
-  store.dispatch({ type: 'notice', tone: 'bad', text: 'Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing answers there; start one with: npx nx serve runner' });
+  store.dispatch({
+    type: 'notice',
+    tone: 'bad',
+    text: 'Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing answers there; start one with: npx nx serve runner',
+  });
   const rows = messageRows(store.state, 80).map(rowText);
-  expect(rows.map((row) => row.trim())).toEqual(['Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing', 'answers there; start one with: npx nx serve runner']);
+  expect(rows.map((row) => row.trim())).toEqual([
+    'Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing',
+    'answers there; start one with: npx nx serve runner',
+  ]);
   expect(layoutOf(screenOf(store.state)).flat()[0]?.height).toBe(24 - 5);
 });
 
-test.each([[120, 40], [200, 60]])('at %dx%d every gate of a measured job is in sight beside another view, with its whole title', async (columns, rows) => {
-  const store = await loadedStore();
-  const events = measuredEvents('flashcore_v10');
-  store.dispatch({ type: 'resize', columns, rows });
-  store.dispatch({ type: 'attach', job: events[0]!.job });
-  for (const event of events) store.dispatch({ type: 'job-event', event });
-  store.dispatch({ type: 'show', view: 'latency' });
-  const { state } = store;
-  const pane = layoutOf(state.ui).flat().find(({ id }) => id === 'gates')!;
-  const { body } = VIEW_FUNCTIONS.gates({ state, log: store.log, search: undefined }, insideOf(pane));
-  const titles = events.flatMap(({ payload }) => (payload.case === 'gateResult' ? payload.value.title : []));
-  // A title goes on in the next row, a value stands at the end of its first.
-  const words = body.map(rowText).join(' ').split(/ +/);
-  expect(titles.length).toBe(16);
-  for (const title of titles) expect(title.split(' ').filter((word) => !words.includes(word)), title).toEqual([]);
-});
+test.each([
+  [120, 40],
+  [200, 60],
+])(
+  'at %dx%d every gate of a measured job is in sight beside another view, with its whole title',
+  async (columns, rows) => {
+    const store = await loadedStore();
+    const events = measuredEvents('flashcore_v10');
+    store.dispatch({ type: 'resize', columns, rows });
+    store.dispatch({ type: 'attach', job: events[0]!.job });
+    for (const event of events) store.dispatch({ type: 'job-event', event });
+    store.dispatch({ type: 'show', view: 'latency' });
+    const { state } = store;
+    const pane = layoutOf(state.ui)
+      .flat()
+      .find(({ id }) => id === 'gates')!;
+    const { body } = VIEW_FUNCTIONS.gates({ state, log: store.log, search: undefined }, insideOf(pane));
+    const titles = events.flatMap(({ payload }) => (payload.case === 'gateResult' ? payload.value.title : []));
+    // A title goes on in the next row, a value stands at the end of its first.
+    const words = body.map(rowText).join(' ').split(/ +/);
+    expect(titles.length).toBe(16);
+    for (const title of titles)
+      expect(
+        title.split(' ').filter((word) => !words.includes(word)),
+        title,
+      ).toEqual([]);
+  },
+);

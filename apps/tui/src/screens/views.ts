@@ -12,7 +12,14 @@ import { runView } from './run.ts';
 import type { Size, View } from './view.ts';
 
 export const VIEW_FUNCTIONS: Record<ViewId, View> = {
-  run: runView, correct: correctnessView, latency: latencyView, profile: profileView, gates: gatesView, jobs: jobsView, kernels: kernelsView, host: hostView,
+  run: runView,
+  correct: correctnessView,
+  latency: latencyView,
+  profile: profileView,
+  gates: gatesView,
+  jobs: jobsView,
+  kernels: kernelsView,
+  host: hostView,
 };
 
 /** The last first row of a view that scrolls as a whole; undefined for the others. */

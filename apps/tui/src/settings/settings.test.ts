@@ -14,7 +14,10 @@ let folder: string;
 beforeEach(() => void (folder = mkdtempSync(path.join(tmpdir(), 'fa-settings-'))));
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const environment = (): NodeJS.ProcessEnv => ({ FA_TUI_CONFIG: path.join(folder, 'fa-tui.yaml'), XDG_STATE_HOME: folder });
+const environment = (): NodeJS.ProcessEnv => ({
+  FA_TUI_CONFIG: path.join(folder, 'fa-tui.yaml'),
+  XDG_STATE_HOME: folder,
+});
 const settingsOf = (text: string) => {
   writeFileSync(path.join(folder, 'fa-tui.yaml'), text);
   return readSettings(environment());
@@ -24,7 +27,10 @@ describe('settings', () => {
   test('lie in the configuration folder of the user; none is no fault', () => {
     expect(settingsFile({ HOME: '/home/u' })).toBe('/home/u/.config/flashcore/fa-tui.yaml');
     expect(settingsFile({ HOME: '/home/u', XDG_CONFIG_HOME: '/c' })).toBe('/c/flashcore/fa-tui.yaml');
-    expect([settingsFile({ HOME: '/home/u', FLASHCORE_HOME: '/f' }), new ViewFile({ HOME: '/home/u', FLASHCORE_HOME: '/f' }).file]).toEqual(['/f/config/flashcore/fa-tui.yaml', '/f/state/flashcore/fa-tui-views.json']);
+    expect([
+      settingsFile({ HOME: '/home/u', FLASHCORE_HOME: '/f' }),
+      new ViewFile({ HOME: '/home/u', FLASHCORE_HOME: '/f' }).file,
+    ]).toEqual(['/f/config/flashcore/fa-tui.yaml', '/f/state/flashcore/fa-tui-views.json']);
     expect(readSettings(environment())).toEqual({});
   });
 
@@ -46,7 +52,10 @@ describe('settings', () => {
   });
 
   test('the published schema has every key with what it means, and no other', () => {
-    const schema = settingsSchema() as { properties: Record<string, { description?: string }>; additionalProperties: boolean };
+    const schema = settingsSchema() as {
+      properties: Record<string, { description?: string }>;
+      additionalProperties: boolean;
+    };
     expect(schema.additionalProperties).toBe(false);
     expect(Object.entries(schema.properties).filter(([, { description }]) => description === undefined)).toEqual([]);
   });
@@ -55,14 +64,25 @@ describe('settings', () => {
     const run = async (action: string): Promise<{ code: number; text: string }> => {
       let text = '';
       const stream = { isTTY: false, write: (piece: string) => void (text += piece) };
-      return { code: await runProgram(['config', action], { stdin: {}, stdout: stream, stderr: stream, environment: environment() }), text };
+      return {
+        code: await runProgram(['config', action], {
+          stdin: {},
+          stdout: stream,
+          stderr: stream,
+          environment: environment(),
+        }),
+        text,
+      };
     };
     expect(await run('validate')).toMatchObject({ code: 0, text: expect.stringMatching(/there is none/) as string });
     writeFileSync(path.join(folder, 'fa-tui.yaml'), 'mouse: true');
     expect(await run('show')).toEqual({ code: 0, text: '{\n  "mouse": true\n}\n' });
     expect((await run('path')).text).toBe(`${folder}/fa-tui.yaml\n`);
     writeFileSync(path.join(folder, 'fa-tui.yaml'), 'mice: true');
-    expect(await run('validate')).toMatchObject({ code: 2, text: expect.stringMatching(/unknown key "mice"/) as string });
+    expect(await run('validate')).toMatchObject({
+      code: 2,
+      text: expect.stringMatching(/unknown key "mice"/) as string,
+    });
     expect((await run('shov')).code).toBe(2);
   });
 });
@@ -70,42 +90,68 @@ describe('settings', () => {
 describe('theme', () => {
   test('what the user chose goes before the environment', () => {
     expect(themeOf({ NO_COLOR: '1' }, {})).toEqual({ colors: 'none', ascii: false });
-    expect(themeOf({ NO_COLOR: '1', FA_TUI_ASCII: '1' }, { colors: 'truecolor', ascii: false })).toEqual({ colors: 'truecolor', ascii: false });
+    expect(themeOf({ NO_COLOR: '1', FA_TUI_ASCII: '1' }, { colors: 'truecolor', ascii: false })).toEqual({
+      colors: 'truecolor',
+      ascii: false,
+    });
     expect(themeOf({ TERM: 'xterm' }, { colors: 'auto' }).colors).toBe('16');
   });
 
   test('a meaning looks as the user wants it, at every depth of colour', () => {
-    const good = (colors: 'truecolor' | '256' | '16' | 'none', style: string): string => paint([{ text: 'x', role: 'good' }], themeOf({}, { colors, styles: { good: style } }));
+    const good = (colors: 'truecolor' | '256' | '16' | 'none', style: string): string =>
+      paint([{ text: 'x', role: 'good' }], themeOf({}, { colors, styles: { good: style } }));
     expect(good('truecolor', 'bold #ff8000')).toBe('\u001b[38;2;255;128;0m\u001b[1mx\u001b[22m\u001b[39m');
     expect(good('256', '#ff8000')).toBe('\u001b[38;5;214mx\u001b[39m');
     expect(good('16', '#ff8000')).toBe('\u001b[93mx\u001b[39m');
     expect(good('none', 'bold #ff8000')).toBe('\u001b[1mx\u001b[22m');
-    expect(codesOf('208 bright-blue', '16')).toEqual([['93', 39], ['94', 39]]);
-    expect(['bold green', '#abc', '256', 'bright-mauve', 'default'].map(isStyle)).toEqual([true, false, false, false, true]);
+    expect(codesOf('208 bright-blue', '16')).toEqual([
+      ['93', 39],
+      ['94', 39],
+    ]);
+    expect(['bold green', '#abc', '256', 'bright-mauve', 'default'].map(isStyle)).toEqual([
+      true,
+      false,
+      false,
+      false,
+      true,
+    ]);
   });
 });
 
 describe('the saved view', () => {
   const state = initialState({ runner: { label: 'r', embedded: false }, columns: 80, rows: 24, now: 0 });
-  const view = { ...savedViewOf(state), view: 'gates' as const, job: 'jobs/1', historyFilter: 'wmma', jobList: 'leaderboard' as const };
+  const view = {
+    ...savedViewOf(state),
+    view: 'gates' as const,
+    job: 'jobs/1',
+    historyFilter: 'wmma',
+    jobList: 'leaderboard' as const,
+  };
 
   test('comes back for the runner it was left at, and for no other', () => {
     new ViewFile(environment()).write('a:1', view);
     new ViewFile(environment()).write('b:1', { ...view, view: 'host' });
     const file = new ViewFile(environment());
-    expect([file.read('a:1').view?.view, file.read('b:1').view?.view, file.read('c:1')]).toEqual(['gates', 'host', { view: undefined }]);
+    expect([file.read('a:1').view?.view, file.read('b:1').view?.view, file.read('c:1')]).toEqual([
+      'gates',
+      'host',
+      { view: undefined },
+    ]);
     expect(savedViewOf({ ...withSavedView(state, file.read('a:1').view!), attached: 'jobs/1' })).toEqual(view);
   });
 
-  test.each(['{"version":1,"runners":{"a:1":{"view":"nowhere"}}}', '{"version":1', ''])('a file that holds %s is told and set aside', (text) => {
-    const file = new ViewFile(environment());
-    file.write('a:1', view);
-    writeFileSync(file.file, text);
-    expect(file.read('a:1').problem).toMatch(/could not be read .*unreadable$/);
-    expect(readFileSync(`${file.file}.unreadable`, 'utf8')).toBe(text);
-    file.write('a:1', view);
-    expect(new ViewFile(environment()).read('a:1')).toEqual({ view });
-  });
+  test.each(['{"version":1,"runners":{"a:1":{"view":"nowhere"}}}', '{"version":1', ''])(
+    'a file that holds %s is told and set aside',
+    (text) => {
+      const file = new ViewFile(environment());
+      file.write('a:1', view);
+      writeFileSync(file.file, text);
+      expect(file.read('a:1').problem).toMatch(/could not be read .*unreadable$/);
+      expect(readFileSync(`${file.file}.unreadable`, 'utf8')).toBe(text);
+      file.write('a:1', view);
+      expect(new ViewFile(environment()).read('a:1')).toEqual({ view });
+    },
+  );
 
   test('of a newer version it is neither used nor changed', () => {
     const newer = '{"version":2,"runners":{}}';

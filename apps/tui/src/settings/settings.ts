@@ -9,15 +9,34 @@ import { ROLES } from '../plot/row.ts';
 
 const { flag, matching, oneOf, strict, text } = yamlFile;
 
-const STYLE = matching(/./, `words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`).refine(isStyle, { error: (issue) => yamlFile.wanted(`words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`, issue.input) });
-const ROLE_STYLES = Object.fromEntries(ROLES.map((role) => [role, STYLE.optional()])) as Record<(typeof ROLES)[number], z.ZodOptional<typeof STYLE>>;
+const STYLE = matching(/./, `words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`).refine(
+  isStyle,
+  {
+    error: (issue) =>
+      yamlFile.wanted(`words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`, issue.input),
+  },
+);
+const ROLE_STYLES = Object.fromEntries(ROLES.map((role) => [role, STYLE.optional()])) as Record<
+  (typeof ROLES)[number],
+  z.ZodOptional<typeof STYLE>
+>;
 
 export const SETTINGS = strict({
-  runner: text().describe('Runner where neither --runner nor $FLASHCORE_RUNNER names one: host:port, unix:/path, or a name of fa-tui login').optional(),
-  colors: oneOf(['auto', 'truecolor', '256', '16', 'none']).describe('Colours of the terminal program; auto: as NO_COLOR, COLORTERM and TERM say').optional(),
+  runner: text()
+    .describe(
+      'Runner where neither --runner nor $FLASHCORE_RUNNER names one: host:port, unix:/path, or a name of fa-tui login',
+    )
+    .optional(),
+  colors: oneOf(['auto', 'truecolor', '256', '16', 'none'])
+    .describe('Colours of the terminal program; auto: as NO_COLOR, COLORTERM and TERM say')
+    .optional(),
   ascii: flag().describe('ASCII in place of box-drawing and block characters').optional(),
-  mouse: flag().describe('The wheel scrolls and a click selects; the terminal then selects text only with Shift').optional(),
-  inline: flag().describe('Draw below the prompt and leave the log in the scrollback, in place of a screen of its own').optional(),
+  mouse: flag()
+    .describe('The wheel scrolls and a click selects; the terminal then selects text only with Shift')
+    .optional(),
+  inline: flag()
+    .describe('Draw below the prompt and leave the log in the scrollback, in place of a screen of its own')
+    .optional(),
   restore_view: flag().describe('Open as it was left: view, job, filters (default true)').optional(),
   editor: text().describe('Editor of the key e; default: $VISUAL, else $EDITOR, else vi').optional(),
   theme: strict(ROLE_STYLES).describe('How meanings look, for example good: "bold green"').optional(),
@@ -29,7 +48,10 @@ export type Settings = z.output<typeof SETTINGS>;
 export const settingsFile = (environment: NodeJS.ProcessEnv): string =>
   environment['FA_TUI_CONFIG'] || path.join(configFolder(environment), 'fa-tui.yaml');
 
-/** What the file says; nothing when there is none. Errors: UsageError with file, line, key, what was wanted and, for an unknown key, the nearest known one. */
+/**
+ * What the file says; nothing when there is none. Errors: UsageError with file, line, key, what was wanted and, for an
+ * unknown key, the nearest known one.
+ */
 export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   const file = settingsFile(environment);
   const content = contentOf(file);
@@ -52,4 +74,7 @@ function contentOf(file: string): string | undefined {
 }
 
 /** JSON Schema of the file, for editors. */
-export const settingsSchema = (): unknown => ({ title: 'Settings of fa-tui', ...z.toJSONSchema(SETTINGS, { io: 'input' }) });
+export const settingsSchema = (): unknown => ({
+  title: 'Settings of fa-tui',
+  ...z.toJSONSchema(SETTINGS, { io: 'input' }),
+});

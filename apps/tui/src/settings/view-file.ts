@@ -40,11 +40,17 @@ export class ViewFile {
 
   write(runner: string, view: SavedView): void {
     if (!this.#writable) return;
-    const others = Object.entries(this.#runners()).filter(([name]) => name !== runner).slice(0, MOST_RUNNERS - 1);
+    const others = Object.entries(this.#runners())
+      .filter(([name]) => name !== runner)
+      .slice(0, MOST_RUNNERS - 1);
     mkdirSync(path.dirname(this.file), { recursive: true, mode: 0o700 });
     // In one step: two programs that end at once leave one of the two, never a mixture.
     const fresh = `${this.file}.${process.pid}`;
-    writeFileSync(fresh, `${JSON.stringify({ version: VERSION, runners: Object.fromEntries([[runner, view], ...others]) }, null, 2)}\n`, { mode: 0o600 });
+    writeFileSync(
+      fresh,
+      `${JSON.stringify({ version: VERSION, runners: Object.fromEntries([[runner, view], ...others]) }, null, 2)}\n`,
+      { mode: 0o600 },
+    );
     renameSync(fresh, this.file);
   }
 
@@ -59,10 +65,17 @@ export class ViewFile {
     const document = JSON.parse(content) as { version?: unknown };
     if (typeof document.version === 'number' && document.version > VERSION) {
       this.#writable = false;
-      throw new Error(`How you left fa-tui was written by a newer version (${this.file}): it is neither used nor changed`);
+      throw new Error(
+        `How you left fa-tui was written by a newer version (${this.file}): it is neither used nor changed`,
+      );
     }
     return FILE.parse(document).runners;
   }
 }
 
-const shortly = (error: unknown): string => (error instanceof z.ZodError ? error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)[0] ?? '' : error instanceof Error ? error.message : String(error));
+const shortly = (error: unknown): string =>
+  error instanceof z.ZodError
+    ? (error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)[0] ?? '')
+    : error instanceof Error
+      ? error.message
+      : String(error);

@@ -1,6 +1,16 @@
 /** Everything that can happen to the state. */
 import type { ExperimentSummary, GetLeaderboardResponse, Host, Job, JobEvent, Kernel } from '@flashcore/shared';
-import type { ComparePage, Connection, DistributionPlot, HistorySort, JobList, Notice, Overlay, UiState, ViewId } from './app-state.ts';
+import type {
+  ComparePage,
+  Connection,
+  DistributionPlot,
+  HistorySort,
+  JobList,
+  Notice,
+  Overlay,
+  UiState,
+  ViewId,
+} from './app-state.ts';
 
 export type Action =
   // From the runner.

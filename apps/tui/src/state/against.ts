@@ -1,5 +1,13 @@
 /** The candidate against its champion, live: the last progress of each shape until its result comes. */
-import { TimingMode, type ComparisonProgress, type ComparisonResult, type LatencyStatistics, type RatioInterval, type Shape, type ShapeComparison } from '@flashcore/shared';
+import {
+  TimingMode,
+  type ComparisonProgress,
+  type ComparisonResult,
+  type LatencyStatistics,
+  type RatioInterval,
+  type Shape,
+  type ShapeComparison,
+} from '@flashcore/shared';
 import { benchmarkKey } from './benchmarks.ts';
 
 /** A comparison as far as it has come; `result` once all shapes were compared. */
@@ -37,13 +45,24 @@ export function withComparisonProgress(view: AgainstView = EMPTY, progress: Comp
   const { shape, mode, simulated, blocks, time, champion, candidate } = progress;
   const key = keyOf(shape, mode);
   const before = view.shapes.find((each) => each.key === key) ?? { key, shape, mode, simulated };
-  return withShape(view, { ...before, [progress.againstItself ? 'self' : 'pairs']: { blocks, time, champion, candidate } });
+  return withShape(view, {
+    ...before,
+    [progress.againstItself ? 'self' : 'pairs']: { blocks, time, champion, candidate },
+  });
 }
 
 export function withShapeComparison(view: AgainstView = EMPTY, result: ShapeComparison): AgainstView {
   const { shape, mode, simulated, time, champion, candidate, blocks, selfTime, selfBlocks } = result;
   const key = keyOf(shape, mode);
-  return withShape(view, { key, shape, mode, simulated, self: { blocks: selfBlocks, time: selfTime }, pairs: { blocks, time, champion, candidate }, result });
+  return withShape(view, {
+    key,
+    shape,
+    mode,
+    simulated,
+    self: { blocks: selfBlocks, time: selfTime },
+    pairs: { blocks, time, champion, candidate },
+    result,
+  });
 }
 
 export function withComparisonResult(view: AgainstView = EMPTY, result: ComparisonResult): AgainstView {

@@ -13,7 +13,9 @@ const after = (...actions: Action[]): AppState => actions.reduce(reduce, START);
 async function loaded(): Promise<AppState> {
   const runner = fakeRunner();
   return after(
-    { type: 'jobs', jobs: (await runner.listJobs()).jobs }, { type: 'kernels', kernels: (await runner.listKernels()).kernels }, { type: 'attach', job: SAMPLE_JOB },
+    { type: 'jobs', jobs: (await runner.listJobs()).jobs },
+    { type: 'kernels', kernels: (await runner.listKernels()).kernels },
+    { type: 'attach', job: SAMPLE_JOB },
     ...sampleEvents().map((event): Action => ({ type: 'job-event', event })),
   );
 }
@@ -43,9 +45,16 @@ test('the cursor stays on its job when a newer one comes in above it', async () 
 });
 
 test('attaching to another job starts at its first variant and the end of its log', async () => {
-  const state = reduce(reduce(await loaded(), { type: 'next-variant' }), { type: 'log-position', follow: false, top: 3 });
+  const state = reduce(reduce(await loaded(), { type: 'next-variant' }), {
+    type: 'log-position',
+    follow: false,
+    top: 3,
+  });
   expect(state.ui).toMatchObject({ variant: 1, log: { follow: false, top: 3 } });
-  expect(reduce(state, { type: 'attach', job: 'jobs/other' }).ui).toMatchObject({ variant: 0, log: { follow: true, top: 0 } });
+  expect(reduce(state, { type: 'attach', job: 'jobs/other' }).ui).toMatchObject({
+    variant: 0,
+    log: { follow: true, top: 0 },
+  });
 });
 
 test('whatever is pressed, every cursor stays on what there is', async () => {
@@ -53,14 +62,25 @@ test('whatever is pressed, every cursor stays on what there is', async () => {
   const action: fc.Arbitrary<Action> = fc.oneof(
     fc.constantFrom(...VIEWS).map((view): Action => ({ type: 'show', view })),
     fc.integer({ min: -30, max: 30 }).map((by): Action => ({ type: 'move', by })),
-    fc.constantFrom<Action>({ type: 'move-to', end: 'first' }, { type: 'move-to', end: 'last' }, { type: 'next-variant' }, { type: 'job-list', list: 'history' }, { type: 'zoom' }, { type: 'jobs', jobs: [] }, { type: 'next-view', step: 1 }),
+    fc.constantFrom<Action>(
+      { type: 'move-to', end: 'first' },
+      { type: 'move-to', end: 'last' },
+      { type: 'next-variant' },
+      { type: 'job-list', list: 'history' },
+      { type: 'zoom' },
+      { type: 'jobs', jobs: [] },
+      { type: 'next-view', step: 1 },
+    ),
   );
-  fc.assert(fc.property(fc.array(action, { maxLength: 40 }), (actions) => {
-    const state = actions.reduce(reduce, start);
-    for (const view of VIEWS) {
-      const count = itemCount(state, view);
-      if (count !== undefined) expect(state.ui.selected[view]).toBeLessThan(Math.max(1, count));
-      expect(state.ui.selected[view]).toBeGreaterThanOrEqual(0);
-    }
-  }), { numRuns: 100 });
+  fc.assert(
+    fc.property(fc.array(action, { maxLength: 40 }), (actions) => {
+      const state = actions.reduce(reduce, start);
+      for (const view of VIEWS) {
+        const count = itemCount(state, view);
+        if (count !== undefined) expect(state.ui.selected[view]).toBeLessThan(Math.max(1, count));
+        expect(state.ui.selected[view]).toBeGreaterThanOrEqual(0);
+      }
+    }),
+    { numRuns: 100 },
+  );
 });

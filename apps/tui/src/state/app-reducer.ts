@@ -10,28 +10,60 @@ const NOTICE_MS = 12_000;
 
 export function reduce(state: AppState, action: Action): AppState {
   switch (action.type) {
-    case 'job-event': return withView(state, action.event.job, (view) => reduceJob(view, action.event));
-    case 'events-expired': return withView(state, action.job, (view) => withoutEventsBefore(view, Number(action.first)));
-    case 'connection': return state.connection === action.connection ? state : { ...state, connection: action.connection };
-    case 'host': return { ...state, host: action.host };
-    case 'jobs': return withJobs(state, action.jobs);
-    case 'experiments': return clampSelections({ ...state, experiments: action.experiments });
-    case 'kernels': return clampSelections({ ...state, kernels: action.kernels });
-    case 'attach': return attach(state, action.job);
-    case 'watching': return { ...state, watching: action.folder };
-    case 'samples': return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
-    case 'source': return { ...state, sources: { ...state.sources, [action.sha256]: action.text } };
-    case 'leaderboard': return clampSelections({ ...state, leaderboard: action.leaderboard });
-    case 'job-list': return clampSelections(withUi(state, { jobList: action.list, historySort: action.list === 'leaderboard' ? 'latency' : 'newest', selected: { ...state.ui.selected, jobs: 0 } }));
-    case 'compare-page': return clampSelections(withUi(state, { comparePage: action.page, selected: { ...state.ui.selected, latency: 0 } }));
-    case 'distribution': return withUi(state, { distribution: action.plot });
-    case 'map-cursor': return withUi(state, { mapCursor: action.cursor, detail: 0 });
-    case 'form-run': return withUi(state, { lastForm: action.form });
-    case 'baseline': return withUi(state, { baseline: action.job });
-    case 'compare': return clampSelections(withUi(state, { comparing: action.on, comparePage: 'latency', selected: { ...state.ui.selected, latency: 0 } }));
-    case 'history-order': return clampSelections(withUi(state, { historySort: action.sort, selected: { ...state.ui.selected, jobs: 0 } }));
-    case 'history-filter': return clampSelections(withUi(state, { historyFilter: action.text, overlay: undefined }));
-    case 'notice': return { ...state, notice: { text: action.text, tone: action.tone, time: state.now } };
+    case 'job-event':
+      return withView(state, action.event.job, (view) => reduceJob(view, action.event));
+    case 'events-expired':
+      return withView(state, action.job, (view) => withoutEventsBefore(view, Number(action.first)));
+    case 'connection':
+      return state.connection === action.connection ? state : { ...state, connection: action.connection };
+    case 'host':
+      return { ...state, host: action.host };
+    case 'jobs':
+      return withJobs(state, action.jobs);
+    case 'experiments':
+      return clampSelections({ ...state, experiments: action.experiments });
+    case 'kernels':
+      return clampSelections({ ...state, kernels: action.kernels });
+    case 'attach':
+      return attach(state, action.job);
+    case 'watching':
+      return { ...state, watching: action.folder };
+    case 'samples':
+      return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
+    case 'source':
+      return { ...state, sources: { ...state.sources, [action.sha256]: action.text } };
+    case 'leaderboard':
+      return clampSelections({ ...state, leaderboard: action.leaderboard });
+    case 'job-list':
+      return clampSelections(
+        withUi(state, {
+          jobList: action.list,
+          historySort: action.list === 'leaderboard' ? 'latency' : 'newest',
+          selected: { ...state.ui.selected, jobs: 0 },
+        }),
+      );
+    case 'compare-page':
+      return clampSelections(
+        withUi(state, { comparePage: action.page, selected: { ...state.ui.selected, latency: 0 } }),
+      );
+    case 'distribution':
+      return withUi(state, { distribution: action.plot });
+    case 'map-cursor':
+      return withUi(state, { mapCursor: action.cursor, detail: 0 });
+    case 'form-run':
+      return withUi(state, { lastForm: action.form });
+    case 'baseline':
+      return withUi(state, { baseline: action.job });
+    case 'compare':
+      return clampSelections(
+        withUi(state, { comparing: action.on, comparePage: 'latency', selected: { ...state.ui.selected, latency: 0 } }),
+      );
+    case 'history-order':
+      return clampSelections(withUi(state, { historySort: action.sort, selected: { ...state.ui.selected, jobs: 0 } }));
+    case 'history-filter':
+      return clampSelections(withUi(state, { historyFilter: action.text, overlay: undefined }));
+    case 'notice':
+      return { ...state, notice: { text: action.text, tone: action.tone, time: state.now } };
     case 'tick': {
       const old = state.notice !== undefined && action.now - state.notice.time > NOTICE_MS;
       return { ...state, now: action.now, notice: old ? undefined : state.notice };
@@ -40,10 +72,23 @@ export function reduce(state: AppState, action: Action): AppState {
       const variants = variantsOf(attachedJob(state)).length;
       return variants < 2 ? state : clampSelections(withUi(state, { variant: (state.ui.variant + 1) % variants }));
     }
-    case 'resize': case 'show': case 'next-view': case 'zoom': case 'move': case 'move-to': case 'detail': case 'toggle': case 'overlay':
+    case 'resize':
+    case 'show':
+    case 'next-view':
+    case 'zoom':
+    case 'move':
+    case 'move-to':
+    case 'detail':
+    case 'toggle':
+    case 'overlay':
       return clampSelections(withUi(state, reduceUi(state, action)));
-    case 'search': return withUi(state, { log: { ...state.ui.log, query: action.query, filter: action.query !== '' && state.ui.log.filter }, overlay: undefined });
-    case 'log-position': return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top } });
+    case 'search':
+      return withUi(state, {
+        log: { ...state.ui.log, query: action.query, filter: action.query !== '' && state.ui.log.filter },
+        overlay: undefined,
+      });
+    case 'log-position':
+      return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top } });
   }
 }
 
@@ -55,7 +100,10 @@ function withView(state: AppState, job: string, change: (view: JobView) => JobVi
 
 const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...state, ui: { ...state.ui, ...change } });
 
-/** The cursor stays on its job while newer ones come in above it; while another view has the keys, it stands on the job shown. */
+/**
+ * The cursor stays on its job while newer ones come in above it; while another view has the keys, it stands on the job
+ * shown.
+ */
 function withJobs(state: AppState, jobs: AppState['jobs']): AppState {
   if (state.ui.jobList !== 'jobs') return clampSelections({ ...state, jobs });
   const wanted = state.ui.view === 'jobs' ? state.jobs[state.ui.selected.jobs]?.name : state.attached;
@@ -64,29 +112,56 @@ function withJobs(state: AppState, jobs: AppState['jobs']): AppState {
 }
 
 const unknownJob = (name: string) =>
-  jobViewOf({ name, kind: JobKind.UNSPECIFIED, label: '', kernelId: '', state: JobState.UNSPECIFIED, outcome: Outcome.UNSPECIFIED, summary: '' });
+  jobViewOf({
+    name,
+    kind: JobKind.UNSPECIFIED,
+    label: '',
+    kernelId: '',
+    state: JobState.UNSPECIFIED,
+    outcome: Outcome.UNSPECIFIED,
+    summary: '',
+  });
 
 /** Another job starts at its log's end, with its first variant. */
 function attach(state: AppState, job: string): AppState {
   if (state.attached === job) return state;
   const known = state.views[job] ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
   const selected = { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 };
-  return { ...withUi(state, { selected, variant: 0, mapCursor: undefined, log: { ...state.ui.log, follow: true, top: 0 } }), attached: job, views: { ...state.views, [job]: known } };
+  return {
+    ...withUi(state, { selected, variant: 0, mapCursor: undefined, log: { ...state.ui.log, follow: true, top: 0 } }),
+    attached: job,
+    views: { ...state.views, [job]: known },
+  };
 }
 
-type UiAction = Extract<Action, { type: 'resize' | 'show' | 'next-view' | 'zoom' | 'move' | 'move-to' | 'detail' | 'toggle' | 'overlay' }>;
+type UiAction = Extract<
+  Action,
+  { type: 'resize' | 'show' | 'next-view' | 'zoom' | 'move' | 'move-to' | 'detail' | 'toggle' | 'overlay' }
+>;
 
 function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
   const { ui } = state;
   switch (action.type) {
-    case 'resize': return { columns: action.columns, rows: action.rows };
-    case 'show': return { view: action.view, detail: 0, mapCursor: undefined };
-    case 'next-view': return { view: VIEWS[(VIEWS.indexOf(ui.view) + action.step + VIEWS.length) % VIEWS.length] ?? 'run', detail: 0, mapCursor: undefined };
-    case 'zoom': return { zoomed: !ui.zoomed };
-    case 'move': return moveTo(ui, Math.max(0, ui.selected[ui.view] + action.by), action.limit);
-    case 'move-to': return moveTo(ui, action.end === 'first' ? 0 : Number.MAX_SAFE_INTEGER, action.limit);
-    case 'detail': return { detail: ui.detail + action.by };
-    case 'overlay': return { overlay: action.overlay };
+    case 'resize':
+      return { columns: action.columns, rows: action.rows };
+    case 'show':
+      return { view: action.view, detail: 0, mapCursor: undefined };
+    case 'next-view':
+      return {
+        view: VIEWS[(VIEWS.indexOf(ui.view) + action.step + VIEWS.length) % VIEWS.length] ?? 'run',
+        detail: 0,
+        mapCursor: undefined,
+      };
+    case 'zoom':
+      return { zoomed: !ui.zoomed };
+    case 'move':
+      return moveTo(ui, Math.max(0, ui.selected[ui.view] + action.by), action.limit);
+    case 'move-to':
+      return moveTo(ui, action.end === 'first' ? 0 : Number.MAX_SAFE_INTEGER, action.limit);
+    case 'detail':
+      return { detail: ui.detail + action.by };
+    case 'overlay':
+      return { overlay: action.overlay };
     case 'toggle':
       if (action.what === 'wrap') return { log: { ...ui.log, wrap: !ui.log.wrap } };
       if (action.what === 'filter') return { log: { ...ui.log, filter: ui.log.query !== '' && !ui.log.filter } };
@@ -94,13 +169,21 @@ function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
   }
 }
 
-const moveTo = (ui: UiState, place: number, limit = Number.MAX_SAFE_INTEGER): Partial<UiState> => ({ detail: 0, selected: { ...ui.selected, [ui.view]: Math.min(place, limit) } });
+const moveTo = (ui: UiState, place: number, limit = Number.MAX_SAFE_INTEGER): Partial<UiState> => ({
+  detail: 0,
+  selected: { ...ui.selected, [ui.view]: Math.min(place, limit) },
+});
 
 /** Cursors stay on what there is. */
 function clampSelections(state: AppState): AppState {
-  const clamped = Object.fromEntries(VIEWS.map((view) => {
-    const count = itemCount(state, view);
-    return [view, count === undefined ? state.ui.selected[view] : Math.min(state.ui.selected[view], Math.max(0, count - 1))];
-  })) as UiState['selected'];
+  const clamped = Object.fromEntries(
+    VIEWS.map((view) => {
+      const count = itemCount(state, view);
+      return [
+        view,
+        count === undefined ? state.ui.selected[view] : Math.min(state.ui.selected[view], Math.max(0, count - 1)),
+      ];
+    }),
+  ) as UiState['selected'];
   return withUi(state, { selected: clamped });
 }

@@ -7,7 +7,14 @@ export const VIEWS = ['run', 'correct', 'latency', 'profile', 'gates', 'jobs', '
 export type ViewId = (typeof VIEWS)[number];
 
 export const VIEW_TITLES: Record<ViewId, string> = {
-  run: '1 Run', correct: '2 Correct', latency: '3 Latency', profile: '4 Profile', gates: '5 Gates', jobs: '6 Jobs', kernels: '7 Kernels', host: '8 Host',
+  run: '1 Run',
+  correct: '2 Correct',
+  latency: '3 Latency',
+  profile: '4 Profile',
+  gates: '5 Gates',
+  jobs: '6 Jobs',
+  kernels: '7 Kernels',
+  host: '8 Host',
 };
 
 export type Connection = 'connecting' | 'connected' | 'reconnecting';
@@ -121,9 +128,30 @@ export interface StartState {
 
 export function initialState({ runner, columns, rows, now }: StartState): AppState {
   return {
-    runner, connection: 'connecting', jobs: [], experiments: [], kernels: [], views: {}, samples: {}, sources: {}, now,
+    runner,
+    connection: 'connecting',
+    jobs: [],
+    experiments: [],
+    kernels: [],
+    views: {},
+    samples: {},
+    sources: {},
+    now,
     ui: {
-      view: 'run', zoomed: false, jobList: 'jobs', faulty: false, mouse: false, comparing: false, comparePage: 'latency', distribution: 'both', historySort: 'newest', historyFilter: '', variant: 0, detail: 0, columns, rows,
+      view: 'run',
+      zoomed: false,
+      jobList: 'jobs',
+      faulty: false,
+      mouse: false,
+      comparing: false,
+      comparePage: 'latency',
+      distribution: 'both',
+      historySort: 'newest',
+      historyFilter: '',
+      variant: 0,
+      detail: 0,
+      columns,
+      rows,
       selected: { run: 0, correct: 0, latency: 0, profile: 0, gates: 0, jobs: 0, kernels: 0, host: 0 },
       log: { follow: true, top: 0, wrap: true, query: '', filter: false },
     },

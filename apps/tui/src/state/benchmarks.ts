@@ -7,17 +7,34 @@ const CANDIDATE = 'candidate';
 const RECENT_SAMPLES = 240;
 
 export function benchmarkKey(shape: Shape | undefined, mode: TimingMode, subject: string): string {
-  const place = shape === undefined ? '' : [shape.batch, shape.heads, shape.sequenceLength, shape.headDim, shape.causal ? 'c' : ''].join('x');
+  const place =
+    shape === undefined
+      ? ''
+      : [shape.batch, shape.heads, shape.sequenceLength, shape.headDim, shape.causal ? 'c' : ''].join('x');
   return `${place} ${TimingMode[mode]} ${subject}`;
 }
 
-export function withBenchmarkProgress(benchmarks: readonly BenchmarkView[], progress: BenchmarkProgress): BenchmarkView[] {
+export function withBenchmarkProgress(
+  benchmarks: readonly BenchmarkView[],
+  progress: BenchmarkProgress,
+): BenchmarkView[] {
   const { shape, mode, simulated, warmUp, latency, histogram, samplesUs } = progress;
   const subject = progress.subject === '' ? CANDIDATE : progress.subject;
   const key = benchmarkKey(shape, mode, subject);
   const before = benchmarks.find((benchmark) => benchmark.key === key);
   // A progress event without statistics (warm-up) leaves those seen before.
-  return replaceByKey(benchmarks, { key, shape, mode, subject, simulated, warmUp, latency: latency ?? before?.latency, histogram: histogram ?? before?.histogram, recent: warmUp ? [] : [...(before?.recent ?? []), ...samplesUs].slice(-RECENT_SAMPLES), result: before?.result });
+  return replaceByKey(benchmarks, {
+    key,
+    shape,
+    mode,
+    subject,
+    simulated,
+    warmUp,
+    latency: latency ?? before?.latency,
+    histogram: histogram ?? before?.histogram,
+    recent: warmUp ? [] : [...(before?.recent ?? []), ...samplesUs].slice(-RECENT_SAMPLES),
+    result: before?.result,
+  });
 }
 
 /** Adds the result and the baselines measured with it. */
@@ -25,12 +42,37 @@ export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result
   const { shape, mode, simulated, latency, histogram, baselines } = result;
   const key = benchmarkKey(shape, mode, CANDIDATE);
   const recent = benchmarks.find((benchmark) => benchmark.key === key)?.recent ?? [];
-  const own: BenchmarkView = { key, shape, mode, subject: CANDIDATE, simulated, warmUp: false, latency, histogram, recent, result };
-  return baselines.reduce((all, baseline) => {
-    const baselineKey = benchmarkKey(shape, mode, baseline.name);
-    const before = all.find((benchmark) => benchmark.key === baselineKey);
-    return replaceByKey(all, { key: baselineKey, shape, mode, subject: baseline.name, simulated, warmUp: false, latency: baseline.latency, histogram: before?.histogram, recent: before?.recent ?? [], speedup: baseline.speedup });
-  }, replaceByKey(benchmarks, own));
+  const own: BenchmarkView = {
+    key,
+    shape,
+    mode,
+    subject: CANDIDATE,
+    simulated,
+    warmUp: false,
+    latency,
+    histogram,
+    recent,
+    result,
+  };
+  return baselines.reduce(
+    (all, baseline) => {
+      const baselineKey = benchmarkKey(shape, mode, baseline.name);
+      const before = all.find((benchmark) => benchmark.key === baselineKey);
+      return replaceByKey(all, {
+        key: baselineKey,
+        shape,
+        mode,
+        subject: baseline.name,
+        simulated,
+        warmUp: false,
+        latency: baseline.latency,
+        histogram: before?.histogram,
+        recent: before?.recent ?? [],
+        speedup: baseline.speedup,
+      });
+    },
+    replaceByKey(benchmarks, own),
+  );
 }
 
 function replaceByKey(benchmarks: readonly BenchmarkView[], next: BenchmarkView): BenchmarkView[] {

@@ -1,4 +1,7 @@
-/** The job on the screen (B, the candidate) against the baseline (A, the champion), as the runner names the two sides of its own comparison: latency of the shapes that both measured, and what their builds need. */
+/**
+ * The job on the screen (B, the candidate) against the baseline (A, the champion), as the runner names the two sides of
+ * its own comparison: latency of the shapes that both measured, and what their builds need.
+ */
 import { ArtifactKind, ratioInterval, type Artifact, type EntryResources } from '@flashcore/shared';
 import type { AppState } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
@@ -36,9 +39,14 @@ export function comparisonOf(state: AppState): Comparison | undefined {
   return { a: { job: jobA, variant: a }, b: { job: jobB, variant: b }, pairs };
 }
 
-function pairOf({ samples }: AppState, [jobA, a]: [JobView, BenchmarkView], [jobB, b]: [JobView, BenchmarkView]): LatencyPair {
+function pairOf(
+  { samples }: AppState,
+  [jobA, a]: [JobView, BenchmarkView],
+  [jobB, b]: [JobView, BenchmarkView],
+): LatencyPair {
   if (a.simulated || b.simulated) return { a, b, notCompared: 'simulated, not GPU times' };
-  if (jobA.device?.name !== jobB.device?.name) return { a, b, notCompared: `other device: ${jobA.device?.name ?? 'unknown'}` };
+  if (jobA.device?.name !== jobB.device?.name)
+    return { a, b, notCompared: `other device: ${jobA.device?.name ?? 'unknown'}` };
   const [samplesA, samplesB] = [a, b].map(({ result }) => samples[result?.samples?.sha256 ?? '']);
   if (samplesA === undefined || samplesB === undefined) return { a, b, notCompared: 'its samples are not here' };
   if (samplesA.length < 2 || samplesB.length < 2) return { a, b, notCompared: 'fewer than two samples' };
@@ -62,7 +70,9 @@ function ratioOf(above: readonly number[], below: readonly number[]): Ratio {
 /** Samples of an artifact, microseconds; those marked as dropped (0) are left out. */
 export function samplesOf(bytes: Uint8Array): number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return Array.from({ length: Math.floor(bytes.byteLength / 4) }, (_, index) => view.getFloat32(index * 4, true)).filter((sample) => sample > 0);
+  return Array.from({ length: Math.floor(bytes.byteLength / 4) }, (_, index) =>
+    view.getFloat32(index * 4, true),
+  ).filter((sample) => sample > 0);
 }
 
 /** The most that any entry of a build needs. */
@@ -77,13 +87,19 @@ export interface SourcePair {
 }
 
 /** Source files of a build; the translation unit is the first. */
-export const sourcesOf = ({ build }: VariantView): Artifact[] => (build?.artifacts ?? []).filter(({ kind }) => kind === ArtifactKind.SOURCE);
+export const sourcesOf = ({ build }: VariantView): Artifact[] =>
+  (build?.artifacts ?? []).filter(({ kind }) => kind === ArtifactKind.SOURCE);
 
 /** Files that differ: paired by name, the translation units with each other whatever they are called. */
 export function changedSources({ a, b }: Pick<Comparison, 'a' | 'b'>): SourcePair[] {
   const [unitA, ...restA] = sourcesOf(a.variant);
   const [unitB, ...restB] = sourcesOf(b.variant);
-  const paired = restA.map((file): SourcePair => ({ a: file, b: restB.find(({ fileName }) => fileName === file.fileName) }));
-  const onlyB = restB.filter(({ fileName }) => !restA.some((file) => file.fileName === fileName)).map((file): SourcePair => ({ a: undefined, b: file }));
+  const paired = restA.map((file): SourcePair => ({
+    a: file,
+    b: restB.find(({ fileName }) => fileName === file.fileName),
+  }));
+  const onlyB = restB
+    .filter(({ fileName }) => !restA.some((file) => file.fileName === fileName))
+    .map((file): SourcePair => ({ a: undefined, b: file }));
   return [{ a: unitA, b: unitB }, ...paired, ...onlyB].filter((pair) => pair.a?.sha256 !== pair.b?.sha256);
 }

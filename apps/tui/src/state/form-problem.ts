@@ -1,4 +1,6 @@
-/** Why a form can't be run as it stands: shapes that are none, that the kernel does not take, seeds that are no number. */
+/**
+ * Why a form can't be run as it stands: shapes that are none, that the kernel does not take, seeds that are no number.
+ */
 import { FlashcoreError, evaluate, formatShape, parseExpression, shapeScope, type Shape } from '@flashcore/shared';
 import { AS_USUAL, shapesOf, valueOf, type FormField, type RunForm } from './run-form.ts';
 
@@ -18,7 +20,10 @@ export function formProblem(form: RunForm): { readonly index: number; readonly t
 function problemOf(form: RunForm, field: FormField): string | undefined {
   const text = valueOf(field);
   if (text === AS_USUAL) return undefined;
-  if (field.id === 'seeds') return /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= MOST_SEEDS ? undefined : `Wanted a number of seeds from 1 to ${MOST_SEEDS}, found "${text}"`;
+  if (field.id === 'seeds')
+    return /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= MOST_SEEDS
+      ? undefined
+      : `Wanted a number of seeds from 1 to ${MOST_SEEDS}, found "${text}"`;
   return field.id === 'shape' ? shapesProblem(form, text) : undefined;
 }
 
@@ -35,14 +40,18 @@ function shapesProblem(form: RunForm, text: string): string | undefined {
 
 /** The first limit of the manifest that a shape breaks. The runner has the last word: it knows constants too. */
 function refusalOf({ kernel, fields }: RunForm, shape: Shape): string | undefined {
-  const parameters = Object.fromEntries(kernel.parameters.map(({ name, defaultValue }) => {
-    const field = fields.find(({ id }) => id === `param:${name}`);
-    return [name, Number(field === undefined ? defaultValue : valueOf(field))];
-  }));
+  const parameters = Object.fromEntries(
+    kernel.parameters.map(({ name, defaultValue }) => {
+      const field = fields.find(({ id }) => id === `param:${name}`);
+      return [name, Number(field === undefined ? defaultValue : valueOf(field))];
+    }),
+  );
   const scope: Record<string, number> = { ...shapeScope(shape), ...parameters };
   const broken = kernel.limits.find(({ require }) => {
     const expression = parseExpression(require);
     return expression.names.every((name) => name in scope) && evaluate(expression, scope) === 0;
   });
-  return broken === undefined ? undefined : `${kernel.kernelId} does not take ${formatShape(shape)}: it requires ${broken.require}, because ${broken.because}`;
+  return broken === undefined
+    ? undefined
+    : `${kernel.kernelId} does not take ${formatShape(shape)}: it requires ${broken.require}, because ${broken.because}`;
 }

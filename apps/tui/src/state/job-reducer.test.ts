@@ -16,23 +16,72 @@ describe('what a whole experiment leaves', () => {
   test('the job itself', () => {
     const { name, label, kernelId, state, outcome, lastSequence, gap, createTime, endTime, deviceSeconds } = WHOLE;
     expect({ name, label, kernelId, state, outcome, lastSequence, gap, createTime, endTime, deviceSeconds }).toEqual({
-      name: SAMPLE_JOB, label: 'flashcore_v6 USE_WMMA=1', kernelId: 'flashcore_v6', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT, lastSequence: EVENTS.length, gap: false,
-      createTime: SAMPLE_START_MS, endTime: SAMPLE_START_MS + (EVENTS.length - 1) * 200, deviceSeconds: 9.2,
+      name: SAMPLE_JOB,
+      label: 'flashcore_v6 USE_WMMA=1',
+      kernelId: 'flashcore_v6',
+      state: JobState.ENDED,
+      outcome: Outcome.WRONG_RESULT,
+      lastSequence: EVENTS.length,
+      gap: false,
+      createTime: SAMPLE_START_MS,
+      endTime: SAMPLE_START_MS + (EVENTS.length - 1) * 200,
+      deviceSeconds: 9.2,
     });
   });
 
   test('both variants with what belongs to each, the fallback last', () => {
-    expect(variantsOf(WHOLE).map(({ label, fallback, cases, benchmarks, gates, findings, build, diagnostics }) =>
-      ({ label, fallback, cases: cases.length, benchmarks: benchmarks.map(({ key }) => key), gates: gates.length, findings: findings.length, built: build?.succeeded, diagnostics: diagnostics.length }))).toEqual([
-      { label: 'USE_WMMA=1', fallback: false, cases: 7, benchmarks: ['2x8x512x64x COLD candidate', '2x8x512x64x HOT candidate'], gates: 10, findings: 1, built: true, diagnostics: 1 },
-      { label: 'USE_WMMA=0', fallback: true, cases: 1, benchmarks: [], gates: 0, findings: 0, built: true, diagnostics: 0 },
+    expect(
+      variantsOf(WHOLE).map(({ label, fallback, cases, benchmarks, gates, findings, build, diagnostics }) => ({
+        label,
+        fallback,
+        cases: cases.length,
+        benchmarks: benchmarks.map(({ key }) => key),
+        gates: gates.length,
+        findings: findings.length,
+        built: build?.succeeded,
+        diagnostics: diagnostics.length,
+      })),
+    ).toEqual([
+      {
+        label: 'USE_WMMA=1',
+        fallback: false,
+        cases: 7,
+        benchmarks: ['2x8x512x64x COLD candidate', '2x8x512x64x HOT candidate'],
+        gates: 10,
+        findings: 1,
+        built: true,
+        diagnostics: 1,
+      },
+      {
+        label: 'USE_WMMA=0',
+        fallback: true,
+        cases: 1,
+        benchmarks: [],
+        gates: 0,
+        findings: 0,
+        built: true,
+        diagnostics: 0,
+      },
     ]);
   });
 
   test('phases in order, all ended, each with how it went', () => {
-    expect(WHOLE.phases.map((phase) => [Phase[phase.phase], phase.variant, phase.endTime !== undefined, Verdict[phaseVerdict(WHOLE, phase)]])).toEqual([
-      ['PRECHECK', '', true, 'PASS'], ['BUILD', 'USE_WMMA=1', true, 'PASS'], ['VERIFY', 'USE_WMMA=1', true, 'FAIL'], ['BENCHMARK', 'USE_WMMA=1', true, 'PASS'],
-      ['PROFILE', 'USE_WMMA=1', true, 'NOT_MEASURED'], ['GATES', 'USE_WMMA=1', true, 'FAIL'], ['BUILD', 'USE_WMMA=0', true, 'PASS'], ['VERIFY', 'USE_WMMA=0', true, 'NOT_MEASURED'],
+    expect(
+      WHOLE.phases.map((phase) => [
+        Phase[phase.phase],
+        phase.variant,
+        phase.endTime !== undefined,
+        Verdict[phaseVerdict(WHOLE, phase)],
+      ]),
+    ).toEqual([
+      ['PRECHECK', '', true, 'PASS'],
+      ['BUILD', 'USE_WMMA=1', true, 'PASS'],
+      ['VERIFY', 'USE_WMMA=1', true, 'FAIL'],
+      ['BENCHMARK', 'USE_WMMA=1', true, 'PASS'],
+      ['PROFILE', 'USE_WMMA=1', true, 'NOT_MEASURED'],
+      ['GATES', 'USE_WMMA=1', true, 'FAIL'],
+      ['BUILD', 'USE_WMMA=0', true, 'PASS'],
+      ['VERIFY', 'USE_WMMA=0', true, 'NOT_MEASURED'],
     ]);
   });
 });
@@ -48,10 +97,38 @@ test('the final result replaces what was seen live, label by label', () => {
     { case: 'created', value: { job: { name: SAMPLE_JOB } } },
     { case: 'phaseStarted', value: { phase: Phase.VERIFY, variant: 'A=1', steps: 1 } },
     { case: 'caseResult', value: { verdict: Verdict.PASS, maxAbsError: 1 } },
-    { case: 'finished', value: { outcome: Outcome.PASSED, summary: 'done', result: { variants: [{ label: 'A=1', verify: { passedCases: 2, cases: [{ verdict: Verdict.PASS, maxAbsError: 2 }, { verdict: Verdict.PASS, maxAbsError: 3 }] } }, { label: 'A=0', fallback: true }] } } },
+    {
+      case: 'finished',
+      value: {
+        outcome: Outcome.PASSED,
+        summary: 'done',
+        result: {
+          variants: [
+            {
+              label: 'A=1',
+              verify: {
+                passedCases: 2,
+                cases: [
+                  { verdict: Verdict.PASS, maxAbsError: 2 },
+                  { verdict: Verdict.PASS, maxAbsError: 3 },
+                ],
+              },
+            },
+            { label: 'A=0', fallback: true },
+          ],
+        },
+      },
+    },
   ]);
-  expect(replay(events).variants.map(({ label, fallback, cases }) => ({ label, fallback, errors: cases.map(({ maxAbsError }) => maxAbsError) }))).toEqual([
-    { label: 'A=1', fallback: false, errors: [2, 3] }, { label: 'A=0', fallback: true, errors: [] },
+  expect(
+    replay(events).variants.map(({ label, fallback, cases }) => ({
+      label,
+      fallback,
+      errors: cases.map(({ maxAbsError }) => maxAbsError),
+    })),
+  ).toEqual([
+    { label: 'A=1', fallback: false, errors: [2, 3] },
+    { label: 'A=0', fallback: true, errors: [] },
   ]);
 });
 
@@ -63,20 +140,29 @@ test('an event that comes too early changes nothing but asks for the missing one
 });
 
 test('any prefix seen twice, in any order, then the rest: the view is that of the plain replay', () => {
-  fc.assert(fc.property(
-    // Deliveries of dropped and resumed streams: pieces of the log with any start, overlap, gap and order.
-    fc.array(fc.tuple(fc.nat(EVENTS.length), fc.nat(EVENTS.length)), { maxLength: 12 }),
-    (pieces) => {
-      const disturbed = pieces.reduce((view, [from, length]) => replay(EVENTS.slice(from, from + length), view), EMPTY);
-      // A client resumes after the last number it has taken in.
-      expect(replay(EVENTS.slice(disturbed.lastSequence), disturbed)).toEqual(WHOLE);
-    },
-  ), { numRuns: 150 });
+  fc.assert(
+    fc.property(
+      // Deliveries of dropped and resumed streams: pieces of the log with any start, overlap, gap and order.
+      fc.array(fc.tuple(fc.nat(EVENTS.length), fc.nat(EVENTS.length)), { maxLength: 12 }),
+      (pieces) => {
+        const disturbed = pieces.reduce(
+          (view, [from, length]) => replay(EVENTS.slice(from, from + length), view),
+          EMPTY,
+        );
+        // A client resumes after the last number it has taken in.
+        expect(replay(EVENTS.slice(disturbed.lastSequence), disturbed)).toEqual(WHOLE);
+      },
+    ),
+    { numRuns: 150 },
+  );
 });
 
 test('no order of events makes the reducer lose its place', () => {
-  fc.assert(fc.property(fc.shuffledSubarray(EVENTS), (events) => {
-    const view = replay(events);
-    expect(view).toEqual({ ...replay(EVENTS.slice(0, view.lastSequence)), gap: view.gap });
-  }), { numRuns: 80 });
+  fc.assert(
+    fc.property(fc.shuffledSubarray(EVENTS), (events) => {
+      const view = replay(events);
+      expect(view).toEqual({ ...replay(EVENTS.slice(0, view.lastSequence)), gap: view.gap });
+    }),
+    { numRuns: 80 },
+  );
 });

@@ -1,4 +1,7 @@
-/** Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with the one due next. */
+/**
+ * Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with
+ * the one due next.
+ */
 import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared';
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './against.ts';
@@ -13,11 +16,17 @@ export function reduceJob(view: JobView, event: JobEvent): JobView {
   if (sequence <= view.lastSequence) return view;
   if (sequence > view.lastSequence + 1) return view.gap ? view : { ...view, gap: true };
   const { payload } = event;
-  return { ...reducePayload(view, payload, timeOf(event)), ...(isActivity(payload) && { activity: payload }), lastSequence: sequence, gap: false };
+  return {
+    ...reducePayload(view, payload, timeOf(event)),
+    ...(isActivity(payload) && { activity: payload }),
+    lastSequence: sequence,
+    gap: false,
+  };
 }
 
 /** The view after it was told that events before number `first` are no longer kept: the next one due is `first`. */
-export const withoutEventsBefore = (view: JobView, first: number): JobView => (first - 1 <= view.lastSequence ? view : { ...view, lastSequence: first - 1, gap: false });
+export const withoutEventsBefore = (view: JobView, first: number): JobView =>
+  first - 1 <= view.lastSequence ? view : { ...view, lastSequence: first - 1, gap: false };
 
 /** Milliseconds since 1970 at which the event happened. */
 export function timeOf(event: JobEvent): number {
@@ -29,7 +38,14 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'created': {
       const job = payload.value.job;
       if (job === undefined) return view;
-      return { ...view, kind: job.kind, label: job.label, kernelId: job.kernelId, state: JobState.QUEUED, createTime: time };
+      return {
+        ...view,
+        kind: job.kind,
+        label: job.label,
+        kernelId: job.kernelId,
+        state: JobState.QUEUED,
+        createTime: time,
+      };
     }
     case 'started':
       return { ...view, state: JobState.RUNNING, startTime: time, device: payload.value.device };
@@ -41,37 +57,81 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       return phase === Phase.PRECHECK ? next : withVariant(next, variant, (current) => current);
     }
     case 'diagnostic':
-      return withCurrentVariant(view, (variant) => ({ ...variant, diagnostics: [...variant.diagnostics, payload.value] }));
+      return withCurrentVariant(view, (variant) => ({
+        ...variant,
+        diagnostics: [...variant.diagnostics, payload.value],
+      }));
     case 'precheck':
       return withStepDone({ ...view, prechecks: [...view.prechecks, payload.value] });
     case 'buildResult':
-      return withCurrentVariant(withBuildEnded(withStepDone(view), time), (variant) => ({ ...variant, build: payload.value }));
+      return withCurrentVariant(withBuildEnded(withStepDone(view), time), (variant) => ({
+        ...variant,
+        build: payload.value,
+      }));
     case 'verifyProgress': {
       const { caseCount, seedIndex, seedCount } = payload.value;
-      // Cases run in an order of the runner's own (the cheapest first): what is done is counted, not read from the index.
+      // Cases run in an order of the runner's own (the cheapest first): what is done is counted, not read from the
+      // index.
       const next = withCurrentVariant(view, (variant) => ({ ...variant, verifying: payload.value }));
-      return withProgress(next, { done: countCases(next) + (seedCount > 0 ? seedIndex / seedCount : 0), steps: caseCount });
+      return withProgress(next, {
+        done: countCases(next) + (seedCount > 0 ? seedIndex / seedCount : 0),
+        steps: caseCount,
+      });
     }
     case 'caseResult':
-      return withCurrentVariant(view, (variant) => ({ ...variant, verifying: undefined, cases: [...variant.cases, payload.value] }), (next) => withProgress(next, { done: countCases(next) }));
+      return withCurrentVariant(
+        view,
+        (variant) => ({ ...variant, verifying: undefined, cases: [...variant.cases, payload.value] }),
+        (next) => withProgress(next, { done: countCases(next) }),
+      );
     case 'verifyResult':
-      return withCurrentVariant(view, (variant) => ({ ...variant, verify: payload.value, verifying: undefined, cases: payload.value.cases.length > 0 ? payload.value.cases : variant.cases }));
+      return withCurrentVariant(view, (variant) => ({
+        ...variant,
+        verify: payload.value,
+        verifying: undefined,
+        cases: payload.value.cases.length > 0 ? payload.value.cases : variant.cases,
+      }));
     case 'benchmarkProgress':
-      return withCurrentVariant(view, (variant) => ({ ...variant, benchmarks: withBenchmarkProgress(variant.benchmarks, payload.value) }));
+      return withCurrentVariant(view, (variant) => ({
+        ...variant,
+        benchmarks: withBenchmarkProgress(variant.benchmarks, payload.value),
+      }));
     case 'benchmarkResult':
-      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, benchmarks: withBenchmarkResult(variant.benchmarks, payload.value) }));
+      return withCurrentVariant(withStepDone(view), (variant) => ({
+        ...variant,
+        benchmarks: withBenchmarkResult(variant.benchmarks, payload.value),
+      }));
     case 'comparisonProgress':
-      return withCurrentVariant(view, (variant) => ({ ...variant, against: withComparisonProgress(variant.against, payload.value) }));
+      return withCurrentVariant(view, (variant) => ({
+        ...variant,
+        against: withComparisonProgress(variant.against, payload.value),
+      }));
     case 'shapeComparison':
-      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, against: withShapeComparison(variant.against, payload.value) }));
+      return withCurrentVariant(withStepDone(view), (variant) => ({
+        ...variant,
+        against: withShapeComparison(variant.against, payload.value),
+      }));
     case 'comparisonResult':
-      return withCurrentVariant(view, (variant) => ({ ...variant, against: withComparisonResult(variant.against, payload.value) }));
+      return withCurrentVariant(view, (variant) => ({
+        ...variant,
+        against: withComparisonResult(variant.against, payload.value),
+      }));
     case 'profileProgress':
-      return withCurrentVariant(withProgress(view, { done: payload.value.passesDone, steps: payload.value.passes }), (variant) => ({ ...variant, profiling: payload.value }));
+      return withCurrentVariant(
+        withProgress(view, { done: payload.value.passesDone, steps: payload.value.passes }),
+        (variant) => ({ ...variant, profiling: payload.value }),
+      );
     case 'profileResult':
-      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, profile: payload.value, profiling: undefined }));
+      return withCurrentVariant(withStepDone(view), (variant) => ({
+        ...variant,
+        profile: payload.value,
+        profiling: undefined,
+      }));
     case 'gateResult':
-      return withCurrentVariant(withStepDone(view), (variant) => ({ ...variant, gates: [...variant.gates, payload.value] }));
+      return withCurrentVariant(withStepDone(view), (variant) => ({
+        ...variant,
+        gates: [...variant.gates, payload.value],
+      }));
     case 'finding':
       return withCurrentVariant(view, (variant) => ({ ...variant, findings: [...variant.findings, payload.value] }));
     case 'deviceConditions':
@@ -81,7 +141,17 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'finished': {
       const { outcome, summary, error, result } = payload.value;
       const variants = view.variants.map((variant) => ({ ...variant, verifying: undefined, profiling: undefined }));
-      const ended = { ...view, variants, state: JobState.ENDED, outcome, summary, error, result, endTime: time, phases: endPhases(view.phases, time) };
+      const ended = {
+        ...view,
+        variants,
+        state: JobState.ENDED,
+        outcome,
+        summary,
+        error,
+        result,
+        endTime: time,
+        phases: endPhases(view.phases, time),
+      };
       return result === undefined ? ended : withResult(ended, result);
     }
     case 'logLine':
@@ -106,15 +176,26 @@ function withResult(view: JobView, result: JobResult): JobView {
   };
 }
 
-const endPhases = (phases: readonly PhaseView[], time: number): PhaseView[] => phases.map((phase) => (phase.endTime === undefined ? { ...phase, endTime: time } : phase));
+const endPhases = (phases: readonly PhaseView[], time: number): PhaseView[] =>
+  phases.map((phase) => (phase.endTime === undefined ? { ...phase, endTime: time } : phase));
 
-/** What comes between a build and the next phase is a wait for the device, which on first use is long: it is no building. */
-const withBuildEnded = (view: JobView, time: number): JobView => (view.phases.at(-1)?.phase === Phase.BUILD ? { ...view, phases: endPhases(view.phases, time) } : view);
+/**
+ * What comes between a build and the next phase is a wait for the device, which on first use is long: it is no
+ * building.
+ */
+const withBuildEnded = (view: JobView, time: number): JobView =>
+  view.phases.at(-1)?.phase === Phase.BUILD ? { ...view, phases: endPhases(view.phases, time) } : view;
 
 function withProgress(view: JobView, { done, steps }: { done: number; steps?: number }): JobView {
   const last = view.phases.at(-1);
   if (last === undefined) return view;
-  return { ...view, phases: [...view.phases.slice(0, -1), { ...last, done, steps: steps === undefined || steps === 0 ? last.steps : steps }] };
+  return {
+    ...view,
+    phases: [
+      ...view.phases.slice(0, -1),
+      { ...last, done, steps: steps === undefined || steps === 0 ? last.steps : steps },
+    ],
+  };
 }
 
 const withStepDone = (view: JobView): JobView => withProgress(view, { done: (view.phases.at(-1)?.done ?? 0) + 1 });

@@ -6,7 +6,8 @@ import { resultOf } from './job-result.ts';
 import { jobViewOf } from './job-view.ts';
 
 const EMPTY = jobViewOf({ name: 'jobs/1', kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' });
-const collected = (...payloads: Parameters<typeof eventsOf>[0]) => resultOf(eventsOf(payloads).reduce(reduceJob, EMPTY));
+const collected = (...payloads: Parameters<typeof eventsOf>[0]) =>
+  resultOf(eventsOf(payloads).reduce(reduceJob, EMPTY));
 
 test('a job that was cut off while it was verified shows its build and the cases so far', () => {
   const result = collected(
@@ -23,7 +24,15 @@ test('a job that was cut off while it was verified shows its build and the cases
     { case: 'buildResult', value: { succeeded: false } },
   );
   expect(result?.prechecks.length).toBe(1);
-  expect(result?.variants.map(({ label, fallback, build, verify }) => [label, fallback, build?.succeeded, verify?.passedCases, verify?.cases.length])).toEqual([
+  expect(
+    result?.variants.map(({ label, fallback, build, verify }) => [
+      label,
+      fallback,
+      build?.succeeded,
+      verify?.passedCases,
+      verify?.cases.length,
+    ]),
+  ).toEqual([
     ['USE_WMMA=1', false, true, 1, 2],
     ['USE_WMMA=0', true, false, undefined, undefined],
   ]);
@@ -40,11 +49,24 @@ test('what came before the variant had its label is about the variant asked for'
     { case: 'phaseStarted', value: { phase: Phase.BUILD, variant: 'USE_WMMA=1' } },
     { case: 'buildResult', value: { succeeded: true } },
   );
-  expect(result?.variants.map(({ label, fallback, findings, build }) => [label, fallback, findings.length, build?.succeeded])).toEqual([['USE_WMMA=1', false, 1, true]]);
+  expect(
+    result?.variants.map(({ label, fallback, findings, build }) => [
+      label,
+      fallback,
+      findings.length,
+      build?.succeeded,
+    ]),
+  ).toEqual([['USE_WMMA=1', false, 1, true]]);
 });
 
 test('a job that ended by itself has the result it told, not one put together', () => {
   const told = { provenance: { sourceDigest: 'ab' }, variants: [{ label: 'USE_WMMA=1', build: { succeeded: true } }] };
-  const result = collected({ case: 'buildResult', value: { succeeded: false } }, { case: 'finished', value: { result: told } });
-  expect([result?.provenance?.sourceDigest, result?.variants.map(({ build }) => build?.succeeded)]).toEqual(['ab', [true]]);
+  const result = collected(
+    { case: 'buildResult', value: { succeeded: false } },
+    { case: 'finished', value: { result: told } },
+  );
+  expect([result?.provenance?.sourceDigest, result?.variants.map(({ build }) => build?.succeeded)]).toEqual([
+    'ab',
+    [true],
+  ]);
 });

@@ -1,10 +1,21 @@
 /** What a job has found out so far, as the result that it would end with. */
 import { create } from '@bufbuild/protobuf';
-import { JobResultSchema, VariantResultSchema, VerifyResultSchema, Verdict, type JobResult, type VariantResult, type VerifyResult } from '@flashcore/shared';
+import {
+  JobResultSchema,
+  VariantResultSchema,
+  VerifyResultSchema,
+  Verdict,
+  type JobResult,
+  type VariantResult,
+  type VerifyResult,
+} from '@flashcore/shared';
 import type { JobView, VariantView } from './job-view.ts';
 import { variantsOf } from './selectors.ts';
 
-/** The result a job ended with; of one that was cut off, and so has none, what its events told. Undefined while nothing has been found out. */
+/**
+ * The result a job ended with; of one that was cut off, and so has none, what its events told. Undefined while nothing
+ * has been found out.
+ */
 export function resultOf(job: JobView): JobResult | undefined {
   if (job.result !== undefined && job.result.variants.length > 0) return job.result;
   const variants = variantsOf(job);
@@ -16,16 +27,31 @@ function variantResult(variant: VariantView): VariantResult {
   const { label, fallback, build, benchmarks, against, profile, gates, findings } = variant;
   const verify = verifyOf(variant);
   return create(VariantResultSchema, {
-    label, fallback, benchmarks: benchmarks.flatMap(({ result }) => result ?? []), gates: [...gates], findings: [...findings],
-    ...(build && { build }), ...(verify && { verify }), ...(against?.result && { comparison: against.result }), ...(profile && { profile }),
+    label,
+    fallback,
+    benchmarks: benchmarks.flatMap(({ result }) => result ?? []),
+    gates: [...gates],
+    findings: [...findings],
+    ...(build && { build }),
+    ...(verify && { verify }),
+    ...(against?.result && { comparison: against.result }),
+    ...(profile && { profile }),
   });
 }
 
 /** The verification's result, or the cases that came before it. */
 function verifyOf({ verify, cases }: VariantView): VerifyResult | undefined {
   if (verify !== undefined || cases.length === 0) return verify;
-  return create(VerifyResultSchema, { reference: 'the job was cut off', cases: [...cases], passedCases: cases.filter(({ verdict }) => verdict === Verdict.PASS).length });
+  return create(VerifyResultSchema, {
+    reference: 'the job was cut off',
+    cases: [...cases],
+    passedCases: cases.filter(({ verdict }) => verdict === Verdict.PASS).length,
+  });
 }
 
 const isTelling = ({ build, verify, cases, benchmarks, profile, gates, findings }: VariantView): boolean =>
-  build !== undefined || verify !== undefined || profile !== undefined || cases.length + gates.length + findings.length > 0 || benchmarks.some(({ result }) => result !== undefined);
+  build !== undefined ||
+  verify !== undefined ||
+  profile !== undefined ||
+  cases.length + gates.length + findings.length > 0 ||
+  benchmarks.some(({ result }) => result !== undefined);

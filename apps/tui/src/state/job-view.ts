@@ -1,7 +1,31 @@
 /** What a client knows of a job from its events so far. Pure data; job-reducer.ts makes it. */
 import type {
-  BenchmarkResult, BuildResult, CaseResult, Device, DeviceConditions, Diagnostic, Finding, GateResult, Histogram, Job, JobError, JobEvent, JobKind, JobResult, JobState,
-  LatencyStatistics, Outcome, Phase, PrecheckItem, ProfileProgress, ProfileResult, Provenance, Shape, TimingMode, VerifyProgress, VerifyResult,
+  BenchmarkResult,
+  BuildResult,
+  CaseResult,
+  Device,
+  DeviceConditions,
+  Diagnostic,
+  Finding,
+  GateResult,
+  Histogram,
+  Job,
+  JobError,
+  JobEvent,
+  JobKind,
+  JobResult,
+  JobState,
+  LatencyStatistics,
+  Outcome,
+  Phase,
+  PrecheckItem,
+  ProfileProgress,
+  ProfileResult,
+  Provenance,
+  Shape,
+  TimingMode,
+  VerifyProgress,
+  VerifyResult,
 } from '@flashcore/shared';
 import type { AgainstView } from './against.ts';
 
@@ -20,7 +44,10 @@ export interface JobView {
   readonly endTime?: number | undefined;
   /** Number of the last event taken in; 0: none. */
   readonly lastSequence: number;
-  /** An event came before the one due next; it was not taken in. RunnerClient asks again from lastSequence, so that this ends by itself. */
+  /**
+   * An event came before the one due next; it was not taken in. RunnerClient asks again from lastSequence, so that this
+   * ends by itself.
+   */
   readonly gap: boolean;
   /** What the job does now: the last event that told so. */
   readonly activity?: Activity | undefined;
@@ -39,10 +66,20 @@ export interface JobView {
   readonly costMissing?: string | undefined;
 }
 
-const ACTIVITIES = ['created', 'started', 'phaseStarted', 'verifyProgress', 'benchmarkProgress', 'comparisonProgress', 'profileProgress', 'finished'] as const;
+const ACTIVITIES = [
+  'created',
+  'started',
+  'phaseStarted',
+  'verifyProgress',
+  'benchmarkProgress',
+  'comparisonProgress',
+  'profileProgress',
+  'finished',
+] as const;
 export type Activity = Extract<JobEvent['payload'], { case: (typeof ACTIVITIES)[number] }>;
 
-export const isActivity = (payload: JobEvent['payload']): payload is Activity => ACTIVITIES.some((name) => name === payload.case);
+export const isActivity = (payload: JobEvent['payload']): payload is Activity =>
+  ACTIVITIES.some((name) => name === payload.case);
 
 export interface PhaseView {
   readonly phase: Phase;
@@ -91,13 +128,33 @@ export interface BenchmarkView {
   readonly speedup?: number | undefined;
 }
 
-export const EMPTY_VARIANT: Omit<VariantView, 'label'> = { fallback: false, diagnostics: [], cases: [], benchmarks: [], gates: [], findings: [] };
+export const EMPTY_VARIANT: Omit<VariantView, 'label'> = {
+  fallback: false,
+  diagnostics: [],
+  cases: [],
+  benchmarks: [],
+  gates: [],
+  findings: [],
+};
 
 /** A job of which no event has come yet. */
-export function jobViewOf(job: Pick<Job, 'name' | 'kind' | 'label' | 'kernelId' | 'state' | 'outcome' | 'summary'>): JobView {
+export function jobViewOf(
+  job: Pick<Job, 'name' | 'kind' | 'label' | 'kernelId' | 'state' | 'outcome' | 'summary'>,
+): JobView {
   return {
-    name: job.name, kind: job.kind, label: job.label, kernelId: job.kernelId, state: job.state, outcome: job.outcome, summary: job.summary,
-    lastSequence: 0, gap: false, prechecks: [], phases: [], variants: [], warnings: [],
+    name: job.name,
+    kind: job.kind,
+    label: job.label,
+    kernelId: job.kernelId,
+    state: job.state,
+    outcome: job.outcome,
+    summary: job.summary,
+    lastSequence: 0,
+    gap: false,
+    prechecks: [],
+    phases: [],
+    variants: [],
+    warnings: [],
   };
 }
 

@@ -23,7 +23,10 @@ const OPENED_CHUNKS = 4;
 const BYTES_A_LINE = { times: 8, ends: 4, kinds: 2 };
 const TEXT_AT = CHUNK_LINES * (BYTES_A_LINE.times + BYTES_A_LINE.ends + BYTES_A_LINE.kinds);
 
-/** CHUNK_LINES lines, deflated: what compilers print shrinks to a tenth and less, so that a million lines take some megabytes, none of them in V8's heap. */
+/**
+ * CHUNK_LINES lines, deflated: what compilers print shrinks to a tenth and less, so that a million lines take some
+ * megabytes, none of them in V8's heap.
+ */
 interface SealedChunk {
   readonly deflated: Uint8Array;
   /** UTF-16, or Latin-1 where that is enough. */
@@ -100,7 +103,7 @@ export class LogBuffer {
     return {
       time: times[place] ?? 0,
       source: this.#sources[Math.floor(kind / TONES.length)] ?? '',
-      text: text.toString(encoding, (place === 0 ? 0 : ends[place - 1] ?? 0) * bytes, (ends[place] ?? 0) * bytes),
+      text: text.toString(encoding, (place === 0 ? 0 : (ends[place - 1] ?? 0)) * bytes, (ends[place] ?? 0) * bytes),
       tone: TONES[kind % TONES.length] ?? 'plain',
     };
   }
@@ -119,7 +122,10 @@ export class LogBuffer {
     });
     // The fastest level: 0.8 ms a chunk, and within a third of the best one's size.
     // Copied into memory of its own: what zlib gives is a slice of a larger piece that would be kept with it.
-    this.#chunks.set(this.#end / CHUNK_LINES - 1, { deflated: new Uint8Array(deflateRawSync(bytes, { level: 1 })), encoding });
+    this.#chunks.set(this.#end / CHUNK_LINES - 1, {
+      deflated: new Uint8Array(deflateRawSync(bytes, { level: 1 })),
+      encoding,
+    });
     this.#open = [];
     const dropped = Math.floor(this.start / CHUNK_LINES) - 1;
     this.#chunks.delete(dropped);

@@ -52,7 +52,11 @@ export class LogSearch {
     const found: [number, number][] = [];
     const haystack = this.#caseSensitive ? text : text.toLowerCase();
     if (this.#needle === '') return found;
-    for (let start = haystack.indexOf(this.#needle); start >= 0; start = haystack.indexOf(this.#needle, start + this.#needle.length)) {
+    for (
+      let start = haystack.indexOf(this.#needle);
+      start >= 0;
+      start = haystack.indexOf(this.#needle, start + this.#needle.length)
+    ) {
       found.push([start, start + this.#needle.length]);
     }
     return found;

@@ -12,11 +12,23 @@ const numbered = (count: number): string[] => Array.from({ length: count }, (_, 
 
 test('a full buffer drops its oldest lines and keeps their numbers', () => {
   const log = buffer(numbered(10), 4);
-  expect([log.start, log.end, log.at(5), log.at(6)?.text, log.at(9)?.text, log.at(10)]).toEqual([6, 10, undefined, 'line 6', 'line 9', undefined]);
+  expect([log.start, log.end, log.at(5), log.at(6)?.text, log.at(9)?.text, log.at(10)]).toEqual([
+    6,
+    10,
+    undefined,
+    'line 6',
+    'line 9',
+    undefined,
+  ]);
 });
 
 test('lines come back as they went in, after many thousands, whatever their characters', () => {
-  const lines = Array.from({ length: 5_000 }, (_, index) => ({ time: 1e12 + index, source: index % 3 === 0 ? 'nvcc' : 'kernel', text: index === 3_000 ? '漢 🚀 ≤ é' : index % 7 === 0 ? '' : `line ${index} é`, tone: index % 2 === 0 ? 'bad' as const : 'plain' as const }));
+  const lines = Array.from({ length: 5_000 }, (_, index) => ({
+    time: 1e12 + index,
+    source: index % 3 === 0 ? 'nvcc' : 'kernel',
+    text: index === 3_000 ? '漢 🚀 ≤ é' : index % 7 === 0 ? '' : `line ${index} é`,
+    tone: index % 2 === 0 ? ('bad' as const) : ('plain' as const),
+  }));
   const log = new LogBuffer(4_100);
   for (const line of lines) log.append(line);
   expect([log.start, log.at(899)]).toEqual([900, undefined]);
@@ -30,7 +42,9 @@ test('a million lines take 40 MiB, and never more than 64', () => {
     const log = new LogBuffer(1_000_000);
     for (let i = 0; i < 1_000_000; i++) log.append({ time: i, source: 'nvcc', text: \`\${i} ptxas info : Used 168 registers, used 1 barriers, 404 bytes cmem[0]\`, tone: 'plain' });
     console.log((process.memoryUsage.rss() - before) / 2 ** 20, log.at(0).text);`;
-  const [mib, first] = execFileSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' }).split(/ (.*)/);
+  const [mib, first] = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
+    encoding: 'utf8',
+  }).split(/ (.*)/);
   console.info(`a million lines of 70 characters: ${Number(mib).toFixed(0)} MiB`);
   expect(first).toMatch(/^0 ptxas/);
   // What the garbage collector had not given back yet when it was asked varies by 10 MiB.
@@ -44,7 +58,13 @@ test('the search finds lines as they come, ignores case unless the query has upp
   expect(search.matches).toEqual([0, 2]);
   log.append({ time: 0, source: '', text: 'ERROR again', tone: 'bad' });
   search.advance(log);
-  expect([search.matches, search.neighbour(0, 1), search.neighbour(3, 1), search.neighbour(0, -1), search.neighbour(4, -1)]).toEqual([[0, 2, 3], 2, 0, 3, 3]);
+  expect([
+    search.matches,
+    search.neighbour(0, 1),
+    search.neighbour(3, 1),
+    search.neighbour(0, -1),
+    search.neighbour(4, -1),
+  ]).toEqual([[0, 2, 3], 2, 0, 3, 3]);
   const exact = new LogSearch('Error');
   exact.advance(log);
   expect(exact.matches).toEqual([0]);

@@ -36,11 +36,25 @@ const TOLERANCES = [AS_USUAL, 'parity', 'strict', 'default'];
 
 /** The form with every field at its default: running it as it is runs the kernel as the manifest says. */
 export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext): RunForm {
-  const parameters = kernel.parameters.filter(({ values }) => values.length > 1).map(({ name, values, defaultValue, about }): FormField => {
-    const choices = values.map(String);
-    return { id: `param:${name}`, label: name, about, choices, chosen: Math.max(0, choices.indexOf(String(defaultValue))) };
+  const parameters = kernel.parameters
+    .filter(({ values }) => values.length > 1)
+    .map(({ name, values, defaultValue, about }): FormField => {
+      const choices = values.map(String);
+      return {
+        id: `param:${name}`,
+        label: name,
+        about,
+        choices,
+        chosen: Math.max(0, choices.indexOf(String(defaultValue))),
+      };
+    });
+  const field = (id: string, label: string, choices: readonly string[], about: string): FormField => ({
+    id,
+    label,
+    choices,
+    about,
+    chosen: 0,
   });
-  const field = (id: string, label: string, choices: readonly string[], about: string): FormField => ({ id, label, choices, about, chosen: 0 });
   const usable = kernels.filter(({ manifestError }) => manifestError === '').map(({ kernelId }) => kernelId);
   const ids = usable.includes(kernel.kernelId) ? usable : [kernel.kernelId, ...usable];
   return {
@@ -48,32 +62,83 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
     selected: 0,
     fields: [
       { ...field('kernel', 'kernel', ids, kernel.title), chosen: ids.indexOf(kernel.kernelId) },
-      ...(kernel.configs.length === 0 ? [] : [field('config', 'config', [AS_USUAL, ...kernel.configs], 'a named set of parameter values; parameters changed below override it')]),
+      ...(kernel.configs.length === 0
+        ? []
+        : [
+            field(
+              'config',
+              'config',
+              [AS_USUAL, ...kernel.configs],
+              'a named set of parameter values; parameters changed below override it',
+            ),
+          ]),
       ...parameters,
-      { ...field('shape', 'shapes', SHAPES, 'batch x heads x length x head dimension, c: causal; type your own, several with commas; as usual: the seven parity cases'), typed: '' },
+      {
+        ...field(
+          'shape',
+          'shapes',
+          SHAPES,
+          'batch x heads x length x head dimension, c: causal; type your own, several with commas; as usual: the seven parity cases',
+        ),
+        typed: '',
+      },
       { ...field('seeds', 'seeds', SEEDS, 'fresh random inputs a shape, 1 to 100; as usual: five'), typed: '' },
       field('tolerance', 'tolerance', TOLERANCES, 'bound on the error; as usual: the profile parity'),
-      field('seconds', 'seconds', SECONDS, 'longest time for the samples of a shape and mode; as usual: the protocol says'),
+      field(
+        'seconds',
+        'seconds',
+        SECONDS,
+        'longest time for the samples of a shape and mode; as usual: the protocol says',
+      ),
       field('arch', 'arch', [AS_USUAL, ...archs], "target of nvcc; as usual: the device's own"),
-      ...(devices.length < 2 ? [] : [field('device', 'device', [AS_USUAL, 'any', ...devices], 'where to run; any: the first that is free; as usual: the first of the host')]),
-      field('against', 'baseline', [NONE, ...usable], 'champion to time against in turns, in the same process: an interval and a verdict stand in 3'),
+      ...(devices.length < 2
+        ? []
+        : [
+            field(
+              'device',
+              'device',
+              [AS_USUAL, 'any', ...devices],
+              'where to run; any: the first that is free; as usual: the first of the host',
+            ),
+          ]),
+      field(
+        'against',
+        'baseline',
+        [NONE, ...usable],
+        'champion to time against in turns, in the same process: an interval and a verdict stand in 3',
+      ),
     ],
   };
 }
 
 /** What a field is set to: what was typed, else the choice. */
-export const valueOf = ({ choices, chosen, typed = '' }: FormField): string => (typed === '' ? choices[chosen] ?? '' : typed);
+export const valueOf = ({ choices, chosen, typed = '' }: FormField): string =>
+  typed === '' ? (choices[chosen] ?? '') : typed;
 
-/** The form after the cursor moved by `by`, or the selected field's choice by `change`; a choice takes the place of what was typed. */
+/**
+ * The form after the cursor moved by `by`, or the selected field's choice by `change`; a choice takes the place of what
+ * was typed.
+ */
 export function withKeys(form: RunForm, { by = 0, change = 0 }: { by?: number; change?: number }): RunForm {
   const selected = Math.max(0, Math.min(form.fields.length - 1, form.selected + by));
-  const fields = form.fields.map((field, index) => (index === selected && change !== 0 ? withChoice(field, (field.chosen + change + field.choices.length) % field.choices.length) : field));
+  const fields = form.fields.map((field, index) =>
+    index === selected && change !== 0
+      ? withChoice(field, (field.chosen + change + field.choices.length) % field.choices.length)
+      : field,
+  );
   return { ...form, selected, fields };
 }
 
-const withChoice = (field: FormField, chosen: number): FormField => ({ ...field, chosen, ...(field.typed !== undefined && { typed: '' }) });
+const withChoice = (field: FormField, chosen: number): FormField => ({
+  ...field,
+  chosen,
+  ...(field.typed !== undefined && { typed: '' }),
+});
 
-/** The form with a character typed into the selected field, or its last one taken away; fields of choices alone stay as they are. */
+/**
+ * The form with a character typed into the selected field, or its last one taken away; fields of choices alone stay as
+ * they are.
+ */
 export function withTyping(form: RunForm, key: { character: string } | 'backspace'): RunForm {
   const fields = form.fields.map((field, index): FormField => {
     if (index !== form.selected || field.typed === undefined) return field;
@@ -86,7 +151,9 @@ export function withTyping(form: RunForm, key: { character: string } | 'backspac
 export function withKernel(form: RunForm, kernel: Kernel, context: FormContext): RunForm {
   const fresh = formOf(kernel, context);
   const fields = fresh.fields.map((field): FormField => {
-    const before = form.fields.find(({ id }) => id === field.id && !id.startsWith('param:') && id !== 'config' && id !== 'kernel');
+    const before = form.fields.find(
+      ({ id }) => id === field.id && !id.startsWith('param:') && id !== 'config' && id !== 'kernel',
+    );
     const chosen = before === undefined ? -1 : field.choices.indexOf(before.choices[before.chosen] ?? '');
     return chosen < 0 ? field : { ...field, chosen, ...(before?.typed !== undefined && { typed: before.typed }) };
   });
@@ -94,26 +161,54 @@ export function withKernel(form: RunForm, kernel: Kernel, context: FormContext):
 }
 
 /** Shapes as typed, several with commas. Errors: INVALID_REQUEST of parseShape. */
-export const shapesOf = (text: string): Shape[] => text.split(',').map((shape) => shape.trim()).filter((shape) => shape !== '').map(parseShape);
+export const shapesOf = (text: string): Shape[] =>
+  text
+    .split(',')
+    .map((shape) => shape.trim())
+    .filter((shape) => shape !== '')
+    .map(parseShape);
 
 /** The request that the form stands for; what is at its default is left to the runner. */
-export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: RunForm): RpcRequestInit<'runExperiment'> {
+export function requestOf(
+  { kernel: { kernelId }, fields }: RunForm,
+  defaults: RunForm,
+): RpcRequestInit<'runExperiment'> {
   const chosen = (id: string): string | undefined => {
     const field = fields.find((candidate) => candidate.id === id);
     const usual = defaults.fields.find((candidate) => candidate.id === id);
-    return field === undefined || (usual !== undefined && valueOf(field) === valueOf(usual)) ? undefined : valueOf(field);
+    return field === undefined || (usual !== undefined && valueOf(field) === valueOf(usual))
+      ? undefined
+      : valueOf(field);
   };
-  const parameters = Object.fromEntries(fields.filter(({ id }) => id.startsWith('param:')).flatMap(({ id, label }) => {
-    const value = chosen(id);
-    return value === undefined ? [] : [[label, BigInt(value)] as const];
-  }));
-  const [shapes, tolerance, seconds, against, device] = [shapesOf(chosen('shape') ?? ''), chosen('tolerance'), chosen('seconds'), chosen('against'), chosen('device')];
+  const parameters = Object.fromEntries(
+    fields
+      .filter(({ id }) => id.startsWith('param:'))
+      .flatMap(({ id, label }) => {
+        const value = chosen(id);
+        return value === undefined ? [] : [[label, BigInt(value)] as const];
+      }),
+  );
+  const [shapes, tolerance, seconds, against, device] = [
+    shapesOf(chosen('shape') ?? ''),
+    chosen('tolerance'),
+    chosen('seconds'),
+    chosen('against'),
+    chosen('device'),
+  ];
   return {
     ...(device !== undefined && { options: { deviceId: device } }),
     kernel: { source: { case: 'kernelId', value: kernelId } },
     variant: { parameters, config: chosen('config') ?? '', arch: chosen('arch') ?? '' },
-    verify: { shapes, seedCount: Number(chosen('seeds') ?? 0), ...(tolerance !== undefined && { tolerance: { profile: tolerance } }) },
-    benchmark: { shapes, ...(seconds !== undefined && { protocol: { maxSeconds: Number(seconds) } }), ...(against !== undefined && { against: { kernel: { source: { case: 'kernelId', value: against } } } }) },
+    verify: {
+      shapes,
+      seedCount: Number(chosen('seeds') ?? 0),
+      ...(tolerance !== undefined && { tolerance: { profile: tolerance } }),
+    },
+    benchmark: {
+      shapes,
+      ...(seconds !== undefined && { protocol: { maxSeconds: Number(seconds) } }),
+      ...(against !== undefined && { against: { kernel: { source: { case: 'kernelId', value: against } } } }),
+    },
     ...(shapes[0] !== undefined && { profile: { shape: shapes[0] } }),
   };
 }

@@ -1,10 +1,24 @@
 /** What fa-tui asks of a runner: the typed client has it all; tests put a replay of a job in its place. */
 import type { JobRpcName, KernelReference, RpcRequestInit, RunnerClient } from '@flashcore/shared';
 
-export type RunnerPort = Pick<RunnerClient, 'getHost' | 'listJobs' | 'cancelJob' | 'listKernels' | 'listExperiments' | 'getLeaderboard' | 'start' | 'watch' | 'readArtifact' | 'uploadFolder'>;
+export type RunnerPort = Pick<
+  RunnerClient,
+  | 'getHost'
+  | 'listJobs'
+  | 'cancelJob'
+  | 'listKernels'
+  | 'listExperiments'
+  | 'getLeaderboard'
+  | 'start'
+  | 'watch'
+  | 'readArtifact'
+  | 'uploadFolder'
+>;
 
 /** A job to start: the RPC and its request. */
-export type StartRequest = { [Name in JobRpcName]: { readonly method: Name; readonly request: RpcRequestInit<Name> } }[JobRpcName];
+export type StartRequest = {
+  [Name in JobRpcName]: { readonly method: Name; readonly request: RpcRequestInit<Name> };
+}[JobRpcName];
 
 /** A kernel folder whose every saved version is run. */
 export interface WatchFolder {

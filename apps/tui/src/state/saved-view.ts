@@ -22,10 +22,40 @@ export type SavedView = z.output<typeof SAVED_VIEW>;
 
 export function savedViewOf({ ui, attached }: AppState): SavedView {
   const { view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, log } = ui;
-  return { view, zoomed, job: attached, baseline, jobList, historySort, historyFilter, faulty, distribution, wrap: log.wrap, query: log.query, filter: log.filter };
+  return {
+    view,
+    zoomed,
+    job: attached,
+    baseline,
+    jobList,
+    historySort,
+    historyFilter,
+    faulty,
+    distribution,
+    wrap: log.wrap,
+    query: log.query,
+    filter: log.filter,
+  };
 }
 
 /** The state as it was left. The job is the session's to show: it may be gone. */
-export function withSavedView(state: AppState, { view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, wrap, query, filter }: SavedView): AppState {
-  return { ...state, ui: { ...state.ui, view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, log: { ...state.ui.log, wrap, query, filter } } };
+export function withSavedView(
+  state: AppState,
+  { view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, wrap, query, filter }: SavedView,
+): AppState {
+  return {
+    ...state,
+    ui: {
+      ...state.ui,
+      view,
+      zoomed,
+      baseline,
+      jobList,
+      historySort,
+      historyFilter,
+      faulty,
+      distribution,
+      log: { ...state.ui.log, wrap, query, filter },
+    },
+  };
 }

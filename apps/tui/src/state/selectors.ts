@@ -1,12 +1,23 @@
 /** Questions that several views and commands ask of the state. */
-import { ComparisonVerdict, JobState, Phase, Verdict, type ExperimentSummary, type GateResult, type Kernel, type LeaderboardEntry } from '@flashcore/shared';
+import {
+  ComparisonVerdict,
+  JobState,
+  Phase,
+  Verdict,
+  type ExperimentSummary,
+  type GateResult,
+  type Kernel,
+  type LeaderboardEntry,
+} from '@flashcore/shared';
 import type { AppState, HistorySort, ViewId } from './app-state.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
-export const attachedJob = (state: AppState): JobView | undefined => (state.attached === undefined ? undefined : state.views[state.attached]);
+export const attachedJob = (state: AppState): JobView | undefined =>
+  state.attached === undefined ? undefined : state.views[state.attached];
 
 /** Variants in the order asked for: the fallback last. */
-export const variantsOf = (job: JobView | undefined): VariantView[] => [...(job?.variants ?? [])].sort((a, b) => Number(a.fallback) - Number(b.fallback));
+export const variantsOf = (job: JobView | undefined): VariantView[] =>
+  [...(job?.variants ?? [])].sort((a, b) => Number(a.fallback) - Number(b.fallback));
 
 /** The variant whose findings are shown. */
 export function shownVariant(state: AppState): VariantView | undefined {
@@ -35,7 +46,12 @@ export const selectedKernel = (state: AppState): Kernel | undefined => state.ker
 
 /** p50 (hot, first shape) of the last experiments with the job's variant on its device, oldest first, microseconds. */
 export function lastRunsOf({ experiments }: AppState, job: JobView): number[] {
-  const same = experiments.filter((experiment) => experiment.job?.label === job.label && experiment.deviceName === job.device?.name && experiment.p50Us !== undefined);
+  const same = experiments.filter(
+    (experiment) =>
+      experiment.job?.label === job.label &&
+      experiment.deviceName === job.device?.name &&
+      experiment.p50Us !== undefined,
+  );
   return same.map(({ p50Us = 0 }) => p50Us).toReversed();
 }
 
@@ -50,8 +66,11 @@ const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSu
 /** The experiments of view 6 in the order and as far as the user wants them. */
 export function historyOf({ experiments, ui }: AppState): ExperimentSummary[] {
   const words = ui.historyFilter.toLowerCase().split(' ').filter(Boolean);
-  const text = ({ job, deviceName, sourceDigest }: ExperimentSummary): string => `${job?.label} ${job?.summary} ${deviceName} ${sourceDigest}`.toLowerCase();
-  return experiments.filter((experiment) => words.every((word) => text(experiment).includes(word))).toSorted(HISTORY_ORDERS[ui.historySort]);
+  const text = ({ job, deviceName, sourceDigest }: ExperimentSummary): string =>
+    `${job?.label} ${job?.summary} ${deviceName} ${sourceDigest}`.toLowerCase();
+  return experiments
+    .filter((experiment) => words.every((word) => text(experiment).includes(word)))
+    .toSorted(HISTORY_ORDERS[ui.historySort]);
 }
 
 const LEADERBOARD_ORDERS: Partial<Record<HistorySort, (a: LeaderboardEntry, b: LeaderboardEntry) => number>> = {
@@ -62,7 +81,9 @@ const LEADERBOARD_ORDERS: Partial<Record<HistorySort, (a: LeaderboardEntry, b: L
 /** The leaderboard as the user wants it; the runner gives the fastest first. */
 export function leaderboardOf({ leaderboard, ui }: AppState): LeaderboardEntry[] {
   const words = ui.historyFilter.toLowerCase().split(' ').filter(Boolean);
-  const entries = (leaderboard?.entries ?? []).filter(({ label }) => words.every((word) => label.toLowerCase().includes(word)));
+  const entries = (leaderboard?.entries ?? []).filter(({ label }) =>
+    words.every((word) => label.toLowerCase().includes(word)),
+  );
   const order = LEADERBOARD_ORDERS[ui.historySort];
   return order === undefined ? entries : entries.toSorted(order);
 }
@@ -78,12 +99,23 @@ export function selectedJobName(state: AppState): string | undefined {
 export function itemCount(state: AppState, view: ViewId): number | undefined {
   const variant = shownVariant(state);
   switch (view) {
-    case 'correct': return variant?.cases.length ?? 0;
-    case 'latency': return state.ui.comparing && state.ui.comparePage !== 'latency' ? undefined : (variant?.benchmarks.length ?? 0) + (state.ui.comparing ? 0 : variant?.against?.shapes.length ?? 0);
-    case 'gates': return variant?.gates.length ?? 0;
-    case 'jobs': return { jobs: state.jobs, history: historyOf(state), leaderboard: leaderboardOf(state) }[state.ui.jobList].length;
-    case 'kernels': return state.kernels.length;
-    case 'profile': case 'host': case 'run': return undefined;
+    case 'correct':
+      return variant?.cases.length ?? 0;
+    case 'latency':
+      return state.ui.comparing && state.ui.comparePage !== 'latency'
+        ? undefined
+        : (variant?.benchmarks.length ?? 0) + (state.ui.comparing ? 0 : (variant?.against?.shapes.length ?? 0));
+    case 'gates':
+      return variant?.gates.length ?? 0;
+    case 'jobs':
+      return { jobs: state.jobs, history: historyOf(state), leaderboard: leaderboardOf(state) }[state.ui.jobList]
+        .length;
+    case 'kernels':
+      return state.kernels.length;
+    case 'profile':
+    case 'host':
+    case 'run':
+      return undefined;
   }
 }
 
@@ -103,21 +135,30 @@ export function phaseVerdict(job: JobView, { phase, variant: label, steps }: Pha
   const variant = job.variants.find((candidate) => candidate.label === label) ?? job.variants[0];
   const failed = (bad: boolean): Verdict => (bad ? Verdict.FAIL : Verdict.PASS);
   switch (phase) {
-    case Phase.PRECHECK: return failed(job.prechecks.some(({ verdict }) => verdict === Verdict.FAIL));
-    case Phase.BUILD: return variant?.build === undefined ? Verdict.NOT_MEASURED : failed(!variant.build.succeeded);
-    case Phase.VERIFY: return verifyVerdict(variant, steps);
-    case Phase.BENCHMARK: return variant?.benchmarks.some(({ result }) => result !== undefined) ? Verdict.PASS : Verdict.NOT_MEASURED;
-    case Phase.COMPARE: return comparisonVerdict(variant);
-    case Phase.PROFILE: return variant?.profile?.verdict ?? Verdict.NOT_MEASURED;
-    case Phase.GATES: return failed(variant?.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard') ?? false);
-    case Phase.UNSPECIFIED: return Verdict.NOT_MEASURED;
+    case Phase.PRECHECK:
+      return failed(job.prechecks.some(({ verdict }) => verdict === Verdict.FAIL));
+    case Phase.BUILD:
+      return variant?.build === undefined ? Verdict.NOT_MEASURED : failed(!variant.build.succeeded);
+    case Phase.VERIFY:
+      return verifyVerdict(variant, steps);
+    case Phase.BENCHMARK:
+      return variant?.benchmarks.some(({ result }) => result !== undefined) ? Verdict.PASS : Verdict.NOT_MEASURED;
+    case Phase.COMPARE:
+      return comparisonVerdict(variant);
+    case Phase.PROFILE:
+      return variant?.profile?.verdict ?? Verdict.NOT_MEASURED;
+    case Phase.GATES:
+      return failed(variant?.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard') ?? false);
+    case Phase.UNSPECIFIED:
+      return Verdict.NOT_MEASURED;
   }
 }
 
 /** A comparison fails where the candidate is slower, as its exit code does. */
 function comparisonVerdict(variant: VariantView | undefined): Verdict {
   const verdict = variant?.against?.result?.verdict ?? ComparisonVerdict.NOT_JUDGED;
-  if (verdict === ComparisonVerdict.NOT_JUDGED || verdict === ComparisonVerdict.UNSPECIFIED) return Verdict.NOT_MEASURED;
+  if (verdict === ComparisonVerdict.NOT_JUDGED || verdict === ComparisonVerdict.UNSPECIFIED)
+    return Verdict.NOT_MEASURED;
   return verdict === ComparisonVerdict.SLOWER ? Verdict.FAIL : Verdict.PASS;
 }
 

@@ -1,4 +1,7 @@
-/** Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends a job. */
+/**
+ * Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends
+ * a job.
+ */
 import { JobState, type JobEvent, type KernelReference } from '@flashcore/shared';
 import type { RunnerPort, StartRequest, WatchFolder } from './runner-port.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
@@ -37,7 +40,17 @@ export class Session {
   }
 
   /** Loads the lists, then shows the job given, else the one shown last, else one that runs, else the newest. */
-  async begin({ start, watchJob, watchFolder, lastJob }: { start?: StartRequest | undefined; watchJob?: string | undefined; watchFolder?: WatchFolder | undefined; lastJob?: string | undefined } = {}): Promise<void> {
+  async begin({
+    start,
+    watchJob,
+    watchFolder,
+    lastJob,
+  }: {
+    start?: StartRequest | undefined;
+    watchJob?: string | undefined;
+    watchFolder?: WatchFolder | undefined;
+    lastJob?: string | undefined;
+  } = {}): Promise<void> {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
     this.#every(HOST_EVERY_MS, () => void this.refreshHost());
@@ -46,8 +59,10 @@ export class Session {
     if (watchFolder !== undefined) this.watchFolder(watchFolder);
     await Promise.all([this.refreshHost(), this.refreshKernels(), this.refreshJobs(), this.refreshExperiments()]);
     const { jobs } = this.#store.state;
-    const job = jobs.find(({ name }) => name === lastJob) ?? jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
-    if (this.#watch === undefined && this.#watching === undefined && job !== undefined && !this.#ended.signal.aborted) this.attach(job.name);
+    const job =
+      jobs.find(({ name }) => name === lastJob) ?? jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
+    if (this.#watch === undefined && this.#watching === undefined && job !== undefined && !this.#ended.signal.aborted)
+      this.attach(job.name);
   }
 
   /** Stops asking and watching; the jobs go on. */
@@ -82,11 +97,19 @@ export class Session {
     this.#store.dispatch({ type: 'watching', folder });
     const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
       const request = requestFor(kernel);
-      const superseded = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+      const superseded = new Promise<void>((resolve) =>
+        signal.addEventListener('abort', () => resolve(), { once: true }),
+      );
       await Promise.race([this.#run(request), superseded]);
       if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
     };
-    void followSource({ folder, run, upload: (from) => this.#client.uploadFolder(from), onProblem: (error) => this.#report(error), signal: watching.signal }).catch((error: unknown) => {
+    void followSource({
+      folder,
+      run,
+      upload: (from) => this.#client.uploadFolder(from),
+      onProblem: (error) => this.#report(error),
+      signal: watching.signal,
+    }).catch((error: unknown) => {
       if (watching.signal.aborted) return;
       // A watch that failed is over: W must ask for a folder again.
       this.stopWatchingFolder();
@@ -109,7 +132,14 @@ export class Session {
       this.#watch?.abort();
       return;
     }
-    void this.#follow((signal, onConnection) => this.#client.watch(job, { afterSequence: view?.lastSequence ?? 0, signal, onConnection, onExpired: (first) => this.#expired(job, first) }));
+    void this.#follow((signal, onConnection) =>
+      this.#client.watch(job, {
+        afterSequence: view?.lastSequence ?? 0,
+        signal,
+        onConnection,
+        onExpired: (first) => this.#expired(job, first),
+      }),
+    );
   }
 
   /** Shows `job` against `baseline`: reads both to their end, and the samples that both have. */
@@ -120,10 +150,16 @@ export class Session {
     await this.#ask(async (signal) => {
       await Promise.all([this.#load(job, signal), this.#load(baseline, signal)]);
       const { state } = this.#store;
-      const results = [state.views[job], state.views[baseline]].flatMap((view) => view?.variants ?? []).flatMap(({ benchmarks }) => benchmarks.flatMap(({ result }) => result ?? []));
+      const results = [state.views[job], state.views[baseline]]
+        .flatMap((view) => view?.variants ?? [])
+        .flatMap(({ benchmarks }) => benchmarks.flatMap(({ result }) => result ?? []));
       for (const { simulated, samples } of results) {
         if (simulated || samples === undefined || state.samples[samples.sha256] !== undefined) continue;
-        this.#store.dispatch({ type: 'samples', sha256: samples.sha256, samples: samplesOf(await this.#client.readArtifact(samples.sha256, { signal })) });
+        this.#store.dispatch({
+          type: 'samples',
+          sha256: samples.sha256,
+          samples: samplesOf(await this.#client.readArtifact(samples.sha256, { signal })),
+        });
       }
       await this.#loadSources(signal);
     });
@@ -134,13 +170,21 @@ export class Session {
     const comparison = comparisonOf(this.#store.state);
     for (const file of comparison === undefined ? [] : changedSources(comparison).flatMap(({ a, b }) => [a, b])) {
       if (file === undefined || this.#store.state.sources[file.sha256] !== undefined) continue;
-      this.#store.dispatch({ type: 'source', sha256: file.sha256, text: new TextDecoder().decode(await this.#client.readArtifact(file.sha256, { signal })) });
+      this.#store.dispatch({
+        type: 'source',
+        sha256: file.sha256,
+        text: new TextDecoder().decode(await this.#client.readArtifact(file.sha256, { signal })),
+      });
     }
   }
 
   /** Takes in the events of a job that is not shown. */
   async #load(job: string, signal: AbortSignal): Promise<void> {
-    for await (const event of this.#client.watch(job, { afterSequence: this.#store.state.views[job]?.lastSequence ?? 0, signal, onExpired: (first) => this.#expired(job, first) })) {
+    for await (const event of this.#client.watch(job, {
+      afterSequence: this.#store.state.views[job]?.lastSequence ?? 0,
+      signal,
+      onExpired: (first) => this.#expired(job, first),
+    })) {
       if (signal.aborted) return;
       this.#store.dispatch({ type: 'job-event', event });
     }
@@ -148,26 +192,37 @@ export class Session {
 
   #expired(job: string, first: bigint): void {
     this.#store.dispatch({ type: 'events-expired', job, first });
-    this.#store.dispatch({ type: 'notice', text: `The job's events before number ${first} are no longer kept`, tone: 'info' });
+    this.#store.dispatch({
+      type: 'notice',
+      text: `The job's events before number ${first} are no longer kept`,
+      tone: 'info',
+    });
   }
 
   async cancel(job: string): Promise<void> {
     await this.#ask(async (signal) => {
       await this.#client.cancelJob({ name: job }, { signal });
-      this.#store.dispatch({ type: 'notice', text: 'Cancelled; it may take two seconds until the job has ended', tone: 'info' });
+      this.#store.dispatch({
+        type: 'notice',
+        text: 'Cancelled; it may take two seconds until the job has ended',
+        tone: 'info',
+      });
     });
     await this.refreshJobs();
   }
 
   /** An artifact's bytes. Errors: ARTIFACT_NOT_FOUND, RUNNER_UNREACHABLE. */
-  readonly readArtifact = (sha256: string): Promise<Buffer> => this.#client.readArtifact(sha256, { signal: this.#ended.signal });
+  readonly readArtifact = (sha256: string): Promise<Buffer> =>
+    this.#client.readArtifact(sha256, { signal: this.#ended.signal });
 
   async refreshJobs(): Promise<void> {
     // A slow runner gets one question at a time.
     if (this.#polling) return;
     this.#polling = true;
     try {
-      await this.#ask(async (signal) => this.#store.dispatch({ type: 'jobs', jobs: (await this.#client.listJobs({ pageSize: 200 }, { signal })).jobs }));
+      await this.#ask(async (signal) =>
+        this.#store.dispatch({ type: 'jobs', jobs: (await this.#client.listJobs({ pageSize: 200 }, { signal })).jobs }),
+      );
     } finally {
       this.#polling = false;
     }
@@ -182,15 +237,27 @@ export class Session {
 
   async refreshKernels(): Promise<void> {
     const includeFaulty = this.#store.state.ui.faulty;
-    await this.#ask(async (signal) => this.#store.dispatch({ type: 'kernels', kernels: (await this.#client.listKernels({ includeFaulty }, { signal })).kernels }));
+    await this.#ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'kernels',
+        kernels: (await this.#client.listKernels({ includeFaulty }, { signal })).kernels,
+      }),
+    );
   }
 
   async refreshExperiments(): Promise<void> {
-    await this.#ask(async (signal) => this.#store.dispatch({ type: 'experiments', experiments: (await this.#client.listExperiments({ pageSize: 200 }, { signal })).experiments }));
+    await this.#ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'experiments',
+        experiments: (await this.#client.listExperiments({ pageSize: 200 }, { signal })).experiments,
+      }),
+    );
   }
 
   async refreshLeaderboard(): Promise<void> {
-    await this.#ask(async (signal) => this.#store.dispatch({ type: 'leaderboard', leaderboard: await this.#client.getLeaderboard({}, { signal }) }));
+    await this.#ask(async (signal) =>
+      this.#store.dispatch({ type: 'leaderboard', leaderboard: await this.#client.getLeaderboard({}, { signal }) }),
+    );
   }
 
   /** One question; its answer or failure says whether the runner is there. */
@@ -205,7 +272,9 @@ export class Session {
   }
 
   /** Takes a stream's events in until it ends or another job is shown. */
-  async #follow(open: (signal: AbortSignal, onConnection: (state: 'connected' | 'reconnecting') => void) => AsyncIterable<JobEvent>): Promise<void> {
+  async #follow(
+    open: (signal: AbortSignal, onConnection: (state: 'connected' | 'reconnecting') => void) => AsyncIterable<JobEvent>,
+  ): Promise<void> {
     this.#watch?.abort();
     const watch = new AbortController();
     this.#watch = watch;
@@ -214,7 +283,8 @@ export class Session {
         if (watch.signal.aborted) return;
         this.#store.dispatch({ type: 'job-event', event });
         if (this.#store.state.attached !== event.job) this.#store.dispatch({ type: 'attach', job: event.job });
-        if (event.payload.case === 'finished') void Promise.all([this.refreshJobs(), this.refreshExperiments(), this.refreshHost()]);
+        if (event.payload.case === 'finished')
+          void Promise.all([this.refreshJobs(), this.refreshExperiments(), this.refreshHost()]);
       }
     } catch (error) {
       if (!watch.signal.aborted) this.#report(error);
@@ -233,7 +303,11 @@ export class Session {
     try {
       await this.#revive();
     } catch (error) {
-      this.#store.dispatch({ type: 'notice', text: error instanceof Error ? error.message : String(error), tone: 'bad' });
+      this.#store.dispatch({
+        type: 'notice',
+        text: error instanceof Error ? error.message : String(error),
+        tone: 'bad',
+      });
     } finally {
       this.#reviving = false;
     }

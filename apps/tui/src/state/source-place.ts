@@ -1,4 +1,6 @@
-/** Where in the source a job points: its first error, else what a finding or a warning names, else the translation unit. */
+/**
+ * Where in the source a job points: its first error, else what a finding or a warning names, else the translation unit.
+ */
 import type { Artifact } from '@flashcore/shared';
 import type { AppState } from './app-state.ts';
 import { sourcesOf } from './comparison.ts';
@@ -28,7 +30,13 @@ export function sourceTarget(state: AppState): SourceTarget | undefined {
   const place = variant === undefined ? undefined : placeIn(variant);
   const sources = variant === undefined ? [] : sourcesOf(variant);
   const compiled = place === undefined ? sources[0] : sources.find(({ fileName }) => fileName === place.file);
-  return { kernelId: job.kernelId, file: place?.file ?? compiled?.fileName, line: place?.line ?? 0, column: place?.column ?? 0, compiled };
+  return {
+    kernelId: job.kernelId,
+    file: place?.file ?? compiled?.fileName,
+    line: place?.line ?? 0,
+    column: place?.column ?? 0,
+    compiled,
+  };
 }
 
 interface Place {
@@ -39,9 +47,14 @@ interface Place {
 
 function placeIn({ diagnostics, findings }: VariantView): Place | undefined {
   const located = diagnostics.filter(({ file, line }) => file !== '' && line > 0);
-  return located.find(({ severity }) => severity === 'error')
-    ?? findings.flatMap(({ threads }) => threads).map(({ place }) => parsePlace(place)).find((place) => place !== undefined)
-    ?? located[0];
+  return (
+    located.find(({ severity }) => severity === 'error') ??
+    findings
+      .flatMap(({ threads }) => threads)
+      .map(({ place }) => parsePlace(place))
+      .find((place) => place !== undefined) ??
+    located[0]
+  );
 }
 
 /** "flashcore_v6.cu:87" or "flashcore_v6.cu:87:9", as findings name the place of a thread. */

@@ -15,7 +15,10 @@ export interface Snapshot {
   readonly search: LogSearch | undefined;
 }
 
-/** What comes from a runner is drawn 20 times a second: nobody reads a log faster, and Ink's own throttle (60) does not touch it. */
+/**
+ * What comes from a runner is drawn 20 times a second: nobody reads a log faster, and Ink's own throttle (60) does not
+ * touch it.
+ */
 export const FRAME_MS = 50;
 // Where drawing takes long (a large screen, a busy machine) half as many frames are enough to read by.
 const SLOW_FRAME_MS = 100;
@@ -24,7 +27,15 @@ const SLOW_FROM_MS = 12;
 export const FRAMES = channel('fa-tui:frame');
 // What a key did is shown sooner than what comes from a runner.
 const KEY_FRAME_MS = 16;
-const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>(['job-event', 'connection', 'host', 'jobs', 'experiments', 'kernels', 'tick']);
+const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>([
+  'job-event',
+  'connection',
+  'host',
+  'jobs',
+  'experiments',
+  'kernels',
+  'tick',
+]);
 
 export interface StoreOptions {
   readonly state: AppState;
@@ -73,7 +84,8 @@ export class Store {
     const before = this.#state;
     this.#state = reduce(before, action);
     if (action.type === 'job-event') this.#keepLines(before, action);
-    if (this.#state.ui.log.query !== before.ui.log.query || this.#state.attached !== before.attached) this.#startSearch();
+    if (this.#state.ui.log.query !== before.ui.log.query || this.#state.attached !== before.attached)
+      this.#startSearch();
     if (this.#state !== before) this.#schedule(FROM_RUNNER.has(action.type) ? this.#frameMs() : KEY_FRAME_MS);
   };
 

@@ -9,28 +9,40 @@ type Change = (variant: VariantView) => VariantView;
 /** Changes the variant of that label, which becomes the current one (the last); makes it when it is new. */
 export function withVariant(view: JobView, label: string, change: Change): JobView {
   // Events before the build are about a variant that has no label yet.
-  const known = view.variants.find((variant) => variant.label === label) ?? (view.variants.length === 1 ? view.variants.find((variant) => variant.label === '') : undefined);
+  const known =
+    view.variants.find((variant) => variant.label === label) ??
+    (view.variants.length === 1 ? view.variants.find((variant) => variant.label === '') : undefined);
   // The second variant of a job is always the fallback beside the one asked for.
-  const variant = known !== undefined ? { ...known, label } : { ...EMPTY_VARIANT, label, fallback: view.variants.length > 0 };
+  const variant =
+    known !== undefined ? { ...known, label } : { ...EMPTY_VARIANT, label, fallback: view.variants.length > 0 };
   return { ...view, variants: [...view.variants.filter((other) => other !== known), change(variant)] };
 }
 
 /** Changes the variant of the phase that runs. `then` sees the job after it. */
-export function withCurrentVariant(view: JobView, change: Change, then: (view: JobView) => JobView = (next) => next): JobView {
+export function withCurrentVariant(
+  view: JobView,
+  change: Change,
+  then: (view: JobView) => JobView = (next) => next,
+): JobView {
   return then(withVariant(view, view.variants.at(-1)?.label ?? view.phases.at(-1)?.variant ?? '', change));
 }
 
-/** The final result over what was seen live: labels decide, then the place. What the result lacks stays from the events. */
+/**
+ * The final result over what was seen live: labels decide, then the place. What the result lacks stays from the events.
+ */
 export function mergeVariants(live: readonly VariantView[], results: readonly VariantResult[]): VariantView[] {
   if (results.length === 0) return [...live];
   const byPlace = inOrder(live);
   return results.map((result, index) => {
-    const seen = live.find(({ label }) => label === result.label) ?? (byPlace.length === results.length ? byPlace[index] : undefined);
+    const seen =
+      live.find(({ label }) => label === result.label) ??
+      (byPlace.length === results.length ? byPlace[index] : undefined);
     return mergeVariant(seen ?? { ...EMPTY_VARIANT, label: result.label }, result);
   });
 }
 
-const inOrder = (variants: readonly VariantView[]): VariantView[] => [...variants].sort((a, b) => Number(a.fallback) - Number(b.fallback));
+const inOrder = (variants: readonly VariantView[]): VariantView[] =>
+  [...variants].sort((a, b) => Number(a.fallback) - Number(b.fallback));
 
 function mergeVariant(seen: VariantView, result: VariantResult): VariantView {
   return {
@@ -38,7 +50,8 @@ function mergeVariant(seen: VariantView, result: VariantResult): VariantView {
     label: result.label,
     fallback: result.fallback,
     build: result.build ?? seen.build,
-    diagnostics: result.build !== undefined && result.build.diagnostics.length > 0 ? result.build.diagnostics : seen.diagnostics,
+    diagnostics:
+      result.build !== undefined && result.build.diagnostics.length > 0 ? result.build.diagnostics : seen.diagnostics,
     verify: result.verify ?? seen.verify,
     cases: result.verify !== undefined && result.verify.cases.length > 0 ? result.verify.cases : seen.cases,
     verifying: undefined,

@@ -1,4 +1,7 @@
-/** Copies to the clipboard of the terminal that the user sits at, also over ssh (OSC 52). Not every terminal takes it, and none answers: so the text is put into a file as well. */
+/**
+ * Copies to the clipboard of the terminal that the user sits at, also over ssh (OSC 52). Not every terminal takes it,
+ * and none answers: so the text is put into a file as well.
+ */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

@@ -4,8 +4,13 @@ import { editorArguments, editorOf, runEditor } from './editor.ts';
 const place = { file: '/k/a kernel.cu', line: 87, column: 9 };
 
 test.each([
-  ['vim', ['+87', '/k/a kernel.cu']], ['/usr/bin/nvim -u NONE', ['+87', '/k/a kernel.cu']], ['nano', ['+87', '/k/a kernel.cu']], ['micro', ['+87:9', '/k/a kernel.cu']], ['hx', ['/k/a kernel.cu:87:9']],
-  ['code -n', ['--wait', '--goto', '/k/a kernel.cu:87:9']], ['my-editor', ['/k/a kernel.cu']],
+  ['vim', ['+87', '/k/a kernel.cu']],
+  ['/usr/bin/nvim -u NONE', ['+87', '/k/a kernel.cu']],
+  ['nano', ['+87', '/k/a kernel.cu']],
+  ['micro', ['+87:9', '/k/a kernel.cu']],
+  ['hx', ['/k/a kernel.cu:87:9']],
+  ['code -n', ['--wait', '--goto', '/k/a kernel.cu:87:9']],
+  ['my-editor', ['/k/a kernel.cu']],
 ])('%s is told the line as it wants it', (editor, wanted) => {
   expect(editorArguments(editor, place)).toEqual(wanted);
 });
@@ -15,11 +20,17 @@ test('without a line every editor gets the file alone', () => {
 });
 
 test('VISUAL comes before EDITOR, and vi is what there is always', () => {
-  expect([editorOf({ VISUAL: 'a', EDITOR: 'b' }), editorOf({ VISUAL: ' ', EDITOR: 'b -w' }), editorOf({})]).toEqual(['a', 'b -w', 'vi']);
+  expect([editorOf({ VISUAL: 'a', EDITOR: 'b' }), editorOf({ VISUAL: ' ', EDITOR: 'b -w' }), editorOf({})]).toEqual([
+    'a',
+    'b -w',
+    'vi',
+  ]);
 });
 
 test('an editor that is not there or fails is named', async () => {
-  await expect(runEditor(place, { ...process.env, VISUAL: 'no-such-editor-here 2>/dev/null' })).rejects.toThrow(/there is none: set VISUAL or EDITOR/);
+  await expect(runEditor(place, { ...process.env, VISUAL: 'no-such-editor-here 2>/dev/null' })).rejects.toThrow(
+    /there is none: set VISUAL or EDITOR/,
+  );
   await expect(runEditor(place, { ...process.env, VISUAL: 'exit 3; #' })).rejects.toThrow(/ended with status 3/);
   await expect(runEditor(place, { ...process.env, VISUAL: 'true' })).resolves.toBeUndefined();
 });

@@ -19,10 +19,31 @@ const visualStudioCode: Arguments = (place) => ['--wait', '--goto', ...fileColon
 
 /** How editors are told a line; the others get the file alone. */
 const KNOWN: Readonly<Record<string, Arguments>> = {
-  vi: plusLine, vim: plusLine, nvim: plusLine, view: plusLine, ex: plusLine, nano: plusLine, pico: plusLine, joe: plusLine, mg: plusLine, emacs: plusLine, emacsclient: plusLine, kak: plusLine, ne: plusLine, jed: plusLine, gedit: plusLine,
+  vi: plusLine,
+  vim: plusLine,
+  nvim: plusLine,
+  view: plusLine,
+  ex: plusLine,
+  nano: plusLine,
+  pico: plusLine,
+  joe: plusLine,
+  mg: plusLine,
+  emacs: plusLine,
+  emacsclient: plusLine,
+  kak: plusLine,
+  ne: plusLine,
+  jed: plusLine,
+  gedit: plusLine,
   micro: ({ file, line, column }) => [`+${line}:${Math.max(1, column)}`, file],
-  hx: fileColonLine, helix: fileColonLine, zed: (place) => ['--wait', ...fileColonLine(place)], subl: (place) => ['--wait', ...fileColonLine(place)],
-  code: visualStudioCode, 'code-insiders': visualStudioCode, codium: visualStudioCode, cursor: visualStudioCode, windsurf: visualStudioCode,
+  hx: fileColonLine,
+  helix: fileColonLine,
+  zed: (place) => ['--wait', ...fileColonLine(place)],
+  subl: (place) => ['--wait', ...fileColonLine(place)],
+  code: visualStudioCode,
+  'code-insiders': visualStudioCode,
+  codium: visualStudioCode,
+  cursor: visualStudioCode,
+  windsurf: visualStudioCode,
 };
 
 /** $VISUAL, else $EDITOR, else vi: a command with arguments of its own where the user gave some. */
@@ -38,12 +59,22 @@ export function editorArguments(editor: string, place: SourcePlace): string[] {
 export function runEditor(place: SourcePlace, environment: NodeJS.ProcessEnv): Promise<void> {
   const editor = editorOf(environment);
   // By a shell, as git does it: $EDITOR may have arguments and quotes.
-  const child = spawn('sh', ['-c', `${editor} "$@"`, editor, ...editorArguments(editor, place)], { stdio: 'inherit', env: environment });
+  const child = spawn('sh', ['-c', `${editor} "$@"`, editor, ...editorArguments(editor, place)], {
+    stdio: 'inherit',
+    env: environment,
+  });
   return new Promise((resolve, reject) => {
     child.on('error', (error) => reject(new Error(`Wanted to start ${editor}; ${error.message}`)));
     child.on('exit', (code, signal) => {
       if (code === 0) resolve();
-      else reject(new Error(code === 127 ? `Wanted the editor ${editor}; there is none: set VISUAL or EDITOR` : `The editor ${editor} ended with ${signal ?? `status ${code}`}`));
+      else
+        reject(
+          new Error(
+            code === 127
+              ? `Wanted the editor ${editor}; there is none: set VISUAL or EDITOR`
+              : `The editor ${editor} ended with ${signal ?? `status ${code}`}`,
+          ),
+        );
     });
   });
 }

@@ -22,12 +22,24 @@ async function end(way: string, signal?: string): Promise<Ended> {
     terminal.write(data);
     if (signal !== undefined && data.includes('ready')) pty.kill(signal);
   });
-  const { exitCode, signal: endedBy } = await new Promise<{ exitCode: number; signal?: number }>((resolve) => pty.onExit(resolve));
+  const { exitCode, signal: endedBy } = await new Promise<{ exitCode: number; signal?: number }>((resolve) =>
+    pty.onExit(resolve),
+  );
   await new Promise<void>((resolve) => terminal.write('', resolve));
-  return { exitCode, signal: endedBy, output, screen: terminal.buffer.active.type, pasteBracketed: terminal.modes.bracketedPasteMode };
+  return {
+    exitCode,
+    signal: endedBy,
+    output,
+    screen: terminal.buffer.active.type,
+    pasteBracketed: terminal.modes.bracketedPasteMode,
+  };
 }
 
-for (const [signal, exitCode] of [['SIGTERM', 143], ['SIGHUP', 129], ['SIGINT', 130]] as const) {
+for (const [signal, exitCode] of [
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+  ['SIGINT', 130],
+] as const) {
   test(`${signal} gives the terminal back and is told in the exit code`, async () => {
     const ended = await end('wait', signal);
     expect(ended).toMatchObject({ exitCode, screen: 'normal', pasteBracketed: false });
@@ -35,7 +47,10 @@ for (const [signal, exitCode] of [['SIGTERM', 143], ['SIGHUP', 129], ['SIGINT', 
   });
 }
 
-for (const [way, message] of [['exception', 'a fault of the program'], ['rejection', 'nobody caught this']] as const) {
+for (const [way, message] of [
+  ['exception', 'a fault of the program'],
+  ['rejection', 'nobody caught this'],
+] as const) {
   test(`an ${way} gives the terminal back, then says what happened`, async () => {
     const ended = await end(way);
     expect(ended).toMatchObject({ exitCode: 3, screen: 'normal', pasteBracketed: false });

@@ -42,7 +42,9 @@ export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: Guard
   };
   const onException = (error: unknown): void => {
     restore();
-    process.stderr.write(`fa-tui ended by a fault of its own (jobs go on): ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    process.stderr.write(
+      `fa-tui ended by a fault of its own (jobs go on): ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+    );
     process.exit(3);
   };
   const signals = Object.keys(SIGNAL_NUMBERS) as (keyof typeof SIGNAL_NUMBERS)[];
@@ -76,7 +78,10 @@ function writeNow(fileDescriptor: number, text: string): void {
   }
 }
 
-/** Lets the program go on while the terminal takes nothing (a paused or slow one). Uses a private handle of Node's; without it all works, but stalls. */
+/**
+ * Lets the program go on while the terminal takes nothing (a paused or slow one). Uses a private handle of Node's;
+ * without it all works, but stalls.
+ */
 export function makeNonBlocking(stdout: NodeJS.WriteStream): void {
   (stdout as { _handle?: { setBlocking?: (blocking: boolean) => void } })._handle?.setBlocking?.(false);
 }

@@ -18,6 +18,8 @@ export function mouseEvents(input: string): MouseEvent[] {
   return [...input.matchAll(SGR_EVENT)].flatMap(([, button, column, row, action]): MouseEvent[] => {
     if (Number(button) === WHEEL_UP) return [{ kind: 'wheel', by: -1 }];
     if (Number(button) === WHEEL_DOWN) return [{ kind: 'wheel', by: 1 }];
-    return Number(button) === LEFT && action === 'M' ? [{ kind: 'click', column: Number(column) - 1, row: Number(row) - 1 }] : [];
+    return Number(button) === LEFT && action === 'M'
+      ? [{ kind: 'click', column: Number(column) - 1, row: Number(row) - 1 }]
+      : [];
   });
 }

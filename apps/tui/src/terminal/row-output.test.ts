@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { withRowFastPath, type InkOutputClass } from './row-output.ts';
 
 const inkFolder = path.dirname(createRequire(import.meta.url).resolve('ink'));
-const { default: Original } = await import(path.join(inkFolder, 'output.js')) as { default: InkOutputClass };
+const { default: Original } = (await import(path.join(inkFolder, 'output.js'))) as { default: InkOutputClass };
 const Fast = withRowFastPath(Original);
 
 const SIZE = { width: 24, height: 4 };
@@ -18,7 +18,11 @@ interface Piece {
 }
 
 /** Every cell that a terminal shows, with its looks. */
-async function cells(Output: InkOutputClass, pieces: readonly Piece[], clip?: Parameters<InstanceType<InkOutputClass>['clip']>[0]): Promise<string[]> {
+async function cells(
+  Output: InkOutputClass,
+  pieces: readonly Piece[],
+  clip?: Parameters<InstanceType<InkOutputClass>['clip']>[0],
+): Promise<string[]> {
   const output = new Output(SIZE);
   if (clip !== undefined) output.clip(clip);
   for (const { x, y, text } of pieces) output.write(x, y, text, { transformers: [(line) => line] });
@@ -35,14 +39,29 @@ async function cells(Output: InkOutputClass, pieces: readonly Piece[], clip?: Pa
   return seen;
 }
 
-const text = fc.constantFrom('abc', '│ x', '\u001b[1mbold\u001b[22m', '\u001b[7m  \u001b[27m', '\u001b[48;2;9;9;9m\u001b[38;5;16m▄\u001b[39m\u001b[49m', '漢字', 'two\nlines', 'a long text that is wider', '  ');
-const pieces = fc.array(fc.record({ x: fc.integer({ min: 0, max: 23 }), y: fc.integer({ min: 0, max: 3 }), text }), { maxLength: 6 });
+const text = fc.constantFrom(
+  'abc',
+  '│ x',
+  '\u001b[1mbold\u001b[22m',
+  '\u001b[7m  \u001b[27m',
+  '\u001b[48;2;9;9;9m\u001b[38;5;16m▄\u001b[39m\u001b[49m',
+  '漢字',
+  'two\nlines',
+  'a long text that is wider',
+  '  ',
+);
+const pieces = fc.array(fc.record({ x: fc.integer({ min: 0, max: 23 }), y: fc.integer({ min: 0, max: 3 }), text }), {
+  maxLength: 6,
+});
 
 test('shows the same cells as the original, whatever is written where', async () => {
-  await fc.assert(fc.asyncProperty(pieces, fc.boolean(), async (written, clipped) => {
-    const clip = clipped ? { x1: 2, x2: 20, y1: 1, y2: 4 } : undefined;
-    // Out of the frame Ink makes its lines longer than the screen: there is no answer to compare.
-    const inFrame = written.filter(({ x, text: { length } }) => x + length < SIZE.width || clipped);
-    expect(await cells(Fast, inFrame, clip)).toEqual(await cells(Original, inFrame, clip));
-  }), { numRuns: 150 });
+  await fc.assert(
+    fc.asyncProperty(pieces, fc.boolean(), async (written, clipped) => {
+      const clip = clipped ? { x1: 2, x2: 20, y1: 1, y2: 4 } : undefined;
+      // Out of the frame Ink makes its lines longer than the screen: there is no answer to compare.
+      const inFrame = written.filter(({ x, text: { length } }) => x + length < SIZE.width || clipped);
+      expect(await cells(Fast, inFrame, clip)).toEqual(await cells(Original, inFrame, clip));
+    }),
+    { numRuns: 150 },
+  );
 });

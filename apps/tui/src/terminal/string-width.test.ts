@@ -13,12 +13,34 @@ test('every character is as wide as string-width says', () => {
 });
 
 const piece = fc.oneof(
-  fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }),
-  fc.constantFrom('│ ', '▁▂█', '\u001b[1m', '\u001b[38;2;1;2;3m', '\u001b[0', '\u001b[', '\u001b[2K', '\u001b]8;;x\u0007', 'é', 'e\u0301', '✓\ufe0f', '✓\u0301', '漢', '👩‍👩‍👧', '·', '\t', '\n'),
+  fc.string({ unit: 'binary' }),
+  fc.string({ unit: 'grapheme' }),
+  fc.constantFrom(
+    '│ ',
+    '▁▂█',
+    '\u001b[1m',
+    '\u001b[38;2;1;2;3m',
+    '\u001b[0',
+    '\u001b[',
+    '\u001b[2K',
+    '\u001b]8;;x\u0007',
+    'é',
+    'e\u0301',
+    '✓\ufe0f',
+    '✓\u0301',
+    '漢',
+    '👩‍👩‍👧',
+    '·',
+    '\t',
+    '\n',
+  ),
 );
 
 test('any text, with colours or with what looks like them, is as wide as string-width says', () => {
-  fc.assert(fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
-    expect(stringWidth(pieces.join(''))).toBe(measured(pieces.join('')));
-  }), { numRuns: 2_000 });
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
+      expect(stringWidth(pieces.join(''))).toBe(measured(pieces.join('')));
+    }),
+    { numRuns: 2_000 },
+  );
 });

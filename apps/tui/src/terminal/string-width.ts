@@ -1,5 +1,6 @@
 /**
- * Cells that a text takes in a terminal, as the package string-width counts them, fast for what this program writes: the build puts this module in the package's
+ * Cells that a text takes in a terminal, as the package string-width counts them, fast for what this program writes:
+ * the build puts this module in the package's
  * place, for Ink asks it for every cell of every frame (40 % of a frame's time before).
  */
 import measured, { type Options } from 'string-width';
@@ -10,8 +11,14 @@ const LETTER_M = 0x6d;
 
 // Of width 1 in every terminal: ASCII, box drawing, blocks, braille, and the marks and arrows that the views use.
 const ONE_CELL = oneCellTable([
-  [0x20, 0x7e], [0x2500, 0x259f], [0x2800, 0x28ff], [0x2190, 0x2193],
-  ...[...'●○▸✓✗Δμ±·×…≤≥›²³'].map((character): [number, number] => [character.codePointAt(0)!, character.codePointAt(0)!]),
+  [0x20, 0x7e],
+  [0x2500, 0x259f],
+  [0x2800, 0x28ff],
+  [0x2190, 0x2193],
+  ...[...'●○▸✓✗Δμ±·×…≤≥›²³'].map((character): [number, number] => [
+    character.codePointAt(0)!,
+    character.codePointAt(0)!,
+  ]),
 ]);
 
 /** Width of `text`; colours and other SGR sequences take none. */
@@ -19,7 +26,10 @@ export default function stringWidth(text: string, options?: Options): number {
   return (options === undefined ? simpleWidth(text) : undefined) ?? measured(text, options);
 }
 
-/** The width where every character is of one cell or part of an SGR sequence; undefined: it takes more than a table to tell. */
+/**
+ * The width where every character is of one cell or part of an SGR sequence; undefined: it takes more than a table to
+ * tell.
+ */
 function simpleWidth(text: string): number | undefined {
   let cells = 0;
   for (let index = 0; index < text.length; index++) {

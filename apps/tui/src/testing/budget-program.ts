@@ -1,4 +1,7 @@
-/** The built fa-tui in a real pseudo-terminal against a real gRPC server that floods it, with a probe inside: what budgets are measured on. */
+/**
+ * The built fa-tui in a real pseudo-terminal against a real gRPC server that floods it, with a probe inside: what
+ * budgets are measured on.
+ */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -37,7 +40,18 @@ export async function openBudgetProgram({ prelude, onData }: BudgetOptions = {})
   const file = path.join(folder, 'probe.json');
   const pty = spawn(process.execPath, ['--import', PROBE, MAIN, '--runner', server.address], {
     // CI off: where it is set Ink takes the terminal for a build log and draws one frame, at the end.
-    name: 'xterm-256color', cols: SIZE.columns, rows: SIZE.rows, env: { ...process.env, FLASHCORE_HOME: folder, XDG_CONFIG_HOME: folder, XDG_STATE_HOME: folder, PROBE_FILE: file, COLORTERM: 'truecolor', CI: 'false' },
+    name: 'xterm-256color',
+    cols: SIZE.columns,
+    rows: SIZE.rows,
+    env: {
+      ...process.env,
+      FLASHCORE_HOME: folder,
+      XDG_CONFIG_HOME: folder,
+      XDG_STATE_HOME: folder,
+      PROBE_FILE: file,
+      COLORTERM: 'truecolor',
+      CI: 'false',
+    },
   });
   let written = 0;
   let heard: (data: string) => void = () => undefined;
@@ -46,21 +60,28 @@ export async function openBudgetProgram({ prelude, onData }: BudgetOptions = {})
     onData?.(data);
     heard(data);
   });
-  const shown = (pattern: RegExp, timeoutMs = 20_000): Promise<void> => new Promise((resolve, reject) => {
-    let text = '';
-    const timer = setTimeout(() => reject(new Error(`Waited ${timeoutMs} ms for ${pattern}; the terminal was sent:\n${text.slice(-2_000)}`)), timeoutMs);
-    heard = (data) => {
-      text += data;
-      if (!pattern.test(text)) return;
-      clearTimeout(timer);
-      heard = () => undefined;
-      resolve();
-    };
-  });
+  const shown = (pattern: RegExp, timeoutMs = 20_000): Promise<void> =>
+    new Promise((resolve, reject) => {
+      let text = '';
+      const timer = setTimeout(
+        () => reject(new Error(`Waited ${timeoutMs} ms for ${pattern}; the terminal was sent:\n${text.slice(-2_000)}`)),
+        timeoutMs,
+      );
+      heard = (data) => {
+        text += data;
+        if (!pattern.test(text)) return;
+        clearTimeout(timer);
+        heard = () => undefined;
+        resolve();
+      };
+    });
   await shown(/flashcore_v6/);
   return {
-    server, pty,
-    get written() { return written; },
+    server,
+    pty,
+    get written() {
+      return written;
+    },
     measure: async (meanwhile) => {
       pty.kill('SIGUSR2');
       await meanwhile();
@@ -92,7 +113,9 @@ async function readReport(file: string): Promise<ProbeReport> {
   throw new Error('Waited 10 s for the report of the probe');
 }
 
-export const sleep = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
+export const sleep = (milliseconds: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** The value that a share of the numbers does not exceed. */
-export const quantile = (numbers: readonly number[], share: number): number => numbers.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(numbers.length * share) - 1)] ?? Number.NaN;
+export const quantile = (numbers: readonly number[], share: number): number =>
+  numbers.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(numbers.length * share) - 1)] ?? Number.NaN;

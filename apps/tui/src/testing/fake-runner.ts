@@ -2,8 +2,21 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
-  CancelJobResponseSchema, FindingKind, FlashcoreError, GetHostResponseSchema, GetLeaderboardResponseSchema, JobKind, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Outcome,
-  type GetLeaderboardResponse, type Job, type JobEvent,
+  CancelJobResponseSchema,
+  FindingKind,
+  FlashcoreError,
+  GetHostResponseSchema,
+  GetLeaderboardResponseSchema,
+  JobKind,
+  JobSchema,
+  JobState,
+  ListExperimentsResponseSchema,
+  ListJobsResponseSchema,
+  ListKernelsResponseSchema,
+  Outcome,
+  type GetLeaderboardResponse,
+  type Job,
+  type JobEvent,
 } from '@flashcore/shared';
 import type { RunnerPort } from '../state/runner-port.ts';
 import { EMULATOR, SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
@@ -25,17 +38,54 @@ export interface FakeRunner extends RunnerPort {
 }
 
 const KERNELS = [
-  { kernelId: 'fa_v1_baseline', title: 'Scalar attention on shared-memory tiles', lesson: 'tiles make every K and V element serve 32 query rows; the FMA units then wait for shared memory', minArch: 'sm_80', emulated: true, limits: [{ require: 'D == 64', because: 'tiles are laid out for head dimension 64' }] },
-  { kernelId: 'fa_v2_wmma', title: 'WMMA for both products', lesson: 'tensor cores do 16x16x16 in one instruction', after: 'fa_v1_baseline', minArch: 'sm_80', emulated: true, parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n, about: 'tensor cores; 0: the scalar loop' }] },
-  { kernelId: 'flashcore_v5', title: 'Best scalar kernel, 64 x 64 tiles', lesson: 'each warp owns a stripe of 16 rows', minArch: 'sm_80', emulated: true },
   {
-    kernelId: 'flashcore_v6', title: 'WMMA for QK^T, scalar softmax and PV', lesson: 'the first product moves to tensor cores', after: 'flashcore_v5', minArch: 'sm_80', emulated: true, limits: [{ require: 'D == 64', because: 'tiles are laid out for head dimension 64' }],
-    parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n, about: 'tensor cores for QK^T; 0: the scalar loop' }, { name: 'BLOCK_Q', values: [64n], defaultValue: 64n, about: 'query rows a CTA' }],
-    configs: ['64x64'], notes: 'Rows padded to 72: 3 % faster than 64 with an XOR swizzle on an L4.',
+    kernelId: 'fa_v1_baseline',
+    title: 'Scalar attention on shared-memory tiles',
+    lesson: 'tiles make every K and V element serve 32 query rows; the FMA units then wait for shared memory',
+    minArch: 'sm_80',
+    emulated: true,
+    limits: [{ require: 'D == 64', because: 'tiles are laid out for head dimension 64' }],
+  },
+  {
+    kernelId: 'fa_v2_wmma',
+    title: 'WMMA for both products',
+    lesson: 'tensor cores do 16x16x16 in one instruction',
+    after: 'fa_v1_baseline',
+    minArch: 'sm_80',
+    emulated: true,
+    parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n, about: 'tensor cores; 0: the scalar loop' }],
+  },
+  {
+    kernelId: 'flashcore_v5',
+    title: 'Best scalar kernel, 64 x 64 tiles',
+    lesson: 'each warp owns a stripe of 16 rows',
+    minArch: 'sm_80',
+    emulated: true,
+  },
+  {
+    kernelId: 'flashcore_v6',
+    title: 'WMMA for QK^T, scalar softmax and PV',
+    lesson: 'the first product moves to tensor cores',
+    after: 'flashcore_v5',
+    minArch: 'sm_80',
+    emulated: true,
+    limits: [{ require: 'D == 64', because: 'tiles are laid out for head dimension 64' }],
+    parameters: [
+      { name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n, about: 'tensor cores for QK^T; 0: the scalar loop' },
+      { name: 'BLOCK_Q', values: [64n], defaultValue: 64n, about: 'query rows a CTA' },
+    ],
+    configs: ['64x64'],
+    notes: 'Rows padded to 72: 3 % faster than 64 with an XOR swizzle on an L4.',
   },
   { kernelId: 'broken', manifestError: 'launches[0].grid: wanted three expressions, found two' },
 ];
-const FAULTY = { kernelId: 'divergent_barrier', title: 'A barrier that half the threads never reach', minArch: 'sm_80', emulated: true, expectedFinding: FindingKind.DEADLOCK };
+const FAULTY = {
+  kernelId: 'divergent_barrier',
+  title: 'A barrier that half the threads never reach',
+  minArch: 'sm_80',
+  emulated: true,
+  expectedFinding: FindingKind.DEADLOCK,
+};
 
 export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRunnerOptions = {}): FakeRunner {
   const cancelled: string[] = [];
@@ -54,11 +104,23 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     cancelled,
     started,
     requests,
-    leaderboard: create(GetLeaderboardResponseSchema, { emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard' }),
+    leaderboard: create(GetLeaderboardResponseSchema, {
+      emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard',
+    }),
     getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST })),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),
-    listKernels: (request) => Promise.resolve(create(ListKernelsResponseSchema, { kernels: request?.includeFaulty ? [...KERNELS, FAULTY] : KERNELS })),
-    listExperiments: () => Promise.resolve(create(ListExperimentsResponseSchema, { experiments: jobs.filter(({ state, kind }) => state === JobState.ENDED && kind === JobKind.EXPERIMENT).map((job) => ({ job, ...EXPERIMENT })) })),
+    listKernels: (request) =>
+      Promise.resolve(
+        create(ListKernelsResponseSchema, { kernels: request?.includeFaulty ? [...KERNELS, FAULTY] : KERNELS }),
+      ),
+    listExperiments: () =>
+      Promise.resolve(
+        create(ListExperimentsResponseSchema, {
+          experiments: jobs
+            .filter(({ state, kind }) => state === JobState.ENDED && kind === JobKind.EXPERIMENT)
+            .map((job) => ({ job, ...EXPERIMENT })),
+        }),
+      ),
     getLeaderboard() {
       return Promise.resolve(this.leaderboard);
     },
@@ -72,30 +134,114 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
       requests.push(request);
       return replay(0, options?.signal);
     },
-    uploadFolder: () => Promise.reject(new FlashcoreError('INVALID_MANIFEST', {}, 'Wanted a kernel folder with a kernel.yaml')),
-    readArtifact: (sha256) => Promise.reject(new FlashcoreError('ARTIFACT_NOT_FOUND', { sha256 }, `Wanted an artifact that this runner has, found none with the digest ${sha256}`)),
+    uploadFolder: () =>
+      Promise.reject(new FlashcoreError('INVALID_MANIFEST', {}, 'Wanted a kernel folder with a kernel.yaml')),
+    readArtifact: (sha256) =>
+      Promise.reject(
+        new FlashcoreError(
+          'ARTIFACT_NOT_FOUND',
+          { sha256 },
+          `Wanted an artifact that this runner has, found none with the digest ${sha256}`,
+        ),
+      ),
     watch: (job, options) => {
-      if (job !== SAMPLE_JOB) throw new FlashcoreError('JOB_NOT_FOUND', { job }, `Wanted a job that this runner knows, found none named ${job}`);
+      if (job !== SAMPLE_JOB)
+        throw new FlashcoreError(
+          'JOB_NOT_FOUND',
+          { job },
+          `Wanted a job that this runner knows, found none named ${job}`,
+        );
       return replay(Number(options?.afterSequence ?? 0), options?.signal);
     },
   };
 }
 
-const EXPERIMENT = { deviceName: EMULATOR.name, simulated: true, passedCases: 7, cases: 7, maxAbsError: 4.9e-4, p50Us: 74_400, gatesPassed: 7, gatesFailed: 2, gatesNotMeasured: 7, sourceDigest: '1f2e3d4c5b6a79880' };
+const EXPERIMENT = {
+  deviceName: EMULATOR.name,
+  simulated: true,
+  passedCases: 7,
+  cases: 7,
+  maxAbsError: 4.9e-4,
+  p50Us: 74_400,
+  gatesPassed: 7,
+  gatesFailed: 2,
+  gatesNotMeasured: 7,
+  sourceDigest: '1f2e3d4c5b6a79880',
+};
 
 const HOST = {
-  runnerVersion: '0.1.0', apiVersion: 'v1', buildId: 'abc', hostName: 'laptop', platform: 'linux x86-64', startTime: timestampFromMs(SAMPLE_START_MS - 600_000), devices: [EMULATOR], embedded: true, activeJobs: 1, processId: 4711,
-  dataDirectory: '~/.flashcore', tools: [{ name: 'g++', version: '12.2.0' }, { name: 'nvcc', version: '13.0', archs: ['sm_80', 'sm_89', 'sm_90'] }, { name: 'ncu', missing: 'hardware counters; comes with the CUDA toolkit' }, { name: 'bwrap', version: '0.8.0' }],
+  runnerVersion: '0.1.0',
+  apiVersion: 'v1',
+  buildId: 'abc',
+  hostName: 'laptop',
+  platform: 'linux x86-64',
+  startTime: timestampFromMs(SAMPLE_START_MS - 600_000),
+  devices: [EMULATOR],
+  embedded: true,
+  activeJobs: 1,
+  processId: 4711,
+  dataDirectory: '~/.flashcore',
+  tools: [
+    { name: 'g++', version: '12.2.0' },
+    { name: 'nvcc', version: '13.0', archs: ['sm_80', 'sm_89', 'sm_90'] },
+    { name: 'ncu', missing: 'hardware counters; comes with the CUDA toolkit' },
+    { name: 'bwrap', version: '0.8.0' },
+  ],
   isolation: { kind: 'bubblewrap', detail: 'compilers and workers see the kernel folder read-only and no network' },
 };
 
 function sampleJobs(): Job[] {
-  const ended = (seconds: number, length: number) => ({ state: JobState.ENDED, createTime: timestampFromMs(SAMPLE_START_MS - seconds * 1000), startTime: timestampFromMs(SAMPLE_START_MS - seconds * 1000), endTime: timestampFromMs(SAMPLE_START_MS - (seconds - length) * 1000) });
+  const ended = (seconds: number, length: number) => ({
+    state: JobState.ENDED,
+    createTime: timestampFromMs(SAMPLE_START_MS - seconds * 1000),
+    startTime: timestampFromMs(SAMPLE_START_MS - seconds * 1000),
+    endTime: timestampFromMs(SAMPLE_START_MS - (seconds - length) * 1000),
+  });
   return [
-    create(JobSchema, { name: 'jobs/77777777-0000-4000-8000-000000000002', kind: JobKind.VERIFY, state: JobState.QUEUED, label: 'flashcore_v7 BLOCK_Q=64 BLOCK_KV=96', kernelId: 'flashcore_v7', queuePosition: 1, createTime: timestampFromMs(SAMPLE_START_MS) }),
-    create(JobSchema, { name: SAMPLE_JOB, kind: JobKind.EXPERIMENT, state: JobState.RUNNING, label: 'flashcore_v6 USE_WMMA=1', kernelId: 'flashcore_v6', createTime: timestampFromMs(SAMPLE_START_MS), startTime: timestampFromMs(SAMPLE_START_MS) }),
-    create(JobSchema, { ...ended(300, 12), name: 'jobs/11111111-0000-4000-8000-000000000003', kind: JobKind.EXPERIMENT, outcome: Outcome.PASSED, label: 'fa_v2_wmma USE_WMMA=1', kernelId: 'fa_v2_wmma', summary: 'all 7 cases pass; every hard gate passes or was not measured' }),
-    create(JobSchema, { ...ended(4000, 2), name: 'jobs/22222222-0000-4000-8000-000000000004', kind: JobKind.BUILD, outcome: Outcome.COMPILE_FAILED, label: 'syntax_error', kernelId: 'syntax_error', summary: 'syntax_error.cu:12:3: expected a ";"' }),
-    create(JobSchema, { ...ended(90_000, 31), name: 'jobs/33333333-0000-4000-8000-000000000005', kind: JobKind.EXPERIMENT, outcome: Outcome.INTERRUPTED, label: 'endless_loop', kernelId: 'endless_loop', summary: 'the runner ended while the job was running' }),
+    create(JobSchema, {
+      name: 'jobs/77777777-0000-4000-8000-000000000002',
+      kind: JobKind.VERIFY,
+      state: JobState.QUEUED,
+      label: 'flashcore_v7 BLOCK_Q=64 BLOCK_KV=96',
+      kernelId: 'flashcore_v7',
+      queuePosition: 1,
+      createTime: timestampFromMs(SAMPLE_START_MS),
+    }),
+    create(JobSchema, {
+      name: SAMPLE_JOB,
+      kind: JobKind.EXPERIMENT,
+      state: JobState.RUNNING,
+      label: 'flashcore_v6 USE_WMMA=1',
+      kernelId: 'flashcore_v6',
+      createTime: timestampFromMs(SAMPLE_START_MS),
+      startTime: timestampFromMs(SAMPLE_START_MS),
+    }),
+    create(JobSchema, {
+      ...ended(300, 12),
+      name: 'jobs/11111111-0000-4000-8000-000000000003',
+      kind: JobKind.EXPERIMENT,
+      outcome: Outcome.PASSED,
+      label: 'fa_v2_wmma USE_WMMA=1',
+      kernelId: 'fa_v2_wmma',
+      summary: 'all 7 cases pass; every hard gate passes or was not measured',
+    }),
+    create(JobSchema, {
+      ...ended(4000, 2),
+      name: 'jobs/22222222-0000-4000-8000-000000000004',
+      kind: JobKind.BUILD,
+      outcome: Outcome.COMPILE_FAILED,
+      label: 'syntax_error',
+      kernelId: 'syntax_error',
+      summary: 'syntax_error.cu:12:3: expected a ";"',
+    }),
+    create(JobSchema, {
+      ...ended(90_000, 31),
+      name: 'jobs/33333333-0000-4000-8000-000000000005',
+      kind: JobKind.EXPERIMENT,
+      outcome: Outcome.INTERRUPTED,
+      label: 'endless_loop',
+      kernelId: 'endless_loop',
+      summary: 'the runner ended while the job was running',
+    }),
   ];
 }

@@ -1,9 +1,24 @@
-/** A real gRPC server whose one job prints compiler lines as fast as it is told to: what the budget test drives fa-tui with. */
+/**
+ * A real gRPC server whose one job prints compiler lines as fast as it is told to: what the budget test drives fa-tui
+ * with.
+ */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
-  API_VERSION, GetHostResponseSchema, JobEventSchema, JobKind, JobSchema, JobState, ListExperimentsResponseSchema, ListJobsResponseSchema, ListKernelsResponseSchema, Phase, SERVER_OPTIONS,
-  serviceDefinition, type JobEvent, type RpcHandlers,
+  API_VERSION,
+  GetHostResponseSchema,
+  JobEventSchema,
+  JobKind,
+  JobSchema,
+  JobState,
+  ListExperimentsResponseSchema,
+  ListJobsResponseSchema,
+  ListKernelsResponseSchema,
+  Phase,
+  SERVER_OPTIONS,
+  serviceDefinition,
+  type JobEvent,
+  type RpcHandlers,
 } from '@flashcore/shared';
 import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
 import { EMULATOR, SAMPLE_JOB, eventsOf } from './sample-job.ts';
@@ -21,9 +36,21 @@ export interface FloodServer {
   stop(): void;
 }
 
-const WORDS = ['ptxas info    : Compiling entry function', 'warning: variable was declared but never referenced', 'Used 168 registers, used 1 barriers, 99840 bytes smem', 'flashcore_v6.cu(87): note: in instantiation of'];
+const WORDS = [
+  'ptxas info    : Compiling entry function',
+  'warning: variable was declared but never referenced',
+  'Used 168 registers, used 1 barriers, 99840 bytes smem',
+  'flashcore_v6.cu(87): note: in instantiation of',
+];
 
-const JOB = create(JobSchema, { name: SAMPLE_JOB, kind: JobKind.EXPERIMENT, state: JobState.RUNNING, label: 'flashcore_v6 USE_WMMA=1', kernelId: 'flashcore_v6', createTime: timestampFromMs(Date.now()) });
+const JOB = create(JobSchema, {
+  name: SAMPLE_JOB,
+  kind: JobKind.EXPERIMENT,
+  state: JobState.RUNNING,
+  label: 'flashcore_v6 USE_WMMA=1',
+  kernelId: 'flashcore_v6',
+  createTime: timestampFromMs(Date.now()),
+});
 
 /** What a job tells before its compiler begins to talk. */
 const BUILD_BEGINS: JobEvent[] = eventsOf([
@@ -32,13 +59,21 @@ const BUILD_BEGINS: JobEvent[] = eventsOf([
   { case: 'phaseStarted', value: { phase: Phase.BUILD, variant: 'USE_WMMA=1', steps: 2 } },
 ]);
 
-const lineOf = (sequence: number): JobEvent => create(JobEventSchema, {
-  job: SAMPLE_JOB, sequence: BigInt(sequence), time: timestampFromMs(Date.now()),
-  payload: { case: 'logLine', value: { source: 'nvcc', text: `${sequence} ${WORDS[sequence % WORDS.length]} ${'x'.repeat(sequence % 40)}` } },
-});
+const lineOf = (sequence: number): JobEvent =>
+  create(JobEventSchema, {
+    job: SAMPLE_JOB,
+    sequence: BigInt(sequence),
+    time: timestampFromMs(Date.now()),
+    payload: {
+      case: 'logLine',
+      value: { source: 'nvcc', text: `${sequence} ${WORDS[sequence % WORDS.length]} ${'x'.repeat(sequence % 40)}` },
+    },
+  });
 
 /** `prelude`: the job's first events, told at once. */
-export async function floodServer({ prelude = BUILD_BEGINS }: { prelude?: readonly JobEvent[] } = {}): Promise<FloodServer> {
+export async function floodServer({
+  prelude = BUILD_BEGINS,
+}: { prelude?: readonly JobEvent[] } = {}): Promise<FloodServer> {
   const server = new Server(SERVER_OPTIONS);
   let watched = false;
   let sent = 0;
@@ -50,27 +85,44 @@ export async function floodServer({ prelude = BUILD_BEGINS }: { prelude?: readon
       for (; owed >= 1 && !call.cancelled; owed--) {
         sequence += 1;
         sent = Math.max(0, sequence - prelude.length);
-        if (!call.write({ event: prelude[sequence - 1] ?? lineOf(sequence) })) await new Promise((resolve) => call.once('drain', resolve));
+        if (!call.write({ event: prelude[sequence - 1] ?? lineOf(sequence) }))
+          await new Promise((resolve) => call.once('drain', resolve));
       }
       const before = performance.now();
       await new Promise((resolve) => setTimeout(resolve, BATCH_EVERY_MS));
-      owed += flood.rate * (performance.now() - before) / 1000;
+      owed += (flood.rate * (performance.now() - before)) / 1000;
     }
   };
   server.addService(serviceDefinition, {
-    getHost: (_call, done) => done(null, create(GetHostResponseSchema, { host: { apiVersion: API_VERSION, devices: [EMULATOR], activeJobs: 1 } })),
+    getHost: (_call, done) =>
+      done(
+        null,
+        create(GetHostResponseSchema, { host: { apiVersion: API_VERSION, devices: [EMULATOR], activeJobs: 1 } }),
+      ),
     listJobs: (_call, done) => done(null, create(ListJobsResponseSchema, { jobs: [JOB] })),
     listKernels: (_call, done) => done(null, create(ListKernelsResponseSchema)),
     listExperiments: (_call, done) => done(null, create(ListExperimentsResponseSchema)),
     watchJob: (call) => void pour(call),
   } satisfies Partial<RpcHandlers>);
-  const port = await new Promise<number>((resolve, reject) => server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound))));
+  const port = await new Promise<number>((resolve, reject) =>
+    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
+      error ? reject(error) : resolve(bound),
+    ),
+  );
   return {
     address: `127.0.0.1:${port}`,
-    get rate() { return flood.rate; },
-    set rate(rate: number) { flood.rate = rate; },
-    get watched() { return watched; },
-    get sent() { return sent; },
+    get rate() {
+      return flood.rate;
+    },
+    set rate(rate: number) {
+      flood.rate = rate;
+    },
+    get watched() {
+      return watched;
+    },
+    get sent() {
+      return sent;
+    },
     stop: () => server.forceShutdown(),
   };
 }

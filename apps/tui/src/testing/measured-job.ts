@@ -1,7 +1,17 @@
-/** Jobs as an H200 ran them (2026-11-21; testing/measured/, written by `fa-tui run … --json`), told as events: what views show of real figures. */
+/**
+ * Jobs as an H200 ran them (2026-11-21; testing/measured/, written by `fa-tui run … --json`), told as events: what
+ * views show of real figures.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { fromJson, type JsonValue, type MessageInitShape } from '@bufbuild/protobuf';
-import { GetJobResponseSchema, Phase, type GetJobResponse, type JobEvent, type JobEventSchema, type VariantResult } from '@flashcore/shared';
+import {
+  GetJobResponseSchema,
+  Phase,
+  type GetJobResponse,
+  type JobEvent,
+  type JobEventSchema,
+  type VariantResult,
+} from '@flashcore/shared';
 import { eventsOf } from './sample-job.ts';
 
 type PayloadInit = NonNullable<MessageInitShape<typeof JobEventSchema>['payload']>;
@@ -10,9 +20,13 @@ const FOLDER = new URL('./measured/', import.meta.url);
 export const MEASURED = ['flashcore_v10', 'flashcore_v9', 'nan_output'] as const;
 export type MeasuredName = (typeof MEASURED)[number];
 
-export const measuredJob = (name: MeasuredName): GetJobResponse => fromJson(GetJobResponseSchema, JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf8')) as JsonValue);
+export const measuredJob = (name: MeasuredName): GetJobResponse =>
+  fromJson(GetJobResponseSchema, JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf8')) as JsonValue);
 
-/** The job's events from its stored result: phases in their order, each result as it was; without the log, which results do not keep. */
+/**
+ * The job's events from its stored result: phases in their order, each result as it was; without the log, which results
+ * do not keep.
+ */
 export function measuredEvents(name: MeasuredName): JobEvent[] {
   const { job, result } = measuredJob(name);
   if (job === undefined || result === undefined) throw new Error(`${name}.json: wanted a job with its result`);
@@ -29,13 +43,33 @@ export function measuredEvents(name: MeasuredName): JobEvent[] {
 }
 
 function variantPayloads({ label, build, verify, benchmarks, profile, gates, findings }: VariantResult): PayloadInit[] {
-  const phase = (of: Phase, steps: number): PayloadInit => ({ case: 'phaseStarted', value: { phase: of, variant: label, steps } });
+  const phase = (of: Phase, steps: number): PayloadInit => ({
+    case: 'phaseStarted',
+    value: { phase: of, variant: label, steps },
+  });
   return [
-    ...(build === undefined ? [] : [phase(Phase.BUILD, 1), { case: 'buildResult', value: build } satisfies PayloadInit]),
-    ...(verify === undefined ? [] : [phase(Phase.VERIFY, verify.cases.length), ...verify.cases.map((value): PayloadInit => ({ case: 'caseResult', value })), { case: 'verifyResult', value: verify } satisfies PayloadInit]),
-    ...(benchmarks.length === 0 ? [] : [phase(Phase.BENCHMARK, benchmarks.length), ...benchmarks.map((value): PayloadInit => ({ case: 'benchmarkResult', value }))]),
-    ...(profile === undefined ? [] : [phase(Phase.PROFILE, 1), { case: 'profileResult', value: profile } satisfies PayloadInit]),
-    ...(gates.length === 0 ? [] : [phase(Phase.GATES, gates.length), ...gates.map((value): PayloadInit => ({ case: 'gateResult', value }))]),
+    ...(build === undefined
+      ? []
+      : [phase(Phase.BUILD, 1), { case: 'buildResult', value: build } satisfies PayloadInit]),
+    ...(verify === undefined
+      ? []
+      : [
+          phase(Phase.VERIFY, verify.cases.length),
+          ...verify.cases.map((value): PayloadInit => ({ case: 'caseResult', value })),
+          { case: 'verifyResult', value: verify } satisfies PayloadInit,
+        ]),
+    ...(benchmarks.length === 0
+      ? []
+      : [
+          phase(Phase.BENCHMARK, benchmarks.length),
+          ...benchmarks.map((value): PayloadInit => ({ case: 'benchmarkResult', value })),
+        ]),
+    ...(profile === undefined
+      ? []
+      : [phase(Phase.PROFILE, 1), { case: 'profileResult', value: profile } satisfies PayloadInit]),
+    ...(gates.length === 0
+      ? []
+      : [phase(Phase.GATES, gates.length), ...gates.map((value): PayloadInit => ({ case: 'gateResult', value }))]),
     ...findings.map((value): PayloadInit => ({ case: 'finding', value })),
   ];
 }

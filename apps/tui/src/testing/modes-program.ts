@@ -1,12 +1,25 @@
-/** A program that takes the terminal as fa-tui does, then ends in the way that its argument names. Run by modes.test.ts in a real pty. */
+/**
+ * A program that takes the terminal as fa-tui does, then ends in the way that its argument names. Run by modes.test.ts
+ * in a real pty.
+ */
 import process from 'node:process';
 import { guardTerminal } from '../terminal/modes.ts';
 
 process.stdout.write('\u001b[?1049h\u001b[?25l\u001b[?2004h');
 process.stdin.setRawMode(true);
 process.stdin.resume();
-guardTerminal({ stdin: process.stdin, stdout: process.stdout, alternateScreen: true, unmount: () => { if (process.argv[2] === 'unmount-throws') throw new Error('the screen is broken'); } });
+guardTerminal({
+  stdin: process.stdin,
+  stdout: process.stdout,
+  alternateScreen: true,
+  unmount: () => {
+    if (process.argv[2] === 'unmount-throws') throw new Error('the screen is broken');
+  },
+});
 process.stdout.write('ready\n');
-if (process.argv[2] === 'exception') setTimeout(() => { throw new Error('a fault of the program'); }, 20);
+if (process.argv[2] === 'exception')
+  setTimeout(() => {
+    throw new Error('a fault of the program');
+  }, 20);
 if (process.argv[2] === 'rejection') void Promise.reject(new Error('nobody caught this'));
 setInterval(() => undefined, 1000);

@@ -1,4 +1,7 @@
-/** Loaded into fa-tui with --import by the budget test: from the first SIGUSR2 to the second it measures the process, then writes what it found to $PROBE_FILE. */
+/**
+ * Loaded into fa-tui with --import by the budget test: from the first SIGUSR2 to the second it measures the process,
+ * then writes what it found to $PROBE_FILE.
+ */
 import { subscribe } from 'node:diagnostics_channel';
 import { writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -37,7 +40,11 @@ process.on('SIGUSR2', () => {
   delay.disable();
   const late = (nanoseconds: number): number => Math.max(0, nanoseconds / 1e6 - RESOLUTION_MS);
   const report: ProbeReport = {
-    wallMs, cpuPercent: (used.user + used.system) / 1000 / wallMs * 100, loopP99Ms: late(delay.percentile(99)), loopMaxMs: late(delay.max), rssMiB: process.memoryUsage.rss() / 2 ** 20,
+    wallMs,
+    cpuPercent: ((used.user + used.system) / 1000 / wallMs) * 100,
+    loopP99Ms: late(delay.percentile(99)),
+    loopMaxMs: late(delay.max),
+    rssMiB: process.memoryUsage.rss() / 2 ** 20,
     frameMs: frames,
   };
   writeFileSync(process.env['PROBE_FILE'] ?? 'probe.json', `${JSON.stringify(report)}\n`);

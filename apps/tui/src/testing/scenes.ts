@@ -28,8 +28,16 @@ export const VIEW_SCENES: Record<string, Scene> = {
   latency: { keys: '3', events: () => measuredEvents('flashcore_v10') },
   'latency-against': { keys: '3', events: againstEvents },
   compare: { keys: '3', events: () => measuredEvents('flashcore_v10'), stage: (terminal) => compareWithV9(terminal) },
-  'compare-figures': { keys: '3d', events: () => measuredEvents('flashcore_v10'), stage: (terminal) => compareWithV9(terminal) },
-  'compare-source': { keys: '3dd', events: () => measuredEvents('flashcore_v10'), stage: (terminal) => compareWithV9(terminal, { sources: true }) },
+  'compare-figures': {
+    keys: '3d',
+    events: () => measuredEvents('flashcore_v10'),
+    stage: (terminal) => compareWithV9(terminal),
+  },
+  'compare-source': {
+    keys: '3dd',
+    events: () => measuredEvents('flashcore_v10'),
+    stage: (terminal) => compareWithV9(terminal, { sources: true }),
+  },
   profile: { keys: '4', events: () => measuredEvents('flashcore_v10') },
   gates: { keys: '5', events: () => measuredEvents('flashcore_v10') },
   jobs: { keys: '6', events: sampleEvents },
@@ -46,14 +54,21 @@ export const STATE_SCENES: Record<string, Scene> = {
   running: { keys: '2', events: () => sampleEvents().slice(0, 21) },
   'no-job': { keys: '3' },
   unconnected: { keys: '7', unconnected: true },
-  reconnecting: { keys: '1', events: sampleEvents, stage: ({ store }) => store.dispatch({ type: 'connection', connection: 'reconnecting' }) },
+  reconnecting: {
+    keys: '1',
+    events: sampleEvents,
+    stage: ({ store }) => store.dispatch({ type: 'connection', connection: 'reconnecting' }),
+  },
   'wrong-result': { keys: '1', events: () => measuredEvents('nan_output') },
   'latency-simulated': { keys: '3', events: sampleEvents },
   'profile-emulator': { keys: '4', events: sampleEvents },
   'nothing-to-time': { keys: '3', events: () => measuredEvents('nan_output') },
 };
 
-export async function enterScene(terminal: TestTerminal, { keys, events, stage, unconnected = false }: Scene): Promise<void> {
+export async function enterScene(
+  terminal: TestTerminal,
+  { keys, events, stage, unconnected = false }: Scene,
+): Promise<void> {
   const { store } = terminal;
   if (!unconnected) {
     const runner = fakeRunner();
@@ -75,14 +90,20 @@ export async function enterScene(terminal: TestTerminal, { keys, events, stage, 
 function stageSamples({ store }: TestTerminal, name: MeasuredName): void {
   for (const { samples } of measuredJob(name).result?.variants[0]?.benchmarks ?? []) {
     const bytes = samples && measuredArtifact(samples.sha256);
-    if (samples !== undefined && bytes !== undefined) store.dispatch({ type: 'samples', sha256: samples.sha256, samples: samplesOf(bytes) });
+    if (samples !== undefined && bytes !== undefined)
+      store.dispatch({ type: 'samples', sha256: samples.sha256, samples: samplesOf(bytes) });
   }
 }
 
-const SOURCE_A = '__global__ void attention(const half* Q, const half* K) {\n  __shared__ half K_smem[64 * 72];\n  for (int tile = 0; tile < tiles; ++tile) {\n    load(K, K_smem, tile);\n    __syncthreads();\n    multiply(Q, K_smem);\n  }\n}\n';
-const SOURCE_B = '__global__ void attention(const half* Q, const half* K) {\n  extern __shared__ half K_smem[];\n  prefetch(K, K_smem, 0);\n  for (int tile = 0; tile < tiles; ++tile) {\n    prefetch(K, K_smem, tile + 1);\n    cp_async_wait<1>();\n    __syncthreads();\n    multiply(Q, K_smem);\n  }\n}\n';
+const SOURCE_A =
+  '__global__ void attention(const half* Q, const half* K) {\n  __shared__ half K_smem[64 * 72];\n  for (int tile = 0; tile < tiles; ++tile) {\n    load(K, K_smem, tile);\n    __syncthreads();\n    multiply(Q, K_smem);\n  }\n}\n';
+const SOURCE_B =
+  '__global__ void attention(const half* Q, const half* K) {\n  extern __shared__ half K_smem[];\n  prefetch(K, K_smem, 0);\n  for (int tile = 0; tile < tiles; ++tile) {\n    prefetch(K, K_smem, tile + 1);\n    cp_async_wait<1>();\n    __syncthreads();\n    multiply(Q, K_smem);\n  }\n}\n';
 
-/** flashcore_v9 as the baseline; the measured jobs are of a time before sources were kept, so that those of the example are put in. */
+/**
+ * flashcore_v9 as the baseline; the measured jobs are of a time before sources were kept, so that those of the example
+ * are put in.
+ */
 function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
   const { store } = terminal;
   const baseline = measuredEvents('flashcore_v9');
@@ -90,9 +111,18 @@ function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
   store.dispatch({ type: 'baseline', job: baseline[0]?.job ?? '' });
   for (const name of ['flashcore_v9', 'flashcore_v10'] as const) stageSamples(terminal, name);
   if (sources) {
-    for (const { name, text, digest } of [{ name: 'flashcore_v9.cu', text: SOURCE_A, digest: 'a' }, { name: 'flashcore_v10.cu', text: SOURCE_B, digest: 'b' }]) {
+    for (const { name, text, digest } of [
+      { name: 'flashcore_v9.cu', text: SOURCE_A, digest: 'a' },
+      { name: 'flashcore_v10.cu', text: SOURCE_B, digest: 'b' },
+    ]) {
       const view = Object.values(store.state.views).find(({ kernelId }) => name.startsWith(`${kernelId}.`));
-      view?.variants[0]?.build?.artifacts.push({ $typeName: 'flashcore.runner.v1.Artifact', sha256: digest, kind: ArtifactKind.SOURCE, fileName: name, sizeBytes: BigInt(text.length) });
+      view?.variants[0]?.build?.artifacts.push({
+        $typeName: 'flashcore.runner.v1.Artifact',
+        sha256: digest,
+        kind: ArtifactKind.SOURCE,
+        fileName: name,
+        sizeBytes: BigInt(text.length),
+      });
       store.dispatch({ type: 'source', sha256: digest, text });
     }
   }
@@ -101,11 +131,21 @@ function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
 
 function stageLeaderboard({ store, runner }: TestTerminal): void {
   const entry = (label: string, p50Us: number, speedup: number | undefined, minutes: number) => ({
-    label, kernelId: label.split(' ')[0] ?? '', latency: { samples: 107, p50Us, p50LowUs: p50Us * 0.999, p50HighUs: p50Us * 1.001 }, job: `jobs/${label.length}4444444-0000-4000-8000-000000000007`,
-    time: timestampFromMs(SAMPLE_START_MS - minutes * 60_000), ...(speedup !== undefined && { speedup }),
+    label,
+    kernelId: label.split(' ')[0] ?? '',
+    latency: { samples: 107, p50Us, p50LowUs: p50Us * 0.999, p50HighUs: p50Us * 1.001 },
+    job: `jobs/${label.length}4444444-0000-4000-8000-000000000007`,
+    time: timestampFromMs(SAMPLE_START_MS - minutes * 60_000),
+    ...(speedup !== undefined && { speedup }),
   });
   const leaderboard = create(GetLeaderboardResponseSchema, {
-    entries: [entry('flashcore_v11 SMS=132', 5.76, 1.558, 4), entry('flashcore_v10 SMS=132', 6.96, 1.29, 9), entry('fa_tc_s512 CONFIG=1 REGISTER_LIMIT=0', 7.21, 1.244, 14), entry('flashcore_v9 BLOCK_Q=64 STAGES=2', 14.68, 0.611, 21), entry('fa_v1_baseline', 106.51, undefined, 60)],
+    entries: [
+      entry('flashcore_v11 SMS=132', 5.76, 1.558, 4),
+      entry('flashcore_v10 SMS=132', 6.96, 1.29, 9),
+      entry('fa_tc_s512 CONFIG=1 REGISTER_LIMIT=0', 7.21, 1.244, 14),
+      entry('flashcore_v9 BLOCK_Q=64 STAGES=2', 14.68, 0.611, 21),
+      entry('fa_v1_baseline', 106.51, undefined, 60),
+    ],
   });
   store.dispatch({ type: 'leaderboard', leaderboard });
   runner.leaderboard = leaderboard;

@@ -23,11 +23,18 @@ function styleOf(cell: Cell | undefined): string {
   const inverse = cell.isInverse() !== 0 ? 'inverse' : '';
   if (cell.getChars().trim() === '') return [inverse, background].filter(Boolean).join(' ');
   const foreground = cell.isFgDefault() ? '' : colour(cell.getFgColor(), cell.isFgRGB());
-  const attributes = [[cell.isBold(), 'bold'], [cell.isDim(), 'dim'], [cell.isUnderline(), 'underlined']].filter(([on]) => on !== 0).map(([, name]) => name);
+  const attributes = [
+    [cell.isBold(), 'bold'],
+    [cell.isDim(), 'dim'],
+    [cell.isUnderline(), 'underlined'],
+  ]
+    .filter(([on]) => on !== 0)
+    .map(([, name]) => name);
   return [...attributes, foreground, inverse, background].filter(Boolean).join(' ');
 }
 
-const colour = (value: number, isRgb: boolean): string => (isRgb ? `#${value.toString(16).padStart(6, '0')}` : NAMES[value] ?? `colour ${value}`);
+const colour = (value: number, isRgb: boolean): string =>
+  isRgb ? `#${value.toString(16).padStart(6, '0')}` : (NAMES[value] ?? `colour ${value}`);
 
 function runsOf(styles: readonly string[]): string[] {
   const runs: string[] = [];

@@ -49,27 +49,68 @@ const KERNELS = new URL('../../../../kernels', import.meta.url).pathname;
 
 const COLORLESS: Theme = { colors: 'none', ascii: false };
 
-export function openTerminal({ columns, rows, theme = COLORLESS, runner = fakeRunner(), now = SAMPLE_START_MS + 12_600, session: begins = false }: TestTerminalOptions): TestTerminal {
+export function openTerminal({
+  columns,
+  rows,
+  theme = COLORLESS,
+  runner = fakeRunner(),
+  now = SAMPLE_START_MS + 12_600,
+  session: begins = false,
+}: TestTerminalOptions): TestTerminal {
   // convertEol: a real terminal turns "\n" into "\r\n" too, in raw mode as in any other.
   const terminal = new Terminal({ cols: columns, rows, allowProposedApi: true, convertEol: true });
   const written: string[] = [];
   const stdout = Object.assign(new EventEmitter(), {
-    isTTY: true, columns, rows, writable: true,
+    isTTY: true,
+    columns,
+    rows,
+    writable: true,
     write: (text: string, done?: () => void) => {
       written.push(text);
       terminal.write(text, done);
       return true;
     },
   }) as unknown as NodeJS.WriteStream;
-  const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => stdin, ref: () => stdin, unref: () => stdin }) as unknown as NodeJS.ReadStream;
-  const store = new Store({ state: initialState({ runner: { label: 'unix:/tmp/runner.sock', embedded: true }, columns, rows, now }) });
+  const stdin = Object.assign(new PassThrough(), {
+    isTTY: true,
+    setRawMode: () => stdin,
+    ref: () => stdin,
+    unref: () => stdin,
+  }) as unknown as NodeJS.ReadStream;
+  const store = new Store({
+    state: initialState({ runner: { label: 'unix:/tmp/runner.sock', embedded: true }, columns, rows, now }),
+  });
   const session = new Session({ client: runner, store, now: () => now });
   let hasLeft = false;
   const copied: { text: string; fileName: string }[] = [];
   const edited: SourcePlace[] = [];
-  const context: AppContext = { store, session, leave: () => { hasLeft = true; ink.unmount(); }, copy: (text, fileName) => { copied.push({ text, fileName }); return { file: `/tmp/${fileName}`, sent: true }; },
-    edit: (place) => { edited.push(place); return Promise.resolve(); }, kernelsDirectory: KERNELS };
-  const ink = render(<App context={context} theme={theme} />, { stdout, stdin, alternateScreen: true, incrementalRendering: true, maxFps: 60, exitOnCtrlC: false, patchConsole: false, interactive: true });
+  const context: AppContext = {
+    store,
+    session,
+    leave: () => {
+      hasLeft = true;
+      ink.unmount();
+    },
+    copy: (text, fileName) => {
+      copied.push({ text, fileName });
+      return { file: `/tmp/${fileName}`, sent: true };
+    },
+    edit: (place) => {
+      edited.push(place);
+      return Promise.resolve();
+    },
+    kernelsDirectory: KERNELS,
+  };
+  const ink = render(<App context={context} theme={theme} />, {
+    stdout,
+    stdin,
+    alternateScreen: true,
+    incrementalRendering: true,
+    maxFps: 60,
+    exitOnCtrlC: false,
+    patchConsole: false,
+    interactive: true,
+  });
   if (begins) void session.begin();
   return {
     store,
@@ -81,7 +122,10 @@ export function openTerminal({ columns, rows, theme = COLORLESS, runner = fakeRu
     screen: async () => {
       await settle(terminal, store, written);
       const buffer = terminal.buffer.active;
-      return Array.from({ length: terminal.rows }, (_, row) => buffer.getLine(buffer.viewportY + row)?.translateToString(true) ?? '').join('\n');
+      return Array.from(
+        { length: terminal.rows },
+        (_, row) => buffer.getLine(buffer.viewportY + row)?.translateToString(true) ?? '',
+      ).join('\n');
     },
     styles: () => styleRows(terminal),
     press: async (keys) => {

@@ -25,12 +25,17 @@ const write = (name: string, text: string): void => writeFileSync(path.join(fold
 
 /** Versions run until they are superseded. */
 function run(kernel: KernelReference, signal: AbortSignal): Promise<void> {
-  const version = kernel.source.case === 'tree' ? kernel.source.value.files.find(({ path: name }) => name === 'k.cu')?.sizeBytes : undefined;
+  const version =
+    kernel.source.case === 'tree'
+      ? kernel.source.value.files.find(({ path: name }) => name === 'k.cu')?.sizeBytes
+      : undefined;
   story.push(`run ${version}`);
-  return new Promise((resolve) => signal.addEventListener('abort', () => {
-    story.push(`end ${version}`);
-    resolve();
-  }));
+  return new Promise((resolve) =>
+    signal.addEventListener('abort', () => {
+      story.push(`end ${version}`);
+      resolve();
+    }),
+  );
 }
 
 beforeEach(async () => {
@@ -39,8 +44,17 @@ beforeEach(async () => {
   write('k.cu', 'x');
   story = [];
   watching = new AbortController();
-  const upload = async (from: string) => create(KernelReferenceSchema, { source: { case: 'tree', value: (await readSourceTree(from)).tree } });
-  done = followSource({ folder, upload, run, onProblem: (error) => story.push((error as Error).message.includes('kernel.yaml') ? 'manifest error' : String(error)), signal: watching.signal, debounceMs: 50 });
+  const upload = async (from: string) =>
+    create(KernelReferenceSchema, { source: { case: 'tree', value: (await readSourceTree(from)).tree } });
+  done = followSource({
+    folder,
+    upload,
+    run,
+    onProblem: (error) =>
+      story.push((error as Error).message.includes('kernel.yaml') ? 'manifest error' : String(error)),
+    signal: watching.signal,
+    debounceMs: 50,
+  });
   await vi.waitFor(() => expect(story).toEqual(['run 1']));
 });
 afterEach(async () => {

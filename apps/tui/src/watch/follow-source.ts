@@ -18,11 +18,23 @@ export interface FollowSourceOptions {
 const DEBOUNCE_MS = 150;
 
 /** Whether there is a folder to watch. */
-export const isFolder = (folder: string): boolean => statSync(folder, { throwIfNoEntry: false })?.isDirectory() ?? false;
+export const isFolder = (folder: string): boolean =>
+  statSync(folder, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
-/** Runs the folder as it is, then every version of it, until the signal. Throws INVALID_REQUEST when there is no such folder. */
-export async function followSource({ folder, upload, run, onProblem, signal, debounceMs = DEBOUNCE_MS }: FollowSourceOptions): Promise<void> {
-  if (!isFolder(folder)) throw new FlashcoreError('INVALID_REQUEST', { folder }, `Wanted a kernel folder to watch; ${folder} is none`);
+/**
+ * Runs the folder as it is, then every version of it, until the signal. Throws INVALID_REQUEST when there is no such
+ * folder.
+ */
+export async function followSource({
+  folder,
+  upload,
+  run,
+  onProblem,
+  signal,
+  debounceMs = DEBOUNCE_MS,
+}: FollowSourceOptions): Promise<void> {
+  if (!isFolder(folder))
+    throw new FlashcoreError('INVALID_REQUEST', { folder }, `Wanted a kernel folder to watch; ${folder} is none`);
   let current: { digest: string; abort: AbortController; ended: Promise<void> } | undefined;
   const changes = changesOf(folder, { debounceMs, signal });
   while (!(await changes.next()).done) {
@@ -43,7 +55,10 @@ export async function followSource({ folder, upload, run, onProblem, signal, deb
 }
 
 /** Once at the beginning, then once for each group of changes to sources. */
-async function* changesOf(folder: string, { debounceMs, signal }: { debounceMs: number; signal: AbortSignal }): AsyncGenerator<void> {
+async function* changesOf(
+  folder: string,
+  { debounceMs, signal }: { debounceMs: number; signal: AbortSignal },
+): AsyncGenerator<void> {
   let [timer, changed]: [NodeJS.Timeout | undefined, boolean] = [undefined, true];
   let wake = (): void => undefined;
   let failure: Error | undefined;
@@ -76,7 +91,10 @@ async function* changesOf(folder: string, { debounceMs, signal }: { debounceMs: 
 }
 
 /** Ends the job that a request started, whether or not its first event has come. */
-export async function cancelRequest(client: Pick<RunnerClient, 'listJobs' | 'cancelJob'>, requestId: string): Promise<void> {
+export async function cancelRequest(
+  client: Pick<RunnerClient, 'listJobs' | 'cancelJob'>,
+  requestId: string,
+): Promise<void> {
   const { jobs } = await client.listJobs({ pageSize: 200 });
   const job = jobs.find((candidate) => candidate.requestId === requestId);
   if (job !== undefined) await client.cancelJob({ name: job.name });

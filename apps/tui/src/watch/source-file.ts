@@ -1,4 +1,7 @@
-/** Where a kernel's source lies on this machine: in the watched folder, beside the embedded runner, or as a copy of what was compiled. */
+/**
+ * Where a kernel's source lies on this machine: in the watched folder, beside the embedded runner, or as a copy of what
+ * was compiled.
+ */
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -20,9 +23,15 @@ export interface SourceSurroundings {
 }
 
 /** Undefined where there is none. Errors: as reading an artifact. */
-export async function sourceFile(target: SourceTarget, { watching, kernelsDirectory, readArtifact }: SourceSurroundings): Promise<SourceFile | undefined> {
+export async function sourceFile(
+  target: SourceTarget,
+  { watching, kernelsDirectory, readArtifact }: SourceSurroundings,
+): Promise<SourceFile | undefined> {
   const { kernelId, compiled } = target;
-  const folders = [watching, ...['', 'faulty', 'cheating'].map((group) => kernelsDirectory && path.join(kernelsDirectory, group, kernelId))];
+  const folders = [
+    watching,
+    ...['', 'faulty', 'cheating'].map((group) => kernelsDirectory && path.join(kernelsDirectory, group, kernelId)),
+  ];
   for (const folder of folders) {
     const file = folder && (await fileIn(folder, target));
     if (file) return { file, isCopy: false };
@@ -34,7 +43,10 @@ export async function sourceFile(target: SourceTarget, { watching, kernelsDirect
   return { file, isCopy: true };
 }
 
-/** The file in a kernel folder, when it is that kernel's; of a folder whose manifest is broken the file that was asked for by name. */
+/**
+ * The file in a kernel folder, when it is that kernel's; of a folder whose manifest is broken the file that was asked
+ * for by name.
+ */
 async function fileIn(folder: string, { kernelId, file }: SourceTarget): Promise<string | undefined> {
   if (!existsSync(path.join(folder, 'kernel.yaml'))) return undefined;
   const manifest = await readManifest(folder);

@@ -1,4 +1,6 @@
-/** A real grpc-js server with one recorded job, and a proxy that cuts its connections: what the client's tests talk to. */
+/**
+ * A real grpc-js server with one recorded job, and a proxy that cuts its connections: what the client's tests talk to.
+ */
 import { createServer, type Socket, connect } from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
@@ -12,23 +14,36 @@ export const JOB = 'jobs/5f0c1b1e-0000-4000-8000-000000000000';
 
 /** `count` events numbered from 1, the last one `finished`, each with a log line of some length. */
 export function recordedEvents(count: number, textLength = 40): JobEvent[] {
-  return Array.from({ length: count }, (_, index) => create(JobEventSchema, {
-    job: JOB,
-    sequence: BigInt(index + 1),
-    payload: index === count - 1
-      ? { case: 'finished', value: { summary: 'done' } }
-      : { case: 'logLine', value: { source: 'runner', text: String(index + 1).padEnd(textLength, '.') } },
-  }));
+  return Array.from({ length: count }, (_, index) =>
+    create(JobEventSchema, {
+      job: JOB,
+      sequence: BigInt(index + 1),
+      payload:
+        index === count - 1
+          ? { case: 'finished', value: { summary: 'done' } }
+          : { case: 'logLine', value: { source: 'runner', text: String(index + 1).padEnd(textLength, '.') } },
+    }),
+  );
 }
 
-export interface FakeRunner { address: string; port: number; stop(): void; [Symbol.dispose](): void }
+export interface FakeRunner {
+  address: string;
+  port: number;
+  stop(): void;
+  [Symbol.dispose](): void;
+}
 
 /** Serves these handlers; those not given answer UNIMPLEMENTED, GetHost a host of this API version. */
 export async function serve(handlers: Partial<RpcHandlers>, address = '127.0.0.1:0'): Promise<FakeRunner> {
   const server = new Server(SERVER_OPTIONS);
-  const getHost: RpcHandlers['getHost'] = (_call, done) => done(null, create(GetHostResponseSchema, { host: { apiVersion: API_VERSION } }));
+  const getHost: RpcHandlers['getHost'] = (_call, done) =>
+    done(null, create(GetHostResponseSchema, { host: { apiVersion: API_VERSION } }));
   server.addService(serviceDefinition, { getHost, ...handlers });
-  const port = await new Promise<number>((resolve, reject) => server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => (error ? reject(error) : resolve(bound))));
+  const port = await new Promise<number>((resolve, reject) =>
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) =>
+      error ? reject(error) : resolve(bound),
+    ),
+  );
   const stop = () => server.forceShutdown();
   return { address: address.startsWith('unix:') ? address : `127.0.0.1:${port}`, port, stop, [Symbol.dispose]: stop };
 }
@@ -49,8 +64,14 @@ export function fail(call: ServerWritableStream<unknown, unknown>, error: Flashc
   call.emit('error', statusFromError(error));
 }
 
-/** A proxy before a port that ends each connection after as many bytes from the server as `budget` says (Infinity: never); undefined stands for a frozen runner, which accepts the connection and says nothing. */
-export async function cutting(port: number, budget: () => number | undefined): Promise<{ address: string; cuts(): number; cutAll(): void; [Symbol.dispose](): void }> {
+/**
+ * A proxy before a port that ends each connection after as many bytes from the server as `budget` says (Infinity:
+ * never); undefined stands for a frozen runner, which accepts the connection and says nothing.
+ */
+export async function cutting(
+  port: number,
+  budget: () => number | undefined,
+): Promise<{ address: string; cuts(): number; cutAll(): void; [Symbol.dispose](): void }> {
   const sockets = new Set<Socket>();
   let cuts = 0;
   const proxy = createServer((client) => {
@@ -61,7 +82,10 @@ export async function cutting(port: number, budget: () => number | undefined): P
     const end = () => [client, upstream].forEach((socket) => socket.destroy());
     for (const socket of [client, upstream]) {
       sockets.add(socket);
-      socket.on('error', end).on('close', () => { sockets.delete(socket); end(); });
+      socket.on('error', end).on('close', () => {
+        sockets.delete(socket);
+        end();
+      });
     }
     client.on('data', (bytes) => upstream.write(bytes));
     upstream.on('data', (bytes) => {
@@ -76,5 +100,13 @@ export async function cutting(port: number, budget: () => number | undefined): P
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
   const bound = (proxy.address() as { port: number }).port;
   const cutAll = () => sockets.forEach((socket) => socket.destroy());
-  return { address: `127.0.0.1:${bound}`, cuts: () => cuts, cutAll, [Symbol.dispose]: () => { proxy.close(); cutAll(); } };
+  return {
+    address: `127.0.0.1:${bound}`,
+    cuts: () => cuts,
+    cutAll,
+    [Symbol.dispose]: () => {
+      proxy.close();
+      cutAll();
+    },
+  };
 }

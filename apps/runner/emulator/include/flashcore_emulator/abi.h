@@ -15,48 +15,59 @@ namespace flashcore::emu {
 
 /** What a CUDA thread knows of itself. The emulator keeps one a fibre and points at the running one. */
 struct ThreadState {
-    uint3 thread_index;
-    uint3 block_index;
-    dim3 block_dim;
-    dim3 grid_dim;
-    unsigned linear_index;  // of the thread within its block: x fastest
-    unsigned lane;          // linear_index % 32
-    char* dynamic_shared;   // ends at a guard page
-    unsigned dynamic_shared_bytes;
-    unsigned atomic_calls;  // by this thread; see atomics.h
+  uint3 thread_index;
+  uint3 block_index;
+  dim3 block_dim;
+  dim3 grid_dim;
+  unsigned linear_index;  // of the thread within its block: x fastest
+  unsigned lane;          // linear_index % 32
+  char* dynamic_shared;   // ends at a guard page
+  unsigned dynamic_shared_bytes;
+  unsigned atomic_calls;  // by this thread; see atomics.h
 };
 
 /** What a warp does together. Lanes meet only with lanes that do the same with the same mask. */
 enum WarpOperation : int {
-    WARP_SYNC, WARP_SHUFFLE, WARP_VOTE, WARP_MATCH, WARP_REDUCE, WARP_LDMATRIX, WARP_STMATRIX, WARP_MOVMATRIX,
-    WARP_MMA, WARP_WMMA_LOAD, WARP_WMMA_STORE, WARP_WMMA_MMA, WARP_CUSTOM
+  WARP_SYNC,
+  WARP_SHUFFLE,
+  WARP_VOTE,
+  WARP_MATCH,
+  WARP_REDUCE,
+  WARP_LDMATRIX,
+  WARP_STMATRIX,
+  WARP_MOVMATRIX,
+  WARP_MMA,
+  WARP_WMMA_LOAD,
+  WARP_WMMA_STORE,
+  WARP_WMMA_MMA,
+  WARP_CUSTOM
 };
 
 enum BarrierReduction : int { BARRIER_PLAIN, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
 
 /** Where in the kernel's source a thread stands; both strings live as long as the module. */
 struct Place {
-    const char* file;
-    int line;
+  const char* file;
+  int line;
 };
 
 /** One `__global__` function of a module. */
 struct Entry {
-    const char* name;
-    unsigned parameter_count;
-    const unsigned* parameter_sizes;    // bytes
-    const unsigned* parameter_offsets;  // in the packed argument buffer, naturally aligned as CUDA packs them
-    unsigned packed_bytes;
-    void (*function)();
-    void (*invoke)(void (*function)(), const char* packed);
-    Entry* next;
+  const char* name;
+  unsigned parameter_count;
+  const unsigned* parameter_sizes;    // bytes
+  const unsigned* parameter_offsets;  // in the packed argument buffer, naturally aligned as CUDA packs them
+  unsigned packed_bytes;
+  void (*function)();
+  void (*invoke)(void (*function)(), const char* packed);
+  Entry* next;
 };
 
 /** What a module hands to cuModuleLoadData, through its export `flashcore_emu_module`. */
 struct Module {
-    int abi;
-    int instrumented;  // 1: compiled with the memory-access hooks
-    Entry* entries;
+  int abi;
+  int instrumented;  // 1: compiled with the memory-access hooks
+  Entry* entries;
 };
 
 }  // namespace flashcore::emu
@@ -72,8 +83,8 @@ extern __thread flashcore::emu::ThreadState* flashcore_emu_thread
     ;
 
 /** bar.sync id, count threads (0: all of the block that have not exited). Answers the reduction of `predicate`. */
-int flashcore_emu_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what,
-                          const char* file, int line);
+int flashcore_emu_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what, const char* file,
+                          int line);
 /** bar.arrive: counts this thread and goes on. */
 void flashcore_emu_barrier_arrive(unsigned id, unsigned count, const char* file, int line);
 

@@ -10,10 +10,10 @@
 #else
 #define FLASHCORE_TEXT_(x) #x
 #define FLASHCORE_TEXT(x) FLASHCORE_TEXT_(x)
-#define assert(condition)                                                                            \
-    (static_cast<bool>(condition)                                                                    \
-         ? static_cast<void>(0)                                                                      \
-         : flashcore_emu_fault("ASSERT", "assertion failed: " #condition " (" __FILE__ ":" FLASHCORE_TEXT(__LINE__) ")"))
+#define assert(condition)                                                                                     \
+  (static_cast<bool>(condition) ? static_cast<void>(0)                                                        \
+                                : flashcore_emu_fault("ASSERT", "assertion failed: " #condition " (" __FILE__ \
+                                                                ":" FLASHCORE_TEXT(__LINE__) ")"))
 #endif
 
 [[noreturn]] inline __attribute__((always_inline)) void __trap() { flashcore_emu_fault("TRAP", "executed __trap()"); }

@@ -18,15 +18,19 @@ using std::signbit;
 
 template <class A, class B, class = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>>>
 __forceinline__ std::common_type_t<A, B> min(A a, B b) {
-    using T = std::common_type_t<A, B>;
-    if constexpr (std::is_floating_point_v<T>) return T(a) < T(b) || T(b) != T(b) ? T(a) : T(b);
-    else return T(b) < T(a) ? T(b) : T(a);
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_floating_point_v<T>)
+    return T(a) < T(b) || T(b) != T(b) ? T(a) : T(b);
+  else
+    return T(b) < T(a) ? T(b) : T(a);
 }
 template <class A, class B, class = std::enable_if_t<std::is_arithmetic_v<A> && std::is_arithmetic_v<B>>>
 __forceinline__ std::common_type_t<A, B> max(A a, B b) {
-    using T = std::common_type_t<A, B>;
-    if constexpr (std::is_floating_point_v<T>) return T(a) > T(b) || T(b) != T(b) ? T(a) : T(b);
-    else return T(a) < T(b) ? T(b) : T(a);
+  using T = std::common_type_t<A, B>;
+  if constexpr (std::is_floating_point_v<T>)
+    return T(a) > T(b) || T(b) != T(b) ? T(a) : T(b);
+  else
+    return T(a) < T(b) ? T(b) : T(a);
 }
 
 // libm's fmaxf and fminf are calls; these become two instructions. A NaN loses against a number.
@@ -61,15 +65,19 @@ namespace flashcore::emu {
 /** Hides where a value came from, so that the compiler cannot fuse it into a multiply-add. */
 __forceinline__ float separate(float x) {
 #if defined(__x86_64__)
-    __asm__("" : "+x"(x));
+  __asm__("" : "+x"(x));
 #else
-    __asm__("" : "+w"(x));
+  __asm__("" : "+w"(x));
 #endif
-    return x;
+  return x;
 }
 }  // namespace flashcore::emu
-__forceinline__ float __fadd_rn(float a, float b) { return flashcore::emu::separate(flashcore::emu::separate(a) + flashcore::emu::separate(b)); }
-__forceinline__ float __fsub_rn(float a, float b) { return flashcore::emu::separate(flashcore::emu::separate(a) - flashcore::emu::separate(b)); }
+__forceinline__ float __fadd_rn(float a, float b) {
+  return flashcore::emu::separate(flashcore::emu::separate(a) + flashcore::emu::separate(b));
+}
+__forceinline__ float __fsub_rn(float a, float b) {
+  return flashcore::emu::separate(flashcore::emu::separate(a) - flashcore::emu::separate(b));
+}
 __forceinline__ float __fmul_rn(float a, float b) { return flashcore::emu::separate(a * b); }
 __forceinline__ float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 __forceinline__ float __fdiv_rn(float a, float b) { return a / b; }
@@ -79,10 +87,10 @@ __forceinline__ float __frsqrt_rn(float a) { return static_cast<float>(1.0 / __b
 
 template <class To, class From>
 __forceinline__ To flashcore_bits(From from) {
-    static_assert(sizeof(To) == sizeof(From));
-    To to;
-    __builtin_memcpy(&to, &from, sizeof to);
-    return to;
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  __builtin_memcpy(&to, &from, sizeof to);
+  return to;
 }
 __forceinline__ int __float_as_int(float x) { return flashcore_bits<int>(x); }
 __forceinline__ unsigned __float_as_uint(float x) { return flashcore_bits<unsigned>(x); }
@@ -94,10 +102,10 @@ __forceinline__ double __longlong_as_double(long long x) { return flashcore_bits
 /** Saturating, NaN to 0: what cvt does, and what a C++ cast leaves undefined. */
 template <class To>
 __forceinline__ To flashcore_saturate(float rounded) {
-    if (rounded != rounded) return 0;
-    if (rounded <= static_cast<float>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-    if (rounded >= static_cast<float>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
-    return static_cast<To>(rounded);
+  if (rounded != rounded) return 0;
+  if (rounded <= static_cast<float>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+  if (rounded >= static_cast<float>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+  return static_cast<To>(rounded);
 }
 __forceinline__ int __float2int_rn(float x) { return flashcore_saturate<int>(__builtin_rintf(x)); }
 __forceinline__ int __float2int_rz(float x) { return flashcore_saturate<int>(__builtin_truncf(x)); }
@@ -115,29 +123,29 @@ __forceinline__ int __ffsll(long long x) { return __builtin_ffsll(x); }
 __forceinline__ int __popc(unsigned x) { return __builtin_popcount(x); }
 __forceinline__ int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 __forceinline__ unsigned __brev(unsigned x) {
-    unsigned reversed = 0;
-    for (int bit = 0; bit < 32; ++bit) reversed |= (x >> bit & 1u) << (31 - bit);
-    return reversed;
+  unsigned reversed = 0;
+  for (int bit = 0; bit < 32; ++bit) reversed |= (x >> bit & 1u) << (31 - bit);
+  return reversed;
 }
 __forceinline__ unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((uint64_t(a) * b) >> 32); }
 __forceinline__ int __mulhi(int a, int b) { return static_cast<int>((int64_t(a) * b) >> 32); }
 __forceinline__ int __mul24(int a, int b) { return static_cast<int>((int64_t(a << 8) >> 8) * (int64_t(b << 8) >> 8)); }
 __forceinline__ unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
-    const uint64_t bytes = uint64_t(high) << 32 | low;
-    unsigned result = 0;
-    for (int i = 0; i < 4; ++i) {
-        const unsigned choice = selector >> (4 * i) & 0xf;
-        unsigned byte = static_cast<unsigned>(bytes >> (8 * (choice & 7))) & 0xff;
-        if (choice & 8) byte = byte & 0x80 ? 0xff : 0;
-        result |= byte << (8 * i);
-    }
-    return result;
+  const uint64_t bytes = uint64_t(high) << 32 | low;
+  unsigned result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned choice = selector >> (4 * i) & 0xf;
+    unsigned byte = static_cast<unsigned>(bytes >> (8 * (choice & 7))) & 0xff;
+    if (choice & 8) byte = byte & 0x80 ? 0xff : 0;
+    result |= byte << (8 * i);
+  }
+  return result;
 }
 __forceinline__ unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
-    return static_cast<unsigned>((uint64_t(high) << 32 | low) << (shift & 31) >> 32);
+  return static_cast<unsigned>((uint64_t(high) << 32 | low) << (shift & 31) >> 32);
 }
 __forceinline__ unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-    return static_cast<unsigned>((uint64_t(high) << 32 | low) >> (shift & 31));
+  return static_cast<unsigned>((uint64_t(high) << 32 | low) >> (shift & 31));
 }
 
 __forceinline__ long long clock64() { return static_cast<long long>(flashcore_emu_nanoseconds()); }

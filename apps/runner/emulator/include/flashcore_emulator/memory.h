@@ -2,11 +2,11 @@
 #pragma once
 #include "qualifiers.h"
 
-#define FLASHCORE_LOAD(NAME)                          \
-    template <class T>                                \
-    __forceinline__ T NAME(const T* address) {        \
-        return *address;                              \
-    }
+#define FLASHCORE_LOAD(NAME)                 \
+  template <class T>                         \
+  __forceinline__ T NAME(const T* address) { \
+    return *address;                         \
+  }
 FLASHCORE_LOAD(__ldg)
 FLASHCORE_LOAD(__ldcg)
 FLASHCORE_LOAD(__ldca)
@@ -15,11 +15,11 @@ FLASHCORE_LOAD(__ldlu)
 FLASHCORE_LOAD(__ldcv)
 #undef FLASHCORE_LOAD
 
-#define FLASHCORE_STORE(NAME)                                             \
-    template <class T>                                                    \
-    __forceinline__ void NAME(T* address, const T& value) {               \
-        *address = value;                                                 \
-    }
+#define FLASHCORE_STORE(NAME)                             \
+  template <class T>                                      \
+  __forceinline__ void NAME(T* address, const T& value) { \
+    *address = value;                                     \
+  }
 FLASHCORE_STORE(__stwb)
 FLASHCORE_STORE(__stcg)
 FLASHCORE_STORE(__stcs)
@@ -28,19 +28,21 @@ FLASHCORE_STORE(__stwt)
 
 /** Shared memory has 32-bit addresses, as on a GPU; flashcore::emu::shared_pointer turns one back into a pointer. */
 inline size_t __cvta_generic_to_shared(const void* pointer) { return flashcore_emu_shared_address(pointer); }
-inline void* __cvta_shared_to_generic(size_t address) { return flashcore_emu_shared_pointer(static_cast<unsigned>(address)); }
+inline void* __cvta_shared_to_generic(size_t address) {
+  return flashcore_emu_shared_pointer(static_cast<unsigned>(address));
+}
 inline size_t __cvta_generic_to_global(const void* pointer) { return reinterpret_cast<size_t>(pointer); }
 
 namespace flashcore::emu {
 
 template <class T = void>
 inline T* shared_pointer(unsigned address) {
-    return static_cast<T*>(flashcore_emu_shared_pointer(address));
+  return static_cast<T*>(flashcore_emu_shared_pointer(address));
 }
 
 /** cp.async of 4, 8 or 16 bytes; what lies beyond `source_bytes` is filled with zeros. */
 inline void cp_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes) {
-    flashcore_emu_cp_async(destination, source, bytes, source_bytes);
+  flashcore_emu_cp_async(destination, source, bytes, source_bytes);
 }
 inline void cp_async_commit() { flashcore_emu_cp_async_commit(); }
 /** cp.async.wait_group pending */

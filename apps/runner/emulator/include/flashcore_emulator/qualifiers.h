@@ -19,8 +19,7 @@
 #define __shared__ thread_local
 
 // What `extern __shared__ TYPE NAME[];` is rewritten to (README.md, "Dynamic shared memory").
-#define FLASHCORE_DYNAMIC_SHARED(NAME, ...) \
-    __VA_ARGS__* const NAME = ::flashcore::emu::dynamic_shared()
+#define FLASHCORE_DYNAMIC_SHARED(NAME, ...) __VA_ARGS__* const NAME = ::flashcore::emu::dynamic_shared()
 
 #define threadIdx (::flashcore::emu::self().thread_index)
 #define blockIdx (::flashcore::emu::self().block_index)
@@ -31,11 +30,11 @@ constexpr int warpSize = 32;
 namespace flashcore::emu {
 
 struct DynamicShared {
-    char* base;
-    template <class T>
-    operator T*() const {
-        return reinterpret_cast<T*>(base);
-    }
+  char* base;
+  template <class T>
+  operator T*() const {
+    return reinterpret_cast<T*>(base);
+  }
 };
 inline __attribute__((always_inline)) DynamicShared dynamic_shared() { return {self().dynamic_shared}; }
 

@@ -1,4 +1,5 @@
-// entries: wmma_rr wmma_rc wmma_cr wmma_cc wmma_half_accumulator wmma_m32n8k16 wmma_m8n32k16 wmma_bf16 mma_f32 mma_f16 matrix_moves
+// entries: wmma_rr wmma_rc wmma_cr wmma_cc wmma_half_accumulator wmma_m32n8k16 wmma_m8n32k16 wmma_bf16 mma_f32 mma_f16
+// matrix_moves
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -22,8 +23,10 @@ __device__ void multiply(const T* A, const T* B, const Acc* C, Acc* D) {
   wmma::store_matrix_sync(D, d, M, wmma::mem_col_major);
 }
 
-#define WMMA_ENTRY(NAME, M, N, K, T, LA, LB, ACC) \
-  extern "C" __global__ void NAME(const T* A, const T* B, const ACC* C, ACC* D) { multiply<M, N, K, T, wmma::LA, wmma::LB>(A, B, C, D); }
+#define WMMA_ENTRY(NAME, M, N, K, T, LA, LB, ACC)                                 \
+  extern "C" __global__ void NAME(const T* A, const T* B, const ACC* C, ACC* D) { \
+    multiply<M, N, K, T, wmma::LA, wmma::LB>(A, B, C, D);                         \
+  }
 WMMA_ENTRY(wmma_rr, 16, 16, 16, half, row_major, row_major, float)
 WMMA_ENTRY(wmma_rc, 16, 16, 16, half, row_major, col_major, float)
 WMMA_ENTRY(wmma_cr, 16, 16, 16, half, col_major, row_major, float)
@@ -33,8 +36,10 @@ WMMA_ENTRY(wmma_m32n8k16, 32, 8, 16, half, row_major, row_major, float)
 WMMA_ENTRY(wmma_m8n32k16, 8, 32, 16, half, row_major, col_major, float)
 WMMA_ENTRY(wmma_bf16, 16, 16, 16, __nv_bfloat16, row_major, row_major, float)
 
-// A [16][16] and B [8][16] (col-major: B^T row by row) through shared memory and ldmatrix; registers as the PTX manual has them.
-__device__ void load_operands(const half* A, const half* B, half* A_smem, half* B_smem, uint32_t (&a)[4], uint32_t& b0, uint32_t& b1) {
+// A [16][16] and B [8][16] (col-major: B^T row by row) through shared memory and ldmatrix; registers as the PTX manual
+// has them.
+__device__ void load_operands(const half* A, const half* B, half* A_smem, half* B_smem, uint32_t (&a)[4], uint32_t& b0,
+                              uint32_t& b1) {
   const int lane = threadIdx.x;
   for (int i = lane; i < 256; i += 32) A_smem[i] = A[i];
   for (int i = lane; i < 128; i += 32) B_smem[i] = B[i];
@@ -49,7 +54,8 @@ extern "C" __global__ void mma_f32(const half* A, const half* B, const float* C,
   uint32_t a[4], b0, b1;
   load_operands(A, B, A_smem, B_smem, a, b0, b1);
   const int group = threadIdx.x / 4, member = threadIdx.x % 4;
-  float d[4] = {C[group * 8 + 2 * member], C[group * 8 + 2 * member + 1], C[(group + 8) * 8 + 2 * member], C[(group + 8) * 8 + 2 * member + 1]};
+  float d[4] = {C[group * 8 + 2 * member], C[group * 8 + 2 * member + 1], C[(group + 8) * 8 + 2 * member],
+                C[(group + 8) * 8 + 2 * member + 1]};
   mma_m16n8k16_f32(d, a, b0, b1);
   for (int i = 0; i < 4; ++i) D[(group + i / 2 * 8) * 8 + 2 * member + i % 2] = d[i];
 }
@@ -59,7 +65,8 @@ extern "C" __global__ void mma_f16(const half* A, const half* B, const half* C, 
   uint32_t a[4], b0, b1;
   load_operands(A, B, A_smem, B_smem, a, b0, b1);
   const int group = threadIdx.x / 4, member = threadIdx.x % 4;
-  uint32_t d[2] = {*(const uint32_t*)(C + group * 8 + 2 * member), *(const uint32_t*)(C + (group + 8) * 8 + 2 * member)};
+  uint32_t d[2] = {*(const uint32_t*)(C + group * 8 + 2 * member),
+                   *(const uint32_t*)(C + (group + 8) * 8 + 2 * member)};
   mma_m16n8k16_f16(d, a, b0, b1);
   *(uint32_t*)(D + group * 8 + 2 * member) = d[0];
   *(uint32_t*)(D + (group + 8) * 8 + 2 * member) = d[1];

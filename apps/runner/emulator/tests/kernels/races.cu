@@ -20,7 +20,9 @@ __device__ void neighbours(half* out) {
 }
 extern "C" __global__ void missing_syncwarp(half* out) { neighbours<false>(out); }
 extern "C" __global__ void with_syncwarp(half* out) { neighbours<true>(out); }
-extern "C" __global__ void misaligned_float(const char* in, float* out) { out[0] = *reinterpret_cast<const float*>(in + 2); }
+extern "C" __global__ void misaligned_float(const char* in, float* out) {
+  out[0] = *reinterpret_cast<const float*>(in + 2);
+}
 
 // 16 bytes written by one thread and read by another, and no barrier between.
 extern "C" __global__ void wide_copy(const uint4* in, uint4* out) {

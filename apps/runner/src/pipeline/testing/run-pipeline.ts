@@ -3,7 +3,13 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
-  BenchmarkRequestSchema, BuildRequestSchema, KernelReferenceSchema, ProfileRequestSchema, RunExperimentRequestSchema, VerifyRequestSchema, type JobResult,
+  BenchmarkRequestSchema,
+  BuildRequestSchema,
+  KernelReferenceSchema,
+  ProfileRequestSchema,
+  RunExperimentRequestSchema,
+  VerifyRequestSchema,
+  type JobResult,
 } from '@flashcore/shared';
 import { createLogger } from '../../log.ts';
 import { KernelCatalog } from '../../kernels.ts';
@@ -17,7 +23,11 @@ import { PROTOCOL_VERSION } from '../benchmark-protocol.ts';
 import { createPipeline, type Pipeline } from '../index.ts';
 
 const SCHEMAS = {
-  build: BuildRequestSchema, verify: VerifyRequestSchema, benchmark: BenchmarkRequestSchema, profile: ProfileRequestSchema, runExperiment: RunExperimentRequestSchema,
+  build: BuildRequestSchema,
+  verify: VerifyRequestSchema,
+  benchmark: BenchmarkRequestSchema,
+  profile: ProfileRequestSchema,
+  runExperiment: RunExperimentRequestSchema,
 } as const;
 
 const repositoryRoot = new URL('../../../../../', import.meta.url).pathname;
@@ -34,7 +44,11 @@ export interface TestPipeline {
   artifacts: ArtifactStore;
   builds: BuildStore;
   dataDirectory: string;
-  run<Method extends JobMethod>(method: Method, request: MessageInitShape<(typeof SCHEMAS)[Method]>, options?: RunOptions): Promise<{ outcome: JobOutcome; events: JobPayload[] }>;
+  run<Method extends JobMethod>(
+    method: Method,
+    request: MessageInitShape<(typeof SCHEMAS)[Method]>,
+    options?: RunOptions,
+  ): Promise<{ outcome: JobOutcome; events: JobPayload[] }>;
   /** Uploads a kernel folder, as a client would. */
   upload(files: Record<string, string>): KernelInit;
   close(): Promise<void>;
@@ -42,7 +56,10 @@ export interface TestPipeline {
 
 type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
 
-/** A pipeline on the repository's kernels, without jobs and network around it. The data directory can be given, to find its cache again. */
+/**
+ * A pipeline on the repository's kernels, without jobs and network around it. The data directory can be given, to find
+ * its cache again.
+ */
 export function openTestPipeline(keptDirectory?: string): TestPipeline {
   const dataDirectory = keptDirectory ?? mkdtempSync(join(tmpdir(), 'flashcore-pipeline-'));
   const database = openDatabase(join(dataDirectory, 'flashcore.db'));
@@ -53,8 +70,16 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
   const pipeline = createPipeline({
     // Compiling the emulator takes longer than most tests.
     libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
-    version: '0.0.0', buildId: 'test', repositoryRoot, kernelsDirectory, dataDirectory, artifacts, sources,
-    kernels: new KernelCatalog(kernelsDirectory, sources, builds), history: new HistoryStore(database, { protocol: PROTOCOL_VERSION }), logger: createLogger('silent'),
+    version: '0.0.0',
+    buildId: 'test',
+    repositoryRoot,
+    kernelsDirectory,
+    dataDirectory,
+    artifacts,
+    sources,
+    kernels: new KernelCatalog(kernelsDirectory, sources, builds),
+    history: new HistoryStore(database, { protocol: PROTOCOL_VERSION }),
+    logger: createLogger('silent'),
   });
   return {
     pipeline,
@@ -63,14 +88,24 @@ export function openTestPipeline(keptDirectory?: string): TestPipeline {
     dataDirectory,
     async run(method, request, { signal = new AbortController().signal, onEvent, onKept } = {}) {
       await pipeline.prepare();
-      const compiled = pipeline.compile(method, create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method], () => 0);
+      const compiled = pipeline.compile(
+        method,
+        create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method],
+        () => 0,
+      );
       const events: JobPayload[] = [];
       const device = pipeline.devices().find(({ deviceId }) => deviceId === compiled.deviceId)!;
       const emit = (payload: JobPayload): void => {
         events.push(payload);
         onEvent?.(payload);
       };
-      const outcome = await compiled.body({ name: 'jobs/test', signal, device, emit, keep: (found) => onKept?.(found) });
+      const outcome = await compiled.body({
+        name: 'jobs/test',
+        signal,
+        device,
+        emit,
+        keep: (found) => onKept?.(found),
+      });
       return { outcome, events };
     },
     upload(files) {

@@ -16,9 +16,14 @@ export interface JobLimits {
 
 export function checkJobOptions(options: JobOptions | undefined, violations: Violations): JobLimits {
   const { requestId = '', deviceId = '', maxQueueSeconds = 0, maxRunSeconds = 0 } = options ?? {};
-  if (requestId !== '' && !UUID.test(requestId)) violations.add('options.request_id', 'must be a UUID such as 123e4567-e89b-42d3-a456-426614174000, or empty');
+  if (requestId !== '' && !UUID.test(requestId))
+    violations.add('options.request_id', 'must be a UUID such as 123e4567-e89b-42d3-a456-426614174000, or empty');
   violations.text('options.device_id', deviceId);
   violations.range('options.max_queue_seconds', maxQueueSeconds, { least: 0, most: MAX_SECONDS, unit: 's' });
   violations.range('options.max_run_seconds', maxRunSeconds, { least: 0, most: MAX_SECONDS, unit: 's' });
-  return { requestId: requestId.toLowerCase(), maxQueueSeconds: maxQueueSeconds || DEFAULT_SECONDS, maxRunSeconds: maxRunSeconds || DEFAULT_SECONDS };
+  return {
+    requestId: requestId.toLowerCase(),
+    maxQueueSeconds: maxQueueSeconds || DEFAULT_SECONDS,
+    maxRunSeconds: maxRunSeconds || DEFAULT_SECONDS,
+  };
 }

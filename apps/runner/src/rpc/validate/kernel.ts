@@ -5,7 +5,11 @@ import type { Violations } from './violations.ts';
 const MAX_PARAMETERS = 64;
 
 /** `field` is the reference's place in the request. */
-export function checkKernelReference(kernel: KernelReference | undefined, violations: Violations, field = 'kernel'): void {
+export function checkKernelReference(
+  kernel: KernelReference | undefined,
+  violations: Violations,
+  field = 'kernel',
+): void {
   const source = kernel?.source;
   switch (source?.case) {
     case 'kernelId':
@@ -16,7 +20,8 @@ export function checkKernelReference(kernel: KernelReference | undefined, violat
       violations.addAll(sourceTreeViolations(source.value.files, `${field}.tree.files`));
       return;
     case 'buildId':
-      if (!isSha256(source.value)) violations.add(`${field}.build_id`, 'must be a BuildResult.build_id of 64 lower-case hexadecimal digits');
+      if (!isSha256(source.value))
+        violations.add(`${field}.build_id`, 'must be a BuildResult.build_id of 64 lower-case hexadecimal digits');
       return;
     default:
       violations.add(`${field}.source`, 'must be set: a kernel_id, a tree or a build_id');
@@ -29,9 +34,22 @@ export function checkVariant(variant: Variant | undefined, violations: Violation
   const names = Object.keys(variant.parameters);
   violations.count(`${field}.parameters`, names, MAX_PARAMETERS);
   for (const name of names.slice(0, MAX_PARAMETERS)) {
-    if (!/^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(name)) violations.add(`${field}.parameters`, `must have C identifiers of at most 64 characters as names, has ${JSON.stringify(name.slice(0, 64))}`);
+    if (!/^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(name))
+      violations.add(
+        `${field}.parameters`,
+        `must have C identifiers of at most 64 characters as names, has ${JSON.stringify(name.slice(0, 64))}`,
+      );
   }
   violations.text(`${field}.config`, variant.config);
-  if (variant.arch !== '' && !/^sm_[0-9]{2,3}[af]?$/.test(variant.arch)) violations.add(`${field}.arch`, `must be an architecture such as sm_89, or empty, is ${JSON.stringify(variant.arch.slice(0, 64))}`);
-  if (variant.maxRegisters !== 0) violations.range(`${field}.max_registers`, variant.maxRegisters, { least: 16, most: 255, unit: 'registers, or 0 for the manifest\'s' });
+  if (variant.arch !== '' && !/^sm_[0-9]{2,3}[af]?$/.test(variant.arch))
+    violations.add(
+      `${field}.arch`,
+      `must be an architecture such as sm_89, or empty, is ${JSON.stringify(variant.arch.slice(0, 64))}`,
+    );
+  if (variant.maxRegisters !== 0)
+    violations.range(`${field}.max_registers`, variant.maxRegisters, {
+      least: 16,
+      most: 255,
+      unit: "registers, or 0 for the manifest's",
+    });
 }

@@ -10,10 +10,15 @@ export interface Page {
 }
 
 /** Reads page_size and page_token; `filter` is what else the request says, which a token belongs to. */
-export function checkPage({ pageSize, pageToken }: { pageSize: number; pageToken: string }, filter: string, violations: Violations): Page {
+export function checkPage(
+  { pageSize, pageToken }: { pageSize: number; pageToken: string },
+  filter: string,
+  violations: Violations,
+): Page {
   violations.range('page_size', pageSize, { least: 0, most: MAX_PAGE_SIZE });
   const before = pageToken === '' ? undefined : readToken(pageToken, filter);
-  if (pageToken !== '' && before === undefined) violations.add('page_token', 'must be the next_page_token of an answer to the same request');
+  if (pageToken !== '' && before === undefined)
+    violations.add('page_token', 'must be the next_page_token of an answer to the same request');
   return { size: pageSize || DEFAULT_PAGE_SIZE, before };
 }
 

@@ -1,5 +1,11 @@
 import {
-  TimingMode, shapeViolations, type BenchmarkSettings, type ProfileSettings, type Shape, type Tolerance, type VerifySettings,
+  TimingMode,
+  shapeViolations,
+  type BenchmarkSettings,
+  type ProfileSettings,
+  type Shape,
+  type Tolerance,
+  type VerifySettings,
 } from '@flashcore/shared';
 import { checkKernelReference, checkVariant } from './kernel.ts';
 import type { Violations } from './violations.ts';
@@ -14,7 +20,9 @@ const METRIC_SETS = ['', 'gates', 'roofline', 'stalls', 'full'];
 
 export function checkShapes(field: string, shapes: readonly Shape[], violations: Violations): void {
   violations.count(field, shapes, MAX_SHAPES);
-  shapes.slice(0, MAX_SHAPES).forEach((shape, index) => violations.addAll(shapeViolations(shape, `${field}[${index}]`)));
+  shapes
+    .slice(0, MAX_SHAPES)
+    .forEach((shape, index) => violations.addAll(shapeViolations(shape, `${field}[${index}]`)));
 }
 
 export function checkVerifySettings(field: string, settings: VerifySettings | undefined, violations: Violations): void {
@@ -23,23 +31,32 @@ export function checkVerifySettings(field: string, settings: VerifySettings | un
   violations.range(`${field}.seed_count`, settings.seedCount, { least: 0, most: MAX_SEEDS });
   violations.count(`${field}.seeds`, settings.seeds, MAX_SEEDS);
   settings.seeds.slice(0, MAX_SEEDS).forEach((seed, index) => {
-    if (!/^(0x)?[0-9a-f]{1,32}$/i.test(seed)) violations.add(`${field}.seeds[${index}]`, 'must be 1 to 32 hexadecimal digits');
+    if (!/^(0x)?[0-9a-f]{1,32}$/i.test(seed))
+      violations.add(`${field}.seeds[${index}]`, 'must be 1 to 32 hexadecimal digits');
   });
   if (settings.tolerance) checkTolerance(`${field}.tolerance`, settings.tolerance, violations);
 }
 
 function checkTolerance(field: string, { profile, absolute, relative }: Tolerance, violations: Violations): void {
-  if (!TOLERANCE_PROFILES.includes(profile)) violations.add(`${field}.profile`, `must be one of ${TOLERANCE_PROFILES.slice(1).join(', ')}, or empty`);
-  if (profile === '' && (absolute === undefined || relative === undefined)) violations.add(field, 'must name a profile, or give both absolute and relative');
+  if (!TOLERANCE_PROFILES.includes(profile))
+    violations.add(`${field}.profile`, `must be one of ${TOLERANCE_PROFILES.slice(1).join(', ')}, or empty`);
+  if (profile === '' && (absolute === undefined || relative === undefined))
+    violations.add(field, 'must name a profile, or give both absolute and relative');
   violations.range(`${field}.absolute`, absolute ?? 0, { least: 0, most: 1e6 });
   violations.range(`${field}.relative`, relative ?? 0, { least: 0, most: 1e6 });
 }
 
-export function checkBenchmarkSettings(field: string, settings: BenchmarkSettings | undefined, violations: Violations): void {
+export function checkBenchmarkSettings(
+  field: string,
+  settings: BenchmarkSettings | undefined,
+  violations: Violations,
+): void {
   if (!settings) return;
   checkShapes(`${field}.shapes`, settings.shapes, violations);
   violations.count(`${field}.baselines`, settings.baselines, MAX_BASELINES);
-  settings.baselines.slice(0, MAX_BASELINES).forEach((baseline, index) => violations.text(`${field}.baselines[${index}]`, baseline));
+  settings.baselines
+    .slice(0, MAX_BASELINES)
+    .forEach((baseline, index) => violations.text(`${field}.baselines[${index}]`, baseline));
   if (settings.against) {
     checkKernelReference(settings.against.kernel, violations, `${field}.against.kernel`);
     checkVariant(settings.against.variant, violations, `${field}.against.variant`);
@@ -49,15 +66,26 @@ export function checkBenchmarkSettings(field: string, settings: BenchmarkSetting
   const place = `${field}.protocol`;
   violations.range(`${place}.min_samples`, protocol.minSamples, { least: 0, most: MAX_SAMPLES });
   violations.range(`${place}.max_samples`, protocol.maxSamples, { least: 0, most: MAX_SAMPLES });
-  if (protocol.maxSamples !== 0 && protocol.minSamples > protocol.maxSamples) violations.add(`${place}.min_samples`, `must be at most max_samples, ${protocol.maxSamples}, is ${protocol.minSamples}`);
+  if (protocol.maxSamples !== 0 && protocol.minSamples > protocol.maxSamples)
+    violations.add(
+      `${place}.min_samples`,
+      `must be at most max_samples, ${protocol.maxSamples}, is ${protocol.minSamples}`,
+    );
   violations.range(`${place}.max_seconds`, protocol.maxSeconds, { least: 0, most: MAX_SHAPE_SECONDS, unit: 's' });
   violations.range(`${place}.target_relative_half_width`, protocol.targetRelativeHalfWidth, { least: 0, most: 1 });
   violations.count(`${place}.modes`, protocol.modes, 2);
-  protocol.modes.slice(0, 2).forEach((mode, index) => violations.enumValue(`${place}.modes[${index}]`, mode, TimingMode));
+  protocol.modes
+    .slice(0, 2)
+    .forEach((mode, index) => violations.enumValue(`${place}.modes[${index}]`, mode, TimingMode));
 }
 
-export function checkProfileSettings(field: string, settings: ProfileSettings | undefined, violations: Violations): void {
+export function checkProfileSettings(
+  field: string,
+  settings: ProfileSettings | undefined,
+  violations: Violations,
+): void {
   if (!settings) return;
   if (settings.shape) violations.addAll(shapeViolations(settings.shape, `${field}.shape`));
-  if (!METRIC_SETS.includes(settings.metricSet)) violations.add(`${field}.metric_set`, `must be one of ${METRIC_SETS.slice(1).join(', ')}, or empty`);
+  if (!METRIC_SETS.includes(settings.metricSet))
+    violations.add(`${field}.metric_set`, `must be one of ${METRIC_SETS.slice(1).join(', ')}, or empty`);
 }

@@ -13,7 +13,11 @@ export class Violations {
   }
 
   /** A finite number between two bounds. */
-  range(field: string, value: number, { least, most, unit = '' }: { least: number; most: number; unit?: string }): void {
+  range(
+    field: string,
+    value: number,
+    { least, most, unit = '' }: { least: number; most: number; unit?: string },
+  ): void {
     if (value >= least && value <= most) return;
     this.add(field, `must be from ${least} to ${most}${unit && ` ${unit}`}, is ${value}`);
   }
@@ -32,7 +36,8 @@ export class Violations {
   /** A value of a proto enum; 0 (UNSPECIFIED) passes only as `optional`. */
   enumValue(field: string, value: number, values: Record<string, unknown>, { optional = false } = {}): void {
     if (value === 0 && optional) return;
-    if (value === 0 || !Object.values(values).includes(value)) this.add(field, `must be a value of its enum, is ${value}`);
+    if (value === 0 || !Object.values(values).includes(value))
+      this.add(field, `must be a value of its enum, is ${value}`);
   }
 
   /** Throws INVALID_REQUEST with all that was found. */

@@ -2,7 +2,8 @@
 // @generated from file google/rpc/status.proto (package google.rpc, syntax proto3)
 /* eslint-disable */
 
-// The error model of gRPC (https://google.aip.dev/193): the parts of it that runners send, wire-compatible with the full one.
+// The error model of gRPC (https://google.aip.dev/193): the parts of it that runners send, wire-compatible with the
+// full one.
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";

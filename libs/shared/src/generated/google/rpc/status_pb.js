@@ -2,7 +2,8 @@
 // @generated from file google/rpc/status.proto (package google.rpc, syntax proto3)
 /* eslint-disable */
 
-// The error model of gRPC (https://google.aip.dev/193): the parts of it that runners send, wire-compatible with the full one.
+// The error model of gRPC (https://google.aip.dev/193): the parts of it that runners send, wire-compatible with the
+// full one.
 
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_google_protobuf_any, file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";

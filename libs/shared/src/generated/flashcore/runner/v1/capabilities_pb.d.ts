@@ -227,7 +227,8 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
   kernelDriverVersion: string;
 
   /**
-   * Most bytes of L2 that launches can keep for themselves by an access-policy window; 0: the device has no such windows, and a manifest's l2_persist has no effect.
+   * Most bytes of L2 that launches can keep for themselves by an access-policy window; 0: the device has no such
+   * windows, and a manifest's l2_persist has no effect.
    *
    * @generated from field: int64 persisting_l2_bytes = 16;
    */
@@ -288,7 +289,8 @@ export declare const RooflineSchema: GenMessage<Roofline>;
  */
 export declare type Tool = Message<"flashcore.runner.v1.Tool"> & {
   /**
-   * "nvcc", "g++", "ncu", "compute-sanitizer", "bwrap", "cuobjdump"; "libcuda" for an NVIDIA driver that does not tell its devices.
+   * "nvcc", "g++", "ncu", "compute-sanitizer", "bwrap", "cuobjdump"; "libcuda" for an NVIDIA driver that does not tell
+   * its devices.
    *
    * @generated from field: string name = 1;
    */

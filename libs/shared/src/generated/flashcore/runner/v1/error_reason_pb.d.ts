@@ -38,7 +38,8 @@ export enum ErrorReason {
   KERNEL_NOT_FOUND = 2,
 
   /**
-   * INVALID_ARGUMENT: the kernel folder has no kernel.yaml, or one that does not fit the schema; metadata `path`, `key`.
+   * INVALID_ARGUMENT: the kernel folder has no kernel.yaml, or one that does not fit the schema; metadata `path`,
+   * `key`.
    *
    * @generated from enum value: ERROR_REASON_INVALID_MANIFEST = 3;
    */
@@ -192,14 +193,16 @@ export enum ErrorReason {
   INTERNAL = 24,
 
   /**
-   * PERMISSION_DENIED: the client's role does not allow this; metadata `needed` names the permission, `role` what the client has.
+   * PERMISSION_DENIED: the client's role does not allow this; metadata `needed` names the permission, `role` what the
+   * client has.
    *
    * @generated from enum value: ERROR_REASON_PERMISSION_DENIED = 25;
    */
   PERMISSION_DENIED = 25,
 
   /**
-   * RESOURCE_EXHAUSTED: the client has used up what one client may have (metadata `quota`: jobs, calls or upload); RetryInfo says when to try again.
+   * RESOURCE_EXHAUSTED: the client has used up what one client may have (metadata `quota`: jobs, calls or upload);
+   * RetryInfo says when to try again.
    *
    * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 26;
    */

@@ -116,7 +116,8 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
   queuePosition: number;
 
   /**
-   * The client that started it, by the name on its token or certificate; "local" where the runner asks for no credential; empty for jobs older than owners.
+   * The client that started it, by the name on its token or certificate; "local" where the runner asks for no
+   * credential; empty for jobs older than owners.
    *
    * @generated from field: string owner = 15;
    */

@@ -449,7 +449,8 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   flagsDigest: string;
 
   /**
-   * State of the device when the job had it ready: clocks, power limit, temperature; `not_measured` says why values are absent.
+   * State of the device when the job had it ready: clocks, power limit, temperature; `not_measured` says why values are
+   * absent.
    *
    * @generated from field: flashcore.runner.v1.DeviceConditions conditions = 11;
    */
@@ -656,7 +657,8 @@ export declare type Diagnostic = Message<"flashcore.runner.v1.Diagnostic"> & {
   message: string;
 
   /**
-   * "nvcc", "ptxas", "g++", "as" (the assembler that g++ hands inline assembly to) or "runner" (refused before any compiler ran).
+   * "nvcc", "ptxas", "g++", "as" (the assembler that g++ hands inline assembly to) or "runner" (refused before any
+   * compiler ran).
    *
    * @generated from field: string tool = 6;
    */
@@ -1051,7 +1053,8 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
 export declare const CaseResultSchema: GenMessage<CaseResult>;
 
 /**
- * SdpaComparison sets the kernel's output beside that of one backend of PyTorch's scaled_dot_product_attention, on the same inputs and the same device.
+ * SdpaComparison sets the kernel's output beside that of one backend of PyTorch's scaled_dot_product_attention, on the
+ * same inputs and the same device.
  *
  * @generated from message flashcore.runner.v1.SdpaComparison
  */
@@ -1230,7 +1233,8 @@ export declare type ErrorMap = Message<"flashcore.runner.v1.ErrorMap"> & {
   maxAbsError: number[];
 
   /**
-   * [rows, columns]: index in [B, H, S, D] of each block's worst element: the first that is not finite, else the one with the largest error.
+   * [rows, columns]: index in [B, H, S, D] of each block's worst element: the first that is not finite, else the one
+   * with the largest error.
    *
    * @generated from field: repeated int32 worst_index = 6;
    */
@@ -1382,8 +1386,9 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   gbPerSecond?: number | undefined;
 
   /**
-   * Share of the device's roofline reached, percent: least time of flops at the tensor peak and bytes at the memory bandwidth, over the median. It can exceed 100
-   * where tensors stay in L2; least_us is what is possible. Absent when simulated.
+   * Share of the device's roofline reached, percent: least time of flops at the tensor peak and bytes at the memory
+   * bandwidth, over the median. It can exceed 100 where tensors stay in L2; least_us is what is possible. Absent when
+   * simulated.
    *
    * @generated from field: optional double roofline_percent = 10;
    */
@@ -1474,24 +1479,25 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   clockSource: string;
 
   /**
-   * Samples whose clock fell below the median of those around them and that were kept nevertheless: what is measured in turns with them has no clock per
-   * sample, and to drop the slow samples of one side only would flatter it.
+   * Samples whose clock fell below the median of those around them and that were kept nevertheless: what is measured in
+   * turns with them has no clock per sample, and to drop the slow samples of one side only would flatter it.
    *
    * @generated from field: int32 slowed_samples = 23;
    */
   slowedSamples: number;
 
   /**
-   * Samples in whose batch the device was throttled by hardware or heat and that were kept nevertheless, for the same reason; the result is not valid when more
-   * than a tenth were.
+   * Samples in whose batch the device was throttled by hardware or heat and that were kept nevertheless, for the same
+   * reason; the result is not valid when more than a tenth were.
    *
    * @generated from field: int32 throttled_samples = 24;
    */
   throttledSamples: number;
 
   /**
-   * No kernel that does all of the work can take less, microseconds a launch: all flops at the tensor peak, and what must come from device memory in this mode
-   * at its bandwidth. A result well below it is IMPLAUSIBLE_TIME. Absent when simulated, and for a device without a data sheet.
+   * No kernel that does all of the work can take less, microseconds a launch: all flops at the tensor peak, and what
+   * must come from device memory in this mode at its bandwidth. A result well below it is IMPLAUSIBLE_TIME. Absent when
+   * simulated, and for a device without a data sheet.
    *
    * @generated from field: optional double least_us = 25;
    */
@@ -1512,8 +1518,8 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
 export declare const BenchmarkResultSchema: GenMessage<BenchmarkResult>;
 
 /**
- * LatencyStatistics describes samples in microseconds. Percentiles are interpolated: of fewer than 1 / (1 - p) samples (p90: 10, p95: 20, p99: 100) one says
- * no more than the greatest sample, and reports leave it out.
+ * LatencyStatistics describes samples in microseconds. Percentiles are interpolated: of fewer than 1 / (1 - p) samples
+ * (p90: 10, p95: 20, p99: 100) one says no more than the greatest sample, and reports leave it out.
  *
  * @generated from message flashcore.runner.v1.LatencyStatistics
  */
@@ -1851,8 +1857,8 @@ export declare type RatioInterval = Message<"flashcore.runner.v1.RatioInterval">
 export declare const RatioIntervalSchema: GenMessage<RatioInterval>;
 
 /**
- * ComparisonResult is the candidate (B) against the champion (A): both measured in interleaved blocks A B B A in one process, after the champion was
- * measured against a second copy of itself in the same way.
+ * ComparisonResult is the candidate (B) against the champion (A): both measured in interleaved blocks A B B A in one
+ * process, after the champion was measured against a second copy of itself in the same way.
  *
  * @generated from message flashcore.runner.v1.ComparisonResult
  */
@@ -1879,7 +1885,8 @@ export declare type ComparisonResult = Message<"flashcore.runner.v1.ComparisonRe
   shapes: ShapeComparison[];
 
   /**
-   * FASTER: the candidate may take the champion's place. SLOWER when one shape is, NOT_JUDGED when one could not be judged.
+   * FASTER: the candidate may take the champion's place. SLOWER when one shape is, NOT_JUDGED when one could not be
+   * judged.
    *
    * @generated from field: flashcore.runner.v1.ComparisonVerdict verdict = 4;
    */
@@ -1962,7 +1969,8 @@ export declare type ComparedBuild = Message<"flashcore.runner.v1.ComparedBuild">
   flagsDigest: string;
 
   /**
-   * PASS: its output was right on the shapes compared, before any timing. FAIL: it was not. NOT_MEASURED: nobody looked.
+   * PASS: its output was right on the shapes compared, before any timing. FAIL: it was not. NOT_MEASURED: nobody
+   * looked.
    *
    * @generated from field: flashcore.runner.v1.Verdict verified = 6;
    */
@@ -2024,8 +2032,8 @@ export declare type ComparisonRule = Message<"flashcore.runner.v1.ComparisonRule
 export declare const ComparisonRuleSchema: GenMessage<ComparisonRule>;
 
 /**
- * ShapeComparison is the candidate against the champion on one shape in one timing mode. Ratios are the champion's over the candidate's: above 1 the candidate
- * is faster.
+ * ShapeComparison is the candidate against the champion on one shape in one timing mode. Ratios are the champion's over
+ * the candidate's: above 1 the candidate is faster.
  *
  * @generated from message flashcore.runner.v1.ShapeComparison
  */

@@ -30,8 +30,8 @@ export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
   requestId: string;
 
   /**
-   * Device to run on, as GetHost names it ("gpu1", also written "gpu:1"); empty: the host's first; "any": of the devices like the first, the one with the fewest jobs when
-   * the job is accepted.
+   * Device to run on, as GetHost names it ("gpu1", also written "gpu:1"); empty: the host's first; "any": of the
+   * devices like the first, the one with the fewest jobs when the job is accepted.
    *
    * @generated from field: string device_id = 2;
    */
@@ -249,7 +249,8 @@ export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSe
   baselines: string[];
 
   /**
-   * The champion to compare with, on the same shapes, in interleaved blocks A B B A in one process; unset: no comparison.
+   * The champion to compare with, on the same shapes, in interleaved blocks A B B A in one process; unset: no
+   * comparison.
    *
    * @generated from field: flashcore.runner.v1.KernelVariant against = 4;
    */
@@ -1131,7 +1132,8 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
   emptyReason: string;
 
   /**
-   * What was left out though it is valid: results by another measuring protocol, which don't compare with these. Empty: nothing.
+   * What was left out though it is valid: results by another measuring protocol, which don't compare with these. Empty:
+   * nothing.
    *
    * @generated from field: string left_out = 3;
    */
@@ -1350,8 +1352,9 @@ export declare const UploadSourcesResponseSchema: GenMessage<UploadSourcesRespon
 /**
  * KernelRunnerService builds, verifies, benchmarks and profiles attention kernels on the devices of its host.
  *
- * The five RPCs that start a job stream its events until it ends; the first event names the job. A dropped stream leaves
- * the job running: WatchJob takes it up again after any event. The same request_id with the same body is the same job.
+ * The five RPCs that start a job stream its events until it ends; the first event names the job. A dropped stream
+ * leaves the job running: WatchJob takes it up again after any event. The same request_id with the same body is the
+ * same job.
  *
  * @generated from service flashcore.runner.v1.KernelRunnerService
  */
