@@ -1,5 +1,5 @@
 // `npx nx bundle runner`: one archive with which a GPU host that has only a driver and nvcc serves kernels: no npm, no
-// network. It holds the repository's own layout (apps/*/dist, apps/runner/emulator, kernels, proto, tools), so that the
+// network. It holds the repository's own layout (apps/*/dist, libs/emulator, kernels, proto, tools), so that the
 // programs find their files as they do here. Options: --out DIR (default out/), --no-node (leave Node out: for hosts
 // that have Node 24, or to save space)
 import { execFileSync } from 'node:child_process';
@@ -23,7 +23,7 @@ mkdirSync(stage, { recursive: true });
 for (const path of [
   'apps/runner/dist',
   'apps/tui/dist',
-  'apps/runner/emulator',
+  'libs/emulator',
   'apps/runner/worker/canary.cu',
   'apps/runner/worker/clock-stamp.cu',
   'kernels',
@@ -39,7 +39,7 @@ for (const path of [
 copy('node_modules/koffi', 'node_modules/koffi');
 copy(`node_modules/@koromix/koffi-${platform}`, `node_modules/@koromix/koffi-${platform}`);
 if (!options['no-node']) copy('node_modules/node/bin/node', 'bin/node');
-for (const file of ['kernels/README.md', 'apps/runner/emulator/README.md'].map((path) => join(stage, path)))
+for (const file of ['kernels/README.md', 'libs/emulator/README.md'].map((path) => join(stage, path)))
   writeFileSync(file, withoutDeadLinks(readFileSync(file, 'utf8'), file));
 launcher('flashcore-runner', 'apps/runner/dist/main.js');
 launcher('fa-tui', 'apps/tui/dist/main.js');

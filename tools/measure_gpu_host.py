@@ -136,8 +136,8 @@ class Measurement:
             for result in variant.get("benchmarks", []):
                 latency = result["latency"]
                 print(f"    {result['mode'][12:]:5} p50 {latency['p50Us']:.2f} [{latency['p50LowUs']:.2f} {latency['p50HighUs']:.2f}] n={latency['samples']} dropped={latency.get('dropped', 0)} {result.get('stopReason')} valid={result.get('valid')} {result.get('invalidReason', '')} "
-                      f"empty={result.get('eventOverheadUs', 0):.2f} missing={result.get('baselinesMissing', '')} check={result.get('outputCheck')}")
-                print("      " + "; ".join(f"{b['name']} {b['latency']['p50Us']:.2f} n={b['latency']['samples']} x{b['speedup']:.3f} [{b['speedupLow']:.3f} {b['speedupHigh']:.3f}]" for b in result.get("baselines", [])))
+                      f"empty={result.get('eventOverheadUs', 0):.2f} missing={result.get('sdpaMissing', '')} check={result.get('outputCheck')}")
+                print("      " + "; ".join(f"{b['name']} {b['latency']['p50Us']:.2f} n={b['latency']['samples']} x{b['speedup']:.3f} [{b['speedupLow']:.3f} {b['speedupHigh']:.3f}]" for b in result.get("sdpa", [])))
                 print("      " + json.dumps(result.get("conditions", {})))
             profile = variant.get("profile", {})
             print("    profile", profile.get("verdict"), profile.get("reason", ""), profile.get("bottleneck", ""), {m["name"]: round(m.get("value", 0), 2) for m in profile.get("metrics", [])})
@@ -215,7 +215,7 @@ class Measurement:
         several = [each for shape in ("2x8x512x64", "1x8x512x64c", "4x8x512x64") for each in ("--shape", shape)]
         for candidate, champion, options in [("flashcore_v10", "flashcore_v10", []), ("flashcore_v10", "flashcore_v9", []), ("flashcore_v9", "flashcore_v10", []), ("flashcore_v11", "flashcore_v10", several)]:
             name = f"ab.{candidate}.{champion}"
-            code, seconds, text, errors = self.tui("bench", candidate, "--against", champion, "--json", *(options or ["--shape", CANONICAL]), name=f"{name}.json", limit=180)
+            code, seconds, text, errors = self.tui("bench", candidate, "--champion", champion, "--json", *(options or ["--shape", CANONICAL]), name=f"{name}.json", limit=180)
             if not text:
                 raise RuntimeError(f"{name}: {errors[-3:]}")
             document = json.loads(text)
@@ -346,7 +346,7 @@ class Measurement:
             hot = next(r for r in results if r["mode"].endswith("HOT"))
             _, _, text, _ = self.run([sys.executable, code, shape], name=f"plain_sdpa.{shape}.json")
             plain = json.loads(text)
-            ours = {b["name"].split("/")[1]: b["latency"]["p50Us"] for b in hot.get("baselines", [])}
+            ours = {b["name"].split("/")[1]: b["latency"]["p50Us"] for b in hot.get("sdpa", [])}
             report[shape] = {name: {"plain_us": us, "flashcore_us": ours.get(name), "ratio": ours[name] / us if name in ours else None} for name, us in plain.items()}
         self.write("sdpa-against-plain.json", report)
         print(json.dumps(report))

@@ -157,7 +157,7 @@ export async function compileImages(
       `Wanted ${simulated ? 'g++ or clang++' : 'nvcc'} to compile the check kernels for ${target}; found none on PATH`,
     );
 
-  const emulator = join(root, 'apps/runner/emulator');
+  const emulator = join(root, 'libs/emulator');
   const library = simulated ? await compile(emulatorLibraryUnit(cxx!, emulator)) : target;
   const arch = simulated ? '' : new CudaDriver(target, 0).facts.arch;
   const emulatorFiles = [

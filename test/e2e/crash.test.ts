@@ -1,8 +1,14 @@
 /** kill -9 of the daemon during a job: after a restart the job is there and has ended. */
 import { expect, test } from 'vitest';
-import { JobState, Outcome, RunnerClient } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import {
+  JobState,
+  Outcome,
+  RunExperimentRequestSchema,
+  type BenchmarkResult,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import { create } from '@bufbuild/protobuf';
-import { RunExperimentRequestSchema, type BenchmarkResult, type JobEvent } from '@flashcore/shared';
 import { Home } from '../support/home.ts';
 import { waitFor } from '../support/wait-for.ts';
 

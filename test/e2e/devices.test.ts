@@ -4,7 +4,9 @@
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { JobState, Outcome, RunnerClient, formatShape, type Job } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import { Home, ROOT } from '../support/home.ts';
 import { waitFor } from '../support/wait-for.ts';
 

@@ -5,7 +5,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { Outcome, Verdict, type GetJobResponse } from '@flashcore/shared';
+import { Outcome, Verdict, type GetJobResponse } from '@flashcore/shared/contract';
 import { Home, ROOT } from '../support/home.ts';
 
 const PARITY_SHAPES = [

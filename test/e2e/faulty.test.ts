@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { FindingKind, Outcome, type Finding } from '@flashcore/shared';
+import { FindingKind, Outcome, type Finding } from '@flashcore/shared/contract';
 import { Home, ROOT } from '../support/home.ts';
 
 const FOLDER = join(ROOT, 'kernels/faulty');

@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Verdict, type GetJobResponse } from '@flashcore/shared';
+import { Verdict, type GetJobResponse } from '@flashcore/shared/contract';
 import { CutProxy } from '../reliability/cut-proxy.ts';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
 import { openScreen } from '../support/screens.ts';

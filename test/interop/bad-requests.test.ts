@@ -4,7 +4,7 @@
  */
 import { create, toBinary, toJson, type DescMessage } from '@bufbuild/protobuf';
 import { createPipeline, startTestRunner } from '@flashcore/runner/testing-daemon';
-import { KernelRunnerService } from '@flashcore/shared';
+import { KernelRunnerService } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rows, wire } from '../support/bad-requests.ts';
 import { hasGrpc, runPython } from './python.ts';

@@ -3,7 +3,7 @@
  * gap or repeat.
  */
 import { expect, test } from 'vitest';
-import { Outcome } from '@flashcore/shared';
+import { Outcome } from '@flashcore/shared/contract';
 import { Home } from '../support/home.ts';
 import { hasGrpc, runPython } from './python.ts';
 

@@ -10,7 +10,7 @@ import {
   planLaunches,
   resolveVariant,
   type Manifest,
-} from '@flashcore/shared';
+} from '@flashcore/shared/kernels';
 import { ROOT } from '../support/home.ts';
 
 /** A kernel with values for some of its parameters; the others have their defaults. */

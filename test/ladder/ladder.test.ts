@@ -1,15 +1,7 @@
 /** Every kernel of the ladder as a user runs it, on small shapes: the bounded part of `npm run ladder:verify`. */
 import { afterAll, describe, expect, test } from 'vitest';
-import {
-  formatShape,
-  Outcome,
-  parseShape,
-  planLaunches,
-  resolveVariant,
-  Verdict,
-  type CaseResult,
-  type Manifest,
-} from '@flashcore/shared';
+import { Outcome, Verdict, type CaseResult } from '@flashcore/shared/contract';
+import { formatShape, parseShape, planLaunches, resolveVariant, type Manifest } from '@flashcore/shared/kernels';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
 import { Home } from '../support/home.ts';
 import { coveringBuilds, fewShapesOf, refusedShapes, variantArguments } from './builds.ts';

@@ -10,14 +10,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from 'node:path';
 import { toJson } from '@bufbuild/protobuf';
 import {
-  EntryResourcesSchema,
-  formatShape,
   Outcome,
   Verdict,
+  EntryResourcesSchema,
   type EntryResources,
   type GetJobResponse,
-  type Manifest,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { formatShape, type Manifest } from '@flashcore/shared/kernels';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
 import { Home, ROOT } from '../support/home.ts';
 import { buildsOf, refusedShapes, shapesOf, variantArguments, type LadderBuild } from './builds.ts';

@@ -19,7 +19,8 @@ import {
   median,
   type Sampler,
 } from '@flashcore/runner/testing';
-import { blockRatioInterval, describe, formatShape, parseShape, quantile } from '@flashcore/shared';
+import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { blockRatioInterval, describe, quantile } from '@flashcore/shared/statistics';
 import { compile, onDevice, type MeasuredDevice } from './device.ts';
 
 const BLOCK = [0, 1, 1, 0] as const;

@@ -2,7 +2,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ArtifactStore, BuildTools, CudaDriver, type Candidate } from '@flashcore/runner/testing';
-import { parseManifest, planLaunches, resolveVariant, type Shape } from '@flashcore/shared';
+import { type Shape } from '@flashcore/shared/contract';
+import { parseManifest, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { repositoryRoot } from '../support/repository-root.ts';
 
 export interface MeasuredDevice {

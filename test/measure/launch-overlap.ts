@@ -19,7 +19,8 @@ import {
   type Handle,
   type ProfileOnceJob,
 } from '@flashcore/runner/testing';
-import { describe, formatShape, parseShape } from '@flashcore/shared';
+import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { describe } from '@flashcore/shared/statistics';
 import { compile, onDevice, type MeasuredDevice } from './device.ts';
 
 const LAUNCHES = [1, 2, 5, 10, 50, 200];

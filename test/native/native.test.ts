@@ -12,7 +12,7 @@ const build = mkdtempSync(join(tmpdir(), 'fc-native-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
 test('the emulator: conversions, driver, faults, matrices, memory, races, warps', () => {
-  const output = execFileSync('sh', [join(ROOT, 'apps/runner/emulator/tests/run.sh'), build], { encoding: 'utf8' });
+  const output = execFileSync('sh', [join(ROOT, 'libs/emulator/tests/run.sh'), build], { encoding: 'utf8' });
   expect(
     output
       .trim()

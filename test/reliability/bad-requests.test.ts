@@ -5,7 +5,7 @@
 import { status } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { createPipeline, startTestRunner, type TestRunner } from '@flashcore/runner/testing-daemon';
-import { errorFromStatus, hasErrorDetails, KernelRunnerService } from '@flashcore/shared';
+import { errorFromStatus, hasErrorDetails, KernelRunnerService } from '@flashcore/shared/contract';
 import type { ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rows, wire } from '../support/bad-requests.ts';

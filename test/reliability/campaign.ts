@@ -3,7 +3,7 @@
  * repeats it.
  */
 import { appendFileSync } from 'node:fs';
-import { Random } from '@flashcore/shared';
+import { Random } from '@flashcore/shared/statistics';
 import { test } from 'vitest';
 import type { PromiseId } from './promises.ts';
 

@@ -5,7 +5,8 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { join } from 'node:path';
-import { Outcome, Phase, RunnerClient, type JobEvent, type KernelReference } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { Outcome, Phase, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
 import { expect } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { descendants, readProcess, stillRuns, type ProcessInfo } from '../support/process-tree.ts';

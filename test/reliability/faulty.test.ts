@@ -5,15 +5,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { toJson } from '@bufbuild/protobuf';
+import { RunnerClient } from '@flashcore/shared/client';
 import {
-  CaseResultSchema,
   Outcome,
-  RunnerClient,
-  attentionBytes,
+  CaseResultSchema,
   type CaseResult,
   type JobFinished,
   type KernelReference,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { attentionBytes } from '@flashcore/shared/kernels';
 import { expect } from 'vitest';
 import { Home } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';

@@ -17,7 +17,9 @@ import {
   temporaryFolder,
   type ChildRunner,
 } from '@flashcore/runner/testing-daemon';
-import { KernelRunnerService, Outcome, RunnerClient, type Random, type RpcName } from '@flashcore/shared';
+import { RunnerClient, type RpcName } from '@flashcore/shared/client';
+import { Outcome, KernelRunnerService } from '@flashcore/shared/contract';
+import { type Random } from '@flashcore/shared/statistics';
 import { expect } from 'vitest';
 import { jobOf, RawClient, type RawAnswer } from '../support/raw-call.ts';
 import { campaign, inLanes, integer, percentile, pick } from './campaign.ts';

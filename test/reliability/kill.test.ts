@@ -11,7 +11,8 @@ import {
   temporaryFolder,
   type ChildRunner,
 } from '@flashcore/runner/testing-daemon';
-import { JobState, Outcome, RunnerClient, type JobEvent } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { JobState, Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { expect } from 'vitest';
 import { campaign, integer, percentile, pick, seededUuid } from './campaign.ts';
 

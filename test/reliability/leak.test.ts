@@ -13,7 +13,8 @@ import {
   temporaryFolder,
   type ChildRunner,
 } from '@flashcore/runner/testing-daemon';
-import { RunnerClient, type Random } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { type Random } from '@flashcore/shared/statistics';
 import { expect } from 'vitest';
 import { campaign, inLanes, pick } from './campaign.ts';
 

@@ -4,7 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { firstEvent, kernel, startChildRunner, temporaryFolder } from '@flashcore/runner/testing-daemon';
-import { JobState, RunnerClient, type FlashcoreError } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { JobState, type FlashcoreError } from '@flashcore/shared/contract';
 import { expect } from 'vitest';
 import { RawClient } from '../support/raw-call.ts';
 import { campaign, inLanes, percentile } from './campaign.ts';

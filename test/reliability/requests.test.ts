@@ -1,6 +1,6 @@
 /** The same request_id and body are the same job, however many send it at once; another body is refused. */
 import { collect, kernel, startTestRunner } from '@flashcore/runner/testing-daemon';
-import { RunnerClient } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
 import { expect } from 'vitest';
 import { campaign, integer, seededUuid } from './campaign.ts';
 

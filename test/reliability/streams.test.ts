@@ -1,7 +1,8 @@
 /** A watch resumes without gap or repeat, wherever the connection was cut. */
 import { join } from 'node:path';
 import { collect, finished, kernel, startTestRunner, type TestRunner } from '@flashcore/runner/testing-daemon';
-import { Outcome, RunnerClient, type JobEvent } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 import { expect } from 'vitest';
 import { campaign, inLanes, integer, type Campaign } from './campaign.ts';
 import { CutProxy } from './cut-proxy.ts';

@@ -15,7 +15,9 @@ import {
   temporaryFolder,
   type ChildRunner,
 } from '@flashcore/runner/testing-daemon';
-import { Outcome, RunnerClient, WatchJobRequestSchema, blockRatioInterval } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { Outcome, WatchJobRequestSchema } from '@flashcore/shared/contract';
+import { blockRatioInterval } from '@flashcore/shared/statistics';
 import { expect } from 'vitest';
 import { campaign, percentile } from './campaign.ts';
 

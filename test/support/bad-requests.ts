@@ -2,7 +2,8 @@
  * Bad requests, by RPC, and the reason and fields with which each is refused: sent by grpc-js (bad-requests.test.ts
  * here) and by Python's gRPC (test/interop).
  */
-import { sha256Of, type RpcName, type RpcRequestInit } from '@flashcore/shared';
+import { type RpcName, type RpcRequestInit } from '@flashcore/shared/client';
+import { sha256Of } from '@flashcore/shared/kernels';
 
 const V6 = { kernel: { source: { case: 'kernelId', value: 'flashcore_v6' } } } as const;
 const shape = { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 };

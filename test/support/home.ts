@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
-import { GetJobResponseSchema, type GetJobResponse } from '@flashcore/shared';
+import { GetJobResponseSchema, type GetJobResponse } from '@flashcore/shared/contract';
 import { waitFor } from './wait-for.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');

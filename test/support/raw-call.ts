@@ -1,7 +1,8 @@
 /** Calls with bytes instead of messages: what no typed client would send. */
 import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { fromBinary } from '@bufbuild/protobuf';
-import { KernelRunnerService, type RpcName } from '@flashcore/shared';
+import { type RpcName } from '@flashcore/shared/client';
+import { KernelRunnerService } from '@flashcore/shared/contract';
 
 export interface RawAnswer {
   /** gRPC status; OK for a call that ended well. */

@@ -12,9 +12,9 @@ const PROBES = [
   { folder: 'apps/tui/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
   { folder: 'apps/runner/src/store', imports: '../jobs/job-context.ts', errors: ['import-x/no-restricted-paths'] },
   { folder: 'apps/runner/src/rpc', imports: '../pipeline/index.ts', errors: ['import-x/no-restricted-paths'] },
-  { folder: 'apps/runner/src/baseline', imports: '../profile/metrics.ts', errors: ['import-x/no-restricted-paths'] },
+  { folder: 'apps/runner/src/sdpa', imports: '../profile/metrics.ts', errors: ['import-x/no-restricted-paths'] },
   { folder: 'apps/runner/worker', imports: '../src/jobs/job-context.ts', errors: ['import-x/no-restricted-paths'] },
-  { folder: 'apps/runner/src/jobs', imports: '@flashcore/shared', errors: [] },
+  { folder: 'apps/runner/src/jobs', imports: '@flashcore/shared/contract', errors: [] },
 ];
 const probeFile = (folder: string): string => join(ROOT, folder, 'import-rule-probe.ts');
 let errorsByFile = new Map<string, string[]>();

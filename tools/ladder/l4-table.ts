@@ -1,5 +1,5 @@
 /**
- * What the ladder would take on an L4, which nobody had: estimated (libs/shared/src/estimate.ts), and the notes' goals
+ * What the ladder would take on an L4, which nobody had: estimated (libs/shared/src/kernels/estimate.ts), and the notes' goals
  * held against it.
  */
 import {
@@ -13,7 +13,7 @@ import {
   resolveVariant,
   type Estimate,
   type Manifest,
-} from '@flashcore/shared';
+} from '@flashcore/shared/kernels';
 import { fixed, markdownTable } from './markdown.ts';
 import {
   emulatorRun,
@@ -68,7 +68,7 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
   const bytes = attentionBytes(estimates[0]!.row.benchmark.shape!);
   return [
     `**Estimates, not measurements**, at ${shape}, hot (K and V in L2): an L4 at its boost clock (${L4_CLOCK_MHZ} MHz; at a lower clock all but the launch takes longer in proportion), ${L4.fp16TensorTflops} TFLOP/s dense, ${L4.multiprocessors} SMs. ` +
-      `From the cycles measured on ${folder} and the data sheet: low if CTAs that fit an SM together overlap without loss, high if they do not overlap at all; the formula and what it leaves out (L2 bandwidth, the 72 W limit): [estimate.ts](../libs/shared/src/estimate.ts). ` +
+      `From the cycles measured on ${folder} and the data sheet: low if CTAs that fit an SM together overlap without loss, high if they do not overlap at all; the formula and what it leaves out (L2 bandwidth, the 72 W limit): [estimate.ts](../libs/shared/src/kernels/estimate.ts). ` +
       `Launch ${launchUs.toFixed(2)} us, as an empty kernel in a ${launch.name} ${launch.folder === folder ? 'there' : `of ${launch.folder} (${launch.device})`}. Cold, the ${(bytes / 2 ** 20).toFixed(0)} MiB of Q, K, V and O alone take ${(bytes / L4.memoryGbPerSecond / 1e3).toFixed(0)} us at ${L4.memoryGbPerSecond} GB/s.\n`,
     markdownTable(
       [

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { BenchmarkResultSchema, VariantResultSchema } from '@flashcore/shared';
+import { BenchmarkResultSchema, VariantResultSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { emulatorSentence } from './emulator-page.ts';
 import { latencyTable } from './ladder-tables.ts';

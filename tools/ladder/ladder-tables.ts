@@ -2,7 +2,8 @@
  * The ladder's tables in kernels/README.md: latency step by step, what each build needs, the fastest kernels shape by
  * shape.
  */
-import { formatShape, type BenchmarkResult, type Manifest, type VariantResult } from '@flashcore/shared';
+import { type BenchmarkResult, type VariantResult } from '@flashcore/shared/contract';
+import { formatShape, type Manifest } from '@flashcore/shared/kernels';
 import { fixed, markdownTable, notedTable, validity } from './markdown.ts';
 import { emulatorRun, experimentsOf, laddersMeasured, rowsOf, sanitizerOf, type LadderRow } from './results.ts';
 
@@ -135,9 +136,9 @@ const rowOf = (rows: readonly LadderRow[], id: string): LadderRow | undefined =>
   rows.find(({ kernel, fallback }) => kernel === id && !fallback);
 const nameOf = ({ kernel, fallback }: LadderRow): string => `${kernel}${fallback ? ' USE_WMMA=0' : ''}`;
 const backendsOf = (rows: readonly LadderRow[]): string[] =>
-  [...new Set(rows.flatMap(({ benchmark }) => benchmark.baselines.map(({ name }) => name)))].sort();
+  [...new Set(rows.flatMap(({ benchmark }) => benchmark.sdpa.map(({ name }) => name)))].sort();
 const speedup = (benchmark: BenchmarkResult, backend: string): string =>
-  fixed(benchmark.baselines.find(({ name }) => name === backend)?.speedup, 2);
+  fixed(benchmark.sdpa.find(({ name }) => name === backend)?.speedup, 2);
 const latencyCells = ({ latency }: BenchmarkResult): string[] => [
   latency!.p50Us.toFixed(2),
   `${latency!.p50LowUs.toFixed(2)} to ${latency!.p50HighUs.toFixed(2)}`,

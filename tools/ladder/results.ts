@@ -3,14 +3,15 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
 import {
+  TimingMode,
   EntryResourcesSchema,
   GetJobResponseSchema,
-  TimingMode,
   type BenchmarkResult,
   type EntryResources,
   type GetJobResponse,
   type VariantResult,
-} from '@flashcore/shared';
+  withCurrentNames,
+} from '@flashcore/shared/contract';
 
 export const RESULTS = join(import.meta.dirname, '../../docs/results');
 
@@ -124,7 +125,7 @@ export function sanitizerText(lines: string, findings: number): string {
 
 /** undefined for a file of another kind. */
 function readExperiment(path: string): GetJobResponse | undefined {
-  const json = JSON.parse(readFileSync(path, 'utf8')) as JsonValue;
+  const json = withCurrentNames(JSON.parse(readFileSync(path, 'utf8'))) as JsonValue;
   const isJob = typeof json === 'object' && json !== null && !Array.isArray(json) && 'job' in json && 'result' in json;
   return isJob ? fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }) : undefined;
 }

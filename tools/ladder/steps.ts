@@ -1,7 +1,7 @@
 /** The ladder: the kernels of kernels/, each after the step that it follows. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { loadManifest, type Manifest } from '@flashcore/shared';
+import { loadManifest, type Manifest } from '@flashcore/shared/kernels';
 
 const KERNELS = join(import.meta.dirname, '../../kernels');
 // Those of kernels/faulty are no steps, and primitives, mechanisms and reference no kernels.

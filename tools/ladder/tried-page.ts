@@ -1,7 +1,7 @@
 /** README.md of a folder with measurements of things tried: copies of a kernel with one change each. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatShape } from '@flashcore/shared';
+import { formatShape } from '@flashcore/shared/kernels';
 import { fixed, notedTable, validity } from './markdown.ts';
 import { experimentsOf, RESULTS, rowsOf } from './results.ts';
 

@@ -7,7 +7,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { formatShape } from '@flashcore/shared';
+import { formatShape } from '@flashcore/shared/kernels';
 import { graphRows, overlapRows } from '../launch-tables.mjs';
 import { resultsTables } from '../results-tables.mjs';
 import { emulatorPage, emulatorSentence } from './emulator-page.ts';
@@ -80,10 +80,10 @@ function overlapMarkdown(): string {
 function summaryMarkdown(): string {
   const folder = laddersMeasured().at(-1)!;
   const rows = rowsOf(folder, /^run\..*\.json$/)
-    .filter(({ benchmark }) => benchmark.valid && benchmark.baselines.length > 0)
+    .filter(({ benchmark }) => benchmark.valid && benchmark.sdpa.length > 0)
     .toSorted((a, b) => a.benchmark.latency!.p50Us - b.benchmark.latency!.p50Us);
   const { kernel, benchmark } = rows[0]!;
-  const fastest = benchmark.baselines.toSorted((a, b) => a.speedup - b.speedup)[0]!;
+  const fastest = benchmark.sdpa.toSorted((a, b) => a.speedup - b.speedup)[0]!;
   const device = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!.device!.name;
   const builds = (jsonOf<{ phases: { build: number } }[]>(folder, 'edit-to-gates.json') ?? [])
     .map(({ phases }) => phases.build)

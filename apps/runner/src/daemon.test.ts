@@ -4,7 +4,8 @@ import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import { expect, test } from 'vitest';
-import { JobState, Outcome, RunnerClient } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { JobState, Outcome } from '@flashcore/shared/contract';
 import { startChildRunner, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
 import { fakeCompiler } from './testing/fake-compiler.ts';
 import {

@@ -1,7 +1,8 @@
 import { arch, hostname, platform } from 'node:os';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import { API_VERSION, HostSchema, type Device, type Host, type Tool } from '@flashcore/shared';
+import { API_VERSION } from '@flashcore/shared/client';
+import { HostSchema, type Device, type Host, type Tool } from '@flashcore/shared/contract';
 import type { Logger } from './log.ts';
 
 export interface HostOptions {

@@ -4,21 +4,17 @@ import { create } from '@bufbuild/protobuf';
 import {
   FlashcoreError,
   KernelSchema,
-  MANIFEST_FILE,
   SourceTreeSchema,
   asFlashcoreError,
-  didYouMean,
   invalidRequest,
-  nearestNames,
-  parseManifest,
-  treeDigest,
   type Kernel,
   type KernelReference,
-  type Manifest,
   type SourceFile,
   type SourceTree,
   type Variant,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { MANIFEST_FILE, parseManifest, treeDigest, type Manifest } from '@flashcore/shared/kernels';
+import { didYouMean, nearestNames } from '@flashcore/shared/text';
 import type { BuildStore } from './store/builds.ts';
 import { readTree } from './store/source-tree.ts';
 import type { SourceStore } from './store/sources.ts';

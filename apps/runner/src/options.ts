@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { didYouMean } from '@flashcore/shared';
+import { didYouMean } from '@flashcore/shared/text';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { addAccessCommands } from './access/commands.ts';
 import type { QuotaLimits } from './access/quotas.ts';

@@ -1,6 +1,6 @@
 import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '@flashcore/shared';
+import { makeFolder } from '@flashcore/shared/files';
 import {
   guardCalls,
   identifyByCertificate,

@@ -387,7 +387,7 @@ export type WorkerNotice =
   | { type: 'samples'; mode: TimingModeName; warmUp: boolean; samplesUs: Float32Array }
   | { type: 'conditions'; conditions: ConditionsReport }
   /** New blocks of a comparison. */
-  | { type: 'pairs'; mode: TimingModeName; againstItself: boolean; championUs: Float32Array; candidateUs: Float32Array }
+  | { type: 'pairs'; mode: TimingModeName; selfCheck: boolean; championUs: Float32Array; candidateUs: Float32Array }
   /** The worker's device is idle until `proceed` comes. */
   | { type: 'turn'; mode: TimingModeName };
 

@@ -6,14 +6,14 @@ import {
   ToleranceSchema,
   VariantSchema,
   VerifySettingsSchema,
-  parseShape,
   type BenchmarkSettings,
   type JobOptions,
   type ProfileSettings,
   type Shape,
   type Variant,
   type VerifySettings,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { UsageError } from './commands/exit-code.ts';
 import type { TlsFlags } from './connection/target.ts';
 import type { ColorMode } from './report/format.ts';
@@ -46,9 +46,9 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly samples?: string;
   readonly maxSeconds?: string;
   /** The champion: a kernel's id or a folder. */
-  readonly against?: string;
+  readonly champion?: string;
   /** Parameters of the champion. */
-  readonly againstSet?: string[];
+  readonly championSet?: string[];
   readonly metrics?: string;
   readonly device?: string;
   readonly fallback?: boolean;
@@ -80,10 +80,10 @@ export function compileVariant(options: JobCommandOptions): Variant {
 }
 
 /** The champion's `variant`; its parameters make sense with a champion only. */
-export function compileChampionVariant({ against, againstSet }: JobCommandOptions): Variant {
-  if (againstSet !== undefined && against === undefined)
-    throw new UsageError('Wanted --against with --against-set; only --against-set was given');
-  return create(VariantSchema, { parameters: parseParameters(againstSet ?? [], '--against-set') });
+export function compileChampionVariant({ champion, championSet }: JobCommandOptions): Variant {
+  if (championSet !== undefined && champion === undefined)
+    throw new UsageError('Wanted --champion with --champion-set; only --champion-set was given');
+  return create(VariantSchema, { parameters: parseParameters(championSet ?? [], '--champion-set') });
 }
 
 export function compileVerifySettings(options: JobCommandOptions): VerifySettings {

@@ -1,6 +1,6 @@
 import type { PeerCertificate } from 'node:tls';
 import { ServerInterceptingCall, ServerListenerBuilder, type Metadata, type ServerInterceptor } from '@grpc/grpc-js';
-import { FlashcoreError, asFlashcoreError, statusFromError } from '@flashcore/shared';
+import { FlashcoreError, asFlashcoreError, statusFromError } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { isClientName, LOCAL_CALLER, setCaller, type Caller } from './caller.ts';
 import type { Quotas } from './quotas.ts';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import { makeFolder } from '@flashcore/shared';
+import { makeFolder } from '@flashcore/shared/files';
 import { UsageError } from '../rpc/address.ts';
 import { requireClientName } from './caller.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';

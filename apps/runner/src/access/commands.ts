@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { makeFolder } from '@flashcore/shared';
+import { makeFolder } from '@flashcore/shared/files';
 import { Option, type Command } from 'commander';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates } from './revoked-certificates.ts';

@@ -1,4 +1,4 @@
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Caller } from './caller.ts';
 
 /** What one client may have of a runner. */

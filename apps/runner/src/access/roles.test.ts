@@ -4,14 +4,13 @@ import { join } from 'node:path';
 import { Client, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
-  FlashcoreError,
-  KernelRunnerService,
   RunnerClient,
   channelCredentials,
   tlsChannelOptions,
   type ClientSecurity,
   type RpcName,
-} from '@flashcore/shared';
+} from '@flashcore/shared/client';
+import { FlashcoreError, KernelRunnerService } from '@flashcore/shared/contract';
 import {
   REPOSITORY_ROOT,
   firstEvent,

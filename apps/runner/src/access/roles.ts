@@ -1,4 +1,5 @@
-import { FlashcoreError, KernelRunnerService, type RpcName } from '@flashcore/shared';
+import { type RpcName } from '@flashcore/shared/client';
+import { FlashcoreError, KernelRunnerService } from '@flashcore/shared/contract';
 import type { Caller } from './caller.ts';
 
 /** What a client may be allowed. */

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FindingSchema, archLimits, type EntryResources, type Finding } from '@flashcore/shared';
+import { FindingKind, FindingSchema, type EntryResources, type Finding } from '@flashcore/shared/contract';
+import { archLimits } from '@flashcore/shared/kernels';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import type { SmemExcess } from './ptxas-report.ts';
 import type { SharedBuffer } from './shared-buffers.ts';

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
@@ -36,6 +36,7 @@ export class BuildTools {
   readonly #libraryFiles: LibraryFiles;
   readonly #kernelsFolder: string;
   readonly #runnerFolder: string;
+  readonly #emulatorFolder: string;
 
   /**
    * `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources
@@ -52,6 +53,7 @@ export class BuildTools {
     this.box = options.box ?? (() => findBox('none'));
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
+    this.#emulatorFolder = join(options.repositoryRoot, 'libs/emulator');
     const asked = options.libraryCache ?? join(options.dataDirectory, 'libraries');
     mkdirSync(asked, { recursive: true, mode: 0o700 });
     // By its real name: a box shows its workers no link.
@@ -65,7 +67,7 @@ export class BuildTools {
       cache: this.#builds,
       artifacts: options.artifacts,
       kernelsFolder: options.kernelsFolder,
-      emulatorFiles: () => emulatorHeaders(this.#runnerFolder),
+      emulatorFiles: () => emulatorHeaders(this.#emulatorFolder),
       disassemble: (cubin, signal) =>
         disassemble(cubin, { toolchain: this.toolchain, box: this.box, dataDirectory: options.dataDirectory, signal }),
     });
@@ -79,7 +81,7 @@ export class BuildTools {
   /** Path of libcuda_emu.so, compiled on first use. Errors: COMPILER_MISSING, INTERNAL where it does not compile. */
   async emulatorLibrary(listener: BuildListener): Promise<string> {
     await this.toolchain.askCompilers();
-    return this.#library(emulatorLibraryUnit(this.#cxx(), join(this.#runnerFolder, 'emulator')), listener);
+    return this.#library(emulatorLibraryUnit(this.#cxx(), this.#emulatorFolder), listener);
   }
 
   /** Path of the CPU reference, compiled on first use. Errors as above. */
@@ -117,7 +119,7 @@ export class BuildTools {
         emulatorUnit({
           ...common,
           cxx: this.#cxx(),
-          emulatorFiles: emulatorHeaders(this.#runnerFolder),
+          emulatorFiles: emulatorHeaders(this.#emulatorFolder),
           entries: [entry],
           instrumented: false,
         }),
@@ -170,8 +172,7 @@ function missingCompiler(wanted: 'nvcc' | 'g++'): FlashcoreError {
  * What an emulated kernel is compiled with: the headers that stand for CUDA's, and the linker's limit on static shared
  * memory.
  */
-export function emulatorHeaders(runnerFolder: string): SnapshotFile[] {
-  const folder = join(runnerFolder, 'emulator');
+export function emulatorHeaders(folder: string): SnapshotFile[] {
   return [
     ...readSources(join(folder, 'include'), 'emulator/include'),
     { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(folder, 'static_shared_limit.ld'), 'utf8') },

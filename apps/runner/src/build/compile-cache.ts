@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { FlashcoreError, sha256Of } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { sha256Of } from '@flashcore/shared/kernels';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import { markUsed } from '../store/last-used.ts';

@@ -22,7 +22,7 @@ const LIMIT_MS = 180_000;
 const DYNAMIC_SHARED = /\bextern\s+__shared__\s+([^;{}()]*?(?:\([^()]*\)[^;{}()]*?)?)\b(\w+)\s*\[\s*\]\s*;/g;
 
 /**
- * The C++ compiler's run that makes a module for the emulator of a kernel (apps/runner/emulator/README.md, section b).
+ * The C++ compiler's run that makes a module for the emulator of a kernel (libs/emulator/README.md, section b).
  */
 export function emulatorUnit(options: EmulatorModuleOptions): CompileUnit {
   const flags = [

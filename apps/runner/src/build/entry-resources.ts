@@ -1,11 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import {
-  EntryResourcesSchema,
-  archLimits,
-  occupancy,
-  type EntryResources,
-  type PlannedLaunch,
-} from '@flashcore/shared';
+import { EntryResourcesSchema, type EntryResources } from '@flashcore/shared/contract';
+import { archLimits, occupancy, type PlannedLaunch } from '@flashcore/shared/kernels';
 import type { PtxasEntry } from './ptxas-report.ts';
 
 /** A launch, and the shape that it is for, as BxHxSxD, where somebody will ask for it. */

@@ -17,7 +17,7 @@ export function readSources(folder: string, prefix: string): SnapshotFile[] {
 }
 
 /**
- * libcuda_emu.so (apps/runner/emulator/README.md, section a): one translation unit, which takes a third of the time of
+ * libcuda_emu.so (libs/emulator/README.md, section a): one translation unit, which takes a third of the time of
  * its parts.
  */
 export function emulatorLibraryUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {

@@ -7,10 +7,10 @@ import {
   type Artifact,
   type BuildResult,
   type Finding,
-  type ResolvedVariant,
-} from '@flashcore/shared';
+  type ArtifactSchema,
+} from '@flashcore/shared/contract';
+import { type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { ArtifactSchema } from '@flashcore/shared';
 import {
   compileFailedFinding,
   compileTimedOutFinding,

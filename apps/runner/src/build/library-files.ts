@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { FlashcoreError, sha256Of } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { sha256Of } from '@flashcore/shared/kernels';
 import { storageError } from '../store/storage-error.ts';
 import type { CompiledFiles } from './compile-cache.ts';
 

@@ -1,4 +1,4 @@
-import { evaluate, parseExpression, type Expression } from '@flashcore/shared';
+import { evaluate, parseExpression, type Expression } from '@flashcore/shared/kernels';
 import { shownPath, type SnapshotFile } from './source-snapshot.ts';
 
 /** A statically sized array in shared memory, as the source declares it. */

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 
 /** A compiler found on this host. */
 export interface Compiler {

@@ -1,5 +1,5 @@
 import { clone } from '@bufbuild/protobuf';
-import { DeviceSchema, DeviceState } from '@flashcore/shared';
+import { DeviceState, DeviceSchema } from '@flashcore/shared/contract';
 import type { DeviceDescription } from './job-context.ts';
 import type { JobRun } from './job-run.ts';
 

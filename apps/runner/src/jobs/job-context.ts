@@ -1,17 +1,17 @@
-import type {
-  BenchmarkRequest,
-  BuildRequest,
-  Device,
-  JobError,
-  JobEvent,
-  JobKind,
-  JobResult,
-  Outcome,
-  ProfileRequest,
-  RunExperimentRequest,
-  Tool,
-  VerifyRequest,
-} from '@flashcore/shared';
+import {
+  type JobKind,
+  type Outcome,
+  type BenchmarkRequest,
+  type BuildRequest,
+  type Device,
+  type JobError,
+  type JobEvent,
+  type JobResult,
+  type ProfileRequest,
+  type RunExperimentRequest,
+  type Tool,
+  type VerifyRequest,
+} from '@flashcore/shared/contract';
 
 /** A device that jobs run on; `state` and `stateReason` say what its owner knows, the job queue adds BUSY. */
 export type DeviceDescription = Device;

@@ -1,12 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import {
+  Outcome,
   asFlashcoreError,
   JobErrorSchema,
   JobResultSchema,
-  Outcome,
   type FlashcoreError,
   type JobResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { JobOutcome } from './job-context.ts';
 
 /** Why a job is ended from outside its body. */

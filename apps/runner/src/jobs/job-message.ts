@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { JobSchema, type Job } from '@flashcore/shared';
+import { JobSchema, type Job } from '@flashcore/shared/contract';
 import type { JobRow } from '../store/job-table.ts';
 
 /** A stored job as clients see it. */

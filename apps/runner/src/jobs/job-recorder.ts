@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { JobEventSchema, LogLineSchema, WarningSchema } from '@flashcore/shared';
+import { JobEventSchema, LogLineSchema, WarningSchema } from '@flashcore/shared/contract';
 import type { Database } from '../store/database.ts';
 import type { EventLog, StoredEvent } from '../store/event-log.ts';
 import type { EventFeed } from './event-feed.ts';

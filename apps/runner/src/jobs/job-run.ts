@@ -1,5 +1,11 @@
 import { create } from '@bufbuild/protobuf';
-import { JobFinishedSchema, JobStartedSchema, Outcome, asFlashcoreError, type JobResult } from '@flashcore/shared';
+import {
+  Outcome,
+  JobFinishedSchema,
+  JobStartedSchema,
+  asFlashcoreError,
+  type JobResult,
+} from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import type { CompiledJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
 import { endByError, endByStop, type StopCause } from './job-end.ts';

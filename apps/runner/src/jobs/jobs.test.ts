@@ -1,15 +1,15 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
-  BuildRequestSchema,
   DeviceState,
-  JobEventSchema,
-  JobResultSchema,
   JobState,
   Outcome,
+  BuildRequestSchema,
+  JobEventSchema,
+  JobResultSchema,
   type Job,
   type JobEvent,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { createLogger } from '../log.ts';
 import { openDatabase, type Database } from '../store/database.ts';
 import { HistoryStore } from '../store/history.ts';

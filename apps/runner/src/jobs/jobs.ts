@@ -2,18 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { create, fromBinary } from '@bufbuild/protobuf';
 import {
   DeviceState,
+  JobKind,
+  JobState,
+  type Outcome,
   FlashcoreError,
   JobCreatedSchema,
   JobEventSchema,
-  JobKind,
-  JobState,
   asFlashcoreError,
-  didYouMean,
   invalidRequest,
   type Job,
   type JobResult,
-  type Outcome,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { didYouMean } from '@flashcore/shared/text';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
 import { BATCH_EVENTS, EventLog } from '../store/event-log.ts';

@@ -1,5 +1,12 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
-import { JobEventSchema, JobFinishedSchema, JobResultSchema, JobState, Outcome, type Device } from '@flashcore/shared';
+import {
+  JobState,
+  Outcome,
+  JobEventSchema,
+  JobFinishedSchema,
+  JobResultSchema,
+  type Device,
+} from '@flashcore/shared/contract';
 import type { Database } from '../store/database.ts';
 import type { EventLog } from '../store/event-log.ts';
 import type { JobRow, JobTable } from '../store/job-table.ts';

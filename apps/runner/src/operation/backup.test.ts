@@ -1,7 +1,7 @@
 import { copyFileSync, readFileSync, readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { JobState, Outcome } from '@flashcore/shared';
+import { JobState, Outcome } from '@flashcore/shared/contract';
 import { DirectoryInUse } from '../store/directory-lock.ts';
 import {
   collect,

@@ -1,4 +1,4 @@
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { applyRetention, type RetentionOptions, type RetentionPolicy } from './retention.ts';
 

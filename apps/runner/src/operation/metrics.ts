@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { DeviceState, Outcome } from '@flashcore/shared';
+import { DeviceState, Outcome } from '@flashcore/shared/contract';
 import type { JobCompiler } from '../jobs/job-context.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { AddressInUse } from '../rpc/listen.ts';

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { JobState, sha256Of, type JobEvent } from '@flashcore/shared';
+import { JobState, type JobEvent } from '@flashcore/shared/contract';
+import { sha256Of } from '@flashcore/shared/kernels';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { openDatabase, type Database } from '../store/database.ts';
 import { SourceStore } from '../store/sources.ts';

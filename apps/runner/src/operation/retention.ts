@@ -2,7 +2,7 @@ import { rmSync, statSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { JobState } from '@flashcore/shared';
+import { JobState } from '@flashcore/shared/contract';
 import type { Database } from '../store/database.ts';
 
 const DAY_MS = 24 * 3600 * 1000;

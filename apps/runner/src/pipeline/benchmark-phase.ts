@@ -1,28 +1,23 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  BenchmarkProgressSchema,
-  BenchmarkResultSchema,
-  DeviceConditionsSchema,
   FindingKind,
-  FindingSchema,
-  FlashcoreError,
   Phase,
   StopReason,
   TimingMode,
-  attentionBytes,
-  attentionFlops,
-  describe,
-  findDataSheet,
-  formatShape,
-  histogram,
-  rooflineSeconds,
+  BenchmarkProgressSchema,
+  BenchmarkResultSchema,
+  DeviceConditionsSchema,
+  FindingSchema,
+  FlashcoreError,
   type BenchmarkResult,
   type Device,
   type Finding,
   type Shape,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { attentionBytes, attentionFlops, findDataSheet, formatShape, rooflineSeconds } from '@flashcore/shared/kernels';
+import { describe, histogram } from '@flashcore/shared/statistics';
 import type { LatencyReport, StopReasonName, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
-import type { SdpaShape } from '../baseline/sdpa-baseline.ts';
+import type { SdpaShape } from '../sdpa/sdpa-benchmark.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, drawSeeds } from './benchmark-protocol.ts';
 import { candidateFor } from './candidate.ts';
@@ -94,7 +89,7 @@ async function measureShape(
   const seeds = drawSeeds(spec.modes.length);
   used.push(...seeds.seeds, ...seeds.freshSeeds);
   const live = new LiveSamples(scope, shape);
-  const baseline = await openBaseline(scope, { spec, shape, live });
+  const sdpa = await openSdpa(scope, { spec, shape, live });
   const outcome = await runtime.request(
     {
       type: 'benchmark',
@@ -103,7 +98,7 @@ async function measureShape(
       ...seeds,
       tolerance: spec.tolerance,
       protocol: spec.protocol.sampling,
-      turns: 'turn' in baseline,
+      turns: 'turn' in sdpa,
       ownProcesses: runtime.ownProcesses,
       // Whatever else the emulator's host does is in its times: one row of launches is no proof there.
       repeatFreshAbove: scope.spec.device.simulated ? MAX_FRESH_RATIO.simulated : Infinity,
@@ -111,7 +106,7 @@ async function measureShape(
     {
       signal: job.signal,
       onNotice: (notice) => live.receive(notice),
-      ...('turn' in baseline && { onTurn: (mode) => baseline.turn(mode) }),
+      ...('turn' in sdpa && { onTurn: (mode) => sdpa.turn(mode) }),
     },
   );
   live.flush();
@@ -123,21 +118,21 @@ async function measureShape(
     );
   if (outcome.status !== 'done') return { results: [], findings: [findingOf(outcome, shape)!] };
   const results = outcome.value.map((report) =>
-    benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened, baseline }),
+    benchmarkResult(scope, { report, shape, shortened: spec.protocol.shortened, sdpa }),
   );
   for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
   return { results, findings: timingFindings(outcome.value, results, { shape, device: scope.spec.device }) };
 }
 
-type Baseline = SdpaShape | { missing: string };
+type SdpaTurns = SdpaShape | { missing: string };
 
-async function openBaseline(
+async function openSdpa(
   { job, runtime }: VariantScope,
   { spec, shape, live }: { spec: BenchmarkSpec; shape: Shape; live: LiveSamples },
-): Promise<Baseline> {
-  const { baseline, baselineMissing } = runtime.instruments;
-  if (!baseline) return { missing: baselineMissing };
-  return baseline.openShape(shape, {
+): Promise<SdpaTurns> {
+  const { sdpa, sdpaMissing } = runtime.instruments;
+  if (!sdpa) return { missing: sdpaMissing };
+  return sdpa.openShape(shape, {
     modes: spec.modes,
     inputSets: INPUT_SETS,
     signal: job.signal,
@@ -241,9 +236,9 @@ class LiveSamples {
 
 function benchmarkResult(
   { spec: { device }, artifacts }: VariantScope,
-  options: { report: LatencyReport; shape: Shape; shortened: string; baseline: Baseline },
+  options: { report: LatencyReport; shape: Shape; shortened: string; sdpa: SdpaTurns },
 ): BenchmarkResult {
-  const { report, shape, baseline } = options;
+  const { report, shape, sdpa } = options;
   const kept = report.samplesUs.filter((us) => us > 0);
   const latency = describe(kept, { dropped: report.samplesUs.length - kept.length });
   const flops = attentionFlops(shape);
@@ -270,8 +265,8 @@ function benchmarkResult(
     bytes,
     ...rates,
     ...least,
-    baselines: 'turn' in baseline ? baseline.results(report.mode, kept) : [],
-    baselinesMissing: 'turn' in baseline ? baseline.missing(report.mode) : baseline.missing,
+    sdpa: 'turn' in sdpa ? sdpa.results(report.mode, kept) : [],
+    sdpaMissing: 'turn' in sdpa ? sdpa.missing(report.mode) : sdpa.missing,
     histogram: histogram(kept),
     samples: storeRaw(artifacts, report.samplesUs, { name: 'samples', shape, mode: report.mode }),
     ...(report.clocksMhz.some((mhz) => mhz > 0) && {
@@ -366,7 +361,7 @@ export function timingFindings(
           of(
             FindingKind.IMPLAUSIBLE_TIME,
             implausibleText(implausible),
-            'Look for work that is left out, or done in fewer bits than fp16; if the kernel is right, the data sheet of the device is wrong (libs/shared/src/devices.ts)',
+            'Look for work that is left out, or done in fewer bits than fp16; if the kernel is right, the data sheet of the device is wrong (libs/shared/src/kernels/devices.ts)',
           ),
         ]
       : []),

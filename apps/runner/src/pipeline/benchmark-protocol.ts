@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shared';
+import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shared/contract';
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
 
 /** Version of the way in which is measured; stands in every result. */

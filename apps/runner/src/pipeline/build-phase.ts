@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FlashcoreError, Phase, VariantSchema } from '@flashcore/shared';
+import { FindingKind, Phase, FlashcoreError, VariantSchema } from '@flashcore/shared/contract';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantScope } from './job-scope.ts';
 

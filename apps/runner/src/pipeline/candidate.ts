@@ -1,4 +1,5 @@
-import { planLaunches, type Shape } from '@flashcore/shared';
+import { type Shape } from '@flashcore/shared/contract';
+import { planLaunches } from '@flashcore/shared/kernels';
 import type { Candidate, CaseShape } from '../../worker/messages.ts';
 import { launchLimitMs } from './launch-limit.ts';
 import type { VariantScope } from './job-scope.ts';

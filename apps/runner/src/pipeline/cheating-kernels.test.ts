@@ -1,7 +1,8 @@
 /** Every kernel under kernels/cheating gets the verdict of its manifest: a trick is named, or gains nothing. */
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { FindingKind, Outcome, parseManifest, parseShape, type Finding } from '@flashcore/shared';
+import { FindingKind, Outcome, type Finding } from '@flashcore/shared/contract';
+import { parseManifest, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 

@@ -1,15 +1,11 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
-  COMPARISON_RULE,
-  ComparisonProgressSchema,
-  ComparisonResultSchema,
   ComparisonVerdict,
-  DeviceConditionsSchema,
   Phase,
   Verdict,
-  describe,
-  formatShape,
-  judgeComparison,
+  ComparisonProgressSchema,
+  ComparisonResultSchema,
+  DeviceConditionsSchema,
   type ComparedBuild,
   type ComparedBuildSchema,
   type ComparisonResult,
@@ -17,7 +13,9 @@ import {
   type Shape,
   type ShapeComparison,
   type VerifyResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { COMPARISON_RULE, describe, judgeComparison } from '@flashcore/shared/statistics';
 import type { TimingModeName, WorkerNotice } from '../../worker/messages.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
@@ -243,8 +241,8 @@ class LivePairs {
     if (notice.type === 'conditions' && !device.simulated)
       job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
     if (notice.type !== 'pairs') return;
-    const { mode, againstItself, championUs, candidateUs } = notice;
-    const series = `${mode} ${againstItself}`;
+    const { mode, selfCheck, championUs, candidateUs } = notice;
+    const series = `${mode} ${selfCheck}`;
     if (series !== this.#series) this.#restart(series);
     this.#champion.push(...championUs.filter((us) => us > 0));
     this.#candidate.push(...candidateUs.filter((us) => us > 0));
@@ -255,7 +253,7 @@ class LivePairs {
       value: create(ComparisonProgressSchema, {
         shape: this.#shape,
         mode: MODES[mode],
-        againstItself,
+        selfCheck,
         championUs: [...championUs],
         candidateUs: [...candidateUs],
         blocks,

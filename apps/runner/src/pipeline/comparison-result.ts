@@ -1,14 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import {
-  ShapeComparisonSchema,
-  blockRatioInterval,
-  describe,
-  histogram,
-  judgeShape,
-  type BlockRatio,
-  type Shape,
-  type ShapeComparison,
-} from '@flashcore/shared';
+import { ShapeComparisonSchema, type Shape, type ShapeComparison } from '@flashcore/shared/contract';
+import { blockRatioInterval, describe, histogram, judgeShape, type BlockRatio } from '@flashcore/shared/statistics';
 import type { ComparisonReport, PairedSamples } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { MAX_DROPPED_SHARE, MODES, STOP_REASONS } from './benchmark-phase.ts';

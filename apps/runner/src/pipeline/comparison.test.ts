@@ -1,13 +1,5 @@
-import {
-  ComparisonVerdict,
-  FindingKind,
-  Outcome,
-  StopReason,
-  TimingMode,
-  Verdict,
-  formatShape,
-  parseShape,
-} from '@flashcore/shared';
+import { ComparisonVerdict, FindingKind, Outcome, StopReason, TimingMode, Verdict } from '@flashcore/shared/contract';
+import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 
@@ -34,7 +26,7 @@ test(
       settings: {
         shapes: [SMALL],
         protocol,
-        against: { kernel: kernel('flashcore_v6'), variant: { parameters: { USE_WMMA: 0n } } },
+        champion: { kernel: kernel('flashcore_v6'), variant: { parameters: { USE_WMMA: 0n } } },
       },
     });
     const comparison = outcome.result.variants[0]!.comparison!;
@@ -87,8 +79,8 @@ test(
     );
     const told = events.flatMap((event) => (event.case === 'comparisonProgress' ? [event.value] : []));
     expect([
-      told.some(({ againstItself }) => againstItself),
-      told.filter(({ againstItself }) => !againstItself).reduce((sum, { championUs }) => sum + championUs.length, 0),
+      told.some(({ selfCheck }) => selfCheck),
+      told.filter(({ selfCheck }) => !selfCheck).reduce((sum, { championUs }) => sum + championUs.length, 0),
     ]).toEqual([true, 6]);
     // The champion's own build and cases are not told as the job's.
     expect(events.filter((event) => event.case === 'buildResult')).toHaveLength(1);
@@ -101,7 +93,7 @@ test(
   async () => {
     const { outcome } = await pipeline.run('benchmark', {
       kernel: kernel('fa_v1_baseline'),
-      settings: { shapes: [SMALL], protocol, against: { kernel: kernel('nan_output') } },
+      settings: { shapes: [SMALL], protocol, champion: { kernel: kernel('nan_output') } },
     });
     const comparison = outcome.result.variants[0]!.comparison!;
     expect([
@@ -151,7 +143,7 @@ test(
       settings: {
         shapes: [SMALL, parseShape('1x1x128x64')],
         protocol,
-        against: { kernel: pipeline.upload(FAULTS_AT_128) },
+        champion: { kernel: pipeline.upload(FAULTS_AT_128) },
       },
     });
     const { comparison, findings } = outcome.result.variants[0]!;
@@ -167,7 +159,7 @@ test(
 test('a champion that does not compile is said to be that', { timeout: 120_000 }, async () => {
   const { outcome } = await pipeline.run('benchmark', {
     kernel: kernel('fa_v1_baseline'),
-    settings: { shapes: [SMALL], protocol, against: { kernel: kernel('syntax_error') } },
+    settings: { shapes: [SMALL], protocol, champion: { kernel: kernel('syntax_error') } },
   });
   expect(outcome.result.variants[0]!.comparison!.reason).toMatch(
     /^not judged: the champion syntax_error could not be built: /,
@@ -181,7 +173,7 @@ test(
     const request = {
       kernel: kernel('fa_v1_baseline'),
       verify: { seedCount: 1, shapes: [SMALL] },
-      benchmark: { shapes: [SMALL], protocol, against: { kernel: kernel('fa_v1_baseline') } },
+      benchmark: { shapes: [SMALL], protocol, champion: { kernel: kernel('fa_v1_baseline') } },
     };
     const { outcome } = await pipeline.run('runExperiment', request);
     const variant = outcome.result.variants[0]!;
@@ -194,7 +186,7 @@ test(
     await expect(
       pipeline.run('benchmark', {
         kernel: kernel('fa_v1_baseline'),
-        settings: { shapes: [SMALL], against: { kernel: kernel('nobody') } },
+        settings: { shapes: [SMALL], champion: { kernel: kernel('nobody') } },
       }),
     ).rejects.toMatchObject({ reason: 'KERNEL_NOT_FOUND' });
   },

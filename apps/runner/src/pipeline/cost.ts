@@ -1,4 +1,5 @@
-import { findDataSheet, type Device } from '@flashcore/shared';
+import { type Device } from '@flashcore/shared/contract';
+import { findDataSheet } from '@flashcore/shared/kernels';
 
 /** US dollars an hour by the device's name, as the runner was configured. */
 export type DeviceRates = ReadonlyMap<string, number>;

@@ -1,13 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
-import {
-  DeviceSchema,
-  parseManifest,
-  parseShape,
-  resolveVariant,
-  type FieldViolation,
-  type FlashcoreError,
-} from '@flashcore/shared';
+import { DeviceSchema, type FieldViolation, type FlashcoreError } from '@flashcore/shared/contract';
+import { parseManifest, parseShape, resolveVariant } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { requireMemory, type MemoryUses } from './device-memory.ts';
 

@@ -2,19 +2,16 @@
  * Shapes that can't fit into a device's memory are refused before a job exists: the device would be held for minutes to
  * find it out.
  */
+import { invalidRequest, type Device, type FieldViolation, type Shape } from '@flashcore/shared/contract';
 import {
   attentionBytes,
   checkShape,
   formatShape,
-  invalidRequest,
   planLaunches,
   sameShape,
-  type Device,
-  type FieldViolation,
   type Manifest,
   type ResolvedVariant,
-  type Shape,
-} from '@flashcore/shared';
+} from '@flashcore/shared/kernels';
 import type { JobMethod } from '../jobs/job-context.ts';
 import { INPUT_SETS } from './benchmark-protocol.ts';
 

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { DeviceState, FlashcoreError, LogLineSchema, type Device } from '@flashcore/shared';
+import { DeviceState, FlashcoreError, LogLineSchema, type Device } from '@flashcore/shared/contract';
 import type { ConditionsReport, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/kernel-builder.ts';
@@ -110,7 +110,7 @@ export class DeviceRuntime {
 
   /** Processes on the device that are no strangers, beside the worker itself. */
   get ownProcesses(): number[] {
-    return [this.instruments.baseline?.processId].filter((id) => id !== undefined);
+    return [this.instruments.sdpa?.processId].filter((id) => id !== undefined);
   }
 
   async close(): Promise<void> {

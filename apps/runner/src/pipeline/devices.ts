@@ -2,15 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import {
-  DATA_SHEETS,
-  DeviceSchema,
-  DeviceState,
-  archLimits,
-  findDataSheet,
-  type DataSheet,
-  type Device,
-} from '@flashcore/shared';
+import { DeviceState, DeviceSchema, type Device } from '@flashcore/shared/contract';
+import { DATA_SHEETS, archLimits, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../../worker/messages.ts';
 import { listDevicesOf } from '../workers/worker-entry.ts';
 

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { JobResultSchema, Outcome, Verdict, outcomeOfJob, type JobResult } from '@flashcore/shared';
+import { Outcome, Verdict, JobResultSchema, outcomeOfJob, type JobResult } from '@flashcore/shared/contract';
 import type { JobOutcome } from '../jobs/job-context.ts';
 import { costOf, type DeviceRates } from './cost.ts';
 import type { JobScope } from './job-scope.ts';

@@ -6,7 +6,7 @@ import {
   type FaultThread,
   type Finding,
   type Shape,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { CudaFault, EmulatorFault } from '../../worker/messages.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';

@@ -1,4 +1,5 @@
-import { FindingKind, Outcome, parseShape, type Finding } from '@flashcore/shared';
+import { FindingKind, Outcome, type Finding } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestPipeline, type TestPipeline } from './testing/run-pipeline.ts';
 
@@ -26,7 +27,7 @@ async function verify(
 }
 
 test.each([
-  ['syntax_error', Outcome.COMPILE_FAILED, FindingKind.COMPILE_FAILED, /^syntax_error\.cu:9:\d+: expected/],
+  ['syntax_error', Outcome.COMPILE_FAILED, FindingKind.COMPILE_FAILED, /^syntax_error\.cu:11:\d+: expected/],
   [
     'missing_entry',
     Outcome.FAILED,
@@ -50,7 +51,7 @@ test.each([
     'divergent_barrier',
     Outcome.CRASHED,
     FindingKind.DEADLOCK,
-    /32 threads in __syncthreads\(\) at divergent_barrier\.cu:11/,
+    /32 threads in __syncthreads\(\) at divergent_barrier\.cu:13/,
   ],
   ['nan_output', Outcome.WRONG_RESULT, FindingKind.NAN_OUTPUT, /4096 of 4096 elements are NaN/],
   [
@@ -89,7 +90,7 @@ test('a deadlock lists its threads by place', { timeout: 120_000 }, async () => 
   const places = Map.groupBy(findings[0]!.threads, ({ place }) => place);
   expect([findings[0]!.threadCount, [...places.keys()]]).toEqual([
     64,
-    ['__syncthreads() at divergent_barrier.cu:11', '__syncwarp() at divergent_barrier.cu:12'],
+    ['__syncthreads() at divergent_barrier.cu:13', '__syncwarp() at divergent_barrier.cu:14'],
   ]);
 });
 

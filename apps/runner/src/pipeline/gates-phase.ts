@@ -1,12 +1,5 @@
-import {
-  Phase,
-  Verdict,
-  VariantResultSchema,
-  evaluateGates,
-  type GateHistory,
-  type GateResult,
-  type VariantResult,
-} from '@flashcore/shared';
+import { Phase, Verdict, VariantResultSchema, type GateResult, type VariantResult } from '@flashcore/shared/contract';
+import { evaluateGates, type GateHistory } from '@flashcore/shared/kernels';
 import { clone } from '@bufbuild/protobuf';
 import { startPhase, type VariantScope } from './job-scope.ts';
 

@@ -1,16 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import {
-  FlashcoreError,
-  JobKind,
-  ToolSchema,
-  parseCases,
-  parseGates,
-  type Cases,
-  type Gate,
-  type Tool,
-} from '@flashcore/shared';
+import { JobKind, FlashcoreError, ToolSchema, type Tool } from '@flashcore/shared/contract';
+import { parseCases, parseGates, type Cases, type Gate } from '@flashcore/shared/kernels';
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { SdpaBaseline } from '../baseline/sdpa-baseline.ts';
+import { SdpaBenchmark } from '../sdpa/sdpa-benchmark.ts';
 import type { Toolchain } from '../build/toolchain.ts';
 import { ncuProfiler } from '../profile/ncu-profiler.ts';
 import { noProfiler, type Profiler } from '../profile/profiler.ts';
@@ -12,8 +12,8 @@ import type { HostDevice } from './devices.ts';
  * is none of it, why.
  */
 export class Instruments {
-  readonly baseline: SdpaBaseline | undefined;
-  readonly baselineMissing: string;
+  readonly sdpa: SdpaBenchmark | undefined;
+  readonly sdpaMissing: string;
   /** Where what measures leaves its files while it runs. */
   readonly dataDirectory: string;
   readonly #device: HostDevice;
@@ -29,10 +29,10 @@ export class Instruments {
     this.dataDirectory = options.dataDirectory;
     this.#toolchain = options.toolchain;
     this.#artifacts = options.artifacts;
-    this.baseline = simulated
+    this.sdpa = simulated
       ? undefined
-      : new SdpaBaseline({ script: join(options.repositoryRoot, 'tools/sdpa_baseline.py'), ordinal: device.ordinal });
-    this.baselineMissing = simulated
+      : new SdpaBenchmark({ script: join(options.repositoryRoot, 'tools/sdpa.py'), ordinal: device.ordinal });
+    this.sdpaMissing = simulated
       ? "not measured: the emulator can't run PyTorch's SDPA; a GPU device (--device) whose host has PyTorch can"
       : '';
   }
@@ -57,6 +57,6 @@ export class Instruments {
   }
 
   async close(): Promise<void> {
-    await this.baseline?.close();
+    await this.sdpa?.close();
   }
 }

@@ -1,16 +1,14 @@
 import { create } from '@bufbuild/protobuf';
 import {
+  type Phase,
   FindingSchema,
   LogLineSchema,
   PhaseStartedSchema,
   WarningSchema,
-  type Cases,
   type Finding,
-  type Gate,
-  type Phase,
-  type ResolvedVariant,
   type VariantResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { type Cases, type Gate, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { ConditionsReport } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildSpec } from '../build/kernel-builder.ts';

@@ -3,29 +3,31 @@ import {
   DeviceState,
   FlashcoreError,
   VariantSchema,
-  archMismatch,
-  checkShape,
-  didYouMean,
-  formatShape,
   invalidRequest,
-  planLaunches,
-  requireShape,
-  resolveVariant,
-  toleranceProfile,
   type BenchmarkSettings,
-  type Cases,
   type Device,
   type KernelReference,
   type KernelVariant,
-  type Manifest,
-  type PlannedLaunch,
   type ProfileSettings,
-  type ResolvedVariant,
   type Shape,
   type Tolerance,
   type Variant,
   type VerifySettings,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import {
+  archMismatch,
+  checkShape,
+  formatShape,
+  planLaunches,
+  requireShape,
+  resolveVariant,
+  toleranceProfile,
+  type Cases,
+  type Manifest,
+  type PlannedLaunch,
+  type ResolvedVariant,
+} from '@flashcore/shared/kernels';
+import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages.ts';
 import type { Toolchain } from '../build/toolchain.ts';
 import type { DeviceLoad, JobMethod, JobRequests } from '../jobs/job-context.ts';
@@ -119,9 +121,9 @@ export function compileSpec<Method extends JobMethod>(
     parts.benchmark && compileBenchmark(parts.benchmark, { manifest, resolved, cases: context.cases, device });
   const profile = parts.profile && compileProfile(parts.profile, { manifest, resolved, cases: context.cases });
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
-  const against = parts.benchmark?.against;
+  const named = parts.benchmark?.champion;
   const champion =
-    benchmark && against && compileChampion(against, { method, benchmark, asked: parts.benchmark!, context, device });
+    benchmark && named && compileChampion(named, { method, benchmark, asked: parts.benchmark!, context, device });
   const shapes = uniqueShapes([
     ...(verify?.shapes ?? []),
     ...(benchmark?.shapes ?? []),
@@ -284,7 +286,7 @@ function settingsOf(method: JobMethod, request: JobRequests[JobMethod]): Setting
       const shapes = settings.shapes ?? [];
       // Nothing wrong is measured: one case is checked before; where two builds are compared, all that they are
       // compared on.
-      return { verify: { shapes: settings.against ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
+      return { verify: { shapes: settings.champion ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
     }
     case 'profile':
       return { profile: (request as JobRequests['profile']).settings ?? {} };
@@ -326,7 +328,7 @@ function compileBenchmark(settings: Partial<BenchmarkSettings>, against: Against
 
 /** Errors: as for the kernel of the job; the champion must take every shape that is compared. */
 function compileChampion(
-  against: KernelVariant,
+  named: KernelVariant,
   {
     method,
     benchmark,
@@ -341,9 +343,9 @@ function compileChampion(
     device: Device;
   },
 ): ChampionSpec {
-  const kernel = context.kernels.resolve(kernelOf(against.kernel));
+  const kernel = context.kernels.resolve(kernelOf(named.kernel));
   const { manifest } = kernel;
-  const resolved = resolveVariant(manifest, variantOf(kernel, against.variant, 'against.variant'), device);
+  const resolved = resolveVariant(manifest, variantOf(kernel, named.variant, 'champion.variant'), device);
   const arch = chooseArch({ method, manifest, resolved, device });
   requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
   for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);

@@ -1,4 +1,5 @@
-import { attentionFlops, type Shape } from '@flashcore/shared';
+import { type Shape } from '@flashcore/shared/contract';
+import { attentionFlops } from '@flashcore/shared/kernels';
 
 /** What any launch gets, however small its shape: a busy host must not make a kernel look endless. */
 const BASE_MS = 8_000;

@@ -1,4 +1,5 @@
-import { planLaunches, type Device, type LaunchPlan } from '@flashcore/shared';
+import { type Device } from '@flashcore/shared/contract';
+import { planLaunches, type LaunchPlan } from '@flashcore/shared/kernels';
 import { emitWarning, type VariantScope } from './job-scope.ts';
 
 /**

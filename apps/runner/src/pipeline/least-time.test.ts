@@ -1,13 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import {
-  DATA_SHEETS,
-  DeviceSchema,
-  FindingKind,
-  describe,
-  findDataSheet,
-  parseShape,
-  type Device,
-} from '@flashcore/shared';
+import { FindingKind, DeviceSchema, type Device } from '@flashcore/shared/contract';
+import { DATA_SHEETS, findDataSheet, parseShape } from '@flashcore/shared/kernels';
+import { describe } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
 import type { LatencyReport, TimingModeName } from '../../worker/messages.ts';
 import { invalidReasons, timingFindings } from './benchmark-phase.ts';

@@ -2,14 +2,8 @@
  * The bound that no kernel which does all of the work can beat, whatever caches hold: it tells a kernel that leaves
  * work out from one that is only fast.
  */
-import {
-  attentionBytes,
-  attentionFlops,
-  findDataSheet,
-  type BenchmarkResult,
-  type Device,
-  type Shape,
-} from '@flashcore/shared';
+import { type BenchmarkResult, type Device, type Shape } from '@flashcore/shared/contract';
+import { attentionBytes, attentionFlops, findDataSheet } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages.ts';
 
 export interface LeastTime {

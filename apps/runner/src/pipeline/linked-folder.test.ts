@@ -1,7 +1,8 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { Outcome, parseShape } from '@flashcore/shared';
+import { Outcome } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { collect, finished, startTestRunner } from '../testing/test-runner.ts';
 import { createPipeline } from './index.ts';

@@ -1,18 +1,18 @@
-import type { Shape } from '@flashcore/shared';
+import type { Shape } from '@flashcore/shared/contract';
 import type { SeededInput } from '../../worker/messages.ts';
-import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../baseline/sdpa-parity.ts';
+import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
 import type { VariantScope } from './job-scope.ts';
 
 /** What sets a case's outputs beside PyTorch's SDPA; why there is none where it can't be. */
 export function openParity({ job, runtime }: VariantScope, shape: Shape): SdpaParity | { missing: string } {
-  const { baseline, baselineMissing, dataDirectory } = runtime.instruments;
-  if (!baseline) return { missing: baselineMissing };
+  const { sdpa, sdpaMissing, dataDirectory } = runtime.instruments;
+  if (!sdpa) return { missing: sdpaMissing };
   const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
   if (elements > MAX_COMPARED_ELEMENTS)
     return {
       missing: `not measured: tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,
     };
-  return new SdpaParity(baseline, { shape, signal: job.signal, dataDirectory });
+  return new SdpaParity(sdpa, { shape, signal: job.signal, dataDirectory });
 }
 
 /**

@@ -3,18 +3,17 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import {
   ArtifactKind,
-  BuildRequestSchema,
-  FlashcoreError,
   Outcome,
-  RunExperimentRequestSchema,
   StopReason,
   TimingMode,
   Verdict,
+  BuildRequestSchema,
+  FlashcoreError,
+  RunExperimentRequestSchema,
   VerifyRequestSchema,
-  formatShape,
-  parseShape,
   type JobResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from './benchmark-protocol.ts';

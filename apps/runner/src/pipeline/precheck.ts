@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { Phase, PrecheckItemSchema, Verdict, formatShape, type PrecheckItem, type Shape } from '@flashcore/shared';
+import { Phase, Verdict, PrecheckItemSchema, type PrecheckItem, type Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import { startPhase, type JobScope } from './job-scope.ts';
 import { WMMA_TOGGLE, type JobSpec } from './job-spec.ts';
 

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FindingSchema, formatShape, type Finding, type ProfileResult } from '@flashcore/shared';
+import { FindingKind, FindingSchema, type Finding, type ProfileResult } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 
 /** From here on conflicts cost more than they may; the gate of gates.yaml decides whether that rejects the kernel. */
 const MAX_CONFLICT_PERCENT = 5;

@@ -1,12 +1,6 @@
 import { create, toJson, type JsonObject } from '@bufbuild/protobuf';
-import {
-  DeviceSchema,
-  JobResultSchema,
-  ProvenanceSchema,
-  Verdict,
-  parseShape,
-  type Provenance,
-} from '@flashcore/shared';
+import { Verdict, DeviceSchema, JobResultSchema, ProvenanceSchema, type Provenance } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { JobScope } from './job-scope.ts';
 import { provenanceOf } from './provenance.ts';
@@ -148,7 +142,7 @@ test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools
     variants: [
       {
         profile: { verdict: Verdict.PASS },
-        benchmarks: [{ baselines: [{ version: 'PyTorch 2.11.0+cu130, cuDNN 9.1.9' }] }],
+        benchmarks: [{ sdpa: [{ version: 'PyTorch 2.11.0+cu130, cuDNN 9.1.9' }] }],
       },
     ],
   });

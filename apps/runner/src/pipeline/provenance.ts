@@ -3,13 +3,13 @@ import { hostname } from 'node:os';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import {
-  ToolSchema,
   Verdict,
+  ToolSchema,
   type Provenance,
   type ProvenanceSchema,
   type Tool,
   type VariantResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { PROTOCOL_VERSION } from './benchmark-protocol.ts';
 import type { RunnerIdentity } from './experiment.ts';
 import type { JobScope } from './job-scope.ts';
@@ -57,7 +57,7 @@ function toolsUsed({ spec, tools }: JobScope, variants: readonly VariantResult[]
         (archs.length > 0 || (name === 'ncu' && profiled) || (name === 'compute-sanitizer' && sanitized)),
     );
   const version = variants.flatMap(({ benchmarks }) =>
-    benchmarks.flatMap(({ baselines }) => baselines.map((baseline) => baseline.version)),
+    benchmarks.flatMap(({ sdpa }) => sdpa.map((sdpa) => sdpa.version)),
   )[0];
   return [
     ...found.map((tool) => create(ToolSchema, tool)),

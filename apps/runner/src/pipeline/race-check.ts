@@ -1,4 +1,5 @@
-import { FindingKind, formatShape, type Finding, type Shape } from '@flashcore/shared';
+import { FindingKind, type Finding, type Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from './fault-findings.ts';

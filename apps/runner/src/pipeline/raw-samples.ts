@@ -1,4 +1,5 @@
-import { ArtifactKind, formatShape, type Shape } from '@flashcore/shared';
+import { ArtifactKind, type Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 

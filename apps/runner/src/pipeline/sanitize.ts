@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FindingSchema, formatShape, planLaunches, type Finding, type Shape } from '@flashcore/shared';
+import { FindingKind, FindingSchema, type Finding, type Shape } from '@flashcore/shared/contract';
+import { formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { SANITIZER_TOOLS } from '../profile/sanitizer.ts';
 import type { SanitizerError } from '../profile/sanitizer-report.ts';
 import { emitLog, emitWarning, type VariantScope } from './job-scope.ts';

@@ -1,14 +1,14 @@
 import {
   ComparisonVerdict,
   FindingKind,
-  formatShape,
   Outcome,
   TimingMode,
   Verdict,
   type GateResult,
   type JobResult,
   type VariantResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 
 /** One line for people: why a job ended so. */
 export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult): string {

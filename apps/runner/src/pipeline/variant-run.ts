@@ -3,11 +3,10 @@ import {
   Phase,
   ProfileProgressSchema,
   VariantResultSchema,
-  planLaunches,
   type ProfileResult,
-  type ResolvedVariant,
   type VariantResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { planLaunches, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { runBenchmark } from './benchmark-phase.ts';
 import { INPUT_SETS } from './benchmark-protocol.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
@@ -96,8 +95,8 @@ async function buildOnWarmDevice(
   const notNeeded = new AbortController();
   const [shape] = spec.benchmark?.shapes ?? [];
   if (spec.benchmark && shape)
-    runtime.instruments.baseline?.warmUp(shape, { modes: spec.benchmark.modes, inputSets: INPUT_SETS });
-  else if (spec.verify) runtime.instruments.baseline?.start();
+    runtime.instruments.sdpa?.warmUp(shape, { modes: spec.benchmark.modes, inputSets: INPUT_SETS });
+  else if (spec.verify) runtime.instruments.sdpa?.start();
   const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(
     () => ({ ready: true as const }),
     (error: unknown) => ({ ready: false as const, error }),

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FindingSchema, formatShape, type Finding, type Shape } from '@flashcore/shared';
+import { FindingKind, FindingSchema, type Finding, type Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import type { CaseReport, WrongElement } from '../../worker/messages.ts';
 
 /** What is wrong with a case's output, worst first; empty: nothing. */

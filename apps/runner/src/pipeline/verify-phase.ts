@@ -1,22 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import {
-  CaseResultSchema,
   FindingKind,
-  FlashcoreError,
   Phase,
+  Verdict,
+  CaseResultSchema,
+  FlashcoreError,
   VerifyProgressSchema,
   VerifyResultSchema,
-  Verdict,
-  attentionFlops,
-  checkShape,
-  formatShape,
   type CaseResult,
   type Finding,
-  type LaunchPlan,
   type Shape,
   type VerifyResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { attentionFlops, checkShape, formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
 import type { CaseReport, SeededInput } from '../../worker/messages.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { candidateFor } from './candidate.ts';

@@ -1,7 +1,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { FindingKind, parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared';
+import { FindingKind } from '@flashcore/shared/contract';
+import { parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Candidate, SeededInput, VerifiedOutput, VerifyRequest } from '../../worker/messages.ts';
 import { BuildTools, emulatorHeaders } from '../build/build-tools.ts';
@@ -180,7 +181,7 @@ test(
       cache: new CompileCache(join(folder, 'builds'), artifacts),
       artifacts,
       kernelsFolder,
-      emulatorFiles: () => emulatorHeaders(join(repositoryRoot, 'apps/runner')),
+      emulatorFiles: () => emulatorHeaders(join(repositoryRoot, 'libs/emulator')),
       disassemble: () => Promise.resolve({ missing: 'not asked for' }),
     });
     const { candidate, build } = await buildOf('faulty/missing_entry', builder);

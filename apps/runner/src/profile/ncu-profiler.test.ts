@@ -2,7 +2,8 @@ import { chmodSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { DeviceSchema, Verdict, parseShape, type LaunchPlan, type ProfileResult } from '@flashcore/shared';
+import { Verdict, DeviceSchema, type ProfileResult } from '@flashcore/shared/contract';
+import { parseShape, type LaunchPlan } from '@flashcore/shared/kernels';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { ncuProfiler } from './ncu-profiler.ts';

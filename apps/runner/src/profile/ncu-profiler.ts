@@ -1,7 +1,8 @@
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { ArtifactKind, ArtifactSchema, formatShape } from '@flashcore/shared';
+import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import type { ProfileOnceJob } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';

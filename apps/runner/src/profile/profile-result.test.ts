@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { Verdict, parseShape, type ProfileResult } from '@flashcore/shared';
+import { Verdict, type ProfileResult } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { parseNcuCsv } from './ncu-report.ts';
 import { profileResult } from './profile-result.ts';
 

@@ -1,16 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import {
+  Verdict,
   MetricSchema,
   ProfileResultSchema,
-  Verdict,
-  attentionBytes,
-  attentionFlops,
-  findDataSheet,
-  rooflineSeconds,
   type Metric,
   type ProfileResult,
   type Shape,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { attentionBytes, attentionFlops, findDataSheet, rooflineSeconds } from '@flashcore/shared/kernels';
 import { adviceFor, bottleneckOf } from './advice.ts';
 import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, stallRules } from './metrics.ts';
 import type { ProfiledLaunch } from './ncu-report.ts';

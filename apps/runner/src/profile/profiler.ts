@@ -1,14 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import {
-  ProfileResultSchema,
-  Verdict,
-  attentionBytes,
-  attentionFlops,
-  type Device,
-  type LaunchPlan,
-  type ProfileResult,
-  type Shape,
-} from '@flashcore/shared';
+import { Verdict, ProfileResultSchema, type Device, type ProfileResult, type Shape } from '@flashcore/shared/contract';
+import { attentionBytes, attentionFlops, type LaunchPlan } from '@flashcore/shared/kernels';
 
 /** What to read hardware counters of. */
 export interface ProfileRequest {

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseShape } from '@flashcore/shared';
+import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { runSanitizer } from './sanitizer.ts';
 

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { LaunchPlan, Shape } from '@flashcore/shared';
+import { type Shape } from '@flashcore/shared/contract';
+import { type LaunchPlan } from '@flashcore/shared/kernels';
 import type { ProfileOnceJob } from '../../worker/messages.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { runTool } from './tool-process.ts';

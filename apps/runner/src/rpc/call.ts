@@ -6,7 +6,7 @@ import {
   type sendUnaryData,
   type ServerWritableStream,
 } from '@grpc/grpc-js';
-import { asFlashcoreError, statusFromError } from '@flashcore/shared';
+import { asFlashcoreError, statusFromError } from '@flashcore/shared/contract';
 import { callerOf, type Caller } from '../access/caller.ts';
 import type { Logger } from '../log.ts';
 import { storageError } from '../store/storage-error.ts';

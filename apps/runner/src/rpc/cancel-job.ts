@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { CancelJobResponseSchema, type CancelJobRequest, type CancelJobResponse } from '@flashcore/shared';
+import { CancelJobResponseSchema, type CancelJobRequest, type CancelJobResponse } from '@flashcore/shared/contract';
 import { requirePermission } from '../access/roles.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';

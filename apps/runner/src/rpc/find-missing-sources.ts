@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import {
   FindMissingSourcesResponseSchema,
-  MAX_TREE_FILES,
   type FindMissingSourcesRequest,
   type FindMissingSourcesResponse,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { MAX_TREE_FILES } from '@flashcore/shared/kernels';
 import { sourceFileViolations } from '../store/source-tree.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { GetHostResponseSchema, type GetHostRequest, type GetHostResponse } from '@flashcore/shared';
+import { GetHostResponseSchema, type GetHostRequest, type GetHostResponse } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 

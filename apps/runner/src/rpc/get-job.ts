@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { GetJobResponseSchema, type GetJobRequest, type GetJobResponse } from '@flashcore/shared';
+import { GetJobResponseSchema, type GetJobRequest, type GetJobResponse } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkName } from './validate/names.ts';

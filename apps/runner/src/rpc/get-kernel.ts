@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { GetKernelResponseSchema, type GetKernelRequest, type GetKernelResponse } from '@flashcore/shared';
+import { GetKernelResponseSchema, type GetKernelRequest, type GetKernelResponse } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkName } from './validate/names.ts';

@@ -1,12 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import {
   GetLeaderboardResponseSchema,
-  formatShape,
-  parseShape,
-  shapeViolations,
   type GetLeaderboardRequest,
   type GetLeaderboardResponse,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { formatShape, parseShape, shapeViolations } from '@flashcore/shared/kernels';
 import type { LeftOut } from '../store/history.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { create } from '@bufbuild/protobuf';
-import { JobResultSchema, JobState, LogLineSchema, Outcome, type JobEvent } from '@flashcore/shared';
+import { JobState, Outcome, JobResultSchema, LogLineSchema, type JobEvent } from '@flashcore/shared/contract';
 import type { JobContext } from '../jobs/job-context.ts';
 import { fakeCompiler } from '../testing/fake-compiler.ts';
 import {

@@ -3,7 +3,7 @@ import {
   ListExperimentsResponseSchema,
   type ListExperimentsRequest,
   type ListExperimentsResponse,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';

@@ -1,5 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import { JobState, ListJobsResponseSchema, type ListJobsRequest, type ListJobsResponse } from '@flashcore/shared';
+import {
+  JobState,
+  ListJobsResponseSchema,
+  type ListJobsRequest,
+  type ListJobsResponse,
+} from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';

@@ -1,5 +1,9 @@
 import { create } from '@bufbuild/protobuf';
-import { ListKernelsResponseSchema, type ListKernelsRequest, type ListKernelsResponse } from '@flashcore/shared';
+import {
+  ListKernelsResponseSchema,
+  type ListKernelsRequest,
+  type ListKernelsResponse,
+} from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 

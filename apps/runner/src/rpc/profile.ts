@@ -1,4 +1,4 @@
-import { ProfileRequestSchema } from '@flashcore/shared';
+import { ProfileRequestSchema } from '@flashcore/shared/contract';
 import type { Services } from './services.ts';
 import { startsJob } from './start-job.ts';
 import { checkKernelReference, checkVariant } from './validate/kernel.ts';

@@ -5,7 +5,7 @@ import {
   invalidRequest,
   type ReadArtifactRequest,
   type ReadArtifactResponse,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { isSha256 } from '../store/source-tree.ts';
 import type { StreamHandler } from './call.ts';
 import type { Services } from './services.ts';

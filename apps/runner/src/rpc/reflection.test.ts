@@ -2,7 +2,7 @@ import { Client, credentials } from '@grpc/grpc-js';
 import { create, createFileRegistry, fromBinary } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema, FileDescriptorSetSchema, type FileDescriptorProto } from '@bufbuild/protobuf/wkt';
 import { expect, test } from 'vitest';
-import { KernelRunnerService } from '@flashcore/shared';
+import { KernelRunnerService } from '@flashcore/shared/contract';
 import { startTestRunner } from '../testing/test-runner.ts';
 
 const SERVICE = 'flashcore.runner.v1.KernelRunnerService';

@@ -4,7 +4,7 @@ import { ReflectionService } from '@grpc/reflection';
 import { toBinary, type DescFile } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { protoPath as healthProto } from 'grpc-health-check';
-import { KernelRunnerService } from '@flashcore/shared';
+import { KernelRunnerService } from '@flashcore/shared/contract';
 
 /** Serves grpc.reflection.v1 and v1alpha, so that grpcurl and its like need no .proto files. */
 export function addReflection(server: Server): void {

@@ -4,17 +4,16 @@ import { join } from 'node:path';
 import { Client, credentials, status, type ServiceError } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { serviceDefinition, type RpcRequestInit } from '@flashcore/shared/client';
 import {
-  BuildRequestSchema,
   JobState,
+  type TimingMode,
+  BuildRequestSchema,
   UploadSourcesRequestSchema,
   errorFromStatus,
-  serviceDefinition,
-  sha256Of,
-  type RpcRequestInit,
-  type TimingMode,
   type UploadSourcesRequest,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { sha256Of } from '@flashcore/shared/kernels';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { fakeCompiler } from '../testing/fake-compiler.ts';
 import { collect, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';

@@ -6,7 +6,8 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
-import { JOB_RPCS, KernelRunnerService, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared';
+import { JOB_RPCS, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared/client';
+import { KernelRunnerService } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { benchmark } from './benchmark.ts';
 import { build } from './build.ts';

@@ -1,5 +1,5 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
-import type { JobOptions } from '@flashcore/shared';
+import type { JobOptions } from '@flashcore/shared/contract';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { requestDigest } from '../jobs/request-digest.ts';
 import type { StreamHandler } from './call.ts';

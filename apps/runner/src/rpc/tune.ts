@@ -1,4 +1,4 @@
-import { FlashcoreError, type TuneRequest } from '@flashcore/shared';
+import { FlashcoreError, type TuneRequest } from '@flashcore/shared/contract';
 import type { StreamHandler } from './call.ts';
 
 /** Searches a kernel's variants; not served yet. */

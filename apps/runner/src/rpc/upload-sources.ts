@@ -1,13 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import {
   FlashcoreError,
-  MAX_TREE_BYTES,
-  MAX_TREE_FILES,
   UploadSourcesResponseSchema,
   invalidRequest,
   type UploadSourcesRequest,
   type UploadSourcesResponse,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { MAX_TREE_BYTES, MAX_TREE_FILES } from '@flashcore/shared/kernels';
 import type { BlobWriter } from '../store/blob-store.ts';
 import { isSha256 } from '../store/source-tree.ts';
 import type { UploadHandler } from './call.ts';

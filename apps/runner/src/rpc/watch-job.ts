@@ -1,4 +1,4 @@
-import type { WatchJobRequest } from '@flashcore/shared';
+import type { WatchJobRequest } from '@flashcore/shared/contract';
 import type { StreamHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkName } from './validate/names.ts';

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { bubblewrapCommand, type Box, type BoxPolicy } from './box.ts';
 import { Probes, tryCommand } from './probe.ts';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { BlobStore } from './blob-store.ts';
 
 /** Files that jobs made (machine code, samples, reports), by digest. */

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import { sha256Of } from '@flashcore/shared';
+import { sha256Of } from '@flashcore/shared/kernels';
 import { ArtifactStore } from './artifacts.ts';
 import { BlobStore } from './blob-store.ts';
 

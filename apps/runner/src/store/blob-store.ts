@@ -12,7 +12,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { sha256Of } from '@flashcore/shared';
+import { sha256Of } from '@flashcore/shared/kernels';
 import { markUsed } from './last-used.ts';
 import { storageError } from './storage-error.ts';
 

@@ -1,5 +1,5 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import { SourceTreeSchema, VariantSchema, type SourceTree, type Variant } from '@flashcore/shared';
+import { SourceTreeSchema, VariantSchema, type SourceTree, type Variant } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
 
 /** What a build was made of. */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, expect, test } from 'vitest';
-import { JobKind, Outcome } from '@flashcore/shared';
+import { JobKind, Outcome } from '@flashcore/shared/contract';
 import { openDatabase, type Database } from './database.ts';
 import { EventLog } from './event-log.ts';
 import { JobTable } from './job-table.ts';

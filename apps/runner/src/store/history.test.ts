@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { JobKind, JobResultSchema, Outcome, TimingMode, Verdict, parseShape, type JobResult } from '@flashcore/shared';
+import { JobKind, Outcome, TimingMode, Verdict, JobResultSchema, type JobResult } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { openDatabase } from './database.ts';
 import { HistoryStore } from './history.ts';
 import { JobTable } from './job-table.ts';
@@ -49,7 +50,7 @@ function resultOf({
             simulated,
             valid,
             latency: { samples: 9, p50Us: p50 },
-            baselines: speedups.map((speedup) => ({ speedup })),
+            sdpa: speedups.map((speedup) => ({ speedup })),
           },
         ],
         gates: [{ verdict: Verdict.PASS }, { verdict: Verdict.NOT_MEASURED }, { verdict: Verdict.NOT_MEASURED }],

@@ -2,12 +2,11 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   ComparisonVerdict,
-  ExperimentSummarySchema,
-  LeaderboardEntrySchema,
   Outcome,
   TimingMode,
   Verdict,
-  formatShape,
+  ExperimentSummarySchema,
+  LeaderboardEntrySchema,
   type BenchmarkResult,
   type ComparisonResult,
   type ExperimentSummary,
@@ -15,7 +14,8 @@ import {
   type LeaderboardEntry,
   type Shape,
   type VariantResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
 
 /** An ended experiment. */
@@ -201,24 +201,24 @@ function leaderboardEntry(
   variant: VariantResult,
   benchmark: BenchmarkResult,
 ): LeaderboardEntry {
-  const speedups = benchmark.baselines.map(({ speedup }) => speedup);
+  const speedups = benchmark.sdpa.map(({ speedup }) => speedup);
   return create(LeaderboardEntrySchema, {
     label: `${experiment.kernelId} ${variant.label}`.trim(),
     kernelId: experiment.kernelId,
     ...(benchmark.latency && { latency: benchmark.latency }),
     job: experiment.jobName,
     time: timestampFromMs(experiment.endMs),
-    // Over the fastest baseline: the least of the speedups.
+    // Over the fastest sdpa: the least of the speedups.
     ...(speedups.length > 0 && { speedup: Math.min(...speedups) }),
   });
 }
 
 /** The least ratio over the shapes; none where the comparison was refused. */
-function comparisonOf(comparison: ComparisonResult | undefined): { against?: string; speedupAgainst?: number } {
+function comparisonOf(comparison: ComparisonResult | undefined): { champion?: string; speedupOverChampion?: number } {
   if (!comparison) return {};
   const ratios = comparison.shapes.flatMap(({ time }) => (time ? [time.ratio] : []));
   const judged = comparison.verdict !== ComparisonVerdict.NOT_JUDGED && ratios.length > 0;
-  return { against: comparison.champion?.label ?? '', ...(judged && { speedupAgainst: Math.min(...ratios) }) };
+  return { champion: comparison.champion?.label ?? '', ...(judged && { speedupOverChampion: Math.min(...ratios) }) };
 }
 
 /** The history's line for an experiment, about the variant that was asked for. */

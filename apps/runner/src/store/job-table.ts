@@ -1,4 +1,4 @@
-import { JobState, type JobKind, type Outcome } from '@flashcore/shared';
+import { JobState, type JobKind, type Outcome } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
 
 /** A job as it is stored. Times are milliseconds since 1970. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { Outcome } from '@flashcore/shared';
+import { Outcome } from '@flashcore/shared/contract';
 import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { openDatabase } from './database.ts';
 

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { fromBinary } from '@bufbuild/protobuf';
-import { JobEventSchema } from '@flashcore/shared';
+import { JobEventSchema } from '@flashcore/shared/contract';
 
 /**
  * The schema's history: the entry at index n leads from version n to n + 1. Entries are never changed once released.

@@ -1,15 +1,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import {
-  MAX_TREE_BYTES,
-  MAX_TREE_FILES,
-  SOURCE_NAME,
-  SourceFileSchema,
-  sha256Of,
-  type FieldViolation,
-  type SourceFile,
-} from '@flashcore/shared';
+import { SourceFileSchema, type FieldViolation, type SourceFile } from '@flashcore/shared/contract';
+import { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME, sha256Of } from '@flashcore/shared/kernels';
 
 type SourceFileInit = Pick<SourceFile, 'path' | 'sha256' | 'sizeBytes'>;
 

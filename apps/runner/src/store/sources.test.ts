@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { afterEach, expect, test } from 'vitest';
-import { SourceTreeSchema, sha256Of, treeDigest, type SourceTree } from '@flashcore/shared';
+import { SourceTreeSchema, type SourceTree } from '@flashcore/shared/contract';
+import { sha256Of, treeDigest } from '@flashcore/shared/kernels';
 import { SourceStore } from './sources.ts';
 import { sourceTreeViolations } from './source-tree.ts';
 

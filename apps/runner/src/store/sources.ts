@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { FlashcoreError, invalidRequest, treeDigest, type SourceFile, type SourceTree } from '@flashcore/shared';
+import { FlashcoreError, invalidRequest, type SourceFile, type SourceTree } from '@flashcore/shared/contract';
+import { treeDigest } from '@flashcore/shared/kernels';
 import { BlobStore, type BlobWriter } from './blob-store.ts';
 import { markUsed } from './last-used.ts';
 import { isSha256, readTree, sourceTreeViolations } from './source-tree.ts';

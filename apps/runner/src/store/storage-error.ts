@@ -1,4 +1,4 @@
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 
 // https://sqlite.org/rescode.html: SQLITE_FULL, and SQLITE_IOERR_SHMSIZE, which a full disk gives when the WAL index
 // has to grow.

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { sha256Of } from '@flashcore/shared';
+import { sha256Of } from '@flashcore/shared/kernels';
 import { startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { makeTemporary } from './temporary.ts';
 

@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import {
-  DeviceSchema,
   DeviceState,
-  FlashcoreError,
   JobKind,
+  Outcome,
+  DeviceSchema,
+  FlashcoreError,
   JobResultSchema,
   LogLineSchema,
-  Outcome,
   ToolSchema,
   type JobResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { CompiledJob, JobBody, JobCompiler, JobContext, JobMethod, JobRequests } from '../jobs/job-context.ts';
 
 const KINDS: Record<JobMethod, JobKind> = {

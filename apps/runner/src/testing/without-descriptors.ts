@@ -3,7 +3,7 @@
  * run with a low `ulimit -n`.
  */
 import { openSync } from 'node:fs';
-import { SdpaProcess } from '../baseline/sdpa-process.ts';
+import { SdpaProcess } from '../sdpa/sdpa-process.ts';
 import { runProcess } from '../build/process.ts';
 import { runTool } from '../profile/tool-process.ts';
 import { WorkerProcess } from '../workers/worker-process.ts';
@@ -12,8 +12,7 @@ const signal = new AbortController().signal;
 const ends: Record<string, () => Promise<unknown>> = {
   compiler: () => runProcess('/bin/true', [], { cwd: '/', limitMs: 5_000, signal }),
   profiler: () => runTool('/bin/true', [], { limitMs: 5_000, signal, onLine: () => undefined }),
-  baseline: () =>
-    new SdpaProcess({ python: 'python3', script: '/nonexistent' }).request('open', {}, { limitMs: 5_000 }),
+  sdpa: () => new SdpaProcess({ python: 'python3', script: '/nonexistent' }).request('open', {}, { limitMs: 5_000 }),
   worker: () =>
     new WorkerProcess(() => undefined, { program: '/bin/true', args: [], env: {} }).request(
       { type: 'conditions', ownProcesses: [] },

@@ -44,7 +44,9 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   const koffi = realpathSync(resolve('koffi'));
   const packages = koffi.slice(0, koffi.lastIndexOf('/node_modules/') + '/node_modules'.length);
   // From its sources it takes the shared library's.
-  const shared = entry.endsWith('.ts') ? [dirname(dirname(realpathSync(resolve('@flashcore/shared'))))] : [];
+  const shared = entry.endsWith('.ts')
+    ? [join(dirname(realpathSync(resolve('@flashcore/shared/contract'))), '../..')]
+    : [];
   const code = [
     dirname(dirname(entry)),
     packages,

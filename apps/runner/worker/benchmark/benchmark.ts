@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { medianInterval } from '@flashcore/shared';
+import { medianInterval } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { Reference } from '../driver/reference.ts';
 import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName } from '../messages.ts';
@@ -32,7 +32,7 @@ export interface BenchmarkTools {
   clockStampImage: string;
 }
 
-/** In turns with a baseline: short, so that both see the same state of the device; a hot sample takes milliseconds. */
+/** In turns with a sdpa: short, so that both see the same state of the device; a hot sample takes milliseconds. */
 const TURN_BATCH_MS: Record<TimingModeName, number> = { cold: 20, hot: 40 };
 /** No result rests on fewer turns than this: one alone would not be interleaved. */
 const MIN_TURNS = 5;

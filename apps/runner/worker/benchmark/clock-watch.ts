@@ -1,4 +1,4 @@
-import { quantile } from '@flashcore/shared';
+import { quantile } from '@flashcore/shared/statistics';
 
 /** Samples whose median a new one's clock is compared with. */
 const WINDOW = 64;

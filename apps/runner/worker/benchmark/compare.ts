@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { blockRatioInterval } from '@flashcore/shared';
+import { blockRatioInterval } from '@flashcore/shared/statistics';
 import type { CompareRequest, ComparisonReport, PairedSamples, SamplingProtocol, TimingModeName } from '../messages.ts';
 import { limitReason, openStamps, type BenchmarkTools } from './benchmark.ts';
 import type { ClockStamps } from './clock-stamps.ts';
@@ -152,7 +152,7 @@ class Comparison {
   }
 
   /** Warm-up, then blocks until the interval of the ratio is narrow enough. */
-  async #series(sides: readonly [Side, Side], againstItself: boolean): Promise<PairedSamples> {
+  async #series(sides: readonly [Side, Side], selfCheck: boolean): Promise<PairedSamples> {
     const { protocol } = this.#request;
     const series = new Series(protocol);
     const blockUs = await this.#warmUp(sides);
@@ -172,7 +172,7 @@ class Comparison {
         taken !== secretBlock
       );
       series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length));
-      await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, againstItself, ...series.since(from) });
+      await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, selfCheck, ...series.since(from) });
       const stopReason = series.stopReason(performance.now() - started);
       if (stopReason) return series.result(stopReason);
     }

@@ -1,5 +1,5 @@
 /** What the measurement of one build and the comparison of two have in common. */
-import { quantile } from '@flashcore/shared';
+import { quantile } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LatencyReport, TimingModeName } from '../messages.ts';
 import type { ClockStamps } from './clock-stamps.ts';

@@ -1,4 +1,4 @@
-import { CancelJobResponseSchema, JobState, type Job } from '@flashcore/shared';
+import { JobState, CancelJobResponseSchema, type Job } from '@flashcore/shared/contract';
 import { outcomeText } from '../report/verdicts.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';

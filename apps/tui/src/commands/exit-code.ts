@@ -1,12 +1,12 @@
 import {
+  Outcome,
   exitCodeOfError as exitCodeOfReason,
   exitCodeOfOutcome,
   FlashcoreError,
   isErrorReasonName,
-  Outcome,
   type ExitCode as JobExitCode,
   type JobError,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 
 /** Exit codes; INTERRUPTED is what shells give for Ctrl-C. */
 export const ExitCode = {

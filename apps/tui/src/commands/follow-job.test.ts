@@ -1,6 +1,6 @@
 /** The plain reporter on a job that ends without a result of its own. */
 import { create } from '@bufbuild/protobuf';
-import { GetJobResponseSchema, JobState, Outcome, type JobEvent } from '@flashcore/shared';
+import { JobState, Outcome, GetJobResponseSchema, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { SAMPLE_JOB, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { CommandContext } from './context.ts';

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { KernelReferenceSchema } from '@flashcore/shared';
+import { KernelReferenceSchema } from '@flashcore/shared/contract';
 import type { JobCommandOptions } from '../options.ts';
 import type { StartRequest, WatchFolder } from '../state/runner-port.ts';
 import type { Appearance } from '../settings/appearance.ts';

@@ -1,17 +1,17 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { type RunnerClient } from '@flashcore/shared/client';
 import {
   ArtifactKind,
-  FlashcoreError,
-  GetJobResponseSchema,
   JobKind,
   JobState,
   Verdict,
+  FlashcoreError,
+  GetJobResponseSchema,
   type Job,
   type JobEvent,
   type ProfileResult,
-  type RunnerClient,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
 import { jobReport } from '../report/job-report.ts';
 import { LiveProgress } from '../report/live-progress.ts';

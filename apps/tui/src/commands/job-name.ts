@@ -1,4 +1,5 @@
-import { FlashcoreError, type RunnerClient } from '@flashcore/shared';
+import { type RunnerClient } from '@flashcore/shared/client';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { UsageError } from './exit-code.ts';
 
 const PAGE_SIZE = 1000;

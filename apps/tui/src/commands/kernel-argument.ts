@@ -1,7 +1,9 @@
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { KernelReferenceSchema, loadManifest, type KernelReference, type RunnerClient } from '@flashcore/shared';
+import { type RunnerClient } from '@flashcore/shared/client';
+import { KernelReferenceSchema, type KernelReference } from '@flashcore/shared/contract';
+import { loadManifest } from '@flashcore/shared/kernels';
 import { UsageError } from './exit-code.ts';
 
 /** A kernel as the command line names it: one of the runner's own, a build made before, or a folder of the user's. */

@@ -3,7 +3,7 @@ import {
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { integer } from '../options.ts';
 import { hostReport } from '../report/host-report.ts';
 import { historyReport, jobsReport, kernelsReport } from '../report/list-reports.ts';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { PROFILE_NAME, RunnerClient, RunnerProfiles, type StoredProfile } from '@flashcore/shared';
+import { PROFILE_NAME, RunnerClient, RunnerProfiles, type StoredProfile } from '@flashcore/shared/client';
 import { parseAddress } from '../connection/address.ts';
 import { givenSecurity, tlsFiles, type TlsFlags } from '../connection/target.ts';
 import { table } from '../report/table.ts';

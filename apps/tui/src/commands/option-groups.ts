@@ -27,10 +27,10 @@ export const benchmarkOptions = (command: Command): Command =>
     .option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)')
     .option('--max-seconds <s>', 'limit on the time for one shape')
     .option(
-      '--against <kernel or folder>',
+      '--champion <kernel or folder>',
       'compare with this build, the champion, in interleaved blocks in one process',
     )
-    .option('--against-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
+    .option('--champion-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
 
 export const profileOptions = (command: Command): Command =>
   command.addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']));

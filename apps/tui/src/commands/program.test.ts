@@ -83,12 +83,12 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ['a parameter twice', () => ['build', 'fa_v2_wmma', '--set', 'A=1', '--set', 'A=2'], () => /gives A twice/],
     [
       'parameters of no champion',
-      () => ['bench', 'fa_v2_wmma', '--against-set', 'A=1'],
-      () => /Wanted --against with --against-set/,
+      () => ['bench', 'fa_v2_wmma', '--champion-set', 'A=1'],
+      () => /Wanted --champion with --champion-set/,
     ],
     [
       'a champion that is not there',
-      () => ['bench', 'fa_v2_wmma', '--against', './nowhere'],
+      () => ['bench', 'fa_v2_wmma', '--champion', './nowhere'],
       () => /nowhere does not exist/,
     ],
     ['too few registers', () => ['build', 'fa_v2_wmma', '--max-registers', '8'], () => /from 16 to 255/],

@@ -1,4 +1,4 @@
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { printable, wrap } from '../report/text.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOfError, UsageError, type ExitCode } from './exit-code.ts';

@@ -4,13 +4,13 @@ import path from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   ArtifactKind,
-  GetJobResponseSchema,
-  JobEventSchema,
   JobKind,
   Outcome,
   Verdict,
+  GetJobResponseSchema,
+  JobEventSchema,
   type ProfileResultSchema,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CommandContext } from './context.ts';
 import { followJob } from './job-command.ts';

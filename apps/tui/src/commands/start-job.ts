@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { KernelVariantSchema, type BenchmarkSettings, type KernelReference } from '@flashcore/shared';
+import { KernelVariantSchema, type BenchmarkSettings, type KernelReference } from '@flashcore/shared/contract';
 import {
   compileBenchmarkSettings,
   compileChampionVariant,
@@ -36,13 +36,13 @@ export async function startJob(
   requireOutputs(options);
   const requestFor = compileRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
-  const against = options.against === undefined ? undefined : await parseKernelArgument(options.against);
-  for (const text of [kernel, against].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
+  const champion = options.champion === undefined ? undefined : await parseKernelArgument(options.champion);
+  for (const text of [kernel, champion].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
   return context.withRunner(async (connection) => {
     const { client } = connection;
     const { method, request } = requestFor(
       await kernelReference(kernel, client),
-      against && (await kernelReference(against, client)),
+      champion && (await kernelReference(champion, client)),
     );
     const open: OpenEvents = (watch) => client.start(method, request, watch);
     return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
@@ -66,7 +66,7 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
       return (kernel) => ({ method: 'verify', request: { ...common, settings, kernel } });
     }
     case 'bench': {
-      const settings = againstChampion(options);
+      const settings = withChampion(options);
       return (kernel, champion) => ({
         method: 'benchmark',
         request: { ...common, settings: settings(champion), kernel },
@@ -78,7 +78,7 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
     }
     case 'run': {
       const verify = compileVerifySettings(options);
-      const benchmark = againstChampion(options);
+      const benchmark = withChampion(options);
       const profile = compileProfileSettings(options);
       return (kernel, champion) => ({
         method: 'runExperiment',
@@ -96,11 +96,11 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
 }
 
 /** The benchmark's settings with the champion in them, where there is one. */
-function againstChampion(options: JobCommandOptions): (champion: KernelReference | undefined) => BenchmarkSettings {
+function withChampion(options: JobCommandOptions): (champion: KernelReference | undefined) => BenchmarkSettings {
   const settings = compileBenchmarkSettings(options);
   const variant = compileChampionVariant(options);
   return (kernel) =>
-    kernel === undefined ? settings : { ...settings, against: create(KernelVariantSchema, { kernel, variant }) };
+    kernel === undefined ? settings : { ...settings, champion: create(KernelVariantSchema, { kernel, variant }) };
 }
 
 /**
@@ -108,11 +108,11 @@ function againstChampion(options: JobCommandOptions): (champion: KernelReference
  * UsageError for a folder.
  */
 export async function championById({
-  against,
-}: Pick<JobCommandOptions, 'against'>): Promise<KernelReference | undefined> {
-  if (against === undefined) return undefined;
-  const champion = await parseKernelArgument(against);
-  if (champion.kind === 'folder')
-    throw new UsageError(`Wanted a kernel of the runner or a build_id for --against here; ${against} is a folder`);
-  return storedReference(champion);
+  champion,
+}: Pick<JobCommandOptions, 'champion'>): Promise<KernelReference | undefined> {
+  if (champion === undefined) return undefined;
+  const named = await parseKernelArgument(champion);
+  if (named.kind === 'folder')
+    throw new UsageError(`Wanted a kernel of the runner or a build_id for --champion here; ${champion} is a folder`);
+  return storedReference(named);
 }

@@ -1,4 +1,4 @@
-import { didYouMean } from '@flashcore/shared';
+import { didYouMean } from '@flashcore/shared/text';
 import { UsageError } from './exit-code.ts';
 
 /** Throws UsageError with the nearest of the commands that there are. */

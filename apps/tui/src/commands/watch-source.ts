@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { KernelReference } from '@flashcore/shared';
+import type { KernelReference } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
 import type { JobCommandOptions } from '../options.ts';
 import { cancelRequest, followSource, isFolder } from '../watch/follow-source.ts';

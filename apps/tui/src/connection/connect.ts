@@ -1,4 +1,4 @@
-import { RunnerClient } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
 import { UsageError } from '../commands/exit-code.ts';
 import { dataDirectory } from './data-directory.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';

@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { FlashcoreError } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { readRunnerRecord, runnerProgram } from './data-directory.ts';
 import { ensureEmbeddedRunner, type EmbeddedRunner } from './embedded-runner.ts';
@@ -54,7 +54,7 @@ function otherBuild(): string {
   cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
   for (const name of ['kernels', 'proto', 'node_modules']) symlinkSync(path.join(ROOT, name), path.join(folder, name));
   mkdirSync(path.join(folder, 'apps/runner'), { recursive: true });
-  symlinkSync(path.join(ROOT, 'apps/runner/emulator'), path.join(folder, 'apps/runner/emulator'));
+  symlinkSync(path.join(ROOT, 'libs/emulator'), path.join(folder, 'libs/emulator'));
   const program = path.join(dist, 'main.js');
   appendFileSync(program, '// another build\n');
   return program;

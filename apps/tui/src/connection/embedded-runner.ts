@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FlashcoreError, RunnerClient, makeFolder } from '@flashcore/shared';
+import { RunnerClient } from '@flashcore/shared/client';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { makeFolder } from '@flashcore/shared/files';
 import { buildIdOf, readRunnerRecord, runnerProgram, type RunnerRecord } from './data-directory.ts';
 import { isAlive, launchRunner, type RunnerLaunch } from './runner-launch.ts';
 

@@ -1,4 +1,5 @@
-import { RunnerProfiles, didYouMean, requirePrivate, type ClientSecurity } from '@flashcore/shared';
+import { RunnerProfiles, requirePrivate, type ClientSecurity } from '@flashcore/shared/client';
+import { didYouMean } from '@flashcore/shared/text';
 import { UsageError } from '../commands/exit-code.ts';
 import { readNamed } from '../commands/output-file.ts';
 import { parseAddress } from './address.ts';

@@ -1,5 +1,5 @@
 /** Starting, showing and cancelling jobs. */
-import { JobState } from '@flashcore/shared';
+import { JobState } from '@flashcore/shared/contract';
 import { HISTORY_SORTS, JOB_LISTS, type AppState } from '../state/app-state.ts';
 import { formOf } from '../state/run-form.ts';
 import { attachedJob, selectedJobName, selectedKernel } from '../state/selectors.ts';

@@ -2,12 +2,12 @@
 import {
   FindingKind,
   Verdict,
-  formatShape,
   type GateResult,
   type JobResult,
   type SdpaComparison,
   type VariantResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 
 interface TestCase {
   readonly group: string;

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { GateResultSchema, VariantResultSchema, Verdict } from '@flashcore/shared';
+import { Verdict, GateResultSchema, VariantResultSchema } from '@flashcore/shared/contract';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runProgram } from '../commands/program.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';

@@ -4,7 +4,7 @@
  */
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { fromJson, toJson, type JsonValue } from '@bufbuild/protobuf';
-import { FlashcoreError, JobEventSchema, type JobEvent } from '@flashcore/shared';
+import { FlashcoreError, JobEventSchema, type JobEvent, withCurrentNames } from '@flashcore/shared/contract';
 
 export interface Recorder {
   write(event: JobEvent): void;
@@ -35,7 +35,7 @@ export function readRecording(file: string): JobEvent[] {
 
 function eventOf(line: string, file: string, number: number): JobEvent {
   try {
-    return fromJson(JobEventSchema, JSON.parse(line) as JsonValue, { ignoreUnknownFields: true });
+    return fromJson(JobEventSchema, withCurrentNames(JSON.parse(line)) as JsonValue, { ignoreUnknownFields: true });
   } catch (cause) {
     throw noRecording(file, number, cause instanceof Error ? cause.message : String(cause), cause);
   }

@@ -1,22 +1,22 @@
 /** A runner that has one job, a recorded one, and tells its events again. */
 import { clone, create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { type RunnerClient } from '@flashcore/shared/client';
 import {
+  JobState,
+  Outcome,
   CancelJobResponseSchema,
   FlashcoreError,
   GetHostResponseSchema,
   GetJobResponseSchema,
   GetLeaderboardResponseSchema,
   JobSchema,
-  JobState,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
-  Outcome,
   type Job,
   type JobEvent,
-  type RunnerClient,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { RunnerPort } from '../state/runner-port.ts';
 
 export type ReplayRunner = RunnerPort & Pick<RunnerClient, 'getJob'>;

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { BenchmarkResultSchema, describe, histogram } from '@flashcore/shared';
+import { BenchmarkResultSchema } from '@flashcore/shared/contract';
+import { describe, histogram } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
 import { benchmarkSection } from './benchmark-section.ts';
 import { PLAIN } from './fixtures.ts';
@@ -31,7 +32,7 @@ test('more than the roofline is explained: it has tensors come from device memor
     )
       .join(' ')
       .replaceAll(/\s+/g, ' ');
-  expect(throughput(68)).toMatch(/throughput 68(\.0)? % of the roofline baselines/);
+  expect(throughput(68)).toMatch(/throughput 68(\.0)? % of the roofline sdpa/);
   expect(throughput(107.5)).toContain(
     '% of the roofline, which counts every tensor from device memory once; the least possible here is 8.870 us: 1.07 GFLOP at the tensor peak of 121 TFLOP/s',
   );
@@ -55,7 +56,7 @@ test('slow samples that were kept are told beside the clock, and why they were',
     ),
   ).toEqual([
     'stamped',
-    'stamped; it fell in 30 % of the samples, the device was throttled in 20 %; they are kept: those of the baselines have no clock to drop them by',
-    'stamped; the device was throttled in 20 %; they are kept: those of the baselines have no clock to drop them by',
+    'stamped; it fell in 30 % of the samples, the device was throttled in 20 %; they are kept: those of the sdpa have no clock to drop them by',
+    'stamped; the device was throttled in 20 %; they are kept: those of the sdpa have no clock to drop them by',
   ]);
 });

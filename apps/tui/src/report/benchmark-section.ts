@@ -1,5 +1,12 @@
-import type { BaselineResult, BenchmarkResult, DeviceConditions, LatencyStatistics } from '@flashcore/shared';
-import { StopReason, TimingMode, knowsPercentile } from '@flashcore/shared';
+import {
+  StopReason,
+  TimingMode,
+  type SdpaResult,
+  type BenchmarkResult,
+  type DeviceConditions,
+  type LatencyStatistics,
+} from '@flashcore/shared/contract';
+import { knowsPercentile } from '@flashcore/shared/statistics';
 import type { ReportFormat } from './format.ts';
 import { histogramLines } from './histogram.ts';
 import { count, figure, inUnit, shapeText, time, timeUnit } from './numbers.ts';
@@ -22,7 +29,7 @@ const STOPS: Partial<Record<StopReason, string>> = {
   [StopReason.TIMED_OUT]: 'time limit reached before the interval was narrow enough',
 };
 
-/** One shape in one timing mode: percentiles, histogram, throughput, baselines, conditions. */
+/** One shape in one timing mode: percentiles, histogram, throughput, sdpa, conditions. */
 export function benchmarkSection(result: BenchmarkResult, format: ReportFormat): string[] {
   const mode = MODES[result.mode] ?? 'unknown timing mode';
   return [
@@ -34,7 +41,7 @@ export function benchmarkSection(result: BenchmarkResult, format: ReportFormat):
       : []),
     ...labelled('samples', samplesText(result), format),
     ...throughput(result, format),
-    ...baselines(result, format),
+    ...sdpa(result, format),
     ...labelled('conditions', conditionsText(result.conditions), format),
     ...(result.clockSource ? labelled('clock', `${result.clockSource}${slowedText(result)}`, format) : []),
     ...(result.outputCheck ? labelled('checked', result.outputCheck, format) : []),
@@ -79,7 +86,7 @@ function slowedText({ slowedSamples, throttledSamples, latency }: BenchmarkResul
   ].filter(Boolean);
   return parts.length === 0
     ? ''
-    : `; ${parts.join(', ')}; they are kept: those of the baselines have no clock to drop them by`;
+    : `; ${parts.join(', ')}; they are kept: those of the sdpa have no clock to drop them by`;
 }
 
 function samplesText(result: BenchmarkResult): string {
@@ -112,12 +119,12 @@ function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult)
   return `${text}, which counts every tensor from device memory once${leastUs === undefined ? '' : `; the least possible here is ${time(leastUs)}: ${leastBasis}`}`;
 }
 
-function baselines(result: BenchmarkResult, format: ReportFormat): string[] {
-  if (result.baselines.length === 0) return labelled('baselines', result.baselinesMissing || 'none asked for', format);
-  return result.baselines.flatMap((baseline) => labelled('baseline', baselineText(baseline), format));
+function sdpa(result: BenchmarkResult, format: ReportFormat): string[] {
+  if (result.sdpa.length === 0) return labelled('sdpa', result.sdpaMissing || 'none asked for', format);
+  return result.sdpa.flatMap((baseline) => labelled('baseline', baselineText(baseline), format));
 }
 
-function baselineText(baseline: BaselineResult): string {
+function baselineText(baseline: SdpaResult): string {
   const p50 = baseline.latency ? `p50 ${time(baseline.latency.p50Us)}, ` : '';
   const speedup = `${figure(baseline.speedup)} x [${figure(baseline.speedupLow)}, ${figure(baseline.speedupHigh)}]`;
   return `${baseline.name}: ${p50}speedup ${speedup} (${baseline.version})`;

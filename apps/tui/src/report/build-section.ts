@@ -1,5 +1,11 @@
-import type { Artifact, BuildResult, CompilerRun, Diagnostic, EntryResources } from '@flashcore/shared';
-import { ArtifactKind } from '@flashcore/shared';
+import {
+  ArtifactKind,
+  type Artifact,
+  type BuildResult,
+  type CompilerRun,
+  type Diagnostic,
+  type EntryResources,
+} from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { formatBytes } from '../plot/format.ts';
 import { figure, seconds } from './numbers.ts';

@@ -1,16 +1,14 @@
 import { create } from '@bufbuild/protobuf';
 import {
-  COMPARISON_RULE,
-  ComparisonResultSchema,
   ComparisonVerdict,
   TimingMode,
   Verdict,
-  judgeComparison,
-  judgeShape,
-  parseShape,
-  ShapeComparisonSchema,
   StopReason,
-} from '@flashcore/shared';
+  ComparisonResultSchema,
+  ShapeComparisonSchema,
+} from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { COMPARISON_RULE, judgeComparison, judgeShape } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
 import { comparisonSection } from './comparison-section.ts';
 import { plainStyle } from './format.ts';

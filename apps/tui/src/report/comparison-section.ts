@@ -6,7 +6,7 @@ import {
   type ComparisonResult,
   type RatioInterval,
   type ShapeComparison,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { SIMULATED } from './benchmark-section.ts';
 import type { ReportFormat, StyleName } from './format.ts';
 import { inUnit, shapeText, timeUnit } from './numbers.ts';

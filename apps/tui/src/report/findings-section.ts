@@ -1,5 +1,4 @@
-import type { FaultLocation, FaultThread, Finding } from '@flashcore/shared';
-import { FindingKind } from '@flashcore/shared';
+import { FindingKind, type FaultLocation, type FaultThread, type Finding } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { shapeText } from './numbers.ts';
 import { heading, labelled, paragraph, printable } from './text.ts';

@@ -4,17 +4,17 @@ import {
   DeviceState,
   FindingKind,
   JobKind,
-  JobResultSchema,
-  JobSchema,
   JobState,
   Outcome,
   StopReason,
   TimingMode,
   Verdict,
+  JobResultSchema,
+  JobSchema,
   type DeviceSchema,
   type GateResultSchema,
   type VariantResultSchema,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { plainStyle, type ReportFormat } from './format.ts';
 
 export const PLAIN: ReportFormat = { width: 80, unicode: true, style: plainStyle };
@@ -168,7 +168,7 @@ const variant: MessageInitShape<typeof VariantResultSchema> = {
       stopReason: StopReason.CONVERGED,
       valid: false,
       invalidReason: 'emulator times are not GPU times',
-      baselinesMissing: 'not measured: no PyTorch on this host',
+      sdpaMissing: 'not measured: no PyTorch on this host',
       outputCheck: 'after timing: same as verified',
       latency: {
         samples: 100,

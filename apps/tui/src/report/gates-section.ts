@@ -1,5 +1,4 @@
-import type { GateResult } from '@flashcore/shared';
-import { Verdict } from '@flashcore/shared';
+import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { figure } from './numbers.ts';
 import { asNotMeasured } from './profile-section.ts';

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { HistogramSchema } from '@flashcore/shared';
+import { HistogramSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { PLAIN } from './fixtures.ts';
 import { histogramLines } from './histogram.ts';

@@ -1,4 +1,4 @@
-import type { Histogram } from '@flashcore/shared';
+import type { Histogram } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { inUnit, timeUnit, type TimeUnit } from './numbers.ts';
 

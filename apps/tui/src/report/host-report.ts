@@ -1,5 +1,4 @@
-import type { Caller, Device, Host, Tool } from '@flashcore/shared';
-import { DeviceState } from '@flashcore/shared';
+import { DeviceState, type Caller, type Device, type Host, type Tool } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { formatBytes } from '../plot/format.ts';
 import { count, figure, instant } from './numbers.ts';

@@ -1,5 +1,11 @@
-import type { Job, JobError, JobResult, PrecheckItem, VariantResult } from '@flashcore/shared';
-import { JobKind } from '@flashcore/shared';
+import {
+  JobKind,
+  type Job,
+  type JobError,
+  type JobResult,
+  type PrecheckItem,
+  type VariantResult,
+} from '@flashcore/shared/contract';
 import { benchmarkSection } from './benchmark-section.ts';
 import { buildSection } from './build-section.ts';
 import { findingsSection } from './findings-section.ts';

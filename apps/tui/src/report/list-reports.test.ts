@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { ExperimentSummarySchema, FindingKind, JobSchema, JobState, KernelSchema } from '@flashcore/shared';
+import { FindingKind, JobState, ExperimentSummarySchema, JobSchema, KernelSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { failedExperiment, PLAIN } from './fixtures.ts';
 import { historyReport, jobsReport, kernelsReport } from './list-reports.ts';
@@ -52,8 +52,8 @@ test('history: what a job cost and how it stood against its champion, where ther
     passedCases: 7,
     cases: 7,
     p50Us: 5.76,
-    against: 'flashcore_v9',
-    speedupAgainst: 1.0712,
+    champion: 'flashcore_v9',
+    speedupOverChampion: 1.0712,
     costUsd: 0.00321,
   });
   const refused = create(ExperimentSummarySchema, {
@@ -61,10 +61,10 @@ test('history: what a job cost and how it stood against its champion, where ther
     passedCases: 7,
     cases: 7,
     p50Us: 5.8,
-    against: 'flashcore_v9',
+    champion: 'flashcore_v9',
   });
   expect(historyReport([compared, refused], PLAIN).slice(0, 3)).toEqual([
-    '  job       ended        outcome       cases   hot p50  against     USD  +/-/?  kernel',
+    '  job       ended        outcome       cases   hot p50  vs champion     USD  +/-/?  kernel',
     '  01234567  11-21 11:00  WRONG RESULT    7/7  5.760 us    1.071  0.0032  0/0/0  fa_v2_w…',
     '  01234567  11-21 11:00  WRONG RESULT    7/7  5.800 us        -       -  0/0/0  fa_v2_w…',
   ]);

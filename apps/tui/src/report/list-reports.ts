@@ -1,5 +1,4 @@
-import type { ExperimentSummary, Job, Kernel } from '@flashcore/shared';
-import { FindingKind, JobState } from '@flashcore/shared';
+import { FindingKind, JobState, type ExperimentSummary, type Job, type Kernel } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { kindText } from './job-report.ts';
 import { shortInstant, time } from './numbers.ts';
@@ -82,7 +81,7 @@ export function historyReport(experiments: readonly ExperimentSummary[], format:
     return [kernel === '' ? 'no experiment has ended yet' : `no experiment of ${printable(kernel)} has ended yet`];
   const right = 'right' as const;
   const shown = {
-    against: experiments.some(({ against }) => against !== ''),
+    champion: experiments.some(({ champion }) => champion !== ''),
     cost: experiments.some(({ costUsd }) => costUsd !== undefined),
   };
   const columns = [
@@ -91,7 +90,7 @@ export function historyReport(experiments: readonly ExperimentSummary[], format:
     { title: 'outcome' },
     { title: 'cases', align: right },
     { title: 'hot p50', align: right },
-    ...(shown.against ? [{ title: 'against', align: right }] : []),
+    ...(shown.champion ? [{ title: 'vs champion', align: right }] : []),
     ...(shown.cost ? [{ title: 'USD', align: right }] : []),
     { title: '+/-/?', align: right },
     { title: 'kernel', shrinks: true },
@@ -100,13 +99,13 @@ export function historyReport(experiments: readonly ExperimentSummary[], format:
   const notes = [
     experiments.some((experiment) => experiment.simulated) ? '~ emulator time, not a GPU time' : '',
     'hot: launches back to back, first shape',
-    shown.against ? 'against: least ratio to the champion of the same job, above 1 faster' : '',
+    shown.champion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
     '+/-/?: gates passed, failed, not measured',
   ].filter(Boolean);
   return [...table(columns, rows, format), ...paragraph(notes.join('; '), format, 2, 'dim')];
 }
 
-function historyRow(experiment: ExperimentSummary, shown: { against: boolean; cost: boolean }): Cell[] {
+function historyRow(experiment: ExperimentSummary, shown: { champion: boolean; cost: boolean }): Cell[] {
   const { job } = experiment;
   return [
     job ? shortJobName(job.name) : '-',
@@ -114,7 +113,7 @@ function historyRow(experiment: ExperimentSummary, shown: { against: boolean; co
     job ? { text: outcomeText(job.outcome), style: outcomeStyle(job.outcome) } : '-',
     `${experiment.passedCases}/${experiment.cases}`,
     experiment.p50Us === undefined ? '-' : `${experiment.simulated ? '~' : ''}${time(experiment.p50Us)}`,
-    ...(shown.against ? [experiment.speedupAgainst?.toFixed(3) ?? '-'] : []),
+    ...(shown.champion ? [experiment.speedupOverChampion?.toFixed(3) ?? '-'] : []),
     ...(shown.cost ? [experiment.costUsd?.toFixed(4) ?? '-'] : []),
     `${experiment.gatesPassed}/${experiment.gatesFailed}/${experiment.gatesNotMeasured}`,
     job?.label || job?.kernelId || '-',

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { JobEventSchema, Phase, Verdict } from '@flashcore/shared';
+import { Phase, Verdict, JobEventSchema } from '@flashcore/shared/contract';
 import { afterEach, expect, test, vi } from 'vitest';
 import { reduceJob } from '../state/job-reducer.ts';
 import { jobViewOf } from '../state/job-view.ts';

@@ -1,4 +1,4 @@
-import type { JobEvent } from '@flashcore/shared';
+import type { JobEvent } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { seconds } from './numbers.ts';
 import type { JobView } from '../state/job-view.ts';

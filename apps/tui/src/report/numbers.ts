@@ -1,4 +1,5 @@
-import { formatShape, type Shape } from '@flashcore/shared';
+import { type Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import { timestampDate } from '@bufbuild/protobuf/wkt';
 

@@ -1,5 +1,4 @@
-import type { Metric, ProfileResult } from '@flashcore/shared';
-import { Verdict } from '@flashcore/shared';
+import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
 import { artifactText } from './build-section.ts';
 import type { ReportFormat } from './format.ts';
 import { figure, shapeText } from './numbers.ts';

@@ -1,13 +1,17 @@
-import type {
-  BenchmarkProgress,
-  CaseResult,
-  ComparisonProgress,
-  GateResult,
-  JobEvent,
-  ProfileProgress,
-  VerifyProgress,
-} from '@flashcore/shared';
-import { ComparisonVerdict, Phase, TimingMode, Verdict, ratioText } from '@flashcore/shared';
+import {
+  ComparisonVerdict,
+  Phase,
+  TimingMode,
+  Verdict,
+  type BenchmarkProgress,
+  type CaseResult,
+  type ComparisonProgress,
+  type GateResult,
+  type JobEvent,
+  type ProfileProgress,
+  type VerifyProgress,
+} from '@flashcore/shared/contract';
+import { ratioText } from '@flashcore/shared/statistics';
 import type { JobView } from '../state/job-view.ts';
 import { diagnosticPlace } from './build-section.ts';
 import type { StyleName } from './format.ts';
@@ -109,8 +113,8 @@ function caseLine(result: CaseResult): ProgressLine {
   };
 }
 
-function comparisonStatus({ shape, againstItself, blocks, time: ratio, simulated }: ComparisonProgress): string {
-  const what = againstItself ? 'champion against itself' : 'candidate against champion';
+function comparisonStatus({ shape, selfCheck, blocks, time: ratio, simulated }: ComparisonProgress): string {
+  const what = selfCheck ? 'champion against itself' : 'candidate against champion';
   return `${what} ${shapeText(shape)}, ${blocks} blocks${ratio ? `, ${ratioText(ratio)}` : ''}${simulated ? ' (simulated)' : ''}`;
 }
 

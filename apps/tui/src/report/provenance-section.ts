@@ -1,4 +1,4 @@
-import type { Device, JobResult, Provenance, Tool } from '@flashcore/shared';
+import type { Device, JobResult, Provenance, Tool } from '@flashcore/shared/contract';
 import { conditionsText } from './benchmark-section.ts';
 import type { ReportFormat } from './format.ts';
 import { count, instant, seconds } from './numbers.ts';

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { VerifyResultSchema, parseShape } from '@flashcore/shared';
+import { VerifyResultSchema } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { PLAIN } from './fixtures.ts';
 import { sdpaSection } from './sdpa-section.ts';

@@ -1,4 +1,4 @@
-import type { CaseResult, SdpaComparison, VerifyResult } from '@flashcore/shared';
+import type { CaseResult, SdpaComparison, VerifyResult } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { count, figure, shapeText, small } from './numbers.ts';
 import { table, type Cell } from './table.ts';

@@ -1,4 +1,4 @@
-import { Outcome, Verdict } from '@flashcore/shared';
+import { Outcome, Verdict } from '@flashcore/shared/contract';
 import type { Cell } from './table.ts';
 import type { StyleName } from './format.ts';
 

@@ -1,5 +1,10 @@
-import type { CaseResult, ElementError, Tolerance, VerifyResult } from '@flashcore/shared';
-import { Verdict } from '@flashcore/shared';
+import {
+  Verdict,
+  type CaseResult,
+  type ElementError,
+  type Tolerance,
+  type VerifyResult,
+} from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { count, figure, seconds, shapeText, small } from './numbers.ts';
 import { sdpaSection } from './sdpa-section.ts';

@@ -2,7 +2,7 @@
  * The candidate (B) against its champion (A) as the runner measured them, in turns: a line for each shape, the verdict,
  * both distributions; live until the result comes.
  */
-import type { RatioInterval } from '@flashcore/shared';
+import type { RatioInterval } from '@flashcore/shared/contract';
 import { formatMicroseconds } from '../plot/format.ts';
 import { flowRows, labelled, run, wrapRows, type Row, type Run } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';

@@ -1,5 +1,5 @@
 /** What the compilers say of a build: resources of each entry, theoretical occupancy, how long it took. */
-import type { BuildResult, EntryResources } from '@flashcore/shared';
+import type { BuildResult, EntryResources } from '@flashcore/shared/contract';
 import { labelledBars } from '../plot/bars.ts';
 import { formatBytes, formatNumber, formatSeconds } from '../plot/format.ts';
 import { run, textRow, wrapRows, type Row, type Run } from '../plot/row.ts';

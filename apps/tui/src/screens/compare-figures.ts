@@ -1,5 +1,5 @@
 /** Every figure that two jobs have, side by side: latency, resources, errors, counters. */
-import { Verdict, type Metric } from '@flashcore/shared';
+import { Verdict, type Metric } from '@flashcore/shared/contract';
 import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../plot/format.ts';
 import { run, textRow, type Row, type Run } from '../plot/row.ts';
 import { table, type Column } from '../plot/table.ts';

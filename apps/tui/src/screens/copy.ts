@@ -10,7 +10,7 @@ import {
   KernelSchema,
   LeaderboardEntrySchema,
   ProfileResultSchema,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { frame, insideOf } from '../plot/frame.ts';
 import { rowText } from '../plot/row.ts';
 import { rowsToSvg } from '../plot/svg.ts';

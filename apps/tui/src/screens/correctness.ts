@@ -1,5 +1,5 @@
 /** View 2: every case with its errors; below, the selected one in detail with its worst element and an error map. */
-import { Verdict, type CaseResult, type Tolerance, type VerifyProgress } from '@flashcore/shared';
+import { Verdict, type CaseResult, type Tolerance, type VerifyProgress } from '@flashcore/shared/contract';
 import { formatCount, formatError, formatSeconds } from '../plot/format.ts';
 import { flowRows, labelled, run, textRow, wrapRows, type Row, type Run } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';

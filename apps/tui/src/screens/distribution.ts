@@ -2,7 +2,7 @@
  * The distribution of one measurement: histogram and ECDF over one axis, its samples in their order with the dropped
  * ones marked, the last runs, facts.
  */
-import { StopReason, type Histogram, type LatencyStatistics } from '@flashcore/shared';
+import { StopReason, type Histogram, type LatencyStatistics } from '@flashcore/shared/contract';
 import { sampleStrip, sparkline } from '../plot/bars.ts';
 import { ecdf } from '../plot/ecdf.ts';
 import { formatMicroseconds } from '../plot/format.ts';
@@ -189,9 +189,7 @@ function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {
     ...(result.valid
       ? []
       : wrapRows(`not for a leaderboard: ${result.invalidReason}`, width, { role: 'warn', hang: 2 })),
-    ...(result.baselinesMissing === ''
-      ? []
-      : wrapRows(`baselines ${result.baselinesMissing}`, width, { role: 'dim', hang: 2 })),
+    ...(result.sdpaMissing === '' ? [] : wrapRows(`sdpa ${result.sdpaMissing}`, width, { role: 'dim', hang: 2 })),
     ...flowRows(groups, width),
     ...(result.conditions?.notMeasured
       ? wrapRows(`clocks ${result.conditions.notMeasured}`, width, { role: 'dim', hang: 2 })

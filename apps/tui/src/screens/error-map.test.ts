@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { CaseResultSchema, ToleranceSchema } from '@flashcore/shared';
+import { CaseResultSchema, ToleranceSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../plot/row.ts';
 import { cursorFacts, movedCursor, worstBlock } from './error-map.ts';

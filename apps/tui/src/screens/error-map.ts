@@ -2,7 +2,7 @@
  * The error map of a case with its cursor: which element of a block is worst, what it is and should be, and the tile
  * that it falls in.
  */
-import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared';
+import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared/contract';
 import { formatError, formatPair } from '../plot/format.ts';
 import { heatMap, type Place } from '../plot/heatmap.ts';
 import { flowRows, run, wrapRows, type Row } from '../plot/row.ts';

@@ -1,5 +1,5 @@
 /** View 5: every gate's answer, value, target and distance to passing, with the reason in full. */
-import { Verdict, type GateResult } from '@flashcore/shared';
+import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import { formatInUnit, formatNumber } from '../plot/format.ts';
 import { cutCells, padCells, wrapCells } from '../plot/cells.ts';
 import {

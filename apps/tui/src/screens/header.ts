@@ -1,5 +1,5 @@
 /** The first two rows: runner, connection, device, job and its progress; then the tabs with the gates' answers. */
-import { JobState } from '@flashcore/shared';
+import { JobState } from '@flashcore/shared/contract';
 import { cutCells } from '../plot/cells.ts';
 import { progressBar } from '../plot/bars.ts';
 import { formatClock } from '../plot/format.ts';

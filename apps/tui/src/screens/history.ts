@@ -2,7 +2,7 @@
  * Ended experiments, and the leaderboard of the runner's device: both sorted and filtered, any two of their rows
  * compared by b and c.
  */
-import type { ExperimentSummary, LeaderboardEntry } from '@flashcore/shared';
+import type { ExperimentSummary, LeaderboardEntry } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatAge, formatError, formatMicroseconds } from '../plot/format.ts';
 import { run, wrapRows } from '../plot/row.ts';

@@ -1,5 +1,5 @@
 /** View 8: the runner, its devices and tools, and how foreign code is boxed. */
-import { DeviceState, JobState, type Device, type DeviceConditions, type Host } from '@flashcore/shared';
+import { DeviceState, JobState, type Device, type DeviceConditions, type Host } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatBytes, formatClock, formatNumber } from '../plot/format.ts';
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../plot/row.ts';

@@ -1,5 +1,5 @@
 /** View 6: jobs of the runner, newest first; history and leaderboard stand in their place when asked for. */
-import { JobState, type Job } from '@flashcore/shared';
+import { JobState, type Job } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatAge, formatSeconds } from '../plot/format.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../plot/row.ts';

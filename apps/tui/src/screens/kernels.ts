@@ -1,5 +1,5 @@
 /** View 7: the ladder of kernels; beside or below it what the manifest of the selected one says. */
-import { FindingKind, JobState, Outcome, type Kernel } from '@flashcore/shared';
+import { FindingKind, JobState, Outcome, type Kernel } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatAge, formatMicroseconds } from '../plot/format.ts';
 import { BLANK_ROW, fitRow, labelled, run, textRow, wrapRows, type Row } from '../plot/row.ts';

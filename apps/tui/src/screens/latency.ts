@@ -1,5 +1,5 @@
 /** View 3: latency of every shape, mode and subject, and the distribution of the selected one, live. */
-import { TimingMode, type BenchmarkResult, type LatencyStatistics } from '@flashcore/shared';
+import { TimingMode, type BenchmarkResult, type LatencyStatistics } from '@flashcore/shared/contract';
 import { formatMicroseconds, formatNumber } from '../plot/format.ts';
 import { run, type Row, type Run } from '../plot/row.ts';
 import { padCells } from '../plot/cells.ts';

@@ -2,7 +2,7 @@
  * The row above the key hints: a prompt, the newest message or the last warning of a job that runs; and what it leaves
  * for the panes.
  */
-import { JobState } from '@flashcore/shared';
+import { JobState } from '@flashcore/shared/contract';
 import { cellWidth, cutCells } from '../plot/cells.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../plot/row.ts';
 import type { AppState, Notice, UiState } from '../state/app-state.ts';

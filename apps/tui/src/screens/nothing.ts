@@ -1,5 +1,5 @@
 /** What a view says while it has nothing to show: why, and which key helps. */
-import { JobKind, JobState, Outcome } from '@flashcore/shared';
+import { JobKind, JobState, Outcome } from '@flashcore/shared/contract';
 import { wrapRows, type Row } from '../plot/row.ts';
 import type { AppState } from '../state/app-state.ts';
 import { attachedJob } from '../state/selectors.ts';

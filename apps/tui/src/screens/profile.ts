@@ -2,7 +2,7 @@
  * View 4: the kernel under the roof of its device, hardware counters, stalls and what to try next; then what the
  * compiler says of each entry.
  */
-import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared';
+import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
 import { labelledBars } from '../plot/bars.ts';
 import { formatNumber } from '../plot/format.ts';
 import { BLANK_ROW, run, textRow, wrapRows, type Row } from '../plot/row.ts';

@@ -1,13 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import {
-  BenchmarkResultSchema,
-  DeviceSchema,
-  TimingMode,
-  attentionBytes,
-  attentionFlops,
-  describe,
-  parseShape,
-} from '@flashcore/shared';
+import { TimingMode, BenchmarkResultSchema, DeviceSchema } from '@flashcore/shared/contract';
+import { attentionBytes, attentionFlops, parseShape } from '@flashcore/shared/kernels';
+import { describe } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
 import { rowText } from '../plot/row.ts';
 import type { AppState } from '../state/app-state.ts';

@@ -1,5 +1,5 @@
 /** The roofline of the device with the kernel's measurements on it, and in words how far below the roof they are. */
-import { TimingMode, type Device } from '@flashcore/shared';
+import { TimingMode, type Device } from '@flashcore/shared/contract';
 import { formatMicroseconds, formatNumber } from '../plot/format.ts';
 import { ridgeOf, roofAt, roofline, type RooflinePoint } from '../plot/roofline.ts';
 import { textRow, wrapRows, type Row } from '../plot/row.ts';

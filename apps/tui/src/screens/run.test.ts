@@ -1,4 +1,4 @@
-import { Phase } from '@flashcore/shared';
+import { Phase } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../plot/row.ts';
 import { reduceJob } from '../state/job-reducer.ts';

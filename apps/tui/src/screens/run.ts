@@ -1,5 +1,5 @@
 /** View 1: phases with their progress, what is wrong with the kernel, and the log. */
-import { JobState } from '@flashcore/shared';
+import { JobState } from '@flashcore/shared/contract';
 import { progressBar } from '../plot/bars.ts';
 import { formatSeconds } from '../plot/format.ts';
 import { fitRow, flowRows, run, wrapRows, type Row } from '../plot/row.ts';

@@ -1,4 +1,4 @@
-import { ArtifactKind, Outcome, TimingMode, type JobEvent } from '@flashcore/shared';
+import { ArtifactKind, Outcome, TimingMode, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../plot/row.ts';
 import { initialState } from '../state/app-state.ts';

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { GetLeaderboardResponseSchema } from '@flashcore/shared';
+import { GetLeaderboardResponseSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { insideOf } from '../plot/frame.ts';
 import { rowText, rowWidth } from '../plot/row.ts';

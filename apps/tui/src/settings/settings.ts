@@ -1,7 +1,9 @@
 /** The user's settings: a YAML or JSON file with a schema; what is not in it is as the terminal suggests. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { FlashcoreError, configFolder, yamlFile } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { configFolder } from '@flashcore/shared/files';
+import { yamlFile } from '@flashcore/shared/kernels';
 import { z } from 'zod';
 import { UsageError } from '../commands/exit-code.ts';
 import { STYLE_WORDS, isStyle } from './style.ts';

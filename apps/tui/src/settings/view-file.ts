@@ -1,7 +1,7 @@
 /** How the user left the program, for each runner: view, job, filters. Kept in the user's state folder. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { stateFolder } from '@flashcore/shared';
+import { stateFolder } from '@flashcore/shared/files';
 import { z } from 'zod';
 import { SAVED_VIEW, type SavedView } from '../state/saved-view.ts';
 

@@ -1,5 +1,12 @@
 /** Everything that can happen to the state. */
-import type { ExperimentSummary, GetLeaderboardResponse, Host, Job, JobEvent, Kernel } from '@flashcore/shared';
+import type {
+  ExperimentSummary,
+  GetLeaderboardResponse,
+  Host,
+  Job,
+  JobEvent,
+  Kernel,
+} from '@flashcore/shared/contract';
 import type {
   ComparePage,
   Connection,

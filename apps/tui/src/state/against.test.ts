@@ -1,12 +1,12 @@
 import { create } from '@bufbuild/protobuf';
 import {
+  ComparisonVerdict,
+  TimingMode,
   ComparisonProgressSchema,
   ComparisonResultSchema,
-  ComparisonVerdict,
   ShapeComparisonSchema,
-  TimingMode,
-  parseShape,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './against.ts';
 
@@ -16,7 +16,7 @@ test('the champion against itself, then the candidate, then the result, under on
     undefined,
     create(ComparisonProgressSchema, {
       ...place,
-      againstItself: true,
+      selfCheck: true,
       blocks: 50,
       time: { ratio: 1, low: 0.999, high: 1.001 },
     }),

@@ -7,7 +7,7 @@ import {
   type RatioInterval,
   type Shape,
   type ShapeComparison,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { benchmarkKey } from './benchmarks.ts';
 
 /** A comparison as far as it has come; `result` once all shapes were compared. */
@@ -47,7 +47,7 @@ export function withComparisonProgress(view: AgainstView = EMPTY, progress: Comp
   const before = view.shapes.find((each) => each.key === key) ?? { key, shape, mode, simulated };
   return withShape(view, {
     ...before,
-    [progress.againstItself ? 'self' : 'pairs']: { blocks, time, champion, candidate },
+    [progress.selfCheck ? 'self' : 'pairs']: { blocks, time, champion, candidate },
   });
 }
 

@@ -3,7 +3,7 @@ import type { Action } from './actions.ts';
 import { VIEWS, type AppState, type UiState } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
 import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
-import { JobKind, JobState, Outcome } from '@flashcore/shared';
+import { JobKind, JobState, Outcome } from '@flashcore/shared/contract';
 import { itemCount, variantsOf, attachedJob } from './selectors.ts';
 
 const NOTICE_MS = 12_000;

@@ -1,5 +1,5 @@
 /** Everything that the screen shows but log lines, which lie in ring buffers beside it. */
-import type { ExperimentSummary, GetLeaderboardResponse, Host, Job, Kernel } from '@flashcore/shared';
+import type { ExperimentSummary, GetLeaderboardResponse, Host, Job, Kernel } from '@flashcore/shared/contract';
 import type { JobView } from './job-view.ts';
 import type { RunForm } from './run-form.ts';
 

@@ -1,5 +1,5 @@
 /** Latency by shape, timing mode and subject: updated by progress events, completed by results. */
-import { TimingMode, type BenchmarkProgress, type BenchmarkResult, type Shape } from '@flashcore/shared';
+import { TimingMode, type BenchmarkProgress, type BenchmarkResult, type Shape } from '@flashcore/shared/contract';
 import type { BenchmarkView } from './job-view.ts';
 
 const CANDIDATE = 'candidate';
@@ -37,9 +37,9 @@ export function withBenchmarkProgress(
   });
 }
 
-/** Adds the result and the baselines measured with it. */
+/** Adds the result and the sdpa measured with it. */
 export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result: BenchmarkResult): BenchmarkView[] {
-  const { shape, mode, simulated, latency, histogram, baselines } = result;
+  const { shape, mode, simulated, latency, histogram, sdpa } = result;
   const key = benchmarkKey(shape, mode, CANDIDATE);
   const recent = benchmarks.find((benchmark) => benchmark.key === key)?.recent ?? [];
   const own: BenchmarkView = {
@@ -54,7 +54,7 @@ export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result
     recent,
     result,
   };
-  return baselines.reduce(
+  return sdpa.reduce(
     (all, baseline) => {
       const baselineKey = benchmarkKey(shape, mode, baseline.name);
       const before = all.find((benchmark) => benchmark.key === baselineKey);

@@ -1,4 +1,4 @@
-import { JobState, Outcome, TimingMode, type JobEvent } from '@flashcore/shared';
+import { JobState, Outcome, TimingMode, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { eventsOf } from '../testing/sample-job.ts';
 import { initialState } from './app-state.ts';

@@ -2,7 +2,8 @@
  * The job on the screen (B, the candidate) against the baseline (A, the champion), as the runner names the two sides of
  * its own comparison: latency of the shapes that both measured, and what their builds need.
  */
-import { ArtifactKind, ratioInterval, type Artifact, type EntryResources } from '@flashcore/shared';
+import { ArtifactKind, type Artifact, type EntryResources } from '@flashcore/shared/contract';
+import { ratioInterval } from '@flashcore/shared/statistics';
 import type { AppState } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from './selectors.ts';

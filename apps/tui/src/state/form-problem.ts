@@ -1,7 +1,8 @@
 /**
  * Why a form can't be run as it stands: shapes that are none, that the kernel does not take, seeds that are no number.
  */
-import { FlashcoreError, evaluate, formatShape, parseExpression, shapeScope, type Shape } from '@flashcore/shared';
+import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
+import { evaluate, formatShape, parseExpression, shapeScope } from '@flashcore/shared/kernels';
 import { AS_USUAL, shapesOf, valueOf, type FormField, type RunForm } from './run-form.ts';
 
 const MOST_SHAPES = 16;

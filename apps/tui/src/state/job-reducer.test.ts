@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { JobState, Outcome, Phase, Verdict, type JobEvent } from '@flashcore/shared';
+import { JobState, Outcome, Phase, Verdict, type JobEvent } from '@flashcore/shared/contract';
 import { describe, expect, test } from 'vitest';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { jobViewOf, phaseShare, type JobView } from './job-view.ts';

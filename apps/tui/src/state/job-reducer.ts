@@ -2,7 +2,7 @@
  * Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with
  * the one due next.
  */
-import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared';
+import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared/contract';
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './against.ts';
 import { withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';

@@ -1,4 +1,4 @@
-import { Phase, Verdict } from '@flashcore/shared';
+import { Phase, Verdict } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { eventsOf } from '../testing/sample-job.ts';
 import { reduceJob } from './job-reducer.ts';

@@ -1,14 +1,14 @@
 /** What a job has found out so far, as the result that it would end with. */
 import { create } from '@bufbuild/protobuf';
 import {
+  Verdict,
   JobResultSchema,
   VariantResultSchema,
   VerifyResultSchema,
-  Verdict,
   type JobResult,
   type VariantResult,
   type VerifyResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { JobView, VariantView } from './job-view.ts';
 import { variantsOf } from './selectors.ts';
 

@@ -3,12 +3,12 @@ import {
   ComparisonVerdict,
   Outcome,
   Verdict,
-  knowsPercentile,
   type CaseResult,
   type Diagnostic,
   type JobEvent,
   type PhaseStarted,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { knowsPercentile } from '@flashcore/shared/statistics';
 import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../plot/format.ts';
 import { sanitize } from '../plot/cells.ts';
 import type { LogLine, LogTone } from './log-buffer.ts';

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { KernelSchema, parseShape } from '@flashcore/shared';
+import { KernelSchema } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { formProblem } from './form-problem.ts';
 import { formOf, requestOf, valueOf, withKernel, withKeys, withTyping, type RunForm } from './run-form.ts';

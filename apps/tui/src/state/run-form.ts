@@ -1,8 +1,10 @@
 /** What may be chosen before a run, from the kernel's manifest and the runner's cases: pure data, changed by keys. */
-import { parseShape, type Kernel, type RpcRequestInit, type Shape } from '@flashcore/shared';
+import { type RpcRequestInit } from '@flashcore/shared/client';
+import { type Kernel, type Shape } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 
 export interface FormField {
-  /** "kernel", "param:NAME", "config", "shape", "seeds", "tolerance", "seconds", "arch", "device" or "against". */
+  /** "kernel", "param:NAME", "config", "shape", "seeds", "tolerance", "seconds", "arch", "device" or "champion". */
   readonly id: string;
   readonly label: string;
   readonly about: string;
@@ -102,10 +104,10 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
             ),
           ]),
       field(
-        'against',
+        'champion',
         'baseline',
         [NONE, ...usable],
-        'champion to time against in turns, in the same process: an interval and a verdict stand in 3',
+        'champion to compare with, in turns, in the same process: an interval and a verdict stand in 3',
       ),
     ],
   };
@@ -188,11 +190,11 @@ export function requestOf(
         return value === undefined ? [] : [[label, BigInt(value)] as const];
       }),
   );
-  const [shapes, tolerance, seconds, against, device] = [
+  const [shapes, tolerance, seconds, champion, device] = [
     shapesOf(chosen('shape') ?? ''),
     chosen('tolerance'),
     chosen('seconds'),
-    chosen('against'),
+    chosen('champion'),
     chosen('device'),
   ];
   return {
@@ -207,7 +209,7 @@ export function requestOf(
     benchmark: {
       shapes,
       ...(seconds !== undefined && { protocol: { maxSeconds: Number(seconds) } }),
-      ...(against !== undefined && { against: { kernel: { source: { case: 'kernelId', value: against } } } }),
+      ...(champion !== undefined && { champion: { kernel: { source: { case: 'kernelId', value: champion } } } }),
     },
     ...(shapes[0] !== undefined && { profile: { shape: shapes[0] } }),
   };

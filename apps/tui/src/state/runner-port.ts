@@ -1,5 +1,6 @@
 /** What fa-tui asks of a runner: the typed client has it all; tests put a replay of a job in its place. */
-import type { JobRpcName, KernelReference, RpcRequestInit, RunnerClient } from '@flashcore/shared';
+import { type JobRpcName, type RpcRequestInit, type RunnerClient } from '@flashcore/shared/client';
+import { type KernelReference } from '@flashcore/shared/contract';
 
 export type RunnerPort = Pick<
   RunnerClient,

@@ -8,7 +8,7 @@ import {
   type GateResult,
   type Kernel,
   type LeaderboardEntry,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { AppState, HistorySort, ViewId } from './app-state.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 

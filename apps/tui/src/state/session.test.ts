@@ -1,4 +1,4 @@
-import { FlashcoreError, JobState } from '@flashcore/shared';
+import { JobState, FlashcoreError } from '@flashcore/shared/contract';
 import { afterEach, expect, test, vi } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';

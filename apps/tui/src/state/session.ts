@@ -2,7 +2,7 @@
  * Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends
  * a job.
  */
-import { JobState, type JobEvent, type KernelReference } from '@flashcore/shared';
+import { JobState, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
 import type { RunnerPort, StartRequest, WatchFolder } from './runner-port.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { changedSources, comparisonOf, samplesOf } from './comparison.ts';

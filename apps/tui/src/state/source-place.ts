@@ -1,7 +1,7 @@
 /**
  * Where in the source a job points: its first error, else what a finding or a warning names, else the translation unit.
  */
-import type { Artifact } from '@flashcore/shared';
+import type { Artifact } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
 import { sourcesOf } from './comparison.ts';
 import type { VariantView } from './job-view.ts';

@@ -1,5 +1,5 @@
 /** Which variant of a kernel an event is about, and how live findings and the final result become one. */
-import type { VariantResult } from '@flashcore/shared';
+import type { VariantResult } from '@flashcore/shared/contract';
 import { withComparisonResult } from './against.ts';
 import { withBenchmarkResult } from './benchmarks.ts';
 import { EMPTY_VARIANT, type JobView, type VariantView } from './job-view.ts';

@@ -1,4 +1,4 @@
-import { ComparisonVerdict } from '@flashcore/shared';
+import { ComparisonVerdict } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { comparisonAnswer, withShortNames } from './words.ts';
 

@@ -10,7 +10,7 @@ import {
   Verdict,
   type Job,
   type Shape,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { Role } from '../plot/row.ts';
 
 export const PHASE_WORDS: Record<Phase, string> = {

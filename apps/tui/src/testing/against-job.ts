@@ -7,13 +7,13 @@ import {
   ComparisonVerdict,
   Phase,
   Verdict,
-  formatShape,
-  ratioInterval,
   type BenchmarkResult,
   type JobEvent,
   type JobEventSchema,
   type ShapeComparisonSchema,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { ratioInterval } from '@flashcore/shared/statistics';
 import { samplesOf } from '../state/comparison.ts';
 import { measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
 import { eventsOf } from './sample-job.ts';

@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { spawn, type IPty } from '@lydell/node-pty';
-import type { JobEvent } from '@flashcore/shared';
+import type { JobEvent } from '@flashcore/shared/contract';
 import { floodServer, type FloodServer } from './flood-server.ts';
 import type { ProbeReport } from './probe.ts';
 

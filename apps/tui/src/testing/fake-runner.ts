@@ -2,22 +2,22 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
-  CancelJobResponseSchema,
   FindingKind,
+  JobKind,
+  JobState,
+  Outcome,
+  CancelJobResponseSchema,
   FlashcoreError,
   GetHostResponseSchema,
   GetLeaderboardResponseSchema,
-  JobKind,
   JobSchema,
-  JobState,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
-  Outcome,
   type GetLeaderboardResponse,
   type Job,
   type JobEvent,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import type { RunnerPort } from '../state/runner-port.ts';
 import { EMULATOR, SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 

@@ -4,22 +4,19 @@
  */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { API_VERSION, SERVER_OPTIONS, serviceDefinition, type RpcHandlers } from '@flashcore/shared/client';
 import {
-  API_VERSION,
+  JobKind,
+  JobState,
+  Phase,
   GetHostResponseSchema,
   JobEventSchema,
-  JobKind,
   JobSchema,
-  JobState,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
-  Phase,
-  SERVER_OPTIONS,
-  serviceDefinition,
   type JobEvent,
-  type RpcHandlers,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
 import { EMULATOR, SAMPLE_JOB, eventsOf } from './sample-job.ts';
 

@@ -5,13 +5,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fromJson, type JsonValue, type MessageInitShape } from '@bufbuild/protobuf';
 import {
-  GetJobResponseSchema,
   Phase,
+  GetJobResponseSchema,
   type GetJobResponse,
   type JobEvent,
   type JobEventSchema,
   type VariantResult,
-} from '@flashcore/shared';
+  withCurrentNames,
+} from '@flashcore/shared/contract';
 import { eventsOf } from './sample-job.ts';
 
 type PayloadInit = NonNullable<MessageInitShape<typeof JobEventSchema>['payload']>;
@@ -21,7 +22,10 @@ export const MEASURED = ['flashcore_v10', 'flashcore_v9', 'nan_output'] as const
 export type MeasuredName = (typeof MEASURED)[number];
 
 export const measuredJob = (name: MeasuredName): GetJobResponse =>
-  fromJson(GetJobResponseSchema, JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf8')) as JsonValue);
+  fromJson(
+    GetJobResponseSchema,
+    withCurrentNames(JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf8'))) as JsonValue,
+  );
 
 /**
  * The job's events from its stored result: phases in their order, each result as it was; without the log, which results

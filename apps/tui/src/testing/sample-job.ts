@@ -4,8 +4,6 @@
  */
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
-  DeviceSchema,
-  JobEventSchema,
   JobKind,
   JobState,
   Outcome,
@@ -14,13 +12,15 @@ import {
   TimingMode,
   Verdict,
   FindingKind,
+  DeviceSchema,
+  JobEventSchema,
   type CaseResultSchema,
   type GateResultSchema,
   type HistogramSchema,
   type JobEvent,
   type LatencyStatisticsSchema,
   type ShapeSchema,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 
 export const SAMPLE_JOB = 'jobs/3f2a9c1e-0000-4000-8000-000000000001';
 export const SAMPLE_START_MS = Date.UTC(2026, 10, 21, 12, 0, 0);
@@ -254,7 +254,7 @@ const benchmark = (mode: TimingMode, p50: number): PayloadInit[] => [
       latency: latency(200, p50),
       histogram: histogramOf(200, p50),
       stopReason: StopReason.CONVERGED,
-      baselinesMissing: 'not measured: no PyTorch on this host',
+      sdpaMissing: 'not measured: no PyTorch on this host',
       valid: false,
       invalidReason: 'emulator times are not GPU times',
       outputCheck: 'right after timing and at 3 points inside it',

@@ -1,7 +1,7 @@
 /** Screens that goldens are kept of: which jobs a client knows, what it shows, which keys were pressed before. */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { ArtifactKind, GetLeaderboardResponseSchema, type JobEvent } from '@flashcore/shared';
+import { ArtifactKind, GetLeaderboardResponseSchema, type JobEvent } from '@flashcore/shared/contract';
 import { samplesOf } from '../state/comparison.ts';
 import { againstEvents } from './against-job.ts';
 import { fakeRunner } from './fake-runner.ts';

@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { KernelReferenceSchema, readSourceTree, type KernelReference } from '@flashcore/shared';
+import { KernelReferenceSchema, type KernelReference } from '@flashcore/shared/contract';
+import { readSourceTree } from '@flashcore/shared/kernels';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { followSource } from './follow-source.ts';
 

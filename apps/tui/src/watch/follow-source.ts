@@ -1,6 +1,8 @@
 /** Watch mode: every saved version of a kernel folder is run; a newer one supersedes what still runs for the older. */
 import { statSync, watch } from 'node:fs';
-import { FlashcoreError, SOURCE_NAME, treeDigest, type KernelReference, type RunnerClient } from '@flashcore/shared';
+import { type RunnerClient } from '@flashcore/shared/client';
+import { FlashcoreError, type KernelReference } from '@flashcore/shared/contract';
+import { SOURCE_NAME, treeDigest } from '@flashcore/shared/kernels';
 
 export interface FollowSourceOptions {
   readonly folder: string;

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { ArtifactKind, ArtifactSchema } from '@flashcore/shared';
+import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parsePlace } from '../state/source-place.ts';
 import { sourceFile } from './source-file.ts';

@@ -5,7 +5,8 @@
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { FlashcoreError, loadManifest, type Manifest } from '@flashcore/shared';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { loadManifest, type Manifest } from '@flashcore/shared/kernels';
 import type { SourceTarget } from '../state/source-place.ts';
 
 export interface SourceFile {

@@ -4,11 +4,11 @@
 import { createServer, type Socket, connect } from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
-import { statusFromError } from '../error-status.ts';
-import { FlashcoreError } from '../errors.ts';
+import { statusFromError } from '../contract/error-status.ts';
+import { FlashcoreError } from '../contract/errors.ts';
 import { type JobEvent, JobEventSchema } from '../generated/flashcore/runner/v1/job_event_pb.js';
 import { GetHostResponseSchema } from '../generated/flashcore/runner/v1/service_pb.js';
-import { API_VERSION, type RpcHandlers, SERVER_OPTIONS, serviceDefinition } from '../grpc.ts';
+import { API_VERSION, type RpcHandlers, SERVER_OPTIONS, serviceDefinition } from '../client/grpc.ts';
 
 export const JOB = 'jobs/5f0c1b1e-0000-4000-8000-000000000000';
 

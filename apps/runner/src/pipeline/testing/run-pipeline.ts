@@ -10,7 +10,7 @@ import {
   RunExperimentRequestSchema,
   VerifyRequestSchema,
   type JobResult,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
 import { createLogger } from '../../log.ts';
 import { KernelCatalog } from '../../kernels.ts';
 import type { JobMethod, JobOutcome, JobPayload, JobRequests } from '../../jobs/job-context.ts';

@@ -1,4 +1,4 @@
-import type { JobOptions } from '@flashcore/shared';
+import type { JobOptions } from '@flashcore/shared/contract';
 import type { Violations } from './violations.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

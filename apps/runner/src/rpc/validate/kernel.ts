@@ -1,4 +1,4 @@
-import type { KernelReference, Variant } from '@flashcore/shared';
+import type { KernelReference, Variant } from '@flashcore/shared/contract';
 import { isSha256, sourceTreeViolations } from '../../store/source-tree.ts';
 import type { Violations } from './violations.ts';
 

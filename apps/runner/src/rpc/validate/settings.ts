@@ -1,18 +1,18 @@
 import {
   TimingMode,
-  shapeViolations,
   type BenchmarkSettings,
   type ProfileSettings,
   type Shape,
   type Tolerance,
   type VerifySettings,
-} from '@flashcore/shared';
+} from '@flashcore/shared/contract';
+import { shapeViolations } from '@flashcore/shared/kernels';
 import { checkKernelReference, checkVariant } from './kernel.ts';
 import type { Violations } from './violations.ts';
 
 const MAX_SHAPES = 64;
 const MAX_SEEDS = 100;
-const MAX_BASELINES = 16;
+const MAX_SDPA_BACKENDS = 16;
 const MAX_SAMPLES = 1_000_000;
 const MAX_SHAPE_SECONDS = 3600;
 const TOLERANCE_PROFILES = ['', 'default', 'parity', 'strict'];
@@ -53,13 +53,13 @@ export function checkBenchmarkSettings(
 ): void {
   if (!settings) return;
   checkShapes(`${field}.shapes`, settings.shapes, violations);
-  violations.count(`${field}.baselines`, settings.baselines, MAX_BASELINES);
-  settings.baselines
-    .slice(0, MAX_BASELINES)
-    .forEach((baseline, index) => violations.text(`${field}.baselines[${index}]`, baseline));
-  if (settings.against) {
-    checkKernelReference(settings.against.kernel, violations, `${field}.against.kernel`);
-    checkVariant(settings.against.variant, violations, `${field}.against.variant`);
+  violations.count(`${field}.sdpa_backends`, settings.sdpaBackends, MAX_SDPA_BACKENDS);
+  settings.sdpaBackends
+    .slice(0, MAX_SDPA_BACKENDS)
+    .forEach((backend, index) => violations.text(`${field}.sdpa_backends[${index}]`, backend));
+  if (settings.champion) {
+    checkKernelReference(settings.champion.kernel, violations, `${field}.champion.kernel`);
+    checkVariant(settings.champion.variant, violations, `${field}.champion.variant`);
   }
   const { protocol } = settings;
   if (!protocol) return;

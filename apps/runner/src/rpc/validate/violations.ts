@@ -1,4 +1,4 @@
-import { invalidRequest, type FieldViolation } from '@flashcore/shared';
+import { invalidRequest, type FieldViolation } from '@flashcore/shared/contract';
 
 /** Collects what is wrong with a request, so that a client learns all of it at once. */
 export class Violations {

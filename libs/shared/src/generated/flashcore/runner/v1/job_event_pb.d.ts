@@ -402,7 +402,7 @@ export declare type BenchmarkProgress = Message<"flashcore.runner.v1.BenchmarkPr
   mode: TimingMode;
 
   /**
-   * "candidate", or a baseline's name.
+   * "candidate", or the name of an SDPA backend.
    *
    * @generated from field: string subject = 3;
    */
@@ -473,9 +473,9 @@ export declare type ComparisonProgress = Message<"flashcore.runner.v1.Comparison
   /**
    * True while the champion is measured against itself: then `candidate_us` are its second copy's.
    *
-   * @generated from field: bool against_itself = 3;
+   * @generated from field: bool self_check = 3;
    */
-  againstItself: boolean;
+  selfCheck: boolean;
 
   /**
    * New blocks A B B A in order: the two A of each, microseconds a launch; 0 marks a block that was dropped.

@@ -153,7 +153,7 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
   findings: Finding[];
 
   /**
-   * The variant against the champion that the request named; absent when it named none.
+   * The variant compared with the champion that the request named; absent when it named none.
    *
    * @generated from field: flashcore.runner.v1.ComparisonResult comparison = 10;
    */
@@ -1395,18 +1395,18 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   rooflinePercent?: number | undefined;
 
   /**
-   * Baselines measured in the same job.
+   * Backends of SDPA measured in the same job.
    *
-   * @generated from field: repeated flashcore.runner.v1.BaselineResult baselines = 11;
+   * @generated from field: repeated flashcore.runner.v1.SdpaResult sdpa = 11;
    */
-  baselines: BaselineResult[];
+  sdpa: SdpaResult[];
 
   /**
    * Why there is none, for example "not measured: no PyTorch on this host".
    *
-   * @generated from field: string baselines_missing = 12;
+   * @generated from field: string sdpa_missing = 12;
    */
-  baselinesMissing: string;
+  sdpaMissing: string;
 
   /**
    * Samples as a histogram.
@@ -1685,11 +1685,11 @@ export declare type Histogram = Message<"flashcore.runner.v1.Histogram"> & {
 export declare const HistogramSchema: GenMessage<Histogram>;
 
 /**
- * BaselineResult is a baseline measured in the same job, interleaved with the kernel.
+ * SdpaResult is one backend of SDPA, measured in the same job, interleaved with the kernel.
  *
- * @generated from message flashcore.runner.v1.BaselineResult
+ * @generated from message flashcore.runner.v1.SdpaResult
  */
-export declare type BaselineResult = Message<"flashcore.runner.v1.BaselineResult"> & {
+export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
   /**
    * For example "sdpa/flash".
    *
@@ -1734,10 +1734,10 @@ export declare type BaselineResult = Message<"flashcore.runner.v1.BaselineResult
 };
 
 /**
- * Describes the message flashcore.runner.v1.BaselineResult.
- * Use `create(BaselineResultSchema)` to create a new message.
+ * Describes the message flashcore.runner.v1.SdpaResult.
+ * Use `create(SdpaResultSchema)` to create a new message.
  */
-export declare const BaselineResultSchema: GenMessage<BaselineResult>;
+export declare const SdpaResultSchema: GenMessage<SdpaResult>;
 
 /**
  * DeviceConditions is the state of the device around a measurement. Absent values were not measurable.

@@ -242,19 +242,19 @@ export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSe
   protocol?: BenchmarkProtocol | undefined;
 
   /**
-   * Baselines: "sdpa" (every PyTorch backend); empty: all that the host has.
+   * Backends of SDPA to measure in turns with the kernel, for example "flash"; empty: all that the host has.
    *
-   * @generated from field: repeated string baselines = 3;
+   * @generated from field: repeated string sdpa_backends = 3;
    */
-  baselines: string[];
+  sdpaBackends: string[];
 
   /**
    * The champion to compare with, on the same shapes, in interleaved blocks A B B A in one process; unset: no
    * comparison.
    *
-   * @generated from field: flashcore.runner.v1.KernelVariant against = 4;
+   * @generated from field: flashcore.runner.v1.KernelVariant champion = 4;
    */
-  against?: KernelVariant | undefined;
+  champion?: KernelVariant | undefined;
 };
 
 /**
@@ -1066,16 +1066,16 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   /**
    * Against the champion of the same job: least ratio over the shapes; absent when none was named or it was not judged.
    *
-   * @generated from field: optional double speedup_against = 14;
+   * @generated from field: optional double speedup_over_champion = 14;
    */
-  speedupAgainst?: number | undefined;
+  speedupOverChampion?: number | undefined;
 
   /**
    * The champion's kernel and variant; empty when none was named.
    *
-   * @generated from field: string against = 15;
+   * @generated from field: string champion = 15;
    */
-  against: string;
+  champion: string;
 };
 
 /**
@@ -1188,7 +1188,7 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   time?: Timestamp | undefined;
 
   /**
-   * Speedup over the fastest baseline of that job; absent when none was measured.
+   * Speedup over the fastest SDPA backend of that job; absent when none was measured.
    *
    * @generated from field: optional double speedup = 6;
    */

@@ -1,0 +1,188 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { afterEach, expect, test, vi } from 'vitest';
+import { parseShape } from '@flashcore/shared/kernels';
+import { SdpaBenchmark, SdpaShape } from './sdpa-benchmark.ts';
+import { SdpaError, SdpaProcess } from './sdpa-process.ts';
+
+const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
+const REAL = fileURLToPath(new URL('../../../../tools/sdpa.py', import.meta.url));
+const FAKE_TORCH = fileURLToPath(new URL('fake-torch', import.meta.url));
+const open: { close(): Promise<void> }[] = [];
+
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await Promise.all(open.splice(0).map((each) => each.close()));
+});
+
+async function openShape(fault = '', signal = new AbortController().signal): Promise<SdpaShape | { missing: string }> {
+  vi.stubEnv('PYTHON_FAKE_SDPA', fault);
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+  open.push(sdpa);
+  return sdpa.openShape(parseShape('1x2x64x64'), {
+    modes: ['hot'],
+    inputSets: 2,
+    signal,
+    onSamples: () => undefined,
+  });
+}
+
+test('turns of every backend become results, fastest first, with the speedup of the candidate', async () => {
+  const shape = (await openShape()) as SdpaShape;
+  for (let turn = 0; turn < 3; ++turn) await shape.turn('hot');
+  const results = shape.results('hot', [5, 5.5, 6]);
+  expect(
+    results.map(({ name, version, speedup, latency }) => ({
+      name,
+      version,
+      speedup,
+      samples: latency!.samples,
+      p50Us: latency!.p50Us,
+    })),
+  ).toEqual([
+    { name: 'sdpa/cudnn', version: 'PyTorch 9.9.9, cuDNN 8.7.6', speedup: 2, samples: 90, p50Us: 11 },
+    { name: 'sdpa/flash', version: 'PyTorch 9.9.9, cuDNN 8.7.6', speedup: 21 / 5.5, samples: 90, p50Us: 21 },
+  ]);
+  expect(results[0]!.speedupLow).toBeLessThanOrEqual(2);
+  expect(results[0]!.speedupHigh).toBeGreaterThanOrEqual(2);
+  expect(shape.missing('hot')).toBe('not measured: sdpa/efficient: no head dimension of 7');
+});
+
+test('no PyTorch: not measured, with how to get it', async () => {
+  expect(await openShape('no-torch')).toEqual({
+    missing: expect.stringMatching(
+      /^not measured: no PyTorch on this host .*pip install torch.*FLASHCORE_PYTHON/,
+    ) as string,
+  });
+});
+
+test('no Python: the same', async () => {
+  vi.stubEnv('FLASHCORE_PYTHON', '/no/such/python');
+  expect(await openShape()).toEqual({
+    missing: expect.stringMatching(
+      /^not measured: no PyTorch on this host \(\/no\/such\/python can't be started/,
+    ) as string,
+  });
+});
+
+test('what a host lacks is not looked for again at once', async () => {
+  vi.stubEnv('FLASHCORE_PYTHON', '/no/such/python');
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+  open.push(sdpa);
+  const options = {
+    modes: ['hot'] as const,
+    inputSets: 2,
+    signal: new AbortController().signal,
+    onSamples: () => undefined,
+  };
+  const first = await sdpa.openShape(parseShape('1x2x64x64'), options);
+  vi.stubEnv('FLASHCORE_PYTHON', 'python3');
+  expect([first, await sdpa.compare(parseShape('1x2x64x64'), '/no/file', options.signal)]).toEqual([
+    { missing: expect.stringContaining('/no/such/python') as string },
+    first,
+  ]);
+});
+
+test('a process that ends in a turn leaves the sdpa not measured, and the next shape gets a new process', async () => {
+  vi.stubEnv('PYTHON_FAKE_SDPA', 'crash');
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+  open.push(sdpa);
+  const options = {
+    modes: ['hot'] as const,
+    inputSets: 2,
+    signal: new AbortController().signal,
+    onSamples: () => undefined,
+  };
+  const shape = (await sdpa.openShape(parseShape('1x2x64x64'), options)) as SdpaShape;
+  await shape.turn('hot');
+  await shape.turn('hot');
+  expect(shape.missing('hot')).toMatch(/^not measured: PyTorch's process ended with exit status 9/);
+  expect(shape.results('hot', [1])).toEqual([]);
+  vi.stubEnv('PYTHON_FAKE_SDPA', '');
+  expect(await sdpa.openShape(parseShape('1x2x64x64'), options)).toBeInstanceOf(SdpaShape);
+});
+
+test('a cancelled job does not wait for a turn: the process is killed', async () => {
+  const controller = new AbortController();
+  const shape = (await openShape('hang', controller.signal)) as SdpaShape;
+  setTimeout(() => controller.abort(new Error('cancelled')), 100);
+  await expect(shape.turn('hot')).rejects.toThrow('cancelled');
+});
+
+test('a request past its limit is killed', async () => {
+  vi.stubEnv('PYTHON_FAKE_SDPA', 'hang');
+  const process = new SdpaProcess({ python: 'python3', script: FAKE });
+  open.push({ close: () => process.stop() });
+  await process.request('open', {}, { limitMs: 20_000 });
+  await expect(process.request('round', { backend: 'flash' }, { limitMs: 200 })).rejects.toMatchObject({
+    name: 'SdpaError',
+    reason: 'TIME_LIMIT',
+  });
+  expect(process.usable).toBe(false);
+  await expect(process.request('open', {}, { limitMs: 200 })).rejects.toBeInstanceOf(SdpaError);
+});
+
+test("the real tool answers what it can't do, and goes on", () => {
+  const { stdout } = spawnSync('python3', [REAL], {
+    input: '{"id": 1, "op": "dance"}\nno json\n{"id": 3, "op": "round"}\n',
+    encoding: 'utf8',
+  });
+  const answers = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { id: number | null; ok: boolean; reason: string });
+  expect(answers.map(({ id, ok, reason }) => [id, ok, reason])).toEqual([
+    [1, false, 'BAD_REQUEST'],
+    [null, false, 'BAD_REQUEST'],
+    [3, false, 'BAD_REQUEST'],
+  ]);
+});
+
+/** What the real tool answers to `prepare`, on a PyTorch that is none. */
+function prepareWith(faults: string): Record<string, unknown> {
+  const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64, causal: false };
+  const requests = [
+    { id: 1, op: 'open', ordinal: 0 },
+    { id: 2, op: 'prepare', shape, inputSets: 2, modes: ['hot'], launchesPerSample: 0 },
+  ];
+  const { stdout } = spawnSync('python3', [REAL], {
+    input: requests.map((each) => `${JSON.stringify(each)}\n`).join(''),
+    encoding: 'utf8',
+    env: { ...process.env, PYTHONPATH: FAKE_TORCH, FAKE_TORCH: faults },
+  });
+  return JSON.parse(stdout.trim().split('\n')[1]!) as Record<string, unknown>;
+}
+
+test("what one backend can't do leaves the others: no kernel, no plan, no capture", () => {
+  const { ok, backends } = prepareWith(
+    'no_kernel; CUDNN_ATTENTION in call: cuDNN Frontend error: No valid execution plans built; EFFICIENT_ATTENTION in capture: operation not permitted when stream is capturing',
+  ) as { ok: boolean; backends: { name: string; reason: string }[] };
+  expect([ok, backends.map(({ name, reason }) => [name, reason])]).toEqual([
+    true,
+    [
+      ['flash', 'head dimension 7 is no multiple of 8'],
+      ['cudnn', 'cuDNN Frontend error: No valid execution plans built'],
+      ['efficient', 'operation not permitted when stream is capturing'],
+      ['math', ''],
+    ],
+  ]);
+});
+
+test("a device that is lost is no backend's reason", () => {
+  expect(
+    prepareWith('lost; CUDNN_ATTENTION in call: CUDA error: an illegal memory access was encountered'),
+  ).toMatchObject({
+    ok: false,
+    reason: 'FAILED',
+    message: 'RuntimeError: CUDA error: an illegal memory access was encountered',
+  });
+});
+
+test('a cancelled job does not wait until PyTorch is loaded', async () => {
+  const controller = new AbortController();
+  const opened = openShape('slow-open', controller.signal);
+  setTimeout(() => controller.abort(new Error('cancelled')), 100);
+  const started = performance.now();
+  await expect(opened).rejects.toThrow('cancelled');
+  expect(performance.now() - started).toBeLessThan(2_000);
+});

@@ -1,0 +1,267 @@
+import { existsSync } from 'node:fs';
+import { create } from '@bufbuild/protobuf';
+import { SdpaResultSchema, type SdpaResult, type Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { describe, ratioInterval } from '@flashcore/shared/statistics';
+import type { TimingModeName } from '../../worker/messages.ts';
+import { SdpaError, SdpaProcess } from './sdpa-process.ts';
+import { untilAborted } from '../until-aborted.ts';
+
+/** PyTorch and its CUDA libraries are loaded from disk: seconds when warm, far more the first time. */
+const OPEN_LIMIT_MS = 180_000;
+const PREPARE_LIMIT_MS = 120_000;
+const ROUND_LIMIT_MS = 60_000;
+/** cuDNN makes a plan for each new shape. */
+const PARITY_LIMIT_MS = 60_000;
+/**
+ * How long a backend's turn takes, seconds. Half of the candidate's: four backends measured as long would take most of
+ * a job.
+ */
+const TURN_SECONDS: Record<TimingModeName, number> = { cold: 0.01, hot: 0.02 };
+const MAX_TURN_SAMPLES = 500;
+const HOW_TO_GET = 'install it with `python3 -m pip install torch`, or name a Python that has it in FLASHCORE_PYTHON';
+
+/** What a host lacks is not looked for again at every input: a Python that has no PyTorch takes a moment to say so. */
+const LACKING: readonly string[] = ['NO_PYTHON', 'NO_TORCH', 'NO_CUDA', 'NO_SCRIPT'];
+const LOOK_AGAIN_AFTER_MS = 30_000;
+
+interface Backend {
+  name: string;
+  available: boolean;
+  reason: string;
+  launchesPerSample: number;
+}
+
+/** A backend's output beside the kernel's (difference) and beside the fp64 reference (error). */
+export interface ComparedBackend {
+  name: string;
+  available: boolean;
+  /** Why it is not, or empty. */
+  reason: string;
+  maxAbsDifference: number;
+  meanAbsDifference: number;
+  maxAbsError: number;
+  meanAbsError: number;
+}
+
+/** New samples of a backend, named as in the result ("sdpa/flash"). */
+export type SdpaListener = (mode: TimingModeName, subject: string, samplesUs: readonly number[]) => void;
+
+/**
+ * PyTorch's SDPA on a device, backend by backend, in a process that is kept warm between jobs. What goes wrong in it is
+ * never the job's error: the sdpa is then
+ * "not measured", with the reason.
+ */
+export class SdpaBenchmark {
+  readonly #script: string;
+  readonly #ordinal: number;
+  #process: SdpaProcess | undefined;
+  #opened: Promise<string> | undefined;
+  #lacking: { error: Error; atMs: number } | undefined;
+  /** What the process holds prepared: the next job on the same shape finds graphs and plans there. */
+  #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]> } | undefined;
+
+  /** `script` is tools/sdpa.py; `ordinal` the device's place among the driver's. */
+  constructor({ script, ordinal }: { script: string; ordinal: number }) {
+    this.#script = script;
+    this.#ordinal = ordinal;
+  }
+
+  /** Starts the process without waiting for it: a kernel is compiled meanwhile. */
+  start(): void {
+    this.#open().catch(() => undefined); // compare() and openShape() ask again and tell.
+  }
+
+  /** Starts the process and prepares a shape without waiting for it: a kernel is compiled and verified meanwhile. */
+  warmUp(shape: Shape, options: { modes: readonly TimingModeName[]; inputSets: number }): void {
+    this.#open()
+      .then(() => this.#prepare(shape, options))
+      .catch(() => undefined); // openShape() asks again and tells.
+  }
+
+  /** The process's id, so that it is not taken for a stranger on the device. */
+  get processId(): number | undefined {
+    return this.#process?.usable ? this.#process.processId : undefined;
+  }
+
+  /** Prepares a shape for turns. Errors: the signal's reason. */
+  async openShape(
+    shape: Shape,
+    options: { modes: readonly TimingModeName[]; inputSets: number; signal: AbortSignal; onSamples: SdpaListener },
+  ): Promise<SdpaShape | { missing: string }> {
+    const { signal } = options;
+    try {
+      const version = await untilAborted(this.#open(), signal);
+      const backends = await untilAborted(this.#prepare(shape, options), signal);
+      return new SdpaShape(this.#process!, { version, backends, ...options });
+    } catch (error) {
+      signal.throwIfAborted();
+      return { missing: missingText(error) };
+    }
+  }
+
+  /** Compares the tensors of a file (see SdpaParity) with every backend. Errors: the signal's reason. */
+  async compare(
+    shape: Shape,
+    path: string,
+    signal: AbortSignal,
+  ): Promise<{ version: string; backends: ComparedBackend[] } | { missing: string }> {
+    try {
+      const version = await untilAborted(this.#open(), signal);
+      const answer = await this.#process!.request(
+        'parity',
+        { shape: plainShape(shape), path },
+        { limitMs: PARITY_LIMIT_MS, signal },
+      );
+      return { version, backends: answer['backends'] as ComparedBackend[] };
+    } catch (error) {
+      signal.throwIfAborted();
+      return { missing: missingText(error) };
+    }
+  }
+
+  /** One preparation at a time; one that is under way for another shape is waited for. */
+  async #prepare(
+    shape: Shape,
+    { modes, inputSets }: { modes: readonly TimingModeName[]; inputSets: number },
+  ): Promise<Backend[]> {
+    const process = this.#process!;
+    const key = `${formatShape(shape)} ${modes.join(' ')} ${inputSets}`;
+    const former = this.#prepared?.process === process ? this.#prepared : undefined;
+    if (former?.key === key) return former.backends;
+    const parameters = { shape: plainShape(shape), inputSets, modes, launchesPerSample: 0 };
+    const backends = Promise.resolve(former?.backends)
+      .catch(() => undefined)
+      .then(() => process.request('prepare', parameters, { limitMs: PREPARE_LIMIT_MS }))
+      .then((answer) => answer['backends'] as Backend[]);
+    const prepared = { process, key, backends };
+    this.#prepared = prepared;
+    // A shape that could not be prepared is tried anew by the next job.
+    backends.catch(() => {
+      if (this.#prepared === prepared) this.#prepared = undefined;
+    });
+    return backends;
+  }
+
+  async close(): Promise<void> {
+    const process = this.#process;
+    this.#process = undefined;
+    this.#opened = undefined;
+    await process?.stop();
+  }
+
+  #open(): Promise<string> {
+    if (this.#opened && this.#process?.usable) return this.#opened;
+    if (this.#lacking && performance.now() - this.#lacking.atMs < LOOK_AGAIN_AFTER_MS)
+      return Promise.reject(this.#lacking.error);
+    if (!existsSync(this.#script)) return Promise.reject(new SdpaError('NO_SCRIPT', `${this.#script} is not there`));
+    const process = new SdpaProcess({
+      python: globalThis.process.env['FLASHCORE_PYTHON'] || 'python3',
+      script: this.#script,
+    });
+    this.#process = process;
+    this.#opened = process.request('open', { ordinal: this.#ordinal }, { limitMs: OPEN_LIMIT_MS }).then(
+      (answer) => `PyTorch ${String(answer['torch'])}, cuDNN ${String(answer['cudnn'])}`,
+      async (error: unknown) => {
+        this.#lacking =
+          error instanceof SdpaError && LACKING.includes(error.reason) ? { error, atMs: performance.now() } : undefined;
+        await process.stop();
+        throw error;
+      },
+    );
+    return this.#opened;
+  }
+}
+
+/** The backends that take a shape, measured in turns with a candidate. */
+export class SdpaShape {
+  readonly #process: SdpaProcess;
+  readonly #version: string;
+  readonly #backends: readonly Backend[];
+  readonly #signal: AbortSignal;
+  readonly #onSamples: SdpaListener;
+  readonly #samples: Record<TimingModeName, Map<string, number[]>> = { cold: new Map(), hot: new Map() };
+  #failure = '';
+
+  constructor(
+    process: SdpaProcess,
+    options: { version: string; backends: readonly Backend[]; signal: AbortSignal; onSamples: SdpaListener },
+  ) {
+    this.#process = process;
+    this.#version = options.version;
+    this.#backends = options.backends;
+    this.#signal = options.signal;
+    this.#onSamples = options.onSamples;
+  }
+
+  /** Backends that do not take the shape, with PyTorch's reason. */
+  get refused(): string[] {
+    return this.#backends.filter(({ available }) => !available).map(({ name, reason }) => `sdpa/${name}: ${reason}`);
+  }
+
+  /** One turn of every backend. Errors: the signal's reason; a sdpa that fails says so in missing(). */
+  async turn(mode: TimingModeName): Promise<void> {
+    if (this.#failure !== '') return;
+    try {
+      for (const { name, available } of this.#backends) if (available) await this.#round(name, mode);
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      this.#failure = missingText(error);
+    }
+  }
+
+  async #round(name: string, mode: TimingModeName): Promise<void> {
+    const answer = await this.#process.request(
+      'round',
+      { backend: name, mode, seconds: TURN_SECONDS[mode], maxSamples: MAX_TURN_SAMPLES },
+      { limitMs: ROUND_LIMIT_MS, signal: this.#signal },
+    );
+    const samplesUs = answer['samplesUs'] as number[];
+    const all = this.#samples[mode].get(name) ?? [];
+    this.#samples[mode].set(name, [...all, ...samplesUs]);
+    this.#onSamples(mode, `sdpa/${name}`, samplesUs);
+  }
+
+  /** Against the candidate's samples in the same mode, fastest backend first. */
+  results(mode: TimingModeName, candidateUs: ArrayLike<number>): SdpaResult[] {
+    if (candidateUs.length === 0) return [];
+    const results = [...this.#samples[mode]].map(([name, samplesUs]) => {
+      const { ratio, low, high } = ratioInterval(samplesUs, candidateUs);
+      return create(SdpaResultSchema, {
+        name: `sdpa/${name}`,
+        latency: describe(samplesUs),
+        speedup: ratio,
+        speedupLow: low,
+        speedupHigh: high,
+        version: this.#version,
+      });
+    });
+    return results.sort((a, b) => a.latency!.p50Us - b.latency!.p50Us);
+  }
+
+  /** Why there is no result, or why some backends are missing from it; empty when all were measured. */
+  missing(mode: TimingModeName): string {
+    if (this.#failure !== '') return this.#failure;
+    if (this.#samples[mode].size > 0) return this.refused.length > 0 ? `not measured: ${this.refused.join('; ')}` : '';
+    return this.#backends.some(({ available }) => available)
+      ? 'not measured: the sdpa had no turn'
+      : `not measured: no SDPA backend takes the shape: ${this.refused.join('; ')}`;
+  }
+}
+
+const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): Record<string, number | boolean> => ({
+  batch,
+  heads,
+  sequenceLength,
+  headDim,
+  causal,
+});
+
+function missingText(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const reason = error instanceof SdpaError ? error.reason : '';
+  if (reason === 'NO_TORCH' || reason === 'NO_PYTHON')
+    return `not measured: no PyTorch on this host (${message}); ${HOW_TO_GET}`;
+  if (reason === 'NO_CUDA') return `not measured: ${message}; install a PyTorch built for CUDA`;
+  return `not measured: ${message}`;
+}

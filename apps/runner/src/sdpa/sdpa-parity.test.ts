@@ -1,0 +1,107 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseShape } from '@flashcore/shared/kernels';
+import { afterAll, afterEach, expect, test } from 'vitest';
+import type { VerifiedOutput } from '../../worker/messages.ts';
+import { SdpaBenchmark } from './sdpa-benchmark.ts';
+import { SdpaParity } from './sdpa-parity.ts';
+
+const SHAPE = parseShape('1x1x2x4');
+const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
+const open: SdpaBenchmark[] = [];
+const dataDirectory = mkdtempSync(join(tmpdir(), 'fc-parity-'));
+afterEach(() => Promise.all(open.splice(0).map((each) => each.close())));
+afterAll(() => rmSync(dataDirectory, { recursive: true }));
+
+function parity(signal = new AbortController().signal, script = FAKE): SdpaParity {
+  const sdpa = new SdpaBenchmark({ script, ordinal: 0 });
+  open.push(sdpa);
+  return new SdpaParity(sdpa, { shape: SHAPE, signal, dataDirectory });
+}
+
+/** An output that is off by `error` in its first element: halves that fp16 has exactly. */
+function output(error: number): VerifiedOutput {
+  const bits = (values: number[]): Uint16Array => new Uint16Array(new Float16Array(values).buffer);
+  const values = [1, 0.5, 0.25, -1, 2, 0, 3, 4];
+  return {
+    Q: bits(values),
+    K: bits(values),
+    V: bits(values),
+    O: bits(values.with(0, values[0]! + error)),
+    reference: Float64Array.from(values),
+    maxAbsError: error,
+    meanAbsError: error / 8,
+  };
+}
+
+test('differences and errors over the inputs of a case, and why a backend has none', async () => {
+  const compared = parity();
+  compared.add(output(0.5));
+  compared.add(output(0.25));
+  const version = 'PyTorch 9.9.9, cuDNN 8.7.6';
+  expect(await compared.results()).toMatchObject({
+    sdpaMissing: '',
+    sdpa: [
+      {
+        backend: 'sdpa/flash',
+        version,
+        missing: '',
+        inputs: 2,
+        maxAbsDifference: 0.5,
+        meanAbsDifference: 0.375 / 8,
+        sdpaMaxAbsError: 0,
+        sdpaMeanAbsError: 0,
+        maxAbsError: 0.5,
+        meanAbsError: 0.375 / 8,
+      },
+      { backend: 'sdpa/efficient', version, missing: 'not measured: no head dimension of 7', inputs: 0 },
+    ],
+  });
+});
+
+test('an input that a backend, or PyTorch, did not take: the others alone give no figure', async () => {
+  const refused = parity();
+  for (const error of [0.5, 8]) refused.add(output(error));
+  expect(await refused.results()).toMatchObject({
+    sdpaMissing: '',
+    sdpa: [
+      { backend: 'sdpa/flash', missing: 'not measured: out of memory', maxAbsDifference: 0 },
+      { backend: 'sdpa/efficient' },
+    ],
+  });
+  const failed = parity();
+  for (const error of [16, 0.5]) failed.add(output(error));
+  expect(await failed.results()).toEqual({
+    sdpa: [],
+    sdpaMissing: expect.stringContaining('the device is lost') as string,
+  });
+});
+
+test('no right output, or no PyTorch: not measured, with the reason', async () => {
+  expect(await parity().results()).toEqual({
+    sdpa: [],
+    sdpaMissing: 'not measured: the kernel gave no right output to compare',
+  });
+  const without = parity(undefined, '/no/such/script.py');
+  without.add(output(0));
+  expect(await without.results()).toEqual({ sdpa: [], sdpaMissing: 'not measured: /no/such/script.py is not there' });
+});
+
+test('a cancelled job does not wait for PyTorch', async () => {
+  const controller = new AbortController();
+  const compared = parity(controller.signal);
+  compared.add(output(0));
+  controller.abort(new Error('cancelled'));
+  await expect(compared.results()).rejects.toThrow('cancelled');
+});
+
+test('tensors lie in the data folder while they are compared, and nowhere after', async () => {
+  const compared = parity();
+  compared.add(output(0.5));
+  await new Promise(setImmediate);
+  expect(readdirSync(join(dataDirectory, 'tmp'))).toEqual([expect.stringMatching(/^sdpa-/)]);
+  await compared.results();
+  expect(readdirSync(join(dataDirectory, 'tmp'))).toEqual([]);
+});

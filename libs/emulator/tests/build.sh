@@ -1,0 +1,29 @@
+# Sourced by tests/run.sh and bench/run.sh, which set CXX, BUILD and EMULATOR: builds the library and kernel modules as README.md says.
+case $(uname -m) in aarch64|arm64) NATIVE=-mcpu=native ;; *) NATIVE=-march=native ;; esac
+ARCH_FLAGS=${ARCH_FLAGS-$NATIVE}
+GNU_ONLY=
+if ! $CXX --version | grep -qi clang; then GNU_ONLY="-fno-gnu-unique -fno-semantic-interposition"; fi
+KERNEL_FLAGS="-x c++ -std=c++17 -O3 $ARCH_FLAGS -g1 -gdwarf-4 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing -fno-exceptions $GNU_ONLY -Wall -Wno-attributes -Wno-unknown-pragmas -Wno-unused -DFLASHCORE_EMULATOR=1 -I $EMULATOR/include -I $EMULATOR/../../kernels"
+LIMIT="$EMULATOR/static_shared_limit.ld"
+mkdir -p "$BUILD/modules"
+
+build_library() {
+  $CXX -std=c++17 -O2 -Wall -Wextra -fPIC -shared -pthread -fvisibility=hidden "$EMULATOR/library.cpp" -o "$BUILD/libcuda_emu.so" -ldl
+}
+
+# build_module <source> <name> <more flags> <linker script or nothing> [entries]
+# Without entries the source names them in the comment that it begins with: // entries: a b c
+build_module() {
+  source=$1 name=$2 extra=$3 limit=$4
+  entries=${5:-$(sed -n '/^\/\//!q; s|^// \(entries: \)\{0,1\}||p' "$source")}
+  copy="$BUILD/$name.cu"
+  unit="$BUILD/$name.unit.cpp"
+  { echo "#line 1 \"$(basename "$source")\""
+    perl -0pe 's/\bextern\s+__shared__\s+([^;{}()]*?(?:\([^()]*\)[^;{}()]*?)?)\b(\w+)\s*\[\s*\]\s*;/FLASHCORE_DYNAMIC_SHARED($2, $1);/g' "$source"; } > "$copy"
+  { echo '#include "flashcore_emulator.h"'
+    for entry in $entries; do echo "FLASHCORE_EXPECT_ENTRY($entry)"; done
+    echo "#include \"$copy\""
+    for entry in $entries; do echo "FLASHCORE_ENTRY($entry)"; done; } > "$unit"
+  $CXX $KERNEL_FLAGS $extra -I "$(dirname "$source")" -c "$unit" -o "$BUILD/modules/$name.o"
+  $CXX -shared -pthread "$BUILD/modules/$name.o" $limit -o "$BUILD/modules/$name.so"
+}

@@ -1,0 +1,17 @@
+#!/bin/sh
+# tests/run.sh with every compiler that is installed: g++, clang++, and g++ for aarch64 under qemu-user. `npx nx compilers emulator`; about a minute each.
+HERE=$(cd "$(dirname "$0")" && pwd)
+failed=0
+with() {
+  echo "== $1"
+  shift
+  env "$@" sh "$HERE/run.sh" || failed=1
+}
+if command -v g++ >/dev/null; then with g++ CXX=g++; else echo "-- g++ is not installed"; fi
+if command -v clang++ >/dev/null; then with clang++ CXX=clang++; else echo "-- clang++ is not installed"; fi
+if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null; then
+  with "aarch64-linux-gnu-g++, qemu-aarch64" CXX=aarch64-linux-gnu-g++ ARCH_FLAGS=-march=armv8.2-a RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+else
+  echo "-- aarch64-linux-gnu-g++ or qemu-aarch64 is not installed"
+fi
+exit $failed

@@ -1,0 +1,358 @@
+/**
+ * The typed client of a runner: unary calls, jobs as event streams that survive dropped connections, source upload,
+ * artifacts.
+ */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { clone, create } from '@bufbuild/protobuf';
+import { Client, status } from '@grpc/grpc-js';
+import { callStreaming, callUnary, callUpload } from './calls.ts';
+import { channelCredentials, tlsChannelOptions, type ClientSecurity } from './client-security.ts';
+import { connectionError, connectionLost, versionMismatch, type Attempt } from './connection-error.ts';
+import { errorFromStatus, hasErrorDetails } from '../contract/error-status.ts';
+import { FlashcoreError, invalidRequest } from '../contract/errors.ts';
+import type { Host } from '../generated/flashcore/runner/v1/capabilities_pb.js';
+import type { JobEvent } from '../generated/flashcore/runner/v1/job_event_pb.js';
+import { type KernelReference, KernelReferenceSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import {
+  type BuildRequestSchema,
+  type Caller,
+  JobOptionsSchema,
+  KernelRunnerService,
+  ReadArtifactRequestSchema,
+  UploadSourcesRequestSchema,
+  WatchJobRequestSchema,
+} from '../generated/flashcore/runner/v1/service_pb.js';
+import {
+  API_VERSION,
+  CLIENT_CHANNEL_OPTIONS,
+  type JobRpcName,
+  type RpcRequest,
+  type RpcRequestInit,
+  type RpcResponse,
+  type UnaryRpcName,
+} from './grpc.ts';
+import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
+import { readSourceTree, sha256Of } from '../kernels/source-tree.ts';
+
+const CONNECT_TIMEOUT_MS = 2_500;
+const UNARY_TIMEOUT_MS = 30_000;
+const UPLOAD_TIMEOUT_MS = 300_000;
+/** Pauses before a cut call is made again. */
+const AGAIN_AFTER_MS = [50, 200, 500];
+const UPLOAD_PIECE_BYTES = 64 * 1024;
+
+export interface ConnectOptions {
+  /** "host:port" or "unix:/path". */
+  address: string;
+  signal?: AbortSignal | undefined;
+  /** For a runner that serves TLS; undefined: plain text. */
+  security?: ClientSecurity | undefined;
+}
+
+export interface CallOptions {
+  signal?: AbortSignal | undefined;
+  /** Default 30 s. */
+  timeoutMs?: number | undefined;
+}
+
+export interface WatchOptions extends ResumeOptions {
+  /** Number of the last event already seen; default 0: from the first. */
+  afterSequence?: bigint | number | undefined;
+  /** Told the number of the first event still kept when those asked for are not. */
+  onExpired?: ((first: bigint) => void) | undefined;
+}
+
+/** The events of a job. Ending the iteration leaves the job running. */
+export type JobEvents = AsyncGenerator<JobEvent, void, undefined>;
+
+/**
+ * A connection to one runner. All methods throw FlashcoreError: with the runner's reason, or RUNNER_UNREACHABLE when it
+ * is lost; and the signal's reason when aborted.
+ */
+export class RunnerClient {
+  readonly address: string;
+  readonly #channel: Client;
+  readonly #attempt: Attempt;
+  #greeting: { host: Host; caller: Caller | undefined } | undefined;
+
+  private constructor(address: string, security: ClientSecurity | undefined) {
+    this.address = address;
+    this.#attempt = { address, secured: security !== undefined, withCertificate: security?.certificate !== undefined };
+    this.#channel = new Client(address, channelCredentials(address, security), {
+      ...CLIENT_CHANNEL_OPTIONS,
+      ...tlsChannelOptions(address, security),
+    });
+  }
+
+  /**
+   * Reaches a runner and checks that it speaks this API. Errors, within 3 s: RUNNER_UNREACHABLE, UNAUTHENTICATED,
+   * VERSION_MISMATCH; INVALID_REQUEST for an address that is none.
+   */
+  static async connect({ address, signal, security }: ConnectOptions): Promise<RunnerClient> {
+    requireAddress(address);
+    const client = new RunnerClient(address, security);
+    try {
+      client.#greeting = await client.#greet(signal);
+      return client;
+    } catch (error) {
+      client.close();
+      throw error;
+    }
+  }
+
+  /** What GetHost said when the connection was made. */
+  get host(): Host {
+    return this.#greeting!.host;
+  }
+
+  /** Whom the runner takes this client for; undefined where it is older than roles. */
+  get caller(): Caller | undefined {
+    return this.#greeting!.caller;
+  }
+
+  readonly getHost = (request: RpcRequestInit<'getHost'> = {}, options?: CallOptions) =>
+    this.#unary('getHost', request, options);
+  readonly getJob = (request: RpcRequestInit<'getJob'>, options?: CallOptions) =>
+    this.#unary('getJob', request, options);
+  readonly listJobs = (request: RpcRequestInit<'listJobs'> = {}, options?: CallOptions) =>
+    this.#unary('listJobs', request, options);
+  readonly cancelJob = (request: RpcRequestInit<'cancelJob'>, options?: CallOptions) =>
+    this.#unary('cancelJob', request, options);
+  readonly listKernels = (request: RpcRequestInit<'listKernels'> = {}, options?: CallOptions) =>
+    this.#unary('listKernels', request, options);
+  readonly getKernel = (request: RpcRequestInit<'getKernel'>, options?: CallOptions) =>
+    this.#unary('getKernel', request, options);
+  readonly listExperiments = (request: RpcRequestInit<'listExperiments'> = {}, options?: CallOptions) =>
+    this.#unary('listExperiments', request, options);
+  readonly getLeaderboard = (request: RpcRequestInit<'getLeaderboard'> = {}, options?: CallOptions) =>
+    this.#unary('getLeaderboard', request, options);
+  readonly findMissingSources = (request: RpcRequestInit<'findMissingSources'>, options?: CallOptions) =>
+    this.#unary('findMissingSources', request, options);
+
+  /**
+   * Starts a job and gives its events until `finished`. A dropped stream is taken up again through WatchJob. The
+   * request carries a UUID (its own, or a fresh
+   * one), so that a stream which drops before its first event starts no second job. Errors: as the RPC's, before the
+   * first event; afterwards RUNNER_UNREACHABLE.
+   */
+  start<Name extends JobRpcName>(method: Name, request: RpcRequestInit<Name>, options: ResumeOptions = {}): JobEvents {
+    const identified = withRequestId(method, request);
+    const begin = (onHeaders: () => void) =>
+      callStreaming(this.#channel, method, identified, { signal: options.signal, onHeaders });
+    return this.#events({ begin, name: undefined, afterSequence: 0n }, options);
+  }
+
+  /**
+   * Gives a job's events after a given one until `finished`; a dropped stream is taken up again. Errors: JOB_NOT_FOUND,
+   * EVENTS_EXPIRED (unless `onExpired` takes it: the stream then
+   * starts at the first event still kept), RUNNER_UNREACHABLE.
+   */
+  watch(job: string, { afterSequence = 0n, ...options }: WatchOptions = {}): JobEvents {
+    return this.#events({ begin: undefined, name: job, afterSequence: BigInt(afterSequence) }, options);
+  }
+
+  /**
+   * Sends a kernel folder's files that the runner does not have yet. Errors: INVALID_MANIFEST, INVALID_REQUEST (too
+   * large), DISK_FULL.
+   */
+  async uploadFolder(path: string, options: CallOptions = {}): Promise<KernelReference> {
+    const { tree, contents } = await readSourceTree(path);
+    const { missingSha256 } = await this.findMissingSources({ files: tree.files }, options);
+    if (missingSha256.length > 0) {
+      await callUpload(this.#channel, uploadPieces(missingSha256, contents), {
+        timeoutMs: UPLOAD_TIMEOUT_MS,
+        ...options,
+      }).catch(this.#explain);
+    }
+    return create(KernelReferenceSchema, { source: { case: 'tree', value: tree } });
+  }
+
+  /**
+   * An artifact's bytes, checked against the digest; goes on where a dropped stream ended. Errors: ARTIFACT_NOT_FOUND,
+   * DIGEST_MISMATCH, RUNNER_UNREACHABLE.
+   */
+  async readArtifact(sha256: string, options: ResumeOptions = {}): Promise<Buffer> {
+    const pieces: Uint8Array[] = [];
+    let offset = 0n;
+    const policy = new ResumePolicy(this.#channel, this.address, options);
+    for (let complete = false; !complete;) {
+      try {
+        for await (const { data } of callStreaming(
+          this.#channel,
+          'readArtifact',
+          create(ReadArtifactRequestSchema, { sha256, offset }),
+          { signal: options.signal },
+        )) {
+          pieces.push(data);
+          offset += BigInt(data.length);
+          policy.progress();
+        }
+        complete = true;
+      } catch (cause) {
+        await policy.waitAfter(cause, `artifact ${sha256}`);
+      }
+    }
+    const bytes = Buffer.concat(pieces);
+    const found = sha256Of(bytes);
+    if (found !== sha256)
+      throw new FlashcoreError(
+        'DIGEST_MISMATCH',
+        { wanted: sha256, found },
+        `Wanted an artifact with the digest ${sha256}, received bytes with the digest ${found}`,
+      );
+    return bytes;
+  }
+
+  /** Ends the connection; it no longer keeps the process alive. Running calls end with an error, jobs go on. */
+  close(): void {
+    this.#channel.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  async *#events(
+    from: {
+      begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined;
+      name: string | undefined;
+      afterSequence: bigint;
+    },
+    options: WatchOptions,
+  ): JobEvents {
+    const policy = new ResumePolicy(this.#channel, this.address, options);
+    const onHeaders = () => policy.connected();
+    let { name, afterSequence } = from;
+    for (;;) {
+      let cause: unknown;
+      try {
+        const responses =
+          name === undefined
+            ? from.begin!(onHeaders)
+            : callStreaming(this.#channel, 'watchJob', create(WatchJobRequestSchema, { name, afterSequence }), {
+                signal: options.signal,
+                onHeaders,
+              });
+        for await (const { event } of responses) {
+          if (event === undefined || event.sequence <= afterSequence) continue;
+          // A gap: ask again from the last event that is certain.
+          if (event.sequence !== afterSequence + 1n) break;
+          name = event.job;
+          afterSequence = event.sequence;
+          policy.progress();
+          yield event;
+          if (event.payload.case === 'finished') return;
+        }
+      } catch (error) {
+        cause = error;
+      }
+      const first = firstKept(cause);
+      if (first === undefined || !options.onExpired) {
+        await policy.waitAfter(cause, name ?? 'a new job');
+        continue;
+      }
+      options.onExpired(first);
+      afterSequence = first - 1n;
+    }
+  }
+
+  async #unary<Name extends UnaryRpcName>(
+    name: Name,
+    init: RpcRequestInit<Name>,
+    options: CallOptions = {},
+  ): Promise<RpcResponse<Name>> {
+    const request = create(
+      KernelRunnerService.method[name].input,
+      init as RpcRequestInit<UnaryRpcName>,
+    ) as RpcRequest<Name>;
+    const call = () => callUnary(this.#channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options });
+    // Every such call may be made twice: it reads, or cancels what is then cancelled. The channel connects anew by
+    // itself.
+    return this.#again(call).catch(this.#explain);
+  }
+
+  /** A call whose connection was cut is made again, some times. */
+  async #again<Response>(call: () => Promise<Response>): Promise<Response> {
+    for (const delayMs of AGAIN_AFTER_MS) {
+      try {
+        return await call();
+      } catch (error) {
+        if (!isServiceError(error) || hasErrorDetails(error) || error.code !== status.UNAVAILABLE) throw error;
+      }
+      await sleep(delayMs);
+    }
+    return call();
+  }
+
+  /** Makes a FlashcoreError of a failed call; to be given to catch(). */
+  readonly #explain = (error: unknown): never => {
+    if (!isServiceError(error)) throw error;
+    const lost =
+      !hasErrorDetails(error) && (error.code === status.UNAVAILABLE || error.code === status.DEADLINE_EXCEEDED);
+    throw lost ? connectionLost(this.address, error) : errorFromStatus(error);
+  };
+
+  async #greet(signal: AbortSignal | undefined): Promise<{ host: Host; caller: Caller | undefined }> {
+    const request = create(KernelRunnerService.method.getHost.input);
+    const { host, caller } = await callUnary(this.#channel, 'getHost', request, {
+      signal,
+      timeoutMs: CONNECT_TIMEOUT_MS,
+    }).catch((error: unknown) => {
+      if (!isServiceError(error)) throw error;
+      if (hasErrorDetails(error)) throw errorFromStatus(error);
+      throw error.code === status.UNIMPLEMENTED
+        ? versionMismatch(this.address, 'another service')
+        : connectionError(this.#attempt, error);
+    });
+    if (host?.apiVersion !== API_VERSION) throw versionMismatch(this.address, host?.apiVersion || 'no version');
+    return { host, caller };
+  }
+}
+
+/** Number of the first event that the runner still keeps, where a stream asked for earlier ones. */
+function firstKept(cause: unknown): bigint | undefined {
+  if (!isServiceError(cause) || !hasErrorDetails(cause)) return undefined;
+  const { reason, metadata } = errorFromStatus(cause);
+  return reason === 'EVENTS_EXPIRED' && /^[1-9]\d*$/.test(metadata['first'] ?? '')
+    ? BigInt(metadata['first']!)
+    : undefined;
+}
+
+/**
+ * The request with a request_id. A copy: the caller's message stays as it is, and starts another job when it is sent
+ * again.
+ */
+function withRequestId<Name extends JobRpcName>(method: Name, init: RpcRequestInit<Name>): RpcRequest<Name> {
+  const schema = KernelRunnerService.method[method].input as typeof BuildRequestSchema;
+  const message = clone(schema, create(schema, init as RpcRequestInit<'build'>));
+  message.options ??= create(JobOptionsSchema);
+  message.options.requestId ||= randomUUID();
+  return message as RpcRequest<JobRpcName> as RpcRequest<Name>;
+}
+
+function* uploadPieces(digests: readonly string[], contents: ReadonlyMap<string, Uint8Array>) {
+  for (const sha256 of digests) {
+    const bytes = contents.get(sha256);
+    // A digest that was never announced: nothing of this folder has it.
+    if (bytes === undefined) continue;
+    let offset = 0;
+    do {
+      const data = bytes.subarray(offset, offset + UPLOAD_PIECE_BYTES);
+      offset += data.length;
+      yield create(UploadSourcesRequestSchema, { sha256, data, finish: offset === bytes.length });
+    } while (offset < bytes.length);
+  }
+}
+
+/** grpc-js takes nearly any text as an address, and port 443 where none is given. */
+function requireAddress(address: string): void {
+  const port = /^(?:\[[0-9a-fA-F:.]+\]|[^\s:/]+):(\d{1,5})$/.exec(address)?.[1];
+  if (
+    address.startsWith('unix:')
+      ? address.length > 'unix:'.length
+      : port !== undefined && Number(port) >= 1 && Number(port) <= 65_535
+  )
+    return;
+  throw invalidRequest({ field: 'address', description: `wanted host:port or unix:/path, found "${address}"` });
+}

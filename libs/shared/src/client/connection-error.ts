@@ -1,0 +1,141 @@
+/** What a client that could not connect is told: what was found at the address, and what to do about it. */
+import { type ServiceError, status } from '@grpc/grpc-js';
+import { FlashcoreError } from '../contract/errors.ts';
+import { API_VERSION } from './grpc.ts';
+
+/** What the client brought along to the connection. */
+export interface Attempt {
+  address: string;
+  /** TLS was spoken. */
+  secured: boolean;
+  /** With a certificate of the client's own. */
+  withCertificate: boolean;
+}
+
+/** RUNNER_UNREACHABLE, or UNAUTHENTICATED where a secured connection was refused. */
+export function connectionError(attempt: Attempt, cause: ServiceError): FlashcoreError {
+  const refusal = attempt.secured ? tlsProblem(attempt, cause) : plainProblem(attempt, cause);
+  if (refusal) return refusal;
+  const { address } = attempt;
+  const why =
+    cause.code === status.UNAVAILABLE && !/protocol error/i.test(cause.details)
+      ? 'nothing answers there'
+      : cause.code === status.DEADLINE_EXCEEDED
+        ? 'what is there does not answer in time'
+        : 'what answers there is no runner';
+  if (NO_NAME.test(cause.details))
+    return new FlashcoreError(
+      'RUNNER_UNREACHABLE',
+      { address },
+      `Correct the host's name, or use its IP address: no name server knows ${hostOf(address)} (${plainDetails(cause)})`,
+      { cause },
+    );
+  const remedy = address.startsWith('unix:') ? 'start it again' : startRemedy(address);
+  return new FlashcoreError(
+    'RUNNER_UNREACHABLE',
+    { address },
+    `Wanted a runner at ${address}, but ${why} (${plainDetails(cause)}): ${remedy}`,
+    { cause },
+  );
+}
+
+/** RUNNER_UNREACHABLE for a connection that had been made, and is lost. */
+export function connectionLost(address: string, cause: ServiceError): FlashcoreError {
+  if (!CUT.test(cause.details)) return connectionError({ address, secured: false, withCertificate: false }, cause);
+  return new FlashcoreError(
+    'RUNNER_UNREACHABLE',
+    { address },
+    `Try again: the connection to the runner at ${address} was lost (${plainDetails(cause)})`,
+    { cause },
+  );
+}
+
+export const versionMismatch = (address: string, found: string): FlashcoreError =>
+  new FlashcoreError(
+    'VERSION_MISMATCH',
+    { address, wanted: API_VERSION, found },
+    `Wanted a runner that speaks API ${API_VERSION} at ${address}, found ${found}: install the same version of flashcore on both sides`,
+  );
+
+/** Beyond its own machine a runner serves with TLS alone. */
+const startRemedy = (address: string): string =>
+  /^(127\.|localhost:|\[::1\])/.test(address)
+    ? `start one with "flashcore-runner serve --address ${address}", or name another address`
+    : `look on ${hostOf(address)} whether one serves (with TLS: "flashcore-runner serve --address 0.0.0.0:${address.split(':').at(-1)}") and no firewall is between, or name another address`;
+
+const NO_NAME = /ENOTFOUND|EAI_AGAIN|Name resolution/;
+// Nothing listens there, or the network does not lead there.
+const NO_CONNECTION =
+  /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ENOENT|EACCES|Name resolution/;
+// A connection that was made and then cut reaches grpc-js' callers with no cause at all, or with the socket's.
+const CUT = /Failed to connect|ECONNRESET|socket hang up|EPIPE|Connection dropped/;
+
+/** Text of OpenSSL or Node, what it means, what to do. The first that fits counts. */
+const TLS_PROBLEMS: readonly [found: RegExp, (attempt: Attempt) => string][] = [
+  [
+    /altnames/,
+    ({ address }) =>
+      `Use a name that the runner's certificate has, or make one for this name on its host ("flashcore-runner tls init --host ${hostOf(address)}")`,
+  ],
+  [
+    /certificate has expired|not yet valid/,
+    () => 'Renew the certificates on the runner\'s host ("flashcore-runner tls init"), or set this machine\'s clock',
+  ],
+  [
+    /self-signed|unable to (?:verify|get)/,
+    ({ address }) =>
+      `Give the ca.crt that "flashcore-runner tls init" made on the runner's host (fa-tui login ${address} --tls-ca ca.crt): another authority signed its certificate`,
+  ],
+  [
+    /wrong version number|packet length/,
+    ({ address }) =>
+      `Leave TLS out for ${address}: what answers there speaks plain text, and a runner without TLS needs no login (fa-tui --runner ${address}; without --tls options, after fa-tui logout where it was logged in to)`,
+  ],
+  [
+    /./,
+    ({ address, withCertificate }) =>
+      withCertificate
+        ? `Ask for a certificate that the runner's authority signed (on its host: "flashcore-runner tls client <name>") and log in with it (fa-tui login ${address} --tls-cert <file> --tls-key <file>): yours was refused`
+        : `Log in with a client certificate (fa-tui login ${address} --tls-ca ca.crt --tls-cert client.crt --tls-key client.key): the runner lets in nobody without`,
+  ],
+];
+
+function tlsProblem(attempt: Attempt, cause: ServiceError): FlashcoreError | undefined {
+  const { code, details } = cause;
+  if (code !== status.UNAVAILABLE || NO_CONNECTION.test(details)) return undefined;
+  const [, remedy] = TLS_PROBLEMS.find(([found]) => found.test(details))!;
+  return new FlashcoreError(
+    'UNAUTHENTICATED',
+    { address: attempt.address },
+    `${remedy(attempt)}; the secured connection to ${attempt.address} failed (${plainDetails(cause)})`,
+    { cause },
+  );
+}
+
+function plainProblem({ address }: Attempt, cause: ServiceError): FlashcoreError | undefined {
+  if (
+    cause.code !== status.UNAVAILABLE ||
+    !CUT.test(cause.details) ||
+    NO_CONNECTION.test(cause.details) ||
+    address.startsWith('unix:')
+  )
+    return undefined;
+  return new FlashcoreError(
+    'RUNNER_UNREACHABLE',
+    { address },
+    `Log in first if the runner serves TLS (fa-tui login ${address} --tls-ca ca.crt): what is at ${address} takes the connection and cuts it at the first plain text (${plainDetails(cause)})`,
+    { cause },
+  );
+}
+
+const hostOf = (address: string): string => address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
+
+// grpc-js wraps what the system said: "No connection established. Last error: Error: connect ECONNREFUSED … Resolution
+// note: "; OpenSSL adds thread, file and line.
+const plainDetails = ({ details, message }: ServiceError): string =>
+  (details || message)
+    .replace(/^No connection established\. Last error: (Error(?: \[\w+\])?: )?/, '')
+    .replace(/\.? Resolution note: *$/, '')
+    .replace(/[0-9A-F]{12,}:error:[0-9A-F]+:SSL routines:\w*:([^:]+):.*/s, '$1')
+    .replace(/ \(\d{4}-\d\d-\d\dT[^)]*\)/g, '')
+    .trim();

@@ -1,0 +1,157 @@
+/** The service as grpc-js wants it, made of protobuf-es' descriptor, and the channel options of both sides. */
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import {
+  type ChannelOptions,
+  type handleBidiStreamingCall,
+  type handleClientStreamingCall,
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  type MethodDefinition,
+  ServerInterceptingCall,
+  type ServerInterceptor,
+  ServerListenerBuilder,
+  type ServerOptions,
+  type ServiceDefinition,
+} from '@grpc/grpc-js';
+import { FlashcoreError } from '../contract/errors.ts';
+import { statusFromError } from '../contract/error-status.ts';
+import { KernelRunnerService } from '../generated/flashcore/runner/v1/service_pb.js';
+
+/** "v1": what Host.api_version must be. */
+export const API_VERSION = 'v1';
+
+type Methods = typeof KernelRunnerService.method;
+/** Names of the RPCs as in `getHost`. */
+export type RpcName = keyof Methods;
+export type RpcRequest<Name extends RpcName> = MessageShape<Methods[Name]['input']>;
+export type RpcRequestInit<Name extends RpcName> = MessageInitShape<Methods[Name]['input']>;
+export type RpcResponse<Name extends RpcName> = MessageShape<Methods[Name]['output']>;
+type NamesOfKind<Kind extends string> = {
+  [Name in RpcName]: Methods[Name]['methodKind'] extends Kind ? Name : never;
+}[RpcName];
+export type UnaryRpcName = NamesOfKind<'unary'>;
+export type ServerStreamingRpcName = NamesOfKind<'server_streaming'>;
+/** The RPCs that start a job and stream its events. */
+export const JOB_RPCS = [
+  'build',
+  'verify',
+  'benchmark',
+  'profile',
+  'runExperiment',
+  'tune',
+] as const satisfies readonly ServerStreamingRpcName[];
+export type JobRpcName = (typeof JOB_RPCS)[number];
+
+type Handler<
+  Name extends RpcName,
+  Request = RpcRequest<Name>,
+  Response = RpcResponse<Name>,
+> = Methods[Name]['methodKind'] extends 'unary'
+  ? handleUnaryCall<Request, Response>
+  : Methods[Name]['methodKind'] extends 'server_streaming'
+    ? handleServerStreamingCall<Request, Response>
+    : Methods[Name]['methodKind'] extends 'client_streaming'
+      ? handleClientStreamingCall<Request, Response>
+      : handleBidiStreamingCall<Request, Response>;
+
+/** What Server.addService takes beside `serviceDefinition`. */
+export type RpcHandlers = { [Name in RpcName]: Handler<Name> };
+
+export const serviceDefinition = Object.fromEntries(
+  KernelRunnerService.methods.map((method) => [method.localName, methodDefinition(method)]),
+) as unknown as ServiceDefinition<RpcHandlers>;
+
+/** Options of every client channel. */
+export const CLIENT_CHANNEL_OPTIONS: ChannelOptions = {
+  // A frozen runner or a dead network shows within 15 s instead of never.
+  'grpc.keepalive_time_ms': 10_000,
+  'grpc.keepalive_timeout_ms': 5_000,
+  'grpc.max_receive_message_length': 64 * 1024 * 1024,
+  'grpc.max_send_message_length': 64 * 1024 * 1024,
+  // grpc-js retries only until the first headers and buffers requests for it; resuming is WatchJob's.
+  'grpc.enable_retries': 0,
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 2_000,
+  // A channel of its own connections: close() ends them, and nothing keeps the process.
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.enable_channelz': 0,
+  // Runners are on the same machine or behind the user's own tunnel, never behind a web proxy.
+  'grpc.enable_http_proxy': 0,
+};
+
+/**
+ * Options of the runner's Server: `new Server(SERVER_OPTIONS)`. With them a request that cannot be decoded is refused
+ * before its handler sees it.
+ */
+export const SERVER_OPTIONS: ServerOptions = {
+  'grpc.keepalive_time_ms': 20_000,
+  'grpc.keepalive_timeout_ms': 10_000,
+  'grpc.max_receive_message_length': 16 * 1024 * 1024,
+  'grpc.max_send_message_length': 64 * 1024 * 1024,
+  'grpc.enable_channelz': 0,
+  interceptors: [refuseMalformedRequests],
+};
+
+/**
+ * Stands for a request whose bytes are no message of its type: grpc-js would answer INTERNAL for a deserializer that
+ * throws, as if the runner were at fault.
+ */
+class MalformedRequest {
+  readonly error: FlashcoreError;
+
+  constructor(schema: DescMessage, cause: unknown) {
+    this.error = new FlashcoreError(
+      'INVALID_REQUEST',
+      { message: schema.name },
+      `Wanted a ${schema.typeName}, found bytes that are none: ${(cause as Error).message}`,
+      { cause },
+    );
+  }
+}
+
+function refuseMalformedRequests(...[, call]: Parameters<ServerInterceptor>): ServerInterceptingCall {
+  const listener = new ServerListenerBuilder()
+    .withOnReceiveMessage((message, next) => {
+      if (message instanceof MalformedRequest) call.sendStatus(statusFromError(message.error));
+      else next(message);
+    })
+    .build();
+  return new ServerInterceptingCall(call, { start: (next) => next(listener) });
+}
+
+function methodDefinition({
+  name,
+  methodKind,
+  input,
+  output,
+}: (typeof KernelRunnerService.methods)[number]): MethodDefinition<unknown, unknown> {
+  return {
+    path: `/${KernelRunnerService.typeName}/${name}`,
+    originalName: name,
+    requestStream: methodKind === 'client_streaming' || methodKind === 'bidi_streaming',
+    responseStream: methodKind === 'server_streaming' || methodKind === 'bidi_streaming',
+    requestSerialize: (request) => encode(input, request),
+    requestDeserialize: (bytes) => {
+      try {
+        return fromBinary(input, bytes);
+      } catch (cause) {
+        return new MalformedRequest(input, cause);
+      }
+    },
+    responseSerialize: (response) => encode(output, response),
+    responseDeserialize: (bytes) => fromBinary(output, bytes),
+  };
+}
+
+/** `create` fills in what an initialiser leaves out, and passes a whole message through. */
+function encode(schema: DescMessage, message: unknown): Buffer {
+  const bytes = toBinary(schema, create(schema, message as MessageInitShape<DescMessage>));
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

@@ -1,0 +1,14 @@
+/** A client of the runner: calls, streams that are taken up again, TLS, saved logins. */
+export { RunnerClient } from './client.ts';
+export { type ClientSecurity, channelCredentials, tlsChannelOptions } from './client-security.ts';
+export {
+  API_VERSION,
+  JOB_RPCS,
+  type JobRpcName,
+  type RpcHandlers,
+  type RpcName,
+  type RpcRequestInit,
+  SERVER_OPTIONS,
+  serviceDefinition,
+} from './grpc.ts';
+export { PROFILE_NAME, RunnerProfiles, type StoredProfile, requirePrivate } from './runner-profiles.ts';

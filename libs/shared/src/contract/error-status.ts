@@ -1,0 +1,166 @@
+/** The one place that makes a gRPC status of an error, and an error of a gRPC status. */
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
+import { type Any, anyIs, anyPack, anyUnpack, DurationSchema } from '@bufbuild/protobuf/wkt';
+import { Metadata, type ServiceError, status, type StatusObject } from '@grpc/grpc-js';
+import {
+  asFlashcoreError,
+  type ErrorReasonName,
+  type FieldViolation,
+  FlashcoreError,
+  grpcCodeOf,
+  isErrorReasonName,
+} from './errors.ts';
+import {
+  BadRequestSchema,
+  ErrorInfoSchema,
+  RetryInfoSchema,
+  type Status,
+  StatusSchema,
+} from '../generated/google/rpc/status_pb.js';
+
+export const ERROR_DOMAIN = 'flashcore.dev';
+const DETAILS_KEY = 'grpc-status-details-bin';
+// grpc-js wedges a connection over large statuses, and clients with default limits lose them (RELIABILITY): both parts
+// stay small.
+const MAX_DETAILS_BYTES = 1024;
+const MAX_MESSAGE_BYTES = 1024;
+
+/**
+ * What a server answers with: code, text, and google.rpc.Status in `grpc-status-details-bin`, at most 1 KiB. A foreign
+ * error becomes INTERNAL with an incident number (asFlashcoreError).
+ */
+export function statusFromError(thrown: unknown): StatusObject {
+  const error = asFlashcoreError(thrown);
+  const metadata = new Metadata();
+  metadata.set(DETAILS_KEY, encodeDetails(error));
+  return { code: grpcCodeOf(error.reason), details: truncate(error.message, MAX_MESSAGE_BYTES), metadata };
+}
+
+/** The error that a runner meant by a status. One without our details gets the reason nearest to its code. */
+export function errorFromStatus(error: ServiceError): FlashcoreError {
+  const details = decodeDetails(error);
+  if (details?.reason === undefined)
+    return new FlashcoreError(reasonOfCode(error.code), { code: status[error.code] }, error.details || error.message, {
+      cause: error,
+    });
+  const { reason, metadata, message, violations, retryAfterSeconds } = details;
+  return new FlashcoreError(reason, metadata, error.details || message, {
+    cause: error,
+    violations,
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  });
+}
+
+/** Whether a status carries a flashcore error: a runner answered, rather than a broken connection. */
+export const hasErrorDetails = (error: ServiceError): boolean => decodeDetails(error) !== undefined;
+
+/** Encodes the details, with shorter and shorter texts until they fit. */
+function encodeDetails(error: FlashcoreError): Buffer {
+  for (let textBytes = 512; ; textBytes = Math.floor(textBytes / 2)) {
+    const bytes = toBinary(StatusSchema, detailsOf(error, textBytes));
+    if (bytes.length <= MAX_DETAILS_BYTES || textBytes === 0) return Buffer.from(bytes);
+  }
+}
+
+function detailsOf(error: FlashcoreError, textBytes: number): Status {
+  const details: Any[] = [
+    anyPack(
+      ErrorInfoSchema,
+      create(ErrorInfoSchema, {
+        reason: error.reason,
+        domain: ERROR_DOMAIN,
+        metadata: Object.fromEntries(
+          Object.entries(error.metadata)
+            .slice(0, 8)
+            .map(([key, value]) => [truncate(key, 64), truncate(value, textBytes)]),
+        ),
+      }),
+    ),
+  ];
+  const fieldViolations = error.violations
+    .slice(0, Math.max(1, Math.floor(textBytes / 32)))
+    .map(({ field, description }) => ({ field: truncate(field, 64), description: truncate(description, textBytes) }));
+  if (fieldViolations.length > 0 && textBytes > 0)
+    details.push(anyPack(BadRequestSchema, create(BadRequestSchema, { fieldViolations })));
+  if (error.retryAfterSeconds !== undefined)
+    details.push(anyPack(RetryInfoSchema, create(RetryInfoSchema, { retryDelay: duration(error.retryAfterSeconds) })));
+  return create(StatusSchema, { code: grpcCodeOf(error.reason), message: truncate(error.message, textBytes), details });
+}
+
+interface DecodedDetails {
+  /** undefined: a reason of a newer runner. */
+  reason: ErrorReasonName | undefined;
+  metadata: Record<string, string>;
+  message: string;
+  violations: FieldViolation[];
+  retryAfterSeconds: number | undefined;
+}
+
+/** The details that a flashcore runner sent; undefined when there are none, or none of ours. */
+function decodeDetails(error: ServiceError): DecodedDetails | undefined {
+  const [bytes] = error.metadata?.get(DETAILS_KEY) ?? [];
+  if (!(bytes instanceof Buffer)) return undefined;
+  try {
+    const { message, details } = fromBinary(StatusSchema, bytes);
+    const info = findDetail(details, ErrorInfoSchema);
+    if (info?.domain !== ERROR_DOMAIN) return undefined;
+    const delay = findDetail(details, RetryInfoSchema)?.retryDelay;
+    return {
+      reason: isErrorReasonName(info.reason) ? info.reason : undefined,
+      metadata: { ...info.metadata },
+      message,
+      violations:
+        findDetail(details, BadRequestSchema)?.fieldViolations.map(({ field, description }) => ({
+          field,
+          description,
+        })) ?? [],
+      retryAfterSeconds: delay && Number(delay.seconds) + delay.nanos / 1e9,
+    };
+  } catch (cause) {
+    // Details that nobody can read say no more than none: the code and the text remain.
+    error.cause ??= cause;
+    return undefined;
+  }
+}
+
+function findDetail<Desc extends DescMessage>(details: readonly Any[], schema: Desc): MessageShape<Desc> | undefined {
+  const packed = details.find((any) => anyIs(any, schema));
+  return packed && anyUnpack(packed, schema);
+}
+
+function duration(seconds: number) {
+  const whole = Math.floor(seconds);
+  return create(DurationSchema, { seconds: BigInt(whole), nanos: Math.round((seconds - whole) * 1e9) });
+}
+
+/** The first bytes of a text, cut between characters, with "…" when something is missing. */
+function truncate(text: string, maxBytes: number): string {
+  if (Buffer.byteLength(text) <= maxBytes) return text;
+  let kept = '';
+  let bytes = Buffer.byteLength('…');
+  for (const character of text) {
+    bytes += Buffer.byteLength(character);
+    if (bytes > maxBytes) break;
+    kept += character;
+  }
+  return maxBytes < 3 ? '' : `${kept}…`;
+}
+
+function reasonOfCode(code: status): ErrorReasonName {
+  switch (code) {
+    case status.INVALID_ARGUMENT:
+    case status.RESOURCE_EXHAUSTED: // grpc-js's own: a message over the size limit
+      return 'INVALID_REQUEST';
+    case status.UNIMPLEMENTED:
+      return 'NOT_IMPLEMENTED';
+    case status.UNAUTHENTICATED:
+      return 'UNAUTHENTICATED';
+    case status.PERMISSION_DENIED:
+      return 'PERMISSION_DENIED';
+    case status.UNAVAILABLE:
+    case status.DEADLINE_EXCEEDED:
+      return 'RUNNER_UNREACHABLE';
+    default:
+      return 'INTERNAL';
+  }
+}

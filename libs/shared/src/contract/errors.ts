@@ -1,0 +1,99 @@
+/**
+ * The one error class of flashcore: a reason from the proto's enum, facts by name, a text that says what was wanted,
+ * what is, and what to do.
+ */
+import { randomUUID } from 'node:crypto';
+import { status } from '@grpc/grpc-js';
+import { ErrorReason } from '../generated/flashcore/runner/v1/error_reason_pb.js';
+
+/** Name of an ErrorReason of the proto without its prefix. */
+export type ErrorReasonName = Exclude<keyof typeof ErrorReason, 'UNSPECIFIED'>;
+
+/** A field of a request or a key of a file that is wrong. */
+export interface FieldViolation {
+  field: string;
+  description: string;
+}
+
+export interface FlashcoreErrorOptions {
+  cause?: unknown;
+  violations?: FieldViolation[];
+  /** When trying again may help (QUEUE_FULL, QUOTA_EXCEEDED), seconds. */
+  retryAfterSeconds?: number;
+}
+
+export class FlashcoreError extends Error {
+  override readonly name = 'FlashcoreError';
+  readonly reason: ErrorReasonName;
+  readonly metadata: Record<string, string>;
+  readonly violations: FieldViolation[];
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(
+    reason: ErrorReasonName,
+    metadata: Record<string, string>,
+    message: string,
+    options: FlashcoreErrorOptions = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.reason = reason;
+    this.metadata = metadata;
+    this.violations = options.violations ?? [];
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
+
+/** An INVALID_REQUEST whose text is made of its violations. */
+export function invalidRequest(...violations: FieldViolation[]): FlashcoreError {
+  const text = violations.map(({ field, description }) => `${field}: ${description}`).join('; ');
+  return new FlashcoreError('INVALID_REQUEST', {}, `Invalid request: ${text}`, { violations });
+}
+
+/**
+ * What a foreign error becomes: INTERNAL, with an incident number that stands in the log beside the cause and never the
+ * cause's own text, which may name host paths.
+ */
+export function asFlashcoreError(error: unknown): FlashcoreError {
+  if (error instanceof FlashcoreError) return error;
+  const incident = randomUUID().slice(0, 8);
+  return new FlashcoreError(
+    'INTERNAL',
+    { incident },
+    `A fault of the runner itself: its log has the cause under incident ${incident}`,
+    { cause: error },
+  );
+}
+
+export const isErrorReasonName = (name: string): name is ErrorReasonName => Object.hasOwn(GRPC_CODES, name);
+
+/** The gRPC status code that an error of this reason is sent with, as error_reason.proto lists them. */
+export const grpcCodeOf = (reason: ErrorReasonName): status => GRPC_CODES[reason];
+
+const GRPC_CODES: Record<ErrorReasonName, status> = {
+  INVALID_REQUEST: status.INVALID_ARGUMENT,
+  KERNEL_NOT_FOUND: status.NOT_FOUND,
+  INVALID_MANIFEST: status.INVALID_ARGUMENT,
+  INVALID_VARIANT: status.INVALID_ARGUMENT,
+  SHAPE_UNSUPPORTED: status.INVALID_ARGUMENT,
+  ARCH_UNSUPPORTED: status.FAILED_PRECONDITION,
+  COMPILER_MISSING: status.FAILED_PRECONDITION,
+  PROFILER_UNAVAILABLE: status.FAILED_PRECONDITION,
+  JOB_NOT_FOUND: status.NOT_FOUND,
+  EVENTS_EXPIRED: status.OUT_OF_RANGE,
+  REQUEST_ID_REUSED: status.ALREADY_EXISTS,
+  QUEUE_FULL: status.RESOURCE_EXHAUSTED,
+  DISK_FULL: status.RESOURCE_EXHAUSTED,
+  ARTIFACT_NOT_FOUND: status.NOT_FOUND,
+  SOURCES_MISSING: status.FAILED_PRECONDITION,
+  DIGEST_MISMATCH: status.INVALID_ARGUMENT,
+  DRAINING: status.UNAVAILABLE,
+  DEVICE_UNAVAILABLE: status.FAILED_PRECONDITION,
+  NOT_IMPLEMENTED: status.UNIMPLEMENTED,
+  UNAUTHENTICATED: status.UNAUTHENTICATED,
+  VERSION_MISMATCH: status.FAILED_PRECONDITION,
+  RUNNER_UNREACHABLE: status.UNAVAILABLE,
+  BUILD_NOT_FOUND: status.NOT_FOUND,
+  INTERNAL: status.INTERNAL,
+  PERMISSION_DENIED: status.PERMISSION_DENIED,
+  QUOTA_EXCEEDED: status.RESOURCE_EXHAUSTED,
+};

@@ -1,0 +1,85 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { Outcome } from '../generated/flashcore/runner/v1/job_pb.js';
+import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { ComparisonVerdict, VariantResultSchema, Verdict } from '../generated/flashcore/runner/v1/result_pb.js';
+import { exitCodeOfError, exitCodeOfOutcome, outcomeOfJob, outcomeOfVariant } from './outcome.ts';
+
+const variant = (init: Parameters<typeof create<typeof VariantResultSchema>>[1]) => create(VariantResultSchema, init);
+const found = (...kinds: FindingKind[]) => variant({ findings: kinds.map((kind) => ({ kind })) });
+const gate = (verdict: Verdict, level: string) => variant({ gates: [{ verdict, level }] });
+
+test('outcomeOfVariant(): what is wrong, worst first; what was not measured fails nothing', () => {
+  expect(
+    [
+      variant({ build: { succeeded: true } }),
+      gate(Verdict.FAIL, 'warn'),
+      gate(Verdict.NOT_MEASURED, 'hard'),
+      gate(Verdict.FAIL, 'hard'),
+      variant({ build: { succeeded: false } }),
+      variant({ build: { succeeded: false }, findings: [{ kind: FindingKind.COMPILE_TIMED_OUT }] }),
+      variant({
+        verify: { cases: [{ verdict: Verdict.PASS }, { verdict: Verdict.FAIL }] },
+        gates: [{ verdict: Verdict.FAIL, level: 'hard' }],
+      }),
+      found(FindingKind.WRONG_RESULT, FindingKind.OUT_OF_BOUNDS),
+      found(FindingKind.DEADLOCK),
+      found(FindingKind.TIMED_OUT),
+      found(FindingKind.OUT_OF_MEMORY),
+      found(FindingKind.RACE),
+      found(FindingKind.MISSING_ENTRY),
+      found(FindingKind.BANK_CONFLICTS),
+    ].map((each) => Outcome[outcomeOfVariant(each)]),
+  ).toEqual([
+    'PASSED',
+    'PASSED',
+    'PASSED',
+    'FAILED',
+    'COMPILE_FAILED',
+    'TIMED_OUT',
+    'WRONG_RESULT',
+    'CRASHED',
+    'CRASHED',
+    'TIMED_OUT',
+    'OUT_OF_MEMORY',
+    'WRONG_RESULT',
+    'FAILED',
+    'PASSED',
+  ]);
+});
+
+test('a comparison fails a job where the candidate is slower; where there are gates, they decide', () => {
+  const slower = { verdict: ComparisonVerdict.SLOWER };
+  const outcomes = [
+    variant({ comparison: slower }),
+    variant({ comparison: { verdict: ComparisonVerdict.NOT_JUDGED } }),
+    variant({ comparison: slower, gates: [{ verdict: Verdict.FAIL, level: 'warn' }] }),
+  ];
+  expect(outcomes.map((each) => Outcome[outcomeOfVariant(each)])).toEqual(['FAILED', 'PASSED', 'PASSED']);
+});
+
+test('a fallback neither saves nor spoils the variant asked for', () => {
+  const fallback = (init: object) => ({ ...variant(init), fallback: true });
+  expect(outcomeOfJob([], [gate(Verdict.FAIL, 'hard'), fallback({})])).toBe(Outcome.FAILED);
+  expect(outcomeOfJob([], [variant({}), fallback({ findings: [{ kind: FindingKind.CRASHED }] })])).toBe(Outcome.PASSED);
+});
+
+test('exit codes', () => {
+  expect(
+    [Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED, Outcome.ERROR, Outcome.INTERRUPTED].map(
+      exitCodeOfOutcome,
+    ),
+  ).toEqual([0, 1, 1, 3, 3, 3]);
+  expect(
+    (
+      [
+        'SHAPE_UNSUPPORTED',
+        'KERNEL_NOT_FOUND',
+        'INVALID_MANIFEST',
+        'RUNNER_UNREACHABLE',
+        'COMPILER_MISSING',
+        'DISK_FULL',
+      ] as const
+    ).map(exitCodeOfError),
+  ).toEqual([2, 2, 2, 3, 3, 3]);
+});

@@ -1,0 +1,112 @@
+/**
+ * From what was found out to a job's outcome, and from there to an exit code: the same rule in the runner and in the
+ * commands.
+ */
+import type { ErrorReasonName } from './errors.ts';
+import { Outcome } from '../generated/flashcore/runner/v1/job_pb.js';
+import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import {
+  ComparisonVerdict,
+  type PrecheckItem,
+  type VariantResult,
+  Verdict,
+} from '../generated/flashcore/runner/v1/result_pb.js';
+
+/** 0 all passed, 1 something failed its check or gate, 2 bad usage, 3 the runner could not do it. */
+export type ExitCode = 0 | 1 | 2 | 3;
+
+/** What a finding says about the job; one that is absent is judged by its gate alone. */
+const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
+  [FindingKind.COMPILE_FAILED]: Outcome.COMPILE_FAILED,
+  [FindingKind.COMPILE_TIMED_OUT]: Outcome.TIMED_OUT,
+  [FindingKind.MISSING_ENTRY]: Outcome.FAILED,
+  [FindingKind.SMEM_LIMIT]: Outcome.FAILED,
+  [FindingKind.REGISTER_SPILLS]: Outcome.FAILED,
+  [FindingKind.OUT_OF_BOUNDS]: Outcome.CRASHED,
+  [FindingKind.MISALIGNED_ADDRESS]: Outcome.CRASHED,
+  [FindingKind.DEADLOCK]: Outcome.CRASHED,
+  [FindingKind.TRAP]: Outcome.CRASHED,
+  [FindingKind.LAUNCH_FAILED]: Outcome.CRASHED,
+  [FindingKind.CRASHED]: Outcome.CRASHED,
+  [FindingKind.TIMED_OUT]: Outcome.TIMED_OUT,
+  [FindingKind.OUT_OF_MEMORY]: Outcome.OUT_OF_MEMORY,
+  [FindingKind.RACE]: Outcome.WRONG_RESULT,
+  [FindingKind.NAN_OUTPUT]: Outcome.WRONG_RESULT,
+  [FindingKind.UNWRITTEN_OUTPUT]: Outcome.WRONG_RESULT,
+  [FindingKind.WRONG_RESULT]: Outcome.WRONG_RESULT,
+  [FindingKind.INPUT_MODIFIED]: Outcome.WRONG_RESULT,
+  [FindingKind.WORK_SKIPPED]: Outcome.WRONG_RESULT,
+  [FindingKind.IMPLAUSIBLE_TIME]: Outcome.FAILED,
+};
+
+/** Which outcome is told first when a variant has several. */
+const WORST_FIRST: readonly Outcome[] = [
+  Outcome.COMPILE_FAILED,
+  Outcome.TIMED_OUT,
+  Outcome.OUT_OF_MEMORY,
+  Outcome.CRASHED,
+  Outcome.WRONG_RESULT,
+  Outcome.FAILED,
+];
+
+/** The outcome of one variant: its build, findings, cases and hard gates. What was not measured fails nothing. */
+export function outcomeOfVariant(variant: VariantResult): Outcome {
+  const outcomes = variant.findings.map(({ kind }) => FINDING_OUTCOMES[kind]);
+  if (variant.build && !variant.build.succeeded && !outcomes.includes(Outcome.TIMED_OUT))
+    outcomes.push(Outcome.COMPILE_FAILED);
+  if (variant.verify?.cases.some(({ verdict }) => verdict === Verdict.FAIL)) outcomes.push(Outcome.WRONG_RESULT);
+  if (variant.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard'))
+    outcomes.push(Outcome.FAILED);
+  // Where there are gates, they say what a regression means.
+  if (variant.gates.length === 0 && variant.comparison?.verdict === ComparisonVerdict.SLOWER)
+    outcomes.push(Outcome.FAILED);
+  return WORST_FIRST.find((outcome) => outcomes.includes(outcome)) ?? Outcome.PASSED;
+}
+
+/**
+ * The outcome of a job: a precheck that says no-go, else that of the variant asked for; a fallback beside it neither
+ * saves nor spoils it.
+ */
+export function outcomeOfJob(prechecks: readonly PrecheckItem[], variants: readonly VariantResult[]): Outcome {
+  if (prechecks.some(({ verdict }) => verdict === Verdict.FAIL)) return Outcome.FAILED;
+  const asked = variants.find(({ fallback }) => !fallback);
+  return asked ? outcomeOfVariant(asked) : Outcome.PASSED;
+}
+
+/** The exit code that a command ends with for a job's outcome. */
+export function exitCodeOfOutcome(outcome: Outcome): ExitCode {
+  switch (outcome) {
+    case Outcome.PASSED:
+      return 0;
+    case Outcome.UNSPECIFIED:
+    case Outcome.CANCELLED:
+    case Outcome.ERROR:
+    case Outcome.INTERRUPTED:
+      return 3;
+    case Outcome.FAILED:
+    case Outcome.COMPILE_FAILED:
+    case Outcome.WRONG_RESULT:
+    case Outcome.CRASHED:
+    case Outcome.TIMED_OUT:
+    case Outcome.OUT_OF_MEMORY:
+      return 1;
+    default:
+      return 3; // an outcome of a newer runner
+  }
+}
+
+const USAGE_ERRORS: ReadonlySet<ErrorReasonName> = new Set<ErrorReasonName>([
+  'INVALID_REQUEST',
+  'KERNEL_NOT_FOUND',
+  'INVALID_MANIFEST',
+  'INVALID_VARIANT',
+  'SHAPE_UNSUPPORTED',
+  'JOB_NOT_FOUND',
+  'EVENTS_EXPIRED',
+  'ARTIFACT_NOT_FOUND',
+  'BUILD_NOT_FOUND',
+  'REQUEST_ID_REUSED',
+]);
+
+/** The exit code for an error: 2 when other arguments would help, 3 otherwise. */
+export const exitCodeOfError = (reason: ErrorReasonName): ExitCode => (USAGE_ERRORS.has(reason) ? 2 : 3);

@@ -1,0 +1,3 @@
+/** Folders of the user. */
+export { makeFolder } from './make-folder.ts';
+export { configFolder, stateFolder } from './user-folders.ts';

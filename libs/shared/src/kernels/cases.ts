@@ -1,0 +1,134 @@
+/** cases.yaml: which shapes are verified, on which inputs, within which tolerance. */
+import { create } from '@bufbuild/protobuf';
+import { FlashcoreError } from '../contract/errors.ts';
+import { type Shape, ShapeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { didYouMean } from '../text/nearest-names.ts';
+import {
+  finite,
+  flag,
+  integer,
+  listOf,
+  mapOf,
+  matching,
+  oneOf,
+  parseYamlFile,
+  strict,
+  text,
+  wanted,
+} from './yaml-file.ts';
+
+const MAX_INT32 = 2 ** 31 - 1;
+const INPUT_KINDS = ['normal', 'constant', 'one_hot'] as const;
+
+/** How a tensor is drawn: N(0, 1); every row the same; rows with a single 1 at a random place. */
+export type InputKind = (typeof INPUT_KINDS)[number];
+
+/** |out - ref| <= atol + rtol |ref|. */
+export interface ToleranceProfile {
+  readonly atol: number;
+  readonly rtol: number;
+}
+
+/** `logitScale` multiplies Q, `valueScale` V. */
+export interface Distribution {
+  readonly name: string;
+  readonly q: InputKind;
+  readonly k: InputKind;
+  readonly v: InputKind;
+  readonly logitScale: number;
+  readonly valueScale: number;
+  readonly about: string;
+}
+
+export interface Cases {
+  readonly tolerances: Readonly<Record<string, ToleranceProfile>>;
+  readonly distributions: Readonly<Record<string, Distribution>>;
+  /** `parity`, `canonical`, `emulated` and others, each at least one shape. */
+  readonly sets: Readonly<Record<string, readonly Shape[]>> & {
+    readonly parity: readonly Shape[];
+    readonly canonical: readonly Shape[];
+    readonly emulated: readonly Shape[];
+  };
+  /** Used where a request names none. */
+  readonly defaults: {
+    readonly set: string;
+    readonly tolerance: string;
+    readonly seeds: number;
+    readonly distribution: string;
+  };
+}
+
+const name = matching(/^[a-z][a-z0-9_]{0,31}$/, 'a name of lower-case letters, digits and "_"');
+const positive = () =>
+  finite().refine((value) => value >= 0, { error: (issue) => wanted('a number of at least 0', issue.input) });
+const extent = () => integer(1, MAX_INT32);
+const shape = strict({ B: extent(), H: extent(), S: extent(), D: extent(), causal: flag() }).transform(
+  ({ B, H, S, D, causal }) => create(ShapeSchema, { batch: B, heads: H, sequenceLength: S, headDim: D, causal }),
+);
+const inputKind = oneOf(INPUT_KINDS);
+
+const casesSchema = strict({
+  tolerances: mapOf(name, strict({ atol: positive(), rtol: positive() })),
+  defaults: strict({ set: name, tolerance: name, seeds: integer(1, 100), distribution: name }),
+  distributions: mapOf(
+    name,
+    strict({
+      q: inputKind,
+      k: inputKind,
+      v: inputKind,
+      logit_scale: finite().default(1),
+      value_scale: finite().default(1),
+      about: text(),
+    }),
+  ),
+  sets: mapOf(name, listOf(shape).min(1, 'wanted at least one shape')),
+}).superRefine((cases, context) => {
+  const require = (path: string[], wantedName: string, names: string[]) => {
+    if (!names.includes(wantedName))
+      context.addIssue({
+        code: 'custom',
+        path,
+        message: `"${wantedName}" is not defined${didYouMean(wantedName, names) || `: known are ${names.join(', ')}`}`,
+      });
+  };
+  for (const set of ['parity', 'canonical', 'emulated', cases.defaults.set])
+    require(['sets'], set, Object.keys(cases.sets));
+  for (const profile of ['parity', cases.defaults.tolerance])
+    require(['tolerances'], profile, Object.keys(cases.tolerances));
+  require(['defaults', 'distribution'], cases.defaults.distribution, Object.keys(cases.distributions));
+});
+
+/** Reads cases.yaml; `path` is for texts. Errors: INVALID_MANIFEST with path and key. */
+export function parseCases(yamlText: string, path: string): Cases {
+  const { value } = parseYamlFile(yamlText, path, casesSchema);
+  return {
+    tolerances: value.tolerances,
+    defaults: value.defaults,
+    distributions: Object.fromEntries(
+      Object.entries(value.distributions).map(
+        ([key, { logit_scale: logitScale, value_scale: valueScale, ...distribution }]) => [
+          key,
+          { name: key, logitScale, valueScale, ...distribution },
+        ],
+      ),
+    ),
+    sets: value.sets as Record<'parity' | 'canonical' | 'emulated', Shape[]>,
+  };
+}
+
+/** The tolerance of that name. Errors: INVALID_REQUEST naming the known profiles. */
+export function toleranceProfile(cases: Cases, profile: string): ToleranceProfile {
+  const found = Object.hasOwn(cases.tolerances, profile) ? cases.tolerances[profile] : undefined;
+  if (found) return found;
+  const known = Object.keys(cases.tolerances);
+  throw new FlashcoreError(
+    'INVALID_REQUEST',
+    { profile },
+    `Unknown tolerance profile "${profile}": known are ${known.join(', ')}`,
+    {
+      violations: [
+        { field: 'tolerance.profile', description: `wanted one of ${known.join(', ')}, found "${profile}"` },
+      ],
+    },
+  );
+}

@@ -1,0 +1,20 @@
+/** What a kernel folder says: manifest, variants, launches, cases, gates, shapes; and the devices it runs on. */
+export { type Cases, parseCases, toleranceProfile } from './cases.ts';
+export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
+export { type Estimate, estimateLatency } from './estimate.ts';
+export { type Expression, evaluate, parseExpression } from './expression.ts';
+export { type Gate, type GateHistory, evaluateGates, parseGates } from './gates.ts';
+export { type LaunchPlan, type PlannedLaunch, checkShape, planLaunches, requireShape } from './launch-plan.ts';
+export { MANIFEST_FILE, type Manifest, loadManifest, parseManifest } from './manifest.ts';
+export {
+  attentionBytes,
+  attentionFlops,
+  formatShape,
+  parseShape,
+  sameShape,
+  shapeScope,
+  shapeViolations,
+} from './shape.ts';
+export { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME, readSourceTree, sha256Of, treeDigest } from './source-tree.ts';
+export { type ResolvedVariant, archMismatch, resolveVariant } from './variant.ts';
+export * as yamlFile from './yaml-file.ts';

@@ -1,0 +1,206 @@
+/**
+ * From a manifest, a variant and a shape to what the driver is told: grid, block, shared memory, arguments, workspaces.
+ */
+import { FlashcoreError } from '../contract/errors.ts';
+import { evaluate, type Expression, ExpressionError } from './expression.ts';
+import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest.ts';
+import { type ShapeFields, formatShape, shapeScope } from './shape.ts';
+import type { ResolvedVariant } from './variant.ts';
+
+export interface LaunchPlan {
+  launches: PlannedLaunch[];
+  workspace: { name: string; bytes: number }[];
+}
+
+export interface PlannedLaunch {
+  entry: string;
+  grid: [number, number, number];
+  block: [number, number, number];
+  /** Dynamic shared memory in bytes. */
+  sharedBytes: number;
+  cluster?: [number, number, number];
+  l2Persist: TensorName[];
+  arguments: PlannedArgument[];
+}
+
+export type PlannedArgument =
+  | { kind: 'tensor'; tensor: TensorName }
+  | { kind: 'workspace'; name: string }
+  | { kind: 'int32'; value: number }
+  | { kind: 'float32'; value: number }
+  | { kind: 'tensorMap'; tensor: TensorName; box: number[]; swizzle: Swizzle };
+
+type Scope = Record<string, number>;
+
+// CUDA's limits for every architecture since sm_30.
+const GRID_LIMITS = [2 ** 31 - 1, 65_535, 65_535] as const;
+const BLOCK_LIMITS = [1024, 1024, 64] as const;
+const MAX_THREADS_PER_CTA = 1024;
+const MAX_CLUSTER_CTAS = 16;
+const MAX_INT32 = 2 ** 31 - 1;
+const MAX_WORKSPACE_BYTES = 2 ** 48;
+
+/**
+ * The first limit of the manifest that the shape does not fulfil, with its reason; undefined when the kernel takes the
+ * shape.
+ */
+export function checkShape(
+  manifest: Manifest,
+  resolved: Pick<ResolvedVariant, 'parameters'>,
+  shape: ShapeFields,
+): { require: string; because: string } | undefined {
+  const scope = scopeOf(manifest, resolved, shape);
+  const refused = manifest.limits.findIndex(
+    ({ require }, index) => value(manifest, require, scope, `limits[${index}].require`) === 0,
+  );
+  return refused < 0
+    ? undefined
+    : { require: manifest.limits[refused]!.require.text, because: manifest.limits[refused]!.because };
+}
+
+/** SHAPE_UNSUPPORTED with metadata `limit` for a shape that checkShape refuses. */
+export function requireShape(
+  manifest: Manifest,
+  resolved: Pick<ResolvedVariant, 'parameters'>,
+  shape: ShapeFields,
+): void {
+  const refused = checkShape(manifest, resolved, shape);
+  if (!refused) return;
+  throw new FlashcoreError(
+    'SHAPE_UNSUPPORTED',
+    { kernel: manifest.id, shape: formatShape(shape), limit: refused.require },
+    `${manifest.id} does not take ${formatShape(shape)}: it requires ${refused.require}, because ${refused.because}`,
+  );
+}
+
+/**
+ * What to launch for a shape, in order. Errors: SHAPE_UNSUPPORTED by the manifest's limits or CUDA's grid;
+ * INVALID_MANIFEST where an expression gives no usable value.
+ */
+export function planLaunches(
+  manifest: Manifest,
+  resolved: Pick<ResolvedVariant, 'parameters'>,
+  shape: ShapeFields,
+): LaunchPlan {
+  requireShape(manifest, resolved, shape);
+  const scope = scopeOf(manifest, resolved, shape);
+  const launches = manifest.launches.flatMap((launch, index) => {
+    const key = `launches[${index}]`;
+    const wanted = launch.when === undefined || value(manifest, launch.when, scope, `${key}.when`) !== 0;
+    return wanted ? [planLaunch(manifest, launch, scope, key, shape)] : [];
+  });
+  if (launches.length === 0)
+    throw wrongValue(
+      manifest,
+      'launches',
+      `wanted at least one launch for ${formatShape(shape)}, but every \`when\` is false`,
+    );
+  const workspace = manifest.workspace.map(({ name, bytes }) => ({
+    name,
+    bytes: integer(manifest, bytes, scope, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES),
+  }));
+  return { launches, workspace };
+}
+
+function planLaunch(
+  manifest: Manifest,
+  launch: ManifestLaunch,
+  scope: Scope,
+  key: string,
+  shape: ShapeFields,
+): PlannedLaunch {
+  const three = (expressions: readonly Expression[], name: string, limits: readonly number[]) =>
+    expressions.map((expression, axis) =>
+      integer(manifest, expression, scope, `${key}.${name}[${axis}]`, 1, limits[axis]!),
+    ) as [number, number, number];
+  const block = three(launch.block, 'block', BLOCK_LIMITS);
+  const threads = product(block);
+  if (threads > MAX_THREADS_PER_CTA)
+    throw wrongValue(manifest, `${key}.block`, `wanted at most ${MAX_THREADS_PER_CTA} threads a CTA, found ${threads}`);
+  const cluster =
+    launch.cluster && three(launch.cluster, 'cluster', [MAX_CLUSTER_CTAS, MAX_CLUSTER_CTAS, MAX_CLUSTER_CTAS]);
+  const grid = three(launch.grid, 'grid', [Infinity, Infinity, Infinity]);
+  const over = grid.findIndex((extent, axis) => extent > GRID_LIMITS[axis]!);
+  if (over >= 0) {
+    const limit = `grid.${'xyz'[over]} <= ${GRID_LIMITS[over]}`;
+    throw new FlashcoreError(
+      'SHAPE_UNSUPPORTED',
+      { kernel: manifest.id, shape: formatShape(shape), limit },
+      `${manifest.id} does not take ${formatShape(shape)}: ${launch.entry} would need ${grid[over]} CTAs along ${'xyz'[over]}, and CUDA allows ${GRID_LIMITS[over]}`,
+    );
+  }
+  const uneven = cluster?.findIndex((extent, axis) => grid[axis]! % extent !== 0) ?? -1;
+  if (uneven >= 0)
+    throw wrongValue(
+      manifest,
+      `${key}.cluster[${uneven}]`,
+      `wanted a divisor of the grid's ${grid[uneven]} CTAs along ${'xyz'[uneven]} for ${formatShape(shape)}, found ${cluster![uneven]}`,
+    );
+  return {
+    entry: launch.entry,
+    grid,
+    block,
+    sharedBytes: integer(manifest, launch.sharedBytes, scope, `${key}.shared_bytes`, 0, MAX_INT32),
+    ...(cluster && { cluster }),
+    l2Persist: [...launch.l2Persist],
+    arguments: launch.arguments.map((argument, index) =>
+      planArgument(manifest, argument, scope, `${key}.arguments[${index}]`),
+    ),
+  };
+}
+
+function planArgument(manifest: Manifest, argument: ManifestArgument, scope: Scope, key: string): PlannedArgument {
+  switch (argument.kind) {
+    case 'tensor':
+    case 'workspace':
+      return argument;
+    case 'int32':
+      return { kind: 'int32', value: integer(manifest, argument.value, scope, key, -MAX_INT32 - 1, MAX_INT32) };
+    case 'float32':
+      return { kind: 'float32', value: value(manifest, argument.value, scope, key) };
+    case 'tensorMap': {
+      // A box of a tensor map has at most 256 elements along an axis (cuTensorMapEncodeTiled).
+      const box = argument.box.map((extent, axis) =>
+        integer(manifest, extent, scope, `${key}.tensor_map.box[${axis}]`, 1, 256),
+      );
+      return { kind: 'tensorMap', tensor: argument.tensor, box, swizzle: argument.swizzle };
+    }
+  }
+}
+
+/** Shape, parameters and constants by name. */
+function scopeOf(manifest: Manifest, { parameters }: Pick<ResolvedVariant, 'parameters'>, shape: ShapeFields): Scope {
+  const scope: Scope = { ...shapeScope(shape), ...parameters };
+  for (const constant of manifest.constants)
+    scope[constant.name] = value(manifest, constant.value, scope, `constants.${constant.name}`);
+  return scope;
+}
+
+function integer(
+  manifest: Manifest,
+  expression: Expression,
+  scope: Scope,
+  key: string,
+  least: number,
+  most: number,
+): number {
+  const found = value(manifest, expression, scope, key);
+  if (Number.isInteger(found) && found >= least && found <= most) return found;
+  throw wrongValue(manifest, key, `wanted an integer of ${least} to ${most}, found ${found} from "${expression.text}"`);
+}
+
+function value(manifest: Manifest, expression: Expression, scope: Scope, key: string): number {
+  try {
+    return evaluate(expression, scope);
+  } catch (error) {
+    if (error instanceof ExpressionError) throw wrongValue(manifest, key, error.message);
+    throw error;
+  }
+}
+
+const product = (extents: readonly number[]) => extents.reduce((a, b) => a * b, 1);
+
+const wrongValue = (manifest: Manifest, key: string, description: string) =>
+  new FlashcoreError('INVALID_MANIFEST', { path: manifest.path, key }, `${manifest.path}: ${key}: ${description}`, {
+    violations: [{ field: key, description }],
+  });

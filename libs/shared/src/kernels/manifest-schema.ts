@@ -1,0 +1,139 @@
+/** The schema of kernel.yaml, before its expressions are parsed. */
+import { z } from 'zod';
+import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { SHAPE_NAMES } from './shape.ts';
+import { didYouMean } from '../text/nearest-names.ts';
+import { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text, wanted } from './yaml-file.ts';
+
+const TENSORS = ['Q', 'K', 'V', 'O'] as const;
+const MAX_INT32 = 2 ** 31 - 1;
+
+type FindingName = Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>;
+const FINDINGS = Object.keys(FindingKind).filter((name) => Number.isNaN(Number(name)) && name !== 'UNSPECIFIED') as [
+  FindingName,
+  ...FindingName[],
+];
+
+const kernelId = matching(/^[a-z][a-z0-9_]{0,63}$/, 'lower-case letters, digits and "_", at most 64');
+const cIdentifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a C identifier');
+// A parameter becomes -DNAME=value: capitals keep it from replacing a keyword, a type or a variable.
+const parameterName = matching(
+  /^[A-Z][A-Z0-9_]{1,63}$/,
+  'a parameter name of two or more capitals, digits and "_"',
+).refine((name) => !/^(FLASHCORE|CUDA|NDEBUG)/.test(name), {
+  error: (issue) => wanted('a parameter name that is not reserved', issue.input),
+});
+const sourceFile = matching(/^(?!.*(^|\/)\.)[\w./-]{1,128}\.cu$/, "a .cu file of the kernel's folder");
+const archName = matching(/^sm_\d{2,3}[af]?$/, 'an architecture such as sm_80');
+
+/** An expression's text, or a number. */
+const expression = z
+  .union([z.string(), z.number()], { error: (issue) => wanted('an expression or a number', issue.input) })
+  .transform(String);
+const threeExpressions = z.tuple([expression, expression, expression], {
+  error: (issue) => wanted('three expressions [x, y, z]', issue.input),
+});
+
+const argument = z.union(
+  [
+    cIdentifier,
+    z.strictObject({ int32: expression }),
+    z.strictObject({ float32: expression }),
+    z.strictObject({
+      tensor_map: z.strictObject({
+        tensor: z.enum(TENSORS),
+        box: z.array(expression).min(2).max(3),
+        swizzle: z.enum(['none', '32B', '64B', '128B']).default('none'),
+      }),
+    }),
+  ],
+  {
+    error: (issue) =>
+      wanted(
+        'a name, { int32: expression }, { float32: expression } or { tensor_map: { tensor: K, box: [64, 64], swizzle: 128B } }',
+        issue.input,
+      ),
+  },
+);
+
+const launch = strict({
+  entry: cIdentifier,
+  when: expression.optional(),
+  grid: threeExpressions,
+  block: threeExpressions,
+  shared_bytes: expression.default('0'),
+  cluster: threeExpressions.optional(),
+  l2_persist: listOf(oneOf(TENSORS)).default([]),
+  arguments: listOf(argument),
+});
+
+const parameter = strict({
+  values: listOf(integer(-MAX_INT32, MAX_INT32)).min(1, 'wanted at least one value'),
+  default: integer(-MAX_INT32, MAX_INT32),
+  of_device: oneOf(['multiprocessors']).optional(),
+  about: text(),
+}).refine(({ values, default: value }) => values.includes(value), {
+  path: ['default'],
+  error: 'wanted one of `values`',
+});
+
+export const manifestSchema = strict({
+  id: kernelId,
+  title: text(),
+  lesson: text(),
+  after: kernelId.optional(),
+  source: sourceFile,
+  min_arch: archName.optional(),
+  arch: archName.optional(),
+  emulated: flag().default(true),
+  math: strict({ inputs: oneOf(['fp16', 'bf16', 'fp32']), accumulate: oneOf(['fp16', 'fp32']) }),
+  limits: listOf(strict({ require: expression, because: text() })).default([]),
+  parameters: mapOf(parameterName, parameter).default({}),
+  configs: mapOf(z.string(), mapOf(z.string(), finite())).default({}),
+  compile: strict({ fast_math: flag().default(true), maxrregcount: integer(0, 255).default(0) }).prefault({}),
+  workspace: mapOf(cIdentifier, expression).default({}),
+  constants: mapOf(cIdentifier, expression).default({}),
+  launches: listOf(launch).min(1, 'wanted at least one launch'),
+  // NONE: a trick that gains nothing, in a kernel that is right.
+  faulty: strict({
+    finding: oneOf(['NONE', ...FINDINGS]),
+    finding_on_gpu: listOf(oneOf(['NONE', ...FINDINGS])).default([]),
+  }).optional(),
+  notes: z.string().default(''),
+}).superRefine((manifest, context) => {
+  const refuse = (path: (string | number)[], message: string) => context.addIssue({ code: 'custom', path, message });
+  if ((manifest.arch === undefined) === (manifest.min_arch === undefined))
+    refuse(['min_arch'], 'wanted exactly one of `min_arch` (the least) and `arch` (the only one)');
+  refuseNameClashes(manifest, refuse);
+  for (const [config, values] of Object.entries(manifest.configs)) {
+    for (const [name, value] of Object.entries(values)) {
+      const known = Object.hasOwn(manifest.parameters, name) ? manifest.parameters[name] : undefined;
+      if (!known)
+        refuse(
+          ['configs', config, name],
+          `unknown parameter "${name}"${didYouMean(name, Object.keys(manifest.parameters))}`,
+        );
+      else if (!known.values.includes(value))
+        refuse(['configs', config, name], `wanted one of ${known.values.join(', ')}, found ${value}`);
+    }
+  }
+});
+
+export type RawManifest = z.output<typeof manifestSchema>;
+
+/** Shape names, tensors, parameters, constants and workspaces share one set of names. */
+function refuseNameClashes(
+  manifest: Record<'parameters' | 'constants' | 'workspace', object>,
+  refuse: (path: string[], message: string) => void,
+): void {
+  const taken = new Map<string, string>(
+    [...SHAPE_NAMES, ...TENSORS].map((name) => [name, 'the shape and its tensors']),
+  );
+  for (const group of ['parameters', 'constants', 'workspace'] as const) {
+    for (const name of Object.keys(manifest[group])) {
+      const holder = taken.get(name);
+      if (holder) refuse([group, name], `the name "${name}" is taken by ${holder}`);
+      else taken.set(name, group);
+    }
+  }
+}

@@ -1,0 +1,300 @@
+import { mkdtempSync, readFileSync, readdirSync, existsSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { FlashcoreError } from '../contract/errors.ts';
+import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { loadManifest, parseManifest } from './manifest.ts';
+import { checkShape, planLaunches } from './launch-plan.ts';
+import { parseShape } from './shape.ts';
+import { archMismatch, resolveVariant } from './variant.ts';
+
+const KERNELS = join(import.meta.dirname, '../../../kernels');
+
+const SPLIT_KV = `
+id: split_kv
+title: Keys and values in pieces
+lesson: small grids leave SMs idle
+after: flashcore_v9
+source: split_kv.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+limits:
+  - { require: "D == 64 || D == 128", because: "tiles are laid out for these" }
+  - { require: "S % BLOCK_KV == 0", because: "no ragged tile" }
+parameters:
+  USE_WMMA: { values: [1, 0], default: 1, about: tensor cores }
+  BLOCK_KV: { values: [64, 128], default: 64, about: keys a tile }
+  SPLITS: { values: [1, 4], default: 4, about: pieces }
+  STAGES: { values: [2], default: 2, about: "cp.async stages" }
+configs:
+  wide: { BLOCK_KV: 128, SPLITS: 1 }
+compile: { maxrregcount: 128 }
+constants:
+  ROW_BYTES: "D * 2 + 16"
+  SMEM_BYTES: "BLOCK_KV * ROW_BYTES * STAGES"
+workspace:
+  partial_O: "4 * B * H * S * D * SPLITS"
+launches:
+  - entry: attend
+    grid: ["ceil(S / 64)", "B * H", SPLITS]
+    block: [128, 1, 1]
+    shared_bytes: SMEM_BYTES
+    cluster: [1, 1, 1]
+    l2_persist: [K, V]
+    arguments: [Q, { tensor_map: { tensor: K, box: [64, BLOCK_KV], swizzle: 128B } }, V, partial_O, B, S, scale, causal, SPLITS, { int32: "S / 2" }, { float32: "scale * 1.5" }]
+  - entry: combine
+    when: "SPLITS > 1"
+    grid: ["B * H", 1, 1]
+    block: [64, 1, 1]
+    arguments: [partial_O, O]
+`;
+
+test('a manifest with everything in it becomes a launch plan', () => {
+  const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
+  const resolved = resolveVariant(manifest);
+  expect(resolved).toEqual({
+    label: 'USE_WMMA=1 BLOCK_KV=64 SPLITS=4',
+    parameters: { USE_WMMA: 1, BLOCK_KV: 64, SPLITS: 4, STAGES: 2 },
+    defines: ['-DUSE_WMMA=1', '-DBLOCK_KV=64', '-DSPLITS=4', '-DSTAGES=2'],
+    arch: undefined,
+    maxRegisters: 128,
+    fastMath: true,
+    keepPtx: false,
+    keepSass: false,
+  });
+  expect(planLaunches(manifest, resolved, parseShape('2x8x512x64c'))).toEqual({
+    launches: [
+      {
+        entry: 'attend',
+        grid: [8, 16, 4],
+        block: [128, 1, 1],
+        sharedBytes: 64 * 144 * 2,
+        cluster: [1, 1, 1],
+        l2Persist: ['K', 'V'],
+        arguments: [
+          { kind: 'tensor', tensor: 'Q' },
+          { kind: 'tensorMap', tensor: 'K', box: [64, 64], swizzle: '128B' },
+          { kind: 'tensor', tensor: 'V' },
+          { kind: 'workspace', name: 'partial_O' },
+          { kind: 'int32', value: 2 },
+          { kind: 'int32', value: 512 },
+          { kind: 'float32', value: 0.125 },
+          { kind: 'int32', value: 1 },
+          { kind: 'int32', value: 4 },
+          { kind: 'int32', value: 256 },
+          { kind: 'float32', value: 0.1875 },
+        ],
+      },
+      {
+        entry: 'combine',
+        grid: [16, 1, 1],
+        block: [64, 1, 1],
+        sharedBytes: 0,
+        l2Persist: [],
+        arguments: [
+          { kind: 'workspace', name: 'partial_O' },
+          { kind: 'tensor', tensor: 'O' },
+        ],
+      },
+    ],
+    workspace: [{ name: 'partial_O', bytes: 4 * 2 * 8 * 512 * 64 * 4 }],
+  });
+  const wide = resolveVariant(manifest, {
+    config: 'wide',
+    parameters: { USE_WMMA: 0n },
+    maxRegisters: 64,
+    fastMath: false,
+  });
+  expect(wide.label).toBe('USE_WMMA=0 BLOCK_KV=128 SPLITS=1 maxrregcount=64 fast_math=0');
+  expect(planLaunches(manifest, wide, parseShape('2x8x512x64')).launches.map(({ entry }) => entry)).toEqual(['attend']);
+});
+
+test('the first limit that a shape breaks is named', () => {
+  const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
+  const resolved = resolveVariant(manifest);
+  expect(
+    ['1x1x64x64', '1x1x100x64', '1x1x100x32'].map(
+      (shape) => checkShape(manifest, resolved, parseShape(shape))?.require,
+    ),
+  ).toEqual([undefined, 'S % BLOCK_KV == 0', 'D == 64 || D == 128']);
+  expect(() => planLaunches(manifest, resolved, parseShape('1x1x100x64'))).toThrow(
+    expect.objectContaining({
+      reason: 'SHAPE_UNSUPPORTED',
+      metadata: { kernel: 'split_kv', shape: '1x1x100x64', limit: 'S % BLOCK_KV == 0' },
+      message: 'split_kv does not take 1x1x100x64: it requires S % BLOCK_KV == 0, because no ragged tile',
+    }) as Error,
+  );
+  // A grid beyond CUDA's own limit is the shape's fault.
+  expect(() => planLaunches(manifest, resolved, parseShape('70000x1x64x64'))).toThrow(
+    expect.objectContaining({
+      reason: 'SHAPE_UNSUPPORTED',
+      metadata: { kernel: 'split_kv', shape: '70000x1x64x64', limit: 'grid.y <= 65535' },
+    }) as Error,
+  );
+});
+
+test('every wrong field of a variant is named', () => {
+  const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
+  const error = thrown(() =>
+    resolveVariant(manifest, {
+      config: 'wid',
+      parameters: { BLOCK_KV: 96n, USE_WMA: 1n, constructor: 1n },
+      maxRegisters: 8,
+      arch: 'sm_75',
+    }),
+  );
+  expect(error.reason).toBe('INVALID_VARIANT');
+  expect(error.violations).toEqual([
+    { field: 'variant.config', description: 'unknown config "wid" (did you mean "wide"?)' },
+    { field: 'variant.parameters.BLOCK_KV', description: 'wanted one of 64, 128, found 96' },
+    { field: 'variant.parameters.USE_WMA', description: 'unknown parameter "USE_WMA" (did you mean "USE_WMMA"?)' },
+    {
+      field: 'variant.parameters.constructor',
+      description: 'unknown parameter "constructor": known are USE_WMMA, BLOCK_KV, SPLITS, STAGES',
+    },
+    { field: 'variant.max_registers', description: "wanted 16 to 255, or 0 for the manifest's, found 8" },
+    { field: 'variant.arch', description: 'the kernel needs sm_80 or later, found sm_75' },
+  ]);
+});
+
+test('an exact architecture is met by itself only', () => {
+  const hopper = { minArch: 'sm_90a', exactArch: true };
+  expect(['sm_90a', 'sm_90', 'sm_89', 'sm_100', '90'].map((arch) => archMismatch(hopper, arch) === undefined)).toEqual([
+    true,
+    true,
+    false,
+    false,
+    false,
+  ]);
+});
+
+test.each([
+  ['source: split_kv.cu', 'sorce: split_kv.cu', 'sorce', /unknown key "sorce" \(did you mean "source"\?\)/],
+  ['title: Keys and values in pieces', '', 'title', /wanted a text, found nothing/],
+  ['min_arch: sm_80', 'min_arch: 80', 'min_arch', /:7: min_arch: wanted an architecture such as sm_80, found 80/],
+  ['min_arch: sm_80', '', 'min_arch', /exactly one/],
+  ['source: split_kv.cu', 'source: ../../etc/passwd.cu', 'source', /a \.cu file of the kernel's folder/],
+  ['"D == 64 || D == 128"', '"D = 64"', 'limits[0].require', /in "D = 64"/],
+  [
+    '"S % BLOCK_KV == 0"',
+    '"S % BLOK_KV == 0"',
+    'limits[1].require',
+    /unknown name "BLOK_KV" in .* \(did you mean "BLOCK_KV"\?\)/,
+  ],
+  ['ROW_BYTES: "D * 2 + 16"', 'ROW_BYTES: "SMEM_BYTES * 2"', 'constants.ROW_BYTES', /unknown name "SMEM_BYTES"/],
+  ['default: 1,', 'default: 2,', 'parameters.USE_WMMA.default', /one of `values`/],
+  ['  STAGES: {', '  S: {', 'parameters.S', /a parameter name/],
+  ['  STAGES: {', '  CUDA_ARCH: {', 'parameters.CUDA_ARCH', /not reserved/],
+  ['  STAGES: {', '  ROW_BYTES: {', 'constants.ROW_BYTES', /taken by parameters/],
+  ['wide: { BLOCK_KV: 128', 'wide: { BLOCK_KV: 96', 'configs.wide.BLOCK_KV', /one of 64, 128, found 96/],
+  [
+    'partial_O, B, S,',
+    'partial_P, B, S,',
+    'launches[0].arguments[3]',
+    /unknown argument "partial_P" \(did you mean "partial_O"\?\)/,
+  ],
+  [
+    '{ float32: "scale * 1.5" }',
+    '{ float64: "scale" }',
+    'launches[0].arguments[10]',
+    /wanted a name, \{ int32: expression \}/,
+  ],
+  ['l2_persist: [K, V]', 'l2_persist: [K, W]', 'launches[0].l2_persist[1]', /one of Q, K, V, O, found "W"/],
+  ['block: [64, 1, 1]', 'block: [64, 1]', 'launches[1].block', /three expressions/],
+  ['lesson: small', 'lesson: [small', '', /no valid YAML/],
+  ['lesson: small', 'title: small', '', /line 4: no valid YAML: Map keys must be unique/],
+])('a manifest with %j as %j is refused at %j', (was, is, key, message) => {
+  const error = thrown(() => parseManifest(SPLIT_KV.replace(was, is), 'split_kv/kernel.yaml'));
+  expect(error.reason).toBe('INVALID_MANIFEST');
+  expect(error.message).toMatch(message);
+  expect(error.metadata['path']).toBe('split_kv/kernel.yaml');
+  if (key !== '') expect(error.violations.map(({ field }) => field).join(' ')).toContain(key === 'sorce' ? '' : key);
+});
+
+test.each([
+  ['grid: ["B * H", 1, 1]', 'grid: ["B / 3", 1, 1]', 'launches[1].grid[0]'],
+  ['block: [64, 1, 1]', 'block: [64, 32, 1]', 'launches[1].block'],
+  ['partial_O: "4 *', 'partial_O: "4 / (S - S) *', 'workspace.partial_O'],
+  ['when: "SPLITS > 1"', 'when: "1 % 0"', 'launches[1].when'],
+  ['{ int32: "S / 2" }', '{ int32: "S / 3" }', 'launches[0].arguments[9]'],
+])("an expression that gives no usable value is the manifest's fault: %j as %j", (was, is, key) => {
+  const manifest = parseManifest(SPLIT_KV.replace(was, is), 'split_kv/kernel.yaml');
+  expect(thrown(() => planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64')))).toMatchObject({
+    reason: 'INVALID_MANIFEST',
+    metadata: { path: 'split_kv/kernel.yaml', key },
+  });
+});
+
+test('aliases cannot blow a manifest up', () => {
+  const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefghij'
+    .split('')
+    .map((name, index) => `${name}: &${name} [${Array(9).fill(`*${'abcdefghi'[index]}`).join(',')}]`)
+    .join('\n')}`;
+  expect(thrown(() => parseManifest(bomb, 'kernel.yaml')).reason).toBe('INVALID_MANIFEST');
+});
+
+test('a folder without kernel.yaml is named', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'flashcore-manifest-'));
+  try {
+    await expect(loadManifest(folder)).rejects.toMatchObject({
+      reason: 'INVALID_MANIFEST',
+      metadata: { path: join(folder, 'kernel.yaml') },
+      message: `Wanted a kernel folder with a kernel.yaml, but there is no ${join(folder, 'kernel.yaml')}`,
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('the example in kernels/README.md is a manifest whose launches can be planned', () => {
+  const example =
+    /## kernel\.yaml[^]*?```yaml\n([^]*?)```/.exec(readFileSync(join(KERNELS, 'README.md'), 'utf8'))?.[1] ?? '';
+  const manifest = parseManifest(example, 'README.md');
+  const { launches } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64'));
+  expect(launches.map(({ entry, grid, block }) => [entry, grid, block])).toEqual([
+    ['my_kernel', [8, 16, 2], [128, 1, 1]],
+    ['my_kernel_merge', [8, 16, 1], [128, 1, 1]],
+  ]);
+});
+
+test('every kernel of the repository has a manifest that plans the canonical shape or refuses it with a reason', async () => {
+  const folders = [KERNELS, join(KERNELS, 'faulty')]
+    .flatMap((parent) => readdirSync(parent).map((name) => join(parent, name)))
+    .filter((folder) => existsSync(join(folder, 'kernel.yaml')));
+  expect(folders.length).toBeGreaterThan(10);
+  for (const folder of folders) {
+    const manifest = await loadManifest(folder);
+    expect(folder.endsWith(`/${manifest.id}`)).toBe(true);
+    expect(manifest.faulty !== undefined && manifest.faulty.finding !== FindingKind.UNSPECIFIED).toBe(
+      folder.includes('/faulty/'),
+    );
+    for (const config of ['', ...Object.keys(manifest.configs)]) {
+      const resolved = resolveVariant(manifest, { config });
+      const shape = parseShape('2x8x512x64');
+      if (checkShape(manifest, resolved, shape) === undefined)
+        expect(planLaunches(manifest, resolved, shape).launches.length).toBeGreaterThan(0);
+    }
+  }
+});
+
+function thrown(action: () => unknown): FlashcoreError {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof FlashcoreError) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+test("a parameter of_device takes the value nearest to the device's count, unless one is asked for", async () => {
+  const manifest = await loadManifest(join(KERNELS, 'flashcore_v10'));
+  const sms = (multiprocessors?: number, asked?: number) =>
+    resolveVariant(
+      manifest,
+      asked ? { parameters: { SMS: asked } } : {},
+      multiprocessors ? { multiprocessors } : undefined,
+    ).parameters['SMS'];
+  expect([sms(), sms(58), sms(60), sms(132), sms(58, 142)]).toEqual([132, 58, 58, 132, 142]);
+});

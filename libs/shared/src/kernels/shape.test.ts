@@ -1,0 +1,60 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { FlashcoreError } from '../contract/errors.ts';
+import { attentionBytes, attentionFlops, formatShape, parseShape, shapeViolations } from './shape.ts';
+
+test('parseShape() reads what formatShape() writes', () => {
+  const extent = fc.integer({ min: 1, max: 200 });
+  fc.assert(
+    fc.property(extent, extent, extent, extent, fc.boolean(), (batch, heads, sequenceLength, headDim, causal) => {
+      expect(parseShape(formatShape({ batch, heads, sequenceLength, headDim, causal }))).toMatchObject({
+        batch,
+        heads,
+        sequenceLength,
+        headDim,
+        causal,
+      });
+    }),
+  );
+});
+
+test.each([
+  '',
+  '2x8x512',
+  '2x8x512x64x1',
+  '0x8x512x64',
+  '2x8x-1x64',
+  '2x8x512x64d',
+  '2x8x5e2x64',
+  '99999999999x1x1x1',
+  '65536x65536x1x1',
+  '2,8,512,64',
+])('parseShape(%j) throws INVALID_REQUEST with a violation', (text) => {
+  const error = (() => {
+    try {
+      return parseShape(text);
+    } catch (thrown) {
+      return thrown;
+    }
+  })();
+  expect(error).toBeInstanceOf(FlashcoreError);
+  expect(error).toMatchObject({
+    reason: 'INVALID_REQUEST',
+    violations: [{ description: expect.any(String) as string }],
+  });
+});
+
+test('a shape of a request is refused field by field', () => {
+  expect(
+    shapeViolations({ batch: 0, heads: 8, sequenceLength: -5, headDim: 64 }, 'shapes[1]').map(({ field }) => field),
+  ).toEqual(['shapes[1].batch', 'shapes[1].sequence_length']);
+});
+
+test('FLOPs and bytes of the canonical shape', () => {
+  const canonical = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, causal: false };
+  expect([
+    attentionFlops(canonical),
+    attentionFlops({ ...canonical, causal: true }),
+    attentionBytes(canonical),
+  ]).toEqual([1_073_741_824, 536_870_912, 4_194_304]);
+});

@@ -1,0 +1,80 @@
+/** A kernel folder by content, as it travels to a runner that never saw it. */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { FlashcoreError } from '../contract/errors.ts';
+import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { loadManifest, MANIFEST_FILE } from './manifest.ts';
+
+export const MAX_TREE_FILES = 256;
+export const MAX_TREE_BYTES = 8 * 1024 * 1024;
+// What a translation unit can be made of. Anything else beside a kernel (notes, profiles, keys) stays where it is.
+export const SOURCE_NAME = /^(kernel\.yaml|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp))$/;
+const MAX_DEPTH = 8;
+
+export interface LocalSourceTree {
+  readonly tree: SourceTree;
+  /** The files' bytes by digest. */
+  readonly contents: ReadonlyMap<string, Uint8Array>;
+}
+
+/** Lower-case hexadecimal SHA-256. */
+export const sha256Of = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
+
+/**
+ * One digest for a whole tree: over path and digest of each file, by path. The runner and the client come to the same
+ * one.
+ */
+export function treeDigest({ files }: Pick<SourceTree, 'files'>): string {
+  const lines = files
+    .map(({ path, sha256 }) => `${sha256}  ${path}\n`)
+    .sort((a, b) => (a.slice(66) < b.slice(66) ? -1 : 1));
+  return sha256Of(lines.join(''));
+}
+
+/**
+ * Reads kernel.yaml and all sources below a folder. Errors: INVALID_MANIFEST where the manifest is missing or wrong,
+ * INVALID_REQUEST where the folder is too large.
+ */
+export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
+  await loadManifest(folder);
+  const contents = new Map<string, Uint8Array>();
+  const files: { path: string; sha256: string; sizeBytes: bigint }[] = [];
+  let bytes = 0;
+  for (const path of (await sourcePaths(folder, '', 0)).sort()) {
+    const content = await readFile(join(folder, path));
+    const sha256 = sha256Of(content);
+    bytes += content.length;
+    if (bytes > MAX_TREE_BYTES) throw tooLarge(folder, `at most ${MAX_TREE_BYTES / 2 ** 20} MiB of sources`);
+    contents.set(sha256, content);
+    files.push({ path, sha256, sizeBytes: BigInt(content.length) });
+  }
+  return { tree: create(SourceTreeSchema, { files }), contents };
+}
+
+async function sourcePaths(folder: string, below: string, depth: number): Promise<string[]> {
+  const paths: string[] = [];
+  for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
+    const path = below === '' ? entry.name : `${below}/${entry.name}`;
+    if (entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'node_modules' && depth < MAX_DEPTH)
+      paths.push(...(await sourcePaths(folder, path, depth + 1)));
+    // Links to files count as files; links to folders could lead anywhere.
+    else if (
+      (entry.isFile() || entry.isSymbolicLink()) &&
+      SOURCE_NAME.test(entry.name) &&
+      (entry.name !== MANIFEST_FILE || below === '')
+    )
+      paths.push(path);
+    if (paths.length > MAX_TREE_FILES) throw tooLarge(folder, `at most ${MAX_TREE_FILES} source files`);
+  }
+  return paths;
+}
+
+const tooLarge = (folder: string, limit: string) =>
+  new FlashcoreError(
+    'INVALID_REQUEST',
+    { path: folder },
+    `Wanted a kernel folder with ${limit}, found more in ${folder}`,
+    { violations: [{ field: 'kernel.tree', description: limit }] },
+  );

@@ -1,0 +1,152 @@
+/** A variant: parameter values and compiler options, checked against what the manifest allows. */
+import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
+import type { Variant } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import type { Manifest, ManifestParameter } from './manifest.ts';
+import { didYouMean } from '../text/nearest-names.ts';
+
+const LEAST_REGISTERS = 16;
+const MOST_REGISTERS = 255;
+
+/** A Variant of the proto, or any of its fields. */
+export type VariantInput = Partial<
+  Pick<Variant, 'config' | 'arch' | 'maxRegisters' | 'fastMath' | 'keepPtx' | 'keepSass'>
+> & { parameters?: Readonly<Record<string, bigint | number>> | undefined };
+
+export interface ResolvedVariant {
+  /**
+   * "USE_WMMA=1 BLOCK_Q=64": every parameter that has a choice, and compiler options that differ from the manifest's;
+   * "default" when there is nothing to say.
+   */
+  readonly label: string;
+  /** Every parameter with its value. */
+  readonly parameters: Readonly<Record<string, number>>;
+  /** Compiler arguments, "-DUSE_WMMA=1". */
+  readonly defines: readonly string[];
+  /** The target asked for; undefined: the device's own. */
+  readonly arch: string | undefined;
+  /** -maxrregcount; 0: no limit. */
+  readonly maxRegisters: number;
+  readonly fastMath: boolean;
+  readonly keepPtx: boolean;
+  readonly keepSass: boolean;
+}
+
+/** What a parameter's default may depend on. */
+export interface DeviceFacts {
+  readonly multiprocessors: number;
+}
+
+/**
+ * Fills in every default, from the device's facts where the manifest says so. Errors: INVALID_VARIANT with a violation
+ * for each wrong field.
+ */
+export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, device?: DeviceFacts): ResolvedVariant {
+  const violations: FieldViolation[] = [];
+  const parameters = resolveParameters(manifest, variant, device, violations);
+  const maxRegisters = variant.maxRegisters || manifest.compile.maxRegisters;
+  if (maxRegisters !== 0 && !(maxRegisters >= LEAST_REGISTERS && maxRegisters <= MOST_REGISTERS)) {
+    violations.push({
+      field: 'variant.max_registers',
+      description: `wanted ${LEAST_REGISTERS} to ${MOST_REGISTERS}, or 0 for the manifest's, found ${maxRegisters}`,
+    });
+  }
+  const arch = variant.arch || undefined;
+  const archProblem = arch && archMismatch(manifest, arch);
+  if (archProblem) violations.push({ field: 'variant.arch', description: archProblem });
+  if (violations.length > 0) {
+    throw new FlashcoreError(
+      'INVALID_VARIANT',
+      { kernel: manifest.id },
+      `Cannot build ${manifest.id} so: ${violations.map(({ field, description }) => `${field}: ${description}`).join('; ')}`,
+      { violations },
+    );
+  }
+
+  const fastMath = variant.fastMath ?? manifest.compile.fastMath;
+  return {
+    label: labelOf(manifest, { parameters, arch, maxRegisters, fastMath }),
+    parameters,
+    defines: Object.entries(parameters).map(([name, value]) => `-D${name}=${value}`),
+    arch,
+    maxRegisters,
+    fastMath,
+    keepPtx: variant.keepPtx ?? false,
+    keepSass: variant.keepSass ?? false,
+  };
+}
+
+/** Why a kernel cannot be built for an architecture, or undefined when it can; `arch` as in "sm_89". */
+export function archMismatch(manifest: Pick<Manifest, 'minArch' | 'exactArch'>, arch: string): string | undefined {
+  const wanted = archNumber(manifest.minArch);
+  const found = archNumber(arch);
+  if (found === undefined) return `wanted an architecture such as sm_89, found "${arch}"`;
+  if (manifest.exactArch)
+    return found === wanted && (arch === manifest.minArch || !/[af]$/.test(arch))
+      ? undefined
+      : `the kernel is for ${manifest.minArch} only, found ${arch}`;
+  return found >= wanted! ? undefined : `the kernel needs ${manifest.minArch} or later, found ${arch}`;
+}
+
+function archNumber(arch: string): number | undefined {
+  const match = /^sm_(\d{2,3})[af]?$/.exec(arch);
+  return match ? Number(match[1]) : undefined;
+}
+
+function resolveParameters(
+  manifest: Manifest,
+  variant: VariantInput,
+  device: DeviceFacts | undefined,
+  violations: FieldViolation[],
+): Record<string, number> {
+  const resolved = Object.fromEntries(
+    Object.entries(manifest.parameters).map(([name, parameter]) => [name, defaultOf(parameter, device)]),
+  );
+  if (variant.config) {
+    const config = Object.hasOwn(manifest.configs, variant.config) ? manifest.configs[variant.config] : undefined;
+    const configs = Object.keys(manifest.configs);
+    if (config) Object.assign(resolved, config);
+    else
+      violations.push({
+        field: 'variant.config',
+        description: `unknown config "${variant.config}"${didYouMean(variant.config, configs) || `: ${configs.length > 0 ? `known are ${configs.join(', ')}` : 'the kernel has none'}`}`,
+      });
+  }
+  for (const [name, value] of Object.entries(variant.parameters ?? {})) {
+    const problem = parameterProblem(manifest, name, Number(value));
+    if (problem) violations.push({ field: `variant.parameters.${name}`, description: problem });
+    else resolved[name] = Number(value);
+  }
+  return resolved;
+}
+
+function defaultOf({ values, default: value, ofDevice }: ManifestParameter, device: DeviceFacts | undefined): number {
+  if (!ofDevice || !device) return value;
+  const fact = device[ofDevice];
+  return values.reduce((nearest, each) => (Math.abs(each - fact) < Math.abs(nearest - fact) ? each : nearest), value);
+}
+
+function parameterProblem(manifest: Manifest, name: string, value: number): string | undefined {
+  const known = Object.keys(manifest.parameters);
+  const parameter = Object.hasOwn(manifest.parameters, name) ? manifest.parameters[name] : undefined;
+  if (!parameter)
+    return `unknown parameter "${name}"${didYouMean(name, known) || `: ${known.length > 0 ? `known are ${known.join(', ')}` : 'the kernel has none'}`}`;
+  return parameter.values.includes(value) ? undefined : `wanted one of ${parameter.values.join(', ')}, found ${value}`;
+}
+
+function labelOf(
+  manifest: Manifest,
+  {
+    parameters,
+    arch,
+    maxRegisters,
+    fastMath,
+  }: Pick<ResolvedVariant, 'parameters' | 'arch' | 'maxRegisters' | 'fastMath'>,
+): string {
+  const parts = Object.entries(parameters)
+    .filter(([name]) => manifest.parameters[name]!.values.length > 1)
+    .map(([name, value]) => `${name}=${value}`);
+  if (arch) parts.push(`arch=${arch}`);
+  if (maxRegisters !== manifest.compile.maxRegisters) parts.push(`maxrregcount=${maxRegisters}`);
+  if (fastMath !== manifest.compile.fastMath) parts.push(`fast_math=${Number(fastMath)}`);
+  return parts.join(' ') || 'default';
+}

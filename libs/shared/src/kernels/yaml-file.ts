@@ -1,0 +1,142 @@
+/** YAML files with a schema: every fault is named with the file, the line, the key, what was wanted and what came. */
+import { LineCounter, parseDocument, isNode } from 'yaml';
+import { z } from 'zod';
+import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
+import { didYouMean } from '../text/nearest-names.ts';
+
+const MAX_BYTES = 256 * 1024;
+
+/** A fault at a place in the file; `key` is the path to it. */
+export interface YamlFault {
+  key: (string | number)[];
+  message: string;
+}
+
+/** A YAML text that fitted its schema, and a way to refuse it for what a schema cannot say. */
+export interface YamlFile<Value> {
+  value: Value;
+  /** The INVALID_MANIFEST error for these faults. */
+  refuse(faults: YamlFault[]): FlashcoreError;
+}
+
+/** Reads a YAML text. `path` is only for the texts. Errors: INVALID_MANIFEST with metadata path and key. */
+export function parseYamlFile<Schema extends z.ZodType>(
+  text: string,
+  path: string,
+  schema: Schema,
+): YamlFile<z.output<Schema>> {
+  if (Buffer.byteLength(text) > MAX_BYTES)
+    throw fileError(path, `wanted at most ${MAX_BYTES} bytes, found ${Buffer.byteLength(text)}`);
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const [broken] = [...document.errors, ...document.warnings];
+  if (broken)
+    throw fileError(path, `line ${lines.linePos(broken.pos[0]).line}: no valid YAML: ${broken.message}`, broken);
+
+  const lineOf = (key: (string | number)[]): number | undefined => {
+    for (let length = key.length; length > 0; --length) {
+      const node = document.getIn(key.slice(0, length), true);
+      if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
+    }
+    return undefined;
+  };
+  const refuse = (faults: YamlFault[]) => faultsError(path, faults, lineOf);
+  const parsed = schema.safeParse(toPlain(document, path));
+  if (!parsed.success)
+    throw refuse(
+      parsed.error.issues.map((issue) => ({ key: issue.path as (string | number)[], message: issue.message })),
+    );
+  return { value: parsed.data, refuse };
+}
+
+/** An object that refuses keys it does not know, and names the nearest one it does. */
+export function strict<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? issue.keys
+            .map(
+              (key) =>
+                `unknown key "${key}"${didYouMean(key, Object.keys(shape)) || `: known are ${Object.keys(shape).join(', ')}`}`,
+            )
+            .join('; ')
+        : wanted('a mapping', issue.input),
+  });
+}
+
+/** Schemas of plain values whose texts say what was wanted and what came. */
+export const text = () =>
+  z
+    .string({ error: (issue) => wanted('a text', issue.input) })
+    .trim()
+    .min(1, 'wanted a text, found an empty one');
+export const integer = (least: number, most: number) => {
+  const error = (issue: { input?: unknown }) => wanted(`an integer of ${least} to ${most}`, issue.input);
+  return z.number({ error }).refine((value) => Number.isInteger(value) && value >= least && value <= most, { error });
+};
+export const finite = () => z.number({ error: (issue) => wanted('a number', issue.input) });
+export const flag = () => z.boolean({ error: (issue) => wanted('true or false', issue.input) });
+export const oneOf = <const Names extends readonly [string, ...string[]]>(names: Names) =>
+  z.enum(names, {
+    error: (issue) =>
+      `${wanted(`one of ${names.join(', ')}`, issue.input)}${typeof issue.input === 'string' ? didYouMean(issue.input, names) : ''}`,
+  });
+export const matching = (pattern: RegExp, what: string) =>
+  z
+    .string({ error: (issue) => wanted(what, issue.input) })
+    .regex(pattern, { error: (issue) => wanted(what, issue.input) });
+export const listOf = <Item extends z.ZodType>(item: Item) =>
+  z.array(item, { error: (issue) => wanted('a list', issue.input) });
+export const mapOf = <Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) =>
+  z.record(key, value, {
+    error: (issue) =>
+      (issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined) ?? wanted('a mapping', issue.input),
+  });
+
+/** "wanted …, found …". */
+export function wanted(what: string, found: unknown): string {
+  return `wanted ${what}, found ${describe(found)}`;
+}
+
+function describe(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing';
+  const text = JSON.stringify(value) ?? typeof value;
+  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+}
+
+/** `launches[0].grid`, as the texts show it. */
+export function formatKey(key: (string | number)[]): string {
+  return key.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index > 0 ? '.' : ''}${part}`)).join('');
+}
+
+function toPlain(document: ReturnType<typeof parseDocument>, path: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    throw fileError(path, `no usable YAML: ${(error as Error).message}`, error);
+  }
+}
+
+const fileError = (path: string, message: string, cause?: unknown) =>
+  new FlashcoreError('INVALID_MANIFEST', { path }, `${path}: ${message}`, {
+    cause,
+    violations: [{ field: path, description: message }],
+  });
+
+function faultsError(
+  path: string,
+  faults: YamlFault[],
+  lineOf: (key: (string | number)[]) => number | undefined,
+): FlashcoreError {
+  const violations: FieldViolation[] = faults.map(({ key, message }) => ({
+    field: formatKey(key),
+    description: message,
+  }));
+  const lines = faults.map(({ key, message }) => {
+    const line = lineOf(key);
+    return `${path}${line === undefined ? '' : `:${line}`}: ${key.length > 0 ? `${formatKey(key)}: ` : ''}${message}`;
+  });
+  return new FlashcoreError('INVALID_MANIFEST', { path, key: violations[0]?.field ?? '' }, lines.join('\n'), {
+    violations,
+  });
+}

@@ -1,0 +1,130 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { blockRatioInterval } from './block-ratio.ts';
+import { judgeComparison, judgeShape, type MeasuredComparison } from './comparison.ts';
+import {
+  ComparisonVerdict,
+  LatencyStatisticsSchema,
+  RatioIntervalSchema,
+  StopReason,
+} from '../generated/flashcore/runner/v1/result_pb.js';
+import { Random } from './random.ts';
+import { parseShape } from '../kernels/shape.ts';
+import { quantile } from './statistics.ts';
+
+/** Blocks A B B A of two builds, `ratio` apart, on a device whose speed wanders by `drift` from block to block. */
+function interleaved(
+  blocks: number,
+  { ratio, drift, seed }: { ratio: number; drift: number; seed: number },
+): { champion: Float64Array; candidate: Float64Array } {
+  const random = new Random(seed);
+  const champion = new Float64Array(2 * blocks);
+  const candidate = new Float64Array(2 * blocks);
+  for (let block = 0; block < blocks; ++block) {
+    const pace = 1 + drift * random.normal();
+    for (const place of [2 * block, 2 * block + 1]) {
+      champion[place] = 10 * ratio * pace * (1 + 0.002 * random.normal());
+      candidate[place] = 10 * pace * (1 + 0.002 * random.normal());
+    }
+  }
+  return { champion, candidate };
+}
+
+test('the ratio is that of the medians, and resampling whole blocks by hand gives the same interval', () => {
+  const { champion, candidate } = interleaved(60, { ratio: 1.05, drift: 0.02, seed: 1 });
+  const found = blockRatioInterval(champion, candidate, { perBlock: 2 });
+  expect(found.ratio).toBeCloseTo(quantile(champion, 0.5) / quantile(candidate, 0.5), 12);
+  const random = new Random(7);
+  const ratios = Float64Array.from({ length: 4_000 }, () => {
+    const drawn = Array.from({ length: 60 }, () => Math.floor(random.uniform() * 60));
+    const of = (samples: Float64Array): number =>
+      quantile(
+        drawn.flatMap((block) => [samples[2 * block]!, samples[2 * block + 1]!]),
+        0.5,
+      );
+    return of(champion) / of(candidate);
+  });
+  const width = found.high - found.low;
+  expect(Math.abs(found.low - quantile(ratios, 0.025)) / width).toBeLessThan(0.08);
+  expect(Math.abs(found.high - quantile(ratios, 0.975)) / width).toBeLessThan(0.08);
+});
+
+test('the 95 % interval holds the true ratio about 95 times of 100 on a device that wanders, and half blocks are refused', () => {
+  let held = 0;
+  for (let seed = 1; seed <= 200; ++seed) {
+    const { champion, candidate } = interleaved(50, { ratio: 1.03, drift: 0.01, seed });
+    const { low, high } = blockRatioInterval(champion, candidate, { perBlock: 2, resamples: 1_000 });
+    held += Number(low <= 1.03 && 1.03 <= high);
+  }
+  expect(held / 200).toBeGreaterThan(0.9);
+  expect(() => blockRatioInterval([1, 2, 3], [1, 2, 3], { perBlock: 2 })).toThrow(RangeError);
+});
+
+const interval = (low: number, ratio: number, high: number) => create(RatioIntervalSchema, { low, ratio, high });
+const still = interval(0.998, 1, 1.002);
+const statistics = create(LatencyStatisticsSchema, { samples: 100 });
+const measured: MeasuredComparison = {
+  time: interval(1.04, 1.05, 1.06),
+  cycles: interval(1.04, 1.05, 1.06),
+  selfTime: still,
+  selfCycles: still,
+  champion: statistics,
+  candidate: statistics,
+  clockSource: 'stamps',
+  stopReason: StopReason.CONVERGED,
+  simulated: false,
+};
+
+test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
+  [
+    'both lower ends at 1.03',
+    { time: interval(1.03, 1.04, 1.05), cycles: interval(1.03, 1.04, 1.05) },
+    ComparisonVerdict.FASTER,
+  ],
+  ['faster in time by a higher clock only', { cycles: interval(0.999, 1.001, 1.003) }, ComparisonVerdict.WITHIN_MARGIN],
+  ['the lower end just below', { time: interval(1.0299, 1.04, 1.05) }, ComparisonVerdict.WITHIN_MARGIN],
+  ['slower than 1 %', { time: interval(0.98, 0.9899, 0.995), cycles: still }, ComparisonVerdict.SLOWER],
+  ['slower in cycles only', { time: still, cycles: interval(0.98, 0.985, 0.99) }, ComparisonVerdict.SLOWER],
+  ['a champion that differs from itself', { selfTime: interval(0.984, 1, 1.01) }, ComparisonVerdict.NOT_JUDGED],
+  [
+    'a champion that differs from itself in cycles',
+    { selfCycles: interval(0.99, 1.01, 1.0151) },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
+  ['a shift of itself, however narrow', { selfTime: interval(1.0199, 1.02, 1.0201) }, ComparisonVerdict.NOT_JUDGED],
+  ['no clock', { cycles: undefined, selfCycles: undefined }, ComparisonVerdict.NOT_JUDGED],
+  ['out of time', { stopReason: StopReason.TIMED_OUT }, ComparisonVerdict.NOT_JUDGED],
+  ['few samples', { candidate: create(LatencyStatisticsSchema, { samples: 28 }) }, ComparisonVerdict.NOT_JUDGED],
+  ['the emulator', { simulated: true }, ComparisonVerdict.NOT_JUDGED],
+])('%s', (_, change, verdict) => {
+  const { verdict: found, reason } = judgeShape({ ...measured, ...change });
+  expect(ComparisonVerdict[found]).toBe(ComparisonVerdict[verdict]);
+  expect(reason.startsWith('not judged: ')).toBe(verdict === ComparisonVerdict.NOT_JUDGED);
+});
+
+test('over all shapes one slower rejects, one unknown leaves it open, one faster is enough', () => {
+  const { FASTER, SLOWER, WITHIN_MARGIN, NOT_JUDGED } = ComparisonVerdict;
+  const all = (...verdicts: ComparisonVerdict[]) =>
+    judgeComparison(
+      verdicts.map((verdict) => ({ verdict, reason: 'why' })),
+      [],
+    ).verdict;
+  expect([
+    all(FASTER, WITHIN_MARGIN),
+    all(FASTER, NOT_JUDGED),
+    all(FASTER, NOT_JUDGED, SLOWER),
+    all(WITHIN_MARGIN),
+    all(),
+  ]).toEqual([FASTER, NOT_JUDGED, SLOWER, WITHIN_MARGIN, NOT_JUDGED]);
+});
+
+test('a shape that was to be compared and was not measured leaves all of them not judged; one that is slower decides nevertheless', () => {
+  const asked = ['2x8x512x64', '4x16x2048x64'].map(parseShape);
+  const measured = (verdict: ComparisonVerdict) =>
+    judgeComparison([{ shape: asked[0]!, verdict, reason: 'why' }], asked);
+  expect([measured(ComparisonVerdict.FASTER), measured(ComparisonVerdict.SLOWER), judgeComparison([], asked)]).toEqual([
+    { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: 4x16x2048x64: it was not measured (1 of 2 shapes)' },
+    { verdict: ComparisonVerdict.SLOWER, reason: '2x8x512x64: why (1 of 2 shapes)' },
+    { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: 2x8x512x64: it was not measured (2 of 2 shapes)' },
+  ]);
+});

@@ -1,0 +1,102 @@
+/** When a candidate may take the champion's place: the rule, and what it says about a shape and about all of them. */
+import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import {
+  ComparisonVerdict,
+  StopReason,
+  type RatioInterval,
+  type ShapeComparison,
+} from '../generated/flashcore/runner/v1/result_pb.js';
+import { formatShape, sameShape } from '../kernels/shape.ts';
+
+/** See ComparisonRule. 1 % is what a kernel differs from itself; below 3 % a change is not worth a new champion. */
+export const COMPARISON_RULE = { acceptRatio: 1.03, floorRatio: 0.99, noiseLimit: 0.015 } as const;
+/** Fewer samples of a build have no interval to believe. */
+const LEAST_SAMPLES = 30;
+const EMULATOR_TIMES = 'emulator times are not GPU times';
+
+export interface Judgement {
+  verdict: ComparisonVerdict;
+  reason: string;
+}
+export type MeasuredComparison = Pick<
+  ShapeComparison,
+  'time' | 'cycles' | 'selfTime' | 'selfCycles' | 'champion' | 'candidate' | 'clockSource' | 'stopReason' | 'simulated'
+>;
+
+/**
+ * What the measurement of one shape says. `invalid`: why it may not be judged at all (a wrong output, too many
+ * dropped); empty: nothing.
+ */
+export function judgeShape(measured: MeasuredComparison, invalid = ''): Judgement {
+  const { time, cycles, selfTime, selfCycles } = measured;
+  const refusal = invalid || notJudgeable(measured) || noiseText('time', selfTime) || noiseText('cycles', selfCycles);
+  if (refusal !== '' || !time)
+    return { verdict: ComparisonVerdict.NOT_JUDGED, reason: `not judged: ${refusal || 'it was not measured'}` };
+  const figures = `${ratioText(time)} in time${cycles ? `, ${ratioText(cycles)} in cycles` : ''}`;
+  const { acceptRatio, floorRatio } = COMPARISON_RULE;
+  if (Math.min(time.ratio, cycles?.ratio ?? Infinity) < floorRatio)
+    return { verdict: ComparisonVerdict.SLOWER, reason: `${figures}: below ${floorRatio}` };
+  if (time.low < acceptRatio)
+    return {
+      verdict: ComparisonVerdict.WITHIN_MARGIN,
+      reason: `${figures}: the lower end in time is below ${acceptRatio}`,
+    };
+  if (!cycles)
+    return {
+      verdict: ComparisonVerdict.NOT_JUDGED,
+      reason: `not judged: ${figures}, and whether it is so in cycles is not known (${measured.clockSource})`,
+    };
+  if (cycles.low < acceptRatio)
+    return {
+      verdict: ComparisonVerdict.WITHIN_MARGIN,
+      reason: `${figures}: the lower end in cycles is below ${acceptRatio}`,
+    };
+  return { verdict: ComparisonVerdict.FASTER, reason: `${figures}: both lower ends reach ${acceptRatio}` };
+}
+
+/**
+ * What all shapes together say: none may be slower or unknown, and one must be faster. `asked`: those that were to be
+ * compared; one without a measurement is unknown.
+ */
+export function judgeComparison(
+  measured: readonly Pick<ShapeComparison, 'shape' | 'verdict' | 'reason'>[],
+  asked: readonly Shape[],
+): Judgement {
+  const missing = asked.filter((shape) => !measured.some((each) => each.shape && sameShape(each.shape, shape)));
+  const shapes = [
+    ...measured,
+    ...missing.map((shape) => ({ shape, verdict: ComparisonVerdict.NOT_JUDGED, reason: 'it was not measured' })),
+  ];
+  const order = [
+    ComparisonVerdict.SLOWER,
+    ComparisonVerdict.NOT_JUDGED,
+    ComparisonVerdict.FASTER,
+    ComparisonVerdict.WITHIN_MARGIN,
+  ];
+  const decisive = order.flatMap((verdict) => shapes.find((shape) => shape.verdict === verdict) ?? [])[0];
+  if (!decisive) return { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: no shape was compared' };
+  const count = shapes.filter(({ verdict }) => verdict === decisive.verdict).length;
+  const place = decisive.shape ? `${formatShape(decisive.shape)}: ` : '';
+  const refused = decisive.verdict === ComparisonVerdict.NOT_JUDGED ? 'not judged: ' : '';
+  return {
+    verdict: decisive.verdict,
+    reason: `${refused}${place}${decisive.reason.replace(/^not judged: /, '')}${count > 1 || shapes.length > 1 ? ` (${count} of ${shapes.length} shapes)` : ''}`,
+  };
+}
+
+function notJudgeable({ simulated, champion, candidate, stopReason }: MeasuredComparison): string {
+  if (simulated) return EMULATOR_TIMES;
+  const samples = Math.min(champion?.samples ?? 0, candidate?.samples ?? 0);
+  if (samples < LEAST_SAMPLES) return `${samples} samples of each build, ${LEAST_SAMPLES} are needed`;
+  return stopReason === StopReason.TIMED_OUT ? 'the time limit came before the interval was narrow enough' : '';
+}
+
+function noiseText(what: string, self: RatioInterval | undefined): string {
+  const { noiseLimit } = COMPARISON_RULE;
+  if (!self || (self.low >= 1 - noiseLimit && self.high <= 1 + noiseLimit)) return '';
+  return `the champion differs from itself by ${ratioText(self)} in ${what}, and ±${noiseLimit * 100} % is the most that may be`;
+}
+
+/** "1.0712 [1.0688, 1.0735]". */
+export const ratioText = ({ ratio, low, high }: Pick<RatioInterval, 'ratio' | 'low' | 'high'>): string =>
+  `${ratio.toFixed(4)} [${low.toFixed(4)}, ${high.toFixed(4)}]`;

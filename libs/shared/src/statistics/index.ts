@@ -1,0 +1,5 @@
+/** Medians, intervals, comparisons. */
+export { type BlockRatio, blockRatioInterval } from './block-ratio.ts';
+export { COMPARISON_RULE, judgeComparison, judgeShape, ratioText } from './comparison.ts';
+export { Random } from './random.ts';
+export { describe, histogram, knowsPercentile, medianInterval, quantile, ratioInterval } from './statistics.ts';

@@ -1,0 +1,2 @@
+/** Texts for people. */
+export { didYouMean, nearestNames } from './nearest-names.ts';
