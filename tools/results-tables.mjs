@@ -156,8 +156,8 @@ const kernelOf = ({ build }) => (build.artifacts?.[0]?.fileName ?? build.entries
 const benchmarkOf = ({ benchmarks = [] }, mode) =>
   benchmarks.find((each) => each.mode === `TIMING_MODE_${mode}` && each.valid);
 /** Rows of SDPA; results before the contract's rename of 2026-11-22 have them as `baselines`. */
-const sdpaRows = (benchmark) => benchmark?.sdpa ?? benchmark?.baselines;
-const sdpaOf = (benchmark, name) => sdpaRows(benchmark)?.find((each) => each.name === `sdpa/${name}`)?.latency.p50Us;
+const sdpaOfBenchmark = (benchmark) => benchmark?.sdpa ?? benchmark?.baselines;
+const sdpaOf = (benchmark, name) => sdpaOfBenchmark(benchmark)?.find((each) => each.name === `sdpa/${name}`)?.latency.p50Us;
 
 function latencyRows(runs) {
   return [
@@ -173,7 +173,7 @@ function latencyRows(runs) {
     ],
     ...variantsOf(runs).map(({ name, variant }) => {
       const [cold, hot] = [benchmarkOf(variant, 'COLD'), benchmarkOf(variant, 'HOT')];
-      const least = (benchmark) => sdpaRows(benchmark)?.reduce((a, b) => (b.speedup < a.speedup ? b : a));
+      const least = (benchmark) => sdpaOfBenchmark(benchmark)?.reduce((a, b) => (b.speedup < a.speedup ? b : a));
       return [
         name,
         figure(cold?.latency.p50Us),

@@ -15,7 +15,7 @@ import {
 } from '../generated/flashcore/runner/v1/result_pb.js';
 import { parseShape } from './shape.ts';
 
-const read = (name: string) => readFileSync(join(import.meta.dirname, '../../../kernels', name), 'utf8');
+const read = (name: string) => readFileSync(join(import.meta.dirname, '../../../../kernels', name), 'utf8');
 const cases = parseCases(read('cases.yaml'), 'cases.yaml');
 const gates = parseGates(read('gates.yaml'), 'gates.yaml');
 const canonical = parseShape('2x8x512x64');

@@ -9,7 +9,7 @@ import { checkShape, planLaunches } from './launch-plan.ts';
 import { parseShape } from './shape.ts';
 import { archMismatch, resolveVariant } from './variant.ts';
 
-const KERNELS = join(import.meta.dirname, '../../../kernels');
+const KERNELS = join(import.meta.dirname, '../../../../kernels');
 
 const SPLIT_KV = `
 id: split_kv
