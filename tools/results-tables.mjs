@@ -157,7 +157,8 @@ const benchmarkOf = ({ benchmarks = [] }, mode) =>
   benchmarks.find((each) => each.mode === `TIMING_MODE_${mode}` && each.valid);
 /** Rows of SDPA; results before the contract's rename of 2026-11-22 have them as `baselines`. */
 const sdpaOfBenchmark = (benchmark) => benchmark?.sdpa ?? benchmark?.baselines;
-const sdpaOf = (benchmark, name) => sdpaOfBenchmark(benchmark)?.find((each) => each.name === `sdpa/${name}`)?.latency.p50Us;
+const sdpaOf = (benchmark, name) =>
+  sdpaOfBenchmark(benchmark)?.find((each) => each.name === `sdpa/${name}`)?.latency.p50Us;
 
 function latencyRows(runs) {
   return [
