@@ -1,5 +1,5 @@
 /**
- * The README's steps for several people on one GPU host, done from zero, word for word, on an address that other
+ * docs/hosting.md's steps for several people on one GPU host, done from zero, word for word, on an address that other
  * machines reach.
  */
 import { spawnSync } from 'node:child_process';
@@ -14,11 +14,11 @@ afterAll(() => home[Symbol.asyncDispose]());
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
 
-/** The commands of a block of README.md, by the mark before it; comments are taken off. */
+/** The commands of a block of docs/hosting.md, by the mark before it; comments are taken off. */
 function steps(mark: string): string[][] {
   const [, block = ''] =
     new RegExp(`<!-- steps: ${mark} -->\n\`\`\`sh\n([^]*?)\`\`\``).exec(
-      readFileSync(join(ROOT, 'README.md'), 'utf8'),
+      readFileSync(join(ROOT, 'docs/hosting.md'), 'utf8'),
     ) ?? [];
   return block
     .trim()
@@ -32,7 +32,7 @@ const hostAddress =
     .flat()
     .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
 
-test.skipIf(!hasOpenssl)('README: several people, one GPU host', { timeout: 120_000 }, async () => {
+test.skipIf(!hasOpenssl)('docs/hosting.md: several people, one GPU host', { timeout: 120_000 }, async () => {
   const [init, addToken, serve] = steps('host').map(([program, ...args]) => {
     expect(program).toBe('flashcore-runner');
     return args.map((arg) => arg.replace('gpu-box', hostAddress));

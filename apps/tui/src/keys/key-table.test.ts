@@ -4,9 +4,9 @@ import { COMMANDS } from './commands.ts';
 import { findCommands } from './dispatch.ts';
 import { KEY_TABLE_BEGIN, KEY_TABLE_END, keyTable, withKeyTable } from './key-table.ts';
 
-test('the README has the keys of the command table; else: npx node apps/tui/src/keys/write-key-table.ts', () => {
-  const readme = readFileSync(new URL('../../../../README.md', import.meta.url), 'utf8');
-  expect(withKeyTable(readme, keyTable(COMMANDS))).toBe(readme);
+test('docs/keys.md has the keys of the command table; else: npx node apps/tui/src/keys/write-key-table.ts', () => {
+  const page = readFileSync(new URL('../../../../docs/keys.md', import.meta.url), 'utf8');
+  expect(withKeyTable(page, keyTable(COMMANDS))).toBe(page);
 });
 
 test('only what stands between the markers changes', () => {

@@ -1,5 +1,5 @@
 /**
- * The command table as Markdown, for the README: write-key-table.ts writes it there, a test sees that it is current.
+ * The command table as Markdown, for docs/keys.md: write-key-table.ts writes it there, a test sees that it is current.
  */
 import type { Command } from './command.ts';
 
