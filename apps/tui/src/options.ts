@@ -51,6 +51,8 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly championSet?: string[];
   readonly metrics?: string;
   readonly device?: string;
+  /** Labels of the job, NAME=VALUE. */
+  readonly label?: string[];
   readonly fallback?: boolean;
   readonly detach?: boolean;
   /** File for every event of the job. */
@@ -63,7 +65,23 @@ export interface JobCommandOptions extends GlobalOptions {
 
 /** A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. */
 export function compileJobOptions(options: JobCommandOptions): JobOptions {
-  return create(JobOptionsSchema, { requestId: crypto.randomUUID(), deviceId: options.device ?? '' });
+  return create(JobOptionsSchema, {
+    requestId: crypto.randomUUID(),
+    deviceId: options.device ?? '',
+    labels: compileLabels(options.label),
+  });
+}
+
+/** Labels as the command line gives them. What names and values a job takes is for the runner to say. */
+export function compileLabels(labels: readonly string[] = []): Record<string, string> {
+  const compiled: Record<string, string> = {};
+  for (const label of labels) {
+    const separator = label.indexOf('=');
+    if (separator < 1)
+      throw new UsageError(`--label ${label}: must be NAME=VALUE, for example --label search=wide-tiles`);
+    compiled[label.slice(0, separator)] = label.slice(separator + 1);
+  }
+  return compiled;
 }
 
 /** A request's `variant`. Which values a kernel takes is for its manifest, so for the runner, to say. */

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { JobSchema, type Job } from '@flashcore/shared/contract';
 import type { JobRow } from '../store/job-table.ts';
+import { readLabels } from '../store/labels.ts';
 
 /** A stored job as clients see it. */
 export function jobMessage(row: JobRow, queuePosition = 0): Job {
@@ -21,5 +22,6 @@ export function jobMessage(row: JobRow, queuePosition = 0): Job {
     ...(row.end_ms !== null && { endTime: timestampFromMs(row.end_ms) }),
     queuePosition,
     owner: row.owner,
+    labels: readLabels(row.labels),
   });
 }

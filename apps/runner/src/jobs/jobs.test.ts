@@ -50,6 +50,7 @@ function jobsOn(database: Database, history: HistoryStore, options: FakeOptions 
       requestId: '',
       requestDigest: '',
       owner: 'ada',
+      labels: {},
       maxJobsOfOwner: undefined,
       maxQueueSeconds: 3600,
       maxRunSeconds: 3600,

@@ -18,6 +18,7 @@ import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
 import { BATCH_EVENTS, EventLog } from '../store/event-log.ts';
 import type { HistoryStore } from '../store/history.ts';
+import { labelsText, type Labels } from '../store/labels.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
 import { DeviceQueue } from './device-queue.ts';
 import { EventFeed } from './event-feed.ts';
@@ -49,6 +50,8 @@ export interface StartOptions {
   requestDigest: string;
   /** Name of the client. */
   owner: string;
+  /** Labels of the job. */
+  labels: Labels;
   /** Most jobs of this owner that may wait and run at once; undefined: no limit but the queue's. */
   maxJobsOfOwner: number | undefined;
   maxQueueSeconds: number;
@@ -308,13 +311,13 @@ export class Jobs {
 
   /** Stores the job and its first event in one transaction. */
   #accept(
-    { requestId, requestDigest, owner, maxQueueSeconds, maxRunSeconds }: StartOptions,
+    { requestId, requestDigest, owner, labels, maxQueueSeconds, maxRunSeconds }: StartOptions,
     compiled: CompiledJob,
   ): JobRun {
     const { database, logger } = this.#options;
     const name = `jobs/${randomUUID()}`;
     const { jobId, recorder } = database.transaction(() =>
-      this.#store(name, { requestId, requestDigest, owner }, compiled),
+      this.#store(name, { requestId, requestDigest, owner, labels }, compiled),
     );
     // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
     // the next.
@@ -335,7 +338,7 @@ export class Jobs {
 
   #store(
     name: string,
-    { requestId, requestDigest, owner }: Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner'>,
+    { requestId, requestDigest, owner, labels }: Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner' | 'labels'>,
     compiled: CompiledJob,
   ): { jobId: number; recorder: JobRecorder } {
     const jobId = this.#table.insert({
@@ -348,6 +351,7 @@ export class Jobs {
       request_digest: requestId ? requestDigest : null,
       create_ms: Date.now(),
       owner,
+      labels: labelsText(labels),
     });
     const recorder = new JobRecorder({
       database: this.#options.database,

@@ -92,6 +92,39 @@ describe('request_id', () => {
   });
 });
 
+describe('labels', () => {
+  const search = { search: 'wide-tiles', thought: 'two stages "hide" the copy, $.x' };
+  const labelled = (trial: string) => ({ ...kernel('ok'), options: { labels: { ...search, trial } } });
+
+  test('are in the job and its first event, and lists take only jobs that have all that are asked for', async () => {
+    const [first] = await collect(fixture.client.start('runExperiment', labelled('1')));
+    const [second] = await collect(fixture.client.start('runExperiment', labelled('2')));
+    await collect(fixture.client.start('runExperiment', kernel('ok')));
+    expect(first!.payload).toMatchObject({ value: { job: { labels: { ...search, trial: '1' } } } });
+    const jobs = async (labels: Record<string, string>) =>
+      (await fixture.client.listJobs({ labels })).jobs.map(({ name }) => name);
+    expect(await jobs(search)).toEqual([second!.job, first!.job]);
+    expect(await jobs({ trial: '1', search: 'wide-tiles' })).toEqual([first!.job]);
+    expect(await jobs({ trial: '3' })).toEqual([]);
+    const { experiments, nextPageToken } = await fixture.client.listExperiments({ labels: search, pageSize: 1 });
+    expect(experiments.map(({ job }) => job!.name)).toEqual([second!.job]);
+    const next = await fixture.client.listExperiments({ labels: search, pageSize: 1, pageToken: nextPageToken });
+    expect(next.experiments.map(({ job }) => job!.labels)).toEqual([{ ...search, trial: '1' }]);
+    await expect(fixture.client.listExperiments({ pageToken: nextPageToken })).rejects.toThrow(/page_token: must be/);
+  });
+
+  test('with names or values out of bounds are refused', async () => {
+    const labels = { 'A b': '', 'x"]': '', long: 'x'.repeat(1025), bell: '\u0007' };
+    const refused = collect(fixture.client.start('build', { ...kernel('ok'), options: { labels } }));
+    await expect(refused).rejects.toMatchObject({ reason: 'INVALID_REQUEST' });
+    await expect(refused).rejects.toThrow(
+      /labels: must have names .*"A b".*"x\\"]".*labels\.long: must have at most 1024 .*labels\.bell: must have no control/s,
+    );
+    const many = Object.fromEntries(Array.from({ length: 17 }, (_, index) => [`label${index}`, '']));
+    await expect(fixture.client.listJobs({ labels: many })).rejects.toThrow(/labels: must have at most 16 elements/);
+  });
+});
+
 describe('cancel', () => {
   test('ends a running job as CANCELLED, frees the device, and may be repeated', async () => {
     const { name, done } = await begin(fixture.client.start('build', kernel('hang')));

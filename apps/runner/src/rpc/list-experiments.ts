@@ -6,6 +6,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
+import { checkLabels, labelFilter } from './validate/labels.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';
 import { Violations } from './validate/violations.ts';
 
@@ -13,13 +14,14 @@ import { Violations } from './validate/violations.ts';
 export const listExperiments =
   ({ history, jobs }: Services): UnaryHandler<ListExperimentsRequest, ListExperimentsResponse> =>
   (request) => {
-    const { kernelId } = request;
-    const filter = `experiments ${kernelId}`;
+    const { kernelId, labels } = request;
+    const filter = `experiments ${kernelId} ${labelFilter(labels)}`;
     const violations = new Violations();
     const page = checkPage(request, filter, violations);
     violations.text('kernel_id', kernelId);
+    checkLabels('labels', labels, violations);
     violations.throwIfAny();
-    const found = history.list({ limit: page.size, before: page.before, kernelId });
+    const found = history.list({ limit: page.size, before: page.before, kernelId, labels });
     return create(ListExperimentsResponseSchema, {
       experiments: found.map(({ jobId, summary }) => ({ ...summary, job: jobs.byId(jobId) })),
       nextPageToken: nextPageToken(

@@ -7,6 +7,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
+import { checkLabels, labelFilter } from './validate/labels.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';
 import { Violations } from './validate/violations.ts';
 
@@ -14,14 +15,15 @@ import { Violations } from './validate/violations.ts';
 export const listJobs =
   ({ jobs }: Services): UnaryHandler<ListJobsRequest, ListJobsResponse> =>
   (request) => {
-    const { state, kernelId } = request;
-    const filter = `jobs ${state} ${kernelId}`;
+    const { state, kernelId, labels } = request;
+    const filter = `jobs ${state} ${kernelId} ${labelFilter(labels)}`;
     const violations = new Violations();
     const page = checkPage(request, filter, violations);
     violations.enumValue('state', state, JobState, { optional: true });
     violations.text('kernel_id', kernelId);
+    checkLabels('labels', labels, violations);
     violations.throwIfAny();
-    const found = jobs.list({ limit: page.size, before: page.before, state, kernelId });
+    const found = jobs.list({ limit: page.size, before: page.before, state, kernelId, labels });
     return create(ListJobsResponseSchema, {
       jobs: found.map(({ job }) => job),
       nextPageToken: nextPageToken(

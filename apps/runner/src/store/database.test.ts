@@ -21,6 +21,7 @@ const newJob = {
   request_digest: null,
   create_ms: 0,
   owner: 'ada',
+  labels: '{}',
 };
 const ended = { outcome: Outcome.PASSED, summary: '', endMs: 1 };
 

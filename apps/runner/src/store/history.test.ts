@@ -75,6 +75,7 @@ function historyOf(...experiments: { kernelId: string; outcome: Outcome; measure
       request_digest: null,
       create_ms: 0,
       owner: 'ada',
+      labels: '{}',
     });
     history.record({ jobId, jobName: name, kernelId, outcome, endMs: 1000, result: resultOf(measured) });
   });

@@ -17,6 +17,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
+import { labelConditions, type Labels } from './labels.ts';
 
 /** An ended experiment. */
 export interface EndedExperiment {
@@ -26,6 +27,14 @@ export interface EndedExperiment {
   outcome: Outcome;
   endMs: number;
   result: JobResult;
+}
+
+/** Which experiments a list takes: older than the job `before`, of a kernel, with labels. */
+export interface HistoryQuery {
+  limit: number;
+  before?: number | undefined;
+  kernelId?: string | undefined;
+  labels?: Labels;
 }
 
 /** Where a measurement was made. */
@@ -74,19 +83,15 @@ export class HistoryStore {
   }
 
   /** Ended experiments, newest first, older than the job `before`; their `job` is not filled in. */
-  list({
-    limit,
-    before,
-    kernelId,
-  }: {
-    limit: number;
-    before?: number | undefined;
-    kernelId?: string | undefined;
-  }): { jobId: number; summary: ExperimentSummary }[] {
-    const filter = kernelId ? 'AND kernel_id = ?' : '';
-    const values = [before ?? Number.MAX_SAFE_INTEGER, ...(kernelId ? [kernelId] : []), limit];
+  list({ limit, before, kernelId, labels = {} }: HistoryQuery): { jobId: number; summary: ExperimentSummary }[] {
+    const labelled = labelConditions(labels);
+    const conditions = ['job_id < ?'];
+    if (kernelId) conditions.push('kernel_id = ?');
+    if (labelled.conditions.length > 0)
+      conditions.push(`job_id IN (SELECT id FROM jobs WHERE ${labelled.conditions.join(' AND ')})`);
+    const values = [before ?? Number.MAX_SAFE_INTEGER, ...(kernelId ? [kernelId] : []), ...labelled.values, limit];
     const rows = this.#database
-      .prepare(`SELECT job_id, summary FROM experiments WHERE job_id < ? ${filter} ORDER BY job_id DESC LIMIT ?`)
+      .prepare(`SELECT job_id, summary FROM experiments WHERE ${conditions.join(' AND ')} ORDER BY job_id DESC LIMIT ?`)
       .all(...values);
     return rows.map((row) => ({
       jobId: Number(row['job_id']),

@@ -1,5 +1,6 @@
 import { JobState, type JobKind, type Outcome } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
+import { labelConditions, type Labels } from './labels.ts';
 
 /** A job as it is stored. Times are milliseconds since 1970. */
 export interface JobRow {
@@ -21,11 +22,22 @@ export interface JobRow {
   end_ms: number | null;
   /** Name of the client; empty for jobs older than owners. */
   owner: string;
+  /** A JSON object of texts. */
+  labels: string;
 }
 
 export type NewJob = Pick<
   JobRow,
-  'name' | 'kind' | 'label' | 'kernel_id' | 'device_id' | 'request_id' | 'request_digest' | 'create_ms' | 'owner'
+  | 'name'
+  | 'kind'
+  | 'label'
+  | 'kernel_id'
+  | 'device_id'
+  | 'request_id'
+  | 'request_digest'
+  | 'create_ms'
+  | 'owner'
+  | 'labels'
 >;
 
 /** Newest first, after (older than) the id `before`. Zero and empty filters take all. */
@@ -34,6 +46,8 @@ export interface JobQuery {
   before?: number | undefined;
   state?: JobState | undefined;
   kernelId?: string | undefined;
+  /** All of them must be the job's. */
+  labels?: Labels;
 }
 
 /** The table of jobs. A job ends exactly once: a trigger refuses a second outcome. */
@@ -48,7 +62,7 @@ export class JobTable {
   insert(job: NewJob): number {
     const { lastInsertRowid } = this.#database
       .prepare(
-        `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO jobs (name, kind, state, label, kernel_id, device_id, request_id, request_digest, create_ms, owner, labels) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       )
       .run(
         job.name,
@@ -61,6 +75,7 @@ export class JobTable {
         job.request_digest,
         job.create_ms,
         job.owner,
+        job.labels,
       );
     return Number(lastInsertRowid);
   }
@@ -108,7 +123,7 @@ export class JobTable {
       .all(JobState.ENDED) as { outcome: Outcome; count: number }[];
   }
 
-  list({ limit, before, state, kernelId }: JobQuery): JobRow[] {
+  list({ limit, before, state, kernelId, labels = {} }: JobQuery): JobRow[] {
     const conditions = ['id < ?'];
     const values: (number | string)[] = [before ?? Number.MAX_SAFE_INTEGER];
     if (state) {
@@ -119,6 +134,9 @@ export class JobTable {
       conditions.push('kernel_id = ?');
       values.push(kernelId);
     }
+    const labelled = labelConditions(labels);
+    conditions.push(...labelled.conditions);
+    values.push(...labelled.values);
     return this.#rows(
       `SELECT * FROM jobs WHERE ${conditions.join(' AND ')} ORDER BY id DESC LIMIT ?`,
       ...values,

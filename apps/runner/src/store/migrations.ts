@@ -77,6 +77,10 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE measurements ADD COLUMN protocol TEXT NOT NULL DEFAULT ''; -- version of the measuring protocol; empty: unknown
   UPDATE measurements SET protocol = protocol_of((SELECT event FROM events JOIN jobs ON jobs.id = job_id AND sequence = last_sequence WHERE job_id = measurements.job_id));
   `,
+  `
+  ALTER TABLE jobs ADD COLUMN labels TEXT NOT NULL DEFAULT '{}'; -- a JSON object of texts
+  CREATE INDEX labelled_jobs ON jobs (id) WHERE labels <> '{}';
+  `,
 ];
 
 /** The version that this runner knows. */

@@ -4,7 +4,7 @@ import {
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
 } from '@flashcore/shared/contract';
-import { integer } from '../options.ts';
+import { compileLabels, integer } from '../options.ts';
 import { hostReport } from '../report/host-report.ts';
 import { historyReport, jobsReport, kernelsReport } from '../report/list-reports.ts';
 import type { CommandContext } from './context.ts';
@@ -14,6 +14,7 @@ import { jsonOf } from './json.ts';
 interface PageOptions {
   readonly limit?: string;
   readonly kernel?: string;
+  readonly label?: string[];
 }
 
 /** `fa-tui kernels [--all]`: the runner's ladder; with --all also the faulty fixtures. */
@@ -63,7 +64,8 @@ export function listHistory(options: PageOptions, context: CommandContext): Prom
   });
 }
 
-const compilePage = ({ limit, kernel }: PageOptions) => ({
+const compilePage = ({ limit, kernel, label }: PageOptions) => ({
   pageSize: integer('--limit', limit, 1, 1000) ?? 0,
   kernelId: kernel ?? '',
+  labels: compileLabels(label),
 });

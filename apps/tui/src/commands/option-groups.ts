@@ -4,7 +4,10 @@ import { Option, type Command } from 'commander';
 const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
 
 export const pageOptions = (command: Command): Command =>
-  command.option('--limit <n>', 'most to list, 1 to 1000 (default 50)').option('--kernel <id>', 'only of this kernel');
+  command
+    .option('--limit <n>', 'most to list, 1 to 1000 (default 50)')
+    .option('--kernel <id>', 'only of this kernel')
+    .option('--label <NAME=VALUE>', 'only with this label (repeatable)', repeated);
 
 export const shapeOption = (command: Command): Command =>
   command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; c appended: causal (repeatable)', repeated);
@@ -57,6 +60,7 @@ export const fileOptions = (command: Command): Command =>
 export const jobOptions = (command: Command): Command =>
   fileOptions(command)
     .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)')
+    .option('--label <NAME=VALUE>', 'a label to find the job by (repeatable)', repeated)
     .option('--detach', "print the job's name and leave it running");
 
 export const experimentOptions = (command: Command): Command =>

@@ -241,6 +241,7 @@ function addLoginCommands(program: Command, define: Define): void {
 interface PageOptions {
   readonly limit?: string;
   readonly kernel?: string;
+  readonly label?: string[];
 }
 
 function configure(program: Command, { stdout, stderr }: Surroundings): void {

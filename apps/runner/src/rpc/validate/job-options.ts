@@ -1,4 +1,5 @@
 import type { JobOptions } from '@flashcore/shared/contract';
+import { checkLabels } from './labels.ts';
 import type { Violations } from './violations.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -12,10 +13,12 @@ export interface JobLimits {
   requestId: string;
   maxQueueSeconds: number;
   maxRunSeconds: number;
+  labels: Record<string, string>;
 }
 
 export function checkJobOptions(options: JobOptions | undefined, violations: Violations): JobLimits {
-  const { requestId = '', deviceId = '', maxQueueSeconds = 0, maxRunSeconds = 0 } = options ?? {};
+  const { requestId = '', deviceId = '', maxQueueSeconds = 0, maxRunSeconds = 0, labels = {} } = options ?? {};
+  checkLabels('options.labels', labels, violations);
   if (requestId !== '' && !UUID.test(requestId))
     violations.add('options.request_id', 'must be a UUID such as 123e4567-e89b-42d3-a456-426614174000, or empty');
   violations.text('options.device_id', deviceId);
@@ -25,5 +28,6 @@ export function checkJobOptions(options: JobOptions | undefined, violations: Vio
     requestId: requestId.toLowerCase(),
     maxQueueSeconds: maxQueueSeconds || DEFAULT_SECONDS,
     maxRunSeconds: maxRunSeconds || DEFAULT_SECONDS,
+    labels,
   };
 }

@@ -122,6 +122,13 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
    * @generated from field: string owner = 15;
    */
   owner: string;
+
+  /**
+   * Labels that the request gave it, for example search, trial, parents, name and thought of a search.
+   *
+   * @generated from field: map<string, string> labels = 16;
+   */
+  labels: { [key: string]: string };
 };
 
 /**

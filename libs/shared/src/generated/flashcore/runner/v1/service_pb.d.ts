@@ -50,6 +50,14 @@ export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
    * @generated from field: double max_run_seconds = 4;
    */
   maxRunSeconds: number;
+
+  /**
+   * What the client wants to find the job by, at most 16: names of [a-z][a-z0-9_.-]*, at most 63 characters; values of
+   * at most 1024 characters, without control characters.
+   *
+   * @generated from field: map<string, string> labels = 5;
+   */
+  labels: { [key: string]: string };
 };
 
 /**
@@ -682,6 +690,13 @@ export declare type ListJobsRequest = Message<"flashcore.runner.v1.ListJobsReque
    * @generated from field: string kernel_id = 4;
    */
   kernelId: string;
+
+  /**
+   * Only jobs that have all of these labels.
+   *
+   * @generated from field: map<string, string> labels = 5;
+   */
+  labels: { [key: string]: string };
 };
 
 /**
@@ -931,6 +946,13 @@ export declare type ListExperimentsRequest = Message<"flashcore.runner.v1.ListEx
    * @generated from field: string kernel_id = 3;
    */
   kernelId: string;
+
+  /**
+   * Only those whose jobs have all of these labels.
+   *
+   * @generated from field: map<string, string> labels = 4;
+   */
+  labels: { [key: string]: string };
 };
 
 /**
