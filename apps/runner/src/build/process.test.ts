@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import { expect, test } from 'vitest';
-import { cleanLine, runProcess } from './process.ts';
+import { runProcess } from './process.ts';
 
 const never = new AbortController().signal;
 
@@ -38,8 +38,4 @@ test('runProcess() kills and throws the reason when the signal aborts', async ()
   await expect(
     runProcess('sleep', ['30'], { cwd: tmpdir(), limitMs: 20_000, signal: controller.signal }),
   ).rejects.toThrow('cancelled');
-});
-
-test('cleanLine() removes colours and control characters, keeps tabs', () => {
-  expect(cleanLine('\u001b[31mred\u001b[0m\ta\u0007b')).toBe('red\tab');
 });

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { plainLine } from '@flashcore/shared/text';
 import { Child } from '../sandbox/child.ts';
 
 /** How a program ended. */
@@ -111,18 +112,11 @@ class LineCollector {
 
   #add(line: string): void {
     if (this.lines.length >= MAX_LINES) this.#dropped += 1;
-    else this.#push(cleanLine(line));
+    else this.#push(plainLine(line).slice(0, MAX_LINE_LENGTH));
   }
 
   #push(line: string): void {
     this.lines.push(line);
     this.#onLine?.(line);
   }
-}
-
-// CSI sequences (colours) first, whole; then every other control character but the tab.
-const CONTROL = /\u001b\[[0-?]*[ -/]*[@-~]|[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g;
-
-export function cleanLine(line: string): string {
-  return line.replace(CONTROL, '').slice(0, MAX_LINE_LENGTH);
 }

@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { JobEventSchema, LogLineSchema, WarningSchema } from '@flashcore/shared/contract';
+import { JobEventSchema, LogLineSchema, plainMessage, WarningSchema } from '@flashcore/shared/contract';
 import type { Database } from '../store/database.ts';
 import type { EventLog, StoredEvent } from '../store/event-log.ts';
 import type { EventFeed } from './event-feed.ts';
@@ -69,7 +69,8 @@ export class JobRecorder {
       time: timestampFromMs(Date.now()),
       payload,
     });
-    this.#pending.push({ sequence, event: toBinary(JobEventSchema, event) });
+    // What compilers, kernels and tools wrote is in most of them; no terminal must ever be steered by it.
+    this.#pending.push({ sequence, event: toBinary(JobEventSchema, plainMessage(JobEventSchema, event)) });
     this.#sequence = sequence;
   }
 

@@ -1,4 +1,4 @@
-import { create, fromBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toJsonString } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
   DeviceState,
@@ -7,6 +7,8 @@ import {
   BuildRequestSchema,
   JobEventSchema,
   JobResultSchema,
+  LogLineSchema,
+  WarningSchema,
   type Job,
   type JobEvent,
 } from '@flashcore/shared/contract';
@@ -15,7 +17,7 @@ import { openDatabase, type Database } from '../store/database.ts';
 import { HistoryStore } from '../store/history.ts';
 import { fakeCompiler, type FakeOptions } from '../testing/fake-compiler.ts';
 import { kernel } from '../testing/test-runner.ts';
-import type { JobMethod, JobOutcome } from './job-context.ts';
+import type { JobContext, JobMethod, JobOutcome } from './job-context.ts';
 import { STOP_GRACE_MS } from './job-run.ts';
 import { Jobs } from './jobs.ts';
 
@@ -273,6 +275,27 @@ test("a result that can't be stored ends the job as a fault of the runner", asyn
   const job = start('wrong');
   await settle();
   expect(jobs.get(job.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.ERROR });
+});
+
+test('what is stored of a job steers no terminal: lines, warnings, findings, summary', async () => {
+  const hostile = 'safe\x1b]52;c;ZXZpbA==\x07\x1b[2J\u202etext';
+  const bodies = {
+    hostile: ({ emit }: JobContext) => {
+      emit({ case: 'logLine', value: create(LogLineSchema, { source: hostile, text: hostile }) });
+      emit({ case: 'warning', value: create(WarningSchema, { message: hostile }) });
+      const result = create(JobResultSchema, {
+        variants: [{ label: hostile, findings: [{ message: hostile, remedy: hostile }] }],
+      });
+      return Promise.resolve({ outcome: Outcome.FAILED, summary: hostile, result });
+    },
+  };
+  const { jobs, start } = fixture({ bodies });
+  const job = start('hostile');
+  await settle();
+  const stored = (await events(jobs, job.name)).map((event) => toJsonString(JobEventSchema, event)).join('\n');
+  expect(stored.match(/safetext/g)).toHaveLength(7);
+  expect(stored).not.toMatch(/\\u001b|ZXZpbA|\u202e/);
+  expect(jobs.get(job.name).job.summary).toBe('safetext');
 });
 
 /** Lets promises and immediates run that are ready. */

@@ -13,7 +13,7 @@ import {
   type Job,
   type JobResult,
 } from '@flashcore/shared/contract';
-import { didYouMean } from '@flashcore/shared/text';
+import { didYouMean, plainText } from '@flashcore/shared/text';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
 import { BATCH_EVENTS, EventLog } from '../store/event-log.ts';
@@ -374,7 +374,7 @@ export class Jobs {
     { outcome, summary, result }: JobOutcome,
     endMs: number,
   ): void {
-    this.#table.markEnded(jobId, { outcome, summary, endMs });
+    this.#table.markEnded(jobId, { outcome, summary: plainText(summary), endMs });
     if (kind === JobKind.EXPERIMENT)
       this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
   }

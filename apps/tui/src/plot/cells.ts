@@ -1,12 +1,10 @@
 /** Text measured in terminal cells: width, cutting, padding, wrapping. Nothing here knows of styles. */
+import { plainLine } from '@flashcore/shared/text';
 import stringWidth from '../terminal/string-width.ts';
 
 // Of width 1: what is only of these can be cut by characters.
 const ONE_CELL_EACH =
   /^[\x20-\x7e\u2500-\u259f\u2800-\u28ff\u25cf\u25cb\u25b8\u2713\u2717\u2190-\u2193\u0394\u03bc\u00b1\u00b7\u00d7\u2026\u2264\u2265\u203a]*$/;
-// CSI, OSC and two-character escape sequences, then what is left of C0 and C1.
-const ESCAPE_SEQUENCES =
-  /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[@-Z\\-_]|[\u0000-\u001f\u007f-\u009f]/g;
 const PLAIN = /^[\x20-\x7e]*$/;
 
 /** Cells that `text` takes; it must have been sanitised. */
@@ -18,7 +16,7 @@ export function cellWidth(text: string): number {
  * Makes text of a compiler or a kernel safe to show: tabs become spaces, escape sequences and control characters go.
  */
 export function sanitize(text: string): string {
-  return PLAIN.test(text) ? text : text.replaceAll('\t', '  ').replace(ESCAPE_SEQUENCES, '').normalize('NFC');
+  return PLAIN.test(text) ? text : plainLine(text).replaceAll('\t', '  ').normalize('NFC');
 }
 
 /** Cuts `text` to at most `width` cells; a cut text ends in "…". */

@@ -4,7 +4,13 @@
  */
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { fromJson, toJson, type JsonValue } from '@bufbuild/protobuf';
-import { FlashcoreError, JobEventSchema, type JobEvent, withCurrentNames } from '@flashcore/shared/contract';
+import {
+  FlashcoreError,
+  JobEventSchema,
+  type JobEvent,
+  plainMessage,
+  withCurrentNames,
+} from '@flashcore/shared/contract';
 
 export interface Recorder {
   write(event: JobEvent): void;
@@ -35,7 +41,8 @@ export function readRecording(file: string): JobEvent[] {
 
 function eventOf(line: string, file: string, number: number): JobEvent {
   try {
-    return fromJson(JobEventSchema, withCurrentNames(JSON.parse(line)) as JsonValue, { ignoreUnknownFields: true });
+    const json = withCurrentNames(JSON.parse(line)) as JsonValue;
+    return plainMessage(JobEventSchema, fromJson(JobEventSchema, json, { ignoreUnknownFields: true }));
   } catch (cause) {
     throw noRecording(file, number, cause instanceof Error ? cause.message : String(cause), cause);
   }

@@ -1,15 +1,16 @@
+import { plainLine, plainText } from '@flashcore/shared/text';
 import type { ReportFormat, StyleName } from './format.ts';
 
 /** Text without control characters: compilers, kernels and manifests are foreign and must not steer the terminal. */
 export function printable(text: string): string {
-  return text.replace(/\t/g, '    ').replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '');
+  return plainLine(text).replaceAll('\t', '    ');
 }
 
 /** Lines of at most `width` columns, broken at spaces; a longer word is broken where the line ends, or left whole. */
 export function wrap(text: string, width: number, { uncut = false }: { readonly uncut?: boolean } = {}): string[] {
   const lines: string[] = [];
   let line = '';
-  for (const word of text.split(/\s+/).map(printable)) {
+  for (const word of plainText(text).split(/\s+/)) {
     let rest = word;
     if (line !== '' && line.length + 1 + rest.length <= width) {
       line += ` ${rest}`;

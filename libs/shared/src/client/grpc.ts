@@ -21,6 +21,7 @@ import {
   type ServiceDefinition,
 } from '@grpc/grpc-js';
 import { FlashcoreError } from '../contract/errors.ts';
+import { plainMessage } from '../contract/plain-message.ts';
 import { statusFromError } from '../contract/error-status.ts';
 import { KernelRunnerService } from '../generated/flashcore/runner/v1/service_pb.js';
 
@@ -146,7 +147,8 @@ function methodDefinition({
       }
     },
     responseSerialize: (response) => encode(output, response),
-    responseDeserialize: (bytes) => fromBinary(output, bytes),
+    // Whatever a runner sends, its texts can't steer a terminal.
+    responseDeserialize: (bytes) => plainMessage(output, fromBinary(output, bytes)),
   };
 }
 

@@ -10,6 +10,8 @@ import {
   grpcCodeOf,
   isErrorReasonName,
 } from './errors.ts';
+import { plainText } from '../text/plain-text.ts';
+import { plainMessage } from './plain-message.ts';
 import {
   BadRequestSchema,
   ErrorInfoSchema,
@@ -33,18 +35,23 @@ export function statusFromError(thrown: unknown): StatusObject {
   const error = asFlashcoreError(thrown);
   const metadata = new Metadata();
   metadata.set(DETAILS_KEY, encodeDetails(error));
-  return { code: grpcCodeOf(error.reason), details: truncate(error.message, MAX_MESSAGE_BYTES), metadata };
+  return { code: grpcCodeOf(error.reason), details: truncate(plainText(error.message), MAX_MESSAGE_BYTES), metadata };
 }
 
 /** The error that a runner meant by a status. One without our details gets the reason nearest to its code. */
 export function errorFromStatus(error: ServiceError): FlashcoreError {
   const details = decodeDetails(error);
   if (details?.reason === undefined)
-    return new FlashcoreError(reasonOfCode(error.code), { code: status[error.code] }, error.details || error.message, {
-      cause: error,
-    });
+    return new FlashcoreError(
+      reasonOfCode(error.code),
+      { code: status[error.code] },
+      plainText(error.details || error.message),
+      {
+        cause: error,
+      },
+    );
   const { reason, metadata, message, violations, retryAfterSeconds } = details;
-  return new FlashcoreError(reason, metadata, error.details || message, {
+  return new FlashcoreError(reason, metadata, plainText(error.details || message), {
     cause: error,
     violations,
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
@@ -84,7 +91,8 @@ function detailsOf(error: FlashcoreError, textBytes: number): Status {
     details.push(anyPack(BadRequestSchema, create(BadRequestSchema, { fieldViolations })));
   if (error.retryAfterSeconds !== undefined)
     details.push(anyPack(RetryInfoSchema, create(RetryInfoSchema, { retryDelay: duration(error.retryAfterSeconds) })));
-  return create(StatusSchema, { code: grpcCodeOf(error.reason), message: truncate(error.message, textBytes), details });
+  const message = truncate(plainText(error.message), textBytes);
+  return create(StatusSchema, { code: grpcCodeOf(error.reason), message, details });
 }
 
 interface DecodedDetails {
@@ -101,7 +109,7 @@ function decodeDetails(error: ServiceError): DecodedDetails | undefined {
   const [bytes] = error.metadata?.get(DETAILS_KEY) ?? [];
   if (!(bytes instanceof Buffer)) return undefined;
   try {
-    const { message, details } = fromBinary(StatusSchema, bytes);
+    const { message, details } = plainMessage(StatusSchema, fromBinary(StatusSchema, bytes));
     const info = findDetail(details, ErrorInfoSchema);
     if (info?.domain !== ERROR_DOMAIN) return undefined;
     const delay = findDetail(details, RetryInfoSchema)?.retryDelay;
@@ -125,7 +133,8 @@ function decodeDetails(error: ServiceError): DecodedDetails | undefined {
 
 function findDetail<Desc extends DescMessage>(details: readonly Any[], schema: Desc): MessageShape<Desc> | undefined {
   const packed = details.find((any) => anyIs(any, schema));
-  return packed && anyUnpack(packed, schema);
+  const detail = packed && anyUnpack(packed, schema);
+  return detail && plainMessage(schema, detail);
 }
 
 function duration(seconds: number) {

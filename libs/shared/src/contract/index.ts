@@ -1,4 +1,5 @@
 /** The contract with the runner: messages of the proto, errors, and what follows from a result. */
+export { plainMessage } from './plain-message.ts';
 export { type Artifact, ArtifactKind, ArtifactSchema } from '../generated/flashcore/runner/v1/artifact_pb.js';
 export {
   type Device,

@@ -1,2 +1,3 @@
 /** Texts for people. */
 export { didYouMean, nearestNames } from './nearest-names.ts';
+export { plainLine, plainText } from './plain-text.ts';

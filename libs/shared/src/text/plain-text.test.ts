@@ -1,0 +1,88 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { plainLine, plainText } from './plain-text.ts';
+
+const FORBIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
+
+test('plainLine() takes escape sequences out with their tails', () => {
+  const OSC_52 = '\x1b]52;c;ZXZpbA==';
+  expect(
+    [
+      '\x1b[31mred\x1b[0m\ta\x07b',
+      `a${OSC_52}\x07b`,
+      `a${OSC_52}\x1b\\b`,
+      `a${OSC_52}\x9cb`,
+      `a\x9d52;c;ZXZpbA==\x07b`,
+      `a\x1bPq#0;2\x1b\\b`,
+      'a\x9b2Jb',
+      'a\x1b(Bb',
+      'a\x1bcb',
+      'a\x1b[12',
+      `a${OSC_52}`,
+      'a\x1b',
+      'user\u202egpj.exe',
+      'naïve 🙂 → ß',
+      'half \ud83d',
+    ].map(plainLine),
+  ).toEqual([
+    'red\tab',
+    'ab',
+    'ab',
+    'ab',
+    'ab',
+    'ab',
+    'ab',
+    'ab',
+    'ab',
+    'a',
+    'a',
+    'a',
+    'usergpj.exe',
+    'naïve 🙂 → ß',
+    'half \ufffd',
+  ]);
+});
+
+test('plainText() keeps newlines, and a sequence without an end takes its line only', () => {
+  expect([plainText('a\x1b]0;title\nb\x1b[2\nc'), plainLine('a\nb')]).toEqual(['a\nb\nc', 'ab']);
+});
+
+const bytes = fc.uint8Array({ maxLength: 400 });
+// Bytes that mean something to a terminal, much more often than by chance.
+const hostile = fc.array(
+  fc.oneof(
+    fc.constantFrom(
+      '\x1b',
+      '\x1b]',
+      '\x1b[',
+      '\x9b',
+      '\x9d',
+      '\x90',
+      '\x07',
+      '\x1b\\',
+      '\x9c',
+      '\n',
+      '\u202e',
+      '\ud83d',
+    ),
+    fc.string(),
+  ),
+  { maxLength: 60 },
+);
+const texts = fc.oneof(
+  bytes.map((value) => Buffer.from(value).toString('latin1')),
+  bytes.map((value) => Buffer.from(value).toString('utf8')),
+  hostile.map((parts) => parts.join('')),
+);
+
+test('whatever the bytes, no control character is left, and what is clean stays as it is', () => {
+  fc.assert(
+    fc.property(texts, (text) => {
+      const [line, several] = [plainLine(text), plainText(text)];
+      expect([FORBIDDEN.test(line), line.includes('\n'), FORBIDDEN.test(several)]).toEqual([false, false, false]);
+      expect([plainLine(line), plainText(several)]).toEqual([line, several]);
+      expect(line.isWellFormed() && several.isWellFormed()).toBe(true);
+    }),
+    { numRuns: 3_000 },
+  );
+});

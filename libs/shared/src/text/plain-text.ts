@@ -1,0 +1,93 @@
+/** Foreign text made harmless for a terminal: what compilers, kernels, tools, manifests and other clients wrote. */
+
+/** Characters kept although they are control characters: a tab alone, or newlines too. */
+export type KeptControls = 'tab' | 'tab-and-newline';
+
+/**
+ * One line: without control characters (C0, C1), escape sequences with their tails, and characters that turn the
+ * direction of writing; a tab stays. Linear in the text's length. What is left of a line after an escape sequence that
+ * never ends is part of that sequence, and goes.
+ */
+export const plainLine = (text: string): string => clean(text, 'tab');
+
+/** `plainLine` for texts of several lines: newlines stay. */
+export const plainText = (text: string): string => clean(text, 'tab-and-newline');
+
+// C0 but the tab, DEL, C1, bidirectional marks, embeddings, overrides and isolates (Unicode TR 9), line and paragraph
+// separators, halves of surrogate pairs.
+const SUSPECT = /[\0-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]/;
+
+const BEL = 0x07;
+const NEWLINE = 0x0a;
+const CANCEL = 0x18;
+const SUBSTITUTE = 0x1a;
+const ESCAPE = 0x1b;
+const CSI = 0x9b;
+const STRING_TERMINATOR = 0x9c;
+
+function clean(text: string, keep: KeptControls): string {
+  if (!SUSPECT.test(text)) return text;
+  const parts: string[] = [];
+  let kept = 0;
+  let at = 0;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (!isControl(code) || (code === NEWLINE && keep === 'tab-and-newline')) {
+      at += 1;
+      continue;
+    }
+    parts.push(text.slice(kept, at));
+    at = endOfControl(text, at);
+    kept = at;
+  }
+  parts.push(text.slice(kept));
+  return parts.join('').toWellFormed();
+}
+
+/** Whether a UTF-16 unit begins what has to go. */
+function isControl(code: number): boolean {
+  if (code < 0x20) return code !== 0x09;
+  if (code < 0x7f) return false;
+  if (code <= 0x9f) return true;
+  if (code === 0x061c || code === 0x200e || code === 0x200f) return true;
+  return (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+/** Where what begins with a control character ends (ECMA-48, section 5). */
+function endOfControl(text: string, at: number): number {
+  const code = text.charCodeAt(at);
+  if (code === CSI) return endOfSequence(text, at + 1);
+  if (isStringOpener(code - 0x40)) return endOfString(text, at + 1);
+  if (code !== ESCAPE) return at + 1;
+  const second = text.charCodeAt(at + 1);
+  if (second === 0x5b) return endOfSequence(text, at + 2);
+  if (isStringOpener(second)) return endOfString(text, at + 2);
+  // Intermediate bytes, then a final one: "ESC ( B" chooses a character set.
+  let end = at + 1;
+  while (isBetween(text.charCodeAt(end), 0x20, 0x2f)) end += 1;
+  return isBetween(text.charCodeAt(end), 0x30, 0x7e) ? end + 1 : end;
+}
+
+/** DCS "P", SOS "X", OSC "]", PM "^" and APC "_" as the second byte after ESC. */
+const isStringOpener = (byte: number): boolean =>
+  byte === 0x50 || byte === 0x58 || byte === 0x5d || byte === 0x5e || byte === 0x5f;
+
+const isBetween = (code: number, least: number, most: number): boolean => code >= least && code <= most;
+
+/** Past the parameters, intermediates and the final byte of a control sequence; anything else cuts it short. */
+function endOfSequence(text: string, from: number): number {
+  let end = from;
+  while (isBetween(text.charCodeAt(end), 0x20, 0x3f)) end += 1;
+  return isBetween(text.charCodeAt(end), 0x40, 0x7e) ? end + 1 : end;
+}
+
+/** Past a control string's terminator; a newline ends it too, so that a broken one takes no more than its line. */
+function endOfString(text: string, from: number): number {
+  for (let end = from; end < text.length; ++end) {
+    const code = text.charCodeAt(end);
+    if (code === NEWLINE || code === ESCAPE)
+      return code === ESCAPE && text.charCodeAt(end + 1) === 0x5c ? end + 2 : end;
+    if (code === BEL || code === STRING_TERMINATOR || code === CANCEL || code === SUBSTITUTE) return end + 1;
+  }
+  return text.length;
+}
