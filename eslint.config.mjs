@@ -6,24 +6,31 @@ import tseslint from 'typescript-eslint';
 /** Refuses imports into `into` from files of `from`, with the rule's reason. */
 const forbid = (from, into, why) => into.map((folder) => ({ target: from, from: folder, message: why }));
 
-// The layers of apps/runner/src: rpc → jobs → store; pipeline → jobs | build | workers | profile | baseline → store |
-// sandbox (ARCHITECTURE.md).
+// The layers of apps/runner/src: rpc → jobs → store; experiment → phases → device | findings | spec → build | workers |
+// profile | sdpa → store | sandbox (ARCHITECTURE.md).
 const src = (name) => `./apps/runner/src/${name}`;
-const steps = ['build', 'workers', 'profile', 'baseline'];
+const steps = ['build', 'workers', 'profile', 'sdpa'];
+const work = ['experiment', 'phases', 'device', 'findings', 'spec'];
 const zones = [
   ...['store', 'sandbox'].flatMap((name) =>
-    forbid(src(name), ['rpc', 'jobs', 'pipeline', ...steps].map(src), `the ${name} knows nobody`),
+    forbid(src(name), ['rpc', 'jobs', ...work, ...steps].map(src), `the ${name} knows nobody`),
   ),
   ...steps.flatMap((name) =>
     forbid(
       src(name),
-      ['rpc', 'jobs', 'pipeline', ...steps.filter((other) => other !== name)].map(src),
+      ['rpc', 'jobs', ...work, ...steps.filter((other) => other !== name)].map(src),
       `${steps.join(', ')} do not know each other, nor what is above them`,
     ),
   ),
-  ...forbid(src('pipeline'), [src('rpc')], 'the pipeline does not know who asked'),
-  ...forbid(src('jobs'), ['rpc', 'pipeline', ...steps].map(src), 'jobs run bodies and do not know what is in them'),
-  ...forbid(src('rpc'), ['pipeline', ...steps].map(src), 'an RPC starts jobs and does not know what is in them'),
+  ...work.flatMap((name, level) =>
+    forbid(
+      src(name),
+      ['rpc', ...work.slice(0, level)].map(src),
+      `${work.join(' → ')}: none knows what is above it, nor who asked`,
+    ),
+  ),
+  ...forbid(src('jobs'), ['rpc', ...work, ...steps].map(src), 'jobs run bodies and do not know what is in them'),
+  ...forbid(src('rpc'), [...work, ...steps].map(src), 'an RPC starts jobs and does not know what is in them'),
   {
     target: './apps/runner/src',
     from: './apps/runner/worker',

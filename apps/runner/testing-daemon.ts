@@ -1,9 +1,9 @@
 /**
  * What tests across projects take of the daemon: a runner in this process or as a child that can be killed, with
- * scripted or real pipelines.
+ * scripted or real planners.
  */
-export { createPipeline } from './src/pipeline/index.ts';
-export { LATE_MS } from './src/testing/fake-compiler.ts';
+export { createPlanner } from './src/experiment/planner.ts';
+export { LATE_MS } from './src/testing/fake-planner.ts';
 export { startChildRunner, startChildRunnerIn, type ChildRunner } from './src/testing/child-runner.ts';
 export {
   collect,

@@ -3,7 +3,7 @@
  * gets.
  */
 import { create, toBinary, toJson, type DescMessage } from '@bufbuild/protobuf';
-import { createPipeline, startTestRunner } from '@flashcore/runner/testing-daemon';
+import { createPlanner, startTestRunner } from '@flashcore/runner/testing-daemon';
 import { KernelRunnerService } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rows, wire } from '../support/bad-requests.ts';
@@ -23,7 +23,7 @@ test.skipIf(!hasGrpc)(
   'bad requests from Python get the same status, reason and fields, within a second',
   async () => {
     await using fixture = await startTestRunner({
-      createCompiler: createPipeline,
+      createPlanner,
       address: { kind: 'tcp', host: '127.0.0.1', port: 0 },
     });
     const sent = [

@@ -4,7 +4,7 @@
  */
 import { status } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
-import { createPipeline, startTestRunner, type TestRunner } from '@flashcore/runner/testing-daemon';
+import { createPlanner, startTestRunner, type TestRunner } from '@flashcore/runner/testing-daemon';
 import { errorFromStatus, hasErrorDetails, KernelRunnerService } from '@flashcore/shared/contract';
 import type { ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -14,7 +14,7 @@ import { RawClient, type RawAnswer } from '../support/raw-call.ts';
 let fixture: TestRunner;
 let raw: RawClient;
 beforeAll(async () => {
-  fixture = await startTestRunner({ createCompiler: createPipeline });
+  fixture = await startTestRunner({ createPlanner });
   raw = new RawClient(fixture.runner.address);
 });
 afterAll(async () => {

@@ -41,8 +41,8 @@ export const PROMISES = {
     tests: [
       'apps/runner/src/jobs/jobs.test.ts',
       'apps/runner/src/rpc/jobs.test.ts',
-      'apps/runner/src/pipeline/worker-life.test.ts',
-      'apps/runner/src/pipeline/faulty-kernels.test.ts',
+      'apps/runner/src/experiment/worker-life.test.ts',
+      'apps/runner/src/experiment/faulty-kernels.test.ts',
     ],
   },
   drain: {
@@ -54,7 +54,7 @@ export const PROMISES = {
     tests: [
       'test/reliability/faulty.test.ts',
       'test/e2e/faulty.test.ts',
-      'apps/runner/src/pipeline/worker-life.test.ts',
+      'apps/runner/src/experiment/worker-life.test.ts',
     ],
   },
   devices: {
@@ -63,7 +63,7 @@ export const PROMISES = {
     tests: [
       'apps/runner/src/jobs/jobs.test.ts',
       'apps/runner/src/workers/device-worker.test.ts',
-      'apps/runner/src/pipeline/worker-life.test.ts',
+      'apps/runner/src/experiment/worker-life.test.ts',
     ],
   },
   cache: {
@@ -95,7 +95,7 @@ export const PROMISES = {
   measurement: {
     promise:
       'A kernel that cheats the measurement or attacks the compiler gets the verdict of its manifest, and gains nothing',
-    tests: ['apps/runner/src/pipeline/cheating-kernels.test.ts'],
+    tests: ['apps/runner/src/experiment/cheating-kernels.test.ts'],
   },
 } as const satisfies Record<string, { promise: string; tests: readonly string[] }>;
 

@@ -11,7 +11,7 @@ const PROBES = [
   { folder: 'libs/shared/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
   { folder: 'apps/tui/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
   { folder: 'apps/runner/src/store', imports: '../jobs/job-context.ts', errors: ['import-x/no-restricted-paths'] },
-  { folder: 'apps/runner/src/rpc', imports: '../pipeline/index.ts', errors: ['import-x/no-restricted-paths'] },
+  { folder: 'apps/runner/src/rpc', imports: '../experiment/planner.ts', errors: ['import-x/no-restricted-paths'] },
   { folder: 'apps/runner/src/sdpa', imports: '../profile/metrics.ts', errors: ['import-x/no-restricted-paths'] },
   { folder: 'apps/runner/worker', imports: '../src/jobs/job-context.ts', errors: ['import-x/no-restricted-paths'] },
   { folder: 'apps/runner/src/jobs', imports: '@flashcore/shared/contract', errors: [] },

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome } from '@flashcore/shared/contract';
 import { startChildRunner, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
-import { fakeCompiler } from './testing/fake-compiler.ts';
+import { fakePlanner } from './testing/fake-planner.ts';
 import {
   collect,
   finished,
@@ -101,7 +101,7 @@ test('SIGTERM lets a job end that ends within the grace', async () => {
 
 test('SIGTERM beside a worker that SIGKILL does not end: the runner ends all the same', async () => {
   await using fixture = await startTestRunner({
-    createCompiler: () => ({ ...fakeCompiler(), close: () => new Promise(() => undefined) }),
+    createPlanner: () => ({ ...fakePlanner(), close: () => new Promise(() => undefined) }),
   });
   fixture.runner.stop();
   await fixture.runner.ended;

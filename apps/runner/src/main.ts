@@ -7,7 +7,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import packageJson from '../package.json' with { type: 'json' };
 import { createLogger } from './log.ts';
 import { parseOptions } from './options.ts';
-import { createPipeline } from './pipeline/index.ts';
+import { createPlanner } from './experiment/planner.ts';
 import { UsageError } from './rpc/address.ts';
 import { AddressInUse } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
@@ -42,7 +42,7 @@ async function main(): Promise<void> {
     buildId,
     repositoryRoot,
     logger,
-    createCompiler: createPipeline,
+    createPlanner,
   });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
   logger.info({ address: runner.address, data: options.dataDirectory, version, buildId }, 'serving');

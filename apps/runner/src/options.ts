@@ -7,7 +7,7 @@ import type { IsolationWanted } from './sandbox/find-box.ts';
 import { addAccessCommands } from './access/commands.ts';
 import type { QuotaLimits } from './access/quotas.ts';
 import { TokenFile } from './access/tokens.ts';
-import { parseRates, type DeviceRates } from './pipeline/cost.ts';
+import { parseRates, type DeviceRates } from './experiment/cost.ts';
 import { addOperationCommands, keepOptions, policyOf, type KeepFlags } from './operation/commands.ts';
 import { KEEP_ALL, type RetentionPolicy } from './operation/retention.ts';
 import { UsageError, formatAddress, isExposed, parseListenAddress, type ListenAddress } from './rpc/address.ts';

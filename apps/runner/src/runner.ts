@@ -15,19 +15,18 @@ import { TokenFile } from './access/tokens.ts';
 import { announceRunner, embeddedAddress, watchIdle } from './embedded.ts';
 import { endsWithin } from './ends-within.ts';
 import { HostDescriber } from './host.ts';
-import type { JobCompiler } from './jobs/job-context.ts';
+import type { JobPlanner } from './jobs/job-context.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { KernelCatalog } from './kernels.ts';
 import type { Logger } from './log.ts';
 import type { ServeOptions } from './options.ts';
-import { PROTOCOL_VERSION } from './pipeline/benchmark-protocol.ts';
-import type { DeviceRates } from './pipeline/cost.ts';
+import { PROTOCOL_VERSION } from './spec/benchmark-protocol.ts';
+import type { PlannerOptions } from './experiment/planner.ts';
 import { retainDaily } from './operation/daily.ts';
 import { serveMetrics } from './operation/metrics.ts';
 import { listen } from './rpc/listen.ts';
 import { createRpcServer } from './rpc/server.ts';
 import { UsageError } from './rpc/address.ts';
-import type { IsolationWanted } from './sandbox/find-box.ts';
 import { ArtifactStore } from './store/artifacts.ts';
 import { BuildStore } from './store/builds.ts';
 import { openDatabase } from './store/database.ts';
@@ -37,29 +36,13 @@ import { SourceStore } from './store/sources.ts';
 import { storageError } from './store/storage-error.ts';
 import { clearTemporary } from './store/temporary.ts';
 
-/** What job bodies are made with. */
-export interface CompilerOptions {
-  version: string;
-  buildId: string;
-  repositoryRoot: string;
-  kernelsDirectory: string;
-  dataDirectory: string;
-  artifacts: ArtifactStore;
-  sources: SourceStore;
-  kernels: KernelCatalog;
-  history: HistoryStore;
-  logger: Logger;
-  isolation: IsolationWanted;
-  rates: DeviceRates;
-}
-
 export interface RunnerOptions extends ServeOptions {
   version: string;
   /** Digest of the runner's own code. */
   buildId: string;
   repositoryRoot: string;
   logger: Logger;
-  createCompiler: (options: CompilerOptions) => JobCompiler;
+  createPlanner: (options: PlannerOptions) => JobPlanner;
 }
 
 /** A runner that serves. */
@@ -89,7 +72,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     // By its real name: a box shows its workers no link.
     const artifacts = new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources, new BuildStore(database));
-    const compiler = options.createCompiler({
+    const planner = options.createPlanner({
       version,
       buildId,
       repositoryRoot,
@@ -103,11 +86,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       isolation: options.isolation,
       rates: options.rates,
     });
-    if (options.isolation === 'required') await requireBox(compiler);
+    if (options.isolation === 'required') await requireBox(planner);
     const jobs = new Jobs({
       database,
       history,
-      devices: () => compiler.devices(),
+      devices: () => planner.devices(),
       maxQueued: options.maxQueued,
       logger,
     });
@@ -116,14 +99,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       buildId,
       dataDirectory,
       embedded,
-      describeTools: () => compiler.describeTools(),
-      isolation: () => compiler.isolation(),
+      describeTools: () => planner.describeTools(),
+      isolation: () => planner.isolation(),
       logger,
     });
     const quotas = new Quotas(options.quotas);
     // An embedded runner's clients have the .proto files, and wait for its start.
     const rpc = createRpcServer({
-      services: { jobs, compiler, kernels, sources, artifacts, history, host, quotas },
+      services: { jobs, planner, kernels, sources, artifacts, history, host, quotas },
       reflection: options.reflection && !embedded,
       access: guardCalls({ identify: identifierOf(options), quotas, logger }),
       logger,
@@ -143,7 +126,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     );
 
     if (options.metrics?.kind === 'tcp') {
-      const metrics = await serveMetrics(options.metrics, { jobs, compiler, connections: () => listener.connections });
+      const metrics = await serveMetrics(options.metrics, { jobs, planner, connections: () => listener.connections });
       undo.defer(() => metrics.close());
       logger.info({ address: metrics.address }, 'metrics');
     }
@@ -165,7 +148,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     };
     const end = async (): Promise<void> => {
       await jobs.drain(options.graceSeconds * 1_000);
-      if (!(await endsWithin(compiler.close(), WORKERS_GRACE_MS)))
+      if (!(await endsWithin(planner.close(), WORKERS_GRACE_MS)))
         logger.warn('a worker or compiler does not end: it is left behind');
       await listener.close(CALLS_GRACE_MS);
       kept.dispose();
@@ -200,8 +183,8 @@ function requireKernels(folder: string): void {
     throw new UsageError(`Give --kernels the folder of the runner's kernels: ${folder} is no folder`);
 }
 
-async function requireBox(compiler: JobCompiler): Promise<void> {
-  const { kind, detail } = await compiler.isolation();
+async function requireBox(planner: JobPlanner): Promise<void> {
+  const { kind, detail } = await planner.isolation();
   if (kind === 'none') throw new UsageError(`Make bubblewrap work, or leave out --isolation required: ${detail}`);
 }
 

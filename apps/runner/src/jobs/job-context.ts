@@ -67,7 +67,7 @@ export interface JobRequests {
 export type JobMethod = keyof JobRequests;
 
 /** A request that was found good, ready to be queued. */
-export interface CompiledJob {
+export interface PlannedJob {
   kind: JobKind;
   /** Kernel and variant, for example "flashcore_v6 USE_WMMA=0". */
   label: string;
@@ -80,21 +80,21 @@ export interface CompiledJob {
 /** Jobs that a device has: those that wait for it, and the one that holds it. */
 export type DeviceLoad = (deviceId: string) => number;
 
-/** What the RPC layer needs of the pipeline. */
-export interface JobCompiler {
+/** Turns requests into jobs, and holds what they run on. */
+export interface JobPlanner {
   /** The host's devices, the default first. Cheap: no process is started and no driver is asked. */
   devices(): DeviceDescription[];
   /** Compilers and tools, found or not; may start processes. */
   describeTools(): Promise<Tool[]>;
   /** How foreign source is boxed. */
   isolation(): Promise<{ kind: 'bubblewrap' | 'none'; detail: string }>;
-  /** Asks compilers that are new or changed what they are: to be awaited before compile(). Never rejects. */
+  /** Asks compilers that are new or changed what they are: to be awaited before planJob(). Never rejects. */
   prepare(): Promise<void>;
   /**
    * Checks a request and makes its job, on the device with the fewest jobs where it may be any. Starts nothing. Errors:
    * all that bad input can give, at once, as FlashcoreError.
    */
-  compile<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): CompiledJob;
+  planJob<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): PlannedJob;
   /** Compilations asked for since the start, found in the cache or not. */
   cacheUse(): { hits: number; misses: number };
   /** Ends worker processes. */

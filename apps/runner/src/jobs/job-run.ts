@@ -7,7 +7,7 @@ import {
   type JobResult,
 } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
-import type { CompiledJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
+import type { PlannedJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
 import { endByError, endByStop, type StopCause } from './job-end.ts';
 import type { JobRecorder } from './job-recorder.ts';
 
@@ -24,7 +24,7 @@ export interface JobRunOptions {
   name: string;
   /** The client whose job it is. */
   owner: string;
-  compiled: CompiledJob;
+  planned: PlannedJob;
   maxQueueSeconds: number;
   maxRunSeconds: number;
   recorder: JobRecorder;
@@ -62,7 +62,7 @@ export class JobRun {
     this.jobId = options.jobId;
     this.name = options.name;
     this.owner = options.owner;
-    this.deviceId = options.compiled.deviceId;
+    this.deviceId = options.planned.deviceId;
     this.ended = this.#end.promise;
     this.#queueTimer = setTimeout(
       () => this.stop({ type: 'queue-limit', seconds: options.maxQueueSeconds, deviceId: this.deviceId }),
@@ -118,7 +118,7 @@ export class JobRun {
       this.#options.recorder.record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
         this.#options.markStarted(Date.now()),
       );
-      return await this.#options.compiled.body(this.#context(device));
+      return await this.#options.planned.body(this.#context(device));
     } catch (thrown) {
       const error = asFlashcoreError(thrown);
       if (!this.#stopCause)

@@ -15,7 +15,7 @@ import {
 import { createLogger } from '../log.ts';
 import { openDatabase, type Database } from '../store/database.ts';
 import { HistoryStore } from '../store/history.ts';
-import { fakeCompiler, type FakeOptions } from '../testing/fake-compiler.ts';
+import { fakePlanner, type FakeOptions } from '../testing/fake-planner.ts';
 import { kernel } from '../testing/test-runner.ts';
 import type { JobContext, JobMethod, JobOutcome } from './job-context.ts';
 import { STOP_GRACE_MS } from './job-run.ts';
@@ -36,11 +36,11 @@ function fixture(options: FakeOptions = {}) {
 }
 
 function jobsOn(database: Database, history: HistoryStore, options: FakeOptions = {}) {
-  const compiler = fakeCompiler(options);
+  const planner = fakePlanner(options);
   const jobs = new Jobs({
     database,
     history,
-    devices: () => compiler.devices(),
+    devices: () => planner.devices(),
     maxQueued: 8,
     logger: createLogger('silent'),
   });
@@ -57,7 +57,7 @@ function jobsOn(database: Database, history: HistoryStore, options: FakeOptions 
       maxQueueSeconds: 3600,
       maxRunSeconds: 3600,
       ...limits,
-      compile: () => compiler.compile(method, create(BuildRequestSchema, kernel(kernelId)), () => 0),
+      plan: () => planner.planJob(method, create(BuildRequestSchema, kernel(kernelId)), () => 0),
     });
   return { jobs, start };
 }

@@ -22,7 +22,7 @@ import { labelsText, type Labels } from '../store/labels.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
 import { DeviceQueue } from './device-queue.ts';
 import { EventFeed } from './event-feed.ts';
-import type { CompiledJob, DeviceDescription, DeviceLoad, JobOutcome } from './job-context.ts';
+import type { PlannedJob, DeviceDescription, DeviceLoad, JobOutcome } from './job-context.ts';
 import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
 import { JobRun, STOP_GRACE_MS } from './job-run.ts';
@@ -57,7 +57,7 @@ export interface StartOptions {
   maxQueueSeconds: number;
   maxRunSeconds: number;
   /** Checks the request and makes its job; not called for a request that was made before. */
-  compile: (load: DeviceLoad) => CompiledJob;
+  plan: (load: DeviceLoad) => PlannedJob;
 }
 
 /** A stream of a job's events, and how far it has got. */
@@ -140,18 +140,18 @@ export class Jobs {
 
   /**
    * Stores and queues a job, or gives the one that the same request made before. Errors: REQUEST_ID_REUSED, DRAINING,
-   * QUEUE_FULL, QUOTA_EXCEEDED, DEVICE_UNAVAILABLE, DISK_FULL, and those of compile().
+   * QUEUE_FULL, QUOTA_EXCEEDED, DEVICE_UNAVAILABLE, DISK_FULL, and those of plan().
    */
   start(options: StartOptions): Job {
     const before = this.#findRepeated(options);
     if (before) return this.#message(before);
     this.#refuseWhenFull();
     this.#refuseOverQuota(options);
-    const compiled = options.compile((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
-    const queue = this.#queueOf(compiled.deviceId);
-    const run = this.#accept(options, compiled);
+    const planned = options.plan((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
+    const queue = this.#queueOf(planned.deviceId);
+    const run = this.#accept(options, planned);
     this.#options.logger.info(
-      { job: run.name, label: compiled.label, device: compiled.deviceId, owner: options.owner },
+      { job: run.name, label: planned.label, device: planned.deviceId, owner: options.owner },
       'job accepted',
     );
     this.#runs.set(run.jobId, run);
@@ -312,12 +312,12 @@ export class Jobs {
   /** Stores the job and its first event in one transaction. */
   #accept(
     { requestId, requestDigest, owner, labels, maxQueueSeconds, maxRunSeconds }: StartOptions,
-    compiled: CompiledJob,
+    planned: PlannedJob,
   ): JobRun {
     const { database, logger } = this.#options;
     const name = `jobs/${randomUUID()}`;
     const { jobId, recorder } = database.transaction(() =>
-      this.#store(name, { requestId, requestDigest, owner, labels }, compiled),
+      this.#store(name, { requestId, requestDigest, owner, labels }, planned),
     );
     // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
     // the next.
@@ -325,13 +325,13 @@ export class Jobs {
       jobId,
       name,
       owner,
-      compiled,
+      planned,
       maxQueueSeconds,
       maxRunSeconds,
       recorder,
       logger,
       markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
-      markEnded: (end, endMs) => this.#markEnded(jobId, name, compiled, end, endMs),
+      markEnded: (end, endMs) => this.#markEnded(jobId, name, planned, end, endMs),
       onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
     });
   }
@@ -339,14 +339,14 @@ export class Jobs {
   #store(
     name: string,
     { requestId, requestDigest, owner, labels }: Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner' | 'labels'>,
-    compiled: CompiledJob,
+    planned: PlannedJob,
   ): { jobId: number; recorder: JobRecorder } {
     const jobId = this.#table.insert({
       name,
-      kind: compiled.kind,
-      label: compiled.label,
-      kernel_id: compiled.kernelId,
-      device_id: compiled.deviceId,
+      kind: planned.kind,
+      label: planned.label,
+      kernel_id: planned.kernelId,
+      device_id: planned.deviceId,
       request_id: requestId || null,
       request_digest: requestId ? requestDigest : null,
       create_ms: Date.now(),
@@ -370,7 +370,7 @@ export class Jobs {
   #markEnded(
     jobId: number,
     name: string,
-    { kind, kernelId }: Pick<CompiledJob, 'kind' | 'kernelId'>,
+    { kind, kernelId }: Pick<PlannedJob, 'kind' | 'kernelId'>,
     { outcome, summary, result }: JobOutcome,
     endMs: number,
   ): void {

@@ -108,7 +108,7 @@ test('a scrape tells of the queue, outcomes, cache, devices, watchers and the pr
   await expect(
     serveMetrics(
       { ...LOOPBACK, port },
-      { jobs: undefined as never, compiler: undefined as never, connections: () => 0 },
+      { jobs: undefined as never, planner: undefined as never, connections: () => 0 },
     ),
   ).rejects.toThrow(new AddressInUse(`127.0.0.1:${port}`, '--metrics'));
   await running.return();

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { DeviceState, Outcome } from '@flashcore/shared/contract';
-import type { JobCompiler } from '../jobs/job-context.ts';
+import type { JobPlanner } from '../jobs/job-context.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { AddressInUse } from '../rpc/listen.ts';
 import { formatAddress, type ListenAddress } from '../rpc/address.ts';
@@ -24,7 +24,7 @@ export interface Metric {
 
 export interface Observed {
   jobs: Jobs;
-  compiler: Pick<JobCompiler, 'cacheUse'>;
+  planner: Pick<JobPlanner, 'cacheUse'>;
   connections: () => number;
 }
 
@@ -71,9 +71,9 @@ const one = (name: string, type: Metric['type'], help: string, value: number): M
 });
 
 /** What a runner does: names say the unit, https://prometheus.io/docs/practices/naming/. */
-export function runnerMetrics({ jobs, compiler, connections }: Observed): Metric[] {
+export function runnerMetrics({ jobs, planner, connections }: Observed): Metric[] {
   const { waiting, running, watchers, eventLag, outcomes, eventsStored } = jobs.statistics();
-  const { hits, misses } = compiler.cacheUse();
+  const { hits, misses } = planner.cacheUse();
   const devices = jobs.devices();
   return [
     one('flashcore_jobs_waiting', 'gauge', 'Jobs in the queue', waiting),

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { create } from '@bufbuild/protobuf';
 import { JobState, Outcome, JobResultSchema, LogLineSchema, type JobEvent } from '@flashcore/shared/contract';
 import type { JobContext } from '../jobs/job-context.ts';
-import { fakeCompiler } from '../testing/fake-compiler.ts';
+import { fakePlanner } from '../testing/fake-planner.ts';
 import {
   collect,
   finished,
@@ -61,7 +61,7 @@ describe('events', () => {
         return Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: create(JobResultSchema) });
       },
     };
-    await using fixture = await startTestRunner({ createCompiler: () => fakeCompiler({ bodies }) });
+    await using fixture = await startTestRunner({ createPlanner: () => fakePlanner({ bodies }) });
     const events = await collect(fixture.client.start('build', kernel('loud')));
     const texts = events.flatMap(({ payload }) => (payload.case === 'logLine' ? [payload.value.text] : []));
     expect(texts[0]).toBe('red\ttab');

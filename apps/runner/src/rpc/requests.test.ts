@@ -15,7 +15,7 @@ import {
 } from '@flashcore/shared/contract';
 import { sha256Of } from '@flashcore/shared/kernels';
 import { ArtifactStore } from '../store/artifacts.ts';
-import { fakeCompiler } from '../testing/fake-compiler.ts';
+import { fakePlanner } from '../testing/fake-planner.ts';
 import { collect, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';
 
 // One runner for all tests that leave it as it was.
@@ -151,12 +151,12 @@ test('Tune answers UNIMPLEMENTED and names what is missing', async () => {
 
 test('a fault of the runner in a call is INTERNAL with an incident, and no path', async () => {
   const broken = {
-    ...fakeCompiler(),
-    compile: () => {
+    ...fakePlanner(),
+    planJob: () => {
       throw new Error('secret /home/somebody');
     },
   };
-  await using fixture = await startTestRunner({ createCompiler: () => broken });
+  await using fixture = await startTestRunner({ createPlanner: () => broken });
   const error = await collect(fixture.client.start('build', kernel('ok'))).catch(
     (thrown: unknown) => thrown as { reason: string; message: string; metadata: object },
   );
@@ -251,9 +251,9 @@ describe('sources', () => {
 test('ReadArtifact gives the bytes from an offset, and refuses unknown digests and offsets beyond the end', async () => {
   let artifacts: ArtifactStore | undefined;
   await using fixture = await startTestRunner({
-    createCompiler: (options) => {
+    createPlanner: (options) => {
       artifacts = options.artifacts;
-      return fakeCompiler();
+      return fakePlanner();
     },
   });
   const bytes = Buffer.from(Array.from({ length: 200_000 }, (_, index) => index % 251));

@@ -4,7 +4,7 @@ import { startsJob } from './start-job.ts';
 import { checkKernelReference, checkVariant } from './validate/kernel.ts';
 import { checkBenchmarkSettings, checkProfileSettings, checkVerifySettings } from './validate/settings.ts';
 
-/** Go/no-go check, build, verification, benchmark, profile, then the gates. */
+/** Precheck, build, verification, benchmark, profile, then the gates. */
 export const runExperiment = (services: Services) =>
   startsJob(
     {

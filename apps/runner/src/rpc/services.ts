@@ -1,6 +1,6 @@
 import type { Quotas } from '../access/quotas.ts';
 import type { HostDescriber } from '../host.ts';
-import type { JobCompiler } from '../jobs/job-context.ts';
+import type { JobPlanner } from '../jobs/job-context.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
@@ -10,7 +10,7 @@ import type { SourceStore } from '../store/sources.ts';
 /** What the RPCs are answered with. */
 export interface Services {
   jobs: Jobs;
-  compiler: JobCompiler;
+  planner: JobPlanner;
   kernels: KernelCatalog;
   sources: SourceStore;
   artifacts: ArtifactStore;

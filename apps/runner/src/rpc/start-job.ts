@@ -20,7 +20,7 @@ export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
  */
 export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
   { method, schema, validate }: JobRpc<Method, Schema>,
-  { jobs, compiler, quotas }: Services,
+  { jobs, planner, quotas }: Services,
 ): StreamHandler<JobRequests[Method] & MessageShape<Schema> & { options?: JobOptions | undefined }, Uint8Array> {
   return async function* start(request, { signal, caller }) {
     const violations = new Violations();
@@ -29,13 +29,13 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     violations.throwIfAny();
     // The same id in upper case is the same request.
     if (request.options) request.options.requestId = limits.requestId;
-    await compiler.prepare();
+    await planner.prepare();
     const job = jobs.start({
       ...limits,
       owner: caller.name,
       maxJobsOfOwner: quotas.maxJobs(caller),
       requestDigest: requestDigest(method, schema, request),
-      compile: (load) => compiler.compile(method, request, load),
+      plan: (load) => planner.planJob(method, request, load),
     });
     yield* jobs.watch(job.name, { afterSequence: 0, signal });
   };

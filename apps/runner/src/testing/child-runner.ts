@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** The daemon with the fake pipeline as a process of its own. */
+/** The daemon with the fake planner as a process of its own. */
 export interface ChildRunner extends AsyncDisposable {
   address: string;
   child: ChildProcess;

@@ -1,5 +1,5 @@
 /**
- * The daemon with the fake pipeline, as a process of its own that tests can kill: `node fake-runner-main.ts serve
+ * The daemon with the fake planner, as a process of its own that tests can kill: `node fake-runner-main.ts serve
  * --data <folder> --address unix:/path`.
  */
 import '../young-generation.ts';
@@ -7,7 +7,7 @@ import { createLogger } from '../log.ts';
 import { parseOptions } from '../options.ts';
 import { startRunner } from '../runner.ts';
 import { armFailpoint } from './failpoint.ts';
-import { fakeCompiler } from './fake-compiler.ts';
+import { fakePlanner } from './fake-planner.ts';
 import { REPOSITORY_ROOT } from './test-runner.ts';
 
 const options = parseOptions(process.argv.slice(2), {
@@ -23,7 +23,7 @@ const runner = await startRunner({
   buildId: 'test',
   repositoryRoot: REPOSITORY_ROOT,
   logger: createLogger('silent'),
-  createCompiler: () => fakeCompiler(),
+  createPlanner: () => fakePlanner(),
 });
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
 // With --expose-gc: what is in use, without the garbage that waits for its collection.

@@ -7,7 +7,7 @@ import { type JobEvent, type JobFinished } from '@flashcore/shared/contract';
 import { createLogger } from '../log.ts';
 import { KEEP_ALL } from '../operation/retention.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner.ts';
-import { fakeCompiler } from './fake-compiler.ts';
+import { fakePlanner } from './fake-planner.ts';
 
 export const REPOSITORY_ROOT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
 
@@ -24,7 +24,7 @@ export interface TestRunner extends AsyncDisposable {
 }
 
 /**
- * Starts a real runner, on a Unix socket in a folder of its own, with the fake pipeline unless another is given, and
+ * Starts a real runner, on a Unix socket in a folder of its own, with the fake planner unless another is given, and
  * connects to it.
  */
 export async function startTestRunner(
@@ -53,7 +53,7 @@ export async function startTestRunner(
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,
     logger: createLogger('silent'),
-    createCompiler: () => fakeCompiler(),
+    createPlanner: () => fakePlanner(),
     ...options,
   });
   const end = async (): Promise<void> => {
@@ -97,7 +97,7 @@ export function finished(events: readonly JobEvent[]): JobFinished {
   return payload.value;
 }
 
-/** A request for a kernel of the fake pipeline. */
+/** A request for a kernel of the fake planner. */
 export const kernel = (kernelId: string) => ({ kernel: { source: { case: 'kernelId' as const, value: kernelId } } });
 
 /** Waits until a condition holds. Throws after twenty seconds. */

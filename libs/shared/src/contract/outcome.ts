@@ -64,7 +64,7 @@ export function outcomeOfVariant(variant: VariantResult): Outcome {
 }
 
 /**
- * The outcome of a job: a precheck that says no-go, else that of the variant asked for; a fallback beside it neither
+ * The outcome of a job: FAILED by a precheck, else that of the variant asked for; a fallback beside it neither
  * saves nor spoils it.
  */
 export function outcomeOfJob(prechecks: readonly PrecheckItem[], variants: readonly VariantResult[]): Outcome {

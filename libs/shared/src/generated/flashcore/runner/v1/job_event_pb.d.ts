@@ -89,7 +89,7 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "diagnostic";
   } | {
     /**
-     * A condition of the go/no-go check.
+     * A condition of the precheck.
      *
      * @generated from field: flashcore.runner.v1.PrecheckItem precheck = 15;
      */
@@ -669,7 +669,7 @@ export enum Phase {
   UNSPECIFIED = 0,
 
   /**
-   * Go/no-go check.
+   * Check before the build.
    *
    * @generated from enum value: PHASE_PRECHECK = 1;
    */

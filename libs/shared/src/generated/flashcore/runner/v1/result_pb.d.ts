@@ -28,7 +28,7 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   provenance?: Provenance | undefined;
 
   /**
-   * Go/no-go check before the build.
+   * Precheck, before the build.
    *
    * @generated from field: repeated flashcore.runner.v1.PrecheckItem prechecks = 2;
    */
@@ -167,7 +167,7 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
 export declare const VariantResultSchema: GenMessage<VariantResult>;
 
 /**
- * PrecheckItem is one condition of the go/no-go check.
+ * PrecheckItem is one condition of the precheck.
  *
  * @generated from message flashcore.runner.v1.PrecheckItem
  */

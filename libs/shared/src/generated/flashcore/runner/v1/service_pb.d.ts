@@ -1422,7 +1422,7 @@ export declare const KernelRunnerService: GenService<{
     output: typeof ProfileResponseSchema;
   },
   /**
-   * Go/no-go check, build, verification, benchmark, profile, then the gates.
+   * Precheck, build, verification, benchmark, profile, then the gates.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.RunExperiment
    */

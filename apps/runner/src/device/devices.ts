@@ -1,0 +1,127 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { totalmem } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { DeviceState, DeviceSchema, type Device } from '@flashcore/shared/contract';
+import { DATA_SHEETS, archLimits, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
+import type { DeviceFacts } from '../../worker/messages.ts';
+import { EMULATOR_ID } from '../spec/device-id.ts';
+import { listDevicesOf } from '../workers/worker-entry.ts';
+
+const MAX_EMULATED_DEVICES = 8;
+const CUDA_LIBRARY = 'libcuda.so.1';
+const NVML_LIBRARY = 'libnvidia-ml.so.1';
+
+/** A device and how a worker opens it. */
+export interface HostDevice {
+  description: Device;
+  /** Driver library; empty for the emulator, which is compiled on first use. */
+  library: string;
+  /** Place among the library's devices. */
+  ordinal: number;
+}
+
+export interface FoundDevices {
+  devices: HostDevice[];
+  /**
+   * A driver that is there and did not tell its devices, and what became of it; undefined where it did, and where there
+   * is none.
+   */
+  silentDriver?: { library: string; problem: string };
+}
+
+/**
+ * The GPUs of the host, then the emulator, once or FLASHCORE_EMULATOR_DEVICES times. Where there is no NVIDIA driver no
+ * process is started for it.
+ */
+export function findDevices(): FoundDevices {
+  const library = findLibrary(CUDA_LIBRARY);
+  const { devices, problem } = library ? listDevicesOf(library) : { devices: [], problem: '' };
+  const gpus = devices.map((facts, ordinal) => ({
+    description: describeGpu(facts, ordinal),
+    library: library!,
+    ordinal,
+  }));
+  const emulators = Array.from({ length: emulatedDevices() }, (_, ordinal) => ({
+    description: describeEmulator(ordinal),
+    library: '',
+    ordinal,
+  }));
+  return { devices: [...gpus, ...emulators], ...(library && problem !== '' && { silentDriver: { library, problem } }) };
+}
+
+/** As libcuda_emu.so counts them. */
+function emulatedDevices(): number {
+  const count = Number.parseInt(process.env['FLASHCORE_EMULATOR_DEVICES'] ?? '1', 10);
+  return Math.min(MAX_EMULATED_DEVICES, Math.max(1, Number.isNaN(count) ? 1 : count));
+}
+
+/** Path of NVML's library; empty where there is none. */
+export function nvmlLibrary(): string {
+  return findLibrary(NVML_LIBRARY) ?? '';
+}
+
+function describeGpu(facts: DeviceFacts, ordinal: number): Device {
+  const sheet = findDataSheet(facts.name);
+  return create(DeviceSchema, {
+    deviceId: `gpu${ordinal}`,
+    ...facts,
+    memoryBytes: BigInt(facts.memoryBytes),
+    l2Bytes: BigInt(facts.l2Bytes),
+    persistingL2Bytes: BigInt(facts.persistingL2Bytes),
+    ...(sheet && { roofline: rooflineOf(sheet) }),
+    state: DeviceState.READY,
+    kernelDriverVersion: kernelDriverVersion(),
+  });
+}
+
+/** The emulator by the data sheet whose limits it has; nothing is compiled to say so. */
+function describeEmulator(ordinal: number): Device {
+  const sheet = DATA_SHEETS[0]!;
+  const limits = archLimits(sheet.arch)!;
+  return create(DeviceSchema, {
+    deviceId: ordinal === 0 ? EMULATOR_ID : `${EMULATOR_ID}${ordinal}`,
+    name: 'flashcore CPU emulator (L4 limits)',
+    simulated: true,
+    arch: sheet.arch,
+    multiprocessors: sheet.multiprocessors,
+    // As the emulator does: no more than an L4's, nor than half of the host's.
+    memoryBytes: BigInt(Math.min(24 * 1024 ** 3, Math.floor(totalmem() / 2))),
+    l2Bytes: BigInt(sheet.l2Bytes),
+    smemOptinBytes: limits.smemPerCtaOptinBytes,
+    smemPerMultiprocessorBytes: limits.smemPerSmBytes,
+    registersPerMultiprocessor: limits.registersPerSm,
+    driverVersion: '13.0',
+    roofline: rooflineOf(sheet),
+    state: DeviceState.READY,
+  });
+}
+
+const rooflineOf = (sheet: DataSheet): { fp16TensorTflops: number; memoryGbPerSecond: number; source: string } => ({
+  fp16TensorTflops: sheet.fp16TensorTflops,
+  memoryGbPerSecond: sheet.memoryGbPerSecond,
+  source: sheet.source,
+});
+
+function kernelDriverVersion(): string {
+  const path = '/proc/driver/nvidia/version';
+  return existsSync(path)
+    ? (/Kernel Module(?:\s+for \S+)?\s+(\d+[\d.]+)/.exec(readFileSync(path, 'utf8'))?.[1] ?? '')
+    : '';
+}
+
+function findLibrary(name: string): string | undefined {
+  const configured = (process.env['LD_LIBRARY_PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
+  const triplet = process.arch === 'arm64' ? 'aarch64-linux-gnu' : 'x86_64-linux-gnu';
+  const usual = [
+    `/usr/lib/${triplet}`,
+    '/usr/lib64',
+    '/usr/lib',
+    `/lib/${triplet}`,
+    '/usr/lib/wsl/lib',
+    '/usr/local/nvidia/lib64',
+    '/usr/local/nvidia/lib',
+    '/run/opengl-driver/lib',
+  ];
+  return [...configured, ...usual].map((folder) => join(folder, name)).find((path) => existsSync(path));
+}

@@ -1,0 +1,59 @@
+/** Every kernel under kernels/cheating gets the verdict of its manifest: a trick is named, or gains nothing. */
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { FindingKind, Outcome, type Finding } from '@flashcore/shared/contract';
+import { parseManifest, parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+const FOLDER = new URL('../../../../kernels/cheating', import.meta.url).pathname;
+const SHAPE = parseShape('1x1x64x64');
+const cheats = readdirSync(FOLDER, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => {
+    const { faulty } = parseManifest(readFileSync(join(FOLDER, name, 'kernel.yaml'), 'utf8'), name);
+    return { id: name, wanted: FindingKind[faulty!.finding].replace('UNSPECIFIED', 'NONE') };
+  });
+
+/** Where it is not enough that something was found: these pass every check but one. */
+const REASONS: Record<string, RegExp> = {
+  results_in_globals: /right when verified, wrong when timed: .*(at a secret sample|after timing)/,
+  right_when_checked: /right when verified, wrong when timed: .*(at a secret sample|after timing)/,
+  first_launch_works: /right when verified, wrong when timed: in a row of launches whose inputs changed under way/,
+  remembered_inputs: /launches take \d+\.\d+ times as long on inputs that they have not seen before/,
+  small_values: /its norm is less than half of the reference's/,
+  lucky_reads: /right by luck: with other bytes before and after the tensors/,
+};
+
+let fixture: TestPlanner;
+beforeAll(() => {
+  fixture = openTestPlanner();
+});
+afterAll(() => fixture.close());
+
+/** Checks and timing, as an experiment does them. */
+async function run(kernelId: string): Promise<{ outcome: string; findings: Finding[]; checks: string[] }> {
+  const { outcome } = await fixture.run('runExperiment', {
+    kernel: { source: { case: 'kernelId', value: kernelId } },
+    noFallback: true,
+    verify: { shapes: [SHAPE], seedCount: 5 },
+    benchmark: { shapes: [SHAPE], protocol: { minSamples: 40, maxSamples: 60, maxSeconds: 0.5 } },
+    profile: { shape: SHAPE },
+  });
+  const [variant] = outcome.result.variants;
+  return {
+    outcome: Outcome[outcome.outcome],
+    findings: variant!.findings,
+    checks: variant!.benchmarks.map(({ outputCheck }) => outputCheck),
+  };
+}
+
+// One is told by its time, and other tests run beside this one.
+test.each(cheats)('$id: $wanted', { timeout: 120_000, retry: 2 }, async ({ id, wanted }) => {
+  const { outcome, findings, checks } = await run(id);
+  const kinds = findings.map(({ kind }) => FindingKind[kind]);
+  if (wanted === 'NONE') expect([kinds, checks.filter((check) => !check.startsWith('right'))]).toEqual([[], []]);
+  else expect([outcome !== 'PASSED', ...kinds], checks.join('\n')).toEqual(expect.arrayContaining([true, wanted]));
+  const reason = REASONS[id];
+  if (reason) expect(findings.map(({ message }) => message).join('\n')).toMatch(reason);
+});

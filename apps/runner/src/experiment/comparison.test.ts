@@ -1,0 +1,193 @@
+import { ComparisonVerdict, FindingKind, Outcome, StopReason, TimingMode, Verdict } from '@flashcore/shared/contract';
+import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+let fixture: TestPlanner;
+
+beforeAll(() => {
+  fixture = openTestPlanner();
+});
+
+afterAll(() => fixture.close());
+
+const kernel = (kernelId: string): { source: { case: 'kernelId'; value: string } } => ({
+  source: { case: 'kernelId', value: kernelId },
+});
+const SMALL = parseShape('1x2x64x64');
+const protocol = { minSamples: 6, maxSamples: 6, maxSeconds: 5 };
+
+test(
+  'two builds in interleaved blocks: both verified, samples and clocks kept, nothing judged on the emulator',
+  { timeout: 120_000 },
+  async () => {
+    const { outcome, events } = await fixture.run('benchmark', {
+      kernel: kernel('fa_v1_baseline'),
+      settings: {
+        shapes: [SMALL],
+        protocol,
+        champion: { kernel: kernel('flashcore_v6'), variant: { parameters: { USE_WMMA: 0n } } },
+      },
+    });
+    const comparison = outcome.result.variants[0]!.comparison!;
+    expect([Outcome[outcome.outcome], ComparisonVerdict[comparison.verdict], comparison.simulated]).toEqual([
+      'PASSED',
+      'NOT_JUDGED',
+      true,
+    ]);
+    expect(
+      [comparison.champion, comparison.candidate].map((build) => [
+        build!.label,
+        Verdict[build!.verified],
+        build!.verifiedDetail,
+      ]),
+    ).toEqual([
+      ['flashcore_v6 USE_WMMA=0', 'PASS', 'right on 1x2x64x64, 1 seed each, against fp64 on the CPU'],
+      ['fa_v1_baseline', 'PASS', 'right on 1x2x64x64, 1 seed each, against fp64 on the CPU'],
+    ]);
+    expect(comparison.champion!.buildId).not.toBe(comparison.candidate!.buildId);
+    const [shape] = comparison.shapes;
+    expect(shape).toMatchObject({
+      mode: TimingMode.HOT,
+      blocks: 3,
+      selfBlocks: 3,
+      droppedBlocks: 0,
+      stopReason: StopReason.SAMPLE_LIMIT,
+      clockSource: expect.stringContaining('simulated') as string,
+      championOutputCheck: 'right at a secret sample with fresh inputs, and after timing',
+      candidateOutputCheck: 'right at a secret sample with fresh inputs, and after timing',
+    });
+    expect(shape!.reason).toBe('not judged: emulator times are not GPU times');
+    // The emulator counts a cycle a nanosecond: cycles and time say the same.
+    expect(shape!.cycles!.ratio).toBeCloseTo(shape!.time!.ratio, 3);
+    expect(shape!.samples.map(({ fileName, sizeBytes }) => [fileName, Number(sizeBytes)])).toEqual(
+      [
+        'champion.samples',
+        'candidate.samples',
+        'self-1.samples',
+        'self-2.samples',
+        'champion.sm-clocks',
+        'candidate.sm-clocks',
+        'self-1.sm-clocks',
+        'self-2.sm-clocks',
+      ].map((name) => [`${name}.1x2x64x64.hot.f32`, 24]),
+    );
+    const raw = fixture.artifacts.get(shape!.samples[0]!.sha256);
+    expect(Math.min(...Array.from({ length: 6 }, (_, index) => raw.readFloatLE(4 * index)))).toBeCloseTo(
+      shape!.champion!.minUs,
+      2,
+    );
+    const told = events.flatMap((event) => (event.case === 'comparisonProgress' ? [event.value] : []));
+    expect([
+      told.some(({ selfCheck }) => selfCheck),
+      told.filter(({ selfCheck }) => !selfCheck).reduce((sum, { championUs }) => sum + championUs.length, 0),
+    ]).toEqual([true, 6]);
+    // The champion's own build and cases are not told as the job's.
+    expect(events.filter((event) => event.case === 'buildResult')).toHaveLength(1);
+  },
+);
+
+test(
+  'a champion whose output is wrong is not compared with, and the result says so',
+  { timeout: 120_000 },
+  async () => {
+    const { outcome } = await fixture.run('benchmark', {
+      kernel: kernel('fa_v1_baseline'),
+      settings: { shapes: [SMALL], protocol, champion: { kernel: kernel('nan_output') } },
+    });
+    const comparison = outcome.result.variants[0]!.comparison!;
+    expect([
+      Outcome[outcome.outcome],
+      ComparisonVerdict[comparison.verdict],
+      comparison.shapes.length,
+      Verdict[comparison.champion!.verified],
+    ]).toEqual(['PASSED', 'NOT_JUDGED', 0, 'FAIL']);
+    expect(comparison.reason).toMatch(/^not judged: the champion's output is wrong: 1x2x64x64: NAN_OUTPUT/);
+  },
+);
+
+/** Right, until at S = 128 it was launched so often as only a row of timed launches does. */
+const FAULTS_AT_128 = {
+  'kernel.yaml': `id: faults_at_128
+title: "Traps in timed launches of one shape"
+lesson: "a shape that is lost is not forgotten"
+source: faults_at_128.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+launches:
+  - entry: faults_at_128
+    grid: ["ceil(S / 64)", "B * H", 1]
+    block: [64, 1, 1]
+    arguments: [Q, K, V, O, S, scale, causal]
+`,
+  'faults_at_128.cu': `#include "faulty/attend_row.cuh"
+__device__ unsigned launches;
+extern "C" __global__ void faults_at_128(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
+  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
+  if (seq_len == 128 && q_index == 0 && blockIdx.y == 0 && atomicAdd(&launches, 1u) >= 8) __trap();
+  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM, row_offset = head_offset + (size_t)q_index * HEAD_DIM;
+  if (q_index >= seq_len) return;
+  RowState state;
+  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
+  store_row(O + row_offset, state);
+}
+`,
+};
+
+test(
+  'a shape on which a build faults while it is timed counts as one that is not known',
+  { timeout: 120_000 },
+  async () => {
+    const { outcome } = await fixture.run('benchmark', {
+      kernel: kernel('fa_v1_baseline'),
+      settings: {
+        shapes: [SMALL, parseShape('1x1x128x64')],
+        protocol,
+        champion: { kernel: fixture.upload(FAULTS_AT_128) },
+      },
+    });
+    const { comparison, findings } = outcome.result.variants[0]!;
+    expect([
+      comparison!.shapes.map(({ shape }) => formatShape(shape!)),
+      findings.map(({ kind }) => FindingKind[kind]),
+    ]).toEqual([['1x2x64x64'], ['TRAP']]);
+    // Both: the first for its times are the emulator's.
+    expect(comparison!.reason).toMatch(/^not judged: 1x2x64x64: .* \(2 of 2 shapes\)$/);
+  },
+);
+
+test('a champion that does not compile is said to be that', { timeout: 120_000 }, async () => {
+  const { outcome } = await fixture.run('benchmark', {
+    kernel: kernel('fa_v1_baseline'),
+    settings: { shapes: [SMALL], protocol, champion: { kernel: kernel('syntax_error') } },
+  });
+  expect(outcome.result.variants[0]!.comparison!.reason).toMatch(
+    /^not judged: the champion syntax_error could not be built: /,
+  );
+});
+
+test(
+  'an experiment takes the comparison for its regression gate; the champion must take the shapes',
+  { timeout: 120_000 },
+  async () => {
+    const request = {
+      kernel: kernel('fa_v1_baseline'),
+      verify: { seedCount: 1, shapes: [SMALL] },
+      benchmark: { shapes: [SMALL], protocol, champion: { kernel: kernel('fa_v1_baseline') } },
+    };
+    const { outcome } = await fixture.run('runExperiment', request);
+    const variant = outcome.result.variants[0]!;
+    expect(variant.comparison!.champion!.buildId).toBe(variant.comparison!.candidate!.buildId);
+    expect(variant.gates.find(({ gateId }) => gateId === 'regression')).toMatchObject({
+      verdict: Verdict.NOT_MEASURED,
+      source: 'interleaved with fa_v1_baseline in this job',
+      detail: expect.stringContaining(`${formatShape(SMALL)}: emulator times`) as string,
+    });
+    await expect(
+      fixture.run('benchmark', {
+        kernel: kernel('fa_v1_baseline'),
+        settings: { shapes: [SMALL], champion: { kernel: kernel('nobody') } },
+      }),
+    ).rejects.toMatchObject({ reason: 'KERNEL_NOT_FOUND' });
+  },
+);

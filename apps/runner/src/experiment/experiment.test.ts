@@ -1,0 +1,449 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import {
+  ArtifactKind,
+  Outcome,
+  StopReason,
+  TimingMode,
+  Verdict,
+  BuildRequestSchema,
+  FlashcoreError,
+  RunExperimentRequestSchema,
+  VerifyRequestSchema,
+  type JobResult,
+} from '@flashcore/shared/contract';
+import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { temporaryFolder } from '../testing/test-runner.ts';
+import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+let fixture: TestPlanner;
+
+beforeAll(async () => {
+  fixture = openTestPlanner();
+  await fixture.planner.prepare();
+});
+
+afterAll(() => fixture.close());
+
+const kernel = (kernelId: string): { source: { case: 'kernelId'; value: string } } => ({
+  source: { case: 'kernelId', value: kernelId },
+});
+const SMALL = parseShape('1x2x64x64');
+
+test(
+  "build reports resources for sm_89, streams the compilers' lines, and comes from the cache in 50 ms the second time",
+  { timeout: 120_000 },
+  async () => {
+    const first = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
+    const second = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
+    const [one, two] = [first, second].map(({ outcome }) => outcome.result.variants[0]!.build!);
+    expect(one!.entries).toMatchObject([
+      {
+        entry: 'fa_v1_baseline',
+        arch: 'sm_89',
+        spillStoreBytes: 0,
+        staticSmemBytes: 18048,
+        threadsPerCta: 128,
+        occupancyLimiter: 'shared memory',
+      },
+    ]);
+    expect(one!.runs.map(({ compiler, target, exitCode }) => [compiler, target, exitCode])).toEqual([
+      ['nvcc', 'sm_89', 0],
+      ['g++', 'emulator', 0],
+    ]);
+    expect(first.events.some((event) => event.case === 'logLine' && event.value.source === 'nvcc')).toBe(true);
+    expect(JSON.stringify(one!.runs.map((run) => run.arguments))).not.toContain(fixture.dataDirectory);
+    expect([one!.cacheHit, two!.cacheHit, two!.buildId === one!.buildId]).toEqual([false, true, true]);
+    expect(two!.seconds).toBeLessThan(0.05);
+  },
+);
+
+test('every source that was compiled is kept with the build', { timeout: 60_000 }, async () => {
+  const { outcome } = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
+  const sources = outcome.result.variants[0]!.build!.artifacts.filter(({ kind }) => kind === ArtifactKind.SOURCE);
+  expect(sources.map(({ fileName }) => fileName)).toEqual(expect.arrayContaining(['fa_v1_baseline.cu']));
+  expect(fixture.artifacts.get(sources[0]!.sha256).toString()).toContain('__global__');
+});
+
+test(
+  'a build_id stands for sources and variant: what it names is found in the cache, verified, and is not something else',
+  { timeout: 120_000 },
+  async () => {
+    const build = async (request: Parameters<typeof fixture.run<'build'>>[1]) =>
+      (await fixture.run('build', request)).outcome.result.variants[0]!.build!;
+    const byId = (value: string) => ({ source: { case: 'buildId' as const, value } });
+    const { buildId } = await build({
+      kernel: kernel('fa_v2_wmma'),
+      variant: { parameters: { USE_WMMA: 0n }, maxRegisters: 128 },
+    });
+    const { outcome } = await fixture.run('verify', {
+      kernel: byId(buildId),
+      settings: { shapes: [SMALL], seedCount: 1 },
+    });
+    const [variant] = outcome.result.variants;
+    expect([Outcome[outcome.outcome], variant!.label, variant!.build!.buildId, variant!.build!.cacheHit]).toEqual([
+      'PASSED',
+      'USE_WMMA=0 maxrregcount=128',
+      buildId,
+      true,
+    ]);
+
+    await expect(fixture.run('build', { kernel: byId('0'.repeat(64)) })).rejects.toMatchObject({
+      reason: 'BUILD_NOT_FOUND',
+    });
+    await expect(fixture.run('build', { kernel: byId(buildId), variant: { maxRegisters: 64 } })).rejects.toMatchObject({
+      reason: 'INVALID_REQUEST',
+      violations: [{ field: 'variant' }],
+    });
+  },
+);
+
+test('a build_id whose build has become another tells nothing about that one', { timeout: 120_000 }, async () => {
+  const { outcome } = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
+  const { buildId } = outcome.result.variants[0]!.build!;
+  const stale = 'f'.repeat(64);
+  fixture.builds.keep(stale, fixture.builds.find(buildId)!);
+  await expect(
+    fixture.run('verify', {
+      kernel: { source: { case: 'buildId', value: stale } },
+      settings: { shapes: [SMALL], seedCount: 1 },
+    }),
+  ).rejects.toMatchObject({ reason: 'BUILD_NOT_FOUND', metadata: { build_id: stale, found: buildId } });
+});
+
+test('kept PTX is an artifact', { timeout: 60_000 }, async () => {
+  const { outcome } = await fixture.run('build', { kernel: kernel('fa_v1_baseline'), variant: { keepPtx: true } });
+  const ptx = outcome.result.variants[0]!.build!.artifacts.find(
+    ({ fileName }) => fileName === 'fa_v1_baseline.sm_89.ptx',
+  );
+  expect(fixture.artifacts.get(ptx!.sha256).toString()).toContain('.visible .entry fa_v1_baseline');
+});
+
+// Its real counterpart is not on every host that has nvcc.
+const FAKE_CUOBJDUMP =
+  '#!/bin/sh\n[ "$1" = -sass ] || exit 0\necho ".target sm_89"; grep -q fa_v1_baseline "$2" && echo "Function : fa_v1_baseline"\n';
+
+test(
+  'kept SASS is an artifact; where cuobjdump fails the job says so and the build stands',
+  { timeout: 60_000 },
+  async () => {
+    using tools = temporaryFolder();
+    const path = process.env['PATH'];
+    const build = async (script: string) => {
+      writeFileSync(join(tools.path, 'cuobjdump'), script, { mode: 0o755 });
+      vi.stubEnv('PATH', `${tools.path}:${path}`);
+      const { outcome, events } = await fixture.run('build', {
+        kernel: kernel('fa_v1_baseline'),
+        variant: { keepSass: true },
+      });
+      vi.unstubAllEnvs();
+      const sass = outcome.result.variants[0]!.build!.artifacts.find(({ kind }) => kind === ArtifactKind.SASS);
+      return [
+        Outcome[outcome.outcome],
+        sass && [sass.fileName, fixture.artifacts.get(sass.sha256).toString()],
+        events.flatMap((event) => (event.case === 'warning' ? event.value.message : [])),
+      ];
+    };
+    expect(await build(FAKE_CUOBJDUMP)).toEqual([
+      'PASSED',
+      ['fa_v1_baseline.sm_89.sass', '.target sm_89\nFunction : fa_v1_baseline\n'],
+      [],
+    ]);
+    expect(
+      await build('#!/bin/sh\n[ "$1" = -sass ] || exit 0\necho "cuobjdump fatal: no nvdisasm" >&2; exit 1\n'),
+    ).toEqual([
+      'PASSED',
+      undefined,
+      ['No SASS listing was kept: cuobjdump ended with exit status 1: cuobjdump fatal: no nvdisasm'],
+    ]);
+  },
+);
+
+test(
+  'verify reports the cases in the order asked for, repeats a result from its seed, and says which seeds were used',
+  { timeout: 120_000 },
+  async () => {
+    const shapes = ['1x1x113x64c', '1x2x64x64'].map(parseShape);
+    const request = { kernel: kernel('fa_v1_baseline'), settings: { shapes, seeds: ['0x1234abcd', '77'] } };
+    const [one, two] = [await fixture.run('verify', request), await fixture.run('verify', request)].map(
+      ({ outcome }) => outcome,
+    );
+    const figures = (outcome: typeof one): unknown =>
+      outcome!.result.variants[0]!.verify!.cases.map(({ shape, verdict, seeds, maxAbsError, deterministic }) => [
+        formatShape(shape!),
+        Verdict[verdict],
+        seeds,
+        maxAbsError,
+        deterministic,
+      ]);
+    expect(figures(one)).toEqual([
+      ['1x1x113x64c', 'PASS', 2, expect.any(Number), true],
+      ['1x2x64x64', 'PASS', 2, expect.any(Number), true],
+    ]);
+    expect(figures(two)).toEqual(figures(one));
+    // 32 query rows a CTA.
+    expect(one!.result.variants[0]!.verify!.cases[1]!.errorMap).toMatchObject({
+      tileRows: 32,
+      worstIndex: expect.any(Array) as unknown,
+    });
+    expect(one!.result.provenance?.seeds).toEqual(['1234abcd', '77']);
+  },
+);
+
+test(
+  'an experiment on the emulator answers every gate, marks times as simulated, and passes',
+  { timeout: 120_000 },
+  async () => {
+    const { outcome } = await fixture.run('runExperiment', {
+      kernel: kernel('fa_v1_baseline'),
+      verify: { seedCount: 1, shapes: [SMALL] },
+      benchmark: { shapes: [SMALL], protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.5 } },
+    });
+    const [variant] = outcome.result.variants;
+    expect(Outcome[outcome.outcome]).toBe('PASSED');
+    expect(outcome.result.prechecks.map(({ check, verdict }) => [check, Verdict[verdict]])).toEqual([
+      ['inputs', 'PASS'],
+      ['accumulate', 'PASS'],
+      ['shapes', 'PASS'],
+      ['toggle', 'PASS'],
+      ['causal', 'PASS'],
+    ]);
+    expect(
+      variant!.benchmarks.map(({ simulated, valid, tflops, outputCheck }) => [simulated, valid, tflops, outputCheck]),
+    ).toEqual(
+      Array.from({ length: 2 }, () => [
+        true,
+        false,
+        undefined,
+        expect.stringMatching(
+          /^right at \d secret samples? with fresh inputs, after timing(, and in rows of launches whose inputs changed under way|$)/,
+        ) as string,
+      ]),
+    );
+    expect(variant!.gates.every(({ verdict, detail }) => verdict !== Verdict.UNSPECIFIED && detail !== '')).toBe(true);
+    expect(variant!.gates.find(({ gateId }) => gateId === 'latency')?.detail).toContain(
+      'emulator times are not GPU times',
+    );
+    expect(outcome.result.costUsd).toBeUndefined();
+  },
+);
+
+test(
+  'one sample is as many as asked for: it has no interval that could have converged',
+  { timeout: 120_000 },
+  async () => {
+    const { outcome } = await fixture.run('benchmark', {
+      kernel: kernel('fa_v1_baseline'),
+      settings: { shapes: [SMALL], protocol: { minSamples: 1, maxSamples: 1, modes: [TimingMode.HOT] } },
+    });
+    expect(
+      outcome.result.variants[0]!.benchmarks.map(({ latency, stopReason }) => [
+        latency!.samples,
+        StopReason[stopReason],
+      ]),
+    ).toEqual([[1, 'SAMPLE_LIMIT']]);
+  },
+);
+
+// Right without tensor cores, wrong with them; it needs none to be so.
+const TOGGLED = {
+  'kernel.yaml': `
+id: toggled
+title: Wrong with USE_WMMA
+lesson: "a fixture of this test"
+source: toggled.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+limits: [{ require: "D == 64", because: "rows have 64 elements" }]
+parameters: { USE_WMMA: { values: [1, 0], default: 1, about: "1: wrong" } }
+launches:
+  - { entry: toggled, grid: ["ceil(S / 64)", "B * H", 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }
+`,
+  'toggled.cu': `
+#include "faulty/attend_row.cuh"
+extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
+  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
+  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
+  if (q_index >= seq_len) return;
+  RowState state;
+  attend_keys(state, Q + head_offset + (size_t)q_index * HEAD_DIM, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, scale);
+  if (USE_WMMA) state.row_sum *= 2.0f;
+  store_row(O + head_offset + (size_t)q_index * HEAD_DIM, state);
+}
+`,
+};
+
+test('a kernel whose source is missing was not compiled, and nothing is said against the host', async () => {
+  const { outcome } = await fixture.run('build', {
+    kernel: fixture.upload({ 'kernel.yaml': TOGGLED['kernel.yaml'] }),
+  });
+  const { build, findings } = outcome.result.variants[0]!;
+  expect([Outcome[outcome.outcome], build!.entriesMissing, findings.map(({ message }) => message)]).toEqual([
+    'COMPILE_FAILED',
+    'not measured: nothing was compiled',
+    ["kernel.yaml: the source toggled.cu is not in the kernel's folder (runner)"],
+  ]);
+});
+
+test('a manifest that plans what no device can launch is refused before a job exists, also for a build', () => {
+  const tooWide = TOGGLED['kernel.yaml'].replace('block: [64, 1, 1]', 'block: [2048, 1, 1]');
+  const uploaded = fixture.upload({ ...TOGGLED, 'kernel.yaml': tooWide });
+  const compile = (): unknown =>
+    fixture.planner.planJob('build', create(BuildRequestSchema, { kernel: uploaded }), () => 0);
+  expect(compile).toThrow(
+    expect.objectContaining({
+      reason: 'INVALID_MANIFEST',
+      message: expect.stringContaining('launches[0].block[0]: wanted an integer of 1 to 1024, found 2048') as string,
+    }),
+  );
+});
+
+test(
+  'where a hard gate fails, the variant without tensor cores stands beside it, also for an uploaded kernel',
+  { timeout: 120_000 },
+  async () => {
+    const { outcome } = await fixture.run('runExperiment', {
+      kernel: fixture.upload(TOGGLED),
+      verify: { seedCount: 1, shapes: [parseShape('1x4x128x64')] },
+      benchmark: { shapes: [SMALL], protocol: { maxSeconds: 0.2 } },
+    });
+    const variants = outcome.result.variants.map(({ fallback, label, verify, benchmarks }) => [
+      fallback,
+      label,
+      verify?.passedCases,
+      benchmarks.length,
+    ]);
+    expect([variants, Outcome[outcome.outcome]]).toEqual([
+      [
+        [false, 'USE_WMMA=1', 0, 0],
+        [true, 'USE_WMMA=0', 1, 2],
+      ],
+      'WRONG_RESULT',
+    ]);
+  },
+);
+
+test('wrong output skips the benchmark, and the gates say why', { timeout: 120_000 }, async () => {
+  const { outcome } = await fixture.run('runExperiment', {
+    kernel: kernel('nan_output'),
+    verify: { seedCount: 1, shapes: [SMALL] },
+  });
+  const [variant] = outcome.result.variants;
+  expect(variant!.benchmarks).toEqual([]);
+  expect(variant!.gates.find(({ gateId }) => gateId === 'latency')?.detail).toBe('not measured: verification failed');
+});
+
+test.each([
+  ['KERNEL_NOT_FOUND', { kernel: kernel('flashcore_v66') }],
+  ['SHAPE_UNSUPPORTED', { kernel: kernel('fa_v1_baseline'), settings: { shapes: [parseShape('1x1x64x128')] } }],
+  ['INVALID_VARIANT', { kernel: kernel('flashcore_v6'), variant: { parameters: { USE_WMMA: 7n } } }],
+  ['INVALID_REQUEST', { kernel: kernel('fa_v1_baseline'), options: { deviceId: 'gpu9' } }],
+  ['ARCH_UNSUPPORTED', { kernel: kernel('fa_v1_baseline'), variant: { arch: 'sm_99' } }],
+] as const)('planJob() throws %s at once', (reason, request) => {
+  const error = caught(() => fixture.planner.planJob('verify', create(VerifyRequestSchema, request as never), () => 0));
+  expect(error instanceof FlashcoreError && error.reason).toBe(reason);
+});
+
+test('a cancelled job rejects within two seconds', { timeout: 60_000 }, async () => {
+  const controller = new AbortController();
+  const running = fixture.run(
+    'verify',
+    { kernel: kernel('endless_loop'), settings: { shapes: [SMALL], seedCount: 1 } },
+    { signal: controller.signal },
+  );
+  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  const cancelled = performance.now();
+  controller.abort(new Error('cancelled'));
+  await expect(running).rejects.toThrow('cancelled');
+  expect(performance.now() - cancelled).toBeLessThan(2_000);
+});
+
+test(
+  'an experiment that is stopped keeps what it had found out: its build, its cases, the shapes that were timed, and where',
+  { timeout: 120_000 },
+  async () => {
+    const controller = new AbortController();
+    const shapes = [SMALL, parseShape('1x1x128x64')];
+    const found: JobResult[] = [];
+    const told: string[] = [];
+    await expect(
+      fixture.run(
+        'runExperiment',
+        {
+          kernel: kernel('fa_v1_baseline'),
+          verify: { seedCount: 1, shapes },
+          benchmark: { shapes, protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.3 } },
+        },
+        {
+          signal: controller.signal,
+          onEvent: ({ case: event }) => {
+            told.push(event ?? '');
+            if (told.filter((each) => each === 'benchmarkResult').length === 2)
+              controller.abort(new Error('cancelled'));
+          },
+          onKept: (result) => found.push(result),
+        },
+      ),
+    ).rejects.toThrow('cancelled');
+    expect(found).toHaveLength(1);
+    const [{ provenance, variants }] = found as [JobResult];
+    expect(
+      variants.map(({ build, verify, benchmarks }) => [
+        build?.succeeded,
+        verify?.passedCases,
+        benchmarks.map(({ shape, mode }) => `${formatShape(shape!)} ${TimingMode[mode]}`),
+      ]),
+    ).toEqual([[true, 2, ['1x2x64x64 COLD', '1x2x64x64 HOT']]]);
+    expect(provenance).toMatchObject({
+      device: { deviceId: fixture.planner.devices()[0]!.deviceId },
+      protocol: PROTOCOL_VERSION,
+      sourceDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+    });
+    // Of the verification; of two sets a shape, and of two more for each of two modes.
+    expect(provenance?.seeds).toHaveLength(1 + (2 + 2 * 2) * shapes.length);
+  },
+);
+
+test(
+  'a verification that is stopped keeps the cases that were run, the smallest first, and says which were not',
+  { timeout: 60_000 },
+  async () => {
+    const controller = new AbortController();
+    const found: JobResult[] = [];
+    await expect(
+      fixture.run(
+        'verify',
+        { kernel: kernel('fa_v1_baseline'), settings: { shapes: [parseShape('1x1x128x64'), SMALL], seedCount: 1 } },
+        {
+          signal: controller.signal,
+          onEvent: ({ case: event }) => event === 'caseResult' && controller.abort(new Error('cancelled')),
+          onKept: (result) => found.push(result),
+        },
+      ),
+    ).rejects.toThrow('cancelled');
+    expect(found[0]?.variants[0]?.verify).toMatchObject({
+      passedCases: 1,
+      cases: [{ verdict: Verdict.NOT_MEASURED, reason: 'not run: the job ended before' }, { verdict: Verdict.PASS }],
+    });
+  },
+);
+
+test('an experiment on a kernel that only a GPU can run is refused at once', () => {
+  const kernels = fixture.planner.planJob.bind(fixture.planner);
+  const error = caught(() =>
+    kernels('runExperiment', create(RunExperimentRequestSchema, { kernel: kernel('flashcore_v11') }), () => 0),
+  );
+  expect(error instanceof FlashcoreError && ['ARCH_UNSUPPORTED', 'KERNEL_NOT_FOUND'].includes(error.reason)).toBe(true);
+});
+
+function caught(work: () => unknown): unknown {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}

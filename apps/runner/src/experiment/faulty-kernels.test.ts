@@ -1,0 +1,105 @@
+import { FindingKind, Outcome, type Finding } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+let fixture: TestPlanner;
+
+beforeAll(() => {
+  fixture = openTestPlanner();
+});
+
+afterAll(() => fixture.close());
+
+const kernel = (kernelId: string): { source: { case: 'kernelId'; value: string } } => ({
+  source: { case: 'kernelId', value: kernelId },
+});
+
+async function verify(
+  kernelId: string,
+  shape = '1x1x64x64',
+): Promise<{ outcome: Outcome; findings: Finding[]; summary: string }> {
+  const { outcome } = await fixture.run('verify', {
+    kernel: kernel(kernelId),
+    settings: { shapes: [parseShape(shape)], seedCount: 1 },
+  });
+  return { outcome: outcome.outcome, findings: outcome.result.variants[0]!.findings, summary: outcome.summary };
+}
+
+test.each([
+  ['syntax_error', Outcome.COMPILE_FAILED, FindingKind.COMPILE_FAILED, /^syntax_error\.cu:11:\d+: expected/],
+  [
+    'missing_entry',
+    Outcome.FAILED,
+    FindingKind.MISSING_ENTRY,
+    /launches missing_entry, the compiled code has missing_entry_old/,
+  ],
+  [
+    'static_smem_69kb',
+    Outcome.COMPILE_FAILED,
+    FindingKind.SMEM_LIMIT,
+    /69\.0 KiB of static shared memory, 48\.0 KiB is the most: float Q_smem/,
+  ],
+  [
+    'out_of_bounds',
+    Outcome.CRASHED,
+    FindingKind.OUT_OF_BOUNDS,
+    /Thread \(63,0,0\) of block \(0,0,0\) wrote .*at the first byte past the end of O, at out_of_bounds\.cu:\d+/,
+  ],
+  ['misaligned_address', Outcome.CRASHED, FindingKind.MISALIGNED_ADDRESS, /read 16 bytes at V \+ 2 bytes/],
+  [
+    'divergent_barrier',
+    Outcome.CRASHED,
+    FindingKind.DEADLOCK,
+    /32 threads in __syncthreads\(\) at divergent_barrier\.cu:13/,
+  ],
+  ['nan_output', Outcome.WRONG_RESULT, FindingKind.NAN_OUTPUT, /4096 of 4096 elements are NaN/],
+  [
+    'unwritten_output',
+    Outcome.WRONG_RESULT,
+    FindingKind.UNWRITTEN_OUTPUT,
+    /64 of 4096 elements were never written, first at b=0 h=0 s=63 d=0/,
+  ],
+])('%s is named for what it is', { timeout: 120_000 }, async (kernelId, outcome, kind, message) => {
+  const found = await verify(kernelId);
+  expect({
+    outcome: Outcome[found.outcome],
+    kind: FindingKind[found.findings[0]?.kind ?? 0],
+    message: found.findings[0]?.message,
+  }).toEqual({
+    outcome: Outcome[outcome],
+    kind: FindingKind[kind],
+    message: expect.stringMatching(message) as string,
+  });
+});
+
+test(
+  'a missing barrier is named as a race, with both places, before what came of it',
+  { timeout: 120_000 },
+  async () => {
+    const { findings } = await verify('missing_syncthreads', '1x1x128x64');
+    expect(findings.map(({ kind }) => FindingKind[kind])[0]).toBe('RACE');
+    expect(findings[0]!.message).toMatch(
+      /missing_syncthreads\.cu:\d+.*attend_row\.cuh:\d+|attend_row\.cuh:\d+.*missing_syncthreads\.cu:\d+/,
+    );
+  },
+);
+
+test('a deadlock lists its threads by place', { timeout: 120_000 }, async () => {
+  const { findings } = await verify('divergent_barrier');
+  const places = Map.groupBy(findings[0]!.threads, ({ place }) => place);
+  expect([findings[0]!.threadCount, [...places.keys()]]).toEqual([
+    64,
+    ['__syncthreads() at divergent_barrier.cu:13', '__syncwarp() at divergent_barrier.cu:14'],
+  ]);
+});
+
+test('an endless loop ends within fifteen seconds, and the next kernel is unharmed', { timeout: 120_000 }, async () => {
+  await verify('fa_v1_baseline');
+  const started = performance.now();
+  const endless = await verify('endless_loop');
+  const seconds = (performance.now() - started) / 1000;
+  expect([Outcome[endless.outcome], FindingKind[endless.findings[0]!.kind]]).toEqual(['TIMED_OUT', 'TIMED_OUT']);
+  expect(seconds).toBeLessThan(15);
+  expect(Outcome[(await verify('fa_v1_baseline')).outcome]).toBe('PASSED');
+});

@@ -1,0 +1,33 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { Outcome } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { collect, finished, startTestRunner } from '../testing/test-runner.ts';
+import { createPlanner } from './planner.ts';
+
+test(
+  'a data folder behind a link: a boxed worker finds the libraries and modules that it is to load',
+  { timeout: 120_000 },
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'fc-link-'));
+    mkdirSync(join(folder, 'real'));
+    symlinkSync(join(folder, 'real'), join(folder, 'link'));
+    const libraries = join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`);
+    mkdirSync(libraries, { recursive: true });
+    symlinkSync(libraries, join(folder, 'libraries'));
+    await using fixture = await startTestRunner({
+      dataDirectory: join(folder, 'link'),
+      createPlanner: (options) => createPlanner({ ...options, libraryCache: join(folder, 'libraries') }),
+    });
+    const events = await collect(
+      fixture.client.start('verify', {
+        kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+        settings: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
+      }),
+    );
+    expect(finished(events)).toMatchObject({ outcome: Outcome.PASSED });
+    rmSync(folder, { recursive: true });
+  },
+);

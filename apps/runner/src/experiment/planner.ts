@@ -1,0 +1,203 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { JobKind, FlashcoreError, ToolSchema, type Tool } from '@flashcore/shared/contract';
+import { parseCases, parseGates, type Cases, type Gate } from '@flashcore/shared/kernels';
+import { BuildTools } from '../build/build-tools.ts';
+import type { FoundTool } from '../build/toolchain.ts';
+import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
+import type {
+  PlannedJob,
+  DeviceDescription,
+  DeviceLoad,
+  JobPlanner,
+  JobMethod,
+  JobRequests,
+} from '../jobs/job-context.ts';
+import type { KernelCatalog } from '../kernels.ts';
+import type { Logger } from '../log.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { HistoryStore } from '../store/history.ts';
+import type { SourceStore } from '../store/sources.ts';
+import type { DeviceRates } from './cost.ts';
+import { DeviceRuntime } from '../device/device-runtime.ts';
+import { findDevices, type HostDevice } from '../device/devices.ts';
+import { Instruments } from '../device/instruments.ts';
+import { runJob } from './experiment.ts';
+import { planSpec, type JobSpec } from '../spec/job-spec.ts';
+
+export interface PlannerOptions {
+  version: string;
+  /** Digest of the runner's own code. */
+  buildId: string;
+  repositoryRoot: string;
+  /** kernels/: shared headers, cases.yaml, gates.yaml, the reference. */
+  kernelsDirectory: string;
+  dataDirectory: string;
+  /**
+   * Where the emulator and the reference are kept once compiled; may be shared by runners. Default: in the data
+   * directory.
+   */
+  libraryCache?: string;
+  /** Default: boxed where that works. */
+  isolation?: IsolationWanted;
+  artifacts: ArtifactStore;
+  sources: SourceStore;
+  kernels: KernelCatalog;
+  history: HistoryStore;
+  logger: Logger;
+  /** What devices cost; default: what is known of them. */
+  rates?: DeviceRates;
+}
+
+const KINDS: Record<JobMethod, JobKind> = {
+  build: JobKind.BUILD,
+  verify: JobKind.VERIFY,
+  benchmark: JobKind.BENCHMARK,
+  profile: JobKind.PROFILE,
+  runExperiment: JobKind.EXPERIMENT,
+};
+
+/** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
+export function createPlanner(options: PlannerOptions): JobPlanner {
+  const boxes = new BoxFinder({ wanted: options.isolation ?? 'auto', logger: options.logger });
+  const tools = new BuildTools({
+    box: () => boxes.find(),
+    repositoryRoot: options.repositoryRoot,
+    dataDirectory: options.dataDirectory,
+    kernelsFolder: options.kernelsDirectory,
+    artifacts: options.artifacts,
+    libraryCache: options.libraryCache ?? process.env['FLASHCORE_LIBRARY_CACHE'],
+  });
+  const { artifacts, repositoryRoot, dataDirectory } = options;
+  const runtimeOf = (device: HostDevice): DeviceRuntime =>
+    new DeviceRuntime(device, {
+      tools,
+      artifactFolder: artifacts.folder,
+      instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot, dataDirectory }),
+    });
+  const { devices: found, silentDriver } = findDevices();
+  if (silentDriver)
+    options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
+  const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
+  const settings = new KernelSettings(options.kernelsDirectory);
+  const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
+  return {
+    devices,
+    isolation: async () => {
+      // What a GPU's worker may is known once it was tried; a box that is required and missing is the job's to tell.
+      await Promise.allSettled(
+        [...runtimes.values()]
+          .filter((runtime) => !runtime.describe().simulated)
+          .map((runtime) => runtime.knownCommand()),
+      );
+      const { kind, detail } = await boxes.find();
+      return { kind, detail };
+    },
+    describeTools: async () => {
+      await tools.toolchain.askAll();
+      const driver = silentDriver ? [driverTool(silentDriver)] : [];
+      return [...driver, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));
+    },
+    prepare: () => tools.toolchain.askCompilers(),
+    planJob: (method, request, load) => {
+      const cases = settings.cases();
+      const spec = planSpec(method, request, {
+        devices: devices(),
+        kernels: options.kernels,
+        toolchain: tools.toolchain,
+        cases,
+        load,
+      });
+      const gates = method === 'runExperiment' ? settings.gates() : [];
+      return plannedJob(spec, { options, tools, runtimes, cases, gates });
+    },
+    cacheUse: () => tools.cacheUse(),
+    async close() {
+      await Promise.all([...runtimes.values()].map((runtime) => runtime.close()));
+    },
+  } satisfies {
+    planJob: <Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad) => PlannedJob;
+  } & Omit<JobPlanner, 'planJob'>;
+}
+
+/** A driver that does not answer is told of first: the emulator is then the default device of a host that has GPUs. */
+function driverTool({ library, problem }: { library: string; problem: string }): FoundTool {
+  return {
+    name: 'libcuda',
+    version: '',
+    archs: [],
+    missing: `no GPU of this host is served: ${library} does not tell its devices (${problem}); look at nvidia-smi, then start the runner again`,
+  };
+}
+
+function plannedJob(
+  spec: JobSpec,
+  parts: {
+    options: PlannerOptions;
+    tools: BuildTools;
+    runtimes: ReadonlyMap<string, DeviceRuntime>;
+    cases: Cases;
+    gates: Gate[];
+  },
+): PlannedJob {
+  const { options, tools, runtimes, cases, gates } = parts;
+  const { kernel, resolved, device } = spec;
+  return {
+    kind: KINDS[spec.method],
+    label: resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`,
+    kernelId: kernel.kernelId,
+    deviceId: device.deviceId,
+    body: async (job) => {
+      const runtime = runtimes.get(device.deviceId);
+      if (!runtime)
+        throw new FlashcoreError(
+          'DEVICE_UNAVAILABLE',
+          { device_id: device.deviceId },
+          `Device ${device.deviceId} is no longer there`,
+        );
+      runtime.hold(job);
+      return runJob(
+        {
+          job,
+          spec,
+          runtime,
+          tools,
+          artifacts: options.artifacts,
+          kernels: options.kernels,
+          history: options.history,
+          cases,
+          gates,
+        },
+        { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() },
+      );
+    },
+  };
+}
+
+/** cases.yaml and gates.yaml, read anew when they change: an edited target counts at once. */
+class KernelSettings {
+  readonly #folder: string;
+  readonly #parsed = new Map<string, { text: string; value: unknown }>();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  cases(): Cases {
+    return this.#read('cases.yaml', parseCases);
+  }
+
+  gates(): Gate[] {
+    return this.#read('gates.yaml', parseGates);
+  }
+
+  #read<Value>(name: string, parse: (text: string, path: string) => Value): Value {
+    const text = readFileSync(join(this.#folder, name), 'utf8');
+    const known = this.#parsed.get(name);
+    if (known?.text === text) return known.value as Value;
+    const value = parse(text, `kernels/${name}`);
+    this.#parsed.set(name, { text, value });
+    return value;
+  }
+}

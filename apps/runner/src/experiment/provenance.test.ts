@@ -1,0 +1,165 @@
+import { create, toJson, type JsonObject } from '@bufbuild/protobuf';
+import { Verdict, DeviceSchema, JobResultSchema, ProvenanceSchema, type Provenance } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { JobServices } from '../phases/job-services.ts';
+import { provenanceOf } from './provenance.ts';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+let fixture: TestPlanner;
+
+beforeAll(() => {
+  fixture = openTestPlanner();
+});
+
+afterAll(() => fixture.close());
+
+const kernel = { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } };
+const SMALL = parseShape('1x2x64x64');
+const protocol = { minSamples: 2, maxSamples: 2, maxSeconds: 1 };
+
+/** Names of the fields that a birth certificate lacks. */
+const missing = (provenance: Provenance): string[] => {
+  const json = toJson(ProvenanceSchema, provenance) as JsonObject;
+  return ProvenanceSchema.fields.map(({ jsonName }) => jsonName).filter((name) => json[name] === undefined);
+};
+
+test.each([
+  ['verify', { kernel, settings: { shapes: [SMALL], seedCount: 1 } }],
+  ['benchmark', { kernel, settings: { shapes: [SMALL], protocol } }],
+  ['profile', { kernel, settings: { shape: SMALL } }],
+  [
+    'runExperiment',
+    {
+      kernel,
+      verify: { shapes: [SMALL], seedCount: 1 },
+      benchmark: { shapes: [SMALL], protocol },
+      profile: { shape: SMALL },
+    },
+  ],
+] as const)(
+  '%s on the emulator fills every field, and says of the clocks why there are none',
+  { timeout: 120_000 },
+  async (method, request) => {
+    const { outcome } = await fixture.run(method, request);
+    const provenance = outcome.result.provenance!;
+    // Only a profile draws no inputs of its own.
+    expect(missing(provenance)).toEqual(method === 'profile' ? ['seeds'] : []);
+    expect(provenance.device).toMatchObject({
+      name: expect.stringMatching(/emulator/) as string,
+      driverVersion: '13.0',
+    });
+    expect(provenance.conditions!.notMeasured).toBe('not measured: the emulator has no clocks, temperature or power');
+    expect(provenance.tools.map(({ name, version }) => [name, /^\d+\.\d+\.\d+$/.test(version)])).toEqual([
+      ['nvcc', true],
+      ['g++', true],
+    ]);
+    expect([provenance.sourceDigest, provenance.flagsDigest].map((digest) => /^[0-9a-f]{64}$/.test(digest))).toEqual([
+      true,
+      true,
+    ]);
+    expect(outcome.result.costMissing).toContain('emulator');
+  },
+);
+
+test(
+  'seeds of the inputs that are swapped in while a kernel is timed are in the certificate, and a check that fails names its own',
+  { timeout: 120_000 },
+  async () => {
+    const cheat = { source: { case: 'kernelId' as const, value: 'results_in_globals' } };
+    const { outcome } = await fixture.run('benchmark', {
+      kernel: cheat,
+      settings: { shapes: [SMALL], protocol: { minSamples: 20, maxSamples: 20, maxSeconds: 1 } },
+    });
+    const {
+      provenance,
+      variants: [variant],
+    } = outcome.result;
+    // One of the case that is verified before; two sets, and two that take their place in each of two modes.
+    expect([provenance!.seeds.length, new Set(provenance!.seeds).size]).toEqual([7, 7]);
+    const named = [
+      ...variant!.benchmarks
+        .map(({ outputCheck }) => outputCheck)
+        .join(' ')
+        .matchAll(/inputs of seed ([0-9a-f]+)/g),
+    ].map(([, seed]) => seed!);
+    expect([named.length > 0, named.filter((seed) => !provenance!.seeds.slice(1).includes(seed))]).toEqual([true, []]);
+  },
+);
+
+test(
+  'flags and sources change their digests, and a build says that it opened no device',
+  { timeout: 120_000 },
+  async () => {
+    const [plain, fast] = [
+      await fixture.run('build', { kernel }),
+      await fixture.run('build', { kernel, variant: { maxRegisters: 96 } }),
+    ].map(({ outcome }) => outcome.result.provenance!);
+    expect([plain!.flagsDigest === fast!.flagsDigest, plain!.sourceDigest === fast!.sourceDigest]).toEqual([
+      false,
+      true,
+    ]);
+    expect(plain!.conditions!.notMeasured).toBe('not measured: a build does not open the device');
+  },
+);
+
+test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools that were used', () => {
+  const conditions = {
+    smClockMhz: 1980,
+    maxSmClockMhz: 1980,
+    memoryClockMhz: 3201,
+    temperatureC: 35,
+    powerW: 120,
+    powerLimitW: 700,
+    persistenceMode: true,
+    throttleReasons: [],
+    otherProcesses: 0,
+    notMeasured: '',
+  };
+  const tool = (name: string, archs: string[] = []) => ({ name, version: '1.2.3', archs, missing: '' });
+  const services = {
+    spec: {
+      device: create(DeviceSchema, { name: 'NVIDIA H200', driverVersion: '13.0', kernelDriverVersion: '580.95.05' }),
+      method: 'runExperiment',
+      kernel: { sourceDigest: 'ab' },
+      verify: { sanitize: true },
+    },
+    tools: {
+      toolchain: {
+        describe: () => [
+          tool('nvcc', ['sm_90']),
+          tool('g++', ['emulator']),
+          tool('ncu'),
+          tool('compute-sanitizer'),
+          tool('cuobjdump'),
+        ],
+      },
+    },
+  } as unknown as JobServices;
+  const birth = { buildSources: 'cd', flagsDigest: 'ef', conditions };
+  const { variants } = create(JobResultSchema, {
+    variants: [
+      {
+        profile: { verdict: Verdict.PASS },
+        benchmarks: [{ sdpa: [{ version: 'PyTorch 2.11.0+cu130, cuDNN 9.1.9' }] }],
+      },
+    ],
+  });
+  const provenance = create(
+    ProvenanceSchema,
+    provenanceOf(
+      services,
+      { prechecks: [], variants, seeds: ['1'], birth },
+      { runner: { version: '0', buildId: 'b', rates: new Map() }, startTime: new Date() },
+    ),
+  );
+  expect(missing(provenance)).toEqual([]);
+  expect(provenance.tools.map(({ name, version }) => `${name} ${version}`)).toEqual([
+    'nvcc 1.2.3',
+    'g++ 1.2.3',
+    'ncu 1.2.3',
+    'compute-sanitizer 1.2.3',
+    'PyTorch 2.11.0+cu130, cuDNN 9.1.9',
+  ]);
+  expect(provenance.conditions).toMatchObject({ ...conditions, throttleReasons: [] });
+});

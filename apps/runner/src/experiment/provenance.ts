@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto';
+import { hostname } from 'node:os';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import {
+  Verdict,
+  ToolSchema,
+  type Provenance,
+  type ProvenanceSchema,
+  type Tool,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
+import type { RunnerIdentity } from './experiment.ts';
+import type { JobFound } from '../phases/job-found.ts';
+import type { JobServices } from '../phases/job-services.ts';
+
+/** A result's birth certificate: what was measured, on what, with which build and tools. */
+export function provenanceOf(
+  services: JobServices,
+  { seeds, birth, variants }: JobFound,
+  { runner, startTime }: { runner: RunnerIdentity; startTime: Date },
+): MessageInitShape<typeof ProvenanceSchema> {
+  const { spec } = services;
+  return {
+    runnerVersion: runner.version,
+    runnerBuildId: runner.buildId,
+    device: spec.device,
+    hostName: hostname(),
+    tools: toolsUsed(services, variants),
+    sourceDigest: sourceDigest(spec.kernel.sourceDigest, birth.buildSources),
+    time: timestampFromDate(startTime),
+    seeds,
+    protocol: PROTOCOL_VERSION,
+    flagsDigest: birth.flagsDigest ?? '',
+    conditions: birth.conditions ?? {
+      notMeasured:
+        spec.method === 'build'
+          ? 'not measured: a build does not open the device'
+          : 'not measured: the device was not ready before the job ended',
+    },
+  } satisfies Partial<Provenance> | MessageInitShape<typeof ProvenanceSchema>;
+}
+
+/** Over the folder, and over what the build took from elsewhere: a changed primitive makes another kernel. */
+function sourceDigest(folder: string, buildSources: string | undefined): string {
+  return buildSources === undefined ? folder : createHash('sha256').update(`${folder}\n${buildSources}`).digest('hex');
+}
+
+/** Compilers, then what was used of the other tools: ncu, compute-sanitizer, PyTorch. */
+function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResult[]): Tool[] {
+  const profiled = variants.some(({ profile }) => profile?.verdict === Verdict.PASS);
+  const sanitized = spec.verify?.sanitize === true && !spec.device.simulated;
+  const found = tools.toolchain
+    .describe()
+    .filter(
+      ({ name, missing, archs }) =>
+        missing === '' &&
+        (archs.length > 0 || (name === 'ncu' && profiled) || (name === 'compute-sanitizer' && sanitized)),
+    );
+  const version = variants.flatMap(({ benchmarks }) =>
+    benchmarks.flatMap(({ sdpa }) => sdpa.map((sdpa) => sdpa.version)),
+  )[0];
+  return [
+    ...found.map((tool) => create(ToolSchema, tool)),
+    ...(version ? [create(ToolSchema, { name: 'PyTorch', version: version.replace(/^PyTorch /, '') })] : []),
+  ];
+}

@@ -1,0 +1,76 @@
+import {
+  ComparisonVerdict,
+  FindingKind,
+  Outcome,
+  TimingMode,
+  Verdict,
+  type GateResult,
+  type JobResult,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+
+/** One line for people: why a job ended so. */
+export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult): string {
+  const refused = prechecks.find(({ verdict }) => verdict === Verdict.FAIL);
+  if (refused) return `Precheck failed: ${refused.check}: ${refused.detail}`;
+  const asked = variants[0];
+  if (!asked) return Outcome[outcome];
+  const finding = asked.findings[0];
+  if (finding && outcome !== Outcome.PASSED) return `${FindingKind[finding.kind]}: ${finding.message}`;
+  return [
+    buildText(asked),
+    verifyText(asked),
+    benchmarkText(asked),
+    comparisonText(asked),
+    profileText(asked),
+    gatesText(asked.gates),
+  ]
+    .filter((text) => text !== '')
+    .join('; ');
+}
+
+function buildText({ build, verify }: VariantResult): string {
+  if (!build || verify) return '';
+  const [entry] = build.entries;
+  const resources = entry
+    ? `${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} B shared memory on ${entry.arch}`
+    : build.entriesMissing;
+  return `built${build.cacheHit ? ' (from the cache)' : ` in ${build.seconds.toFixed(1)} s`}: ${resources}`;
+}
+
+function verifyText({ verify }: VariantResult): string {
+  if (!verify) return '';
+  const most = Math.max(0, ...verify.cases.map(({ maxAbsError }) => maxAbsError));
+  return `${verify.passedCases} of ${verify.cases.length} case${verify.cases.length === 1 ? '' : 's'} correct, largest error ${most.toExponential(1)}`;
+}
+
+function benchmarkText({ benchmarks }: VariantResult): string {
+  const first = benchmarks[0];
+  if (!first?.latency) return '';
+  if (first.simulated) return 'timed on the emulator (no GPU time)';
+  const mode = first.mode === TimingMode.COLD ? ' cold' : first.mode === TimingMode.HOT ? ' hot' : '';
+  return `p50 ${first.latency.p50Us.toFixed(2)} us${mode}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
+}
+
+function comparisonText({ comparison }: VariantResult): string {
+  if (!comparison) return '';
+  const against = `against ${comparison.champion?.label ?? 'the champion'}`;
+  const answer = (ComparisonVerdict[comparison.verdict] ?? '').toLowerCase().replaceAll('_', ' ');
+  return `${against}: ${answer}, ${comparison.reason.replace(/^not judged: /, '')}`;
+}
+
+function profileText({ profile, verify }: VariantResult): string {
+  return profile && !verify ? profile.reason || profile.bottleneck : '';
+}
+
+function gatesText(gates: readonly GateResult[]): string {
+  if (gates.length === 0) return '';
+  const failed = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard');
+  const count = (verdict: Verdict): number => gates.filter((gate) => gate.verdict === verdict).length;
+  // A gate of level "warn" that fails rejects nothing: beside "passed" it must say so.
+  const warnings = count(Verdict.FAIL) - failed.length;
+  const warned = warnings === 0 ? '' : failed.length === 0 ? ' (warn only)' : ` (${warnings} of them warn only)`;
+  const counts = `${count(Verdict.PASS)} gates pass, ${count(Verdict.FAIL)} fail${warned}, ${count(Verdict.NOT_MEASURED)} not measured`;
+  return failed.length > 0 ? `${counts}; rejected by ${failed.map(({ gateId }) => gateId).join(', ')}` : counts;
+}

@@ -1,0 +1,127 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  BenchmarkRequestSchema,
+  BuildRequestSchema,
+  KernelReferenceSchema,
+  ProfileRequestSchema,
+  RunExperimentRequestSchema,
+  VerifyRequestSchema,
+  type JobResult,
+} from '@flashcore/shared/contract';
+import { createLogger } from '../../log.ts';
+import { KernelCatalog } from '../../kernels.ts';
+import type { JobMethod, JobOutcome, JobPayload, JobPlanner, JobRequests } from '../../jobs/job-context.ts';
+import { ArtifactStore } from '../../store/artifacts.ts';
+import { BuildStore } from '../../store/builds.ts';
+import { openDatabase } from '../../store/database.ts';
+import { HistoryStore } from '../../store/history.ts';
+import { SourceStore } from '../../store/sources.ts';
+import { PROTOCOL_VERSION } from '../../spec/benchmark-protocol.ts';
+import { createPlanner } from '../planner.ts';
+
+const SCHEMAS = {
+  build: BuildRequestSchema,
+  verify: VerifyRequestSchema,
+  benchmark: BenchmarkRequestSchema,
+  profile: ProfileRequestSchema,
+  runExperiment: RunExperimentRequestSchema,
+} as const;
+
+const repositoryRoot = new URL('../../../../../', import.meta.url).pathname;
+
+export interface RunOptions {
+  signal?: AbortSignal;
+  onEvent?: (payload: JobPayload) => void;
+  /** Told what a body has found out that comes to no end. */
+  onKept?: (found: JobResult) => void;
+}
+
+export interface TestPlanner {
+  planner: JobPlanner;
+  artifacts: ArtifactStore;
+  builds: BuildStore;
+  dataDirectory: string;
+  run<Method extends JobMethod>(
+    method: Method,
+    request: MessageInitShape<(typeof SCHEMAS)[Method]>,
+    options?: RunOptions,
+  ): Promise<{ outcome: JobOutcome; events: JobPayload[] }>;
+  /** Uploads a kernel folder, as a client would. */
+  upload(files: Record<string, string>): KernelInit;
+  close(): Promise<void>;
+}
+
+type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
+
+/**
+ * A planner on the repository's kernels, without jobs and network around it. The data directory can be given, to find
+ * its cache again.
+ */
+export function openTestPlanner(keptDirectory?: string): TestPlanner {
+  const dataDirectory = keptDirectory ?? mkdtempSync(join(tmpdir(), 'flashcore-planner-'));
+  const database = openDatabase(join(dataDirectory, 'flashcore.db'));
+  const sources = new SourceStore(join(dataDirectory, 'sources'));
+  const builds = new BuildStore(database);
+  const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
+  const kernelsDirectory = join(repositoryRoot, 'kernels');
+  const planner = createPlanner({
+    // Compiling the emulator takes longer than most tests.
+    libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
+    version: '0.0.0',
+    buildId: 'test',
+    repositoryRoot,
+    kernelsDirectory,
+    dataDirectory,
+    artifacts,
+    sources,
+    kernels: new KernelCatalog(kernelsDirectory, sources, builds),
+    history: new HistoryStore(database, { protocol: PROTOCOL_VERSION }),
+    logger: createLogger('silent'),
+  });
+  return {
+    planner,
+    artifacts,
+    builds,
+    dataDirectory,
+    async run(method, request, { signal = new AbortController().signal, onEvent, onKept } = {}) {
+      await planner.prepare();
+      const planned = planner.planJob(
+        method,
+        create(SCHEMAS[method], request as never) as unknown as JobRequests[typeof method],
+        () => 0,
+      );
+      const events: JobPayload[] = [];
+      const device = planner.devices().find(({ deviceId }) => deviceId === planned.deviceId)!;
+      const emit = (payload: JobPayload): void => {
+        events.push(payload);
+        onEvent?.(payload);
+      };
+      const outcome = await planned.body({
+        name: 'jobs/test',
+        signal,
+        device,
+        emit,
+        keep: (found) => onKept?.(found),
+      });
+      return { outcome, events };
+    },
+    upload(files) {
+      const described = Object.entries(files).map(([path, text]) => {
+        const writer = sources.openUpload();
+        writer.write(Buffer.from(text));
+        const sha256 = writer.digest();
+        writer.keep(sha256);
+        return { path, sha256, sizeBytes: BigInt(Buffer.byteLength(text)) };
+      });
+      return { source: { case: 'tree', value: { files: described } } };
+    },
+    async close() {
+      await planner.close();
+      database.close();
+      if (!keptDirectory) rmSync(dataDirectory, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,107 @@
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, DeviceSchema, type Device } from '@flashcore/shared/contract';
+import { DATA_SHEETS, findDataSheet, parseShape } from '@flashcore/shared/kernels';
+import { describe } from '@flashcore/shared/statistics';
+import { expect, test } from 'vitest';
+import type { LatencyReport, TimingModeName } from '../../worker/messages.ts';
+import { invalidReasons, timingFindings } from './timing-findings.ts';
+import { isImplausible, leastReadBytes, leastTime, type TimedResult } from './least-time.ts';
+
+const device = (name: string): Device => create(DeviceSchema, { name, l2Bytes: BigInt(findDataSheet(name)!.l2Bytes) });
+const L4 = device('NVIDIA L4');
+const H200 = device('NVIDIA H200');
+
+function timed(on: Device, shape: string, { mode, us }: { mode: TimingModeName; us: number }): TimedResult {
+  const least = leastTime(on, parseShape(shape), { mode, inputSets: 2, launchesPerSample: mode === 'hot' ? 200 : 1 });
+  return { latency: describe([us]), leastBasis: '', ...least };
+}
+
+function report(more: Partial<LatencyReport>): LatencyReport {
+  return {
+    mode: 'hot',
+    samplesUs: new Float32Array(100).fill(13),
+    clocksMhz: new Float32Array(100),
+    clockSource: '',
+    slowed: 0,
+    throttled: 0,
+    stopReason: 'converged',
+    launchesPerSample: 200,
+    eventOverheadUs: 1,
+    outputCheck: { passed: true, detail: '' },
+    conditions: { throttleReasons: [], notMeasured: '' },
+    ...more,
+  };
+}
+
+// Q, K, V and O of the canonical shape are 4 MiB: from device memory they would take 13.98 us of an L4.
+test.each([
+  ['hot, out of L2, at two thirds of the tensor peak', L4, '2x8x512x64', { mode: 'hot', us: 13 }, false],
+  ['causal, likewise', L4, '2x8x512x64c', { mode: 'hot', us: 6.5 }, false],
+  ['cold, with the output still in L2', L4, '2x8x512x64', { mode: 'cold', us: 12 }, false],
+  ['cold, faster than its inputs can be read', L4, '2x8x512x64', { mode: 'cold', us: 9.5 }, true],
+  ['hot, faster than the tensor peak', L4, '2x8x512x64', { mode: 'hot', us: 8 }, true],
+  ['hot, with sets larger than L2, faster than they can be read', L4, '64x16x128x64', { mode: 'hot', us: 70 }, true],
+  // Measured: docs/results/h200-2026-11-21, cheating.impossible_time.bench.json and the fastest kernel of the ladder.
+  ['impossible_time, hot', H200, '4x16x2048x64', { mode: 'hot', us: 2.19 }, true],
+  ['impossible_time, cold', H200, '4x16x2048x64', { mode: 'cold', us: 5.5 }, true],
+  ['flashcore_v11, hot', H200, '2x8x512x64', { mode: 'hot', us: 5.77 }, false],
+] as const)('%s', (_, on, shape, measured, implausible) => {
+  expect(isImplausible(timed(on, shape, measured))).toBe(implausible);
+});
+
+test('leastTime() says what binds: arithmetic, or reads', () => {
+  expect(
+    [timed(L4, '2x8x512x64', { mode: 'hot', us: 13 }), timed(L4, '2x8x512x64', { mode: 'cold', us: 13 })].map(
+      ({ leastUs, leastBasis }) => [leastUs!.toFixed(2), leastBasis],
+    ),
+  ).toEqual([
+    ['8.87', '1.07 GFLOP at the tensor peak of 121 TFLOP/s'],
+    ['10.49', '3.15 MB to read from device memory at 300 GB/s'],
+  ]);
+});
+
+test('a launch finds in L2 no more than its share of what fits, and the first walk through the sets may find as much', () => {
+  const shape = parseShape('64x16x128x64');
+  const of = (mode: TimingModeName, launchesPerSample: number): number =>
+    leastReadBytes(shape, { mode, inputSets: 2, launchesPerSample, l2Bytes: 8e6 });
+  expect([of('cold', 1), of('hot', 200), of('hot', 3), of('hot', 1)]).toEqual([
+    50_331_648,
+    50_331_648 - 4e6,
+    50_331_648 - 16e6 / 3,
+    50_331_648 - 8e6,
+  ]);
+});
+
+test('no bound for a device whose rates are not known, nor for the emulator', () => {
+  const shape = parseShape('2x8x512x64');
+  const launches = { mode: 'hot', inputSets: 2, launchesPerSample: 1 } as const;
+  expect(
+    [
+      create(DeviceSchema, { name: 'NVIDIA unknown' }),
+      create(DeviceSchema, { name: DATA_SHEETS[0]!.name, simulated: true }),
+    ].map((on) => leastTime(on, shape, launches)),
+  ).toEqual([undefined, undefined]);
+});
+
+test('a time that is too short is a finding that names the bound, and the result is not valid', () => {
+  const shape = parseShape('4x16x2048x64');
+  const result = timed(H200, '4x16x2048x64', { mode: 'hot', us: 2.19 });
+  const text = '2.19 us, and the work takes 69.5 us at least (68.7 GFLOP at the tensor peak of 989 TFLOP/s)';
+  expect(
+    timingFindings([report({})], [result], { shape, device: H200 }).map(({ kind, message }) => [kind, message]),
+  ).toEqual([[FindingKind.IMPLAUSIBLE_TIME, `4x16x2048x64: ${text}`]]);
+  expect(invalidReasons(report({}), { device: H200, timed: result, shortened: '' })).toEqual([`implausible: ${text}`]);
+});
+
+test('a result of which more than a tenth was throttled is not valid, though its samples are kept', () => {
+  const reasons = (throttled: number): string[] =>
+    invalidReasons(report({ throttled }), {
+      device: L4,
+      timed: timed(L4, '2x8x512x64', { mode: 'hot', us: 13 }),
+      shortened: '',
+    });
+  expect([reasons(10), reasons(11)]).toEqual([
+    [],
+    ['in 11 of 100 samples the device was throttled by hardware or heat'],
+  ]);
+});

@@ -1,0 +1,108 @@
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, Phase, FlashcoreError, VariantSchema } from '@flashcore/shared/contract';
+import type { KernelBuild } from '../build/kernel-builder.ts';
+import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
+import { warnOptionsWithoutEffect } from './launch-options.ts';
+import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
+import type { JobFound } from './job-found.ts';
+import type { VariantPhase } from './phase.ts';
+
+/** A wait for the device that is longer is told. */
+const TELL_WAIT_MS = 500;
+
+/** Findings of a build that can run all the same. */
+const HARMLESS: readonly FindingKind[] = [FindingKind.REGISTER_SPILLS];
+
+/** Compiles the variant; with it the device's worker starts. */
+export const buildPhase: VariantPhase = {
+  wants: () => true,
+  async run(services, found) {
+    const { result, job } = found;
+    const build = await buildOnWarmDevice(services, job);
+    warnOptionsWithoutEffect(services);
+    found.build = build;
+    result.build = build.result;
+    if (!result.fallback)
+      Object.assign(job.birth, { buildSources: build.sourceDigest, flagsDigest: build.result.flagsDigest });
+    result.findings.push(...build.findings);
+    return stopsAfterBuild(build) ? 'the kernel was not built' : undefined;
+  },
+};
+
+/** Compiles the kernel while the device's worker starts, which on first use means compiling the emulator. */
+async function buildOnWarmDevice(services: VariantServices, { birth }: JobFound): Promise<KernelBuild> {
+  const { job, runtime, spec } = services;
+  if (spec.method === 'build') return runBuild(services);
+  const notNeeded = new AbortController();
+  const [shape] = spec.benchmark?.shapes ?? [];
+  if (spec.benchmark && shape)
+    runtime.instruments.sdpa?.warmUp(shape, { modes: spec.benchmark.modes, inputSets: INPUT_SETS });
+  else if (spec.verify) runtime.instruments.sdpa?.start();
+  const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(
+    () => ({ ready: true as const }),
+    (error: unknown) => ({ ready: false as const, error }),
+  );
+  const build = await runBuild(services).catch(async (error: unknown) => {
+    notNeeded.abort();
+    await warm;
+    throw error;
+  });
+  const stops = stopsAfterBuild(build);
+  if (stops) notNeeded.abort();
+  // The emulator takes half a minute to compile, once a host: nobody should wonder what the job waits for.
+  const firstTime = spec.device.simulated
+    ? ': the first time, the emulator and the CPU reference are compiled for it'
+    : '';
+  const telling = setTimeout(
+    () => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to open${firstTime}`),
+    TELL_WAIT_MS,
+  );
+  const started = await warm;
+  clearTimeout(telling);
+  if (!started.ready && !stops) throw started.error;
+  if (started.ready) birth.conditions ??= await runtime.conditions(job.signal);
+  return build;
+}
+
+/** Whether there is nothing to run: it does not compile, lacks its entry, or could not be launched. */
+export function stopsAfterBuild({ image, findings }: KernelBuild): boolean {
+  return image === undefined || findings.some(({ kind }) => !HARMLESS.includes(kind));
+}
+
+/** Compiles a variant, streaming what the compilers say. */
+export async function runBuild(services: VariantServices): Promise<KernelBuild> {
+  const { job, tools } = services;
+  startPhase(services, Phase.BUILD, 0);
+  const build = await tools.kernels.build(services.build, {
+    signal: job.signal,
+    onLine: (source, line) => emitLog(job, source, line),
+  });
+  for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });
+  job.emit({ case: 'buildResult', value: build.result });
+  if (build.sassMissing !== undefined) emitWarning(job, `No SASS listing was kept: ${build.sassMissing}`);
+  emitFindings(job, build.findings);
+  if (build.result.succeeded) keepBuild(services, build.result.buildId);
+  return build;
+}
+
+/**
+ * Notes what the build was made of, so that its id can be asked for. Errors: BUILD_NOT_FOUND where it was asked for and
+ * became another: nothing may be told about it then.
+ */
+function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantServices, buildId: string): void {
+  const wanted = resolved === fallback ? undefined : kernel.build?.id;
+  if (wanted !== undefined && wanted !== buildId) {
+    throw new FlashcoreError(
+      'BUILD_NOT_FOUND',
+      { build_id: wanted, found: buildId },
+      `Build the kernel anew: compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}`,
+    );
+  }
+  const { parameters, arch = '', maxRegisters, fastMath, keepPtx, keepSass } = resolved;
+  const values = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)]));
+  kernels.keepBuild(
+    buildId,
+    kernel,
+    create(VariantSchema, { parameters: values, arch, maxRegisters, fastMath, keepPtx, keepSass }),
+  );
+}

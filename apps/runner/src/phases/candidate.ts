@@ -1,0 +1,23 @@
+import { type Shape } from '@flashcore/shared/contract';
+import { planLaunches } from '@flashcore/shared/kernels';
+import type { Candidate, CaseShape } from '../../worker/messages.ts';
+import { launchLimitMs } from '../spec/launch-limit.ts';
+import type { VariantServices } from './job-services.ts';
+
+/** What the worker is to load and launch for a shape. */
+export function candidateFor(
+  { spec, resolved }: VariantServices,
+  options: { image: string; shape: Shape; instrumented?: boolean },
+): Candidate {
+  const { image, shape, instrumented = false } = options;
+  return {
+    image,
+    shape: plainShape(shape),
+    plan: planLaunches(spec.kernel.manifest, resolved, shape),
+    launchLimitMs: launchLimitMs(shape, { simulated: spec.device.simulated, instrumented }),
+  };
+}
+
+function plainShape({ batch, heads, sequenceLength, headDim, causal }: Shape): CaseShape {
+  return { batch, heads, sequenceLength, headDim, causal };
+}

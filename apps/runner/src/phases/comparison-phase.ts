@@ -1,0 +1,304 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  ComparisonVerdict,
+  Phase,
+  Verdict,
+  ComparisonProgressSchema,
+  ComparisonResultSchema,
+  DeviceConditionsSchema,
+  type ComparedBuild,
+  type ComparedBuildSchema,
+  type ComparisonResult,
+  type Finding,
+  type Shape,
+  type ShapeComparison,
+  type VerifyResult,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { COMPARISON_RULE, describe, judgeComparison } from '@flashcore/shared/statistics';
+import type { TimingModeName, WorkerNotice } from '../../worker/messages.ts';
+import type { KernelBuild } from '../build/kernel-builder.ts';
+import type { JobContext } from '../jobs/job-context.ts';
+import { describeOutcome } from '../workers/device-worker.ts';
+import { MODES } from './benchmark-phase.ts';
+import { drawSeeds } from '../spec/benchmark-protocol.ts';
+import { runBuild, stopsAfterBuild } from './build-phase.ts';
+import { candidateFor } from './candidate.ts';
+import { PER_BLOCK, runningRatio, shapeComparison } from './comparison-result.ts';
+import { findingOf } from '../findings/fault-findings.ts';
+import { emitFindings, startPhase, variantServices, type VariantServices } from './job-services.ts';
+import type { BenchmarkSpec, ChampionSpec } from '../spec/job-spec.ts';
+import type { VariantPhase } from './phase.ts';
+import { noteSeeds, runVerify } from './verify-phase.ts';
+
+/** Compares the candidate with the champion that the job names; a fallback is not compared. */
+export const comparisonPhase: VariantPhase = {
+  wants: ({ spec }, { build, result }) =>
+    spec.champion !== undefined && spec.benchmark !== undefined && build?.image !== undefined && !result.fallback,
+  async run(services, { job, result, build }) {
+    const { champion, benchmark } = services.spec;
+    const { comparison, findings } = await runComparison(services, {
+      champion: champion!,
+      spec: benchmark!,
+      candidate: { build: build!, image: build!.image!, verify: result.verify },
+      onSeeds: (seeds) => noteSeeds(job, seeds),
+    });
+    result.comparison = comparison;
+    result.findings.unshift(...findings);
+    return findings.length > 0 ? 'a kernel failed while both were compared' : undefined;
+  },
+};
+
+interface Comparing {
+  comparison: ComparisonResult;
+  findings: Finding[];
+}
+
+type SeedListener = (seeds: readonly string[]) => void;
+
+/** Of a mode: the champion against itself, then against the candidate. */
+const SERIES = 2;
+
+interface BuiltCandidate {
+  build: KernelBuild;
+  image: string;
+  verify: VerifyResult | undefined;
+}
+
+/**
+ * Builds and verifies the champion, then measures both in interleaved blocks, shape by shape. The champion's own build
+ * and cases are told in the result, not as the job's.
+ */
+async function runComparison(
+  services: VariantServices,
+  {
+    champion,
+    spec,
+    candidate,
+    onSeeds,
+  }: { champion: ChampionSpec; spec: BenchmarkSpec; candidate: BuiltCandidate; onSeeds: SeedListener },
+): Promise<Comparing> {
+  const {
+    job,
+    spec: { device },
+  } = services;
+  const started = performance.now();
+  startPhase(services, Phase.COMPARE, spec.shapes.length * champion.modes.length);
+  const rival = variantServices(
+    {
+      ...services,
+      job: onlyLogs(job),
+      spec: { ...services.spec, kernel: champion.kernel, arch: champion.arch, shapes: spec.shapes },
+    },
+    champion.resolved,
+  );
+  const build = await runBuild(rival);
+  const verified = stopsAfterBuild(build)
+    ? undefined
+    : await runVerify(rival, {
+        spec: { ...champion.verify, shapes: spec.shapes },
+        image: build.image!,
+        races: false,
+        onSeeds,
+      });
+  const compared = {
+    champion: comparedBuild(rival, build, verification(verified?.result, spec.shapes)),
+    candidate: comparedBuild(services, candidate.build, verification(candidate.verify, spec.shapes)),
+  };
+  const refusal = refusalOf(compared, build);
+  const { shapes, findings } = refusal
+    ? { shapes: [], findings: [] }
+    : await compareShapes(services, rival, {
+        champion: build.image!,
+        candidate: candidate.image,
+        spec,
+        modes: champion.modes,
+        onSeeds,
+      });
+  const judgement = refusal
+    ? { verdict: ComparisonVerdict.NOT_JUDGED, reason: `not judged: ${refusal}` }
+    : judgeComparison(shapes, spec.shapes);
+  const comparison = create(ComparisonResultSchema, {
+    ...compared,
+    shapes,
+    ...judgement,
+    rule: COMPARISON_RULE,
+    simulated: device.simulated,
+    seconds: (performance.now() - started) / 1000,
+  });
+  job.emit({ case: 'comparisonResult', value: comparison });
+  emitFindings(job, findings);
+  return { comparison, findings };
+}
+
+/** The champion's compiler and printf lines go to the job's log; its results are not the job's. */
+function onlyLogs(job: JobContext): JobContext {
+  return { ...job, emit: (payload) => payload.case === 'logLine' && job.emit(payload) };
+}
+
+/** Whether all of the shapes were verified, and right. */
+function verification(
+  verify: VerifyResult | undefined,
+  shapes: readonly Shape[],
+): { verified: Verdict; verifiedDetail: string } {
+  if (!verify) return { verified: Verdict.NOT_MEASURED, verifiedDetail: 'not verified' };
+  const cases = shapes.map((shape) =>
+    verify.cases.find((each) => each.shape && formatShape(each.shape) === formatShape(shape)),
+  );
+  const wrong = cases.find((each) => each?.verdict === Verdict.FAIL);
+  if (wrong) return { verified: Verdict.FAIL, verifiedDetail: `${formatShape(wrong.shape!)}: ${wrong.reason}` };
+  const missing = shapes.filter((_, index) => cases[index]?.verdict !== Verdict.PASS);
+  if (missing.length > 0)
+    return { verified: Verdict.NOT_MEASURED, verifiedDetail: `not verified on ${missing.map(formatShape).join(', ')}` };
+  const seeds = Math.min(...cases.map((each) => each!.seeds));
+  return {
+    verified: Verdict.PASS,
+    verifiedDetail: `right on ${shapes.map(formatShape).join(', ')}, ${seeds} seed${seeds === 1 ? '' : 's'} each, against ${verify.reference}`,
+  };
+}
+
+function comparedBuild(
+  { spec: { kernel }, resolved }: VariantServices,
+  { result, sourceDigest }: KernelBuild,
+  verified: { verified: Verdict; verifiedDetail: string },
+): MessageInitShape<typeof ComparedBuildSchema> {
+  return {
+    label: resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`,
+    kernelId: kernel.kernelId,
+    buildId: result.buildId,
+    sourceDigest,
+    flagsDigest: result.flagsDigest,
+    build: result,
+    ...verified,
+  } satisfies Partial<ComparedBuild>;
+}
+
+/**
+ * Why two builds are not compared; undefined: they are. One that nobody verified is compared, and the result says so.
+ */
+function refusalOf(
+  { champion, candidate }: Record<'champion' | 'candidate', MessageInitShape<typeof ComparedBuildSchema>>,
+  build: KernelBuild,
+): string | undefined {
+  if (stopsAfterBuild(build))
+    return `the champion ${champion.label} could not be built: ${build.findings[0]?.message ?? 'it does not compile'}`;
+  if (champion.verified === Verdict.FAIL) return `the champion's output is wrong: ${champion.verifiedDetail}`;
+  return candidate.verified === Verdict.FAIL
+    ? `the candidate's output is wrong: ${candidate.verifiedDetail}`
+    : undefined;
+}
+
+interface Images {
+  champion: string;
+  candidate: string;
+  spec: BenchmarkSpec;
+  modes: TimingModeName[];
+  onSeeds: SeedListener;
+}
+
+async function compareShapes(
+  services: VariantServices,
+  rival: VariantServices,
+  images: Images,
+): Promise<{ shapes: ShapeComparison[]; findings: Finding[] }> {
+  const shapes: ShapeComparison[] = [];
+  const findings: Finding[] = [];
+  for (const shape of images.spec.shapes) {
+    const measured = await compareShape(services, rival, { ...images, shape });
+    shapes.push(...measured.shapes);
+    findings.push(...measured.findings);
+    if (measured.shapes.length === 0) break;
+  }
+  return { shapes, findings };
+}
+
+async function compareShape(
+  services: VariantServices,
+  rival: VariantServices,
+  { champion, candidate, spec, modes, onSeeds, shape }: Images & { shape: Shape },
+): Promise<{ shapes: ShapeComparison[]; findings: Finding[] }> {
+  const {
+    job,
+    runtime,
+    artifacts,
+    spec: { device },
+  } = services;
+  const seeds = drawSeeds(SERIES * modes.length);
+  onSeeds([...seeds.seeds, ...seeds.freshSeeds]);
+  const live = new LivePairs(services, shape);
+  const outcome = await runtime.request(
+    {
+      type: 'compare',
+      champion: candidateFor(rival, { image: champion, shape }),
+      candidate: candidateFor(services, { image: candidate, shape }),
+      modes,
+      ...seeds,
+      tolerance: spec.tolerance,
+      protocol: spec.protocol.sampling,
+      ownProcesses: runtime.ownProcesses,
+    },
+    { signal: job.signal, onNotice: (notice) => live.receive(notice) },
+  );
+  if (outcome.status !== 'done') {
+    const finding = findingOf(outcome, shape);
+    if (!finding) throw new Error(`the worker could not compare on ${formatShape(shape)}: ${describeOutcome(outcome)}`);
+    finding.message = `While champion and candidate were timed in turns, one of them failed: ${finding.message}`;
+    return { shapes: [], findings: [finding] };
+  }
+  const shapes = outcome.value.map((report) =>
+    shapeComparison(artifacts, { report, shape, simulated: device.simulated }),
+  );
+  for (const value of shapes) job.emit({ case: 'shapeComparison', value });
+  return { shapes, findings: [] };
+}
+
+/** Blocks as they come, with the running ratio. */
+class LivePairs {
+  readonly #services: VariantServices;
+  readonly #shape: Shape;
+  #series = '';
+  #champion: number[] = [];
+  #candidate: number[] = [];
+
+  constructor(services: VariantServices, shape: Shape) {
+    this.#services = services;
+    this.#shape = shape;
+  }
+
+  receive(notice: WorkerNotice): void {
+    const {
+      job,
+      spec: { device },
+    } = this.#services;
+    if (notice.type === 'conditions' && !device.simulated)
+      job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
+    if (notice.type !== 'pairs') return;
+    const { mode, selfCheck, championUs, candidateUs } = notice;
+    const series = `${mode} ${selfCheck}`;
+    if (series !== this.#series) this.#restart(series);
+    this.#champion.push(...championUs.filter((us) => us > 0));
+    this.#candidate.push(...candidateUs.filter((us) => us > 0));
+    const blocks = this.#champion.length / PER_BLOCK;
+    const time = runningRatio(this.#champion, this.#candidate);
+    job.emit({
+      case: 'comparisonProgress',
+      value: create(ComparisonProgressSchema, {
+        shape: this.#shape,
+        mode: MODES[mode],
+        selfCheck,
+        championUs: [...championUs],
+        candidateUs: [...candidateUs],
+        blocks,
+        simulated: device.simulated,
+        ...(time && { time }),
+        ...(blocks > 0 && { champion: describe(this.#champion), candidate: describe(this.#candidate) }),
+      }),
+    });
+  }
+
+  #restart(series: string): void {
+    this.#series = series;
+    this.#champion = [];
+    this.#candidate = [];
+  }
+}

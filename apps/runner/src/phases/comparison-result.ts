@@ -1,0 +1,110 @@
+import { create } from '@bufbuild/protobuf';
+import { ShapeComparisonSchema, type Shape, type ShapeComparison } from '@flashcore/shared/contract';
+import { blockRatioInterval, describe, histogram, judgeShape, type BlockRatio } from '@flashcore/shared/statistics';
+import type { ComparisonReport, PairedSamples } from '../../worker/messages.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import { MAX_DROPPED_SHARE } from '../findings/timing-findings.ts';
+import { MODES, STOP_REASONS } from './benchmark-phase.ts';
+import { storeRaw } from './raw-samples.ts';
+
+/** Samples of each build in a block. */
+export const PER_BLOCK = 2;
+/** While it runs; the result is calculated from more. */
+const RUNNING_RESAMPLES = 500;
+const LEAST_BLOCKS = 4;
+
+/** Champion over candidate so far; undefined while there are too few blocks. */
+export function runningRatio(champion: readonly number[], candidate: readonly number[]): BlockRatio | undefined {
+  return champion.length < LEAST_BLOCKS * PER_BLOCK
+    ? undefined
+    : blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK, resamples: RUNNING_RESAMPLES });
+}
+
+/** What the raw samples of a shape say, with the samples kept. */
+export function shapeComparison(
+  artifacts: ArtifactStore,
+  { report, shape, simulated }: { report: ComparisonReport; shape: Shape; simulated: boolean },
+): ShapeComparison {
+  const { mode, pairs, self, clockSource, launchesPerSample, championCheck, candidateCheck, conditions } = report;
+  const [kept, selfKept] = [keptOf(pairs), keptOf(self)];
+  const cycles = ratioOf(kept.championCycles, kept.candidateCycles);
+  const selfCycles = ratioOf(selfKept.championCycles, selfKept.candidateCycles);
+  const time = ratioOf(kept.championUs, kept.candidateUs);
+  const selfTime = ratioOf(selfKept.championUs, selfKept.candidateUs);
+  const place = { shape, mode };
+  const files: [string, Float32Array][] = [
+    ['champion.samples', pairs.championUs],
+    ['candidate.samples', pairs.candidateUs],
+    ['self-1.samples', self.championUs],
+    ['self-2.samples', self.candidateUs],
+    ['champion.sm-clocks', pairs.championMhz],
+    ['candidate.sm-clocks', pairs.candidateMhz],
+    ['self-1.sm-clocks', self.championMhz],
+    ['self-2.sm-clocks', self.candidateMhz],
+  ];
+  const comparison = create(ShapeComparisonSchema, {
+    shape,
+    mode: MODES[mode],
+    simulated,
+    clockSource,
+    launchesPerSample,
+    conditions,
+    ...(time && { time }),
+    ...(cycles && { cycles }),
+    ...(selfTime && { selfTime }),
+    ...(selfCycles && { selfCycles }),
+    champion: describe(kept.championUs, { dropped: kept.dropped }),
+    candidate: describe(kept.candidateUs, { dropped: kept.dropped }),
+    championHistogram: histogram(kept.championUs),
+    candidateHistogram: histogram(kept.candidateUs),
+    blocks: kept.championUs.length / PER_BLOCK,
+    droppedBlocks: (kept.dropped + selfKept.dropped) / PER_BLOCK,
+    selfBlocks: selfKept.championUs.length / PER_BLOCK,
+    stopReason: STOP_REASONS[pairs.stopReason],
+    championOutputCheck: championCheck.detail,
+    candidateOutputCheck: candidateCheck.detail,
+    samples: files.map(([name, values]) => storeRaw(artifacts, values, { name, ...place })),
+  });
+  return Object.assign(comparison, judgeShape(comparison, invalidReason(report, kept.dropped + selfKept.dropped)));
+}
+
+interface Kept {
+  championUs: number[];
+  candidateUs: number[];
+  /** Empty where a clock of a kept sample is not known. */
+  championCycles: number[];
+  candidateCycles: number[];
+  /** Samples of each build. */
+  dropped: number;
+}
+
+function keptOf({ championUs, candidateUs, championMhz, candidateMhz }: PairedSamples): Kept {
+  const blocks = Array.from(
+    { length: championUs.length / PER_BLOCK },
+    (_, block) => [PER_BLOCK * block, PER_BLOCK * block + 1] as const,
+  );
+  const kept = blocks.filter(([first]) => championUs[first]! > 0);
+  const clocked = kept.filter((places) => places.every((place) => championMhz[place]! > 0 && candidateMhz[place]! > 0));
+  const pick = (from: readonly (readonly [number, number])[], value: (place: number) => number): number[] =>
+    from.flat().map(value);
+  return {
+    championUs: pick(kept, (place) => championUs[place]!),
+    candidateUs: pick(kept, (place) => candidateUs[place]!),
+    // MHz times microseconds.
+    championCycles: pick(clocked, (place) => championUs[place]! * championMhz[place]!),
+    candidateCycles: pick(clocked, (place) => candidateUs[place]! * candidateMhz[place]!),
+    dropped: championUs.length - PER_BLOCK * kept.length,
+  };
+}
+
+function ratioOf(champion: readonly number[], candidate: readonly number[]): BlockRatio | undefined {
+  return champion.length === 0 ? undefined : blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK });
+}
+
+function invalidReason({ pairs, self, championCheck, candidateCheck }: ComparisonReport, dropped: number): string {
+  const taken = pairs.championUs.length + self.championUs.length;
+  if (dropped > MAX_DROPPED_SHARE * taken)
+    return `${dropped} of ${taken} samples of each build were dropped, because the device slowed down`;
+  if (!championCheck.passed) return `the champion's output was wrong ${championCheck.detail}`;
+  return candidateCheck.passed ? '' : `the candidate's output was wrong ${candidateCheck.detail}`;
+}

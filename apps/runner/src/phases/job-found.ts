@@ -1,0 +1,46 @@
+import { create } from '@bufbuild/protobuf';
+import { VariantResultSchema, type PrecheckItem, type VariantResult } from '@flashcore/shared/contract';
+import type { ResolvedVariant } from '@flashcore/shared/kernels';
+import type { ConditionsReport } from '../../worker/messages.ts';
+import type { KernelBuild } from '../build/kernel-builder.ts';
+
+/** What a job has found out so far; its phases fill it in, and a job that is stopped keeps it. */
+export interface JobFound {
+  prechecks: PrecheckItem[];
+  variants: VariantResult[];
+  /** Seeds of the inputs, in the order of use. */
+  seeds: string[];
+  /** What the phases learn for the result's birth certificate. */
+  birth: BirthFacts;
+}
+
+export interface BirthFacts {
+  /** Of the variant asked for: SHA-256 over all sources that went into the build. */
+  buildSources?: string;
+  flagsDigest?: string;
+  /** The device's state when the job had it ready. */
+  conditions?: ConditionsReport;
+}
+
+/** The same for one variant of the job's kernel. */
+export interface VariantFound {
+  job: JobFound;
+  result: VariantResult;
+  /** Once it was built. */
+  build?: KernelBuild;
+  /** Why the phases after the one that stopped are not run: 'verification failed'. */
+  stopped?: string;
+}
+
+export const nothingFound = (): JobFound => ({ prechecks: [], variants: [], seeds: [], birth: {} });
+
+export function variantFound(
+  job: JobFound,
+  { label, parameters }: ResolvedVariant,
+  { fallback }: { fallback: boolean },
+): VariantFound {
+  const values = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)]));
+  const result = create(VariantResultSchema, { label, parameters: values, fallback });
+  job.variants.push(result);
+  return { job, result };
+}

@@ -1,0 +1,73 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  type Phase,
+  FindingSchema,
+  LogLineSchema,
+  PhaseStartedSchema,
+  WarningSchema,
+  type Finding,
+} from '@flashcore/shared/contract';
+import { type Cases, type Gate, type ResolvedVariant } from '@flashcore/shared/kernels';
+import type { BuildTools } from '../build/build-tools.ts';
+import type { BuildSpec } from '../build/kernel-builder.ts';
+import type { DeviceRuntime } from '../device/device-runtime.ts';
+import type { JobContext } from '../jobs/job-context.ts';
+import type { KernelCatalog } from '../kernels.ts';
+import { shapeLaunches, type JobSpec } from '../spec/job-spec.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { HistoryStore } from '../store/history.ts';
+
+/** What the phases of a job work with; it does not change while the job runs. What they find out is JobFound. */
+export interface JobServices {
+  job: JobContext;
+  spec: JobSpec;
+  runtime: DeviceRuntime;
+  tools: BuildTools;
+  artifacts: ArtifactStore;
+  kernels: KernelCatalog;
+  history: HistoryStore;
+  cases: Cases;
+  gates: Gate[];
+}
+
+/** The same for one variant of the job's kernel. */
+export interface VariantServices extends JobServices {
+  resolved: ResolvedVariant;
+  build: BuildSpec;
+}
+
+export function variantServices(services: JobServices, resolved: ResolvedVariant): VariantServices {
+  const { kernel, arch, device, shapes } = services.spec;
+  const { manifest } = kernel;
+  const build: BuildSpec = {
+    kernelId: kernel.kernelId,
+    folder: kernel.folder,
+    source: manifest.source,
+    resolved,
+    arch,
+    emulated: device.simulated && manifest.emulated,
+    entries: [...new Set(manifest.launches.map(({ entry }) => entry))],
+    launches: shapeLaunches(manifest, resolved, shapes),
+  };
+  return { ...services, resolved, build };
+}
+
+export function startPhase(
+  { job, resolved }: Pick<VariantServices, 'job' | 'resolved'>,
+  phase: Phase,
+  steps: number,
+): void {
+  job.emit({ case: 'phaseStarted', value: create(PhaseStartedSchema, { phase, variant: resolved.label, steps }) });
+}
+
+export function emitFindings(job: JobContext, findings: readonly Finding[]): void {
+  for (const finding of findings) job.emit({ case: 'finding', value: create(FindingSchema, finding) });
+}
+
+export function emitLog(job: JobContext, source: string, text: string): void {
+  job.emit({ case: 'logLine', value: create(LogLineSchema, { source, text }) });
+}
+
+export function emitWarning(job: JobContext, message: string): void {
+  job.emit({ case: 'warning', value: create(WarningSchema, { message }) });
+}

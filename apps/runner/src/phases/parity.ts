@@ -1,0 +1,24 @@
+import type { Shape } from '@flashcore/shared/contract';
+import type { SeededInput } from '../../worker/messages.ts';
+import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
+import type { VariantServices } from './job-services.ts';
+
+/** What sets a case's outputs beside PyTorch's SDPA; why there is none where it can't be. */
+export function openParity({ job, runtime }: VariantServices, shape: Shape): SdpaParity | { missing: string } {
+  const { sdpa, sdpaMissing, dataDirectory } = runtime.instruments;
+  if (!sdpa) return { missing: sdpaMissing };
+  const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
+  if (elements > MAX_COMPARED_ELEMENTS)
+    return {
+      missing: `not measured: tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,
+    };
+  return new SdpaParity(sdpa, { shape, signal: job.signal, dataDirectory });
+}
+
+/**
+ * An experiment compares each case's first input, N(0, 1): it is waited for at every save of a source. A verification
+ * compares all.
+ */
+export function comparedInputs({ spec }: VariantServices, inputs: readonly SeededInput[]): number {
+  return spec.method === 'verify' ? inputs.length : 1;
+}

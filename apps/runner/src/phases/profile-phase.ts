@@ -1,0 +1,39 @@
+import { create } from '@bufbuild/protobuf';
+import { Phase, ProfileProgressSchema, type ProfileResult } from '@flashcore/shared/contract';
+import { planLaunches } from '@flashcore/shared/kernels';
+import { profileFindings } from '../findings/profile-findings.ts';
+import type { ProfileSpec } from '../spec/job-spec.ts';
+import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
+import type { VariantPhase } from './phase.ts';
+
+/** Reads the hardware counters of one shape. What they show to be wrong stops nothing: gates decide about it. */
+export const profilePhase: VariantPhase = {
+  wants: ({ spec }, { build }) => spec.profile !== undefined && build?.image !== undefined,
+  async run(services, { result, build }) {
+    result.profile = await runProfile(services, { spec: services.spec.profile!, image: build!.image! });
+    const findings = profileFindings(result.profile);
+    emitFindings(services.job, findings);
+    result.findings.push(...findings);
+    return undefined;
+  },
+};
+
+async function runProfile(
+  services: VariantServices,
+  options: { spec: ProfileSpec; image: string },
+): Promise<ProfileResult> {
+  const { job, spec, runtime } = services;
+  const { shape, metricSet } = options.spec;
+  startPhase(services, Phase.PROFILE, 0);
+  const plan = planLaunches(spec.kernel.manifest, services.resolved, shape);
+  const { accumulate } = spec.kernel.manifest.math;
+  const result = await runtime.instruments.profiler().profile(
+    { device: spec.device, image: options.image, shape, plan, metricSet, accumulate },
+    {
+      signal: job.signal,
+      onProgress: (progress) => job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) }),
+    },
+  );
+  job.emit({ case: 'profileResult', value: result });
+  return result;
+}

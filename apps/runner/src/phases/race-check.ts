@@ -1,0 +1,53 @@
+import { FindingKind, type Finding, type Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import type { SeededInput } from '../../worker/messages.ts';
+import { candidateFor } from './candidate.ts';
+import { findingOf } from '../findings/fault-findings.ts';
+import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
+
+/** The module with the race hooks, or why there is none. */
+type InstrumentedBuild = Promise<{ image: string | undefined } | { error: unknown }>;
+
+/**
+ * Compiles the module with the race hooks while the cases run; settles without rejecting, for its user may come late.
+ */
+export function startInstrumentedBuild({ tools, build, job }: VariantServices): InstrumentedBuild {
+  return tools.kernels.buildInstrumented(build, { signal: job.signal }).then(
+    (image) => ({ image }),
+    (error: unknown) => ({ error }),
+  );
+}
+
+/**
+ * What the hooks that every memory access goes through find; they may also find what the plain module hides, a
+ * misaligned scalar access for one.
+ */
+const TOLD: readonly FindingKind[] = [FindingKind.RACE, FindingKind.MISALIGNED_ADDRESS, FindingKind.OUT_OF_BOUNDS];
+
+/** Runs one small case on the emulator with every access to shared memory watched. */
+export async function checkRaces(
+  services: VariantServices,
+  options: { instrumented: InstrumentedBuild; shape: Shape | undefined; input: SeededInput },
+): Promise<Finding[]> {
+  const { job, runtime } = services;
+  const built = await options.instrumented;
+  if ('error' in built) throw built.error;
+  const { shape, input } = options;
+  if (!shape) return [];
+  if (!built.image) {
+    emitWarning(job, 'Data races were not looked for: the instrumented module does not compile');
+    return [];
+  }
+  const candidate = candidateFor(services, { image: built.image, shape, instrumented: true });
+  const outcome = await runtime.request({ type: 'run-once', candidate, input }, { signal: job.signal });
+  const finding = findingOf(outcome, shape);
+  if (finding && TOLD.includes(finding.kind)) return [finding];
+  if (outcome.status === 'done')
+    emitLog(job, 'runner', `race check on ${formatShape(shape)}: every access to shared memory watched, no race found`);
+  else
+    emitWarning(
+      job,
+      `Data races were not looked for on ${formatShape(shape)}: ${finding?.message ?? 'the instrumented run failed'}`,
+    );
+  return [];
+}

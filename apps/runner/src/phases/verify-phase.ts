@@ -1,0 +1,282 @@
+import { randomBytes } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import {
+  FindingKind,
+  Phase,
+  Verdict,
+  CaseResultSchema,
+  FlashcoreError,
+  VerifyProgressSchema,
+  VerifyResultSchema,
+  type CaseResult,
+  type Finding,
+  type Shape,
+  type VerifyResult,
+} from '@flashcore/shared/contract';
+import { attentionFlops, checkShape, formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
+import type { CaseReport, SeededInput } from '../../worker/messages.ts';
+import type { WorkerOutcome } from '../workers/worker-process.ts';
+import { candidateFor } from './candidate.ts';
+import { findingOf } from '../findings/fault-findings.ts';
+import type { JobFound } from './job-found.ts';
+import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
+import type { VerifySpec } from '../spec/job-spec.ts';
+import { comparedInputs, openParity } from './parity.ts';
+import type { VariantPhase } from './phase.ts';
+import { checkRaces, startInstrumentedBuild } from './race-check.ts';
+import { sanitize } from './sanitize.ts';
+import { caseFindings, distinctFindings } from '../findings/verify-findings.ts';
+
+/** Compares the output with the reference, case by case. */
+export const verifyPhase: VariantPhase = {
+  wants: ({ spec }, { build }) => spec.verify !== undefined && build?.image !== undefined,
+  async run(services, { job, result, build }) {
+    const { method, verify } = services.spec;
+    const verification = await runVerify(services, {
+      spec: verify!,
+      image: build!.image!,
+      races: method === 'verify' || method === 'runExperiment',
+      onSeeds: (seeds) => noteSeeds(job, seeds),
+      onCase: (soFar) => {
+        result.verify = soFar;
+      },
+    });
+    result.verify = verification.result;
+    result.findings.unshift(...verification.findings);
+    return verification.passed ? undefined : 'verification failed';
+  },
+};
+
+/** Seeds of a request are drawn once and used by every variant. */
+export function noteSeeds({ seeds: used }: JobFound, seeds: readonly string[]): void {
+  used.push(...seeds.filter((seed) => !used.includes(seed)));
+}
+
+export interface Verification {
+  result: VerifyResult;
+  findings: Finding[];
+  passed: boolean;
+}
+
+interface VerifyOptions {
+  spec: VerifySpec;
+  /** What the device loads. */
+  image: string;
+  /** Look for data races too, on the emulator. */
+  races: boolean;
+  /** Told the seeds before the first case. */
+  onSeeds: (seeds: readonly string[]) => void;
+  /** Told after each case what is known so far. */
+  onCase?: (soFar: VerifyResult) => void;
+}
+
+/**
+ * Runs every case that the kernel takes, the smallest first, so that what is wrong shows soon; the result has them in
+ * the order asked for.
+ */
+export async function runVerify(services: VariantServices, options: VerifyOptions): Promise<Verification> {
+  const {
+    job,
+    spec: { kernel, device },
+  } = services;
+  const { spec, image } = options;
+  const started = performance.now();
+  startPhase(services, Phase.VERIFY, spec.shapes.length);
+  const instrumented = options.races && device.simulated ? startInstrumentedBuild(services) : undefined;
+  const inputs = drawSeeds(services, spec);
+  options.onSeeds(inputs.map(({ seed }) => seed));
+  const results = new Map<Shape, CaseResult>();
+  const findings: Finding[] = [];
+  let stopped: string | undefined;
+  for (const shape of spec.shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b))) {
+    const refused = checkShape(kernel.manifest, services.resolved, shape);
+    const skipped = refused
+      ? `the kernel does not take it: it requires ${refused.require}, because ${refused.because}`
+      : stopped;
+    const ran =
+      skipped === undefined
+        ? await runCase(services, { spec, image, shape, inputs })
+        : { result: notRun(shape, skipped), findings: [], ends: false };
+    if (ran.ends) stopped = `not run: ${FindingKind[ran.findings[0]?.kind ?? 0]} on ${formatShape(shape)}`;
+    findings.push(...ran.findings);
+    results.set(shape, ran.result);
+    job.emit({ case: 'caseResult', value: ran.result });
+    options.onCase?.(verifyResult(spec, results, { inputs, started }));
+  }
+  const raced =
+    instrumented &&
+    (await checkRaces(services, { instrumented, shape: raceShape([...results.values()]), input: inputs[0]! }));
+  const sanitized = spec.sanitize
+    ? await sanitize(services, {
+        image,
+        shape:
+          [...results.values()].find(({ verdict }) => verdict === Verdict.FAIL)?.shape ??
+          raceShape([...results.values()]),
+      })
+    : [];
+  const distinct = distinctFindings([...(raced ?? []), ...sanitized, ...findings]);
+  emitFindings(job, distinct);
+  const result = verifyResult(spec, results, { inputs, started });
+  job.emit({ case: 'verifyResult', value: result });
+  return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
+}
+
+function verifyResult(
+  { shapes, tolerance }: VerifySpec,
+  results: ReadonlyMap<Shape, CaseResult>,
+  { inputs, started }: { inputs: readonly SeededInput[]; started: number },
+): VerifyResult {
+  return create(VerifyResultSchema, {
+    cases: shapes.map((shape) => results.get(shape) ?? notRun(shape, 'not run: the job ended before')),
+    passedCases: [...results.values()].filter(({ verdict }) => verdict === Verdict.PASS).length,
+    tolerance,
+    reference: 'fp64 on the CPU',
+    seconds: (performance.now() - started) / 1000,
+    seeds: inputs.map(({ seed }) => seed),
+  });
+}
+
+interface CaseRun {
+  result: CaseResult;
+  findings: Finding[];
+  /** The kernel did not come to an end: running it on larger shapes would only take longer. */
+  ends: boolean;
+}
+
+async function runCase(
+  services: VariantServices,
+  options: { spec: VerifySpec; image: string; shape: Shape; inputs: SeededInput[] },
+): Promise<CaseRun> {
+  const { job, runtime } = services;
+  const { spec, image, shape, inputs } = options;
+  const { absolute, relative } = spec.tolerance;
+  const candidate = candidateFor(services, { image, shape });
+  const parity = openParity(services, shape);
+  const progress = {
+    caseIndex: spec.shapes.indexOf(shape),
+    caseCount: spec.shapes.length,
+    seedCount: inputs.length,
+    shape,
+  };
+  const outcome = await runtime.request(
+    {
+      type: 'verify',
+      candidate,
+      inputs,
+      tolerance: { absolute, relative },
+      checkDeterminism: isCheapTwice(services, shape),
+      tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
+    },
+    {
+      signal: job.signal,
+      onNotice: (notice) => {
+        if (notice.type === 'output' && !('missing' in parity)) parity.add(notice.output);
+        if (notice.type === 'seed')
+          job.emit({
+            case: 'verifyProgress',
+            value: create(VerifyProgressSchema, { ...progress, seedIndex: notice.index }),
+          });
+      },
+    },
+  );
+  const run = judge(outcome, { shape, tileRows: tileRowsOf(candidate.plan, shape) });
+  Object.assign(run.result, 'missing' in parity ? { sdpaMissing: parity.missing } : await parity.results());
+  return run;
+}
+
+/**
+ * Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the
+ * heads do not share the grid evenly.
+ */
+function tileRowsOf({ launches }: LaunchPlan, { batch, heads, sequenceLength }: Shape): number {
+  const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;
+  const tiles = ctas / (batch * heads);
+  return Number.isInteger(tiles) && tiles > 0 ? Math.ceil(sequenceLength / tiles / 8) * 8 : 0;
+}
+
+/** On the emulator a second run of every case would take as long as the first. */
+const SIMULATED_TWICE_FLOPS = 3e8;
+
+function isCheapTwice({ spec: { device } }: VariantServices, shape: Shape): boolean {
+  return !device.simulated || attentionFlops(shape) <= SIMULATED_TWICE_FLOPS;
+}
+
+function judge(outcome: WorkerOutcome<CaseReport>, { shape, tileRows }: { shape: Shape; tileRows: number }): CaseRun {
+  if (outcome.status === 'done') {
+    const findings = caseFindings(outcome.value, shape);
+    return { result: caseResult(outcome.value, { shape, tileRows }, findings), findings, ends: false };
+  }
+  if (outcome.status === 'failed')
+    throw new FlashcoreError(
+      'INTERNAL',
+      { shape: formatShape(shape) },
+      `The worker could not verify ${formatShape(shape)}: ${outcome.message}`,
+    );
+  const finding = findingOf(outcome, shape)!;
+  const result = create(CaseResultSchema, { shape, verdict: Verdict.FAIL, reason: reasonOf([finding], shape) });
+  return { result, findings: [finding], ends: true };
+}
+
+/** "NAN_OUTPUT: 8192 of 8192 elements are NaN": findings of a case, whose shape stands beside them. */
+const reasonOf = (findings: readonly Finding[], shape: Shape): string =>
+  findings
+    .map(({ kind, message }) => `${FindingKind[kind]}: ${message.replace(`${formatShape(shape)}: `, '')}`)
+    .join('; ');
+
+function caseResult(
+  report: CaseReport,
+  { shape, tileRows }: { shape: Shape; tileRows: number },
+  findings: readonly Finding[],
+): CaseResult {
+  const { nanCount, infCount, unwrittenCount, mismatches, elements, flashAttentionRule, deterministic } = report;
+  return create(CaseResultSchema, {
+    shape,
+    seeds: report.seeds,
+    maxAbsError: report.maxAbsError,
+    meanAbsError: report.meanAbsError,
+    rmsError: report.rmsError,
+    maxRelError: report.maxRelError,
+    p999AbsError: report.p999AbsError,
+    ...(report.worst && { worst: report.worst }),
+    firstMismatches: report.firstMismatches,
+    errorMap: { ...report.errorMap, tileRows },
+    seconds: report.seconds,
+    verdict: findings.length === 0 ? Verdict.PASS : Verdict.FAIL,
+    reason: reasonOf(findings, shape),
+    mismatches: BigInt(mismatches),
+    nanCount: BigInt(nanCount),
+    infCount: BigInt(infCount),
+    unwrittenCount: BigInt(unwrittenCount),
+    elements: BigInt(elements),
+    flashAttentionRule: flashAttentionRule ? Verdict.PASS : Verdict.FAIL,
+    fp16MaxAbsError: report.fp16MaxAbsError,
+    ...(deterministic !== undefined && { deterministic }),
+  });
+}
+
+const notRun = (shape: Shape, reason: string): CaseResult =>
+  create(CaseResultSchema, { shape, verdict: Verdict.NOT_MEASURED, reason });
+
+/** The smallest shape that fails, else the smallest that ran; undefined when a fault already says what is wrong. */
+function raceShape(results: readonly CaseResult[]): Shape | undefined {
+  const ran = results.filter(({ verdict }) => verdict !== Verdict.NOT_MEASURED);
+  if (ran.some(({ verdict, elements }) => verdict === Verdict.FAIL && elements === 0n)) return undefined;
+  return (ran.find(({ verdict }) => verdict === Verdict.FAIL) ?? ran[0])?.shape;
+}
+
+/**
+ * The first input is N(0, 1); those after it walk through the other distributions of cases.yaml. Seeds are drawn here,
+ * where no kernel can know them, and are
+ * reported afterwards.
+ */
+function drawSeeds({ cases }: VariantServices, { seeds, seedCount }: VerifySpec): SeededInput[] {
+  const chosen = seeds.length > 0 ? seeds : Array.from({ length: seedCount }, () => randomBytes(8).toString('hex'));
+  const names = [
+    cases.defaults.distribution,
+    ...Object.keys(cases.distributions).filter((name) => name !== cases.defaults.distribution),
+  ];
+  return chosen.map((seed, index) => {
+    const { name, q, k, v, logitScale, valueScale } = cases.distributions[names[index % names.length]!]!;
+    return { seed, rule: { name, q, k, v, logitScale, valueScale } };
+  });
+}

@@ -1,0 +1,62 @@
+import { randomBytes } from 'node:crypto';
+import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shared/contract';
+import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
+
+/** Version of the way in which is measured; stands in every result. */
+export const PROTOCOL_VERSION = 'flashcore-protocol 3';
+
+/** Timed launches walk through so many sets of inputs in turn. */
+export const INPUT_SETS = 2;
+
+/**
+ * Seeds for the rotating sets, and for those that take their place `refreshes` times. Drawn here, so that they stand in
+ * the result also when the worker dies.
+ */
+export function drawSeeds(refreshes: number): { seeds: string[]; freshSeeds: string[] } {
+  const draw = (count: number): string[] => Array.from({ length: count }, () => randomBytes(8).toString('hex'));
+  return { seeds: draw(INPUT_SETS), freshSeeds: draw(INPUT_SETS * refreshes) };
+}
+
+export interface BenchmarkProtocolSpec {
+  sampling: SamplingProtocol;
+  /** What was taken away from the protocol; empty: nothing. */
+  shortened: string;
+}
+
+const DEFAULT_MIN_SAMPLES = 100;
+const DEFAULT_MAX_SAMPLES = 2_000;
+const DEFAULT_MAX_SECONDS = 10;
+const DEFAULT_HALF_WIDTH = 0.005;
+const WARM_UP_SECONDS = 5;
+/** On the emulator a launch takes a second or so: its times are shown, and judged by nobody. */
+const SIMULATED_MAX_SECONDS = 3;
+const SIMULATED_WARM_UP_SECONDS = 0.3;
+
+const MODE_NAMES: Partial<Record<TimingMode, TimingModeName>> = { [TimingMode.COLD]: 'cold', [TimingMode.HOT]: 'hot' };
+
+/** Every default of the measuring protocol, in this one place. */
+export function planProtocol(
+  asked: BenchmarkProtocol | undefined,
+  device: Device,
+): { modes: TimingModeName[]; protocol: BenchmarkProtocolSpec } {
+  const modes = (asked?.modes ?? []).flatMap((mode) => MODE_NAMES[mode] ?? []);
+  const minSamples = asked?.minSamples || DEFAULT_MIN_SAMPLES;
+  const maxSeconds = asked?.maxSeconds || (device.simulated ? SIMULATED_MAX_SECONDS : DEFAULT_MAX_SECONDS);
+  return {
+    modes: modes.length > 0 ? [...new Set(modes)] : ['cold', 'hot'],
+    protocol: {
+      sampling: {
+        minSamples,
+        maxSamples: Math.max(minSamples, asked?.maxSamples || DEFAULT_MAX_SAMPLES),
+        maxSeconds,
+        warmUpMaxSeconds: device.simulated ? SIMULATED_WARM_UP_SECONDS : WARM_UP_SECONDS,
+        launchesPerSample: device.simulated ? 1 : 0,
+        targetRelativeHalfWidth: asked?.targetRelativeHalfWidth || DEFAULT_HALF_WIDTH,
+        samplesAsked: (asked?.maxSamples ?? 0) > 0,
+      },
+      shortened: device.simulated
+        ? `protocol shortened on the emulator: at most ${maxSeconds} s a mode, warm-up ${SIMULATED_WARM_UP_SECONDS} s, one launch a graph`
+        : '',
+    },
+  };
+}

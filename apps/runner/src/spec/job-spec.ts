@@ -1,0 +1,402 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import {
+  DeviceState,
+  FlashcoreError,
+  VariantSchema,
+  invalidRequest,
+  type BenchmarkSettings,
+  type Device,
+  type KernelReference,
+  type KernelVariant,
+  type ProfileSettings,
+  type Shape,
+  type Tolerance,
+  type Variant,
+  type VerifySettings,
+} from '@flashcore/shared/contract';
+import {
+  archMismatch,
+  checkShape,
+  formatShape,
+  planLaunches,
+  requireShape,
+  resolveVariant,
+  toleranceProfile,
+  type Cases,
+  type Manifest,
+  type PlannedLaunch,
+  type ResolvedVariant,
+} from '@flashcore/shared/kernels';
+import { didYouMean } from '@flashcore/shared/text';
+import type { TimingModeName } from '../../worker/messages.ts';
+import type { Toolchain } from '../build/toolchain.ts';
+import type { DeviceLoad, JobMethod, JobRequests } from '../jobs/job-context.ts';
+import { requireMemory } from './device-memory.ts';
+import { plainDeviceId } from './device-id.ts';
+import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
+import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
+
+/** What to do, with every default filled in; all that a request can be wrong about was found while it was made. */
+export interface JobSpec {
+  method: JobMethod;
+  kernel: ResolvedKernel;
+  device: Device;
+  resolved: ResolvedVariant;
+  /** nvcc's target. */
+  arch: string;
+  /** The variant with USE_WMMA=0, to run beside the one asked for when a gate of that one fails. */
+  fallback: ResolvedVariant | undefined;
+  /** Launches of these shapes decide about dynamic shared memory and occupancy. */
+  shapes: Shape[];
+  verify: VerifySpec | undefined;
+  benchmark: BenchmarkSpec | undefined;
+  profile: ProfileSpec | undefined;
+  /** What the variant asked for is compared with, on the shapes of the benchmark. */
+  champion: ChampionSpec | undefined;
+}
+
+export interface VerifySpec {
+  shapes: Shape[];
+  seedCount: number;
+  /** Given by the request; empty: fresh ones. */
+  seeds: string[];
+  tolerance: { profile: string; absolute: number; relative: number };
+  /** Run a case under compute-sanitizer too, on a GPU. */
+  sanitize: boolean;
+}
+
+export interface BenchmarkSpec {
+  shapes: Shape[];
+  modes: TimingModeName[];
+  protocol: BenchmarkProtocolSpec;
+  tolerance: { absolute: number; relative: number };
+}
+
+export interface ChampionSpec {
+  kernel: ResolvedKernel;
+  resolved: ResolvedVariant;
+  arch: string;
+  /** Hot unless the request names modes: back to back the spread is the smaller one. */
+  modes: TimingModeName[];
+  /** One seed on each shape compared, before anything is timed. */
+  verify: Omit<VerifySpec, 'shapes'>;
+}
+
+export interface ProfileSpec {
+  shape: Shape;
+  metricSet: string;
+}
+
+export interface SpecContext {
+  devices: readonly Device[];
+  kernels: KernelCatalog;
+  toolchain: Toolchain;
+  cases: Cases;
+  load: DeviceLoad;
+}
+
+/** Toggle that turns tensor cores off: kernels that have it get a fallback. */
+export const WMMA_TOGGLE = 'USE_WMMA';
+const DEFAULT_SEEDS = 5;
+
+/**
+ * Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING,
+ * INVALID_REQUEST …
+ */
+export function planSpec<Method extends JobMethod>(
+  method: Method,
+  request: JobRequests[Method],
+  context: SpecContext,
+): JobSpec {
+  const device = chooseDevice(context, request.options?.deviceId ?? '');
+  const kernel = context.kernels.resolve(kernelOf(request.kernel));
+  const { manifest } = kernel;
+  const variant = variantOf(kernel, request.variant, 'variant');
+  const resolved = resolveVariant(manifest, variant, device);
+  const arch = chooseArch({ method, manifest, resolved, device });
+  requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
+  const parts = settingsOf(method, request);
+  const verify = parts.verify && planVerify(parts.verify, { manifest, resolved, cases: context.cases });
+  const benchmark =
+    parts.benchmark && planBenchmark(parts.benchmark, { manifest, resolved, cases: context.cases, device });
+  const profile = parts.profile && planProfile(parts.profile, { manifest, resolved, cases: context.cases });
+  requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
+  const named = parts.benchmark?.champion;
+  const champion =
+    benchmark && named && planChampion(named, { method, benchmark, asked: parts.benchmark!, context, device });
+  const shapes = uniqueShapes([
+    ...(verify?.shapes ?? []),
+    ...(benchmark?.shapes ?? []),
+    ...(profile ? [profile.shape] : []),
+  ]);
+  const spec: JobSpec = {
+    method,
+    kernel,
+    device,
+    resolved,
+    arch,
+    verify,
+    benchmark,
+    profile,
+    champion,
+    fallback:
+      method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback
+        ? fallbackOf(manifest, variant, { resolved, device })
+        : undefined,
+    shapes:
+      shapes.length > 0
+        ? shapes
+        : accepted([...context.cases.sets.parity, ...context.cases.sets.canonical], manifest, resolved),
+  };
+  // What a manifest plans wrongly is known now: no job is made to tell it.
+  for (const each of [resolved, spec.fallback]) if (each) shapeLaunches(manifest, each, spec.shapes);
+  return spec;
+}
+
+/** Launches of the shapes that the kernel takes. */
+export function shapeLaunches(
+  manifest: Manifest,
+  resolved: ResolvedVariant,
+  shapes: readonly Shape[],
+): (PlannedLaunch & { shape: string })[] {
+  return accepted(shapes, manifest, resolved).flatMap((shape) =>
+    planLaunches(manifest, resolved, shape).launches.map((launch) => ({ ...launch, shape: formatShape(shape) })),
+  );
+}
+
+export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
+  return [...new Map(shapes.map((shape) => [formatShape(shape), shape])).values()];
+}
+
+const ANY_DEVICE = 'any';
+
+/**
+ * The one named, the host's first, or the least loaded of those like the first: a job's arch, plan and limits follow
+ * from its device, so it is chosen now.
+ */
+function chooseDevice({ devices, load }: SpecContext, asked: string): Device {
+  const deviceId = plainDeviceId(asked);
+  const [first] = devices;
+  if (deviceId === ANY_DEVICE) {
+    const alike = devices.filter(
+      ({ arch, simulated, state }) =>
+        arch === first?.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED,
+    );
+    return alike.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0] ?? first!;
+  }
+  const device = deviceId === '' ? first : devices.find((one) => one.deviceId === deviceId);
+  if (device) return device;
+  const ids = devices.map((one) => one.deviceId);
+  throw invalidRequest({
+    field: 'options.device_id',
+    description: `must be one of this host's devices (${ids.join(', ')}) or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}`,
+  });
+}
+
+function kernelOf(reference: KernelReference | undefined): KernelReference {
+  if (!reference)
+    throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
+  return reference;
+}
+
+/** The variant asked for, or the one that a build_id stands for, beside which there must be no other. */
+function variantOf({ build }: ResolvedKernel, asked: Variant | undefined, field: string): Variant | undefined {
+  if (!build) return asked;
+  if (asked && toBinary(VariantSchema, asked).byteLength > 0)
+    throw invalidRequest({
+      field,
+      description: 'must be unset beside a build_id, which stands for sources and variant',
+    });
+  return build.variant;
+}
+
+/** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
+function chooseArch(options: {
+  method: JobMethod;
+  manifest: Manifest;
+  resolved: ResolvedVariant;
+  device: Device;
+}): string {
+  const { method, manifest, resolved, device } = options;
+  const runs = method !== 'build';
+  const wanted = resolved.arch ?? device.arch;
+  const mismatch = archMismatch(manifest, wanted);
+  const target = mismatch && !runs && !resolved.arch ? manifest.minArch : wanted;
+  if (runs) requireRunnable(manifest, device, mismatch);
+  // Only code for exactly this architecture has its instructions.
+  return manifest.exactArch && target.replace(/[af]$/, '') === manifest.minArch.replace(/[af]$/, '')
+    ? manifest.minArch
+    : target;
+}
+
+function requireRunnable(manifest: Manifest, device: Device, mismatch: string | undefined): void {
+  if (device.simulated && !manifest.emulated) {
+    throw new FlashcoreError(
+      'ARCH_UNSUPPORTED',
+      { arch: manifest.minArch, supported: device.arch },
+      `Run ${manifest.id} on a GPU: it needs instructions of ${manifest.minArch} that the emulator does not have; here it can be built only`,
+    );
+  }
+  if (mismatch)
+    throw new FlashcoreError(
+      'ARCH_UNSUPPORTED',
+      { arch: manifest.minArch, supported: device.arch },
+      `Cannot run ${manifest.id} on ${device.deviceId}: ${mismatch}`,
+    );
+}
+
+function requireCompilers(toolchain: Toolchain, { arch, emulated }: { arch: string; emulated: boolean }): void {
+  const nvcc = toolchain.nvcc();
+  if (nvcc && !nvcc.archs.includes(arch)) {
+    throw new FlashcoreError(
+      'ARCH_UNSUPPORTED',
+      { arch, supported: nvcc.archs.join(',') },
+      `Cannot build for ${arch}: this nvcc (${nvcc.version}) supports ${nvcc.archs.join(', ')}`,
+    );
+  }
+  if (!nvcc && !emulated)
+    throw new FlashcoreError(
+      'COMPILER_MISSING',
+      { wanted: 'nvcc' },
+      "Install the CUDA toolkit on the runner's host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME",
+    );
+  if (emulated && !toolchain.cxx())
+    throw new FlashcoreError(
+      'COMPILER_MISSING',
+      { wanted: 'g++' },
+      "Install g++ 12 or clang++ 15 or later on the runner's host: the emulator needs a C++ compiler, and none was found on PATH",
+    );
+}
+
+interface Settings {
+  verify?: Partial<VerifySettings>;
+  benchmark?: Partial<BenchmarkSettings>;
+  profile?: Partial<ProfileSettings>;
+}
+
+/** The parts of a job, with the settings that the request has for them. */
+function settingsOf(method: JobMethod, request: JobRequests[JobMethod]): Settings {
+  switch (method) {
+    case 'build':
+      return {};
+    case 'verify':
+      return { verify: (request as JobRequests['verify']).settings ?? {} };
+    case 'benchmark': {
+      const settings: Partial<BenchmarkSettings> = (request as JobRequests['benchmark']).settings ?? {};
+      const shapes = settings.shapes ?? [];
+      // Nothing wrong is measured: one case is checked before; where two builds are compared, all that they are
+      // compared on.
+      return { verify: { shapes: settings.champion ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
+    }
+    case 'profile':
+      return { profile: (request as JobRequests['profile']).settings ?? {} };
+    case 'runExperiment': {
+      const { verify, benchmark, profile } = request as JobRequests['runExperiment'];
+      return { verify: verify ?? {}, benchmark: benchmark ?? {}, profile: profile ?? {} };
+    }
+  }
+}
+
+interface Against {
+  manifest: Manifest;
+  resolved: ResolvedVariant;
+  cases: Cases;
+}
+
+function planVerify(settings: Partial<VerifySettings>, against: Against): VerifySpec {
+  const { cases } = against;
+  return {
+    shapes: chooseShapes(settings.shapes ?? [], cases.sets[cases.defaults.set] ?? cases.sets.parity, against),
+    seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
+    seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
+    tolerance: chooseTolerance(settings.tolerance, cases),
+    sanitize: settings.sanitize ?? false,
+  };
+}
+
+function planBenchmark(settings: Partial<BenchmarkSettings>, against: Against & { device: Device }): BenchmarkSpec {
+  const { modes, protocol } = planProtocol(settings.protocol, against.device);
+  const { absolute, relative } = chooseTolerance(undefined, against.cases);
+  const set = against.device.simulated ? against.cases.sets.emulated : against.cases.sets.canonical;
+  return {
+    shapes: chooseShapes(settings.shapes ?? [], set, against),
+    modes,
+    protocol,
+    tolerance: { absolute, relative },
+  };
+}
+
+/** Errors: as for the kernel of the job; the champion must take every shape that is compared. */
+function planChampion(
+  named: KernelVariant,
+  {
+    method,
+    benchmark,
+    asked,
+    context,
+    device,
+  }: {
+    method: JobMethod;
+    benchmark: BenchmarkSpec;
+    asked: Partial<BenchmarkSettings>;
+    context: SpecContext;
+    device: Device;
+  },
+): ChampionSpec {
+  const kernel = context.kernels.resolve(kernelOf(named.kernel));
+  const { manifest } = kernel;
+  const resolved = resolveVariant(manifest, variantOf(kernel, named.variant, 'champion.variant'), device);
+  const arch = chooseArch({ method, manifest, resolved, device });
+  requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
+  for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
+  const modes: TimingModeName[] = (asked.protocol?.modes ?? []).length > 0 ? benchmark.modes : ['hot'];
+  return {
+    kernel,
+    resolved,
+    arch,
+    modes,
+    verify: { seedCount: 1, seeds: [], tolerance: chooseTolerance(undefined, context.cases), sanitize: false },
+  };
+}
+
+function planProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {
+  const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], against.cases.sets.canonical, against);
+  return { shape: shape!, metricSet: settings.metricSet || 'gates' };
+}
+
+/**
+ * Shapes that were asked for must all be taken; of a set it is enough when the kernel takes one (the others are
+ * reported as refused).
+ */
+function chooseShapes(asked: readonly Shape[], set: readonly Shape[], { manifest, resolved }: Against): Shape[] {
+  if (asked.length > 0) {
+    for (const shape of asked) planLaunches(manifest, resolved, shape);
+    return uniqueShapes(asked);
+  }
+  if (accepted(set, manifest, resolved).length === 0) requireShape(manifest, resolved, set[0]!);
+  return [...set];
+}
+
+function accepted(shapes: readonly Shape[], manifest: Manifest, resolved: ResolvedVariant): Shape[] {
+  return shapes.filter((shape) => checkShape(manifest, resolved, shape) === undefined);
+}
+
+function chooseTolerance(asked: Tolerance | undefined, cases: Cases): VerifySpec['tolerance'] {
+  if (asked?.absolute !== undefined && asked.relative !== undefined)
+    return { profile: asked.profile, absolute: asked.absolute, relative: asked.relative };
+  const profile = asked?.profile || cases.defaults.tolerance;
+  const { atol, rtol } = toleranceProfile(cases, profile);
+  return { profile, absolute: asked?.absolute ?? atol, relative: asked?.relative ?? rtol };
+}
+
+/** The same variant without tensor cores, where the kernel has the toggle and it is on. */
+function fallbackOf(
+  manifest: Manifest,
+  variant: Variant | undefined,
+  { resolved, device }: { resolved: ResolvedVariant; device: Device },
+): ResolvedVariant | undefined {
+  const toggle = manifest.parameters[WMMA_TOGGLE];
+  if (!toggle?.values.includes(0) || resolved.parameters[WMMA_TOGGLE] === 0) return undefined;
+  const asked = variant ?? create(VariantSchema);
+  return resolveVariant(manifest, { ...asked, parameters: { ...asked.parameters, [WMMA_TOGGLE]: 0n } }, device);
+}

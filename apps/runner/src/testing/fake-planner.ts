@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { create } from '@bufbuild/protobuf';
+import {
+  DeviceState,
+  JobKind,
+  Outcome,
+  DeviceSchema,
+  FlashcoreError,
+  JobResultSchema,
+  LogLineSchema,
+  ToolSchema,
+  type JobResult,
+} from '@flashcore/shared/contract';
+import type { PlannedJob, JobBody, JobPlanner, JobContext, JobMethod, JobRequests } from '../jobs/job-context.ts';
+
+const KINDS: Record<JobMethod, JobKind> = {
+  build: JobKind.BUILD,
+  verify: JobKind.VERIFY,
+  benchmark: JobKind.BENCHMARK,
+  profile: JobKind.PROFILE,
+  runExperiment: JobKind.EXPERIMENT,
+};
+
+/** Time for watchers to come before "late_<n>" floods. */
+export const LATE_MS = 2_000;
+
+/** The device of the fake: says that it is no emulator, so that results count. */
+export const FAKE_DEVICE = create(DeviceSchema, {
+  deviceId: 'gpu0',
+  name: 'Fake GPU',
+  arch: 'sm_89',
+  state: DeviceState.READY,
+});
+
+export interface FakeOptions {
+  /** Result of the jobs that pass. */
+  result?: JobResult;
+  /** Bodies by kernel id, besides those below. */
+  bodies?: Record<string, JobBody>;
+}
+
+/**
+ * A planner whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>"
+ * does so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped;
+ * "stubborn_<ms>" ignores being stopped for so long; "error", "bug". Any other id is not found.
+ */
+export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: FakeOptions = {}): JobPlanner {
+  const passed = { outcome: Outcome.PASSED, summary: 'passed', result };
+  const script = (kernelId: string): JobBody => {
+    const [name = '', argument = '0'] = kernelId.split('_');
+    const amount = Number(argument);
+    const known: Record<string, JobBody> = {
+      ok: () => Promise.resolve(passed),
+      flood: (context) => flood(context, amount).then(() => passed),
+      late: (context) =>
+        sleep(LATE_MS, undefined, { signal: context.signal })
+          .then(() => flood(context, amount))
+          .then(() => passed),
+      sleep: ({ signal }) => sleep(amount, passed, { signal }),
+      hang: ({ signal }) => sleep(1e8, passed, { signal }),
+      stubborn: () => sleep(amount, passed),
+      error: () => Promise.reject(new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'Install nvcc')),
+      bug: () => Promise.reject(new TypeError('secret /home/somebody/path')),
+      ...bodies,
+    };
+    const body = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (body) return body;
+    throw new FlashcoreError('KERNEL_NOT_FOUND', { kernel_id: kernelId }, `There is no "${kernelId}"`);
+  };
+  return {
+    devices: () => [FAKE_DEVICE],
+    describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
+    isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
+    prepare: () => Promise.resolve(),
+    planJob: (method, request) => planFake(method, request, script),
+    cacheUse: () => ({ hits: 3, misses: 1 }),
+    close: () => Promise.resolve(),
+  };
+}
+
+function planFake<Method extends JobMethod>(
+  method: Method,
+  request: JobRequests[Method],
+  script: (kernelId: string) => JobBody,
+): PlannedJob {
+  const source = request.kernel?.source;
+  const kernelId = source?.case === 'kernelId' ? source.value : 'tree';
+  return {
+    kind: KINDS[method],
+    label: kernelId,
+    kernelId,
+    deviceId: request.options?.deviceId || FAKE_DEVICE.deviceId,
+    body: script(kernelId),
+  };
+}
+
+/** Log lines as a compiler's output arrives: some hundred in one turn of the event loop, then the next. */
+async function flood(context: JobContext, lines: number): Promise<void> {
+  for (let line = 1; line <= lines && !context.signal.aborted; line += 1) {
+    context.emit({
+      case: 'logLine',
+      value: create(LogLineSchema, { source: 'kernel', text: `line ${line} ${'x'.repeat(60)}` }),
+    });
+    if (line % 200 === 0) await new Promise(setImmediate);
+  }
+}
