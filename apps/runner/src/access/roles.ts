@@ -3,13 +3,13 @@ import { FlashcoreError, KernelRunnerService } from '@flashcore/shared/contract'
 import type { Caller } from './caller.ts';
 
 /** What a client may be allowed. */
-export type Permission = 'read' | 'submit' | 'cancel-own' | 'cancel-any';
+export type Permission = 'read' | 'submit' | 'cancel-own' | 'cancel-any' | 'decide-own' | 'decide-any';
 
 /** What each role may do. */
 export const ROLES = {
   viewer: ['read'],
-  submitter: ['read', 'submit', 'cancel-own'],
-  admin: ['read', 'submit', 'cancel-own', 'cancel-any'],
+  submitter: ['read', 'submit', 'cancel-own', 'decide-own'],
+  admin: ['read', 'submit', 'cancel-own', 'cancel-any', 'decide-own', 'decide-any'],
 } as const satisfies Record<string, readonly Permission[]>;
 
 export type Role = keyof typeof ROLES;
@@ -18,7 +18,7 @@ export const ROLE_NAMES = Object.keys(ROLES) as Role[];
 export const DEFAULT_ROLE: Role = 'submitter';
 export const isRole = (text: unknown): text is Role => typeof text === 'string' && Object.hasOwn(ROLES, text);
 
-/** What each RPC needs. CancelJob needs cancel-any beside it when the job is another's. */
+/** What each RPC needs. CancelJob needs cancel-any too when the job is another's, a decision decide-any. */
 export const NEEDED: Record<RpcName, Permission> = {
   build: 'submit',
   verify: 'submit',
@@ -29,6 +29,11 @@ export const NEEDED: Record<RpcName, Permission> = {
   findMissingSources: 'submit',
   uploadSources: 'submit',
   cancelJob: 'cancel-own',
+  accept: 'decide-own',
+  reject: 'decide-own',
+  undo: 'decide-own',
+  note: 'decide-own',
+  listChampions: 'read',
   watchJob: 'read',
   getJob: 'read',
   listJobs: 'read',

@@ -127,6 +127,14 @@ export class RunnerClient {
     this.#unary('listExperiments', request, options);
   readonly getLeaderboard = (request: RpcRequestInit<'getLeaderboard'> = {}, options?: CallOptions) =>
     this.#unary('getLeaderboard', request, options);
+  readonly accept = (request: RpcRequestInit<'accept'>, options?: CallOptions) =>
+    this.#unary('accept', request, options);
+  readonly reject = (request: RpcRequestInit<'reject'>, options?: CallOptions) =>
+    this.#unary('reject', request, options);
+  readonly undo = (request: RpcRequestInit<'undo'>, options?: CallOptions) => this.#unary('undo', request, options);
+  readonly note = (request: RpcRequestInit<'note'>, options?: CallOptions) => this.#unary('note', request, options);
+  readonly listChampions = (request: RpcRequestInit<'listChampions'> = {}, options?: CallOptions) =>
+    this.#unary('listChampions', request, options);
   readonly findMissingSources = (request: RpcRequestInit<'findMissingSources'>, options?: CallOptions) =>
     this.#unary('findMissingSources', request, options);
 

@@ -207,6 +207,14 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 26;
    */
   QUOTA_EXCEEDED = 26,
+
+  /**
+   * FAILED_PRECONDITION: the experiment can't be accepted, or there is no decision to undo; the message says why and what
+   * to do.
+   *
+   * @generated from enum value: ERROR_REASON_NOT_ACCEPTABLE = 27;
+   */
+  NOT_ACCEPTABLE = 27,
 }
 
 /**

@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { BenchmarkResult, BuildResult, CaseResult, ComparisonResult, DeviceConditions, Diagnostic, Finding, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, ShapeComparison, TimingMode, VerifyResult } from "./result_pb.js";
+import type { BenchmarkResult, BuildResult, CaseResult, ChampionDifference, ComparisonResult, DeviceConditions, Diagnostic, Finding, GatePlan, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, SdpaBenchmark, ShapeComparison, TimingMode, VerifyResult } from "./result_pb.js";
 import type { Job, Outcome } from "./job_pb.js";
 import type { Device } from "./capabilities_pb.js";
 import type { Shape } from "./kernel_pb.js";
@@ -161,7 +161,8 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
     case: "profileResult";
   } | {
     /**
-     * A gate was evaluated.
+     * A gate was decided: as soon as the data for it is there, which may be long before its phase ends. The same gate may
+     * be told again where later data changes its answer; the last one counts.
      *
      * @generated from field: flashcore.runner.v1.GateResult gate_result = 24;
      */
@@ -223,6 +224,31 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
      */
     value: ComparisonResult;
     case: "comparisonResult";
+  } | {
+    /**
+     * The gates that will be judged, before the first phase; each is then told by a gate_result as soon as it is
+     * decided.
+     *
+     * @generated from field: flashcore.runner.v1.GatePlanAnnounced gate_plan = 32;
+     */
+    value: GatePlanAnnounced;
+    case: "gatePlan";
+  } | {
+    /**
+     * What is different from the champion.
+     *
+     * @generated from field: flashcore.runner.v1.ChampionDifference champion_difference = 33;
+     */
+    value: ChampionDifference;
+    case: "championDifference";
+  } | {
+    /**
+     * A shape and timing mode of SDPA alone ended.
+     *
+     * @generated from field: flashcore.runner.v1.SdpaBenchmark sdpa_benchmark = 34;
+     */
+    value: SdpaBenchmark;
+    case: "sdpaBenchmark";
   } | { case: undefined; value?: undefined };
 };
 
@@ -231,6 +257,33 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
  * Use `create(JobEventSchema)` to create a new message.
  */
 export declare const JobEventSchema: GenMessage<JobEvent>;
+
+/**
+ * GatePlanAnnounced names all gates of a variant; none has an answer yet (VERDICT_UNSPECIFIED).
+ *
+ * @generated from message flashcore.runner.v1.GatePlanAnnounced
+ */
+export declare type GatePlanAnnounced = Message<"flashcore.runner.v1.GatePlanAnnounced"> & {
+  /**
+   * The plan.
+   *
+   * @generated from field: flashcore.runner.v1.GatePlan plan = 1;
+   */
+  plan?: GatePlan | undefined;
+
+  /**
+   * The variant that they are about, for example "USE_WMMA=0".
+   *
+   * @generated from field: string variant = 2;
+   */
+  variant: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.GatePlanAnnounced.
+ * Use `create(GatePlanAnnouncedSchema)` to create a new message.
+ */
+export declare const GatePlanAnnouncedSchema: GenMessage<GatePlanAnnounced>;
 
 /**
  * JobCreated is a job's first event.

@@ -66,6 +66,13 @@ export declare type SourceTree = Message<"flashcore.runner.v1.SourceTree"> & {
    * @generated from field: repeated flashcore.runner.v1.SourceFile files = 1;
    */
   files: SourceFile[];
+
+  /**
+   * Where the folder lies in a git repository: its state when it was sent.
+   *
+   * @generated from field: flashcore.runner.v1.GitState git = 2;
+   */
+  git?: GitState | undefined;
 };
 
 /**
@@ -73,6 +80,47 @@ export declare type SourceTree = Message<"flashcore.runner.v1.SourceTree"> & {
  * Use `create(SourceTreeSchema)` to create a new message.
  */
 export declare const SourceTreeSchema: GenMessage<SourceTree>;
+
+/**
+ * GitState says which commit of which repository a folder was taken from.
+ *
+ * @generated from message flashcore.runner.v1.GitState
+ */
+export declare type GitState = Message<"flashcore.runner.v1.GitState"> & {
+  /**
+   * URL of the remote "origin" without user and password; the repository's folder name where it has no remote.
+   *
+   * @generated from field: string repository = 1;
+   */
+  repository: string;
+
+  /**
+   * Commit that is checked out, 40 hexadecimal digits.
+   *
+   * @generated from field: string commit = 2;
+   */
+  commit: string;
+
+  /**
+   * Branch that is checked out; empty: none.
+   *
+   * @generated from field: string branch = 3;
+   */
+  branch: string;
+
+  /**
+   * True when files of the kernel folder differ from the commit or are not in it.
+   *
+   * @generated from field: bool dirty = 4;
+   */
+  dirty: boolean;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.GitState.
+ * Use `create(GitStateSchema)` to create a new message.
+ */
+export declare const GitStateSchema: GenMessage<GitState>;
 
 /**
  * SourceFile is one file of a SourceTree.
@@ -348,6 +396,20 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
    * @generated from field: string notes = 14;
    */
   notes: string;
+
+  /**
+   * What a note claimed or projected for this kernel, from the manifest.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Expectation expectations = 15;
+   */
+  expectations: Expectation[];
+
+  /**
+   * Why the kernel must not be compared with or accepted; empty: it may.
+   *
+   * @generated from field: string deprecated = 16;
+   */
+  deprecated: string;
 };
 
 /**
@@ -355,6 +417,103 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
  * Use `create(KernelSchema)` to create a new message.
  */
 export declare const KernelSchema: GenMessage<Kernel>;
+
+/**
+ * Expectation is a figure that somebody claimed or projected for a kernel, and what was measured here.
+ *
+ * @generated from message flashcore.runner.v1.Expectation
+ */
+export declare type Expectation = Message<"flashcore.runner.v1.Expectation"> & {
+  /**
+   * Device it is about, for example "L4".
+   *
+   * @generated from field: string device = 1;
+   */
+  device: string;
+
+  /**
+   * The shape.
+   *
+   * @generated from field: flashcore.runner.v1.Shape shape = 2;
+   */
+  shape?: Shape | undefined;
+
+  /**
+   * What it is about, for example "latency_us".
+   *
+   * @generated from field: string metric = 3;
+   */
+  metric: string;
+
+  /**
+   * The figure, or the lower end of a range.
+   *
+   * @generated from field: double low = 4;
+   */
+  low: number;
+
+  /**
+   * The upper end; the same as `low` for a single figure.
+   *
+   * @generated from field: double high = 5;
+   */
+  high: number;
+
+  /**
+   * Unit of both.
+   *
+   * @generated from field: string unit = 6;
+   */
+  unit: string;
+
+  /**
+   * "projected", "claimed" or "measured".
+   *
+   * @generated from field: string kind = 7;
+   */
+  kind: string;
+
+  /**
+   * The note that it is from.
+   *
+   * @generated from field: string source = 8;
+   */
+  source: string;
+
+  /**
+   * True when nobody ever measured it.
+   *
+   * @generated from field: bool never_measured = 9;
+   */
+  neverMeasured: boolean;
+
+  /**
+   * What is to be known about it; may be empty.
+   *
+   * @generated from field: string note = 10;
+   */
+  note: string;
+
+  /**
+   * What this job measured on that shape; absent when it measured nothing of the kind.
+   *
+   * @generated from field: optional double measured = 11;
+   */
+  measured?: number | undefined;
+
+  /**
+   * Device that `measured` is from; when it is not `device`, nothing was measured on that one.
+   *
+   * @generated from field: string measured_on = 12;
+   */
+  measuredOn: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Expectation.
+ * Use `create(ExpectationSchema)` to create a new message.
+ */
+export declare const ExpectationSchema: GenMessage<Expectation>;
 
 /**
  * KernelParameter is a build-time parameter of a kernel; it becomes -DNAME=value.

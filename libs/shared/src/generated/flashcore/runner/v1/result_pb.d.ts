@@ -4,7 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { FindingKind, Shape } from "./kernel_pb.js";
+import type { Expectation, FindingKind, GitState, Shape } from "./kernel_pb.js";
 import type { Device, Tool } from "./capabilities_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Artifact } from "./artifact_pb.js";
@@ -75,6 +75,42 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
    * @generated from field: string rate_source = 8;
    */
   rateSource: string;
+
+  /**
+   * The plan that the experiment was judged by; absent in other jobs.
+   *
+   * @generated from field: flashcore.runner.v1.GatePlan plan = 9;
+   */
+  plan?: GatePlan | undefined;
+
+  /**
+   * Whether the result could become a champion, and how; absent in jobs that are no experiment.
+   *
+   * @generated from field: flashcore.runner.v1.Acceptability acceptability = 10;
+   */
+  acceptability?: Acceptability | undefined;
+
+  /**
+   * Set when the variant asked for failed and the plan goes on with the fallback: what happened. The outcome is then
+   * the fallback's.
+   *
+   * @generated from field: string fell_back = 11;
+   */
+  fellBack: string;
+
+  /**
+   * SDPA measured alone, without a kernel: a shape and timing mode each.
+   *
+   * @generated from field: repeated flashcore.runner.v1.SdpaBenchmark sdpa_benchmarks = 12;
+   */
+  sdpaBenchmarks: SdpaBenchmark[];
+
+  /**
+   * What notes claimed or projected for the kernel, beside what was measured here.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Expectation expectations = 13;
+   */
+  expectations: Expectation[];
 };
 
 /**
@@ -82,6 +118,159 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
  * Use `create(JobResultSchema)` to create a new message.
  */
 export declare const JobResultSchema: GenMessage<JobResult>;
+
+/**
+ * GatePlan is what an experiment asks: cases, shapes, timing modes, counters, and gates with their levels.
+ *
+ * @generated from message flashcore.runner.v1.GatePlan
+ */
+export declare type GatePlan = Message<"flashcore.runner.v1.GatePlan"> & {
+  /**
+   * Its name in gates.yaml, for example "merge".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What it decides, in a few words.
+   *
+   * @generated from field: string title = 2;
+   */
+  title: string;
+
+  /**
+   * What it asks, in a sentence.
+   *
+   * @generated from field: string about = 3;
+   */
+  about: string;
+
+  /**
+   * Note that it is from.
+   *
+   * @generated from field: string from = 4;
+   */
+  from: string;
+
+  /**
+   * Case set that is verified.
+   *
+   * @generated from field: string cases = 5;
+   */
+  cases: string;
+
+  /**
+   * Case set that is benchmarked.
+   *
+   * @generated from field: string shapes = 6;
+   */
+  shapes: string;
+
+  /**
+   * Timing modes.
+   *
+   * @generated from field: repeated flashcore.runner.v1.TimingMode modes = 7;
+   */
+  modes: TimingMode[];
+
+  /**
+   * Counters read: "gates", "roofline", "stalls", "full" or "none".
+   *
+   * @generated from field: string metric_set = 8;
+   */
+  metricSet: string;
+
+  /**
+   * Whether the champion of the device is compared with.
+   *
+   * @generated from field: bool champion = 9;
+   */
+  champion: boolean;
+
+  /**
+   * What a failed variant with tensor cores does: "beside" (USE_WMMA=0 is run beside it and decides nothing), "continue"
+   * (its result decides) or "none".
+   *
+   * @generated from field: string fallback = 10;
+   */
+  fallback: string;
+
+  /**
+   * Whether a result that passes may be accepted.
+   *
+   * @generated from field: bool acceptable = 11;
+   */
+  acceptable: boolean;
+
+  /**
+   * Every gate with its level and target, in order: in a GatePlanAnnounced and in Host without an answer.
+   *
+   * @generated from field: repeated flashcore.runner.v1.GateResult gates = 12;
+   */
+  gates: GateResult[];
+
+  /**
+   * What the go/no-go check requires, for example "inputs fp16".
+   *
+   * @generated from field: repeated string requirements = 13;
+   */
+  requirements: string[];
+
+  /**
+   * True for the plan that a request gets which names none.
+   *
+   * @generated from field: bool default = 14;
+   */
+  default: boolean;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.GatePlan.
+ * Use `create(GatePlanSchema)` to create a new message.
+ */
+export declare const GatePlanSchema: GenMessage<GatePlan>;
+
+/**
+ * Acceptability says whether a result could become a champion.
+ *
+ * @generated from message flashcore.runner.v1.Acceptability
+ */
+export declare type Acceptability = Message<"flashcore.runner.v1.Acceptability"> & {
+  /**
+   * Whether it could.
+   *
+   * @generated from field: bool possible = 1;
+   */
+  possible: boolean;
+
+  /**
+   * Why not, or what it would replace.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * Champion that it would replace: kernel and variant; empty: none.
+   *
+   * @generated from field: string replaces = 3;
+   */
+  replaces: string;
+
+  /**
+   * How: the command, for example "fa-tui accept 0190f3e2".
+   *
+   * @generated from field: string command = 4;
+   */
+  command: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Acceptability.
+ * Use `create(AcceptabilitySchema)` to create a new message.
+ */
+export declare const AcceptabilitySchema: GenMessage<Acceptability>;
 
 /**
  * VariantResult is what was found out about one variant of a kernel. Phases that were not asked for are absent.
@@ -153,11 +342,18 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
   findings: Finding[];
 
   /**
-   * The variant compared with the champion that the request named; absent when it named none.
+   * The variant compared with the champion: the one that the request named, or the device's; absent when there is none.
    *
    * @generated from field: flashcore.runner.v1.ComparisonResult comparison = 10;
    */
   comparison?: ComparisonResult | undefined;
+
+  /**
+   * What is different from the champion; absent when there is none.
+   *
+   * @generated from field: flashcore.runner.v1.ChampionDifference difference = 11;
+   */
+  difference?: ChampionDifference | undefined;
 };
 
 /**
@@ -167,13 +363,212 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
 export declare const VariantResultSchema: GenMessage<VariantResult>;
 
 /**
+ * ChampionDifference is what a candidate changes against the champion.
+ *
+ * @generated from message flashcore.runner.v1.ChampionDifference
+ */
+export declare type ChampionDifference = Message<"flashcore.runner.v1.ChampionDifference"> & {
+  /**
+   * The champion's kernel and variant.
+   *
+   * @generated from field: string champion = 1;
+   */
+  champion: string;
+
+  /**
+   * Job that the champion was accepted from; empty when the request named the champion.
+   *
+   * @generated from field: string champion_job = 2;
+   */
+  championJob: string;
+
+  /**
+   * Registers, spills, shared memory, CTAs a multiprocessor, counters, cycles.
+   *
+   * @generated from field: repeated flashcore.runner.v1.FigureDifference figures = 3;
+   */
+  figures: FigureDifference[];
+
+  /**
+   * Parameters with another value.
+   *
+   * @generated from field: repeated flashcore.runner.v1.ParameterDifference parameters = 4;
+   */
+  parameters: ParameterDifference[];
+
+  /**
+   * Source files with other lines.
+   *
+   * @generated from field: repeated flashcore.runner.v1.SourceDifference sources = 5;
+   */
+  sources: SourceDifference[];
+
+  /**
+   * Parameters changed and hunks of source changed.
+   *
+   * @generated from field: int32 changes = 6;
+   */
+  changes: number;
+
+  /**
+   * For example "3 changes at once: …"; empty for one change or none.
+   *
+   * @generated from field: string warning = 7;
+   */
+  warning: string;
+
+  /**
+   * Why counters or sources are missing; empty: they are not.
+   *
+   * @generated from field: string missing = 8;
+   */
+  missing: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.ChampionDifference.
+ * Use `create(ChampionDifferenceSchema)` to create a new message.
+ */
+export declare const ChampionDifferenceSchema: GenMessage<ChampionDifference>;
+
+/**
+ * FigureDifference is one figure of both builds.
+ *
+ * @generated from message flashcore.runner.v1.FigureDifference
+ */
+export declare type FigureDifference = Message<"flashcore.runner.v1.FigureDifference"> & {
+  /**
+   * Its name, for example "registers_per_thread".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The champion's; absent when not known.
+   *
+   * @generated from field: optional double champion = 2;
+   */
+  champion?: number | undefined;
+
+  /**
+   * The candidate's; absent when not known.
+   *
+   * @generated from field: optional double candidate = 3;
+   */
+  candidate?: number | undefined;
+
+  /**
+   * Unit of both.
+   *
+   * @generated from field: string unit = 4;
+   */
+  unit: string;
+
+  /**
+   * Where both are from, for example "ptxas sm_90", "ncu …; the champion's of jobs/…".
+   *
+   * @generated from field: string source = 5;
+   */
+  source: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.FigureDifference.
+ * Use `create(FigureDifferenceSchema)` to create a new message.
+ */
+export declare const FigureDifferenceSchema: GenMessage<FigureDifference>;
+
+/**
+ * ParameterDifference is a parameter with another value.
+ *
+ * @generated from message flashcore.runner.v1.ParameterDifference
+ */
+export declare type ParameterDifference = Message<"flashcore.runner.v1.ParameterDifference"> & {
+  /**
+   * Its name; "config", "maxrregcount" and "fast_math" for what is no parameter of the manifest.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The champion's value; empty: it has none.
+   *
+   * @generated from field: string champion = 2;
+   */
+  champion: string;
+
+  /**
+   * The candidate's value; empty: it has none.
+   *
+   * @generated from field: string candidate = 3;
+   */
+  candidate: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.ParameterDifference.
+ * Use `create(ParameterDifferenceSchema)` to create a new message.
+ */
+export declare const ParameterDifferenceSchema: GenMessage<ParameterDifference>;
+
+/**
+ * SourceDifference is a source file with other lines.
+ *
+ * @generated from message flashcore.runner.v1.SourceDifference
+ */
+export declare type SourceDifference = Message<"flashcore.runner.v1.SourceDifference"> & {
+  /**
+   * Path in the kernel folder.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * Lines that the champion does not have.
+   *
+   * @generated from field: int32 lines_added = 2;
+   */
+  linesAdded: number;
+
+  /**
+   * Lines that only the champion has.
+   *
+   * @generated from field: int32 lines_removed = 3;
+   */
+  linesRemoved: number;
+
+  /**
+   * Places in the file, lines apart.
+   *
+   * @generated from field: int32 hunks = 4;
+   */
+  hunks: number;
+
+  /**
+   * Unified diff, champion to candidate, at most 16 KiB.
+   *
+   * @generated from field: string diff = 5;
+   */
+  diff: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.SourceDifference.
+ * Use `create(SourceDifferenceSchema)` to create a new message.
+ */
+export declare const SourceDifferenceSchema: GenMessage<SourceDifference>;
+
+/**
  * PrecheckItem is one condition of the precheck.
  *
  * @generated from message flashcore.runner.v1.PrecheckItem
  */
 export declare type PrecheckItem = Message<"flashcore.runner.v1.PrecheckItem"> & {
   /**
-   * "inputs", "accumulate", "shapes", "toggle", "causal".
+   * "inputs", "accumulate", "shapes", "toggle", "causal"; those that the plan requires.
    *
    * @generated from field: string check = 1;
    */
@@ -455,6 +850,34 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
    * @generated from field: flashcore.runner.v1.DeviceConditions conditions = 11;
    */
   conditions?: DeviceConditions | undefined;
+
+  /**
+   * SHA-256 over what was judged by: the gates file, the plan's name and the kernel's own gates; empty when no gate was.
+   *
+   * @generated from field: string gates_digest = 12;
+   */
+  gatesDigest: string;
+
+  /**
+   * Where the gates are from, for example "kernels/gates.yaml" or "the client's gates.yaml, and flashcore_v11's own".
+   *
+   * @generated from field: string gates_source = 13;
+   */
+  gatesSource: string;
+
+  /**
+   * The plan's name; empty when no gate was judged.
+   *
+   * @generated from field: string plan = 14;
+   */
+  plan: string;
+
+  /**
+   * Commit that the kernel folder was taken from, as the client says; absent when it lies in no repository.
+   *
+   * @generated from field: flashcore.runner.v1.GitState git = 15;
+   */
+  git?: GitState | undefined;
 };
 
 /**
@@ -781,6 +1204,20 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
    * @generated from field: repeated string shapes = 15;
    */
   shapes: string[];
+
+  /**
+   * How its launches fill the device, a shape each; empty for a device whose number of multiprocessors is not known.
+   *
+   * @generated from field: repeated flashcore.runner.v1.LaunchWaves waves = 16;
+   */
+  waves: LaunchWaves[];
+
+  /**
+   * Most shared memory that a CTA can have on this architecture, static and dynamic, bytes; 0: not known.
+   *
+   * @generated from field: int32 smem_limit_bytes = 17;
+   */
+  smemLimitBytes: number;
 };
 
 /**
@@ -788,6 +1225,61 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
  * Use `create(EntryResourcesSchema)` to create a new message.
  */
 export declare const EntryResourcesSchema: GenMessage<EntryResources>;
+
+/**
+ * LaunchWaves is how a launch's CTAs fill the device.
+ *
+ * @generated from message flashcore.runner.v1.LaunchWaves
+ */
+export declare type LaunchWaves = Message<"flashcore.runner.v1.LaunchWaves"> & {
+  /**
+   * The shape, as BxHxSxD, "c" appended when causal.
+   *
+   * @generated from field: string shape = 1;
+   */
+  shape: string;
+
+  /**
+   * CTAs of the launch.
+   *
+   * @generated from field: int64 ctas = 2;
+   */
+  ctas: bigint;
+
+  /**
+   * Multiprocessors of the device.
+   *
+   * @generated from field: int32 multiprocessors = 3;
+   */
+  multiprocessors: number;
+
+  /**
+   * CTAs over those that the device holds at once.
+   *
+   * @generated from field: double waves = 4;
+   */
+  waves: number;
+
+  /**
+   * Share of the multiprocessors' time that has work when all CTAs take the same time, percent.
+   *
+   * @generated from field: double tail_efficiency_percent = 5;
+   */
+  tailEfficiencyPercent: number;
+
+  /**
+   * In words, for example "128 CTAs on 132 SMs: one wave, 3 % idle".
+   *
+   * @generated from field: string text = 6;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.LaunchWaves.
+ * Use `create(LaunchWavesSchema)` to create a new message.
+ */
+export declare const LaunchWavesSchema: GenMessage<LaunchWaves>;
 
 /**
  * Tolerance is the bound on an element's error: |out - ref| <= absolute + relative * |ref|.
@@ -1509,6 +2001,13 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
    * @generated from field: string least_basis = 26;
    */
   leastBasis: string;
+
+  /**
+   * What torch.utils.benchmark would say; absent when it was not measured.
+   *
+   * @generated from field: flashcore.runner.v1.LegacyLoop legacy_loop = 27;
+   */
+  legacyLoop?: LegacyLoop | undefined;
 };
 
 /**
@@ -1516,6 +2015,96 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
  * Use `create(BenchmarkResultSchema)` to create a new message.
  */
 export declare const BenchmarkResultSchema: GenMessage<BenchmarkResult>;
+
+/**
+ * LegacyLoop is the mean of launches in a plain loop with one event pair around them, for comparison with old notes. It
+ * is no latency: launches overlap, the host's pace is in it, nothing is dropped and there is no spread.
+ *
+ * @generated from message flashcore.runner.v1.LegacyLoop
+ */
+export declare type LegacyLoop = Message<"flashcore.runner.v1.LegacyLoop"> & {
+  /**
+   * Microseconds a launch.
+   *
+   * @generated from field: double mean_us = 1;
+   */
+  meanUs: number;
+
+  /**
+   * Launches in the loop.
+   *
+   * @generated from field: int32 launches = 2;
+   */
+  launches: number;
+
+  /**
+   * Why it is no latency.
+   *
+   * @generated from field: string warning = 3;
+   */
+  warning: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.LegacyLoop.
+ * Use `create(LegacyLoopSchema)` to create a new message.
+ */
+export declare const LegacyLoopSchema: GenMessage<LegacyLoop>;
+
+/**
+ * SdpaBenchmark is SDPA on one shape in one timing mode, measured without a kernel.
+ *
+ * @generated from message flashcore.runner.v1.SdpaBenchmark
+ */
+export declare type SdpaBenchmark = Message<"flashcore.runner.v1.SdpaBenchmark"> & {
+  /**
+   * The shape.
+   *
+   * @generated from field: flashcore.runner.v1.Shape shape = 1;
+   */
+  shape?: Shape | undefined;
+
+  /**
+   * How the samples were taken.
+   *
+   * @generated from field: flashcore.runner.v1.TimingMode mode = 2;
+   */
+  mode: TimingMode;
+
+  /**
+   * The backends; their speedup fields are 0.
+   *
+   * @generated from field: repeated flashcore.runner.v1.SdpaResult backends = 3;
+   */
+  backends: SdpaResult[];
+
+  /**
+   * Why there is none, or why some are missing.
+   *
+   * @generated from field: string missing = 4;
+   */
+  missing: string;
+
+  /**
+   * 4 B H S^2 D; half of it when causal.
+   *
+   * @generated from field: double flops = 5;
+   */
+  flops: number;
+
+  /**
+   * Q, K, V and O once each.
+   *
+   * @generated from field: double bytes = 6;
+   */
+  bytes: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.SdpaBenchmark.
+ * Use `create(SdpaBenchmarkSchema)` to create a new message.
+ */
+export declare const SdpaBenchmarkSchema: GenMessage<SdpaBenchmark>;
 
 /**
  * LatencyStatistics describes samples in microseconds. Percentiles are interpolated: of fewer than 1 / (1 - p) samples
@@ -1731,6 +2320,34 @@ export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
    * @generated from field: string version = 6;
    */
   version: string;
+
+  /**
+   * flops over the median.
+   *
+   * @generated from field: optional double tflops = 7;
+   */
+  tflops?: number | undefined;
+
+  /**
+   * bytes over the median.
+   *
+   * @generated from field: optional double gb_per_second = 8;
+   */
+  gbPerSecond?: number | undefined;
+
+  /**
+   * Share of the device's roofline reached, percent.
+   *
+   * @generated from field: optional double roofline_percent = 9;
+   */
+  rooflinePercent?: number | undefined;
+
+  /**
+   * Samples as a histogram.
+   *
+   * @generated from field: flashcore.runner.v1.Histogram histogram = 10;
+   */
+  histogram?: Histogram | undefined;
 };
 
 /**
@@ -2425,6 +3042,63 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
    * @generated from field: string source = 10;
    */
   source: string;
+
+  /**
+   * Who measures it: "build", "verify", "benchmark", "profile", "history", "manifest", or "group" for a gate that stands
+   * for others.
+   *
+   * @generated from field: string phase = 11;
+   */
+  phase: string;
+
+  /**
+   * What is measured, for example "latency_us", or a counter of the profiler by its own name.
+   *
+   * @generated from field: string metric = 12;
+   */
+  metric: string;
+
+  /**
+   * On what, for example "cold p50, 2x8x512x64"; may be empty.
+   *
+   * @generated from field: string condition = 13;
+   */
+  condition: string;
+
+  /**
+   * Why the target is what it is.
+   *
+   * @generated from field: string why = 14;
+   */
+  why: string;
+
+  /**
+   * Set when the kernel's own manifest gives target or level: its reason.
+   *
+   * @generated from field: string own_reason = 15;
+   */
+  ownReason: string;
+
+  /**
+   * Lower end of the value's 95 % interval, where it has one.
+   *
+   * @generated from field: optional double value_low = 16;
+   */
+  valueLow?: number | undefined;
+
+  /**
+   * Upper end of it.
+   *
+   * @generated from field: optional double value_high = 17;
+   */
+  valueHigh?: number | undefined;
+
+  /**
+   * For a gate that stands for others ("any of"): their ids.
+   *
+   * @generated from field: repeated string any_of = 18;
+   */
+  anyOf: string[];
 };
 
 /**

@@ -6,9 +6,10 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import type { Message } from "@bufbuild/protobuf";
 import type { Kernel, KernelReference, KernelVariant, Shape, SourceFile, Variant } from "./kernel_pb.js";
 import type { JobEvent } from "./job_event_pb.js";
-import type { BenchmarkProtocol, JobResult, LatencyStatistics, Tolerance } from "./result_pb.js";
+import type { BenchmarkProtocol, GatePlan, JobResult, LatencyStatistics, Tolerance } from "./result_pb.js";
 import type { Job, JobState } from "./job_pb.js";
 import type { Host } from "./capabilities_pb.js";
+import type { AcceptRequestSchema, AcceptResponseSchema, Decision, ListChampionsRequestSchema, ListChampionsResponseSchema, NoteRequestSchema, NoteResponseSchema, RejectRequestSchema, RejectResponseSchema, UndoRequestSchema, UndoResponseSchema } from "./acceptance_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
@@ -160,6 +161,13 @@ export declare type VerifySettings = Message<"flashcore.runner.v1.VerifySettings
    * @generated from field: bool sanitize = 5;
    */
   sanitize: boolean;
+
+  /**
+   * Case set of cases.yaml, for example "odd"; `shapes` must then be empty. Empty: the plan's, else the parity cases.
+   *
+   * @generated from field: string case_set = 6;
+   */
+  caseSet: string;
 };
 
 /**
@@ -263,6 +271,20 @@ export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSe
    * @generated from field: flashcore.runner.v1.KernelVariant champion = 4;
    */
   champion?: KernelVariant | undefined;
+
+  /**
+   * Case set of cases.yaml to measure on; `shapes` must then be empty. Empty: the plan's, else the canonical shape.
+   *
+   * @generated from field: string shape_set = 5;
+   */
+  shapeSet: string;
+
+  /**
+   * Measure the legacy loop too.
+   *
+   * @generated from field: bool legacy_loop = 6;
+   */
+  legacyLoop: boolean;
 };
 
 /**
@@ -285,7 +307,7 @@ export declare type BenchmarkRequest = Message<"flashcore.runner.v1.BenchmarkReq
   options?: JobOptions | undefined;
 
   /**
-   * The kernel.
+   * The kernel; unset: SDPA is measured alone, with the backends and on the shapes of `settings`.
    *
    * @generated from field: flashcore.runner.v1.KernelReference kernel = 2;
    */
@@ -346,11 +368,18 @@ export declare type ProfileSettings = Message<"flashcore.runner.v1.ProfileSettin
   shape?: Shape | undefined;
 
   /**
-   * "gates" (default), "roofline", "stalls" or "full".
+   * "gates" (default), "roofline", "stalls" or "full"; in an experiment "none" too, and the plan's is the default.
    *
    * @generated from field: string metric_set = 2;
    */
   metricSet: string;
+
+  /**
+   * Counters by the profiler's own names, at most 64, for example "sm__inst_executed_pipe_tensor.sum".
+   *
+   * @generated from field: repeated string counters = 3;
+   */
+  counters: string[];
 };
 
 /**
@@ -469,11 +498,32 @@ export declare type RunExperimentRequest = Message<"flashcore.runner.v1.RunExper
   profile?: ProfileSettings | undefined;
 
   /**
-   * Do not build the USE_WMMA=0 fallback when a gate fails.
+   * Do not build the USE_WMMA=0 fallback, whatever the plan says.
    *
    * @generated from field: bool no_fallback = 7;
    */
   noFallback: boolean;
+
+  /**
+   * Plan of the gates file; empty: its default, which is "merge" in kernels/gates.yaml.
+   *
+   * @generated from field: string plan = 8;
+   */
+  plan: string;
+
+  /**
+   * A gates file of the client, as text of at most 64 KiB, to judge by in place of the runner's; empty: the runner's.
+   *
+   * @generated from field: string gates_yaml = 9;
+   */
+  gatesYaml: string;
+
+  /**
+   * Do not compare with the device's champion.
+   *
+   * @generated from field: bool no_champion = 10;
+   */
+  noChampion: boolean;
 };
 
 /**
@@ -885,6 +935,20 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
    * @generated from field: flashcore.runner.v1.Caller caller = 2;
    */
   caller?: Caller | undefined;
+
+  /**
+   * The plans of the runner's gates.yaml, the default first.
+   *
+   * @generated from field: repeated flashcore.runner.v1.GatePlan plans = 3;
+   */
+  plans: GatePlan[];
+
+  /**
+   * The case sets of cases.yaml.
+   *
+   * @generated from field: repeated flashcore.runner.v1.CaseSet case_sets = 4;
+   */
+  caseSets: CaseSet[];
 };
 
 /**
@@ -892,6 +956,33 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
  * Use `create(GetHostResponseSchema)` to create a new message.
  */
 export declare const GetHostResponseSchema: GenMessage<GetHostResponse>;
+
+/**
+ * CaseSet is a named list of shapes of cases.yaml.
+ *
+ * @generated from message flashcore.runner.v1.CaseSet
+ */
+export declare type CaseSet = Message<"flashcore.runner.v1.CaseSet"> & {
+  /**
+   * Its name, for example "parity".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Its shapes.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Shape shapes = 2;
+   */
+  shapes: Shape[];
+};
+
+/**
+ * Describes the message flashcore.runner.v1.CaseSet.
+ * Use `create(CaseSetSchema)` to create a new message.
+ */
+export declare const CaseSetSchema: GenMessage<CaseSet>;
 
 /**
  * Caller is a client as its credential names it.
@@ -1098,6 +1189,20 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
    * @generated from field: string champion = 15;
    */
   champion: string;
+
+  /**
+   * The plan that it was judged by; empty for experiments older than plans.
+   *
+   * @generated from field: string plan = 16;
+   */
+  plan: string;
+
+  /**
+   * The latest decision about it; absent: none.
+   *
+   * @generated from field: flashcore.runner.v1.Decision decision = 17;
+   */
+  decision?: Decision | undefined;
 };
 
 /**
@@ -1210,11 +1315,40 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   time?: Timestamp | undefined;
 
   /**
-   * Speedup over the fastest SDPA backend of that job; absent when none was measured.
+   * Speedup over the fastest SDPA backend of that job; absent when none was measured, and in SDPA's own rows.
    *
    * @generated from field: optional double speedup = 6;
    */
   speedup?: number | undefined;
+
+  /**
+   * Set in SDPA's rows: the software, for example "PyTorch 2.11.0+cu130"; `kernel_id` is then empty and `label` the
+   * backend, for example "sdpa/cudnn".
+   *
+   * @generated from field: string sdpa_version = 7;
+   */
+  sdpaVersion: string;
+
+  /**
+   * FLOPs over the median.
+   *
+   * @generated from field: optional double tflops = 8;
+   */
+  tflops?: number | undefined;
+
+  /**
+   * Share of the device's roofline reached, percent.
+   *
+   * @generated from field: optional double roofline_percent = 9;
+   */
+  rooflinePercent?: number | undefined;
+
+  /**
+   * True for a build that is a champion of this device and shape.
+   *
+   * @generated from field: bool champion = 10;
+   */
+  champion: boolean;
 };
 
 /**
@@ -1560,6 +1694,56 @@ export declare const KernelRunnerService: GenService<{
     methodKind: "client_streaming";
     input: typeof UploadSourcesRequestSchema;
     output: typeof UploadSourcesResponseSchema;
+  },
+  /**
+   * Makes the build of an experiment that passed the champion of its kernel, device model, shapes and protocol.
+   *
+   * @generated from rpc flashcore.runner.v1.KernelRunnerService.Accept
+   */
+  accept: {
+    methodKind: "unary";
+    input: typeof AcceptRequestSchema;
+    output: typeof AcceptResponseSchema;
+  },
+  /**
+   * Notes that an experiment's result is not wanted, and why; a champion that it made is taken back.
+   *
+   * @generated from rpc flashcore.runner.v1.KernelRunnerService.Reject
+   */
+  reject: {
+    methodKind: "unary";
+    input: typeof RejectRequestSchema;
+    output: typeof RejectResponseSchema;
+  },
+  /**
+   * Takes back the latest decision about an experiment, as if it had not been made.
+   *
+   * @generated from rpc flashcore.runner.v1.KernelRunnerService.Undo
+   */
+  undo: {
+    methodKind: "unary";
+    input: typeof UndoRequestSchema;
+    output: typeof UndoResponseSchema;
+  },
+  /**
+   * Adds a note to an experiment.
+   *
+   * @generated from rpc flashcore.runner.v1.KernelRunnerService.Note
+   */
+  note: {
+    methodKind: "unary";
+    input: typeof NoteRequestSchema;
+    output: typeof NoteResponseSchema;
+  },
+  /**
+   * Lists the champions, and on request every decision that was made.
+   *
+   * @generated from rpc flashcore.runner.v1.KernelRunnerService.ListChampions
+   */
+  listChampions: {
+    methodKind: "unary";
+    input: typeof ListChampionsRequestSchema;
+    output: typeof ListChampionsResponseSchema;
   },
 }>;
 
