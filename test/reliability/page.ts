@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { formatMarkdown } from '@flashcore/tools/format-markdown';
 import type { Figure } from './campaign.ts';
 import { PROMISES, type PromiseId } from './promises.ts';
 
@@ -21,8 +22,8 @@ export interface SoakRun {
 export const readRun = (): SoakRun | undefined =>
   existsSync(FIGURES_PATH) ? (JSON.parse(readFileSync(FIGURES_PATH, 'utf8')) as SoakRun) : undefined;
 
-export function reliabilityPage({ machine, figures }: SoakRun): string {
-  return [
+export function reliabilityPage({ machine, figures }: SoakRun): Promise<string> {
+  const text = [
     '# What flashcore promises, and what its tests found',
     '',
     'Written by `npx nx soak test`, which runs every campaign in its long form and stores its figures in [reliability.json](reliability.json); `npm test` runs the same tests with fewer rounds.',
@@ -37,6 +38,7 @@ export function reliabilityPage({ machine, figures }: SoakRun): string {
     ]),
     '',
   ].join('\n');
+  return formatMarkdown(text, PAGE_PATH);
 }
 
 function figuresOf(id: PromiseId, figures: SoakRun['figures']): string[] {

@@ -13,12 +13,12 @@ import { FIGURES_PATH, PAGE_PATH, ROOT, readRun, reliabilityPage, type SoakRun }
 
 const folder = mkdtempSync(join(tmpdir(), 'fc-soak-'));
 try {
-  process.exitCode = run(join(folder, 'figures.jsonl'), process.argv.slice(2));
+  process.exitCode = await run(join(folder, 'figures.jsonl'), process.argv.slice(2));
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
 
-function run(figuresFile: string, filters: string[]): number {
+async function run(figuresFile: string, filters: string[]): Promise<number> {
   const seed = process.env['FLASHCORE_SEED'] ?? String(Math.floor(Math.random() * 2 ** 31));
   const env = { ...process.env, FLASHCORE_SOAK: '1', FLASHCORE_SEED: seed, FLASHCORE_FIGURES: figuresFile };
   const tests = filters.length > 0 ? filters.map((filter) => `test/reliability/${filter}`) : ['test/reliability'];
@@ -37,12 +37,12 @@ function run(figuresFile: string, filters: string[]): number {
   for (const { what, value } of figures) process.stdout.write(`${what}: ${value}\n`);
   process.stdout.write(`seed ${seed}\n`);
   // What failed makes no report.
-  if (status === 0) store(figures);
+  if (status === 0) await store(figures);
   return status ?? 1;
 }
 
 /** A part's figures take the place of those of the same tests, when they are of the same machine. */
-function store(figures: readonly Figure[]): void {
+async function store(figures: readonly Figure[]): Promise<void> {
   const machine = `${availableParallelism()} processors (${cpus()[0]?.model.trim() ?? 'unknown'}), ${process.platform}, Node ${process.versions.node}`;
   const before = readRun();
   const kept =
@@ -55,5 +55,5 @@ function store(figures: readonly Figure[]): void {
   );
   const stored: SoakRun = { machine, figures: all };
   writeFileSync(FIGURES_PATH, `${JSON.stringify(stored, null, 1)}\n`);
-  writeFileSync(PAGE_PATH, reliabilityPage(stored));
+  writeFileSync(PAGE_PATH, await reliabilityPage(stored));
 }

@@ -4,4 +4,4 @@ import { PAGE_PATH, readRun, reliabilityPage } from './page.ts';
 
 const run = readRun();
 if (!run) throw new Error('Run `npx nx soak test` first: it has stored no figures yet');
-writeFileSync(PAGE_PATH, reliabilityPage(run));
+writeFileSync(PAGE_PATH, await reliabilityPage(run));

@@ -8,6 +8,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { formatShape } from '@flashcore/shared/kernels';
+import { formatMarkdown } from '../format-markdown.ts';
 import { graphRows, overlapRows } from '../launch-tables.mjs';
 import { resultsTables } from '../results-tables.mjs';
 import { emulatorPage, emulatorSentence } from './emulator-page.ts';
@@ -52,7 +53,13 @@ export async function documents(): Promise<Document[]> {
       ? []
       : [{ path: relative(ROOT, path), current: existsSync(path) ? readFileSync(path, 'utf8') : '', wanted }];
   });
-  return [...marked, ...pages];
+  return Promise.all(
+    [...marked, ...pages].map(async ({ path, current, wanted }) => ({
+      path,
+      current,
+      wanted: await formatMarkdown(wanted, join(ROOT, path)),
+    })),
+  );
 }
 
 /**

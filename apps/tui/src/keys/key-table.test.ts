@@ -1,12 +1,16 @@
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { format, resolveConfig } from 'prettier';
 import { expect, test } from 'vitest';
 import { COMMANDS } from './commands.ts';
 import { findCommands } from './dispatch.ts';
 import { KEY_TABLE_BEGIN, KEY_TABLE_END, keyTable, withKeyTable } from './key-table.ts';
 
-test('docs/keys.md has the keys of the command table; else: npx node apps/tui/src/keys/write-key-table.ts', () => {
-  const page = readFileSync(new URL('../../../../docs/keys.md', import.meta.url), 'utf8');
-  expect(withKeyTable(page, keyTable(COMMANDS))).toBe(page);
+test('docs/keys.md has the keys of the command table; else: npx node apps/tui/src/keys/write-key-table.ts', async () => {
+  const path = fileURLToPath(new URL('../../../../docs/keys.md', import.meta.url));
+  const page = readFileSync(path, 'utf8');
+  const written = withKeyTable(page, keyTable(COMMANDS))!;
+  expect(await format(written, { ...(await resolveConfig(path)), filepath: path })).toBe(page);
 });
 
 test('only what stands between the markers changes', () => {
