@@ -363,7 +363,9 @@ export class Jobs {
       onStored: (events) => this.#share.stored(events),
       onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
     });
-    recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name)) }) });
+    // It is not in the queue yet: all that are there come before it.
+    const ahead = this.#queues.get(compiled.deviceId)?.jobs ?? 0;
+    recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name), ahead) }) });
     return { jobId, recorder };
   }
 

@@ -148,6 +148,7 @@ describe('cancel', () => {
       queuePosition: 1,
     });
     await fixture.client.cancelJob({ name: queued.name });
+    expect((await queued.done)[0]?.payload).toMatchObject({ case: 'created', value: { job: { queuePosition: 1 } } });
     expect((await queued.done).map(({ payload }) => payload.case)).toEqual(['created', 'finished']);
     await fixture.client.cancelJob({ name: running.name });
     await running.done;

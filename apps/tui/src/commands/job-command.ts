@@ -26,6 +26,7 @@ import { junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
 import { shortJobName } from '../report/list-reports.ts';
 import { initialState } from '../state/app-state.ts';
+import { queueText } from '../state/job-list.ts';
 import { resultOf } from '../state/job-result.ts';
 import type { JobView } from '../state/job-view.ts';
 import { attachedJob } from '../state/selectors.ts';
@@ -39,7 +40,7 @@ export type OpenEvents = (options: Pick<WatchOptions, 'onConnection' | 'onExpire
 
 /** What following a job asks of a runner. */
 export interface FollowedRunner {
-  readonly client: Pick<RunnerClient, 'getJob'> & Partial<Pick<RunnerClient, 'readArtifact'>>;
+  readonly client: Pick<RunnerClient, 'getJob'> & Partial<Pick<RunnerClient, 'readArtifact' | 'listJobs'>>;
   readonly revive?: Connection['revive'];
 }
 
@@ -87,6 +88,7 @@ export async function followJob(
       firstKept = undefined;
       store.dispatch({ type: 'job-event', event });
       progress.show(event);
+      if (event.payload.case === 'created') await tellQueue(event, client, progress);
     }
     const ended = job();
     if (ended?.state !== JobState.ENDED)
@@ -103,6 +105,19 @@ export async function followJob(
     recorder?.close();
     interrupts.dispose();
   }
+}
+
+/** Which jobs come before one that has to wait. */
+async function tellQueue(
+  { job, payload }: JobEvent,
+  client: FollowedRunner['client'],
+  progress: LiveProgress,
+): Promise<void> {
+  const waits = payload.case === 'created' && (payload.value.job?.queuePosition ?? 0) > 0;
+  if (!waits || client.listJobs === undefined) return;
+  const ahead = queueText((await client.listJobs({ pageSize: 200 })).jobs, job);
+  // By now it may have left the queue, or been read from a job long ended.
+  if (ahead !== '') progress.line(`queued, ${printable(ahead)}`);
 }
 
 // Lines are printed as they come: the store need not keep them.

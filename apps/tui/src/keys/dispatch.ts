@@ -16,7 +16,7 @@ export function pressKey(key: string, context: CommandContext): void {
   const { overlay } = context.store.state.ui;
   if (overlay === undefined) return commandOf(key, context)?.run(context);
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
-  if (overlay.kind === 'history-filter') return pressInHistoryFilter(key, overlay, context);
+  if (overlay.kind === 'list-filter') return pressInListFilter(key, overlay, context);
   if (overlay.kind === 'form') return pressInForm(key, overlay, context);
   if (overlay.kind === 'copy') return pressInCopy(key, context);
   if (overlay.kind === 'watch-folder') return pressInWatchFolder(key, overlay, context);
@@ -94,12 +94,12 @@ function pressInSearch(key: string, overlay: OverlayOf<'search'>, { store }: Com
 }
 
 /** The list follows what is typed; Enter keeps it, Escape shows all again. */
-function pressInHistoryFilter(key: string, { text }: OverlayOf<'history-filter'>, { store }: CommandContext): void {
-  if (key === 'enter') return store.dispatch({ type: 'history-filter', text });
-  if (key === 'escape') return store.dispatch({ type: 'history-filter', text: '' });
+function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>, { store }: CommandContext): void {
+  if (key === 'enter') return store.dispatch({ type: 'list-filter', list, text });
+  if (key === 'escape') return store.dispatch({ type: 'list-filter', list, text: '' });
   const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
-  store.dispatch({ type: 'history-filter', text: typed });
-  store.dispatch({ type: 'overlay', overlay: { kind: 'history-filter', text: typed } });
+  store.dispatch({ type: 'list-filter', list, text: typed });
+  store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: typed } });
 }
 
 function pressInWatchFolder(key: string, { text }: OverlayOf<'watch-folder'>, context: CommandContext): void {

@@ -2,13 +2,19 @@
 import { JobState } from '@flashcore/shared/contract';
 import { HISTORY_SORTS, JOB_LISTS, type AppState } from '../state/app-state.ts';
 import { formOf } from '../state/run-form.ts';
-import { attachedJob, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { attachedJob, filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { jobTitle } from '../state/words.ts';
 import { next, type Command } from './command.ts';
 import { formContextOf, openForm, startForm } from './form-keys.ts';
 
 const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
 const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.jobList !== 'jobs';
+/** What the list on the screen is filtered by; empty: it is not, or there is none. */
+function filterOf(state: AppState): string {
+  const list = filteredList(state);
+  return list === undefined ? '' : state.ui.filters[list];
+}
+
 const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels';
 
 export const JOB_COMMANDS: Command[] = [
@@ -144,14 +150,30 @@ export const JOB_COMMANDS: Command[] = [
       store.dispatch({ type: 'history-order', sort: next(HISTORY_SORTS, store.state.ui.historySort) }),
   },
   {
-    id: 'filter-history',
+    id: 'filter-list',
     keys: ['/'],
     group: 'jobs',
-    help: 'There: only rows with these words',
+    help: 'In 6 and 7: only rows with these words',
     hint: 'filter',
-    when: inHistory,
-    run: ({ store }) =>
-      store.dispatch({ type: 'overlay', overlay: { kind: 'history-filter', text: store.state.ui.historyFilter } }),
+    when: (state) => filteredList(state) !== undefined,
+    run: ({ store }) => {
+      const list = filteredList(store.state);
+      if (list === undefined) return;
+      const text = store.state.ui.filters[list];
+      store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text } });
+    },
+  },
+  {
+    id: 'clear-filter',
+    keys: ['escape'],
+    group: 'jobs',
+    help: 'There: all rows again',
+    hint: 'show all',
+    when: (state) => filterOf(state) !== '',
+    run: ({ store }) => {
+      const list = filteredList(store.state);
+      if (list !== undefined) store.dispatch({ type: 'list-filter', list, text: '' });
+    },
   },
   {
     id: 'history',

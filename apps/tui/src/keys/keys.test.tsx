@@ -65,8 +65,8 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   search: { shows: (_, after) => after.ui.overlay?.kind === 'search' },
   'next-match': { first: '1/ptxas\r', shows: (before, after) => after.ui.log.top !== before.ui.log.top },
   'previous-match': { first: '1/ptxas\r', shows: (before, after) => after.ui.log.top < before.ui.log.top },
-  filter: { first: '/ptxas\r', shows: (_, after) => after.ui.log.filter },
-  'clear-search': { first: '/ptxas\r', shows: (_, after) => after.ui.log.query === '' },
+  filter: { first: '1/ptxas\r', shows: (_, after) => after.ui.log.filter },
+  'clear-search': { first: '1/ptxas\r', shows: (_, after) => after.ui.log.query === '' },
   follow: { shows: (before, after) => after.ui.log.follow !== before.ui.log.follow },
   wrap: { first: '1', shows: (before, after) => after.ui.log.wrap !== before.ui.log.wrap },
   'show-job': {
@@ -108,7 +108,8 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   },
   'watch-folder': { shows: (_, after) => after.ui.overlay?.kind === 'watch-folder' },
   'sort-history': { first: '6t', shows: (_, after) => after.ui.historySort === 'latency' },
-  'filter-history': { first: '6t', shows: (_, after) => after.ui.overlay?.kind === 'history-filter' },
+  'filter-list': { first: '7', shows: (_, after) => after.ui.overlay?.kind === 'list-filter' },
+  'clear-filter': { first: '6/wmma\r', shows: (_, after) => after.ui.filters.jobs === '' },
   cancel: { first: '6g', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
   history: { first: '6', shows: (_, after) => after.ui.jobList === 'history' },
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
@@ -145,9 +146,24 @@ test('no two commands share a key where both could be meant', () => {
     ['left', ['map-left', 'previous-view']],
     ['l', ['map-right', 'next-view']],
     ['right', ['map-right', 'next-view']],
-    ['escape', ['leave-map', 'clear-search']],
-    ['/', ['search', 'filter-history']],
+    ['escape', ['leave-map', 'clear-search', 'clear-filter']],
+    ['/', ['search', 'filter-list']],
   ]);
+});
+
+test('/ filters the jobs and the kernels, Enter keeps the filter, Escape shows all rows again', async () => {
+  await terminal.press('6/v2\r');
+  expect(await terminal.screen()).toMatch(/fa_v2_wmma[^]*1\/1 job, only "v2"/);
+  await terminal.press(ESCAPE);
+  expect([ui().filters.jobs, ui().view]).toEqual(['', 'jobs']);
+  await terminal.press('7/flashcore\rj\r');
+  expect(ui().overlay).toMatchObject({ kind: 'form', form: { kernel: { kernelId: 'flashcore_v6' } } });
+  await terminal.press(ESCAPE + '/nothing of the kind\r');
+  expect(await terminal.screen()).toMatch(/No kernel has "nothing of the kind"/);
+  await terminal.press(ESCAPE + '6t/wmma\r');
+  expect(ui().filters.history).toBe('wmma');
+  await terminal.press(ESCAPE);
+  expect(ui().filters.history).toBe('');
 });
 
 test('the help lists every command, finds by words and runs what is under the cursor', async () => {
@@ -266,7 +282,7 @@ test('W takes ~ for the home folder; a folder that is none is named, and the nex
   await terminal.press('W~/no such folder\r');
   expect([terminal.store.state.watching, terminal.store.state.notice?.text]).toEqual([
     undefined,
-    `Wanted a kernel folder to watch; ${homedir()}/no such folder is none`,
+    `${homedir()}/no such folder: no such folder to watch`,
   ]);
   await terminal.press('W');
   expect(ui().overlay?.kind).toBe('watch-folder');

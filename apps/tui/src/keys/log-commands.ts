@@ -1,11 +1,11 @@
 /** Searching and following the log. */
 import type { AppState } from '../state/app-state.ts';
+import { filteredList } from '../state/selectors.ts';
 import type { Store } from '../state/store.ts';
 import type { Command } from './command.ts';
 import { inMap } from './view-commands.ts';
 
-const inHistory = ({ ui }: AppState): boolean => ui.view === 'jobs' && ui.jobList !== 'jobs';
-const hasLog = (state: AppState): boolean => state.attached !== undefined && !inHistory(state);
+const hasLog = (state: AppState): boolean => state.attached !== undefined && filteredList(state) === undefined;
 const hasQuery = (state: AppState): boolean => hasLog(state) && state.ui.log.query !== '';
 const inRun = (state: AppState): boolean => hasLog(state) && state.ui.view === 'run';
 

@@ -20,7 +20,7 @@ async function editSource({ store, session, lendTerminal, edit, kernelsDirectory
   const tell = (text: string, tone: 'info' | 'warn' | 'bad'): void => store.dispatch({ type: 'notice', text, tone });
   try {
     const source = await sourceFile(target, {
-      watching: store.state.watching,
+      watching: store.state.watching?.folder,
       kernelsDirectory,
       readArtifact: session.readArtifact,
     });

@@ -98,7 +98,7 @@ export function statusText({ activity, phases }: Pick<JobView, 'activity' | 'pha
   }
 }
 
-const queueText = (before: number): string => (before > 0 ? `queued, ${before} before it` : 'starting');
+const queueText = (ahead: number): string => (ahead > 0 ? `queued, ${ahead} ahead` : 'starting');
 
 // Cases run in another order than that of the list: the count is of those that are done.
 function verifyStatus(progress: VerifyProgress, casesDone: number): string {

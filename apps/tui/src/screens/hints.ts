@@ -13,7 +13,7 @@ export function hintsRow(state: AppState, width: number): Row {
     form: '↑ ↓ field  ← → value  shapes and seeds can be typed  Enter run  Esc close',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
     'watch-folder': 'Enter watch  Esc cancel',
-    'history-filter': 'Enter keep  Esc show all',
+    'list-filter': 'Enter keep  Esc show all',
     confirm: 'y yes  any key no',
   };
   const { overlay } = state.ui;

@@ -57,7 +57,7 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
 ];
 
 const sortRemark = ({ ui }: AppState): string =>
-  ` by ${ui.historySort}${ui.historyFilter === '' ? '' : `, only "${ui.historyFilter}"`}`;
+  ` by ${ui.historySort}${ui.filters.history === '' ? '' : `, only "${ui.filters.history}"`}`;
 
 export function historyPane(state: AppState, size: Size): PaneContent {
   const title = '6 History';
@@ -74,9 +74,13 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   if (experiments.length === 0)
     return {
       title,
-      body: wrapRows(`No experiment has "${state.ui.historyFilter}". / changes the filter.`, size.width, {
-        role: 'warn',
-      }),
+      body: wrapRows(
+        `No experiment has "${state.ui.filters.history}". / changes the filter, Esc shows all.`,
+        size.width,
+        {
+          role: 'warn',
+        },
+      ),
     };
   const selected = state.ui.selected.jobs;
   const simulated = experiments.some((experiment) => experiment.simulated) ? '; sim: not a GPU time' : '';
@@ -160,7 +164,9 @@ export function leaderboardPane(state: AppState, size: Size): PaneContent {
   if (entries.length === 0)
     return {
       title,
-      body: wrapRows(`No entry has "${state.ui.historyFilter}". / changes the filter.`, size.width, { role: 'warn' }),
+      body: wrapRows(`No entry has "${state.ui.filters.history}". / changes the filter, Esc shows all.`, size.width, {
+        role: 'warn',
+      }),
     };
   const selected = state.ui.selected.jobs;
   const { leftOut } = state.leaderboard;

@@ -5,6 +5,7 @@ import { formatAge, formatSeconds } from '../plot/format.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';
 import type { AppState } from '../state/app-state.ts';
+import { jobsOf } from '../state/selectors.ts';
 import { KIND_WORDS, jobMark, jobTitle, shortName } from '../state/words.ts';
 import { historyPane, leaderboardPane } from './history.ts';
 import { list } from './list.ts';
@@ -33,6 +34,15 @@ function jobs(state: AppState, size: Size): PaneContent {
         { role: 'dim' },
       ),
     };
+  const { filters } = state.ui;
+  const listed = jobsOf(state);
+  if (listed.length === 0)
+    return {
+      title,
+      body: wrapRows(`No job has "${filters.jobs}". / changes the filter, Esc shows all.`, size.width, {
+        role: 'warn',
+      }),
+    };
   const columns: Column<Job>[] = [
     ...(size.width < COMPACT ? [] : [{ title: 'id', cell: ({ name }: Job) => run(shortName(name), 'dim') }]),
     {
@@ -49,14 +59,14 @@ function jobs(state: AppState, size: Size): PaneContent {
     ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
   ];
   const selected =
-    state.ui.jobList !== 'jobs' ? state.jobs.findIndex(({ name }) => name === state.attached) : state.ui.selected.jobs;
-  const isShown = state.jobs.some(({ name }) => name === state.attached);
-  const chosen = state.jobs[selected];
+    state.ui.jobList !== 'jobs' ? listed.findIndex(({ name }) => name === state.attached) : state.ui.selected.jobs;
+  const isShown = listed.some(({ name }) => name === state.attached);
+  const chosen = listed[selected];
   const detail =
     chosen === undefined || size.height < DETAIL_FROM || state.ui.view !== 'jobs'
       ? []
       : jobDetail(chosen, state.now, size.width);
-  const rows = list(columns, state.jobs, {
+  const rows = list(columns, listed, {
     width: size.width,
     height: size.height - detail.length,
     selected,
@@ -65,7 +75,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
   return {
     title,
-    remark: `${positionRemark(Math.max(0, selected), state.jobs.length, 'job')}${isShown ? ', * on screen' : ''}`,
+    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${filters.jobs === '' ? '' : `, only "${filters.jobs}"`}${isShown ? ', * on screen' : ''}`,
     body: [...rows, ...blank, ...detail],
   };
 }

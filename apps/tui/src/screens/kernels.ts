@@ -5,6 +5,7 @@ import { formatAge, formatMicroseconds } from '../plot/format.ts';
 import { BLANK_ROW, fitRow, labelled, run, textRow, wrapRows, type Row } from '../plot/row.ts';
 import type { Column } from '../plot/table.ts';
 import type { AppState } from '../state/app-state.ts';
+import { kernelsOf } from '../state/selectors.ts';
 import { findingWord, jobMark } from '../state/words.ts';
 import { list } from './list.ts';
 import { beside, pageOf, positionRemark, type View } from './view.ts';
@@ -27,9 +28,10 @@ const COLUMNS: Column<Kernel>[] = [
 ];
 
 export const kernelsView: View = ({ state }, { width, height }) => {
-  const { kernels, ui } = state;
+  const { ui } = state;
+  const kernels = kernelsOf(state);
   const title = ui.faulty ? '7 Kernels, faulty ones too' : '7 Kernels';
-  if (kernels.length === 0)
+  if (state.kernels.length === 0)
     return {
       title,
       body: wrapRows(
@@ -40,9 +42,16 @@ export const kernelsView: View = ({ state }, { width, height }) => {
         { role: 'dim' },
       ),
     };
+  if (kernels.length === 0)
+    return {
+      title,
+      body: wrapRows(`No kernel has "${ui.filters.kernels}". / changes the filter, Esc shows all.`, width, {
+        role: 'warn',
+      }),
+    };
   const selected = ui.selected.kernels;
   const chosen = kernels[selected];
-  const remark = `${positionRemark(selected, kernels.length, 'kernel')}, Enter runs it`;
+  const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter runs it`;
   if (width >= SIDE_BY_SIDE) {
     const leftWidth = Math.floor(width * 0.5);
     const left = list(COLUMNS, kernels, { width: leftWidth, height, selected, focused: ui.view === 'kernels' });

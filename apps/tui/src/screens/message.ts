@@ -5,7 +5,10 @@
 import { JobState } from '@flashcore/shared/contract';
 import { cellWidth, cutCells } from '../plot/cells.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../plot/row.ts';
-import type { AppState, Notice, UiState } from '../state/app-state.ts';
+import type { AppState, Notice, UiState, WatchedFolder } from '../state/app-state.ts';
+import { queueText } from '../state/job-list.ts';
+import { saveDifference } from '../state/save-difference.ts';
+import { formatAge } from '../plot/format.ts';
 import { attachedJob } from '../state/selectors.ts';
 
 const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad: 'bad' };
@@ -19,7 +22,7 @@ export function messageRows(state: AppState, width: number): Row[] {
   const { notice, ui } = state;
   if (
     ui.overlay?.kind === 'search' ||
-    ui.overlay?.kind === 'history-filter' ||
+    ui.overlay?.kind === 'list-filter' ||
     ui.overlay?.kind === 'watch-folder' ||
     ui.overlay?.kind === 'confirm'
   )
@@ -32,12 +35,25 @@ export function messageRows(state: AppState, width: number): Row[] {
       width,
     );
   const job = attachedJob(state);
+  if (job?.state === JobState.QUEUED) {
+    const ahead = queueText(state.jobs, job.name);
+    if (ahead !== '') return wrapped(`queued, ${ahead}`, 'accent', width);
+  }
   // Of a job that has ended the log keeps it, and the panes get the rows.
   const warning = job?.state === JobState.ENDED ? undefined : job?.warnings.at(-1);
   if (warning !== undefined) return wrapped(`warning: ${warning}`, 'warn', width);
   return state.watching === undefined
     ? [fitRow([], width)]
-    : wrapped(`watching ${state.watching}: a saved file runs, W ends`, 'accent', width);
+    : wrapped(watchingText(state, state.watching), 'accent', width);
+}
+
+/** "watching k: last save 12 s ago, since the save before regs 76→61, p50 -3 %; W ends". */
+export function watchingText({ views, now }: AppState, { folder, lastSave, job, jobBefore }: WatchedFolder): string {
+  if (lastSave === undefined) return `watching ${folder}: a saved file runs, W ends`;
+  const [before, after] = [views[jobBefore ?? ''], views[job ?? '']];
+  const changes = before === undefined || after === undefined ? '' : saveDifference(before, after);
+  const difference = changes === '' ? '' : `, since the save before ${changes}`;
+  return `watching ${folder}: last save ${formatAge((now - lastSave) / 1000)}${difference}; W ends`;
 }
 
 const wrapped = (text: string, role: Role, width: number): Row[] =>
@@ -45,10 +61,7 @@ const wrapped = (text: string, role: Role, width: number): Row[] =>
     .slice(0, MOST_MESSAGE_ROWS)
     .map((row) => fitRow(row, width));
 
-type Prompt = Extract<
-  NonNullable<UiState['overlay']>,
-  { kind: 'search' | 'history-filter' | 'watch-folder' | 'confirm' }
->;
+type Prompt = Extract<NonNullable<UiState['overlay']>, { kind: 'search' | 'list-filter' | 'watch-folder' | 'confirm' }>;
 
 function promptRow(overlay: Prompt, width: number): Row {
   if (overlay.kind === 'confirm')

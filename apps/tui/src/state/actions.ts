@@ -11,6 +11,7 @@ import type {
   ComparePage,
   Connection,
   DistributionPlot,
+  FilteredList,
   HistorySort,
   JobList,
   Notice,
@@ -31,10 +32,13 @@ export type Action =
   | { type: 'kernels'; kernels: readonly Kernel[] }
   | { type: 'attach'; job: string }
   | { type: 'watching'; folder: string | undefined }
+  // The watched folder was saved; a job was started for what it holds.
+  | { type: 'saved' }
+  | { type: 'version-started'; job: string }
   | { type: 'samples'; sha256: string; samples: readonly number[] }
   | { type: 'source'; sha256: string; text: string }
   | { type: 'leaderboard'; leaderboard: GetLeaderboardResponse }
-  | { type: 'notice'; text: string; tone: Notice['tone'] }
+  | { type: 'notice'; text: string; tone: Notice['tone']; about?: Notice['about'] }
   | { type: 'tick'; now: number }
   // From the user.
   | { type: 'resize'; columns: number; rows: number }
@@ -50,7 +54,7 @@ export type Action =
   | { type: 'baseline'; job: string }
   | { type: 'compare'; on: boolean }
   | { type: 'history-order'; sort: HistorySort }
-  | { type: 'history-filter'; text: string }
+  | { type: 'list-filter'; list: FilteredList; text: string }
   | { type: 'job-list'; list: JobList }
   | { type: 'compare-page'; page: ComparePage }
   | { type: 'distribution'; plot: DistributionPlot }

@@ -5,7 +5,7 @@ import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import type { Action } from './actions.ts';
 import { initialState, VIEWS, type AppState } from './app-state.ts';
 import { reduce } from './app-reducer.ts';
-import { itemCount } from './selectors.ts';
+import { itemCount, selectedJobName } from './selectors.ts';
 
 const START = initialState({ runner: { label: 'host:1', embedded: false }, columns: 80, rows: 24, now: 0 });
 const after = (...actions: Action[]): AppState => actions.reduce(reduce, START);
@@ -41,7 +41,9 @@ test('a notice goes after 12 seconds', () => {
 test('the cursor stays on its job when a newer one comes in above it', async () => {
   const state = reduce(reduce(await loaded(), { type: 'show', view: 'jobs' }), { type: 'move', by: 1 });
   const newest = { ...state.jobs[0]!, name: 'jobs/newest' };
-  expect(reduce(state, { type: 'jobs', jobs: [newest, ...state.jobs] }).ui.selected.jobs).toBe(2);
+  const next = reduce(state, { type: 'jobs', jobs: [newest, ...state.jobs] });
+  expect(next.ui.selected.jobs).toBe(state.ui.selected.jobs + 1);
+  expect(selectedJobName(next)).toBe(selectedJobName(state));
 });
 
 test('attaching to another job starts at its first variant and the end of its log', async () => {
@@ -83,4 +85,29 @@ test('whatever is pressed, every cursor stays on what there is', async () => {
     }),
     { numRuns: 100 },
   );
+});
+
+test('what was told of a lost connection goes when it is back; other notices stay', () => {
+  const lost = after(
+    { type: 'connection', connection: 'reconnecting' },
+    { type: 'notice', text: 'no runner at host:1', tone: 'bad', about: 'connection' },
+  );
+  expect(reduce(lost, { type: 'connection', connection: 'connected' }).notice).toBeUndefined();
+  const other = after(
+    { type: 'connection', connection: 'reconnecting' },
+    { type: 'notice', text: 'queue is full', tone: 'bad' },
+  );
+  expect(reduce(other, { type: 'connection', connection: 'connected' }).notice?.text).toBe('queue is full');
+});
+
+test('a comparison ends with another job on the screen', async () => {
+  const comparing = reduce(await loaded(), { type: 'compare', on: true });
+  expect(comparing.ui.comparing).toBe(true);
+  expect(reduce(comparing, { type: 'attach', job: 'jobs/another' }).ui.comparing).toBe(false);
+});
+
+test('the list of jobs knows of an end as soon as its event has come', async () => {
+  const state = await loaded();
+  const ended = state.jobs.find(({ name }) => name === SAMPLE_JOB);
+  expect([ended?.state, ended?.outcome]).toEqual([state.views[SAMPLE_JOB]?.state, state.views[SAMPLE_JOB]?.outcome]);
 });

@@ -3,19 +3,20 @@ import type { Action } from './actions.ts';
 import { VIEWS, type AppState, type UiState } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
 import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
-import { JobKind, JobState, Outcome } from '@flashcore/shared/contract';
-import { itemCount, variantsOf, attachedJob } from './selectors.ts';
+import { JobKind, JobState, Outcome, type JobEvent } from '@flashcore/shared/contract';
+import { itemCount, variantsOf, attachedJob, jobsOf, selectedJobName } from './selectors.ts';
+import { withJobEvent } from './job-list.ts';
 
 const NOTICE_MS = 12_000;
 
 export function reduce(state: AppState, action: Action): AppState {
   switch (action.type) {
     case 'job-event':
-      return withView(state, action.event.job, (view) => reduceJob(view, action.event));
+      return withEvent(state, action.event);
     case 'events-expired':
       return withView(state, action.job, (view) => withoutEventsBefore(view, Number(action.first)));
     case 'connection':
-      return state.connection === action.connection ? state : { ...state, connection: action.connection };
+      return withConnection(state, action.connection);
     case 'host':
       return { ...state, host: action.host };
     case 'jobs':
@@ -27,7 +28,11 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'attach':
       return attach(state, action.job);
     case 'watching':
-      return { ...state, watching: action.folder };
+      return { ...state, watching: action.folder === undefined ? undefined : { folder: action.folder } };
+    case 'saved':
+      return state.watching === undefined ? state : { ...state, watching: { ...state.watching, lastSave: state.now } };
+    case 'version-started':
+      return withVersion(state, action.job);
     case 'samples':
       return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
     case 'source':
@@ -60,10 +65,12 @@ export function reduce(state: AppState, action: Action): AppState {
       );
     case 'history-order':
       return clampSelections(withUi(state, { historySort: action.sort, selected: { ...state.ui.selected, jobs: 0 } }));
-    case 'history-filter':
-      return clampSelections(withUi(state, { historyFilter: action.text, overlay: undefined }));
+    case 'list-filter':
+      return clampSelections(
+        withUi(state, { filters: { ...state.ui.filters, [action.list]: action.text }, overlay: undefined }),
+      );
     case 'notice':
-      return { ...state, notice: { text: action.text, tone: action.tone, time: state.now } };
+      return { ...state, notice: { text: action.text, tone: action.tone, time: state.now, about: action.about } };
     case 'tick': {
       const old = state.notice !== undefined && action.now - state.notice.time > NOTICE_MS;
       return { ...state, now: action.now, notice: old ? undefined : state.notice };
@@ -92,6 +99,26 @@ export function reduce(state: AppState, action: Action): AppState {
   }
 }
 
+function withEvent(state: AppState, event: JobEvent): AppState {
+  const next = withView(state, event.job, (view) => reduceJob(view, event));
+  const jobs = next === state ? state.jobs : withJobEvent(state.jobs, event);
+  return jobs === state.jobs ? next : withJobs(next, jobs);
+}
+
+/** What was told of a lost connection is no longer true once it is back. */
+function withConnection(state: AppState, connection: AppState['connection']): AppState {
+  const isStale = connection === 'connected' && state.notice?.about === 'connection';
+  if (state.connection === connection && !isStale) return state;
+  return { ...state, connection, ...(isStale && { notice: undefined }) };
+}
+
+function withVersion(state: AppState, job: string): AppState {
+  const { watching } = state;
+  return watching === undefined || watching.job === job
+    ? state
+    : { ...state, watching: { ...watching, job, jobBefore: watching.job } };
+}
+
 function withView(state: AppState, job: string, change: (view: JobView) => JobView): AppState {
   const before = state.views[job] ?? unknownJob(job);
   const after = change(before);
@@ -106,9 +133,10 @@ const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...st
  */
 function withJobs(state: AppState, jobs: AppState['jobs']): AppState {
   if (state.ui.jobList !== 'jobs') return clampSelections({ ...state, jobs });
-  const wanted = state.ui.view === 'jobs' ? state.jobs[state.ui.selected.jobs]?.name : state.attached;
-  const place = jobs.findIndex(({ name }) => name === wanted);
-  return clampSelections({ ...withUi(state, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }), jobs });
+  const wanted = state.ui.view === 'jobs' ? selectedJobName(state) : state.attached;
+  const next = { ...state, jobs };
+  const place = jobsOf(next).findIndex(({ name }) => name === wanted);
+  return clampSelections(withUi(next, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }));
 }
 
 const unknownJob = (name: string) =>
@@ -125,10 +153,18 @@ const unknownJob = (name: string) =>
 /** Another job starts at its log's end, with its first variant. */
 function attach(state: AppState, job: string): AppState {
   if (state.attached === job) return state;
+  // A comparison is of the two jobs that it was asked for.
+  const comparing = false;
   const known = state.views[job] ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
   const selected = { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 };
   return {
-    ...withUi(state, { selected, variant: 0, mapCursor: undefined, log: { ...state.ui.log, follow: true, top: 0 } }),
+    ...withUi(state, {
+      selected,
+      comparing,
+      variant: 0,
+      mapCursor: undefined,
+      log: { ...state.ui.log, follow: true, top: 0 },
+    }),
     attached: job,
     views: { ...state.views, [job]: known },
   };

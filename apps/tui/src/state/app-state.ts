@@ -36,6 +36,9 @@ export type HistorySort = (typeof HISTORY_SORTS)[number];
 export const JOB_LISTS = ['jobs', 'history', 'leaderboard'] as const;
 export type JobList = (typeof JOB_LISTS)[number];
 
+/** Lists with a filter; history and leaderboard share theirs. */
+export type FilteredList = 'jobs' | 'history' | 'kernels';
+
 /** How view 3 draws a distribution. */
 export const DISTRIBUTIONS = ['both', 'histogram', 'ecdf'] as const;
 export type DistributionPlot = (typeof DISTRIBUTIONS)[number];
@@ -51,7 +54,7 @@ export type Overlay =
   | { readonly kind: 'form'; readonly form: RunForm; readonly defaults: RunForm }
   | { readonly kind: 'copy' }
   | { readonly kind: 'watch-folder'; readonly text: string }
-  | { readonly kind: 'history-filter'; readonly text: string }
+  | { readonly kind: 'list-filter'; readonly list: FilteredList; readonly text: string }
   | { readonly kind: 'confirm'; readonly question: string; readonly commandId: string; readonly subject: string };
 
 export interface Notice {
@@ -59,6 +62,18 @@ export interface Notice {
   readonly tone: 'info' | 'warn' | 'bad';
   /** Milliseconds since 1970; old ones go. */
   readonly time: number;
+  /** Goes with the state that it tells of: one about the connection when that is back. */
+  readonly about?: 'connection' | undefined;
+}
+
+/** A kernel folder whose every save runs. */
+export interface WatchedFolder {
+  readonly folder: string;
+  /** Milliseconds since 1970; absent: nothing was saved since watching began. */
+  readonly lastSave?: number | undefined;
+  /** Jobs of the version that was saved last and of the one before it, as far as they were started. */
+  readonly job?: string | undefined;
+  readonly jobBefore?: string | undefined;
 }
 
 export interface UiState {
@@ -83,8 +98,8 @@ export interface UiState {
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
   /** Order of history and leaderboard. */
   readonly historySort: HistorySort;
-  /** Only experiments whose label or source has this. */
-  readonly historyFilter: string;
+  /** Only rows with these words. */
+  readonly filters: Readonly<Record<FilteredList, string>>;
   /** Which variant's findings are shown: 0 the one asked for. */
   readonly variant: number;
   /** Page of the details of what the cursor is on; views take it modulo the number of pages. */
@@ -109,8 +124,7 @@ export interface AppState {
   /** Text of source files read for comparing, by digest. */
   readonly sources: Readonly<Record<string, string>>;
   readonly leaderboard?: GetLeaderboardResponse | undefined;
-  /** The kernel folder that is watched. */
-  readonly watching?: string | undefined;
+  readonly watching?: WatchedFolder | undefined;
   /** The job shown; undefined until one is started or attached to. */
   readonly attached?: string | undefined;
   readonly notice?: Notice | undefined;
@@ -147,7 +161,7 @@ export function initialState({ runner, columns, rows, now }: StartState): AppSta
       comparePage: 'latency',
       distribution: 'both',
       historySort: 'newest',
-      historyFilter: '',
+      filters: { jobs: '', history: '', kernels: '' },
       variant: 0,
       detail: 0,
       columns,

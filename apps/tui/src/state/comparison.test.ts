@@ -96,6 +96,6 @@ test('the history is sorted and filtered as asked; emulator times stand after GP
   expect(labels()).toEqual(['fast', 'slow', 'unmeasured', 'emulated']);
   store.dispatch({ type: 'history-order', sort: 'error' });
   expect(labels()).toEqual(['emulated', 'fast', 'slow', 'unmeasured']);
-  store.dispatch({ type: 'history-filter', text: 'ast' });
+  store.dispatch({ type: 'list-filter', list: 'history', text: 'ast' });
   expect(labels()).toEqual(['fast']);
 });

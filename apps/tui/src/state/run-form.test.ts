@@ -33,7 +33,7 @@ test('fields are what the manifest and the compiler allow; what has one value is
     ['tolerance', 'as usual'],
     ['seconds', 'as usual'],
     ['arch', 'as usual'],
-    ['against', 'none'],
+    ['champion', 'none'],
   ]);
 });
 
@@ -55,7 +55,7 @@ test('what was chosen is asked for, values go around at their ends', () => {
     ['tolerance', 2],
     ['seconds', 1],
     ['arch', -1],
-    ['against', 2],
+    ['champion', 2],
   ].reduce((before, [id, change]) => press(before, id as string, change as number), FORM);
   const shape = parseShape('1x4x128x64');
   expect(requestOf(form, FORM)).toEqual({
@@ -65,7 +65,7 @@ test('what was chosen is asked for, values go around at their ends', () => {
     benchmark: {
       shapes: [shape],
       protocol: { maxSeconds: 0.2 },
-      against: { kernel: { source: { case: 'kernelId', value: 'other' } } },
+      champion: { kernel: { source: { case: 'kernelId', value: 'other' } } },
     },
     profile: { shape },
   });
@@ -123,6 +123,6 @@ test('another kernel brings its own parameters and keeps the rest', () => {
     ['tolerance', 'as usual'],
     ['seconds', 'as usual'],
     ['arch', 'as usual'],
-    ['against', 'none'],
+    ['champion', 'none'],
   ]);
 });

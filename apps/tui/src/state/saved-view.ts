@@ -21,7 +21,7 @@ export const SAVED_VIEW = z.object({
 export type SavedView = z.output<typeof SAVED_VIEW>;
 
 export function savedViewOf({ ui, attached }: AppState): SavedView {
-  const { view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, log } = ui;
+  const { view, zoomed, baseline, jobList, historySort, filters, faulty, distribution, log } = ui;
   return {
     view,
     zoomed,
@@ -29,7 +29,7 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
     baseline,
     jobList,
     historySort,
-    historyFilter,
+    historyFilter: filters.history,
     faulty,
     distribution,
     wrap: log.wrap,
@@ -52,7 +52,7 @@ export function withSavedView(
       baseline,
       jobList,
       historySort,
-      historyFilter,
+      filters: { ...state.ui.filters, history: historyFilter },
       faulty,
       distribution,
       log: { ...state.ui.log, wrap, query, filter },

@@ -6,10 +6,12 @@ import {
   Verdict,
   type ExperimentSummary,
   type GateResult,
+  type Job,
   type Kernel,
   type LeaderboardEntry,
 } from '@flashcore/shared/contract';
-import type { AppState, HistorySort, ViewId } from './app-state.ts';
+import type { AppState, FilteredList, HistorySort, ViewId } from './app-state.ts';
+import { KIND_WORDS, jobMark } from './words.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined =>
@@ -42,7 +44,40 @@ export function jobShare(job: JobView | undefined): number | undefined {
   return phase === undefined ? undefined : phaseShare(phase);
 }
 
-export const selectedKernel = (state: AppState): Kernel | undefined => state.kernels[state.ui.selected.kernels];
+/** Whether a text has every word of a filter. */
+function matches(text: string, filter: string): boolean {
+  const lower = text.toLowerCase();
+  return filter
+    .toLowerCase()
+    .split(' ')
+    .every((word) => lower.includes(word));
+}
+
+/** The jobs that view 6 lists. */
+export const jobsOf = ({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] =>
+  ui.filters.jobs === ''
+    ? jobs
+    : jobs.filter((job) =>
+        matches(
+          [job.name, job.label, job.kernelId, job.summary, jobMark(job).word, KIND_WORDS[job.kind]].join(' '),
+          ui.filters.jobs,
+        ),
+      );
+
+/** The kernels that view 7 lists. */
+export const kernelsOf = ({ kernels, ui }: Pick<AppState, 'kernels' | 'ui'>): readonly Kernel[] =>
+  ui.filters.kernels === ''
+    ? kernels
+    : kernels.filter(({ kernelId, title, lesson }) => matches(`${kernelId} ${title} ${lesson}`, ui.filters.kernels));
+
+/** The list that / filters; undefined where it searches the log. */
+export function filteredList({ ui }: Pick<AppState, 'ui'>): FilteredList | undefined {
+  if (ui.view === 'kernels') return 'kernels';
+  if (ui.view !== 'jobs') return undefined;
+  return ui.jobList === 'jobs' ? 'jobs' : 'history';
+}
+
+export const selectedKernel = (state: AppState): Kernel | undefined => kernelsOf(state)[state.ui.selected.kernels];
 
 /** p50 (hot, first shape) of the last experiments with the job's variant on its device, oldest first, microseconds. */
 export function lastRunsOf({ experiments }: AppState, job: JobView): number[] {
@@ -65,11 +100,10 @@ const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSu
 
 /** The experiments of view 6 in the order and as far as the user wants them. */
 export function historyOf({ experiments, ui }: AppState): ExperimentSummary[] {
-  const words = ui.historyFilter.toLowerCase().split(' ').filter(Boolean);
   const text = ({ job, deviceName, sourceDigest }: ExperimentSummary): string =>
-    `${job?.label} ${job?.summary} ${deviceName} ${sourceDigest}`.toLowerCase();
+    `${job?.label} ${job?.summary} ${deviceName} ${sourceDigest}`;
   return experiments
-    .filter((experiment) => words.every((word) => text(experiment).includes(word)))
+    .filter((experiment) => matches(text(experiment), ui.filters.history))
     .toSorted(HISTORY_ORDERS[ui.historySort]);
 }
 
@@ -80,10 +114,7 @@ const LEADERBOARD_ORDERS: Partial<Record<HistorySort, (a: LeaderboardEntry, b: L
 
 /** The leaderboard as the user wants it; the runner gives the fastest first. */
 export function leaderboardOf({ leaderboard, ui }: AppState): LeaderboardEntry[] {
-  const words = ui.historyFilter.toLowerCase().split(' ').filter(Boolean);
-  const entries = (leaderboard?.entries ?? []).filter(({ label }) =>
-    words.every((word) => label.toLowerCase().includes(word)),
-  );
+  const entries = (leaderboard?.entries ?? []).filter(({ label }) => matches(label, ui.filters.history));
   const order = LEADERBOARD_ORDERS[ui.historySort];
   return order === undefined ? entries : entries.toSorted(order);
 }
@@ -92,7 +123,7 @@ export function leaderboardOf({ leaderboard, ui }: AppState): LeaderboardEntry[]
 export function selectedJobName(state: AppState): string | undefined {
   const index = state.ui.selected.jobs;
   if (state.ui.jobList === 'leaderboard') return leaderboardOf(state)[index]?.job;
-  return state.ui.jobList === 'history' ? historyOf(state)[index]?.job?.name : state.jobs[index]?.name;
+  return state.ui.jobList === 'history' ? historyOf(state)[index]?.job?.name : jobsOf(state)[index]?.name;
 }
 
 /** How many things the cursor of a view can be on; undefined: the view has no cursor. */
@@ -108,10 +139,10 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
     case 'gates':
       return variant?.gates.length ?? 0;
     case 'jobs':
-      return { jobs: state.jobs, history: historyOf(state), leaderboard: leaderboardOf(state) }[state.ui.jobList]
+      return { jobs: jobsOf(state), history: historyOf(state), leaderboard: leaderboardOf(state) }[state.ui.jobList]
         .length;
     case 'kernels':
-      return state.kernels.length;
+      return kernelsOf(state).length;
     case 'profile':
     case 'host':
     case 'run':

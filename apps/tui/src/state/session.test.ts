@@ -118,11 +118,18 @@ test('a job of another view no longer reaches the one shown', async () => {
 test('a lost runner is told in the header and in words, and found again', async () => {
   const runner = fakeRunner();
   let lost = true;
+  const answer = <Answer>(question: () => Promise<Answer>): Promise<Answer> =>
+    lost
+      ? Promise.reject(new FlashcoreError('RUNNER_UNREACHABLE', {}, 'Wanted a runner at host:1, found nobody there'))
+      : question();
   const client: RunnerPort = {
     ...runner,
-    listJobs: async (...request) => {
-      if (lost) throw new FlashcoreError('RUNNER_UNREACHABLE', {}, 'Wanted a runner at host:1, found nobody there');
-      return runner.listJobs(...request);
+    listJobs: () => answer(() => runner.listJobs()),
+    getHost: () => answer(() => runner.getHost({})),
+    listKernels: () => answer(() => runner.listKernels({})),
+    listExperiments: () => answer(() => runner.listExperiments({})),
+    watch: () => {
+      throw new FlashcoreError('RUNNER_UNREACHABLE', {}, 'Wanted a runner at host:1, found nobody there');
     },
   };
   const store = begin(client, { watchJob: SAMPLE_JOB });
@@ -132,6 +139,7 @@ test('a lost runner is told in the header and in words, and found again', async 
   lost = false;
   await session?.refreshJobs();
   expect([store.state.connection, store.state.jobs.length]).toEqual(['connected', 5]);
+  expect(store.state.notice).toBeUndefined();
 });
 
 test('a job that is refused is told, and nothing is shown for it', async () => {
@@ -159,11 +167,11 @@ test('a watch that fails is over, so that a folder is asked for again', async ()
     folder: '/nowhere',
     requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel } }),
   });
-  expect(store.state.watching).toBe('/nowhere');
+  expect(store.state.watching).toEqual({ folder: '/nowhere' });
   await vi.waitFor(() =>
     expect([store.state.watching, store.state.notice?.text]).toEqual([
       undefined,
-      'Wanted a kernel folder to watch; /nowhere is none',
+      '/nowhere: no such folder to watch',
     ]),
   );
 });

@@ -80,9 +80,9 @@ export class Session {
   }
 
   /** Settles when the job has ended, or another one is shown. */
-  #run({ method, request }: StartRequest): Promise<void> {
+  #run({ method, request }: StartRequest, onJob?: (job: string) => void): Promise<void> {
     this.#store.dispatch({ type: 'show', view: 'run' });
-    return this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }));
+    return this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }), onJob);
   }
 
   runKernel(kernelId: string): void {
@@ -100,7 +100,8 @@ export class Session {
       const superseded = new Promise<void>((resolve) =>
         signal.addEventListener('abort', () => resolve(), { once: true }),
       );
-      await Promise.race([this.#run(request), superseded]);
+      const started = (job: string): void => this.#store.dispatch({ type: 'version-started', job });
+      await Promise.race([this.#run(request, started), superseded]);
       if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
     };
     void followSource({
@@ -108,6 +109,7 @@ export class Session {
       run,
       upload: (from) => this.#client.uploadFolder(from),
       onProblem: (error) => this.#report(error),
+      onSave: () => this.#store.dispatch({ type: 'saved' }),
       signal: watching.signal,
     }).catch((error: unknown) => {
       if (watching.signal.aborted) return;
@@ -274,6 +276,7 @@ export class Session {
   /** Takes a stream's events in until it ends or another job is shown. */
   async #follow(
     open: (signal: AbortSignal, onConnection: (state: 'connected' | 'reconnecting') => void) => AsyncIterable<JobEvent>,
+    onJob: (job: string) => void = () => undefined,
   ): Promise<void> {
     this.#watch?.abort();
     const watch = new AbortController();
@@ -283,6 +286,7 @@ export class Session {
         if (watch.signal.aborted) return;
         this.#store.dispatch({ type: 'job-event', event });
         if (this.#store.state.attached !== event.job) this.#store.dispatch({ type: 'attach', job: event.job });
+        if (event.payload.case === 'created') onJob(event.job);
         if (event.payload.case === 'finished')
           void Promise.all([this.refreshJobs(), this.refreshExperiments(), this.refreshHost()]);
       }
@@ -307,6 +311,7 @@ export class Session {
         type: 'notice',
         text: error instanceof Error ? error.message : String(error),
         tone: 'bad',
+        about: 'connection',
       });
     } finally {
       this.#reviving = false;
@@ -316,7 +321,12 @@ export class Session {
   #report(error: unknown): void {
     const unreachable = error instanceof Error && 'reason' in error && error.reason === 'RUNNER_UNREACHABLE';
     if (unreachable) this.#connection('reconnecting');
-    this.#store.dispatch({ type: 'notice', text: error instanceof Error ? error.message : String(error), tone: 'bad' });
+    this.#store.dispatch({
+      type: 'notice',
+      text: error instanceof Error ? error.message : String(error),
+      tone: 'bad',
+      ...(unreachable && { about: 'connection' }),
+    });
   }
 
   #every(milliseconds: number, action: () => void): void {

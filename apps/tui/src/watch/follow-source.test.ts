@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -19,6 +20,7 @@ launches:
 
 let folder: string;
 let story: string[];
+let saves: number;
 let watching: AbortController;
 let done: Promise<void>;
 
@@ -44,6 +46,7 @@ beforeEach(async () => {
   write('kernel.yaml', MANIFEST);
   write('k.cu', 'x');
   story = [];
+  saves = 0;
   watching = new AbortController();
   const upload = async (from: string) =>
     create(KernelReferenceSchema, { source: { case: 'tree', value: (await readSourceTree(from)).tree } });
@@ -53,15 +56,17 @@ beforeEach(async () => {
     run,
     onProblem: (error) =>
       story.push((error as Error).message.includes('kernel.yaml') ? 'manifest error' : String(error)),
+    onSave: () => (saves += 1),
     signal: watching.signal,
     debounceMs: 50,
+    lookEveryMs: 300,
   });
   await vi.waitFor(() => expect(story).toEqual(['run 1']));
 });
 afterEach(async () => {
   watching.abort();
   await done;
-  rmSync(folder, { recursive: true });
+  for (const each of [folder, `${folder}.next`, `${folder}.old`]) rmSync(each, { recursive: true, force: true });
 });
 
 test('several writes in a moment are one version, and it supersedes the one that runs', async () => {
@@ -82,5 +87,67 @@ test('a manifest error is shown, and watching goes on', async () => {
   await vi.waitFor(() => expect(story).toContain('manifest error'), { timeout: 5_000 });
   write('kernel.yaml', MANIFEST);
   write('k.cu', 'xxxx');
+  await vi.waitFor(() => expect(story).toEqual(['run 1', 'manifest error', 'end 1', 'run 4']), { timeout: 5_000 });
+});
+
+const git = (...args: string[]): void =>
+  void execFileSync('git', ['-C', folder, '-c', 'user.name=t', '-c', 'user.email=t@t', ...args], { stdio: 'ignore' });
+
+/** Ways to save a text of `size` characters. */
+const WAYS: Record<string, (size: number) => void> = {
+  'writes in place': (size) => write('k.cu', 'x'.repeat(size)),
+  'renames a temporary file over the source': (size) => {
+    write('.k.cu.tmp', 'x'.repeat(size));
+    renameSync(path.join(folder, '.k.cu.tmp'), path.join(folder, 'k.cu'));
+  },
+  'unlinks and creates': (size) => {
+    unlinkSync(path.join(folder, 'k.cu'));
+    write('k.cu', 'x'.repeat(size));
+  },
+  'replaces the whole folder': (size) => {
+    cpSync(folder, `${folder}.next`, { recursive: true });
+    writeFileSync(path.join(`${folder}.next`, 'k.cu'), 'x'.repeat(size));
+    renameSync(folder, `${folder}.old`);
+    renameSync(`${folder}.next`, folder);
+    rmSync(`${folder}.old`, { recursive: true });
+  },
+  'checks out another commit': (size) => git('checkout', '--quiet', `size-${size}`),
+  'saves in a folder below': (size) => {
+    mkdirSync(path.join(folder, 'include'), { recursive: true });
+    write('include/k.cuh', 'x'.repeat(size));
+    write('k.cu', 'x'.repeat(size));
+  },
+};
+const SIZES = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+
+test.each(Object.keys(WAYS))(
+  'a save that %s is seen, ten times in a row',
+  async (way) => {
+    if (way.startsWith('checks')) {
+      git('init', '--quiet');
+      for (const size of SIZES) {
+        write('k.cu', 'x'.repeat(size));
+        git('add', '-A');
+        git('commit', '--quiet', '-m', String(size));
+        git('tag', `size-${size}`);
+      }
+      await vi.waitFor(() => expect(story.at(-1)).toBe('run 11'), { timeout: 5_000 });
+    }
+    for (const size of SIZES) {
+      WAYS[way]?.(size);
+      await vi.waitFor(() => expect(story.at(-1)).toBe(`run ${size}`), { timeout: 5_000, interval: 20 });
+    }
+    expect(story.filter((line) => line.startsWith('run ') || line.startsWith('end ')).length).toBe(story.length);
+    expect(saves).toBeGreaterThanOrEqual(SIZES.length);
+  },
+  30_000,
+);
+
+test('a folder that is gone is told once, and watched again when it is back', async () => {
+  renameSync(folder, `${folder}.old`);
+  await vi.waitFor(() => expect(story).toContain('manifest error'), { timeout: 5_000 });
+  await new Promise((resolve) => setTimeout(resolve, 700));
+  renameSync(`${folder}.old`, folder);
+  write('k.cu', 'back');
   await vi.waitFor(() => expect(story).toEqual(['run 1', 'manifest error', 'end 1', 'run 4']), { timeout: 5_000 });
 });

@@ -1,8 +1,9 @@
 /** Watch mode: every saved version of a kernel folder is run; a newer one supersedes what still runs for the older. */
-import { statSync, watch } from 'node:fs';
+import { statSync, watch, type FSWatcher } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
 import { type RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, type KernelReference } from '@flashcore/shared/contract';
-import { SOURCE_NAME, treeDigest } from '@flashcore/shared/kernels';
+import { readSourceTree, treeDigest } from '@flashcore/shared/kernels';
 
 export interface FollowSourceOptions {
   readonly folder: string;
@@ -11,13 +12,18 @@ export interface FollowSourceOptions {
   /** Runs a version to its end, or until the signal: then a newer one is there, or watching ends. */
   readonly run: (kernel: KernelReference, signal: AbortSignal) => Promise<void>;
   readonly onProblem: (error: unknown) => void;
+  /** A version was saved after the one that watching began with. */
+  readonly onSave?: () => void;
   /** Ends watching. */
   readonly signal: AbortSignal;
   readonly debounceMs?: number;
+  readonly lookEveryMs?: number;
 }
 
 // Editors write a file in several steps, and several files one after the other.
 const DEBOUNCE_MS = 150;
+// The operating system's events only make it quicker: this finds what they miss.
+const LOOK_EVERY_MS = 1_000;
 
 /** Whether there is a folder to watch. */
 export const isFolder = (folder: string): boolean =>
@@ -27,68 +33,129 @@ export const isFolder = (folder: string): boolean =>
  * Runs the folder as it is, then every version of it, until the signal. Throws INVALID_REQUEST when there is no such
  * folder.
  */
-export async function followSource({
-  folder,
-  upload,
-  run,
-  onProblem,
-  signal,
-  debounceMs = DEBOUNCE_MS,
-}: FollowSourceOptions): Promise<void> {
-  if (!isFolder(folder))
-    throw new FlashcoreError('INVALID_REQUEST', { folder }, `Wanted a kernel folder to watch; ${folder} is none`);
-  let current: { digest: string; abort: AbortController; ended: Promise<void> } | undefined;
-  const changes = changesOf(folder, { debounceMs, signal });
-  while (!(await changes.next()).done) {
+export async function followSource(options: FollowSourceOptions): Promise<void> {
+  const { folder, upload, run, onProblem, onSave, signal } = options;
+  if (!isFolder(folder)) throw new FlashcoreError('INVALID_REQUEST', { folder }, `${folder}: no such folder to watch`);
+  let current: { digest: string; abort: AbortController } | undefined;
+  let ended = Promise.resolve();
+  for await (const version of versionsOf(options)) {
+    if ('problem' in version) {
+      onProblem(version.problem);
+      continue;
+    }
+    // Back to what runs already, after a version that could not be read.
+    if (version.digest === current?.digest) continue;
+    if (current !== undefined) onSave?.();
     try {
       const kernel = await upload(folder);
-      const digest = kernel.source.case === 'tree' ? treeDigest(kernel.source.value) : '';
-      // Saved without a change.
-      if (digest === current?.digest) continue;
       current?.abort.abort();
-      await current?.ended;
+      await ended;
       if (signal.aborted) break;
       const abort = new AbortController();
-      current = { digest, abort, ended: run(kernel, abort.signal).catch(onProblem) };
+      current = { digest: version.digest, abort };
+      ended = run(kernel, abort.signal).catch(onProblem);
     } catch (error) {
       onProblem(error);
     }
   }
 }
 
-/** Once at the beginning, then once for each group of changes to sources. */
-async function* changesOf(
-  folder: string,
-  { debounceMs, signal }: { debounceMs: number; signal: AbortSignal },
-): AsyncGenerator<void> {
-  let [timer, changed]: [NodeJS.Timeout | undefined, boolean] = [undefined, true];
-  let wake = (): void => undefined;
-  let failure: Error | undefined;
-  const watcher = watch(folder, { recursive: true, signal });
-  watcher.on('error', (error) => {
-    failure = error;
-    wake();
-  });
-  watcher.on('change', (_kind, name) => {
-    if (name !== null && !SOURCE_NAME.test(String(name).split('/').at(-1) ?? '')) return;
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      changed = true;
-      wake();
-    }, debounceMs);
-  });
-  signal.addEventListener('abort', () => wake());
+/** What a look at the folder finds: `key` tells whether it is the same as before. */
+type Look = { readonly key: string; readonly digest: string } | { readonly key: string; readonly problem: unknown };
+
+async function look(folder: string): Promise<Look> {
   try {
+    const digest = treeDigest((await readSourceTree(folder)).tree);
+    return { key: digest, digest };
+  } catch (problem) {
+    return { key: problem instanceof Error ? problem.message : String(problem), problem };
+  }
+}
+
+/**
+ * The folder at the beginning, then whenever it differs from what it was. A change counts once two looks in a row agree:
+ * a file may be half written, a folder may be away for the moment in which it is replaced.
+ */
+async function* versionsOf({
+  folder,
+  signal,
+  debounceMs = DEBOUNCE_MS,
+  lookEveryMs = LOOK_EVERY_MS,
+}: FollowSourceOptions): AsyncGenerator<Look> {
+  const events = new FolderEvents(folder);
+  const settled = async (found: Look): Promise<Look> => {
+    await wait(debounceMs);
+    const again = await look(folder);
+    return again.key === found.key || signal.aborted ? again : settled(again);
+  };
+  signal.addEventListener('abort', () => events.wake(), { once: true });
+  try {
+    let shown: string | undefined;
     while (!signal.aborted) {
-      if (failure !== undefined) throw failure;
-      if (changed) {
-        changed = false;
-        yield;
-      } else await new Promise<void>((resolve) => (wake = resolve));
+      events.follow();
+      const first = await look(folder);
+      const found = shown === undefined || first.key === shown ? first : await settled(first);
+      if (signal.aborted) return;
+      if (found.key === shown) await events.next(lookEveryMs);
+      else {
+        shown = found.key;
+        yield found;
+      }
     }
   } finally {
-    clearTimeout(timer);
-    watcher.close();
+    events.close();
+  }
+}
+
+/** The operating system's events of a folder, each no more than a reason to look again. */
+class FolderEvents {
+  readonly #folder: string;
+  #watcher: FSWatcher | undefined;
+  #inode: number | undefined;
+  #isNew = false;
+  #wake: () => void = () => undefined;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Listens to the folder that has the name now: one that was replaced is another one. */
+  follow(): void {
+    const inode = statSync(this.#folder, { throwIfNoEntry: false })?.ino;
+    if (inode === this.#inode && this.#watcher !== undefined) return;
+    this.close();
+    this.#inode = inode;
+    if (inode === undefined) return;
+    try {
+      this.#watcher = watch(this.#folder, () => this.wake());
+      this.#watcher.on('error', () => this.close());
+    } catch {
+      // Out of inotify watches, or gone in this moment: the look every second does without.
+      this.#watcher = undefined;
+    }
+  }
+
+  wake(): void {
+    this.#isNew = true;
+    this.#wake();
+  }
+
+  /** Settles at the next event, at the latest after `milliseconds`. */
+  async next(milliseconds: number): Promise<void> {
+    if (!this.#isNew)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, milliseconds);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    this.#isNew = false;
+  }
+
+  close(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
   }
 }
 

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { measuredEvents, type MeasuredName } from '../testing/measured-job.ts';
+import { watchingText } from '../screens/message.ts';
+import { initialState, type AppState } from './app-state.ts';
+import { reduce } from './app-reducer.ts';
+import { saveDifference } from './save-difference.ts';
+
+const START = initialState({ runner: { label: 'host:1', embedded: false }, columns: 80, rows: 24, now: 0 });
+const withJob = (state: AppState, name: MeasuredName): AppState =>
+  measuredEvents(name).reduce((before, event) => reduce(before, { type: 'job-event', event }), state);
+const nameOf = (name: MeasuredName): string => measuredEvents(name)[0]!.job;
+const both = withJob(withJob(START, 'flashcore_v9'), 'flashcore_v10');
+const view = (name: MeasuredName) => both.views[nameOf(name)]!;
+
+test('what a save changed: resources that differ, and the first time that both measured', () => {
+  expect(saveDifference(view('flashcore_v9'), view('flashcore_v10'))).toMatch(/^(regs \d+→\d+, )?.*p50 [+-]\d+\.\d %$/);
+  expect(saveDifference(view('flashcore_v9'), view('flashcore_v9'))).toBe('p50 0.0 %');
+});
+
+test('a watched folder tells when it was saved last, and the difference to the save before', () => {
+  const watching = reduce(both, { type: 'watching', folder: '/k' });
+  expect(watchingText(watching, watching.watching!)).toBe('watching /k: a saved file runs, W ends');
+  const saved = (
+    [
+      { type: 'version-started', job: nameOf('flashcore_v9') },
+      { type: 'saved' },
+      { type: 'version-started', job: nameOf('flashcore_v10') },
+      { type: 'tick', now: 12_300 },
+    ] as const
+  ).reduce(reduce, watching);
+  expect(watchingText(saved, saved.watching!)).toMatch(
+    /^watching \/k: last save 12 s ago, since the save before .*p50 [+-]\d+\.\d %; W ends$/,
+  );
+});

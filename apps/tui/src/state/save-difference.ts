@@ -1,0 +1,47 @@
+/** What a save changed: the job of the version before against the one after it, in figures that both have. */
+import { JobState, type EntryResources } from '@flashcore/shared/contract';
+import { mostOf } from './comparison.ts';
+import type { JobView, VariantView } from './job-view.ts';
+import { variantsOf } from './selectors.ts';
+import { outcomeWord } from './words.ts';
+
+const RESOURCES: readonly { readonly name: string; readonly of: (entry: EntryResources) => number }[] = [
+  { name: 'regs', of: (entry) => entry.registersPerThread },
+  { name: 'spills', of: (entry) => entry.spillStoreBytes + entry.spillLoadBytes },
+  { name: 'SMEM', of: (entry) => entry.staticSmemBytes + entry.dynamicSmemBytes },
+  { name: 'CTAs/SM', of: (entry) => entry.ctasPerSm },
+];
+
+/** "regs 76→61, p50 -3 %"; empty where nothing that both know has changed. */
+export function saveDifference(before: JobView, after: JobView): string {
+  const [a, b] = [variantsOf(before)[0], variantsOf(after)[0]];
+  return [
+    ...outcomeChange(before, after),
+    ...(a === undefined || b === undefined ? [] : [...resourceChanges(a, b), ...latencyChange(a, b)]),
+  ].join(', ');
+}
+
+function outcomeChange(before: JobView, after: JobView): string[] {
+  const ended = before.state === JobState.ENDED && after.state === JobState.ENDED;
+  return ended && before.outcome !== after.outcome
+    ? [`${outcomeWord(before.outcome)}→${outcomeWord(after.outcome)}`]
+    : [];
+}
+
+const resourceChanges = (a: VariantView, b: VariantView): string[] =>
+  RESOURCES.flatMap(({ name, of }) => {
+    const [was, is] = [mostOf(a, of), mostOf(b, of)];
+    return was === undefined || is === undefined || was === is ? [] : [`${name} ${was}→${is}`];
+  });
+
+/** Of the first shape and mode that both measured on the same kind of device. */
+function latencyChange(a: VariantView, b: VariantView): string[] {
+  for (const own of b.benchmarks) {
+    const other = a.benchmarks.find(({ key }) => key === own.key);
+    const [was, is] = [other?.result?.latency?.p50Us, own.result?.latency?.p50Us];
+    if (was === undefined || is === undefined || was === 0 || other?.simulated !== own.simulated) continue;
+    const percent = (is / was - 1) * 100;
+    return [`p50 ${percent > 0 ? '+' : ''}${percent.toFixed(1)} %${own.simulated ? ' simulated' : ''}`];
+  }
+  return [];
+}
