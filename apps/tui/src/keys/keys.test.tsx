@@ -153,14 +153,17 @@ test('no two commands share a key where both could be meant', () => {
 
 test('/ filters the jobs and the kernels, Enter keeps the filter, Escape shows all rows again', async () => {
   await terminal.press('6/v2\r');
-  expect(await terminal.screen()).toMatch(/fa_v2_wmma[^]*1\/1 job, only "v2"/);
+  expect(await terminal.screen()).toMatch(/fa_v2_wmma[^]*only "v2"/);
   await terminal.press(ESCAPE);
   expect([ui().filters.jobs, ui().view]).toEqual(['', 'jobs']);
   await terminal.press('7/flashcore\rj\r');
   expect(ui().overlay).toMatchObject({ kind: 'form', form: { kernel: { kernelId: 'flashcore_v6' } } });
-  await terminal.press(ESCAPE + '/nothing of the kind\r');
+  await terminal.press(ESCAPE);
+  await terminal.press(ESCAPE);
+  await terminal.press('/nothing of the kind\r');
   expect(await terminal.screen()).toMatch(/No kernel has "nothing of the kind"/);
-  await terminal.press(ESCAPE + '6t/wmma\r');
+  await terminal.press(ESCAPE);
+  await terminal.press('6t/wmma\r');
   expect(ui().filters.history).toBe('wmma');
   await terminal.press(ESCAPE);
   expect(ui().filters.history).toBe('');

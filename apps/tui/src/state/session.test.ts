@@ -137,8 +137,10 @@ test('a lost runner is told in the header and in words, and found again', async 
     expect(store.state.notice).toMatchObject({ tone: 'bad', text: 'Wanted a runner at host:1, found nobody there' }),
   );
   lost = false;
-  await session?.refreshJobs();
-  expect([store.state.connection, store.state.jobs.length]).toEqual(['connected', 5]);
+  await vi.waitFor(async () => {
+    await session?.refreshJobs();
+    expect([store.state.connection, store.state.jobs.length]).toEqual(['connected', 5]);
+  });
   expect(store.state.notice).toBeUndefined();
 });
 
@@ -169,9 +171,6 @@ test('a watch that fails is over, so that a folder is asked for again', async ()
   });
   expect(store.state.watching).toEqual({ folder: '/nowhere' });
   await vi.waitFor(() =>
-    expect([store.state.watching, store.state.notice?.text]).toEqual([
-      undefined,
-      '/nowhere: no such folder to watch',
-    ]),
+    expect([store.state.watching, store.state.notice?.text]).toEqual([undefined, '/nowhere: no such folder to watch']),
   );
 });
