@@ -364,7 +364,7 @@ export class Jobs {
       onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
     });
     // It is not in the queue yet: all that are there come before it.
-    const ahead = this.#queues.get(compiled.deviceId)?.jobs ?? 0;
+    const ahead = this.#queues.get(planned.deviceId)?.jobs ?? 0;
     recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name), ahead) }) });
     return { jobId, recorder };
   }
