@@ -49,6 +49,12 @@ const zones = [
   },
   { target: './apps/tui/src/state', from: './apps/tui/src/screens', message: 'state is reduced without a terminal' },
   {
+    target: './apps/tui/src/search',
+    from: './apps/tui/src',
+    except: ['./search', './connection', './report', './state'],
+    message: 'a search knows the runner, and neither command line nor screen',
+  },
+  {
     target: './apps/tui/src/plot',
     from: './apps/tui/src/components',
     message: 'plots are pure functions of data, width and height',

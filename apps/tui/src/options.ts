@@ -161,7 +161,7 @@ export function integer(option: string, text: string | undefined, least: number,
   return value;
 }
 
-function positive(option: string, text: string | undefined): number | undefined {
+export function positive(option: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const value = text.trim() === '' ? Number.NaN : Number(text);
   if (!(value > 0 && value <= 86_400))

@@ -1,16 +1,26 @@
+import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { GetKernelResponseSchema, type GetKernelRequest, type GetKernelResponse } from '@flashcore/shared/contract';
+import {
+  GetKernelResponseSchema,
+  KernelReferenceSchema,
+  type GetKernelRequest,
+  type GetKernelResponse,
+} from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
-/** Gives one kernel with its files. */
+/** Gives one kernel with its files, whose bytes ReadArtifact then has. */
 export const getKernel =
-  ({ kernels }: Services): UnaryHandler<GetKernelRequest, GetKernelResponse> =>
+  ({ kernels, artifacts }: Services): UnaryHandler<GetKernelRequest, GetKernelResponse> =>
   ({ kernelId }) => {
     const violations = new Violations();
     checkName('kernel_id', kernelId, violations);
     violations.throwIfAny();
+    const { folder, files } = kernels.resolve(
+      create(KernelReferenceSchema, { source: { case: 'kernelId', value: kernelId } }),
+    );
+    for (const { path } of files) artifacts.putFile(join(folder, path));
     return create(GetKernelResponseSchema, { kernel: kernels.get(kernelId) });
   };

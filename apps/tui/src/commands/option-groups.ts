@@ -63,6 +63,20 @@ export const jobOptions = (command: Command): Command =>
     .option('--label <NAME=VALUE>', 'a label to find the job by (repeatable)', repeated)
     .option('--detach', "print the job's name and leave it running");
 
+/** What every experiment of a search has. */
+const settingsOptions = (command: Command): Command =>
+  variantOptions(shapeOption(command))
+    .option('--seeds <n>', 'fresh random inputs a shape, 1 to 100 (default 5)')
+    .option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)')
+    .option('--max-seconds <s>', 'limit on the time for one shape')
+    .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)');
+
+export const evaluateOptions = (command: Command): Command =>
+  settingsOptions(command)
+    .option('--base <kernel or folder>', 'what the candidate was made from: its kernel.yaml, and what it must beat')
+    .option('--timeout <s>', 'limit on all of it, the time in the queue included (default 240)')
+    .option('--repeat', 'measure again what this runner has measured before');
+
 export const experimentOptions = (command: Command): Command =>
   jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command)))))).option(
     '--no-fallback',

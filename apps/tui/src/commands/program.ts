@@ -4,6 +4,7 @@ import type { GlobalOptions, JobCommandOptions } from '../options.ts';
 import type { CommandContext, Surroundings } from './context.ts';
 import {
   benchmarkOptions,
+  evaluateOptions,
   experimentOptions,
   fileOptions,
   jobOptions,
@@ -14,6 +15,7 @@ import {
   variantOptions,
   verifyOptions,
 } from './option-groups.ts';
+import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string) => Promise<number>;
@@ -145,6 +147,15 @@ function addJobCommands(program: Command, define: Define): void {
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
   jobOptions(variantOptions(benchmarkOptions(shapeOption(start('bench', 'measure the latency')))));
   saveOption(jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters'))))));
+  define<EvaluateCommandOptions>(
+    evaluateOptions(
+      program
+        .command('evaluate')
+        .argument('<file or folder>', 'a .cu in the place of that of --base, or a folder with a kernel.yaml')
+        .description('judge a candidate for a search program: one JSON document, 0 whenever it could be judged'),
+    ),
+    async (context, options, candidate) => (await import('./evaluate.ts')).evaluate(candidate, options, context),
+  );
   const watched = experimentOptions(
     program
       .command('watch-source')

@@ -384,7 +384,7 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   sourceDigest: string;
 
   /**
-   * kernel.yaml and sources; only in GetKernel.
+   * kernel.yaml and sources; only in GetKernel, after which ReadArtifact has their bytes.
    *
    * @generated from field: repeated flashcore.runner.v1.SourceFile files = 13;
    */

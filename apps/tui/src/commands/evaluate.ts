@@ -1,0 +1,87 @@
+import { statSync } from 'node:fs';
+import path from 'node:path';
+import {
+  compileBenchmarkSettings,
+  compileProfileSettings,
+  compileVariant,
+  compileVerifySettings,
+  positive,
+  type JobCommandOptions,
+} from '../options.ts';
+import { evaluateCandidate } from '../search/evaluate.ts';
+import type { Evaluation } from '../search/evaluation.ts';
+import { printable, wrap } from '../report/text.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode, UsageError } from './exit-code.ts';
+import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
+
+export interface EvaluateCommandOptions extends JobCommandOptions {
+  readonly base?: string;
+  readonly timeout?: string;
+  readonly repeat?: boolean;
+}
+
+const DEFAULT_SECONDS = 240;
+/** What is left of the deadline, when the job has ended, for its result to come back. */
+const MARGIN_SECONDS = 5;
+
+/**
+ * `fa-tui evaluate FILE|FOLDER [--base KERNEL]`: 0 whenever the candidate could be judged, be it bad; 3 when the
+ * infrastructure could not judge it, and trying again may help.
+ */
+export async function evaluate(
+  candidateText: string,
+  options: EvaluateCommandOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const seconds = positive('--timeout', options.timeout) ?? DEFAULT_SECONDS;
+  const candidate = candidateOf(candidateText);
+  const base = options.base === undefined ? undefined : await parseKernelArgument(options.base);
+  if (candidate.kind === 'file' && base === undefined)
+    throw new UsageError(`${candidateText} is a file: --base KERNEL must name the kernel whose source it replaces`);
+  if (base?.kind === 'build')
+    throw new UsageError(`--base ${options.base}: must be a kernel or a folder, whose sources can be read`);
+  const jobSeconds = Math.max(1, seconds - MARGIN_SECONDS);
+  const settings = {
+    deviceId: options.device ?? '',
+    verify: compileVerifySettings(options),
+    benchmark: compileBenchmarkSettings(options),
+    profile: compileProfileSettings(options),
+    maxQueueSeconds: jobSeconds,
+    maxRunSeconds: jobSeconds,
+  };
+  const signal = AbortSignal.timeout(seconds * 1000);
+  return context.withRunner(async (connection) => {
+    const evaluation = await evaluateCandidate(connection, {
+      candidate,
+      base: base && { place: base, kernel: await kernelReference(base, connection.client) },
+      variant: compileVariant(options),
+      settings,
+      repeat: options.repeat ?? false,
+      signal,
+    }).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+      context.surroundings.stderr.write(
+        `error: no result within ${seconds} s (--timeout), the time in the queue included; the job was cancelled\n`,
+      );
+      return undefined;
+    });
+    if (!evaluation) return ExitCode.RUNNER_CANNOT;
+    if (context.options.json) context.document(evaluation);
+    else context.report(evaluationLines(evaluation));
+    return ExitCode.PASSED;
+  });
+}
+
+function candidateOf(text: string): { kind: 'folder' | 'file'; path: string } {
+  const file = path.resolve(text);
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (!found) throw new UsageError(`${text}: must be a .cu file or a kernel folder; there is none`);
+  return { kind: found.isDirectory() ? 'folder' : 'file', path: file };
+}
+
+const evaluationLines = ({ correct, stage, metrics, text_feedback, experiment }: Evaluation): string[] => [
+  `${correct ? 'right' : 'wrong'}, came as far as ${stage}, score ${metrics['combined_score']?.toPrecision(4)}`,
+  ...text_feedback.split('\n').flatMap((line) => (line === '' ? [''] : wrap(printable(line), 100, { uncut: true }))),
+  ...(experiment ? [`job ${experiment}`] : []),
+];

@@ -1,0 +1,229 @@
+import {
+  FindingKind,
+  Outcome,
+  TimingMode,
+  Verdict,
+  type BenchmarkResult,
+  type Finding,
+  type Job,
+  type JobResult,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { bounded, compilerText, feedbackText, profileText, verifyText } from './feedback.ts';
+
+/** Version of the document; a reader refuses one that it does not know. */
+export const EVALUATION_VERSION = 1;
+
+/** How far a candidate came. */
+export type Stage = 'source' | 'precheck' | 'build' | 'verify' | 'benchmark' | 'compare';
+
+/** What `fa-tui evaluate` answers: one bounded document for every caller. Higher scores are better. */
+export interface Evaluation {
+  readonly version: typeof EVALUATION_VERSION;
+  readonly correct: boolean;
+  readonly stage: Stage;
+  readonly combined_score: number;
+  /** Finite numbers only; what was not measured is not there. */
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly text_feedback: string;
+  readonly artifacts: Readonly<Record<string, string>>;
+  /** The job; empty when none was needed to judge the candidate. */
+  readonly experiment: string;
+  readonly provenance: Readonly<Record<string, string | number | boolean>>;
+}
+
+/** Scores of candidates that are not right: a search climbs from one to the next. */
+export const SCORES = { NOT_BUILT: 0, BUILT: 0.1, RAN: 0.2, SHARE_OF_CASES: 0.1, RIGHT_AT_LEAST: 0.4 } as const;
+
+const MAX_ARTIFACT = 8 * 1024;
+export const MAX_FEEDBACK = 4 * 1024;
+
+/** Findings that leave a kernel right: what it costs, not what it computes. */
+const HARMLESS: ReadonlySet<FindingKind> = new Set([FindingKind.REGISTER_SPILLS, FindingKind.BANK_CONFLICTS]);
+
+/** In a comparison a wrong output is no finding: nothing is judged, and the reason says this. */
+const WRONG_WHILE_COMPARED = "the candidate's output was wrong";
+
+/** What makes a candidate wrong: the findings against it, worst first. */
+export const gravestFindings = ({ findings }: Pick<VariantResult, 'findings'>): Finding[] =>
+  findings.filter(({ kind }) => !HARMLESS.has(kind));
+
+/**
+ * Whether a candidate was built, verified and found right in everything that was looked at. `required`: shapes that
+ * must have passed; a case that the candidate's own manifest refuses counts as one that it does not pass.
+ */
+export function isCorrect(result: JobResult | undefined, required: readonly string[] = []): boolean {
+  const variant = askedVariant(result);
+  if (!variant?.build?.succeeded || !variant.verify || gravestFindings(variant).length > 0) return false;
+  const { cases } = variant.verify;
+  const passed = new Set(
+    cases.flatMap(({ shape, verdict }) => (shape && verdict === Verdict.PASS ? [formatShape(shape)] : [])),
+  );
+  return (
+    passed.size > 0 &&
+    cases.every(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED) &&
+    required.every((shape) => passed.has(shape)) &&
+    !(variant.comparison?.shapes ?? []).some(({ reason }) => reason.includes(WRONG_WHILE_COMPARED))
+  );
+}
+
+/** The variant that was asked for. */
+export const askedVariant = (result: JobResult | undefined): VariantResult | undefined =>
+  result?.variants.find(({ fallback }) => !fallback);
+
+/** Shapes that a result passed. */
+export const passedShapes = (result: JobResult | undefined): string[] =>
+  (askedVariant(result)?.verify?.cases ?? []).flatMap(({ shape, verdict }) =>
+    shape && verdict === Verdict.PASS ? [formatShape(shape)] : [],
+  );
+
+export interface EvaluatedJob {
+  readonly job: Pick<Job, 'name' | 'outcome' | 'summary'>;
+  readonly result: JobResult | undefined;
+  /** See isCorrect. */
+  readonly required?: readonly string[];
+}
+
+/** The document for an ended experiment. */
+export function evaluationOf({ job, result, required = [] }: EvaluatedJob): Evaluation {
+  const variant = askedVariant(result);
+  const correct = isCorrect(result, required);
+  const metrics = metricsOf(result, variant);
+  const score = scoreOf({ correct, variant, metrics, required });
+  return {
+    version: EVALUATION_VERSION,
+    correct,
+    stage: stageOf(result, variant),
+    combined_score: score,
+    metrics: { combined_score: score, ...metrics },
+    text_feedback: bounded(
+      feedbackText({
+        result,
+        variant,
+        correct,
+        required,
+        summary: job.summary,
+        timedOut: job.outcome === Outcome.TIMED_OUT,
+      }),
+      MAX_FEEDBACK,
+    ),
+    artifacts: artifactsOf(variant),
+    experiment: job.name,
+    provenance: provenanceOf(result, variant),
+  };
+}
+
+/** A candidate that came to no job: its folder, manifest or answer is wrong. */
+export const refusedEvaluation = (reason: string): Evaluation => ({
+  version: EVALUATION_VERSION,
+  correct: false,
+  stage: 'source',
+  combined_score: SCORES.NOT_BUILT,
+  metrics: { combined_score: SCORES.NOT_BUILT },
+  text_feedback: bounded(reason, MAX_FEEDBACK),
+  artifacts: {},
+  experiment: '',
+  provenance: {},
+});
+
+function scoreOf(of: {
+  correct: boolean;
+  variant: VariantResult | undefined;
+  metrics: Record<string, number>;
+  required: readonly string[];
+}): number {
+  const { correct, variant, metrics, required } = of;
+  if (correct) return Math.max(SCORES.RIGHT_AT_LEAST, metrics['speedup'] ?? metrics['speedup_over_sdpa'] ?? 1);
+  if (!variant?.build?.succeeded) return SCORES.NOT_BUILT;
+  const cases = variant.verify?.cases.length ?? 0;
+  if (cases === 0) return SCORES.BUILT;
+  const share = (variant.verify?.passedCases ?? 0) / Math.max(cases, required.length);
+  return SCORES.RAN + SCORES.SHARE_OF_CASES * share;
+}
+
+function stageOf(result: JobResult | undefined, variant: VariantResult | undefined): Stage {
+  if (!variant?.build) return result?.prechecks.some(({ verdict }) => verdict === Verdict.FAIL) ? 'precheck' : 'build';
+  if (variant.comparison) return 'compare';
+  if (variant.benchmarks.length > 0) return 'benchmark';
+  return variant.verify ? 'verify' : 'build';
+}
+
+function metricsOf(result: JobResult | undefined, variant: VariantResult | undefined): Record<string, number> {
+  const metrics: Record<string, number> = {};
+  const put = (name: string, value: number | undefined): void => {
+    if (value !== undefined && Number.isFinite(value)) metrics[name] = value;
+  };
+  // Where an element is no number there is no largest error.
+  const cases = (variant?.verify?.cases ?? []).filter(
+    ({ verdict, nanCount, infCount, elements }) =>
+      verdict !== Verdict.NOT_MEASURED && elements > 0n && nanCount + infCount === 0n,
+  );
+  put('cases', variant?.verify?.cases.length);
+  put('cases_passed', variant?.verify?.passedCases);
+  if (cases.length > 0) put('max_abs_err', Math.max(...cases.map(({ maxAbsError }) => maxAbsError)));
+  const entries = variant?.build?.entries ?? [];
+  if (entries.length > 0) {
+    put('registers', Math.max(...entries.map(({ registersPerThread }) => registersPerThread)));
+    put(
+      'smem_bytes',
+      Math.max(...entries.map(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes)),
+    );
+    put('spill_bytes', Math.max(...entries.map((entry) => entry.spillStoreBytes + entry.spillLoadBytes)));
+    put('ctas_per_sm', Math.min(...entries.map(({ ctasPerSm }) => ctasPerSm)));
+  }
+  const hot = variant?.benchmarks.find(({ mode, simulated }) => mode === TimingMode.HOT && !simulated);
+  put('median_us', hot?.latency?.p50Us);
+  put('p90_us', hot?.latency?.p90Us);
+  put('tflops', hot?.tflops);
+  put('speedup_over_sdpa', sdpaSpeedup(hot));
+  put('speedup', championSpeedup(variant));
+  put('device_seconds', result?.deviceSeconds);
+  put('cost_usd', result?.costUsd);
+  return metrics;
+}
+
+/** Over the fastest backend: the least of the speed-ups. */
+const sdpaSpeedup = (hot: BenchmarkResult | undefined): number | undefined =>
+  hot && hot.sdpa.length > 0 ? Math.min(...hot.sdpa.map(({ speedup }) => speedup)) : undefined;
+
+/** Geometric mean over the shapes, of a comparison on a real device; undefined: not measured. */
+export function championSpeedup(variant: VariantResult | undefined): number | undefined {
+  const ratios = (variant?.comparison?.shapes ?? []).flatMap(({ time, simulated }) =>
+    time && !simulated ? [time.ratio] : [],
+  );
+  if (ratios.length === 0) return undefined;
+  return Math.exp(ratios.reduce((sum, ratio) => sum + Math.log(ratio), 0) / ratios.length);
+}
+
+function artifactsOf(variant: VariantResult | undefined): Record<string, string> {
+  if (!variant) return {};
+  const texts = { compiler: compilerText(variant), verify: verifyText(variant), profile: profileText(variant) };
+  return Object.fromEntries(
+    Object.entries(texts).flatMap(([name, text]) => (text === '' ? [] : [[name, bounded(text, MAX_ARTIFACT)]])),
+  );
+}
+
+function provenanceOf(result: JobResult | undefined, variant: VariantResult | undefined): Evaluation['provenance'] {
+  const birth = result?.provenance;
+  if (!birth) return {};
+  return {
+    runner_version: birth.runnerVersion,
+    runner_build_id: birth.runnerBuildId,
+    device: birth.device?.name ?? '',
+    arch: birth.device?.arch ?? '',
+    simulated: birth.device?.simulated ?? false,
+    protocol: birth.protocol,
+    source_digest: birth.sourceDigest,
+    flags_digest: birth.flagsDigest,
+    build_id: variant?.build?.buildId ?? '',
+    variant: variant?.label ?? '',
+    scored_against: scoredAgainst(variant),
+  };
+}
+
+function scoredAgainst(variant: VariantResult | undefined): string {
+  if (championSpeedup(variant) !== undefined) return variant?.comparison?.champion?.label ?? '';
+  const sdpa = variant?.benchmarks.find(({ mode, simulated }) => mode === TimingMode.HOT && !simulated)?.sdpa ?? [];
+  return sdpa.length > 0 ? 'the fastest SDPA backend' : 'nothing: not timed on a GPU, a right kernel scores 1';
+}

@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto';
+import {
+  FlashcoreError,
+  JobState,
+  Outcome,
+  isErrorReasonName,
+  type GetJobResponse,
+  type Job,
+  type JobError,
+  type JobEvent,
+  type JobResult,
+} from '@flashcore/shared/contract';
+import type { Connection } from '../connection/connect.ts';
+import type { StartRequest } from '../state/runner-port.ts';
+
+/** A job that has come to a result. */
+export interface EndedJob {
+  readonly job: Job;
+  readonly result: JobResult | undefined;
+}
+
+export interface RunOptions {
+  /** Ends the job with it. */
+  readonly signal?: AbortSignal | undefined;
+  /** Told of every event. */
+  readonly onEvent?: (event: JobEvent) => void;
+}
+
+/**
+ * Starts a job, or finds the one that the same request_id started, and waits for its result; a runner that is lost
+ * meanwhile is waited for, an embedded one started again. An abort cancels the job. Errors: those of the RPC;
+ * JobUndecided where the runner could not find out.
+ */
+export async function runToResult(
+  { client, revive }: Connection,
+  { method, request }: StartRequest,
+  { signal, onEvent }: RunOptions = {},
+): Promise<EndedJob> {
+  let name = '';
+  let error: JobError | undefined;
+  const onConnection = (state: 'connected' | 'reconnecting'): void => {
+    // Where it can't be brought back either, the stream itself gives up and says so.
+    if (state === 'reconnecting') revive?.().catch(() => undefined);
+  };
+  try {
+    for await (const event of client.start(method, request as never, { signal, onConnection })) {
+      name = event.job;
+      if (event.payload.case === 'finished') error = event.payload.value.error;
+      onEvent?.(event);
+    }
+  } catch (thrown) {
+    if (signal?.aborted && name !== '') await client.cancelJob({ name });
+    throw thrown;
+  }
+  return decided(await client.getJob({ name }), error);
+}
+
+/** The runner could not find out: a result of nobody's. Trying again may help. */
+export class JobUndecided extends FlashcoreError {
+  readonly job: Job;
+
+  constructor(job: Job, error: JobError | undefined) {
+    const reason = error && isErrorReasonName(error.reason) ? error.reason : 'INTERNAL';
+    super(reason, { job: job.name }, `${job.name} came to no result: ${job.summary || Outcome[job.outcome]}`);
+    this.job = job;
+  }
+}
+
+/** Outcomes that say nothing about the kernel. */
+const UNDECIDED: ReadonlySet<Outcome> = new Set([
+  Outcome.UNSPECIFIED,
+  Outcome.CANCELLED,
+  Outcome.ERROR,
+  Outcome.INTERRUPTED,
+]);
+
+export const isDecided = ({ outcome }: Pick<Job, 'outcome'>): boolean => !UNDECIDED.has(outcome);
+
+function decided({ job, result }: GetJobResponse, error: JobError | undefined): EndedJob {
+  if (job?.state !== JobState.ENDED) throw new FlashcoreError('INTERNAL', {}, 'The stream of the job ended before it');
+  if (!isDecided(job)) throw new JobUndecided(job, error);
+  return { job, result };
+}
+
+/** A UUID that is the same for the same text: a request made again after a kill is the same request. */
+export function uuidOf(text: string): string {
+  const hex = createHash('sha256').update(text).digest('hex');
+  const variant = ((Number.parseInt(hex[16]!, 16) & 0x3) | 0x8).toString(16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}

@@ -1,0 +1,138 @@
+/** What a job found out, as short texts that a model or a person can act on. */
+import {
+  FindingKind,
+  TimingMode,
+  Verdict,
+  type Finding,
+  type JobResult,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { locationText } from '../report/findings-section.ts';
+import { printable } from '../report/text.ts';
+
+const CUT = '\n… cut';
+const TOP_FINDINGS = 3;
+const TOP_DIAGNOSTICS = 20;
+
+/** Foreign text without control characters, of at most `bytes` bytes in UTF-8. */
+export function bounded(text: string, bytes: number): string {
+  const clean = text.split('\n').map(printable).join('\n');
+  if (Buffer.byteLength(clean) <= bytes) return clean;
+  // A character that is cut in two decodes to U+FFFD.
+  const room = bytes - Buffer.byteLength(CUT);
+  return `${Buffer.from(clean)
+    .subarray(0, room)
+    .toString('utf8')
+    .replace(/\uFFFD+$/, '')}${CUT}`;
+}
+
+export interface Judged {
+  readonly result: JobResult | undefined;
+  readonly variant: VariantResult | undefined;
+  readonly correct: boolean;
+  readonly required: readonly string[];
+  /** The job's one line. */
+  readonly summary: string;
+  readonly timedOut: boolean;
+}
+
+/** What failed, or how fast it is and what the profiler advises. */
+export function feedbackText({ result, variant, correct, required, summary, timedOut }: Judged): string {
+  const failedChecks = (result?.prechecks ?? []).filter(({ verdict }) => verdict === Verdict.FAIL);
+  const lines = [
+    ...(timedOut ? [`The job ran into its time limit: ${summary}`] : []),
+    ...failedChecks.map(({ check, detail }) => `Refused before the build, ${check}: ${detail}`),
+    ...(variant?.findings ?? []).slice(0, TOP_FINDINGS).map(findingText),
+    ...(correct ? rightLines(variant) : wrongLines(variant, required)),
+  ];
+  return lines.length === 0 ? summary : lines.join('\n\n');
+}
+
+/** Name, message, place, threads and remedy of a finding. */
+export function findingText(finding: Finding): string {
+  const { kind, message, location, shape, threads, cudaError, remedy } = finding;
+  const places = [...new Set(threads.map(({ place }) => place).filter(Boolean))].slice(0, 4);
+  return [
+    `${FindingKind[kind] ?? `FINDING ${kind}`}: ${message}`,
+    location ? `where: ${locationText(location)}` : '',
+    places.length > 0 ? `threads: ${places.join('; ')}` : '',
+    shape ? `case: ${formatShape(shape)}` : '',
+    cudaError ? `CUDA: ${cudaError}` : '',
+    remedy ? `remedy: ${remedy}` : '',
+  ]
+    .filter(Boolean)
+    .join('\n');
+}
+
+function wrongLines(variant: VariantResult | undefined, required: readonly string[]): string[] {
+  const cases = variant?.verify?.cases ?? [];
+  const refused = cases.filter(
+    ({ verdict, shape }) => verdict === Verdict.NOT_MEASURED && shape && required.includes(formatShape(shape)),
+  );
+  const errors = (variant?.build?.diagnostics ?? []).filter(({ severity }) => severity === 'error');
+  return [
+    ...(variant?.build?.succeeded === false && variant.findings.length === 0
+      ? [errors.slice(0, TOP_DIAGNOSTICS).map(diagnosticText).join('\n')]
+      : []),
+    ...refused.map(({ shape, reason }) => `${formatShape(shape!)} must be computed and was not: ${reason}`),
+    ...(variant?.verify ? [`${variant.verify.passedCases} of ${cases.length} cases pass.`] : []),
+  ];
+}
+
+function rightLines(variant: VariantResult | undefined): string[] {
+  const hot = variant?.benchmarks.find(({ mode }) => mode === TimingMode.HOT);
+  const timed =
+    hot === undefined || hot.simulated
+      ? 'Right. Not timed: the emulator gives no GPU times.'
+      : `Right. ${hot.latency?.p50Us.toPrecision(4)} us (median, hot) on ${formatShape(hot.shape!)}.`;
+  const comparison = variant?.comparison;
+  const profile = variant?.profile;
+  return [
+    timed,
+    ...(comparison ? [`Against ${comparison.champion?.label ?? 'the champion'}: ${comparison.reason}.`] : []),
+    ...(profile?.bottleneck ? [`Bound by: ${profile.bottleneck}`] : []),
+    ...(profile?.advice ?? []).slice(0, TOP_FINDINGS).map(({ text, evidence }) => `${text} (${evidence})`),
+  ];
+}
+
+const diagnosticText = (of: { severity: string; file: string; line: number; message: string; tool: string }): string =>
+  `${of.tool} ${of.severity}${of.file ? ` ${of.file}${of.line > 0 ? `:${of.line}` : ''}` : ''}: ${of.message}`;
+
+/** The compiler's messages, then what ptxas says of each entry. */
+export function compilerText({ build }: VariantResult): string {
+  if (!build) return '';
+  return [
+    ...build.diagnostics.slice(0, 2 * TOP_DIAGNOSTICS).map(diagnosticText),
+    ...build.entries.map(
+      (entry) =>
+        `ptxas ${entry.arch} ${entry.entry}: ${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} bytes of shared memory, ${entry.spillStoreBytes} bytes spilled, ${entry.ctasPerSm} CTAs an SM (${entry.occupancyLimiter})`,
+    ),
+    build.entriesMissing,
+  ]
+    .filter(Boolean)
+    .join('\n');
+}
+
+/** A line a case. */
+export function verifyText({ verify }: VariantResult): string {
+  return (verify?.cases ?? [])
+    .map(
+      ({ shape, verdict, reason, maxAbsError, seeds }) =>
+        `${shape ? formatShape(shape) : '?'} ${Verdict[verdict]}${verdict === Verdict.NOT_MEASURED ? '' : ` max |error| ${maxAbsError.toPrecision(3)} over ${seeds} seeds`}${reason ? `: ${reason}` : ''}`,
+    )
+    .join('\n');
+}
+
+/** Counters, stalls and advice; the reason where nothing was measured. */
+export function profileText({ profile }: VariantResult): string {
+  if (!profile) return '';
+  if (profile.metrics.length === 0) return `not measured: ${profile.reason.replace(/^not measured: /, '')}`;
+  return [
+    ...profile.metrics.map(({ name, value, unit }) => `${name} ${value.toPrecision(4)} ${unit}`.trim()),
+    ...profile.stalls
+      .slice(0, TOP_FINDINGS)
+      .map(({ name, value, unit }) => `stall ${name} ${value.toPrecision(3)} ${unit}`.trim()),
+    ...profile.advice.map(({ text, evidence }) => `${text} (${evidence})`),
+  ].join('\n');
+}

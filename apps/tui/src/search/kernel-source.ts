@@ -1,0 +1,78 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import type { RunnerClient } from '@flashcore/shared/client';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { MANIFEST_FILE, SOURCE_NAME, parseManifest, readSourceTree, type Manifest } from '@flashcore/shared/kernels';
+
+/** A kernel folder's files as texts, by path. */
+export type SourceFiles = Readonly<Record<string, string>>;
+
+/** Most of all files together: what goes to a proposer and comes back. */
+export const MAX_SOURCE_BYTES = 100 * 1024;
+
+/** A kernel whose sources can be read. */
+export type SourcePlace =
+  { readonly kind: 'id'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string };
+
+/** The files of a folder of the user's, or of a kernel of the runner. Errors: INVALID_MANIFEST, KERNEL_NOT_FOUND. */
+export async function readSource(kernel: SourcePlace, client: RunnerClient): Promise<SourceFiles> {
+  if (kernel.kind === 'folder') return sourceOfFolder(kernel.folder);
+  const { kernel: known } = await client.getKernel({ kernelId: kernel.id });
+  const files: Record<string, string> = {};
+  for (const { path: name, sha256 } of known?.files ?? [])
+    files[name] = (await client.readArtifact(sha256)).toString('utf8');
+  return files;
+}
+
+export async function sourceOfFolder(folder: string): Promise<SourceFiles> {
+  const { tree, contents } = await readSourceTree(folder);
+  return Object.fromEntries(
+    tree.files.map(({ path: name, sha256 }) => [name, Buffer.from(contents.get(sha256)!).toString('utf8')]),
+  );
+}
+
+/** Lays files out as a kernel folder, anew. Paths are checked: they come from a proposer. */
+export function writeSource(folder: string, files: SourceFiles): void {
+  rmSync(folder, { recursive: true, force: true });
+  for (const [name, text] of Object.entries(files)) {
+    requireSourcePath(name);
+    const file = path.join(folder, name);
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  }
+}
+
+/** Errors: INVALID_REQUEST for a path that leads out of the folder, or to a file that is no source. */
+export function requireSourcePath(name: string): void {
+  const parts = name.split('/');
+  const good =
+    name.length <= 200 &&
+    parts.every((part) => /^[\w][\w.-]*$/.test(part)) &&
+    (name === MANIFEST_FILE || (SOURCE_NAME.test(parts.at(-1)!) && parts.at(-1) !== MANIFEST_FILE));
+  if (!good)
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      { path: name },
+      `${JSON.stringify(name.slice(0, 80))}: must be ${MANIFEST_FILE} or a .cu, .cuh or .h file, relative to the kernel's folder, of letters, digits, "_", "-" and "."`,
+    );
+}
+
+/** The manifest among the files. Errors: INVALID_MANIFEST. */
+export function manifestOf(files: SourceFiles): Manifest {
+  const text = files[MANIFEST_FILE];
+  if (text === undefined)
+    throw new FlashcoreError(
+      'INVALID_MANIFEST',
+      { path: MANIFEST_FILE },
+      `There is no ${MANIFEST_FILE} among the files`,
+    );
+  return parseManifest(text, MANIFEST_FILE);
+}
+
+/** A single .cu in the place of a kernel's own translation unit. */
+export function withTranslationUnit(base: SourceFiles, file: string): SourceFiles {
+  return { ...base, [manifestOf(base).source]: readFileSync(file, 'utf8') };
+}
+
+export const sourceBytes = (files: SourceFiles): number =>
+  Object.values(files).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
