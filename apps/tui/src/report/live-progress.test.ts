@@ -48,7 +48,7 @@ test('in a log progress is lines, without escape sequences of the compiler', () 
     [
       'jobs/1',
       'build  USE_WMMA=1',
-      '  nvcc: ptxas info [31m: 40 registers',
+      '  nvcc: ptxas info : 40 registers',
       '  1x8x512x64  pass  max 4.88e-4  mean 1.31e-5',
       '',
     ].join('\n'),
