@@ -1,6 +1,7 @@
 import type { CompileUnit } from './compile-cache.ts';
 import { BUILD_FOLDER } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
+import { isWordCharacter } from './tokens.ts';
 import type { Compiler } from './toolchain.ts';
 
 export interface EmulatorModuleOptions {
@@ -19,7 +20,9 @@ export interface EmulatorModuleOptions {
 }
 
 const LIMIT_MS = 180_000;
-const DYNAMIC_SHARED = /\bextern\s+__shared__\s+([^;{}()]*?(?:\([^()]*\)[^;{}()]*?)?)\b(\w+)\s*\[\s*\]\s*;/g;
+const DYNAMIC_SHARED = /\bextern\s{1,200}__shared__\s{1,200}/g;
+/** The longest declaration that is rewritten; one that is longer does not compile. */
+const MAX_DECLARATION = 1_000;
 
 /**
  * The C++ compiler's run that makes a module for the emulator of a kernel (libs/emulator/README.md, section b).
@@ -64,12 +67,35 @@ function unitText({ entries, unit }: EmulatorModuleOptions): string {
 
 /** `extern __shared__ T name[];` can't be a macro; lines keep their numbers and, by #line, their file's name. */
 function rewritten({ path, text }: SnapshotFile): SnapshotFile {
-  const body = text.replace(
-    DYNAMIC_SHARED,
-    (whole, type: string, name: string) =>
-      `FLASHCORE_DYNAMIC_SHARED(${name}, ${type});${'\n'.repeat(whole.split('\n').length - 1)}`,
-  );
-  return { path, text: `#line 1 "${path.replace(/^kernels?\//, '')}"\n${body}` };
+  const parts: string[] = [];
+  let written = 0;
+  for (const { 0: head, index } of text.matchAll(DYNAMIC_SHARED)) {
+    const from = index + head.length;
+    const end = text.slice(from, from + MAX_DECLARATION).search(/[;{}]/);
+    if (index < written || end < 0 || text[from + end] !== ';') continue;
+    const declared = unsizedArray(text.slice(from, from + end));
+    if (!declared) continue;
+    const newlines = text.slice(index, from + end).split('\n').length - 1;
+    parts.push(
+      text.slice(written, index),
+      `FLASHCORE_DYNAMIC_SHARED(${declared.name}, ${declared.type});${'\n'.repeat(newlines)}`,
+    );
+    written = from + end + 1;
+  }
+  parts.push(text.slice(written));
+  return { path, text: `#line 1 "${path.replace(/^kernels?\//, '')}"\n${parts.join('')}` };
+}
+
+/** Type and name of `alignas(16) half name[]`; one pair of parentheses may stand in the type. */
+function unsizedArray(declaration: string): { type: string; name: string } | undefined {
+  const open = declaration.lastIndexOf('[');
+  if (open < 0 || !/^\[\s*\]\s*$/.test(declaration.slice(open))) return undefined;
+  const head = declaration.slice(0, open).trimEnd();
+  let begin = head.length;
+  while (isWordCharacter(head[begin - 1])) begin -= 1;
+  const type = head.slice(0, begin);
+  if (begin === head.length || !/^[^()]*(?:\([^()]*\)[^()]*)?$/.test(type)) return undefined;
+  return { type, name: head.slice(begin) };
 }
 
 function compileFlags(cxx: Compiler): string[] {

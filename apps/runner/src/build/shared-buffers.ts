@@ -1,5 +1,6 @@
 import { evaluate, parseExpression, type Expression } from '@flashcore/shared/kernels';
 import { shownPath, type SnapshotFile } from './source-snapshot.ts';
+import { tokensFrom, wordIndices } from './tokens.ts';
 
 /** A statically sized array in shared memory, as the source declares it. */
 export interface SharedBuffer {
@@ -12,9 +13,14 @@ export interface SharedBuffer {
   bytes: number | undefined;
 }
 
-const DECLARATION =
-  /__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+|volatile\s+)*(\w+)\s+(\w+)((?:\s*\[[^\]]+\])+)/g;
-const CONSTANT = /constexpr\s+(?:int|unsigned|size_t|uint32_t)\s+(\w+)\s*=\s*([^;]+);/g;
+// What is read of one declaration, in tokens and characters; what is longer is no plain one.
+const MAX_TOKENS = 80;
+const MAX_CHARACTERS = 500;
+/** Of a file; more of them tell nobody anything. */
+const MAX_BUFFERS = 64;
+const MAX_CONSTANTS = 1_000;
+const INTEGER_TYPES = new Set(['int', 'unsigned', 'size_t', 'uint32_t']);
+const WORD = /^\w+$/;
 const TYPE_BYTES: Record<string, number> = {
   float: 4,
   half: 2,
@@ -40,23 +46,54 @@ export function sharedBuffers(
   parameters: Readonly<Record<string, number>>,
 ): SharedBuffer[] {
   const scope = constantsOf(files, parameters);
-  const found = files.flatMap(({ path, text }) =>
-    [...text.matchAll(DECLARATION)].map((match) => bufferOf(match, path, text, scope)),
-  );
+  const found = files.flatMap(({ path, text }) => buffersOf(path, text, scope));
   return found.sort((a, b) => (b.bytes ?? 0) - (a.bytes ?? 0));
 }
 
-function bufferOf(match: RegExpExecArray, path: string, text: string, scope: Record<string, number>): SharedBuffer {
-  const [, type, name, extents] = match;
-  const lengths = [...extents!.matchAll(/\[([^\]]+)\]/g)].map((extent) => valueOf(extent[1]!, scope));
-  const elementBytes = TYPE_BYTES[type!];
-  const known = elementBytes !== undefined && lengths.every((length) => length !== undefined);
+function buffersOf(path: string, text: string, scope: Record<string, number>): SharedBuffer[] {
+  const buffers: SharedBuffer[] = [];
+  for (const index of wordIndices(text, '__shared__')) {
+    const declared = declarationAt(text, index);
+    if (!declared) continue;
+    const lengths = declared.extents.map((extent) => valueOf(extent, scope));
+    const elementBytes = TYPE_BYTES[declared.type];
+    const known = elementBytes !== undefined && lengths.every((length) => length !== undefined);
+    buffers.push({
+      declaration: declared.text,
+      type: declared.type,
+      file: shownPath(path),
+      line: text.slice(0, index).split('\n').length,
+      bytes: known ? lengths.reduce((product, length) => product * length, elementBytes) : undefined,
+    });
+    if (buffers.length >= MAX_BUFFERS) break;
+  }
+  return buffers;
+}
+
+/** `__shared__ float K_smem[64][72]` at `index`: qualifiers, a type of one word, a name, one extent or more. */
+function declarationAt(text: string, index: number): { text: string; type: string; extents: string[] } | undefined {
+  const tokens = tokensFrom(text, index + '__shared__'.length, MAX_TOKENS);
+  let at = 0;
+  while (tokens[at]?.text === 'volatile' || /^(?:__align__|alignas)$/.test(tokens[at]?.text ?? ''))
+    at += tokens[at]!.text === 'volatile' ? 1 : 4;
+  const [type, name] = [tokens[at], tokens[at + 1]];
+  if (!type || !name || !WORD.test(type.text) || !WORD.test(name.text)) return undefined;
+  const extents: string[] = [];
+  let end = 0;
+  for (at += 2; tokens[at]?.text === '['; ++at) {
+    const open = tokens[at]!.index;
+    while (at < tokens.length && tokens[at]!.text !== ']') at += 1;
+    if (at === tokens.length) return undefined;
+    end = tokens[at]!.index + 1;
+    const extent = text.slice(open + 1, end - 1);
+    if (extent.trim() === '') return undefined;
+    extents.push(extent);
+  }
+  if (extents.length === 0 || end - index > MAX_CHARACTERS) return undefined;
   return {
-    declaration: `${type} ${name}${extents!.trim()}`,
-    type: type!,
-    file: shownPath(path),
-    line: text.slice(0, match.index).split('\n').length,
-    bytes: known ? lengths.reduce((product, length) => product * length, elementBytes) : undefined,
+    text: `${type.text} ${name.text}${text.slice(name.index + name.text.length, end).trim()}`,
+    type: type.text,
+    extents,
   };
 }
 
@@ -67,9 +104,15 @@ function constantsOf(
   const scope: Record<string, number> = { ...parameters };
   // Included files come after those that include them, but their constants are declared first.
   for (const { text } of files.toReversed()) {
-    for (const [, name, expression] of text.matchAll(CONSTANT)) {
-      const value = valueOf(expression!, scope);
-      if (value !== undefined) scope[name!] = value;
+    let constants = 0;
+    for (const index of wordIndices(text, 'constexpr')) {
+      const [type, name, equals] = tokensFrom(text, index + 'constexpr'.length, 3);
+      if (!equals || !INTEGER_TYPES.has(type!.text) || !WORD.test(name!.text) || equals.text !== '=') continue;
+      const expression = text.slice(equals.index + 1, equals.index + 1 + MAX_CHARACTERS);
+      const end = expression.indexOf(';');
+      const value = end < 0 ? undefined : valueOf(expression.slice(0, end), scope);
+      if (value !== undefined) scope[name!.text] = value;
+      if (++constants >= MAX_CONSTANTS) break;
     }
   }
   return scope;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
+import { DeadlinePassed, withinDeadline } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import { readSourceText, unescaped, type SourceText } from './source-text.ts';
 
@@ -9,6 +10,13 @@ export interface SnapshotFile {
   /** In the build folder: "kernel/…" for the kernel's own files, "kernels/…" for the shared ones. */
   path: string;
   text: string;
+}
+
+export interface SnapshotOptions {
+  folder: string;
+  /** The translation unit, relative to the folder. */
+  source: string;
+  kernelsFolder: string;
 }
 
 export interface SourceSnapshot {
@@ -20,11 +28,16 @@ export interface SourceSnapshot {
 
 const MAX_FILES = 256;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
+/** The most that there may be is read in some 300 ms. */
+const READ_LIMIT_MS = 4_000;
 /** Most that are told of a file. */
 const MAX_PROBLEMS = 20;
 // "%:" and "??=" are other spellings of "#"; "# 1" is what a preprocessor writes for "#line 1".
-const DIRECTIVE =
-  /^[\0\t\v\f\r \ufeff]*(?:#|%:|\?\?=)[\0\t\v\f\r \ufeff]*(include|include_next|import|embed|line|(?=\d))\b[\0\t\v\f\r \ufeff]*([^\n]*)$/gm;
+const INTRODUCERS = ['#', '%:', '??='];
+const BLANK = '\0\t\v\f\r \ufeff';
+const DIRECTIVE_NAME = /(include|include_next|import|embed|line|(?=\d))\b/y;
+/** Of all files of a kernel: each include asks the disk three times. */
+const MAX_DIRECTIVES = 4_000;
 const NAME = /^(?:"([^"\n]+)"|<([^>\n]+)>)/;
 const LINE_NAME = /^[\d']+\s*(?:"((?:[^"\\]|\\.)*)"|$)/;
 // Of the assembler: each puts a file of the host into the code, or into its messages.
@@ -37,9 +50,20 @@ const READS_FILE_BARE = /\.(?:incbin\b|include\s*")/i;
  * exactly what was digested.
  * Other includes are left to the compiler's own headers; those that name a place on the host are refused.
  */
-export function snapshotSources(options: { folder: string; source: string; kernelsFolder: string }): SourceSnapshot {
+export function snapshotSources(options: SnapshotOptions): SourceSnapshot {
+  try {
+    return withinDeadline(READ_LIMIT_MS, () => readSources(options));
+  } catch (error) {
+    if (!(error instanceof DeadlinePassed)) throw error;
+    const message = `the sources could not be read within ${READ_LIMIT_MS / 1000} s: make them shorter`;
+    return { files: [], problems: [problem(`kernel/${options.source}`, 0, message)] };
+  }
+}
+
+function readSources(options: SnapshotOptions): SourceSnapshot {
   const files = new Map<string, SnapshotFile>();
   const problems: CompilerDiagnostic[] = [];
+  let directives = 0;
   const roots = { kernel: options.folder, kernels: options.kernelsFolder };
   const visit = (path: string): void => {
     if (files.has(path) || files.size >= MAX_FILES) return;
@@ -49,6 +73,13 @@ export function snapshotSources(options: { folder: string; source: string; kerne
     const refused: CompilerDiagnostic[] = source.doubts.map(({ line, reason }) => problem(path, line, reason));
     for (const directive of directivesOf(source)) {
       if (refused.length >= MAX_PROBLEMS) break;
+      directives += 1;
+      if (directives > MAX_DIRECTIVES) {
+        refused.push(
+          problem(path, source.lineAt(directive.index), `more than ${MAX_DIRECTIVES} includes are not read`),
+        );
+        break;
+      }
       const found =
         directive.include &&
         candidatesOf(path, directive.include).find((candidate) => isSource(hostPath(roots, candidate)));
@@ -99,19 +130,43 @@ interface Include {
 }
 
 function directivesOf({ code }: SourceText): Directive[] {
-  return [...code.matchAll(DIRECTIVE)].map(({ 1: word, 2: rest, index }) => {
-    if (word === 'embed') return { kind: 'embed', index };
-    if (word === 'line' || word === '') {
-      const match = LINE_NAME.exec(rest!.trim());
-      return { kind: 'line', index, lineName: match ? unescaped(match[1] ?? '') : undefined };
-    }
-    const name = NAME.exec(rest!);
-    return {
-      kind: 'include',
-      index,
-      ...(name && { include: { name: (name[1] ?? name[2])!, quoted: name[1] !== undefined } }),
-    };
-  });
+  const directives: Directive[] = [];
+  for (let begin = 0; begin < code.length;) {
+    const newline = code.indexOf('\n', begin);
+    const end = newline < 0 ? code.length : newline;
+    const found = directiveIn(code, begin, end);
+    if (found) directives.push(found);
+    begin = end + 1;
+  }
+  return directives;
+}
+
+/** What the line from `begin` to `end` tells the preprocessor, where that names a file. */
+function directiveIn(code: string, begin: number, end: number): Directive | undefined {
+  const index = skipBlanks(code, begin, end);
+  const introducer = INTRODUCERS.find((each) => code.startsWith(each, index));
+  if (introducer === undefined) return undefined;
+  DIRECTIVE_NAME.lastIndex = skipBlanks(code, index + introducer.length, end);
+  const word = DIRECTIVE_NAME.exec(code)?.[1];
+  if (word === undefined) return undefined;
+  if (word === 'embed') return { kind: 'embed', index };
+  const rest = code.slice(skipBlanks(code, DIRECTIVE_NAME.lastIndex, end), end);
+  if (word === 'line' || word === '') {
+    const match = LINE_NAME.exec(rest.trim());
+    return { kind: 'line', index, lineName: match ? unescaped(match[1] ?? '') : undefined };
+  }
+  const name = NAME.exec(rest);
+  return {
+    kind: 'include',
+    index,
+    ...(name && { include: { name: (name[1] ?? name[2])!, quoted: name[1] !== undefined } }),
+  };
+}
+
+function skipBlanks(code: string, from: number, end: number): number {
+  let at = from;
+  while (at < end && BLANK.includes(code[at]!)) at += 1;
+  return at;
 }
 
 /** Why a directive is refused; `found` is where its file lies in the build folder. */

@@ -74,5 +74,24 @@ function parseCsv(text: string): string[][] {
   return text
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => [...line.matchAll(/"((?:[^"]|"")*)"(?:,|$)/g)].map(([, field]) => field!.replaceAll('""', '"')));
+    .map(fieldsOf);
+}
+
+function fieldsOf(line: string): string[] {
+  const fields: string[] = [];
+  for (let at = 0; line[at] === '"';) {
+    const parts: string[] = [];
+    let begin = at + 1;
+    let quote = line.indexOf('"', begin);
+    // Kernel's names are foreign: each character is looked at once.
+    while (quote >= 0 && line[quote + 1] === '"') {
+      parts.push(line.slice(begin, quote + 1));
+      begin = quote + 2;
+      quote = line.indexOf('"', begin);
+    }
+    if (quote < 0) break;
+    fields.push(parts.join('') + line.slice(begin, quote));
+    at = quote + 2;
+  }
+  return fields;
 }

@@ -4,7 +4,7 @@ import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } 
 import type { RawManifest } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { SHAPE_NAMES } from './shape.ts';
-import type { YamlFault } from './yaml-file.ts';
+import { MAX_FAULTS, type YamlFault } from './yaml-file.ts';
 
 type Key = (string | number)[];
 type Compiled = Pick<Manifest, 'limits' | 'workspace' | 'constants' | 'launches'>;
@@ -18,10 +18,11 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
   const faults: YamlFault[] = [];
   const names = new Set<string>([...SHAPE_NAMES, ...Object.keys(raw.parameters)]);
   const parse = (text: string, key: Key): Expression => {
+    if (faults.length >= MAX_FAULTS) return parseExpression('0');
     try {
       const expression = parseExpression(text);
       for (const name of expression.names) {
-        if (!names.has(name))
+        if (!names.has(name) && faults.length < MAX_FAULTS)
           faults.push({
             key,
             message: `unknown name "${name}" in "${text}"${didYouMean(name, names) || `: known are ${[...names].join(', ')}`}`,
@@ -106,10 +107,11 @@ class LaunchCompiler {
     if (name === 'scale') return { kind: 'float32', value: parseExpression(name) };
     if (this.#values.has(name)) return { kind: 'int32', value: parseExpression(name) };
     const known = ['Q', 'K', 'V', 'O', ...this.#values, ...this.#workspaces];
-    this.#faults.push({
-      key,
-      message: `unknown argument "${name}"${didYouMean(name, known) || `: known are ${known.join(', ')}`}`,
-    });
+    if (this.#faults.length < MAX_FAULTS)
+      this.#faults.push({
+        key,
+        message: `unknown argument "${name}"${didYouMean(name, known) || `: known are ${known.join(', ')}`}`,
+      });
     return { kind: 'int32', value: parseExpression('0') };
   }
 }

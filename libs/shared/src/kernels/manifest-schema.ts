@@ -3,7 +3,19 @@ import { z } from 'zod';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { SHAPE_NAMES } from './shape.ts';
 import { didYouMean } from '../text/nearest-names.ts';
-import { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text, wanted } from './yaml-file.ts';
+import {
+  MAX_FAULTS,
+  finite,
+  flag,
+  integer,
+  listOf,
+  mapOf,
+  matching,
+  oneOf,
+  strict,
+  text,
+  wanted,
+} from './yaml-file.ts';
 
 const TENSORS = ['Q', 'K', 'V', 'O'] as const;
 const MAX_INT32 = 2 ** 31 - 1;
@@ -68,7 +80,7 @@ const launch = strict({
 });
 
 const parameter = strict({
-  values: listOf(integer(-MAX_INT32, MAX_INT32)).min(1, 'wanted at least one value'),
+  values: listOf(integer(-MAX_INT32, MAX_INT32), 256).min(1, 'wanted at least one value'),
   default: integer(-MAX_INT32, MAX_INT32),
   of_device: oneOf(['multiprocessors']).optional(),
   about: text(),
@@ -93,7 +105,7 @@ export const manifestSchema = strict({
   compile: strict({ fast_math: flag().default(true), maxrregcount: integer(0, 255).default(0) }).prefault({}),
   workspace: mapOf(cIdentifier, expression).default({}),
   constants: mapOf(cIdentifier, expression).default({}),
-  launches: listOf(launch).min(1, 'wanted at least one launch'),
+  launches: listOf(launch, 16).min(1, 'wanted at least one launch'),
   // NONE: a trick that gains nothing, in a kernel that is right.
   faulty: strict({
     finding: oneOf(['NONE', ...FINDINGS]),
@@ -101,12 +113,17 @@ export const manifestSchema = strict({
   }).optional(),
   notes: z.string().default(''),
 }).superRefine((manifest, context) => {
-  const refuse = (path: (string | number)[], message: string) => context.addIssue({ code: 'custom', path, message });
+  let faults = 0;
+  const refuse = (path: (string | number)[], message: string) => {
+    faults += 1;
+    context.addIssue({ code: 'custom', path, message });
+  };
   if ((manifest.arch === undefined) === (manifest.min_arch === undefined))
     refuse(['min_arch'], 'wanted exactly one of `min_arch` (the least) and `arch` (the only one)');
   refuseNameClashes(manifest, refuse);
   for (const [config, values] of Object.entries(manifest.configs)) {
     for (const [name, value] of Object.entries(values)) {
+      if (faults >= MAX_FAULTS) return;
       const known = Object.hasOwn(manifest.parameters, name) ? manifest.parameters[name] : undefined;
       if (!known)
         refuse(

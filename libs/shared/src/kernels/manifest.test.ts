@@ -203,7 +203,7 @@ test.each([
   ['l2_persist: [K, V]', 'l2_persist: [K, W]', 'launches[0].l2_persist[1]', /one of Q, K, V, O, found "W"/],
   ['block: [64, 1, 1]', 'block: [64, 1]', 'launches[1].block', /three expressions/],
   ['lesson: small', 'lesson: [small', '', /no valid YAML/],
-  ['lesson: small', 'title: small', '', /line 4: no valid YAML: Map keys must be unique/],
+  ['lesson: small', 'title: small', '', /line 4: no valid YAML: the key "title" stands there twice/],
 ])('a manifest with %j as %j is refused at %j', (was, is, key, message) => {
   const error = thrown(() => parseManifest(SPLIT_KV.replace(was, is), 'split_kv/kernel.yaml'));
   expect(error.reason).toBe('INVALID_MANIFEST');

@@ -9,7 +9,11 @@ import type { Expression } from './expression.ts';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import { manifestSchema } from './manifest-schema.ts';
+import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
 import { parseYamlFile } from './yaml-file.ts';
+
+/** Real ones take some 10 ms. */
+const PARSE_LIMIT_MS = 800;
 
 export const MANIFEST_FILE = 'kernel.yaml';
 
@@ -85,6 +89,16 @@ export type ManifestArgument =
  * INVALID_MANIFEST with metadata path and key.
  */
 export function parseManifest(yamlText: string, path: string): Manifest {
+  try {
+    return withinDeadline(PARSE_LIMIT_MS, () => readManifest(yamlText, path));
+  } catch (cause) {
+    if (!(cause instanceof DeadlinePassed)) throw cause;
+    const message = `wanted a manifest that can be read within ${PARSE_LIMIT_MS / 1000} s; make it shorter`;
+    throw new FlashcoreError('INVALID_MANIFEST', { path }, `${path}: ${message}`, { cause });
+  }
+}
+
+function readManifest(yamlText: string, path: string): Manifest {
   const file = parseYamlFile(yamlText, path, manifestSchema);
   const raw = file.value;
   const { compiled, faults } = compileExpressions(raw);

@@ -1,10 +1,16 @@
 /** YAML files with a schema: every fault is named with the file, the line, the key, what was wanted and what came. */
-import { LineCounter, parseDocument, isNode } from 'yaml';
+import { isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml';
 import { z } from 'zod';
 import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 
-const MAX_BYTES = 256 * 1024;
+const MAX_BYTES = 24 * 1024;
+/** Nobody reads more of them, and each costs a search for its line. */
+export const MAX_FAULTS = 20;
+/** Of a list or a mapping that says nothing else. */
+const MAX_ELEMENTS = 64;
+/** As texts show a foreign name. */
+const MAX_SHOWN = 80;
 
 /** A fault at a place in the file; `key` is the path to it. */
 export interface YamlFault {
@@ -28,10 +34,11 @@ export function parseYamlFile<Schema extends z.ZodType>(
   if (Buffer.byteLength(text) > MAX_BYTES)
     throw fileError(path, `wanted at most ${MAX_BYTES} bytes, found ${Buffer.byteLength(text)}`);
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const document = documentOf(text, lines, path);
   const [broken] = [...document.errors, ...document.warnings];
   if (broken)
     throw fileError(path, `line ${lines.linePos(broken.pos[0]).line}: no valid YAML: ${broken.message}`, broken);
+  refuseRepeatedKeys(document, lines, path);
 
   const lineOf = (key: (string | number)[]): number | undefined => {
     for (let length = key.length; length > 0; --length) {
@@ -40,11 +47,13 @@ export function parseYamlFile<Schema extends z.ZodType>(
     }
     return undefined;
   };
-  const refuse = (faults: YamlFault[]) => faultsError(path, faults, lineOf);
+  const refuse = (faults: YamlFault[]) => faultsError(path, faults.slice(0, MAX_FAULTS), lineOf);
   const parsed = schema.safeParse(toPlain(document, path));
   if (!parsed.success)
     throw refuse(
-      parsed.error.issues.map((issue) => ({ key: issue.path as (string | number)[], message: issue.message })),
+      parsed.error.issues
+        .slice(0, MAX_FAULTS)
+        .map((issue) => ({ key: issue.path as (string | number)[], message: issue.message })),
     );
   return { value: parsed.data, refuse };
 }
@@ -55,9 +64,10 @@ export function strict<Shape extends z.ZodRawShape>(shape: Shape) {
     error: (issue) =>
       issue.code === 'unrecognized_keys'
         ? issue.keys
+            .slice(0, MAX_FAULTS)
             .map(
               (key) =>
-                `unknown key "${key}"${didYouMean(key, Object.keys(shape)) || `: known are ${Object.keys(shape).join(', ')}`}`,
+                `unknown key "${shown(key)}"${didYouMean(key, Object.keys(shape)) || `: known are ${Object.keys(shape).join(', ')}`}`,
             )
             .join('; ')
         : wanted('a mapping', issue.input),
@@ -85,13 +95,25 @@ export const matching = (pattern: RegExp, what: string) =>
   z
     .string({ error: (issue) => wanted(what, issue.input) })
     .regex(pattern, { error: (issue) => wanted(what, issue.input) });
-export const listOf = <Item extends z.ZodType>(item: Item) =>
-  z.array(item, { error: (issue) => wanted('a list', issue.input) });
-export const mapOf = <Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(key: Key, value: Value) =>
-  z.record(key, value, {
-    error: (issue) =>
-      (issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined) ?? wanted('a mapping', issue.input),
+export const listOf = <Item extends z.ZodType>(item: Item, most = MAX_ELEMENTS) =>
+  z.array(item, { error: (issue) => wanted('a list', issue.input) }).refine((list) => list.length <= most, {
+    abort: true,
+    error: (issue) => `wanted at most ${most} elements, found ${(issue.input as unknown[]).length}`,
   });
+export const mapOf = <Key extends z.core.$ZodRecordKey, Value extends z.ZodType>(
+  key: Key,
+  value: Value,
+  most = MAX_ELEMENTS,
+) =>
+  z
+    .record(key, value, {
+      error: (issue) =>
+        (issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined) ?? wanted('a mapping', issue.input),
+    })
+    .refine((map) => Object.keys(map).length <= most, {
+      abort: true,
+      error: (issue) => `wanted at most ${most} keys, found ${Object.keys(issue.input as object).length}`,
+    });
 
 /** "wanted …, found …". */
 export function wanted(what: string, found: unknown): string {
@@ -100,13 +122,43 @@ export function wanted(what: string, found: unknown): string {
 
 function describe(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
-  const text = JSON.stringify(value) ?? typeof value;
-  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+  return shown(JSON.stringify(value) ?? typeof value);
 }
+
+/** The beginning of a foreign text. */
+export const shown = (text: string): string => (text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN - 1)}…` : text);
 
 /** `launches[0].grid`, as the texts show it. */
 export function formatKey(key: (string | number)[]): string {
   return key.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index > 0 ? '.' : ''}${part}`)).join('');
+}
+
+/** `yaml` looks for a repeated key among all keys before it, for each key: that is ours, with a set. */
+function documentOf(text: string, lineCounter: LineCounter, path: string): ReturnType<typeof parseDocument> {
+  try {
+    return parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
+  } catch (cause) {
+    // Its recursion ends with the stack.
+    if (cause instanceof RangeError) throw fileError(path, 'no usable YAML: it is nested too deeply', cause);
+    throw cause;
+  }
+}
+
+function refuseRepeatedKeys(document: ReturnType<typeof parseDocument>, lines: LineCounter, path: string): void {
+  visit(document, {
+    Map(_, map) {
+      const seen = new Set<string>();
+      for (const { key } of map.items) {
+        if (!isScalar(key)) continue;
+        const name = String(key.value);
+        if (seen.has(name)) {
+          const line = lines.linePos(key.range?.[0] ?? 0).line;
+          throw fileError(path, `line ${line}: no valid YAML: the key "${shown(name)}" stands there twice`);
+        }
+        seen.add(name);
+      }
+    },
+  });
 }
 
 function toPlain(document: ReturnType<typeof parseDocument>, path: string): unknown {

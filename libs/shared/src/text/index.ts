@@ -1,3 +1,4 @@
-/** Texts for people. */
+/** Texts for people, and texts of strangers. */
+export { DeadlinePassed, withinDeadline } from './deadline.ts';
 export { didYouMean, nearestNames } from './nearest-names.ts';
 export { plainLine, plainText } from './plain-text.ts';

@@ -1,6 +1,9 @@
 /** Names that a mistyped one may stand for. */
 
 const MAX_SUGGESTIONS = 3;
+// Names are short, and so are lists of them: what is longer is no mistyped name, and comparing it would take long.
+const MAX_LENGTH = 64;
+const MAX_NAMES = 500;
 
 /**
  * The names of `names` that are close to `wanted`, nearest first, at most three: those within an edit distance of a
@@ -9,8 +12,10 @@ const MAX_SUGGESTIONS = 3;
  * share nothing with it are not near.
  */
 export function nearestNames(wanted: string, names: Iterable<string>): string[] {
+  if (wanted.length > MAX_LENGTH) return [];
   const plain = simplify(wanted);
-  return [...names]
+  return firsts(names, MAX_NAMES)
+    .filter((name) => name.length <= MAX_LENGTH)
     .map((name) => ({ name, distance: distanceOf(plain, simplify(name)) }))
     .filter(
       ({ name, distance }) =>
@@ -30,8 +35,19 @@ export function didYouMean(wanted: string, names: Iterable<string>): string {
 
 const simplify = (name: string) => name.toLowerCase().replaceAll(/[-_]/g, '');
 
+function firsts(names: Iterable<string>, most: number): string[] {
+  const taken: string[] = [];
+  for (const name of names) {
+    if (taken.length >= most) break;
+    taken.push(name);
+  }
+  return taken;
+}
+
 function distanceOf(wanted: string, name: string): number {
-  const edits = editDistance(wanted, name);
+  // Each letter more is an edit: most names need no table.
+  const apart = Math.abs(wanted.length - name.length);
+  const edits = apart > Math.max(2, wanted.length / 3) ? apart : editDistance(wanted, name);
   const contained = wanted.length >= 2 && name.length >= 2 && (name.includes(wanted) || wanted.includes(name));
   return contained ? Math.min(edits, 2) : edits;
 }

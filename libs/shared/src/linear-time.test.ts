@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest';
+import { FlashcoreError } from './contract/errors.ts';
+import { parseExpression } from './kernels/expression.ts';
+import { parseManifest } from './kernels/manifest.ts';
+import { parseShape } from './kernels/shape.ts';
+import { growth, REPEATED } from './testing/linear-time.ts';
+import { didYouMean } from './text/nearest-names.ts';
+import { plainLine, plainText } from './text/plain-text.ts';
+
+const MANIFEST = `
+id: k
+title: t
+lesson: l
+source: k.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+launches: [{ entry: e, grid: [1, 1, 1], block: [1, 1, 1], arguments: [] }]
+`;
+
+const READERS: Record<string, (text: string) => unknown> = {
+  plainLine,
+  plainText,
+  parseShape,
+  'parseExpression()': parseExpression,
+  'didYouMean()': (text) => didYouMean(text, ['flashcore_v6', text]),
+};
+
+const MANIFESTS: Record<string, (text: string) => string> = {
+  'of nothing else': (text) => text,
+  'with a value': (text) => `${MANIFEST}notes: ${text}`,
+  'with a quoted value': (text) => `${MANIFEST}notes: ${JSON.stringify(text)}`,
+  'with an expression': (text) => `${MANIFEST}constants: { c: ${JSON.stringify(text)} }`,
+};
+
+test.each(Object.entries(READERS))('%s reads foreign text in time that grows with its length', (_, read) => {
+  const slow = REPEATED.flatMap((piece) => {
+    const found = growth((length) => piece.repeat(Math.ceil(length / piece.length)).slice(0, length), read);
+    return found === undefined ? [] : [`${JSON.stringify(piece)}: ${found}`];
+  });
+  expect(slow).toEqual([]);
+});
+
+// The YAML parser is not ours, and not linear for all texts: the longest that is read must be read soon.
+test.each(Object.entries(MANIFESTS))('the longest manifest %s is answered soon', (_, manifestOf) => {
+  const slow = REPEATED.filter((piece) => {
+    const text = manifestOf(piece.repeat(23_000 / piece.length)).slice(0, 24_000);
+    const started = performance.now();
+    expect(() => parseManifest(text, 'kernel.yaml')).toSatisfy(answers);
+    return performance.now() - started > 1_500;
+  });
+  expect(slow).toEqual([]);
+});
+
+/** Whether a manifest is taken or refused, rather than being the end of its reader. */
+function answers(parse: () => unknown): boolean {
+  try {
+    parse();
+    return true;
+  } catch (error) {
+    return error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST';
+  }
+}
+
+const many = (count: number, line: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => line(index)).join('');
+
+test.each([
+  [
+    '400 unknown names among 400 known ones',
+    `${MANIFEST}parameters:\n${many(400, (i) => `  P${'A'.repeat(40)}${i}: { values: [1], default: 1, about: x }\n`)}configs:\n  c:\n${many(400, (i) => `    P${'B'.repeat(40)}${i}: 1\n`)}`,
+  ],
+  ['20,000 unknown keys', `${MANIFEST}${many(9_000, (i) => `a${i}: 1\n`)}`],
+  ['20,000 unknown keys in one line', `${MANIFEST}configs: {${many(9_000, (i) => `a${i},`)}}`],
+  ['8,000 constants', `${MANIFEST}constants:\n${many(4_000, (i) => `  c${i}: 1\n`)}`],
+  [
+    '30 constants of 30 unknown names each',
+    `${MANIFEST}constants:\n${many(30, (i) => `  c${i}: "${many(30, (j) => `unknown_name_${i}_${j} + `)}1"\n`)}`,
+  ],
+  ['deep nesting', `${MANIFEST}notes: ${'['.repeat(60_000)}`],
+  ['a long name', `${MANIFEST}${'a'.repeat(60_000)}: 1`],
+])('a manifest with %s is answered soon', (_, text) => {
+  const started = performance.now();
+  expect(() => parseManifest(text, 'kernel.yaml')).toThrow(
+    expect.objectContaining({ reason: 'INVALID_MANIFEST' }) as Error,
+  );
+  expect(performance.now() - started).toBeLessThan(1_000);
+});
+
+test('at most twenty faults of a manifest are told', () => {
+  const text = `${MANIFEST}constants:\n${many(50, (i) => `  c${i}: "unknown_${i}"\n`)}`;
+  let told = 0;
+  try {
+    parseManifest(text, 'kernel.yaml');
+  } catch (error) {
+    told = (error as { violations: unknown[] }).violations.length;
+  }
+  expect(told).toBe(20);
+});

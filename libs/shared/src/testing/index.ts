@@ -1,0 +1,3 @@
+/** What the tests of several projects need. */
+export { growth, REPEATED } from './linear-time.ts';
+export { HOSTILE_TEXT, hostileMessage } from './hostile-message.ts';

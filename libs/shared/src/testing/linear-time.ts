@@ -1,0 +1,92 @@
+/** How long a piece of work takes on longer and longer texts. */
+
+// The longer one is the longest manifest, about.
+const SHORT = 4_000;
+const LONG = 8 * SHORT;
+const TRIES = 2;
+// Eight times the text may take sixteen times as long (caches, a collection of garbage), never the 64 of a quadratic scan.
+const MOST_GROWTH = 16;
+/** Below it a figure is noise. */
+const FLOOR_MS = 12;
+
+/**
+ * Undefined where `read` takes time in proportion to the length of its text, which `textOf` makes; else what it took.
+ * What `read` throws counts as an answer.
+ */
+export function growth(textOf: (length: number) => string, read: (text: string) => unknown): string | undefined {
+  const short = leastMs(textOf(SHORT), read);
+  if (short > 2_000) return `${SHORT} characters took ${short.toFixed(0)} ms`;
+  const long = leastMs(textOf(LONG), read);
+  const allowed = MOST_GROWTH * Math.max(short, FLOOR_MS / 4);
+  return long <= Math.max(FLOOR_MS, allowed)
+    ? undefined
+    : `${SHORT} characters took ${short.toFixed(1)} ms, ${LONG} took ${long.toFixed(1)} ms`;
+}
+
+function leastMs(text: string, read: (text: string) => unknown): number {
+  let least = Infinity;
+  for (let attempt = 0; attempt < TRIES && least > FLOOR_MS / 4; ++attempt) {
+    const started = performance.now();
+    try {
+      read(text);
+    } catch (error) {
+      if (!(error instanceof Error)) throw error;
+    }
+    least = Math.min(least, performance.now() - started);
+  }
+  return least;
+}
+
+/** Pieces whose repetition has frozen a scanner before, ours or somebody else's. */
+export const REPEATED = [
+  '\r',
+  ' ',
+  '\t',
+  '\\ ',
+  '\\\n',
+  '"',
+  "'",
+  '/*',
+  '//',
+  '(',
+  '[',
+  '{',
+  '1',
+  "1'",
+  'a',
+  'R"(',
+  '#',
+  '#include "',
+  '#line 1 "',
+  '# 1 ',
+  '\n#\r',
+  'extern __shared__ ',
+  '__shared__ a b[',
+  '__shared__ volatile ',
+  'constexpr int x =',
+  'constexpr int x = 1 + ',
+  '.include ',
+  '.incbin',
+  ':1',
+  '(1',
+  ': error',
+  'invalid input constraint ',
+  '\u001b[',
+  '\u001b]',
+  '\u202e',
+  'kernels/',
+  'ptxas info : ',
+  '"a",',
+  '""',
+  'a: ',
+  '- ',
+  '&a ',
+  '*a,',
+  '[a, ',
+  '? ',
+  '!!',
+  '%',
+  '|\n ',
+  'x1',
+  '1e',
+];
