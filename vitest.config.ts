@@ -12,11 +12,12 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     projects: [
+      project('emulator', 'libs/emulator'),
       project('shared', 'libs/shared'),
       project('runner', 'apps/runner'),
       project('tui', 'apps/tui'),
       project('tools', 'tools'),
-      project('e2e', 'test'),
+      project('test', 'test'),
     ],
   },
 });

@@ -1,33 +1,12 @@
-// Bundles the runner, its worker process and fa-tui into apps/*/dist, each one file, so that starting them reads
-// little. Run by `npm ci` (prepare), `npm start` and `npm test`. When no file that the last build read has changed it
-// does nothing.
+// Bundles the runner with its worker process, fa-tui, and the programs for a GPU host into apps/*/dist and test/dist, so
+// that starting them reads little. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
+//   node tools/build.mjs [runner] [tui] [test]     all of them when none is named
+// When no file that a program's last build read has changed, it is left as it is.
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 
 const root = new URL('..', import.meta.url).pathname;
-const inputsFile = join(root, 'apps/tui/dist/inputs.json');
 
-/** Time and size of a file; null where there is none. */
-function stampOf(path) {
-  const found = statSync(join(root, path), { throwIfNoEntry: false });
-  return found ? `${found.mtimeMs} ${found.size}` : null;
-}
-
-function isCurrent() {
-  if (!existsSync(inputsFile)) return false;
-  try {
-    return Object.entries(JSON.parse(readFileSync(inputsFile, 'utf8'))).every(
-      ([path, stamp]) => stampOf(path) === stamp,
-    );
-  } catch {
-    return false; // an interrupted build left a piece of the file
-  }
-}
-
-if (isCurrent()) process.exit();
-const startedMs = Date.now();
-rmSync(inputsFile, { force: true });
-const { build } = await import('esbuild');
 // Bundled CommonJS packages call require() for Node's own modules.
 const banner =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url); const __bundleFolder = import.meta.dirname;";
@@ -88,53 +67,91 @@ const common = {
   external: ['koffi', 'react-devtools-core'],
 };
 
-const built = await Promise.all([
-  build({
-    ...common,
+/** What each name builds, and where to. */
+const programs = {
+  runner: {
+    outdir: 'apps/runner/dist',
     entryPoints: {
       main: 'apps/runner/src/main.ts',
       worker: 'apps/runner/worker/main.ts',
       'profile-once': 'apps/runner/worker/profile-once.ts',
     },
-    outdir: 'apps/runner/dist',
     plugins: [bundleProtos],
-  }),
-  build({
-    ...common,
+  },
+  test: {
+    outdir: 'test/dist',
     entryPoints: {
       conformance: 'test/conformance/main.ts',
       primitives: 'test/conformance/primitives-main.ts',
       'launch-overlap': 'test/measure/launch-overlap.ts',
       'clock-stamps': 'test/measure/clock-stamps.ts',
     },
-    outdir: 'test/dist',
-  }),
+  },
   // Split, so that plain commands load neither ink and react nor, for --help, gRPC.
-  build({
-    ...common,
-    entryPoints: { main: 'apps/tui/src/main.tsx' },
+  tui: {
     outdir: 'apps/tui/dist',
+    entryPoints: { main: 'apps/tui/src/main.tsx' },
     splitting: true,
     plugins: [fastInk],
-  }),
-]);
+  },
+};
 
-// Chunks of former builds go.
-const tuiDist = join(root, 'apps/tui/dist');
-const current = new Set(Object.keys(built[2].metafile.outputs).map((file) => basename(file)));
-for (const file of readdirSync(tuiDist)) if (!current.has(file)) rmSync(join(tuiDist, file), { recursive: true });
+const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(programs);
+const unknown = names.find((name) => !Object.hasOwn(programs, name));
+if (unknown !== undefined) {
+  console.error(
+    `unknown program ${JSON.stringify(unknown)}: give some of ${Object.keys(programs).join(', ')}, or none`,
+  );
+  process.exit(2);
+}
+const stale = names.filter((name) => !isCurrent(programs[name]));
+// esbuild is loaded only where there is something to build.
+if (stale.length > 0) {
+  const { build } = await import('esbuild');
+  await Promise.all(stale.map((name) => buildProgram(build, programs[name])));
+}
 
-// Outputs too: a deleted one is built again. package-lock.json stands for the versions of everything. A source that
-// changed meanwhile counts as changed.
-const inputs = [
-  'tools/build.mjs',
-  'package-lock.json',
-  'tsconfig.base.json',
-  ...built.flatMap(({ metafile }) => Object.keys(metafile.inputs)),
-];
-const outputs = built.flatMap(({ metafile }) => Object.keys(metafile.outputs));
-const stamps = [
-  ...inputs.map((path) => [path, statSync(join(root, path)).mtimeMs < startedMs ? stampOf(path) : '']),
-  ...outputs.map((path) => [path, stampOf(path)]),
-];
-writeFileSync(inputsFile, JSON.stringify(Object.fromEntries(stamps)));
+async function buildProgram(build, { outdir, ...options }) {
+  const startedMs = Date.now();
+  rmSync(stampsFile(outdir), { force: true });
+  const { metafile } = await build({ ...common, ...options, outdir });
+  const outputs = Object.keys(metafile.outputs);
+  removeOthers(outdir, outputs);
+  // Outputs too: a deleted one is built again. package-lock.json stands for the versions of everything. A source that
+  // changed meanwhile counts as changed.
+  const inputs = ['tools/build.mjs', 'package-lock.json', 'tsconfig.base.json', ...Object.keys(metafile.inputs)];
+  const stamps = [
+    ...inputs.map((path) => [path, statSync(join(root, path)).mtimeMs < startedMs ? stampOf(path) : '']),
+    ...outputs.map((path) => [path, stampOf(path)]),
+  ];
+  writeFileSync(stampsFile(outdir), JSON.stringify(Object.fromEntries(stamps)));
+}
+
+/** Chunks of former builds go. */
+function removeOthers(outdir, outputs) {
+  const current = new Set(outputs.map((file) => basename(file)));
+  for (const entry of readdirSync(join(root, outdir), { withFileTypes: true }))
+    if (entry.isFile() && !current.has(entry.name)) rmSync(join(root, outdir, entry.name));
+}
+
+function isCurrent({ outdir }) {
+  if (!existsSync(stampsFile(outdir))) return false;
+  try {
+    return Object.entries(JSON.parse(readFileSync(stampsFile(outdir), 'utf8'))).every(
+      ([path, stamp]) => stampOf(path) === stamp,
+    );
+  } catch {
+    return false; // an interrupted build left a piece of the file
+  }
+}
+
+/** Time and size of a file; null where there is none. */
+function stampOf(path) {
+  const found = statSync(join(root, path), { throwIfNoEntry: false });
+  return found ? `${found.mtimeMs} ${found.size}` : null;
+}
+
+/** What the last build of a folder read and wrote. */
+function stampsFile(outdir) {
+  return join(root, outdir, 'inputs.json');
+}

@@ -25,7 +25,7 @@ async function run(figuresFile: string, filters: string[]): Promise<number> {
   // One file at a time: figures of memory and time are of an otherwise quiet machine.
   const { status } = spawnSync(
     join(ROOT, 'node_modules/.bin/vitest'),
-    ['run', '--project', 'e2e', '--no-file-parallelism', ...tests],
+    ['run', '--project', 'test', '--no-file-parallelism', ...tests],
     { cwd: ROOT, env, stdio: 'inherit' },
   );
   const figures = existsSync(figuresFile)

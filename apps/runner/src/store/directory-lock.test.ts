@@ -10,7 +10,7 @@ afterEach(() => rmSync(directory, { recursive: true }));
 
 test.each([
   [true, /^Wait until fa-tui's own runner of .* ends, .* or end it \(kill \d+\), or give this one another --data/],
-  [false, /^Stop the runner that uses .* \(process \d+\), or give this one another --data/],
+  [false, /^A runner serves .* already \(process \d+\): use that one, or stop it, or give this one another --data/],
 ])('who finds a directory taken is told by whom: embedded %s', (embedded, wanted) => {
   const release = lockDirectory(directory);
   writeFileSync(join(directory, 'runner.json'), JSON.stringify({ embedded }));

@@ -10,7 +10,7 @@ export class DirectoryInUse extends Error {
   constructor(directory: string, pid: string, { embedded = false } = {}) {
     const remedy = embedded
       ? `Wait until fa-tui's own runner of ${directory} ends, which it does by itself soon after its last use, or end it (kill ${pid})`
-      : `Stop the runner that uses ${directory} (process ${pid})`;
+      : `A runner serves ${directory} already (process ${pid}): use that one, or stop it`;
     super(`${remedy}, or give this one another --data directory: two can't share one`);
     this.name = 'DirectoryInUse';
   }

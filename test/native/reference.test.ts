@@ -1,33 +1,13 @@
-/**
- * The C++ parts by their own tests: the emulator below the driver API, and the reference that kernels are judged by.
- */
+/** The reference that kernels are judged by, in C++, by its own test. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
 const build = mkdtempSync(join(tmpdir(), 'fc-native-'));
 afterAll(() => rmSync(build, { recursive: true }));
-
-test('the emulator: conversions, driver, faults, matrices, memory, races, warps', () => {
-  const output = execFileSync('sh', [join(ROOT, 'libs/emulator/tests/run.sh'), build], { encoding: 'utf8' });
-  expect(
-    output
-      .trim()
-      .split('\n')
-      .map((line) => line.replace(/^ok +/, '')),
-  ).toEqual([
-    'conversions_test',
-    'driver_test',
-    'faults_test',
-    'matrices_test',
-    'memory_test',
-    'races_test',
-    'warps_test',
-  ]);
-}, 300_000);
 
 test('the fp64 and fp16 references agree with triple loops', () => {
   const program = join(build, 'reference_test');

@@ -1,0 +1,27 @@
+/** The emulator's own tests, in C++ below the driver API. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+
+const build = mkdtempSync(join(tmpdir(), 'fc-emulator-'));
+afterAll(() => rmSync(build, { recursive: true }));
+
+test('conversions, driver, faults, matrices, memory, races, warps', () => {
+  const output = execFileSync('sh', [join(import.meta.dirname, 'run.sh'), build], { encoding: 'utf8' });
+  expect(
+    output
+      .trim()
+      .split('\n')
+      .map((line) => line.replace(/^ok +/, '')),
+  ).toEqual([
+    'conversions_test',
+    'driver_test',
+    'faults_test',
+    'matrices_test',
+    'memory_test',
+    'races_test',
+    'warps_test',
+  ]);
+}, 300_000);

@@ -1,0 +1,85 @@
+/** nx is the front door: every project has the four targets, and a runner and the terminal program start through it. */
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { Terminal } from '@flashcore/tools/terminal';
+import { Home, ROOT } from '../support/home.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const NX = join(ROOT, 'node_modules/.bin/nx');
+const nx = (...args: string[]): string => {
+  const { status, stdout, stderr } = spawnSync(NX, args, { cwd: ROOT, encoding: 'utf8' });
+  if (status !== 0) throw new Error(`nx ${args.join(' ')}: ${stdout}${stderr}`);
+  return stdout;
+};
+const withTarget = (target: string): string[] =>
+  (JSON.parse(nx('show', 'projects', '--with-target', target, '--json')) as string[]).toSorted();
+/** The root, which holds formatting and Markdown, and has no code of its own. */
+const ROOT_PROJECT = 'workspace';
+
+test('every project has build, lint, typecheck and test', { timeout: 60_000 }, () => {
+  const projects = (JSON.parse(nx('show', 'projects', '--json')) as string[]).toSorted();
+  expect(withTarget('build')).toEqual(projects);
+  expect(withTarget('lint')).toEqual(projects);
+  const ofCode = projects.filter((name) => name !== ROOT_PROJECT);
+  expect(withTarget('typecheck')).toEqual(ofCode);
+  expect(withTarget('test')).toEqual(ofCode);
+});
+
+test('`nx run-many -t test` runs the tests of `npm test`: one vitest project each, of its name', async () => {
+  const { default: config } = (await import(join(ROOT, 'vitest.config.ts'))) as {
+    default: { test: { projects: { test: { name: string } }[] } };
+  };
+  const { projects } = config.test;
+  expect(projects.map(({ test: { name } }) => name).toSorted()).toEqual(withTarget('test'));
+  const { targetDefaults } = JSON.parse(readFileSync(join(ROOT, 'nx.json'), 'utf8')) as {
+    targetDefaults: { test: { options: { command: string } } };
+  };
+  expect(targetDefaults.test.options.command).toBe('vitest run --project {projectName}');
+});
+
+test('`nx serve runner` serves; a second one says so in a line', { timeout: 120_000 }, async () => {
+  await using home = new Home();
+  const address = `unix:${join(home.path, 's')}`;
+  const command = ['serve', 'runner', '--address', address, '--data', home.path];
+  const first = spawn(NX, command, { cwd: ROOT, env: home.env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [first.stdout, first.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  const ended = new Promise((resolve) => first.on('exit', resolve));
+  try {
+    await waitFor('the runner to serve', () => {
+      if (first.exitCode !== null) throw new Error(output);
+      return output.includes(`serves on ${address}`) || undefined;
+    });
+    const { exitCode, stdout } = home.faTui(['--runner', address, 'host', '--json']);
+    expect({ exitCode, host: JSON.parse(stdout) as object }).toMatchObject({ exitCode: 0, host: { host: {} } });
+    const second = spawnSync(NX, command, { cwd: ROOT, env: home.env, encoding: 'utf8' });
+    expect(second.status).not.toBe(0);
+    expect(`${second.stdout}${second.stderr}`.split('\n').filter((line) => line.includes('serves'))).toEqual([
+      `flashcore-runner: A runner serves ${home.path} already (process ${home.runnerInfo()!.pid}): use that one, or stop it, or give this one another --data directory: two can't share one`,
+    ]);
+  } finally {
+    // Its whole group, as Ctrl-C in a terminal does.
+    process.kill(-first.pid!, 'SIGINT');
+    await ended;
+  }
+  await waitFor('the runner to end', () => home.runnerInfo() === undefined || undefined);
+});
+
+test('`nx serve tui` opens the terminal program, and q leaves it', { timeout: 120_000 }, async () => {
+  await using home = new Home();
+  const terminal = new Terminal(NX, ['serve', 'tui'], { columns: 100, rows: 30, cwd: ROOT, env: home.env });
+  try {
+    await terminal.waitFor(/\[\d Kernels\]|Kernels/, 60_000);
+    terminal.type('8');
+    await terminal.waitFor(/\[8 Host\]/);
+    terminal.type('q');
+    expect(await terminal.exit).toBe(0);
+  } finally {
+    terminal.kill('SIGKILL');
+  }
+});
