@@ -11,6 +11,20 @@ const forbid = (from, into, why) => into.map((folder) => ({ target: from, from: 
 const src = (name) => `./apps/runner/src/${name}`;
 const steps = ['build', 'workers', 'profile', 'sdpa'];
 const work = ['experiment', 'phases', 'device', 'findings', 'spec'];
+// The rooms of apps/tui/src, each standing on those before it; present/cells/ and its neighbours are rooms of their own.
+const tuiRooms = ['state', 'present', 'watch', 'session', 'keymap', 'screens', 'keys', 'components'];
+const tui = (name) => `./apps/tui/src/${name}`;
+const tuiZones = [
+  ...tuiRooms.flatMap((name, index) =>
+    forbid(
+      tui(name),
+      tuiRooms.slice(index + 1).map(tui),
+      `${name}/ stands below ${tuiRooms.slice(index + 1).join(', ')}`,
+    ),
+  ),
+  ...forbid(tui('commands'), ['screens', 'keys', 'components'].map(tui), 'plain commands start without ink and react'),
+  ...forbid(tui('connection'), ['commands', 'state', 'screens'].map(tui), 'which runner: known before any command'),
+];
 const zones = [
   ...['store', 'sandbox'].flatMap((name) =>
     forbid(src(name), ['rpc', 'jobs', ...work, ...steps].map(src), `the ${name} knows nobody`),
@@ -43,22 +57,12 @@ const zones = [
     message: 'the worker process knows nothing of the daemon',
   },
   {
-    target: './apps/tui/src/commands',
-    from: './apps/tui/src/screens',
-    message: 'plain commands start without ink and react',
-  },
-  { target: './apps/tui/src/state', from: './apps/tui/src/screens', message: 'state is reduced without a terminal' },
-  {
     target: './apps/tui/src/search',
     from: './apps/tui/src',
-    except: ['./search', './connection', './report', './state'],
+    except: ['./search', './connection', './report', './state', './session', './present', './usage-error.ts'],
     message: 'a search knows the runner, and neither command line nor screen',
   },
-  {
-    target: './apps/tui/src/plot',
-    from: './apps/tui/src/components',
-    message: 'plots are pure functions of data, width and height',
-  },
+  ...tuiZones,
 ];
 
 export default tseslint.config(

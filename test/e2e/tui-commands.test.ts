@@ -138,7 +138,7 @@ const STEPS: Record<string, Step> = {
   'change-form': { first: '1', shows: /─ Run flashcore_v6/, undo: ESCAPE },
   // The job that rerun has started.
   cancel: { ready: /● running/, shows: /Cancel flashcore_v6[^\n]*\?/, undo: 'y' },
-  baseline: { first: '6gj', shows: /Baseline: flashcore_v6/ },
+  pin: { first: '6gj', shows: /Pinned: flashcore_v6/ },
   compare: { first: '6gjjb6k', shows: /B against A/, undo: 'c' },
   'watch-folder': { first: '1', shows: /folder to watch: █/, undo: ESCAPE },
   'sort-history': { first: '6t', shows: /by latency/, undo: 'tt' },

@@ -169,8 +169,8 @@ test('a champion, named by --champion and then in the form: measured live in vie
   terminal.type('1');
   await pressUntil(terminal, DOWN, /▸ seconds/);
   await pressUntil(terminal, RIGHT, /▸ seconds +← 0.2 →/);
-  await pressUntil(terminal, DOWN, /▸ baseline/);
-  await pressUntil(terminal, RIGHT, /▸ baseline +← fa_v1_baseline →/);
+  await pressUntil(terminal, DOWN, /▸ champion/);
+  await pressUntil(terminal, RIGHT, /▸ champion +← fa_v1_baseline →/);
   terminal.type('\r');
   await terminal.waitFor(/\[1 Run\][^]*running/);
   terminal.type('3');

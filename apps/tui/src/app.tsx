@@ -5,9 +5,9 @@ import { App, type AppContext } from './components/app.tsx';
 import { runnerKernels } from './connection/data-directory.ts';
 import { inlineRows } from './screens/inline.ts';
 import { initialState } from './state/app-state.ts';
-import type { RunnerPort, StartRequest, WatchFolder } from './state/runner-port.ts';
-import { Session } from './state/session.ts';
-import { Store } from './state/store.ts';
+import type { RunnerPort, StartRequest, WatchFolder } from './session/runner-port.ts';
+import { Session } from './session/session.ts';
+import { Store } from './session/store.ts';
 import { savedViewOf, withSavedView } from './state/saved-view.ts';
 import type { Appearance } from './settings/appearance.ts';
 import { ViewFile } from './settings/view-file.ts';
@@ -15,7 +15,7 @@ import { clipboard } from './terminal/clipboard.ts';
 import { runEditor, type SourcePlace } from './terminal/editor.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
 import { keepYoungGeneration } from './terminal/young-generation.ts';
-import { themeOf } from './theme.ts';
+import { themeOf } from './present/cells/theme.ts';
 
 export interface RunTuiOptions {
   /** Connected; stays the caller's to close. */

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { CommandContext } from './context.ts';
-import { ExitCode, UsageError } from './exit-code.ts';
-import { requireWritable } from './output-file.ts';
+import { ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
+import { requireWritable } from '../named-files.ts';
 
 /**
  * `fa-tui artifact <sha256> [-o file]`: the file's bytes, checked against their digest, to a file or to stdout that is

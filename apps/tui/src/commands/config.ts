@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { readSettings, settingsFile, settingsSchema } from '../settings/settings.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode, UsageError } from './exit-code.ts';
+import { ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 
 const ACTIONS = ['show', 'path', 'validate', 'schema'];
 

@@ -1,5 +1,5 @@
 import { connect, type Connection } from '../connection/connect.ts';
-import type { GlobalOptions } from '../options.ts';
+import type { GlobalOptions } from './options.ts';
 import { formatFor, type OutputStream, type ReportFormat } from '../report/format.ts';
 import { readSettings, type Settings } from '../settings/settings.ts';
 import { printable } from '../report/text.ts';

@@ -1,18 +1,19 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import {
-  compileBenchmarkSettings,
-  compileProfileSettings,
-  compileVariant,
-  compileVerifySettings,
+  benchmarkSettings,
+  profileSettings,
+  variantSettings,
+  verifySettings,
   positive,
   type JobCommandOptions,
-} from '../options.ts';
+} from './options.ts';
 import { evaluateCandidate } from '../search/evaluate.ts';
 import type { Evaluation } from '../search/evaluation.ts';
 import { printable, wrap } from '../report/text.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode, UsageError } from './exit-code.ts';
+import { ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
 
 export interface EvaluateCommandOptions extends JobCommandOptions {
@@ -44,9 +45,9 @@ export async function evaluate(
   const jobSeconds = Math.max(1, seconds - MARGIN_SECONDS);
   const settings = {
     deviceId: options.device ?? '',
-    verify: compileVerifySettings(options),
-    benchmark: compileBenchmarkSettings(options),
-    profile: compileProfileSettings(options),
+    verify: verifySettings(options),
+    benchmark: benchmarkSettings(options),
+    profile: profileSettings(options),
     maxQueueSeconds: jobSeconds,
     maxRunSeconds: jobSeconds,
   };
@@ -55,7 +56,7 @@ export async function evaluate(
     const evaluation = await evaluateCandidate(connection, {
       candidate,
       base: base && { place: base, kernel: await kernelReference(base, connection.client) },
-      variant: compileVariant(options),
+      variant: variantSettings(options),
       settings,
       repeat: options.repeat ?? false,
       signal,

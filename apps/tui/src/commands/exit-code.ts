@@ -7,6 +7,7 @@ import {
   type ExitCode as JobExitCode,
   type JobError,
 } from '@flashcore/shared/contract';
+import { UsageError } from '../usage-error.ts';
 
 /** Exit codes; INTERRUPTED is what shells give for Ctrl-C. */
 export const ExitCode = {
@@ -17,11 +18,6 @@ export const ExitCode = {
   INTERRUPTED: 130,
 } as const satisfies Record<string, JobExitCode | 130>;
 export type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
-
-/** The command line asks for something that makes no sense; the text says what was wanted. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-}
 
 /** 2 for a mistake of the user's, 3 for everything else. */
 export function exitCodeOfError(error: unknown): ExitCode {

@@ -1,11 +1,11 @@
 import { create } from '@bufbuild/protobuf';
 import { KernelReferenceSchema } from '@flashcore/shared/contract';
-import type { JobCommandOptions } from '../options.ts';
-import type { StartRequest, WatchFolder } from '../state/runner-port.ts';
+import type { JobCommandOptions } from './options.ts';
+import type { StartRequest, WatchFolder } from '../session/runner-port.ts';
 import type { Appearance } from '../settings/appearance.ts';
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
-import { championById, compileRequest, startJob } from './start-job.ts';
+import { championById, plannedRequest, startJob } from './start-job.ts';
 
 /** What `npm start` runs: a kernel that passes its gates and shows tensor cores at work. */
 export const DEFAULT_KERNEL = 'fa_v2_wmma';
@@ -22,7 +22,7 @@ export const wantsFiles = ({ record, junit, save }: Pick<JobCommandOptions, 'rec
 export async function startDefault(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
   if (!isInteractive(context) || wantsFiles(options)) return startJob('run', DEFAULT_KERNEL, options, context);
   const kernel = create(KernelReferenceSchema, { source: { case: 'kernelId', value: DEFAULT_KERNEL } });
-  return openTui(context, { start: compileRequest('run', options)(kernel, await championById(options)) });
+  return openTui(context, { start: plannedRequest('run', options)(kernel, await championById(options)) });
 }
 
 /**

@@ -30,7 +30,7 @@ import { queueText } from '../state/job-list.ts';
 import { resultOf } from '../state/job-result.ts';
 import type { JobView } from '../state/job-view.ts';
 import { attachedJob } from '../state/selectors.ts';
-import { Store } from '../state/store.ts';
+import { Store } from '../session/store.ts';
 
 type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
 type ConnectionState = Parameters<NonNullable<WatchOptions['onConnection']>>[0];

@@ -1,6 +1,6 @@
 import { type RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { UsageError } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 
 const PAGE_SIZE = 1000;
 const UUID_LENGTH = 36;

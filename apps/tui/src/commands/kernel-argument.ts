@@ -4,7 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import { type RunnerClient } from '@flashcore/shared/client';
 import { KernelReferenceSchema, type KernelReference } from '@flashcore/shared/contract';
 import { loadManifest } from '@flashcore/shared/kernels';
-import { UsageError } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 
 /** A kernel as the command line names it: one of the runner's own, a build made before, or a folder of the user's. */
 export type KernelArgument =

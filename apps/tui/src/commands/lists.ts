@@ -4,7 +4,7 @@ import {
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
 } from '@flashcore/shared/contract';
-import { compileLabels, integer } from '../options.ts';
+import { integer, labelSettings } from './options.ts';
 import { hostReport } from '../report/host-report.ts';
 import { historyReport, jobsReport, kernelsReport } from '../report/list-reports.ts';
 import type { CommandContext } from './context.ts';
@@ -44,7 +44,7 @@ export function showHost(context: CommandContext): Promise<ExitCode> {
 
 /** `fa-tui jobs`: newest first. */
 export function listJobs(options: PageOptions, context: CommandContext): Promise<ExitCode> {
-  const page = compilePage(options);
+  const page = pageSettings(options);
   return context.withRunner(async ({ client }) => {
     const response = await client.listJobs(page);
     if (context.options.json) context.document(jsonOf(ListJobsResponseSchema, response));
@@ -55,7 +55,7 @@ export function listJobs(options: PageOptions, context: CommandContext): Promise
 
 /** `fa-tui history`: ended experiments, newest first. */
 export function listHistory(options: PageOptions, context: CommandContext): Promise<ExitCode> {
-  const page = compilePage(options);
+  const page = pageSettings(options);
   return context.withRunner(async ({ client }) => {
     const response = await client.listExperiments(page);
     if (context.options.json) context.document(jsonOf(ListExperimentsResponseSchema, response));
@@ -64,8 +64,8 @@ export function listHistory(options: PageOptions, context: CommandContext): Prom
   });
 }
 
-const compilePage = ({ limit, kernel, label }: PageOptions) => ({
+const pageSettings = ({ limit, kernel, label }: PageOptions) => ({
   pageSize: integer('--limit', limit, 1, 1000) ?? 0,
   kernelId: kernel ?? '',
-  labels: compileLabels(label),
+  labels: labelSettings(label),
 });

@@ -4,7 +4,8 @@ import { parseAddress } from '../connection/address.ts';
 import { givenSecurity, tlsFiles, type TlsFlags } from '../connection/target.ts';
 import { table } from '../report/table.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode, UsageError } from './exit-code.ts';
+import { ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 import { readSecret } from './hidden-input.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
-import type { GlobalOptions, JobCommandOptions } from '../options.ts';
+import type { GlobalOptions, JobCommandOptions } from './options.ts';
 import type { CommandContext, Surroundings } from './context.ts';
 import {
   benchmarkOptions,

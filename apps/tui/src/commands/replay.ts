@@ -1,13 +1,14 @@
 import path from 'node:path';
 import { existsSync, statSync } from 'node:fs';
-import type { JobCommandOptions } from '../options.ts';
+import type { JobCommandOptions } from './options.ts';
 import { readRecording } from '../record/recording.ts';
 import { replayRunner } from '../record/replay-runner.ts';
 import type { CommandContext } from './context.ts';
-import { UsageError, type ExitCode } from './exit-code.ts';
+import { type ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 import { appearanceOf, isInteractive, wantsFiles } from './interactive.ts';
 import { followJob } from './job-command.ts';
-import { requireOutputs } from './output-file.ts';
+import { requireOutputs } from '../named-files.ts';
 
 /**
  * `fa-tui replay <file>`: a recorded job again, without a runner: in a terminal on the screen, elsewhere as progress

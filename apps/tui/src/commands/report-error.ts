@@ -1,7 +1,8 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { printable, wrap } from '../report/text.ts';
 import type { CommandContext } from './context.ts';
-import { exitCodeOfError, UsageError, type ExitCode } from './exit-code.ts';
+import { exitCodeOfError, type ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 
 /**
  * Says on stderr what was wanted, what is and what to do, and gives the exit code. A fault of our own shows its stack

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { KernelReferenceSchema } from '@flashcore/shared/contract';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { UsageError } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 import { championById } from './start-job.ts';
 
 const BUILD_ID = '4b'.repeat(32);

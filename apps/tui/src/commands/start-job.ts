@@ -1,19 +1,20 @@
 import { create } from '@bufbuild/protobuf';
 import { KernelVariantSchema, type BenchmarkSettings, type KernelReference } from '@flashcore/shared/contract';
 import {
-  compileBenchmarkSettings,
-  compileChampionVariant,
-  compileJobOptions,
-  compileProfileSettings,
-  compileVariant,
-  compileVerifySettings,
+  benchmarkSettings,
+  championSettings,
+  jobSettings,
+  profileSettings,
+  variantSettings,
+  verifySettings,
   type JobCommandOptions,
-} from '../options.ts';
-import type { StartRequest } from '../state/runner-port.ts';
+} from './options.ts';
+import type { StartRequest } from '../session/runner-port.ts';
 import type { CommandContext } from './context.ts';
-import { UsageError, type ExitCode } from './exit-code.ts';
+import { type ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 import { detachFromJob, followJob, type OpenEvents } from './job-command.ts';
-import { requireOutputs } from './output-file.ts';
+import { requireOutputs } from '../named-files.ts';
 import { kernelReference, otherName, parseKernelArgument, storedReference } from './kernel-argument.ts';
 
 /** The commands that start a job. */
@@ -34,7 +35,7 @@ export async function startJob(
       'Wanted --detach, or --record, --junit and --save, which need the job to its end; both were given',
     );
   requireOutputs(options);
-  const requestFor = compileRequest(command, options);
+  const requestFor = plannedRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
   const champion = options.champion === undefined ? undefined : await parseKernelArgument(options.champion);
   for (const text of [kernel, champion].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
@@ -53,16 +54,16 @@ export async function startJob(
 export type RequestFor = (kernel: KernelReference, champion?: KernelReference) => StartRequest;
 
 /**
- * Compiles a command's options, once, to the request for a kernel. Errors: UsageError, INVALID_REQUEST for a malformed
+ * The request that a command's options ask for, but for its kernel. Errors: UsageError, INVALID_REQUEST for a malformed
  * shape.
  */
-export function compileRequest(command: JobCommand, options: JobCommandOptions): RequestFor {
-  const common = { options: compileJobOptions(options), variant: compileVariant(options) };
+export function plannedRequest(command: JobCommand, options: JobCommandOptions): RequestFor {
+  const common = { options: jobSettings(options), variant: variantSettings(options) };
   switch (command) {
     case 'build':
       return (kernel) => ({ method: 'build', request: { ...common, kernel } });
     case 'verify': {
-      const settings = compileVerifySettings(options);
+      const settings = verifySettings(options);
       return (kernel) => ({ method: 'verify', request: { ...common, settings, kernel } });
     }
     case 'bench': {
@@ -73,13 +74,13 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
       });
     }
     case 'profile': {
-      const settings = compileProfileSettings(options);
+      const settings = profileSettings(options);
       return (kernel) => ({ method: 'profile', request: { ...common, settings, kernel } });
     }
     case 'run': {
-      const verify = compileVerifySettings(options);
+      const verify = verifySettings(options);
       const benchmark = withChampion(options);
-      const profile = compileProfileSettings(options);
+      const profile = profileSettings(options);
       return (kernel, champion) => ({
         method: 'runExperiment',
         request: {
@@ -97,8 +98,8 @@ export function compileRequest(command: JobCommand, options: JobCommandOptions):
 
 /** The benchmark's settings with the champion in them, where there is one. */
 function withChampion(options: JobCommandOptions): (champion: KernelReference | undefined) => BenchmarkSettings {
-  const settings = compileBenchmarkSettings(options);
-  const variant = compileChampionVariant(options);
+  const settings = benchmarkSettings(options);
+  const variant = championSettings(options);
   return (kernel) =>
     kernel === undefined ? settings : { ...settings, champion: create(KernelVariantSchema, { kernel, variant }) };
 }

@@ -1,5 +1,5 @@
 import { didYouMean } from '@flashcore/shared/text';
-import { UsageError } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 
 /** Throws UsageError with the nearest of the commands that there are. */
 export function unknownCommand(name: string, commands: readonly string[]): never {

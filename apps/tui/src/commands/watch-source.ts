@@ -1,16 +1,17 @@
 import path from 'node:path';
 import type { KernelReference } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
-import type { JobCommandOptions } from '../options.ts';
+import type { JobCommandOptions } from './options.ts';
 import { cancelRequest, followSource, isFolder } from '../watch/follow-source.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode, UsageError } from './exit-code.ts';
+import { ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 import { isInteractive, openTui, wantsFiles } from './interactive.ts';
 import { onInterrupt } from './interrupt.ts';
 import { followJob, type OutputFiles } from './job-command.ts';
-import { requireOutputs } from './output-file.ts';
+import { requireOutputs } from '../named-files.ts';
 import { reportError } from './report-error.ts';
-import { championById, compileRequest } from './start-job.ts';
+import { championById, plannedRequest } from './start-job.ts';
 
 /**
  * `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on
@@ -24,11 +25,11 @@ export async function watchSource(
   const folder = path.resolve(folderText);
   if (!isFolder(folder)) throw new UsageError(`Wanted a kernel folder to watch; ${folder} is none`);
   requireOutputs(options);
-  // All that can be wrong with the options shows before a runner is asked. A request is compiled anew for each version:
+  // All that can be wrong with the options shows before a runner is asked. A request is made anew for each version:
   // its id may name one job only.
-  compileRequest('run', options);
+  plannedRequest('run', options);
   const champion = await championById(options);
-  const requestFor = (kernel: KernelReference) => compileRequest('run', options)(kernel, champion);
+  const requestFor = (kernel: KernelReference) => plannedRequest('run', options)(kernel, champion);
   if (isInteractive(context) && !options.json && !wantsFiles(options))
     return openTui(context, { watchFolder: { folder, requestFor } });
   return context.withRunner((connection) => watchPlainly(folder, requestFor, { connection, context, files: options }));
@@ -36,7 +37,7 @@ export async function watchSource(
 
 async function watchPlainly(
   folder: string,
-  requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof compileRequest>>,
+  requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof plannedRequest>>,
   { connection, context, files }: { connection: Connection; context: CommandContext; files: OutputFiles },
 ): Promise<ExitCode> {
   const { client } = connection;

@@ -2,7 +2,7 @@ import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
 import { followJob, type OutputFiles } from './job-command.ts';
 import { resolveJobName } from './job-name.ts';
-import { requireOutputs } from './output-file.ts';
+import { requireOutputs } from '../named-files.ts';
 
 /**
  * `fa-tui watch <job>`: the job's events from the first that is kept, whether it runs or has ended, then its report.

@@ -1,18 +1,18 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { useApp, useInput, useStdout, useWindowSize } from 'ink';
-import type { CommandContext } from '../keys/command.ts';
+import type { KeyContext } from '../keys/handler.ts';
 import { pressKey } from '../keys/dispatch.ts';
 import { pressMouse } from '../keys/mouse-keys.ts';
 import { keyNames } from '../keys/key-name.ts';
 import { MOUSE_OFF, MOUSE_ON } from '../terminal/mouse.ts';
-import type { Theme } from '../theme.ts';
+import type { Theme } from '../present/cells/theme.ts';
 import { inlineRows } from '../screens/inline.ts';
 import { Inline } from './inline.tsx';
 import { useMouse } from './use-mouse.ts';
 import { Screen } from './screen.tsx';
 
 /** What commands work with, but for what only a component has. */
-export type AppContext = Omit<CommandContext, 'lendTerminal'>;
+export type AppContext = Omit<KeyContext, 'lendTerminal'>;
 
 /** Binds the store to the screen, and the keyboard to the command table. */
 export function App({
@@ -39,7 +39,7 @@ export function App({
       if (hasMouse) stdout.write(MOUSE_ON);
     }
   };
-  const context: CommandContext = { ...given, lendTerminal };
+  const context: KeyContext = { ...given, lendTerminal };
   const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { columns, rows } = useWindowSize();
   useEffect(

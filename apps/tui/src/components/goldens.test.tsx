@@ -3,10 +3,10 @@
  * `npm run goldens` writes them anew.
  */
 import { expect, test } from 'vitest';
-import { cellWidth } from '../plot/cells.ts';
+import { cellWidth } from '../present/cells/cell-text.ts';
 import { STATE_SCENES, VIEW_SCENES, enterScene, type Scene } from '../testing/scenes.ts';
 import { openTerminal } from '../testing/terminal.tsx';
-import type { Theme } from '../theme.ts';
+import type { Theme } from '../present/cells/theme.ts';
 
 const SIZES = [
   [80, 24],

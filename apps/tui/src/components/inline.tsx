@@ -1,8 +1,8 @@
 import { useEffect, useRef } from 'react';
 import { useStdout } from 'ink';
 import { isStatusOnly, newRows, statusRows, type Printed } from '../screens/inline.ts';
-import type { Snapshot } from '../state/store.ts';
-import { paint, type Theme } from '../theme.ts';
+import type { Snapshot } from '../state/snapshot.ts';
+import { paint, type Theme } from '../present/cells/theme.ts';
 import { Rows } from './rows.tsx';
 import { Screen } from './screen.tsx';
 

@@ -1,9 +1,9 @@
-import { frame, insideOf } from '../plot/frame.ts';
-import { logPane } from '../screens/run.ts';
+import { frame, insideOf } from '../present/cells/frame.ts';
+import { logPane } from '../screens/run/run.ts';
 import { VIEW_FUNCTIONS } from '../screens/views.ts';
-import type { PlacedPane } from '../screens/layout.ts';
-import type { Snapshot } from '../state/store.ts';
-import type { Theme } from '../theme.ts';
+import type { PlacedPane } from '../screens/chrome/layout.ts';
+import type { Snapshot } from '../state/snapshot.ts';
+import type { Theme } from '../present/cells/theme.ts';
 import { Rows } from './rows.tsx';
 
 /** One view inside its border. */

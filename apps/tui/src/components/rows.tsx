@@ -1,6 +1,6 @@
 import { Box, Text } from 'ink';
-import { paint, type Theme } from '../theme.ts';
-import type { Row } from '../plot/row.ts';
+import { paint, type Theme } from '../present/cells/theme.ts';
+import type { Row } from '../present/cells/row.ts';
 
 /** Rows as text elements, one each: nothing that is not on the screen becomes an element. */
 export function Rows({

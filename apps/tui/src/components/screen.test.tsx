@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { cellWidth } from '../plot/cells.ts';
+import { cellWidth } from '../present/cells/cell-text.ts';
 import { VIEWS, type ViewId } from '../state/app-state.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';

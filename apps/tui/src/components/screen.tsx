@@ -1,14 +1,14 @@
 import { Box } from 'ink';
-import { frame, insideOf } from '../plot/frame.ts';
-import { textRow } from '../plot/row.ts';
-import { footerRows, headRows } from '../screens/chrome.ts';
-import { CHROME_ROWS, MIN_COLUMNS, MIN_ROWS, isTooSmall, layoutOf } from '../screens/layout.ts';
-import { headerRow } from '../screens/header.ts';
-import { formPane } from '../screens/form.ts';
-import { helpPane } from '../screens/help.ts';
-import { screenOf } from '../screens/message.ts';
-import type { Snapshot } from '../state/store.ts';
-import type { Theme } from '../theme.ts';
+import { frame, insideOf } from '../present/cells/frame.ts';
+import { textRow } from '../present/cells/row.ts';
+import { footerRows, headRows } from '../screens/chrome/chrome.ts';
+import { CHROME_ROWS, MIN_COLUMNS, MIN_ROWS, isTooSmall, layoutOf } from '../screens/chrome/layout.ts';
+import { headerRow } from '../screens/chrome/header.ts';
+import { formPane } from '../screens/chrome/form.ts';
+import { helpPane } from '../screens/chrome/help.ts';
+import { screenOf } from '../screens/chrome/message.ts';
+import type { Snapshot } from '../state/snapshot.ts';
+import type { Theme } from '../present/cells/theme.ts';
 import { Pane } from './pane.tsx';
 import { Rows } from './rows.tsx';
 

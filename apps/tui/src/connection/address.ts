@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { UsageError } from '../commands/exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 
 const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?):(\d{1,5})$/i;
 

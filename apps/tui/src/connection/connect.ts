@@ -1,5 +1,5 @@
 import { RunnerClient } from '@flashcore/shared/client';
-import { UsageError } from '../commands/exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 import { dataDirectory } from './data-directory.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
 import { hasTlsFlags, resolveTarget, type Target, type TlsFlags } from './target.ts';

@@ -1,7 +1,7 @@
 import { RunnerProfiles, requirePrivate, type ClientSecurity } from '@flashcore/shared/client';
 import { didYouMean } from '@flashcore/shared/text';
-import { UsageError } from '../commands/exit-code.ts';
-import { readNamed } from '../commands/output-file.ts';
+import { UsageError } from '../usage-error.ts';
+import { readNamed } from '../named-files.ts';
 import { parseAddress } from './address.ts';
 
 /** --tls-ca, --tls-cert, --tls-key: PEM files. */

@@ -3,18 +3,23 @@ import { randomUUID } from 'node:crypto';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
-import type { Command, CommandContext } from './command.ts';
-import { COMMANDS } from './commands.ts';
-import { pressInCopy } from './copy-commands.ts';
+import { commandOf, findCommands, isUsable, type Command } from '../keymap/commands.ts';
+import { pressInCopy } from './copy-keys.ts';
 import { pressInForm } from './form-keys.ts';
+import type { KeyContext } from './handler.ts';
+import { HANDLERS } from './handlers.ts';
 import { typedCharacter } from './key-name.ts';
 
 /** Carries out what `key` means now. Unknown keys do nothing. */
-export function pressKey(key: string, context: CommandContext): void {
+export function pressKey(key: string, context: KeyContext): void {
   // The one key that works over every prompt.
   if (key === 'ctrl+c') return context.leave();
   const { overlay } = context.store.state.ui;
-  if (overlay === undefined) return commandOf(key, context)?.run(context);
+  if (overlay === undefined) {
+    const command = commandOf(key, context.store.state);
+    if (command !== undefined) HANDLERS[command.id](context);
+    return;
+  }
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
   if (overlay.kind === 'list-filter') return pressInListFilter(key, overlay, context);
   if (overlay.kind === 'form') return pressInForm(key, overlay, context);
@@ -24,28 +29,9 @@ export function pressKey(key: string, context: CommandContext): void {
   return pressInConfirm(key, overlay, context);
 }
 
-/** The first command of the table that has the key and does something now. */
-export function commandOf(key: string, { store }: Pick<CommandContext, 'store'>): Command | undefined {
-  return COMMANDS.find(({ keys, when }) => keys.includes(key) && (when?.(store.state) ?? true));
-}
-
-/**
- * Commands whose id, keys or help contain every word of the query: first those with that very key, then those whose
- * name begins so.
- */
-export function findCommands(query: string): Command[] {
-  const words = query.toLowerCase().split(' ').filter(Boolean);
-  const found = COMMANDS.filter(({ id, keys, help }) =>
-    words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)),
-  );
-  const rank = ({ id, keys }: Command): number =>
-    keys.includes(query) ? 0 : query !== '' && id.startsWith(query.toLowerCase()) ? 1 : 2;
-  return found.toSorted((a, b) => rank(a) - rank(b));
-}
-
 type OverlayOf<Kind extends Overlay['kind']> = Extract<Overlay, { kind: Kind }>;
 
-function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: CommandContext): void {
+function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: KeyContext): void {
   const { store } = context;
   const found = findCommands(overlay.query);
   const open = (change: Partial<OverlayOf<'help'>>): void =>
@@ -77,14 +63,14 @@ function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: CommandCo
   }
 }
 
-function runFound(command: Command | undefined, context: CommandContext): void {
+function runFound(command: Command | undefined, context: KeyContext): void {
   if (command === undefined) return;
   close(context);
-  if (command.when?.(context.store.state) ?? true) return command.run(context);
+  if (isUsable(command, context.store.state)) return HANDLERS[command.id](context);
   context.store.dispatch({ type: 'notice', text: `"${command.help}" does nothing here`, tone: 'warn' });
 }
 
-function pressInSearch(key: string, overlay: OverlayOf<'search'>, { store }: CommandContext): void {
+function pressInSearch(key: string, overlay: OverlayOf<'search'>, { store }: KeyContext): void {
   const open = (text: string): void => store.dispatch({ type: 'overlay', overlay: { kind: 'search', text } });
   if (key === 'escape') return store.dispatch({ type: 'overlay', overlay: undefined });
   if (key === 'backspace') return open(overlay.text.slice(0, -1));
@@ -94,7 +80,7 @@ function pressInSearch(key: string, overlay: OverlayOf<'search'>, { store }: Com
 }
 
 /** The list follows what is typed; Enter keeps it, Escape shows all again. */
-function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>, { store }: CommandContext): void {
+function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>, { store }: KeyContext): void {
   if (key === 'enter') return store.dispatch({ type: 'list-filter', list, text });
   if (key === 'escape') return store.dispatch({ type: 'list-filter', list, text: '' });
   const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
@@ -102,7 +88,7 @@ function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>
   store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: typed } });
 }
 
-function pressInWatchFolder(key: string, { text }: OverlayOf<'watch-folder'>, context: CommandContext): void {
+function pressInWatchFolder(key: string, { text }: OverlayOf<'watch-folder'>, context: KeyContext): void {
   const { store } = context;
   if (key === 'escape') return close(context);
   if (key === 'enter') return watchTyped(text, context);
@@ -110,7 +96,7 @@ function pressInWatchFolder(key: string, { text }: OverlayOf<'watch-folder'>, co
   store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text: typed } });
 }
 
-function watchTyped(text: string, context: CommandContext): void {
+function watchTyped(text: string, context: KeyContext): void {
   close(context);
   if (text === '') return;
   // As a shell reads it: nobody expands what is typed here.
@@ -122,7 +108,7 @@ function watchTyped(text: string, context: CommandContext): void {
 }
 
 /** Shows the last match: the newest lines are what people look for. */
-function finishSearch(query: string, store: CommandContext['store']): void {
+function finishSearch(query: string, store: KeyContext['store']): void {
   store.dispatch({ type: 'search', query });
   if (query === '') return;
   const last = store.search?.neighbour(store.log.end, -1);
@@ -131,10 +117,10 @@ function finishSearch(query: string, store: CommandContext['store']): void {
   else store.dispatch({ type: 'log-position', follow: false, top: last });
 }
 
-function pressInConfirm(key: string, overlay: OverlayOf<'confirm'>, context: CommandContext): void {
+function pressInConfirm(key: string, overlay: OverlayOf<'confirm'>, context: KeyContext): void {
   if (key !== 'y' && key !== 'Y') return close(context);
   close(context);
   if (overlay.commandId === 'cancel') void context.session.cancel(overlay.subject);
 }
 
-const close = ({ store }: CommandContext): void => store.dispatch({ type: 'overlay', overlay: undefined });
+const close = ({ store }: KeyContext): void => store.dispatch({ type: 'overlay', overlay: undefined });

@@ -12,7 +12,7 @@ import {
 } from '../state/run-form.ts';
 import { formProblem } from '../state/form-problem.ts';
 import type { AppState } from '../state/app-state.ts';
-import type { CommandContext } from './command.ts';
+import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';
 
 export const formContextOf = ({ kernels, host }: AppState): FormContext => ({
@@ -22,7 +22,7 @@ export const formContextOf = ({ kernels, host }: AppState): FormContext => ({
 });
 
 /** Opens a form: `form` as it was left, or the kernel's own defaults. */
-export function openForm({ store }: CommandContext, form: RunForm, defaults: RunForm = form): void {
+export function openForm({ store }: KeyContext, form: RunForm, defaults: RunForm = form): void {
   store.dispatch({ type: 'overlay', overlay: { kind: 'form', form, defaults } });
 }
 
@@ -32,7 +32,7 @@ export function openForm({ store }: CommandContext, form: RunForm, defaults: Run
 export function pressInForm(
   key: string,
   { form, defaults }: Extract<Overlay, { kind: 'form' }>,
-  context: CommandContext,
+  context: KeyContext,
 ): void {
   const { store } = context;
   const show = (next: RunForm): void => openForm(context, next, defaults);
@@ -74,7 +74,7 @@ export function pressInForm(
 
 /** Another kernel brings its own parameters. */
 function changed(
-  context: CommandContext,
+  context: KeyContext,
   form: RunForm,
   { defaults, change }: { defaults: RunForm; change: number },
 ): void {
@@ -88,14 +88,14 @@ function changed(
 }
 
 /** What is wrong gets the cursor; else the job starts and r repeats it. */
-function runForm(context: CommandContext, form: RunForm, defaults: RunForm): void {
+function runForm(context: KeyContext, form: RunForm, defaults: RunForm): void {
   const problem = formProblem(form);
   if (problem !== undefined) return openForm(context, { ...form, selected: problem.index }, defaults);
   context.store.dispatch({ type: 'overlay', overlay: undefined });
   startForm(context, form, defaults);
 }
 
-export function startForm({ store, session }: CommandContext, form: RunForm, defaults: RunForm): void {
+export function startForm({ store, session }: KeyContext, form: RunForm, defaults: RunForm): void {
   store.dispatch({ type: 'form-run', form: { form, defaults } });
   session.start({ method: 'runExperiment', request: requestOf(form, defaults) });
 }

@@ -4,8 +4,7 @@ import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 import type { AppState } from '../state/app-state.ts';
-import { COMMANDS } from './commands.ts';
-import { findCommands } from './dispatch.ts';
+import { COMMANDS, findCommands } from '../keymap/commands.ts';
 
 const ESCAPE = '\u001b';
 const RAW: Record<string, string> = {
@@ -101,7 +100,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'next-comparison-page': { first: '6tgb1c', shows: (_, after) => after.ui.comparePage === 'figures' },
   rerun: { first: '1', shows: () => terminal.runner.started.includes('flashcore_v6') },
   'edit-source': { first: '1', shows: () => terminal.edited.length === 1 },
-  baseline: { first: '6tg', shows: (_, after) => after.ui.baseline === 'jobs/11111111-0000-4000-8000-000000000003' },
+  pin: { first: '6tg', shows: (_, after) => after.ui.pinned === 'jobs/11111111-0000-4000-8000-000000000003' },
   compare: {
     first: '6tgb1',
     shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB,

@@ -1,15 +1,15 @@
 /** What the wheel and a click mean. */
 import { hitOf } from '../screens/hit.ts';
 import type { MouseEvent } from '../terminal/mouse.ts';
-import type { CommandContext } from './command.ts';
-import { move } from './move-commands.ts';
+import type { KeyContext } from './handler.ts';
+import { move } from './move-keys.ts';
 
 const WHEEL_LINES = 3;
 
 /**
  * The wheel moves as j and k do; a click shows the view under it and puts its cursor there. Prompts are the keyboard's.
  */
-export function pressMouse(event: MouseEvent, { store }: Pick<CommandContext, 'store'>): void {
+export function pressMouse(event: MouseEvent, { store }: Pick<KeyContext, 'store'>): void {
   if (store.state.ui.overlay !== undefined) return;
   if (event.kind === 'wheel') return move(store, event.by * WHEEL_LINES);
   const hit = hitOf({ state: store.state, log: store.log, search: store.search }, event);

@@ -17,7 +17,7 @@ import {
   type Job,
   type JobEvent,
 } from '@flashcore/shared/contract';
-import type { RunnerPort } from '../state/runner-port.ts';
+import type { RunnerPort } from '../session/runner-port.ts';
 
 export type ReplayRunner = RunnerPort & Pick<RunnerClient, 'getJob'>;
 

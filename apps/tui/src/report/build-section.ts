@@ -7,7 +7,7 @@ import {
   type EntryResources,
 } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
-import { formatBytes } from '../plot/format.ts';
+import { formatBytes } from '../present/numbers.ts';
 import { figure, seconds } from './numbers.ts';
 import { table, type Cell } from './table.ts';
 import { heading, labelled, paragraph, printable } from './text.ts';

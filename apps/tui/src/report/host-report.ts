@@ -1,6 +1,6 @@
 import { DeviceState, type Caller, type Device, type Host, type Tool } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
-import { formatBytes } from '../plot/format.ts';
+import { formatBytes } from '../present/numbers.ts';
 import { count, figure, instant } from './numbers.ts';
 import { heading, labelled, printable } from './text.ts';
 

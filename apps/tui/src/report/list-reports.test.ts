@@ -65,8 +65,8 @@ test('history: what a job cost and how it stood against its champion, where ther
   });
   expect(historyReport([compared, refused], PLAIN).slice(0, 3)).toEqual([
     '  job       ended        outcome       cases   hot p50  vs champion     USD  +/-/?  kernel',
-    '  01234567  11-21 11:00  WRONG RESULT    7/7  5.760 us    1.071  0.0032  0/0/0  fa_v2_w…',
-    '  01234567  11-21 11:00  WRONG RESULT    7/7  5.800 us        -       -  0/0/0  fa_v2_w…',
+    '  01234567  11-21 11:00  WRONG RESULT    7/7  5.760 us        1.071  0.0032  0/0/0  fa_v2_w…',
+    '  01234567  11-21 11:00  WRONG RESULT    7/7  5.800 us            -       -  0/0/0  fa_v2_w…',
   ]);
 });
 

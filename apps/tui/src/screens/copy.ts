@@ -11,14 +11,14 @@ import {
   LeaderboardEntrySchema,
   ProfileResultSchema,
 } from '@flashcore/shared/contract';
-import { frame, insideOf } from '../plot/frame.ts';
-import { rowText } from '../plot/row.ts';
-import { rowsToSvg } from '../plot/svg.ts';
+import { frame, insideOf } from '../present/cells/frame.ts';
+import { rowText } from '../present/cells/row.ts';
+import { rowsToSvg } from '../present/cells/svg.ts';
 import type { AppState, ViewId } from '../state/app-state.ts';
 import { historyOf, leaderboardOf, shownVariant } from '../state/selectors.ts';
-import type { Snapshot } from '../state/store.ts';
-import { focusedPane } from './layout.ts';
-import { screenOf } from './message.ts';
+import type { Snapshot } from '../state/snapshot.ts';
+import { focusedPane } from './chrome/layout.ts';
+import { screenOf } from './chrome/message.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
 export const COPY_FORMATS = ['text', 'markdown', 'json', 'svg'] as const;

@@ -1,12 +1,12 @@
 /** What lies under a cell of the screen. */
-import { cellWidth } from '../plot/cells.ts';
-import { insideOf } from '../plot/frame.ts';
-import { rowText, type Row } from '../plot/row.ts';
+import { cellWidth } from '../present/cells/cell-text.ts';
+import { insideOf } from '../present/cells/frame.ts';
+import { rowText, type Row } from '../present/cells/row.ts';
 import { VIEWS, VIEW_TITLES, type ViewId } from '../state/app-state.ts';
-import type { Snapshot } from '../state/store.ts';
-import { tabsRow } from './header.ts';
-import { isTooSmall, layoutOf, type PlacedPane } from './layout.ts';
-import { screenOf } from './message.ts';
+import type { Snapshot } from '../state/snapshot.ts';
+import { tabsRow } from './chrome/header.ts';
+import { isTooSmall, layoutOf, type PlacedPane } from './chrome/layout.ts';
+import { screenOf } from './chrome/message.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
 const HEAD_ROWS = 2;

@@ -1,14 +1,14 @@
 /** Inline mode: log lines go to the terminal's own scrollback, below them stands how the job is. */
-import { fitRow, run, type Row } from '../plot/row.ts';
+import { fitRow, run, type Row } from '../present/cells/row.ts';
 import type { LogBuffer } from '../state/log-buffer.ts';
 import { attachedJob } from '../state/selectors.ts';
-import { jobTitle } from '../state/words.ts';
+import { jobTitle } from '../present/words.ts';
 import type { AppState } from '../state/app-state.ts';
-import type { Snapshot } from '../state/store.ts';
-import { footerRows } from './chrome.ts';
-import { headerRow } from './header.ts';
-import { wholeLine } from './log.ts';
-import { jobRows } from './run.ts';
+import type { Snapshot } from '../state/snapshot.ts';
+import { footerRows } from './chrome/chrome.ts';
+import { headerRow } from './chrome/header.ts';
+import { wholeLine } from './run/log.ts';
+import { jobRows } from './run/run.ts';
 
 // Of a job that has told more than this before it is shown, the scrollback gets the end.
 const MOST_EARLIER_LINES = 1_000;

@@ -1,19 +1,19 @@
 import { create } from '@bufbuild/protobuf';
 import { GetLeaderboardResponseSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { insideOf } from '../plot/frame.ts';
-import { rowText, rowWidth } from '../plot/row.ts';
+import { insideOf } from '../present/cells/frame.ts';
+import { rowText, rowWidth } from '../present/cells/row.ts';
 import { VIEWS, initialState } from '../state/app-state.ts';
-import { Store } from '../state/store.ts';
+import { Store } from '../session/store.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { measuredEvents } from '../testing/measured-job.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
-import { footerRows, headRows } from './chrome.ts';
-import { leaderboardPane } from './history.ts';
-import { latencyView } from './latency.ts';
-import { layoutOf } from './layout.ts';
-import { messageRows, screenOf } from './message.ts';
-import { logPane } from './run.ts';
+import { footerRows, headRows } from './chrome/chrome.ts';
+import { leaderboardPane } from './runner/history.ts';
+import { latencyView } from './latency/latency.ts';
+import { layoutOf } from './chrome/layout.ts';
+import { messageRows, screenOf } from './chrome/message.ts';
+import { logPane } from './run/run.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
 async function loadedStore(): Promise<Store> {
@@ -114,7 +114,7 @@ test('comparing fits every size too, and never takes emulator times for GPU time
   const store = await loadedStore();
   const other = 'jobs/44444444-0000-4000-8000-000000000006';
   for (const event of sampleEvents()) store.dispatch({ type: 'job-event', event: { ...event, job: other } });
-  store.dispatch({ type: 'baseline', job: other });
+  store.dispatch({ type: 'pin', job: other });
   store.dispatch({ type: 'compare', on: true });
   for (const [columns, rows] of SIZES) {
     store.dispatch({ type: 'resize', columns, rows });

@@ -1,15 +1,15 @@
 /** The eight views by id, and how far those without a cursor scroll. */
 import type { AppState, ViewId } from '../state/app-state.ts';
-import { COMPARE_HEAD_ROWS, comparePageRows } from './compare.ts';
-import { correctnessView } from './correctness.ts';
-import { gatesView } from './gates.ts';
-import { hostRows, hostView } from './host.ts';
-import { jobsView } from './jobs.ts';
-import { kernelsView } from './kernels.ts';
-import { latencyView } from './latency.ts';
-import { profileRows, profileView } from './profile.ts';
-import { runView } from './run.ts';
-import type { Size, View } from './view.ts';
+import { COMPARE_HEAD_ROWS, comparePageRows } from './pinned/pinned-pages.ts';
+import { correctnessView } from './correct/correctness.ts';
+import { gatesView } from './gates/gates.ts';
+import { hostRows, hostView } from './runner/host.ts';
+import { jobsView } from './runner/jobs.ts';
+import { kernelsView } from './runner/kernels.ts';
+import { latencyView } from './latency/latency.ts';
+import { profileRows, profileView } from './profile/profile.ts';
+import { runView } from './run/run.ts';
+import type { Size, View } from './pane/view.ts';
 
 export const VIEW_FUNCTIONS: Record<ViewId, View> = {
   run: runView,

@@ -8,7 +8,7 @@ import {
   type Variant,
   type VerifySettings,
 } from '@flashcore/shared/contract';
-import type { StartRequest } from '../state/runner-port.ts';
+import type { StartRequest } from '../session/runner-port.ts';
 
 /** What every experiment of a search or an evaluation has in common. */
 export interface ExperimentSettings {

@@ -11,7 +11,7 @@ import {
   type JobResult,
 } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
-import type { StartRequest } from '../state/runner-port.ts';
+import type { StartRequest } from '../session/runner-port.ts';
 
 /** A job that has come to a result. */
 export interface EndedJob {

@@ -1,4 +1,4 @@
-import type { ThemeChoice } from '../theme.ts';
+import type { ThemeChoice } from '../present/cells/theme.ts';
 
 /** How the terminal program looks and behaves. */
 export interface Appearance {

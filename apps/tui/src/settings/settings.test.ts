@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { runProgram } from '../commands/program.ts';
 import { initialState } from '../state/app-state.ts';
 import { savedViewOf, withSavedView } from '../state/saved-view.ts';
-import { paint, themeOf } from '../theme.ts';
+import { paint, themeOf } from '../present/cells/theme.ts';
 import { readSettings, settingsFile, settingsSchema } from './settings.ts';
-import { codesOf, isStyle } from './style.ts';
+import { codesOf, isStyle } from '../present/cells/style.ts';
 import { ViewFile } from './view-file.ts';
 
 let folder: string;

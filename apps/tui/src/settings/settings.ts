@@ -5,9 +5,9 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { configFolder } from '@flashcore/shared/files';
 import { yamlFile } from '@flashcore/shared/kernels';
 import { z } from 'zod';
-import { UsageError } from '../commands/exit-code.ts';
-import { STYLE_WORDS, isStyle } from './style.ts';
-import { ROLES } from '../plot/row.ts';
+import { UsageError } from '../usage-error.ts';
+import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
+import { ROLES } from '../present/cells/row.ts';
 
 const { flag, matching, oneOf, strict, text } = yamlFile;
 

@@ -51,7 +51,7 @@ export type Action =
   // Pages through the details below or beside a list.
   | { type: 'detail'; by: 1 | -1 }
   | { type: 'next-variant' }
-  | { type: 'baseline'; job: string }
+  | { type: 'pin'; job: string }
   | { type: 'compare'; on: boolean }
   | { type: 'history-order'; sort: HistorySort }
   | { type: 'list-filter'; list: FilteredList; text: string }

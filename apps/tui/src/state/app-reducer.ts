@@ -57,8 +57,8 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { mapCursor: action.cursor, detail: 0 });
     case 'form-run':
       return withUi(state, { lastForm: action.form });
-    case 'baseline':
-      return withUi(state, { baseline: action.job });
+    case 'pin':
+      return withUi(state, { pinned: action.job });
     case 'compare':
       return clampSelections(
         withUi(state, { comparing: action.on, comparePage: 'latency', selected: { ...state.ui.selected, latency: 0 } }),

@@ -87,8 +87,8 @@ export interface UiState {
   /** Wheel and clicks are ours; the terminal then selects text only with Shift. */
   readonly mouse: boolean;
   /** Name of the job that others are compared with. */
-  readonly baseline?: string | undefined;
-  /** View 3 shows the job against the baseline. */
+  readonly pinned?: string | undefined;
+  /** View 3 shows the job against the pinned job. */
   readonly comparing: boolean;
   readonly comparePage: ComparePage;
   readonly distribution: DistributionPlot;

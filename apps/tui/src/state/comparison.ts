@@ -1,106 +1,75 @@
-/**
- * The job on the screen (B, the candidate) against the baseline (A, the champion), as the runner names the two sides of
- * its own comparison: latency of the shapes that both measured, and what their builds need.
- */
-import { ArtifactKind, type Artifact, type EntryResources } from '@flashcore/shared/contract';
-import { ratioInterval } from '@flashcore/shared/statistics';
-import type { AppState } from './app-state.ts';
-import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
-import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
+/** The candidate against its champion, live: the last progress of each shape until its result comes. */
+import {
+  TimingMode,
+  type ComparisonProgress,
+  type ComparisonResult,
+  type LatencyStatistics,
+  type RatioInterval,
+  type Shape,
+  type ShapeComparison,
+} from '@flashcore/shared/contract';
+import { benchmarkKey } from './benchmarks.ts';
 
-export type ComparisonVerdict = 'faster' | 'slower' | 'no difference shown';
-
-export interface LatencyPair {
-  readonly a: BenchmarkView;
-  readonly b: BenchmarkView;
-  /** median(A) / median(B): above 1, B is faster. */
-  readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
-  readonly verdict?: ComparisonVerdict | undefined;
-  /** Why there is no ratio. */
-  readonly notCompared?: string | undefined;
+/** A comparison as far as it has come; `result` once all shapes were compared. */
+export interface ComparisonView {
+  readonly shapes: readonly ShapeComparisonView[];
+  readonly result?: ComparisonResult | undefined;
 }
 
-export interface Comparison {
-  readonly a: { readonly job: JobView; readonly variant: VariantView };
-  readonly b: { readonly job: JobView; readonly variant: VariantView };
-  readonly pairs: readonly LatencyPair[];
+/** One shape in one timing mode. */
+export interface ShapeComparisonView {
+  readonly key: string;
+  readonly shape: Shape | undefined;
+  readonly mode: TimingMode;
+  readonly simulated: boolean;
+  /** Champion against itself, which comes first. */
+  readonly self?: InterleavedPairs | undefined;
+  /** Champion against candidate. */
+  readonly pairs?: InterleavedPairs | undefined;
+  readonly result?: ShapeComparison | undefined;
 }
 
-/** Undefined while one of the two is missing. */
-export function comparisonOf(state: AppState): Comparison | undefined {
-  const jobA = state.ui.baseline === undefined ? undefined : state.views[state.ui.baseline];
-  const jobB = attachedJob(state);
-  const a = variantsOf(jobA)[0];
-  const b = shownVariant(state);
-  if (jobA === undefined || jobB === undefined || a === undefined || b === undefined) return undefined;
-  const pairs = b.benchmarks.flatMap((own) => {
-    const other = a.benchmarks.find(({ key }) => key === own.key);
-    return other === undefined || own.subject !== 'candidate' ? [] : [pairOf(state, [jobA, other], [jobB, own])];
+/** Running figures of interleaved blocks. */
+export interface InterleavedPairs {
+  readonly blocks: number;
+  /** Champion's median over the candidate's. */
+  readonly time?: RatioInterval | undefined;
+  readonly champion?: LatencyStatistics | undefined;
+  readonly candidate?: LatencyStatistics | undefined;
+}
+
+const EMPTY: ComparisonView = { shapes: [] };
+const keyOf = (shape: Shape | undefined, mode: TimingMode): string => benchmarkKey(shape, mode, 'comparison');
+
+export function withComparisonProgress(view: ComparisonView = EMPTY, progress: ComparisonProgress): ComparisonView {
+  const { shape, mode, simulated, blocks, time, champion, candidate } = progress;
+  const key = keyOf(shape, mode);
+  const before = view.shapes.find((each) => each.key === key) ?? { key, shape, mode, simulated };
+  return withShape(view, {
+    ...before,
+    [progress.selfCheck ? 'self' : 'pairs']: { blocks, time, champion, candidate },
   });
-  return { a: { job: jobA, variant: a }, b: { job: jobB, variant: b }, pairs };
 }
 
-function pairOf(
-  { samples }: AppState,
-  [jobA, a]: [JobView, BenchmarkView],
-  [jobB, b]: [JobView, BenchmarkView],
-): LatencyPair {
-  if (a.simulated || b.simulated) return { a, b, notCompared: 'simulated, not GPU times' };
-  if (jobA.device?.name !== jobB.device?.name)
-    return { a, b, notCompared: `other device: ${jobA.device?.name ?? 'unknown'}` };
-  const [samplesA, samplesB] = [a, b].map(({ result }) => samples[result?.samples?.sha256 ?? '']);
-  if (samplesA === undefined || samplesB === undefined) return { a, b, notCompared: 'its samples are not here' };
-  if (samplesA.length < 2 || samplesB.length < 2) return { a, b, notCompared: 'fewer than two samples' };
-  const ratio = ratioOf(samplesA, samplesB);
-  return { a, b, ratio, verdict: ratio.low > 1 ? 'faster' : ratio.high < 1 ? 'slower' : 'no difference shown' };
+export function withShapeComparison(view: ComparisonView = EMPTY, result: ShapeComparison): ComparisonView {
+  const { shape, mode, simulated, time, champion, candidate, blocks, selfTime, selfBlocks } = result;
+  const key = keyOf(shape, mode);
+  return withShape(view, {
+    key,
+    shape,
+    mode,
+    simulated,
+    self: { blocks: selfBlocks, time: selfTime },
+    pairs: { blocks, time, champion, candidate },
+    result,
+  });
 }
 
-type Ratio = ReturnType<typeof ratioInterval>;
-
-// 4,000 resamples of a pair that never changes: once, not once a frame.
-const ratios = new WeakMap<readonly number[], WeakMap<readonly number[], Ratio>>();
-
-function ratioOf(above: readonly number[], below: readonly number[]): Ratio {
-  const known = ratios.get(above) ?? new WeakMap<readonly number[], Ratio>();
-  ratios.set(above, known);
-  const ratio = known.get(below) ?? ratioInterval(above, below);
-  known.set(below, ratio);
-  return ratio;
+export function withComparisonResult(view: ComparisonView = EMPTY, result: ComparisonResult): ComparisonView {
+  return { ...result.shapes.reduce<ComparisonView>(withShapeComparison, view), result };
 }
 
-/** Samples of an artifact, microseconds; those marked as dropped (0) are left out. */
-export function samplesOf(bytes: Uint8Array): number[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return Array.from({ length: Math.floor(bytes.byteLength / 4) }, (_, index) =>
-    view.getFloat32(index * 4, true),
-  ).filter((sample) => sample > 0);
-}
-
-/** The most that any entry of a build needs. */
-export function mostOf(variant: VariantView, need: (entry: EntryResources) => number): number | undefined {
-  const entries = variant.build?.entries ?? [];
-  return entries.length === 0 ? undefined : Math.max(...entries.map(need));
-}
-
-export interface SourcePair {
-  readonly a: Artifact | undefined;
-  readonly b: Artifact | undefined;
-}
-
-/** Source files of a build; the translation unit is the first. */
-export const sourcesOf = ({ build }: VariantView): Artifact[] =>
-  (build?.artifacts ?? []).filter(({ kind }) => kind === ArtifactKind.SOURCE);
-
-/** Files that differ: paired by name, the translation units with each other whatever they are called. */
-export function changedSources({ a, b }: Pick<Comparison, 'a' | 'b'>): SourcePair[] {
-  const [unitA, ...restA] = sourcesOf(a.variant);
-  const [unitB, ...restB] = sourcesOf(b.variant);
-  const paired = restA.map((file): SourcePair => ({
-    a: file,
-    b: restB.find(({ fileName }) => fileName === file.fileName),
-  }));
-  const onlyB = restB
-    .filter(({ fileName }) => !restA.some((file) => file.fileName === fileName))
-    .map((file): SourcePair => ({ a: undefined, b: file }));
-  return [{ a: unitA, b: unitB }, ...paired, ...onlyB].filter((pair) => pair.a?.sha256 !== pair.b?.sha256);
+function withShape(view: ComparisonView, next: ShapeComparisonView): ComparisonView {
+  const index = view.shapes.findIndex(({ key }) => key === next.key);
+  return { ...view, shapes: index < 0 ? [...view.shapes, next] : view.shapes.with(index, next) };
 }

@@ -1,7 +1,7 @@
 /** The runner's list of jobs, kept current by the events of those that are watched: the next look may be seconds away. */
 import { create } from '@bufbuild/protobuf';
 import { JobSchema, JobState, type Job, type JobEvent } from '@flashcore/shared/contract';
-import { jobTitle, shortName } from './words.ts';
+import { jobTitle, shortName } from '../present/words.ts';
 
 /** The list after an event; the same one where it tells nothing that the list shows. */
 export function withJobEvent(jobs: readonly Job[], { job: name, payload, time }: JobEvent): readonly Job[] {

@@ -4,7 +4,7 @@
  */
 import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared/contract';
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
-import { withComparisonProgress, withComparisonResult, withShapeComparison } from './against.ts';
+import { withComparisonProgress, withComparisonResult, withShapeComparison } from './comparison.ts';
 import { withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
@@ -104,17 +104,17 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'comparisonProgress':
       return withCurrentVariant(view, (variant) => ({
         ...variant,
-        against: withComparisonProgress(variant.against, payload.value),
+        comparison: withComparisonProgress(variant.comparison, payload.value),
       }));
     case 'shapeComparison':
       return withCurrentVariant(withStepDone(view), (variant) => ({
         ...variant,
-        against: withShapeComparison(variant.against, payload.value),
+        comparison: withShapeComparison(variant.comparison, payload.value),
       }));
     case 'comparisonResult':
       return withCurrentVariant(view, (variant) => ({
         ...variant,
-        against: withComparisonResult(variant.against, payload.value),
+        comparison: withComparisonResult(variant.comparison, payload.value),
       }));
     case 'profileProgress':
       return withCurrentVariant(

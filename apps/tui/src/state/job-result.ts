@@ -24,7 +24,7 @@ export function resultOf(job: JobView): JobResult | undefined {
 }
 
 function variantResult(variant: VariantView): VariantResult {
-  const { label, fallback, build, benchmarks, against, profile, gates, findings } = variant;
+  const { label, fallback, build, benchmarks, comparison, profile, gates, findings } = variant;
   const verify = verifyOf(variant);
   return create(VariantResultSchema, {
     label,
@@ -34,7 +34,7 @@ function variantResult(variant: VariantView): VariantResult {
     findings: [...findings],
     ...(build && { build }),
     ...(verify && { verify }),
-    ...(against?.result && { comparison: against.result }),
+    ...(comparison?.result && { comparison: comparison.result }),
     ...(profile && { profile }),
   });
 }

@@ -27,7 +27,7 @@ import {
   type VerifyProgress,
   type VerifyResult,
 } from '@flashcore/shared/contract';
-import type { AgainstView } from './against.ts';
+import type { ComparisonView } from './comparison.ts';
 
 export interface JobView {
   readonly name: string;
@@ -103,7 +103,7 @@ export interface VariantView {
   readonly verify?: VerifyResult | undefined;
   readonly benchmarks: readonly BenchmarkView[];
   /** Against the champion that the request named. */
-  readonly against?: AgainstView | undefined;
+  readonly comparison?: ComparisonView | undefined;
   readonly profiling?: ProfileProgress | undefined;
   readonly profile?: ProfileResult | undefined;
   readonly gates: readonly GateResult[];

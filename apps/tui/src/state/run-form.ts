@@ -105,9 +105,9 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
           ]),
       field(
         'champion',
-        'baseline',
+        'champion',
         [NONE, ...usable],
-        'champion to compare with, in turns, in the same process: an interval and a verdict stand in 3',
+        'what it is compared with, in turns, in the same process: an interval and a verdict stand in 3',
       ),
     ],
   };

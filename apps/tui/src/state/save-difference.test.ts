@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { measuredEvents, type MeasuredName } from '../testing/measured-job.ts';
-import { watchingText } from '../screens/message.ts';
+import { watchingText } from '../screens/chrome/message.ts';
 import { initialState, type AppState } from './app-state.ts';
 import { reduce } from './app-reducer.ts';
 import { saveDifference } from './save-difference.ts';

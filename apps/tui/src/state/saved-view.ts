@@ -7,7 +7,7 @@ export const SAVED_VIEW = z.object({
   zoomed: z.boolean(),
   /** Name of the job shown. */
   job: z.string().optional(),
-  baseline: z.string().optional(),
+  pinned: z.string().optional(),
   jobList: z.enum(JOB_LISTS),
   historySort: z.enum(HISTORY_SORTS),
   historyFilter: z.string(),
@@ -21,12 +21,12 @@ export const SAVED_VIEW = z.object({
 export type SavedView = z.output<typeof SAVED_VIEW>;
 
 export function savedViewOf({ ui, attached }: AppState): SavedView {
-  const { view, zoomed, baseline, jobList, historySort, filters, faulty, distribution, log } = ui;
+  const { view, zoomed, pinned, jobList, historySort, filters, faulty, distribution, log } = ui;
   return {
     view,
     zoomed,
     job: attached,
-    baseline,
+    pinned,
     jobList,
     historySort,
     historyFilter: filters.history,
@@ -41,7 +41,7 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
 /** The state as it was left. The job is the session's to show: it may be gone. */
 export function withSavedView(
   state: AppState,
-  { view, zoomed, baseline, jobList, historySort, historyFilter, faulty, distribution, wrap, query, filter }: SavedView,
+  { view, zoomed, pinned, jobList, historySort, historyFilter, faulty, distribution, wrap, query, filter }: SavedView,
 ): AppState {
   return {
     ...state,
@@ -49,7 +49,7 @@ export function withSavedView(
       ...state.ui,
       view,
       zoomed,
-      baseline,
+      pinned,
       jobList,
       historySort,
       filters: { ...state.ui.filters, history: historyFilter },

@@ -11,7 +11,7 @@ import {
   type LeaderboardEntry,
 } from '@flashcore/shared/contract';
 import type { AppState, FilteredList, HistorySort, ViewId } from './app-state.ts';
-import { KIND_WORDS, jobMark } from './words.ts';
+import { KIND_WORDS, jobMark } from '../present/words.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined =>
@@ -135,7 +135,7 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
     case 'latency':
       return state.ui.comparing && state.ui.comparePage !== 'latency'
         ? undefined
-        : (variant?.benchmarks.length ?? 0) + (state.ui.comparing ? 0 : (variant?.against?.shapes.length ?? 0));
+        : (variant?.benchmarks.length ?? 0) + (state.ui.comparing ? 0 : (variant?.comparison?.shapes.length ?? 0));
     case 'gates':
       return variant?.gates.length ?? 0;
     case 'jobs':
@@ -187,7 +187,7 @@ export function phaseVerdict(job: JobView, { phase, variant: label, steps }: Pha
 
 /** A comparison fails where the candidate is slower, as its exit code does. */
 function comparisonVerdict(variant: VariantView | undefined): Verdict {
-  const verdict = variant?.against?.result?.verdict ?? ComparisonVerdict.NOT_JUDGED;
+  const verdict = variant?.comparison?.result?.verdict ?? ComparisonVerdict.NOT_JUDGED;
   if (verdict === ComparisonVerdict.NOT_JUDGED || verdict === ComparisonVerdict.UNSPECIFIED)
     return Verdict.NOT_MEASURED;
   return verdict === ComparisonVerdict.SLOWER ? Verdict.FAIL : Verdict.PASS;

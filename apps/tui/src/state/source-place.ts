@@ -3,7 +3,7 @@
  */
 import type { Artifact } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
-import { sourcesOf } from './comparison.ts';
+import { sourcesOf } from './pinned.ts';
 import type { VariantView } from './job-view.ts';
 import { attachedJob, selectedKernel, shownVariant } from './selectors.ts';
 

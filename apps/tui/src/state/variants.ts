@@ -1,6 +1,6 @@
 /** Which variant of a kernel an event is about, and how live findings and the final result become one. */
 import type { VariantResult } from '@flashcore/shared/contract';
-import { withComparisonResult } from './against.ts';
+import { withComparisonResult } from './comparison.ts';
 import { withBenchmarkResult } from './benchmarks.ts';
 import { EMPTY_VARIANT, type JobView, type VariantView } from './job-view.ts';
 
@@ -56,7 +56,7 @@ function mergeVariant(seen: VariantView, result: VariantResult): VariantView {
     cases: result.verify !== undefined && result.verify.cases.length > 0 ? result.verify.cases : seen.cases,
     verifying: undefined,
     benchmarks: result.benchmarks.reduce(withBenchmarkResult, seen.benchmarks),
-    against: result.comparison ? withComparisonResult(seen.against, result.comparison) : seen.against,
+    comparison: result.comparison ? withComparisonResult(seen.comparison, result.comparison) : seen.comparison,
     profile: result.profile ?? seen.profile,
     profiling: undefined,
     gates: result.gates.length > 0 ? result.gates : seen.gates,

@@ -18,7 +18,7 @@ import {
   type Job,
   type JobEvent,
 } from '@flashcore/shared/contract';
-import type { RunnerPort } from '../state/runner-port.ts';
+import type { RunnerPort } from '../session/runner-port.ts';
 import { EMULATOR, SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 
 export interface FakeRunnerOptions {

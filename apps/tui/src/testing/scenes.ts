@@ -2,8 +2,8 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { ArtifactKind, GetLeaderboardResponseSchema, type JobEvent } from '@flashcore/shared/contract';
-import { samplesOf } from '../state/comparison.ts';
-import { againstEvents } from './against-job.ts';
+import { samplesOf } from '../state/pinned.ts';
+import { comparisonEvents } from './comparison-job.ts';
 import { fakeRunner } from './fake-runner.ts';
 import { measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
 import { SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
@@ -26,7 +26,7 @@ export const VIEW_SCENES: Record<string, Scene> = {
   correct: { keys: '2jjj', events: sampleEvents },
   'correct-map': { keys: '2jjj\rkh', events: sampleEvents },
   latency: { keys: '3', events: () => measuredEvents('flashcore_v10') },
-  'latency-against': { keys: '3', events: againstEvents },
+  'latency-comparison': { keys: '3', events: comparisonEvents },
   compare: { keys: '3', events: () => measuredEvents('flashcore_v10'), stage: (terminal) => compareWithV9(terminal) },
   'compare-figures': {
     keys: '3d',
@@ -108,7 +108,7 @@ function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
   const { store } = terminal;
   const baseline = measuredEvents('flashcore_v9');
   for (const event of baseline) store.dispatch({ type: 'job-event', event });
-  store.dispatch({ type: 'baseline', job: baseline[0]?.job ?? '' });
+  store.dispatch({ type: 'pin', job: baseline[0]?.job ?? '' });
   for (const name of ['flashcore_v9', 'flashcore_v10'] as const) stageSamples(terminal, name);
   if (sources) {
     for (const { name, text, digest } of [

@@ -1,0 +1,170 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  BenchmarkSettingsSchema,
+  JobOptionsSchema,
+  ProfileSettingsSchema,
+  ToleranceSchema,
+  VariantSchema,
+  VerifySettingsSchema,
+  type BenchmarkSettings,
+  type JobOptions,
+  type ProfileSettings,
+  type Shape,
+  type Variant,
+  type VerifySettings,
+} from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { UsageError } from '../usage-error.ts';
+import type { TlsFlags } from '../connection/target.ts';
+import type { ColorMode } from '../report/format.ts';
+
+/** Options that every command takes, as commander gives them. */
+export interface GlobalOptions extends TlsFlags {
+  readonly runner?: string;
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+  readonly color: ColorMode;
+  readonly ascii?: boolean;
+  readonly inline?: boolean;
+  readonly mouse?: boolean;
+}
+
+/** Options of the commands that start a job, as commander gives them; each command has only some. */
+export interface JobCommandOptions extends GlobalOptions {
+  readonly shape?: string[];
+  readonly seeds?: string;
+  readonly seed?: string[];
+  readonly tolerance?: string;
+  readonly sanitize?: boolean;
+  readonly set?: string[];
+  readonly config?: string;
+  readonly arch?: string;
+  readonly maxRegisters?: string;
+  readonly fastMath?: boolean;
+  readonly keepPtx?: boolean;
+  readonly keepSass?: boolean;
+  readonly samples?: string;
+  readonly maxSeconds?: string;
+  /** The champion: a kernel's id or a folder. */
+  readonly champion?: string;
+  /** Parameters of the champion. */
+  readonly championSet?: string[];
+  readonly metrics?: string;
+  readonly device?: string;
+  /** Labels of the job, NAME=VALUE. */
+  readonly label?: string[];
+  readonly fallback?: boolean;
+  readonly detach?: boolean;
+  /** File for every event of the job. */
+  readonly record?: string;
+  /** File for JUnit XML. */
+  readonly junit?: string;
+  /** File for Nsight Compute's report. */
+  readonly save?: string;
+}
+
+/** A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. */
+export function jobSettings(options: JobCommandOptions): JobOptions {
+  return create(JobOptionsSchema, {
+    requestId: crypto.randomUUID(),
+    deviceId: options.device ?? '',
+    labels: labelSettings(options.label),
+  });
+}
+
+/** Labels as the command line gives them. What names and values a job takes is for the runner to say. */
+export function labelSettings(labels: readonly string[] = []): Record<string, string> {
+  const parsed: Record<string, string> = {};
+  for (const label of labels) {
+    const separator = label.indexOf('=');
+    if (separator < 1)
+      throw new UsageError(`--label ${label}: must be NAME=VALUE, for example --label search=wide-tiles`);
+    parsed[label.slice(0, separator)] = label.slice(separator + 1);
+  }
+  return parsed;
+}
+
+/** A request's `variant`. Which values a kernel takes is for its manifest, so for the runner, to say. */
+export function variantSettings(options: JobCommandOptions): Variant {
+  return create(VariantSchema, {
+    parameters: parseParameters(options.set ?? []),
+    config: options.config ?? '',
+    arch: options.arch ?? '',
+    maxRegisters: integer('--max-registers', options.maxRegisters, 16, 255) ?? 0,
+    fastMath: options.fastMath,
+    keepPtx: options.keepPtx ?? false,
+    keepSass: options.keepSass ?? false,
+  });
+}
+
+/** The champion's `variant`; its parameters make sense with a champion only. */
+export function championSettings({ champion, championSet }: JobCommandOptions): Variant {
+  if (championSet !== undefined && champion === undefined)
+    throw new UsageError('Wanted --champion with --champion-set; only --champion-set was given');
+  return create(VariantSchema, { parameters: parseParameters(championSet ?? [], '--champion-set') });
+}
+
+export function verifySettings(options: JobCommandOptions): VerifySettings {
+  if (options.seeds !== undefined && options.seed !== undefined)
+    throw new UsageError('Wanted --seeds (how many fresh ones) or --seed (which ones); both were given');
+  return create(VerifySettingsSchema, {
+    shapes: shapeSettings(options),
+    seedCount: integer('--seeds', options.seeds, 1, 100) ?? 0,
+    seeds: (options.seed ?? []).map(parseSeed),
+    tolerance: options.tolerance === undefined ? undefined : create(ToleranceSchema, { profile: options.tolerance }),
+    sanitize: options.sanitize ?? false,
+  });
+}
+
+export function benchmarkSettings(options: JobCommandOptions): BenchmarkSettings {
+  const samples = integer('--samples', options.samples, 1, 1_000_000) ?? 0;
+  const maxSeconds = positive('--max-seconds', options.maxSeconds) ?? 0;
+  return create(BenchmarkSettingsSchema, {
+    shapes: shapeSettings(options),
+    protocol: { minSamples: samples, maxSamples: samples, maxSeconds },
+  });
+}
+
+/** Of several shapes the first is profiled: counters are read for one shape at a time. */
+export function profileSettings(options: JobCommandOptions): ProfileSettings {
+  return create(ProfileSettingsSchema, { shape: shapeSettings(options)[0], metricSet: options.metrics ?? '' });
+}
+
+function shapeSettings(options: JobCommandOptions): Shape[] {
+  return (options.shape ?? []).map((text) => parseShape(text));
+}
+
+function parseParameters(settings: readonly string[], option = '--set'): Record<string, bigint> {
+  const parameters: Record<string, bigint> = {};
+  for (const setting of settings) {
+    const match = /^([A-Za-z_]\w*)=(-?\d{1,18})$/.exec(setting);
+    if (!match) throw new UsageError(`Wanted ${option} NAME=INTEGER, for example ${option} USE_WMMA=0; got ${setting}`);
+    if (Object.hasOwn(parameters, match[1]!))
+      throw new UsageError(`Wanted each parameter once; ${option} gives ${match[1]} twice`);
+    parameters[match[1]!] = BigInt(match[2]!);
+  }
+  return parameters;
+}
+
+function parseSeed(text: string): string {
+  if (!/^(0x)?[0-9a-f]{1,64}$/i.test(text))
+    throw new UsageError(`Wanted --seed in hexadecimal, at most 64 digits; got ${text}`);
+  return text.replace(/^0x/i, '').toLowerCase();
+}
+
+/** An option's whole number within bounds; undefined when it was not given. */
+export function integer(option: string, text: string | undefined, least: number, most: number): number | undefined {
+  if (text === undefined) return undefined;
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= least && value <= most))
+    throw new UsageError(`Wanted ${option} as a whole number from ${least} to ${most}; got ${text}`);
+  return value;
+}
+
+export function positive(option: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  if (!(value > 0 && value <= 86_400))
+    throw new UsageError(`Wanted ${option} as seconds, above 0 and at most 86400; got ${text}`);
+  return value;
+}

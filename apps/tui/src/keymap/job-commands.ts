@@ -1,0 +1,121 @@
+/** Starting, showing, cancelling and comparing jobs; their source. */
+import { JOB_LISTS, type AppState } from '../state/app-state.ts';
+import { cancellableJob, chosenJob, inJobs, inKernels, kernelToRun } from '../state/chosen.ts';
+import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { sourceTarget } from '../state/source-place.ts';
+import { next, type CommandRow } from './command.ts';
+
+const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.jobList !== 'jobs';
+
+/** What the list on the screen is filtered by; empty: it is not, or there is none. */
+function filterOf(state: AppState): string {
+  const list = filteredList(state);
+  return list === undefined ? '' : state.ui.filters[list];
+}
+
+export const JOB_COMMANDS = [
+  {
+    id: 'show-job',
+    keys: ['enter', 'a'],
+    group: 'jobs',
+    help: 'In 6 Jobs: show the job under the cursor',
+    hint: 'show',
+    when: (state) => inJobs(state) && selectedJobName(state) !== undefined,
+  },
+  {
+    id: 'run-kernel',
+    keys: ['enter'],
+    group: 'jobs',
+    help: 'In 7 Kernels: choose how to run it, Enter runs',
+    hint: 'run',
+    when: (state) => inKernels(state) && selectedKernel(state)?.manifestError === '',
+  },
+  {
+    id: 'rerun',
+    keys: ['r'],
+    group: 'jobs',
+    help: 'Run the last form again, else this kernel',
+    hint: 'rerun',
+    when: (state) => kernelToRun(state) !== undefined,
+  },
+  {
+    id: 'change-form',
+    keys: ['R'],
+    group: 'jobs',
+    help: 'The form of the last run, to change and run',
+    hint: 'form',
+    when: (state) => kernelToRun(state) !== undefined,
+  },
+  {
+    id: 'cancel',
+    keys: ['x'],
+    group: 'jobs',
+    help: 'Cancel the job shown, or in 6 the one marked',
+    hint: 'cancel',
+    when: (state) => cancellableJob(state) !== undefined,
+  },
+  {
+    id: 'pin',
+    keys: ['b'],
+    group: 'jobs',
+    help: 'Pin the job shown, or in 6 the one marked',
+    hint: 'pin',
+    when: (state) => chosenJob(state) !== undefined,
+  },
+  {
+    id: 'compare',
+    keys: ['c'],
+    group: 'jobs',
+    help: 'Compare that job with the pinned one, and back',
+    hint: 'compare',
+    when: (state) => state.ui.pinned !== undefined && chosenJob(state) !== undefined,
+  },
+  { id: 'watch-folder', keys: ['W'], group: 'jobs', help: 'Watch a kernel folder: every save runs; again: stop' },
+  {
+    id: 'sort-history',
+    keys: ['s'],
+    group: 'jobs',
+    help: 'In history and leaderboard: order of the rows',
+    hint: 'sort',
+    when: inHistory,
+  },
+  {
+    id: 'filter-list',
+    keys: ['/'],
+    group: 'jobs',
+    help: 'In 6 and 7: only rows with these words',
+    hint: 'filter',
+    when: (state) => filteredList(state) !== undefined,
+  },
+  {
+    id: 'clear-filter',
+    keys: ['escape'],
+    group: 'jobs',
+    help: 'There: all rows again',
+    hint: 'show all',
+    when: (state) => filterOf(state) !== '',
+  },
+  {
+    id: 'history',
+    keys: ['t'],
+    group: 'jobs',
+    help: 'In 6 Jobs: jobs, history, leaderboard',
+    hint: ({ ui }) => next(JOB_LISTS, ui.jobList),
+    when: inJobs,
+  },
+  {
+    id: 'faulty',
+    keys: ['F'],
+    group: 'jobs',
+    help: 'In 7 Kernels: also those faulty on purpose',
+    hint: 'faulty',
+    when: inKernels,
+  },
+  {
+    id: 'edit-source',
+    keys: ['e'],
+    group: 'jobs',
+    help: 'Edit the source at its error: $VISUAL, $EDITOR',
+    when: (state) => sourceTarget(state) !== undefined,
+  },
+] as const satisfies readonly CommandRow[];

@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { format, resolveConfig } from 'prettier';
+import { expect, test } from 'vitest';
+import { COMMANDS, findCommands } from './commands.ts';
+import { KEY_TABLE_BEGIN, KEY_TABLE_END, keyTable, withKeyTable } from './key-table.ts';
+
+test('docs/keys.md has the keys of the command table; else: npx node apps/tui/src/keymap/write-key-table.ts', async () => {
+  const path = fileURLToPath(new URL('../../../../docs/keys.md', import.meta.url));
+  const page = readFileSync(path, 'utf8');
+  const written = withKeyTable(page, keyTable(COMMANDS))!;
+  expect(await format(written, { ...(await resolveConfig(path)), filepath: path })).toBe(page);
+});
+
+test('only what stands between the markers changes', () => {
+  expect(withKeyTable(`a\n${KEY_TABLE_BEGIN}\nold\n${KEY_TABLE_END}\nb`, 'new')).toBe(
+    `a\n${KEY_TABLE_BEGIN}\nnew\n${KEY_TABLE_END}\nb`,
+  );
+  expect(withKeyTable('no markers', 'new')).toBeUndefined();
+});
+
+test('the palette finds a key as typed before words that contain it, and a name by its beginning before its middle', () => {
+  expect(findCommands('b')[0]?.id).toBe('pin');
+  expect(findCommands('w')[0]?.id).toBe('wrap');
+  expect(findCommands('W')[0]?.id).toBe('watch-folder');
+  expect(findCommands('comp')[0]?.id).toBe('compare');
+  expect(findCommands('').length).toBe(COMMANDS.length);
+});

@@ -1,0 +1,22 @@
+/**
+ * The command table as Markdown, for docs/keys.md: write-key-table.ts writes it there, a test sees that it is current.
+ */
+import type { Command } from './commands.ts';
+
+export const KEY_TABLE_BEGIN = '<!-- keys: written by `npx node apps/tui/src/keymap/write-key-table.ts` -->';
+export const KEY_TABLE_END = '<!-- keys end -->';
+
+export function keyTable(commands: readonly Command[]): string {
+  const rows = commands.map(
+    ({ keys, help }) => `| ${keys.map((key) => `\`${key}\``).join(' ')} | ${help.replaceAll('|', '\\|')} |`,
+  );
+  return ['| Keys | What they do |', '| --- | --- |', ...rows].join('\n');
+}
+
+/** `text` with the table between the markers; undefined where it has none. */
+export function withKeyTable(text: string, table: string): string | undefined {
+  const [begin, end] = [text.indexOf(KEY_TABLE_BEGIN), text.indexOf(KEY_TABLE_END)];
+  return begin < 0 || end < begin
+    ? undefined
+    : `${text.slice(0, begin + KEY_TABLE_BEGIN.length)}\n${table}\n${text.slice(end)}`;
+}

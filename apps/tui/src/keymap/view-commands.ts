@@ -1,0 +1,112 @@
+/** Which view is shown and how; what only one view has: the cursor in the error map, plots, the pages of a comparison. */
+import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
+import { selectedMap } from '../state/error-map.ts';
+import { attachedJob, variantsOf } from '../state/selectors.ts';
+import type { CommandRow } from './command.ts';
+
+const VIEW_HELP: Record<ViewId, string> = {
+  run: 'Run: phases, findings and the live log',
+  correct: 'Correct: errors of every case, error map',
+  latency: 'Latency: statistics and live histogram',
+  profile: 'Profile: registers, occupancy, counters',
+  gates: 'Gates: value, target, distance and reason of each',
+  jobs: 'Jobs of the runner, history of experiments',
+  kernels: 'Kernels: the ladder, manifests, run one',
+  host: 'Host: runner, devices, tools',
+};
+
+export const inMap = ({ ui }: AppState): boolean => ui.view === 'correct' && ui.mapCursor !== undefined;
+const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
+
+export const SHOW_COMMANDS = VIEWS.map((view, index) => ({
+  id: `show-${view}` as const,
+  keys: [String(index + 1)],
+  group: 'views' as const,
+  help: VIEW_HELP[view],
+})) satisfies readonly CommandRow[];
+
+export const MAP_COMMANDS = [
+  {
+    id: 'into-map',
+    keys: ['enter'],
+    group: 'views',
+    help: 'In 2 Correct: a cursor over the error map',
+    hint: 'map',
+    when: (state) => !inMap(state) && selectedMap(state) !== undefined,
+  },
+  {
+    id: 'map-left',
+    keys: ['h', 'left'],
+    group: 'views',
+    help: 'In the error map: a block to the left',
+    hint: 'block',
+    when: inMap,
+  },
+  {
+    id: 'map-right',
+    keys: ['l', 'right'],
+    group: 'views',
+    help: 'In the error map: a block to the right',
+    when: inMap,
+  },
+  {
+    id: 'leave-map',
+    keys: ['escape', 'enter'],
+    group: 'views',
+    help: 'Out of the error map, back to the cases',
+    hint: 'cases',
+    when: inMap,
+  },
+] as const satisfies readonly CommandRow[];
+
+export const VIEW_COMMANDS = [
+  {
+    id: 'next-view',
+    keys: ['tab', 'l', 'right'],
+    group: 'views',
+    help: 'Next view',
+    when: (state) => !inMap(state),
+  },
+  {
+    id: 'previous-view',
+    keys: ['shift+tab', 'h', 'left'],
+    group: 'views',
+    help: 'Previous view',
+    when: (state) => !inMap(state),
+  },
+  {
+    id: 'zoom',
+    keys: ['+', '_'],
+    group: 'views',
+    help: 'This view alone over the whole screen, and back',
+    hint: 'zoom',
+    when: ({ ui }) => ui.zoomed || (ui.columns >= 100 && ui.rows >= 30),
+  },
+  {
+    id: 'next-variant',
+    keys: ['v'],
+    group: 'views',
+    help: 'The other variant: as asked for, or USE_WMMA=0',
+    hint: 'variant',
+    when: (state) => variantsOf(attachedJob(state)).length > 1,
+  },
+] as const satisfies readonly CommandRow[];
+
+export const LATENCY_COMMANDS = [
+  {
+    id: 'distribution',
+    keys: ['p'],
+    group: 'views',
+    help: 'In 3 Latency: histogram, ECDF, or both',
+    hint: 'plot',
+    when: (state) => state.ui.view === 'latency' && !comparing(state),
+  },
+  {
+    id: 'next-comparison-page',
+    keys: ['d'],
+    group: 'views',
+    help: 'Comparing: latency, all figures, source diff',
+    hint: 'figures, diff',
+    when: comparing,
+  },
+] as const satisfies readonly CommandRow[];

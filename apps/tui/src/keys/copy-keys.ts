@@ -1,0 +1,50 @@
+/** Copying what is on the screen. */
+import { copyOf, selectedLine, type CopyFormat } from '../screens/copy.ts';
+import type { Handler, KeyContext } from './handler.ts';
+
+export const COPY_HANDLERS: Record<'copy' | 'copy-line', Handler> = {
+  copy: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'copy' } }),
+  'copy-line': copyLine,
+};
+
+function copyLine(context: KeyContext): void {
+  const line = selectedLine(snapshotOf(context));
+  if (line !== undefined) return tellCopied(context, `${line}\n`, 'line.txt');
+  context.store.dispatch({
+    type: 'notice',
+    text: 'No line is under a cursor here; y copies the view',
+    tone: 'warn',
+  });
+}
+
+const FORMAT_KEYS: Record<string, CopyFormat> = { t: 'text', y: 'text', m: 'markdown', j: 'json', s: 'svg' };
+
+/** The key after y says as what. */
+export function pressInCopy(key: string, context: KeyContext): void {
+  context.store.dispatch({ type: 'overlay', overlay: undefined });
+  const format = FORMAT_KEYS[key];
+  if (format === undefined) return;
+  const { text, fileName } = copyOf(snapshotOf(context), format);
+  tellCopied(context, text, fileName);
+}
+
+const snapshotOf = ({ store }: KeyContext) => ({ state: store.state, log: store.log, search: store.search });
+
+function tellCopied({ store, copy }: KeyContext, text: string, name: string): void {
+  try {
+    const { file, sent } = copy(text, name);
+    store.dispatch({
+      type: 'notice',
+      text: sent
+        ? `Copied, if your terminal takes OSC 52; in any case it is in ${file}`
+        : `Too long for a terminal's clipboard; it is in ${file}`,
+      tone: 'info',
+    });
+  } catch (error) {
+    store.dispatch({
+      type: 'notice',
+      text: `Wanted to copy; ${error instanceof Error ? error.message : String(error)}`,
+      tone: 'bad',
+    });
+  }
+}

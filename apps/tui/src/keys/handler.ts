@@ -1,0 +1,26 @@
+/** What the handlers of commands work with. */
+import type { Session } from '../session/session.ts';
+import type { Store } from '../session/store.ts';
+import type { Copy } from '../terminal/clipboard.ts';
+import type { SourcePlace } from '../terminal/editor.ts';
+
+export interface KeyContext {
+  readonly store: Store;
+  readonly session: Session;
+  /** Leaves fa-tui; jobs go on. */
+  readonly leave: () => void;
+  /** Puts text into the terminal's clipboard and a file. */
+  readonly copy: Copy;
+  /** Gives the terminal to another program until the promise settles, then draws anew. */
+  readonly lendTerminal: (borrower: () => Promise<void>) => Promise<void>;
+  /** Opens a file in the user's editor, in the terminal. */
+  readonly edit: (place: SourcePlace) => Promise<void>;
+  /** Kernels of a runner on this machine. */
+  readonly kernelsDirectory?: string | undefined;
+}
+
+/** What a command does. */
+export type Handler = (context: KeyContext) => void;
+
+/** A handler for each command of a part of the table. */
+export type HandlersOf<Rows extends readonly { readonly id: string }[]> = Record<Rows[number]['id'], Handler>;

@@ -1,0 +1,111 @@
+/** Starting, showing, cancelling and comparing jobs. */
+import { next } from '../keymap/command.ts';
+import type { JOB_COMMANDS } from '../keymap/job-commands.ts';
+import { jobTitle } from '../present/words.ts';
+import { HISTORY_SORTS, JOB_LISTS, type AppState } from '../state/app-state.ts';
+import { cancellableJob, chosenJob, kernelToRun } from '../state/chosen.ts';
+import { formOf } from '../state/run-form.ts';
+import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { formContextOf, openForm, startForm } from './form-keys.ts';
+import type { HandlersOf, KeyContext } from './handler.ts';
+
+export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> = {
+  'show-job': ({ store, session }) => {
+    const job = selectedJobName(store.state);
+    if (job === undefined) return;
+    session.attach(job);
+    store.dispatch({ type: 'show', view: 'run' });
+  },
+  'run-kernel': (context) => {
+    const kernel = selectedKernel(context.store.state);
+    if (kernel !== undefined) openForm(context, formOf(kernel, formContextOf(context.store.state)));
+  },
+  rerun,
+  'change-form': changeForm,
+  cancel: ({ store }) => {
+    const job = cancellableJob(store.state);
+    if (job === undefined) return;
+    const question = `Cancel ${jobTitle(job)}?`;
+    store.dispatch({
+      type: 'overlay',
+      overlay: { kind: 'confirm', question, commandId: 'cancel', subject: job.name },
+    });
+  },
+  pin,
+  compare,
+  'watch-folder': ({ store, session }) => {
+    if (store.state.watching !== undefined) session.stopWatchingFolder();
+    else store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text: '' } });
+  },
+  'sort-history': ({ store }) =>
+    store.dispatch({ type: 'history-order', sort: next(HISTORY_SORTS, store.state.ui.historySort) }),
+  'filter-list': ({ store }) => {
+    const list = filteredList(store.state);
+    if (list === undefined) return;
+    store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: store.state.ui.filters[list] } });
+  },
+  'clear-filter': ({ store }) => {
+    const list = filteredList(store.state);
+    if (list !== undefined) store.dispatch({ type: 'list-filter', list, text: '' });
+  },
+  history: ({ store, session }) => {
+    const list = next(JOB_LISTS, store.state.ui.jobList);
+    store.dispatch({ type: 'job-list', list });
+    if (list === 'history') void session.refreshExperiments();
+    if (list === 'leaderboard') void session.refreshLeaderboard();
+  },
+  faulty: ({ store, session }) => {
+    store.dispatch({ type: 'toggle', what: 'faulty' });
+    void session.refreshKernels();
+  },
+};
+
+function rerun(context: KeyContext): void {
+  const { lastForm } = context.store.state.ui;
+  const kernelId = kernelToRun(context.store.state);
+  if (lastForm !== undefined && kernelId === lastForm.form.kernel.kernelId)
+    startForm(context, lastForm.form, lastForm.defaults);
+  else if (kernelId !== undefined) context.session.runKernel(kernelId);
+}
+
+function changeForm(context: KeyContext): void {
+  const { state } = context.store;
+  const kernelId = kernelToRun(state);
+  const kernel = state.kernels.find((known) => known.kernelId === kernelId);
+  const { lastForm } = state.ui;
+  if (lastForm !== undefined && kernelId === lastForm.form.kernel.kernelId)
+    openForm(context, lastForm.form, lastForm.defaults);
+  else if (kernel !== undefined) openForm(context, formOf(kernel, formContextOf(state)));
+}
+
+function pin({ store }: KeyContext): void {
+  const job = chosenJob(store.state);
+  if (job === undefined) return;
+  store.dispatch({ type: 'pin', job });
+  store.dispatch({
+    type: 'notice',
+    text: `Pinned: ${titleOf(store.state, job)}. c on another job compares it with this one`,
+    tone: 'info',
+  });
+}
+
+function compare({ store, session }: KeyContext): void {
+  const job = chosenJob(store.state);
+  const { pinned, comparing, view } = store.state.ui;
+  if (comparing && view === 'latency') store.dispatch({ type: 'compare', on: false });
+  else if (job === pinned)
+    store.dispatch({
+      type: 'notice',
+      text: 'This is the pinned job itself; choose another in 6 Jobs, then c',
+      tone: 'warn',
+    });
+  else if (job !== undefined && pinned !== undefined) void session.compare(job, pinned);
+}
+
+function titleOf(state: AppState, name: string): string {
+  const job =
+    state.views[name] ??
+    state.jobs.find((known) => known.name === name) ??
+    state.experiments.find((known) => known.job?.name === name)?.job;
+  return job === undefined ? name : jobTitle(job);
+}

@@ -1,0 +1,65 @@
+/** Moving the cursor of a view, or scrolling those that have none. */
+import { focusedPane } from '../screens/chrome/layout.ts';
+import { runLogSize } from '../screens/run/run.ts';
+import { scrolledLog } from '../screens/run/log.ts';
+import { screenOf } from '../screens/chrome/message.ts';
+import { scrollLimit } from '../screens/views.ts';
+import type { Size } from '../screens/pane/view.ts';
+import { insideOf } from '../present/cells/frame.ts';
+import { attachedJob } from '../state/selectors.ts';
+import type { Store } from '../session/store.ts';
+import type { MOVE_COMMANDS } from '../keymap/move-commands.ts';
+import { inMap } from '../keymap/view-commands.ts';
+import type { HandlersOf } from './handler.ts';
+import { moveInMap } from './view-keys.ts';
+
+export const MOVE_HANDLERS: HandlersOf<typeof MOVE_COMMANDS> = {
+  up: ({ store }) => move(store, -1),
+  down: ({ store }) => move(store, 1),
+  'half-page-up': ({ store }) => move(store, -page(store) / 2),
+  'half-page-down': ({ store }) => move(store, page(store) / 2),
+  'page-up': ({ store }) => move(store, -page(store)),
+  'page-down': ({ store }) => move(store, page(store)),
+  'detail-down': ({ store }) => store.dispatch({ type: 'detail', by: 1 }),
+  'detail-up': ({ store }) => store.dispatch({ type: 'detail', by: -1 }),
+  first: ({ store }) => moveTo(store, 'first'),
+  last: ({ store }) => moveTo(store, 'last'),
+};
+
+/** Moves the cursor of the focused view, or scrolls it. */
+export function move(store: Store, by: number): void {
+  const step = Math.trunc(by);
+  const { ui } = store.state;
+  if (inMap(store.state)) moveInMap(store, { rows: step });
+  else if (ui.view === 'run')
+    store.dispatch({ type: 'log-position', ...scrolledLog(logSlice(store), step, logSize(store)) });
+  else
+    store.dispatch({
+      type: 'move',
+      by: step,
+      limit: scrollLimit(store.state, ui.view, insideOf(focusedPane(screenOf(store.state)))),
+    });
+}
+
+function moveTo(store: Store, end: 'first' | 'last'): void {
+  const { ui } = store.state;
+  if (inMap(store.state)) moveInMap(store, { rows: end === 'first' ? -Infinity : Infinity });
+  else if (ui.view === 'run') store.dispatch({ type: 'log-position', follow: end === 'last', top: store.log.start });
+  else
+    store.dispatch({
+      type: 'move-to',
+      end,
+      limit: scrollLimit(store.state, ui.view, insideOf(focusedPane(screenOf(store.state)))),
+    });
+}
+
+const page = (store: Store): number => Math.max(2, insideOf(focusedPane(screenOf(store.state))).height - 2);
+
+export const logSlice = (store: Store) => ({ log: store.log, search: store.search, position: store.state.ui.log });
+
+/** Size of the log inside the focused view 1. */
+export function logSize(store: Store): Size {
+  const inside = insideOf(focusedPane(screenOf(store.state)));
+  const job = attachedJob(store.state);
+  return job === undefined ? inside : runLogSize(job, store.state.now, inside);
+}

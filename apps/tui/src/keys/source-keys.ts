@@ -1,0 +1,30 @@
+/** To the source, in the user's editor. */
+import { sourceTarget } from '../state/source-place.ts';
+import { sourceFile } from '../watch/source-file.ts';
+import type { KeyContext } from './handler.ts';
+
+/** Opens the source where the error is; what became of it is a message. */
+export async function editSource({ store, session, lendTerminal, edit, kernelsDirectory }: KeyContext): Promise<void> {
+  const target = sourceTarget(store.state);
+  if (target === undefined) return;
+  const tell = (text: string, tone: 'info' | 'warn' | 'bad'): void => store.dispatch({ type: 'notice', text, tone });
+  try {
+    const source = await sourceFile(target, {
+      watching: store.state.watching?.folder,
+      kernelsDirectory,
+      readArtifact: session.readArtifact,
+    });
+    if (source === undefined)
+      return tell(`The source of ${target.kernelId} is not on this machine, and the runner kept no copy of it`, 'warn');
+    const { file, isCopy } = source;
+    await lendTerminal(() => edit({ file, line: target.line, column: target.column }));
+    tell(
+      isCopy
+        ? `${file} is a copy of what the runner compiled; the source itself is with the runner`
+        : `Edited ${file}; W watches a folder and runs what is saved`,
+      'info',
+    );
+  } catch (error) {
+    tell(error instanceof Error ? error.message : String(error), 'bad');
+  }
+}

@@ -1,0 +1,57 @@
+/** Which view is shown and how; the cursor in the error map, how a distribution is drawn, the pages of a comparison. */
+import { next } from '../keymap/command.ts';
+import type { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from '../keymap/view-commands.ts';
+import type { Store } from '../session/store.ts';
+import { COMPARE_PAGES, DISTRIBUTIONS, type ViewId } from '../state/app-state.ts';
+import { movedCursor, selectedMap, worstBlock, type MapCursor } from '../state/error-map.ts';
+import type { Handler, HandlersOf } from './handler.ts';
+
+const show =
+  (view: ViewId): Handler =>
+  ({ store }) =>
+    store.dispatch({ type: 'show', view });
+
+export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
+  'show-run': show('run'),
+  'show-correct': show('correct'),
+  'show-latency': show('latency'),
+  'show-profile': show('profile'),
+  'show-gates': show('gates'),
+  'show-jobs': show('jobs'),
+  'show-kernels': show('kernels'),
+  'show-host': show('host'),
+};
+
+export const VIEW_HANDLERS: HandlersOf<typeof VIEW_COMMANDS> = {
+  'next-view': ({ store }) => store.dispatch({ type: 'next-view', step: 1 }),
+  'previous-view': ({ store }) => store.dispatch({ type: 'next-view', step: -1 }),
+  zoom: ({ store }) => store.dispatch({ type: 'zoom' }),
+  'next-variant': ({ store }) => store.dispatch({ type: 'next-variant' }),
+};
+
+/** Moves the cursor by blocks of the map. */
+export function moveInMap(store: Store, by: { rows?: number; columns?: number }): void {
+  const selected = selectedMap(store.state);
+  const cursor = store.state.ui.mapCursor;
+  if (selected !== undefined && cursor !== undefined) showCursor(store, movedCursor(cursor, selected.map, by));
+}
+
+const showCursor = (store: Store, cursor: MapCursor | undefined): void =>
+  store.dispatch({ type: 'map-cursor', cursor });
+
+export const MAP_HANDLERS: HandlersOf<typeof MAP_COMMANDS> = {
+  'into-map': ({ store }) => {
+    const selected = selectedMap(store.state);
+    if (selected !== undefined) showCursor(store, worstBlock(selected.result, selected.map));
+  },
+  'map-left': ({ store }) => moveInMap(store, { columns: -1 }),
+  'map-right': ({ store }) => moveInMap(store, { columns: 1 }),
+  'leave-map': ({ store }) => showCursor(store, undefined),
+};
+
+export const LATENCY_HANDLERS: HandlersOf<typeof LATENCY_COMMANDS> = {
+  distribution: ({ store }) =>
+    store.dispatch({ type: 'distribution', plot: next(DISTRIBUTIONS, store.state.ui.distribution) }),
+  'next-comparison-page': ({ store }) =>
+    store.dispatch({ type: 'compare-page', page: next(COMPARE_PAGES, store.state.ui.comparePage) }),
+};

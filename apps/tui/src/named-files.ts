@@ -1,0 +1,53 @@
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { UsageError } from './usage-error.ts';
+
+/** Files that options name, to be written when there is something to write. */
+export type NamedFiles = Readonly<Record<string, string | undefined>>;
+
+/** Looks whether each can be written, before a job runs for nothing. Throws UsageError with the option's name. */
+export function requireWritable(files: NamedFiles): void {
+  for (const [option, file] of Object.entries(files)) if (file !== undefined) requireOne(option, path.resolve(file));
+}
+
+/** What a job's command writes beside its report. Throws as above. */
+export const requireOutputs = ({
+  record,
+  junit,
+  save,
+}: {
+  readonly record?: string | undefined;
+  readonly junit?: string | undefined;
+  readonly save?: string | undefined;
+}): void => requireWritable({ '--record': record, '--junit': junit, '--save': save });
+
+function requireOne(option: string, file: string): void {
+  const folder = path.dirname(file);
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found?.isDirectory()) throw new UsageError(`Wanted ${option} as a file to write; ${file} is a folder`);
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
+    throw new UsageError(`Wanted ${option} as a file in a folder that is there; ${folder} is none`);
+  const problem = systemProblem(() => accessSync(found ? file : folder, constants.W_OK));
+  if (problem) throw new UsageError(`Wanted ${option} as a file that can be written; ${problem}`);
+}
+
+/** The bytes of a file that an option names. Throws UsageError with the option's name. */
+export function readNamed(option: string, file: string): Buffer {
+  let bytes = Buffer.alloc(0);
+  const problem = systemProblem(() => {
+    bytes = readFileSync(file);
+  });
+  if (problem) throw new UsageError(`Wanted ${option} as a file that can be read; ${problem}`);
+  return bytes;
+}
+
+/** What the system says against it: "ENOENT: no such file or directory, open 'x'"; undefined where it was done. */
+function systemProblem(work: () => void): string | undefined {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    if (error instanceof Error && typeof (error as NodeJS.ErrnoException).errno === 'number') return error.message;
+    throw error;
+  }
+}

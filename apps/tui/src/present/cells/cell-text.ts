@@ -1,0 +1,76 @@
+/** Text measured in terminal cells: width, cutting, padding, wrapping. Nothing here knows of styles. */
+import { plainLine } from '@flashcore/shared/text';
+import stringWidth from '../../terminal/string-width.ts';
+
+// Of width 1: what is only of these can be cut by characters.
+const ONE_CELL_EACH =
+  /^[\x20-\x7e\u2500-\u259f\u2800-\u28ff\u25cf\u25cb\u25b8\u2713\u2717\u2190-\u2193\u0394\u03bc\u00b1\u00b7\u00d7\u2026\u2264\u2265\u203a]*$/;
+const PLAIN = /^[\x20-\x7e]*$/;
+
+/** Cells that `text` takes; it must have been sanitised. */
+export function cellWidth(text: string): number {
+  return stringWidth(text);
+}
+
+/**
+ * Makes text of a compiler or a kernel safe to show: tabs become spaces, escape sequences and control characters go.
+ */
+export function sanitize(text: string): string {
+  return PLAIN.test(text) ? text : plainLine(text).replaceAll('\t', '  ').normalize('NFC');
+}
+
+/** Cuts `text` to at most `width` cells; a cut text ends in "…". */
+export function cutCells(text: string, width: number): string {
+  if (width <= 0) return '';
+  if (cellWidth(text) <= width) return text;
+  return `${takeCells(text, width - 1)}…`;
+}
+
+/** The longest beginning of `text` that fits into `width` cells; no ellipsis. */
+export function takeCells(text: string, width: number): string {
+  if (ONE_CELL_EACH.test(text)) return text.slice(0, Math.max(0, width));
+  let taken = '';
+  let cells = 0;
+  for (const { segment } of graphemes.segment(text)) {
+    cells += stringWidth(segment);
+    if (cells > width) break;
+    taken += segment;
+  }
+  return taken;
+}
+
+const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' });
+
+/** Exactly `width` cells: cut with "…" or padded with spaces. */
+export function padCells(text: string, width: number, align: 'left' | 'right' | 'center' = 'left'): string {
+  const cut = cutCells(text, width);
+  const missing = Math.max(0, width - cellWidth(cut));
+  if (align === 'right') return ' '.repeat(missing) + cut;
+  const before = align === 'center' ? Math.floor(missing / 2) : 0;
+  return ' '.repeat(before) + cut + ' '.repeat(missing - before);
+}
+
+/**
+ * Breaks `text` into lines of at most `width` cells, at spaces where there are some, inside a word where not. Never
+ * drops a character but spaces at a break.
+ */
+export function wrapCells(text: string, width: number): string[] {
+  if (width <= 0) return [];
+  const lines: string[] = [];
+  for (const paragraph of text.split('\n')) lines.push(...wrapParagraph(paragraph, width));
+  return lines;
+}
+
+function wrapParagraph(paragraph: string, width: number): string[] {
+  const lines: string[] = [];
+  let rest = paragraph;
+  while (cellWidth(rest) > width) {
+    const head = takeCells(rest, width);
+    const breakable = rest[head.length] === ' ' ? head.length : head.lastIndexOf(' ');
+    // A break in the first third would leave a ragged column of short lines; paths and flags are then cut hard.
+    const end = breakable > width / 3 ? breakable : Math.max(1, head.length);
+    lines.push(rest.slice(0, end).trimEnd());
+    rest = rest.slice(end).trimStart();
+  }
+  return [...lines, rest];
+}

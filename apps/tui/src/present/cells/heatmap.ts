@@ -1,0 +1,142 @@
+/** An error map of the output as coloured cells: rows are blocks of S, columns blocks of D. */
+import { formatError } from '../numbers.ts';
+import { padCells } from './cell-text.ts';
+import { HEAT_LEVELS, run, type Row, type Run } from './row.ts';
+
+export interface HeatMapData {
+  readonly rows: number;
+  readonly columns: number;
+  /** Rows of S in a block. */
+  readonly blockRows: number;
+  /** Columns of D in a block. */
+  readonly blockColumns: number;
+  /** [rows, columns], largest |out - ref|; NaN where an element is NaN. */
+  readonly values: ArrayLike<number>;
+}
+
+/** An element of the output: row of S, column of D. */
+export interface Place {
+  readonly row: number;
+  readonly column: number;
+}
+
+// Without colour the same levels show as ink density.
+const DENSITY = ' .:-=+*#%@';
+const LABEL_CELLS = 6;
+
+/**
+ * Heat map in exactly `height` rows of at most `width` cells: a header with the columns of D, rows of blocks with their
+ * first row of S, a legend.
+ * Blocks that do not fit are merged, the largest error wins. The scale is logarithmic, from the least error (at most
+ * three decades, at least a factor of 4)
+ * to the largest. "N" is NaN, "X" the worst block, brackets the block under the cursor. `worst` and `cursor` are
+ * elements (row of S, column of D).
+ */
+export function heatMap(
+  data: HeatMapData,
+  {
+    width,
+    height,
+    worst,
+    cursor,
+  }: { width: number; height: number; worst?: Place | undefined; cursor?: Place | undefined },
+): Row[] {
+  const merged = merge(data, Math.max(1, height - 2), Math.max(1, width - LABEL_CELLS));
+  const cellsPerColumn = Math.max(1, Math.min(6, Math.floor((width - LABEL_CELLS) / merged.columns)));
+  const scale = scaleOf(merged.values);
+  const isAt = (place: Place | undefined, row: number, column: number): boolean =>
+    place !== undefined &&
+    Math.floor(place.row / merged.blockRows) === row &&
+    Math.floor(place.column / merged.blockColumns) === column;
+  const body = Array.from({ length: merged.rows }, (_, row): Row => [
+    run(padCells(`s${row * merged.blockRows}`, LABEL_CELLS), 'dim'),
+    ...Array.from({ length: merged.columns }, (__, column) =>
+      heatCell(merged.values[row * merged.columns + column] ?? 0, {
+        scale,
+        cells: cellsPerColumn,
+        worst: isAt(worst, row, column),
+        cursor: isAt(cursor, row, column),
+      }),
+    ),
+  ]);
+  const lastColumn = `d${data.columns * data.blockColumns - 1}`;
+  const mapCells = merged.columns * cellsPerColumn;
+  const header = mapCells > lastColumn.length + 3 ? `d0${lastColumn.padStart(mapCells - 2)}` : 'd0';
+  const range = `${formatError(scale.least)} to ${formatError(scale.largest)}`;
+  const legends = [
+    `s${merged.blockRows} x d${merged.blockColumns} a cell, ${range}, X worst`,
+    `${range}, X worst`,
+    range,
+  ];
+  return [
+    [run(' '.repeat(LABEL_CELLS) + header, 'dim')],
+    ...body,
+    [run(legends.find(({ length }) => length <= width) ?? '', 'dim')],
+  ];
+}
+
+export interface HeatScale {
+  /** What level 0 stands for. */
+  readonly least: number;
+  readonly largest: number;
+}
+
+/** Level of an error, 0 to HEAT_LEVELS - 1. */
+export function heatLevel(value: number, { least, largest }: HeatScale): number {
+  if (value <= 0 || largest <= 0) return 0;
+  const share = Math.log(value / least) / Math.log(largest / least);
+  return Math.max(0, Math.min(HEAT_LEVELS - 1, Math.round(share * (HEAT_LEVELS - 1))));
+}
+
+function heatCell(
+  value: number,
+  { scale, cells, worst, cursor }: { scale: HeatScale; cells: number; worst: boolean; cursor: boolean },
+): Run {
+  const level = heatLevel(value, scale);
+  const ink = DENSITY[Math.round((level / (HEAT_LEVELS - 1)) * (DENSITY.length - 1))] ?? ' ';
+  const mark = Number.isNaN(value) ? 'N' : worst ? 'X' : undefined;
+  if (cursor)
+    return {
+      text:
+        cells < 3
+          ? padCells(mark ?? '+', cells, 'center')
+          : `[${padCells(mark ?? ink.repeat(cells - 2), cells - 2, 'center')}]`,
+      role: 'focus',
+      selected: true,
+    };
+  if (Number.isNaN(value)) return { text: padCells('N', cells, 'center'), role: 'bad' };
+  return { text: mark === undefined ? ink.repeat(cells) : padCells(mark, cells, 'center'), heat: level };
+}
+
+/**
+ * Merges whole blocks, so that every cell stands for the same number of rows and columns (the last ones may be ragged).
+ */
+function merge(data: HeatMapData, maxRows: number, maxColumns: number): HeatMapData {
+  const rowsPerCell = Math.ceil(data.rows / maxRows);
+  const columnsPerCell = Math.ceil(data.columns / maxColumns);
+  const [rows, columns] = [Math.ceil(data.rows / rowsPerCell), Math.ceil(data.columns / columnsPerCell)];
+  const values = new Array<number>(rows * columns).fill(0);
+  for (let row = 0; row < data.rows; row++) {
+    for (let column = 0; column < data.columns; column++) {
+      const cell = Math.floor(row / rowsPerCell) * columns + Math.floor(column / columnsPerCell);
+      const value = data.values[row * data.columns + column] ?? 0;
+      // NaN wins over every number and stays.
+      values[cell] = Math.max(values[cell] ?? 0, value);
+    }
+  }
+  return {
+    rows,
+    columns,
+    blockRows: data.blockRows * rowsPerCell,
+    blockColumns: data.blockColumns * columnsPerCell,
+    values,
+  };
+}
+
+/** From the least error above 0 to the largest; NaN and Inf stand outside the scale. */
+function scaleOf(values: ArrayLike<number>): HeatScale {
+  const errors = Array.from(values).filter((value) => Number.isFinite(value) && value > 0);
+  const largest = errors.reduce((most, value) => Math.max(most, value), 0);
+  const least = errors.reduce((fewest, value) => Math.min(fewest, value), largest);
+  return { largest, least: Math.min(largest / 4, Math.max(least, largest / 1000)) };
+}

@@ -1,0 +1,111 @@
+/** A latency histogram as rows of block characters over an axis in microseconds. */
+import { formatMicroseconds } from '../numbers.ts';
+import { padCells } from './cell-text.ts';
+import { run, type Row } from './row.ts';
+
+export interface HistogramData {
+  /** Lower edge of the first bin, microseconds. */
+  readonly low: number;
+  /** Width of a bin, microseconds. */
+  readonly binWidth: number;
+  readonly counts: readonly number[];
+  readonly underflow: number;
+  readonly overflow: number;
+}
+
+export interface HistogramMark {
+  /** Short: "p50". */
+  readonly label: string;
+  readonly value: number;
+}
+
+const MAX_COLUMNS_PER_BIN = 8;
+const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/**
+ * Histogram in exactly `height` rows of `width` cells: bars, axis with ticks, values of the ticks and, where `marks`
+ * are given, a row that points at them.
+ * Every bin has a column or several; bins that do not fit are merged. Samples beyond the bins are named at the ends of
+ * the axis.
+ */
+export function histogram(
+  data: HistogramData,
+  { width, height, marks = [] }: { width: number; height: number; marks?: readonly HistogramMark[] },
+): Row[] {
+  const bins = rebin(data.counts, width);
+  // Few bins do not become walls: a single sample is a thin bar, not a full pane.
+  const cells = Math.min(width, bins.length * MAX_COLUMNS_PER_BIN);
+  const columns = Array.from({ length: cells }, (_, column) => bins[Math.floor((column * bins.length) / cells)] ?? 0);
+  const markRows = marks.length > 0 ? 1 : 0;
+  const barRows = Math.max(1, height - 2 - markRows);
+  // The last of the merged bins may reach beyond the last of the data.
+  const span = data.binWidth * bins.length * Math.max(1, Math.ceil(data.counts.length / width));
+  const columnOf = (value: number): number => Math.round(((value - data.low) / span) * (columns.length - 1));
+  return [
+    ...bars(columns, barRows).map((text): Row => [run(padCells(text, width), 'bar')]),
+    [
+      run(
+        axisLine(
+          columns.length,
+          width,
+          marks.map(({ value }) => columnOf(value)),
+        ),
+        'axis',
+      ),
+    ],
+    ...(markRows > 0 ? [[run(markLine(marks, columnOf, width), 'accent')] satisfies Row] : []),
+    [run(tickLine(data, { span, columns: columns.length, width }), 'dim')],
+  ];
+}
+
+/** Merges as many neighbouring bins as it takes to have at most `columns`. The sum of the counts stays. */
+export function rebin(counts: readonly number[], columns: number): number[] {
+  const perColumn = Math.max(1, Math.ceil(counts.length / columns));
+  return Array.from({ length: Math.ceil(counts.length / perColumn) }, (_, index) =>
+    counts.slice(index * perColumn, (index + 1) * perColumn).reduce((sum, count) => sum + count, 0),
+  );
+}
+
+/** Bars of eighth blocks, highest row first. A count above 0 shows at least an eighth: a single outlier matters. */
+function bars(columns: readonly number[], height: number): string[] {
+  const most = Math.max(1, ...columns);
+  const eighths = columns.map((count) => (count === 0 ? 0 : Math.max(1, Math.round((count / most) * height * 8))));
+  return Array.from({ length: height }, (_, row) => {
+    const below = (height - 1 - row) * 8;
+    return eighths.map((level) => EIGHTHS[Math.max(0, Math.min(8, level - below))] ?? ' ').join('');
+  });
+}
+
+function axisLine(columns: number, width: number, marked: readonly number[]): string {
+  return padCells(
+    Array.from({ length: columns }, (_, column) => (marked.includes(column) ? '┴' : '─')).join(''),
+    width,
+  );
+}
+
+/** Labels under their places; one that would touch the label before it is left out. */
+function markLine(marks: readonly HistogramMark[], columnOf: (value: number) => number, width: number): string {
+  let line = '';
+  for (const { label, value } of [...marks].sort((a, b) => a.value - b.value)) {
+    const start = Math.max(0, Math.min(columnOf(value), width - label.length));
+    if (start > line.length || (start === 0 && line === '')) line = line.padEnd(start) + label;
+  }
+  return padCells(line, width);
+}
+
+/** First, middle and last value of the axis, with the samples that lie beyond it. */
+function tickLine(
+  data: HistogramData,
+  { span, columns, width }: { span: number; columns: number; width: number },
+): string {
+  const high = data.low + span;
+  const left = `${data.underflow > 0 ? `<${data.underflow} ` : ''}${formatMicroseconds(data.low, high)}`;
+  const right = `${formatMicroseconds(high)}${data.overflow > 0 ? ` >${data.overflow}` : ''}`;
+  const middle = formatMicroseconds((data.low + high) / 2, high);
+  const used = Math.min(width, Math.max(columns, left.length + right.length + 1));
+  const room = used - left.length - right.length;
+  return padCells(
+    left + (room >= middle.length + 4 ? padCells(middle, room, 'center') : ' '.repeat(Math.max(1, room))) + right,
+    width,
+  );
+}

@@ -1,0 +1,252 @@
+import fc from 'fast-check';
+import stringWidth from 'string-width';
+import { expect, test } from 'vitest';
+import { bar, labelledBars, sparkline } from './bars.ts';
+import { cutCells, padCells, sanitize, wrapCells } from './cell-text.ts';
+import { formatBytes, formatClock, formatError, formatMicroseconds, formatNumber } from '../numbers.ts';
+import { frame } from './frame.ts';
+import { heatLevel, heatMap } from './heatmap.ts';
+import { histogram, rebin } from './histogram.ts';
+import { HEAT_LEVELS, fitRow, rowText, rowWidth, run, windowStart, type Row } from './row.ts';
+import { fitParts, table } from './table.ts';
+
+const lines = (rows: readonly Row[]): string[] => rows.map(rowText);
+const anyText = fc.string({ unit: 'grapheme', maxLength: 60 }).map(sanitize);
+
+test('histogram at 40x7', () => {
+  const counts = [0, 1, 4, 9, 16, 20, 14, 8, 5, 3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1];
+  const marks = [
+    { label: 'p50', value: 55 },
+    { label: 'p90', value: 59 },
+    { label: 'p99', value: 69 },
+  ];
+  expect(
+    lines(histogram({ low: 50, binWidth: 1, counts, underflow: 0, overflow: 3 }, { width: 40, height: 7, marks })),
+  ).toEqual([
+    '        ▂▂██                            ',
+    '        ████▆▆                          ',
+    '      ▆▆██████▅▅                        ',
+    '  ▂▂▆▆████████████▅▅▃▃▂▂              ▂▂',
+    '──────────┴───────┴──────────────────┴──',
+    '          p50     p90                p99',
+    '50.0 us        60.0 us        70.0 us >3',
+  ]);
+});
+
+test('heat map at 30x6: ink by decade, the worst block, NaN, a legend', () => {
+  const values = [0, 1e-4, 1e-3, 1e-2, 0, 0, 0.5, Number.NaN];
+  expect(
+    lines(
+      heatMap(
+        { rows: 2, columns: 4, blockRows: 16, blockColumns: 16, values },
+        { width: 30, height: 6, worst: { row: 16, column: 32 } },
+      ),
+    ),
+  ).toEqual([
+    '      d0                   d63',
+    's0                ......======',
+    's16                 X     N   ',
+    '5.0e-4 to 5.0e-1, X worst',
+  ]);
+});
+
+test('heat map merges blocks that do not fit and keeps the largest error and every NaN', () => {
+  const values = Array.from({ length: 64 * 64 }, (_, index) =>
+    index === 100 ? 7 : index === 3000 ? Number.NaN : 1e-3,
+  );
+  const rows = heatMap({ rows: 64, columns: 64, blockRows: 8, blockColumns: 1, values }, { width: 22, height: 10 });
+  expect(rows.every((row) => rowWidth(row) <= 22)).toBe(true);
+  expect(rows.flat().filter(({ heat }) => heat === HEAT_LEVELS - 1)).toHaveLength(1);
+  expect(rows.flat().filter(({ text }) => text.includes('N'))).toHaveLength(1);
+});
+
+test('a single sample is a thin bar', () => {
+  expect(
+    rowText(
+      histogram({ low: 5, binWidth: 1, counts: [1], underflow: 0, overflow: 0 }, { width: 40, height: 4 })[0] ?? [],
+    ),
+  ).toBe(`${'█'.repeat(8)}${' '.repeat(32)}`);
+});
+
+test('labelled bars at 30', () => {
+  expect(
+    lines(
+      labelledBars(
+        [
+          { label: 'barrier', value: 4, text: '4' },
+          { label: 'mio throttle', value: 1.5, text: '1.5' },
+        ],
+        { width: 30, full: 4 },
+      ),
+    ),
+  ).toEqual(['barrier      █████████████   4', 'mio throttle ████▉         1.5']);
+});
+
+test('frame at 40x4', () => {
+  expect(
+    lines(
+      frame({ title: '3 Latency', badge: 'SIMULATED', remark: '1 of 2', focused: true }, [[run('x')]], {
+        width: 40,
+        height: 4,
+      }),
+    ),
+  ).toEqual([
+    '╭─ 3 Latency  SIMULATED ───────────────╮',
+    '│ x                                    │',
+    '│                                      │',
+    '╰───────────────────────────── 1 of 2 ─╯',
+  ]);
+});
+
+test('a table shortens what may be shortened, then drops by rank', () => {
+  const columns = [
+    { title: 'case', cell: () => '2x8x512x64 causal', shrinkTo: 6 },
+    { title: 'max', align: 'right' as const, cell: () => '4.9e-4' },
+    { title: 'rms', align: 'right' as const, drop: 1, cell: () => '2e-5' },
+    { title: 'time', align: 'right' as const, drop: 2, cell: () => '0.6 s' },
+  ];
+  const at = (width: number): string[] => {
+    const { header, rows } = table(columns, [0], width);
+    return lines([header, ...rows]);
+  };
+  expect([at(60), at(26), at(15)]).toEqual([
+    ['case                  max   rms   time', '2x8x512x64 causal  4.9e-4  2e-5  0.6 s'],
+    ['case             max   rms', '2x8x512x64 …  4.9e-4  2e-5'],
+    ['case        max', '2x8x51…  4.9e-4'],
+  ]);
+});
+
+test('parts keep their order; the least important go first, and long forms never push one out', () => {
+  const parts = [
+    { rank: 2, forms: [[run('fa-tui')]] },
+    { rank: 0, forms: [[run('connected to runner')], [run('up')]] },
+    { rank: 1, forms: [[run('flashcore_v6')], [run('v6')]] },
+  ];
+  const at = (width: number): string => rowText(fitParts(parts, width));
+  expect([at(41), at(24), at(14), at(6), at(2)]).toEqual([
+    'fa-tui  connected to runner  flashcore_v6',
+    'fa-tui  up  flashcore_v6',
+    'fa-tui  up  v6',
+    'up  v6',
+    'up',
+  ]);
+});
+
+const counts = fc.array(fc.nat(500), { minLength: 1, maxLength: 300 });
+
+test('no sample is lost when bins are merged, and none of the rows is of another width', () => {
+  fc.assert(
+    fc.property(counts, fc.integer({ min: 24, max: 200 }), fc.integer({ min: 4, max: 20 }), (bins, width, height) => {
+      const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+      expect(sum(rebin(bins, width))).toBe(sum(bins));
+      const rows = histogram(
+        { low: 10, binWidth: 0.5, counts: bins, underflow: 0, overflow: 0 },
+        { width, height, marks: [{ label: 'p50', value: 12 }] },
+      );
+      expect(rows).toHaveLength(height);
+      for (const row of rows) expect(stringWidth(rowText(row))).toBe(width);
+      // The tallest bin reaches the top unless all are empty.
+      if (sum(bins) > 0) expect(rowText(rows[0] ?? [])).toMatch(/█/);
+    }),
+  );
+});
+
+test('every text fits exactly where it is padded, cut or wrapped to, as string-width measures it', () => {
+  fc.assert(
+    fc.property(anyText, fc.integer({ min: 1, max: 60 }), (content, width) => {
+      expect(stringWidth(padCells(content, width))).toBe(width);
+      expect(stringWidth(cutCells(content, width))).toBeLessThanOrEqual(width);
+      if (width > 1) for (const line of wrapCells(content, width)) expect(stringWidth(line)).toBeLessThanOrEqual(width);
+      expect(rowWidth(fitRow([run(content, 'good'), run('tail')], width))).toBe(width);
+    }),
+  );
+});
+
+test('frames and bars have exactly the size asked for', () => {
+  fc.assert(
+    fc.property(
+      anyText,
+      anyText,
+      fc.integer({ min: 24, max: 120 }),
+      fc.integer({ min: 3, max: 12 }),
+      fc.double({ min: -1, max: 2, noNaN: true }),
+      (title, remark, width, height, share) => {
+        const rows = frame({ title, remark, badge: 'SIMULATED' }, [[run(title + remark)]], { width, height });
+        expect(rows).toHaveLength(height);
+        for (const row of rows) expect(rowWidth(row)).toBe(width);
+        expect(stringWidth(bar(share, width))).toBe(width);
+      },
+    ),
+  );
+});
+
+const SCALE = { least: 1e-3, largest: 1 };
+
+test('heat levels rise with the error, over three decades', () => {
+  expect([0, 1e-9, 1e-3, 1e-1, 1].map((value) => heatLevel(value, SCALE))).toEqual([0, 0, 0, 21, HEAT_LEVELS - 1]);
+  fc.assert(
+    fc.property(fc.double({ min: 0, max: 1, noNaN: true }), fc.double({ min: 0, max: 1, noNaN: true }), (a, b) => {
+      expect(heatLevel(Math.min(a, b), SCALE)).toBeLessThanOrEqual(heatLevel(Math.max(a, b), SCALE));
+    }),
+  );
+});
+
+test('the window holds the selected rows and nothing beyond the ends', () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 200 }),
+      fc.nat(199),
+      fc.integer({ min: 1, max: 50 }),
+      (count, place, height) => {
+        const from = place % count;
+        const start = windowStart({ from, to: from + 1, count, height });
+        expect(start).toBeLessThanOrEqual(from);
+        expect(start + height).toBeGreaterThan(from);
+        expect(start).toBeLessThanOrEqual(Math.max(0, count - height));
+      },
+    ),
+  );
+});
+
+test('escape sequences and control characters of a compiler do not reach the screen', () => {
+  expect(
+    sanitize('\u001b[1;31merror:\u001b[0m\tbad\u0007 \u001b]8;;http://x\u0007link\u001b]8;;\u0007\u001b[2J\rend'),
+  ).toBe('error:  bad linkend');
+});
+
+test('numbers for people', () => {
+  expect([
+    formatMicroseconds(38.04),
+    formatMicroseconds(2122),
+    formatMicroseconds(81_250),
+    formatMicroseconds(2.5e6),
+    formatMicroseconds(998, 1020),
+    formatMicroseconds(1020, 998),
+    formatError(4.9e-4),
+    formatError(0),
+    formatError(Number.NaN),
+    formatBytes(49_152),
+    formatBytes(24 * 2 ** 30),
+    formatClock(41),
+    formatClock(3723),
+    formatNumber(0.8571),
+    formatNumber(1.2345e-5),
+  ]).toEqual([
+    '38.0 us',
+    '2.122 ms',
+    '81.25 ms',
+    '2.50 s',
+    '0.9980 ms',
+    '1020 us',
+    '4.9e-4',
+    '0',
+    'NaN',
+    '48 KiB',
+    '24 GiB',
+    '0:41',
+    '1:02:03',
+    '0.8571',
+    '1.23e-5',
+  ]);
+  expect(sparkline([1, 2, 3, 2, 1], 4)).toBe('▅█▅▁');
+});

@@ -1,0 +1,129 @@
+/** A screen row as styled runs: what every view and plot gives, before any terminal is involved. */
+import { cellWidth, padCells, takeCells, wrapCells } from './cell-text.ts';
+
+/** What a piece of text means; the theme says how that looks. */
+export const ROLES = [
+  'text',
+  'dim',
+  'title',
+  'accent',
+  'good',
+  'bad',
+  'warn',
+  'unknown',
+  'border',
+  'focus',
+  'key',
+  'match',
+  'simulated',
+  'bar',
+  'barAlternative',
+  'axis',
+] as const;
+export type Role = (typeof ROLES)[number];
+
+export interface Run {
+  readonly text: string;
+  readonly role?: Role;
+  /** Background of a heat-map cell, 0 (no error) to HEAT_LEVELS - 1. */
+  readonly heat?: number;
+  /** The row under the cursor. */
+  readonly selected?: boolean;
+}
+
+export type Row = readonly Run[];
+
+/** Colours of a heat map; few, so that neighbouring cells often share one escape sequence. */
+export const HEAT_LEVELS = 32;
+
+export const run = (text: string, role?: Role): Run => (role === undefined ? { text } : { text, role });
+export const textRow = (text: string, role?: Role): Row => [run(text, role)];
+export const BLANK_ROW: Row = [];
+
+export function rowWidth(row: Row): number {
+  return row.reduce((cells, { text }) => cells + cellWidth(text), 0);
+}
+
+export const rowText = (row: Row): string => row.map(({ text }) => text).join('');
+
+/** Exactly `width` cells: padded with spaces, or cut with "…" at the last visible cell. */
+export function fitRow(row: Row, width: number): Row {
+  const cells = rowWidth(row);
+  if (cells === width) return row;
+  if (cells < width) return [...row, { ...styleOf(row.at(-1)), text: ' '.repeat(width - cells) }];
+  const fitted: Run[] = [];
+  let left = width;
+  for (const piece of row) {
+    const pieceCells = cellWidth(piece.text);
+    // The cut needs one cell for "…", unless this piece is the last that fits exactly and nothing follows.
+    if (pieceCells < left) {
+      fitted.push(piece);
+      left -= pieceCells;
+      continue;
+    }
+    fitted.push({ ...piece, text: padCells(`${takeCells(piece.text, left - 1)}…`, left) });
+    break;
+  }
+  return fitted;
+}
+
+// Padding after a selected row is selected too; other styles do not bleed into it.
+const styleOf = (last: Run | undefined): Partial<Run> => (last?.selected ? { selected: true } : {});
+
+/** Marks the whole row, padding included, as the one under the cursor. */
+export function selectRow(row: Row, width: number): Row {
+  return fitRow(row, width).map((piece) => ({ ...piece, selected: true }));
+}
+
+/** Text in as many rows as it needs; rows after the first are indented by `hang` cells. */
+export function wrapRows(
+  text: string,
+  width: number,
+  { role, indent = 0, hang = indent }: { role?: Role; indent?: number; hang?: number } = {},
+): Row[] {
+  const [first = '', ...rest] = wrapCells(text, width - indent);
+  const following = hang === indent ? rest : wrapCells(rest.join(' '), width - hang);
+  const lines = rest.length === 0 ? [] : following;
+  return [
+    [run(' '.repeat(indent)), run(first, role)],
+    ...lines.map((line): Row => [run(' '.repeat(hang)), run(line, role)]),
+  ];
+}
+
+/** The window of `height` rows around the rows `from` to `to` (exclusive), as near the middle as the ends allow. */
+export function windowStart({
+  from,
+  to,
+  count,
+  height,
+}: {
+  from: number;
+  to: number;
+  count: number;
+  height: number;
+}): number {
+  const middle = Math.floor((from + Math.min(to, from + height)) / 2) - Math.floor(height / 2);
+  return Math.max(0, Math.min(middle, count - height));
+}
+
+/** Label and value, the label dim: "p50  12.3 us". */
+export const labelled = (label: string, value: string, role?: Role): Run[] => [
+  run(`${label} `, 'dim'),
+  run(value, role),
+];
+
+/**
+ * Puts as many of `groups` on a row as fit, `gap` cells apart, then goes on in the next row; a group wider than that
+ * wraps.
+ */
+export function flowRows(groups: readonly Row[], width: number, gap = 2): Row[] {
+  const rows: Run[][] = [];
+  for (const group of groups) {
+    const last = rows.at(-1);
+    if (rowWidth(group) > width) rows.push(...wrapRows(rowText(group), width, { hang: 2 }).map((row) => [...row]));
+    else if (last !== undefined && rowWidth(last) + gap + rowWidth(group) <= width)
+      last.push(run(' '.repeat(gap)), ...group);
+    else rows.push([...group]);
+  }
+  return rows;
+}

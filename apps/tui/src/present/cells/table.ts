@@ -1,0 +1,138 @@
+/**
+ * Tables that fit: columns that do not are dropped by their rank or shortened on purpose, never clipped by accident.
+ */
+import { cellWidth, padCells } from './cell-text.ts';
+import { run, rowWidth, type Row, type Run } from './row.ts';
+
+export interface Column<Item> {
+  readonly title: string;
+  readonly cell: (item: Item) => string | Run;
+  readonly align?: 'left' | 'right';
+  /**
+   * Least cells when the table is too wide; the column is as wide as its content otherwise. Set: the content may be cut
+   * with "…".
+   */
+  readonly shrinkTo?: number;
+  /** Goes first when the table is too wide: the highest of all. Absent: never dropped. */
+  readonly drop?: number;
+}
+
+export interface Table {
+  readonly header: Row;
+  readonly rows: Row[];
+  readonly titles: string[];
+}
+
+const GAP = 2;
+// When nothing else helps, every column gives way down to this.
+const LEAST_CELLS = 4;
+
+/** Lays out `items` in at most `width` cells. */
+export function table<Item>(columns: readonly Column<Item>[], items: readonly Item[], width: number): Table {
+  const cells = columns.map((column) => ({ column, runs: items.map((item) => asRun(column.cell(item))) }));
+  const natural = cells.map(({ column, runs }) => ({
+    column,
+    runs,
+    width: Math.max(cellWidth(column.title), ...runs.map(({ text }) => cellWidth(text))),
+  }));
+  const fitted = fitColumns(natural, width);
+  return {
+    header: joinCells(
+      fitted.map(({ column, width: cellsWide }) => run(padCells(column.title, cellsWide, column.align), 'dim')),
+    ),
+    rows: items.map((_, index) =>
+      joinCells(
+        fitted.map(({ column, runs, width: cellsWide }) => {
+          const piece = runs[index] ?? run('');
+          return { ...piece, text: padCells(piece.text, cellsWide, column.align) };
+        }),
+      ),
+    ),
+    titles: fitted.map(({ column }) => column.title),
+  };
+}
+
+interface Laid<Item> {
+  readonly column: Column<Item>;
+  readonly runs: readonly Run[];
+  readonly width: number;
+}
+
+// Shrinking comes before dropping: a shortened label says more than a column that is not there.
+function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<Item>[] {
+  const shrunk = shrink(columns, width);
+  if (totalWidth(shrunk) <= width) return shrunk;
+  const victim = columns.reduce<Laid<Item> | undefined>(
+    (worst, laid) => ((laid.column.drop ?? 0) > (worst?.column.drop ?? 0) ? laid : worst),
+    undefined,
+  );
+  if (victim !== undefined)
+    return fitColumns(
+      columns.filter((laid) => laid !== victim),
+      width,
+    );
+  return shrink(columns, width, () => LEAST_CELLS);
+}
+
+type LeastOf = <Item>(column: Column<Item>) => number | undefined;
+
+function shrink<Item>(
+  columns: readonly Laid<Item>[],
+  width: number,
+  leastOf: LeastOf = ({ shrinkTo }) => shrinkTo,
+): Laid<Item>[] {
+  let excess = totalWidth(columns) - width;
+  // From the right: names stand on the left, remarks on the right.
+  return columns.reduceRight<Laid<Item>[]>((laidOut, laid) => {
+    const least = leastOf(laid.column);
+    const cut = least === undefined ? 0 : Math.max(0, Math.min(excess, laid.width - least));
+    excess -= cut;
+    return [{ ...laid, width: laid.width - cut }, ...laidOut];
+  }, []);
+}
+
+const totalWidth = (columns: readonly { width: number }[]): number =>
+  columns.reduce((sum, { width }) => sum + width, 0) + GAP * Math.max(0, columns.length - 1);
+
+const asRun = (cell: string | Run): Run => (typeof cell === 'string' ? run(cell) : cell);
+
+function joinCells(cells: readonly Run[]): Row {
+  return cells.flatMap((cell, index) => (index === 0 ? [cell] : [run(' '.repeat(GAP)), cell]));
+}
+
+export interface Part {
+  /** Least first: who gets a place. */
+  readonly rank: number;
+  /** Least first: whose longer form comes in when all have their place; absent: by rank. */
+  readonly growRank?: number;
+  /** The longest form first. */
+  readonly forms: readonly Row[];
+}
+
+/** Keeps the parts of least rank that fit into `width`, in their own order, `gap` cells apart. */
+export function fitParts(parts: readonly Part[], width: number, gap = 2): Row {
+  const chosen = new Map<number, Row>();
+  let left = width;
+  const byRank = parts.map((part, index) => ({ ...part, index })).sort((a, b) => a.rank - b.rank);
+  // First the shortest form of each that fits, so that a long form never pushes out a part of higher rank; then longer
+  // forms with what is left.
+  for (const { forms, index } of byRank) {
+    const shortest = forms.at(-1);
+    if (shortest === undefined || rowWidth(shortest) === 0) continue;
+    const cost = rowWidth(shortest) + (chosen.size > 0 ? gap : 0);
+    if (cost > left) continue;
+    chosen.set(index, shortest);
+    left -= cost;
+  }
+  for (const { forms, index } of byRank.toSorted((a, b) => (a.growRank ?? a.rank) - (b.growRank ?? b.rank))) {
+    const now = chosen.get(index);
+    if (now === undefined) continue;
+    const better = forms.find((form) => rowWidth(form) - rowWidth(now) <= left);
+    if (better === undefined) continue;
+    left -= rowWidth(better) - rowWidth(now);
+    chosen.set(index, better);
+  }
+  return [...chosen.entries()]
+    .sort(([a], [b]) => a - b)
+    .flatMap(([, row], position) => (position === 0 ? [...row] : [run(' '.repeat(gap)), ...row]));
+}

@@ -1,0 +1,208 @@
+/**
+ * How meanings look: escape sequences by role for 24-bit, 256, 16 or no colours, and ASCII in place of other
+ * characters.
+ */
+import { codesOf, type Codes } from './style.ts';
+import { cellWidth } from './cell-text.ts';
+import { HEAT_LEVELS, type Role, type Row, type Run } from './row.ts';
+
+export type ColorDepth = 'truecolor' | '256' | '16' | 'none';
+
+export interface Theme {
+  readonly colors: ColorDepth;
+  readonly ascii: boolean;
+  /** The user's own looks, by meaning. */
+  readonly styles?: Readonly<Partial<Record<Role, Codes>>>;
+}
+
+/** What the user asked for; undefined: as the environment says. */
+export interface ThemeChoice {
+  readonly colors?: ColorDepth | 'auto' | undefined;
+  readonly ascii?: boolean | undefined;
+  /** "bold green" by meaning. */
+  readonly styles?: Readonly<Partial<Record<Role, string | undefined>>> | undefined;
+}
+
+/** The choice, where there is none NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM and FA_TUI_ASCII. */
+export function themeOf(
+  environment: Record<string, string | undefined>,
+  { colors = 'auto', ascii, styles = {} }: ThemeChoice = {},
+): Theme {
+  const depth = colors === 'auto' ? colorDepthOf(environment) : colors;
+  const chosen = Object.entries(styles).flatMap(([role, style]) =>
+    style === undefined ? [] : [[role, codesOf(style, depth)] as const],
+  );
+  return {
+    colors: depth,
+    ascii: ascii ?? environment['FA_TUI_ASCII'] === '1',
+    ...(chosen.length > 0 && { styles: Object.fromEntries(chosen) }),
+  };
+}
+
+function colorDepthOf({ NO_COLOR, FORCE_COLOR, COLORTERM, TERM = '' }: Record<string, string | undefined>): ColorDepth {
+  if ((NO_COLOR ?? '') !== '' || FORCE_COLOR === '0' || TERM === 'dumb') return 'none';
+  if (COLORTERM === 'truecolor' || COLORTERM === '24bit') return 'truecolor';
+  return TERM.includes('256color') ? '256' : '16';
+}
+
+// SGR codes: [on, off]. Without colour, bold, dim and inverse still tell the roles that matter apart.
+const BOLD = [1, 22] as const;
+const DIM = [2, 22] as const;
+const UNDERLINE = [4, 24] as const;
+const INVERSE = [7, 27] as const;
+const foreground = (code: number) => [code, 39] as const;
+
+const COLORED: Record<Role, Codes> = {
+  text: [],
+  dim: [DIM],
+  title: [BOLD],
+  accent: [foreground(36)],
+  good: [foreground(32)],
+  bad: [BOLD, foreground(31)],
+  warn: [foreground(33)],
+  unknown: [foreground(35)],
+  border: [DIM],
+  focus: [BOLD, foreground(36)],
+  key: [BOLD],
+  match: [foreground(33), INVERSE],
+  simulated: [BOLD, foreground(33), INVERSE],
+  bar: [foreground(36)],
+  barAlternative: [foreground(35)],
+  axis: [DIM],
+};
+
+const COLORLESS: Record<Role, Codes> = {
+  text: [],
+  dim: [DIM],
+  title: [BOLD],
+  accent: [],
+  good: [],
+  bad: [BOLD],
+  warn: [BOLD],
+  unknown: [],
+  border: [DIM],
+  focus: [BOLD],
+  key: [BOLD],
+  match: [INVERSE, UNDERLINE],
+  simulated: [BOLD, INVERSE],
+  bar: [],
+  barAlternative: [],
+  axis: [DIM],
+};
+
+/** The row as text with escape sequences; each run closes what it opened. */
+export function paint(row: Row, theme: Theme): string {
+  return row.map((piece) => paintRun(piece, theme)).join('');
+}
+
+function paintRun(piece: Run, theme: Theme): string {
+  const text = theme.ascii ? toAscii(piece.text) : piece.text;
+  const role = piece.role ?? 'text';
+  const codes = theme.styles?.[role] ?? (theme.colors === 'none' ? COLORLESS : COLORED)[role];
+  const all = piece.selected ? [...codes.filter((code) => code !== DIM && code !== INVERSE), INVERSE] : codes;
+  const styled = all.reduce((inner, [on, off]) => `\u001b[${on}m${inner}\u001b[${off}m`, text);
+  return piece.heat === undefined || piece.selected ? styled : heatBackground(piece.heat, styled, theme.colors);
+}
+
+/**
+ * Background from dark blue over magenta to yellow; the ink's density carries the level where there are fewer than 256
+ * colours.
+ */
+function heatBackground(level: number, text: string, colors: ColorDepth): string {
+  if (colors === 'none' || colors === '16') return text;
+  const share = level / (HEAT_LEVELS - 1);
+  const [red, green, blue] = heatColor(share);
+  const ink = share > 0.6 ? 16 : 231;
+  const background =
+    colors === 'truecolor'
+      ? `48;2;${red};${green};${blue}`
+      : `48;5;${16 + 36 * sixth(red) + 6 * sixth(green) + sixth(blue)}`;
+  return `\u001b[${background}m\u001b[38;5;${ink}m${text}\u001b[39m\u001b[49m`;
+}
+
+const sixth = (channel: number): number => Math.round((channel / 255) * 5);
+
+// Control points of matplotlib's "inferno", which also reads in grey.
+const INFERNO = [
+  [0, 0, 20],
+  [87, 16, 110],
+  [188, 55, 84],
+  [249, 142, 9],
+  [252, 255, 164],
+] as const;
+
+function heatColor(share: number): [number, number, number] {
+  const position = share * (INFERNO.length - 1);
+  const index = Math.min(INFERNO.length - 2, Math.floor(position));
+  const [from, to] = [INFERNO[index] ?? INFERNO[0], INFERNO[index + 1] ?? INFERNO[0]];
+  const mix = (channel: 0 | 1 | 2): number =>
+    Math.round(from[channel] + (to[channel] - from[channel]) * (position - index));
+  return [mix(0), mix(1), mix(2)];
+}
+
+const ASCII: Record<string, string> = {
+  '─': '-',
+  '│': '|',
+  '╭': '+',
+  '╮': '+',
+  '╰': '+',
+  '╯': '+',
+  '┴': '+',
+  '▕': '[',
+  '▏': ']',
+  '✓': '+',
+  '✗': 'x',
+  '●': '*',
+  '○': 'o',
+  '▸': '>',
+  '▁': '_',
+  '▂': '_',
+  '▃': '.',
+  '▄': '-',
+  '▅': '-',
+  '▆': '=',
+  '▇': '=',
+  '█': '#',
+  '▔': '"',
+  '▀': '"',
+  '┬': '+',
+  '┼': '+',
+  '▎': '-',
+  '▍': '-',
+  '▌': '=',
+  '▋': '=',
+  '▊': '=',
+  '▉': '#',
+  '…': '~',
+  '·': '.',
+  '×': 'x',
+  Δ: 'd',
+  '→': '>',
+  '←': '<',
+  '↑': '^',
+  '↓': 'v',
+  '≤': '<',
+  '≥': '>',
+  '±': '~',
+  μ: 'u',
+  '›': '>',
+  '◆': '#',
+  '◇': '@',
+};
+
+/** The same cells in ASCII; what has no likeness becomes "?". */
+export function toAscii(text: string): string {
+  return text.replace(
+    /[^\x20-\x7e]/gu,
+    (character) => ASCII[character] ?? brailleInk(character) ?? '?'.repeat(cellWidth(character)),
+  );
+}
+
+/** A cell of a curve by where its dots are: high, in the middle, low, or all over. */
+function brailleInk(character: string): string | undefined {
+  const bits = (character.codePointAt(0) ?? 0) - 0x2800;
+  if (bits < 0 || bits > 0xff) return undefined;
+  const [high, middle, low] = [bits & 0x09, bits & 0x36, bits & 0xc0];
+  if (high !== 0 && low !== 0) return '|';
+  return low !== 0 ? '.' : high !== 0 ? "'" : middle === 0 ? ' ' : '-';
+}

@@ -1,0 +1,161 @@
+/** The story of a job as log lines: what tools print, and one line for each event that people want to read about. */
+import {
+  ComparisonVerdict,
+  Outcome,
+  Verdict,
+  type CaseResult,
+  type Diagnostic,
+  type JobEvent,
+  type PhaseStarted,
+} from '@flashcore/shared/contract';
+import { knowsPercentile } from '@flashcore/shared/statistics';
+import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from './numbers.ts';
+import { sanitize } from './cells/cell-text.ts';
+import type { LogLine, LogTone } from '../state/log-buffer.ts';
+import { timeOf } from '../state/job-reducer.ts';
+import {
+  MODE_WORDS,
+  PHASE_WORDS,
+  VERDICT_MARKS,
+  comparisonAnswer,
+  findingWord,
+  notMeasured,
+  outcomeWord,
+  shapeShort,
+} from './words.ts';
+
+/** The lines for `event`; none for events that only move a bar. */
+export function logLinesOf(event: JobEvent): LogLine[] {
+  const time = timeOf(event);
+  return describe(event).map(({ text, tone = 'plain', source = 'fa' }) => ({
+    time,
+    source,
+    tone,
+    text: sanitize(text),
+  }));
+}
+
+interface Described {
+  readonly text: string;
+  readonly tone?: LogTone;
+  readonly source?: string;
+}
+
+function describe({ payload }: JobEvent): Described[] {
+  switch (payload.case) {
+    case 'created':
+      return [{ text: `job accepted: ${payload.value.job?.label ?? ''}` }];
+    case 'started':
+      return [{ text: `runs on ${payload.value.device?.name ?? 'its device'}` }];
+    case 'phaseStarted':
+      return [{ text: phaseText(payload.value), tone: 'phase' }];
+    case 'logLine':
+      return [{ text: payload.value.text, source: payload.value.source, tone: toneOfToolLine(payload.value.text) }];
+    case 'diagnostic':
+      return [
+        {
+          text: diagnosticText(payload.value),
+          source: payload.value.tool,
+          tone: payload.value.severity === 'error' ? 'bad' : 'warn',
+        },
+      ];
+    case 'precheck': {
+      const { check, verdict, detail } = payload.value;
+      return [{ text: `${check}: ${VERDICT_MARKS[verdict].word}, ${detail}`, tone: verdictTone(verdict) }];
+    }
+    case 'buildResult': {
+      const { succeeded, cacheHit, seconds } = payload.value;
+      return [
+        {
+          text: succeeded ? `built in ${formatSeconds(seconds)}${cacheHit ? ' (cache hit)' : ''}` : 'does not compile',
+          tone: succeeded ? 'good' : 'bad',
+        },
+      ];
+    }
+    case 'caseResult':
+      return [caseText(payload.value)];
+    case 'benchmarkResult': {
+      const { shape, mode, simulated, latency } = payload.value;
+      const time =
+        latency === undefined
+          ? 'no samples'
+          : `p50 ${formatMicroseconds(latency.p50Us)},${knowsPercentile(latency.samples, 0.99) ? ` p99 ${formatMicroseconds(latency.p99Us, latency.p50Us)},` : ''} n ${latency.samples}`;
+      return [
+        {
+          text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated: not a GPU time)' : ''}`,
+          tone: simulated ? 'warn' : 'good',
+        },
+      ];
+    }
+    case 'shapeComparison':
+      return [
+        {
+          text: `${shapeShort(payload.value.shape)} ${MODE_WORDS[payload.value.mode]}: ${comparisonAnswer(payload.value)}`,
+          tone: comparisonTone(payload.value.verdict),
+        },
+      ];
+    case 'comparisonResult':
+      return [
+        {
+          text: `against ${payload.value.champion?.label ?? 'the champion'}: ${comparisonAnswer(payload.value)}`,
+          tone: comparisonTone(payload.value.verdict),
+        },
+      ];
+    case 'profileResult':
+      return payload.value.verdict === Verdict.NOT_MEASURED
+        ? [{ text: `profile ${notMeasured(payload.value.reason)}` }]
+        : [{ text: `${payload.value.metrics.length} counters read`, tone: 'good' }];
+    case 'profileProgress':
+      return [{ text: payload.value.message }];
+    case 'gateResult': {
+      const { title, verdict, value, comparison, target, unit, detail } = payload.value;
+      const answer =
+        value === undefined
+          ? notMeasured(detail)
+          : `${VERDICT_MARKS[verdict].word}, ${formatInUnit(value, unit)} (wanted ${comparison} ${formatInUnit(target, unit)})`;
+      return [{ text: `gate ${title}: ${answer}`, tone: verdictTone(verdict) }];
+    }
+    case 'finding':
+      return [
+        { text: `${findingWord(payload.value.kind)}: ${payload.value.message}`, tone: 'bad' },
+        ...(payload.value.remedy === '' ? [] : [{ text: payload.value.remedy }]),
+      ];
+    case 'warning':
+      return [{ text: payload.value.message, tone: 'warn' }];
+    case 'finished': {
+      const { outcome, summary, error } = payload.value;
+      const text = `${outcomeWord(outcome)}: ${summary || error?.message || 'no summary'}`;
+      return [{ text, tone: outcome === Outcome.PASSED ? 'good' : 'bad' }];
+    }
+    default:
+      return [];
+  }
+}
+
+function phaseText({ phase, variant, steps }: PhaseStarted): string {
+  return [PHASE_WORDS[phase], variant, steps > 0 ? `(${steps})` : ''].filter(Boolean).join(' ');
+}
+
+export function diagnosticText({ severity, file, line, column, message }: Diagnostic): string {
+  const place = [file, line > 0 ? line : '', column > 0 ? column : ''].filter((part) => part !== '').join(':');
+  return `${place === '' ? '' : `${place}: `}${severity}: ${message}`;
+}
+
+function caseText({ shape, verdict, reason, maxAbsError, meanAbsError }: CaseResult): Described {
+  const errors = `max ${formatError(maxAbsError)}, mean ${formatError(meanAbsError)}`;
+  return {
+    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${verdict === Verdict.NOT_MEASURED ? reason : errors}`,
+    tone: verdictTone(verdict),
+  };
+}
+
+const comparisonTone = (verdict: ComparisonVerdict): LogTone =>
+  verdict === ComparisonVerdict.FASTER ? 'good' : verdict === ComparisonVerdict.SLOWER ? 'bad' : 'plain';
+
+const verdictTone = (verdict: Verdict): LogTone =>
+  verdict === Verdict.PASS ? 'good' : verdict === Verdict.FAIL ? 'bad' : 'plain';
+
+function toneOfToolLine(text: string): LogTone {
+  if (/\b(error|fatal)\b/i.test(text)) return 'bad';
+  return /\bwarning\b/i.test(text) ? 'warn' : 'plain';
+}

@@ -1,0 +1,108 @@
+/** The proto's enums as words and marks, and shapes as text. */
+import {
+  ComparisonVerdict,
+  FindingKind,
+  JobKind,
+  JobState,
+  Outcome,
+  Phase,
+  TimingMode,
+  Verdict,
+  type Job,
+  type Shape,
+} from '@flashcore/shared/contract';
+import type { Role } from './cells/row.ts';
+
+export const PHASE_WORDS: Record<Phase, string> = {
+  [Phase.UNSPECIFIED]: 'phase',
+  [Phase.PRECHECK]: 'precheck',
+  [Phase.BUILD]: 'build',
+  [Phase.VERIFY]: 'verify',
+  [Phase.BENCHMARK]: 'benchmark',
+  [Phase.COMPARE]: 'compare',
+  [Phase.PROFILE]: 'profile',
+  [Phase.GATES]: 'gates',
+};
+
+export const KIND_WORDS: Record<JobKind, string> = {
+  [JobKind.UNSPECIFIED]: 'job',
+  [JobKind.BUILD]: 'build',
+  [JobKind.VERIFY]: 'verify',
+  [JobKind.BENCHMARK]: 'benchmark',
+  [JobKind.PROFILE]: 'profile',
+  [JobKind.EXPERIMENT]: 'experiment',
+  [JobKind.TUNE]: 'tune',
+};
+
+export const MODE_WORDS: Record<TimingMode, string> = {
+  [TimingMode.UNSPECIFIED]: '-',
+  [TimingMode.COLD]: 'cold',
+  [TimingMode.HOT]: 'hot',
+};
+
+/** "OUT_OF_BOUNDS" as "out of bounds". */
+export const findingWord = (kind: FindingKind): string =>
+  (FindingKind[kind] ?? 'finding').toLowerCase().replaceAll('_', ' ');
+
+export const outcomeWord = (outcome: Outcome): string =>
+  (Outcome[outcome] ?? 'ended').toLowerCase().replaceAll('_', ' ');
+
+export interface Mark {
+  readonly mark: string;
+  readonly role: Role;
+  readonly word: string;
+}
+
+export const VERDICT_MARKS: Record<Verdict, Mark> = {
+  [Verdict.UNSPECIFIED]: { mark: '·', role: 'dim', word: '-' },
+  [Verdict.PASS]: { mark: '✓', role: 'good', word: 'pass' },
+  [Verdict.FAIL]: { mark: '✗', role: 'bad', word: 'FAIL' },
+  [Verdict.NOT_MEASURED]: { mark: '○', role: 'unknown', word: 'not measured' },
+};
+
+export const COMPARISON_MARKS: Record<ComparisonVerdict, Mark> = {
+  [ComparisonVerdict.UNSPECIFIED]: { mark: '·', role: 'dim', word: '-' },
+  [ComparisonVerdict.FASTER]: { mark: '✓', role: 'good', word: 'faster' },
+  [ComparisonVerdict.WITHIN_MARGIN]: { mark: '=', role: 'text', word: 'within the margin' },
+  [ComparisonVerdict.SLOWER]: { mark: '✗', role: 'bad', word: 'SLOWER' },
+  [ComparisonVerdict.NOT_JUDGED]: { mark: '○', role: 'unknown', word: 'not judged' },
+};
+
+export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {
+  if (job.state === JobState.QUEUED) return { mark: '·', role: 'dim', word: 'queued' };
+  if (job.state === JobState.RUNNING) return { mark: '●', role: 'accent', word: 'running' };
+  const word = outcomeWord(job.outcome);
+  if (job.outcome === Outcome.PASSED) return { mark: '✓', role: 'good', word };
+  if (job.outcome === Outcome.CANCELLED || job.outcome === Outcome.INTERRUPTED)
+    return { mark: '○', role: 'unknown', word };
+  return { mark: '✗', role: 'bad', word };
+}
+
+/** "2x8x512x64c", the form that the command line takes. */
+export function shapeShort(shape: Shape | undefined): string {
+  return shape === undefined
+    ? '-'
+    : `${shape.batch}x${shape.heads}x${shape.sequenceLength}x${shape.headDim}${shape.causal ? 'c' : ''}`;
+}
+
+/** "not measured: …" once, whether or not the reason begins with it. */
+export const notMeasured = (reason: string): string => `not measured: ${reason.replace(/^not measured:\s*/i, '')}`;
+
+/** The verdict's word, then the reason: the runner's begins with the same word where nothing was judged. */
+export const comparisonAnswer = ({
+  verdict,
+  reason,
+}: {
+  readonly verdict: ComparisonVerdict;
+  readonly reason: string;
+}): string => `${COMPARISON_MARKS[verdict].word}: ${reason.replace(/^not judged:\s*/, '')}`;
+
+/** The first eight digits of a job's UUID: enough to tell jobs apart on a screen. */
+export const shortName = (job: string): string => job.replace(/^jobs\//, '').slice(0, 8);
+
+/** Whole names of jobs in a text as their first eight digits. */
+export const withShortNames = (text: string): string => text.replace(/jobs\/[0-9a-f]{8}-[0-9a-f-]{27}/g, shortName);
+
+/** What a job was asked to run, or its short name while that is not known. */
+export const jobTitle = (job: Pick<Job, 'label' | 'kernelId' | 'name'>): string =>
+  job.label || job.kernelId || shortName(job.name);

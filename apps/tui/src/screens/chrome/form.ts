@@ -1,0 +1,50 @@
+/** The form before a run: a field a row, its value between arrows, below it what it means or what is wrong with it. */
+import { padCells } from '../../present/cells/cell-text.ts';
+import { fitRow, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
+import { valueOf, type FormField, type RunForm } from '../../state/run-form.ts';
+import { formProblem } from '../../state/form-problem.ts';
+import type { PaneContent, Size } from '../pane/view.ts';
+
+const LABEL_CELLS = 16;
+const MOST_ABOUT_ROWS = 4;
+
+export function formPane(form: RunForm, { width, height }: Size): PaneContent {
+  const { kernel, fields, selected } = form;
+  const problem = formProblem(form);
+  const rows = fields.map((field, index) =>
+    fieldRow(field, { selected: index === selected, wrong: index === problem?.index, width }),
+  );
+  const text = problem?.index === selected ? problem.text : (fields[selected]?.about ?? '');
+  const about = wrapRows(text, width, { role: problem?.index === selected ? 'bad' : 'dim' }).slice(0, MOST_ABOUT_ROWS);
+  const visible = Math.max(1, height - about.length - 1);
+  const start = windowStart({ from: selected, to: selected + 1, count: rows.length, height: visible });
+  const remark =
+    problem === undefined
+      ? 'Enter runs, Esc closes'
+      : `${fields[problem.index]?.label ?? ''} must be corrected before it runs`;
+  return {
+    title: `Run ${kernel.kernelId}`,
+    remark,
+    body: [...rows.slice(start, start + visible), [run('─'.repeat(width), 'border')], ...about],
+  };
+}
+
+function fieldRow(
+  field: FormField,
+  { selected, wrong, width }: { selected: boolean; wrong: boolean; width: number },
+): Row {
+  const { label, choices, chosen, typed } = field;
+  const role = wrong ? 'bad' : 'accent';
+  const head: Row = [run(selected ? '▸ ' : '  '), run(padCells(label, LABEL_CELLS), 'key')];
+  const row: Row =
+    typed !== undefined && typed !== ''
+      ? [...head, run('   '), run(typed, role), run(selected ? '█' : '', 'accent'), run('   typed', 'dim')]
+      : [
+          ...head,
+          run(' ← ', 'dim'),
+          run(valueOf(field), role),
+          run(' →', 'dim'),
+          run(`   ${chosen + 1} of ${choices.length}${typed === undefined ? '' : ', or type'}`, 'dim'),
+        ];
+  return selected ? selectRow(row, width) : fitRow(row, width);
+}

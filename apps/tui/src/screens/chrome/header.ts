@@ -1,0 +1,105 @@
+/** The first two rows: runner, connection, device, job and its progress; then the tabs with the gates' answers. */
+import { JobState } from '@flashcore/shared/contract';
+import { cutCells } from '../../present/cells/cell-text.ts';
+import { progressBar } from '../../present/cells/bars.ts';
+import { formatClock } from '../../present/numbers.ts';
+import { fitRow, rowWidth, run, type Row } from '../../present/cells/row.ts';
+import { fitParts, type Part } from '../../present/cells/table.ts';
+import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
+import type { JobView } from '../../state/job-view.ts';
+import { attachedJob, countGates, currentPhase, elapsedMs, jobShare, shownVariant } from '../../state/selectors.ts';
+import { PHASE_WORDS, jobMark, jobTitle } from '../../present/words.ts';
+
+const BAR_CELLS = 14;
+const SHORT_TITLE = 18;
+
+/** One row of exactly `width` cells; every part shortens before one is left out. */
+export function headerRow(state: AppState, width: number): Row {
+  const parts = [
+    { rank: 5, forms: [[run('fa-tui', 'title')]] },
+    { rank: 0, growRank: 9, forms: connectionForms(state) },
+    { rank: 1, forms: deviceForms(state) },
+    ...jobParts(attachedJob(state), state.now),
+  ];
+  return fitRow([run(' '), ...fitParts(parts, width - 2)], width);
+}
+
+function connectionForms({ connection, runner }: AppState): Row[] {
+  const long = runner.embedded ? 'embedded runner' : `runner ${runner.label}`;
+  const short = runner.embedded ? 'embedded' : runner.label;
+  if (connection === 'connected')
+    return [
+      [run('● ', 'good'), run(`${long}, connected`)],
+      [run('● ', 'good'), run(short)],
+      [run('● ', 'good'), run(cutCells(short, 14))],
+    ];
+  return [
+    [run(`○ ${connection} `, 'warn'), run(long)],
+    [run(`○ ${connection} `, 'warn'), run(short)],
+    [run(`○ ${connection}`, 'warn')],
+  ];
+}
+
+function deviceForms(state: AppState): Row[] {
+  const device = attachedJob(state)?.device ?? state.host?.devices[0];
+  if (device === undefined) return [[run('no device', 'dim')]];
+  const suffix: Row = device.simulated ? [run(' simulated', 'warn')] : [];
+  return [[run(device.name), ...suffix], [run(device.deviceId), ...suffix], [run(device.deviceId)]];
+}
+
+function jobParts(job: JobView | undefined, now: number): Part[] {
+  if (job === undefined) return [{ rank: 2, forms: [[run('no job', 'dim')]] }];
+  const title = jobTitle(job);
+  return [
+    { rank: 3, forms: [[run(title, 'title')], [run(cutCells(title, SHORT_TITLE), 'title')]] },
+    { rank: 2, forms: progressForms(job, now) },
+  ];
+}
+
+function progressForms(job: JobView, now: number): Row[] {
+  const { mark, role, word } = jobMark(job);
+  const clock = run(` ${formatClock(elapsedMs(job, now) / 1000)}`, 'dim');
+  if (job.state !== JobState.RUNNING) return [[run(`${mark} ${word}`, role), clock], [run(`${mark} ${word}`, role)]];
+  const phase = currentPhase(job);
+  const share = jobShare(job);
+  const name = run(phase === undefined ? word : PHASE_WORDS[phase.phase], 'accent');
+  if (phase === undefined || share === undefined) return [[name, clock], [name]];
+  const percent = run(` ${String(Math.round(share * 100)).padStart(3)}%`);
+  return [
+    [name, run(` ${Math.floor(phase.done)}/${phase.steps} `, 'dim'), ...progressBar(share, BAR_CELLS), percent, clock],
+    [name, run(' '), ...progressBar(share, 8), percent, clock],
+    [name, percent, clock],
+    [name, percent],
+  ];
+}
+
+/** Tabs, the current one in brackets; at the right end how the gates stand. */
+export function tabsRow(state: AppState, width: number): Row {
+  const tabs: Row = VIEWS.flatMap((view, index) => [
+    run(index === 0 ? '' : ' '),
+    view === state.ui.view ? run(`[${VIEW_TITLES[view]}]`, 'focus') : run(VIEW_TITLES[view], 'dim'),
+  ]);
+  const left: Row = [run(' '), ...(rowWidth(tabs) <= width - 1 ? tabs : shortTabs(state))];
+  const gates = gatesRuns(state);
+  const gap = width - rowWidth(left) - rowWidth(gates) - 1;
+  return fitRow(gap >= 1 ? [...left, run(' '.repeat(gap)), ...gates] : left, width);
+}
+
+/** "1 2 [3 Latency] 4 …" for screens narrower than the words. */
+const shortTabs = (state: AppState): Row =>
+  VIEWS.flatMap((view, index) => [
+    run(index === 0 ? '' : ' '),
+    view === state.ui.view ? run(`[${VIEW_TITLES[view]}]`, 'focus') : run(VIEW_TITLES[view].slice(0, 1), 'dim'),
+  ]);
+
+function gatesRuns(state: AppState): Row {
+  const { passed, failed, notMeasured } = countGates(shownVariant(state)?.gates ?? []);
+  if (passed + failed + notMeasured === 0) return [];
+  return [
+    run(`✓${passed}`, 'good'),
+    run(' '),
+    run(`✗${failed}`, failed > 0 ? 'bad' : 'dim'),
+    run(' '),
+    run(`○${notMeasured}`, 'unknown'),
+  ];
+}

@@ -1,0 +1,46 @@
+/** The help: every command of the table by group, searched by typing, run by Enter. */
+import { fitRow, run, selectRow, windowStart, type Row } from '../../present/cells/row.ts';
+import { padCells } from '../../present/cells/cell-text.ts';
+import { findCommands, isUsable, type Command } from '../../keymap/commands.ts';
+import type { AppState, Overlay } from '../../state/app-state.ts';
+import type { PaneContent, Size } from '../pane/view.ts';
+
+const KEY_CELLS = 16;
+
+export function helpPane(
+  state: AppState,
+  { query, selected }: Extract<Overlay, { kind: 'help' }>,
+  { width, height }: Size,
+): PaneContent {
+  const found = findCommands(query);
+  const rows = found.map((command, index) => commandRow(command, { width, state, selected: index === selected }));
+  const visible = height - 2;
+  const start = windowStart({ from: selected, to: selected + 1, count: rows.length, height: visible });
+  const prompt: Row = [run('search: ', 'dim'), run(query, 'accent'), run('█', 'accent')];
+  return {
+    title: 'Help',
+    remark: 'type to search, Enter runs, Esc closes',
+    body: [
+      prompt,
+      [],
+      ...(rows.length === 0 ? [[run('no command has that', 'warn')]] : rows.slice(start, start + visible)),
+    ],
+  };
+}
+
+function commandRow(
+  command: Command,
+  { width, state, selected }: { width: number; state: AppState; selected: boolean },
+): Row {
+  const { keys, help, group } = command;
+  const usable = isUsable(command, state);
+  const row: Row = [
+    run(selected ? '▸ ' : '  '),
+    run(padCells(keys.join(' '), KEY_CELLS), 'key'),
+    run(' '),
+    run(help, usable ? 'text' : 'dim'),
+  ];
+  const groupCells = group.length + 1;
+  const padded = [...fitRow(row, width - groupCells), run(` ${group}`, 'dim')];
+  return selected ? selectRow(padded, width) : padded;
+}

@@ -1,0 +1,53 @@
+/** The last row: the keys that do something now. */
+import { takeCells } from '../../present/cells/cell-text.ts';
+import { fitRow, run, type Row } from '../../present/cells/row.ts';
+import { fitParts } from '../../present/cells/table.ts';
+import { COMMANDS } from '../../keymap/commands.ts';
+import type { AppState } from '../../state/app-state.ts';
+
+/** "j move  / search  ? help  q detach": help and detach always, the others as far as they fit. */
+export function hintsRow(state: AppState, width: number): Row {
+  const overlayHints: Partial<Record<string, string>> = {
+    help: 'type to search  ↑ ↓ move  Enter run  Esc close',
+    search: 'Enter search  Esc cancel',
+    form: '↑ ↓ field  ← → value  shapes and seeds can be typed  Enter run  Esc close',
+    copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
+    'watch-folder': 'Enter watch  Esc cancel',
+    'list-filter': 'Enter keep  Esc show all',
+    confirm: 'y yes  any key no',
+  };
+  const { overlay } = state.ui;
+  if (overlay !== undefined)
+    return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
+  const hinted = COMMANDS.filter(({ hint, when }) => hint !== undefined && (when?.(state) ?? true));
+  const inLog = state.ui.view === 'run';
+  const parts = hinted
+    .filter(({ group }) => group !== 'log' || inLog)
+    .map(({ id, keys, hint = '' }, index) => ({
+      rank: id === 'leave' || id === 'help' ? -1 : (RANKS[id] ?? index + 10),
+      forms: [
+        [run(keys[0] ?? '', 'key'), run(` ${typeof hint === 'string' ? hint : hint(state)}`, 'dim')] satisfies Row,
+      ],
+    }));
+  return fitRow(
+    [run(' '), ...fitParts([{ rank: 0, forms: [[run('1-8', 'key'), run(' views', 'dim')]] }, ...parts], width - 2)],
+    width,
+  );
+}
+
+// What changes something comes before what only moves.
+const RANKS: Record<string, number> = {
+  'run-kernel': 1,
+  'show-job': 1,
+  'into-map': 1,
+  'leave-map': 1,
+  'next-comparison-page': 1,
+  compare: 1,
+  cancel: 2,
+  pin: 3,
+  'next-variant': 3,
+  history: 4,
+  faulty: 4,
+  follow: 5,
+  search: 6,
+};

@@ -1,0 +1,88 @@
+/**
+ * The row above the key hints: a prompt, the newest message or the last warning of a job that runs; and what it leaves
+ * for the panes.
+ */
+import { JobState } from '@flashcore/shared/contract';
+import { cellWidth, cutCells } from '../../present/cells/cell-text.ts';
+import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
+import { queueText } from '../../state/job-list.ts';
+import { saveDifference } from '../../state/save-difference.ts';
+import { formatAge } from '../../present/numbers.ts';
+import { attachedJob } from '../../state/selectors.ts';
+
+const TONES: Record<Notice['tone'], Role> = { info: 'accent', warn: 'warn', bad: 'bad' };
+
+const MOST_MESSAGE_ROWS = 4;
+
+/**
+ * A question, the search being typed, a message in as many rows as it takes, or the last warning of a job that runs.
+ */
+export function messageRows(state: AppState, width: number): Row[] {
+  const { notice, ui } = state;
+  if (
+    ui.overlay?.kind === 'search' ||
+    ui.overlay?.kind === 'list-filter' ||
+    ui.overlay?.kind === 'watch-folder' ||
+    ui.overlay?.kind === 'confirm'
+  )
+    return [promptRow(ui.overlay, width)];
+  if (notice !== undefined) return wrapped(notice.text, TONES[notice.tone], width);
+  if (state.connection === 'reconnecting')
+    return wrapped(
+      `Lost ${state.runner.label}: trying again. What is shown is from before; jobs go on there.`,
+      'warn',
+      width,
+    );
+  const job = attachedJob(state);
+  if (job?.state === JobState.QUEUED) {
+    const ahead = queueText(state.jobs, job.name);
+    if (ahead !== '') return wrapped(`queued, ${ahead}`, 'accent', width);
+  }
+  // Of a job that has ended the log keeps it, and the panes get the rows.
+  const warning = job?.state === JobState.ENDED ? undefined : job?.warnings.at(-1);
+  if (warning !== undefined) return wrapped(`warning: ${warning}`, 'warn', width);
+  return state.watching === undefined
+    ? [fitRow([], width)]
+    : wrapped(watchingText(state, state.watching), 'accent', width);
+}
+
+/** "watching k: last save 12 s ago, since the save before regs 76→61, p50 -3 %; W ends". */
+export function watchingText({ views, now }: AppState, { folder, lastSave, job, jobBefore }: WatchedFolder): string {
+  if (lastSave === undefined) return `watching ${folder}: a saved file runs, W ends`;
+  const [before, after] = [views[jobBefore ?? ''], views[job ?? '']];
+  const changes = before === undefined || after === undefined ? '' : saveDifference(before, after);
+  const difference = changes === '' ? '' : `, since the save before ${changes}`;
+  return `watching ${folder}: last save ${formatAge((now - lastSave) / 1000)}${difference}; W ends`;
+}
+
+const wrapped = (text: string, role: Role, width: number): Row[] =>
+  wrapRows(text, width - 1, { role, indent: 1, hang: 1 })
+    .slice(0, MOST_MESSAGE_ROWS)
+    .map((row) => fitRow(row, width));
+
+type Prompt = Extract<NonNullable<UiState['overlay']>, { kind: 'search' | 'list-filter' | 'watch-folder' | 'confirm' }>;
+
+function promptRow(overlay: Prompt, width: number): Row {
+  if (overlay.kind === 'confirm')
+    return fitRow(
+      [run(' '), run(cutCells(overlay.question, width - 24), 'warn'), run('  y yes   any key no', 'key')],
+      width,
+    );
+  const label = overlay.kind === 'watch-folder' ? ' folder to watch: ' : ' /';
+  return fitRow([run(label, 'key'), run(lastCells(overlay.text, width - label.length - 2)), run('█', 'accent')], width);
+}
+
+function lastCells(text: string, width: number): string {
+  return cellWidth(text) <= width
+    ? text
+    : `…${Array.from(text)
+        .slice(-(width - 1))
+        .join('')}`;
+}
+
+/** The screen without the rows that a long message takes from the panes. */
+export const screenOf = (state: AppState): UiState => ({
+  ...state.ui,
+  rows: state.ui.rows + 1 - messageRows(state, state.ui.columns).length,
+});

@@ -1,0 +1,77 @@
+import { create } from '@bufbuild/protobuf';
+import { CaseResultSchema, ToleranceSchema } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { rowText } from '../../present/cells/row.ts';
+import { movedCursor, worstBlock } from '../../state/error-map.ts';
+import { cursorFacts } from './error-map-rows.ts';
+
+const shape = { batch: 2, heads: 3, sequenceLength: 64, headDim: 32, causal: false };
+const index = (batch: number, head: number, row: number, column: number): number =>
+  ((batch * 3 + head) * 64 + row) * 32 + column;
+const blocks = 4 * 4;
+const filled = <Value>(value: Value, at: number, special: Value): Value[] =>
+  Array.from({ length: blocks }, (_, block) => (block === at ? special : value));
+// Block (2, 1): rows 32..47, columns 8..15.
+const result = create(CaseResultSchema, {
+  shape,
+  worst: { batch: 1, head: 2, row: 37, column: 13, got: -4.0703125, want: -4.07231 },
+  errorMap: {
+    rows: 4,
+    columns: 4,
+    blockRows: 16,
+    blockColumns: 8,
+    maxAbsError: filled(0, 9, 0.002),
+    worstIndex: filled(0, 9, index(1, 2, 37, 13)),
+    worstGot: filled(1, 9, -4.0703125),
+    worstWant: filled(1, 9, -4.07231),
+    tileRows: 32,
+  },
+});
+const map = result.errorMap!;
+const facts = (
+  cursor: { row: number; column: number },
+  of = result,
+  tolerance = create(ToleranceSchema, { absolute: 1e-4, relative: 1e-4 }),
+) => cursorFacts(of, of.errorMap!, { cursor, width: 120, tolerance }).map((row) => rowText(row).trim());
+
+test('the cursor names block, element, both values with what they differ by, and the tile with the fragment in it', () => {
+  expect(worstBlock(result, map)).toEqual({ row: 2, column: 1 });
+  expect(facts({ row: 2, column: 1 })).toEqual([
+    '▸ s32..47 d8..15  largest error 2.0e-3',
+    'b1 h2 s37 d13: got -4.0703, want -4.0723 (off by 2.0e-3)',
+    'query tile 1 of 2 (rows 32..63), row 5 in it, fragment m16n8 (0, 1)',
+  ]);
+});
+
+test('what is outside the tolerance is marked, what is inside is not', () => {
+  const role = (absolute: number) =>
+    cursorFacts(result, map, {
+      cursor: { row: 2, column: 1 },
+      width: 120,
+      tolerance: create(ToleranceSchema, { absolute, relative: 0 }),
+    })[1]?.at(-1)?.role;
+  expect([role(1e-3), role(1e-2)]).toEqual(['bad', 'text']);
+});
+
+test('results without worst elements name the worst of all in its block, and say so elsewhere', () => {
+  const old = create(CaseResultSchema, {
+    shape,
+    worst: result.worst!,
+    errorMap: { rows: 4, columns: 4, blockRows: 16, blockColumns: 8, maxAbsError: map.maxAbsError },
+  });
+  expect(facts({ row: 2, column: 1 }, old)[1]).toMatch(/^b1 h2 s37 d13/);
+  expect(facts({ row: 0, column: 0 }, old).slice(1)).toEqual([
+    'the runner told no element of this block',
+    'tile unknown: the grid does not tell rows a CTA; fragment m16n8 (0, 0) of the head',
+  ]);
+});
+
+test('the cursor stays in the map', () => {
+  expect([
+    movedCursor({ row: 0, column: 3 }, map, { rows: -1, columns: 1 }),
+    movedCursor({ row: 2, column: 2 }, map, { rows: Infinity }),
+  ]).toEqual([
+    { row: 0, column: 3 },
+    { row: 3, column: 2 },
+  ]);
+});

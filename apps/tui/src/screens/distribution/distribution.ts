@@ -1,0 +1,198 @@
+/**
+ * The distribution of one measurement: histogram and ECDF over one axis, its samples in their order with the dropped
+ * ones marked, the last runs, facts.
+ */
+import { StopReason, type Histogram, type LatencyStatistics } from '@flashcore/shared/contract';
+import { sampleStrip, sparkline } from '../../present/cells/bars.ts';
+import { ecdf } from '../../present/cells/ecdf.ts';
+import { formatMicroseconds } from '../../present/numbers.ts';
+import { histogram, type HistogramData } from '../../present/cells/histogram.ts';
+import { flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import type { AppState } from '../../state/app-state.ts';
+import type { BenchmarkView } from '../../state/job-view.ts';
+import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
+import { MODE_WORDS, shapeShort } from '../../present/words.ts';
+import { beside, pageOf, type Size } from '../pane/view.ts';
+
+/** Of fewer samples a percentile says no more than the greatest sample: 1 / (1 - p). */
+export const FEWEST = { interval: 5, p90: 10, p99: 100 } as const;
+
+const SIDE_BY_SIDE = 76;
+const LEAST_PLOT = 5;
+const MOST_PLOT = 16;
+
+export function distributionRows(state: AppState, chosen: BenchmarkView, { width, height }: Size): Row[] {
+  const title = titleRow(chosen);
+  const bins = dataOf(chosen.histogram);
+  const facts = [...stripRows(chosen, width), ...lastRuns(state, chosen, width), ...resultFacts(chosen, width)];
+  if (bins === undefined) return [title, textRow('no samples yet', 'dim'), ...facts].slice(0, height);
+  const { samples = 0, minUs = 0, maxUs = 0 } = chosen.latency ?? {};
+  if (samples > 0 && samples < FEWEST.interval)
+    return [
+      title,
+      textRow(
+        `${samples} sample${samples === 1 ? '' : 's'}, ${formatMicroseconds(minUs, maxUs)} to ${formatMicroseconds(maxUs)}: a distribution takes ${FEWEST.interval}`,
+        'dim',
+      ),
+      ...facts,
+    ].slice(0, height);
+  // Facts keep three rows at least; what does not fit stands on their next page.
+  const plots = Math.max(
+    LEAST_PLOT,
+    Math.min(2 * MOST_PLOT, height - 1 - Math.min(facts.length, Math.max(3, Math.floor(height / 4)))),
+  );
+  const body = plotRows(chosen, bins, { width, height: plots, plot: state.ui.distribution });
+  return [title, ...body, ...pageOf(facts, { height: Math.max(0, height - 1 - body.length), page: state.ui.detail })];
+}
+
+function titleRow({ shape, mode, subject, warmUp, result, latency }: BenchmarkView): Row {
+  const live = warmUp
+    ? '  warming up: these samples do not count'
+    : result === undefined && subject === 'candidate'
+      ? '  live'
+      : '';
+  return [
+    run(`${shapeShort(shape)} ${MODE_WORDS[mode]}`, 'title'),
+    run(subject === 'candidate' ? '' : ` ${subject}`),
+    ...(latency === undefined || latency.samples === 0
+      ? []
+      : [run('  p50 ', 'dim'), run(formatMicroseconds(latency.p50Us), 'title')]),
+    run(live, 'accent'),
+  ];
+}
+
+/** Undefined where nothing was counted. */
+export function dataOf(bins: Histogram | undefined): HistogramData | undefined {
+  return bins === undefined || bins.counts.length === 0
+    ? undefined
+    : {
+        low: bins.lowUs,
+        binWidth: bins.binWidthUs,
+        counts: bins.counts,
+        underflow: bins.underflow,
+        overflow: bins.overflow,
+      };
+}
+
+/** Both side by side on a wide pane, below each other on a high one, else the histogram alone. */
+function plotRows(
+  { latency }: BenchmarkView,
+  bins: HistogramData,
+  { width, height, plot }: Size & { plot: AppState['ui']['distribution'] },
+): Row[] {
+  const marks = marksOf(latency);
+  const drawHistogram = (size: Size): Row[] => histogram(bins, { ...size, marks });
+  const drawEcdf = (size: Size): Row[] => ecdf([{ data: bins, role: 'bar' }], size);
+  const alone = { width, height: Math.min(height, MOST_PLOT) };
+  if (plot === 'histogram') return drawHistogram(alone);
+  if (plot === 'ecdf') return drawEcdf(alone);
+  if (width >= SIDE_BY_SIDE) {
+    const left = Math.floor(width / 2) - 1;
+    return beside(drawHistogram({ ...alone, width: left }), drawEcdf({ ...alone, width: width - left - 2 }), {
+      leftWidth: left,
+    });
+  }
+  if (height < 2 * LEAST_PLOT + 1) return drawHistogram(alone);
+  const upper = Math.ceil(height / 2);
+  return [...drawHistogram({ width, height: upper }), ...drawEcdf({ width, height: height - upper })];
+}
+
+/** Percentiles that so many samples have. */
+export function marksOf(latency: LatencyStatistics | undefined): { label: string; value: number }[] {
+  if (latency === undefined) return [];
+  const { samples, p50Us, p90Us, p99Us } = latency;
+  return [
+    { label: 'p50', value: p50Us },
+    ...(samples >= FEWEST.p90 ? [{ label: 'p90', value: p90Us }] : []),
+    ...(samples >= FEWEST.p99 ? [{ label: 'p99', value: p99Us }] : []),
+  ];
+}
+
+/** The last samples in order. */
+function stripRows({ recent, latency }: BenchmarkView, width: number): Row[] {
+  if (recent.length < 2) return [];
+  const dropped = latency?.dropped ?? 0;
+  const label = 'in order ';
+  const tail = dropped > 0 ? `  × ${dropped} dropped` : '';
+  return [[run(label, 'dim'), ...sampleStrip(recent, width - label.length - tail.length), run(tail, 'bad')]];
+}
+
+const MOST_RUNS = 24;
+
+function lastRuns(state: AppState, { mode, subject, simulated }: BenchmarkView, width: number): Row[] {
+  const job = attachedJob(state);
+  const runs = job === undefined || subject !== 'candidate' ? [] : lastRunsOf(state, job).slice(-MOST_RUNS);
+  const [first, last] = [runs[0], runs.at(-1)];
+  if (first === undefined || last === undefined || runs.length < 2 || MODE_WORDS[mode] !== 'hot') return [];
+  return [
+    ...flowRows(
+      [
+        [
+          run(`last ${runs.length} runs `, 'dim'),
+          run(sparkline(runs, MOST_RUNS), 'bar'),
+          run(` ${formatMicroseconds(first, last)} → ${formatMicroseconds(last)}`),
+          run(simulated ? ', simulated' : ', hot, first shape', simulated ? 'warn' : 'dim'),
+        ],
+      ],
+      width,
+    ),
+  ];
+}
+
+const STOP_WORDS: Record<StopReason, string> = {
+  [StopReason.UNSPECIFIED]: '-',
+  [StopReason.CONVERGED]: 'interval of p50 is narrow enough',
+  [StopReason.NOISE_FLOOR]: 'most samples taken',
+  [StopReason.TIMED_OUT]: 'time limit',
+  [StopReason.SAMPLE_LIMIT]: 'as many as asked for',
+};
+
+/** One sample has no spread, few have no percentiles: it says how many it takes. */
+function spreadFacts({ samples, p50Us, meanUs, stddevUs, p50LowUs, p50HighUs }: LatencyStatistics): Row[] {
+  return [
+    ...(samples < 2
+      ? []
+      : [labelled('mean', formatMicroseconds(meanUs, p50Us)), labelled('sd', formatMicroseconds(stddevUs, p50Us))]),
+    ...(samples < FEWEST.interval
+      ? []
+      : [labelled('95 % of p50', `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`)]),
+    ...(samples < FEWEST.p99
+      ? [
+          [
+            run(
+              `${samples} sample${samples === 1 ? '' : 's'}: p99 takes ${FEWEST.p99}${samples < FEWEST.p90 ? `, p90 ${FEWEST.p90}` : ''}`,
+              'dim',
+            ),
+          ],
+        ]
+      : []),
+  ];
+}
+
+function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {
+  const statistics: Row[] =
+    latency === undefined || latency.samples === 0
+      ? []
+      : [
+          labelled('min', formatMicroseconds(latency.minUs, latency.p50Us)),
+          labelled('max', formatMicroseconds(latency.maxUs, latency.p50Us)),
+          ...spreadFacts(latency),
+          labelled('dropped', String(latency.dropped), latency.dropped > 0 ? 'bad' : undefined),
+        ];
+  if (result === undefined) return flowRows(statistics, width);
+  const groups: Row[] = [
+    ...statistics,
+    labelled('stopped', STOP_WORDS[result.stopReason]),
+    ...(result.outputCheck === '' ? [] : [labelled('output', result.outputCheck)]),
+  ];
+  return [
+    ...(result.valid
+      ? []
+      : wrapRows(`not for a leaderboard: ${result.invalidReason}`, width, { role: 'warn', hang: 2 })),
+    ...(result.sdpaMissing === '' ? [] : wrapRows(`sdpa ${result.sdpaMissing}`, width, { role: 'dim', hang: 2 })),
+    ...flowRows(groups, width),
+    ...(result.conditions?.notMeasured
+      ? wrapRows(`clocks ${result.conditions.notMeasured}`, width, { role: 'dim', hang: 2 })
+      : []),
+  ];
+}

@@ -1,0 +1,121 @@
+/**
+ * The candidate (B) against its champion (A) as the runner measured them, in turns: a line for each shape, the verdict,
+ * both distributions; live until the result comes.
+ */
+import type { RatioInterval } from '@flashcore/shared/contract';
+import { formatMicroseconds } from '../../present/numbers.ts';
+import { flowRows, labelled, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
+import type { Column } from '../../present/cells/table.ts';
+import type { ShapeComparisonView, ComparisonView } from '../../state/comparison.ts';
+import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../../present/words.ts';
+import { dataOf } from '../distribution/distribution.ts';
+import { twoDistributions } from '../distribution/two-distributions.ts';
+import type { Size } from '../pane/view.ts';
+
+const interval = (ratio: RatioInterval | undefined): string =>
+  ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`;
+
+export const COMPARISON_COLUMNS: Column<ShapeComparisonView>[] = [
+  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
+  { title: 'mode', cell: ({ mode }) => MODE_WORDS[mode] },
+  {
+    title: 'A p50',
+    align: 'right',
+    drop: 2,
+    cell: ({ pairs }) => (pairs?.champion === undefined ? run('-', 'dim') : formatMicroseconds(pairs.champion.p50Us)),
+  },
+  {
+    title: 'B p50',
+    align: 'right',
+    drop: 2,
+    cell: ({ pairs }) =>
+      pairs?.candidate === undefined
+        ? run('-', 'dim')
+        : formatMicroseconds(pairs.candidate.p50Us, pairs.champion?.p50Us),
+  },
+  { title: 'A/B time [95 %]', align: 'right', cell: ({ pairs }) => interval(pairs?.time) },
+  { title: 'A/B cycles', align: 'right', drop: 4, cell: ({ result }) => interval(result?.cycles) },
+  { title: 'A/A time', align: 'right', drop: 5, cell: ({ self }) => run(interval(self?.time), 'dim') },
+  { title: 'blocks', align: 'right', drop: 3, cell: blocksRun },
+  { title: 'B is', cell: verdictRun },
+];
+
+function blocksRun({ result, pairs, self }: ShapeComparisonView): Run {
+  const dropped = result?.droppedBlocks ?? 0;
+  return dropped > 0
+    ? run(`${pairs?.blocks ?? 0} ×${dropped}`, 'bad')
+    : run(String(pairs?.blocks ?? self?.blocks ?? 0));
+}
+
+function verdictRun({ result, pairs, simulated }: ShapeComparisonView): Run {
+  if (result === undefined) return run(pairs === undefined ? '● A against itself' : '● measuring', 'accent');
+  if (simulated) return run('not judged: simulated', 'unknown');
+  const { mark, word, role } = COMPARISON_MARKS[result.verdict];
+  return run(`${mark} ${word}`, role);
+}
+
+/** Who is compared, and the answer over all shapes. */
+export function comparisonHead({ result, shapes }: ComparisonView, width: number): Row[] {
+  if (result === undefined)
+    return [
+      [
+        run('B against its champion A', 'title'),
+        run(
+          `  ${shapes.filter((shape) => shape.result !== undefined).length} of ${shapes.length} shapes so far`,
+          'accent',
+        ),
+      ],
+    ];
+  const { mark, role } = COMPARISON_MARKS[result.verdict];
+  return [
+    ...wrapRows(
+      `B ${result.candidate?.label ?? 'candidate'}  against  A ${result.champion?.label ?? 'champion'}`,
+      width,
+      { role: 'title', hang: 2 },
+    ),
+    ...wrapRows(`${mark} ${comparisonAnswer(result)}`, width, { role, hang: 2 }).slice(0, 3),
+  ];
+}
+
+const MOST_ROWS = 34;
+
+/** Distributions of a shape mirrored, B above; both ECDFs below them where there is room; then what it rests on. */
+export function comparisonDetail(
+  { result, pairs, self, shape, mode }: ShapeComparisonView,
+  { width, height }: Size,
+): Row[] {
+  const title: Row = [
+    run(`${shapeShort(shape)} ${MODE_WORDS[mode]}`, 'title'),
+    run('  B above the axis, A below', 'dim'),
+  ];
+  const facts = factRows({ result, pairs, self, width });
+  const [upper, lower] = [dataOf(result?.candidateHistogram), dataOf(result?.championHistogram)];
+  if (upper === undefined || lower === undefined)
+    return [title, ...facts, [run('distributions come with the result of the shape', 'dim')]].slice(0, height);
+  const room = Math.min(MOST_ROWS, Math.max(5, height - 1 - facts.length));
+  const medians = [result?.candidate?.p50Us ?? 0, result?.champion?.p50Us ?? 0] as const;
+  return [title, ...twoDistributions({ upper, lower, medians }, { width, height: room }), ...facts].slice(0, height);
+}
+
+function factRows({
+  result,
+  pairs,
+  self,
+  width,
+}: Pick<ShapeComparisonView, 'result' | 'pairs' | 'self'> & { width: number }): Row[] {
+  const groups: Row[] = [
+    labelled('A/B time', interval(pairs?.time)),
+    ...(result?.cycles === undefined ? [] : [labelled('cycles', interval(result.cycles))]),
+    labelled('A/A', interval(self?.time)),
+    labelled('blocks', String(pairs?.blocks ?? 0)),
+    ...(result !== undefined && result.droppedBlocks > 0
+      ? [labelled('dropped', `×${result.droppedBlocks}`, 'bad')]
+      : []),
+  ];
+  return [
+    ...(result === undefined || result.reason === ''
+      ? []
+      : wrapRows(result.reason, width, { role: COMPARISON_MARKS[result.verdict].role, hang: 2 }).slice(0, 3)),
+    ...flowRows(groups, width),
+  ];
+}

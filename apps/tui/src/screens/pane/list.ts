@@ -1,0 +1,31 @@
+/** A table with a cursor in a window of rows. */
+import type { Row } from '../../present/cells/row.ts';
+import { fitRow, run, selectRow, windowStart } from '../../present/cells/row.ts';
+import { table, type Column } from '../../present/cells/table.ts';
+
+const CURSOR_CELLS = 2;
+
+/**
+ * Header and as many rows as fit into `height`, the selected one among them, marked by "▸", in the focused pane by
+ * inverse video too.
+ */
+export function list<Item>(
+  columns: readonly Column<Item>[],
+  items: readonly Item[],
+  { width, height, selected, focused }: { width: number; height: number; selected: number; focused: boolean },
+): Row[] {
+  const laid = table(columns, items, width - CURSOR_CELLS);
+  const visible = Math.max(0, height - 1);
+  const start = windowStart({
+    from: Math.max(0, selected),
+    to: Math.max(0, selected) + 1,
+    count: items.length,
+    height: visible,
+  });
+  const rows = laid.rows.slice(start, start + visible).map((row, index): Row => {
+    const isSelected = start + index === selected;
+    const whole: Row = [run(isSelected ? '▸ ' : '  '), ...row];
+    return isSelected && focused ? selectRow(whole, width) : fitRow(whole, width);
+  });
+  return [[run('  '), ...laid.header], ...rows].slice(0, height);
+}

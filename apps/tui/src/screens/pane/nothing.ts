@@ -1,0 +1,76 @@
+/** What a view says while it has nothing to show: why, and which key helps. */
+import { JobKind, JobState, Outcome } from '@flashcore/shared/contract';
+import { wrapRows, type Row } from '../../present/cells/row.ts';
+import type { AppState } from '../../state/app-state.ts';
+import { attachedJob } from '../../state/selectors.ts';
+import { KIND_WORDS, outcomeWord } from '../../present/words.ts';
+import type { Size } from './view.ts';
+
+export type Subject = 'correct' | 'latency' | 'build' | 'counters' | 'gates';
+
+interface Words {
+  /** Jobs that bring it. */
+  readonly kinds: readonly JobKind[];
+  /** "takes no samples", of a job of another kind. */
+  readonly other: string;
+  /** "Samples come after the verification." */
+  readonly pending: string;
+  /** "before a sample was taken". */
+  readonly before: string;
+}
+
+const { BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE } = JobKind;
+const WORDS: Record<Subject, Words> = {
+  correct: {
+    kinds: [VERIFY, EXPERIMENT, TUNE],
+    other: 'verifies no case',
+    pending: 'Cases come after the build.',
+    before: 'before a case was run',
+  },
+  latency: {
+    kinds: [BENCHMARK, EXPERIMENT, TUNE],
+    other: 'takes no samples',
+    pending: 'Samples come after the verification.',
+    before: 'before a sample was taken',
+  },
+  build: {
+    kinds: [BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE],
+    other: '',
+    pending: "The compiler's figures come with the build.",
+    before: 'before anything was built',
+  },
+  counters: {
+    kinds: [PROFILE, EXPERIMENT],
+    other: 'reads no hardware counters',
+    pending: 'Counters come after the benchmark.',
+    before: 'before a counter was read',
+  },
+  gates: {
+    kinds: [EXPERIMENT],
+    other: 'evaluates no gates',
+    pending: 'Gates are evaluated last.',
+    before: 'before a gate was evaluated',
+  },
+};
+
+/** Why there is nothing, and what to press. */
+export function nothingText(state: AppState, subject: Subject): string {
+  const job = attachedJob(state);
+  if (job === undefined) {
+    if (state.connection !== 'connected')
+      return `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`;
+    return 'No job on this screen. 7, then Enter, runs a kernel; 6, then Enter, shows a job.';
+  }
+  const words = WORDS[subject];
+  if (job.kind === JobKind.UNSPECIFIED) return 'Reading the job.';
+  if (!words.kinds.includes(job.kind))
+    return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment of a kernel.`;
+  if (job.state !== JobState.ENDED) return words.pending;
+  if (job.lastSequence === 0) return 'Reading the job.';
+  return job.outcome === Outcome.PASSED
+    ? `The job ended ${words.before}.`
+    : `The job ended (${outcomeWord(job.outcome)}) ${words.before}: 1 shows why.`;
+}
+
+export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] =>
+  wrapRows(nothingText(state, subject), width, { role: 'dim' });

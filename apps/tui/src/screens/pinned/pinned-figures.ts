@@ -1,0 +1,135 @@
+/** Every figure that two jobs have, side by side: latency, resources, errors, counters. */
+import { Verdict, type Metric } from '@flashcore/shared/contract';
+import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../../present/numbers.ts';
+import { run, textRow, type Row, type Run } from '../../present/cells/row.ts';
+import { table, type Column } from '../../present/cells/table.ts';
+import { mostOf, type PinnedComparison } from '../../state/pinned.ts';
+import type { VariantView } from '../../state/job-view.ts';
+import { MODE_WORDS, shapeShort } from '../../present/words.ts';
+
+interface Figure {
+  readonly name: string;
+  readonly a: number | undefined;
+  readonly b: number | undefined;
+  readonly format: (value: number) => string;
+  /** Which of two values is better; absent: neither. */
+  readonly better?: 'less' | 'more' | undefined;
+}
+
+const COLUMNS: Column<Figure>[] = [
+  { title: 'figure', cell: ({ name }) => name, shrinkTo: 24 },
+  { title: 'A', align: 'right', cell: ({ a, format }) => valueRun(a, format) },
+  { title: 'B', align: 'right', cell: ({ b, format }) => valueRun(b, format) },
+  { title: 'B against A', align: 'right', cell: changeRun },
+];
+
+const valueRun = (value: number | undefined, format: Figure['format']): Run =>
+  value === undefined ? run('not measured', 'unknown') : run(format(value));
+
+function changeRun({ a, b, better }: Figure): Run {
+  if (a === undefined || b === undefined) return run('');
+  if (a === b) return run('same', 'dim');
+  const role = better === undefined ? undefined : b < a === (better === 'less') ? 'good' : 'bad';
+  const text =
+    a === 0
+      ? `${b > 0 ? '+' : ''}${formatNumber(b)}`
+      : `${b > a ? '+' : ''}${formatNumber(Number((((b - a) / Math.abs(a)) * 100).toPrecision(3)))} %`;
+  return run(text, role);
+}
+
+export function figureRows(comparison: PinnedComparison, width: number): Row[] {
+  const groups: [string, Figure[]][] = [
+    ['Latency, p50', latencyFigures(comparison)],
+    ['Build', buildFigures(comparison)],
+    ['Correctness', errorFigures(comparison)],
+    ['Hardware counters', counterFigures(comparison)],
+  ];
+  return groups.flatMap(([title, figures]) => {
+    if (figures.length === 0) return [textRow(title, 'title'), textRow('  not measured in both', 'dim')];
+    const { header, rows } = table(COLUMNS, figures, width - 2);
+    return [[run(title, 'title')], [run('  '), ...header], ...rows.map((row): Row => [run('  '), ...row])];
+  });
+}
+
+/** Emulator times are no figures to compare. */
+const latencyFigures = ({ pairs }: PinnedComparison): Figure[] =>
+  pairs
+    .filter(({ a, b }) => !a.simulated && !b.simulated)
+    .map(({ a, b }) => ({
+      name: `${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}`,
+      a: a.latency?.p50Us,
+      b: b.latency?.p50Us,
+      format: (value) => formatMicroseconds(value, a.latency?.p50Us),
+      better: 'less',
+    }));
+
+function buildFigures({ a: { variant: a }, b: { variant: b } }: PinnedComparison): Figure[] {
+  const figure = (
+    name: string,
+    need: Parameters<typeof mostOf>[1],
+    format: Figure['format'],
+    better: Figure['better'],
+  ): Figure => ({ name, a: mostOf(a, need), b: mostOf(b, need), format, better });
+  return [
+    figure('registers a thread', ({ registersPerThread }) => registersPerThread, formatNumber, 'less'),
+    figure(
+      'SMEM a CTA',
+      ({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes,
+      formatBytes,
+      'less',
+    ),
+    figure('spills', ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes, formatBytes, 'less'),
+    figure('stack', ({ stackBytes }) => stackBytes, formatBytes, 'less'),
+    figure('threads a CTA', ({ threadsPerCta }) => threadsPerCta, formatNumber, undefined),
+    figure('CTAs an SM', ({ ctasPerSm }) => ctasPerSm, formatNumber, 'more'),
+    figure(
+      'occupancy',
+      ({ occupancyPercent }) => occupancyPercent,
+      (value) => `${formatNumber(Math.round(value * 10) / 10)} %`,
+      'more',
+    ),
+  ];
+}
+
+function errorFigures({ a: { variant: a }, b: { variant: b } }: PinnedComparison): Figure[] {
+  const most = ({ cases }: VariantView): number | undefined =>
+    cases.length === 0 ? undefined : Math.max(...cases.map(({ maxAbsError }) => maxAbsError));
+  const sum = ({ cases }: VariantView): number | undefined =>
+    cases.length === 0 ? undefined : cases.reduce((total, { mismatches }) => total + Number(mismatches), 0);
+  return [
+    { name: 'largest error', a: most(a), b: most(b), format: formatError, better: 'less' },
+    { name: 'mismatches', a: sum(a), b: sum(b), format: formatNumber, better: 'less' },
+  ];
+}
+
+// Of the others more is neither better nor worse.
+const BETTER: Record<string, Figure['better']> = {
+  gpu_time_us: 'less',
+  tensor_pipe_percent: 'more',
+  l2_hit_percent: 'more',
+  smem_bank_conflict_percent: 'less',
+  smem_wavefronts_per_request: 'less',
+  achieved_occupancy_percent: 'more',
+  local_load_instructions: 'less',
+  local_store_instructions: 'less',
+};
+
+function counterFigures({ a: { variant: a }, b: { variant: b } }: PinnedComparison): Figure[] {
+  const metrics = ({ profile }: VariantView): readonly Metric[] =>
+    profile?.verdict === Verdict.PASS ? profile.metrics : [];
+  const others = metrics(b);
+  return metrics(a).flatMap(({ name, unit, value }) => {
+    const other = others.find((metric) => metric.name === name);
+    return other === undefined
+      ? []
+      : [
+          {
+            name,
+            a: value,
+            b: other.value,
+            format: (shown: number) => `${formatNumber(Number(shown.toPrecision(4)))}${unit === '' ? '' : ` ${unit}`}`,
+            better: BETTER[name],
+          },
+        ];
+  });
+}

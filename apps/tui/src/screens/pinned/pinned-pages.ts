@@ -1,0 +1,170 @@
+/**
+ * View 3 while comparing: A is the pinned job, B the job on the screen. Latencies with their distributions mirrored, all
+ * figures side by side, or what differs in the source.
+ */
+import { formatMicroseconds } from '../../present/numbers.ts';
+import { cutCells, padCells } from '../../present/cells/cell-text.ts';
+import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import type { Column } from '../../present/cells/table.ts';
+import { COMPARE_PAGES, type AppState, type ComparePage } from '../../state/app-state.ts';
+import { pinnedComparison, type PinnedComparison, type PinnedVerdict, type LatencyPair } from '../../state/pinned.ts';
+import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
+import { figureRows } from './pinned-figures.ts';
+import { dataOf } from '../distribution/distribution.ts';
+import { list } from '../pane/list.ts';
+import { sourceDiffRows } from './source-diff.ts';
+import { twoDistributions } from '../distribution/two-distributions.ts';
+import {
+  SIMULATED_BADGE,
+  SIMULATED_TEXT,
+  positionRemark,
+  scrolled,
+  type PaneContent,
+  type Size,
+} from '../pane/view.ts';
+
+const VERDICT_ROLES: Record<PinnedVerdict, Role> = {
+  faster: 'good',
+  slower: 'bad',
+  'no difference shown': 'unknown',
+};
+const PAGE_WORDS: Record<ComparePage, string> = { latency: 'latency', figures: 'figures', source: 'source' };
+
+const time =
+  (side: 'a' | 'b') =>
+  (pair: LatencyPair): string =>
+    pair[side].latency === undefined ? '-' : formatMicroseconds(pair[side].latency.p50Us, pair.a.latency?.p50Us);
+
+const COLUMNS: Column<LatencyPair>[] = [
+  { title: 'case', cell: ({ b }) => shapeShort(b.shape) },
+  { title: 'mode', cell: ({ b }) => MODE_WORDS[b.mode] },
+  { title: 'A p50', align: 'right', cell: time('a') },
+  { title: 'B p50', align: 'right', cell: time('b') },
+  {
+    title: 'A/B [95 %]',
+    align: 'right',
+    drop: 1,
+    cell: ({ ratio }) =>
+      ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`,
+  },
+  {
+    title: 'B is',
+    cell: ({ verdict, notCompared = '' }) =>
+      verdict === undefined ? run(`not compared: ${notCompared}`, 'unknown') : run(verdict, VERDICT_ROLES[verdict]),
+  },
+];
+
+export function comparePane(state: AppState, size: Size): PaneContent {
+  const title = `3 Latency  B against A  ${COMPARE_PAGES.map((page) => (page === state.ui.comparePage ? `[${PAGE_WORDS[page]}]` : PAGE_WORDS[page])).join(' ')}`;
+  const comparison = pinnedComparison(state);
+  if (comparison === undefined)
+    return {
+      title,
+      body: wrapRows(
+        'The pinned job is still being read, or it has no results. b on another job takes that one, c ends comparing.',
+        size.width,
+        { role: 'dim' },
+      ),
+    };
+  const simulated = comparison.pairs.some(({ a, b }) => a.simulated || b.simulated);
+  const head: Row[] = [
+    ...(simulated ? [[run(padCells(` ${SIMULATED_TEXT}`, size.width), 'simulated')]] : []),
+    ...sideRows(comparison, size.width),
+  ];
+  const rest = { width: size.width, height: size.height - head.length };
+  const page = { latency: latencyPage, figures: figuresPage, source: sourcePage }[state.ui.comparePage](
+    state,
+    comparison,
+    rest,
+  );
+  return {
+    title,
+    ...(simulated && { badge: SIMULATED_BADGE }),
+    ...(page.remark !== undefined && { remark: page.remark }),
+    body: [...head, ...page.body].slice(0, size.height),
+  };
+}
+
+type Page = Pick<PaneContent, 'remark' | 'body'>;
+
+/** Rows that a page which scrolls has in all; undefined for the one with a cursor. */
+export function comparePageRows(state: AppState, { width }: Size): Row[] | undefined {
+  const comparison = pinnedComparison(state);
+  if (comparison === undefined || state.ui.comparePage === 'latency') return undefined;
+  return state.ui.comparePage === 'figures' ? figureRows(comparison, width) : sourceDiffRows(state, comparison, width);
+}
+
+/** Rows of a pane that the two sides above the pages take. */
+export const COMPARE_HEAD_ROWS = 3;
+
+/** Who A and B are. */
+function sideRows({ a, b }: PinnedComparison, width: number): Row[] {
+  const same =
+    a.job.provenance?.sourceDigest !== undefined && a.job.provenance.sourceDigest === b.job.provenance?.sourceDigest;
+  const side = (mark: string, role: Role, { job }: PinnedComparison['a']): Row => {
+    const source =
+      job.provenance === undefined
+        ? ''
+        : `  source ${job.provenance.sourceDigest.slice(0, 10)}${same ? ', the same' : ''}`;
+    const tail = `  ${shortName(job.name)}${source}`;
+    return fitRow(
+      [
+        run(`${mark} `, role),
+        run(cutCells(jobTitle(job), Math.max(12, width - 2 - tail.length)), 'title'),
+        run(tail, 'dim'),
+      ],
+      width,
+    );
+  };
+  return [side('A', 'barAlternative', a), side('B', 'bar', b), [run('─'.repeat(width), 'border')]];
+}
+
+const figuresPage = (state: AppState, comparison: PinnedComparison, { width, height }: Size): Page =>
+  scrolled('', figureRows(comparison, width), { width, height, top: state.ui.selected.latency });
+const sourcePage = (state: AppState, comparison: PinnedComparison, { width, height }: Size): Page =>
+  scrolled('', sourceDiffRows(state, comparison, width), { width, height, top: state.ui.selected.latency });
+
+function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, height }: Size): Page {
+  if (pairs.length === 0)
+    return {
+      body: wrapRows('A and B measured no shape in common. d shows what else they differ in.', width, { role: 'dim' }),
+    };
+  const selected = Math.min(state.ui.selected.latency, pairs.length - 1);
+  const rows = list(COLUMNS, pairs, {
+    width,
+    height: Math.min(pairs.length + 1, Math.max(3, Math.floor(height * 0.4))),
+    selected,
+    focused: state.ui.view === 'latency',
+  });
+  const chosen = pairs[selected];
+  const room = height - rows.length - 2;
+  return {
+    remark: `${positionRemark(selected, pairs.length, 'measurement')}, d: figures, source`,
+    body: [
+      ...rows,
+      [run('─'.repeat(width), 'border')],
+      ...(chosen === undefined
+        ? []
+        : [verdictRow(chosen), ...(room < 4 ? [] : distributions(chosen, { width, height: room }))]),
+    ],
+  };
+}
+
+/** The answer in one line, before any curve. */
+function verdictRow({ a, ratio, verdict, notCompared = '' }: LatencyPair): Row {
+  const what = run(`${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}  `, 'dim');
+  if (ratio === undefined || verdict === undefined) return [what, run(`not compared: ${notCompared}`, 'unknown')];
+  const share = (value: number): string => `${value > 1 ? '+' : ''}${((value - 1) * 100).toFixed(1)} %`;
+  return [
+    what,
+    run(verdict === 'no difference shown' ? 'no difference shown' : `B is ${verdict}`, VERDICT_ROLES[verdict]),
+    run(`  speed ${share(ratio.ratio)} [${share(ratio.low)}, ${share(ratio.high)}] at 95 %`),
+  ];
+}
+
+/** B above the axis, A below. */
+function distributions({ a, b }: LatencyPair, size: Size): Row[] {
+  const [upper, lower] = [dataOf(b.histogram), dataOf(a.histogram)];
+  if (upper === undefined || lower === undefined) return [[run('no histogram of both', 'dim')]];
+  return twoDistributions({ upper, lower, medians: [b.latency?.p50Us ?? 0, a.latency?.p50Us ?? 0] }, size);
+}

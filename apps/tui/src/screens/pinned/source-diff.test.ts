@@ -1,0 +1,60 @@
+import { ArtifactKind, Outcome, TimingMode, type JobEvent } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { rowText } from '../../present/cells/row.ts';
+import { initialState } from '../../state/app-state.ts';
+import { pinnedComparison } from '../../state/pinned.ts';
+import { Store } from '../../session/store.ts';
+import { eventsOf } from '../../testing/sample-job.ts';
+import { sourceDiffRows } from './source-diff.ts';
+
+/** A job of the one source that timed a shape of `sequenceLength`. */
+const job = (name: string, { sequenceLength = 512, buildId = 'b1', label = 'N=1' } = {}): JobEvent[] =>
+  eventsOf(
+    [
+      { case: 'created', value: { job: { name, label: name } } },
+      { case: 'phaseStarted', value: { variant: label } },
+      {
+        case: 'buildResult',
+        value: {
+          succeeded: true,
+          buildId,
+          artifacts: [{ kind: ArtifactKind.SOURCE, fileName: 'k.cu', sha256: 'same' }],
+        },
+      },
+      {
+        case: 'benchmarkResult',
+        value: {
+          shape: { batch: 2, heads: 8, sequenceLength, headDim: 64 },
+          mode: TimingMode.HOT,
+          latency: { samples: 100, p50Us: 10 },
+        },
+      },
+      { case: 'finished', value: { outcome: Outcome.PASSED } },
+    ],
+    name,
+  );
+
+test.each([
+  [
+    'the shape',
+    { sequenceLength: 2048 },
+    'Both were compiled from the same sources: they differ in the shapes that were timed.',
+  ],
+  [
+    'a parameter and the shape',
+    { sequenceLength: 2048, buildId: 'b2', label: 'N=2' },
+    'Both were compiled from the same sources: they differ in parameters (N=1 and N=2) and in the shapes that were timed.',
+  ],
+  ['flags', { buildId: 'b2' }, 'Both were compiled from the same sources: they differ in flags, compiler or device.'],
+  ['nothing', {}, 'Both were compiled from the same sources, and are one build.'],
+])('of the same sources it says what else differs: %s', (_, other, wanted) => {
+  const store = new Store({
+    state: initialState({ runner: { label: 'x', embedded: true }, columns: 80, rows: 24, now: 0 }),
+  });
+  for (const event of [...job('a'), ...job('b', other)]) store.dispatch({ type: 'job-event', event });
+  store.dispatch({ type: 'attach', job: 'b' });
+  store.dispatch({ type: 'pin', job: 'a' });
+  expect(
+    sourceDiffRows(store.state, pinnedComparison(store.state)!, 80).map(rowText).join(' ').replace(/\s+/g, ' ').trim(),
+  ).toBe(wanted);
+});

@@ -1,0 +1,111 @@
+/** What two jobs were compiled from, line by line: "-" is the pinned job's, "+" the job's on the screen. */
+import { structuredPatch } from 'diff';
+import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import { cutCells } from '../../present/cells/cell-text.ts';
+import type { AppState } from '../../state/app-state.ts';
+import { changedSources, sourcesOf, type PinnedComparison, type SourcePair } from '../../state/pinned.ts';
+
+const CONTEXT_LINES = 3;
+const NUMBER_CELLS = 5;
+
+export function sourceDiffRows({ sources }: AppState, comparison: PinnedComparison, width: number): Row[] {
+  if (sourcesOf(comparison.a.variant).length === 0 || sourcesOf(comparison.b.variant).length === 0) {
+    return wrapRows(
+      'The sources of one of the two are not kept: it was run by an older runner, or it never came to a build.',
+      width,
+      { role: 'dim' },
+    );
+  }
+  const pairs = changedSources(comparison);
+  if (pairs.length === 0)
+    return wrapRows(`Both were compiled from the same sources${differencesText(comparison)}.`, width, { role: 'dim' });
+  const { added, removed } = countLines(pairs, sources);
+  return [
+    [
+      run(`${pairs.length} file${pairs.length === 1 ? '' : 's'} differ${pairs.length === 1 ? 's' : ''}  `, 'title'),
+      run(`+${added} `, 'good'),
+      run(`-${removed}`, 'bad'),
+      run('   + B, on the screen   - A, the pinned job', 'dim'),
+    ],
+    ...pairs.flatMap((pair) => fileRows(pair, sources, width)),
+  ];
+}
+
+/** What two jobs of the same sources differ in, as far as they tell. */
+function differencesText({ a, b }: PinnedComparison): string {
+  const buildsOf = ({ build }: PinnedComparison['a']['variant']): string | undefined => build?.buildId;
+  const shapesOf = ({ benchmarks }: PinnedComparison['a']['variant']): string =>
+    benchmarks.map(({ key }) => key).join(' ');
+  const differences = [
+    buildsOf(a.variant) === buildsOf(b.variant)
+      ? ''
+      : a.variant.label === b.variant.label
+        ? 'flags, compiler or device'
+        : `parameters (${a.variant.label} and ${b.variant.label})`,
+    shapesOf(a.variant) === shapesOf(b.variant) ? '' : 'the shapes that were timed',
+  ].filter(Boolean);
+  return differences.length === 0 ? ', and are one build' : `: they differ in ${differences.join(' and in ')}`;
+}
+
+function fileRows(pair: SourcePair, sources: AppState['sources'], width: number): Row[] {
+  const names = [...new Set([pair.a?.fileName, pair.b?.fileName].filter((name) => name !== undefined))];
+  const title: Row = [
+    run(
+      `── ${names.join(' → ')}${pair.a === undefined ? ', only in B' : pair.b === undefined ? ', only in A' : ''} `,
+      'accent',
+    ),
+  ];
+  const hunks = hunksOf(pair, sources);
+  if (hunks === undefined) return [title, textRow('   is being read', 'dim')];
+  return [
+    title,
+    ...hunks.flatMap((hunk): Row[] => [
+      [run(`@@ line ${hunk.oldStart} of A, ${hunk.newStart} of B`, 'dim')],
+      ...hunkRows(hunk, width),
+    ]),
+  ];
+}
+
+const LINE_ROLES: Record<string, Role> = { '+': 'good', '-': 'bad' };
+
+function hunkRows({ newStart, oldStart, lines }: Hunk, width: number): Row[] {
+  let [numberA, numberB] = [oldStart, newStart];
+  return lines
+    .filter((line) => !line.startsWith('\\'))
+    .map((line): Row => {
+      const mark = line[0] ?? ' ';
+      const number = mark === '-' ? numberA : numberB;
+      if (mark !== '+') numberA += 1;
+      if (mark !== '-') numberB += 1;
+      return [
+        run(`${String(number).padStart(NUMBER_CELLS)} `, 'dim'),
+        run(
+          cutCells(`${mark} ${line.slice(1).replaceAll('\t', '  ')}`, width - NUMBER_CELLS - 1),
+          LINE_ROLES[mark] ?? 'text',
+        ),
+      ];
+    });
+}
+
+type Hunk = ReturnType<typeof structuredPatch>['hunks'][number];
+
+// A pair of digests never changes what differs: once, not once a frame.
+const known = new Map<string, Hunk[]>();
+
+/** Undefined while a text is still missing. */
+function hunksOf({ a, b }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
+  const [textA, textB] = [a, b].map((file) => (file === undefined ? '' : sources[file.sha256]));
+  if (textA === undefined || textB === undefined) return undefined;
+  const key = `${a?.sha256 ?? ''}:${b?.sha256 ?? ''}`;
+  const hunks = known.get(key) ?? structuredPatch('', '', textA, textB, '', '', { context: CONTEXT_LINES }).hunks;
+  known.set(key, hunks);
+  return hunks;
+}
+
+function countLines(pairs: readonly SourcePair[], sources: AppState['sources']): { added: number; removed: number } {
+  const lines = pairs.flatMap((pair) => hunksOf(pair, sources) ?? []).flatMap((hunk) => hunk.lines);
+  return {
+    added: lines.filter((line) => line.startsWith('+')).length,
+    removed: lines.filter((line) => line.startsWith('-')).length,
+  };
+}

@@ -1,0 +1,116 @@
+/**
+ * View 4: the kernel under the roof of its device, hardware counters, stalls and what to try next; then what the
+ * compiler says of each entry.
+ */
+import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
+import { labelledBars } from '../../present/cells/bars.ts';
+import { formatNumber } from '../../present/numbers.ts';
+import { BLANK_ROW, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import { table, type Column } from '../../present/cells/table.ts';
+import type { AppState } from '../../state/app-state.ts';
+import type { VariantView } from '../../state/job-view.ts';
+import { shownVariant } from '../../state/selectors.ts';
+import { notMeasured, shapeShort } from '../../present/words.ts';
+import { buildReport } from './build-report.ts';
+import { nothingText } from '../pane/nothing.ts';
+import { rooflineRows } from './roofline.ts';
+import { beside, scrolled, type View } from '../pane/view.ts';
+
+const SIDE_BY_SIDE = 110;
+const ROOFLINE_ROWS = 13;
+
+const METRIC_COLUMNS: Column<Metric>[] = [
+  { title: 'counter', cell: ({ name }) => name, shrinkTo: 26 },
+  {
+    title: 'value',
+    align: 'right',
+    cell: ({ value, unit }) => `${formatNumber(Number(value.toPrecision(4)))} ${unit}`,
+  },
+  { title: 'source', drop: 1, shrinkTo: 10, cell: ({ source }) => run(source, 'dim') },
+];
+
+export const profileView: View = ({ state }, size) =>
+  scrolled(`4 Profile  ${shownVariant(state)?.label ?? ''}`.trimEnd(), profileRows(state, size.width), {
+    ...size,
+    top: state.ui.selected.profile,
+  });
+
+/**
+ * The whole view; the pane shows a window of it. Measured counters come first, since they say what to do next; without
+ * them the compiler's report does.
+ */
+export function profileRows(state: AppState, width: number): Row[] {
+  const variant = shownVariant(state);
+  if (variant?.build === undefined) return wrapRows(nothingText(state, 'build'), width, { role: 'dim' });
+  const counters = counterRows(variant, width, nothingText(state, 'counters'));
+  const build = buildReport(variant.build, width);
+  const roof = (cells: number): Row[] => rooflineRows(state, variant, { width: cells, height: ROOFLINE_ROWS });
+  if (variant.profile?.verdict !== Verdict.PASS) return [...build, BLANK_ROW, ...roof(width), BLANK_ROW, ...counters];
+  const advice = adviceRows(variant.profile, width);
+  if (width < SIDE_BY_SIDE)
+    return [
+      ...advice,
+      BLANK_ROW,
+      ...roof(width),
+      BLANK_ROW,
+      ...stallRows(variant.profile, width),
+      BLANK_ROW,
+      ...counters,
+      BLANK_ROW,
+      ...build,
+    ];
+  const left = Math.floor(width / 2) - 1;
+  return [
+    ...advice,
+    BLANK_ROW,
+    ...beside(roof(left), stallRows(variant.profile, width - left - 2), { leftWidth: left }),
+    BLANK_ROW,
+    ...counters,
+    BLANK_ROW,
+    ...build,
+  ];
+}
+
+function counterRows({ profile, profiling }: VariantView, width: number, nothing: string): Row[] {
+  const title = textRow('Hardware counters', 'title');
+  if (profile === undefined)
+    return [title, ...wrapRows(profiling === undefined ? nothing : profiling.message, width, { role: 'dim' })];
+  if (profile.verdict === Verdict.NOT_MEASURED)
+    return [title, ...wrapRows(notMeasured(profile.reason), width, { role: 'unknown' }), ...adviceRows(profile, width)];
+  const laid = table(METRIC_COLUMNS, profile.metrics, width);
+  return [
+    [run('Hardware counters', 'title'), run(`  ${shapeShort(profile.shape)}, one launch under the profiler`, 'dim')],
+    laid.header,
+    ...laid.rows,
+  ];
+}
+
+const MOST_STALLS = 10;
+
+/** Largest first; those that hardly count are left out. */
+function stallRows({ stalls }: ProfileResult, width: number): Row[] {
+  if (stalls.length === 0) return [];
+  const shown = stalls.filter(({ value }) => value > 0).slice(0, MOST_STALLS);
+  const most = Math.max(...shown.map(({ value }) => value), 1e-9);
+  const all = stalls.reduce((sum, { value }) => sum + value, 0);
+  const bars = labelledBars(
+    shown.map(({ name, value }) => ({
+      label: name,
+      value,
+      text: `${value.toFixed(2)}  ${Math.round((100 * value) / all)} %`,
+    })),
+    { width, full: most },
+  );
+  return [textRow('Stalls, warp cycles an issued instruction', 'title'), ...bars];
+}
+
+function adviceRows({ bottleneck, advice }: ProfileResult, width: number): Row[] {
+  return [
+    ...(bottleneck === '' ? [] : wrapRows(`Bound by ${bottleneck}`, width, { role: 'accent', hang: 2 })),
+    ...(advice.length === 0 ? [] : [textRow('What to try next', 'title')]),
+    ...advice.flatMap(({ text, evidence }) => [
+      ...wrapRows(`→ ${text}`, width, { hang: 2 }),
+      ...(evidence === '' ? [] : wrapRows(evidence, width, { role: 'dim', indent: 2, hang: 2 })),
+    ]),
+  ];
+}

@@ -1,0 +1,79 @@
+/** The roofline of the device with the kernel's measurements on it, and in words how far below the roof they are. */
+import { TimingMode, type Device } from '@flashcore/shared/contract';
+import { formatMicroseconds, formatNumber } from '../../present/numbers.ts';
+import { ridgeOf, roofAt, roofline, type RooflinePoint } from '../../present/cells/roofline.ts';
+import { textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import type { AppState } from '../../state/app-state.ts';
+import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
+import { attachedJob } from '../../state/selectors.ts';
+import { MODE_WORDS, shapeShort } from '../../present/words.ts';
+import { SIMULATED_TEXT, type Size } from '../pane/view.ts';
+
+interface Measured extends RooflinePoint {
+  readonly what: string;
+}
+
+const MARKS = '◆◇ABCDEFGH';
+const LEAST_WIDTH = 40;
+
+/** Title, plot, and a line for each point. Without a GPU's times there is no point to draw: then it says so. */
+export function rooflineRows(state: AppState, { benchmarks }: VariantView, { width, height }: Size): Row[] {
+  const device = attachedJob(state)?.device;
+  const roof = device?.roofline;
+  const title = textRow(`Roofline${device === undefined ? '' : `, ${device.name}`}`, 'title');
+  if (device === undefined || roof === undefined || roof.fp16TensorTflops <= 0)
+    return [title, ...wrapRows('no ceilings are known for this device', width, { role: 'dim' })];
+  const ceilings = { peakTflops: roof.fp16TensorTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
+  const ridge = `${formatNumber(roof.fp16TensorTflops)} TFLOP/s, ${formatNumber(roof.memoryGbPerSecond)} GB/s, ridge at ${Math.round(ridgeOf(ceilings))} FLOP/B`;
+  const points = measuredPoints(benchmarks, device);
+  if (points.length === 0)
+    return [
+      title,
+      ...wrapRows(`${ridge} (${roof.source})`, width, { role: 'dim' }),
+      ...wrapRows(device.simulated ? SIMULATED_TEXT : 'no shape was timed in this job', width, {
+        role: device.simulated ? 'warn' : 'dim',
+      }),
+    ];
+  return [
+    title,
+    ...(width < LEAST_WIDTH ? [] : roofline({ ...ceilings, points }, { width, height })),
+    ...points.flatMap(({ mark, what, role, intensity, tflops }) =>
+      wrapRows(
+        `${mark} ${what}: ${formatNumber(tflops)} TFLOP/s at ${formatNumber(Math.round(intensity))} FLOP/B, ${shareText((100 * tflops) / roofAt(ceilings, intensity), intensity < ridgeOf(ceilings) ? 'memory' : 'tensor cores')}`,
+        width,
+        { role, hang: 2 },
+      ),
+    ),
+    ...wrapRows(ridge, width, { role: 'dim', hang: 2 }),
+  ];
+}
+
+/**
+ * Above the memory roof is no error: it counts every tensor from device memory once, and what L2 holds comes faster.
+ */
+function shareText(percent: number, ceiling: 'memory' | 'tensor cores'): string {
+  const text = `${percent.toFixed(1)} % of the roof`;
+  return percent > 100 && ceiling === 'memory'
+    ? `${text} (tensors in L2 come faster than from memory)`
+    : `${text} (${ceiling} above)`;
+}
+
+/** Kernel's own measurements; hot and cold of a shape are two points at one intensity. */
+function measuredPoints(benchmarks: readonly BenchmarkView[], device: Device): Measured[] {
+  if (device.simulated) return [];
+  return benchmarks
+    .flatMap(({ subject, shape, mode, latency, result }) =>
+      subject === 'candidate' && result?.tflops !== undefined && result.bytes > 0
+        ? [
+            {
+              what: `${shapeShort(shape)} ${MODE_WORDS[mode]}, ${formatMicroseconds(latency?.p50Us ?? NaN)}`,
+              intensity: result.flops / result.bytes,
+              tflops: result.tflops,
+              role: mode === TimingMode.HOT ? ('warn' as const) : ('accent' as const),
+            },
+          ]
+        : [],
+    )
+    .slice(0, MARKS.length)
+    .map((point, index) => ({ ...point, mark: MARKS[index] ?? '+' }));
+}

@@ -1,0 +1,77 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { rowText, rowWidth } from '../../present/cells/row.ts';
+import { LogBuffer } from '../../state/log-buffer.ts';
+import { LogSearch } from '../../state/log-search.ts';
+import { logRows, scrolledLog } from './log.ts';
+
+const buffer = (texts: readonly string[]): LogBuffer => {
+  const log = new LogBuffer();
+  for (const text of texts) log.append({ time: 0, source: 'nvcc', text, tone: 'plain' });
+  return log;
+};
+const FOLLOWING = { follow: true, top: 0, wrap: true, query: '', filter: false };
+const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `line ${index}`);
+
+test('following shows the last lines; long ones wrap and lose nothing', () => {
+  const rows = logRows(
+    { log: buffer([...numbered(50), 'x'.repeat(90)]), search: undefined, position: FOLLOWING },
+    { width: 60, height: 6 },
+  );
+  expect(rows.map((row) => rowText(row).trim())).toEqual([
+    '00:00:00 nvcc   line 47',
+    '00:00:00 nvcc   line 48',
+    '00:00:00 nvcc   line 49',
+    `00:00:00 nvcc   ${'x'.repeat(44)}`,
+    'x'.repeat(44),
+    'xx',
+  ]);
+});
+
+test('filtering shows matching lines only, marked', () => {
+  const log = buffer(['a spill', 'nothing', 'another spill']);
+  const search = new LogSearch('spill');
+  search.advance(log);
+  const rows = logRows(
+    { log, search, position: { ...FOLLOWING, query: 'spill', filter: true } },
+    { width: 60, height: 9 },
+  );
+  expect(rows.map((row) => row.filter(({ role }) => role === 'match').map(({ text }) => text))).toEqual([
+    ['spill'],
+    ['spill'],
+  ]);
+});
+
+test('scrolling up ends following and down never begins it; both stay inside the log', () => {
+  const log = buffer(numbered(100));
+  const size = { width: 60, height: 10 };
+  const up = scrolledLog({ log, search: undefined, position: FOLLOWING }, -1, size);
+  expect(up).toEqual({ follow: false, top: 89 });
+  const down = scrolledLog({ log, search: undefined, position: { ...FOLLOWING, ...up } }, 50, size);
+  expect(down).toEqual({ follow: false, top: 90 });
+  expect(scrolledLog({ log, search: undefined, position: { ...FOLLOWING, follow: false, top: 3 } }, -50, size)).toEqual(
+    { follow: false, top: 0 },
+  );
+});
+
+test('no row is wider than the pane nor are there more than fit, whatever the text', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.string({ unit: 'grapheme', maxLength: 120 })),
+      fc.integer({ min: 30, max: 140 }),
+      fc.integer({ min: 1, max: 20 }),
+      fc.boolean(),
+      fc.boolean(),
+      (texts, width, height, wrap, follow) => {
+        const clean = texts.map((text) => text.replace(/\p{C}/gu, ''));
+        const rows = logRows(
+          { log: buffer(clean), search: undefined, position: { ...FOLLOWING, wrap, follow } },
+          { width, height },
+        );
+        expect(rows.length).toBeLessThanOrEqual(height);
+        for (const row of rows) expect(rowWidth(row)).toBeLessThanOrEqual(width);
+      },
+    ),
+    { numRuns: 100 },
+  );
+});

@@ -1,0 +1,157 @@
+/** The log: the last lines when following, a window otherwise; long lines wrap; matches of the search are marked. */
+import { formatCount, formatTimeOfDay } from '../../present/numbers.ts';
+import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
+import { run, type Role, type Row, type Run } from '../../present/cells/row.ts';
+import type { LogPosition } from '../../state/app-state.ts';
+import type { LogBuffer, LogLine, LogTone } from '../../state/log-buffer.ts';
+import type { LogSearch } from '../../state/log-search.ts';
+import type { Size } from '../pane/view.ts';
+
+const TONE_ROLES: Record<LogTone, Role> = { plain: 'text', phase: 'accent', good: 'good', bad: 'bad', warn: 'warn' };
+const SOURCE_CELLS = 6;
+const WIDE = 100;
+
+export interface LogSlice {
+  readonly log: LogBuffer;
+  readonly search: LogSearch | undefined;
+  readonly position: LogPosition;
+}
+
+/** Rows of the log's visible part: exactly what fits, nothing of what lies outside is laid out. */
+export function logRows({ log, search, position }: LogSlice, { width, height }: Size): Row[] {
+  const numbers = position.filter && search !== undefined ? search.matches : undefined;
+  const layOut = (line: LogLine): Row[] => lineRows(line, { width, wrap: position.wrap, search });
+  if (position.follow) return lastRows(log, numbers, height, layOut);
+  const rows: Row[] = [];
+  for (const line of linesFrom(log, numbers, position.top)) {
+    rows.push(...layOut(line));
+    if (rows.length >= height) break;
+  }
+  return rows.slice(0, height);
+}
+
+/** "1,204 lines  following" or where the window is. */
+export function logRemark({ log, search, position }: LogSlice): string {
+  const hits =
+    search === undefined
+      ? ''
+      : `/${search.query}/ ${formatCount(search.matches.length)} hits${position.filter ? ' only' : ''}  `;
+  const lines = `${formatCount(log.end)} line${log.end === 1 ? '' : 's'}`;
+  return (
+    hits +
+    (position.follow ? `${lines}, following` : `from line ${formatCount(position.top + 1)} of ${lines}, f follows`)
+  );
+}
+
+/**
+ * The first line to show after scrolling by `by` lines (only those that match when the log is filtered), and whether to
+ * go on following:
+ * scrolling up ends it, and only asking for it begins it, so that it never fights the user.
+ */
+export function scrolledLog(
+  { log, search, position }: LogSlice,
+  by: number,
+  size: Size,
+): { follow: boolean; top: number } {
+  const numbers = position.filter && search !== undefined ? search.matches : undefined;
+  const last = firstOfLast(log, numbers, size, position.wrap);
+  if (position.follow && by >= 0) return { follow: true, top: last };
+  const from = position.follow ? last : position.top;
+  if (numbers === undefined) return { follow: false, top: Math.max(log.start, Math.min(last, from + by)) };
+  const place = numbers.findIndex((number) => number >= from);
+  return {
+    follow: false,
+    top: Math.min(last, numbers[Math.max(0, (place < 0 ? numbers.length : place) + by)] ?? last),
+  };
+}
+
+/** Number of the first line of the last screenful. */
+function firstOfLast(
+  log: LogBuffer,
+  numbers: readonly number[] | undefined,
+  { width, height }: Size,
+  wrap: boolean,
+): number {
+  let rows = 0;
+  let first = numbers?.at(-1) ?? Math.max(0, log.end - 1);
+  for (let index = (numbers?.length ?? log.end) - 1; index >= (numbers === undefined ? log.start : 0); index--) {
+    const number = numbers?.[index] ?? index;
+    const line = log.at(number);
+    if (line === undefined) break;
+    rows += lineRows(line, { width, wrap, search: undefined }).length;
+    if (rows > height) break;
+    first = number;
+  }
+  return first;
+}
+
+function lastRows(
+  log: LogBuffer,
+  numbers: readonly number[] | undefined,
+  height: number,
+  layOut: (line: LogLine) => Row[],
+): Row[] {
+  const blocks: Row[][] = [];
+  let count = 0;
+  for (
+    let index = (numbers?.length ?? log.end) - 1;
+    index >= (numbers === undefined ? log.start : 0) && count < height;
+    index--
+  ) {
+    const line = log.at(numbers?.[index] ?? index);
+    if (line === undefined) break;
+    const rows = layOut(line);
+    count += rows.length;
+    blocks.unshift(rows);
+  }
+  return blocks.flat().slice(-height);
+}
+
+function* linesFrom(log: LogBuffer, numbers: readonly number[] | undefined, top: number): Generator<LogLine> {
+  const candidates = numbers?.filter((number) => number >= top);
+  for (
+    let index = 0, number = Math.max(top, log.start);
+    candidates === undefined ? number < log.end : index < candidates.length;
+    index++, number++
+  ) {
+    const line = log.at(candidates?.[index] ?? number);
+    if (line !== undefined) yield line;
+  }
+}
+
+/** A line as it is, for the terminal to wrap: what is copied from there has no breaks of ours. */
+export function wholeLine({ time, source, text, tone }: LogLine): Row {
+  return [
+    run(`${formatTimeOfDay(time).slice(0, 12)} `, 'dim'),
+    run(`${padCells(source, SOURCE_CELLS)} `, 'dim'),
+    run(text, TONE_ROLES[tone]),
+  ];
+}
+
+function lineRows(
+  { time, source, text, tone }: LogLine,
+  { width, wrap, search }: { width: number; wrap: boolean; search: LogSearch | undefined },
+): Row[] {
+  const clock = formatTimeOfDay(time).slice(0, width >= WIDE ? 12 : 8);
+  const head: Run[] = [run(`${clock} `, 'dim'), run(`${padCells(source, SOURCE_CELLS)} `, 'dim')];
+  const indent = clock.length + 1 + SOURCE_CELLS + 1;
+  const pieces = wrap ? wrapCells(text, Math.max(1, width - indent)) : [cutCells(text, width - indent)];
+  return pieces.map((piece, index): Row => [
+    ...(index === 0 ? head : [run(' '.repeat(indent))]),
+    ...marked(piece, TONE_ROLES[tone], search),
+  ]);
+}
+
+/** The text with what matches the search set off. A match across a line break is not marked. */
+function marked(text: string, role: Role, search: LogSearch | undefined): Run[] {
+  const ranges = search?.ranges(text) ?? [];
+  if (ranges.length === 0) return [run(text, role)];
+  const runs: Run[] = [];
+  let end = 0;
+  for (const [from, to] of ranges) {
+    if (from > end) runs.push(run(text.slice(end, from), role));
+    runs.push(run(text.slice(from, to), 'match'));
+    end = to;
+  }
+  return end < text.length ? [...runs, run(text.slice(end), role)] : runs;
+}

@@ -1,0 +1,163 @@
+/** View 8: the runner, its devices and tools, and how foreign code is boxed. */
+import { DeviceState, JobState, type Device, type DeviceConditions, type Host } from '@flashcore/shared/contract';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { formatBytes, formatClock, formatNumber } from '../../present/numbers.ts';
+import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import type { AppState } from '../../state/app-state.ts';
+import { attachedJob } from '../../state/selectors.ts';
+import { KIND_WORDS, jobMark, jobTitle, withShortNames } from '../../present/words.ts';
+import { SIMULATED_TEXT, scrolled, type View } from '../pane/view.ts';
+
+export const hostView: View = ({ state }, size) =>
+  scrolled('8 Host', hostRows(state, size.width), { ...size, top: state.ui.selected.host });
+
+/** The whole view; the pane shows a window of it. */
+export function hostRows(state: AppState, width: number): Row[] {
+  const { host } = state;
+  if (host === undefined)
+    return wrapRows(`No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`, width, { role: 'dim' });
+  return [
+    ...runnerRows(host, state, width),
+    ...host.devices.flatMap((device) => [
+      ...deviceRows(device, width),
+      ...conditionRows(conditionsOn(state, device), width),
+      ...queueRows(state, device, width),
+    ]),
+    textRow('Tools', 'title'),
+    ...host.tools.flatMap(({ name, version, archs, missing }) =>
+      version === '' && missing !== ''
+        ? wrapRows(`○ ${name}: ${missing}`, width, { role: 'unknown', hang: 2 })
+        : wrapRows(`✓ ${name} ${version}${archs.length > 0 ? ` for ${archs.join(' ')}` : ''}`, width, { hang: 2 }),
+    ),
+    ...(host.isolation === undefined
+      ? []
+      : [
+          textRow('Isolation of foreign code', 'title'),
+          ...wrapRows(`${host.isolation.kind}: ${host.isolation.detail}`, width, { hang: 2 }),
+        ]),
+  ];
+}
+
+function runnerRows(host: Host, state: AppState, width: number): Row[] {
+  const up = host.startTime === undefined ? '-' : formatClock((state.now - timestampMs(host.startTime)) / 1000);
+  const groups: Row[] = [
+    labelled('address', state.runner.label),
+    labelled('host', host.hostName),
+    labelled('platform', host.platform),
+    labelled('version', `${host.runnerVersion} (${host.apiVersion})`),
+    labelled('process', String(host.processId)),
+    labelled('up', up),
+    labelled('active jobs', String(host.activeJobs)),
+  ];
+  return [
+    ...wrapRows(host.embedded ? 'Runner, embedded: ends by itself when unused' : 'Runner', width, { role: 'title' }),
+    ...flowRows(groups, width),
+    ...wrapRows(`data in ${host.dataDirectory}`, width, { role: 'dim', hang: 2 }),
+  ];
+}
+
+function deviceRows(device: Device, width: number): Row[] {
+  const state = {
+    [DeviceState.UNSPECIFIED]: '-',
+    [DeviceState.READY]: 'ready',
+    [DeviceState.BUSY]: 'busy',
+    [DeviceState.QUARANTINED]: 'quarantined',
+  }[device.state];
+  const groups: Row[] = [
+    labelled('state', state, device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
+    labelled('arch', device.arch),
+    labelled('SMs', String(device.multiprocessors)),
+    labelled('memory', formatBytes(Number(device.memoryBytes))),
+    labelled('L2', formatBytes(Number(device.l2Bytes))),
+    labelled('SMEM a CTA', formatBytes(device.smemOptinBytes)),
+    labelled('SMEM an SM', formatBytes(device.smemPerMultiprocessorBytes)),
+    labelled('registers an SM', formatNumber(device.registersPerMultiprocessor)),
+    ...(device.driverVersion === '' ? [] : [labelled('CUDA', device.driverVersion)]),
+    ...(device.kernelDriverVersion === '' ? [] : [labelled('driver', device.kernelDriverVersion)]),
+    ...(device.roofline === undefined
+      ? []
+      : [
+          labelled(
+            'roofline',
+            `${formatNumber(device.roofline.fp16TensorTflops)} TFLOP/s, ${formatNumber(device.roofline.memoryGbPerSecond)} GB/s`,
+          ),
+          labelled('by', device.roofline.source, 'dim'),
+        ]),
+  ];
+  return [
+    ...wrapRows(`${device.deviceId}: ${device.name}`, width, { role: 'title', hang: 2 }),
+    ...(device.simulated ? wrapRows(SIMULATED_TEXT, width, { role: 'warn' }) : []),
+    ...(device.stateReason === ''
+      ? []
+      : wrapRows(withShortNames(`${state}: ${device.stateReason}`), width, {
+          role: device.state === DeviceState.QUARANTINED ? 'bad' : 'dim',
+          hang: 2,
+        })),
+    ...flowRows(groups, width),
+  ];
+}
+
+function conditionRows(conditions: DeviceConditions | undefined, width: number): Row[] {
+  if (conditions === undefined) return [];
+  const figure = (label: string, value: number | undefined, unit: string): Row[] =>
+    value === undefined ? [] : [labelled(label, `${formatNumber(value)} ${unit}`)];
+  const groups = [
+    ...figure('SM clock', conditions.smClockMhz, 'MHz'),
+    ...figure('memory clock', conditions.memoryClockMhz, 'MHz'),
+    ...figure('temperature', conditions.temperatureC, 'C'),
+    ...figure('power', conditions.powerW, 'W'),
+    ...figure('limit', conditions.powerLimitW, 'W'),
+    ...(conditions.otherProcesses === undefined
+      ? []
+      : [
+          labelled(
+            'other processes',
+            String(conditions.otherProcesses),
+            conditions.otherProcesses > 0 ? 'warn' : undefined,
+          ),
+        ]),
+    ...(conditions.throttleReasons.length > 0
+      ? [labelled('throttled by', conditions.throttleReasons.join(', '), 'warn')]
+      : []),
+  ];
+  const missing = conditions.notMeasured === '' ? [] : wrapRows(conditions.notMeasured, width, { role: 'dim' });
+  return groups.length + missing.length === 0
+    ? []
+    : [textRow('Device now', 'title'), ...flowRows(groups, width), ...missing];
+}
+
+/** What the job on the screen says of the device that it runs on. */
+function conditionsOn(state: AppState, { deviceId }: Device): DeviceConditions | undefined {
+  const job = attachedJob(state);
+  return job?.device?.deviceId === deviceId ? job.conditions : undefined;
+}
+
+const MOST_QUEUED = 6;
+
+/** The job that has the device, then those that wait for it, in their order. */
+function queueRows({ jobs, now }: AppState, { deviceId }: Device, width: number): Row[] {
+  const open = jobs.filter((job) => job.state !== JobState.ENDED && (job.deviceId === deviceId || job.deviceId === ''));
+  if (open.length === 0) return [labelled('queue', 'empty', 'dim')];
+  const inOrder = open.toSorted(
+    (a, b) =>
+      Number(b.state === JobState.RUNNING) - Number(a.state === JobState.RUNNING) || a.queuePosition - b.queuePosition,
+  );
+  const rows = inOrder.slice(0, MOST_QUEUED).map((job): Row => {
+    const { mark, role } = jobMark(job);
+    const since = job.startTime ?? job.createTime;
+    const text = job.state === JobState.RUNNING ? 'runs' : `${job.queuePosition} ahead`;
+    return fitRow(
+      [
+        run(`  ${mark} `, role),
+        run(jobTitle(job), 'title'),
+        run(
+          `  ${KIND_WORDS[job.kind]}, ${text}${since === undefined ? '' : ` ${formatClock((now - timestampMs(since)) / 1000)}`}`,
+          'dim',
+        ),
+      ],
+      width,
+    );
+  });
+  const more = inOrder.length > MOST_QUEUED ? [textRow(`  and ${inOrder.length - MOST_QUEUED} more in 6`, 'dim')] : [];
+  return [[run(`queue of ${deviceId}`, 'dim')], ...rows, ...more];
+}

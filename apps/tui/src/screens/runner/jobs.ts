@@ -1,0 +1,118 @@
+/** View 6: jobs of the runner, newest first; history and leaderboard stand in their place when asked for. */
+import { JobState, type Job } from '@flashcore/shared/contract';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { formatAge, formatSeconds } from '../../present/numbers.ts';
+import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import type { Column } from '../../present/cells/table.ts';
+import type { AppState } from '../../state/app-state.ts';
+import { jobsOf } from '../../state/selectors.ts';
+import { KIND_WORDS, jobMark, jobTitle, shortName } from '../../present/words.ts';
+import { historyPane, leaderboardPane } from './history.ts';
+import { list } from '../pane/list.ts';
+import { positionRemark, type PaneContent, type Size, type View } from '../pane/view.ts';
+
+const COMPACT = 60;
+const DETAIL_FROM = 12;
+
+// The rail has no room for figures: it shows jobs whatever the view itself shows.
+export const jobsView: View = ({ state }, size) =>
+  (size.width < COMPACT ? jobs : { jobs, history: historyPane, leaderboard: leaderboardPane }[state.ui.jobList])(
+    state,
+    size,
+  );
+
+function jobs(state: AppState, size: Size): PaneContent {
+  const title = '6 Jobs';
+  if (state.jobs.length === 0)
+    return {
+      title,
+      body: wrapRows(
+        state.connection === 'connected'
+          ? 'This runner has no job yet. 7 lists the kernels; Enter on one runs it.'
+          : `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`,
+        size.width,
+        { role: 'dim' },
+      ),
+    };
+  const { filters } = state.ui;
+  const listed = jobsOf(state);
+  if (listed.length === 0)
+    return {
+      title,
+      body: wrapRows(`No job has "${filters.jobs}". / changes the filter, Esc shows all.`, size.width, {
+        role: 'warn',
+      }),
+    };
+  const columns: Column<Job>[] = [
+    ...(size.width < COMPACT ? [] : [{ title: 'id', cell: ({ name }: Job) => run(shortName(name), 'dim') }]),
+    {
+      title: 'job',
+      cell: (job) =>
+        run(
+          `${jobMark(job).mark}${job.name === state.attached ? '*' : job.name === state.ui.pinned ? 'A' : ' '}${jobTitle(job)}`,
+          jobMark(job).role,
+        ),
+      shrinkTo: 20,
+    },
+    { title: 'kind', ...(size.width < COMPACT && { drop: 6 }), cell: ({ kind }) => KIND_WORDS[kind] },
+    { title: 'state', drop: 3, cell: (job) => run(jobMark(job).word, jobMark(job).role) },
+    ...(size.width < COMPACT ? [] : summaryColumns(state.now)),
+  ];
+  const selected =
+    state.ui.jobList !== 'jobs' ? listed.findIndex(({ name }) => name === state.attached) : state.ui.selected.jobs;
+  const isShown = listed.some(({ name }) => name === state.attached);
+  const chosen = listed[selected];
+  const detail =
+    chosen === undefined || size.height < DETAIL_FROM || state.ui.view !== 'jobs'
+      ? []
+      : jobDetail(chosen, state.now, size.width);
+  const rows = list(columns, listed, {
+    width: size.width,
+    height: size.height - detail.length,
+    selected,
+    focused: state.ui.view === 'jobs',
+  });
+  const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
+  return {
+    title,
+    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${filters.jobs === '' ? '' : `, only "${filters.jobs}"`}${isShown ? ', * on screen' : ''}`,
+    body: [...rows, ...blank, ...detail],
+  };
+}
+
+/** What the table has no room for, at the bottom of the pane. */
+function jobDetail(job: Job, now: number, width: number): Row[] {
+  const created =
+    job.createTime === undefined ? '' : `, asked for ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
+  const { role, word } = jobMark(job);
+  return [
+    [run('─'.repeat(width), 'border')],
+    ...wrapRows(jobTitle(job), width, { role: 'title' }),
+    ...wrapRows(`${word}: ${job.summary === '' ? KIND_WORDS[job.kind] : job.summary}`, width, { role, hang: 2 }).slice(
+      0,
+      4,
+    ),
+    ...wrapRows(`${KIND_WORDS[job.kind]} ${shortName(job.name)} on ${job.deviceId || 'its device'}${created}`, width, {
+      role: 'dim',
+      hang: 2,
+    }),
+  ];
+}
+
+const summaryColumns = (now: number): Column<Job>[] => [
+  { title: 'took', align: 'right', drop: 2, cell: (job) => tookText(job, now) },
+  {
+    title: 'started',
+    align: 'right',
+    drop: 5,
+    cell: ({ createTime }) => (createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000)),
+  },
+  { title: 'summary', drop: 6, cell: ({ summary }) => run(summary, 'dim'), shrinkTo: 30 },
+];
+
+function tookText({ startTime, endTime, state, queuePosition }: Job, now: number): string {
+  if (state === JobState.QUEUED) return `${queuePosition} ahead`;
+  return startTime === undefined
+    ? '-'
+    : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
+}

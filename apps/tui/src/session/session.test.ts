@@ -1,0 +1,176 @@
+import { JobState, FlashcoreError } from '@flashcore/shared/contract';
+import { afterEach, expect, test, vi } from 'vitest';
+import { fakeRunner } from '../testing/fake-runner.ts';
+import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
+import { initialState } from '../state/app-state.ts';
+import type { RunnerPort } from './runner-port.ts';
+import { Session } from './session.ts';
+import { Store } from './store.ts';
+
+const EVENTS = sampleEvents();
+
+let session: Session | undefined;
+afterEach(() => session?.end());
+
+function begin(client: RunnerPort, options?: Parameters<Session['begin']>[0]): Store {
+  const store = new Store({
+    state: initialState({ runner: { label: 'host:1', embedded: false }, columns: 80, rows: 24, now: SAMPLE_START_MS }),
+  });
+  session = new Session({ client, store, now: () => SAMPLE_START_MS });
+  void session.begin(options);
+  return store;
+}
+
+test('loads all lists and shows the job that runs', async () => {
+  const store = begin(fakeRunner());
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
+  const { connection, host, jobs, kernels, experiments, attached } = store.state;
+  expect({
+    connection,
+    host: host?.hostName,
+    jobs: jobs.length,
+    kernels: kernels.length,
+    experiments: experiments.length,
+    attached,
+  }).toEqual({ connection: 'connected', host: 'laptop', jobs: 5, kernels: 5, experiments: 2, attached: SAMPLE_JOB });
+  expect(store.log.end).toBeGreaterThan(40);
+});
+
+test('a job given to start is started once and shown', async () => {
+  const runner = fakeRunner();
+  const store = begin(runner, {
+    start: { method: 'runExperiment', request: { kernel: { source: { case: 'kernelId', value: 'flashcore_v6' } } } },
+  });
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.lastSequence).toBe(EVENTS.length));
+  expect(runner.started).toEqual(['flashcore_v6']);
+});
+
+test('a job shown again is watched from where this client has it', async () => {
+  const asked: number[] = [];
+  const runner = fakeRunner({ events: EVENTS.slice(0, 10) });
+  const client: RunnerPort = {
+    ...runner,
+    watch: (job, options) => {
+      asked.push(Number(options?.afterSequence));
+      return runner.watch(job, options);
+    },
+  };
+  const store = begin(client, { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.lastSequence).toBe(10));
+  const lines = store.log.end;
+  session?.attach(SAMPLE_JOB);
+  await vi.waitFor(() => expect(asked).toEqual([0, 10]));
+  expect(store.log.end).toBe(lines);
+});
+
+test('repeated events leave no second log line', () => {
+  const store = begin(fakeRunner({ events: [] }));
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  for (const event of [...EVENTS.slice(0, 12), ...EVENTS.slice(4, 12), EVENTS[20]!])
+    store.dispatch({ type: 'job-event', event });
+  expect(store.state.views[SAMPLE_JOB]).toMatchObject({ lastSequence: 12, gap: true });
+  expect(
+    Array.from({ length: store.log.end }, (_, line) => store.log.at(line)?.text).filter((text) =>
+      text?.includes('Used 56 registers'),
+    ),
+  ).toHaveLength(1);
+});
+
+test('a job whose first events are no longer kept is shown from there', async () => {
+  const runner = fakeRunner();
+  const client: RunnerPort = {
+    ...runner,
+    watch: async function* (job, options) {
+      options?.onExpired?.(21n);
+      yield* runner.watch(job, { afterSequence: 20 });
+    },
+  };
+  const store = begin(client, { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() =>
+    expect(store.state.views[SAMPLE_JOB]).toMatchObject({
+      state: JobState.ENDED,
+      lastSequence: EVENTS.length,
+      gap: false,
+    }),
+  );
+  expect(store.state.notice?.text).toBe("The job's events before number 21 are no longer kept");
+});
+
+test('a job of another view no longer reaches the one shown', async () => {
+  let release: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => (release = resolve));
+  const runner = fakeRunner();
+  const client: RunnerPort = {
+    ...runner,
+    watch: async function* (job) {
+      if (job === 'jobs/slow') await held;
+      yield* job === 'jobs/slow' ? EVENTS.slice(0, 5).map((event) => ({ ...event, job })) : runner.watch(job);
+    },
+  };
+  const store = begin(client, { watchJob: 'jobs/slow' });
+  session?.attach(SAMPLE_JOB);
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
+  release();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect([store.state.attached, store.state.views['jobs/slow']?.lastSequence]).toEqual([SAMPLE_JOB, 0]);
+});
+
+test('a lost runner is told in the header and in words, and found again', async () => {
+  const runner = fakeRunner();
+  let lost = true;
+  const answer = <Answer>(question: () => Promise<Answer>): Promise<Answer> =>
+    lost
+      ? Promise.reject(new FlashcoreError('RUNNER_UNREACHABLE', {}, 'Wanted a runner at host:1, found nobody there'))
+      : question();
+  const client: RunnerPort = {
+    ...runner,
+    listJobs: () => answer(() => runner.listJobs()),
+    getHost: () => answer(() => runner.getHost({})),
+    listKernels: () => answer(() => runner.listKernels({})),
+    listExperiments: () => answer(() => runner.listExperiments({})),
+    watch: () => {
+      throw new FlashcoreError('RUNNER_UNREACHABLE', {}, 'Wanted a runner at host:1, found nobody there');
+    },
+  };
+  const store = begin(client, { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() =>
+    expect(store.state.notice).toMatchObject({ tone: 'bad', text: 'Wanted a runner at host:1, found nobody there' }),
+  );
+  lost = false;
+  await vi.waitFor(async () => {
+    await session?.refreshJobs();
+    expect([store.state.connection, store.state.jobs.length]).toEqual(['connected', 5]);
+  });
+  expect(store.state.notice).toBeUndefined();
+});
+
+test('a job that is refused is told, and nothing is shown for it', async () => {
+  const runner = fakeRunner();
+  const client: RunnerPort = {
+    ...runner,
+    listJobs: async () => ({ ...(await runner.listJobs()), jobs: [] }),
+    start: () => {
+      throw new FlashcoreError(
+        'KERNEL_NOT_FOUND',
+        {},
+        'Wanted a kernel of this runner, found no "flash_v6"; nearest: flashcore_v6',
+      );
+    },
+  };
+  const store = begin(client);
+  session?.runKernel('flash_v6');
+  await vi.waitFor(() => expect(store.state.notice?.text).toMatch(/nearest: flashcore_v6/));
+  expect(store.state.attached).toBeUndefined();
+});
+
+test('a watch that fails is over, so that a folder is asked for again', async () => {
+  const store = begin(fakeRunner());
+  session?.watchFolder({
+    folder: '/nowhere',
+    requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel } }),
+  });
+  expect(store.state.watching).toEqual({ folder: '/nowhere' });
+  await vi.waitFor(() =>
+    expect([store.state.watching, store.state.notice?.text]).toEqual([undefined, '/nowhere: no such folder to watch']),
+  );
+});

@@ -1,0 +1,335 @@
+/**
+ * Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends
+ * a job.
+ */
+import { JobState, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
+import type { RunnerPort, StartRequest, WatchFolder } from './runner-port.ts';
+import { cancelRequest, followSource } from '../watch/follow-source.ts';
+import { changedSources, pinnedComparison, samplesOf } from '../state/pinned.ts';
+import type { Store } from './store.ts';
+
+const JOBS_EVERY_MS = 2_000;
+const HOST_EVERY_MS = 10_000;
+const TICK_MS = 1_000;
+
+export interface SessionOptions {
+  readonly client: RunnerPort;
+  readonly store: Store;
+  readonly now?: () => number;
+  /** Brings back an embedded runner that was killed. */
+  readonly revive?: () => Promise<void>;
+}
+
+export class Session {
+  readonly #client: RunnerPort;
+  readonly #store: Store;
+  readonly #now: () => number;
+  readonly #ended = new AbortController();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #watch: AbortController | undefined;
+  #watching: AbortController | undefined;
+  #polling = false;
+  readonly #revive: SessionOptions['revive'];
+  #reviving = false;
+
+  constructor({ client, store, now = Date.now, revive }: SessionOptions) {
+    this.#revive = revive;
+    this.#client = client;
+    this.#store = store;
+    this.#now = now;
+  }
+
+  /** Loads the lists, then shows the job given, else the one shown last, else one that runs, else the newest. */
+  async begin({
+    start,
+    watchJob,
+    watchFolder,
+    lastJob,
+  }: {
+    start?: StartRequest | undefined;
+    watchJob?: string | undefined;
+    watchFolder?: WatchFolder | undefined;
+    lastJob?: string | undefined;
+  } = {}): Promise<void> {
+    this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
+    this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
+    this.#every(HOST_EVERY_MS, () => void this.refreshHost());
+    if (start !== undefined) this.start(start);
+    if (watchJob !== undefined) this.attach(watchJob);
+    if (watchFolder !== undefined) this.watchFolder(watchFolder);
+    await Promise.all([this.refreshHost(), this.refreshKernels(), this.refreshJobs(), this.refreshExperiments()]);
+    const { jobs } = this.#store.state;
+    const job =
+      jobs.find(({ name }) => name === lastJob) ?? jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
+    if (this.#watch === undefined && this.#watching === undefined && job !== undefined && !this.#ended.signal.aborted)
+      this.attach(job.name);
+  }
+
+  /** Stops asking and watching; the jobs go on. */
+  end(): void {
+    this.#ended.abort();
+    this.#watch?.abort();
+    this.#watching?.abort();
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#store.close();
+  }
+
+  /** Starts a job and shows it. */
+  start(request: StartRequest): void {
+    void this.#run(request);
+  }
+
+  /** Settles when the job has ended, or another one is shown. */
+  #run({ method, request }: StartRequest, onJob?: (job: string) => void): Promise<void> {
+    this.#store.dispatch({ type: 'show', view: 'run' });
+    return this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }), onJob);
+  }
+
+  runKernel(kernelId: string): void {
+    this.start({ method: 'runExperiment', request: { kernel: { source: { case: 'kernelId', value: kernelId } } } });
+  }
+
+  /** Runs every saved version of a folder, each in place of the one before. */
+  watchFolder({ folder, requestFor }: WatchFolder): void {
+    this.#watching?.abort();
+    const watching = new AbortController();
+    this.#watching = watching;
+    this.#store.dispatch({ type: 'watching', folder });
+    const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
+      const request = requestFor(kernel);
+      const superseded = new Promise<void>((resolve) =>
+        signal.addEventListener('abort', () => resolve(), { once: true }),
+      );
+      const started = (job: string): void => this.#store.dispatch({ type: 'version-started', job });
+      await Promise.race([this.#run(request, started), superseded]);
+      if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
+    };
+    void followSource({
+      folder,
+      run,
+      upload: (from) => this.#client.uploadFolder(from),
+      onProblem: (error) => this.#report(error),
+      onSave: () => this.#store.dispatch({ type: 'saved' }),
+      signal: watching.signal,
+    }).catch((error: unknown) => {
+      if (watching.signal.aborted) return;
+      // A watch that failed is over: W must ask for a folder again.
+      this.stopWatchingFolder();
+      this.#report(error);
+    });
+  }
+
+  /** Jobs that run go on. */
+  stopWatchingFolder(): void {
+    this.#watching?.abort();
+    this.#watching = undefined;
+    this.#store.dispatch({ type: 'watching', folder: undefined });
+  }
+
+  /** Shows a job from where this client has it to its end. */
+  attach(job: string): void {
+    this.#store.dispatch({ type: 'attach', job });
+    const view = this.#store.state.views[job];
+    if (view?.state === JobState.ENDED && view.lastSequence > 0 && view.endTime !== undefined) {
+      this.#watch?.abort();
+      return;
+    }
+    void this.#follow((signal, onConnection) =>
+      this.#client.watch(job, {
+        afterSequence: view?.lastSequence ?? 0,
+        signal,
+        onConnection,
+        onExpired: (first) => this.#expired(job, first),
+      }),
+    );
+  }
+
+  /** Shows `job` against `pinned`: reads both to their end, and the samples that both have. */
+  async compare(job: string, pinned: string): Promise<void> {
+    this.attach(job);
+    this.#store.dispatch({ type: 'compare', on: true });
+    this.#store.dispatch({ type: 'show', view: 'latency' });
+    await this.#ask(async (signal) => {
+      await Promise.all([this.#load(job, signal), this.#load(pinned, signal)]);
+      const { state } = this.#store;
+      const results = [state.views[job], state.views[pinned]]
+        .flatMap((view) => view?.variants ?? [])
+        .flatMap(({ benchmarks }) => benchmarks.flatMap(({ result }) => result ?? []));
+      for (const { simulated, samples } of results) {
+        if (simulated || samples === undefined || state.samples[samples.sha256] !== undefined) continue;
+        this.#store.dispatch({
+          type: 'samples',
+          sha256: samples.sha256,
+          samples: samplesOf(await this.#client.readArtifact(samples.sha256, { signal })),
+        });
+      }
+      await this.#loadSources(signal);
+    });
+  }
+
+  /** Texts of the files that the two jobs differ in. */
+  async #loadSources(signal: AbortSignal): Promise<void> {
+    const comparison = pinnedComparison(this.#store.state);
+    for (const file of comparison === undefined ? [] : changedSources(comparison).flatMap(({ a, b }) => [a, b])) {
+      if (file === undefined || this.#store.state.sources[file.sha256] !== undefined) continue;
+      this.#store.dispatch({
+        type: 'source',
+        sha256: file.sha256,
+        text: new TextDecoder().decode(await this.#client.readArtifact(file.sha256, { signal })),
+      });
+    }
+  }
+
+  /** Takes in the events of a job that is not shown. */
+  async #load(job: string, signal: AbortSignal): Promise<void> {
+    for await (const event of this.#client.watch(job, {
+      afterSequence: this.#store.state.views[job]?.lastSequence ?? 0,
+      signal,
+      onExpired: (first) => this.#expired(job, first),
+    })) {
+      if (signal.aborted) return;
+      this.#store.dispatch({ type: 'job-event', event });
+    }
+  }
+
+  #expired(job: string, first: bigint): void {
+    this.#store.dispatch({ type: 'events-expired', job, first });
+    this.#store.dispatch({
+      type: 'notice',
+      text: `The job's events before number ${first} are no longer kept`,
+      tone: 'info',
+    });
+  }
+
+  async cancel(job: string): Promise<void> {
+    await this.#ask(async (signal) => {
+      await this.#client.cancelJob({ name: job }, { signal });
+      this.#store.dispatch({
+        type: 'notice',
+        text: 'Cancelled; it may take two seconds until the job has ended',
+        tone: 'info',
+      });
+    });
+    await this.refreshJobs();
+  }
+
+  /** An artifact's bytes. Errors: ARTIFACT_NOT_FOUND, RUNNER_UNREACHABLE. */
+  readonly readArtifact = (sha256: string): Promise<Buffer> =>
+    this.#client.readArtifact(sha256, { signal: this.#ended.signal });
+
+  async refreshJobs(): Promise<void> {
+    // A slow runner gets one question at a time.
+    if (this.#polling) return;
+    this.#polling = true;
+    try {
+      await this.#ask(async (signal) =>
+        this.#store.dispatch({ type: 'jobs', jobs: (await this.#client.listJobs({ pageSize: 200 }, { signal })).jobs }),
+      );
+    } finally {
+      this.#polling = false;
+    }
+  }
+
+  async refreshHost(): Promise<void> {
+    await this.#ask(async (signal) => {
+      const { host } = await this.#client.getHost({}, { signal });
+      if (host !== undefined) this.#store.dispatch({ type: 'host', host });
+    });
+  }
+
+  async refreshKernels(): Promise<void> {
+    const includeFaulty = this.#store.state.ui.faulty;
+    await this.#ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'kernels',
+        kernels: (await this.#client.listKernels({ includeFaulty }, { signal })).kernels,
+      }),
+    );
+  }
+
+  async refreshExperiments(): Promise<void> {
+    await this.#ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'experiments',
+        experiments: (await this.#client.listExperiments({ pageSize: 200 }, { signal })).experiments,
+      }),
+    );
+  }
+
+  async refreshLeaderboard(): Promise<void> {
+    await this.#ask(async (signal) =>
+      this.#store.dispatch({ type: 'leaderboard', leaderboard: await this.#client.getLeaderboard({}, { signal }) }),
+    );
+  }
+
+  /** One question; its answer or failure says whether the runner is there. */
+  async #ask(question: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const { signal } = this.#ended;
+    try {
+      await question(signal);
+      this.#store.dispatch({ type: 'connection', connection: 'connected' });
+    } catch (error) {
+      if (!signal.aborted) this.#report(error);
+    }
+  }
+
+  /** Takes a stream's events in until it ends or another job is shown. */
+  async #follow(
+    open: (signal: AbortSignal, onConnection: (state: 'connected' | 'reconnecting') => void) => AsyncIterable<JobEvent>,
+    onJob: (job: string) => void = () => undefined,
+  ): Promise<void> {
+    this.#watch?.abort();
+    const watch = new AbortController();
+    this.#watch = watch;
+    try {
+      for await (const event of open(watch.signal, (connection) => this.#connection(connection))) {
+        if (watch.signal.aborted) return;
+        this.#store.dispatch({ type: 'job-event', event });
+        if (this.#store.state.attached !== event.job) this.#store.dispatch({ type: 'attach', job: event.job });
+        if (event.payload.case === 'created') onJob(event.job);
+        if (event.payload.case === 'finished')
+          void Promise.all([this.refreshJobs(), this.refreshExperiments(), this.refreshHost()]);
+      }
+    } catch (error) {
+      if (!watch.signal.aborted) this.#report(error);
+    }
+  }
+
+  #connection(connection: 'connected' | 'reconnecting'): void {
+    this.#store.dispatch({ type: 'connection', connection });
+    if (connection === 'reconnecting') void this.#bringBack();
+  }
+
+  /** An embedded runner that was killed is started again; what it was running ends as interrupted. */
+  async #bringBack(): Promise<void> {
+    if (this.#revive === undefined || this.#reviving || this.#ended.signal.aborted) return;
+    this.#reviving = true;
+    try {
+      await this.#revive();
+    } catch (error) {
+      this.#store.dispatch({
+        type: 'notice',
+        text: error instanceof Error ? error.message : String(error),
+        tone: 'bad',
+        about: 'connection',
+      });
+    } finally {
+      this.#reviving = false;
+    }
+  }
+
+  #report(error: unknown): void {
+    const unreachable = error instanceof Error && 'reason' in error && error.reason === 'RUNNER_UNREACHABLE';
+    if (unreachable) this.#connection('reconnecting');
+    this.#store.dispatch({
+      type: 'notice',
+      text: error instanceof Error ? error.message : String(error),
+      tone: 'bad',
+      ...(unreachable && { about: 'connection' }),
+    });
+  }
+
+  #every(milliseconds: number, action: () => void): void {
+    this.#timers.push(setInterval(action, milliseconds));
+  }
+}

@@ -1,0 +1,147 @@
+/** Holds the state outside React: actions change it at once, subscribers hear of it at most once a frame. */
+import { channel } from 'node:diagnostics_channel';
+import type { Action } from '../state/actions.ts';
+import type { AppState } from '../state/app-state.ts';
+import { reduce } from '../state/app-reducer.ts';
+import { LogBuffer } from '../state/log-buffer.ts';
+import { logLinesOf } from '../present/event-lines.ts';
+import { LogSearch } from '../state/log-search.ts';
+import type { Snapshot } from '../state/snapshot.ts';
+
+/**
+ * What comes from a runner is drawn 20 times a second: nobody reads a log faster, and Ink's own throttle (60) does not
+ * touch it.
+ */
+export const FRAME_MS = 50;
+// Where drawing takes long (a large screen, a busy machine) half as many frames are enough to read by.
+const SLOW_FRAME_MS = 100;
+const SLOW_FROM_MS = 12;
+/** Told of every frame, while somebody listens: { milliseconds } that reducing to text, layout and writing took. */
+export const FRAMES = channel('fa-tui:frame');
+// What a key did is shown sooner than what comes from a runner.
+const KEY_FRAME_MS = 16;
+const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>([
+  'job-event',
+  'connection',
+  'host',
+  'jobs',
+  'experiments',
+  'kernels',
+  'tick',
+]);
+
+export interface StoreOptions {
+  readonly state: AppState;
+  /** False while the terminal has not taken the last frame yet: a stalled terminal must not stall the program. */
+  readonly canDraw?: () => boolean;
+  readonly logCapacity?: number;
+}
+
+export class Store {
+  readonly #listeners = new Set<() => void>();
+  readonly #logs = new Map<string, LogBuffer>();
+  readonly #canDraw: () => boolean;
+  readonly #logCapacity: number | undefined;
+  readonly #noLog = new LogBuffer(1);
+  #state: AppState;
+  #search: LogSearch | undefined;
+  #snapshot: Snapshot;
+  #timer: NodeJS.Timeout | undefined;
+  #due = 0;
+  #lastFrame = 0;
+  /** Running mean of what a frame takes, milliseconds. */
+  #cost = 0;
+
+  constructor({ state, canDraw = () => true, logCapacity }: StoreOptions) {
+    this.#state = state;
+    this.#canDraw = canDraw;
+    this.#logCapacity = logCapacity;
+    this.#snapshot = { state, log: this.#noLog, search: undefined };
+  }
+
+  /** The state now, ahead of what is on the screen. */
+  get state(): AppState {
+    return this.#state;
+  }
+
+  /** Log of the attached job. */
+  get log(): LogBuffer {
+    return (this.#state.attached === undefined ? undefined : this.#logs.get(this.#state.attached)) ?? this.#noLog;
+  }
+
+  get search(): LogSearch | undefined {
+    return this.#search;
+  }
+
+  readonly dispatch = (action: Action): void => {
+    const before = this.#state;
+    this.#state = reduce(before, action);
+    if (action.type === 'job-event') this.#keepLines(before, action);
+    if (this.#state.ui.log.query !== before.ui.log.query || this.#state.attached !== before.attached)
+      this.#startSearch();
+    if (this.#state !== before) this.#schedule(FROM_RUNNER.has(action.type) ? this.#frameMs() : KEY_FRAME_MS);
+  };
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+
+  readonly getSnapshot = (): Snapshot => this.#snapshot;
+
+  /** A change waits for its frame. */
+  get pending(): boolean {
+    return this.#timer !== undefined;
+  }
+
+  /** No frame comes after this. */
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#listeners.clear();
+  }
+
+  /** Lines of an event are kept exactly when the reducer took the event in: repeats and early ones leave no trace. */
+  #keepLines(before: AppState, { event }: { event: Parameters<typeof logLinesOf>[0] }): void {
+    const after = this.#state.views[event.job];
+    if (after === undefined || after.lastSequence === (before.views[event.job]?.lastSequence ?? 0)) return;
+    const buffer = this.#logs.get(event.job) ?? new LogBuffer(this.#logCapacity);
+    this.#logs.set(event.job, buffer);
+    for (const line of logLinesOf(event)) buffer.append(line);
+  }
+
+  #startSearch(): void {
+    const { query } = this.#state.ui.log;
+    this.#search = query === '' ? undefined : new LogSearch(query);
+    this.#search?.advance(this.log);
+  }
+
+  #frameMs(): number {
+    return this.#cost > SLOW_FROM_MS ? SLOW_FRAME_MS : FRAME_MS;
+  }
+
+  /** A frame `interval` after the last one, or at once when that is over; a frame that is due sooner stays. */
+  #schedule(interval = this.#frameMs()): void {
+    const due = this.#lastFrame + interval;
+    if (this.#timer !== undefined && this.#due <= due) return;
+    clearTimeout(this.#timer);
+    this.#due = due;
+    this.#timer = setTimeout(() => this.#frame(), Math.max(0, due - performance.now()));
+  }
+
+  #frame(): void {
+    this.#timer = undefined;
+    this.#lastFrame = performance.now();
+    if (!this.#canDraw()) return this.#schedule();
+    const complete = this.#search?.advance(this.log) ?? true;
+    this.#snapshot = { state: this.#state, log: this.log, search: this.#search };
+    for (const listener of this.#listeners) listener();
+    // React draws in a microtask that the listeners asked for: this one comes after it.
+    queueMicrotask(() => this.#frameDrawn(performance.now() - this.#lastFrame));
+    if (!complete) this.#schedule();
+  }
+
+  #frameDrawn(milliseconds: number): void {
+    this.#cost += (milliseconds - this.#cost) / 8;
+    if (FRAMES.hasSubscribers) FRAMES.publish({ milliseconds });
+  }
+}

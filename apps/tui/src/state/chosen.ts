@@ -1,0 +1,42 @@
+/** What a command is about: the job or kernel under the cursor, else the one shown. */
+import { JobState, type Job } from '@flashcore/shared/contract';
+import type { AppState } from './app-state.ts';
+import type { JobView } from './job-view.ts';
+import { attachedJob, selectedJobName, selectedKernel } from './selectors.ts';
+
+export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
+export const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels';
+
+/** The job marked in view 6, elsewhere the one shown; it must have ended to be compared. */
+export function chosenJob(state: AppState): string | undefined {
+  const name = inJobs(state) ? selectedJobName(state) : state.attached;
+  if (inJobs(state) && state.ui.jobList === 'leaderboard') return name;
+  const ended =
+    state.views[name ?? '']?.state === JobState.ENDED ||
+    [...state.jobs, ...state.experiments.flatMap(({ job }) => job ?? [])].some(
+      (job) => job.name === name && job.state === JobState.ENDED,
+    );
+  return ended ? name : undefined;
+}
+
+/** The job that x is about, while it has not ended. */
+export function cancellableJob(state: AppState): Job | JobView | undefined {
+  const name = inJobs(state) && state.ui.jobList === 'jobs' ? selectedJobName(state) : state.attached;
+  if (name === undefined) return undefined;
+  // Events know of a job's end before the next look at the list.
+  const job = [state.views[name], state.jobs.find((candidate) => candidate.name === name)].find(
+    (known) => known !== undefined && known.state !== JobState.UNSPECIFIED,
+  );
+  return job?.state === JobState.ENDED ? undefined : job;
+}
+
+/**
+ * What r and R are about: the kernel under the cursor of view 7, else the last form's, else the one of the job shown.
+ * One from a client's folder can't be run by its id.
+ */
+export function kernelToRun(state: AppState): string | undefined {
+  if (inKernels(state))
+    return selectedKernel(state)?.manifestError === '' ? selectedKernel(state)?.kernelId : undefined;
+  const kernelId = state.ui.lastForm?.form.kernel.kernelId ?? attachedJob(state)?.kernelId;
+  return state.kernels.some((kernel) => kernel.kernelId === kernelId) ? kernelId : undefined;
+}
