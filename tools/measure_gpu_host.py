@@ -29,6 +29,8 @@ SHAPES = ["1x8x512x64", "2x8x512x64", "1x8x512x64c", "2x8x512x64c", "1x4x128x64"
 LARGE_SHAPES = ["4x16x2048x64c", "4x16x2048x128", "2x16x4096x64c"]
 # Those that a host with one GPU can run; with two also: several.
 SECTIONS = ["host", "conformance", "primitives", "kernels", "shapes", "parity", "ncu", "overlap", "launch_options", "sanitizer", "sanitized", "aa", "ab", "clock", "sdpa", "edit", "faulty", "cheating", "box", "recovery", "torch_extension"]
+# flashcore_v6 compiled by hand: what its kernel.yaml gives the compiler (its static_assert holds them together).
+V6_DEFINES = ["-DUSE_WMMA=1", "-DBLOCK_Q=64", "-DBLOCK_KV=64", "-DNUM_THREADS=128", "-DROW_STRIDE=72", "-DSMEM_BYTES=73728"]
 OVERLAP_KERNELS = ["fa_v2_wmma", "flashcore_v6", "flashcore_v9", "flashcore_v10", "flashcore_v11"]
 
 
@@ -153,7 +155,7 @@ class Measurement:
     def ncu(self):
         """ncu's own output in its forms, of one small kernel: what the parsers are tested with."""
         arch = self.arch()
-        image = self.nvcc("kernels/flashcore_v6/flashcore_v6.cu", "-DUSE_WMMA=1", arch=arch)
+        image = self.nvcc("kernels/flashcore_v6/flashcore_v6.cu", *V6_DEFINES, arch=arch)
         tensors = [{"kind": "tensor", "tensor": name} for name in "QKVO"]
         job = {
             "library": "libcuda.so.1", "deviceOrdinal": 0, "seed": "1", "runs": 2,
@@ -467,7 +469,7 @@ class Measurement:
         """What the same kernel costs as a PyTorch extension: build of torch.utils.cpp_extension.load_inline."""
         code = self.out / "load_inline.py"
         code.write_text(LOAD_INLINE, encoding="utf8")
-        _, _, text, _ = self.run([sys.executable, code, ROOT / "kernels/flashcore_v6/flashcore_v6.cu"], name="torch-extension.json")
+        _, _, text, _ = self.run([sys.executable, code, ROOT / "kernels/flashcore_v6/flashcore_v6.cu", *V6_DEFINES], name="torch-extension.json")
         print(text)
 
 
@@ -540,7 +542,10 @@ started = time.monotonic()
 import torch
 from torch.utils.cpp_extension import load_inline
 imported = time.monotonic()
-source = pathlib.Path(sys.argv[1]).read_text() + """
+macros = [each.removeprefix("-D").split("=") for each in sys.argv[2:]]
+defined = "".join(f"#define {name} {value}\\n" for name, value in macros)
+undefined = "".join(f"#undef {name}\\n" for name, _ in macros)  # PyTorch's headers may have such names
+source = defined + pathlib.Path(sys.argv[1]).read_text() + undefined + """
 #include <torch/extension.h>
 #include <ATen/cuda/CUDAContext.h>
 torch::Tensor forward(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {

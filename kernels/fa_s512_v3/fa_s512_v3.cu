@@ -6,22 +6,10 @@
 
 #include "primitives/smem.cuh"
 
-#ifndef CONFIG
-#define CONFIG 4
-#endif
-// The config table. Shared memory: Q, the stages of K and V, P.
-#if CONFIG == 1  // 40 KB
-constexpr int BLOCK_M = 32, BLOCK_N = 64, STAGES = 2;
-#elif CONFIG == 2  // 28 KB
-constexpr int BLOCK_M = 64, BLOCK_N = 32, STAGES = 2;
-#elif CONFIG == 3  // 32 KB
-constexpr int BLOCK_M = 64, BLOCK_N = 64, STAGES = 1;
-#elif CONFIG == 4  // 48 KB
-constexpr int BLOCK_M = 64, BLOCK_N = 64, STAGES = 2;
-#endif
-
+// From kernel.yaml, by CONFIG: BLOCK_M query rows a CTA, tiles of BLOCK_N keys, STAGES of them in shared memory;
+// NUM_THREADS threads a CTA.
 constexpr int HEAD_DIM = 64;
-constexpr int WARP = 32, NUM_WARPS = 4, NUM_THREADS = NUM_WARPS * WARP;
+constexpr int WARP = 32, NUM_WARPS = NUM_THREADS / WARP;
 constexpr int WARP_M = BLOCK_M / NUM_WARPS;
 constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;  // a warp's stripe is split over 4 x 8 lanes
 constexpr int LANE_M = WARP_M / LANE_GROUPS;  // rows group, group + 4, ...

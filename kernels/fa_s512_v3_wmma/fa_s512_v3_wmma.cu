@@ -13,34 +13,19 @@
 #include "primitives/mma.cuh"
 #include "primitives/smem.cuh"
 
-#ifndef USE_WMMA
-#define USE_WMMA \
-  1  // 0: scalar loops over the same tiles, each lane computing the elements that it would hold after mma.sync
-#endif
-#ifndef TILE_M
-#define TILE_M 128  // query rows a CTA, 16 a warp
-#endif
-#ifndef TILE_N
-#define TILE_N 64  // keys a tile
-#endif
-#ifndef TILE_K
-#define TILE_K 32  // depth of a step of both products: columns of Q and K, keys of P and V
-#endif
-#ifndef STAGES
-#define STAGES 2  // tiles of K and V in shared memory; 1: no overlap of copies and products
-#endif
-#ifndef ACCUM_F32
-#define ACCUM_F32 1  // 0: the tensor cores add up in fp16 (twice the rate on Ada; see the notes for the error)
-#endif
-
+// From kernel.yaml: the parameters USE_WMMA (0: scalar loops over the same tiles), TILE_M query rows a CTA, TILE_N keys a
+// tile, TILE_K (depth of a step of both products: columns of Q and K, keys of P and V), STAGES of K and V in shared
+// memory (1: no overlap of copies and products), ACCUM_F32 (0: the tensor cores add up in fp16, twice the rate on Ada;
+// see NOTES.md for the error), and what follows from them: NUM_THREADS and SMEM_BYTES a CTA.
 constexpr int HEAD_DIM = 64;
 constexpr int WARP = 32, WARP_M = 16, MMA_N = 8, MMA_K = 16;
-constexpr int NUM_THREADS = TILE_M / WARP_M * WARP;
 constexpr int N_TILES = TILE_N / MMA_N, D_TILES = HEAD_DIM / MMA_N;
 constexpr int ROW_BYTES = HEAD_DIM * 2;
 constexpr int VECTOR = 8;  // halves in 16 bytes
 constexpr int ROW_VECTORS = HEAD_DIM / VECTOR;
 constexpr int KV_BYTES = TILE_N * ROW_BYTES, STAGE_BYTES = 2 * KV_BYTES;
+static_assert(NUM_THREADS == TILE_M / WARP_M * WARP, "a warp takes WARP_M query rows");
+static_assert(SMEM_BYTES == TILE_M * ROW_BYTES + STAGES * STAGE_BYTES, "Q, and K and V of each stage");
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
 constexpr unsigned FULL_WARP = 0xffffffffu;

@@ -13,17 +13,10 @@
 #include "primitives/mma.cuh"
 #include "primitives/smem.cuh"
 
-#ifndef CONFIG
-#define CONFIG 1  // 1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps
-#endif
-#ifndef REGISTER_LIMIT
-#define REGISTER_LIMIT 0  // a thread's: 96, or 0: as many as ptxas likes (128 x 64 tiles: 128)
-#endif
-
+// From kernel.yaml: CONFIG (1: 64 x 64 tiles, 4 warps; 2: 128 x 64 tiles, 8 warps), REGISTER_LIMIT (a thread's: 96, or
+// 0: as many as ptxas likes), BLOCK_Q query rows a CTA, BLOCK_KV keys a tile, NUM_THREADS and SMEM_BYTES a CTA.
 constexpr int WARP = 32;
 constexpr int HEAD_DIM = 64;
-constexpr int BLOCK_Q = CONFIG == 2 ? 128 : 64;
-constexpr int BLOCK_KV = 64;
 constexpr int VECTOR = 8;  // halves in 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
@@ -94,6 +87,8 @@ struct TiledMma {
 };
 using Mma = TiledMma<BLOCK_Q / 16>;
 using Copy = TiledCopy<Mma::THREADS>;
+static_assert(NUM_THREADS == Mma::THREADS, "a warp takes 16 query rows");
+static_assert(SMEM_BYTES == (BLOCK_Q + 2 * BLOCK_KV) * HEAD_DIM * sizeof(half), "Q, K, V");
 
 // C += A B, DEPTH deep. load_A(A, k) and load_B(B, k, n) fetch fragments; as in CUTLASS' main loop those of the next
 // step are under way while this step's are multiplied. A step is one B fragment: whole rows of them would take 32

@@ -4,9 +4,8 @@
 #include <math.h>
 
 constexpr int HEAD_DIM = 64;
-constexpr int BLOCK_Q = 32;
+// From kernel.yaml: BLOCK_Q query rows and NUM_THREADS threads a CTA.
 constexpr int BLOCK_KV = 32;
-constexpr int NUM_THREADS = 128;
 constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;         // 4, neighbours in one warp
 constexpr int KEYS_PER_THREAD = BLOCK_KV / THREADS_PER_ROW;    // 8
 constexpr int COLS_PER_THREAD = HEAD_DIM / THREADS_PER_ROW;    // 16

@@ -5,16 +5,11 @@
 #include <math.h>
 #include <mma.h>
 
-#ifndef USE_WMMA
-#define USE_WMMA 1  // 0: scalar loops over the same tiles
-#endif
-
 using namespace nvcuda;
 
 constexpr int HEAD_DIM = 64;
-constexpr int BLOCK_Q = 32;
+// From kernel.yaml: USE_WMMA (0: scalar loops over the same tiles), BLOCK_Q query rows and NUM_THREADS threads a CTA.
 constexpr int BLOCK_KV = 32;
-constexpr int NUM_THREADS = 128;
 constexpr int MMA = 16;  // tiles of m16n16k16
 constexpr int O_TILES_PER_WARP = 2;
 constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;  // 4, neighbours in one warp

@@ -19,11 +19,11 @@ constexpr int WARP = 32, MMA_M = 16, MMA_N = 8, MMA_K = 16;
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
 
-// How a CTA is cut: WARPS_Q x WARPS_KV warps; each takes WARP_Q query rows and every WARPS_KV-th tile of BLOCK_KV keys.
-template <int HEAD_DIM_, int WARPS_Q_, int WARPS_KV_, int WARP_Q_, int BLOCK_KV_, int STAGES_>
-struct Tiling {
-  static constexpr int HEAD_DIM = HEAD_DIM_, WARPS_Q = WARPS_Q_, WARPS_KV = WARPS_KV_, WARP_Q = WARP_Q_,
-                       BLOCK_KV = BLOCK_KV_, STAGES = STAGES_;
+// What follows from how a CTA is cut: CUT::WARPS_Q x CUT::WARPS_KV warps; each takes WARP_Q query rows and every
+// WARPS_KV-th tile of BLOCK_KV keys.
+template <class CUT>
+struct Tiling : CUT {
+  using CUT::HEAD_DIM, CUT::WARPS_Q, CUT::WARPS_KV, CUT::WARP_Q, CUT::BLOCK_KV, CUT::STAGES;
   static constexpr int BLOCK_Q = WARPS_Q * WARP_Q;
   static constexpr int GROUP_THREADS = WARPS_Q * WARP;  // the warps that share one KV tile
   static constexpr int THREADS = GROUP_THREADS * WARPS_KV;
@@ -33,6 +33,7 @@ struct Tiling {
   static constexpr int Q_BYTES = BLOCK_Q * ROW_BYTES, KV_BYTES = BLOCK_KV * ROW_BYTES;
   static constexpr int STAGE_BYTES = 2 * KV_BYTES;  // K, then V
   static constexpr int GROUP_BYTES = STAGES * STAGE_BYTES;
+  static constexpr int SMEM_BYTES = Q_BYTES + WARPS_KV * GROUP_BYTES;
   static constexpr bool Q_IN_REGISTERS = M_TILES * D_STEPS <= 8;  // two stripes of 128 columns would take 64 registers
   // One vote can spare a tile that raises no row's maximum the pass over O. It cuts the tile's code in two: 64 columns
   // are 1 to 4 % faster without (H200, S = 512), 128 columns spill without.
@@ -322,15 +323,38 @@ __device__ __forceinline__ void attention(const half* __restrict__ Q, const half
   if (group == 0) store_rows<T>(O_rmem, row_sum, smem, O, first_row, warp_row, S, lane);
 }
 
-#define FLASHCORE_V10_ENTRY(NAME, CTAS_AN_SM, ...)                                                 \
-  extern "C" __global__ void __launch_bounds__(Tiling<__VA_ARGS__>::THREADS, CTAS_AN_SM)           \
-      NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) { \
-    attention<Tiling<__VA_ARGS__>>(Q, K, V, O, S, scale, causal);                                  \
+// How the entries are cut. Rows and keys of a CTA's tiles, stages, threads and bytes are the manifest's.
+struct D64Rows128 {
+  static constexpr int HEAD_DIM = 64, WARPS_Q = 4, WARPS_KV = 1, WARP_Q = LARGE_ROWS / WARPS_Q;
+  static constexpr int BLOCK_KV = TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 2;
+};
+struct D64Rows64 {
+  static constexpr int HEAD_DIM = 64, WARPS_Q = 2, WARPS_KV = 2, WARP_Q = MEDIUM_ROWS / WARPS_Q;
+  static constexpr int BLOCK_KV = TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 2;
+};
+struct D64Rows32 {
+  static constexpr int HEAD_DIM = 64, WARPS_Q = 2, WARPS_KV = 2, WARP_Q = SMALL_ROWS / WARPS_Q;
+  static constexpr int BLOCK_KV = TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 2;
+};
+struct D128Rows128 {
+  static constexpr int HEAD_DIM = 128, WARPS_Q = 4, WARPS_KV = 1, WARP_Q = LARGE_ROWS / WARPS_Q;
+  static constexpr int BLOCK_KV = TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 1;
+};
+struct D128Rows32 {
+  static constexpr int HEAD_DIM = 128, WARPS_Q = 2, WARPS_KV = 2, WARP_Q = SMALL_ROWS / WARPS_Q;
+  static constexpr int BLOCK_KV = SHORT_TILE_KEYS, STAGES = RING_STAGES, CTAS_AN_SM = 2;
+};
+
+// An entry, held to the threads and bytes that the manifest launches it with.
+#define FLASHCORE_V10_ENTRY(NAME, CUT, LAUNCHED_BYTES)                                               \
+  static_assert(Tiling<CUT>::THREADS == CTA_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES)); \
+  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                \
+      NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) {   \
+    attention<Tiling<CUT>>(Q, K, V, O, S, scale, causal);                                            \
   }
 
-// Rows a CTA, and how its warps share them and the keys; which one a shape gets is the manifest's choice.
-FLASHCORE_V10_ENTRY(flashcore_v10_d64_rows128, 2, 64, 4, 1, 32, 64, 2)
-FLASHCORE_V10_ENTRY(flashcore_v10_d64_rows64, 2, 64, 2, 2, 32, 64, 2)
-FLASHCORE_V10_ENTRY(flashcore_v10_d64_rows32, 2, 64, 2, 2, 16, 64, 2)
-FLASHCORE_V10_ENTRY(flashcore_v10_d128_rows128, 1, 128, 4, 1, 32, 64, 2)
-FLASHCORE_V10_ENTRY(flashcore_v10_d128_rows32, 2, 128, 2, 2, 16, 32, 2)
+FLASHCORE_V10_ENTRY(flashcore_v10_d64_rows128, D64Rows128, D64_ROWS128_BYTES)
+FLASHCORE_V10_ENTRY(flashcore_v10_d64_rows64, D64Rows64, D64_ROWS64_BYTES)
+FLASHCORE_V10_ENTRY(flashcore_v10_d64_rows32, D64Rows32, D64_ROWS32_BYTES)
+FLASHCORE_V10_ENTRY(flashcore_v10_d128_rows128, D128Rows128, D128_ROWS128_BYTES)
+FLASHCORE_V10_ENTRY(flashcore_v10_d128_rows32, D128Rows32, D128_ROWS32_BYTES)

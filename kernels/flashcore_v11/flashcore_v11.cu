@@ -218,15 +218,40 @@ __device__ __forceinline__ void attention(const Problem& problem) {
   }
 }
 
-#define FLASHCORE_V11_ENTRY(NAME, ...)                                                                        \
-  extern "C" __global__ void __launch_bounds__(Tiling<__VA_ARGS__>::THREADS, Tiling<__VA_ARGS__>::CTAS_AN_SM) \
-      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,              \
-           const __grid_constant__ CUtensorMap V_map, half* O, int heads, int S, float scale, int causal) {   \
-    attention<Tiling<__VA_ARGS__>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal});                     \
+// How the entries are cut. Rows and keys of a CTA's tiles (the boxes of its tensor maps), stages, threads and bytes are
+// the manifest's.
+struct D64Split {
+  static constexpr int HEAD_DIM = 64, WGS_Q = D64_ROWS / WGMMA_M, WGS_KV = 2, BLOCK_KV = SHORT_TILE_KEYS;
+  static constexpr int STAGES = SPLIT_STAGES, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
+  static constexpr bool PERSISTENT = false, PING_PONG = false;
+};
+struct D64Tiles128 {
+  static constexpr int HEAD_DIM = 64, WGS_Q = D64_ROWS / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_TILE_KEYS;
+  static constexpr int STAGES = D64_STAGES, CONSUMER_REGISTERS = 208, CTAS_AN_SM = 2;
+  static constexpr bool PERSISTENT = false, PING_PONG = false;
+};
+struct D64Tiles64 {
+  static constexpr int HEAD_DIM = 64, WGS_Q = D64_ROWS / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_TILE_KEYS;
+  static constexpr int STAGES = D64_STAGES, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
+  static constexpr bool PERSISTENT = false, PING_PONG = false;
+};
+struct D128 {
+  static constexpr int HEAD_DIM = 128, WGS_Q = D128_ROWS / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_TILE_KEYS;
+  static constexpr int STAGES = D128_STAGES, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
+  static constexpr bool PERSISTENT = true, PING_PONG = true;
+};
+
+// An entry, held to the threads and bytes that the manifest launches it with.
+#define FLASHCORE_V11_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                    \
+  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));   \
+  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                       \
+      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,            \
+           const __grid_constant__ CUtensorMap V_map, half* O, int heads, int S, float scale, int causal) { \
+    attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal});                           \
   }
 
-// Which one a shape gets is the manifest's choice.
-FLASHCORE_V11_ENTRY(flashcore_v11_d64_split, 64, 1, 2, 64, 4, false, false, 240, 1)
-FLASHCORE_V11_ENTRY(flashcore_v11_d64_tiles128, 64, 1, 1, 128, 2, false, false, 208, 2)
-FLASHCORE_V11_ENTRY(flashcore_v11_d64_tiles64, 64, 1, 1, 64, 2, false, false, 128, 3)
-FLASHCORE_V11_ENTRY(flashcore_v11_d128, 128, 2, 1, 128, 3, true, true, 240, 1)
+static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
+FLASHCORE_V11_ENTRY(flashcore_v11_d64_split, D64Split, TWO_CONSUMERS, SPLIT_BYTES)
+FLASHCORE_V11_ENTRY(flashcore_v11_d64_tiles128, D64Tiles128, ONE_CONSUMER, D64_TILES128_BYTES)
+FLASHCORE_V11_ENTRY(flashcore_v11_d64_tiles64, D64Tiles64, ONE_CONSUMER, D64_TILES64_BYTES)
+FLASHCORE_V11_ENTRY(flashcore_v11_d128, D128, TWO_CONSUMERS, D128_BYTES)

@@ -17,14 +17,13 @@ struct Problem {
   int causal;
 };
 
-// How a CTA is cut: WGS_Q x WGS_KV consumer warpgroups; each takes 64 query rows and every WGS_KV-th tile of BLOCK_KV
-// keys.
-template <int HEAD_DIM_, int WGS_Q_, int WGS_KV_, int BLOCK_KV_, int STAGES_, bool PERSISTENT_, bool PING_PONG_,
-          int CONSUMER_REGISTERS_, int CTAS_AN_SM_>
-struct Tiling {
-  static constexpr int HEAD_DIM = HEAD_DIM_, WGS_Q = WGS_Q_, WGS_KV = WGS_KV_, BLOCK_KV = BLOCK_KV_, STAGES = STAGES_;
-  static constexpr bool PERSISTENT = PERSISTENT_, PING_PONG = PING_PONG_;
-  static constexpr int CONSUMER_REGISTERS = CONSUMER_REGISTERS_, PRODUCER_REGISTERS = 24, CTAS_AN_SM = CTAS_AN_SM_;
+// What follows from how a CTA is cut: CUT::WGS_Q x CUT::WGS_KV consumer warpgroups; each takes 64 query rows and every
+// WGS_KV-th tile of BLOCK_KV keys.
+template <class CUT>
+struct Tiling : CUT {
+  using CUT::HEAD_DIM, CUT::WGS_Q, CUT::WGS_KV, CUT::BLOCK_KV, CUT::STAGES, CUT::PERSISTENT, CUT::CONSUMER_REGISTERS,
+      CUT::CTAS_AN_SM;
+  static constexpr int PRODUCER_REGISTERS = 24;
   static constexpr int CONSUMERS = WGS_Q * WGS_KV, CONSUMER_THREADS = CONSUMERS * WARPGROUP;
   static constexpr int THREADS = CONSUMER_THREADS + WARPGROUP;
   // What consumers take must have been dealt to the CTA at its launch: they would wait for it for ever.
@@ -41,6 +40,7 @@ struct Tiling {
   using Barriers = RingBarriers<STAGES, CONSUMERS, WGS_Q>;
   static constexpr int MERGE_OFFSET = Q_BYTES + 2 * STAGES * KV_BYTES;
   static constexpr int BARRIERS_OFFSET = MERGE_OFFSET + (CONSUMERS - WGS_Q) * MergeBuffer<HEAD_DIM / 8, 4>::SLOT_BYTES;
+  static constexpr int SMEM_BYTES = BARRIERS_OFFSET + Barriers::BYTES;
 };
 
 // One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one work a CTA; persistent CTAs

@@ -5,10 +5,9 @@
 #include <math.h>
 
 constexpr int HEAD_DIM = 64;
-constexpr int BLOCK_Q = 64;
+// From kernel.yaml: BLOCK_Q query rows and NUM_THREADS threads a CTA.
 constexpr int BLOCK_KV = 64;
-constexpr int NUM_WARPS = 4;
-constexpr int NUM_THREADS = NUM_WARPS * 32;
+constexpr int NUM_WARPS = NUM_THREADS / 32;
 constexpr int WARP_Q = BLOCK_Q / NUM_WARPS;  // 16
 constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;  // a warp's stripe is split over 4 x 8 lanes
 constexpr int LANE_Q = WARP_Q / LANE_GROUPS;  // 4: rows group, group + 4, ...

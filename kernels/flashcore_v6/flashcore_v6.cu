@@ -6,24 +6,21 @@
 #include <math.h>
 #include <mma.h>
 
-#ifndef USE_WMMA
-#define USE_WMMA 1  // 0: the scalar loop of flashcore_v5
-#endif
-
 using namespace nvcuda;
 
 constexpr int HEAD_DIM = 64;
-constexpr int BLOCK_Q = 64;
-constexpr int BLOCK_KV = 64;
-constexpr int NUM_WARPS = 4;
-constexpr int NUM_THREADS = NUM_WARPS * 32;
+// From kernel.yaml: USE_WMMA (0: the scalar loop of flashcore_v5), BLOCK_Q query rows a CTA, BLOCK_KV keys a tile,
+// NUM_THREADS and SMEM_BYTES a CTA, and ROW_STRIDE: rows of 72 elements start 4 banks (half) or 8 banks (float) apart;
+// WMMA wants a multiple of 8 halves.
+constexpr int NUM_WARPS = NUM_THREADS / 32;
 constexpr int WARP_Q = BLOCK_Q / NUM_WARPS;  // 16
 constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;  // a warp's stripe is split over 4 x 8 lanes
 constexpr int LANE_Q = WARP_Q / LANE_GROUPS;  // 4: rows group, group + 4, ...
 constexpr int LANE_KV = BLOCK_KV / GROUP_LANES;  // 8: keys member, member + 8, ...
 constexpr int LANE_COLS = HEAD_DIM / GROUP_LANES;  // 8: columns 4 * member + 0..3, and 32 further on
-// Rows of 72 elements start 4 banks (half) or 8 banks (float) apart; WMMA wants a multiple of 8 halves.
-constexpr int ROW_STRIDE = 72;
+static_assert(SMEM_BYTES ==
+                  ROW_STRIDE * ((BLOCK_Q + BLOCK_KV) * sizeof(half) + (BLOCK_KV + 2 * BLOCK_Q) * sizeof(float)),
+              "Q and K in fp16; V, S and O in fp32");
 constexpr int HALF_CHUNK = 8;  // halves in 16 bytes
 constexpr int CHUNK = 4;  // floats in 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;

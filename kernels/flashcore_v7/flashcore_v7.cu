@@ -8,20 +8,21 @@
 
 using namespace nvcuda;
 
-constexpr int BLOCK_Q = 64;
-constexpr int BLOCK_KV = 64;
+// From kernel.yaml: BLOCK_Q query rows a CTA, BLOCK_KV keys a tile, ROW_STRIDE (of Q, K, V in halves, of O in floats)
+// and S_STRIDE (of S in floats; P lies in the same rows, S_STRIDE * 2 halves apart), NUM_THREADS and SMEM_BYTES a CTA.
+// Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are
+// multiples of 16 bytes.
 constexpr int HEAD_DIM = 64;
 constexpr int MMA = 16;  // tiles of m16n16k16
 constexpr int NUM_WARPS = BLOCK_Q / MMA;  // each owns a stripe of 16 query rows
-constexpr int NUM_THREADS = NUM_WARPS * 32;
+static_assert(NUM_THREADS == NUM_WARPS * 32);
 constexpr int LANE_GROUPS = 4, GROUP_LANES = 8;  // softmax: a warp's stripe is split over 4 x 8 lanes
 constexpr int LANE_Q = MMA / LANE_GROUPS;  // 4: rows group, group + 4, ...
 constexpr int LANE_KV = BLOCK_KV / GROUP_LANES;  // keys member, member + 8, ...
 constexpr int HALF_CHUNK = 8;  // halves in 16 bytes
-// Rows are padded by 8 elements: they start 4 banks (half) or 8 banks (float) apart; WMMA wants strides that are
-// multiples of 16 bytes.
-constexpr int ROW_STRIDE = HEAD_DIM + 8;  // Q, K, V (halves), O (floats)
-constexpr int S_STRIDE = BLOCK_KV + 8;  // S (floats); P lies in the same rows, S_STRIDE * 2 halves apart
+static_assert(SMEM_BYTES == (BLOCK_Q + 2 * BLOCK_KV) * ROW_STRIDE * sizeof(half) +
+                                BLOCK_Q * (S_STRIDE + ROW_STRIDE) * sizeof(float),
+              "Q, K and V in fp16; S and O in fp32");
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 

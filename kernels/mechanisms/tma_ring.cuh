@@ -40,11 +40,6 @@ struct RingBarriers {
 template <int STAGES>
 struct RingPlace {
   int stage = 0, parity = 0;
-  __device__ __forceinline__ void advance(int places) {
-    const int laps = (stage + places) / STAGES;
-    stage = (stage + places) % STAGES;
-    parity ^= laps & 1;
-  }
   __device__ __forceinline__ void step(int places) {  // at most one lap
     stage += places;
     if (stage >= STAGES) stage -= STAGES, parity ^= 1;

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { ladderSteps } from './steps.ts';
 import { emulatorRun } from './results.ts';
@@ -10,7 +11,8 @@ test('every step but the first follows one before it', () => {
     if (after !== undefined) expect(steps.slice(0, index).map(({ id }) => id)).toContain(after);
 });
 
-describe.each(steps.map((step) => [step.id, step] as const))('%s', (_, { notes, lesson, title }) => {
+describe.each(steps.map((step) => [step.id, step] as const))('%s', (id, { lesson, title }) => {
+  const notes = readFileSync(new URL(`../../kernels/${id}/NOTES.md`, import.meta.url), 'utf8');
   test('has a lesson of one line and notes with figures, also of what did not help', () => {
     expect([title, lesson].every((text) => text !== '' && !text.includes('\n'))).toBe(true);
     expect(notes).toMatch(/H200/);

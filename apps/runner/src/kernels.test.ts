@@ -110,3 +110,10 @@ test("an uploaded copy of a kernel has the same digest as the runner's own", asy
   expect(uploaded.sourceDigest).toBe(kernels.resolve(byId('k')).sourceDigest);
   expect(uploaded.kernelId).toBe('k');
 });
+
+test('get() gives the text of NOTES.md, nothing where there is none', () => {
+  add('noted');
+  add('bare');
+  writeFileSync(join(folder, 'kernels', 'noted', 'NOTES.md'), '# noted\n\nPadding: 3 % slower.\n');
+  expect(['noted', 'bare'].map((id) => catalog().get(id).notes)).toEqual(['# noted\n\nPadding: 3 % slower.\n', '']);
+});

@@ -33,6 +33,8 @@ export interface ResolvedKernel {
 
 /** Folders of kernels that are wrong on purpose. */
 const FAULTY = ['faulty', 'cheating'] as const;
+const NOTES_FILE = 'NOTES.md';
+const MAX_NOTES_LENGTH = 128 * 1024;
 
 /**
  * The kernels of this runner (kernels/<id>, and kernels/faulty/<id>, kernels/cheating/<id>), and those that clients
@@ -185,8 +187,14 @@ function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { with
     ...(manifest.faulty && { expectedFinding: manifest.faulty.finding }),
     sourceDigest: treeDigest({ files }),
     files: withFiles ? files : [],
-    notes: manifest.notes,
+    notes: readNotes(folder),
   });
+}
+
+/** The lab notes next to the manifest, "" where there are none; a file too long for a message is cut. */
+function readNotes(folder: string): string {
+  const path = join(folder, NOTES_FILE);
+  return existsSync(path) ? readFileSync(path, 'utf8').slice(0, MAX_NOTES_LENGTH) : '';
 }
 
 /**

@@ -296,7 +296,10 @@ function findingsOf(
   const timedOut = runs.find(({ compilation }) => compilation.timedOut);
   if (timedOut) return [compileTimedOutFinding(timedOut.unit.compiler.name, timedOut.compilation.seconds)];
   const excess = runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines));
-  if (excess[0]) return [smemLimitFinding(excess[0], sharedBuffers(files, spec.resolved.parameters))];
+  if (excess[0])
+    return [
+      smemLimitFinding(excess[0], sharedBuffers(files, { ...spec.resolved.parameters, ...spec.resolved.constants })),
+    ];
   if (!result.succeeded)
     return [compileFailedFinding([...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)])];
   const missing = nvccRun ? spec.entries.filter((entry) => !found.includes(entry)) : [];

@@ -2,8 +2,9 @@
  * From a manifest, a variant and a shape to what the driver is told: grid, block, shared memory, arguments, workspaces.
  */
 import { FlashcoreError } from '../contract/errors.ts';
-import { evaluate, type Expression, ExpressionError } from './expression.ts';
+import type { Expression } from './expression.ts';
 import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest.ts';
+import { valueOf, wrongValue } from './manifest-value.ts';
 import { type ShapeFields, formatShape, shapeScope } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';
 
@@ -51,7 +52,7 @@ export function checkShape(
 ): { require: string; because: string } | undefined {
   const scope = scopeOf(manifest, resolved, shape);
   const refused = manifest.limits.findIndex(
-    ({ require }, index) => value(manifest, require, scope, `limits[${index}].require`) === 0,
+    ({ require }, index) => valueOf(manifest, require, scope, `limits[${index}].require`) === 0,
   );
   return refused < 0
     ? undefined
@@ -86,7 +87,7 @@ export function planLaunches(
   const scope = scopeOf(manifest, resolved, shape);
   const launches = manifest.launches.flatMap((launch, index) => {
     const key = `launches[${index}]`;
-    const wanted = launch.when === undefined || value(manifest, launch.when, scope, `${key}.when`) !== 0;
+    const wanted = launch.when === undefined || valueOf(manifest, launch.when, scope, `${key}.when`) !== 0;
     return wanted ? [planLaunch(manifest, launch, scope, key, shape)] : [];
   });
   if (launches.length === 0)
@@ -157,7 +158,7 @@ function planArgument(manifest: Manifest, argument: ManifestArgument, scope: Sco
     case 'int32':
       return { kind: 'int32', value: integer(manifest, argument.value, scope, key, -MAX_INT32 - 1, MAX_INT32) };
     case 'float32':
-      return { kind: 'float32', value: value(manifest, argument.value, scope, key) };
+      return { kind: 'float32', value: valueOf(manifest, argument.value, scope, key) };
     case 'tensorMap': {
       // A box of a tensor map has at most 256 elements along an axis (cuTensorMapEncodeTiled).
       const box = argument.box.map((extent, axis) =>
@@ -172,7 +173,7 @@ function planArgument(manifest: Manifest, argument: ManifestArgument, scope: Sco
 function scopeOf(manifest: Manifest, { parameters }: Pick<ResolvedVariant, 'parameters'>, shape: ShapeFields): Scope {
   const scope: Scope = { ...shapeScope(shape), ...parameters };
   for (const constant of manifest.constants)
-    scope[constant.name] = value(manifest, constant.value, scope, `constants.${constant.name}`);
+    scope[constant.name] = valueOf(manifest, constant.value, scope, `constants.${constant.name}`);
   return scope;
 }
 
@@ -184,23 +185,9 @@ function integer(
   least: number,
   most: number,
 ): number {
-  const found = value(manifest, expression, scope, key);
+  const found = valueOf(manifest, expression, scope, key);
   if (Number.isInteger(found) && found >= least && found <= most) return found;
   throw wrongValue(manifest, key, `wanted an integer of ${least} to ${most}, found ${found} from "${expression.text}"`);
 }
 
-function value(manifest: Manifest, expression: Expression, scope: Scope, key: string): number {
-  try {
-    return evaluate(expression, scope);
-  } catch (error) {
-    if (error instanceof ExpressionError) throw wrongValue(manifest, key, error.message);
-    throw error;
-  }
-}
-
 const product = (extents: readonly number[]) => extents.reduce((a, b) => a * b, 1);
-
-const wrongValue = (manifest: Manifest, key: string, description: string) =>
-  new FlashcoreError('INVALID_MANIFEST', { path: manifest.path, key }, `${manifest.path}: ${key}: ${description}`, {
-    violations: [{ field: key, description }],
-  });

@@ -37,10 +37,12 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
   };
 
   // In order: a constant may use those before it.
-  const constants = Object.entries(raw.constants).map(([name, value]) => {
-    const constant = { name, value: parse(value, ['constants', name]) };
+  const ofShape = new Set<string>(SHAPE_NAMES);
+  const constants = Object.entries(raw.constants).map(([name, text]) => {
+    const value = parse(text, ['constants', name]);
     names.add(name);
-    return constant;
+    if (value.names.some((used) => ofShape.has(used))) ofShape.add(name);
+    return { name, value, ofShape: ofShape.has(name) };
   });
   const limits = raw.limits.map(({ require, because }, index) => ({
     require: parse(require, ['limits', index, 'require']),

@@ -29,12 +29,18 @@ const FINDINGS = Object.keys(FindingKind).filter((name) => Number.isNaN(Number(n
 const kernelId = matching(/^[a-z][a-z0-9_]{0,63}$/, 'lower-case letters, digits and "_", at most 64');
 const cIdentifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a C identifier');
 // A parameter becomes -DNAME=value: capitals keep it from replacing a keyword, a type or a variable.
-const parameterName = matching(
-  /^[A-Z][A-Z0-9_]{1,63}$/,
-  'a parameter name of two or more capitals, digits and "_"',
-).refine((name) => !/^(FLASHCORE|CUDA|NDEBUG)/.test(name), {
-  error: (issue) => wanted('a parameter name that is not reserved', issue.input),
+const MACRO_NAME = /^[A-Z][A-Z0-9_]{1,63}$/;
+const isReserved = (name: string): boolean => /^(FLASHCORE|CUDA|NDEBUG)/.test(name);
+const parameterName = matching(MACRO_NAME, 'a parameter name of two or more capitals, digits and "_"').refine(
+  (name) => !isReserved(name),
+  { error: (issue) => wanted('a parameter name that is not reserved', issue.input) },
+);
+const constantName = cIdentifier.refine((name) => !isReserved(name), {
+  error: (issue) => wanted('a constant name that is not reserved', issue.input),
 });
+
+/** Whether the compiler may be given a constant of this name: capitals, as for a parameter. */
+export const isMacroName = (name: string): boolean => MACRO_NAME.test(name);
 const sourceFile = matching(/^(?!.*(^|\/)\.)[\w./-]{1,128}\.cu$/, "a .cu file of the kernel's folder");
 const archName = matching(/^sm_\d{2,3}[af]?$/, 'an architecture such as sm_80');
 
@@ -104,14 +110,14 @@ export const manifestSchema = strict({
   configs: mapOf(z.string(), mapOf(z.string(), finite())).default({}),
   compile: strict({ fast_math: flag().default(true), maxrregcount: integer(0, 255).default(0) }).prefault({}),
   workspace: mapOf(cIdentifier, expression).default({}),
-  constants: mapOf(cIdentifier, expression).default({}),
+  constants: mapOf(constantName, expression).default({}),
   launches: listOf(launch, 16).min(1, 'wanted at least one launch'),
   // NONE: a trick that gains nothing, in a kernel that is right.
   faulty: strict({
     finding: oneOf(['NONE', ...FINDINGS]),
     finding_on_gpu: listOf(oneOf(['NONE', ...FINDINGS])).default([]),
   }).optional(),
-  notes: z.string().default(''),
+  notes: z.undefined({ error: 'belongs in NOTES.md, next to kernel.yaml' }).optional(),
 }).superRefine((manifest, context) => {
   let faults = 0;
   const refuse = (path: (string | number)[], message: string) => {

@@ -32,6 +32,8 @@ configs:
 compile: { maxrregcount: 128 }
 constants:
   ROW_BYTES: "D * 2 + 16"
+  halves: "BLOCK_KV * STAGES"
+  STAGE_BYTES: "halves * 2"
   SMEM_BYTES: "BLOCK_KV * ROW_BYTES * STAGES"
 workspace:
   partial_O: "4 * B * H * S * D * SPLITS"
@@ -56,7 +58,8 @@ test('a manifest with everything in it becomes a launch plan', () => {
   expect(resolved).toEqual({
     label: 'USE_WMMA=1 BLOCK_KV=64 SPLITS=4',
     parameters: { USE_WMMA: 1, BLOCK_KV: 64, SPLITS: 4, STAGES: 2 },
-    defines: ['-DUSE_WMMA=1', '-DBLOCK_KV=64', '-DSPLITS=4', '-DSTAGES=2'],
+    constants: { halves: 128, STAGE_BYTES: 256 },
+    defines: ['-DUSE_WMMA=1', '-DBLOCK_KV=64', '-DSPLITS=4', '-DSTAGES=2', '-DSTAGE_BYTES=256'],
     arch: undefined,
     maxRegisters: 128,
     fastMath: true,
@@ -187,6 +190,8 @@ test.each([
   ['  STAGES: {', '  S: {', 'parameters.S', /a parameter name/],
   ['  STAGES: {', '  CUDA_ARCH: {', 'parameters.CUDA_ARCH', /not reserved/],
   ['  STAGES: {', '  ROW_BYTES: {', 'constants.ROW_BYTES', /taken by parameters/],
+  ['  ROW_BYTES: ', '  CUDA_BYTES: ', 'constants.CUDA_BYTES', /not reserved/],
+  ['lesson: small', 'lesson: small\nnotes: none', 'notes', /belongs in NOTES\.md, next to kernel\.yaml/],
   ['wide: { BLOCK_KV: 128', 'wide: { BLOCK_KV: 96', 'configs.wide.BLOCK_KV', /one of 64, 128, found 96/],
   [
     'partial_O, B, S,',

@@ -38,14 +38,13 @@ export interface Manifest {
   readonly configs: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly compile: { fastMath: boolean; maxRegisters: number };
   readonly workspace: readonly { name: string; bytes: Expression }[];
-  readonly constants: readonly { name: string; value: Expression }[];
+  readonly constants: readonly ManifestConstant[];
   readonly launches: readonly ManifestLaunch[];
   /**
    * The findings that a run of a faulty or a cheating kernel must end with (UNSPECIFIED: none, its trick gains
    * nothing); on a GPU those of `findingsOnGpu`, which see less.
    */
   readonly faulty: { finding: FindingKind; findingsOnGpu: FindingKind[] } | undefined;
-  readonly notes: string;
 }
 
 export interface ManifestLimit {
@@ -58,6 +57,13 @@ export interface ManifestParameter {
   /** A fact of the device that takes the default's place: of `values` the one nearest to it. */
   readonly ofDevice?: 'multiprocessors' | undefined;
   readonly about: string;
+}
+
+export interface ManifestConstant {
+  readonly name: string;
+  readonly value: Expression;
+  /** Whether the shape decides it: the others are known when the kernel is compiled. */
+  readonly ofShape: boolean;
 }
 
 export interface ManifestLaunch {
@@ -126,7 +132,6 @@ function readManifest(yamlText: string, path: string): Manifest {
       finding: findingNamed(raw.faulty.finding),
       findingsOnGpu: raw.faulty.finding_on_gpu.map(findingNamed),
     },
-    notes: raw.notes,
     ...compiled,
   };
 }

@@ -2,6 +2,8 @@
 import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
 import type { Variant } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import type { Manifest, ManifestParameter } from './manifest.ts';
+import { isMacroName } from './manifest-schema.ts';
+import { valueOf } from './manifest-value.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 
 const LEAST_REGISTERS = 16;
@@ -20,7 +22,9 @@ export interface ResolvedVariant {
   readonly label: string;
   /** Every parameter with its value. */
   readonly parameters: Readonly<Record<string, number>>;
-  /** Compiler arguments, "-DUSE_WMMA=1". */
+  /** The manifest's constants that no shape decides. */
+  readonly constants: Readonly<Record<string, number>>;
+  /** Compiler arguments: parameters, and those of the constants that are named in capitals; "-DUSE_WMMA=1". */
   readonly defines: readonly string[];
   /** The target asked for; undefined: the device's own. */
   readonly arch: string | undefined;
@@ -38,7 +42,7 @@ export interface DeviceFacts {
 
 /**
  * Fills in every default, from the device's facts where the manifest says so. Errors: INVALID_VARIANT with a violation
- * for each wrong field.
+ * for each wrong field, INVALID_MANIFEST for a constant without a value.
  */
 export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, device?: DeviceFacts): ResolvedVariant {
   const violations: FieldViolation[] = [];
@@ -63,10 +67,14 @@ export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, d
   }
 
   const fastMath = variant.fastMath ?? manifest.compile.fastMath;
+  const constants = shapelessConstants(manifest, parameters);
   return {
     label: labelOf(manifest, { parameters, arch, maxRegisters, fastMath }),
     parameters,
-    defines: Object.entries(parameters).map(([name, value]) => `-D${name}=${value}`),
+    constants,
+    defines: Object.entries({ ...parameters, ...constants })
+      .filter(([name]) => isMacroName(name))
+      .map(([name, value]) => `-D${name}=${value}`),
     arch,
     maxRegisters,
     fastMath,
@@ -123,6 +131,13 @@ function defaultOf({ values, default: value, ofDevice }: ManifestParameter, devi
   if (!ofDevice || !device) return value;
   const fact = device[ofDevice];
   return values.reduce((nearest, each) => (Math.abs(each - fact) < Math.abs(nearest - fact) ? each : nearest), value);
+}
+
+function shapelessConstants(manifest: Manifest, parameters: Record<string, number>): Record<string, number> {
+  const constants: Record<string, number> = {};
+  for (const { name, value, ofShape } of manifest.constants)
+    if (!ofShape) constants[name] = valueOf(manifest, value, { ...parameters, ...constants }, `constants.${name}`);
+  return constants;
 }
 
 function parameterProblem(manifest: Manifest, name: string, value: number): string | undefined {

@@ -391,7 +391,7 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   files: SourceFile[];
 
   /**
-   * The manifest's notes: what was tried and did not help.
+   * NOTES.md next to the manifest: what was tried, with figures. Empty where there is none.
    *
    * @generated from field: string notes = 14;
    */

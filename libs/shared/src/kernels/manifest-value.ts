@@ -1,0 +1,25 @@
+/** Values of a manifest's expressions, and the error where one has none. */
+import { FlashcoreError } from '../contract/errors.ts';
+import { evaluate, type Expression, ExpressionError } from './expression.ts';
+import type { Manifest } from './manifest.ts';
+
+/** An expression's value over `scope`. Errors: INVALID_MANIFEST with its key where it is no finite number. */
+export function valueOf(
+  manifest: Manifest,
+  expression: Expression,
+  scope: Readonly<Record<string, number>>,
+  key: string,
+): number {
+  try {
+    return evaluate(expression, scope);
+  } catch (error) {
+    if (error instanceof ExpressionError) throw wrongValue(manifest, key, error.message);
+    throw error;
+  }
+}
+
+/** INVALID_MANIFEST: the expression at `key` gives what can't be used. */
+export const wrongValue = (manifest: Manifest, key: string, description: string) =>
+  new FlashcoreError('INVALID_MANIFEST', { path: manifest.path, key }, `${manifest.path}: ${key}: ${description}`, {
+    violations: [{ field: key, description }],
+  });
