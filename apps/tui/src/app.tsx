@@ -75,7 +75,7 @@ export async function runTui({
     store,
     session,
     leave: () => leave(),
-    copy: clipboard(stdout),
+    copy: clipboard(stdout, process.env),
     edit,
     kernelsDirectory: connection.embedded ? runnerKernels() : undefined,
   };

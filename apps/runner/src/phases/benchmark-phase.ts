@@ -14,12 +14,19 @@ import {
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, findDataSheet, formatShape, rooflineSeconds } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
-import type { LatencyReport, StopReasonName, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
+import type {
+  LatencyReport,
+  SamplingProtocol,
+  StopReasonName,
+  TimingModeName,
+  WorkerNotice,
+} from '../../worker/messages.ts';
 import type { SdpaShape } from '../sdpa/sdpa-benchmark.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
+import { expectedSamples } from './expected-samples.ts';
 import { emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { BenchmarkSpec } from '../spec/job-spec.ts';
 import { leastTime } from '../findings/least-time.ts';
@@ -98,7 +105,7 @@ async function measureShape(
   const { spec, image, shape } = options;
   const seeds = drawSeeds(spec.modes.length);
   options.onSeeds([...seeds.seeds, ...seeds.freshSeeds]);
-  const live = new LiveSamples(services, shape);
+  const live = new LiveSamples(services, shape, spec.protocol.sampling);
   const sdpa = await openSdpa(services, { spec, shape, live });
   const outcome = await runtime.request(
     {
@@ -150,6 +157,25 @@ async function openSdpa(
   });
 }
 
+/** Samples of one mode and subject so far. */
+interface SubjectSamples {
+  readonly mode: TimingModeName;
+  readonly subject: string;
+  readonly startedAt: number;
+  readonly all: number[];
+  pending: number[];
+  toldAt: number;
+}
+
+const newSubject = (mode: TimingModeName, subject: string): SubjectSamples => ({
+  mode,
+  subject,
+  startedAt: performance.now(),
+  all: [],
+  pending: [],
+  toldAt: -Infinity,
+});
+
 /**
  * Samples of the modes as they come, of the candidate and of what is measured in turns with it, with running
  * statistics.
@@ -157,14 +183,13 @@ async function openSdpa(
 class LiveSamples {
   readonly #services: VariantServices;
   readonly #shape: Shape;
-  readonly #subjects = new Map<
-    string,
-    { mode: TimingModeName; subject: string; all: number[]; pending: number[]; toldAt: number }
-  >();
+  readonly #subjects = new Map<string, SubjectSamples>();
+  readonly #protocol: SamplingProtocol;
 
-  constructor(services: VariantServices, shape: Shape) {
+  constructor(services: VariantServices, shape: Shape, protocol: SamplingProtocol) {
     this.#services = services;
     this.#shape = shape;
+    this.#protocol = protocol;
   }
 
   receive(notice: WorkerNotice): void {
@@ -191,7 +216,7 @@ class LiveSamples {
   }): void {
     if (warmUp) return this.#tell({ mode, subject, samplesUs: Array.from(samplesUs), warmUp });
     const key = `${mode} ${subject}`;
-    const known = this.#subjects.get(key) ?? { mode, subject, all: [], pending: [], toldAt: -Infinity };
+    const known = this.#subjects.get(key) ?? newSubject(mode, subject);
     this.#subjects.set(key, known);
     known.pending.push(...samplesUs);
     if (performance.now() - known.toldAt >= TELL_EVERY_MS) this.#tellPending(known);
@@ -203,15 +228,9 @@ class LiveSamples {
   }
 
   // The running interval is a bootstrap, and in turns nothing is measured while it is calculated.
-  #tellPending(known: {
-    mode: TimingModeName;
-    subject: string;
-    all: number[];
-    pending: number[];
-    toldAt: number;
-  }): void {
+  #tellPending(known: SubjectSamples): void {
     known.all.push(...known.pending.filter((us) => us > 0));
-    this.#tell({ mode: known.mode, subject: known.subject, samplesUs: known.pending, warmUp: false }, known.all);
+    this.#tell({ mode: known.mode, subject: known.subject, samplesUs: known.pending, warmUp: false }, known);
     known.pending = [];
     known.toldAt = performance.now();
   }
@@ -223,8 +242,10 @@ class LiveSamples {
       samplesUs,
       warmUp,
     }: { mode: TimingModeName; subject: string; samplesUs: number[]; warmUp: boolean },
-    all: readonly number[] = [],
+    known?: SubjectSamples,
   ): void {
+    const all = known?.all ?? [];
+    const latency = all.length > 0 ? describe(all) : undefined;
     const {
       job,
       spec: { device },
@@ -238,7 +259,11 @@ class LiveSamples {
         samplesUs,
         simulated: device.simulated,
         warmUp,
-        ...(all.length > 0 && { latency: describe(all), histogram: histogram(all) }),
+        ...(latency !== undefined && { latency, histogram: histogram(all) }),
+        ...(known !== undefined &&
+          latency !== undefined && {
+            expectedSamples: expectedSamples(latency, performance.now() - known.startedAt, this.#protocol),
+          }),
       }),
     });
   }

@@ -18,7 +18,7 @@ export function withBenchmarkProgress(
   benchmarks: readonly BenchmarkView[],
   progress: BenchmarkProgress,
 ): BenchmarkView[] {
-  const { shape, mode, simulated, warmUp, latency, histogram, samplesUs } = progress;
+  const { shape, mode, simulated, warmUp, latency, histogram, samplesUs, expectedSamples } = progress;
   const subject = progress.subject === '' ? CANDIDATE : progress.subject;
   const key = benchmarkKey(shape, mode, subject);
   const before = benchmarks.find((benchmark) => benchmark.key === key);
@@ -32,6 +32,7 @@ export function withBenchmarkProgress(
     warmUp,
     latency: latency ?? before?.latency,
     histogram: histogram ?? before?.histogram,
+    expectedSamples: expectedSamples > 0 ? expectedSamples : before?.expectedSamples,
     recent: warmUp ? [] : [...(before?.recent ?? []), ...samplesUs].slice(-RECENT_SAMPLES),
     result: before?.result,
   });
@@ -73,6 +74,17 @@ export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result
     },
     replaceByKey(benchmarks, own),
   );
+}
+
+/** Modes measured, a fraction for one whose samples still come: what the benchmark's steps count. */
+export function measuredModes(benchmarks: readonly BenchmarkView[]): number {
+  return benchmarks
+    .filter(({ subject }) => subject === CANDIDATE)
+    .reduce((sum, { result, latency, expectedSamples }) => {
+      if (result !== undefined) return sum + 1;
+      const known = latency !== undefined && expectedSamples !== undefined;
+      return sum + (known ? Math.min(1, latency.samples / expectedSamples) : 0);
+    }, 0);
 }
 
 function replaceByKey(benchmarks: readonly BenchmarkView[], next: BenchmarkView): BenchmarkView[] {

@@ -1,5 +1,14 @@
 import fc from 'fast-check';
-import { JobState, Outcome, Phase, Verdict, type JobEvent } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
+import {
+  JobEventSchema,
+  JobState,
+  Outcome,
+  Phase,
+  TimingMode,
+  Verdict,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import { describe, expect, test } from 'vitest';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { jobViewOf, phaseShare, type JobView } from './job-view.ts';
@@ -165,4 +174,26 @@ test('no order of events makes the reducer lose its place', () => {
     }),
     { numRuns: 80 },
   );
+});
+
+test('the benchmark moves on within a timing mode, and never back', () => {
+  const progress = (samples: number, expectedSamples: number): JobEvent =>
+    create(JobEventSchema, {
+      job: SAMPLE_JOB,
+      payload: {
+        case: 'benchmarkProgress',
+        value: { mode: TimingMode.COLD, subject: 'candidate', latency: { samples, p50Us: 10 }, expectedSamples },
+      },
+    });
+  const started = create(JobEventSchema, {
+    job: SAMPLE_JOB,
+    payload: { case: 'phaseStarted', value: { phase: Phase.BENCHMARK, variant: 'v', steps: 2 } },
+  });
+  const shares: (number | undefined)[] = [];
+  [started, progress(10, 40), progress(20, 40), progress(25, 100), progress(90, 100)].reduce((view, event, index) => {
+    const next = reduceJob(view, { ...event, sequence: BigInt(index + 1) });
+    shares.push(phaseShare(next.phases.at(-1)!));
+    return next;
+  }, EMPTY);
+  expect(shares).toEqual([0, 0.125, 0.25, 0.25, 0.45]);
 });

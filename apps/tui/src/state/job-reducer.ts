@@ -5,7 +5,7 @@
 import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared/contract';
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './comparison.ts';
-import { withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
+import { measuredModes, withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
 type Payload = NonNullable<JobEvent['payload']>;
@@ -92,15 +92,19 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         cases: payload.value.cases.length > 0 ? payload.value.cases : variant.cases,
       }));
     case 'benchmarkProgress':
-      return withCurrentVariant(view, (variant) => ({
-        ...variant,
-        benchmarks: withBenchmarkProgress(variant.benchmarks, payload.value),
-      }));
+      return withModesMeasured(
+        withCurrentVariant(view, (variant) => ({
+          ...variant,
+          benchmarks: withBenchmarkProgress(variant.benchmarks, payload.value),
+        })),
+      );
     case 'benchmarkResult':
-      return withCurrentVariant(withStepDone(view), (variant) => ({
-        ...variant,
-        benchmarks: withBenchmarkResult(variant.benchmarks, payload.value),
-      }));
+      return withModesMeasured(
+        withCurrentVariant(view, (variant) => ({
+          ...variant,
+          benchmarks: withBenchmarkResult(variant.benchmarks, payload.value),
+        })),
+      );
     case 'comparisonProgress':
       return withCurrentVariant(view, (variant) => ({
         ...variant,
@@ -199,5 +203,12 @@ function withProgress(view: JobView, { done, steps }: { done: number; steps?: nu
 }
 
 const withStepDone = (view: JobView): JobView => withProgress(view, { done: (view.phases.at(-1)?.done ?? 0) + 1 });
+
+/** An estimate may grow; what is done does not shrink. */
+function withModesMeasured(view: JobView): JobView {
+  const last = view.phases.at(-1);
+  if (last?.phase !== Phase.BENCHMARK) return view;
+  return withProgress(view, { done: Math.max(last.done, measuredModes(view.variants.at(-1)?.benchmarks ?? [])) });
+}
 
 const countCases = (view: JobView): number => view.variants.at(-1)?.cases.length ?? 0;

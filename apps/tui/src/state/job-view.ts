@@ -121,6 +121,8 @@ export interface BenchmarkView {
   readonly warmUp: boolean;
   readonly latency?: LatencyStatistics | undefined;
   readonly histogram?: Histogram | undefined;
+  /** About how many samples there will be; 0: not known. */
+  readonly expectedSamples?: number | undefined;
   /** The last samples in order, microseconds; 0 marks one that was dropped. */
   readonly recent: readonly number[];
   readonly result?: BenchmarkResult | undefined;

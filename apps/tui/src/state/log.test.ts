@@ -80,3 +80,27 @@ test('a search over many lines gives way after its slice and goes on from there'
   expect(first).toBeLessThan(search.matches.length);
   expect(search.matches).toEqual(numbered(3000).flatMap((text, index) => (text.includes('9') ? [index] : [])));
 });
+
+test.each([
+  ['spill|warn', ['0 spills', 'warning: unused', 'nothing'], [0, 1]],
+  ['Used \\d+ registers', ['Used 61 registers', 'Used many registers'], [0]],
+  // What is no expression, or also plain text, is found as it stands.
+  ['int[', ['int[4] a', 'float b'], [0]],
+  ['a[4]', ['int a[4]', 'int a4'], [0, 1]],
+  // One that could take exponential time is only looked for as it stands.
+  ['(a+)+$', ['aaaa', 'x(a+)+$y'], [1]],
+])('a search for %s', (query, texts, expected) => {
+  const search = new LogSearch(query);
+  search.advance(buffer(texts));
+  expect(search.matches).toEqual(expected);
+});
+
+test('a match says which of how many it is, and what of the line it is', () => {
+  const search = new LogSearch('e.r');
+  search.advance(buffer(['err', 'ear', 'no', 'eor e1r']));
+  expect([search.place(0), search.place(2), search.place(3), search.matches.length]).toEqual([1, 2, 3, 3]);
+  expect(search.ranges('eor e1r')).toEqual([
+    [0, 3],
+    [4, 7],
+  ]);
+});

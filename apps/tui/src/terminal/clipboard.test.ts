@@ -1,4 +1,6 @@
-import { readFileSync, rmSync, statSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { clipboard } from './clipboard.ts';
@@ -16,4 +18,21 @@ test('what is copied goes to the terminal as OSC 52 and into a file for the user
   const long = copy('x'.repeat(60_000), 'run.json');
   expect([long.sent, written.length, readFileSync(long.file, 'utf8').length]).toEqual([false, 1, 60_000]);
   rmSync(path.dirname(short.file), { recursive: true });
+});
+
+test("inside tmux what is copied, however long, is in tmux's own buffer", () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'fa-tmux-'));
+  const tmux = (...words: string[]): string =>
+    execFileSync('tmux', ['-S', path.join(folder, 's'), '-f', '/dev/null', ...words], { encoding: 'utf8' });
+  try {
+    tmux('new-session', '-d', '-x', '80', '-y', '24', 'sleep 60');
+    const environment = { ...process.env, TMUX: `${path.join(folder, 's')},0,0` };
+    const long = 'a line of the log\n'.repeat(12_000);
+    const copied = clipboard({ write: () => true }, environment)(long, 'run.txt');
+    expect([copied.inTmux, copied.sent, tmux('show-buffer')]).toEqual([true, false, long]);
+    rmSync(path.dirname(copied.file), { recursive: true });
+  } finally {
+    tmux('kill-server');
+    rmSync(folder, { recursive: true });
+  }
 });

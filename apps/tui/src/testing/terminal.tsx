@@ -93,7 +93,7 @@ export function openTerminal({
     },
     copy: (text, fileName) => {
       copied.push({ text, fileName });
-      return { file: `/tmp/${fileName}`, sent: true };
+      return { file: `/tmp/${fileName}`, sent: true, inTmux: false };
     },
     edit: (place) => {
       edited.push(place);

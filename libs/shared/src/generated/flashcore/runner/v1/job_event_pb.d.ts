@@ -495,6 +495,14 @@ export declare type BenchmarkProgress = Message<"flashcore.runner.v1.BenchmarkPr
    * @generated from field: bool warm_up = 8;
    */
   warmUp: boolean;
+
+  /**
+   * About how many samples there will be, by how the interval has narrowed so far and by the protocol's limits; 0: not
+   * known.
+   *
+   * @generated from field: int32 expected_samples = 9;
+   */
+  expectedSamples: number;
 };
 
 /**
