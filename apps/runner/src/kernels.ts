@@ -7,6 +7,7 @@ import {
   SourceTreeSchema,
   asFlashcoreError,
   invalidRequest,
+  type GitState,
   type Kernel,
   type KernelReference,
   type SourceFile,
@@ -27,6 +28,10 @@ export interface ResolvedKernel {
   /** SHA-256 over the folder's files; the same content has the same one, wherever it came from. */
   sourceDigest: string;
   files: SourceFile[];
+  /** Which of title, lesson and NOTES.md it lacks. */
+  undocumented: string[];
+  /** Commit that an uploaded folder was taken from, as the client says. */
+  git?: GitState | undefined;
   /** Set where the request named a build: its id, and the variant that it stands for. */
   build?: { id: string; variant: Variant };
 }
@@ -81,7 +86,7 @@ export class KernelCatalog {
       case 'kernelId':
         return this.#load(this.#find(source.value));
       case 'tree':
-        return this.#layOut(source.value);
+        return { ...this.#layOut(source.value), git: source.value.git };
       case 'buildId': {
         const known = this.#builds.find(source.value);
         if (!known)
@@ -106,7 +111,14 @@ export class KernelCatalog {
   #layOut(tree: SourceTree): ResolvedKernel {
     const { folder, digest } = this.#sources.materialise(tree);
     const manifest = this.#parse(folder, MANIFEST_FILE);
-    return { kernelId: manifest.id, folder, manifest, sourceDigest: digest, files: tree.files };
+    return {
+      kernelId: manifest.id,
+      folder,
+      manifest,
+      sourceDigest: digest,
+      files: tree.files,
+      undocumented: undocumented(manifest, folder),
+    };
   }
 
   /** Folders with a manifest, by name, relative to kernels/. */
@@ -143,7 +155,14 @@ export class KernelCatalog {
       );
     }
     const files = readTree(folder, { which: 'sources' });
-    return { kernelId: manifest.id, folder, manifest, sourceDigest: treeDigest({ files }), files };
+    return {
+      kernelId: manifest.id,
+      folder,
+      manifest,
+      sourceDigest: treeDigest({ files }),
+      files,
+      undocumented: undocumented(manifest, folder),
+    };
   }
 
   #parse(folder: string, shownPath: string): Manifest {
@@ -167,6 +186,15 @@ export class KernelCatalog {
   }
 }
 
+/** What is not written down. */
+function undocumented({ title, lesson }: Manifest, folder: string): string[] {
+  return [
+    ...(title === '' ? ['title'] : []),
+    ...(lesson === '' ? ['lesson'] : []),
+    ...(!existsSync(join(folder, NOTES_FILE)) ? [NOTES_FILE] : []),
+  ];
+}
+
 function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { withFiles: boolean }): Kernel {
   const files = readTree(folder, { which: 'sources' });
   return create(KernelSchema, {
@@ -184,6 +212,8 @@ function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { with
     limits: manifest.limits.map(({ require, because }) => ({ require: require.text, because })),
     minArch: manifest.minArch,
     emulated: manifest.emulated,
+    deprecated: manifest.deprecated ?? '',
+    expectations: manifest.expectations.map(({ note, ...each }) => ({ ...each, note: note ?? '' })),
     ...(manifest.faulty && { expectedFinding: manifest.faulty.finding }),
     sourceDigest: treeDigest({ files }),
     files: withFiles ? files : [],

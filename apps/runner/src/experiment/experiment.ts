@@ -6,6 +6,7 @@ import { benchmarkPhase } from '../phases/benchmark-phase.ts';
 import { buildPhase } from '../phases/build-phase.ts';
 import { comparisonPhase } from '../phases/comparison-phase.ts';
 import { gatesPhase } from '../phases/gates-phase.ts';
+import { Judging } from '../phases/judging.ts';
 import { nothingFound, variantFound, type JobFound, type VariantFound } from '../phases/job-found.ts';
 import { variantServices, type JobServices } from '../phases/job-services.ts';
 import { runPhases, type VariantPhase } from '../phases/phase.ts';
@@ -76,7 +77,13 @@ async function runVariant(
   { resolved, fallback }: { resolved: ResolvedVariant; fallback: boolean },
 ): Promise<VariantFound> {
   const found = variantFound(job, resolved, { fallback });
-  await runPhases(PHASES, variantServices(services, resolved), found);
+  const variant = variantServices(services, resolved);
+  const { judged } = services.spec;
+  if (judged) {
+    found.judging = new Judging(variant, judged, found.result);
+    found.judging.announce();
+  }
+  await runPhases(PHASES, variant, found);
   return found;
 }
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { JobKind, FlashcoreError, ToolSchema, type Tool } from '@flashcore/shared/contract';
-import { parseCases, parseGates, type Cases, type Gate } from '@flashcore/shared/kernels';
+import { parseCases, parseGates, type Cases } from '@flashcore/shared/kernels';
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
@@ -24,6 +24,7 @@ import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
 import { runJob } from './experiment.ts';
+import type { GatesText } from '../spec/judged-by.ts';
 import { planSpec, type JobSpec } from '../spec/job-spec.ts';
 
 export interface PlannerOptions {
@@ -107,10 +108,10 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         kernels: options.kernels,
         toolchain: tools.toolchain,
         cases,
+        gates: () => settings.gates(),
         load,
       });
-      const gates = method === 'runExperiment' ? settings.gates() : [];
-      return plannedJob(spec, { options, tools, runtimes, cases, gates });
+      return plannedJob(spec, { options, tools, runtimes, cases });
     },
     cacheUse: () => tools.cacheUse(),
     async close() {
@@ -138,10 +139,9 @@ function plannedJob(
     tools: BuildTools;
     runtimes: ReadonlyMap<string, DeviceRuntime>;
     cases: Cases;
-    gates: Gate[];
   },
 ): PlannedJob {
-  const { options, tools, runtimes, cases, gates } = parts;
+  const { options, tools, runtimes, cases } = parts;
   const { kernel, resolved, device } = spec;
   return {
     kind: KINDS[spec.method],
@@ -167,7 +167,6 @@ function plannedJob(
           kernels: options.kernels,
           history: options.history,
           cases,
-          gates,
         },
         { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() },
       );
@@ -188,8 +187,8 @@ class KernelSettings {
     return this.#read('cases.yaml', parseCases);
   }
 
-  gates(): Gate[] {
-    return this.#read('gates.yaml', parseGates);
+  gates(): GatesText {
+    return this.#read('gates.yaml', (text, path) => ({ text, file: parseGates(text, path) }));
   }
 
   #read<Value>(name: string, parse: (text: string, path: string) => Value): Value {

@@ -43,8 +43,11 @@ test.each([
   async (method, request) => {
     const { outcome } = await fixture.run(method, request);
     const provenance = outcome.result.provenance!;
-    // Only a profile draws no inputs of its own.
-    expect(missing(provenance)).toEqual(method === 'profile' ? ['seeds'] : []);
+    // Only a profile draws no inputs of its own, only an experiment is judged; a kernel of the runner lies in no
+    // repository that the runner knows of.
+    const gates = ['gatesDigest', 'gatesSource', 'plan'];
+    const lacking = { profile: ['seeds', ...gates], runExperiment: [], verify: gates, benchmark: gates };
+    expect(missing(provenance)).toEqual([...lacking[method], 'git']);
     expect(provenance.device).toMatchObject({
       name: expect.stringMatching(/emulator/) as string,
       driverVersion: '13.0',
@@ -121,8 +124,9 @@ test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools
     spec: {
       device: create(DeviceSchema, { name: 'NVIDIA H200', driverVersion: '13.0', kernelDriverVersion: '580.95.05' }),
       method: 'runExperiment',
-      kernel: { sourceDigest: 'ab' },
+      kernel: { sourceDigest: 'ab', git: { repository: 'kernels', commit: 'c0ffee', branch: 'main', dirty: true } },
       verify: { sanitize: true },
+      judged: { digest: 'd', source: 'kernels/gates.yaml', plan: { name: 'merge' } },
     },
     tools: {
       toolchain: {

@@ -33,6 +33,12 @@ export function provenanceOf(
     seeds,
     protocol: PROTOCOL_VERSION,
     flagsDigest: birth.flagsDigest ?? '',
+    ...(spec.judged && {
+      gatesDigest: spec.judged.digest,
+      gatesSource: spec.judged.source,
+      plan: spec.judged.plan.name,
+    }),
+    ...(spec.kernel.git && { git: spec.kernel.git }),
     conditions: birth.conditions ?? {
       notMeasured:
         spec.method === 'build'

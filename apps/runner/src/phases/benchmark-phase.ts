@@ -52,12 +52,15 @@ const TELL_EVERY_MS = 250;
 /** Times the candidate, beside SDPA where the device can run it. */
 export const benchmarkPhase: VariantPhase = {
   wants: ({ spec }, { build }) => spec.benchmark !== undefined && build?.image !== undefined,
-  async run(services, { job, result, build }) {
+  async run(services, { job, result, build, judging }) {
     const findings = await runBenchmark(services, {
       spec: services.spec.benchmark!,
       image: build!.image!,
       onSeeds: (seeds) => job.seeds.push(...seeds),
-      onResults: (results) => result.benchmarks.push(...results),
+      onResults: (results) => {
+        result.benchmarks.push(...results);
+        judging?.look();
+      },
     });
     result.findings.unshift(...findings);
     return findings.length > 0 ? 'the kernel failed while it was timed' : undefined;

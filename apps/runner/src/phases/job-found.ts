@@ -3,6 +3,7 @@ import { VariantResultSchema, type PrecheckItem, type VariantResult } from '@fla
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import type { ConditionsReport } from '../../worker/messages.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
+import type { Judging } from './judging.ts';
 
 /** What a job has found out so far; its phases fill it in, and a job that is stopped keeps it. */
 export interface JobFound {
@@ -28,6 +29,8 @@ export interface VariantFound {
   result: VariantResult;
   /** Once it was built. */
   build?: KernelBuild;
+  /** An experiment's gates, which are decided while it is measured. */
+  judging?: Judging | undefined;
   /** Why the phases after the one that stopped are not run: 'verification failed'. */
   stopped?: string;
 }

@@ -7,7 +7,7 @@ import {
   WarningSchema,
   type Finding,
 } from '@flashcore/shared/contract';
-import { type Cases, type Gate, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildSpec } from '../build/kernel-builder.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
@@ -27,7 +27,6 @@ export interface JobServices {
   kernels: KernelCatalog;
   history: HistoryStore;
   cases: Cases;
-  gates: Gate[];
 }
 
 /** The same for one variant of the job's kernel. */

@@ -24,6 +24,7 @@ export async function runPhases(
     if (found.stopped !== undefined && !phase.evenStopped) continue;
     if (!phase.wants(services, found)) continue;
     const stopped = await phase.run(services, found);
+    found.judging?.look();
     found.stopped ??= stopped;
   }
 }

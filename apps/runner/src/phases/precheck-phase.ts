@@ -1,18 +1,19 @@
 import { create } from '@bufbuild/protobuf';
 import { Phase, Verdict, PrecheckItemSchema, type PrecheckItem, type Shape } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { accumulateOf, formatShape, type Requirements } from '@flashcore/shared/kernels';
 import { startPhase } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
 import { WMMA_TOGGLE, type JobSpec } from '../spec/job-spec.ts';
 
-const WMMA_TILE = 16;
-
-/** The check before the build: what the manifest says must be what the experiment needs. A fallback has passed it. */
+/**
+ * The check before the build: what the manifest says of this variant must be what the plan requires. A fallback has
+ * passed it.
+ */
 export const precheckPhase: VariantPhase = {
-  wants: ({ spec }, { result }) => spec.method === 'runExperiment' && !result.fallback,
+  wants: ({ spec }, { result }) => spec.judged !== undefined && !result.fallback,
   run({ job, spec }, found) {
-    startPhase({ job, resolved: spec.resolved }, Phase.PRECHECK, 5);
-    const items = [inputs(spec), accumulate(spec), shapes(spec), toggle(spec), causal(spec)];
+    const items = checks(spec, spec.judged!.plan.require);
+    startPhase({ job, resolved: spec.resolved }, Phase.PRECHECK, items.length);
     for (const item of items) job.emit({ case: 'precheck', value: item });
     found.job.prechecks.push(...items);
     const failed = items.find(({ verdict }) => verdict === Verdict.FAIL);
@@ -20,49 +21,65 @@ export const precheckPhase: VariantPhase = {
   },
 };
 
+/** Those that the plan asks for. */
+function checks(spec: JobSpec, required: Requirements): PrecheckItem[] {
+  return [
+    ...(required.inputs ? [inputs(spec, required.inputs)] : []),
+    ...(required.accumulate ? [accumulate(spec, required.accumulate)] : []),
+    ...(required.multipleOf ? [shapes(spec, required.multipleOf)] : []),
+    ...(required.toggle ? [toggle(spec)] : []),
+    ...(required.causal ? [causal(spec)] : []),
+  ];
+}
+
 function item(check: string, passed: boolean, detail: string): PrecheckItem {
   return create(PrecheckItemSchema, { check, verdict: passed ? Verdict.PASS : Verdict.FAIL, detail });
 }
 
-function inputs({ kernel }: JobSpec): PrecheckItem {
+function inputs({ kernel }: JobSpec, wanted: string): PrecheckItem {
   const found = kernel.manifest.math.inputs;
-  return item('inputs', found === 'fp16', `the manifest says ${found}, the tensors are fp16`);
+  return item('inputs', found === wanted, `the manifest says ${found}, ${wanted} is required`);
 }
 
-function accumulate({ kernel }: JobSpec): PrecheckItem {
-  const found = kernel.manifest.math.accumulate;
-  return item('accumulate', found === 'fp32', `the manifest says ${found}, fp32 is required`);
+/** Of these parameters: a toggle may change what the tensor cores add up in. */
+function accumulate({ kernel: { manifest }, resolved }: JobSpec, wanted: string): PrecheckItem {
+  const found = accumulateOf(manifest, resolved.parameters);
+  const { accumulate: declared } = manifest.math;
+  const because = typeof declared === 'string' ? '' : ` (fp32 when ${declared.fp32When.text})`;
+  return item('accumulate', found === wanted, `the manifest says ${found}${because}, ${wanted} is required`);
 }
 
 /**
  * Head dimensions must fit the tensor cores; a length that does not is the kernel's to mask, and its limits say whether
  * it does.
  */
-function shapes({ shapes: asked }: JobSpec): PrecheckItem {
-  const wrong = asked.filter(({ headDim }) => headDim % WMMA_TILE !== 0);
+function shapes({ shapes: asked }: JobSpec, multipleOf: number): PrecheckItem {
+  const wrong = asked.filter(({ headDim }) => headDim % multipleOf !== 0);
   if (wrong.length > 0)
-    return item('shapes', false, `the head dimension of ${list(wrong)} is no multiple of ${WMMA_TILE}`);
-  const ragged = asked.filter(({ sequenceLength }) => sequenceLength % WMMA_TILE !== 0);
+    return item('shapes', false, `the head dimension of ${list(wrong)} is no multiple of ${multipleOf}`);
+  const ragged = asked.filter(({ sequenceLength }) => sequenceLength % multipleOf !== 0);
   if (ragged.length > 0)
     return item(
       'shapes',
       true,
-      `the length of ${list(ragged)} is no multiple of ${WMMA_TILE}; the kernel's limits allow it`,
+      `the length of ${list(ragged)} is no multiple of ${multipleOf}; the kernel's limits allow it`,
     );
   return item(
     'shapes',
     true,
-    `S and D of ${asked.length === 1 ? 'the shape' : `all ${asked.length} shapes`} are multiples of ${WMMA_TILE}`,
+    `S and D of ${asked.length === 1 ? 'the shape' : `all ${asked.length} shapes`} are multiples of ${multipleOf}`,
   );
 }
 
-function toggle({ kernel, fallback, resolved }: JobSpec): PrecheckItem {
-  const has = kernel.manifest.parameters[WMMA_TOGGLE] !== undefined;
-  if (!has) return item('toggle', true, `no ${WMMA_TOGGLE}: there is nothing to fall back to`);
+/** Whether there is a way to go on without tensor cores, or a reason why there is none. */
+function toggle({ kernel: { manifest }, resolved }: JobSpec): PrecheckItem {
+  if (manifest.parameters[WMMA_TOGGLE] !== undefined)
+    return item('toggle', true, `${WMMA_TOGGLE}=${resolved.parameters[WMMA_TOGGLE]}`);
+  if (manifest.toggle !== undefined) return item('toggle', true, `no ${WMMA_TOGGLE}: ${manifest.toggle}`);
   return item(
     'toggle',
-    true,
-    `${WMMA_TOGGLE}=${resolved.parameters[WMMA_TOGGLE]}${fallback ? `; ${WMMA_TOGGLE}=0 is run beside it if a gate fails` : ''}`,
+    false,
+    `there is no parameter ${WMMA_TOGGLE}: add one, or say under \`toggle\` in kernel.yaml why there is none`,
   );
 }
 

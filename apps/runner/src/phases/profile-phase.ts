@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { Phase, ProfileProgressSchema, type ProfileResult } from '@flashcore/shared/contract';
-import { planLaunches } from '@flashcore/shared/kernels';
+import { accumulateOf, planLaunches } from '@flashcore/shared/kernels';
 import { profileFindings } from '../findings/profile-findings.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
@@ -23,12 +23,12 @@ async function runProfile(
   options: { spec: ProfileSpec; image: string },
 ): Promise<ProfileResult> {
   const { job, spec, runtime } = services;
-  const { shape, metricSet } = options.spec;
+  const { shape, metricSet, counters } = options.spec;
   startPhase(services, Phase.PROFILE, 0);
   const plan = planLaunches(spec.kernel.manifest, services.resolved, shape);
-  const { accumulate } = spec.kernel.manifest.math;
+  const accumulate = accumulateOf(spec.kernel.manifest, services.resolved.parameters);
   const result = await runtime.instruments.profiler().profile(
-    { device: spec.device, image: options.image, shape, plan, metricSet, accumulate },
+    { device: spec.device, image: options.image, shape, plan, metricSet, counters, accumulate },
     {
       signal: job.signal,
       onProgress: (progress) => job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) }),

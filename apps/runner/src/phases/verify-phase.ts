@@ -30,7 +30,7 @@ import { caseFindings, distinctFindings } from '../findings/verify-findings.ts';
 /** Compares the output with the reference, case by case. */
 export const verifyPhase: VariantPhase = {
   wants: ({ spec }, { build }) => spec.verify !== undefined && build?.image !== undefined,
-  async run(services, { job, result, build }) {
+  async run(services, { job, result, build, judging }) {
     const { method, verify } = services.spec;
     const verification = await runVerify(services, {
       spec: verify!,
@@ -39,6 +39,7 @@ export const verifyPhase: VariantPhase = {
       onSeeds: (seeds) => noteSeeds(job, seeds),
       onCase: (soFar) => {
         result.verify = soFar;
+        judging?.look();
       },
     });
     result.verify = verification.result;

@@ -3,6 +3,8 @@ import { countersOf } from './metrics.ts';
 export interface NcuCommand {
   arch: string;
   metricSet: string;
+  /** Counters by Nsight Compute's own names, besides those of the set. */
+  counters?: readonly string[];
   /** Entry points to profile. */
   entries: readonly string[];
   /** Launches of these entries before the ones that count. */
@@ -20,7 +22,16 @@ export interface NcuCommand {
  * before left them, which is how a kernel that
  * is called in a loop finds them; each of ncu's passes is then like a launch of the hot mode.
  */
-export function ncuArguments({ arch, metricSet, entries, skip, count, report, program }: NcuCommand): string[] {
+export function ncuArguments({
+  arch,
+  metricSet,
+  counters = [],
+  entries,
+  skip,
+  count,
+  report,
+  program,
+}: NcuCommand): string[] {
   return [
     '--export',
     report,
@@ -39,7 +50,7 @@ export function ncuArguments({ arch, metricSet, entries, skip, count, report, pr
     String(count),
     ...(metricSet === 'full' ? ['--set', 'full'] : []),
     '--metrics',
-    countersOf(metricSet, arch).join(','),
+    [...new Set([...countersOf(metricSet, arch), ...counters])].join(','),
     ...program,
   ];
 }

@@ -33,7 +33,7 @@ const RUNS = 2;
 export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }: NcuProfilerOptions): Profiler {
   return {
     async profile(request, { signal, onProgress }) {
-      const { device, image, shape, plan, metricSet } = request;
+      const { device, image, shape, plan, metricSet, counters = [] } = request;
       using folder = makeTemporary(dataDirectory, 'ncu');
       const { batch, heads, sequenceLength, headDim, causal } = shape;
       const job: ProfileOnceJob = {
@@ -49,6 +49,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
       const args = ncuArguments({
         arch: device.arch,
         metricSet,
+        counters,
         entries: [...new Set(plan.launches.map(({ entry }) => entry))],
         skip: count * (RUNS - 1),
         count,
@@ -84,6 +85,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
               shape,
               accumulate: request.accumulate ?? '',
               launches,
+              counters,
             })
           : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
       // Also of a report that ncu here can't read: another version may.

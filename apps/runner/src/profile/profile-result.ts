@@ -20,6 +20,8 @@ export interface ProfiledKernel {
   accumulate: string;
   /** Of one run of the plan, in order. */
   launches: readonly ProfiledLaunch[];
+  /** Counters that were asked for by their own names. */
+  counters?: readonly string[];
 }
 
 /**
@@ -27,7 +29,14 @@ export interface ProfiledKernel {
  * time is that of all.
  * A counter that ncu did not give is absent, and its gate answers "not measured".
  */
-export function profileResult({ arch, deviceName, shape, accumulate, launches }: ProfiledKernel): ProfileResult {
+export function profileResult({
+  arch,
+  deviceName,
+  shape,
+  accumulate,
+  launches,
+  counters = [],
+}: ProfiledKernel): ProfileResult {
   const timeOf = ({ counters }: ProfiledLaunch): number => counters.get(DURATION_COUNTER) ?? 0;
   const longest = launches.reduce((a, b) => (timeOf(b) > timeOf(a) ? b : a));
   const which = launches.length > 1 ? `, ${longest.kernel}, the longest of ${launches.length} launches` : '';
@@ -47,8 +56,14 @@ export function profileResult({ arch, deviceName, shape, accumulate, launches }:
     });
   const metrics = read(metricRules(arch));
   const stalls = read(stallRules(arch)).sort((a, b) => b.value - a.value);
+  const named = counters.flatMap((name) =>
+    longest.counters.has(name)
+      ? [create(MetricSchema, { name, value: longest.counters.get(name)!, source: `ncu ${name}${which}` })]
+      : [],
+  );
   const all = [
     ...withTotalTime(metrics, launches),
+    ...named,
     ...roofline(launches.reduce((sum, launch) => sum + timeOf(launch), 0) / 1e9, { deviceName, shape }),
   ];
   const figures = {

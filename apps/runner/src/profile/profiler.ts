@@ -11,6 +11,8 @@ export interface ProfileRequest {
   plan: LaunchPlan;
   /** "gates", "roofline", "stalls" or "full". */
   metricSet: string;
+  /** Counters by Nsight Compute's own names, besides those of the set. */
+  counters?: readonly string[];
   /** What the kernel's tensor cores add up in, by its manifest. */
   accumulate?: string;
 }

@@ -34,6 +34,7 @@ import type { DeviceLoad, JobMethod, JobRequests } from '../jobs/job-context.ts'
 import { requireMemory } from './device-memory.ts';
 import { plainDeviceId } from './device-id.ts';
 import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
+import { judgedBy, plannedSettings, type GatesText, type JudgedBy } from './judged-by.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
 
 /** What to do, with every default filled in; all that a request can be wrong about was found while it was made. */
@@ -44,8 +45,10 @@ export interface JobSpec {
   resolved: ResolvedVariant;
   /** nvcc's target. */
   arch: string;
-  /** The variant with USE_WMMA=0, to run beside the one asked for when a gate of that one fails. */
+  /** The variant with USE_WMMA=0, to run where the one asked for fails; what it decides is the plan's. */
   fallback: ResolvedVariant | undefined;
+  /** Plan and gates; an experiment's alone. */
+  judged: JudgedBy | undefined;
   /** Launches of these shapes decide about dynamic shared memory and occupancy. */
   shapes: Shape[];
   verify: VerifySpec | undefined;
@@ -53,6 +56,8 @@ export interface JobSpec {
   profile: ProfileSpec | undefined;
   /** What the variant asked for is compared with, on the shapes of the benchmark. */
   champion: ChampionSpec | undefined;
+  /** Why there is none; empty: there is. */
+  noChampion: string;
 }
 
 export interface VerifySpec {
@@ -85,6 +90,8 @@ export interface ChampionSpec {
 export interface ProfileSpec {
   shape: Shape;
   metricSet: string;
+  /** Counters by the profiler's own names, beside those of the set. */
+  counters: string[];
 }
 
 export interface SpecContext {
@@ -92,6 +99,8 @@ export interface SpecContext {
   kernels: KernelCatalog;
   toolchain: Toolchain;
   cases: Cases;
+  /** kernels/gates.yaml; read for experiments alone. */
+  gates: () => GatesText;
   load: DeviceLoad;
 }
 
@@ -115,15 +124,28 @@ export function planSpec<Method extends JobMethod>(
   const resolved = resolveVariant(manifest, variant, device);
   const arch = chooseArch({ method, manifest, resolved, device });
   requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
-  const parts = settingsOf(method, request);
+  const judged =
+    method === 'runExperiment'
+      ? judgedBy(request as JobRequests['runExperiment'], {
+          manifest,
+          arch,
+          cases: context.cases,
+          gates: context.gates,
+        })
+      : undefined;
+  const parts = settingsOf({ method, request, judged, device });
   const verify = parts.verify && planVerify(parts.verify, { manifest, resolved, cases: context.cases });
   const benchmark =
     parts.benchmark && planBenchmark(parts.benchmark, { manifest, resolved, cases: context.cases, device });
+  // Shapes that a gate names beside the plan's, where the request leaves the shapes to the plan.
+  if (benchmark && judged && !device.simulated && namesNoShapes((request as JobRequests['runExperiment']).benchmark))
+    benchmark.shapes = uniqueShapes([...benchmark.shapes, ...accepted(judged.needs.shapes, manifest, resolved)]);
   const profile = parts.profile && planProfile(parts.profile, { manifest, resolved, cases: context.cases });
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const named = parts.benchmark?.champion;
   const champion =
     benchmark && named && planChampion(named, { method, benchmark, asked: parts.benchmark!, context, device });
+  const noChampion = champion ? '' : 'no champion was named';
   const shapes = uniqueShapes([
     ...(verify?.shapes ?? []),
     ...(benchmark?.shapes ?? []),
@@ -139,8 +161,10 @@ export function planSpec<Method extends JobMethod>(
     benchmark,
     profile,
     champion,
+    noChampion,
+    judged,
     fallback:
-      method === 'runExperiment' && !(request as JobRequests['runExperiment']).noFallback
+      judged && judged.plan.fallback !== 'none' && !(request as JobRequests['runExperiment']).noFallback
         ? fallbackOf(manifest, variant, { resolved, device })
         : undefined,
     shapes:
@@ -167,6 +191,9 @@ export function shapeLaunches(
 export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
   return [...new Map(shapes.map((shape) => [formatShape(shape), shape])).values()];
 }
+
+const namesNoShapes = (asked: BenchmarkSettings | undefined): boolean =>
+  (asked?.shapes.length ?? 0) === 0 && (asked?.shapeSet ?? '') === '';
 
 const ANY_DEVICE = 'any';
 
@@ -274,8 +301,15 @@ interface Settings {
   profile?: Partial<ProfileSettings>;
 }
 
-/** The parts of a job, with the settings that the request has for them. */
-function settingsOf(method: JobMethod, request: JobRequests[JobMethod]): Settings {
+interface Asked {
+  method: JobMethod;
+  request: JobRequests[JobMethod];
+  judged: JudgedBy | undefined;
+  device: Device;
+}
+
+/** The parts of a job, with the settings that the request has for them; what it leaves open is the plan's. */
+function settingsOf({ method, request, judged, device }: Asked): Settings {
   switch (method) {
     case 'build':
       return {};
@@ -291,8 +325,7 @@ function settingsOf(method: JobMethod, request: JobRequests[JobMethod]): Setting
     case 'profile':
       return { profile: (request as JobRequests['profile']).settings ?? {} };
     case 'runExperiment': {
-      const { verify, benchmark, profile } = request as JobRequests['runExperiment'];
-      return { verify: verify ?? {}, benchmark: benchmark ?? {}, profile: profile ?? {} };
+      return plannedSettings(request as JobRequests['runExperiment'], judged!, device);
     }
   }
 }
@@ -306,7 +339,11 @@ interface Against {
 function planVerify(settings: Partial<VerifySettings>, against: Against): VerifySpec {
   const { cases } = against;
   return {
-    shapes: chooseShapes(settings.shapes ?? [], cases.sets[cases.defaults.set] ?? cases.sets.parity, against),
+    shapes: chooseShapes(
+      settings.shapes ?? [],
+      caseSet(settings.caseSet || cases.defaults.set, cases, 'case_set'),
+      against,
+    ),
     seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
     seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
     tolerance: chooseTolerance(settings.tolerance, cases),
@@ -317,9 +354,9 @@ function planVerify(settings: Partial<VerifySettings>, against: Against): Verify
 function planBenchmark(settings: Partial<BenchmarkSettings>, against: Against & { device: Device }): BenchmarkSpec {
   const { modes, protocol } = planProtocol(settings.protocol, against.device);
   const { absolute, relative } = chooseTolerance(undefined, against.cases);
-  const set = against.device.simulated ? against.cases.sets.emulated : against.cases.sets.canonical;
+  const set = against.device.simulated ? 'emulated' : 'canonical';
   return {
-    shapes: chooseShapes(settings.shapes ?? [], set, against),
+    shapes: chooseShapes(settings.shapes ?? [], caseSet(settings.shapeSet || set, against.cases, 'shape_set'), against),
     modes,
     protocol,
     tolerance: { absolute, relative },
@@ -361,7 +398,17 @@ function planChampion(
 
 function planProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {
   const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], against.cases.sets.canonical, against);
-  return { shape: shape!, metricSet: settings.metricSet || 'gates' };
+  return { shape: shape!, metricSet: settings.metricSet || 'gates', counters: [...new Set(settings.counters)] };
+}
+
+/** The shapes of a set of cases.yaml. Errors: INVALID_REQUEST naming the sets. */
+function caseSet(name: string, { sets }: Cases, field: string): readonly Shape[] {
+  if (Object.hasOwn(sets, name)) return sets[name]!;
+  const known = Object.keys(sets);
+  throw invalidRequest({
+    field,
+    description: `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`,
+  });
 }
 
 /**

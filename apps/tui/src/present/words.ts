@@ -58,6 +58,7 @@ export const VERDICT_MARKS: Record<Verdict, Mark> = {
   [Verdict.PASS]: { mark: '✓', role: 'good', word: 'pass' },
   [Verdict.FAIL]: { mark: '✗', role: 'bad', word: 'FAIL' },
   [Verdict.NOT_MEASURED]: { mark: '○', role: 'unknown', word: 'not measured' },
+  [Verdict.NOT_JUDGED]: { mark: '○', role: 'unknown', word: 'not judged' },
 };
 
 export const COMPARISON_MARKS: Record<ComparisonVerdict, Mark> = {

@@ -83,6 +83,7 @@ export {
   type Acceptability,
   AcceptabilitySchema,
   type BenchmarkProtocol,
+  BenchmarkProtocolSchema,
   type BenchmarkResult,
   BenchmarkResultSchema,
   type BuildResult,

@@ -3,9 +3,23 @@ export { type Cases, parseCases, toleranceProfile } from './cases.ts';
 export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
 export { type Expression, evaluate, parseExpression } from './expression.ts';
-export { type Gate, type GateHistory, evaluateGates, parseGates } from './gates.ts';
+export type { Fallback, Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requirements } from './gates/gate.ts';
+export { evaluateGate, evaluateGates, evaluateGroup } from './gates/evaluate-gates.ts';
+export { parseGates } from './gates/gates-file.ts';
+export type { GateContext } from './gates/measure/answer.ts';
+export { type GatePhase, METRICS, isCounter } from './gates/metrics.ts';
+export {
+  type GateNeeds,
+  findPlan,
+  gateNeeds,
+  planMessage,
+  plannedGates,
+  requirementTexts,
+  shapesNamed,
+  undecided,
+} from './gates/plan-gates.ts';
 export { type LaunchPlan, type PlannedLaunch, checkShape, planLaunches, requireShape } from './launch-plan.ts';
-export { MANIFEST_FILE, type Manifest, loadManifest, parseManifest } from './manifest.ts';
+export { MANIFEST_FILE, type Manifest, accumulateOf, loadManifest, parseManifest } from './manifest.ts';
 export {
   attentionBytes,
   attentionFlops,

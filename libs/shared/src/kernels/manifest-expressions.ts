@@ -7,7 +7,7 @@ import { SHAPE_NAMES } from './shape.ts';
 import { MAX_FAULTS, type YamlFault } from './yaml-file.ts';
 
 type Key = (string | number)[];
-type Compiled = Pick<Manifest, 'limits' | 'workspace' | 'constants' | 'launches'>;
+type Compiled = Pick<Manifest, 'math' | 'limits' | 'workspace' | 'constants' | 'launches'>;
 type RawLaunch = RawManifest['launches'][number];
 type RawArgument = RawLaunch['arguments'][number];
 
@@ -17,15 +17,15 @@ type RawArgument = RawLaunch['arguments'][number];
 export function compileExpressions(raw: RawManifest): { compiled: Compiled; faults: YamlFault[] } {
   const faults: YamlFault[] = [];
   const names = new Set<string>([...SHAPE_NAMES, ...Object.keys(raw.parameters)]);
-  const parse = (text: string, key: Key): Expression => {
+  const parse = (text: string, key: Key, known: ReadonlySet<string> = names): Expression => {
     if (faults.length >= MAX_FAULTS) return parseExpression('0');
     try {
       const expression = parseExpression(text);
       for (const name of expression.names) {
-        if (!names.has(name) && faults.length < MAX_FAULTS)
+        if (!known.has(name) && faults.length < MAX_FAULTS)
           faults.push({
             key,
-            message: `unknown name "${name}" in "${text}"${didYouMean(name, names) || `: known are ${[...names].join(', ')}`}`,
+            message: `unknown name "${name}" in "${text}"${didYouMean(name, known) || `: known are ${[...known].join(', ')}`}`,
           });
       }
       return expression;
@@ -34,6 +34,17 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
       faults.push({ key, message: `${error.message}, in "${text}"` });
       return parseExpression('0');
     }
+  };
+
+  const { inputs, accumulate } = raw.math;
+  // The parameters alone decide: what a kernel adds up in does not depend on the shape.
+  const parameters = new Set(Object.keys(raw.parameters));
+  const math: Manifest['math'] = {
+    inputs,
+    accumulate:
+      typeof accumulate === 'string'
+        ? accumulate
+        : { fp32When: parse(accumulate.fp32_when, ['math', 'accumulate', 'fp32_when'], parameters) },
   };
 
   // In order: a constant may use those before it.
@@ -54,7 +65,7 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
   }));
   const compiler = new LaunchCompiler(parse, new Set(Object.keys(raw.workspace)), names, faults);
   const launches = raw.launches.map((launch, index) => compiler.compile(launch, ['launches', index]));
-  return { compiled: { constants, limits, workspace, launches }, faults };
+  return { compiled: { math, constants, limits, workspace, launches }, faults };
 }
 
 class LaunchCompiler {

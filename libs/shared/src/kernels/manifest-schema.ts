@@ -1,7 +1,9 @@
 /** The schema of kernel.yaml, before its expressions are parsed. */
 import { z } from 'zod';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import { SHAPE_NAMES } from './shape.ts';
+import { ownGateSchema } from './gates/gate-schema.ts';
+import { METRICS } from './gates/metrics.ts';
+import { parseShape, SHAPE_NAMES } from './shape.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import {
   MAX_FAULTS,
@@ -95,6 +97,36 @@ const parameter = strict({
   error: 'wanted one of `values`',
 });
 
+const shapeText = matching(/^\d{1,10}(x\d{1,10}){3}c?$/i, 'a shape such as 2x8x512x64').transform((value, context) => {
+  try {
+    return parseShape(value);
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: (error as Error).message });
+    return z.NEVER;
+  }
+});
+
+/** A figure that a note claimed or projected. */
+const expectation = strict({
+  device: text(),
+  shape: shapeText.prefault('2x8x512x64'),
+  metric: oneOf(Object.keys(METRICS) as [string, ...string[]]).default('latency_us'),
+  value: finite().optional(),
+  range: z.tuple([finite(), finite()], { error: (issue) => wanted('two numbers [low, high]', issue.input) }).optional(),
+  unit: text().default('us'),
+  kind: oneOf(['projected', 'claimed', 'measured']),
+  source: text(),
+  never_measured: flag().default(false),
+  note: text().optional(),
+}).superRefine(({ value, range, kind, never_measured: never }, context) => {
+  const refuse = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message });
+  if ((value === undefined) === (range === undefined)) refuse('value', 'wanted exactly one of `value` and `range`');
+  if (range && range[0] > range[1]) refuse('range', `wanted [low, high], found [${range.join(', ')}]`);
+  if (never && kind === 'measured') refuse('never_measured', 'a measured figure was measured');
+});
+
+const accumulateTypes = ['fp16', 'fp32'] as const;
+
 export const manifestSchema = strict({
   id: kernelId,
   title: text(),
@@ -104,7 +136,13 @@ export const manifestSchema = strict({
   min_arch: archName.optional(),
   arch: archName.optional(),
   emulated: flag().default(true),
-  math: strict({ inputs: oneOf(['fp16', 'bf16', 'fp32']), accumulate: oneOf(['fp16', 'fp32']) }),
+  math: strict({
+    inputs: oneOf(['fp16', 'bf16', 'fp32']),
+    accumulate: z.union([z.enum(accumulateTypes), z.strictObject({ fp32_when: expression })], {
+      error: (issue) =>
+        wanted('fp16, fp32 or { fp32_when: expression over the parameters; fp16 otherwise }', issue.input),
+    }),
+  }),
   limits: listOf(strict({ require: expression, because: text() })).default([]),
   parameters: mapOf(parameterName, parameter).default({}),
   configs: mapOf(z.string(), mapOf(z.string(), finite())).default({}),
@@ -118,6 +156,12 @@ export const manifestSchema = strict({
     finding_on_gpu: listOf(oneOf(['NONE', ...FINDINGS])).default([]),
   }).optional(),
   notes: z.undefined({ error: 'belongs in NOTES.md, next to kernel.yaml' }).optional(),
+  // Why there is no parameter USE_WMMA to turn the tensor cores off with.
+  toggle: text().optional(),
+  // Why it must be neither compared with nor accepted.
+  deprecated: text().optional(),
+  expect: listOf(expectation, 64).default([]),
+  gates: listOf(ownGateSchema, 64).default([]),
 }).superRefine((manifest, context) => {
   let faults = 0;
   const refuse = (path: (string | number)[], message: string) => {
@@ -127,6 +171,9 @@ export const manifestSchema = strict({
   if ((manifest.arch === undefined) === (manifest.min_arch === undefined))
     refuse(['min_arch'], 'wanted exactly one of `min_arch` (the least) and `arch` (the only one)');
   refuseNameClashes(manifest, refuse);
+  for (const [index, { id }] of manifest.gates.entries())
+    if (manifest.gates.some((gate, at) => at < index && gate.id === id && samePlace(gate, manifest.gates[index]!)))
+      refuse(['gates', index, 'id'], `the id "${id}" is taken by a gate before`);
   for (const [config, values] of Object.entries(manifest.configs)) {
     for (const [name, value] of Object.entries(values)) {
       if (faults >= MAX_FAULTS) return;
@@ -160,3 +207,6 @@ function refuseNameClashes(
     }
   }
 }
+
+const samePlace = (a: RawManifest['gates'][number], b: RawManifest['gates'][number]): boolean =>
+  a.archs.join() === b.archs.join() && a.plans.join() === b.plans.join();

@@ -5,8 +5,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';
-import type { Expression } from './expression.ts';
-import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { evaluate, type Expression, ExpressionError } from './expression.ts';
+import type { OwnGate } from './gates/gate.ts';
+import { FindingKind, type Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import { manifestSchema } from './manifest-schema.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
@@ -32,7 +33,7 @@ export interface Manifest {
   readonly exactArch: boolean;
   /** False when it needs instructions that the emulator does not have. */
   readonly emulated: boolean;
-  readonly math: { inputs: string; accumulate: string };
+  readonly math: { inputs: string; accumulate: 'fp16' | 'fp32' | { fp32When: Expression } };
   readonly limits: readonly ManifestLimit[];
   readonly parameters: Readonly<Record<string, ManifestParameter>>;
   readonly configs: Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -45,6 +46,26 @@ export interface Manifest {
    * nothing); on a GPU those of `findingsOnGpu`, which see less.
    */
   readonly faulty: { finding: FindingKind; findingsOnGpu: FindingKind[] } | undefined;
+  /** Why there is no USE_WMMA to turn the tensor cores off with; undefined: there is, or the manifest does not say. */
+  readonly toggle: string | undefined;
+  /** Why it must be neither compared with nor accepted; undefined: it may. */
+  readonly deprecated: string | undefined;
+  readonly expectations: readonly ManifestExpectation[];
+  readonly gates: readonly OwnGate[];
+}
+
+/** A figure that a note claimed or projected; `low` and `high` are the same for a single figure. */
+export interface ManifestExpectation {
+  readonly device: string;
+  readonly shape: Shape;
+  readonly metric: string;
+  readonly low: number;
+  readonly high: number;
+  readonly unit: string;
+  readonly kind: 'projected' | 'claimed' | 'measured';
+  readonly source: string;
+  readonly neverMeasured: boolean;
+  readonly note: string | undefined;
 }
 
 export interface ManifestLimit {
@@ -119,7 +140,6 @@ function readManifest(yamlText: string, path: string): Manifest {
     minArch: (raw.arch ?? raw.min_arch)!,
     exactArch: raw.arch !== undefined,
     emulated: raw.emulated,
-    math: raw.math,
     parameters: Object.fromEntries(
       Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [
         name,
@@ -132,8 +152,33 @@ function readManifest(yamlText: string, path: string): Manifest {
       finding: findingNamed(raw.faulty.finding),
       findingsOnGpu: raw.faulty.finding_on_gpu.map(findingNamed),
     },
+    toggle: raw.toggle,
+    deprecated: raw.deprecated,
+    gates: raw.gates,
+    expectations: raw.expect.map(({ value, range, never_measured: neverMeasured, note, ...each }) => ({
+      ...each,
+      low: value ?? range![0],
+      high: value ?? range![1],
+      neverMeasured,
+      note,
+    })),
     ...compiled,
   };
+}
+
+/** What the tensor cores add up in with these parameters. Errors: INVALID_MANIFEST where the expression has no value. */
+export function accumulateOf(
+  { math: { accumulate }, path }: Pick<Manifest, 'math' | 'path'>,
+  parameters: Readonly<Record<string, number>>,
+): 'fp16' | 'fp32' {
+  if (typeof accumulate === 'string') return accumulate;
+  try {
+    return evaluate(accumulate.fp32When, parameters) ? 'fp32' : 'fp16';
+  } catch (cause) {
+    if (!(cause instanceof ExpressionError)) throw cause;
+    const key = 'math.accumulate.fp32_when';
+    throw new FlashcoreError('INVALID_MANIFEST', { path, key }, `${path}: ${key}: ${cause.message}`, { cause });
+  }
 }
 
 /** Reads `folder`/kernel.yaml. Errors: INVALID_MANIFEST, also when the file is not there. */

@@ -9,8 +9,9 @@ import { loadManifest, MANIFEST_FILE } from './manifest.ts';
 
 export const MAX_TREE_FILES = 256;
 export const MAX_TREE_BYTES = 8 * 1024 * 1024;
-// What a translation unit can be made of. Anything else beside a kernel (notes, profiles, keys) stays where it is.
-export const SOURCE_NAME = /^(kernel\.yaml|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp))$/;
+// What a translation unit can be made of, and the notes that belong to it. Anything else next to a kernel (profiles,
+// keys) stays where it is.
+export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp))$/;
 const MAX_DEPTH = 8;
 
 export interface LocalSourceTree {

@@ -968,6 +968,13 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
    * @generated from field: string flags_digest = 11;
    */
   flagsDigest: string;
+
+  /**
+   * Shared memory of a CTA that the compiler refused because it is more than a CTA can have, bytes; 0: none was.
+   *
+   * @generated from field: int32 smem_refused_bytes = 12;
+   */
+  smemRefusedBytes: number;
 };
 
 /**
@@ -3140,6 +3147,13 @@ export enum Verdict {
    * @generated from enum value: VERDICT_NOT_MEASURED = 3;
    */
   NOT_MEASURED = 3,
+
+  /**
+   * Known, and shown without being judged; the reason stands beside it.
+   *
+   * @generated from enum value: VERDICT_NOT_JUDGED = 4;
+   */
+  NOT_JUDGED = 4,
 }
 
 /**

@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import {
+  BenchmarkProtocolSchema,
+  FlashcoreError,
+  TimingMode,
+  type BenchmarkSettings,
+  type Device,
+  type ProfileSettings,
+  type VerifySettings,
+} from '@flashcore/shared/contract';
+import {
+  findPlan,
+  gateNeeds,
+  parseGates,
+  plannedGates,
+  shapesNamed,
+  type Cases,
+  type GateNeeds,
+  type GatesFile,
+  type Manifest,
+  type Plan,
+  type PlannedGate,
+} from '@flashcore/shared/kernels';
+import type { JobRequests } from '../jobs/job-context.ts';
+
+/** A gates file as it was read. */
+export interface GatesText {
+  text: string;
+  file: GatesFile;
+}
+
+/** What an experiment is judged by. */
+export interface JudgedBy {
+  plan: Plan;
+  isDefault: boolean;
+  /** In the order of the file, then the kernel's own. */
+  gates: PlannedGate[];
+  needs: GateNeeds;
+  /** SHA-256 over file, plan and the kernel's own gates. */
+  digest: string;
+  /** Where the gates are from, in words. */
+  source: string;
+}
+
+interface Against {
+  manifest: Manifest;
+  arch: string;
+  cases: Cases;
+  gates: () => GatesText;
+}
+
+/**
+ * The plan that a request names, by its own gates file or the runner's. Errors: INVALID_MANIFEST for the file,
+ * INVALID_REQUEST for a plan, case set or shape that there is not.
+ */
+export function judgedBy(
+  request: JobRequests['runExperiment'],
+  { manifest, arch, cases, gates: runnerGates }: Against,
+): JudgedBy {
+  const own = request.gatesYaml !== '';
+  const { text, file } = own
+    ? { text: request.gatesYaml, file: parseGates(request.gatesYaml, "the request's gates file") }
+    : runnerGates();
+  const plan = findPlan(file, request.plan);
+  const gates = plannedGates(file, { plan, own: manifest.gates, arch });
+  checkShapes(gates, cases);
+  return {
+    plan,
+    isDefault: plan.name === file.defaultPlan,
+    gates,
+    needs: gateNeeds(gates, cases),
+    digest: createHash('sha256')
+      .update(JSON.stringify([text, plan.name, manifest.gates]))
+      .digest('hex'),
+    source: `${own ? "the client's gates file" : 'kernels/gates.yaml'}${manifest.gates.length > 0 ? `, and ${manifest.id}'s own` : ''}`,
+  };
+}
+
+/** Errors: INVALID_REQUEST naming the gate whose shape is neither a case set nor a shape. */
+function checkShapes(gates: readonly PlannedGate[], cases: Cases): void {
+  for (const { id, metric } of gates) {
+    if (metric.shape === undefined) continue;
+    try {
+      shapesNamed(metric.shape, cases);
+    } catch (cause) {
+      if (!(cause instanceof FlashcoreError)) throw cause;
+      const sets = Object.keys(cases.sets).join(', ');
+      const description = `gate ${id}: shape must be one of ${sets}, or a shape such as 2x8x512x64, is "${metric.shape}"`;
+      throw new FlashcoreError('INVALID_REQUEST', { gate: id, shape: metric.shape }, description, {
+        violations: [{ field: 'gates_yaml', description }],
+        cause,
+      });
+    }
+  }
+}
+
+interface Settings {
+  verify: Partial<VerifySettings>;
+  benchmark?: Partial<BenchmarkSettings>;
+  profile?: Partial<ProfileSettings>;
+}
+
+const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
+
+/** What the request asks for, and where it leaves something open, what the plan and its gates need. */
+export function plannedSettings(
+  { verify, benchmark, profile }: JobRequests['runExperiment'],
+  { plan, needs }: JudgedBy,
+  { simulated }: Device,
+): Settings {
+  const asked = (benchmark?.shapes.length ?? 0) > 0 || (benchmark?.shapeSet ?? '') !== '';
+  const benchmarks = asked || plan.shapes !== 'none' || needs.shapes.length > 0 || benchmark?.champion !== undefined;
+  const metricSet = profile?.metricSet || plan.metricSet;
+  const counters = [...new Set([...(profile?.counters ?? []), ...needs.counters])];
+  const profiles = metricSet !== 'none' || counters.length > 0;
+  return {
+    verify: { ...verify, caseSet: verify?.caseSet || (verify?.shapes.length ? '' : plan.cases) },
+    ...(benchmarks && { benchmark: plannedBenchmark(benchmark, { plan, needs, asked: asked || simulated }) }),
+    ...(profiles && { profile: { ...profile, metricSet: metricSet === 'none' ? 'roofline' : metricSet, counters } }),
+  };
+}
+
+function plannedBenchmark(
+  benchmark: BenchmarkSettings | undefined,
+  { plan, needs, asked }: { plan: Plan; needs: GateNeeds; asked: boolean },
+): Partial<BenchmarkSettings> {
+  const modes = benchmark?.protocol?.modes ?? [];
+  const planned = [...new Set([...plan.modes, ...needs.modes])].map((mode) => MODES[mode]);
+  return {
+    ...benchmark,
+    ...(!asked && { shapeSet: plan.shapes === 'none' ? '' : plan.shapes }),
+    protocol: {
+      ...(benchmark?.protocol ?? create(BenchmarkProtocolSchema)),
+      modes: modes.length > 0 ? modes : planned,
+    },
+    legacyLoop: (benchmark?.legacyLoop ?? false) || needs.legacyLoop,
+  };
+}

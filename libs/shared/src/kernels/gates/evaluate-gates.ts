@@ -1,0 +1,99 @@
+/** What each gate answers for a variant: pass, fail, or not measured with the reason; never a guess. */
+import { type GateResult, Verdict } from '../../generated/flashcore/runner/v1/result_pb.js';
+import type { GateOperator, PlannedGate } from './gate.ts';
+import type { GateContext, Measure, MetricAnswer } from './measure/answer.ts';
+import { measureBenchmark } from './measure/benchmark.ts';
+import { measureBuild } from './measure/build.ts';
+import { measureHistory } from './measure/history.ts';
+import { measureManifest } from './measure/manifest.ts';
+import { measureProfile } from './measure/profile.ts';
+import { measureVerify } from './measure/verify.ts';
+import type { GatePhase } from './metrics.ts';
+import { undecided } from './plan-gates.ts';
+
+const MEASURES: Record<Exclude<GatePhase, 'group'>, Measure> = {
+  build: measureBuild,
+  verify: measureVerify,
+  benchmark: measureBenchmark,
+  profile: measureProfile,
+  history: measureHistory,
+  manifest: measureManifest,
+};
+
+const OPERATIONS: Record<GateOperator, (value: number, target: number) => boolean> = {
+  '<=': (value, target) => value <= target,
+  '>=': (value, target) => value >= target,
+  '<': (value, target) => value < target,
+  '>': (value, target) => value > target,
+  '==': (value, target) => value === target,
+};
+
+/** A gate's answer; `partial`: later data may still change it. */
+export interface GateAnswer {
+  result: GateResult;
+  partial: boolean;
+}
+
+/** Every gate's answer, in order. */
+export function evaluateGates(gates: readonly PlannedGate[], context: GateContext): GateResult[] {
+  const answers = new Map<string, GateResult>();
+  for (const gate of gates) if (gate.phase !== 'group') answers.set(gate.id, evaluateGate(gate, context).result);
+  return gates.map((gate) => answers.get(gate.id) ?? evaluateGroup(gate, answers));
+}
+
+/** The answer of a gate that measures something itself. */
+export function evaluateGate(gate: PlannedGate, context: GateContext): GateAnswer {
+  const answer = MEASURES[gate.phase as Exclude<GatePhase, 'group'>](context, gate.metric, gate.target);
+  const result = undecided(gate);
+  if (answer.source !== undefined) result.source = answer.source;
+  if ('notMeasured' in answer) {
+    result.verdict = Verdict.NOT_MEASURED;
+    result.detail = answer.notMeasured;
+    return { result, partial: false };
+  }
+  return { result: judged(gate, result, answer), partial: answer.partial ?? false };
+}
+
+function judged(gate: PlannedGate, result: GateResult, answer: Extract<MetricAnswer, { value: number }>): GateResult {
+  result.value = answer.value;
+  if (answer.low !== undefined) result.valueLow = answer.low;
+  if (answer.high !== undefined) result.valueHigh = answer.high;
+  if (gate.level === 'off') {
+    result.verdict = Verdict.NOT_JUDGED;
+    result.detail = `${gate.why} (${answer.detail})`;
+    return result;
+  }
+  const passed = OPERATIONS[gate.op](answer.value, gate.target);
+  result.verdict = passed ? Verdict.PASS : Verdict.FAIL;
+  result.detail = passed ? answer.detail : `${answer.detail}; ${gate.why}`;
+  return result;
+}
+
+/** One that passes is enough; a fail needs all of them measured. */
+export function evaluateGroup(gate: PlannedGate, answers: ReadonlyMap<string, GateResult>): GateResult {
+  const result = undecided(gate);
+  const members = gate.anyOf.flatMap((id) => answers.get(id) ?? []);
+  const texts = members.map((member) => `${member.gateId} ${memberText(member)}`);
+  const passed = members.filter((member) => holds(member) === true).length;
+  const unknown = members.find((member) => holds(member) === undefined);
+  result.detail = texts.join('; ');
+  result.source = 'the gates that it stands for';
+  if (passed === 0 && unknown) {
+    result.verdict = Verdict.NOT_MEASURED;
+    result.detail = unknown.detail;
+    return result;
+  }
+  result.value = passed;
+  if (gate.level === 'off') result.verdict = Verdict.NOT_JUDGED;
+  else result.verdict = passed > 0 ? Verdict.PASS : Verdict.FAIL;
+  return result;
+}
+
+/** Whether a member reaches its target, also where it is not judged by itself. */
+function holds({ value, verdict, comparison, target }: GateResult): boolean | undefined {
+  if (verdict === Verdict.NOT_MEASURED || value === undefined) return undefined;
+  return OPERATIONS[comparison as GateOperator](value, target);
+}
+
+const memberText = ({ value, comparison, target, unit }: GateResult): string =>
+  value === undefined ? 'not measured' : `${Number(value.toPrecision(4))} ${unit} (${comparison} ${target})`;

@@ -1,0 +1,153 @@
+/** Metrics of the compiler's report. */
+import type { BuildResult, EntryResources } from '../../../generated/flashcore/runner/v1/result_pb.js';
+import { FindingKind } from '../../../generated/flashcore/runner/v1/kernel_pb.js';
+import { formatShape } from '../../shape.ts';
+import type { Metric } from '../metrics.ts';
+import { shapesNamed } from '../plan-gates.ts';
+import { type GateContext, type Measure, type MetricAnswer } from './answer.ts';
+
+interface OfEntry {
+  which: 'highest' | 'lowest';
+  valueOf: (entry: EntryResources) => number;
+  /** What stands behind the figure, or what it costs. */
+  explain?: (entry: EntryResources) => string;
+}
+
+const occupancyText = ({ ctasPerSm, occupancyPercent, occupancyLimiter }: EntryResources): string =>
+  occupancyLimiter === ''
+    ? ''
+    : `${ctasPerSm} CTA${ctasPerSm === 1 ? '' : 's'} an SM, ${occupancyPercent.toFixed(0)} % of its warps, bound by ${occupancyLimiter}`;
+
+const smemBytes = ({ staticSmemBytes, dynamicSmemBytes }: EntryResources): number => staticSmemBytes + dynamicSmemBytes;
+
+const OF_ENTRY: Readonly<Record<string, OfEntry>> = {
+  registers_per_thread: {
+    which: 'highest',
+    valueOf: ({ registersPerThread }) => registersPerThread,
+    explain: occupancyText,
+  },
+  smem_bytes_per_cta: {
+    which: 'highest',
+    valueOf: smemBytes,
+    explain: (entry) =>
+      [
+        `${entry.staticSmemBytes} B static, ${entry.dynamicSmemBytes} B dynamic`,
+        ...(entry.smemLimitBytes > 0 ? [`the device allows ${entry.smemLimitBytes} B`] : []),
+        ...(entry.occupancyLimiter === '' ? [] : [occupancyText(entry)]),
+      ].join(', '),
+  },
+  static_smem_bytes: { which: 'highest', valueOf: ({ staticSmemBytes }) => staticSmemBytes },
+  dynamic_smem_bytes: { which: 'highest', valueOf: ({ dynamicSmemBytes }) => dynamicSmemBytes },
+  spill_bytes: {
+    which: 'highest',
+    valueOf: ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes,
+    explain: ({ spillStoreBytes, spillLoadBytes }) => `${spillStoreBytes} B stored, ${spillLoadBytes} B loaded`,
+  },
+  local_bytes: { which: 'highest', valueOf: ({ stackBytes }) => stackBytes },
+  constant_bytes: { which: 'highest', valueOf: ({ constantBytes }) => constantBytes },
+  barriers: { which: 'highest', valueOf: ({ barriers }) => barriers },
+};
+
+const OF_OCCUPANCY: Readonly<Record<string, OfEntry>> = {
+  theoretical_ctas_per_sm: {
+    which: 'lowest',
+    valueOf: ({ ctasPerSm }) => ctasPerSm,
+    explain: ({ threadsPerCta, occupancyLimiter }) => `${threadsPerCta} threads, bound by ${occupancyLimiter}`,
+  },
+  theoretical_occupancy_percent: {
+    which: 'lowest',
+    valueOf: ({ occupancyPercent }) => occupancyPercent,
+    explain: ({ threadsPerCta, occupancyLimiter }) => `${threadsPerCta} threads, bound by ${occupancyLimiter}`,
+  },
+};
+
+export const measureBuild: Measure = (context, metric) => {
+  const { build } = context.variant;
+  if (!build) return { notMeasured: 'the kernel was not built' };
+  if (metric.name === 'smem_bytes_per_cta' && !build.succeeded) {
+    const refused = refusedSmem(context, build);
+    if (refused) return refused;
+  }
+  if (!build.succeeded) return { notMeasured: 'the kernel does not compile' };
+  if (metric.name === 'compile_warnings') return warnings(build);
+  if (metric.name === 'waves' || metric.name === 'tail_efficiency_percent') return measureWaves(context, metric);
+  const occupancy = Object.hasOwn(OF_OCCUPANCY, metric.name);
+  if (!occupancy) return extremeOf(OF_ENTRY[metric.name]!, context, metric);
+  const unknown = build.entries.find(({ occupancyLimiter }) => occupancyLimiter === '');
+  if (unknown) return { notMeasured: `no data sheet for ${unknown.arch || 'the architecture'}` };
+  const answer = extremeOf(OF_OCCUPANCY[metric.name]!, context, metric);
+  return 'value' in answer ? { ...answer, source: `ptxas and data sheet ${build.entries[0]!.arch}` } : answer;
+};
+
+/** A CTA that no launch can have: the compiler names the size that it refuses. */
+function refusedSmem(
+  { variant: { findings } }: GateContext,
+  { smemRefusedBytes }: BuildResult,
+): MetricAnswer | undefined {
+  if (smemRefusedBytes <= 0) return undefined;
+  const finding = findings.find(({ kind }) => kind === FindingKind.SMEM_LIMIT);
+  return { value: smemRefusedBytes, detail: finding?.message ?? 'refused by the compiler', source: 'ptxas' };
+}
+
+function warnings({ diagnostics }: BuildResult): MetricAnswer {
+  const found = diagnostics.filter(({ severity }) => severity === 'warning');
+  return { value: found.length, detail: found[0] ? `the first: ${found[0].message}` : 'none', source: 'compilers' };
+}
+
+function extremeOf({ which, valueOf, explain }: OfEntry, context: GateContext, metric: Metric): MetricAnswer {
+  const result = context.variant.build!;
+  const { entries, shapes } = launchedEntries(context, metric);
+  const [first, ...rest] = entries;
+  if (!first) return { notMeasured: result.entriesMissing || 'the compiler reported no entry' };
+  const worst = rest.reduce(
+    (a, b) => ((which === 'highest' ? valueOf(b) > valueOf(a) : valueOf(b) < valueOf(a)) ? b : a),
+    first,
+  );
+  const explained = explain?.(worst) ?? '';
+  const others = result.entries.length - entries.length;
+  const launched =
+    others > 0 ? `; ${others} more ${others === 1 ? 'entry is' : 'entries are'} not launched for ${shapes}` : '';
+  const among = rest.length > 0 ? `, the ${which} of ${entries.length} entries` : '';
+  return {
+    value: valueOf(worst),
+    detail: `${explained === '' ? worst.entry : `${worst.entry}: ${explained}`}${among}${launched}`,
+    source: `ptxas ${worst.arch}`,
+  };
+}
+
+/** The shapes that a metric is about: those named, else those benchmarked, else the canonical ones. */
+function shapesOf({ benchmarked, cases }: GateContext, { shape }: Metric): string[] {
+  if (shape !== undefined) return shapesNamed(shape, cases).map(formatShape);
+  return [...new Set((benchmarked.length > 0 ? benchmarked : cases.sets.canonical).map(formatShape))];
+}
+
+/** The entries that those shapes launch; all of them where nobody knows what launches which. */
+function launchedEntries(context: GateContext, metric: Metric): { entries: readonly EntryResources[]; shapes: string } {
+  const { entries } = context.variant.build!;
+  const shapes = shapesOf(context, metric);
+  const launched = entries.filter((entry) => entry.shapes.some((shape) => shapes.includes(shape)));
+  return { entries: launched.length > 0 ? launched : entries, shapes: shapes.join(', ') };
+}
+
+/** Of the launch that has the longest to go: the highest number of waves, the lowest efficiency. */
+function measureWaves(context: GateContext, metric: Metric): MetricAnswer {
+  const shapes = shapesOf(context, metric);
+  const all = context.variant.build!.entries.flatMap((entry) =>
+    entry.waves.filter(({ shape }) => shapes.includes(shape)).map((waves) => ({ waves, entry: entry.entry })),
+  );
+  const [first, ...rest] = all;
+  if (!first)
+    return {
+      notMeasured:
+        context.variant.build!.entriesMissing ||
+        `how the launches for ${shapes.join(', ')} fill the device is not known`,
+    };
+  const valueOf = (each: typeof first): number =>
+    metric.name === 'waves' ? each.waves.waves : -each.waves.tailEfficiencyPercent;
+  const worst = rest.reduce((a, b) => (valueOf(b) > valueOf(a) ? b : a), first);
+  return {
+    value: Math.abs(valueOf(worst)),
+    detail: `${worst.entry}, ${worst.waves.shape}: ${worst.waves.text}`,
+    source: 'the launch, ptxas and the device',
+  };
+}

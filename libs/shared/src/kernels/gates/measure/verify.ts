@@ -1,0 +1,170 @@
+/** Metrics of a verification. */
+import { type CaseResult, type SdpaComparison, Verdict } from '../../../generated/flashcore/runner/v1/result_pb.js';
+import { formatShape, sameShape } from '../../shape.ts';
+import type { Metric } from '../metrics.ts';
+import { shapesNamed } from '../plan-gates.ts';
+import { type GateContext, type Measure, type MetricAnswer, plural } from './answer.ts';
+
+export const measureVerify: Measure = (context, metric) => {
+  if (!context.variant.verify) return { notMeasured: 'the kernel was not verified' };
+  if (metric.name === 'parity_cases_passed') return parityCasesPassed(context);
+  if (metric.name === 'cases_passed') return casesPassed(context);
+  const cases = requiredCases(context, metric);
+  return 'notMeasured' in cases ? cases : ofCases(metric.name, cases);
+};
+
+const ERRORS: Readonly<Record<string, (result: CaseResult) => number>> = {
+  max_abs_error: ({ maxAbsError }) => maxAbsError,
+  mean_abs_error: ({ meanAbsError }) => meanAbsError,
+  rms_error: ({ rmsError }) => rmsError,
+  max_rel_error: ({ maxRelError }) => maxRelError,
+  p999_abs_error: ({ p999AbsError }) => p999AbsError,
+};
+
+const COUNTS: Readonly<Record<string, (result: CaseResult) => number>> = {
+  mismatches: ({ mismatches }) => Number(mismatches),
+  nan_inf_elements: ({ nanCount, infCount }) => Number(nanCount) + Number(infCount),
+  unwritten_elements: ({ unwrittenCount }) => Number(unwrittenCount),
+};
+
+const DIFFERENCES: Readonly<Record<string, (sdpa: SdpaComparison) => number>> = {
+  sdpa_max_abs_difference: ({ maxAbsDifference }) => maxAbsDifference,
+  sdpa_mean_abs_difference: ({ meanAbsDifference }) => meanAbsDifference,
+};
+
+function ofCases(name: string, cases: CaseResult[]): MetricAnswer {
+  if (Object.hasOwn(ERRORS, name)) return worstError(cases, ERRORS[name]!);
+  if (Object.hasOwn(COUNTS, name)) return countOver(cases, COUNTS[name]!);
+  if (Object.hasOwn(DIFFERENCES, name)) return worstDifference(cases, DIFFERENCES[name]!);
+  return name === 'deterministic_cases' ? deterministicCases(cases) : fp16RuleCases(cases);
+}
+
+function worstError(cases: CaseResult[], valueOf: (result: CaseResult) => number): MetricAnswer {
+  const worst = cases.reduce((a, b) => (valueOf(b) > valueOf(a) || Number.isNaN(valueOf(b)) ? b : a));
+  return Number.isFinite(valueOf(worst))
+    ? { value: valueOf(worst), detail: `at ${formatShape(worst.shape!)}` }
+    : { notMeasured: `the output has NaN or Inf at ${formatShape(worst.shape!)}` };
+}
+
+function countOver(cases: CaseResult[], valueOf: (result: CaseResult) => number): MetricAnswer {
+  const first = cases.find((each) => valueOf(each) > 0);
+  return {
+    value: cases.reduce((sum, each) => sum + valueOf(each), 0),
+    detail: `${plural(cases.length, 'case')}${first ? `, first at ${formatShape(first.shape!)}` : ''}`,
+  };
+}
+
+function worstDifference(cases: CaseResult[], valueOf: (sdpa: SdpaComparison) => number): MetricAnswer {
+  const all = cases.flatMap((each) =>
+    each.sdpa.flatMap((sdpa) => (sdpa.missing === '' ? [{ sdpa, shape: each.shape! }] : [])),
+  );
+  const [first, ...rest] = all;
+  if (!first) return { notMeasured: cases.find(({ sdpaMissing }) => sdpaMissing)?.sdpaMissing ?? 'SDPA was not run' };
+  const worst = rest.reduce((a, b) => (valueOf(b.sdpa) > valueOf(a.sdpa) ? b : a), first);
+  return {
+    value: valueOf(worst.sdpa),
+    detail: `${worst.sdpa.backend} at ${formatShape(worst.shape)}`,
+    source: worst.sdpa.version,
+  };
+}
+
+function deterministicCases(cases: CaseResult[]): MetricAnswer {
+  const run = cases.filter(({ deterministic }) => deterministic !== undefined);
+  if (run.length < cases.length)
+    return { notMeasured: `${cases.length - run.length} of ${cases.length} cases were not run twice` };
+  return shareOf(
+    run.filter(({ deterministic }) => deterministic),
+    run,
+  );
+}
+
+function fp16RuleCases(cases: CaseResult[]): MetricAnswer {
+  const judged = cases.filter(
+    ({ flashAttentionRule }) => flashAttentionRule === Verdict.PASS || flashAttentionRule === Verdict.FAIL,
+  );
+  if (judged.length < cases.length)
+    return {
+      notMeasured: `the plain fp16 reference was not computed for ${cases.length - judged.length} of ${cases.length} cases`,
+    };
+  return shareOf(
+    judged.filter(({ flashAttentionRule }) => flashAttentionRule === Verdict.PASS),
+    cases,
+  );
+}
+
+const wasRun = ({ verdict }: CaseResult): boolean => verdict === Verdict.PASS || verdict === Verdict.FAIL;
+
+/** The cases of the metric's set (default: parity), if all of them were run. */
+function requiredCases(context: GateContext, { shape }: Metric): CaseResult[] | { notMeasured: string } {
+  const set = shape ?? 'parity';
+  const wanted = shapesNamed(set, context.cases);
+  const run = casesOf(context, set);
+  const missing = wanted.length - run.length;
+  if (missing === 0) return run;
+  const reason = context.variant.verify!.cases.find((each) => !wasRun(each))?.reason;
+  return {
+    notMeasured: `${missing} of ${wanted.length} ${set} cases were not run${reason ? `: ${reason}` : ''}`,
+  };
+}
+
+function casesOf({ variant: { verify: result }, cases }: GateContext, set: string): CaseResult[] {
+  return shapesNamed(set, cases).flatMap((shape) => {
+    const found = result?.cases.find((each) => each.shape && sameShape(each.shape, shape));
+    return found && wasRun(found) ? [found] : [];
+  });
+}
+
+/** Of those that were run: a kernel may refuse a shape. */
+function casesPassed({ variant: { verify }, verified }: GateContext): MetricAnswer {
+  const run = verify!.cases.filter(wasRun);
+  if (run.length === 0) return { notMeasured: verify!.cases[0]?.reason || 'no case was run' };
+  const share = shareOf(
+    run.filter(({ verdict }) => verdict === Verdict.PASS),
+    run,
+  );
+  return { ...share, partial: run.length < verified.length };
+}
+
+/**
+ * A case that fails fails the gate even when others were not run; the profile must be the parity one, or a stricter one
+ * that all pass.
+ */
+function parityCasesPassed(context: GateContext): MetricAnswer {
+  const {
+    variant: { verify: result },
+    cases: { tolerances },
+  } = context;
+  const cases = requiredCases(context, { name: '' });
+  if ('notMeasured' in cases) {
+    const run = casesOf(context, 'parity');
+    // One that fails is enough to know that it is not all; the share is of those that were run, and the detail says how
+    // many were not.
+    if (result?.tolerance?.profile !== 'parity' || run.every(({ verdict }) => verdict !== Verdict.FAIL)) return cases;
+    const { value, detail } = shareOf(
+      run.filter(({ verdict }) => verdict === Verdict.PASS),
+      run,
+    );
+    return { value, detail: `${detail}; ${cases.notMeasured}` };
+  }
+  const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS);
+  const { absolute = Infinity, relative = Infinity, profile = '' } = result?.tolerance ?? {};
+  const { atol, rtol } = tolerances['parity']!;
+  const same = profile === 'parity' || (absolute === atol && relative === rtol);
+  const stricter = absolute <= atol && relative <= rtol;
+  if (!same && !(stricter && passed.length === cases.length))
+    return {
+      notMeasured: `verified with ${profile || `atol ${absolute} rtol ${relative}`}, which says nothing about the parity profile`,
+    };
+  return shareOf(passed, cases);
+}
+
+const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
+
+function shareOf(passed: CaseResult[], cases: CaseResult[]): { value: number; detail: string } {
+  const failed = cases.find((each) => !passed.includes(each));
+  const seeds = Math.min(...cases.map((each) => each.seeds));
+  return {
+    value: passed.length / cases.length,
+    detail: `${passed.length} of ${cases.length} cases, ${plural(seeds, 'seed')} each${failed ? `; first failing ${describeFailure(failed)}` : ''}`,
+  };
+}

@@ -1,0 +1,205 @@
+/** The names of what a gate can ask for, and who measures each. */
+import { didYouMean } from '../../text/nearest-names.ts';
+
+export const GATE_PHASES = ['build', 'verify', 'benchmark', 'profile', 'history', 'manifest', 'group'] as const;
+/** Who measures something; "group" is a gate that stands for others. */
+export type GatePhase = (typeof GATE_PHASES)[number];
+
+export const TIMING_MODES = ['cold', 'hot'] as const;
+export const LATENCY_STATISTICS = [
+  'p50',
+  'p90',
+  'p95',
+  'p99',
+  'p10',
+  'p25',
+  'p75',
+  'mean',
+  'stddev',
+  'min',
+  'max',
+  'p50_low',
+  'p50_high',
+] as const;
+export const RATIO_STATISTICS = ['ratio', 'low', 'high'] as const;
+
+/** What is measured: its name, and where the name alone does not say it, in which mode, of what shape, which figure. */
+export interface Metric {
+  readonly name: string;
+  readonly mode?: 'cold' | 'hot' | undefined;
+  readonly statistic?: string | undefined;
+  /** A case set's name or a shape such as 2x8x512x64; of a set the worst of its shapes. */
+  readonly shape?: string | undefined;
+  /** Backend of SDPA, for example "cudnn"; undefined: the fastest. */
+  readonly backend?: string | undefined;
+}
+
+type Qualifier = Exclude<keyof Metric, 'name'>;
+
+interface MetricKind {
+  readonly phase: GatePhase;
+  readonly unit: string;
+  readonly about: string;
+  /** Of mode, statistic, shape and backend those that it takes. */
+  readonly takes: readonly Qualifier[];
+  /** The first is the default. */
+  readonly statistics?: readonly string[];
+}
+
+const build = (unit: string, about: string): MetricKind => ({ phase: 'build', unit, about, takes: ['shape'] });
+const verify = (unit: string, about: string): MetricKind => ({ phase: 'verify', unit, about, takes: ['shape'] });
+const rate = (unit: string, about: string): MetricKind => ({
+  phase: 'benchmark',
+  unit,
+  about,
+  takes: ['mode', 'shape'],
+});
+const profile = (unit: string, about: string): MetricKind => ({ phase: 'profile', unit, about, takes: [] });
+
+/** Every metric by name. Counters of the profiler have their own names, which hold "__". */
+export const METRICS: Readonly<Record<string, MetricKind>> = {
+  registers_per_thread: build('registers', 'ptxas, the highest of the entries that the benchmarked shapes launch'),
+  smem_bytes_per_cta: build('B', 'static (ptxas) + dynamic (manifest), the highest'),
+  static_smem_bytes: build('B', 'ptxas, the highest'),
+  dynamic_smem_bytes: build('B', 'the manifest, the highest'),
+  spill_bytes: build('B', 'ptxas, spill stores + spill loads, with those of called functions'),
+  local_bytes: build('B', 'ptxas, stack of the deepest call (spills, arrays indexed at run time)'),
+  constant_bytes: build('B', 'ptxas'),
+  barriers: build('barriers', 'ptxas, named barriers'),
+  theoretical_ctas_per_sm: build('CTAs', "calculated for the built arch's data sheet, the lowest"),
+  theoretical_occupancy_percent: build('%', 'warps of those CTAs over the warps an SM can hold, the lowest'),
+  waves: build('waves', 'CTAs of the launch over those that the device holds at once, the highest'),
+  tail_efficiency_percent: build('%', "share of the multiprocessors' time that has work, the lowest"),
+  compile_warnings: { phase: 'build', unit: 'warnings', about: 'of all compilers', takes: [] },
+
+  parity_cases_passed: verify('share', 'cases of the parity set within the parity profile, no NaN or Inf'),
+  cases_passed: verify('share', 'of all cases that were run, within the tolerance of the request'),
+  fp16_rule_cases_passed: verify('share', 'cases with max|out - ref| <= 2 max|fp16 - ref| + atol (FlashAttention)'),
+  deterministic_cases: verify('share', 'cases whose two runs gave the same bits'),
+  max_abs_error: verify('1', 'highest over the cases'),
+  mean_abs_error: verify('1', 'highest over the cases'),
+  rms_error: verify('1', 'highest over the cases'),
+  max_rel_error: verify('1', 'highest over the cases'),
+  p999_abs_error: verify('1', 'highest over the cases'),
+  mismatches: verify('elements', 'outside the tolerance, all cases'),
+  nan_inf_elements: verify('elements', 'NaN or Inf, all cases'),
+  unwritten_elements: verify('elements', 'never written, all cases'),
+  sdpa_max_abs_difference: verify('1', "largest |out - SDPA's out|, every backend"),
+  sdpa_mean_abs_difference: verify('1', "mean |out - SDPA's out|, highest of cases and backends"),
+
+  latency_us: {
+    phase: 'benchmark',
+    unit: 'us',
+    about: 'latency of a launch',
+    takes: ['mode', 'statistic', 'shape'],
+    statistics: LATENCY_STATISTICS,
+  },
+  tflops: rate('TFLOP/s', 'FLOPs over the median'),
+  gb_per_second: rate('GB/s', 'Q, K, V and O once each over the median'),
+  roofline_percent: rate('%', 'least time by the data sheet over the median'),
+  sm_clock_mhz: rate('MHz', 'median over the samples'),
+  dropped_percent: rate('%', 'samples dropped because the device slowed down'),
+  samples: rate('samples', 'kept'),
+  legacy_loop_us: rate('us', 'mean of launches in a plain loop; no latency'),
+  speedup_vs_sdpa: {
+    phase: 'benchmark',
+    unit: 'x',
+    about: "SDPA's p50 over this kernel's, same round",
+    takes: ['mode', 'statistic', 'shape', 'backend'],
+    statistics: RATIO_STATISTICS,
+  },
+  shapes_10_percent_faster_than_sdpa: {
+    phase: 'benchmark',
+    unit: 'shapes',
+    about: "shapes where the lower end of that speedup's interval is >= 1.10",
+    takes: ['mode'],
+  },
+
+  speedup_vs_champion: {
+    phase: 'history',
+    unit: 'x',
+    about: 'interleaved comparison in the same job, the smaller of time and cycles',
+    takes: ['statistic'],
+    statistics: RATIO_STATISTICS,
+  },
+
+  documentation_missing: { phase: 'manifest', unit: 'parts', about: 'of title, lesson and NOTES.md', takes: [] },
+
+  gpu_time_us: profile('us', "ncu's time of all launches"),
+  tensor_pipe_percent: profile('%', 'tensor pipe active, of peak'),
+  dram_throughput_percent: profile('%', 'of peak'),
+  dram_bytes: profile('B', 'read and written'),
+  l2_hit_percent: profile('%', 'of sectors'),
+  smem_bank_conflict_percent: profile('%', 'bank conflicts over shared-memory wavefronts, loads and stores'),
+  smem_wavefronts_per_request: profile('wavefronts', 'ldmatrix alone takes several without any conflict'),
+  achieved_occupancy_percent: profile('%', 'warps active, of those that an SM can hold'),
+  resident_ctas_per_sm: profile('CTAs', "lowest of ncu's launch__occupancy_limit_*"),
+  sm_busy_percent: profile('%', 'instruction throughput, of peak'),
+  profiled_registers_per_thread: profile('registers', 'as launched'),
+  profiled_static_smem_bytes: profile('B', 'as launched'),
+  profiled_dynamic_smem_bytes: profile('B', 'as launched'),
+  local_load_instructions: profile('instructions', 'spills at run time'),
+  local_store_instructions: profile('instructions', 'spills at run time'),
+  achieved_tflops: profile('TFLOP/s', "by ncu's time"),
+  profiled_roofline_percent: profile('%', "by ncu's time"),
+};
+
+/** Names under which the profile has what a build or benchmark metric of the same name would hide. */
+const PROFILED_AS: Readonly<Record<string, string>> = {
+  profiled_registers_per_thread: 'registers_per_thread',
+  profiled_static_smem_bytes: 'static_smem_bytes',
+  profiled_dynamic_smem_bytes: 'dynamic_smem_bytes',
+  profiled_roofline_percent: 'roofline_percent',
+};
+
+/** The name that ProfileResult has for a metric. */
+export const profiledName = (name: string): string => PROFILED_AS[name] ?? name;
+
+const COUNTER = /^[a-z][a-z0-9]*(__[a-z0-9_]+)+(\.[a-z0-9_]+)*$/;
+const STALL = /^stall_[a-z_]{1,40}$/;
+
+/** Whether it is a counter by the profiler's own name, for example "sm__inst_executed_pipe_tensor.sum". */
+export const isCounter = (name: string): boolean => name.length <= 160 && COUNTER.test(name);
+export const isStall = (name: string): boolean => STALL.test(name);
+
+/** Who measures a metric; undefined: nobody. */
+export function phaseOfMetric(name: string): GatePhase | undefined {
+  if (isCounter(name) || isStall(name)) return 'profile';
+  return Object.hasOwn(METRICS, name) ? METRICS[name]!.phase : undefined;
+}
+
+/** What is wrong with a metric; undefined: nothing. */
+export function metricFault(metric: Metric): { key: Qualifier | 'metric'; message: string } | undefined {
+  if (phaseOfMetric(metric.name) === undefined) return { key: 'metric', message: unknownMetric(metric.name) };
+  const kind = Object.hasOwn(METRICS, metric.name) ? METRICS[metric.name] : undefined;
+  const takes = kind?.takes ?? [];
+  const statistics = kind?.statistics;
+  for (const key of ['mode', 'statistic', 'shape', 'backend'] as const) {
+    if (metric[key] !== undefined && !takes.includes(key))
+      return { key, message: `${metric.name} takes ${takes.join(', ') || 'no mode, statistic, shape or backend'}` };
+  }
+  if (metric.statistic !== undefined && statistics && !statistics.includes(metric.statistic))
+    return { key: 'statistic', message: `wanted one of ${statistics.join(', ')}, found "${metric.statistic}"` };
+  return undefined;
+}
+
+function unknownMetric(name: string): string {
+  return `"${name}" is no metric${didYouMean(name, Object.keys(METRICS))}: wanted one that kernels/README.md lists, stall_<reason>, or a counter of Nsight Compute by its own name`;
+}
+
+/** "cold p90, 2x8x512x64": on what a metric stands; empty where the name says all. */
+export function conditionText({ name, mode, statistic, shape, backend }: Metric): string {
+  const kind = Object.hasOwn(METRICS, name) ? METRICS[name] : undefined;
+  if (kind?.phase !== 'benchmark' && kind?.phase !== 'history') return shape ?? '';
+  const figure = [
+    kind.takes.includes('mode') ? (mode ?? 'cold') : '',
+    kind.statistics ? (statistic ?? kind.statistics[0]!) : '',
+  ].filter((part) => part !== '');
+  return [
+    figure.join(' '),
+    kind.takes.includes('shape') ? (shape ?? 'canonical') : '',
+    backend ? `sdpa/${backend}` : '',
+  ]
+    .filter((part) => part !== '')
+    .join(', ');
+}

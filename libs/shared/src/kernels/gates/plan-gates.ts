@@ -1,0 +1,178 @@
+/** What a plan comes to for one kernel: each gate with its level and target, and what must be measured for them. */
+import { create } from '@bufbuild/protobuf';
+import { FlashcoreError } from '../../contract/errors.ts';
+import {
+  type GatePlan,
+  GatePlanSchema,
+  type GateResult,
+  GateResultSchema,
+  TimingMode,
+} from '../../generated/flashcore/runner/v1/result_pb.js';
+import type { Shape } from '../../generated/flashcore/runner/v1/kernel_pb.js';
+import { didYouMean } from '../../text/nearest-names.ts';
+import type { Cases } from '../cases.ts';
+import { formatShape, parseShape } from '../shape.ts';
+import type { Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requirements } from './gate.ts';
+import { conditionText, isCounter } from './metrics.ts';
+
+/** The plan of that name; empty: the file's default. Errors: INVALID_REQUEST naming the plans. */
+export function findPlan({ plans, defaultPlan }: GatesFile, name: string): Plan {
+  const found = plans.get(name || defaultPlan);
+  if (found) return found;
+  const known = [...plans.keys()];
+  const description = `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`;
+  throw new FlashcoreError('INVALID_REQUEST', { plan: name }, `plan: ${description}`, {
+    violations: [{ field: 'plan', description }],
+  });
+}
+
+interface Judged {
+  plan: Plan;
+  /** Of the kernel's manifest. */
+  own: readonly OwnGate[];
+  /** Architecture of the build, for example "sm_90a". */
+  arch: string;
+}
+
+/** The gates of a file as a plan judges them, then those that only the kernel has. */
+export function plannedGates({ gates }: GatesFile, { plan, own, arch }: Judged): PlannedGate[] {
+  const applying = own.filter(
+    ({ archs, plans }) =>
+      (archs.length === 0 || archs.some((each) => sameArch(each, arch))) &&
+      (plans.length === 0 || plans.includes(plan.name)),
+  );
+  const ofFile = gates.map((gate) =>
+    plannedGate(gate, { plan, arch, own: applying.findLast(({ id }) => id === gate.id) }),
+  );
+  const ids = new Set(gates.map(({ id }) => id));
+  const added = applying.filter(({ id, gate }) => gate && !ids.has(id));
+  return [...ofFile, ...added.map((each) => addedGate(each, plan))];
+}
+
+/** "sm_90" stands for "sm_90a" too. */
+const sameArch = (asked: string, arch: string): boolean =>
+  asked === arch || (!/[af]$/.test(asked) && asked === arch.replace(/[af]$/, ''));
+
+function plannedGate(
+  gate: Gate,
+  { plan, arch, own }: { plan: Plan; arch: string; own: OwnGate | undefined },
+): PlannedGate {
+  const named = plan.gates.get(gate.id);
+  const fitting = gate.overrides.findLast(({ archs }) => archs.some((each) => sameArch(each, arch)));
+  const ofFile: PlannedGate = {
+    ...gate,
+    op: named?.op ?? gate.op,
+    target: fitting?.target ?? named?.target ?? gate.target,
+    level: (named && fitting?.level) ?? named?.level ?? plan.others,
+    why: fitting?.why ?? named?.why ?? gate.why,
+    ownReason: undefined,
+  };
+  if (!own) return ofFile;
+  return {
+    ...ofFile,
+    ...(own.gate && { ...own.gate, overrides: [] }),
+    op: own.op ?? ofFile.op,
+    target: own.target ?? ofFile.target,
+    level: ownLevel(own.level, { plan, named: named !== undefined, before: ofFile.level }),
+    why: own.why,
+    ownReason: own.why,
+  };
+}
+
+/** A kernel gives another level to what the plan judges; what the plan only shows stays shown, unless it says "off". */
+function ownLevel(
+  asked: GateLevel | undefined,
+  { plan, named, before }: { plan: Plan; named: boolean; before: GateLevel },
+): GateLevel {
+  if (asked === undefined) return before;
+  if (asked === 'hard' && !named) return plan.ownGates === 'judged' ? 'hard' : before;
+  return asked;
+}
+
+function addedGate({ gate, level, why }: OwnGate, { ownGates }: Plan): PlannedGate {
+  const asked = level ?? 'hard';
+  return { ...gate!, why, level: ownGates === 'shown' && asked === 'hard' ? 'warn' : asked, ownReason: why };
+}
+
+/** What must be measured so that no gate lacks it. */
+export interface GateNeeds {
+  /** Shapes that gates name beside those of the plan. */
+  shapes: Shape[];
+  modes: ('cold' | 'hot')[];
+  /** Counters by the profiler's own names. */
+  counters: string[];
+  legacyLoop: boolean;
+}
+
+/** Errors: INVALID_REQUEST for a shape that is neither a case set nor a shape. */
+export function gateNeeds(gates: readonly PlannedGate[], cases: Cases): GateNeeds {
+  const judged = gates.filter(({ level, phase }) => level !== 'off' && phase !== 'group');
+  const timed = judged.filter(({ phase }) => phase === 'benchmark');
+  return {
+    shapes: timed.flatMap(({ metric, level }) =>
+      metric.shape === undefined || level !== 'hard' ? [] : shapesNamed(metric.shape, cases),
+    ),
+    modes: [...new Set(timed.flatMap(({ metric, level }) => (level === 'hard' ? [metric.mode ?? 'cold'] : [])))],
+    counters: [...new Set(gates.flatMap(({ metric }) => (isCounter(metric.name) ? [metric.name] : [])))],
+    legacyLoop: judged.some(({ metric }) => metric.name === 'legacy_loop_us'),
+  };
+}
+
+/** The shapes of a case set, or the one shape written out. Errors: INVALID_REQUEST. */
+export const shapesNamed = (text: string, { sets }: Cases): readonly Shape[] =>
+  Object.hasOwn(sets, text) ? sets[text]! : [parseShape(text)];
+
+/** A gate as it is told before it is decided. */
+export function undecided(gate: PlannedGate): GateResult {
+  const { id, title, op, target, unit, level, source, phase, metric, why, ownReason, anyOf } = gate;
+  return create(GateResultSchema, {
+    gateId: id,
+    title,
+    comparison: op,
+    target,
+    unit,
+    level,
+    source,
+    phase,
+    metric: metric.name,
+    condition: conditionText(metric),
+    why,
+    ...(ownReason !== undefined && { ownReason }),
+    anyOf: [...anyOf],
+  });
+}
+
+const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
+
+/** A plan as the contract has it. */
+export function planMessage(plan: Plan, gates: readonly GateResult[], isDefault: boolean): GatePlan {
+  const { name, title, about, from, cases, shapes, modes, metricSet, champion, fallback, acceptable } = plan;
+  return create(GatePlanSchema, {
+    name,
+    title,
+    about,
+    from,
+    cases,
+    shapes,
+    modes: modes.map((mode) => MODES[mode]),
+    metricSet,
+    champion,
+    fallback,
+    acceptable,
+    gates: [...gates],
+    requirements: requirementTexts(plan.require),
+    default: isDefault,
+  });
+}
+
+export function requirementTexts({ inputs, accumulate, multipleOf, causal, toggle }: Requirements): string[] {
+  return [
+    ...(inputs ? [`inputs ${inputs}`] : []),
+    ...(accumulate ? [`accumulation in ${accumulate}`] : []),
+    ...(multipleOf ? [`S and D multiples of ${multipleOf}, or masked`] : []),
+    ...(causal ? ['causal shapes handled'] : []),
+    ...(toggle ? ['tensor cores can be turned off, or the manifest says why not'] : []),
+  ];
+}
+
+export const shapesText = (shapes: readonly Shape[]): string => shapes.map(formatShape).join(', ');
