@@ -2,7 +2,7 @@
 // ours, several GPUs. Each gives undefined where nothing was measured.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseNvidiaSmi } from './nvidia-smi.mjs';
+import { parseNvidiaSmi } from './nvidia-smi.ts';
 
 const figure = (value, digits = 2) =>
   value === undefined || Number.isNaN(value) ? 'not measured' : value.toFixed(digits);

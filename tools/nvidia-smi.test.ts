@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { parseNvidiaSmi, quantity } from './nvidia-smi.mjs';
+import { parseNvidiaSmi, quantity } from './nvidia-smi.ts';
 
 // Recorded: nvidia-smi -q of driver 580.159.04 on hosts with one and with two H200 (sm_90). No L4 was at hand to
 // record.

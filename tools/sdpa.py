@@ -14,6 +14,7 @@ shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, 
 hot: a captured graph of n calls that walks through the input sets, time / n. cold: an event pair around one call, after twice the L2's size
 was written; a spinning kernel holds the stream until event, call and event are enqueued, so that the host's time is not in the sample.
 """
+
 import json
 import os
 import statistics
@@ -45,7 +46,9 @@ def load_torch():
     except ImportError as error:
         raise RequestError("NO_TORCH", f"{sys.executable} has no PyTorch: {error}") from error
     if not torch.cuda.is_available():
-        raise RequestError("NO_CUDA", f"PyTorch {torch.__version__} sees no CUDA device (built for CUDA {torch.version.cuda})")
+        raise RequestError(
+            "NO_CUDA", f"PyTorch {torch.__version__} sees no CUDA device (built for CUDA {torch.version.cuda})"
+        )
     return torch
 
 
@@ -65,21 +68,31 @@ class Session:
         self.flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda")
         self.events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
         return {
-            "torch": torch.__version__, "cuda": torch.version.cuda or "", "cudnn": cudnn_version(torch), "device": properties.name, "backends": list(BACKENDS),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda or "",
+            "cudnn": cudnn_version(torch),
+            "device": properties.name,
+            "backends": list(BACKENDS),
         }
 
     def prepare(self, shape, inputSets, modes, launchesPerSample):
         self.release()
         torch = self.require_torch()
         size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
-        sets = [tuple(torch.randn(size, dtype=torch.float16, device="cuda") for _ in range(3)) for _ in range(inputSets)]
+        sets = [
+            tuple(torch.randn(size, dtype=torch.float16, device="cuda") for _ in range(3)) for _ in range(inputSets)
+        ]
         answer = []
         for name in BACKENDS:
             backend = Backend(torch, name, sets, shape["causal"])
-            reason = backend.attempt(backend.try_once) or backend.attempt(lambda: backend.prepare(modes, launchesPerSample, self.events))
+            reason = backend.attempt(backend.try_once) or backend.attempt(
+                lambda: backend.prepare(modes, launchesPerSample, self.events)
+            )
             if reason == "":
                 self.prepared[name] = backend
-            answer.append({"name": name, "available": reason == "", "reason": reason, "launchesPerSample": backend.launches})
+            answer.append(
+                {"name": name, "available": reason == "", "reason": reason, "launchesPerSample": backend.launches}
+            )
         return {"backends": answer}
 
     def round(self, backend, mode, seconds, maxSamples):
@@ -139,7 +152,10 @@ class Backend:
             own = self.call(0).double()
         difference, error = (own - output.double()).abs(), (own - reference).abs()
         return {
-            "maxAbsDifference": difference.max().item(), "meanAbsDifference": difference.mean().item(), "maxAbsError": error.max().item(), "meanAbsError": error.mean().item(),
+            "maxAbsDifference": difference.max().item(),
+            "meanAbsDifference": difference.mean().item(),
+            "maxAbsError": error.max().item(),
+            "meanAbsError": error.mean().item(),
         }
 
     def attempt(self, work):
@@ -162,7 +178,11 @@ class Backend:
                 # A capture that fails leaves its own stream behind.
                 torch.cuda.set_stream(stream)
                 torch.cuda.synchronize()
-                reasons = [str(each.message).split(" (Triggered")[0] for each in said] if "No available kernel" in str(error) else []
+                reasons = (
+                    [str(each.message).split(" (Triggered")[0] for each in said]
+                    if "No available kernel" in str(error)
+                    else []
+                )
                 return "; ".join(reasons) or str(error).strip().splitlines()[0]
 
     def try_once(self):
@@ -249,7 +269,13 @@ def cudnn_version(torch):
 
 
 def answer(session, request):
-    operations = {"open": session.open, "prepare": session.prepare, "round": session.round, "parity": session.parity, "release": session.release}
+    operations = {
+        "open": session.open,
+        "prepare": session.prepare,
+        "round": session.round,
+        "parity": session.parity,
+        "release": session.release,
+    }
     operation = request.pop("op", None)
     if operation not in operations:
         raise RequestError("BAD_REQUEST", f"Name an operation: {', '.join(operations)}; got {operation!r}")
@@ -268,7 +294,12 @@ def main():
             identity = request.pop("id", None)
             reply = {"id": identity, "ok": True, **answer(session, request)}
         except json.JSONDecodeError as error:
-            reply = {"id": None, "ok": False, "reason": "BAD_REQUEST", "message": f"Wanted one JSON object a line: {error}"}
+            reply = {
+                "id": None,
+                "ok": False,
+                "reason": "BAD_REQUEST",
+                "message": f"Wanted one JSON object a line: {error}",
+            }
         except RequestError as error:
             reply = {"id": identity, "ok": False, "reason": error.reason, "message": str(error)}
         # PyTorch reports out of memory, faults and its own limits as RuntimeError.

@@ -1,6 +1,6 @@
 """GEPA's optimize_anything on a CUDA attention kernel; shapes are its examples.
 
-    python examples/gepa/optimize.py kernels/flashcore_v8/flashcore_v8.cu
+python examples/gepa/optimize.py kernels/flashcore_v8/flashcore_v8.cu
 """
 
 import json

@@ -1,6 +1,6 @@
 """OpenEvolve's evaluator for a CUDA attention kernel: one call of `fa-tui evaluate` a candidate.
 
-    openevolve-run.py kernels/flashcore_v8/flashcore_v8.cu evaluator.py --config config.yaml
+openevolve-run.py kernels/flashcore_v8/flashcore_v8.cu evaluator.py --config config.yaml
 """
 
 import json

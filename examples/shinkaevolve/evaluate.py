@@ -1,6 +1,6 @@
 """ShinkaEvolve's evaluation of a CUDA attention kernel: metrics.json and correct.json of one `fa-tui evaluate`.
 
-    shinka_run --task-dir examples/shinkaevolve --results_dir R --num_generations 20 --set evo.use_text_feedback=true
+shinka_run --task-dir examples/shinkaevolve --results_dir R --num_generations 20 --set evo.use_text_feedback=true
 """
 
 import argparse

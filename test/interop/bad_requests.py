@@ -4,6 +4,7 @@ Usage: bad_requests.py ADDRESS DESCRIPTOR_SET <rows.json
 A row is {"rpc": "Verify", "request": {...}} with the request in the proto's JSON mapping, or {"rpc": ..., "bytes": "hex"} for what no encoder makes; {"rpc": ..., "copies": n} sends a
 request n times at once. Prints one JSON list: per row its answers, each {"code", "reason", "fields", "seconds", "details", "first"}, `first` being the first event's job.
 """
+
 import concurrent.futures
 import json
 import sys
@@ -40,7 +41,7 @@ def fields_of(data):
             yield key >> 3, varint()
         else:
             size = varint()
-            yield key >> 3, data[at:at + size]
+            yield key >> 3, data[at : at + size]
             at += size
 
 
@@ -63,7 +64,13 @@ def details_of(error):
 class Caller(Runner):
     def send(self, row):
         method = self.service.methods_by_name[row["rpc"]]
-        data = bytes.fromhex(row["bytes"]) if "bytes" in row else json_format.ParseDict(row.get("request", {}), self.message(method.input_type)(), descriptor_pool=self.pool).SerializeToString()
+        data = (
+            bytes.fromhex(row["bytes"])
+            if "bytes" in row
+            else json_format.ParseDict(
+                row.get("request", {}), self.message(method.input_type)(), descriptor_pool=self.pool
+            ).SerializeToString()
+        )
         path = f"/{PACKAGE}.KernelRunnerService/{row['rpc']}"
         decode = self.message(method.output_type).FromString
         started = time.monotonic()

@@ -4,6 +4,7 @@ Usage: watch_again.py ADDRESS DESCRIPTOR_SET KERNEL_ID CUT_AFTER
 Prints one JSON document: the event numbers of each piece, the payload names, and the outcome.
 The messages are made at run time from a FileDescriptorSet (`buf build -o`), so no generated Python is needed.
 """
+
 import json
 import sys
 

@@ -1,4 +1,4 @@
-/** `npm run lint` fails on a file that is not formatted: TypeScript, CUDA and Markdown. */
+/** `npm run lint` fails on a file that is not formatted: TypeScript, CUDA, Python and Markdown. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
 
+const RULES = ['.prettierrc.json', '.prettierignore', '.clang-format', '.markdownlint-cli2.jsonc', '.gitignore'];
 // A repository with this one's rules and nothing in it.
 const folder = mkdtempSync(join(tmpdir(), 'fc-format-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 beforeAll(() => {
-  for (const file of ['.prettierrc.json', '.prettierignore', '.clang-format', '.markdownlint-cli2.jsonc', '.gitignore'])
-    cpSync(join(ROOT, file), join(folder, file));
+  for (const file of [...RULES, 'tools/format-python.ts']) cpSync(join(ROOT, file), join(folder, file));
   const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: object };
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify({ name: 'probe', scripts }, null, 2)}\n`);
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
@@ -50,6 +50,8 @@ test('what is formatted passes', () => {
 test.each([
   ['bad.ts', 'export const  word = "a"\n'],
   ['bad.cu', 'int bad( ) {return 1;}\n'],
+  ['bad.py', 'word = "a";\n'],
+  ['unused.py', 'import json\n'],
   ['bad.md', `# Bad\n\n${'A sentence. '.repeat(20)}\n`],
   ['link.md', '# Link\n\nA [link](gone\n'.replace('(gone', `(${'x'.repeat(20)} y)\n\n### Skips a level`)],
 ])('%s is refused by its name', (name, text) => {

@@ -133,9 +133,7 @@ function launchCost(folder: string): OverlapRow & { folder: string; device: stri
       .sort((a, b) => b.launches - a.launches);
     if (longest) return { ...longest, folder: name, device: report!.device.name };
   }
-  throw new Error(
-    'Wanted overlap.json with an empty kernel in a folder of docs/results: measure_gpu_host.py --sections overlap',
-  );
+  throw new Error('Wanted overlap.json with an empty kernel in a folder of docs/results: gpu_host --sections overlap');
 }
 
 /** A graph's name ("graph of 200"), launches, and microseconds a launch. */

@@ -1,4 +1,5 @@
 """Speaks the protocol of tools/sdpa.py without PyTorch: for tests. What it does wrong is in FAKE_SDPA (passed as PYTHON_FAKE_SDPA)."""
+
 import json
 import os
 import struct
@@ -13,7 +14,12 @@ for line in sys.stdin:
         if fault == "slow-open":
             time.sleep(600)
         if fault == "no-torch":
-            reply = {"id": request["id"], "ok": False, "reason": "NO_TORCH", "message": "python3 has no PyTorch: No module named 'torch'"}
+            reply = {
+                "id": request["id"],
+                "ok": False,
+                "reason": "NO_TORCH",
+                "message": "python3 has no PyTorch: No module named 'torch'",
+            }
         reply |= {"torch": "9.9.9", "cudnn": "8.7.6", "device": "fake"}
     if request["op"] == "prepare":
         reply["backends"] = [
@@ -26,12 +32,23 @@ for line in sys.stdin:
         count = shape["batch"] * shape["heads"] * shape["sequenceLength"] * shape["headDim"]
         with open(request["path"], "rb") as file:
             data = file.read()
-        output, reference = struct.unpack_from(f"{count}e", data, 6 * count), struct.unpack_from(f"{count}d", data, 8 * count)
+        output, reference = (
+            struct.unpack_from(f"{count}e", data, 6 * count),
+            struct.unpack_from(f"{count}d", data, 8 * count),
+        )
         # flash answers the reference itself; an output that is far off stands for an input that it does not take, one
         # still farther for a device that is lost.
         difference = [abs(output[index] - reference[index]) for index in range(count)]
         reply["backends"] = [
-            {"name": "flash", "available": True, "reason": "", "maxAbsDifference": max(difference), "meanAbsDifference": sum(difference) / count, "maxAbsError": 0.0, "meanAbsError": 0.0},
+            {
+                "name": "flash",
+                "available": True,
+                "reason": "",
+                "maxAbsDifference": max(difference),
+                "meanAbsDifference": sum(difference) / count,
+                "maxAbsError": 0.0,
+                "meanAbsError": 0.0,
+            },
             {"name": "efficient", "available": False, "reason": "no head dimension of 7"},
         ]
         if max(difference) >= 8:
@@ -44,5 +61,9 @@ for line in sys.stdin:
         if fault == "crash":
             print("CUDA error: an illegal memory access was encountered", file=sys.stderr)
             sys.exit(9)
-        reply["samplesUs"] = [20.0 + index % 3 for index in range(30)] if request["backend"] == "flash" else [10.0 + index % 3 for index in range(30)]
+        reply["samplesUs"] = (
+            [20.0 + index % 3 for index in range(30)]
+            if request["backend"] == "flash"
+            else [10.0 + index % 3 for index in range(30)]
+        )
     print(json.dumps(reply), flush=True)

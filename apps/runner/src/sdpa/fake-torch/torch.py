@@ -1,4 +1,5 @@
 """As much of PyTorch as tools/sdpa.py touches, without a device: for tests. Which backend fails, where and how, is in FAKE_TORCH: "cudnn in call: text", "efficient in capture: text", "lost"."""
+
 import contextlib
 import os
 import re
@@ -9,7 +10,10 @@ __version__ = "9.9.9"
 float16, uint8 = "float16", "uint8"
 version = types.SimpleNamespace(cuda="13.0")
 backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 91900))
-faults = {(name, where): text for name, where, text in re.findall(r"(\w+) in (\w+): ([^;]*)", os.environ.get("FAKE_TORCH", ""))}
+faults = {
+    (name, where): text
+    for name, where, text in re.findall(r"(\w+) in (\w+): ([^;]*)", os.environ.get("FAKE_TORCH", ""))
+}
 selected = capturing = None
 
 
@@ -66,12 +70,23 @@ def synchronize():
 
 KINDS = ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION", "MATH")
 nn = types.SimpleNamespace(
-    attention=types.SimpleNamespace(SDPBackend=types.SimpleNamespace(**{kind: kind for kind in KINDS}), sdpa_kernel=selecting),
+    attention=types.SimpleNamespace(
+        SDPBackend=types.SimpleNamespace(**{kind: kind for kind in KINDS}), sdpa_kernel=selecting
+    ),
     functional=types.SimpleNamespace(scaled_dot_product_attention=attention),
 )
 cuda = types.SimpleNamespace(
-    is_available=lambda: True, set_device=lambda _: None, set_stream=lambda _: None, current_stream=lambda: None, Stream=lambda: None, Event=Event, synchronize=synchronize, empty_cache=lambda: None,
-    get_device_properties=lambda _: types.SimpleNamespace(L2_cache_size=1024, name="fake"), CUDAGraph=lambda: types.SimpleNamespace(replay=lambda: None), graph=graph_capture,
+    is_available=lambda: True,
+    set_device=lambda _: None,
+    set_stream=lambda _: None,
+    current_stream=lambda: None,
+    Stream=lambda: None,
+    Event=Event,
+    synchronize=synchronize,
+    empty_cache=lambda: None,
+    get_device_properties=lambda _: types.SimpleNamespace(L2_cache_size=1024, name="fake"),
+    CUDAGraph=lambda: types.SimpleNamespace(replay=lambda: None),
+    graph=graph_capture,
 )
 
 

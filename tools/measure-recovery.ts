@@ -1,9 +1,9 @@
 // How long a device needs after SIGKILL of a spinning kernel: kills a worker in the middle of one, and waits until a
 // new worker has run the canary kernel.
-//   node tools/measure-recovery.mjs --library libcuda.so.1 --reference REF.so --endless ENDLESS.cubin --canary
+//   node tools/measure-recovery.ts --library libcuda.so.1 --reference REF.so --endless ENDLESS.cubin --canary
 // CANARY.cubin [--times 20] Prints one JSON object: milliseconds from the kill to the process's end, and to the
 // canary's right answer.
-import { fork } from 'node:child_process';
+import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -84,21 +84,34 @@ console.log(
   ),
 );
 
-async function openWorker() {
+/** A message of the worker: its type, and for a step what it is at. */
+interface Notice {
+  type: string;
+  what?: string;
+}
+
+interface OpenedWorker {
+  child: ChildProcess;
+  /** Resolves with the first message that `wanted` takes; rejects when the worker ends before. */
+  until: (wanted: (message: Notice) => boolean) => Promise<Notice>;
+}
+
+async function openWorker(): Promise<OpenedWorker> {
   const child = fork(WORKER, [], {
     serialization: 'advanced',
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
-  const until = (wanted) =>
+  const until = (wanted: (message: Notice) => boolean): Promise<Notice> =>
     new Promise((resolve, reject) => {
-      const onMessage = (message) => {
-        if (!wanted(message)) return;
+      const onMessage = (message: unknown): void => {
+        if (!wanted(message as Notice)) return;
         child.off('message', onMessage);
         child.off('exit', onExit);
-        resolve(message);
+        resolve(message as Notice);
       };
-      const onExit = (code, signal) => reject(new Error(`the worker ended early: ${code ?? signal}`));
+      const onExit = (code: number | null, signal: NodeJS.Signals | null): void =>
+        reject(new Error(`the worker ended early: ${code ?? signal}`));
       child.on('message', onMessage);
       child.on('exit', onExit);
     });

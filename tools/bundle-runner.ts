@@ -7,7 +7,7 @@ import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFile
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { withoutDeadLinks } from './dead-links.mjs';
+import { withoutDeadLinks } from './dead-links.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const { values: options } = parseArgs({
@@ -64,16 +64,16 @@ console.log(
   `${archive} ${megabytes.toFixed(1)} MB of at most ${MAX_MEGABYTES}\nOn the GPU host: tar xf ${basename(archive)} && cd flashcore && ./flashcore-runner serve`,
 );
 
-function copy(from, to) {
+function copy(from: string, to: string): void {
   cpSync(join(ROOT, from), join(stage, to), {
     recursive: true,
     dereference: true,
-    filter: (path) => !path.endsWith('.map'),
+    filter: (path) => !path.endsWith('.map') && !path.endsWith('/__pycache__'),
   });
 }
 
 /** A shell script that starts a program with the bundle's own Node, else with the host's. */
-function launcher(name, main) {
+function launcher(name: string, main: string): void {
   const path = join(stage, name);
   writeFileSync(
     path,

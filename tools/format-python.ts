@@ -1,0 +1,28 @@
+/**
+ * Ruff over the Python files of the repository (by git): `node tools/format-python.ts` writes, `--check` fails on a file
+ * that is not formatted, or in which Ruff's linter finds something, and names it.
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { PositionEncoding, Workspace, type Diagnostic } from '@astral-sh/ruff-wasm-nodejs';
+
+const ruff = new Workspace({ 'line-length': 120, lint: { select: ['F', 'E7'] } }, PositionEncoding.Utf16);
+// docs/results has programs as they ran.
+const files = execFileSync('git', ['ls-files', '*.py', ':!docs/results'], { encoding: 'utf8' })
+  .split('\n')
+  .filter(Boolean);
+const check = process.argv.includes('--check');
+
+for (const file of files) {
+  const source = readFileSync(file, 'utf8');
+  const formatted = ruff.format(source);
+  if (!check) writeFileSync(file, formatted);
+  else if (formatted !== source) refuse(`${file}: not formatted; run npm run format`);
+  for (const { code, message, start_location: at } of ruff.check(source) as Diagnostic[])
+    refuse(`${file}:${at.row}:${at.column}: ${code ?? 'syntax'} ${message}`);
+}
+
+function refuse(line: string): void {
+  console.error(line);
+  process.exitCode = 1;
+}

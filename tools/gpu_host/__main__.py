@@ -1,0 +1,47 @@
+"""Measures flashcore itself on a GPU host: everything under docs/results comes from this program.
+
+  python3 tools/gpu_host --out DIR [--sections conformance,kernels,…] [--kernels ID,…]
+
+Run it in the unpacked bundle (or in the repository after a build). It changes no setting of the card. Each section
+writes what the programs printed, as they printed it, and its command lines go to commands.txt.
+"""
+
+import argparse
+import shutil
+
+from measurement import Measurement
+from plan import KERNELS
+from sections import SECTIONS, TWO_GPUS
+
+
+def names(text):
+    return [each for each in text.split(",") if each]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    one_gpu = [name for name in SECTIONS if name not in TWO_GPUS]
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--sections", type=names, default=one_gpu, help=f"of {', '.join(SECTIONS)}")
+    parser.add_argument("--kernels", type=names, default=KERNELS)
+    parser.add_argument("--cheats", type=names, default=[], help="only these of kernels/cheating")
+    parser.add_argument("--edits", type=int, default=3, help="edits of a source, each from the keystroke to the gates")
+    options = parser.parse_args()
+    for name in options.sections:
+        if name not in SECTIONS:
+            parser.error(f"--sections {name}: must be some of {', '.join(SECTIONS)}")
+    measurement = Measurement(options)
+    for name in options.sections:
+        print(f"=== {name}", flush=True)
+        try:
+            SECTIONS[name](measurement)
+        # One section that fails must not take the others' results with it; its name and reason are printed and stored.
+        except Exception as error:  # noqa: BLE001
+            reason = f"{type(error).__name__}: {error}"
+            print(f"section {name} failed: {reason}", flush=True)
+            (measurement.out / f"{name}.failed.txt").write_text(f"{reason}\n", encoding="utf8")
+    shutil.rmtree(measurement.work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""What can be measured: a module a section, in the order in which they run."""
+
+from sections import (
+    aa,
+    ab,
+    box,
+    cheating,
+    clock,
+    conformance,
+    edit,
+    faulty,
+    host,
+    kernels,
+    launch_options,
+    ncu,
+    overlap,
+    parity,
+    primitives,
+    recovery,
+    sanitized,
+    sanitizer,
+    sdpa,
+    several,
+    shapes,
+    torch_extension,
+)
+
+SECTIONS = {
+    "host": host.measure,
+    "conformance": conformance.measure,
+    "primitives": primitives.measure,
+    "kernels": kernels.measure,
+    "shapes": shapes.measure,
+    "parity": parity.measure,
+    "ncu": ncu.measure,
+    "overlap": overlap.measure,
+    "launch_options": launch_options.measure,
+    "sanitizer": sanitizer.measure,
+    "sanitized": sanitized.measure,
+    "aa": aa.measure,
+    "ab": ab.measure,
+    "clock": clock.measure,
+    "sdpa": sdpa.measure,
+    "edit": edit.measure,
+    "faulty": faulty.measure,
+    "cheating": cheating.measure,
+    "box": box.measure,
+    "recovery": recovery.measure,
+    "torch_extension": torch_extension.measure,
+    "several": several.measure,
+}
+# Only where they are asked for.
+TWO_GPUS = ["several"]

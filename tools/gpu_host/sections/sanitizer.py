@@ -1,0 +1,66 @@
+"""compute-sanitizer's own output on the fixtures: what its parser is tested with."""
+
+import json
+import re
+
+from measurement import ROOT
+
+
+def measure(m):
+    arch = m.arch()
+    for kernel, tool in (
+        ("out_of_bounds", "memcheck"),
+        ("misaligned_address", "memcheck"),
+        ("missing_syncthreads", "racecheck"),
+        ("divergent_barrier", "synccheck"),
+        ("unwritten_output", "initcheck"),
+    ):
+        manifest = (ROOT / f"kernels/faulty/{kernel}/kernel.yaml").read_text(encoding="utf8")
+        rows = int(re.search(r'grid: \["ceil\(S / (\d+)\)"', manifest).group(1))
+        threads = int(re.search(r"block: \[(\d+)", manifest).group(1))
+        image = m.nvcc(f"kernels/faulty/{kernel}/{kernel}.cu", arch=arch)
+        arguments = [
+            *({"kind": "tensor", "tensor": name} for name in "QKVO"),
+            {"kind": "int32", "value": 128},
+            {"kind": "float32", "value": 0.125},
+            {"kind": "int32", "value": 0},
+        ]
+        launch = {
+            "entry": kernel,
+            "grid": [128 // rows, 4, 1],
+            "block": [threads, 1, 1],
+            "sharedBytes": 0,
+            "l2Persist": [],
+            "arguments": arguments,
+        }
+        job = {
+            "library": "libcuda.so.1",
+            "deviceOrdinal": 0,
+            "seed": "1",
+            "runs": 1,
+            "candidate": {
+                "image": str(image),
+                "launchLimitMs": 0,
+                "shape": {"batch": 1, "heads": 4, "sequenceLength": 128, "headDim": 64, "causal": False},
+                "plan": {"workspace": [], "launches": [launch]},
+            },
+        }
+        (m.work / "job.json").write_text(json.dumps(job), encoding="utf8")
+        m.run(
+            [
+                "compute-sanitizer",
+                "--tool",
+                tool,
+                "--error-exitcode",
+                "86",
+                "--print-limit",
+                "16",
+                "--show-backtrace",
+                "no",
+                m.node,
+                ROOT / "apps/runner/dist/profile-once.js",
+                m.work / "job.json",
+            ],
+            name=f"sanitizer.{tool}.{kernel}.txt",
+            limit=60,
+        )
