@@ -12,3 +12,6 @@ __device__ __forceinline__ void tma_load_3d(uint32_t tile_smem, const CUtensorMa
       "l"(map), "r"(barrier_smem), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
+
+// Before a barrier: what this thread wrote to shared memory is then seen by the copy engine and the tensor cores.
+__device__ __forceinline__ void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory"); }

@@ -27,8 +27,9 @@ test('the ladder has its twelve steps, all but the Hopper one on the emulator', 
     'flashcore_v9',
     'flashcore_v10',
     'flashcore_v11',
+    'flashcore_v12',
   ]);
-  expect(steps.filter((step) => !step.emulated).map(({ id }) => id)).toEqual(['flashcore_v11']);
+  expect(steps.filter((step) => !step.emulated).map(({ id }) => id)).toEqual(['flashcore_v11', 'flashcore_v12']);
 });
 
 test('the shapes reach every launch of every kernel', () => {

@@ -1,0 +1,337 @@
+// flashcore_v12: one kernel for every shape. Rows are summed by the tensor cores, from a column of ones beside V; two or
+// three warpgroups take turns at large grids, small ones divide the keys over warpgroups and the CTAs of a cluster.
+// Limits: fp16, HEAD_DIM 64 or 128, S any length >= 1, sm_90a only.
+//
+// Against flashcore_v11: no addition a weight, and what is summed is P as rounded to fp16, so that a weight's rounding
+// error stands in numerator and denominator alike; Q as an operand in shared memory leaves registers for a third
+// warpgroup; persistent CTAs also at HEAD_DIM 64; clusters where a grid leaves SMs idle.
+#include "tiling.cuh"
+#include "warpgroup_rows.cuh"
+#include "primitives/registers.cuh"
+
+constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; of the last two, one a warpgroup
+constexpr float LOG2_E = 1.4426950408889634f;
+
+// One thread feeds the ring, for all of this CTA's work. Where keys are divided, each group's K comes before anyone's
+// V.
+template <class T>
+__device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, typename T::Barriers barriers) {
+  const uint32_t K_ring = smem + T::Q_BYTES, V_ring = smem + T::V_OFFSET;
+  const int first_part = T::CLUSTER > 1 ? cluster_rank() * T::WGS_KV : 0;
+  RingPlace<T::STAGES> place;
+  int Q_parity = 0;
+  for (int round = 0, index = blockIdx.x; index >= 0; index = T::PERSISTENT ? work_of_round<T>(++round, problem) : -1) {
+    const Work<T> work(index, problem);
+    mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait passes at once: nothing has to be emptied
+    load_tile<T::BLOCK_Q, T::PANELS>(smem, problem.Q_map, barriers.Q_full(), work.first_row, work.head);
+#pragma unroll 1
+    for (int first = first_part; first < work.kv_tiles; first += T::KV_PARTS) {
+      const int tiles = min(T::WGS_KV, work.kv_tiles - first);
+      RingPlace<T::STAGES> V_place = place;
+#pragma unroll
+      for (int i = 0; i < T::WGS_KV; ++i) {
+        if (i >= tiles) break;
+        mbarrier_wait(barriers.K_empty(place.stage), place.parity ^ 1);
+        load_tile<T::BLOCK_KV, T::PANELS>(K_ring + place.stage * T::KV_BYTES, problem.K_map,
+                                          barriers.K_full(place.stage), (first + i) * T::BLOCK_KV, work.head);
+        place.step(1);
+      }
+#pragma unroll
+      for (int i = 0; i < T::WGS_KV; ++i) {
+        if (i >= tiles) break;
+        mbarrier_wait(barriers.V_empty(V_place.stage), V_place.parity ^ 1);
+        load_tile<T::BLOCK_KV, T::PANELS>(V_ring + V_place.stage * T::V_BYTES, problem.V_map,
+                                          barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, work.head);
+        V_place.step(1);
+      }
+    }
+    Q_parity ^= 1;
+  }
+}
+
+// A consumer warpgroup, for all of this CTA's work: one stream of tiles, whichever work they belong to. The first
+// scores of a work run beside the last product of the work before, and O is stored while other warpgroups multiply.
+template <class T>
+__device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_base, unsigned char* smem,
+                                        typename T::Barriers barriers) {
+  // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity
+  // for its own.
+  static_assert(T::STAGES % T::WGS_KV == 0);
+  const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
+            group = consumer / T::WGS_Q;
+  const int lane = threadIdx.x % WARP,
+            row_in_tile = q_part * WGMMA_M + threadIdx.x % WARPGROUP / WARP * 16 + (lane >> 2);
+  const bool signals =
+      threadIdx.x % WARPGROUP == 0;  // one arrival a warpgroup: wgmma_wait has waited for all four warps' products
+  const uint32_t Q_smem = smem_base + q_part * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
+                 V_smem = smem_base + T::V_OFFSET, ones_smem = smem_base + T::ONES_OFFSET;
+  const int rank = T::CLUSTER > 1 ? cluster_rank() : 0, part = rank * T::WGS_KV + group;
+  const float scale_log2 = problem.scale * LOG2_E;
+  const int S = problem.S, causal = problem.causal;
+
+  float O_rmem[T::OUTPUTS + T::SUMS] = {}, S_rmem[T::SCORES], row_max[2] = {NO_ROW_MAX, NO_ROW_MAX}, row_sum[2] = {},
+                            alpha[2];
+  uint32_t P_rmem[T::BLOCK_KV / WGMMA_K][4], Q_rmem[T::D_STEPS][4];
+  RingPlace<T::STAGES> K_place, V_place;
+  if constexpr (T::WGS_KV > 1) K_place.step(group), V_place.step(group);
+  int Q_parity = 0;
+
+  // Warpgroups issue their products in turn, so that one's softmax falls into the other's products.
+  const auto my_turn = [&] {
+    if constexpr (T::PING_PONG) named_barrier_sync(TURN + consumer, 2 * WARPGROUP);
+  };
+  const auto next_turn = [&] {
+    if constexpr (T::PING_PONG) named_barrier_arrive(TURN + (consumer + 1) % T::CONSUMERS, 2 * WARPGROUP);
+  };
+  const auto take_Q = [&] {
+    mbarrier_wait(barriers.Q_full(), Q_parity);
+    Q_parity ^= 1;
+    if constexpr (!T::Q_IN_REGISTERS) return;
+    load_Q_fragments<T>(Q_rmem, Q_smem);
+    if constexpr (T::PERSISTENT) {
+      named_barrier_sync(Q_READ + consumer, WARPGROUP);  // the four warps read their rows one by one
+      if (signals) mbarrier_arrive(barriers.Q_empty());  // the next work's Q may come
+    }
+  };
+  const auto multiply_scores = [&] {
+    mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
+    my_turn();
+    start_scores<T>(S_rmem, Q_rmem, Q_smem, K_smem + K_place.stage * T::KV_BYTES);
+  };
+  const auto multiply_values = [&](bool accumulate) {
+    mbarrier_wait(barriers.V_full(V_place.stage), V_place.parity);
+    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::V_BYTES, ones_smem, accumulate);
+    next_turn();
+  };
+  int round = 0, tile = part;
+  Work<T> work(blockIdx.x, problem), O_work = work;  // whose scores S_rmem holds, and whose outputs O_rmem
+  const auto scores_there = [&] {
+    wgmma_hold(S_rmem);
+    if constexpr (T::PERSISTENT && !T::Q_IN_REGISTERS)  // the products read Q to the work's last tile
+      if (signals && tile + 1 == work.kv_tiles) mbarrier_arrive(barriers.Q_empty());
+    if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage));
+    K_place.step(T::WGS_KV);
+  };
+  const auto values_there = [&] {
+    wgmma_hold(O_rmem);
+    if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
+    V_place.step(T::WGS_KV);
+  };
+  const auto softmax = [&](const Work<T>& work, int tile) {
+    const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
+    if (first_key + T::BLOCK_KV > (causal ? min(S, row - (lane >> 2) + 1) : S))
+      mask_scores<T>(S_rmem, row, first_key, S, causal, lane);
+    raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2);
+    weigh<T>(S_rmem, row_max, row_sum, scale_log2);
+  };
+  const auto store = [&](const Work<T>& work, float (&sums)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if constexpr (T::SUMS_BY_ONES) {
+        sums[h] = O_rmem[T::OUTPUTS + 2 * h];
+      } else {  // until here each lane has summed its own columns only
+        sums[h] += __shfl_xor_sync(0xffffffffu, sums[h], 1);
+        sums[h] += __shfl_xor_sync(0xffffffffu, sums[h], 2);
+      }
+    }
+    if constexpr (T::WGS_KV > 1) merge_groups<T>(O_rmem, row_max, sums, smem + T::MERGE_OFFSET, consumer, lane);
+    if constexpr (T::CLUSTER > 1)
+      if (group == 0) merge_cluster<T>(O_rmem, row_max, sums, smem + T::CLUSTER_MERGE_OFFSET, rank, lane);
+    if (group == 0 && rank == 0)
+      store_rows<T>(O_rmem, sums, problem.O + size_t(work.head) * S * T::HEAD_DIM, work.first_row + row_in_tile, S,
+                    lane);
+  };
+
+  // A warpgroup whose rows all lie above a tile leaves it to the others (in a persistent CTA all keep step).
+  const int own_end = T::PERSISTENT || !causal
+                          ? work.kv_tiles
+                          : min(work.kv_tiles, (work.first_row + (q_part + 1) * WGMMA_M - 1) / T::BLOCK_KV + 1);
+  if (part < own_end) {
+    if constexpr (T::PING_PONG)
+      if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn is the first warpgroup's
+    take_Q();
+    multiply_scores();
+    next_turn();
+    wgmma_wait<0>();
+    scores_there();
+    softmax(work, tile);
+    bool first_tile = true;
+    // The loop is cut where the softmax ends: what follows waits for the product that ran beside it, and ptxas moves
+    // that wait to the front of its basic block (with it inside the loop nothing overlapped: 281 instead of 265 us at
+    // (4,16,2048,128,n), 176 instead of 166 at (2,16,4096,64,y), H200).
+    float O_sum[2];
+    for (bool started = false;; started = true) {
+      wgmma_wait<0>();
+      wgmma_hold(O_rmem);
+      if (started) {
+        values_there();
+        if (T::PERSISTENT && first_tile) {
+          store(O_work, O_sum);
+          O_work = work;
+        }
+      }
+      round_weights<T>(P_rmem, S_rmem);
+      tile += T::KV_PARTS;
+      const bool last_tile = tile >= (T::PERSISTENT ? work.kv_tiles : own_end);
+      if (last_tile) {
+        const int index = T::PERSISTENT ? work_of_round<T>(++round, problem) : -1;
+        if (index < 0) break;
+        work = Work<T>(index, problem);
+        tile = 0;
+        take_Q();
+      }
+      multiply_scores();
+      rescale<T>(O_rmem, alpha);  // beside the product just started, which does not touch O
+      multiply_values(!first_tile);
+      wgmma_wait<1>();
+      scores_there();
+      first_tile = last_tile;
+      if (T::PERSISTENT && first_tile) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) O_sum[h] = row_sum[h], row_sum[h] = 0.0f, row_max[h] = NO_ROW_MAX;
+      }
+      softmax(work, tile);
+    }
+    rescale<T>(O_rmem, alpha);
+    my_turn();
+    multiply_values(!first_tile);
+    wgmma_wait<0>();
+    values_there();
+    if constexpr (T::PING_PONG)
+      if (consumer == 0) my_turn();  // takes the turn that is left over: no barrier ends half full
+  }
+  if constexpr (!T::PERSISTENT)
+    for (tile = max(tile, own_end); tile < work.kv_tiles;
+         tile += T::KV_PARTS, K_place.step(T::WGS_KV)) {  // hands on what it has no use for
+      mbarrier_wait(barriers.K_full(K_place.stage), K_place.parity);
+      mbarrier_wait(barriers.V_full(K_place.stage), K_place.parity);
+      if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage)), mbarrier_arrive(barriers.V_empty(K_place.stage));
+    }
+  store(O_work, row_sum);
+}
+
+// The column of ones, before any product reads it: by the consumers, while the first copies are under way.
+template <class T>
+__device__ __forceinline__ void write_ones(unsigned char* smem) {
+  constexpr uint32_t TWO_ONES = 0x3C003C00;  // fp16
+  const int consumer_thread = threadIdx.x - WARPGROUP;
+  const auto fill = [&](int offset, int bytes) {
+    for (int i = consumer_thread; i < bytes / 4; i += T::CONSUMER_THREADS)
+      reinterpret_cast<uint32_t*>(smem + offset)[i] = TWO_ONES;
+  };
+  if constexpr (T::PANELS == 1)
+    fill(T::ONES_OFFSET, T::ONES_BYTES);
+  else
+    for (int stage = 0; stage < T::STAGES; ++stage)
+      fill(T::V_OFFSET + stage * T::V_BYTES + T::KV_BYTES, T::V_BYTES - T::KV_BYTES);
+  async_proxy_fence();
+}
+
+template <class T>
+__device__ __forceinline__ void attention(const Problem& problem) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  const uint32_t smem_base = smem_address(smem);
+  const typename T::Barriers barriers{smem_base + T::BARRIERS_OFFSET};
+  if constexpr (T::CLUSTER > 1) cluster_arrive();  // merge_cluster waits for it
+  if (threadIdx.x < WARPGROUP) {
+    registers_decrease<T::PRODUCER_REGISTERS>();
+    if (threadIdx.x < WARP) {
+      if (threadIdx.x == 0) barriers.initialise();
+      __syncwarp();
+      named_barrier_arrive(READY, T::CONSUMER_THREADS + WARP);  // the producer itself need not wait for anyone
+      if (threadIdx.x == 0) produce<T>(problem, smem_base, barriers);
+    }
+  } else {
+    registers_increase<T::CONSUMER_REGISTERS>();
+    if constexpr (T::SUMS_BY_ONES) write_ones<T>(smem);
+    named_barrier_sync(READY, T::CONSUMER_THREADS + WARP);
+    consume<T>(problem, smem_base, smem, barriers);
+  }
+}
+
+// How the entries are cut. Rows and keys of a CTA's tiles (the boxes of its tensor maps), stages, threads and bytes are
+// the manifest's.
+struct D64Small {  // short sequences, one work a CTA, three CTAs an SM
+  static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 2;
+  static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
+  static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
+};
+struct D64Split {  // few CTAs: two warpgroups take every other tile
+  static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = SHORT_KEYS,
+                       STAGES = SPLIT_STAGES;
+  static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
+  static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
+};
+struct D64Cluster : D64Split {  // fewer still: so do the CTAs of a cluster
+  static constexpr int CLUSTER = CLUSTER_CTAS;
+};
+struct D64Rows64 {  // many short heads: two CTAs an SM
+  static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 2;
+  static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 208, CTAS_AN_SM = 2;
+  static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true;
+};
+struct D64Causal {  // tiles of 64 keys: less of one lies above the diagonal
+  static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 3;
+  static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 128, CTAS_AN_SM = 3;
+  static constexpr bool PERSISTENT = true, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = true;
+};
+struct D64Rows128 {
+  static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
+  static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
+  static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = true;
+};
+struct D64Keys192 : D64Rows128 {  // the longest tile that two warpgroups have registers for
+  static constexpr int BLOCK_KV = LONGEST_KEYS;
+};
+struct D64Rows192 : D64Rows128 {  // three warpgroups: Q stays in shared memory
+  static constexpr int WGS_Q = ROWS_OF_THREE / WGMMA_M, CONSUMER_REGISTERS = 160;
+  static constexpr bool Q_IN_REGISTERS = false;
+};
+struct D128Cluster {
+  static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = SHORT_KEYS, STAGES = 2;
+  static constexpr int CLUSTER = CLUSTER_CTAS, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
+  static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
+};
+struct D128Small {
+  static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 1, BLOCK_KV = SHORT_KEYS, STAGES = 2;
+  static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 208, CTAS_AN_SM = 2;
+  static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
+};
+struct D128Rows64 : D128Small {  // many short heads
+  static constexpr bool PERSISTENT = true;
+};
+struct D128Rows128 {
+  static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 2;
+  static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
+  static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = true;
+};
+struct D128Short : D128Rows128 {  // where heads are short a third stage is worth more than the ones
+  static constexpr int STAGES = 3;
+  static constexpr bool SUMS_BY_ONES = false;
+};
+
+// An entry, held to the threads and bytes that the manifest launches it with.
+#define FLASHCORE_V12_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                  \
+  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES)); \
+  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                     \
+      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,          \
+           const __grid_constant__ CUtensorMap V_map, half* O, int heads, int S, float scale, int causal, \
+           int heads_together) {                                                                          \
+    attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal, heads_together});         \
+  }
+
+static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
+// Which one a shape gets is the manifest's choice.
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_small, D64Small, ONE_CONSUMER, D64_SMALL_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_split, D64Split, TWO_CONSUMERS, D64_SPLIT_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_cluster, D64Cluster, TWO_CONSUMERS, D64_CLUSTER_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows64, D64Rows64, ONE_CONSUMER, D64_ROWS64_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_causal, D64Causal, ONE_CONSUMER, D64_CAUSAL_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows128, D64Rows128, TWO_CONSUMERS, D64_ROWS128_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_keys192, D64Keys192, TWO_CONSUMERS, D64_KEYS192_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows192, D64Rows192, THREE_CONSUMERS, D64_ROWS192_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d128_small, D128Small, ONE_CONSUMER, D128_ROWS64_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d128_cluster, D128Cluster, TWO_CONSUMERS, D128_CLUSTER_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows64, D128Rows64, ONE_CONSUMER, D128_ROWS64_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows128, D128Rows128, TWO_CONSUMERS, D128_ROWS128_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d128_short, D128Short, TWO_CONSUMERS, D128_SHORT_BYTES)

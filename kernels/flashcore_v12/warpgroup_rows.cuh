@@ -1,0 +1,204 @@
+// What a warpgroup does with its 64 rows: products, softmax, the way out. T: a Tiling.
+// Accumulators are laid out as wgmma.cuh says: of a thread, elements 0 and 1 modulo 4 are of one row, elements 2 and 3
+// of the row eight further.
+#pragma once
+#include "primitives/barrier.cuh"
+#include "primitives/convert.cuh"
+#include "primitives/exp2.cuh"
+#include "primitives/ldmatrix.cuh"
+#include "primitives/smem.cuh"
+#include "primitives/wgmma.cuh"
+#include "tiling.cuh"
+
+constexpr int PAIR = 10;  // named barriers of those that merge, one a warpgroup that hands over
+constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
+
+// This warpgroup's 64 rows of Q as A operands: the products then read only K from shared memory.
+template <class T>
+__device__ __forceinline__ void load_Q_fragments(uint32_t (&Q_rmem)[T::D_STEPS][4], uint32_t Q_smem) {
+  const int row = threadIdx.x % WARPGROUP / WARP * 16 + (threadIdx.x & 15), upper_chunk = threadIdx.x % WARP / 16;
+#pragma unroll
+  for (int step = 0; step < T::D_STEPS; ++step)
+    ldmatrix_x4(
+        Q_rmem[step][0], Q_rmem[step][1], Q_rmem[step][2], Q_rmem[step][3],
+        Q_smem + step / 4 * T::Q_PANEL_BYTES + swizzled_offset<PANEL_ROW_BYTES>(row, step % 4 * 2 + upper_chunk));
+}
+
+// Starts S = Q K^T for this warpgroup's 64 rows.
+template <class T>
+__device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const uint32_t (&Q_rmem)[T::D_STEPS][4],
+                                             uint32_t Q_smem, uint32_t K_smem) {
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < T::D_STEPS; ++step) {
+    const int in_panel = step % 4 * WGMMA_K * 2;
+    const uint64_t K = wgmma_descriptor(K_smem + step / 4 * T::KV_PANEL_BYTES + in_panel);
+    if constexpr (!T::Q_IN_REGISTERS)
+      wgmma_m64n128k16_ss(S_rmem, wgmma_descriptor(Q_smem + step / 4 * T::Q_PANEL_BYTES + in_panel), K, step > 0);
+    else if constexpr (T::BLOCK_KV == 192)
+      wgmma_m64n192k16_rs(S_rmem, Q_rmem[step], K, step > 0);
+    else if constexpr (T::BLOCK_KV == 128)
+      wgmma_m64n128k16_rs(S_rmem, Q_rmem[step], K, step > 0);
+    else
+      wgmma_m64n64k16_rs(S_rmem, Q_rmem[step], K, step > 0);
+  }
+  wgmma_commit();
+}
+
+// Starts O = P V, or O += P V; with ones beside V also the row sums, of the weights as rounded to fp16.
+template <class T>
+__device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUMS],
+                                             const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
+                                             uint32_t ones_smem, bool accumulate) {
+  wgmma_fence();
+#pragma unroll
+  for (int step = 0; step < T::BLOCK_KV / WGMMA_K; ++step) {
+    const uint32_t rows_smem = V_smem + step * WGMMA_K * PANEL_ROW_BYTES;
+    const uint64_t V = wgmma_descriptor(rows_smem, T::ONES_BYTES > 0 ? ones_smem - rows_smem : T::KV_PANEL_BYTES);
+    if constexpr (T::SUMS_BY_ONES && T::HEAD_DIM == 128)
+      wgmma_m64n136k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
+    else if constexpr (T::SUMS_BY_ONES)
+      wgmma_m64n72k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
+    else if constexpr (T::HEAD_DIM == 128)
+      wgmma_m64n128k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
+    else
+      wgmma_m64n64k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
+  }
+  wgmma_commit();
+}
+
+// Keys that a row may not see (past the end, or later than the row) score minus infinity. row: of S_rmem's elements 0
+// and 1 modulo 4.
+template <class T>
+__device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row, int first_key, int S, int causal,
+                                            int lane) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int keys = (causal ? min(S, row + (i >> 1) * 8 + 1) : S) - first_key - 2 * (lane & 3) - (i & 1);
+#pragma unroll
+    for (int n = 0; n < T::BLOCK_KV / 8; ++n)
+      if (n * 8 >= keys) S_rmem[4 * n + i] = -INFINITY;
+  }
+}
+
+// Raises the running row maxima (log2 units) and brings the row sums to the new scale; O follows with alpha when the
+// product in flight has ended. (Letting P grow to 2^8 first spares O nearly all of that, 4 % at (4,16,2048,128,n) and 8
+// % at (2,16,4096,64,y), H200; but a row's greatest weight is then no longer exactly 1 and its rounding shows: max
+// error 1.4e-4 instead of SDPA's 1.0e-4, mean 4 % up. As in flashcore_v10, dropped.)
+template <class T>
+__device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::SCORES], float (&row_max)[2],
+                                              float (&row_sum)[2], float (&alpha)[2], float scale_log2) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float tile_max = fmaxf(S_rmem[2 * h], S_rmem[2 * h + 1]);
+#pragma unroll
+    for (int i = 4 + 2 * h; i < T::SCORES; i += 4) tile_max = fmaxf(tile_max, fmaxf(S_rmem[i], S_rmem[i + 1]));
+    tile_max = fmaxf(tile_max, __shfl_xor_sync(0xffffffffu, tile_max, 1));
+    tile_max = fmaxf(tile_max, __shfl_xor_sync(0xffffffffu, tile_max, 2));
+    const float raised = fmaxf(row_max[h], tile_max * scale_log2);
+    alpha[h] = exp2_approx(row_max[h] - raised);
+    row_max[h] = raised;
+    if constexpr (!T::SUMS_BY_ONES) row_sum[h] *= alpha[h];
+  }
+}
+
+// S becomes P = exp2(S - max) in place.
+template <class T>
+__device__ __forceinline__ void weigh(float (&S_rmem)[T::SCORES], const float (&row_max)[2], float (&row_sum)[2],
+                                      float scale_log2) {
+#pragma unroll
+  for (int i = 0; i < T::SCORES; ++i) {
+    const int h = (i >> 1) & 1;
+    // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
+    S_rmem[i] = exp2_approx(fmaf(S_rmem[i], scale_log2, -row_max[h]));
+    if constexpr (!T::SUMS_BY_ONES) row_sum[h] += S_rmem[i];
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void round_weights(uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4],
+                                              const float (&S_rmem)[T::SCORES]) {
+#pragma unroll
+  for (int i = 0; i < T::SCORES / 2; ++i) P_rmem[i / 4][i % 4] = pack_half2(S_rmem[2 * i], S_rmem[2 * i + 1]);
+}
+
+// Brings O to the raised maxima. One vote can spare it where no row of the warp was raised: the more tiles, the more
+// often.
+template <class T>
+__device__ __forceinline__ void rescale(float (&O_rmem)[T::OUTPUTS + T::SUMS], const float (&alpha)[2]) {
+  if constexpr (T::SKIP_RESCALE)
+    if (!__any_sync(0xffffffffu, alpha[0] != 1.0f || alpha[1] != 1.0f)) return;
+#pragma unroll
+  for (int i = 0; i < T::OUTPUTS + T::SUMS; ++i) O_rmem[i] *= alpha[(i >> 1) & 1];
+}
+
+// O / row sum as 16-byte stores: four lanes hold eight columns of a row two by two and trade them for eight in a row.
+template <class T>
+__device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T::SUMS], const float (&row_sum)[2],
+                                           half* O, int row, int S, int lane) {
+  const int quad_lane = lane & 3;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float norm = 1.0f / row_sum[h];
+#pragma unroll
+    for (int block = 0; block < T::HEAD_DIM / 32; ++block) {
+      uint32_t pair[4];
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+        pair[n] = pack_half2(O_rmem[16 * block + 4 * n + 2 * h] * norm, O_rmem[16 * block + 4 * n + 2 * h + 1] * norm);
+      // A 4 x 4 transposition in two rounds: first with the lane beside, then with the lane two away.
+#pragma unroll
+      for (int distance = 1; distance <= 2; distance *= 2)
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          if (n & distance) continue;
+          const bool upper = quad_lane & distance;
+          const uint32_t received = __shfl_xor_sync(0xffffffffu, upper ? pair[n] : pair[n + distance], distance);
+          pair[n] = upper ? received : pair[n];
+          pair[n + distance] = upper ? pair[n + distance] : received;
+        }
+      if (row + 8 * h < S)
+        *reinterpret_cast<uint4*>(O + size_t(row + 8 * h) * T::HEAD_DIM + 32 * block + 8 * quad_lane) =
+            make_uint4(pair[0], pair[1], pair[2], pair[3]);
+    }
+  }
+}
+
+// The groups' parts of O become one in log2(WGS_KV) steps: the upper half of the groups hands over to the lower half
+// and is done.
+template <class T>
+__device__ __forceinline__ void merge_groups(float (&O_rmem)[T::OUTPUTS + T::SUMS], float (&row_max)[2],
+                                             float (&row_sum)[2], unsigned char* smem, int consumer, int lane) {
+  const MergeBuffer<T::HEAD_DIM / 8, 4> buffer{smem};  // slot by the consumer that hands over
+  const int stripe = threadIdx.x % WARPGROUP / WARP;
+#pragma unroll
+  for (int half = T::CONSUMERS / 2; half >= T::WGS_Q; half /= 2) {
+    if (half <= consumer && consumer < 2 * half) {
+      buffer.hand_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer - T::WGS_Q, stripe, lane);
+      named_barrier_arrive(PAIR + consumer,
+                           2 * WARPGROUP);  // an id of its own for each that hands over: none completes for another
+    } else if (consumer < half) {
+      named_barrier_sync(PAIR + consumer + half, 2 * WARPGROUP);
+      buffer.take_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], consumer + half - T::WGS_Q, stripe,
+                       lane);
+    }
+  }
+}
+
+// The CTAs' parts of O become one in the first of the cluster. Every CTA must have begun before any reaches into it:
+// each thread has counted in at the barrier when the kernel began.
+template <class T>
+__device__ __forceinline__ void merge_cluster(float (&O_rmem)[T::OUTPUTS + T::SUMS], float (&row_max)[2],
+                                              float (&row_sum)[2], unsigned char* smem, int rank, int lane) {
+  const int stripe = threadIdx.x % WARPGROUP / WARP;
+  cluster_wait();
+  if (rank > 0)
+    typename T::Merge{cluster_smem(smem, 0)}.hand_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], rank - 1,
+                                                       stripe, lane);
+  cluster_arrive();
+  if (rank > 0) return;
+  cluster_wait();
+#pragma unroll
+  for (int other = 1; other < T::CLUSTER; ++other)
+    typename T::Merge{smem}.take_over(O_rmem, row_max[0], row_max[1], row_sum[0], row_sum[1], other - 1, stripe, lane);
+}
