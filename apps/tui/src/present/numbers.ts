@@ -1,32 +1,69 @@
-/** Numbers for people: few digits, units where they change the meaning. */
+/**
+ * Numbers for people, by rule: measured times and figures have four significant digits, errors three, shares three;
+ * times and bytes take the unit in which they read best.
+ */
+import { timestampDate, type Timestamp } from '@bufbuild/protobuf/wkt';
+
+const TIME_DIGITS = 4;
+const ERROR_DIGITS = 3;
+const SHARE_DIGITS = 3;
+
+const TIME_UNITS = [
+  { name: 's', microseconds: 1e6 },
+  { name: 'ms', microseconds: 1e3 },
+  { name: 'us', microseconds: 1 },
+] as const;
 
 /**
- * Microseconds with three or four digits, in "ms" from 1000 on and in "s" from a million on. `like`: a time that it
- * stands beside, whose unit it takes.
+ * Microseconds with four digits, in "ms" from 1000 on and in "s" from a million on. `like`: a time that it stands
+ * beside, whose unit it takes.
  */
 export function formatMicroseconds(microseconds: number, like = microseconds): string {
   if (!Number.isFinite(microseconds)) return '-';
-  const [name, least, digits] =
-    like >= 1e6 ? (['s', 1e6, 3] as const) : like >= 1e3 ? (['ms', 1e3, 4] as const) : (['us', 1, 3] as const);
-  const value = microseconds / least;
-  return `${value >= 10 ** digits ? value.toFixed(0) : value.toPrecision(digits)} ${name}`;
+  const unit = TIME_UNITS.find((candidate) => Math.abs(like) >= candidate.microseconds) ?? TIME_UNITS[2];
+  return `${fixedDigits(microseconds / unit.microseconds, TIME_DIGITS)} ${unit.name}`;
 }
 
-/** An error as 4.9e-4; 0 stays 0, NaN says so. */
+// Trailing zeros stay, so that columns line up; digits before the point are never rounded away.
+const fixedDigits = (value: number, digits: number): string =>
+  Math.abs(value) >= 10 ** (digits - 1) ? value.toFixed(0) : value.toPrecision(digits);
+
+/** An error as 4.88e-4; 0 stays 0, NaN says so. */
 export function formatError(error: number): string {
-  if (error === 0) return '0';
-  return Number.isFinite(error) ? error.toExponential(1).replace('e+', 'e') : String(error);
+  if (error === 0 || !Number.isFinite(error)) return String(error);
+  return error.toExponential(ERROR_DIGITS - 1).replace('e+', 'e');
 }
 
-/** At most four significant digits without trailing zeros. */
-export function formatNumber(value: number): string {
+/** A figure in at most `digits` significant digits without trailing zeros; whole numbers keep all of theirs. */
+export function formatNumber(value: number, digits = TIME_DIGITS): string {
   if (!Number.isFinite(value)) return String(value);
-  if (Number.isInteger(value) && Math.abs(value) < 1e7) return String(value);
   const magnitude = Math.abs(value);
-  return magnitude < 1e-3 || magnitude >= 1e7
-    ? value.toExponential(2).replace('e+', 'e')
-    : String(Number(value.toPrecision(4)));
+  if (Number.isInteger(value) && magnitude < 1e9) return String(value);
+  if (magnitude < 1e-3 || magnitude >= 1e9) return value.toExponential(2).replace('e+', 'e');
+  return String(Number(value.toPrecision(Math.max(digits, Math.ceil(Math.log10(magnitude))))));
 }
+
+/** 33.33 as "33.3 %". */
+export const formatPercent = (percent: number): string => `${formatNumber(percent, SHARE_DIGITS)} %`;
+
+/** "+4.7 %", "-3 %". */
+export const formatChange = (share: number): string => `${share > 0 ? '+' : ''}${formatPercent(share * 100)}`;
+
+/** How often faster: "1.071 x". */
+export const formatSpeedup = (speedup: number): string => `${formatNumber(speedup)} x`;
+
+export interface Interval {
+  readonly ratio: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The ratio of two medians, four decimals as the runner writes them in its reasons. */
+export const formatRatio = (ratio: number): string => ratio.toFixed(4);
+
+/** "1.0712 [1.0688, 1.0735]". */
+export const formatInterval = ({ ratio, low, high }: Interval): string =>
+  `${formatRatio(ratio)} [${formatRatio(low)}, ${formatRatio(high)}]`;
 
 const LEAST_DECIMALS = 3;
 const MOST_DECIMALS = 9;
@@ -45,6 +82,12 @@ export function formatPair(got: number, want: number): [string, string] {
 /** 1234567 as 1,234,567. */
 export const formatCount = (count: number | bigint): string => count.toLocaleString('en-US');
 
+/** "3 cases", "1 case". */
+export const counted = (number: number, noun: string): string =>
+  `${formatCount(number)} ${noun}${number === 1 ? '' : pluralEnding(noun)}`;
+
+const pluralEnding = (noun: string): string => (noun.endsWith('s') ? 'es' : 's');
+
 /** Bytes as 24 KiB, 1.5 MiB; powers of 1024 as CUDA's limits are. */
 export function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
@@ -62,14 +105,23 @@ const SINGULARS: Record<string, string> = {
   instructions: 'instruction',
 };
 
-/** A value in a gate's unit: bytes by powers of 1024, shares as percent. */
+/** A value in a gate's or counter's unit: times, bytes and shares by their own rules. */
 export function formatInUnit(value: number, unit: string): string {
   if (unit === 'B' || unit === 'bytes') return value < 0 ? `-${formatBytes(-value)}` : formatBytes(value);
-  if (unit === 'share') return `${formatNumber(Math.round(value * 1000) / 10)} %`;
+  if (unit === 'share') return formatPercent(value * 100);
+  if (unit === '%') return formatPercent(value);
+  if (unit === 'us') return formatMicroseconds(value);
   return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${value === 1 ? (SINGULARS[unit] ?? unit) : unit}`}`;
 }
 
-/** Seconds as 0:41 or 1:02:03; below a minute in a list as 4.2 s. */
+/** How long something took: "12 ms", "1.42 s", "34.2 s", "3 min 05 s". */
+export function formatSeconds(seconds: number): string {
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 59.95) return `${seconds.toPrecision(3)} s`;
+  return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds % 60)).padStart(2, '0')} s`;
+}
+
+/** A clock that runs: 0:41 or 1:02:03. */
 export function formatClock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const [hours, minutes, rest] = [
@@ -78,11 +130,6 @@ export function formatClock(seconds: number): string {
     String(whole % 60).padStart(2, '0'),
   ];
   return hours > 0 ? `${hours}:${String(minutes).padStart(2, '0')}:${rest}` : `${minutes}:${rest}`;
-}
-
-export function formatSeconds(seconds: number): string {
-  if (seconds < 0.0995) return `${Math.round(seconds * 1000)} ms`;
-  return seconds < 60 ? `${seconds.toFixed(1)} s` : formatClock(seconds);
 }
 
 /** How long ago in the largest unit that fits. */
@@ -94,3 +141,18 @@ export function formatAge(seconds: number): string {
 
 /** Time of day as in a log, UTC so that runs of different hosts line up. */
 export const formatTimeOfDay = (milliseconds: number): string => new Date(milliseconds).toISOString().slice(11, 23);
+
+/** "2026-11-21 10:46:03Z". */
+export function formatInstant(time: Timestamp | undefined): string {
+  if (time === undefined) return '-';
+  return timestampDate(time)
+    .toISOString()
+    .replace('T', ' ')
+    .replace(/\.\d+Z$/, 'Z');
+}
+
+/** "11-21 10:46", UTC, for lists. */
+export const formatShortInstant = (time: Timestamp | undefined): string => formatInstant(time).slice(5, 16) || '-';
+
+/** US dollars: "0.0032 USD". */
+export const formatCost = (dollars: number): string => `${dollars.toFixed(4)} USD`;

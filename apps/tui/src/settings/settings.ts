@@ -7,7 +7,7 @@ import { yamlFile } from '@flashcore/shared/kernels';
 import { z } from 'zod';
 import { UsageError } from '../usage-error.ts';
 import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
-import { ROLES } from '../present/cells/row.ts';
+import { ROLES } from '../present/roles.ts';
 
 const { flag, matching, oneOf, strict, text } = yamlFile;
 

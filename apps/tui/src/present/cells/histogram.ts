@@ -1,4 +1,6 @@
 /** A latency histogram as rows of block characters over an axis in microseconds. */
+import type { Histogram } from '@flashcore/shared/contract';
+import type { PlotMark } from '../blocks.ts';
 import { formatMicroseconds } from '../numbers.ts';
 import { padCells } from './cell-text.ts';
 import { run, type Row } from './row.ts';
@@ -13,10 +15,17 @@ export interface HistogramData {
   readonly overflow: number;
 }
 
-export interface HistogramMark {
-  /** Short: "p50". */
-  readonly label: string;
-  readonly value: number;
+/** Undefined where nothing was counted. */
+export function histogramData(bins: Histogram | undefined): HistogramData | undefined {
+  return bins === undefined || bins.counts.length === 0
+    ? undefined
+    : {
+        low: bins.lowUs,
+        binWidth: bins.binWidthUs,
+        counts: bins.counts,
+        underflow: bins.underflow,
+        overflow: bins.overflow,
+      };
 }
 
 const MAX_COLUMNS_PER_BIN = 8;
@@ -30,7 +39,7 @@ const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
  */
 export function histogram(
   data: HistogramData,
-  { width, height, marks = [] }: { width: number; height: number; marks?: readonly HistogramMark[] },
+  { width, height, marks = [] }: { width: number; height: number; marks?: readonly PlotMark[] },
 ): Row[] {
   const bins = rebin(data.counts, width);
   // Few bins do not become walls: a single sample is a thin bar, not a full pane.
@@ -84,7 +93,7 @@ function axisLine(columns: number, width: number, marked: readonly number[]): st
 }
 
 /** Labels under their places; one that would touch the label before it is left out. */
-function markLine(marks: readonly HistogramMark[], columnOf: (value: number) => number, width: number): string {
+function markLine(marks: readonly PlotMark[], columnOf: (value: number) => number, width: number): string {
   let line = '';
   for (const { label, value } of [...marks].sort((a, b) => a.value - b.value)) {
     const start = Math.max(0, Math.min(columnOf(value), width - label.length));

@@ -19,7 +19,7 @@ test('two distributions over one axis, medians marked', () => {
                 ▀▀▀▀████████▀▀▀▀
                     ████▀▀▀▀
                     ████
-    50.0 us         55.0 us          60.0 us
+    50.00 us        55.00 us        60.00 us
     "
   `);
 });

@@ -1,36 +1,15 @@
 /** A screen row as styled runs: what every view and plot gives, before any terminal is involved. */
+import type { Piece, Role } from '../roles.ts';
 import { cellWidth, padCells, takeCells, wrapCells } from './cell-text.ts';
 
-/** What a piece of text means; the theme says how that looks. */
-export const ROLES = [
-  'text',
-  'dim',
-  'title',
-  'accent',
-  'good',
-  'bad',
-  'warn',
-  'unknown',
-  'border',
-  'focus',
-  'key',
-  'match',
-  'simulated',
-  'bar',
-  'barAlternative',
-  'axis',
-] as const;
-export type Role = (typeof ROLES)[number];
-
-export interface Run {
-  readonly text: string;
-  readonly role?: Role;
+export interface Run extends Piece {
   /** Background of a heat-map cell, 0 (no error) to HEAT_LEVELS - 1. */
   readonly heat?: number;
   /** The row under the cursor. */
   readonly selected?: boolean;
 }
 
+export type { Role };
 export type Row = readonly Run[];
 
 /** Colours of a heat map; few, so that neighbouring cells often share one escape sequence. */

@@ -1,21 +1,11 @@
 /**
  * Tables that fit: columns that do not are dropped by their rank or shortened on purpose, never clipped by accident.
  */
+import type { Column } from '../blocks.ts';
 import { cellWidth, padCells } from './cell-text.ts';
 import { run, rowWidth, type Row, type Run } from './row.ts';
 
-export interface Column<Item> {
-  readonly title: string;
-  readonly cell: (item: Item) => string | Run;
-  readonly align?: 'left' | 'right';
-  /**
-   * Least cells when the table is too wide; the column is as wide as its content otherwise. Set: the content may be cut
-   * with "…".
-   */
-  readonly shrinkTo?: number;
-  /** Goes first when the table is too wide: the highest of all. Absent: never dropped. */
-  readonly drop?: number;
-}
+export type { Column };
 
 export interface Table {
   readonly header: Row;

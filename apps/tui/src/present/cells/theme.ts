@@ -143,6 +143,7 @@ function heatColor(share: number): [number, number, number] {
 const ASCII: Record<string, string> = {
   '─': '-',
   '│': '|',
+  '┌': '+',
   '╭': '+',
   '╮': '+',
   '╰': '+',

@@ -2,11 +2,11 @@
  * The distribution of one measurement: histogram and ECDF over one axis, its samples in their order with the dropped
  * ones marked, the last runs, facts.
  */
-import { StopReason, type Histogram, type LatencyStatistics } from '@flashcore/shared/contract';
+import { StopReason, TimingMode, type LatencyStatistics } from '@flashcore/shared/contract';
 import { sampleStrip, sparkline } from '../../present/cells/bars.ts';
 import { ecdf } from '../../present/cells/ecdf.ts';
 import { formatMicroseconds } from '../../present/numbers.ts';
-import { histogram, type HistogramData } from '../../present/cells/histogram.ts';
+import { histogram, histogramData, type HistogramData } from '../../present/cells/histogram.ts';
 import { flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
@@ -23,7 +23,7 @@ const MOST_PLOT = 16;
 
 export function distributionRows(state: AppState, chosen: BenchmarkView, { width, height }: Size): Row[] {
   const title = titleRow(chosen);
-  const bins = dataOf(chosen.histogram);
+  const bins = histogramData(chosen.histogram);
   const facts = [...stripRows(chosen, width), ...lastRuns(state, chosen, width), ...resultFacts(chosen, width)];
   if (bins === undefined) return [title, textRow('no samples yet', 'dim'), ...facts].slice(0, height);
   const { samples = 0, minUs = 0, maxUs = 0 } = chosen.latency ?? {};
@@ -59,19 +59,6 @@ function titleRow({ shape, mode, subject, warmUp, result, latency }: BenchmarkVi
       : [run('  p50 ', 'dim'), run(formatMicroseconds(latency.p50Us), 'title')]),
     run(live, 'accent'),
   ];
-}
-
-/** Undefined where nothing was counted. */
-export function dataOf(bins: Histogram | undefined): HistogramData | undefined {
-  return bins === undefined || bins.counts.length === 0
-    ? undefined
-    : {
-        low: bins.lowUs,
-        binWidth: bins.binWidthUs,
-        counts: bins.counts,
-        underflow: bins.underflow,
-        overflow: bins.overflow,
-      };
 }
 
 /** Both side by side on a wide pane, below each other on a high one, else the histogram alone. */
@@ -123,7 +110,7 @@ function lastRuns(state: AppState, { mode, subject, simulated }: BenchmarkView, 
   const job = attachedJob(state);
   const runs = job === undefined || subject !== 'candidate' ? [] : lastRunsOf(state, job).slice(-MOST_RUNS);
   const [first, last] = [runs[0], runs.at(-1)];
-  if (first === undefined || last === undefined || runs.length < 2 || MODE_WORDS[mode] !== 'hot') return [];
+  if (first === undefined || last === undefined || runs.length < 2 || mode !== TimingMode.HOT) return [];
   return [
     ...flowRows(
       [

@@ -8,7 +8,7 @@ import { flowRows, labelled, run, wrapRows, type Row, type Run } from '../../pre
 import type { Column } from '../../present/cells/table.ts';
 import type { ShapeComparisonView, ComparisonView } from '../../state/comparison.ts';
 import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../../present/words.ts';
-import { dataOf } from '../distribution/distribution.ts';
+import { histogramData } from '../../present/cells/histogram.ts';
 import { twoDistributions } from '../distribution/two-distributions.ts';
 import type { Size } from '../pane/view.ts';
 
@@ -89,7 +89,7 @@ export function comparisonDetail(
     run('  B above the axis, A below', 'dim'),
   ];
   const facts = factRows({ result, pairs, self, width });
-  const [upper, lower] = [dataOf(result?.candidateHistogram), dataOf(result?.championHistogram)];
+  const [upper, lower] = [histogramData(result?.candidateHistogram), histogramData(result?.championHistogram)];
   if (upper === undefined || lower === undefined)
     return [title, ...facts, [run('distributions come with the result of the shape', 'dim')]].slice(0, height);
   const room = Math.min(MOST_ROWS, Math.max(5, height - 1 - facts.length));

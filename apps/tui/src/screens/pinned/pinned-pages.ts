@@ -10,7 +10,7 @@ import { COMPARE_PAGES, type AppState, type ComparePage } from '../../state/app-
 import { pinnedComparison, type PinnedComparison, type PinnedVerdict, type LatencyPair } from '../../state/pinned.ts';
 import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
 import { figureRows } from './pinned-figures.ts';
-import { dataOf } from '../distribution/distribution.ts';
+import { histogramData } from '../../present/cells/histogram.ts';
 import { list } from '../pane/list.ts';
 import { sourceDiffRows } from './source-diff.ts';
 import { twoDistributions } from '../distribution/two-distributions.ts';
@@ -164,7 +164,7 @@ function verdictRow({ a, ratio, verdict, notCompared = '' }: LatencyPair): Row {
 
 /** B above the axis, A below. */
 function distributions({ a, b }: LatencyPair, size: Size): Row[] {
-  const [upper, lower] = [dataOf(b.histogram), dataOf(a.histogram)];
+  const [upper, lower] = [histogramData(b.histogram), histogramData(a.histogram)];
   if (upper === undefined || lower === undefined) return [[run('no histogram of both', 'dim')]];
   return twoDistributions({ upper, lower, medians: [b.latency?.p50Us ?? 0, a.latency?.p50Us ?? 0] }, size);
 }

@@ -1,0 +1,139 @@
+/**
+ * What results are made of before anybody draws them: the terminal program paints blocks as cells, pipes get plain
+ * text, a copy Markdown. A block has meaning and digits, and neither width nor colour.
+ */
+import type { Histogram } from '@flashcore/shared/contract';
+import { piece, type Piece, type Role } from './roles.ts';
+
+export type Block = Heading | Facts | TableBlock | Notice | FindingBlock | Code | Plot;
+
+/** Begins a section. */
+export interface Heading {
+  readonly kind: 'heading';
+  readonly title: string;
+  readonly remark: string;
+}
+
+export interface Fact {
+  readonly label: string;
+  readonly value: string;
+  readonly role?: Role | undefined;
+}
+
+/** Labelled values, the most important first. */
+export interface Facts {
+  readonly kind: 'facts';
+  readonly facts: readonly Fact[];
+}
+
+export interface ColumnShape {
+  readonly title: string;
+  readonly align?: 'left' | 'right';
+  /**
+   * Least cells when the table is too wide; the column is as wide as its content otherwise. Set: the content may be cut
+   * with "…".
+   */
+  readonly shrinkTo?: number;
+  /** Goes first when the table is too wide: the highest of all. Absent: never dropped. */
+  readonly drop?: number;
+}
+
+/** A column of a list of items: its shape, and what it says of an item. */
+export interface Column<Item> extends ColumnShape {
+  readonly cell: (item: Item) => string | Piece;
+}
+
+export interface TableBlock {
+  readonly kind: 'table';
+  readonly columns: readonly ColumnShape[];
+  readonly rows: readonly TableRow[];
+}
+
+export interface TableRow {
+  readonly cells: readonly Piece[];
+  /** Stands below the row: where a value is from, why there is none. */
+  readonly note?: Piece | undefined;
+}
+
+/** A paragraph. Its mark alone has the role's colour where it has one. */
+export interface Notice {
+  readonly kind: 'notice';
+  readonly text: string;
+  readonly role: Role;
+  readonly mark?: string;
+}
+
+/** What is wrong with a kernel, and what to do about it. */
+export interface FindingBlock {
+  readonly kind: 'finding';
+  /** "out of bounds". */
+  readonly word: string;
+  readonly message: string;
+  readonly facts: readonly Fact[];
+  readonly remedy: string;
+}
+
+/** Lines of a source as they are, with the place that is meant. */
+export interface Code {
+  readonly kind: 'code';
+  readonly file: string;
+  /** Number of the first line. */
+  readonly first: number;
+  readonly lines: readonly string[];
+  /** From 1; column 0: the whole line. */
+  readonly place?: { readonly line: number; readonly column: number } | undefined;
+}
+
+export interface PlotMark {
+  /** Short: "p50". */
+  readonly label: string;
+  readonly value: number;
+}
+
+export interface Bar {
+  readonly label: string;
+  readonly value: number;
+  /** The value in words, at the end of the bar. */
+  readonly text: string;
+}
+
+export type Drawing =
+  | { readonly type: 'histogram'; readonly histogram: Histogram; readonly marks: readonly PlotMark[] }
+  | { readonly type: 'bars'; readonly bars: readonly Bar[]; readonly full: number };
+
+export interface Plot {
+  readonly kind: 'plot';
+  readonly drawing: Drawing;
+}
+
+export const heading = (title: string, remark = ''): Heading => ({ kind: 'heading', title, remark });
+
+export const notice = (text: string, role: Role = 'text', mark?: string): Notice => ({
+  kind: 'notice',
+  text,
+  role,
+  ...(mark !== undefined && { mark }),
+});
+
+/** Facts without those that have nothing to say. */
+export const facts = (...all: readonly (Fact | undefined)[]): Facts => ({
+  kind: 'facts',
+  facts: all.filter((fact) => fact !== undefined && fact.value !== '') as readonly Fact[],
+});
+
+export const fact = (label: string, value: string, role?: Role): Fact => ({ label, value, role });
+
+export const asPiece = (cell: string | Piece): Piece => (typeof cell === 'string' ? piece(cell) : cell);
+
+/** A table of items; `noteOf`: what stands below a row. */
+export function tableOf<Item>(
+  columns: readonly Column<Item>[],
+  items: readonly Item[],
+  noteOf?: (item: Item) => Piece | undefined,
+): TableBlock {
+  return {
+    kind: 'table',
+    columns,
+    rows: items.map((item) => ({ cells: columns.map(({ cell }) => asPiece(cell(item))), note: noteOf?.(item) })),
+  };
+}

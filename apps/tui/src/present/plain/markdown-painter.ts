@@ -1,0 +1,61 @@
+/** Blocks as Markdown, for issues and reports: tables are tables, facts a list, plots stand as they are drawn. */
+import type { Block, Fact, FindingBlock, TableBlock } from '../blocks.ts';
+import { codeRows, drawingRows } from '../cells/cells-painter.ts';
+import { sanitize } from '../cells/cell-text.ts';
+import { rowText, type Row } from '../cells/row.ts';
+
+const PLOT_WIDTH = 72;
+const PLOT_HEIGHT = 9;
+
+/** Paragraphs with an empty line between them. */
+export const markdownOf = (blocks: readonly Block[]): string =>
+  `${blocks
+    .map(paragraphOf)
+    .filter((text) => text !== '')
+    .join('\n\n')}\n`;
+
+function paragraphOf(block: Block): string {
+  switch (block.kind) {
+    case 'heading':
+      return `### ${escaped(block.title)}${block.remark === '' ? '' : `\n\n${escaped(block.remark)}`}`;
+    case 'facts':
+      return block.facts.map(factLine).join('\n');
+    case 'table':
+      return tableText(block);
+    case 'notice':
+      return `${block.mark === undefined ? '' : `${block.mark} `}${escaped(block.text)}`;
+    case 'finding':
+      return findingText(block);
+    case 'code':
+      return fenced(codeRows(block, Infinity));
+    case 'plot':
+      return fenced(drawingRows(block.drawing, { width: PLOT_WIDTH, height: PLOT_HEIGHT }));
+  }
+}
+
+const factLine = ({ label, value }: Fact): string => `- ${escaped(label)}: ${escaped(value)}`;
+
+function tableText({ columns, rows }: TableBlock): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  const notes = rows.flatMap(({ cells, note }) =>
+    note === undefined ? [] : [`- ${escaped(cells[0]?.text ?? '')}: ${escaped(note.text)}`],
+  );
+  const table = [
+    line(columns.map(({ title }) => escaped(title))),
+    line(columns.map(({ align }) => (align === 'right' ? '---:' : '---'))),
+    ...rows.map(({ cells }) => line(cells.map(({ text }) => escaped(text)))),
+  ].join('\n');
+  return notes.length === 0 ? table : `${table}\n\n${notes.join('\n')}`;
+}
+
+function findingText({ word, message, facts, remedy }: FindingBlock): string {
+  const told = remedy === '' ? facts : [...facts, { label: 'remedy', value: remedy }];
+  return [`**${escaped(word)}**: ${escaped(message)}`, ...told.map(factLine)].join('\n');
+}
+
+const fenced = (rows: readonly Row[]): string =>
+  ['```', ...rows.map((row) => rowText(row).trimEnd().replaceAll('```', "'''")), '```'].join('\n');
+
+/** Foreign text must not become structure: not a table's cell, not a tag, not emphasis. */
+const escaped = (text: string): string =>
+  sanitize(text.replaceAll('\n', ' ')).replace(/[\\`*_<>|[\]]/g, (character) => `\\${character}`);

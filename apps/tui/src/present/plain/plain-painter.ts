@@ -1,0 +1,126 @@
+/** Blocks as lines of plain text, for pipes and logs: nothing is cut there, and a fact has a line of its own. */
+import type { Block, Code, Drawing, Fact, FindingBlock, Heading, Notice, TableBlock } from '../blocks.ts';
+import { codeRows, drawingRows, layTable } from '../cells/cells-painter.ts';
+import { sanitize } from '../cells/cell-text.ts';
+import { rowText, run, type Row } from '../cells/row.ts';
+import type { Role } from '../roles.ts';
+import { paintLine, type ReportFormat } from './report-format.ts';
+import { wrapWords } from './wrap-words.ts';
+
+const INDENT = 2;
+const LABEL_WIDTH = 11;
+const MOST_LABEL_WIDTH = 20;
+const PLOT_ROWS = 9;
+
+/** The report as lines; an empty one before each section but the first. */
+export const plainLines = (blocks: readonly Block[], format: ReportFormat): string[] =>
+  plainRows(blocks, format).map((row) => plainLine(row, format));
+
+/** A row in the format's looks, without spaces at its end. */
+export function plainLine(row: Row, format: ReportFormat): string {
+  let left = rowText(row).trimEnd().length;
+  const pieces = row.map(({ text, ...piece }) => {
+    const kept = text.slice(0, Math.max(0, left));
+    left -= text.length;
+    return { ...piece, text: sanitize(kept) };
+  });
+  return paintLine(
+    pieces.filter(({ text }) => text !== ''),
+    format,
+  );
+}
+
+function plainRows(blocks: readonly Block[], format: ReportFormat): Row[] {
+  return blocks.flatMap((block, index) =>
+    block.kind === 'heading' && index > 0 ? [[], ...rowsOf(block, format)] : rowsOf(block, format),
+  );
+}
+
+function rowsOf(block: Block, format: ReportFormat): Row[] {
+  switch (block.kind) {
+    case 'heading':
+      return headingRows(block, format);
+    case 'facts':
+      return factsRows(block.facts, { format, indent: INDENT });
+    case 'table':
+      return tableRows(block, format);
+    case 'notice':
+      return noticeRows(block, format);
+    case 'finding':
+      return findingRows(block, format);
+    case 'code':
+      return codeLines(block, format);
+    case 'plot':
+      return plotRows(block.drawing, format);
+  }
+}
+
+/** A title with its remark behind it; a remark that does not fit goes below. */
+function headingRows({ title, remark }: Heading, format: ReportFormat): Row[] {
+  if (remark === '') return [[run(title, 'title')]];
+  return title.length + 2 + remark.length <= format.width
+    ? [[run(title, 'title'), run(`  ${remark}`, 'dim')]]
+    : [[run(title, 'title')], ...paragraph(remark, { format, indent: INDENT, role: 'dim' })];
+}
+
+interface Place {
+  readonly format: ReportFormat;
+  readonly indent: number;
+  readonly role?: Role | undefined;
+}
+
+function paragraph(text: string, { format, indent, role }: Place): Row[] {
+  return wrapWords(text, Math.max(20, format.width - indent), format.uncut).map((line): Row => [
+    run(' '.repeat(indent)),
+    run(line, role),
+  ]);
+}
+
+/** "  label      value", the value wrapped beside its label; a label that is much longer has a line of its own. */
+function factsRows(facts: readonly Fact[], { format, indent }: Place): Row[] {
+  const longest = Math.max(...facts.map(({ label }) => label.length), 0);
+  const labelWidth = longest + 2 <= MOST_LABEL_WIDTH ? Math.max(LABEL_WIDTH, longest + 2) : LABEL_WIDTH;
+  return facts.flatMap(({ label, value, role }): Row[] => {
+    const lines = wrapWords(value, format.width - indent - labelWidth, format.uncut);
+    const head: Row = [run(' '.repeat(indent)), run(label.padEnd(labelWidth), 'dim')];
+    const first: Row[] = label.length < labelWidth ? [[...head, run(lines.shift() ?? '', role)]] : [head];
+    return [...first, ...lines.map((line): Row => [run(' '.repeat(indent + labelWidth)), run(line, role)])];
+  });
+}
+
+function tableRows(block: TableBlock, format: ReportFormat): Row[] {
+  const laid = layTable(block, format.uncut ? Infinity : format.width - INDENT);
+  const indented = (row: Row | undefined): Row => [run(' '.repeat(INDENT)), ...(row ?? [])];
+  return [
+    indented(laid.header),
+    ...block.rows.flatMap(({ note }, index): Row[] => [
+      indented(laid.rows[index]),
+      ...(note === undefined ? [] : paragraph(note.text, { format, indent: 2 * INDENT, role: note.role ?? 'dim' })),
+    ]),
+  ];
+}
+
+function noticeRows({ text, role, mark }: Notice, format: ReportFormat): Row[] {
+  if (mark === undefined) return paragraph(text, { format, indent: INDENT, role });
+  const [first = [], ...rest] = paragraph(text, { format, indent: INDENT + mark.length + 1 });
+  return [[run(`${' '.repeat(INDENT)}${mark} `, role), ...first.slice(1)], ...rest];
+}
+
+function findingRows({ word, message, facts, remedy }: FindingBlock, format: ReportFormat): Row[] {
+  const indent = 2 * INDENT;
+  const told = remedy === '' ? facts : [...facts, { label: 'remedy', value: remedy }];
+  return [
+    [run(' '.repeat(INDENT)), run(word.toUpperCase(), 'bad')],
+    ...paragraph(message, { format, indent }),
+    ...factsRows(told, { format, indent }),
+  ];
+}
+
+const codeLines = (code: Code, format: ReportFormat): Row[] =>
+  codeRows(code, format.uncut ? Infinity : format.width - INDENT).map((row): Row => [run(' '.repeat(INDENT)), ...row]);
+
+const plotRows = (drawing: Drawing, { width }: ReportFormat): Row[] =>
+  drawingRows(drawing, { width: width - 2 * INDENT, height: PLOT_ROWS }).map((row): Row => [
+    run(' '.repeat(2 * INDENT)),
+    ...row,
+  ]);

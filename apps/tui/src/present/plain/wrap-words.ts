@@ -1,0 +1,27 @@
+import { cellWidth, sanitize, takeCells } from '../cells/cell-text.ts';
+
+/** Lines of at most `width` cells, broken at spaces; a longer word is broken where the line ends, or left whole. */
+export function wrapWords(text: string, width: number, uncut = false): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(/\s+/).map(sanitize)) {
+    if (line !== '' && cellWidth(line) + 1 + cellWidth(word) <= width) {
+      line += ` ${word}`;
+      continue;
+    }
+    if (line !== '') lines.push(line);
+    line = uncut ? word : cutWord(word, width, lines);
+  }
+  return line === '' ? lines : [...lines, line];
+}
+
+/** Puts whole lines of a word that is too long into `lines`; gives the rest. */
+function cutWord(word: string, width: number, lines: string[]): string {
+  let rest = word;
+  while (cellWidth(rest) > width) {
+    const head = takeCells(rest, width) || rest.slice(0, 1);
+    lines.push(head);
+    rest = rest.slice(head.length);
+  }
+  return rest;
+}
