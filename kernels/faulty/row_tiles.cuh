@@ -1,0 +1,33 @@
+// The parts of a plain attention kernel that are right: one thread a row of O, tiles of BLOCK_KV keys straight from
+// device memory. Each of the kernels that include this makes one mistake of the kind that tests of a kernel miss.
+#pragma once
+#include <cuda_fp16.h>
+#include <math.h>
+
+constexpr int HEAD_DIM = 64;
+constexpr int BLOCK_KV = 64;
+constexpr float LOG2_E = 1.4426950408889634f;
+
+// Q K^T of a row and a key.
+__device__ __forceinline__ float score_of(const half* Q_row, const half* K_row) {
+  float score = 0.0f;
+#pragma unroll
+  for (int d = 0; d < HEAD_DIM; ++d) score = fmaf(__half2float(Q_row[d]), __half2float(K_row[d]), score);
+  return score;
+}
+
+__device__ __forceinline__ void rescale(float (&O_rmem)[HEAD_DIM], float alpha) {
+#pragma unroll
+  for (int d = 0; d < HEAD_DIM; ++d) O_rmem[d] *= alpha;
+}
+
+// O += p V for one key.
+__device__ __forceinline__ void add_value(float (&O_rmem)[HEAD_DIM], float p, const half* V_row) {
+#pragma unroll
+  for (int d = 0; d < HEAD_DIM; ++d) O_rmem[d] = fmaf(p, __half2float(V_row[d]), O_rmem[d]);
+}
+
+__device__ __forceinline__ void store_row(half* O_row, const float (&O_rmem)[HEAD_DIM], float row_sum) {
+#pragma unroll
+  for (int d = 0; d < HEAD_DIM; ++d) O_row[d] = __float2half_rn(O_rmem[d] / row_sum);
+}
