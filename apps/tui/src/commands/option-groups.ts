@@ -42,9 +42,11 @@ export const saveOption = (command: Command): Command =>
   command.option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui");
 
 export const variantOptions = (command: Command): Command =>
+  parameterOptions(command).option('--config <name>', 'a named set of parameters of the kernel');
+
+const parameterOptions = (command: Command): Command =>
   command
     .option('--set <NAME=VALUE>', 'a parameter of the kernel, for example USE_WMMA=0 (repeatable)', repeated)
-    .option('--config <name>', 'a named set of parameters of the kernel')
     .option('--arch <arch>', "target of nvcc, for example sm_89 (default: the device's)")
     .option('--max-registers <n>', "nvcc's -maxrregcount, 16 to 255")
     .option('--fast-math', "nvcc's --use_fast_math (default: the kernel's)")
@@ -65,7 +67,7 @@ export const jobOptions = (command: Command): Command =>
 
 /** What every experiment of a search has. */
 const settingsOptions = (command: Command): Command =>
-  variantOptions(shapeOption(command))
+  parameterOptions(shapeOption(command))
     .option('--seeds <n>', 'fresh random inputs a shape, 1 to 100 (default 5)')
     .option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)')
     .option('--max-seconds <s>', 'limit on the time for one shape')
@@ -73,9 +75,30 @@ const settingsOptions = (command: Command): Command =>
 
 export const evaluateOptions = (command: Command): Command =>
   settingsOptions(command)
+    .option('--config <name>', 'a named set of parameters of the kernel')
     .option('--base <kernel or folder>', 'what the candidate was made from: its kernel.yaml, and what it must beat')
     .option('--timeout <s>', 'limit on all of it, the time in the queue included (default 240)')
     .option('--repeat', 'measure again what this runner has measured before');
+
+export const evolveOptions = (command: Command): Command =>
+  settingsOptions(command)
+    .option('--proposer <command>', 'proposes the next candidate: one JSON document in, one out')
+    .option('--proposer-seconds <s>', 'limit on one proposal (default 300)')
+    .addOption(
+      new Option('--config <name>', 'what it is told: best code; with thoughts; with parents').choices([
+        'free',
+        'insight',
+        'full',
+      ]),
+    )
+    .option('--trials <n>', 'candidates to try (default 45)')
+    .option('--population <n>', 'right ones that parents are drawn from (default 5)')
+    .option('--seed <n>', 'what is drawn follows from it (default 1)')
+    .option('--max-usd <n>', 'begin no trial beyond it, of device and proposer')
+    .option('--max-device-seconds <s>', 'begin no trial beyond it')
+    .option('--resume <search>', 'go on where it was ended or killed')
+    .option('--show <search>', 'tell what it has come to')
+    .option('--schema', "the JSON Schema of a proposer's request and answer");
 
 export const experimentOptions = (command: Command): Command =>
   jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command)))))).option(

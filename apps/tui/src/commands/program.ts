@@ -5,6 +5,7 @@ import type { CommandContext, Surroundings } from './context.ts';
 import {
   benchmarkOptions,
   evaluateOptions,
+  evolveOptions,
   experimentOptions,
   fileOptions,
   jobOptions,
@@ -16,6 +17,7 @@ import {
   verifyOptions,
 } from './option-groups.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
+import type { EvolveCommandOptions } from './evolve.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string) => Promise<number>;
@@ -155,6 +157,15 @@ function addJobCommands(program: Command, define: Define): void {
         .description('judge a candidate for a search program: one JSON document, 0 whenever it could be judged'),
     ),
     async (context, options, candidate) => (await import('./evaluate.ts')).evaluate(candidate, options, context),
+  );
+  define<EvolveCommandOptions>(
+    evolveOptions(
+      program
+        .command('evolve')
+        .argument('[kernel or folder]', 'where the search begins')
+        .description('search for a faster kernel with a program that proposes candidates'),
+    ),
+    async (context, options, kernel) => (await import('./evolve.ts')).evolveCommand(kernel, options, context),
   );
   const watched = experimentOptions(
     program

@@ -53,6 +53,10 @@ const CANDIDATES_FAULT: ReadonlySet<FlashcoreError['reason']> = new Set<Flashcor
   'ARCH_UNSUPPORTED',
 ]);
 
+/** Whether an error says that the candidate is wrong, rather than that it could not be judged. */
+export const isCandidatesFault = (error: unknown): error is FlashcoreError =>
+  error instanceof FlashcoreError && CANDIDATES_FAULT.has(error.reason);
+
 const LABEL = 'evaluation';
 /** Of an evaluation that the runner could not carry out, so many are looked at for the next request_id. */
 const MAX_ATTEMPTS = 1000;
@@ -99,7 +103,7 @@ async function asCandidate<Value extends object>(work: () => Promise<Value>): Pr
   try {
     return await work();
   } catch (error) {
-    if (error instanceof FlashcoreError && CANDIDATES_FAULT.has(error.reason)) return refusedEvaluation(error.message);
+    if (isCandidatesFault(error)) return refusedEvaluation(error.message);
     throw error;
   }
 }

@@ -1,0 +1,212 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { randomUUID } from 'node:crypto';
+import type { RunnerClient } from '@flashcore/shared/client';
+import { FlashcoreError, type Device } from '@flashcore/shared/contract';
+import { loadManifest } from '@flashcore/shared/kernels';
+import {
+  compileBenchmarkSettings,
+  compileProfileSettings,
+  compileVariant,
+  compileVerifySettings,
+  integer,
+  positive,
+  type JobCommandOptions,
+} from '../options.ts';
+import { evolve, isComplete } from '../search/evolve.ts';
+import type { ExperimentSettings } from '../search/experiment-request.ts';
+import { manifestOf, readSource, sourceBytes, MAX_SOURCE_BYTES } from '../search/kernel-source.ts';
+import { CONFIGS, type SearchConfig } from '../search/population.ts';
+import { protocolSchemas } from '../search/protocol.ts';
+import { searchLines, summaryOf, trialLine } from '../search/search-report.ts';
+import { SearchStore, searchIds, type SearchPlan } from '../search/search-store.ts';
+import type { Trial } from '../search/trial.ts';
+import { printable } from '../report/text.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode, UsageError } from './exit-code.ts';
+import { parseKernelArgument, type KernelArgument } from './kernel-argument.ts';
+
+export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | 'config'> {
+  readonly proposer?: string;
+  readonly proposerSeconds?: string;
+  readonly config?: SearchConfig;
+  readonly trials?: string;
+  readonly population?: string;
+  readonly seed?: string;
+  readonly maxUsd?: string;
+  readonly maxDeviceSeconds?: string;
+  readonly resume?: string;
+  readonly show?: string;
+  readonly schema?: boolean;
+}
+
+const DEFAULTS = { trials: 45, population: 5, proposerSeconds: 300, seed: 1, jobSeconds: 900 } as const;
+
+/** Those of every experiment: --seed and --config are the search's. */
+const experimentOptions = ({ seed: _seed, config: _config, ...options }: EvolveCommandOptions): JobCommandOptions =>
+  options;
+
+/** Options of the experiments, which a search keeps. */
+const KEPT = ['shape', 'seeds', 'samples', 'maxSeconds', 'device', 'arch', 'maxRegisters', 'fastMath'] as const;
+
+/** `fa-tui evolve <kernel> --proposer CMD`, `--resume ID`, `--show ID`, `--schema`. */
+export async function evolveCommand(
+  kernelText: string,
+  options: EvolveCommandOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { environment } = context.surroundings;
+  if (options.schema) {
+    context.document(protocolSchemas());
+    return ExitCode.PASSED;
+  }
+  if (options.show !== undefined) {
+    const store = openSearch(environment, options.show);
+    return report(store, store.trials(), context);
+  }
+  if (options.resume !== undefined) {
+    const store = openSearch(environment, options.resume);
+    return context.withRunner((connection) => run(store, connection, context));
+  }
+  const start = planOf(kernelText, options);
+  const kernel = await parseKernelArgument(kernelText);
+  if (kernel.kind === 'build')
+    throw new UsageError(`${kernelText}: must be a kernel or a folder, whose sources can be read`);
+  return context.withRunner(async (connection) => {
+    const store = SearchStore.create(environment, { ...start, ...(await rootOf(kernel, options, connection.client)) });
+    return run(store, connection, context);
+  });
+}
+
+function openSearch(environment: NodeJS.ProcessEnv, id: string): SearchStore {
+  try {
+    return SearchStore.open(environment, id);
+  } catch (error) {
+    if (!(error instanceof FlashcoreError)) throw error;
+    const known = searchIds(environment);
+    throw new UsageError(
+      `${error.message}${known.length > 0 ? `; there are ${known.slice(-5).join(', ')}` : ', and there is none yet'}`,
+    );
+  }
+}
+
+/** What the command line says of a search. Errors: UsageError. */
+function planOf(
+  kernel: string,
+  options: EvolveCommandOptions,
+): Omit<SearchPlan, 'version' | 'kernelId' | 'root' | 'notes'> {
+  if (kernel === '') throw new UsageError('A kernel or a folder must be named, or a search: --resume ID, --show ID');
+  if (!options.proposer)
+    throw new UsageError(
+      '--proposer COMMAND is needed, for example --proposer "node examples/proposers/parameters.mjs"',
+    );
+  compileVariant(experimentOptions(options));
+  settingsOf(experimentOptions(options));
+  return {
+    id: `${new Date().toISOString().slice(0, 10)}-${randomUUID().slice(0, 8)}`,
+    kernel,
+    proposer: options.proposer,
+    proposerSeconds: positive('--proposer-seconds', options.proposerSeconds) ?? DEFAULTS.proposerSeconds,
+    config: options.config ?? CONFIGS[0],
+    trials: integer('--trials', options.trials, 1, 10_000) ?? DEFAULTS.trials,
+    population: integer('--population', options.population, 2, 100) ?? DEFAULTS.population,
+    seed: integer('--seed', options.seed, 0, 999_999_999) ?? DEFAULTS.seed,
+    maxUsd: positive('--max-usd', options.maxUsd) ?? null,
+    maxDeviceSeconds: positive('--max-device-seconds', options.maxDeviceSeconds) ?? null,
+    options: Object.fromEntries(KEPT.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]]))),
+  };
+}
+
+/** The kernel that the search begins with. */
+async function rootOf(
+  kernel: Exclude<KernelArgument, { kind: 'build' }>,
+  options: EvolveCommandOptions,
+  client: RunnerClient,
+): Promise<Pick<SearchPlan, 'kernelId' | 'root' | 'notes'>> {
+  const files = await readSource(kernel, client);
+  if (sourceBytes(files) > MAX_SOURCE_BYTES)
+    throw new UsageError(`${kernel.id} has ${sourceBytes(files)} bytes of source, ${MAX_SOURCE_BYTES} are the most`);
+  const manifest = manifestOf(files);
+  const { parameters } = compileVariant({ ...experimentOptions(options) });
+  const asked = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, Number(value)]));
+  return { kernelId: manifest.id, root: { files, parameters: asked }, notes: await notesOf(kernel, client) };
+}
+
+async function notesOf(kernel: Exclude<KernelArgument, { kind: 'build' }>, client: RunnerClient): Promise<string> {
+  if (kernel.kind === 'id') return (await client.getKernel({ kernelId: kernel.id })).kernel?.notes ?? '';
+  const file = path.join(kernel.folder, 'NOTES.md');
+  return existsSync(file) ? readFileSync(file, 'utf8') : (await loadManifest(kernel.folder)).notes;
+}
+
+const settingsOf = (options: JobCommandOptions): ExperimentSettings => ({
+  deviceId: options.device ?? '',
+  verify: compileVerifySettings(options),
+  benchmark: compileBenchmarkSettings(options),
+  profile: compileProfileSettings(options),
+  maxQueueSeconds: 0,
+  maxRunSeconds: DEFAULTS.jobSeconds,
+});
+
+async function run(
+  store: SearchStore,
+  connection: Parameters<Parameters<CommandContext['withRunner']>[0]>[0],
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { environment, stderr } = context.surroundings;
+  const options = store.plan.options as unknown as JobCommandOptions;
+  const settings = settingsOf(options);
+  const controller = new AbortController();
+  const stop = (): void => controller.abort(new DOMException('stopped', 'AbortError'));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop);
+  context.note(
+    `search ${store.plan.id}, in ${store.folder}; any client sees it with fa-tui history --label search=${store.plan.id}`,
+  );
+  try {
+    const trials = await store.locked(() =>
+      evolve({
+        store,
+        connection,
+        device: deviceOf(connection.client, settings.deviceId),
+        settings,
+        variant: compileVariant(options),
+        environment,
+        signal: controller.signal,
+        onTrial: (trial: Trial) => context.note(trialLine(trial)),
+        onNote: (text) => context.note(text),
+      }),
+    );
+    return report(store, trials, context);
+  } catch (error) {
+    stderr.write(`The search can go on: fa-tui evolve --resume ${store.plan.id}\n`);
+    if (controller.signal.aborted) return ExitCode.INTERRUPTED;
+    throw error;
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, stop);
+  }
+}
+
+function deviceOf({ host }: RunnerClient, deviceId: string): Device {
+  const device = host.devices.find((each) => each.deviceId === deviceId) ?? host.devices[0];
+  if (!device) throw new FlashcoreError('DEVICE_UNAVAILABLE', {}, 'The runner has no device');
+  return device;
+}
+
+/** 0 when a root that is right was searched from, 1 where the kernel itself is wrong. */
+function report(store: SearchStore, trials: readonly Trial[], context: CommandContext): ExitCode {
+  const [root] = trials;
+  if (root === undefined) {
+    context.report([`Search ${store.plan.id} has no trial yet`]);
+    return ExitCode.PASSED;
+  }
+  if (root.status !== 'root') {
+    context.surroundings.stderr.write(
+      `error: ${store.plan.kernelId} itself is not right, there is nothing to search from: ${printable(root.why)}\n`,
+    );
+    return ExitCode.FAILED;
+  }
+  const summary = summaryOf(store.plan, trials);
+  if (context.options.json) context.document(summary);
+  else context.report(searchLines(summary, { unicode: context.format.unicode }).map(printable));
+  if (!isComplete(store, trials)) context.note(`Not at its end: fa-tui evolve --resume ${store.plan.id}`);
+  return ExitCode.PASSED;
+}

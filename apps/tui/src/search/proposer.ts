@@ -1,0 +1,91 @@
+import { spawn } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import { MAX_ANSWER_BYTES, NoProposal, type ProposalRequest } from './protocol.ts';
+
+export interface ProposerOptions {
+  /** A command line for the shell. */
+  readonly command: string;
+  readonly seconds: number;
+  /** Whatever it prints goes there. */
+  readonly logFile: string;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly signal: AbortSignal;
+}
+
+const MAX_LOG_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Runs a proposer once and gives what it printed on stdout. It has a process group of its own, which is killed at the
+ * limit, at the abort and when it prints too much. Errors: NoProposal; the signal's reason.
+ */
+export async function askProposer(request: ProposalRequest, options: ProposerOptions): Promise<string> {
+  const { command, seconds, logFile, environment, signal } = options;
+  signal.throwIfAborted();
+  const log = createWriteStream(logFile);
+  const child = spawn(command, { shell: true, detached: true, env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
+  let stopped = '';
+  const kill = (why: string): void => {
+    stopped ||= why;
+    killGroup(child.pid);
+  };
+  const timer = setTimeout(
+    () => kill(`The proposer did not answer within ${seconds} s and was killed`),
+    seconds * 1000,
+  );
+  const onAbort = (): void => kill('aborted');
+  signal.addEventListener('abort', onAbort, { once: true });
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  let logged = 0;
+  const toLog = (piece: Buffer): void => {
+    logged += piece.length;
+    if (logged <= MAX_LOG_BYTES) log.write(piece);
+  };
+  child.stdout.on('data', (piece: Buffer) => {
+    toLog(piece);
+    bytes += piece.length;
+    if (bytes > MAX_ANSWER_BYTES) kill(`The proposer printed more than ${MAX_ANSWER_BYTES} bytes and was killed`);
+    else pieces.push(piece);
+  });
+  child.stderr.on('data', toLog);
+  // One that does not read its input to the end (EPIPE) may answer all the same.
+  child.stdin.on('error', () => undefined);
+  child.stdin.end(`${JSON.stringify(request)}\n`);
+  try {
+    const end = await ended(child);
+    signal.throwIfAborted();
+    if (stopped !== '') throw new NoProposal(stopped);
+    if (end !== '') throw new NoProposal(`The proposer ${end}: ${tail(pieces)}`);
+    return Buffer.concat(pieces).toString('utf8');
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+    // What it left running has no business any more.
+    killGroup(child.pid);
+    log.end();
+  }
+}
+
+/** How it ended, when that was not well; resolves when its output is read. */
+function ended(child: ReturnType<typeof spawn>): Promise<string> {
+  return new Promise((resolve) => {
+    child.on('error', (error) => resolve(`could not be started (${error.message})`));
+    child.on('close', (code, killedBy) => {
+      if (killedBy !== null) resolve(`was ended by ${killedBy}`);
+      else resolve(code === 0 ? '' : `ended with status ${code}`);
+    });
+  });
+}
+
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+const TAIL = 500;
+const tail = (pieces: readonly Buffer[]): string =>
+  Buffer.concat(pieces).toString('utf8').slice(-TAIL) || 'it printed nothing';

@@ -1,0 +1,143 @@
+import { bestOf, ranked } from './population.ts';
+import type { SearchPlan } from './search-store.ts';
+import { spent } from './evolve.ts';
+import { isRight, type Trial } from './trial.ts';
+
+/** A search in figures: what --json prints and the report tells. */
+export interface SearchSummary {
+  readonly version: 1;
+  readonly search: string;
+  readonly kernel: string;
+  readonly config: string;
+  readonly seed: number;
+  /** Without the root. */
+  readonly trials: number;
+  readonly accepted: number;
+  readonly valid: number;
+  /** Share of the trials that were right; null before the first. */
+  readonly validity_rate: number | null;
+  readonly best: {
+    readonly trial: number;
+    readonly name: string;
+    readonly score: number;
+    readonly parameters: Trial['parameters'];
+  };
+  /** Score of the best accepted so far, after each trial from 0. */
+  readonly best_so_far: readonly number[];
+  readonly device_seconds: number;
+  /** Null: no rate of the device is known, and the proposer told no cost. */
+  readonly cost_usd: number | null;
+  /** Null: the proposer told none. */
+  readonly tokens: { readonly input: number; readonly output: number } | null;
+  /** True where times judge nothing: none can be accepted then. */
+  readonly simulated: boolean;
+  readonly lineage: readonly Trial[];
+}
+
+/** `trials`: the root first. */
+export function summaryOf(plan: SearchPlan, trials: readonly Trial[]): SearchSummary {
+  const made = trials.slice(1);
+  const right = made.filter(isRight);
+  const best = bestOf(trials);
+  const { deviceSeconds } = spent(trials);
+  const costs = trials.flatMap(({ evaluation, proposerUsd }) => [evaluation?.metrics['cost_usd'], proposerUsd]);
+  const tokens = trials.flatMap((trial) => (trial.tokens ? [trial.tokens] : []));
+  return {
+    version: 1,
+    search: plan.id,
+    kernel: plan.kernelId,
+    config: plan.config,
+    seed: plan.seed,
+    trials: made.length,
+    accepted: made.filter(({ status }) => status === 'accepted').length,
+    valid: right.length,
+    validity_rate: made.length === 0 ? null : right.length / made.length,
+    best: { trial: best.trial, name: best.name, score: best.score, parameters: best.parameters },
+    best_so_far: trials.map((_, index) => bestOf(trials.slice(0, index + 1)).score),
+    device_seconds: deviceSeconds,
+    cost_usd: costs.every((usd) => usd === undefined) ? null : spent(trials).usd,
+    tokens:
+      tokens.length === 0
+        ? null
+        : {
+            input: tokens.reduce((sum, { input }) => sum + input, 0),
+            output: tokens.reduce((sum, { output }) => sum + output, 0),
+          },
+    simulated: trials[0]?.evaluation?.provenance['simulated'] === true,
+    lineage: trials,
+  };
+}
+
+/** One trial, as it ends. */
+export function trialLine({ trial, status, score, name, parents, why }: Trial): string {
+  const from = parents.length > 0 ? ` from ${parents.join(' and ')}` : '';
+  const times = status === 'accepted' || status === 'valid' ? ` ${score.toFixed(3)}x` : '';
+  return `trial ${trial}${from}: ${status}${times}${name ? `, ${name}` : ''}${why ? `: ${why}` : ''}`;
+}
+
+/** Figures, best so far over trials, the best of what was right, and the tree. */
+export function searchLines(summary: SearchSummary, { unicode }: { readonly unicode: boolean }): string[] {
+  const { lineage, best, best_so_far: curve, trials, valid, accepted } = summary;
+  const parameters = Object.entries(best.parameters).map(([name, value]) => `${name}=${value}`);
+  return [
+    `Search ${summary.search}: ${summary.kernel}, ${summary.config}, seed ${summary.seed}`,
+    `  ${trials} trials, ${valid} right (${summary.validity_rate === null ? 'none yet' : `${(100 * summary.validity_rate).toFixed(0)} %`}), ${accepted} accepted`,
+    `  best: trial ${best.trial}, ${best.score.toFixed(3)}x trial 0${best.name ? `, ${best.name}` : ''}${parameters.length > 0 ? ` (${parameters.join(' ')})` : ''}`,
+    `  ${summary.device_seconds.toFixed(1)} device seconds; cost ${summary.cost_usd === null ? 'not known' : `${summary.cost_usd.toFixed(4)} USD`}; tokens ${summary.tokens ? `${summary.tokens.input} in, ${summary.tokens.output} out` : 'not told'}`,
+    ...(summary.simulated
+      ? [
+          '  The emulator’s times judge nothing: no trial can be accepted; right ones rank by registers and shared memory',
+        ]
+      : []),
+    '',
+    `Best so far  ${sparkline(curve, unicode)}  1.000x to ${Math.max(...curve).toFixed(3)}x`,
+    '',
+    'Right, best first',
+    ...ranked(lineage).slice(0, 10).map(rankLine),
+    '',
+    'Lineage',
+    ...tree(lineage, unicode),
+  ];
+}
+
+function rankLine({ trial, status, score, name, evaluation }: Trial): string {
+  const { median_us: us, registers, smem_bytes: smem } = evaluation?.metrics ?? {};
+  const figures = [
+    us === undefined ? 'not timed' : `${us.toPrecision(4)} us`,
+    registers === undefined ? '' : `${registers} registers`,
+    smem === undefined ? '' : `${smem} B shared`,
+  ].filter(Boolean);
+  return `  ${String(trial).padStart(3)} ${score.toFixed(3)}x ${status.padEnd(8)} ${figures.join(', ')}  ${name}`;
+}
+
+const BLOCKS = ['▁▂▃▄▅▆▇█', '_.-=+*#@'] as const;
+
+function sparkline(values: readonly number[], unicode: boolean): string {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const blocks = BLOCKS[unicode ? 0 : 1];
+  return values
+    .map((value) => blocks[high === low ? 0 : Math.round(((value - low) / (high - low)) * (blocks.length - 1))])
+    .join('');
+}
+
+/** Every trial below its base. */
+function tree(trials: readonly Trial[], unicode: boolean): string[] {
+  const [branch, last, bar] = unicode ? ['├─ ', '└─ ', '│  '] : ['|- ', '`- ', '|  '];
+  const children = new Map<number, Trial[]>();
+  for (const trial of trials.slice(1)) {
+    const [base = 0] = trial.parents;
+    children.set(base, [...(children.get(base) ?? []), trial]);
+  }
+  const below = (trial: number, indent: string): string[] =>
+    (children.get(trial) ?? []).flatMap((child, index, all) => {
+      const isLast = index === all.length - 1;
+      return [
+        `${indent}${isLast ? last : branch}${nodeText(child)}`,
+        ...below(child.trial, indent + (isLast ? '   ' : bar)),
+      ];
+    });
+  return [`  ${nodeText(trials[0]!)}`, ...below(0, '  ')];
+}
+
+const nodeText = ({ trial, status, score, name, operator, parents }: Trial): string =>
+  `${trial} ${status}${score > 0 ? ` ${score.toFixed(3)}x` : ''}${name ? ` ${name}` : ''}${parents.length > 1 ? ` (${operator} with ${parents.slice(1).join(', ')})` : ''}`;

@@ -1,0 +1,129 @@
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { makeFolder, stateFolder } from '@flashcore/shared/files';
+import { isAlive } from '../connection/runner-launch.ts';
+import type { CandidateSource } from './candidate-source.ts';
+import type { SearchConfig } from './population.ts';
+import type { Trial } from './trial.ts';
+
+const VERSION = 1;
+
+/** What a search was started with; the same when it goes on. */
+export interface SearchPlan {
+  readonly version: typeof VERSION;
+  readonly id: string;
+  /** Id of the kernel, and the argument that it was named by. */
+  readonly kernelId: string;
+  readonly kernel: string;
+  readonly proposer: string;
+  readonly proposerSeconds: number;
+  readonly config: SearchConfig;
+  readonly trials: number;
+  readonly population: number;
+  readonly seed: number;
+  readonly maxUsd: number | null;
+  readonly maxDeviceSeconds: number | null;
+  /** Command-line options of the experiments. */
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly root: CandidateSource;
+  readonly notes: string;
+}
+
+/**
+ * The folder of a search: search.json, and trials/NNNN with request.json, answer.txt, proposer.log, source/ and, once
+ * it has ended, trial.json. A file is written whole or not at all, and trial.json once, so that a search that was
+ * killed anywhere goes on with every trial counted once.
+ */
+export class SearchStore {
+  readonly folder: string;
+  readonly plan: SearchPlan;
+
+  private constructor(folder: string, plan: SearchPlan) {
+    this.folder = folder;
+    this.plan = plan;
+  }
+
+  static create(environment: NodeJS.ProcessEnv, plan: Omit<SearchPlan, 'version'>): SearchStore {
+    const folder = searchFolder(environment, plan.id);
+    makeFolder(path.join(folder, 'trials'));
+    const whole = { version: VERSION, ...plan } as const;
+    writeWhole(path.join(folder, 'search.json'), JSON.stringify(whole, null, 2));
+    return new SearchStore(folder, whole);
+  }
+
+  /** Errors: INVALID_REQUEST where there is no such search, or one of another version. */
+  static open(environment: NodeJS.ProcessEnv, id: string): SearchStore {
+    const folder = searchFolder(environment, id);
+    const file = path.join(folder, 'search.json');
+    if (!/^[\w-]{1,64}$/.test(id) || !existsSync(file))
+      throw invalid(`There is no search ${id}: searches lie in ${path.dirname(folder)}`);
+    const plan = JSON.parse(readFileSync(file, 'utf8')) as SearchPlan;
+    if (plan.version !== VERSION)
+      throw invalid(`${file} is of version ${String(plan.version)}, this program reads ${VERSION}`);
+    return new SearchStore(folder, plan);
+  }
+
+  /** Keeps other processes out while `work` runs. Errors: INVALID_REQUEST with the process that has it. */
+  async locked<Result>(work: () => Promise<Result>): Promise<Result> {
+    const file = path.join(this.folder, 'lock');
+    const holder = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0;
+    if (holder > 1 && holder !== process.pid && isAlive(holder))
+      throw invalid(`Process ${holder} runs the search ${this.plan.id}: end it, or wait for it`);
+    writeWhole(file, String(process.pid));
+    try {
+      return await work();
+    } finally {
+      rmSync(file, { force: true });
+    }
+  }
+
+  /** Trials that have ended, in order; they have no gaps. */
+  trials(): Trial[] {
+    const found: Trial[] = [];
+    for (;;) {
+      const text = this.read(found.length, 'trial.json');
+      if (text === undefined) return found;
+      found.push(JSON.parse(text) as Trial);
+    }
+  }
+
+  /** The folder of a trial, made when it is not there. */
+  trialFolder(trial: number): string {
+    const folder = path.join(this.folder, 'trials', String(trial).padStart(4, '0'));
+    mkdirSync(folder, { recursive: true });
+    return folder;
+  }
+
+  read(trial: number, name: string): string | undefined {
+    const file = path.join(this.folder, 'trials', String(trial).padStart(4, '0'), name);
+    return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+  }
+
+  write(trial: number, name: string, text: string): void {
+    writeWhole(path.join(this.trialFolder(trial), name), text);
+  }
+
+  /** What a trial was built from. */
+  candidate(trial: number): CandidateSource {
+    const text = trial === 0 ? undefined : this.read(trial, 'candidate.json');
+    return text === undefined ? this.plan.root : (JSON.parse(text) as CandidateSource);
+  }
+}
+
+/** Ids of the searches of this user, newest last. */
+export function searchIds(environment: NodeJS.ProcessEnv): string[] {
+  const folder = searchesFolder(environment);
+  return existsSync(folder) ? readdirSync(folder).toSorted() : [];
+}
+
+const searchesFolder = (environment: NodeJS.ProcessEnv): string => path.join(stateFolder(environment), 'searches');
+const searchFolder = (environment: NodeJS.ProcessEnv, id: string): string => path.join(searchesFolder(environment), id);
+
+function writeWhole(file: string, text: string): void {
+  const draft = `${file}.${process.pid}.tmp`;
+  writeFileSync(draft, text);
+  renameSync(draft, file);
+}
+
+const invalid = (text: string): FlashcoreError => new FlashcoreError('INVALID_REQUEST', {}, text);

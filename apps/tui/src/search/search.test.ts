@@ -1,0 +1,355 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  ComparisonVerdict,
+  FindingKind,
+  JobResultSchema,
+  JobSchema,
+  Outcome,
+  TimingMode,
+  Verdict,
+  type VariantResultSchema,
+} from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { candidateOf } from './candidate-source.ts';
+import { SCORES, evaluationOf } from './evaluation.ts';
+import type { EndedJob } from './experiment.ts';
+import { uuidOf } from './experiment.ts';
+import { bounded } from './feedback.ts';
+import { bestOf, ranked, select } from './population.ts';
+import { askProposer } from './proposer.ts';
+import { NoProposal, readAnswer, protocolSchemas, type ProposalRequest } from './protocol.ts';
+import { searchLines, summaryOf } from './search-report.ts';
+import { SearchStore, type SearchPlan } from './search-store.ts';
+import { failedTrial, judgedTrial, type Trial } from './trial.ts';
+
+const SHAPE = parseShape('1x1x64x64');
+
+type Variant = Exclude<MessageInitShape<typeof VariantResultSchema>, { $typeName: string }>;
+
+const RIGHT: Variant = {
+  label: 'default',
+  build: { succeeded: true, entries: [{ entry: 'k', registersPerThread: 64, staticSmemBytes: 1024, ctasPerSm: 4 }] },
+  verify: { passedCases: 1, cases: [{ shape: SHAPE, verdict: Verdict.PASS, elements: 4096n, maxAbsError: 1e-3 }] },
+};
+
+/** A comparison that found the candidate faster, on a GPU. */
+const FASTER = {
+  ...RIGHT,
+  benchmarks: [{ shape: SHAPE, mode: TimingMode.HOT, latency: { p50Us: 10, p90Us: 11 }, tflops: 100, valid: true }],
+  comparison: {
+    verdict: ComparisonVerdict.FASTER,
+    reason: '1.1000 [1.0900, 1.1100] in time',
+    shapes: [{ shape: SHAPE, verdict: ComparisonVerdict.FASTER, time: { ratio: 1.1, low: 1.09, high: 1.11 } }],
+  },
+} satisfies Variant;
+
+function ended(variant: Variant): EndedJob {
+  return {
+    job: create(JobSchema, { name: 'jobs/1', outcome: Outcome.PASSED, summary: 'passed' }),
+    result: create(JobResultSchema, {
+      variants: [variant],
+      deviceSeconds: 2,
+      provenance: { device: { simulated: false } },
+    }),
+  };
+}
+
+const identity = { trial: 1, operator: 'init' as const, parents: [0], name: 'n', thought: 't', parameters: {} };
+const judge = (variant: Variant, required = ['1x1x64x64']): Trial =>
+  judgedTrial(identity, ended(variant), { base: { score: 2 }, required });
+
+describe('a trial', () => {
+  test('that is right and FASTER than its base is accepted, and its score is the base’s times the ratio', () => {
+    expect(judge(FASTER)).toMatchObject({ status: 'accepted', score: 2 * 1.1 });
+  });
+
+  test('that is right and within the margin is valid and not accepted', () => {
+    const within = { ...FASTER, comparison: { ...FASTER.comparison, verdict: ComparisonVerdict.WITHIN_MARGIN } };
+    expect(judge(within).status).toBe('valid');
+    expect(judge(RIGHT)).toMatchObject({ status: 'valid', score: 2, why: 'not compared' });
+  });
+
+  test.each<[string, Variant]>([
+    ...[
+      FindingKind.WORK_SKIPPED,
+      FindingKind.IMPLAUSIBLE_TIME,
+      FindingKind.WRONG_RESULT,
+      FindingKind.RACE,
+      FindingKind.INPUT_MODIFIED,
+    ].map((kind): [string, Variant] => [`has a finding ${FindingKind[kind]}`, { ...FASTER, findings: [{ kind }] }]),
+    ['fails a case', { ...FASTER, verify: { passedCases: 0, cases: [{ shape: SHAPE, verdict: Verdict.FAIL }] } }],
+    [
+      'refuses by its own manifest a case that the root passed',
+      {
+        ...FASTER,
+        verify: { passedCases: 0, cases: [{ shape: SHAPE, verdict: Verdict.NOT_MEASURED, reason: 'limit' }] },
+      },
+    ],
+    ['was not verified', { ...FASTER, verify: undefined }],
+    [
+      'was wrong while both were compared',
+      {
+        ...FASTER,
+        comparison: {
+          ...FASTER.comparison,
+          shapes: [{ reason: "not judged: the candidate's output was wrong at a secret sample" }],
+        },
+      },
+    ],
+  ])('that %s is never accepted, however fast it is', (_, variant) => {
+    expect(judge(variant)).toMatchObject({ status: 'wrong', score: 0 });
+  });
+
+  test('that does not compile is told what the compiler says', () => {
+    const diagnostics = [{ severity: 'error', file: 'k.cu', line: 3, message: 'expected a ";"', tool: 'nvcc' }];
+    const found = judge({ label: '', build: { succeeded: false, diagnostics } });
+    expect([found.status, found.why]).toEqual(['not-built', 'nvcc error k.cu:3: expected a ";"']);
+  });
+});
+
+test('scores climb from not built over wrong to right, and a right kernel that is slow beats every wrong one', () => {
+  const score = (variant: Variant) => evaluationOf(ended(variant)).combined_score;
+  const cases = [
+    { shape: SHAPE, verdict: Verdict.PASS },
+    { shape: SHAPE, verdict: Verdict.FAIL },
+  ];
+  const slow = { ...FASTER, comparison: { shapes: [{ time: { ratio: 0.01, low: 0.01, high: 0.01 } }] } };
+  const scores = [
+    score({ build: { succeeded: false } }),
+    score({ build: { succeeded: true } }),
+    score({ build: { succeeded: true }, verify: { passedCases: 0, cases: [cases[1]!] } }),
+    score({ build: { succeeded: true }, verify: { passedCases: 1, cases } }),
+    score(slow),
+    score(RIGHT),
+    score(FASTER),
+  ];
+  expect(scores).toEqual([
+    SCORES.NOT_BUILT,
+    SCORES.BUILT,
+    SCORES.RAN,
+    0.25,
+    SCORES.RIGHT_AT_LEAST,
+    1,
+    expect.closeTo(1.1) as number,
+  ]);
+  expect(scores.toSorted((a, b) => a - b)).toEqual(scores);
+});
+
+test('an evaluation has finite numbers only and what a GPU measured', () => {
+  const { metrics } = evaluationOf(ended({ ...FASTER, benchmarks: [{ ...FASTER.benchmarks[0], tflops: Infinity }] }));
+  expect(metrics).toMatchObject({ speedup: expect.closeTo(1.1) as number, median_us: 10, registers: 64 });
+  expect(Object.values(metrics).every((value) => Number.isFinite(value))).toBe(true);
+});
+
+test('bounded() cuts foreign text by bytes, at a character, and takes control characters out', () => {
+  expect(bounded('a\u001b[31mb\u0007\nc', 100)).not.toMatch(/[\u001b\u0007]/);
+  const cut = bounded('é'.repeat(3000), 101);
+  expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(101);
+  expect(cut).toMatch(/^é+\n… cut$/);
+});
+
+const MANIFEST = `id: k
+title: t
+lesson: l
+source: k.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q, K, V, O, S, scale, causal] }]
+`;
+const BASE = { files: { 'kernel.yaml': MANIFEST, 'k.cu': 'one\ntwo\nthree\n' }, parameters: { A: 1 } };
+
+describe('an answer', () => {
+  const answer = (change: object) => candidateOf(BASE, { name: 'n', thought: 't', ...change }, 'k');
+
+  test('lays files and parameters over the base, or applies a unified diff', () => {
+    expect(answer({ parameters: { B: 2 }, files: { 'x.cuh': 'x' } })).toEqual({
+      files: { ...BASE.files, 'x.cuh': 'x' },
+      parameters: { A: 1, B: 2 },
+    });
+    const patch = '--- a/k.cu\n+++ b/k.cu\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n';
+    expect(answer({ patch }).files['k.cu']).toBe('one\n2\nthree\n');
+  });
+
+  test.each<[string, object, RegExp]>([
+    [
+      'a patch that does not apply',
+      { patch: '--- a/k.cu\n+++ b/k.cu\n@@ -1,1 +1,1 @@\n-seven\n+8\n' },
+      /does not apply to k\.cu/,
+    ],
+    [
+      'a patch of a file that is not there',
+      { patch: '--- a/z.cu\n+++ b/z.cu\n@@ -1,1 +1,1 @@\n-a\n+b\n' },
+      /z\.cu, which is not there/,
+    ],
+    ['a patch that is none', { patch: 'make it faster' }, /changes no file|no unified diff/],
+    ['a path out of the folder', { files: { '../../etc/x.cu': '' } }, /must be kernel\.yaml or a \.cu/],
+    ['an absolute path', { files: { '/tmp/x.cu': '' } }, /must be kernel\.yaml or a \.cu/],
+    ['a file that is no source', { files: { 'run.sh': '' } }, /must be kernel\.yaml or a \.cu/],
+    ['another id', { files: { 'kernel.yaml': MANIFEST.replace('id: k', 'id: other') } }, /id: must stay k, is other/],
+    ['a manifest that is none', { files: { 'kernel.yaml': 'id: 7' } }, /kernel\.yaml/],
+    ['too much source', { files: { 'k.cu': 'x'.repeat(101 * 1024) } }, /bytes, 102400 are the most/],
+  ])('with %s is no proposal', (_, change, text) => {
+    expect(() => answer(change)).toThrow(NoProposal);
+    expect(() => answer(change)).toThrow(text);
+  });
+
+  test('may stand behind other output; anything else is no proposal', () => {
+    const document = '{\n "name": "n",\n "thought": "t"\n}\n';
+    expect(readAnswer(`thinking { hard }\n${document}`)).toEqual({ name: 'n', thought: 't' });
+    expect(() => readAnswer('')).toThrow(/no JSON document/);
+    expect(() => readAnswer('{"name": "n"')).toThrow(/no JSON document/);
+    expect(() => readAnswer('{"name": "", "parameters": {"A": 1.5}}')).toThrow(/name: .*thought: .*parameters\.A: /);
+  });
+});
+
+test('the published schema is that of the program', () => {
+  const published = readFileSync(new URL('../../../../docs/schemas/proposer-1.json', import.meta.url), 'utf8');
+  expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(protocolSchemas())));
+});
+
+describe('a proposer', () => {
+  let folder: string;
+  beforeAll(() => void (folder = mkdtempSync(path.join(tmpdir(), 'fa-'))));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const ask = (command: string, seconds = 10) =>
+    askProposer({ trial: 1 } as ProposalRequest, {
+      command,
+      seconds,
+      logFile: path.join(folder, 'log'),
+      environment: process.env,
+      signal: new AbortController().signal,
+    });
+
+  test('gets the request on stdin; what it prints is logged', async () => {
+    expect(await ask('cat; echo thinking >&2')).toBe('{"trial":1}\n');
+    expect(readFileSync(path.join(folder, 'log'), 'utf8').split('\n').toSorted()).toEqual([
+      '',
+      'thinking',
+      '{"trial":1}',
+    ]);
+  });
+
+  test.each<[string, string, RegExp]>([
+    ['hangs', 'sleep 100', /did not answer within 0\.5 s and was killed/],
+    ['leaves a child that hangs', 'sleep 100 & wait', /did not answer within 0\.5 s/],
+    ['fails', 'echo no key; exit 7', /ended with status 7: no key/],
+    ['is not there', 'no-such-program-here', /ended with status 127/],
+    ['crashes', 'kill -SEGV $$', /was ended by SIGSEGV|status 139/],
+    ['floods', 'yes', /printed more than 1048576 bytes and was killed/],
+  ])('that %s is no proposal', async (_, command, text) => {
+    await expect(ask(command, 0.5)).rejects.toThrow(text);
+  });
+});
+
+const trialOf = (trial: number, status: Trial['status'], score: number, thought = `t${trial}`): Trial => ({
+  trial,
+  status,
+  operator: 'init',
+  parents: trial === 0 ? [] : [0],
+  name: `n${trial}`,
+  thought,
+  parameters: {},
+  score,
+  why: '',
+});
+const TRIALS = [
+  trialOf(0, 'root', 1, ''),
+  trialOf(1, 'accepted', 1.2),
+  trialOf(2, 'wrong', 0),
+  trialOf(3, 'valid', 1.19),
+  trialOf(4, 'valid', 0.7),
+];
+
+describe('select()', () => {
+  const options = { population: 5, seed: 3 };
+
+  test('gives free and insight the best that was accepted, insight thoughts too', () => {
+    const free = select(TRIALS, { ...options, config: 'free' });
+    expect([free.operator, free.parents.map(({ trial }) => trial), free.thoughts]).toEqual(['init', [1], []]);
+    const { thoughts } = select(TRIALS, { ...options, config: 'insight' });
+    expect(thoughts.toSorted()).toEqual(['t1', 't3', 't4']);
+  });
+
+  test('crosses and mutates right ones in full, the better first; parents depend on seed and trials alone', () => {
+    const full = { ...options, config: 'full' as const };
+    expect(select(TRIALS, full)).toEqual(select(TRIALS, full));
+    const chosen = Array.from({ length: 40 }, (_, seed) => select(TRIALS.slice(0, 4), { ...full, seed }));
+    for (const { operator, parents } of chosen) {
+      expect(parents).toHaveLength(operator === 'crossover' ? 2 : 1);
+      expect(parents.every(({ status }) => status !== 'wrong')).toBe(true);
+      expect(parents.map(({ score }) => score)).toEqual(parents.map(({ score }) => score).toSorted((a, b) => b - a));
+    }
+    expect(new Set(chosen.map(({ parents }) => parents.map(({ trial }) => trial).join())).size).toBeGreaterThan(1);
+  });
+
+  test('ranks by score, then by registers and shared memory', () => {
+    expect(ranked(TRIALS).map(({ trial }) => trial)).toEqual([1, 3, 0, 4]);
+    const cost = (trial: number, registers: number): Trial => ({
+      ...trialOf(trial, 'valid', 1),
+      evaluation: { ...evaluationOf(ended(RIGHT)), metrics: { registers, smem_bytes: 1 } },
+    });
+    expect(ranked([cost(1, 128), cost(2, 64), cost(3, 96)]).map(({ trial }) => trial)).toEqual([2, 3, 1]);
+    expect(bestOf(TRIALS).trial).toBe(1);
+  });
+});
+
+test('a search is read again as it was written, keeps others out, and is told with its tree', async () => {
+  const home = mkdtempSync(path.join(tmpdir(), 'fa-'));
+  const environment = { FLASHCORE_HOME: home };
+  const plan: Omit<SearchPlan, 'version'> = {
+    id: 'search-1',
+    kernelId: 'k',
+    kernel: 'k',
+    proposer: 'cat',
+    proposerSeconds: 1,
+    config: 'free',
+    trials: 4,
+    population: 5,
+    seed: 1,
+    maxUsd: null,
+    maxDeviceSeconds: null,
+    options: {},
+    root: BASE,
+    notes: '',
+  };
+  const store = SearchStore.create(environment, plan);
+  const trials = [...TRIALS.slice(0, 4), failedTrial({ ...identity, trial: 4, parents: [1] }, 'no-proposal', 'hung')];
+  for (const trial of trials) store.write(trial.trial, 'trial.json', JSON.stringify(trial));
+  const again = SearchStore.open(environment, 'search-1');
+  expect([again.plan, again.trials(), again.candidate(2)]).toEqual([store.plan, trials, BASE]);
+  expect(() => SearchStore.open(environment, 'none')).toThrow(/no search none/);
+  expect(() => SearchStore.open(environment, '../x')).toThrow(/no search/);
+  await store.locked(async () => {
+    await expect(again.locked(() => Promise.resolve(1))).resolves.toBe(1); // the same process
+    return undefined;
+  });
+  const summary = summaryOf(store.plan, trials);
+  expect(summary).toMatchObject({
+    trials: 4,
+    accepted: 1,
+    valid: 2,
+    validity_rate: 0.5,
+    best: { trial: 1 },
+    best_so_far: [1, 1.2, 1.2, 1.2, 1.2],
+    cost_usd: null,
+    tokens: null,
+  });
+  expect(searchLines(summary, { unicode: true }).slice(-6)).toEqual([
+    'Lineage',
+    '  0 root 1.000x n0',
+    '  ├─ 1 accepted 1.200x n1',
+    '  │  └─ 4 no-proposal n',
+    '  ├─ 2 wrong n2',
+    '  └─ 3 valid 1.190x n3',
+  ]);
+  rmSync(home, { recursive: true });
+});
+
+test('uuidOf() gives a UUID that is the same for the same text', () => {
+  expect(uuidOf('a')).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  expect([uuidOf('a') === uuidOf('a'), uuidOf('a') === uuidOf('b')]).toEqual([true, false]);
+});

@@ -1,0 +1,71 @@
+// A proposer without a model: changes one build-time parameter, or one marked constant, of the base. Deterministic: the
+// same request is answered with the same proposal. Nothing that was tried on this base, or came to the same, is
+// proposed again.
+//
+//   fa-tui evolve fa_s512_v3_wmma --proposer "node examples/proposers/parameters.mjs" --trials 20
+//
+// A constant is marked in the source, with the values that it may have:
+//   constexpr int UNROLL = 4;  // evolve: 2, 4, 8
+import { readFileSync } from 'node:fs';
+
+const request = JSON.parse(readFileSync(0, 'utf8'));
+if (request.protocol !== 'flashcore-proposer 1') {
+  console.error(`this proposer speaks flashcore-proposer 1, not ${request.protocol}`);
+  process.exit(1);
+}
+const { base, task, seed, insights } = request;
+
+/** mulberry32: a number in [0, 1) a call. */
+function generator(state) {
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let bits = Math.imul(state ^ (state >>> 15), state | 1);
+    bits ^= bits + Math.imul(bits ^ (bits >>> 7), bits | 61);
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const current = Object.fromEntries(
+  task.parameters.map(({ name, default: value }) => [name, base.parameters[name] ?? value]),
+);
+const parameterMoves = task.parameters.flatMap(({ name, values, about }) =>
+  values
+    .filter((value) => value !== current[name])
+    .map((value) => ({
+      name: `${name} ${current[name]} -> ${value}`,
+      thought: `${name} (${about}): ${value} in place of ${current[name]}`,
+      parameters: { ...current, [name]: value },
+      files: undefined,
+    })),
+);
+
+const MARKED = /^(.*\bconstexpr\s+int\s+(\w+)\s*=\s*)(-?\d+)(\s*;\s*\/\/ evolve:\s*)(-?\d+(?:\s*,\s*-?\d+)*)/gm;
+const constantMoves = Object.entries(base.files).flatMap(([path, text]) =>
+  [...text.matchAll(MARKED)].flatMap(([line, before, name, value, mark, values]) =>
+    values
+      .split(',')
+      .map((each) => each.trim())
+      .filter((each) => each !== value)
+      .map((each) => ({
+        name: `${name} ${value} -> ${each}`,
+        thought: `the constant ${name} of ${path}: ${each} in place of ${value}`,
+        parameters: { ...current },
+        files: { [path]: text.replace(line, `${before}${each}${mark}${values}`) },
+      })),
+  ),
+);
+
+const whole = (parameters) =>
+  JSON.stringify(task.parameters.map(({ name, default: value }) => [name, parameters[name] ?? value]));
+const triedSets = new Set(insights.tried.map(({ parameters }) => whole(parameters)));
+const triedHere = new Set(insights.tried.filter(({ parents }) => parents[0] === base.trial).map(({ name }) => name));
+const fresh = [
+  ...parameterMoves.filter(({ parameters }) => !triedSets.has(whole(parameters))),
+  ...constantMoves.filter(({ name }) => !triedHere.has(name)),
+];
+if (fresh.length === 0) {
+  console.error('every change of one parameter or constant of this base was tried');
+  process.exit(1);
+}
+const { name, thought, parameters, files } = fresh[Math.floor(generator(seed)() * fresh.length)];
+console.log(JSON.stringify({ name, thought, parameters, ...(files && { files }) }));
