@@ -48,6 +48,7 @@ export async function evaluate(
     verify: verifySettings(options),
     benchmark: benchmarkSettings(options),
     profile: profileSettings(options),
+    plan: options.plan ?? '',
     maxQueueSeconds: jobSeconds,
     maxRunSeconds: jobSeconds,
   };

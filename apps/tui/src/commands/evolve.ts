@@ -3,16 +3,15 @@ import path from 'node:path';
 import { randomUUID } from 'node:crypto';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, type Device } from '@flashcore/shared/contract';
-import { loadManifest } from '@flashcore/shared/kernels';
 import {
-  compileBenchmarkSettings,
-  compileProfileSettings,
-  compileVariant,
-  compileVerifySettings,
+  benchmarkSettings,
+  profileSettings,
+  variantSettings,
+  verifySettings,
   integer,
   positive,
   type JobCommandOptions,
-} from '../options.ts';
+} from './options.ts';
 import { evolve, isComplete } from '../search/evolve.ts';
 import type { ExperimentSettings } from '../search/experiment-request.ts';
 import { manifestOf, readSource, sourceBytes, MAX_SOURCE_BYTES } from '../search/kernel-source.ts';
@@ -23,7 +22,8 @@ import { SearchStore, searchIds, type SearchPlan } from '../search/search-store.
 import type { Trial } from '../search/trial.ts';
 import { printable } from '../report/text.ts';
 import type { CommandContext } from './context.ts';
-import { ExitCode, UsageError } from './exit-code.ts';
+import { ExitCode } from './exit-code.ts';
+import { UsageError } from '../usage-error.ts';
 import { parseKernelArgument, type KernelArgument } from './kernel-argument.ts';
 
 export interface EvolveCommandOptions extends Omit<JobCommandOptions, 'seed' | 'config'> {
@@ -47,7 +47,7 @@ const experimentOptions = ({ seed: _seed, config: _config, ...options }: EvolveC
   options;
 
 /** Options of the experiments, which a search keeps. */
-const KEPT = ['shape', 'seeds', 'samples', 'maxSeconds', 'device', 'arch', 'maxRegisters', 'fastMath'] as const;
+const KEPT = ['plan', 'shape', 'seeds', 'samples', 'maxSeconds', 'device', 'arch', 'maxRegisters', 'fastMath'] as const;
 
 /** `fa-tui evolve <kernel> --proposer CMD`, `--resume ID`, `--show ID`, `--schema`. */
 export async function evolveCommand(
@@ -100,7 +100,7 @@ function planOf(
     throw new UsageError(
       '--proposer COMMAND is needed, for example --proposer "node examples/proposers/parameters.mjs"',
     );
-  compileVariant(experimentOptions(options));
+  variantSettings(experimentOptions(options));
   settingsOf(experimentOptions(options));
   return {
     id: `${new Date().toISOString().slice(0, 10)}-${randomUUID().slice(0, 8)}`,
@@ -127,7 +127,7 @@ async function rootOf(
   if (sourceBytes(files) > MAX_SOURCE_BYTES)
     throw new UsageError(`${kernel.id} has ${sourceBytes(files)} bytes of source, ${MAX_SOURCE_BYTES} are the most`);
   const manifest = manifestOf(files);
-  const { parameters } = compileVariant({ ...experimentOptions(options) });
+  const { parameters } = variantSettings({ ...experimentOptions(options) });
   const asked = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, Number(value)]));
   return { kernelId: manifest.id, root: { files, parameters: asked }, notes: await notesOf(kernel, client) };
 }
@@ -135,14 +135,15 @@ async function rootOf(
 async function notesOf(kernel: Exclude<KernelArgument, { kind: 'build' }>, client: RunnerClient): Promise<string> {
   if (kernel.kind === 'id') return (await client.getKernel({ kernelId: kernel.id })).kernel?.notes ?? '';
   const file = path.join(kernel.folder, 'NOTES.md');
-  return existsSync(file) ? readFileSync(file, 'utf8') : (await loadManifest(kernel.folder)).notes;
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
 }
 
 const settingsOf = (options: JobCommandOptions): ExperimentSettings => ({
   deviceId: options.device ?? '',
-  verify: compileVerifySettings(options),
-  benchmark: compileBenchmarkSettings(options),
-  profile: compileProfileSettings(options),
+  verify: verifySettings(options),
+  benchmark: benchmarkSettings(options),
+  profile: profileSettings(options),
+  plan: options.plan ?? '',
   maxQueueSeconds: 0,
   maxRunSeconds: DEFAULTS.jobSeconds,
 });
@@ -168,7 +169,7 @@ async function run(
         connection,
         device: deviceOf(connection.client, settings.deviceId),
         settings,
-        variant: compileVariant(options),
+        variant: variantSettings(options),
         environment,
         signal: controller.signal,
         onTrial: (trial: Trial) => context.note(trialLine(trial)),

@@ -68,6 +68,7 @@ export const jobOptions = (command: Command): Command =>
 /** What every experiment of a search has. */
 const settingsOptions = (command: Command): Command =>
   parameterOptions(shapeOption(command))
+    .option('--plan <name>', "of the runner's gates file (default: its first)")
     .option('--seeds <n>', 'fresh random inputs a shape, 1 to 100 (default 5)')
     .option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)')
     .option('--max-seconds <s>', 'limit on the time for one shape')

@@ -53,6 +53,8 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly device?: string;
   /** Labels of the job, NAME=VALUE. */
   readonly label?: string[];
+  /** Of the runner's gates file. */
+  readonly plan?: string;
   readonly fallback?: boolean;
   readonly detach?: boolean;
   /** File for every event of the job. */

@@ -124,6 +124,7 @@ function contentKey({ client: { host } }: Connection, { candidate, champion, set
       champion ? side(champion) : null,
       toJson(VerifySettingsSchema, settings.verify),
       toJson(BenchmarkSettingsSchema, settings.benchmark),
+      settings.plan,
       [
         host.buildId,
         host.hostName,

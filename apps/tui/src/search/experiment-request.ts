@@ -16,6 +16,8 @@ export interface ExperimentSettings {
   readonly verify: VerifySettings;
   readonly benchmark: BenchmarkSettings;
   readonly profile: ProfileSettings;
+  /** Of the gates file; empty: its default. */
+  readonly plan: string;
   /** Limits on waiting and on running, seconds. */
   readonly maxQueueSeconds: number;
   readonly maxRunSeconds: number;
@@ -37,7 +39,7 @@ export interface ExperimentOf {
 
 /** The whole experiment on one variant, without the fallback beside it: a search judges what it asked for. */
 export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf): StartRequest {
-  const { deviceId, verify, benchmark, profile, maxQueueSeconds, maxRunSeconds } = settings;
+  const { deviceId, verify, benchmark, profile, plan, maxQueueSeconds, maxRunSeconds } = settings;
   const { candidate, champion, requestId, labels } = of;
   return {
     method: 'runExperiment',
@@ -47,7 +49,10 @@ export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf
       verify,
       benchmark: champion ? { ...benchmark, champion: create(KernelVariantSchema, champion) } : benchmark,
       profile,
+      plan,
       noFallback: true,
+      // A search compares with what it names, and with nothing else.
+      noChampion: champion === undefined,
     },
   };
 }
