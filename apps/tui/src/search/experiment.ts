@@ -43,7 +43,7 @@ export async function runToResult(
     if (state === 'reconnecting') revive?.().catch(() => undefined);
   };
   try {
-    for await (const event of client.start(method, request as never, { signal, onConnection })) {
+    for await (const event of client.start(method, request, { signal, onConnection })) {
       name = event.job;
       if (event.payload.case === 'finished') error = event.payload.value.error;
       onEvent?.(event);

@@ -58,10 +58,9 @@ export class SearchStore {
     const file = path.join(folder, 'search.json');
     if (!/^[\w-]{1,64}$/.test(id) || !existsSync(file))
       throw invalid(`There is no search ${id}: searches lie in ${path.dirname(folder)}`);
-    const plan = JSON.parse(readFileSync(file, 'utf8')) as SearchPlan;
-    if (plan.version !== VERSION)
-      throw invalid(`${file} is of version ${String(plan.version)}, this program reads ${VERSION}`);
-    return new SearchStore(folder, plan);
+    const plan = JSON.parse(readFileSync(file, 'utf8')) as Omit<SearchPlan, 'version'> & { version: number };
+    if (plan.version !== VERSION) throw invalid(`${file} is of version ${plan.version}, this program reads ${VERSION}`);
+    return new SearchStore(folder, { ...plan, version: VERSION });
   }
 
   /** Keeps other processes out while `work` runs. Errors: INVALID_REQUEST with the process that has it. */
