@@ -85,6 +85,15 @@ export const PROMISES = {
       'apps/runner/src/rpc/requests.test.ts',
     ],
   },
+  'store-failure': {
+    promise:
+      'A full disk, an input/output error or a locked database ends no runner: it reads on, says NOT_SERVING, takes no new work, and comes back by itself; damage is told, never hidden',
+    tests: [
+      'test/reliability/store.test.ts',
+      'apps/runner/src/store/damage.test.ts',
+      'apps/runner/src/store/database.test.ts',
+    ],
+  },
   overload: {
     promise: 'Overload: a bounded queue, RESOURCE_EXHAUSTED with the time to try again; health answers meanwhile',
     tests: ['test/reliability/overload.test.ts', 'apps/runner/src/rpc/jobs.test.ts'],

@@ -29,12 +29,13 @@ import { createRpcServer } from './rpc/server.ts';
 import { UsageError } from './rpc/address.ts';
 import { ArtifactStore } from './store/artifacts.ts';
 import { BuildStore } from './store/builds.ts';
-import { openDatabase } from './store/database.ts';
+import { openDatabase, refuseEmptyDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
 import { HistoryStore } from './store/history.ts';
 import { SourceStore } from './store/sources.ts';
-import { storageError } from './store/storage-error.ts';
+import { isStorageFailure, storageError } from './store/storage-error.ts';
 import { clearTemporary } from './store/temporary.ts';
+import { WriteState } from './store/write-state.ts';
 
 export interface RunnerOptions extends ServeOptions {
   version: string;
@@ -66,7 +67,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   try {
     undo.defer(lockDirectory(dataDirectory));
     clearTemporary(dataDirectory);
+    refuseEmptyDatabase(dataDirectory);
     const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
+    const writes = undo.adopt(new WriteState({ database, dataDirectory, logger }), (state) => state.close());
     const history = new HistoryStore(database, { protocol: PROTOCOL_VERSION });
     const sources = new SourceStore(join(dataDirectory, 'sources'));
     // By its real name: a box shows its workers no link.
@@ -93,6 +96,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       devices: () => planner.devices(),
       maxQueued: options.maxQueued,
       logger,
+      writes,
     });
     const host = new HostDescriber({
       version,
@@ -121,9 +125,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         logger.warn('a connection was refused: as many are open as this process has descriptors for'),
       ),
     });
-    undo.defer(
-      announceRunner(dataDirectory, { pid: process.pid, address: listener.address, buildId, version, embedded }),
-    );
+    const about = { pid: process.pid, address: listener.address, buildId, version, embedded };
+    undo.defer(toleratingFullDisk(() => announceRunner(dataDirectory, about), writes) ?? (() => undefined));
 
     if (options.metrics?.kind === 'tcp') {
       const metrics = await serveMetrics(options.metrics, { jobs, planner, connections: () => listener.connections });
@@ -139,6 +142,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 
     const ended = Promise.withResolvers<void>();
     let stopping = false;
+    // Reads and watches go on while nothing can be stored.
+    rpc.setServing(writes.failure === undefined);
+    writes.onChange((writable) => rpc.setServing(writable && !stopping));
     const stop = (): void => {
       if (stopping) return jobs.stopAll();
       stopping = true;
@@ -167,6 +173,18 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   } catch (error) {
     undo.dispose();
     throw storageError(error, 'start');
+  }
+}
+
+/** What a runner can do without where its disk is full: it then serves what is stored. */
+function toleratingFullDisk<Result>(work: () => Result, writes: WriteState): Result | undefined {
+  try {
+    return work();
+  } catch (thrown) {
+    const error = storageError(thrown, 'announce itself');
+    if (!isStorageFailure(error)) throw thrown;
+    writes.failed(error);
+    return undefined;
   }
 }
 

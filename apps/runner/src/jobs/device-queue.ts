@@ -6,11 +6,14 @@ import type { JobRun } from './job-run.ts';
 /** The jobs of one device: those that wait, first come first served, and the one that has it. */
 export class DeviceQueue {
   readonly #describe: () => DeviceDescription;
+  readonly #mayStart: () => boolean;
   readonly #waiting: JobRun[] = [];
   #holder: JobRun | undefined;
 
-  constructor(describe: () => DeviceDescription) {
+  /** `mayStart`: whether what a job finds out could be stored now. */
+  constructor(describe: () => DeviceDescription, mayStart: () => boolean = () => true) {
     this.#describe = describe;
+    this.#mayStart = mayStart;
   }
 
   /** Jobs that wait. */
@@ -25,6 +28,11 @@ export class DeviceQueue {
 
   add(run: JobRun): void {
     this.#waiting.push(run);
+    queueMicrotask(() => this.#startNext());
+  }
+
+  /** Starts the next job, if there is one: what `mayStart` says has changed. */
+  resume(): void {
     queueMicrotask(() => this.#startNext());
   }
 
@@ -53,7 +61,7 @@ export class DeviceQueue {
   }
 
   #startNext(): void {
-    if (this.#holder) return;
+    if (this.#holder || !this.#mayStart()) return;
     const run = this.#waiting.shift();
     if (!run) return;
     this.#holder = run;

@@ -30,10 +30,9 @@ export interface JobContext {
   readonly device: DeviceDescription;
   /**
    * Appends an event. It is stored when this returns, before any watcher can see it; log lines alone are stored in
-   * batches, at the latest at the end of
-   * this turn of the event loop or with the next event of another kind. `created`, `started` and `finished` are the
-   * queue's own. Does nothing once the
-   * job has ended. Errors: DISK_FULL.
+   * batches, at the latest at the end of this turn of the event loop or with the next event of another kind. `created`,
+   * `started` and `finished` are the queue's own. Never throws because of the store: where that takes no writes the job
+   * is stopped. Does nothing once the job has ended.
    */
   readonly emit: (payload: JobPayload) => void;
   /**

@@ -9,6 +9,7 @@ import {
 import type { Logger } from '../log.ts';
 import type { PlannedJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
 import { endByError, endByStop, type StopCause } from './job-end.ts';
+import { isStorageFailure, storageError } from '../store/storage-error.ts';
 import type { JobRecorder } from './job-recorder.ts';
 
 /**
@@ -16,7 +17,7 @@ import type { JobRecorder } from './job-recorder.ts';
  * does settle.
  */
 export const STOP_GRACE_MS = 5_000;
-/** How long to wait before a job's end, which a full disk refused, is stored again. */
+/** How long to wait before a job's end, which the store refused, is stored again. */
 const STORE_AGAIN_MS = 1_000;
 
 export interface JobRunOptions {
@@ -33,6 +34,8 @@ export interface JobRunOptions {
   markStarted: (startMs: number) => void;
   /** Stores the job's outcome; part of a transaction. */
   markEnded: (end: JobOutcome, endMs: number) => void;
+  /** Told of errors that may say that the store takes no writes. */
+  onStoreFailure: (thrown: unknown) => void;
   /** The job waits no longer: it was stopped while it was queued. */
   onLeftQueue: (run: JobRun) => void;
 }
@@ -120,7 +123,8 @@ export class JobRun {
       );
       return await this.#options.planned.body(this.#context(device));
     } catch (thrown) {
-      const error = asFlashcoreError(thrown);
+      const error = asFlashcoreError(storageError(thrown, 'store what the job found'));
+      this.#options.onStoreFailure(error);
       if (!this.#stopCause)
         this.#options.logger.warn(
           { job: this.name, reason: error.reason, ...error.metadata, err: thrown },
@@ -165,11 +169,22 @@ export class JobRun {
     ) {
       throw new Error(`A body can't emit ${String(payload.case)}: that event is the queue's own`);
     }
-    if (payload.case === 'logLine') this.#options.recorder.recordLogLine(payload.value.source, payload.value.text);
-    else this.#options.recorder.record(payload);
+    try {
+      if (payload.case === 'logLine') this.#options.recorder.recordLogLine(payload.value.source, payload.value.text);
+      else this.#options.recorder.record(payload);
+    } catch (thrown) {
+      // Bodies emit from event handlers too, where nothing would catch it and the daemon would end with all its jobs.
+      this.failed(thrown);
+    }
   }
 
-  /** Stores the job's end, again and again while the disk is full. */
+  /** Stops the job because something of it could not be stored. */
+  failed(thrown: unknown): void {
+    this.#options.onStoreFailure(thrown);
+    this.stop({ type: 'failed', error: asFlashcoreError(thrown) });
+  }
+
+  /** Stores the job's end, again and again while the store takes no writes. */
   async #finish(end: JobOutcome): Promise<void> {
     clearTimeout(this.#queueTimer);
     this.#state = 'ending';
@@ -196,12 +211,13 @@ export class JobRun {
       return true;
     } catch (thrown) {
       const failure = asFlashcoreError(thrown);
+      this.#options.onStoreFailure(failure);
       logger.error(
         { job: this.name, reason: failure.reason, ...failure.metadata, err: thrown },
         "the job's end could not be stored",
       );
       // A result that can't be encoded would fail for ever: the job ends with the runner's own fault instead.
-      return failure.reason === 'DISK_FULL' || end.error?.reason === 'INTERNAL'
+      return isStorageFailure(failure) || end.error?.reason === 'INTERNAL'
         ? false
         : this.#storeEnd(endByError(failure));
     }

@@ -8,7 +8,6 @@ import {
   FlashcoreError,
   JobCreatedSchema,
   JobEventSchema,
-  asFlashcoreError,
   invalidRequest,
   type Job,
   type JobResult,
@@ -16,7 +15,9 @@ import {
 import { didYouMean, plainText } from '@flashcore/shared/text';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
-import { BATCH_EVENTS, EventLog } from '../store/event-log.ts';
+import { BATCH_EVENTS, damaged, EventLog } from '../store/event-log.ts';
+import { isStorageFailure } from '../store/storage-error.ts';
+import type { WriteState } from '../store/write-state.ts';
 import type { HistoryStore } from '../store/history.ts';
 import { labelsText, type Labels } from '../store/labels.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
@@ -40,6 +41,8 @@ export interface JobsOptions {
   /** Most jobs that wait at once, over all devices. */
   maxQueued: number;
   logger: Logger;
+  /** Whether the store takes writes; default: always. */
+  writes?: Pick<WriteState, 'failure' | 'failed' | 'onChange'>;
 }
 
 /** A request to start a job. */
@@ -90,21 +93,42 @@ export class Jobs {
   readonly #runs = new Map<number, JobRun>();
   readonly #watchers = new Set<Watcher>();
   #draining = false;
+  #recovered = false;
 
   /** Also ends the jobs that an earlier runner left unfinished. */
   constructor(options: JobsOptions) {
     this.#options = options;
     this.#table = new JobTable(options.database);
     this.#log = new EventLog(options.database);
-    const recovered = recoverJobs({
-      database: options.database,
-      table: this.#table,
-      log: this.#log,
-      markEnded: (row, end) =>
-        this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, Date.now()),
+    options.writes?.onChange((writable) => {
+      if (writable) this.#resume();
     });
-    if (recovered > 0)
-      options.logger.warn({ jobs: recovered }, 'ended the jobs that an earlier runner left unfinished');
+    this.#recover();
+  }
+
+  /** Ends what an earlier runner left unfinished; where the store takes no writes, once it does. */
+  #recover(): void {
+    if (this.#recovered) return;
+    try {
+      const recovered = recoverJobs({
+        database: this.#options.database,
+        table: this.#table,
+        log: this.#log,
+        markEnded: (row, end) =>
+          this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, Date.now()),
+      });
+      this.#recovered = true;
+      if (recovered > 0)
+        this.#options.logger.warn({ jobs: recovered }, 'ended the jobs that an earlier runner left unfinished');
+    } catch (error) {
+      if (!this.#options.writes || !isStorageFailure(error)) throw error;
+      this.#options.writes.failed(error);
+    }
+  }
+
+  #resume(): void {
+    this.#recover();
+    for (const queue of this.#queues.values()) queue.resume();
   }
 
   /** Jobs waiting and running. */
@@ -145,6 +169,7 @@ export class Jobs {
   start(options: StartOptions): Job {
     const before = this.#findRepeated(options);
     if (before) return this.#message(before);
+    if (this.#options.writes?.failure) throw this.#options.writes.failure;
     this.#refuseWhenFull();
     this.#refuseOverQuota(options);
     const planned = options.plan((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
@@ -210,6 +235,9 @@ export class Jobs {
         yield batch.map(({ event }) => event);
         watcher.sequence = last.sequence;
       } else if (this.#table.hasEnded(jobId)) {
+        // Rather an error than a shorter history that looks whole.
+        const { last_sequence: expected } = this.#table.byId(jobId)!;
+        if (watcher.sequence !== expected) throw damaged(jobId, watcher.sequence + 1);
         return;
       } else {
         await this.#feed.next(jobId, signal);
@@ -298,7 +326,10 @@ export class Jobs {
     }
     const queue =
       this.#queues.get(deviceId) ??
-      new DeviceQueue(() => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device);
+      new DeviceQueue(
+        () => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device,
+        () => this.#options.writes?.failure === undefined,
+      );
     this.#queues.set(deviceId, queue);
     const { state, stateReason } = queue.device();
     if (state !== DeviceState.QUARANTINED) return queue;
@@ -316,8 +347,8 @@ export class Jobs {
   ): JobRun {
     const { database, logger } = this.#options;
     const name = `jobs/${randomUUID()}`;
-    const { jobId, recorder } = database.transaction(() =>
-      this.#store(name, { requestId, requestDigest, owner, labels }, planned),
+    const { jobId, recorder } = this.#noting(() =>
+      database.transaction(() => this.#store(name, { requestId, requestDigest, owner, labels }, planned)),
     );
     // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
     // the next.
@@ -332,6 +363,7 @@ export class Jobs {
       logger,
       markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
       markEnded: (end, endMs) => this.#markEnded(jobId, name, planned, end, endMs),
+      onStoreFailure: (thrown) => this.#options.writes?.failed(thrown),
       onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
     });
   }
@@ -361,12 +393,22 @@ export class Jobs {
       jobName: name,
       lastSequence: 0,
       onStored: (events) => this.#share.stored(events),
-      onFailure: (error) => this.#runs.get(jobId)?.stop({ type: 'failed', error: asFlashcoreError(error) }),
+      onFailure: (error) => this.#runs.get(jobId)?.failed(error),
     });
     // It is not in the queue yet: all that are there come before it.
     const ahead = this.#queues.get(planned.deviceId)?.jobs ?? 0;
     recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name), ahead) }) });
     return { jobId, recorder };
+  }
+
+  /** Does what stores something, and tells the store's guard when that fails. */
+  #noting<Result>(work: () => Result): Result {
+    try {
+      return work();
+    } catch (error) {
+      this.#options.writes?.failed(error);
+      throw error;
+    }
   }
 
   #markEnded(

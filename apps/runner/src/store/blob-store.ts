@@ -6,6 +6,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  readdirSync,
   renameSync,
   rmSync,
   statSync,
@@ -28,8 +29,9 @@ export class BlobStore {
   constructor(folder: string) {
     this.#folder = folder;
     this.#temporary = join(folder, 'incoming');
-    rmSync(this.#temporary, { recursive: true, force: true });
     mkdirSync(this.#temporary, { recursive: true, mode: 0o700 });
+    // The folder stays: on a full disk none could be made.
+    for (const name of readdirSync(this.#temporary)) rmSync(join(this.#temporary, name), { recursive: true });
   }
 
   /** Where the file of a digest lies, or would lie. */

@@ -1,6 +1,9 @@
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { migrate } from './migrations.ts';
-import { storageError } from './storage-error.ts';
+import { isStorageFailure, storageError } from './storage-error.ts';
 
 /**
  * The runner's SQLite database: one connection, synchronous, every commit on disk before the call returns (WAL,
@@ -14,23 +17,68 @@ export interface Database {
    * undoing all of it.
    */
   transaction<Result>(work: () => Result): Result;
+  /** Commits a change that changes nothing. Errors: as transaction(). */
+  tryToWrite(): void;
   close(): void;
 }
 
+/** How long a statement waits for another process that holds the lock; the daemon's one thread waits with it. */
+const BUSY_TIMEOUT_MS = 2_000;
+
 /**
- * Opens or makes the database at `path` (":memory:" in tests of other things) and brings its schema up to date. Errors:
- * DISK_FULL.
+ * Opens or makes the database at `path` (":memory:" in tests of other things), looks whether it is whole, and brings its
+ * schema up to date. Errors: DISK_FULL, DATA_DAMAGED, STORE_UNAVAILABLE.
  */
 export function openDatabase(path: string): Database {
-  const sqlite = new DatabaseSync(path, { enableForeignKeyConstraints: true });
   try {
+    return open(path, 'shared');
+  } catch (error) {
+    // On a full disk there is no room for the index that processes share: without sharing it lies in memory.
+    if (!isStorageFailure(error) || path === ':memory:') throw error;
+    return open(path, 'alone');
+  }
+}
+
+function open(path: string, access: 'shared' | 'alone'): Database {
+  const sqlite = new DatabaseSync(path, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS });
+  try {
+    if (access === 'alone') sqlite.exec('PRAGMA locking_mode = EXCLUSIVE');
     sqlite.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;');
+    requireWhole(sqlite);
     migrate(sqlite);
   } catch (error) {
     sqlite.close();
     throw storageError(error, 'open its database');
   }
   return wrap(sqlite);
+}
+
+/** Finds pages that are damaged in their structure; damage within an event is found when it is read. */
+function requireWhole(sqlite: DatabaseSync): void {
+  const rows = sqlite.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
+  const found = rows[0]?.quick_check ?? '';
+  if (found === 'ok') return;
+  throw new FlashcoreError(
+    'DATA_DAMAGED',
+    {},
+    `Restore the runner's database from a backup (flashcore-runner restore): it is damaged: ${found}`,
+  );
+}
+
+/**
+ * Refuses to begin anew beside files that an earlier database knew: what they are would be lost without a word. Errors:
+ * DATA_DAMAGED.
+ */
+export function refuseEmptyDatabase(dataDirectory: string): void {
+  const size = statSync(join(dataDirectory, 'flashcore.db'), { throwIfNoEntry: false })?.size ?? 0;
+  const artifacts = join(dataDirectory, 'artifacts');
+  if (size > 0 || !existsSync(artifacts)) return;
+  if (!readdirSync(artifacts).some((name) => /^[0-9a-f]{2}$/.test(name))) return;
+  throw new FlashcoreError(
+    'DATA_DAMAGED',
+    {},
+    `Restore flashcore.db from a backup (flashcore-runner restore), or move ${artifacts} away: there are files of jobs, and the database that knows them is empty or gone`,
+  );
 }
 
 /** Opens a database that another process may be writing, to read from it. */
@@ -48,8 +96,8 @@ function wrap(sqlite: DatabaseSync): Database {
   };
 
   const outermost = <Result>(work: () => Result): Result => {
-    sqlite.exec('BEGIN IMMEDIATE');
     try {
+      sqlite.exec('BEGIN IMMEDIATE');
       const result = work();
       sqlite.exec('COMMIT');
       return result;
@@ -71,6 +119,11 @@ function wrap(sqlite: DatabaseSync): Database {
         depth -= 1;
       }
     },
+    tryToWrite: () =>
+      outermost(() => {
+        const { user_version: version } = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
+        sqlite.exec(`PRAGMA user_version = ${version}`);
+      }),
     close: () => sqlite.close(),
   };
 }

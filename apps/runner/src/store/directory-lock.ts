@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { isStorageFailure, storageError } from './storage-error.ts';
 
 const SQLITE_BUSY = 5;
 
@@ -28,10 +29,15 @@ export function lockDirectory(directory: string): () => void {
     lock.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     lock.close();
-    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error;
+    if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw storageError(error, 'lock its data directory');
     throw new DirectoryInUse(directory, readPid(pidFile), { embedded: isEmbedded(directory) });
   }
-  writeFileSync(pidFile, String(process.pid), { mode: 0o600 });
+  try {
+    writeFileSync(pidFile, String(process.pid), { mode: 0o600 });
+  } catch (error) {
+    // On a full disk the lock holds as well; a second runner then can't say who has it.
+    if (!isStorageFailure(storageError(error, 'name itself'))) throw error;
+  }
   return () => lock.close();
 }
 

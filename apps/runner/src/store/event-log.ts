@@ -1,3 +1,5 @@
+import { crc32 } from 'node:zlib';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
 
 /** An event as it is stored and sent: JobEvent in protobuf's binary form. */
@@ -29,22 +31,27 @@ export class EventLog {
     const last = events.at(-1);
     if (!last) return;
     this.#database.transaction(() => {
-      const insert = this.#database.prepare('INSERT INTO events (job_id, sequence, event) VALUES (?, ?, ?)');
-      for (const { sequence, event } of events) insert.run(jobId, sequence, event);
+      const insert = this.#database.prepare(
+        'INSERT INTO events (job_id, sequence, event, checksum) VALUES (?, ?, ?, ?)',
+      );
+      for (const { sequence, event } of events) insert.run(jobId, sequence, event, checksum(jobId, sequence, event));
       this.#database.prepare('UPDATE jobs SET last_sequence = ? WHERE id = ?').run(last.sequence, jobId);
     });
     this.#stored += events.length;
   }
 
-  /** The next events after a number: at least one if there is one, at most so many or about 256 KiB of them. */
+  /**
+   * The next events after a number: at least one if there is one, at most so many or about 256 KiB of them. Errors:
+   * DATA_DAMAGED where one is missing or is not what was stored.
+   */
   readAfter(jobId: number, sequence: number, most = BATCH_EVENTS): StoredEvent[] {
     const select = this.#database.prepare(
-      'SELECT sequence, event FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?',
+      'SELECT sequence, event, checksum FROM events WHERE job_id = ? AND sequence > ? ORDER BY sequence LIMIT ?',
     );
     const batch: StoredEvent[] = [];
     let bytes = 0;
     for (const row of select.iterate(jobId, sequence, most)) {
-      const stored = row as unknown as StoredEvent;
+      const stored = checked(jobId, sequence + batch.length + 1, row as unknown as EventRow);
       batch.push(stored);
       bytes += stored.event.byteLength;
       if (bytes >= BATCH_BYTES) break;
@@ -52,10 +59,33 @@ export class EventLog {
     return batch;
   }
 
-  /** One event, for example the last. */
+  /** One event, for example the last. Errors: DATA_DAMAGED. */
   read(jobId: number, sequence: number): StoredEvent | undefined {
-    return this.#database
-      .prepare('SELECT sequence, event FROM events WHERE job_id = ? AND sequence = ?')
-      .get(jobId, sequence) as unknown as StoredEvent | undefined;
+    const row = this.#database
+      .prepare('SELECT sequence, event, checksum FROM events WHERE job_id = ? AND sequence = ?')
+      .get(jobId, sequence) as unknown as EventRow | undefined;
+    return row && checked(jobId, sequence, row);
   }
 }
+
+interface EventRow extends StoredEvent {
+  checksum: number | null;
+}
+
+function checked(jobId: number, expected: number, { sequence, event, checksum: stored }: EventRow): StoredEvent {
+  if (sequence !== expected) throw damaged(jobId, expected);
+  if (stored !== null && stored !== checksum(jobId, sequence, event)) throw damaged(jobId, sequence);
+  return { sequence, event };
+}
+
+/** Of flipped bits, and of an event that stands in another's place. */
+const checksum = (jobId: number, sequence: number, event: Uint8Array): number =>
+  crc32(event, crc32(`${jobId} ${sequence}`));
+
+/** What a reader gets instead of a history with a hole. */
+export const damaged = (jobId: number, sequence: number): FlashcoreError =>
+  new FlashcoreError(
+    'DATA_DAMAGED',
+    { sequence: String(sequence) },
+    `Restore the runner's database from a backup (flashcore-runner restore): event ${sequence} of this job (number ${jobId}) is missing or damaged`,
+  );

@@ -81,6 +81,9 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE jobs ADD COLUMN labels TEXT NOT NULL DEFAULT '{}'; -- a JSON object of texts
   CREATE INDEX labelled_jobs ON jobs (id) WHERE labels <> '{}';
   `,
+  `
+  ALTER TABLE events ADD COLUMN checksum INTEGER;  -- CRC-32 over job, number and event; null: from before
+  `,
 ];
 
 /** The version that this runner knows. */

@@ -1,28 +1,81 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 
-// https://sqlite.org/rescode.html: SQLITE_FULL, and SQLITE_IOERR_SHMSIZE, which a full disk gives when the WAL index
-// has to grow.
+// https://sqlite.org/rescode.html; the low byte is the class. SQLITE_IOERR_SHMSIZE is what a full disk gives when the
+// WAL index has to grow.
+const SQLITE_BUSY = 5;
+const SQLITE_IOERR = 10;
+const SQLITE_CORRUPT = 11;
 const SQLITE_FULL = 13;
+const SQLITE_CANTOPEN = 14;
+const SQLITE_READONLY = 8;
+const SQLITE_NOTADB = 26;
 const SQLITE_IOERR_SHMSIZE = 4874;
+/** When a disk that was full is looked at again. */
+const RETRY_AFTER_SECONDS = 5;
 
-/** Gives DISK_FULL for an error that means so, and any other error as it is. `what` completes "The runner can't …". */
+/**
+ * Gives DISK_FULL or STORE_UNAVAILABLE for an error that means so, and any other error as it is. `what` completes "The
+ * runner can't …".
+ */
 export function storageError(error: unknown, what: string): unknown {
-  if (!isDiskFull(error)) return error;
-  return new FlashcoreError(
-    'DISK_FULL',
-    {},
-    `Free space on the disk of the runner's data directory and try again: the runner can't ${what}, no space is left`,
-    { cause: error },
-  );
+  switch (storageFault(error)) {
+    case 'full':
+      return new FlashcoreError(
+        'DISK_FULL',
+        {},
+        `Free space on the disk of the runner's data directory and try again: the runner can't ${what}, no space is left`,
+        { cause: error, retryAfterSeconds: RETRY_AFTER_SECONDS },
+      );
+    case 'busy':
+      return new FlashcoreError(
+        'STORE_UNAVAILABLE',
+        {},
+        `Try again when the other process has let go of the runner's database: the runner can't ${what}, it is locked`,
+        { cause: error, retryAfterSeconds: RETRY_AFTER_SECONDS },
+      );
+    case 'broken':
+      return new FlashcoreError(
+        'STORE_UNAVAILABLE',
+        {},
+        `Look at the disk of the runner's data directory and try again: the runner can't ${what}, the disk takes no writes`,
+        { cause: error, retryAfterSeconds: RETRY_AFTER_SECONDS },
+      );
+    case 'damaged':
+      return new FlashcoreError(
+        'DATA_DAMAGED',
+        {},
+        `Restore the runner's database from a backup (flashcore-runner restore): the runner can't ${what}, the file is damaged`,
+        { cause: error },
+      );
+    case undefined:
+      return error;
+  }
 }
 
-function isDiskFull(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
+/** Whether an error says that nothing can be stored now, and that it may go again later. */
+export const isStorageFailure = (error: unknown): error is FlashcoreError =>
+  error instanceof FlashcoreError && (error.reason === 'DISK_FULL' || error.reason === 'STORE_UNAVAILABLE');
+
+function storageFault(error: unknown): 'full' | 'busy' | 'broken' | 'damaged' | undefined {
+  if (!(error instanceof Error)) return undefined;
   const { code, errcode } = error as Error & { code?: unknown; errcode?: unknown };
-  if (code === 'ENOSPC' || code === 'EDQUOT') return true;
-  return (
-    code === 'ERR_SQLITE_ERROR' &&
-    typeof errcode === 'number' &&
-    ((errcode & 0xff) === SQLITE_FULL || errcode === SQLITE_IOERR_SHMSIZE)
-  );
+  if (code === 'ENOSPC' || code === 'EDQUOT') return 'full';
+  if (code === 'EIO' || code === 'EROFS') return 'broken';
+  if (code !== 'ERR_SQLITE_ERROR' || typeof errcode !== 'number') return undefined;
+  if (errcode === SQLITE_IOERR_SHMSIZE) return 'full';
+  switch (errcode & 0xff) {
+    case SQLITE_FULL:
+      return 'full';
+    case SQLITE_BUSY:
+      return 'busy';
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+      return 'broken';
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return 'damaged';
+    default:
+      return undefined;
+  }
 }

@@ -9,6 +9,7 @@ import {
   JobResultSchema,
   LogLineSchema,
   ToolSchema,
+  WarningSchema,
   type JobResult,
 } from '@flashcore/shared/contract';
 import type { PlannedJob, JobBody, JobPlanner, JobContext, JobMethod, JobRequests } from '../jobs/job-context.ts';
@@ -42,7 +43,7 @@ export interface FakeOptions {
 /**
  * A planner whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>"
  * does so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped;
- * "stubborn_<ms>" ignores being stopped for so long; "error", "bug". Any other id is not found.
+ * "stubborn_<ms>" ignores being stopped for so long; "ticks_<n>" emits n warnings from a timer; "error", "bug". Any other id is not found.
  */
 export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: FakeOptions = {}): JobPlanner {
   const passed = { outcome: Outcome.PASSED, summary: 'passed', result };
@@ -57,6 +58,7 @@ export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: F
           .then(() => flood(context, amount))
           .then(() => passed),
       sleep: ({ signal }) => sleep(amount, passed, { signal }),
+      ticks: (context) => ticks(context, amount).then(() => passed),
       hang: ({ signal }) => sleep(1e8, passed, { signal }),
       stubborn: () => sleep(amount, passed),
       error: () => Promise.reject(new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'Install nvcc')),
@@ -92,6 +94,20 @@ function planFake<Method extends JobMethod>(
     deviceId: request.options?.deviceId || FAKE_DEVICE.deviceId,
     body: script(kernelId),
   };
+}
+
+/** Warnings from an event handler, where an error that is thrown has no one to catch it. */
+function ticks({ emit, signal }: JobContext, count: number): Promise<void> {
+  return new Promise((resolve) => {
+    let left = count;
+    const timer = setInterval(() => {
+      emit({ case: 'warning', value: create(WarningSchema, { message: `tick ${left}` }) });
+      left -= 1;
+      if (left > 0 && !signal.aborted) return;
+      clearInterval(timer);
+      resolve();
+    }, 5);
+  });
 }
 
 /** Log lines as a compiler's output arrives: some hundred in one turn of the event loop, then the next. */

@@ -7,6 +7,7 @@ import { createLogger } from '../log.ts';
 import { parseOptions } from '../options.ts';
 import { startRunner } from '../runner.ts';
 import { armFailpoint } from './failpoint.ts';
+import { armStoreFault } from './store-fault.ts';
 import { fakePlanner } from './fake-planner.ts';
 import { REPOSITORY_ROOT } from './test-runner.ts';
 
@@ -17,6 +18,7 @@ const options = parseOptions(process.argv.slice(2), {
 });
 if (!options) throw new Error('no options');
 if (process.env['FLASHCORE_FAILPOINT']) armFailpoint(process.env['FLASHCORE_FAILPOINT']);
+if (process.env['FLASHCORE_STORE_FAULT']) armStoreFault(process.env['FLASHCORE_STORE_FAULT'], options.dataDirectory);
 const runner = await startRunner({
   ...options,
   version: '0.0.0',

@@ -215,6 +215,21 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_NOT_ACCEPTABLE = 27;
    */
   NOT_ACCEPTABLE = 27,
+
+  /**
+   * UNAVAILABLE: the disk or the database of the runner takes no writes: an input/output error, or another process holds
+   * the database's lock; RetryInfo says when to try again.
+   *
+   * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 28;
+   */
+  STORE_UNAVAILABLE = 28,
+
+  /**
+   * DATA_LOSS: what the runner stored is damaged: an event is missing or not the one that was stored.
+   *
+   * @generated from enum value: ERROR_REASON_DATA_DAMAGED = 29;
+   */
+  DATA_DAMAGED = 29,
 }
 
 /**

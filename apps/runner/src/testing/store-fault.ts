@@ -1,0 +1,69 @@
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { DatabaseSync } from 'node:sqlite';
+
+// SQLite's own codes for them: SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_BUSY.
+const SQLITE_CODES: Record<string, number> = { ENOSPC: 13, EIO: 778, SQLITE_BUSY: 5 };
+const FILE_CALLS = ['openSync', 'writeSync', 'writeFileSync', 'mkdirSync', 'renameSync', 'fdatasyncSync'] as const;
+
+/**
+ * Lets the store's calls fail: "ENOSPC 7 1500" every one from the seventh on, for 1.5 s, as on a disk that is full for
+ * so long; EIO and SQLITE_BUSY likewise. Calls are begins, changes and commits of the database, and what opens, writes,
+ * makes, renames or syncs files below `folder`.
+ */
+export function armStoreFault(text: string, folder: string): void {
+  const [, code = '', from, forMs] = /^(ENOSPC|EIO|SQLITE_BUSY) (\d+) (\d+)$/.exec(text) ?? [];
+  if (!forMs) throw new Error(`Wanted a fault such as "ENOSPC 7 1500", found "${text}"`);
+  let left = Number(from);
+  let endsAt = Infinity;
+  const fails = (): boolean => {
+    left -= 1;
+    if (left === 0) endsAt = performance.now() + Number(forMs);
+    return left <= 0 && performance.now() < endsAt;
+  };
+  failDatabase(fails, SQLITE_CODES[code]!);
+  // Only the database can be busy.
+  if (code !== 'SQLITE_BUSY') failFiles(fails, code, folder);
+}
+
+function failDatabase(fails: () => boolean, errcode: number): void {
+  const failing = (): Error =>
+    Object.assign(new Error('injected'), { code: 'ERR_SQLITE_ERROR', errcode, errstr: 'injected' });
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- called on its own database below
+  const { exec, prepare } = DatabaseSync.prototype;
+  DatabaseSync.prototype.exec = function (this: DatabaseSync, sql: string): void {
+    if ((sql === 'BEGIN IMMEDIATE' || sql === 'COMMIT') && fails()) throw failing();
+    exec.call(this, sql);
+  };
+  DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string) {
+    const statement = prepare.call(this, sql);
+    if (!/^\s*(INSERT|UPDATE|DELETE)/.test(sql)) return statement;
+    const run = statement.run.bind(statement) as (...values: unknown[]) => unknown;
+    statement.run = ((...values: unknown[]) => {
+      if (fails()) throw failing();
+      return run(...values);
+    }) as typeof statement.run;
+    return statement;
+  };
+}
+
+function failFiles(fails: () => boolean, code: string, folder: string): void {
+  const opened = new Set<number>();
+  const functions = fs as unknown as Record<string, (...values: unknown[]) => unknown>;
+  for (const name of FILE_CALLS) {
+    const real = functions[name]!;
+    functions[name] = (...values) => {
+      const [target, flags] = values;
+      const ours = typeof target === 'string' ? target.startsWith(folder) : opened.has(target as number);
+      // A folder that is there takes no space, nor does a file that is read.
+      const needless = name === 'mkdirSync' && fs.existsSync(target as string);
+      const writes = !needless && (name !== 'openSync' || (typeof flags === 'string' && flags !== 'r'));
+      if (ours && writes && fails())
+        throw Object.assign(new Error(`${code}: injected, ${name}`), { code, syscall: name });
+      const answer = real(...values);
+      if (name === 'openSync' && ours) opened.add(answer as number);
+      return answer;
+    };
+  }
+  syncBuiltinESMExports();
+}

@@ -1,0 +1,126 @@
+/**
+ * Stores that fail: every call of the store, with ENOSPC, EIO and SQLITE_BUSY, while jobs run. The daemon lives, says
+ * that it takes no work, and goes on when the fault has gone.
+ */
+import { join } from 'node:path';
+import {
+  collect,
+  firstEvent,
+  kernel,
+  startChildRunner,
+  startChildRunnerIn,
+  temporaryFolder,
+  until,
+  type ChildRunner,
+} from '@flashcore/runner/testing-daemon';
+import { RunnerClient } from '@flashcore/shared/client';
+import { FlashcoreError, JobState, Outcome } from '@flashcore/shared/contract';
+import { expect } from 'vitest';
+import { campaign, integer, pick, seededUuid } from './campaign.ts';
+
+const KERNELS = ['ok', 'ticks_40', 'flood_900', 'sleep_200', 'error'];
+/** What a client may be told while nothing can be stored. */
+const TOLD = ['DISK_FULL', 'STORE_UNAVAILABLE', 'JOB_NOT_FOUND'];
+
+campaign(
+  'the store fails while jobs run',
+  { promise: 'store-failure', rounds: { ci: 4, soak: 150 } },
+  async ({ random, rounds, figure }) => {
+    const counts = { refused: 0, ended: 0 };
+    for (let round = 0; round < rounds; round += 1) {
+      using folder = temporaryFolder();
+      const fault = `${pick(random, ['ENOSPC', 'EIO', 'SQLITE_BUSY'])} ${integer(random, 1, 60)} ${integer(random, 100, 900)}`;
+      const environment = { ...process.env, FLASHCORE_STORE_FAULT: fault };
+      // A store that fails from the first call on is a fault of the start: the next test.
+      await (await startChildRunner(...flags(folder.path))).end('SIGTERM');
+      await using daemon = await startChildRunnerIn(environment, ...flags(folder.path));
+      using client = await RunnerClient.connect({ address: daemon.address });
+      const wanted = KERNELS.map((kernelId) => ({ kernelId, requestId: seededUuid(random) }));
+      const names = await Promise.all(wanted.map((one) => run(client, one, counts)));
+      await upload(client);
+      await serving(client, daemon, fault);
+      // All that was told ended once, and the log of each is whole.
+      for (const name of new Set(names.filter((one) => one !== undefined))) {
+        await until(async () => (await client.getJob({ name })).job?.state === JobState.ENDED);
+        const log = await collect(client.watch(name));
+        expect(log.map(({ sequence }) => Number(sequence))).toEqual(log.map((_, index) => index + 1));
+        expect(log.filter(({ payload }) => payload.case === 'finished')).toHaveLength(1);
+        counts.ended += 1;
+      }
+      expect(await daemon.end('SIGTERM'), fault).toBe(0);
+    }
+    figure(
+      'store calls that fail with a job running (ENOSPC, EIO, SQLITE_BUSY)',
+      `${rounds} faults of 0.1 to 0.9 s; no runner ended, ${counts.refused} requests refused with the reason, ${counts.ended} jobs told of, one end each; each runner served again by itself`,
+    );
+  },
+);
+
+campaign(
+  'a start on a full disk serves what is stored',
+  { promise: 'store-failure', rounds: { ci: 1, soak: 10 } },
+  async ({ rounds, figure }) => {
+    for (let round = 0; round < rounds; round += 1) {
+      using folder = temporaryFolder();
+      const before = await startChildRunner(...flags(folder.path));
+      using first = await RunnerClient.connect({ address: before.address });
+      const passed = await collect(first.start('build', kernel('flood_40')));
+      await firstEvent(first.start('build', kernel('hang')));
+      await before.end('SIGKILL');
+      await using full = await startChildRunnerIn(
+        { ...process.env, FLASHCORE_STORE_FAULT: 'ENOSPC 1 3000' },
+        ...flags(folder.path),
+      );
+      using client = await RunnerClient.connect({ address: full.address });
+      expect(await collect(client.watch(passed[0]!.job))).toEqual(passed);
+      await expect(collect(client.start('build', kernel('ok')))).rejects.toMatchObject({ reason: 'DISK_FULL' });
+      await serving(client, full, 'a full disk at the start');
+      const { jobs } = await client.listJobs();
+      expect(jobs.map(({ state, outcome }) => [state, outcome])).toContainEqual([JobState.ENDED, Outcome.INTERRUPTED]);
+    }
+    figure('starts on a full disk', `${rounds}; what was stored is served, new work refused until there is room`);
+  },
+);
+
+const flags = (folder: string): string[] => ['--data', join(folder, 'data'), '--address', `unix:${folder}/s`];
+
+/** Runs a job to its end; the name that the client was told, undefined where it was refused. */
+async function run(
+  client: RunnerClient,
+  { kernelId, requestId }: { kernelId: string; requestId: string },
+  counts: { refused: number },
+): Promise<string | undefined> {
+  let name: string | undefined;
+  try {
+    for await (const event of client.start('build', { ...kernel(kernelId), options: { requestId } })) name = event.job;
+  } catch (error) {
+    expect(error).toBeInstanceOf(FlashcoreError);
+    expect(TOLD).toContain((error as FlashcoreError).reason);
+    counts.refused += 1;
+  }
+  return name;
+}
+
+/** A file on its way in while nothing may be storable. */
+async function upload(client: RunnerClient): Promise<void> {
+  try {
+    await client.findMissingSources({ files: [] });
+  } catch (error) {
+    expect((error as FlashcoreError).reason).toBe('INVALID_REQUEST');
+  }
+}
+
+/** Waits until the runner takes work again, by itself. */
+async function serving(client: RunnerClient, daemon: ChildRunner, fault: string): Promise<void> {
+  await until(async () => {
+    expect([daemon.child.exitCode, daemon.child.signalCode], `${fault}\n${daemon.stderr}`).toEqual([null, null]);
+    try {
+      const events = await collect(client.start('build', kernel('ok')));
+      return events.at(-1)?.payload.case === 'finished';
+    } catch (error) {
+      expect(TOLD).toContain((error as FlashcoreError).reason);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return false;
+    }
+  });
+}
