@@ -165,13 +165,13 @@ function runBuild(step: Manifest, build: LadderBuild): BuildReport {
   ]);
   const { job, result } = verification;
   const { device, tools, protocol, sourceDigest } = result!.provenance!;
-  provenance = { device: device!.name, tools: tools.map(({ name, version }) => `${name} ${version}`), protocol };
+  provenance = { device: device!.name, tools: tools.map(({ name, version }) => `${name} ${version ?? ''}`), protocol };
   const cases = [...experiments, verification]
     .flatMap((response) => response.result!.variants[0]?.verify?.cases ?? [])
     .map(({ shape, verdict, reason, seeds, maxAbsError, meanAbsError, flashAttentionRule, deterministic }) => ({
       shape: formatShape(shape!),
       verdict: Verdict[verdict],
-      ...(reason !== '' && { reason }),
+      ...(reason !== undefined && { reason }),
       seeds,
       maxAbsError,
       meanAbsError,

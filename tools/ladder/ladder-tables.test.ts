@@ -22,8 +22,12 @@ test.each([
 
 const STEPS = (await ladderSteps()).slice(0, 2);
 
-function row(index: number, p50Us: number, invalidReason = ''): LadderRow {
-  const benchmark = create(BenchmarkResultSchema, { latency: { p50Us }, valid: invalidReason === '', invalidReason });
+function row(index: number, p50Us: number, invalidReason?: string): LadderRow {
+  const benchmark = create(BenchmarkResultSchema, {
+    latency: { p50Us },
+    valid: invalidReason === undefined,
+    invalidReason,
+  });
   return { kernel: STEPS[index]!.id, fallback: false, variant: create(VariantResultSchema), benchmark };
 }
 

@@ -23,8 +23,8 @@ export function notedTable(
 }
 
 /** What to note of a measurement that its own protocol does not stand by; "" of any other. */
-export const validity = ({ valid, invalidReason }: { valid: boolean; invalidReason: string }): string =>
-  valid ? '' : `**not valid**: ${invalidReason}`;
+export const validity = ({ valid, invalidReason }: { valid: boolean; invalidReason?: string }): string =>
+  valid ? '' : `**not valid**: ${invalidReason ?? 'no reason given'}`;
 
 export const fixed = (value: number | undefined, digits: number): string =>
   value === undefined || Number.isNaN(value) ? '-' : value.toFixed(digits);

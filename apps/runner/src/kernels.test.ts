@@ -55,7 +55,7 @@ test('a manifest that is wrong or names another id stands in the list with what 
   expect(
     catalog()
       .list({ includeFaulty: false })
-      .map(({ kernelId, manifestError }) => [kernelId, manifestError !== '']),
+      .map(({ kernelId, manifestError }) => [kernelId, manifestError !== undefined]),
   ).toEqual([
     ['broken', true],
     ['good', false],

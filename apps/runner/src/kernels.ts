@@ -201,7 +201,7 @@ function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { with
     kernelId: manifest.id,
     title: manifest.title,
     lesson: manifest.lesson,
-    after: manifest.after ?? '',
+    ...(manifest.after !== undefined && { after: manifest.after }),
     parameters: Object.entries(manifest.parameters).map(([name, parameter]) => ({
       name,
       values: parameter.values.map(BigInt),
@@ -239,6 +239,6 @@ function orderLadder(kernels: Kernel[]): Kernel[] {
     ordered.add(kernel);
     kernels.filter(({ after }) => after === kernel.kernelId).forEach(place);
   };
-  kernels.filter(({ after }) => !ids.has(after)).forEach(place);
+  kernels.filter(({ after }) => after === undefined || !ids.has(after)).forEach(place);
   return [...ordered, ...kernels.filter((kernel) => !ordered.has(kernel))];
 }

@@ -335,7 +335,7 @@ export interface ConditionsReport {
   persistenceMode?: boolean;
   throttleReasons: string[];
   otherProcesses?: number;
-  notMeasured: string;
+  notMeasured?: string;
 }
 
 export interface ReplyByRequest {

@@ -316,13 +316,11 @@ function entriesMissing(
     problems,
     succeeded,
   }: { nvccRun: Run | undefined; problems: readonly CompilerDiagnostic[]; succeeded: boolean },
-): string {
-  if (count > 0) return '';
-  if (problems.length > 0) return 'not measured: nothing was compiled';
-  if (!nvccRun) return 'not measured: no nvcc on this host';
-  return succeeded
-    ? 'not measured: the compiled code has none of the entries that the manifest launches'
-    : 'not measured: it does not compile';
+): string | undefined {
+  if (count > 0) return undefined;
+  if (problems.length > 0) return 'nothing was compiled';
+  if (!nvccRun) return 'no nvcc on this host';
+  return succeeded ? 'the compiled code has none of the entries that the manifest launches' : 'it does not compile';
 }
 
 function artifactOf({

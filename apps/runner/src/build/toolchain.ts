@@ -21,10 +21,11 @@ export interface Nvcc extends Compiler {
 
 export interface FoundTool {
   name: string;
-  version: string;
+  /** Undefined where it was not found. */
+  version?: string;
   archs: string[];
-  /** Empty when it was found. */
-  missing: string;
+  /** What is not possible without it, and how to get it; undefined where it was found. */
+  missing?: string;
 }
 
 const PROBE_LIMIT_MS = 10_000;
@@ -128,7 +129,6 @@ export class Toolchain {
               name,
               version: pattern.exec(this.#known(path, VERSION)?.trim() ?? '')?.[1] ?? 'unknown',
               archs: [],
-              missing: '',
             }
           : missing(name, without);
       }),
@@ -143,9 +143,7 @@ export class Toolchain {
   ): FoundTool {
     try {
       const found = find();
-      return found
-        ? { name: found.name, version: found.version, archs: archsOf(found), missing: '' }
-        : missing(name, without);
+      return found ? { name: found.name, version: found.version, archs: archsOf(found) } : missing(name, without);
     } catch (error) {
       if (error instanceof FlashcoreError) return missing(name, error.message);
       throw error;
@@ -214,7 +212,7 @@ function answerOf(path: string, args: readonly string[], timeout: number): Promi
 }
 
 function missing(name: string, without: string): FoundTool {
-  return { name, version: '', archs: [], missing: without };
+  return { name, archs: [], missing: without };
 }
 
 /** nvcc lists sm_90 and takes sm_90a (instructions of exactly that architecture) too; it exists from 9.0 on. */

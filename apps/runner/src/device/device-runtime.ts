@@ -63,7 +63,7 @@ export class DeviceRuntime {
   /** As the host knows it; quarantined when it did not come back after a fault. */
   describe(): Device {
     const reason = this.#worker.quarantineReason;
-    return reason === ''
+    return reason === undefined
       ? this.#device.description
       : { ...this.#device.description, state: DeviceState.QUARANTINED, stateReason: reason };
   }
@@ -103,9 +103,7 @@ export class DeviceRuntime {
   /** Clocks, power limit, temperature, as the worker reads them from NVML. Errors: as warmUp(). */
   async conditions(signal: AbortSignal): Promise<ConditionsReport> {
     const outcome = await this.request({ type: 'conditions', ownProcesses: this.ownProcesses }, { signal });
-    return outcome.status === 'done'
-      ? outcome.value
-      : { throttleReasons: [], notMeasured: `not measured: ${describeOutcome(outcome)}` };
+    return outcome.status === 'done' ? outcome.value : { throttleReasons: [], notMeasured: describeOutcome(outcome) };
   }
 
   /** Processes on the device that are no strangers, beside the worker itself. */

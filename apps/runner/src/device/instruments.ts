@@ -33,7 +33,7 @@ export class Instruments {
       ? undefined
       : new SdpaBenchmark({ script: join(options.repositoryRoot, 'tools/sdpa.py'), ordinal: device.ordinal });
     this.sdpaMissing = simulated
-      ? "not measured: the emulator can't run PyTorch's SDPA; a GPU device (--device) whose host has PyTorch can"
+      ? "the emulator can't run PyTorch's SDPA; a GPU device (--device) whose host has PyTorch can"
       : '';
   }
 

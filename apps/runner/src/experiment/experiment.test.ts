@@ -282,7 +282,7 @@ test('a kernel whose source is missing was not compiled, and nothing is said aga
   const { build, findings } = outcome.result.variants[0]!;
   expect([Outcome[outcome.outcome], build!.entriesMissing, findings.map(({ message }) => message)]).toEqual([
     'COMPILE_FAILED',
-    'not measured: nothing was compiled',
+    'nothing was compiled',
     ["kernel.yaml: the source toggled.cu is not in the kernel's folder (runner)"],
   ]);
 });
@@ -425,7 +425,7 @@ test(
     ).rejects.toThrow('cancelled');
     expect(found[0]?.variants[0]?.verify).toMatchObject({
       passedCases: 1,
-      cases: [{ verdict: Verdict.NOT_MEASURED, reason: 'not run: the job ended before' }, { verdict: Verdict.PASS }],
+      cases: [{ verdict: Verdict.NOT_MEASURED, reason: 'the job ended before it' }, { verdict: Verdict.PASS }],
     });
   },
 );

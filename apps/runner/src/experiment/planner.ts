@@ -126,7 +126,6 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
 function driverTool({ library, problem }: { library: string; problem: string }): FoundTool {
   return {
     name: 'libcuda',
-    version: '',
     archs: [],
     missing: `no GPU of this host is served: ${library} does not tell its devices (${problem}); look at nvidia-smi, then start the runner again`,
   };

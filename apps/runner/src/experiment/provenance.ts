@@ -32,7 +32,7 @@ export function provenanceOf(
     time: timestampFromDate(startTime),
     seeds,
     protocol: PROTOCOL_VERSION,
-    flagsDigest: birth.flagsDigest ?? '',
+    flagsDigest: birth.flagsDigest,
     ...(spec.judged && {
       gatesDigest: spec.judged.digest,
       gatesSource: spec.judged.source,
@@ -41,9 +41,7 @@ export function provenanceOf(
     ...(spec.kernel.git && { git: spec.kernel.git }),
     conditions: birth.conditions ?? {
       notMeasured:
-        spec.method === 'build'
-          ? 'not measured: a build does not open the device'
-          : 'not measured: the device was not ready before the job ended',
+        spec.method === 'build' ? 'a build does not open the device' : 'the device was not ready before the job ended',
     },
   } satisfies Partial<Provenance> | MessageInitShape<typeof ProvenanceSchema>;
 }
@@ -61,7 +59,7 @@ function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResul
     .describe()
     .filter(
       ({ name, missing, archs }) =>
-        missing === '' &&
+        missing === undefined &&
         (archs.length > 0 || (name === 'ncu' && profiled) || (name === 'compute-sanitizer' && sanitized)),
     );
   const version = variants.flatMap(({ benchmarks }) =>

@@ -35,7 +35,7 @@ function buildText({ build, verify }: VariantResult): string {
   const [entry] = build.entries;
   const resources = entry
     ? `${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} B shared memory on ${entry.arch}`
-    : build.entriesMissing;
+    : (build.entriesMissing ?? 'no entry');
   return `built${build.cacheHit ? ' (from the cache)' : ` in ${build.seconds.toFixed(1)} s`}: ${resources}`;
 }
 
@@ -57,11 +57,11 @@ function comparisonText({ comparison }: VariantResult): string {
   if (!comparison) return '';
   const against = `against ${comparison.champion?.label ?? 'the champion'}`;
   const answer = (ComparisonVerdict[comparison.verdict] ?? '').toLowerCase().replaceAll('_', ' ');
-  return `${against}: ${answer}, ${comparison.reason.replace(/^not judged: /, '')}`;
+  return `${against}: ${answer}, ${comparison.reason}`;
 }
 
 function profileText({ profile, verify }: VariantResult): string {
-  return profile && !verify ? profile.reason || profile.bottleneck : '';
+  return profile && !verify ? (profile.reason ?? profile.bottleneck ?? '') : '';
 }
 
 function gatesText(gates: readonly GateResult[]): string {
@@ -70,7 +70,8 @@ function gatesText(gates: readonly GateResult[]): string {
   const count = (verdict: Verdict): number => gates.filter((gate) => gate.verdict === verdict).length;
   // A gate of level "warn" that fails rejects nothing: beside "passed" it must say so.
   const warnings = count(Verdict.FAIL) - failed.length;
+  const notJudged = count(Verdict.NOT_JUDGED);
   const warned = warnings === 0 ? '' : failed.length === 0 ? ' (warn only)' : ` (${warnings} of them warn only)`;
-  const counts = `${count(Verdict.PASS)} gates pass, ${count(Verdict.FAIL)} fail${warned}, ${count(Verdict.NOT_MEASURED)} not measured`;
+  const counts = `${count(Verdict.PASS)} gates pass, ${count(Verdict.FAIL)} fail${warned}, ${count(Verdict.NOT_MEASURED)} not measured${notJudged === 0 ? '' : `, ${notJudged} not judged`}`;
   return failed.length > 0 ? `${counts}; rejected by ${failed.map(({ gateId }) => gateId).join(', ')}` : counts;
 }

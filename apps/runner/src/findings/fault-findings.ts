@@ -120,9 +120,9 @@ function locationOf(fault: EmulatorFault, buffer: string | undefined): Omit<Faul
     line: Number(line),
     block: fault.block ?? [],
     thread: fault.thread ?? [],
-    address: fault.address ?? '',
-    buffer: buffer ?? fault.buffer ?? '',
-    access: fault.access ?? '',
+    address: fault.address,
+    buffer: buffer ?? fault.buffer,
+    access: fault.access,
     accessBytes: fault.bytes ?? 0,
   };
 }

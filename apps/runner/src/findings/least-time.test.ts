@@ -13,7 +13,7 @@ const H200 = device('NVIDIA H200');
 
 function timed(on: Device, shape: string, { mode, us }: { mode: TimingModeName; us: number }): TimedResult {
   const least = leastTime(on, parseShape(shape), { mode, inputSets: 2, launchesPerSample: mode === 'hot' ? 200 : 1 });
-  return { latency: describe([us]), leastBasis: '', ...least };
+  return { latency: describe([us]), ...least };
 }
 
 function report(more: Partial<LatencyReport>): LatencyReport {
@@ -28,7 +28,7 @@ function report(more: Partial<LatencyReport>): LatencyReport {
     launchesPerSample: 200,
     eventOverheadUs: 1,
     outputCheck: { passed: true, detail: '' },
-    conditions: { throttleReasons: [], notMeasured: '' },
+    conditions: { throttleReasons: [] },
     ...more,
   };
 }
@@ -90,7 +90,7 @@ test('a time that is too short is a finding that names the bound, and the result
   expect(
     timingFindings([report({})], [result], { shape, device: H200 }).map(({ kind, message }) => [kind, message]),
   ).toEqual([[FindingKind.IMPLAUSIBLE_TIME, `4x16x2048x64: ${text}`]]);
-  expect(invalidReasons(report({}), { device: H200, timed: result, shortened: '' })).toEqual([`implausible: ${text}`]);
+  expect(invalidReasons(report({}), { device: H200, timed: result })).toEqual([`implausible: ${text}`]);
 });
 
 test('a result of which more than a tenth was throttled is not valid, though its samples are kept', () => {

@@ -67,7 +67,7 @@ export const isImplausible = ({ latency, leastUs }: TimedResult): boolean =>
 
 /** "2.19 us, and the work takes 69.5 us at least (68.7 GFLOP at the tensor peak of 989 TFLOP/s)". */
 export const implausibleText = ({ latency, leastUs, leastBasis }: TimedResult): string =>
-  `${latency!.p50Us.toPrecision(3)} us, and the work takes ${leastUs!.toPrecision(3)} us at least (${leastBasis})`;
+  `${latency!.p50Us.toPrecision(3)} us, and the work takes ${leastUs!.toPrecision(3)} us at least (${leastBasis!})`;
 
 function scaled(value: number, unit: string): string {
   const [factor, prefix] = value >= 1e12 ? [1e12, 'T'] : value >= 1e9 ? [1e9, 'G'] : [1e6, 'M'];

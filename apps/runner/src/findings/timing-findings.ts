@@ -15,7 +15,7 @@ const EMULATOR_TIMES = 'emulator times are not GPU times';
 /** Why a result may not stand in a leaderboard; none: it may. */
 export function invalidReasons(
   report: LatencyReport,
-  { device, timed, shortened }: { device: Device; timed: TimedResult; shortened: string },
+  { device, timed, shortened }: { device: Device; timed: TimedResult; shortened?: string | undefined },
 ): string[] {
   const reasons: string[] = [];
   if (device.simulated) reasons.push(shortened ? `${EMULATOR_TIMES} (${shortened})` : EMULATOR_TIMES);

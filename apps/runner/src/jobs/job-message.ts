@@ -15,13 +15,13 @@ export function jobMessage(row: JobRow, queuePosition = 0): Job {
     label: row.label,
     kernelId: row.kernel_id,
     deviceId: row.device_id,
-    requestId: row.request_id ?? '',
+    ...(row.request_id !== null && { requestId: row.request_id }),
     lastSequence: BigInt(row.last_sequence),
     createTime: timestampFromMs(row.create_ms),
     ...(row.start_ms !== null && { startTime: timestampFromMs(row.start_ms) }),
     ...(row.end_ms !== null && { endTime: timestampFromMs(row.end_ms) }),
     queuePosition,
-    owner: row.owner,
+    ...(row.owner !== '' && { owner: row.owner }),
     labels: readLabels(row.labels),
   });
 }

@@ -336,7 +336,7 @@ export class Jobs {
     throw new FlashcoreError(
       'DEVICE_UNAVAILABLE',
       { device_id: deviceId },
-      `Use another device or restart the runner: ${deviceId} is quarantined, ${stateReason}`,
+      `Use another device or restart the runner: ${deviceId} is quarantined, ${stateReason ?? 'and nobody knows why'}`,
     );
   }
 

@@ -87,7 +87,7 @@ async function runBenchmark(
 ): Promise<Finding[]> {
   const { job } = services;
   startPhase(services, Phase.BENCHMARK, spec.shapes.length * spec.modes.length);
-  if (spec.protocol.shortened !== '') emitWarning(job, spec.protocol.shortened);
+  if (spec.protocol.shortened !== undefined) emitWarning(job, spec.protocol.shortened);
   const findings: Finding[] = [];
   for (const shape of spec.shapes) {
     const measured = await measureShape(services, { spec, image, shape, onSeeds });
@@ -274,7 +274,7 @@ class LiveSamples {
 
 function benchmarkResult(
   { spec: { device }, artifacts }: VariantServices,
-  options: { report: LatencyReport; shape: Shape; shortened: string; sdpa: SdpaTurns },
+  options: { report: LatencyReport; shape: Shape; shortened: string | undefined; sdpa: SdpaTurns },
 ): BenchmarkResult {
   const { report, shape, sdpa } = options;
   const kept = report.samplesUs.filter((us) => us > 0);
@@ -289,7 +289,7 @@ function benchmarkResult(
   });
   const invalid = invalidReasons(report, {
     device,
-    timed: { latency, leastBasis: '', ...least },
+    timed: { latency, ...least },
     shortened: options.shortened,
   });
   const { outputCheck, conditions } = report;
@@ -316,7 +316,7 @@ function benchmarkResult(
     conditions,
     outputCheck: outputCheck.detail,
     valid: invalid.length === 0,
-    invalidReason: invalid.join('; '),
+    ...(invalid.length > 0 && { invalidReason: invalid.join('; ') }),
     launchesPerSample: report.launchesPerSample,
     eventOverheadUs: report.eventOverheadUs,
   });

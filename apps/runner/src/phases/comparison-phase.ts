@@ -116,7 +116,7 @@ async function runComparison(
         onSeeds,
       });
   const judgement = refusal
-    ? { verdict: ComparisonVerdict.NOT_JUDGED, reason: `not judged: ${refusal}` }
+    ? { verdict: ComparisonVerdict.NOT_JUDGED, reason: refusal }
     : judgeComparison(shapes, spec.shapes);
   const comparison = create(ComparisonResultSchema, {
     ...compared,
@@ -146,7 +146,8 @@ function verification(
     verify.cases.find((each) => each.shape && formatShape(each.shape) === formatShape(shape)),
   );
   const wrong = cases.find((each) => each?.verdict === Verdict.FAIL);
-  if (wrong) return { verified: Verdict.FAIL, verifiedDetail: `${formatShape(wrong.shape!)}: ${wrong.reason}` };
+  if (wrong)
+    return { verified: Verdict.FAIL, verifiedDetail: `${formatShape(wrong.shape!)}: ${wrong.reason ?? 'wrong'}` };
   const missing = shapes.filter((_, index) => cases[index]?.verdict !== Verdict.PASS);
   if (missing.length > 0)
     return { verified: Verdict.NOT_MEASURED, verifiedDetail: `not verified on ${missing.map(formatShape).join(', ')}` };

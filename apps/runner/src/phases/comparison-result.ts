@@ -101,10 +101,13 @@ function ratioOf(champion: readonly number[], candidate: readonly number[]): Blo
   return champion.length === 0 ? undefined : blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK });
 }
 
-function invalidReason({ pairs, self, championCheck, candidateCheck }: ComparisonReport, dropped: number): string {
+function invalidReason(
+  { pairs, self, championCheck, candidateCheck }: ComparisonReport,
+  dropped: number,
+): string | undefined {
   const taken = pairs.championUs.length + self.championUs.length;
   if (dropped > MAX_DROPPED_SHARE * taken)
     return `${dropped} of ${taken} samples of each build were dropped, because the device slowed down`;
   if (!championCheck.passed) return `the champion's output was wrong ${championCheck.detail}`;
-  return candidateCheck.passed ? '' : `the candidate's output was wrong ${candidateCheck.detail}`;
+  return candidateCheck.passed ? undefined : `the candidate's output was wrong ${candidateCheck.detail}`;
 }

@@ -10,7 +10,7 @@ export function openParity({ job, runtime }: VariantServices, shape: Shape): Sdp
   const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
   if (elements > MAX_COMPARED_ELEMENTS)
     return {
-      missing: `not measured: tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,
+      missing: `tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,
     };
   return new SdpaParity(sdpa, { shape, signal: job.signal, dataDirectory });
 }

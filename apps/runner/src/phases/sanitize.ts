@@ -59,7 +59,7 @@ function findingOfError({ title, places, thread, block, text }: SanitizerError, 
         line: first.line,
         thread: thread ?? [],
         block: block ?? [],
-        access: / write /.test(title) ? 'write' : / read /.test(title) ? 'read' : '',
+        access: /(?<= )(?:write|read)(?= )/.exec(title)?.[0],
       },
     }),
   });

@@ -98,7 +98,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
       skipped === undefined
         ? await runCase(services, { spec, image, shape, inputs })
         : { result: notRun(shape, skipped), findings: [], ends: false };
-    if (ran.ends) stopped = `not run: ${FindingKind[ran.findings[0]?.kind ?? 0]} on ${formatShape(shape)}`;
+    if (ran.ends) stopped = `${FindingKind[ran.findings[0]?.kind ?? 0]} on ${formatShape(shape)} stopped the run`;
     findings.push(...ran.findings);
     results.set(shape, ran.result);
     job.emit({ case: 'caseResult', value: ran.result });
@@ -128,7 +128,7 @@ function verifyResult(
   { inputs, started }: { inputs: readonly SeededInput[]; started: number },
 ): VerifyResult {
   return create(VerifyResultSchema, {
-    cases: shapes.map((shape) => results.get(shape) ?? notRun(shape, 'not run: the job ended before')),
+    cases: shapes.map((shape) => results.get(shape) ?? notRun(shape, 'the job ended before it')),
     passedCases: [...results.values()].filter(({ verdict }) => verdict === Verdict.PASS).length,
     tolerance,
     reference: 'fp64 on the CPU',
@@ -243,7 +243,7 @@ function caseResult(
     errorMap: { ...report.errorMap, tileRows },
     seconds: report.seconds,
     verdict: findings.length === 0 ? Verdict.PASS : Verdict.FAIL,
-    reason: reasonOf(findings, shape),
+    ...(findings.length > 0 && { reason: reasonOf(findings, shape) }),
     mismatches: BigInt(mismatches),
     nanCount: BigInt(nanCount),
     infCount: BigInt(infCount),

@@ -54,14 +54,14 @@ test.each([
   [
     "that ncu can't read",
     'echo "==ERROR== Failed to open report: unexpected end of file" >&2; exit 1',
-    'not measured: ncu could not read its report: exit status 1, ==ERROR== Failed to open report: unexpected end of file',
+    'ncu could not read its report: exit status 1, ==ERROR== Failed to open report: unexpected end of file',
   ],
   [
     'whose ncu dies',
     'kill -SEGV $$',
-    expect.stringMatching(/^not measured: ncu could not read its report: Command failed/) as string,
+    expect.stringMatching(/^ncu could not read its report: Command failed/) as string,
   ],
-  ['without a launch', 'exit 0', 'not measured: ncu ended with exit status 0 and read no counter'],
+  ['without a launch', 'exit 0', 'ncu ended with exit status 0 and read no counter'],
 ])(
   'a report %s is no error of the job: not measured, with the reason, and the report is kept',
   async (_, importing, reason) => {

@@ -36,7 +36,7 @@ export function noProfiler(reason: string): Profiler {
 export function notMeasured(shape: Shape, reason: string): ProfileResult {
   return create(ProfileResultSchema, {
     verdict: Verdict.NOT_MEASURED,
-    reason: `not measured: ${reason}`,
+    reason,
     shape,
     arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
   });

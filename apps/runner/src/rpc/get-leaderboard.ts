@@ -26,20 +26,21 @@ export const getLeaderboard =
     const deviceName = request.deviceName || devices[0]?.name || '';
     const entries = history.leaderboard({ deviceName, shape }).map(({ entry }) => entry);
     const leftOut = leftOutText(history.leftOut({ deviceName, shape }), history.protocol);
-    if (entries.length > 0) return create(GetLeaderboardResponseSchema, { entries, leftOut });
+    const others = leftOut !== undefined && { leftOut };
+    if (entries.length > 0) return create(GetLeaderboardResponseSchema, { entries, ...others });
 
     const simulated = devices.some((device) => device.name === deviceName && device.simulated);
     const emptyReason = simulated
       ? `Emulator times are not GPU times and never count: ${deviceName} has no place in a leaderboard`
       : `No valid result on ${deviceName} for ${formatShape(shape)} yet${history.hasSimulated(shape) ? '; those of the emulator are not GPU times and never count' : ''}`;
     return create(GetLeaderboardResponseSchema, {
-      emptyReason: [emptyReason, leftOut].filter((text) => text !== '').join('. '),
-      leftOut,
+      emptyReason: leftOut === undefined ? emptyReason : `${emptyReason}. ${leftOut}`,
+      ...others,
     });
   };
 
-function leftOutText(leftOut: readonly LeftOut[], current: string): string {
-  if (leftOut.length === 0) return '';
+function leftOutText(leftOut: readonly LeftOut[], current: string): string | undefined {
+  if (leftOut.length === 0) return undefined;
   const counts = leftOut.map(
     ({ protocol, count }) => `${count} measured by ${protocol === '' ? 'an unknown protocol' : protocol}`,
   );

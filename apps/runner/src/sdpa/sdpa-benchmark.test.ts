@@ -45,23 +45,19 @@ test('turns of every backend become results, fastest first, with the speedup of 
   ]);
   expect(results[0]!.speedupLow).toBeLessThanOrEqual(2);
   expect(results[0]!.speedupHigh).toBeGreaterThanOrEqual(2);
-  expect(shape.missing('hot')).toBe('not measured: sdpa/efficient: no head dimension of 7');
+  expect(shape.missing('hot')).toBe('sdpa/efficient: no head dimension of 7');
 });
 
 test('no PyTorch: not measured, with how to get it', async () => {
   expect(await openShape('no-torch')).toEqual({
-    missing: expect.stringMatching(
-      /^not measured: no PyTorch on this host .*pip install torch.*FLASHCORE_PYTHON/,
-    ) as string,
+    missing: expect.stringMatching(/^no PyTorch on this host .*pip install torch.*FLASHCORE_PYTHON/) as string,
   });
 });
 
 test('no Python: the same', async () => {
   vi.stubEnv('FLASHCORE_PYTHON', '/no/such/python');
   expect(await openShape()).toEqual({
-    missing: expect.stringMatching(
-      /^not measured: no PyTorch on this host \(\/no\/such\/python can't be started/,
-    ) as string,
+    missing: expect.stringMatching(/^no PyTorch on this host \(\/no\/such\/python can't be started/) as string,
   });
 });
 
@@ -96,7 +92,7 @@ test('a process that ends in a turn leaves the sdpa not measured, and the next s
   const shape = (await sdpa.openShape(parseShape('1x2x64x64'), options)) as SdpaShape;
   await shape.turn('hot');
   await shape.turn('hot');
-  expect(shape.missing('hot')).toMatch(/^not measured: PyTorch's process ended with exit status 9/);
+  expect(shape.missing('hot')).toMatch(/^PyTorch's process ended with exit status 9/);
   expect(shape.results('hot', [1])).toEqual([]);
   vi.stubEnv('PYTHON_FAKE_SDPA', '');
   expect(await sdpa.openShape(parseShape('1x2x64x64'), options)).toBeInstanceOf(SdpaShape);

@@ -181,7 +181,7 @@ export class SdpaShape {
   readonly #signal: AbortSignal;
   readonly #onSamples: SdpaListener;
   readonly #samples: Record<TimingModeName, Map<string, number[]>> = { cold: new Map(), hot: new Map() };
-  #failure = '';
+  #failure: string | undefined;
 
   constructor(
     process: SdpaProcess,
@@ -199,9 +199,9 @@ export class SdpaShape {
     return this.#backends.filter(({ available }) => !available).map(({ name, reason }) => `sdpa/${name}: ${reason}`);
   }
 
-  /** One turn of every backend. Errors: the signal's reason; a sdpa that fails says so in missing(). */
+  /** One turn of every backend. Errors: the signal's reason; an SDPA that fails says so in missing(). */
   async turn(mode: TimingModeName): Promise<void> {
-    if (this.#failure !== '') return;
+    if (this.#failure !== undefined) return;
     try {
       for (const { name, available } of this.#backends) if (available) await this.#round(name, mode);
     } catch (error) {
@@ -239,13 +239,13 @@ export class SdpaShape {
     return results.sort((a, b) => a.latency!.p50Us - b.latency!.p50Us);
   }
 
-  /** Why there is no result, or why some backends are missing from it; empty when all were measured. */
-  missing(mode: TimingModeName): string {
-    if (this.#failure !== '') return this.#failure;
-    if (this.#samples[mode].size > 0) return this.refused.length > 0 ? `not measured: ${this.refused.join('; ')}` : '';
+  /** Why there is no result, or why some backends are missing from it; undefined when all were measured. */
+  missing(mode: TimingModeName): string | undefined {
+    if (this.#failure !== undefined) return this.#failure;
+    if (this.#samples[mode].size > 0) return this.refused.length > 0 ? this.refused.join('; ') : undefined;
     return this.#backends.some(({ available }) => available)
-      ? 'not measured: the sdpa had no turn'
-      : `not measured: no SDPA backend takes the shape: ${this.refused.join('; ')}`;
+      ? 'SDPA had no turn'
+      : `no SDPA backend takes the shape: ${this.refused.join('; ')}`;
   }
 }
 
@@ -260,8 +260,7 @@ const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): R
 function missingText(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const reason = error instanceof SdpaError ? error.reason : '';
-  if (reason === 'NO_TORCH' || reason === 'NO_PYTHON')
-    return `not measured: no PyTorch on this host (${message}); ${HOW_TO_GET}`;
-  if (reason === 'NO_CUDA') return `not measured: ${message}; install a PyTorch built for CUDA`;
-  return `not measured: ${message}`;
+  if (reason === 'NO_TORCH' || reason === 'NO_PYTHON') return `no PyTorch on this host (${message}); ${HOW_TO_GET}`;
+  if (reason === 'NO_CUDA') return `${message}; install a PyTorch built for CUDA`;
+  return message;
 }

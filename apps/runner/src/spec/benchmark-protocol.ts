@@ -19,8 +19,8 @@ export function drawSeeds(refreshes: number): { seeds: string[]; freshSeeds: str
 
 export interface BenchmarkProtocolSpec {
   sampling: SamplingProtocol;
-  /** What was taken away from the protocol; empty: nothing. */
-  shortened: string;
+  /** What was taken away from the protocol; undefined: nothing. */
+  shortened: string | undefined;
 }
 
 const DEFAULT_MIN_SAMPLES = 100;
@@ -56,7 +56,7 @@ export function planProtocol(
       },
       shortened: device.simulated
         ? `protocol shortened on the emulator: at most ${maxSeconds} s a mode, warm-up ${SIMULATED_WARM_UP_SECONDS} s, one launch a graph`
-        : '',
+        : undefined,
     },
   };
 }

@@ -65,7 +65,7 @@ export interface VerifySpec {
   seedCount: number;
   /** Given by the request; empty: fresh ones. */
   seeds: string[];
-  tolerance: { profile: string; absolute: number; relative: number };
+  tolerance: { profile?: string; absolute: number; relative: number };
   /** Run a case under compute-sanitizer too, on a GPU. */
   sanitize: boolean;
 }
@@ -430,7 +430,7 @@ function accepted(shapes: readonly Shape[], manifest: Manifest, resolved: Resolv
 
 function chooseTolerance(asked: Tolerance | undefined, cases: Cases): VerifySpec['tolerance'] {
   if (asked?.absolute !== undefined && asked.relative !== undefined)
-    return { profile: asked.profile, absolute: asked.absolute, relative: asked.relative };
+    return { ...(asked.profile && { profile: asked.profile }), absolute: asked.absolute, relative: asked.relative };
   const profile = asked?.profile || cases.defaults.tolerance;
   const { atol, rtol } = toleranceProfile(cases, profile);
   return { profile, absolute: asked?.absolute ?? atol, relative: asked?.relative ?? rtol };

@@ -223,7 +223,10 @@ function comparisonOf(comparison: ComparisonResult | undefined): { champion?: st
   if (!comparison) return {};
   const ratios = comparison.shapes.flatMap(({ time }) => (time ? [time.ratio] : []));
   const judged = comparison.verdict !== ComparisonVerdict.NOT_JUDGED && ratios.length > 0;
-  return { champion: comparison.champion?.label ?? '', ...(judged && { speedupOverChampion: Math.min(...ratios) }) };
+  return {
+    ...(comparison.champion && { champion: comparison.champion.label }),
+    ...(judged && { speedupOverChampion: Math.min(...ratios) }),
+  };
 }
 
 /** The history's line for an experiment, about the variant that was asked for. */
@@ -243,7 +246,7 @@ function summarise(result: JobResult): ExperimentSummary {
     ...comparisonOf(variant?.comparison),
     gatesPassed: gates(Verdict.PASS),
     gatesFailed: gates(Verdict.FAIL),
-    gatesNotMeasured: gates(Verdict.NOT_MEASURED),
+    gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),
     sourceDigest: result.provenance?.sourceDigest ?? '',
   });
 }

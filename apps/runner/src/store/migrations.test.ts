@@ -49,7 +49,7 @@ test('a database of the oldest schema is brought up to date: its jobs, events, r
     [Outcome.PASSED, Outcome.COMPILE_FAILED, Outcome.CANCELLED].map((outcome, index) => ({
       name: before[index]!['name'],
       outcome,
-      owner: '',
+      owner: undefined,
     })),
   );
   const seen = await Promise.all(jobs.map(({ name }) => collect(fixture.client.watch(name))));

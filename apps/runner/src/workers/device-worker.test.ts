@@ -99,7 +99,7 @@ test('a device whose canary fails three times is quarantined and says why; it se
   expect(asked().slice(2)).toEqual(['open', 'canary', 'open', 'canary', 'open', 'canary']);
   setHealth('well');
   expect(await run(device, 'good')).toMatchObject({ status: 'done' });
-  expect(device.quarantineReason).toBe('');
+  expect(device.quarantineReason).toBe(undefined);
   await device.close();
 });
 
@@ -124,13 +124,13 @@ test(
     await expect(run(device, 'good')).rejects.toThrow(
       /^Device survivor does not serve: its former worker \(process \d+\) was killed and does not end: it may hold the device still$/,
     );
-    expect([device.quarantineReason !== '', asked()]).toEqual([true, ['open', 'run-once']]);
+    expect([device.quarantineReason !== undefined, asked()]).toEqual([true, ['open', 'run-once']]);
     const next = run(device, 'good');
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(pids()).toHaveLength(1);
     process.kill(pids()[0]!, 'SIGKILL');
     expect(await next).toMatchObject({ status: 'done' });
-    expect([device.quarantineReason, asked().slice(2)]).toEqual(['', ['open', 'canary', 'run-once']]);
+    expect([device.quarantineReason, asked().slice(2)]).toEqual([undefined, ['open', 'canary', 'run-once']]);
     process.kill(pids()[1]!, 'SIGKILL');
     await device.close();
   },

@@ -35,15 +35,15 @@ export class DeviceWorker {
   #needsCanary = false;
   /** Settles with the start that is on its way. */
   #starting: Promise<void> = Promise.resolve();
-  #quarantine = '';
+  #quarantine: string | undefined;
   #onOutput: ((line: string) => void) | undefined;
 
   constructor(options: DeviceWorkerOptions) {
     this.#options = options;
   }
 
-  /** Why the device takes no work; empty when it does. */
-  get quarantineReason(): string {
+  /** Why the device takes no work; undefined when it does. */
+  get quarantineReason(): string | undefined {
     return this.#quarantine;
   }
 
@@ -140,7 +140,7 @@ export class DeviceWorker {
       const canary = await worker.request({ type: 'canary', image: canaryImage }, { signal: options.signal });
       if (canary.status === 'done') {
         this.#needsCanary = false;
-        this.#quarantine = '';
+        this.#quarantine = undefined;
         return worker;
       }
       problem = `the canary kernel did not run after a fault: ${describeOutcome(canary)}`;

@@ -36,7 +36,7 @@ type Native = (...values: unknown[]) => number;
  * says so.
  */
 export class Conditions {
-  readonly #notMeasured: string;
+  readonly #notMeasured: string | undefined;
   readonly #library: LibraryHandle | undefined;
   readonly #functions = new Map<string, Native>();
   #device = 0n;
@@ -45,35 +45,36 @@ export class Conditions {
   constructor(path: string, driver: CudaDriver) {
     if (path === '') {
       this.#notMeasured = driver.facts.simulated
-        ? 'not measured: the emulator has no clocks, temperature or power'
-        : 'not measured: no libnvidia-ml.so.1 on this host';
+        ? 'the emulator has no clocks, temperature or power'
+        : 'no libnvidia-ml.so.1 on this host';
       return;
     }
     this.#library = koffi.load(path);
     this.#notMeasured = this.#open(driver);
   }
 
-  #open(driver: CudaDriver): string {
+  /** Why nothing can be read; undefined: it can. */
+  #open(driver: CudaDriver): string | undefined {
     const started = this.#bind('int nvmlInit_v2()')();
-    if (started !== 0) return `not measured: nvmlInit_v2 answered ${started}`;
+    if (started !== 0) return `nvmlInit_v2 answered ${started}`;
     try {
       const out: [number | bigint] = [0];
       const found = this.#bind('int nvmlDeviceGetHandleByPciBusId_v2(const char *id, _Out_ uint64_t *device)')(
         driver.pciBusId(),
         out,
       );
-      if (found !== 0) return `not measured: NVML does not know the device (${found})`;
+      if (found !== 0) return `NVML does not know the device (${found})`;
       this.#device = BigInt(out[0]);
-      return '';
+      return undefined;
     } catch (error) {
-      if (error instanceof CudaError) return `not measured: ${error.message}`;
+      if (error instanceof CudaError) return error.message;
       throw error;
     }
   }
 
   /** Whether hardware or heat slows the device down now; false where it is not known. */
   throttled(): boolean {
-    if (this.#notMeasured !== '') return false;
+    if (this.#notMeasured !== undefined) return false;
     const reasons = this.#number(
       'int nvmlDeviceGetCurrentClocksThrottleReasons(uint64_t device, _Out_ uint64_t *value)',
     );
@@ -82,7 +83,7 @@ export class Conditions {
 
   /** `ownProcesses` are no strangers on the device. */
   read(ownProcesses: readonly number[]): ConditionsReport {
-    if (this.#notMeasured !== '') return { throttleReasons: [], notMeasured: this.#notMeasured };
+    if (this.#notMeasured !== undefined) return { throttleReasons: [], notMeasured: this.#notMeasured };
     const smClockMhz = this.#number(
       'int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)',
       CLOCK_SM,
@@ -118,7 +119,6 @@ export class Conditions {
         ([, name]) => name,
       ),
       ...(otherProcesses !== undefined && { otherProcesses }),
-      notMeasured: '',
     };
   }
 

@@ -109,7 +109,7 @@ export class SlowDown {
 
   /** How the clocks are known. */
   get source(): string {
-    if (!this.#stamps) return 'not measured: no clock-stamp kernel was compiled for the device';
+    if (!this.#stamps) return 'no clock-stamp kernel was compiled for the device';
     if (this.#simulated) return 'simulated: the emulator counts a cycle a nanosecond';
     return `clock64 over globaltimer, stamped ${STAMPED[this.#mode]} every sample${this.#known < this.#read ? `; known for ${this.#known} of ${this.#read}` : ''}`;
   }

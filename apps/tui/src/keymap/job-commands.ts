@@ -1,7 +1,7 @@
 /** Starting, showing, cancelling and comparing jobs; their source. */
 import { JOB_LISTS, type AppState } from '../state/app-state.ts';
 import { cancellableJob, chosenJob, inJobs, inKernels, kernelToRun } from '../state/chosen.ts';
-import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { filteredList, selectedJobName } from '../state/selectors.ts';
 import { sourceTarget } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 
@@ -28,7 +28,7 @@ export const JOB_COMMANDS = [
     group: 'jobs',
     help: 'In 7 Kernels: choose how to run it, Enter runs',
     hint: 'run',
-    when: (state) => inKernels(state) && selectedKernel(state)?.manifestError === '',
+    when: (state) => inKernels(state) && kernelToRun(state) !== undefined,
   },
   {
     id: 'rerun',

@@ -144,7 +144,7 @@ export function diagnosticText({ severity, file, line, column, message }: Diagno
 function caseText({ shape, verdict, reason, maxAbsError, meanAbsError }: CaseResult): Described {
   const errors = `max ${formatError(maxAbsError)}, mean ${formatError(meanAbsError)}`;
   return {
-    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${verdict === Verdict.NOT_MEASURED ? reason : errors}`,
+    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${verdict === Verdict.NOT_MEASURED ? (reason ?? '') : errors}`,
     tone: verdictTone(verdict),
   };
 }

@@ -6,7 +6,7 @@ test('a comparison that was not judged says so once', () => {
   expect(
     comparisonAnswer({
       verdict: ComparisonVerdict.NOT_JUDGED,
-      reason: 'not judged: 1x4x128x64: emulator times are not GPU times',
+      reason: '1x4x128x64: emulator times are not GPU times',
     }),
   ).toBe('not judged: 1x4x128x64: emulator times are not GPU times');
   expect(comparisonAnswer({ verdict: ComparisonVerdict.FASTER, reason: '1.05 in time' })).toBe('faster: 1.05 in time');

@@ -86,17 +86,18 @@ export function shapeShort(shape: Shape | undefined): string {
     : `${shape.batch}x${shape.heads}x${shape.sequenceLength}x${shape.headDim}${shape.causal ? 'c' : ''}`;
 }
 
-/** "not measured: …" once, whether or not the reason begins with it. */
-export const notMeasured = (reason: string): string => `not measured: ${reason.replace(/^not measured:\s*/i, '')}`;
+/** "not measured: …", with the bare reason that the runner gives. */
+export const notMeasured = (reason: string | undefined): string =>
+  `not measured: ${reason ?? 'the runner gives no reason'}`;
 
-/** The verdict's word, then the reason: the runner's begins with the same word where nothing was judged. */
+/** The verdict's word, then the reason. */
 export const comparisonAnswer = ({
   verdict,
   reason,
 }: {
   readonly verdict: ComparisonVerdict;
   readonly reason: string;
-}): string => `${COMPARISON_MARKS[verdict].word}: ${reason.replace(/^not judged:\s*/, '')}`;
+}): string => `${COMPARISON_MARKS[verdict].word}: ${reason}`;
 
 /** The first eight digits of a job's UUID: enough to tell jobs apart on a screen. */
 export const shortName = (job: string): string => job.replace(/^jobs\//, '').slice(0, 8);

@@ -67,10 +67,11 @@ const verifyCases = ({ verify }: VariantResult): TestCase[] =>
     name: shape === undefined ? 'case' : formatShape(shape),
     seconds,
     ...(verdict === Verdict.FAIL && { failure: reason }),
-    ...(verdict === Verdict.NOT_MEASURED && { skipped: reason }),
-    output: [`largest error ${maxAbsError}`, ...sdpa.filter(({ missing }) => missing === '').map(besideSdpa)].join(
-      '\n',
-    ),
+    ...(verdict === Verdict.NOT_MEASURED && { skipped: reason ?? 'not measured' }),
+    output: [
+      `largest error ${maxAbsError}`,
+      ...sdpa.filter(({ missing }) => missing === undefined).map(besideSdpa),
+    ].join('\n'),
   }));
 
 const besideSdpa = ({
@@ -89,7 +90,7 @@ function gateCase({ gateId, title, verdict, value, comparison, target, unit, lev
     group: 'gates',
     name: `${gateId}: ${title}`,
     ...(verdict === Verdict.FAIL && level === 'hard' && { failure: told }),
-    ...(verdict === Verdict.NOT_MEASURED && { skipped: detail || 'not measured' }),
+    ...((verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED) && { skipped: detail || 'not measured' }),
     output: verdict === Verdict.FAIL && level !== 'hard' ? `warning: ${told}` : told,
   };
 }

@@ -12,6 +12,7 @@ import { histogramLines } from './histogram.ts';
 import { count, figure, inUnit, shapeText, time, timeUnit } from './numbers.ts';
 import { table } from './table.ts';
 import { heading, labelled, paragraph } from './text.ts';
+import { asNotMeasured } from './profile-section.ts';
 
 /** What must stand beside every time that the emulator gave. */
 export const SIMULATED = 'simulated: emulator times are not GPU times';
@@ -116,11 +117,12 @@ function throughput(result: BenchmarkResult, format: ReportFormat): string[] {
 function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult): string {
   const text = `${figure(percent, 3)} % of the roofline`;
   if (percent <= 100) return text;
-  return `${text}, which counts every tensor from device memory once${leastUs === undefined ? '' : `; the least possible here is ${time(leastUs)}: ${leastBasis}`}`;
+  return `${text}, which counts every tensor from device memory once${leastUs === undefined ? '' : `; the least possible here is ${time(leastUs)}: ${leastBasis ?? 'basis not known'}`}`;
 }
 
 function sdpa(result: BenchmarkResult, format: ReportFormat): string[] {
-  if (result.sdpa.length === 0) return labelled('sdpa', result.sdpaMissing || 'none asked for', format);
+  if (result.sdpa.length === 0)
+    return labelled('sdpa', result.sdpaMissing ? asNotMeasured(result.sdpaMissing) : 'none asked for', format);
   return result.sdpa.flatMap((baseline) => labelled('baseline', baselineText(baseline), format));
 }
 
@@ -143,7 +145,7 @@ export function conditionsText(conditions: DeviceConditions | undefined): string
     conditions.persistenceMode === undefined ? '' : `persistence ${conditions.persistenceMode ? 'on' : 'off'}`,
     conditions.throttleReasons.length > 0 ? `throttled: ${conditions.throttleReasons.join(', ')}` : '',
     conditions.otherProcesses ? count(conditions.otherProcesses, 'other process') : '',
-    conditions.notMeasured,
+    conditions.notMeasured ? asNotMeasured(conditions.notMeasured) : '',
   ].filter(Boolean);
   return known.join(', ') || 'not recorded';
 }

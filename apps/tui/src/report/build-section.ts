@@ -11,6 +11,7 @@ import { formatBytes } from '../present/numbers.ts';
 import { figure, seconds } from './numbers.ts';
 import { table, type Cell } from './table.ts';
 import { heading, labelled, paragraph, printable } from './text.ts';
+import { asNotMeasured } from './profile-section.ts';
 
 const MOST_DIAGNOSTICS = 20;
 
@@ -21,7 +22,9 @@ export function buildSection(build: BuildResult, format: ReportFormat): string[]
     ...heading('Build', `${verdict}, ${seconds(build.seconds)}`, format),
     ...build.runs.flatMap((run) => labelled(run.compiler, runText(run), format)),
     ...entriesTable(build.entries, format),
-    ...(build.entries.length === 0 && build.entriesMissing ? labelled('ptxas', build.entriesMissing, format) : []),
+    ...(build.entries.length === 0 && build.entriesMissing
+      ? labelled('ptxas', asNotMeasured(build.entriesMissing), format)
+      : []),
     ...diagnostics(build.diagnostics, format),
     ...artifacts(build.artifacts, format),
   ];
@@ -60,7 +63,7 @@ function entryRow(entry: EntryResources): Cell[] {
     alarming(entry.stackBytes),
     String(entry.ctasPerSm),
     `${figure(entry.occupancyPercent, 3)} %`,
-    entry.occupancyLimiter.replace('shared memory', 'SMEM'),
+    (entry.occupancyLimiter ?? '-').replace('shared memory', 'SMEM'),
   ];
 }
 

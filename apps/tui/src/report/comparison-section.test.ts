@@ -80,7 +80,7 @@ test('medians, ratios with intervals, the champion against itself, the rule and 
 });
 
 test('a refusal says why, without saying "not judged" twice', () => {
-  const reason = "not judged: the champion's output is wrong: 1x2x64x64: NAN_OUTPUT";
+  const reason = "the champion's output is wrong: 1x2x64x64: NAN_OUTPUT";
   const lines = comparisonSection(
     create(ComparisonResultSchema, {
       champion: { label: 'a' },

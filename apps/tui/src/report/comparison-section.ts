@@ -40,7 +40,7 @@ export function comparisonSection(comparison: ComparisonResult, format: ReportFo
     ...(shapes.length > 0 ? shapeTable(shapes, format) : []),
     ...shapes.flatMap((shape) => shapeLines(shape, format)),
     ...labelled('rule', ruleText(comparison), format),
-    ...labelled('verdict', `${word.text}: ${reason.replace(/^not judged: /, '')}`, format),
+    ...labelled('verdict', `${word.text}: ${reason}`, format),
   ];
 }
 
@@ -93,9 +93,7 @@ function shapeLines(shape: ShapeComparison, format: ReportFormat): string[] {
     ...labelled('samples', counted, format, 4),
     ...(cycles ? labelled('clock', clockSource, format, 4) : []),
     ...labelled('checked', checkText(shape), format, 4),
-    ...(verdict === ComparisonVerdict.NOT_JUDGED
-      ? labelled('why', shape.reason.replace(/^not judged: /, ''), format, 4)
-      : []),
+    ...(verdict === ComparisonVerdict.NOT_JUDGED ? labelled('why', shape.reason, format, 4) : []),
   ];
 }
 

@@ -17,7 +17,7 @@ function findingLines(finding: Finding, format: ReportFormat): string[] {
     ...item('where', finding.location ? locationText(finding.location) : '', format),
     ...threadGroups(finding).flatMap((text) => item('threads', text, format)),
     ...item('case', finding.shape ? shapeText(finding.shape) : '', format),
-    ...item('CUDA', finding.cudaError, format),
+    ...item('CUDA', finding.cudaError ?? '', format),
     ...item('remedy', finding.remedy, format),
   ];
 }

@@ -91,7 +91,7 @@ export const gates: MessageInitShape<typeof GateResultSchema>[] = [
     target: 0.99,
     unit: 'x',
     level: 'hard',
-    detail: 'not measured: no accepted version yet',
+    detail: 'no accepted version yet',
   },
 ];
 
@@ -168,7 +168,7 @@ const variant: MessageInitShape<typeof VariantResultSchema> = {
       stopReason: StopReason.CONVERGED,
       valid: false,
       invalidReason: 'emulator times are not GPU times',
-      sdpaMissing: 'not measured: no PyTorch on this host',
+      sdpaMissing: 'no PyTorch on this host',
       outputCheck: 'after timing: same as verified',
       latency: {
         samples: 100,
@@ -183,7 +183,7 @@ const variant: MessageInitShape<typeof VariantResultSchema> = {
         p50HighUs: 81_800,
       },
       histogram: { lowUs: 79_900, binWidthUs: 1_210, counts: [12, 40, 25, 10, 6, 3, 1, 1, 0, 2] },
-      conditions: { notMeasured: 'not measured: no GPU' },
+      conditions: { notMeasured: 'no GPU' },
     },
   ],
   profile: { verdict: Verdict.NOT_MEASURED, reason: 'the emulator has no hardware counters' },
@@ -226,7 +226,7 @@ export const failedExperiment = {
       hostName: 'laptop',
       sourceDigest: 'ab'.repeat(32),
       flagsDigest: 'cd'.repeat(32),
-      conditions: { notMeasured: 'not measured: the emulator has no clocks, temperature or power' },
+      conditions: { notMeasured: 'the emulator has no clocks, temperature or power' },
       time: TIME,
       tools: [
         { name: 'g++', version: '12.2.0' },

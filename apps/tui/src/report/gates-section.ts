@@ -1,7 +1,6 @@
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import type { ReportFormat } from './format.ts';
 import { figure } from './numbers.ts';
-import { asNotMeasured } from './profile-section.ts';
 import { table, type Cell } from './table.ts';
 import { heading, paragraph } from './text.ts';
 
@@ -42,7 +41,7 @@ function gateRow(gate: GateResult): Cell[] {
 // rejection.
 function answer(gate: GateResult): Cell {
   if (gate.verdict === Verdict.NOT_MEASURED) return { text: 'not measured', style: 'yellow' };
-  if (gate.level === 'off') return { text: 'not judged', style: 'dim' };
+  if (gate.verdict === Verdict.NOT_JUDGED) return { text: 'not judged', style: 'dim' };
   if (gate.verdict === Verdict.PASS) return { text: 'pass', style: 'green' };
   return gate.level === 'warn' ? { text: 'fail (warn)', style: 'yellow' } : { text: 'FAIL', style: 'red' };
 }
@@ -56,8 +55,7 @@ const valueText = (value: number, unit: string): string =>
 
 function evidence(gate: GateResult, format: ReportFormat): string[] {
   // The answer above says "not measured" already.
-  const detail =
-    gate.verdict === Verdict.NOT_MEASURED ? asNotMeasured(gate.detail).replace(/^not measured: /i, '') : gate.detail;
+  const { detail } = gate;
   const source =
     gate.verdict !== Verdict.NOT_MEASURED && gate.source && !detail.includes(gate.source)
       ? `source: ${gate.source}`

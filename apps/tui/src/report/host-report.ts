@@ -79,6 +79,6 @@ function tools(list: readonly Tool[], format: ReportFormat): string[] {
 }
 
 function toolText(tool: Tool): string {
-  if (!tool.version) return `missing: ${tool.missing}`;
+  if (!tool.version) return `missing: ${tool.missing ?? 'nobody knows why'}`;
   return tool.archs.length > 0 ? `${tool.version} for ${tool.archs.join(' ')}` : tool.version;
 }

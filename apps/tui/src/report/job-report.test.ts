@@ -165,7 +165,7 @@ Latency 2x8x512x64  hot (back to back)
     ┴─────────┴─────────┴────────┴─────────┴
     79.90     82.92     85.95    88.67     91.70 ms
   samples    100; converged
-  sdpa  not measured: no PyTorch on this host
+  sdpa       not measured: no PyTorch on this host
   conditions not measured: no GPU
   checked    after timing: same as verified
   not valid  emulator times are not GPU times

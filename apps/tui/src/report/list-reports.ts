@@ -22,7 +22,7 @@ function kernelLines(kernel: Kernel, format: ReportFormat): string[] {
   if (kernel.manifestError) return [id, ...labelled('unusable', kernel.manifestError, format)];
   const items: [string, string][] = [
     ['lesson', kernel.lesson],
-    ['after', kernel.after],
+    ['after', kernel.after ?? ''],
     [
       'needs',
       `${kernel.minArch}${kernel.emulated ? '' : ', no emulator'}${kernel.limits.map((limit) => `; ${limit.require}`).join('')}`,
@@ -46,7 +46,7 @@ function kernelLines(kernel: Kernel, format: ReportFormat): string[] {
 export function jobsReport(jobs: readonly Job[], format: ReportFormat, kernel = ''): string[] {
   if (jobs.length === 0) return [kernel === '' ? 'no jobs' : `no job of ${printable(kernel)}`];
   // Of a runner that tells its clients apart.
-  const owned = jobs.some(({ owner }) => owner !== '' && owner !== 'local');
+  const owned = jobs.some(({ owner }) => owner !== undefined && owner !== 'local');
   const columns = [
     { title: 'job' },
     { title: 'created' },
@@ -60,7 +60,7 @@ export function jobsReport(jobs: readonly Job[], format: ReportFormat, kernel = 
     jobs.map((job) => [
       shortJobName(job.name),
       shortInstant(job.createTime),
-      ...(owned ? [job.owner] : []),
+      ...(owned ? [job.owner ?? '-'] : []),
       kindText(job.kind),
       stateCell(job),
       job.label || job.kernelId,
@@ -81,7 +81,7 @@ export function historyReport(experiments: readonly ExperimentSummary[], format:
     return [kernel === '' ? 'no experiment has ended yet' : `no experiment of ${printable(kernel)} has ended yet`];
   const right = 'right' as const;
   const shown = {
-    champion: experiments.some(({ champion }) => champion !== ''),
+    champion: experiments.some(({ champion }) => champion !== undefined),
     cost: experiments.some(({ costUsd }) => costUsd !== undefined),
   };
   const columns = [

@@ -35,8 +35,7 @@ function metrics(list: readonly Metric[], title: string, format: ReportFormat): 
   );
 }
 
-/** "not measured: ..." exactly once, whether or not the reason already says so. */
-export function asNotMeasured(reason: string): string {
-  if (/^not measured/i.test(reason)) return reason;
+/** "not measured: ...", with the bare reason that the runner gives. */
+export function asNotMeasured(reason: string | undefined): string {
   return reason ? `not measured: ${reason}` : 'not measured, and the runner gives no reason';
 }

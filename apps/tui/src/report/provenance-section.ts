@@ -48,8 +48,7 @@ function driverText(device: Device): string {
 
 const toolsText = (tools: readonly Tool[]): string =>
   tools
-    .filter((tool) => tool.version)
-    .map((tool) => (tool.version.includes(tool.name) ? tool.version : `${tool.name} ${tool.version}`))
+    .flatMap(({ name, version }) => (version ? [version.includes(name) ? version : `${name} ${version}`] : []))
     .join(', ') || 'none';
 
 const runnerText = ({ runnerVersion, runnerBuildId, hostName }: Provenance): string =>
@@ -59,6 +58,9 @@ function costText(result: JobResult): string {
   // A build does not open the device, but no other job has it meanwhile.
   const held = `device held for ${seconds(result.deviceSeconds)}`;
   if (result.costUsd === undefined) return result.costMissing ? `${held}, ${result.costMissing}` : held;
-  const rate = result.usdPerHour === undefined ? '' : ` at ${result.usdPerHour} USD/h (${result.rateSource})`;
+  const rate =
+    result.usdPerHour === undefined
+      ? ''
+      : ` at ${result.usdPerHour} USD/h (${result.rateSource ?? 'source not known'})`;
   return `${held}, ${result.costUsd.toFixed(4)} USD${rate}`;
 }

@@ -22,7 +22,7 @@ const cudnn = { ...flash, backend: 'sdpa/cudnn', sdpaMeanAbsError: 1e-5 };
 test('a row each case, with both errors against the reference; a line each backend', () => {
   const cases = ['2x8x512x64', '2x8x512x64c'].map((text) => ({
     shape: parseShape(text),
-    sdpa: [cudnn, flash, { backend: 'sdpa/efficient', version, missing: 'not measured: no' }],
+    sdpa: [cudnn, flash, { backend: 'sdpa/efficient', version, missing: 'no' }],
   }));
   const lines = sdpaSection(create(VerifyResultSchema, { cases }), PLAIN);
   expect(`\n${lines.join('\n')}\n`).toBe(`
@@ -38,7 +38,7 @@ test('a row each case, with both errors against the reference; a line each backe
 });
 
 test('nothing compared: why', () => {
-  const cases = [{ sdpaMissing: 'not measured: no PyTorch on this host; install it' }];
+  const cases = [{ sdpaMissing: 'no PyTorch on this host; install it' }];
   expect(sdpaSection(create(VerifyResultSchema, { cases }), PLAIN)).toEqual([
     '  beside SDPA: not measured: no PyTorch on this host; install it',
   ]);

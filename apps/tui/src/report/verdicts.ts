@@ -6,6 +6,7 @@ const WORDS: Partial<Record<Verdict, { text: string; style: StyleName }>> = {
   [Verdict.PASS]: { text: 'pass', style: 'green' },
   [Verdict.FAIL]: { text: 'FAIL', style: 'red' },
   [Verdict.NOT_MEASURED]: { text: 'not measured', style: 'yellow' },
+  [Verdict.NOT_JUDGED]: { text: 'not judged', style: 'dim' },
 };
 
 /** A verdict as a table cell, in words: colour never carries the meaning alone. */

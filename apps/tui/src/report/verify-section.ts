@@ -69,7 +69,7 @@ function complaint(result: CaseResult, format: ReportFormat): string[] {
   ].filter(Boolean);
   const suffix = counts.length > 0 ? ` (${counts.join(', ')} of ${result.elements} elements)` : '';
   const worst = result.worst && result.mismatches > 0n ? `; worst ${elementText(result.worst)}` : '';
-  return paragraph(`${shapeText(result.shape)}: ${result.reason}${suffix}${worst}`, format, 2);
+  return paragraph(`${shapeText(result.shape)}: ${result.reason ?? 'no reason given'}${suffix}${worst}`, format, 2);
 }
 
 /** "O[b 0, h 3, s 17, d 5] got 0.5, want 0.25". */

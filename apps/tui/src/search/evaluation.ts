@@ -215,7 +215,7 @@ function provenanceOf(result: JobResult | undefined, variant: VariantResult | un
     simulated: birth.device?.simulated ?? false,
     protocol: birth.protocol,
     source_digest: birth.sourceDigest,
-    flags_digest: birth.flagsDigest,
+    flags_digest: birth.flagsDigest ?? '',
     build_id: variant?.build?.buildId ?? '',
     variant: variant?.label ?? '',
     scored_against: scoredAgainst(variant),

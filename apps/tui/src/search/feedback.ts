@@ -75,7 +75,9 @@ function wrongLines(variant: VariantResult | undefined, required: readonly strin
     ...(variant?.build?.succeeded === false && variant.findings.length === 0
       ? [errors.slice(0, TOP_DIAGNOSTICS).map(diagnosticText).join('\n')]
       : []),
-    ...refused.map(({ shape, reason }) => `${formatShape(shape!)} must be computed and was not: ${reason}`),
+    ...refused.map(
+      ({ shape, reason }) => `${formatShape(shape!)} must be computed and was not: ${reason ?? 'no reason given'}`,
+    ),
     ...(variant?.verify ? [`${variant.verify.passedCases} of ${cases.length} cases pass.`] : []),
   ];
 }
@@ -106,9 +108,9 @@ export function compilerText({ build }: VariantResult): string {
     ...build.diagnostics.slice(0, 2 * TOP_DIAGNOSTICS).map(diagnosticText),
     ...build.entries.map(
       (entry) =>
-        `ptxas ${entry.arch} ${entry.entry}: ${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} bytes of shared memory, ${entry.spillStoreBytes} bytes spilled, ${entry.ctasPerSm} CTAs an SM (${entry.occupancyLimiter})`,
+        `ptxas ${entry.arch} ${entry.entry}: ${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} bytes of shared memory, ${entry.spillStoreBytes} bytes spilled, ${entry.ctasPerSm} CTAs an SM (${entry.occupancyLimiter ?? 'bound by nobody knows what'})`,
     ),
-    build.entriesMissing,
+    build.entriesMissing && `ptxas: not measured: ${build.entriesMissing}`,
   ]
     .filter(Boolean)
     .join('\n');
@@ -127,7 +129,7 @@ export function verifyText({ verify }: VariantResult): string {
 /** Counters, stalls and advice; the reason where nothing was measured. */
 export function profileText({ profile }: VariantResult): string {
   if (!profile) return '';
-  if (profile.metrics.length === 0) return `not measured: ${profile.reason.replace(/^not measured: /, '')}`;
+  if (profile.metrics.length === 0) return `not measured: ${profile.reason ?? 'no reason given'}`;
   return [
     ...profile.metrics.map(({ name, value, unit }) => `${name} ${value.toPrecision(4)} ${unit}`.trim()),
     ...profile.stalls

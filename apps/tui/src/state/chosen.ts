@@ -36,7 +36,7 @@ export function cancellableJob(state: AppState): Job | JobView | undefined {
  */
 export function kernelToRun(state: AppState): string | undefined {
   if (inKernels(state))
-    return selectedKernel(state)?.manifestError === '' ? selectedKernel(state)?.kernelId : undefined;
+    return selectedKernel(state)?.manifestError === undefined ? selectedKernel(state)?.kernelId : undefined;
   const kernelId = state.ui.lastForm?.form.kernel.kernelId ?? attachedJob(state)?.kernelId;
   return state.kernels.some((kernel) => kernel.kernelId === kernelId) ? kernelId : undefined;
 }

@@ -57,7 +57,7 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
     about,
     chosen: 0,
   });
-  const usable = kernels.filter(({ manifestError }) => manifestError === '').map(({ kernelId }) => kernelId);
+  const usable = kernels.filter(({ manifestError }) => manifestError === undefined).map(({ kernelId }) => kernelId);
   const ids = usable.includes(kernel.kernelId) ? usable : [kernel.kernelId, ...usable];
   return {
     kernel,

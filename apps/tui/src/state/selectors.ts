@@ -158,7 +158,11 @@ export interface GateCounts {
 
 export function countGates(gates: readonly GateResult[]): GateCounts {
   const count = (verdict: Verdict): number => gates.filter((gate) => gate.verdict === verdict).length;
-  return { passed: count(Verdict.PASS), failed: count(Verdict.FAIL), notMeasured: count(Verdict.NOT_MEASURED) };
+  return {
+    passed: count(Verdict.PASS),
+    failed: count(Verdict.FAIL),
+    notMeasured: count(Verdict.NOT_MEASURED) + count(Verdict.NOT_JUDGED),
+  };
 }
 
 /** How an ended phase went: its own results decide; one that never came to a result was not measured. */

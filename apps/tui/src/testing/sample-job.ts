@@ -94,7 +94,7 @@ function caseResult(index: number): MessageInitShape<typeof CaseResultSchema> {
   return {
     shape: PARITY_SHAPES[index] ?? shape(1, 1, 64),
     verdict: fails ? Verdict.FAIL : Verdict.PASS,
-    reason: fails ? '1,204 elements outside the tolerance atol 1e-2 rtol 1e-2' : '',
+    ...(fails && { reason: '1,204 elements outside the tolerance atol 1e-2 rtol 1e-2' }),
     seeds: 5,
     maxAbsError: fails ? 0.318 : 4.9e-4,
     meanAbsError: fails ? 2.1e-3 : 1.3e-5,
@@ -205,28 +205,28 @@ const GATES: PayloadInit[] = [
     target: 25,
     unit: 'us',
     source: 'isolated samples',
-    detail: 'not measured: emulator times are not GPU times',
+    detail: 'emulator times are not GPU times',
   }),
   gate('speedup_sdpa', 'Speedup against SDPA, canonical shape', Verdict.NOT_MEASURED, {
     comparison: '>=',
     target: 2,
     unit: 'x',
     source: 'fastest SDPA backend in the same round',
-    detail: 'not measured: no PyTorch on this host',
+    detail: 'no PyTorch on this host',
   }),
   gate('tensor_cores', 'Tensor pipe utilisation', Verdict.NOT_MEASURED, {
     comparison: '>=',
     target: 40,
     unit: '%',
     source: 'ncu',
-    detail: 'not measured: hardware counters need a GPU; run it on a host with one',
+    detail: 'hardware counters need a GPU; run it on a host with one',
   }),
   gate('bank_conflicts', 'Shared-memory bank conflicts', Verdict.NOT_MEASURED, {
     comparison: '<',
     target: 5,
     unit: '%',
     source: 'ncu',
-    detail: 'not measured: hardware counters need a GPU; run it on a host with one',
+    detail: 'hardware counters need a GPU; run it on a host with one',
   }),
 ];
 
@@ -254,11 +254,11 @@ const benchmark = (mode: TimingMode, p50: number): PayloadInit[] => [
       latency: latency(200, p50),
       histogram: histogramOf(200, p50),
       stopReason: StopReason.CONVERGED,
-      sdpaMissing: 'not measured: no PyTorch on this host',
+      sdpaMissing: 'no PyTorch on this host',
       valid: false,
       invalidReason: 'emulator times are not GPU times',
       outputCheck: 'right after timing and at 3 points inside it',
-      conditions: { notMeasured: 'not measured: the emulator has no clocks' },
+      conditions: { notMeasured: 'the emulator has no clocks' },
     },
   },
 ];
@@ -379,7 +379,6 @@ function payloads(): PayloadInit[] {
       value: {
         verdict: Verdict.NOT_MEASURED,
         reason: 'hardware counters need a GPU; run it on a host with one',
-        bottleneck: '',
         advice: [
           {
             text: 'Keep S in half precision: 8 KB of shared memory less',

@@ -1,10 +1,18 @@
 import { expect, test } from 'vitest';
 import { withCurrentNames } from './renamed-fields.ts';
 
-test('withCurrentNames() gives the fields of an old document their present names, at every depth', () => {
-  const old = { benchmarks: [{ baselines: [{ name: 'sdpa/flash' }], baselinesMissing: '', p50: 1 }], job: null };
+test('withCurrentNames() gives the fields of an old document their present names and bare reasons, at every depth', () => {
+  const old = {
+    benchmarks: [{ baselines: [{ name: 'sdpa/flash' }], baselinesMissing: 'not measured: no PyTorch', p50: 1 }],
+    text: 'not measured: said by a kernel',
+    labels: { baselines: '' },
+    reason: '',
+    job: null,
+  };
   expect(withCurrentNames(old)).toEqual({
-    benchmarks: [{ sdpa: [{ name: 'sdpa/flash' }], sdpaMissing: '', p50: 1 }],
+    benchmarks: [{ sdpa: [{ name: 'sdpa/flash' }], sdpaMissing: 'no PyTorch', p50: 1 }],
+    text: 'not measured: said by a kernel',
+    labels: { baselines: '' },
     job: null,
   });
 });

@@ -6,6 +6,10 @@ const RENAMED: Readonly<Record<string, string>> = {
   speedupAgainst: 'speedupOverChampion',
 };
 
+/** Texts that once began with the word of the verdict beside them; now they are the bare reason. */
+const REASONS = new Set(['clockSource', 'detail', 'entriesMissing', 'missing', 'notMeasured', 'reason', 'sdpaMissing']);
+const VERDICT_WORD = /^not (?:measured|judged): /;
+
 /**
  * A JSON document of any version of the contract with the names of the present one. Recordings and stored results
  * outlive renames; on the wire a field is its number.
@@ -14,6 +18,12 @@ export function withCurrentNames(json: unknown): unknown {
   if (Array.isArray(json)) return json.map(withCurrentNames);
   if (json === null || typeof json !== 'object') return json;
   return Object.fromEntries(
-    Object.entries(json).map(([name, value]) => [RENAMED[name] ?? name, withCurrentNames(value)]),
+    Object.entries(json).flatMap(([old, value]): [string, unknown][] => {
+      const name = RENAMED[old] ?? old;
+      if (name === 'labels') return [[name, value]]; // Their names and texts are the client's.
+      if (value === '') return []; // It meant "none", which is now an absent field.
+      const isReason = typeof value === 'string' && REASONS.has(name);
+      return [[name, isReason ? value.replace(VERDICT_WORD, '') : withCurrentNames(value)]];
+    }),
   );
 }

@@ -25,13 +25,13 @@ export type MeasuredComparison = Pick<
 
 /**
  * What the measurement of one shape says. `invalid`: why it may not be judged at all (a wrong output, too many
- * dropped); empty: nothing.
+ * dropped).
  */
-export function judgeShape(measured: MeasuredComparison, invalid = ''): Judgement {
+export function judgeShape(measured: MeasuredComparison, invalid?: string): Judgement {
   const { time, cycles, selfTime, selfCycles } = measured;
-  const refusal = invalid || notJudgeable(measured) || noiseText('time', selfTime) || noiseText('cycles', selfCycles);
-  if (refusal !== '' || !time)
-    return { verdict: ComparisonVerdict.NOT_JUDGED, reason: `not judged: ${refusal || 'it was not measured'}` };
+  const refusal = invalid ?? notJudgeable(measured) ?? noiseText('time', selfTime) ?? noiseText('cycles', selfCycles);
+  if (refusal !== undefined || !time)
+    return { verdict: ComparisonVerdict.NOT_JUDGED, reason: refusal ?? 'it was not measured' };
   const figures = `${ratioText(time)} in time${cycles ? `, ${ratioText(cycles)} in cycles` : ''}`;
   const { acceptRatio, floorRatio } = COMPARISON_RULE;
   if (Math.min(time.ratio, cycles?.ratio ?? Infinity) < floorRatio)
@@ -44,7 +44,7 @@ export function judgeShape(measured: MeasuredComparison, invalid = ''): Judgemen
   if (!cycles)
     return {
       verdict: ComparisonVerdict.NOT_JUDGED,
-      reason: `not judged: ${figures}, and whether it is so in cycles is not known (${measured.clockSource})`,
+      reason: `${figures}, and whether it is so in cycles is not known (${measured.clockSource})`,
     };
   if (cycles.low < acceptRatio)
     return {
@@ -74,26 +74,25 @@ export function judgeComparison(
     ComparisonVerdict.WITHIN_MARGIN,
   ];
   const decisive = order.flatMap((verdict) => shapes.find((shape) => shape.verdict === verdict) ?? [])[0];
-  if (!decisive) return { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'not judged: no shape was compared' };
+  if (!decisive) return { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'no shape was compared' };
   const count = shapes.filter(({ verdict }) => verdict === decisive.verdict).length;
   const place = decisive.shape ? `${formatShape(decisive.shape)}: ` : '';
-  const refused = decisive.verdict === ComparisonVerdict.NOT_JUDGED ? 'not judged: ' : '';
   return {
     verdict: decisive.verdict,
-    reason: `${refused}${place}${decisive.reason.replace(/^not judged: /, '')}${count > 1 || shapes.length > 1 ? ` (${count} of ${shapes.length} shapes)` : ''}`,
+    reason: `${place}${decisive.reason}${count > 1 || shapes.length > 1 ? ` (${count} of ${shapes.length} shapes)` : ''}`,
   };
 }
 
-function notJudgeable({ simulated, champion, candidate, stopReason }: MeasuredComparison): string {
+function notJudgeable({ simulated, champion, candidate, stopReason }: MeasuredComparison): string | undefined {
   if (simulated) return EMULATOR_TIMES;
   const samples = Math.min(champion?.samples ?? 0, candidate?.samples ?? 0);
   if (samples < LEAST_SAMPLES) return `${samples} samples of each build, ${LEAST_SAMPLES} are needed`;
-  return stopReason === StopReason.TIMED_OUT ? 'the time limit came before the interval was narrow enough' : '';
+  return stopReason === StopReason.TIMED_OUT ? 'the time limit came before the interval was narrow enough' : undefined;
 }
 
-function noiseText(what: string, self: RatioInterval | undefined): string {
+function noiseText(what: string, self: RatioInterval | undefined): string | undefined {
   const { noiseLimit } = COMPARISON_RULE;
-  if (!self || (self.low >= 1 - noiseLimit && self.high <= 1 + noiseLimit)) return '';
+  if (!self || (self.low >= 1 - noiseLimit && self.high <= 1 + noiseLimit)) return undefined;
   return `the champion differs from itself by ${ratioText(self)} in ${what}, and ±${noiseLimit * 100} % is the most that may be`;
 }
 

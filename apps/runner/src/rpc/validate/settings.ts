@@ -37,7 +37,7 @@ export function checkVerifySettings(field: string, settings: VerifySettings | un
   if (settings.tolerance) checkTolerance(`${field}.tolerance`, settings.tolerance, violations);
 }
 
-function checkTolerance(field: string, { profile, absolute, relative }: Tolerance, violations: Violations): void {
+function checkTolerance(field: string, { profile = '', absolute, relative }: Tolerance, violations: Violations): void {
   if (!TOLERANCE_PROFILES.includes(profile))
     violations.add(`${field}.profile`, `must be one of ${TOLERANCE_PROFILES.slice(1).join(', ')}, or empty`);
   if (profile === '' && (absolute === undefined || relative === undefined))

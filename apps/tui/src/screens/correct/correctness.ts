@@ -6,7 +6,7 @@ import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import type { UiState } from '../../state/app-state.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { VERDICT_MARKS, shapeShort } from '../../present/words.ts';
+import { notMeasured, VERDICT_MARKS, shapeShort } from '../../present/words.ts';
 import { mapOf } from '../../state/error-map.ts';
 import { cursorFacts, elementText, errorMapRows } from './error-map-rows.ts';
 import { list } from '../pane/list.ts';
@@ -159,7 +159,9 @@ function caseFacts(result: CaseResult, width: number): Row[] {
   ];
   return [
     textRow(shapeShort(result.shape), 'title'),
-    ...(result.reason === '' ? [] : wrapRows(result.reason, width, { role: VERDICT_MARKS[result.verdict].role })),
+    ...(result.reason === undefined
+      ? []
+      : wrapRows(result.reason, width, { role: VERDICT_MARKS[result.verdict].role })),
     ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst)}`, width, { hang: 6 })),
     ...flowRows(groups, width),
     ...sdpaFacts(result, width),
@@ -175,15 +177,17 @@ function caseFacts(result: CaseResult, width: number): Row[] {
 /** Beside PyTorch's SDPA on the same inputs: a line each backend. */
 function sdpaFacts({ sdpa, sdpaMissing }: CaseResult, width: number): Row[] {
   if (sdpa.length === 0)
-    return sdpaMissing === '' ? [] : wrapRows(`SDPA ${sdpaMissing}`, width, { role: 'dim', hang: 5 });
+    return sdpaMissing === undefined
+      ? []
+      : wrapRows(`SDPA ${notMeasured(sdpaMissing)}`, width, { role: 'dim', hang: 5 });
   return sdpa.flatMap(
     ({ backend, missing, maxAbsDifference, maxAbsError, meanAbsError, sdpaMaxAbsError, sdpaMeanAbsError }) =>
       wrapRows(
-        missing !== ''
-          ? `${backend} ${missing}`
+        missing !== undefined
+          ? `${backend} ${notMeasured(missing)}`
           : `${backend} off by at most ${formatError(maxAbsDifference)}; errors max ${formatError(maxAbsError)} (its ${formatError(sdpaMaxAbsError)}), mean ${formatError(meanAbsError)} (its ${formatError(sdpaMeanAbsError)})`,
         width,
-        { hang: 2, ...(missing !== '' && { role: 'dim' as const }) },
+        { hang: 2, ...(missing !== undefined && { role: 'dim' as const }) },
       ),
   );
 }

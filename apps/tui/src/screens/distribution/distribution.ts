@@ -11,7 +11,7 @@ import { flowRows, labelled, run, textRow, wrapRows, type Row } from '../../pres
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
-import { MODE_WORDS, shapeShort } from '../../present/words.ts';
+import { notMeasured, MODE_WORDS, shapeShort } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
 
 /** Of fewer samples a percentile says no more than the greatest sample: 1 / (1 - p). */
@@ -175,11 +175,16 @@ function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {
   return [
     ...(result.valid
       ? []
-      : wrapRows(`not for a leaderboard: ${result.invalidReason}`, width, { role: 'warn', hang: 2 })),
-    ...(result.sdpaMissing === '' ? [] : wrapRows(`sdpa ${result.sdpaMissing}`, width, { role: 'dim', hang: 2 })),
+      : wrapRows(`not for a leaderboard: ${result.invalidReason ?? 'no reason given'}`, width, {
+          role: 'warn',
+          hang: 2,
+        })),
+    ...(result.sdpaMissing === undefined
+      ? []
+      : wrapRows(`sdpa ${notMeasured(result.sdpaMissing)}`, width, { role: 'dim', hang: 2 })),
     ...flowRows(groups, width),
     ...(result.conditions?.notMeasured
-      ? wrapRows(`clocks ${result.conditions.notMeasured}`, width, { role: 'dim', hang: 2 })
+      ? wrapRows(`clocks ${notMeasured(result.conditions.notMeasured)}`, width, { role: 'dim', hang: 2 })
       : []),
   ];
 }

@@ -16,7 +16,7 @@ import {
 } from '../../present/cells/row.ts';
 import { table, type Column, type Table } from '../../present/cells/table.ts';
 import { attachedJob, countGates, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { VERDICT_MARKS, notMeasured } from '../../present/words.ts';
+import { VERDICT_MARKS } from '../../present/words.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 
@@ -121,7 +121,10 @@ function reasonRows(
   { width, selected, hasSource }: { width: number; selected: boolean; hasSource: boolean },
 ): Row[] {
   const wanted =
-    selected || gate.verdict === Verdict.NOT_MEASURED || (gate.verdict === Verdict.FAIL && gate.level !== 'off');
+    selected ||
+    gate.verdict === Verdict.NOT_MEASURED ||
+    gate.verdict === Verdict.NOT_JUDGED ||
+    (gate.verdict === Verdict.FAIL && gate.level !== 'off');
   const source = selected && !hasSource && gate.source !== '' ? ` [${gate.level}, by ${gate.source}]` : '';
   const text = `${reasonOf(gate)}${source}`.trim();
   return wanted && text !== ''
@@ -131,7 +134,9 @@ function reasonRows(
 
 /** The detail; of a gate that was not measured it says so first. */
 const reasonOf = ({ verdict, detail }: GateResult): string =>
-  verdict === Verdict.NOT_MEASURED ? notMeasured(detail) : detail;
+  verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED
+    ? `${VERDICT_MARKS[verdict].word}: ${detail}`
+    : detail;
 
 // A gate of level "warn" that fails does not fail the experiment: it says so, and does not look the same.
 const isWarning = ({ verdict, level }: Pick<GateResult, 'verdict' | 'level'>): boolean =>

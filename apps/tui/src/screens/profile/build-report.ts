@@ -4,6 +4,7 @@ import { labelledBars } from '../../present/cells/bars.ts';
 import { formatBytes, formatNumber, formatSeconds } from '../../present/numbers.ts';
 import { run, textRow, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
 import { table, type Column } from '../../present/cells/table.ts';
+import { notMeasured } from '../../present/words.ts';
 
 const badAbove = (limit: number, value: number, text: string): Run => run(text, value > limit ? 'warn' : undefined);
 
@@ -41,7 +42,7 @@ const ENTRY_COLUMNS: Column<EntryResources>[] = [
   { title: 'threads', align: 'right', drop: 5, cell: ({ threadsPerCta }) => String(threadsPerCta) },
   { title: 'CTAs/SM', align: 'right', cell: ({ ctasPerSm }) => String(ctasPerSm) },
   { title: 'occupancy', align: 'right', drop: 1, cell: ({ occupancyPercent }) => percent(occupancyPercent) },
-  { title: 'bound by', drop: 2, cell: ({ occupancyLimiter }) => occupancyLimiter },
+  { title: 'bound by', drop: 2, cell: ({ occupancyLimiter }) => occupancyLimiter ?? '-' },
 ];
 
 export function buildReport(build: BuildResult, width: number): Row[] {
@@ -52,7 +53,13 @@ export function buildReport(build: BuildResult, width: number): Row[] {
   const compilers = runs.flatMap((text) => wrapRows(text, width, { role: 'dim', hang: 2 }));
   const title = textRow(`Compiler's report${build.arch === '' ? '' : `, ${build.arch}`}`, 'title');
   if (build.entries.length === 0)
-    return [title, ...wrapRows(build.entriesMissing || 'not measured', width, { role: 'unknown' }), ...compilers];
+    return [
+      title,
+      ...wrapRows(build.entriesMissing ? notMeasured(build.entriesMissing) : 'not measured', width, {
+        role: 'unknown',
+      }),
+      ...compilers,
+    ];
   const laid = table(ENTRY_COLUMNS, build.entries, width);
   // An entry that no shape of the job launches has no occupancy to speak of.
   const launched = build.entries.filter(({ occupancyPercent }) => occupancyPercent > 0);
@@ -60,7 +67,7 @@ export function buildReport(build: BuildResult, width: number): Row[] {
     launched.map(({ entry, occupancyPercent, occupancyLimiter }) => ({
       label: entry,
       value: occupancyPercent,
-      text: `${percent(occupancyPercent)} by ${occupancyLimiter}`,
+      text: `${percent(occupancyPercent)} by ${occupancyLimiter ?? '-'}`,
     })),
     { width, full: 100 },
   );

@@ -106,7 +106,7 @@ function stallRows({ stalls }: ProfileResult, width: number): Row[] {
 
 function adviceRows({ bottleneck, advice }: ProfileResult, width: number): Row[] {
   return [
-    ...(bottleneck === '' ? [] : wrapRows(`Bound by ${bottleneck}`, width, { role: 'accent', hang: 2 })),
+    ...(bottleneck === undefined ? [] : wrapRows(`Bound by ${bottleneck}`, width, { role: 'accent', hang: 2 })),
     ...(advice.length === 0 ? [] : [textRow('What to try next', 'title')]),
     ...advice.flatMap(({ text, evidence }) => [
       ...wrapRows(`→ ${text}`, width, { hang: 2 }),

@@ -153,7 +153,7 @@ export function leaderboardPane(state: AppState, size: Size): PaneContent {
   if (state.leaderboard.entries.length === 0)
     return {
       title,
-      body: wrapRows(`${state.leaderboard.emptyReason}. t shows the jobs.`, size.width, { role: 'dim' }),
+      body: wrapRows(`${state.leaderboard.emptyReason ?? 'No entry'}. t shows the jobs.`, size.width, { role: 'dim' }),
     };
   const best = Math.min(...state.leaderboard.entries.map(({ latency }) => latency?.p50Us ?? Infinity));
   const entries = leaderboardOf(state).map((entry): Ranked => ({
@@ -170,7 +170,7 @@ export function leaderboardPane(state: AppState, size: Size): PaneContent {
     };
   const selected = state.ui.selected.jobs;
   const { leftOut } = state.leaderboard;
-  const remarks = leftOut === '' ? [] : wrapRows(`${leftOut}.`, size.width, { role: 'dim' });
+  const remarks = leftOut === undefined ? [] : wrapRows(`${leftOut}.`, size.width, { role: 'dim' });
   const rows = list(leaderboardColumns(state), entries, {
     ...size,
     height: Math.max(0, size.height - remarks.length),

@@ -5,7 +5,7 @@ import { formatBytes, formatClock, formatNumber } from '../../present/numbers.ts
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { attachedJob } from '../../state/selectors.ts';
-import { KIND_WORDS, jobMark, jobTitle, withShortNames } from '../../present/words.ts';
+import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames } from '../../present/words.ts';
 import { SIMULATED_TEXT, scrolled, type View } from '../pane/view.ts';
 
 export const hostView: View = ({ state }, size) =>
@@ -25,9 +25,11 @@ export function hostRows(state: AppState, width: number): Row[] {
     ]),
     textRow('Tools', 'title'),
     ...host.tools.flatMap(({ name, version, archs, missing }) =>
-      version === '' && missing !== ''
+      version === undefined && missing !== undefined
         ? wrapRows(`○ ${name}: ${missing}`, width, { role: 'unknown', hang: 2 })
-        : wrapRows(`✓ ${name} ${version}${archs.length > 0 ? ` for ${archs.join(' ')}` : ''}`, width, { hang: 2 }),
+        : wrapRows(`✓ ${name} ${version ?? ''}${archs.length > 0 ? ` for ${archs.join(' ')}` : ''}`, width, {
+            hang: 2,
+          }),
     ),
     ...(host.isolation === undefined
       ? []
@@ -73,7 +75,7 @@ function deviceRows(device: Device, width: number): Row[] {
     labelled('SMEM an SM', formatBytes(device.smemPerMultiprocessorBytes)),
     labelled('registers an SM', formatNumber(device.registersPerMultiprocessor)),
     ...(device.driverVersion === '' ? [] : [labelled('CUDA', device.driverVersion)]),
-    ...(device.kernelDriverVersion === '' ? [] : [labelled('driver', device.kernelDriverVersion)]),
+    ...(device.kernelDriverVersion === undefined ? [] : [labelled('driver', device.kernelDriverVersion)]),
     ...(device.roofline === undefined
       ? []
       : [
@@ -87,7 +89,7 @@ function deviceRows(device: Device, width: number): Row[] {
   return [
     ...wrapRows(`${device.deviceId}: ${device.name}`, width, { role: 'title', hang: 2 }),
     ...(device.simulated ? wrapRows(SIMULATED_TEXT, width, { role: 'warn' }) : []),
-    ...(device.stateReason === ''
+    ...(device.stateReason === undefined
       ? []
       : wrapRows(withShortNames(`${state}: ${device.stateReason}`), width, {
           role: device.state === DeviceState.QUARANTINED ? 'bad' : 'dim',
@@ -120,7 +122,8 @@ function conditionRows(conditions: DeviceConditions | undefined, width: number):
       ? [labelled('throttled by', conditions.throttleReasons.join(', '), 'warn')]
       : []),
   ];
-  const missing = conditions.notMeasured === '' ? [] : wrapRows(conditions.notMeasured, width, { role: 'dim' });
+  const missing =
+    conditions.notMeasured === undefined ? [] : wrapRows(notMeasured(conditions.notMeasured), width, { role: 'dim' });
   return groups.length + missing.length === 0
     ? []
     : [textRow('Device now', 'title'), ...flowRows(groups, width), ...missing];

@@ -16,14 +16,18 @@ const COLUMNS: Column<Kernel>[] = [
   {
     title: 'kernel',
     cell: ({ kernelId, manifestError, expectedFinding }) =>
-      run(kernelId, manifestError !== '' ? 'bad' : expectedFinding === FindingKind.UNSPECIFIED ? 'title' : 'warn'),
+      run(
+        kernelId,
+        manifestError !== undefined ? 'bad' : expectedFinding === FindingKind.UNSPECIFIED ? 'title' : 'warn',
+      ),
     shrinkTo: 18,
   },
   {
     title: 'what it is',
     drop: 1,
     shrinkTo: 16,
-    cell: ({ title, manifestError }) => (manifestError === '' ? run(title) : run(`manifest: ${manifestError}`, 'bad')),
+    cell: ({ title, manifestError }) =>
+      manifestError === undefined ? run(title) : run(`manifest: ${manifestError}`, 'bad'),
   },
 ];
 
@@ -75,7 +79,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
 };
 
 function detail(state: AppState, kernel: Kernel, width: number): Row[] {
-  if (kernel.manifestError !== '')
+  if (kernel.manifestError !== undefined)
     return [textRow(kernel.kernelId, 'title'), ...wrapRows(kernel.manifestError, width, { role: 'bad' })];
   const needs = [
     kernel.minArch === ''
@@ -84,7 +88,7 @@ function detail(state: AppState, kernel: Kernel, width: number): Row[] {
     kernel.emulated ? 'runs on the emulator' : 'needs a GPU',
   ];
   return [
-    [run(kernel.kernelId, 'title'), run(kernel.after === '' ? '' : `  after ${kernel.after}`, 'dim')],
+    [run(kernel.kernelId, 'title'), run(kernel.after === undefined ? '' : `  after ${kernel.after}`, 'dim')],
     ...wrapRows(kernel.title, width),
     ...(kernel.lesson === '' ? [] : wrapRows(`lesson: ${kernel.lesson}`, width, { role: 'accent', hang: 2 })),
     ...(kernel.expectedFinding === FindingKind.UNSPECIFIED

@@ -14,7 +14,7 @@ interface OfEntry {
 }
 
 const occupancyText = ({ ctasPerSm, occupancyPercent, occupancyLimiter }: EntryResources): string =>
-  occupancyLimiter === ''
+  occupancyLimiter === undefined
     ? ''
     : `${ctasPerSm} CTA${ctasPerSm === 1 ? '' : 's'} an SM, ${occupancyPercent.toFixed(0)} % of its warps, bound by ${occupancyLimiter}`;
 
@@ -33,7 +33,7 @@ const OF_ENTRY: Readonly<Record<string, OfEntry>> = {
       [
         `${entry.staticSmemBytes} B static, ${entry.dynamicSmemBytes} B dynamic`,
         ...(entry.smemLimitBytes > 0 ? [`the device allows ${entry.smemLimitBytes} B`] : []),
-        ...(entry.occupancyLimiter === '' ? [] : [occupancyText(entry)]),
+        ...(entry.occupancyLimiter === undefined ? [] : [occupancyText(entry)]),
       ].join(', '),
   },
   static_smem_bytes: { which: 'highest', valueOf: ({ staticSmemBytes }) => staticSmemBytes },
@@ -52,12 +52,14 @@ const OF_OCCUPANCY: Readonly<Record<string, OfEntry>> = {
   theoretical_ctas_per_sm: {
     which: 'lowest',
     valueOf: ({ ctasPerSm }) => ctasPerSm,
-    explain: ({ threadsPerCta, occupancyLimiter }) => `${threadsPerCta} threads, bound by ${occupancyLimiter}`,
+    explain: ({ threadsPerCta, occupancyLimiter }) =>
+      `${threadsPerCta} threads, bound by ${occupancyLimiter ?? 'nobody knows what'}`,
   },
   theoretical_occupancy_percent: {
     which: 'lowest',
     valueOf: ({ occupancyPercent }) => occupancyPercent,
-    explain: ({ threadsPerCta, occupancyLimiter }) => `${threadsPerCta} threads, bound by ${occupancyLimiter}`,
+    explain: ({ threadsPerCta, occupancyLimiter }) =>
+      `${threadsPerCta} threads, bound by ${occupancyLimiter ?? 'nobody knows what'}`,
   },
 };
 
@@ -73,7 +75,7 @@ export const measureBuild: Measure = (context, metric) => {
   if (metric.name === 'waves' || metric.name === 'tail_efficiency_percent') return measureWaves(context, metric);
   const occupancy = Object.hasOwn(OF_OCCUPANCY, metric.name);
   if (!occupancy) return extremeOf(OF_ENTRY[metric.name]!, context, metric);
-  const unknown = build.entries.find(({ occupancyLimiter }) => occupancyLimiter === '');
+  const unknown = build.entries.find(({ occupancyLimiter }) => occupancyLimiter === undefined);
   if (unknown) return { notMeasured: `no data sheet for ${unknown.arch || 'the architecture'}` };
   const answer = extremeOf(OF_OCCUPANCY[metric.name]!, context, metric);
   return 'value' in answer ? { ...answer, source: `ptxas and data sheet ${build.entries[0]!.arch}` } : answer;

@@ -56,7 +56,7 @@ function countOver(cases: CaseResult[], valueOf: (result: CaseResult) => number)
 
 function worstDifference(cases: CaseResult[], valueOf: (sdpa: SdpaComparison) => number): MetricAnswer {
   const all = cases.flatMap((each) =>
-    each.sdpa.flatMap((sdpa) => (sdpa.missing === '' ? [{ sdpa, shape: each.shape! }] : [])),
+    each.sdpa.flatMap((sdpa) => (sdpa.missing === undefined ? [{ sdpa, shape: each.shape! }] : [])),
   );
   const [first, ...rest] = all;
   if (!first) return { notMeasured: cases.find(({ sdpaMissing }) => sdpaMissing)?.sdpaMissing ?? 'SDPA was not run' };

@@ -213,18 +213,18 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
   state: DeviceState;
 
   /**
-   * Why it does not.
+   * Why it does not; absent when it does.
    *
-   * @generated from field: string state_reason = 14;
+   * @generated from field: optional string state_reason = 14;
    */
-  stateReason: string;
+  stateReason?: string | undefined;
 
   /**
-   * Version of the kernel driver, for example "580.159.04"; empty for the emulator.
+   * Version of the kernel driver, for example "580.159.04"; absent for the emulator.
    *
-   * @generated from field: string kernel_driver_version = 15;
+   * @generated from field: optional string kernel_driver_version = 15;
    */
-  kernelDriverVersion: string;
+  kernelDriverVersion?: string | undefined;
 
   /**
    * Most bytes of L2 that launches can keep for themselves by an access-policy window; 0: the device has no such
@@ -297,11 +297,11 @@ export declare type Tool = Message<"flashcore.runner.v1.Tool"> & {
   name: string;
 
   /**
-   * Version; empty when it was not found.
+   * Version; absent when it was not found.
    *
-   * @generated from field: string version = 2;
+   * @generated from field: optional string version = 2;
    */
-  version: string;
+  version?: string | undefined;
 
   /**
    * Architectures that it compiles for.
@@ -311,11 +311,11 @@ export declare type Tool = Message<"flashcore.runner.v1.Tool"> & {
   archs: string[];
 
   /**
-   * What is not possible without it, and how to get it; empty when it was found.
+   * What is not possible without it, and how to get it; absent when it was found.
    *
-   * @generated from field: string missing = 4;
+   * @generated from field: optional string missing = 4;
    */
-  missing: string;
+  missing?: string | undefined;
 };
 
 /**

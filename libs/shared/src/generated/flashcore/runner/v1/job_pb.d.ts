@@ -74,11 +74,11 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
   deviceId: string;
 
   /**
-   * The client's request_id; empty when it gave none.
+   * The client's request_id; absent when it gave none.
    *
-   * @generated from field: string request_id = 9;
+   * @generated from field: optional string request_id = 9;
    */
-  requestId: string;
+  requestId?: string | undefined;
 
   /**
    * Number of its last event so far.
@@ -117,11 +117,11 @@ export declare type Job = Message<"flashcore.runner.v1.Job"> & {
 
   /**
    * The client that started it, by the name on its token or certificate; "local" where the runner asks for no
-   * credential; empty for jobs older than owners.
+   * credential; absent for jobs older than owners.
    *
-   * @generated from field: string owner = 15;
+   * @generated from field: optional string owner = 15;
    */
-  owner: string;
+  owner?: string | undefined;
 
   /**
    * Labels that the request gave it, for example search, trial, parents, name and thought of a search.

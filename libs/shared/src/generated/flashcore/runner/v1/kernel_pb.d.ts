@@ -321,11 +321,11 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   lesson: string;
 
   /**
-   * The step before it on the ladder; empty when it is the first.
+   * The step before it on the ladder; absent when it is the first.
    *
-   * @generated from field: string after = 4;
+   * @generated from field: optional string after = 4;
    */
-  after: string;
+  after?: string | undefined;
 
   /**
    * Parameters that may be set in a Variant.
@@ -372,9 +372,9 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   /**
    * Set when the manifest can't be read: what is wrong with it; all but kernel_id is then empty.
    *
-   * @generated from field: string manifest_error = 11;
+   * @generated from field: optional string manifest_error = 11;
    */
-  manifestError: string;
+  manifestError?: string | undefined;
 
   /**
    * SHA-256 over the folder's files.

@@ -58,9 +58,9 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   /**
    * Why there is no cost and what to do, for example "not known; set …".
    *
-   * @generated from field: string cost_missing = 6;
+   * @generated from field: optional string cost_missing = 6;
    */
-  costMissing: string;
+  costMissing?: string | undefined;
 
   /**
    * Rate that the cost is from, US dollars an hour.
@@ -72,9 +72,9 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   /**
    * Where the rate is from: the runner's configuration, or a price list with its date.
    *
-   * @generated from field: string rate_source = 8;
+   * @generated from field: optional string rate_source = 8;
    */
-  rateSource: string;
+  rateSource?: string | undefined;
 
   /**
    * The plan that the experiment was judged by; absent in other jobs.
@@ -94,9 +94,9 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
    * Set when the variant asked for failed and the plan goes on with the fallback: what happened. The outcome is then
    * the fallback's.
    *
-   * @generated from field: string fell_back = 11;
+   * @generated from field: optional string fell_back = 11;
    */
-  fellBack: string;
+  fellBack?: string | undefined;
 
   /**
    * SDPA measured alone, without a kernel: a shape and timing mode each.
@@ -252,11 +252,11 @@ export declare type Acceptability = Message<"flashcore.runner.v1.Acceptability">
   reason: string;
 
   /**
-   * Champion that it would replace: kernel and variant; empty: none.
+   * Champion that it would replace: kernel and variant; absent: none.
    *
-   * @generated from field: string replaces = 3;
+   * @generated from field: optional string replaces = 3;
    */
-  replaces: string;
+  replaces?: string | undefined;
 
   /**
    * How: the command, for example "fa-tui accept 0190f3e2".
@@ -376,11 +376,11 @@ export declare type ChampionDifference = Message<"flashcore.runner.v1.ChampionDi
   champion: string;
 
   /**
-   * Job that the champion was accepted from; empty when the request named the champion.
+   * Job that the champion was accepted from; absent when the request named the champion.
    *
-   * @generated from field: string champion_job = 2;
+   * @generated from field: optional string champion_job = 2;
    */
-  championJob: string;
+  championJob?: string | undefined;
 
   /**
    * Registers, spills, shared memory, CTAs a multiprocessor, counters, cycles.
@@ -411,18 +411,18 @@ export declare type ChampionDifference = Message<"flashcore.runner.v1.ChampionDi
   changes: number;
 
   /**
-   * For example "3 changes at once: …"; empty for one change or none.
+   * For example "3 changes at once: …"; absent for one change or none.
    *
-   * @generated from field: string warning = 7;
+   * @generated from field: optional string warning = 7;
    */
-  warning: string;
+  warning?: string | undefined;
 
   /**
-   * Why counters or sources are missing; empty: they are not.
+   * Why counters or sources are missing; absent: they are not.
    *
-   * @generated from field: string missing = 8;
+   * @generated from field: optional string missing = 8;
    */
-  missing: string;
+  missing?: string | undefined;
 };
 
 /**
@@ -493,18 +493,18 @@ export declare type ParameterDifference = Message<"flashcore.runner.v1.Parameter
   name: string;
 
   /**
-   * The champion's value; empty: it has none.
+   * The champion's value; absent: it has none.
    *
-   * @generated from field: string champion = 2;
+   * @generated from field: optional string champion = 2;
    */
-  champion: string;
+  champion?: string | undefined;
 
   /**
-   * The candidate's value; empty: it has none.
+   * The candidate's value; absent: it has none.
    *
-   * @generated from field: string candidate = 3;
+   * @generated from field: optional string candidate = 3;
    */
-  candidate: string;
+  candidate?: string | undefined;
 };
 
 /**
@@ -637,11 +637,11 @@ export declare type Finding = Message<"flashcore.runner.v1.Finding"> & {
   threads: FaultThread[];
 
   /**
-   * Name of the CUDA error, for example "CUDA_ERROR_ILLEGAL_ADDRESS"; empty when there was none.
+   * Name of the CUDA error, for example "CUDA_ERROR_ILLEGAL_ADDRESS"; absent when there was none.
    *
-   * @generated from field: string cuda_error = 6;
+   * @generated from field: optional string cuda_error = 6;
    */
-  cudaError: string;
+  cudaError?: string | undefined;
 
   /**
    * The case in which it was seen; absent for compile-time findings.
@@ -701,23 +701,23 @@ export declare type FaultLocation = Message<"flashcore.runner.v1.FaultLocation">
   /**
    * Address in hexadecimal.
    *
-   * @generated from field: string address = 5;
+   * @generated from field: optional string address = 5;
    */
-  address: string;
+  address?: string | undefined;
 
   /**
    * Buffer it lies in or beyond, for example "16 bytes past the end of O".
    *
-   * @generated from field: string buffer = 6;
+   * @generated from field: optional string buffer = 6;
    */
-  buffer: string;
+  buffer?: string | undefined;
 
   /**
    * "read" or "write".
    *
-   * @generated from field: string access = 7;
+   * @generated from field: optional string access = 7;
    */
-  access: string;
+  access?: string | undefined;
 
   /**
    * Width of the access in bytes.
@@ -837,11 +837,11 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   protocol: string;
 
   /**
-   * SHA-256 over the compilers' arguments of the variant asked for; empty when nothing was compiled.
+   * SHA-256 over the compilers' arguments of the variant asked for; absent when nothing was compiled.
    *
-   * @generated from field: string flags_digest = 10;
+   * @generated from field: optional string flags_digest = 10;
    */
-  flagsDigest: string;
+  flagsDigest?: string | undefined;
 
   /**
    * State of the device when the job had it ready: clocks, power limit, temperature; `not_measured` says why values are
@@ -852,11 +852,11 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   conditions?: DeviceConditions | undefined;
 
   /**
-   * SHA-256 over what was judged by: the gates file, the plan's name and the kernel's own gates; empty when no gate was.
+   * SHA-256 over what was judged by: the gates file, the plan's name and the kernel's own gates; absent when no gate was.
    *
-   * @generated from field: string gates_digest = 12;
+   * @generated from field: optional string gates_digest = 12;
    */
-  gatesDigest: string;
+  gatesDigest?: string | undefined;
 
   /**
    * Where the gates are from, for example "kernels/gates.yaml" or "the client's gates.yaml, and flashcore_v11's own".
@@ -866,11 +866,11 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   gatesSource: string;
 
   /**
-   * The plan's name; empty when no gate was judged.
+   * The plan's name; absent when no gate was judged.
    *
-   * @generated from field: string plan = 14;
+   * @generated from field: optional string plan = 14;
    */
-  plan: string;
+  plan?: string | undefined;
 
   /**
    * Commit that the kernel folder was taken from, as the client says; absent when it lies in no repository.
@@ -935,11 +935,11 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
   entries: EntryResources[];
 
   /**
-   * Why `entries` is empty, for example "not measured: no nvcc on this host".
+   * Why `entries` is empty, for example "no nvcc on this host".
    *
-   * @generated from field: string entries_missing = 7;
+   * @generated from field: optional string entries_missing = 7;
    */
-  entriesMissing: string;
+  entriesMissing?: string | undefined;
 
   /**
    * Machine code and texts, then every source file that was compiled.
@@ -1192,11 +1192,11 @@ export declare type EntryResources = Message<"flashcore.runner.v1.EntryResources
   occupancyPercent: number;
 
   /**
-   * What bounds it: "registers", "shared memory", "threads" or "CTAs".
+   * What bounds it: "registers", "shared memory", "threads" or "CTAs"; absent where no data sheet says.
    *
-   * @generated from field: string occupancy_limiter = 13;
+   * @generated from field: optional string occupancy_limiter = 13;
    */
-  occupancyLimiter: string;
+  occupancyLimiter?: string | undefined;
 
   /**
    * Constant memory, bytes.
@@ -1295,11 +1295,11 @@ export declare const LaunchWavesSchema: GenMessage<LaunchWaves>;
  */
 export declare type Tolerance = Message<"flashcore.runner.v1.Tolerance"> & {
   /**
-   * "default", "parity", "strict", or empty for one given by numbers.
+   * "default", "parity" or "strict"; absent for one given by numbers.
    *
-   * @generated from field: string profile = 1;
+   * @generated from field: optional string profile = 1;
    */
-  profile: string;
+  profile?: string | undefined;
 
   /**
    * atol; unset: the profile's.
@@ -1398,11 +1398,11 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   verdict: Verdict;
 
   /**
-   * Why it failed or was not run.
+   * Why it failed or was not run; absent when it passed.
    *
-   * @generated from field: string reason = 3;
+   * @generated from field: optional string reason = 3;
    */
-  reason: string;
+  reason?: string | undefined;
 
   /**
    * Seeds run.
@@ -1538,11 +1538,11 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   sdpa: SdpaComparison[];
 
   /**
-   * Why `sdpa` is empty, for example "not measured: no PyTorch on this host …".
+   * Why `sdpa` is empty, for example "no PyTorch on this host …".
    *
-   * @generated from field: string sdpa_missing = 23;
+   * @generated from field: optional string sdpa_missing = 23;
    */
-  sdpaMissing: string;
+  sdpaMissing?: string | undefined;
 };
 
 /**
@@ -1575,9 +1575,9 @@ export declare type SdpaComparison = Message<"flashcore.runner.v1.SdpaComparison
   /**
    * Why it was not measured, for example that it does not take the shape; the figures are then 0.
    *
-   * @generated from field: string missing = 3;
+   * @generated from field: optional string missing = 3;
    */
-  missing: string;
+  missing?: string | undefined;
 
   /**
    * Inputs compared: the first of the case's, or all.
@@ -1901,11 +1901,11 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   sdpa: SdpaResult[];
 
   /**
-   * Why there is none, for example "not measured: no PyTorch on this host".
+   * Why there is none, for example "no PyTorch on this host".
    *
-   * @generated from field: string sdpa_missing = 12;
+   * @generated from field: optional string sdpa_missing = 12;
    */
-  sdpaMissing: string;
+  sdpaMissing?: string | undefined;
 
   /**
    * Samples as a histogram.
@@ -1943,11 +1943,11 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   valid: boolean;
 
   /**
-   * Why it is not valid.
+   * Why it is not valid; absent when it is.
    *
-   * @generated from field: string invalid_reason = 18;
+   * @generated from field: optional string invalid_reason = 18;
    */
-  invalidReason: string;
+  invalidReason?: string | undefined;
 
   /**
    * Launches per sample.
@@ -2005,9 +2005,9 @@ export declare type BenchmarkResult = Message<"flashcore.runner.v1.BenchmarkResu
   /**
    * Which of the two it is, for example "1.07 GFLOP at the tensor peak of 121 TFLOP/s".
    *
-   * @generated from field: string least_basis = 26;
+   * @generated from field: optional string least_basis = 26;
    */
-  leastBasis: string;
+  leastBasis?: string | undefined;
 
   /**
    * What torch.utils.benchmark would say; absent when it was not measured.
@@ -2419,11 +2419,11 @@ export declare type DeviceConditions = Message<"flashcore.runner.v1.DeviceCondit
   otherProcesses?: number | undefined;
 
   /**
-   * Why values are absent.
+   * Why values are absent; itself absent when all were measured.
    *
-   * @generated from field: string not_measured = 8;
+   * @generated from field: optional string not_measured = 8;
    */
-  notMeasured: string;
+  notMeasured?: string | undefined;
 
   /**
    * Highest SM clock that the device can have, MHz.
@@ -2844,11 +2844,11 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
   verdict: Verdict;
 
   /**
-   * Why it was not measured, and what to do.
+   * Why it was not measured, and what to do; absent when it was.
    *
-   * @generated from field: string reason = 2;
+   * @generated from field: optional string reason = 2;
    */
-  reason: string;
+  reason?: string | undefined;
 
   /**
    * The shape profiled.
@@ -2872,11 +2872,11 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
   stalls: Metric[];
 
   /**
-   * What bounds the kernel.
+   * What bounds the kernel; absent when it was not measured.
    *
-   * @generated from field: string bottleneck = 6;
+   * @generated from field: optional string bottleneck = 6;
    */
-  bottleneck: string;
+  bottleneck?: string | undefined;
 
   /**
    * What to try next, each with its evidence.
@@ -3037,7 +3037,7 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
   level: string;
 
   /**
-   * Why it was not measured, or what stands behind the value.
+   * Why it was not measured or is not judged, or what stands behind the value.
    *
    * @generated from field: string detail = 9;
    */

@@ -1149,7 +1149,7 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   gatesFailed: number;
 
   /**
-   * Gates not measured.
+   * Gates not measured, and those that judge nothing.
    *
    * @generated from field: int32 gates_not_measured = 10;
    */
@@ -1184,18 +1184,18 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   speedupOverChampion?: number | undefined;
 
   /**
-   * The champion's kernel and variant; empty when none was named.
+   * The champion's kernel and variant; absent when none was named.
    *
-   * @generated from field: string champion = 15;
+   * @generated from field: optional string champion = 15;
    */
-  champion: string;
+  champion?: string | undefined;
 
   /**
-   * The plan that it was judged by; empty for experiments older than plans.
+   * The plan that it was judged by; absent for experiments older than plans.
    *
-   * @generated from field: string plan = 16;
+   * @generated from field: optional string plan = 16;
    */
-  plan: string;
+  plan?: string | undefined;
 
   /**
    * The latest decision about it; absent: none.
@@ -1254,17 +1254,17 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
   /**
    * Why there are none, for example that emulator times do not count.
    *
-   * @generated from field: string empty_reason = 2;
+   * @generated from field: optional string empty_reason = 2;
    */
-  emptyReason: string;
+  emptyReason?: string | undefined;
 
   /**
-   * What was left out though it is valid: results by another measuring protocol, which don't compare with these. Empty:
+   * What was left out though it is valid: results by another measuring protocol, which don't compare with these; absent:
    * nothing.
    *
-   * @generated from field: string left_out = 3;
+   * @generated from field: optional string left_out = 3;
    */
-  leftOut: string;
+  leftOut?: string | undefined;
 };
 
 /**
