@@ -85,6 +85,7 @@ const programs = {
       primitives: 'test/conformance/primitives-main.ts',
       'launch-overlap': 'test/measure/launch-overlap.ts',
       'clock-stamps': 'test/measure/clock-stamps.ts',
+      'run-on-inputs': 'test/measure/run-on-inputs.ts',
     },
   },
   // Split, so that plain commands load neither ink and react nor, for --help, gRPC.

@@ -1,4 +1,5 @@
 import { Option, type Command } from 'commander';
+import { EXPORT_OPTIONS } from '../export/export-options.ts';
 
 /** Groups of command-line options; each adds its own to a command and gives it back. */
 const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
@@ -100,6 +101,15 @@ export const evolveOptions = (command: Command): Command =>
     .option('--resume <search>', 'go on where it was ended or killed')
     .option('--show <search>', 'tell what it has come to')
     .option('--schema', "the JSON Schema of a proposer's request and answer");
+
+/** --torch, --kernelbench …, with the build that is exported. */
+export const exportOptions = (command: Command): Command => {
+  for (const { option, about } of EXPORT_OPTIONS) command.option(option, about);
+  return variantOptions(command).option(
+    '--device <id>',
+    'device to build for, as fa-tui host lists them (default: its first)',
+  );
+};
 
 export const experimentOptions = (command: Command): Command =>
   jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command)))))).option(

@@ -15,9 +15,11 @@ import {
   shapeOption,
   variantOptions,
   verifyOptions,
+  exportOptions,
 } from './option-groups.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
+import type { ExportCommandOptions } from './export.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string) => Promise<number>;
@@ -166,6 +168,15 @@ function addJobCommands(program: Command, define: Define): void {
         .description('search for a faster kernel with a program that proposes candidates'),
     ),
     async (context, options, kernel) => (await import('./evolve.ts')).evolveCommand(kernel, options, context),
+  );
+  define<ExportCommandOptions>(
+    exportOptions(
+      program
+        .command('export')
+        .argument('<kernel or folder>', "id of a runner's kernel, or a folder with a kernel.yaml")
+        .description('write a kernel for others to call: PyTorch, KernelBench, FlashInfer-Bench …'),
+    ),
+    async (context, options, kernel) => (await import('./export.ts')).exportKernel(kernel, options, context),
   );
   const watched = experimentOptions(
     program

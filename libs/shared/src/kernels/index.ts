@@ -2,7 +2,15 @@
 export { type Cases, parseCases, toleranceProfile } from './cases.ts';
 export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
-export { type Expression, evaluate, parseExpression } from './expression.ts';
+export { type Expression, ExpressionError, evaluate, parseExpression } from './expression.ts';
+export {
+  CPP,
+  CPP_HELPERS,
+  type ExpressionLanguage,
+  PYTHON,
+  PYTHON_HELPERS,
+  expressionCode,
+} from './expression-code.ts';
 export type { Fallback, Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requirements } from './gates/gate.ts';
 export { evaluateGate, evaluateGates, evaluateGroup } from './gates/evaluate-gates.ts';
 export { parseGates } from './gates/gates-file.ts';
@@ -19,7 +27,16 @@ export {
   undecided,
 } from './gates/plan-gates.ts';
 export { type LaunchPlan, type PlannedLaunch, checkShape, planLaunches, requireShape } from './launch-plan.ts';
-export { MANIFEST_FILE, type Manifest, accumulateOf, loadManifest, parseManifest } from './manifest.ts';
+export {
+  MANIFEST_FILE,
+  type Manifest,
+  type ManifestArgument,
+  type ManifestLaunch,
+  TENSOR_NAMES,
+  accumulateOf,
+  loadManifest,
+  parseManifest,
+} from './manifest.ts';
 export {
   attentionBytes,
   attentionFlops,

@@ -1,0 +1,63 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { collectKernel, NothingToExport } from '../export/collect.ts';
+import { EXPORT_OPTIONS, type ExportFormat } from '../export/export-options.ts';
+import { EXPORTS, type ExportedFiles } from '../export/formats.ts';
+import { requireWritable } from '../named-files.ts';
+import { UsageError } from '../usage-error.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode } from './exit-code.ts';
+import { kernelReference, otherName, parseKernelArgument } from './kernel-argument.ts';
+import { jobSettings, variantSettings, type JobCommandOptions } from './options.ts';
+
+/** Where each format goes, as commander gives the options: a file for torch, folders for the others. */
+export type ExportCommandOptions = JobCommandOptions & Partial<Record<ExportFormat, string>>;
+
+/** `fa-tui export <kernel or folder>`: builds it and writes what the options ask for. 1: it does not build. */
+export async function exportKernel(
+  kernelText: string,
+  options: ExportCommandOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const wanted = EXPORT_OPTIONS.filter(({ format }) => options[format] !== undefined);
+  if (wanted.length === 0)
+    throw new UsageError(`Nothing to write: give ${EXPORT_OPTIONS.map(({ option }) => option).join(', ')}`);
+  requireWritable({ '--torch': options.torch });
+  const kernel = await parseKernelArgument(kernelText);
+  if (kernel.kind === 'build')
+    throw new UsageError(`${kernelText} is a build: give its kernel or a folder, whose manifest can be read`);
+  if (otherName(kernel)) context.note(otherName(kernel));
+  return context.withRunner(async (connection) => {
+    const request = {
+      options: jobSettings(options),
+      variant: variantSettings(options),
+      kernel: await kernelReference(kernel, connection.client),
+    };
+    try {
+      const exported = await collectKernel(connection, kernel, request);
+      const written = wanted.flatMap(({ format }) => writeFiles(options[format]!, EXPORTS[format](exported)));
+      const { manifest, arch, origin } = exported;
+      if (context.options.json) context.document({ kernel: manifest.id, arch, buildId: origin.buildId, written });
+      else context.report(written.map((file) => `${file}  ${manifest.id} ${origin.label}, ${arch}`));
+      return ExitCode.PASSED;
+    } catch (error) {
+      if (!(error instanceof NothingToExport)) throw error;
+      context.surroundings.stderr.write(`error: ${error.message}\n`);
+      return ExitCode.FAILED;
+    }
+  });
+}
+
+/** A file, or files below a folder; gives their paths. */
+function writeFiles(place: string, files: ExportedFiles): string[] {
+  if (typeof files === 'string') {
+    writeFileSync(place, files);
+    return [place];
+  }
+  return Object.entries(files).map(([name, text]) => {
+    const file = path.join(place, name);
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, text);
+    return file;
+  });
+}

@@ -1,0 +1,65 @@
+/** Builds a kernel on the runner and brings home what exports are made of. */
+import { ArtifactKind, FlashcoreError, type BuildResult, type VariantResult } from '@flashcore/shared/contract';
+import type { Connection } from '../connection/connect.ts';
+import { runToResult } from '../search/experiment.ts';
+import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
+import type { StartRequest } from '../session/runner-port.ts';
+import type { ExportedKernel } from './exported-kernel.ts';
+
+/** A kernel that does not build, or for no GPU. */
+export class NothingToExport extends Error {}
+
+/** Errors: NothingToExport; those of the Build RPC, of GetKernel and of ReadArtifact. */
+export async function collectKernel(
+  connection: Connection,
+  place: SourcePlace,
+  request: Extract<StartRequest, { method: 'build' }>['request'],
+): Promise<ExportedKernel> {
+  const { client } = connection;
+  const { job, result } = await runToResult(connection, { method: 'build', request });
+  const variant = result?.variants.find(({ fallback }) => !fallback);
+  const build = variant?.build;
+  if (!variant || !build?.succeeded)
+    throw new NothingToExport(`${place.kind === 'id' ? place.id : place.folder} does not build: ${job.summary}`);
+  const cubin = build.artifacts.find(({ kind }) => kind === ArtifactKind.CUBIN);
+  const nvcc = build.runs.find(({ compiler }) => compiler === 'nvcc');
+  if (!cubin || !nvcc)
+    throw new NothingToExport(
+      "There is no machine code to export: the runner's host has no nvcc; install the CUDA toolkit there",
+    );
+  const manifest = manifestOf(await readSource(place, client));
+  return {
+    manifest,
+    parameters: parametersOf(variant),
+    arch: build.arch,
+    cubin: await client.readArtifact(cubin.sha256),
+    sources: await sourcesOf(build, (sha256) => client.readArtifact(sha256)),
+    flags: nvcc.arguments.filter((each) => /^-(std|O|D|arch|-use_fast_math|maxrregcount|lineinfo)/.test(each)),
+    origin: {
+      buildId: build.buildId,
+      job: job.name,
+      label: variant.label,
+      compiler: `nvcc ${nvcc.version}`,
+      runner: client.host.runnerVersion,
+      sourceDigest: result?.provenance?.sourceDigest ?? '',
+    },
+  };
+}
+
+const parametersOf = ({ parameters }: VariantResult): Record<string, number> =>
+  Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, Number(value)]));
+
+async function sourcesOf(
+  { artifacts }: BuildResult,
+  read: (sha256: string) => Promise<Uint8Array>,
+): Promise<ExportedKernel['sources']> {
+  const sources = artifacts.filter(({ kind }) => kind === ArtifactKind.SOURCE);
+  if (sources.length === 0)
+    throw new FlashcoreError('ARTIFACT_NOT_FOUND', {}, 'Wanted the sources of the build; the runner kept none');
+  return Promise.all(
+    sources.map(async ({ fileName, sha256 }) => ({
+      path: fileName,
+      text: Buffer.from(await read(sha256)).toString('utf8'),
+    })),
+  );
+}

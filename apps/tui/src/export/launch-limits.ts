@@ -1,0 +1,7 @@
+/** CUDA's limits of a launch, as the runner's own plans have them. */
+export const GRID_LIMITS = [2 ** 31 - 1, 65_535, 65_535] as const;
+export const BLOCK_LIMITS = [1024, 1024, 64] as const;
+export const CLUSTER_LIMIT = [16, 16, 16] as const;
+export const BOX_LIMIT = 256;
+export const INT32 = { least: -(2 ** 31), most: 2 ** 31 - 1 } as const;
+export const MAX_WORKSPACE_BYTES = 2 ** 48;

@@ -1,0 +1,289 @@
+/**
+ * The exported launch plans, in Python and in C++, against the runner's own: every kernel of the repository over random
+ * shapes, and random expressions.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import {
+  CPP,
+  CPP_HELPERS,
+  PYTHON,
+  PYTHON_HELPERS,
+  evaluate,
+  expressionCode,
+  formatShape,
+  parseExpression,
+  parseManifest,
+  planLaunches,
+  resolveVariant,
+  type LaunchPlan,
+  type Manifest,
+} from '@flashcore/shared/kernels';
+import { afterAll, describe, expect, test } from 'vitest';
+import { cppPlan, entriesOf } from './cpp-plan.ts';
+import { pythonPlan } from './python-plan.ts';
+
+const ROOT = join(import.meta.dirname, '../../../..');
+const folder = mkdtempSync(join(tmpdir(), 'fc-export-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const python = (program: string): string => {
+  const { status, stdout, stderr } = spawnSync('python3', ['-'], {
+    input: program,
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  if (status !== 0) throw new Error(stderr);
+  return stdout;
+};
+const cpp = (program: string): string => {
+  const [source, binary] = [join(folder, 'program.cpp'), join(folder, 'program')];
+  writeFileSync(source, program);
+  execFileSync(process.env['CXX'] ?? 'c++', [
+    '-std=c++17',
+    '-O0',
+    '-Wall',
+    '-Werror',
+    '-Wno-unused',
+    source,
+    '-o',
+    binary,
+  ]);
+  return execFileSync(binary, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
+};
+
+const folders = [
+  ...readdirSync(join(ROOT, 'kernels')).map((name) => join(ROOT, 'kernels', name)),
+  join(ROOT, 'test/fixtures/launch_options'),
+].filter((path) => existsSync(join(path, 'kernel.yaml')));
+const kernels = folders.map((path) => {
+  const manifest = parseManifest(readFileSync(join(path, 'kernel.yaml'), 'utf8'), path);
+  return { id: manifest.id, manifest, parameters: resolveVariant(manifest, {}, undefined).parameters };
+});
+const shapes = fc.sample(
+  fc.record({
+    batch: fc.constantFrom(1, 2, 3, 16, 65_536),
+    heads: fc.constantFrom(1, 8, 12, 64),
+    sequenceLength: fc.oneof(fc.integer({ min: 1, max: 1024 }), fc.integer({ min: 1, max: 4_500_000 })),
+    headDim: fc.constantFrom(32, 64, 64, 128, 128),
+    causal: fc.boolean(),
+  }),
+  { numRuns: 60, seed: 14 },
+);
+type Shape = (typeof shapes)[number];
+
+/** What the runner plans, in the form in which the generated programs print theirs; "refused" where it takes none. */
+function wanted(manifest: Manifest, parameters: Record<string, number>, shape: Shape): unknown {
+  let plan: LaunchPlan;
+  try {
+    plan = planLaunches(manifest, { parameters }, shape);
+  } catch {
+    return 'refused';
+  }
+  const entries = entriesOf(manifest);
+  return {
+    launches: plan.launches.map((launch) => [
+      entries.indexOf(launch.entry),
+      ...launch.grid,
+      ...launch.block,
+      launch.sharedBytes,
+      ...(launch.cluster ?? [0, 0, 0]),
+      ...launch.l2Persist.map((name) => 'QKVO'.indexOf(name)),
+      ...launch.arguments.flatMap((argument): (number | string)[] => {
+        switch (argument.kind) {
+          case 'tensor':
+            return ['t', 'QKVO'.indexOf(argument.tensor)];
+          case 'workspace':
+            return ['w', plan.workspace.findIndex(({ name }) => name === argument.name)];
+          case 'int32':
+          case 'float32':
+            return ['n', argument.value];
+          case 'tensorMap': {
+            const [columns, rows, heads = 1] = argument.box;
+            const swizzle = ['none', '32B', '64B', '128B'].indexOf(argument.swizzle);
+            return ['m', 'QKVO'.indexOf(argument.tensor), columns!, rows!, heads, swizzle];
+          }
+        }
+      }),
+    ]),
+    workspace: plan.workspace.map(({ bytes }) => bytes),
+  };
+}
+
+const IMPORTS = 'import collections, functools, json, math\n';
+
+function pythonPrints({ manifest, parameters }: (typeof kernels)[number]): unknown {
+  const rows = shapes.map(({ batch, heads, sequenceLength, headDim, causal }) => [
+    batch,
+    heads,
+    sequenceLength,
+    headDim,
+    Number(causal),
+  ]);
+  return JSON.parse(
+    python(`${IMPORTS}${pythonPlan(manifest, parameters)}
+ENTRIES = ${JSON.stringify(entriesOf(manifest))}
+WORKSPACES = ${JSON.stringify(manifest.workspace.map(({ name }) => name))}
+def numbers(argument):
+    kind, value, *rest = argument
+    if kind == "tensor":
+        return ["t", "QKVO".index(value)]
+    if kind == "workspace":
+        return ["w", WORKSPACES.index(value)]
+    if kind == "tensor_map":
+        box, swizzle = rest
+        columns, rows, heads = box if len(box) == 3 else (*box, 1)
+        return ["m", "QKVO".index(value), columns, rows, heads, ["none", "32B", "64B", "128B"].index(swizzle)]
+    return ["n", value]
+def told(row):
+    try:
+        launches, workspace = plan(*row)
+    except ValueError:
+        return "refused"
+    return {
+        "launches": [
+            [ENTRIES.index(l.entry), *l.grid, *l.block, l.shared_bytes, *(l.cluster or (0, 0, 0)),
+             *("QKVO".index(name) for name in l.l2_persist), *(n for a in l.arguments for n in numbers(a))]
+            for l in launches
+        ],
+        "workspace": list(workspace.values()),
+    }
+print(json.dumps([told(row) for row in ${JSON.stringify(rows)}]))
+`),
+  );
+}
+
+function cppPrints({ manifest, parameters }: (typeof kernels)[number]): unknown {
+  const rows = shapes.map(
+    ({ batch, heads, sequenceLength, headDim, causal }) =>
+      `{${batch}, ${heads}, ${sequenceLength}, ${headDim}, ${Number(causal)}}`,
+  );
+  const printed = cpp(`#include <cstdio>
+${cppPlan(manifest, parameters)}
+int main() {
+  const long long rows[][5] = {${rows.join(', ')}};
+  const char* comma = "";
+  printf("[");
+  for (auto& row : rows) {
+    printf("%s", comma), comma = ",";
+    try {
+      const FcPlan plan = fc_plan(row[0], row[1], row[2], row[3], row[4] != 0);
+      printf("{\\"launches\\":[");
+      const char* next = "";
+      for (auto& l : plan.launches) {
+        printf("%s[%d", next, l.entry), next = ",";
+        for (unsigned each : l.grid) printf(",%u", each);
+        for (unsigned each : l.block) printf(",%u", each);
+        printf(",%u", l.shared_bytes);
+        for (unsigned each : l.cluster) printf(",%u", each);
+        for (int each : l.l2_persist) printf(",%d", each);
+        for (auto& a : l.arguments) {
+          if (a.kind == FcArgument::TENSOR) printf(",\\"t\\",%d", a.index);
+          else if (a.kind == FcArgument::WORKSPACE) printf(",\\"w\\",%d", a.index);
+          else if (a.kind == FcArgument::TENSOR_MAP) printf(",\\"m\\",%d,%u,%u,%u,%d", a.index, a.box[0], a.box[1], a.box[2], a.swizzle);
+          else printf(",\\"n\\",%.17g", a.value);
+        }
+        printf("]");
+      }
+      printf("],\\"workspace\\":[");
+      next = "";
+      for (size_t each : plan.workspace) printf("%s%zu", next, each), next = ",";
+      printf("]}");
+    } catch (const std::invalid_argument&) {
+      printf("\\"refused\\"");
+    }
+  }
+  printf("]");
+}
+`);
+  return JSON.parse(printed);
+}
+
+describe.each(kernels)('$id', (kernel) => {
+  const expected = shapes.map((shape) => wanted(kernel.manifest, kernel.parameters, shape));
+
+  test('Python plans what the runner plans, and refuses what it refuses', () => {
+    expect(pythonPrints(kernel)).toEqual(expected);
+  });
+
+  test('C++ too', { timeout: 60_000 }, () => {
+    expect(cppPrints(kernel)).toEqual(expected);
+  });
+
+  test('the shapes say something: some are taken, some refused', () => {
+    const refused = expected.filter((each) => each === 'refused').length;
+    expect(refused, shapes.map(formatShape).join(' ')).toBeGreaterThan(0);
+    expect(refused).toBeLessThan(shapes.length);
+  });
+});
+
+test('random expressions have the value in Python and C++ that `evaluate` gives', { timeout: 60_000 }, () => {
+  const { expression } = fc.letrec((tie) => ({
+    expression: fc.oneof(
+      { maxDepth: 4, withCrossShrink: true },
+      fc.nat(1000).map(String),
+      fc.constantFrom('S', 'D', '0', '2.5'),
+      fc
+        .tuple(
+          tie('expression'),
+          fc.constantFrom('+', '-', '*', '/', '%', '<', '<=', '>', '>=', '==', '!=', '&&', '||'),
+          tie('expression'),
+        )
+        .map(([a, operator, b]) => `(${String(a)} ${operator} ${String(b)})`),
+      fc
+        .tuple(fc.constantFrom('ceil', 'floor', '!', '-', '+'), tie('expression'))
+        .map(([name, a]) => `${name}(${String(a)})`),
+      fc
+        .tuple(fc.constantFrom('min', 'max'), tie('expression'), tie('expression'))
+        .map(([name, a, b]) => `${name}(${String(a)}, ${String(b)})`),
+      fc
+        .tuple(tie('expression'), tie('expression'), tie('expression'))
+        .map(([a, b, c]) => `(${String(a)} ? ${String(b)} : ${String(c)})`),
+    ),
+  }));
+  const scope = { S: 113, D: 64 };
+  const texts = fc
+    .sample(
+      expression.filter((text) => String(text).length <= 400),
+      { numRuns: 400, seed: 14 },
+    )
+    .map(String);
+  const expected = texts.map((text) => {
+    try {
+      return evaluate(parseExpression(text), scope);
+    } catch {
+      return 'not finite';
+    }
+  });
+  const inPython = texts.map((text) => expressionCode(parseExpression(text), PYTHON));
+  const printed = python(`${IMPORTS}${PYTHON_HELPERS}
+S, D = 113.0, 64.0
+values = [${inPython.join(',\n')}]
+print(json.dumps([v if math.isfinite(v) else "not finite" for v in values]))
+`);
+  expect((JSON.parse(printed) as unknown[]).map(withoutSign)).toEqual(expected.map(withoutSign));
+  const inCpp = texts.map((text) => expressionCode(parseExpression(text), CPP));
+  const told = cpp(`#include <cmath>
+#include <cstdio>
+${CPP_HELPERS}
+int main() {
+  const double v_S = 113, v_D = 64;
+  (void)v_S, (void)v_D;
+  const double values[] = {${inCpp.join(',\n')}};
+  const char* comma = "[";
+  for (double value : values) {
+    if (std::isfinite(value)) printf("%s%.17g", comma, value);
+    else printf("%s\\"not finite\\"", comma);
+    comma = ",";
+  }
+  printf("]");
+}
+`);
+  expect((JSON.parse(told) as unknown[]).map(withoutSign)).toEqual(expected.map(withoutSign));
+});
+
+/** -0 counts as 0: no launch knows the difference. */
+const withoutSign = (value: unknown): unknown => (value === 0 ? 0 : value);

@@ -1,0 +1,327 @@
+/**
+ * `fa-tui export --torch`: one Python file that makes a PyTorch operator of a kernel: the machine code inside, launched
+ * by ctypes through the CUDA driver, as the manifest says.
+ */
+import { deflateSync } from 'node:zlib';
+import { exportName, type ExportedKernel } from './exported-kernel.ts';
+import { pythonPlan } from './python-plan.ts';
+
+/** The file's text. */
+export function torchFile(kernel: ExportedKernel): string {
+  const { manifest, parameters, arch, cubin, origin, flags } = kernel;
+  const fromDevice = Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice !== undefined);
+  const about = {
+    kernel: manifest.id,
+    title: manifest.title,
+    variant: origin.label,
+    flags: flags.join(' '),
+    compiler: origin.compiler,
+    build: origin.buildId,
+    job: origin.job,
+    source_digest: origin.sourceDigest,
+    runner: origin.runner,
+  };
+  return `"""${docText(`${manifest.id}: ${manifest.title}`)}
+
+A PyTorch operator in one file: the machine code for ${arch} is in it, so that it needs PyTorch and a CUDA driver and no
+compiler. Written by fa-tui export; PROVENANCE says from which build.
+
+    from ${manifest.id} import attention
+    o = attention(q, k, v, causal=True)
+
+q, k, v and o are [B, H, S, D], fp16 and contiguous, on one device; the scores' factor is 1 / sqrt(D). It runs on the
+current stream, under torch.compile, and in a CUDA graph: call it once before the capture, which loads the module.
+Inference only: there is no backward.
+"""
+
+import base64
+import collections
+import ctypes
+import functools
+import json
+import math
+import threading
+import warnings
+import zlib
+
+import torch
+
+KERNEL = ${JSON.stringify(manifest.id)}
+ARCH = ${JSON.stringify(arch)}
+PARAMETERS = ${JSON.stringify(parameters)}
+# Parameters that the build took from a device: multiprocessors.
+OF_DEVICE = ${JSON.stringify(Object.fromEntries(fromDevice.map(([name, { values }]) => [name, values])))}
+PROVENANCE = json.loads(${JSON.stringify(JSON.stringify(about))})
+
+
+${pythonPlan(manifest, parameters)}
+
+${RUNTIME.replaceAll('OPERATOR_NAME', `flashcore::${exportName(kernel)}`)}
+
+# zlib, then base85
+_CUBIN = (
+${inLines(base85(deflateSync(cubin, { level: 9 })))}
+)
+`;
+}
+
+/** As Python's base64.b85decode reads it: RFC 1924's alphabet, four bytes in five digits. */
+export function base85(bytes: Uint8Array): string {
+  const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~';
+  const padding = (4 - (bytes.length % 4)) % 4;
+  const padded = Buffer.concat([bytes, Buffer.alloc(padding)]);
+  let text = '';
+  for (let at = 0; at < padded.length; at += 4) {
+    let word = padded.readUInt32BE(at);
+    let digits = '';
+    for (let digit = 0; digit < 5; ++digit) {
+      digits = alphabet[word % 85]! + digits;
+      word = Math.floor(word / 85);
+    }
+    text += digits;
+  }
+  return padding === 0 ? text : text.slice(0, -padding);
+}
+
+const LINE_CHARACTERS = 112;
+const inLines = (text: string): string =>
+  (text.match(new RegExp(`.{1,${LINE_CHARACTERS}}`, 'g')) ?? []).map((line) => `    "${line}"`).join('\n');
+
+/** Inside of a docstring. */
+const docText = (text: string): string => text.replaceAll('\\', '/').replaceAll('"""', "'''");
+
+/** What every exported file has, whatever the kernel. */
+const RUNTIME = String.raw`_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_MAX_DYNAMIC_SHARED = 8
+_NON_PORTABLE_CLUSTER = 14
+_LIMIT_PERSISTING_L2 = 6
+_MAX_PERSISTING_L2 = 108
+_MAX_ACCESS_POLICY_WINDOW = 109
+_HALF_BYTES = 2
+
+
+class _LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig of cuda.h."""
+
+    _fields_ = [
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint32),
+    ]
+
+
+class _Driver:
+    """The CUDA driver's functions that a launch needs; every call is checked."""
+
+    def __init__(self):
+        self._library = ctypes.CDLL("libcuda.so.1")
+        self._library.cuGetErrorString.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]
+
+    def call(self, name, *arguments):
+        code = getattr(self._library, name)(*arguments)
+        if code != 0:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorString(code, ctypes.byref(text))
+            raise RuntimeError(f"{KERNEL}: {name} failed: {(text.value or b'unknown error').decode()} ({code})")
+
+
+class _Loaded:
+    """The module on one device, and its entries."""
+
+    def __init__(self, index):
+        self._driver = _Driver()
+        self._module = ctypes.c_void_p()
+        self._functions = {}
+        self._index = index
+        image = zlib.decompress(base64.b85decode(_CUBIN))
+        # The device's context is current: PyTorch has just allocated the output there.
+        self._driver.call("cuModuleLoadData", ctypes.byref(self._module), image)
+
+    def launch(self, launch, tensors, workspace, stream):
+        values = [self._value(argument, tensors, workspace) for argument in launch.arguments]
+        parameters = (ctypes.c_void_p * max(1, len(values)))(*[address for address, _ in values])
+        function = self._function(launch)
+        attributes = self._attributes(launch, tensors)
+        if not attributes:
+            self._driver.call(
+                "cuLaunchKernel",
+                function,
+                *(ctypes.c_uint32(extent) for extent in (*launch.grid, *launch.block)),
+                ctypes.c_uint32(launch.shared_bytes),
+                ctypes.c_void_p(stream),
+                parameters,
+                None,
+            )
+            return
+        block = ctypes.create_string_buffer(b"".join(attributes))
+        config = _LaunchConfig(
+            (ctypes.c_uint32 * 3)(*launch.grid),
+            (ctypes.c_uint32 * 3)(*launch.block),
+            launch.shared_bytes,
+            stream,
+            ctypes.addressof(block),
+            len(attributes),
+        )
+        self._driver.call("cuLaunchKernelEx", ctypes.byref(config), function, parameters, None)
+
+    def _function(self, launch):
+        if launch.entry not in self._functions:
+            function = ctypes.c_void_p()
+            self._driver.call("cuModuleGetFunction", ctypes.byref(function), self._module, launch.entry.encode())
+            if launch.cluster is not None:
+                self._driver.call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
+            self._functions[launch.entry] = [function, 48 * 1024]
+        known = self._functions[launch.entry]
+        if launch.shared_bytes > known[1]:
+            self._driver.call("cuFuncSetAttribute", known[0], _MAX_DYNAMIC_SHARED, launch.shared_bytes)
+            known[1] = launch.shared_bytes
+        return known[0]
+
+    def _value(self, argument, tensors, workspace):
+        """Address of an argument's bytes, and what keeps them alive."""
+        kind, value = argument[:2]
+        if kind == "tensor_map":
+            return self._tensor_map(tensors[value], *argument[2:])
+        if kind == "int32":
+            held = ctypes.c_int32(value)
+        elif kind == "float32":
+            held = ctypes.c_float(value)
+        else:
+            held = ctypes.c_void_p((tensors if kind == "tensor" else workspace)[value].data_ptr())
+        return ctypes.addressof(held), held
+
+    def _tensor_map(self, tensor, box, swizzle):
+        """CUtensorMap of a tensor as [B * H, S, D]: 128 bytes, aligned to 64."""
+        B, H, S, D = tensor.shape
+        held = ctypes.create_string_buffer(128 + 64)
+        address = (ctypes.addressof(held) + 63) // 64 * 64
+        columns, rows, heads = box if len(box) == 3 else (*box, 1)
+        fp16, promotion_256b = 6, 3
+        self._driver.call(
+            "cuTensorMapEncodeTiled",
+            ctypes.c_void_p(address),
+            fp16,
+            ctypes.c_uint32(3),
+            ctypes.c_void_p(tensor.data_ptr()),
+            (ctypes.c_uint64 * 3)(D, S, B * H),
+            (ctypes.c_uint64 * 2)(D * _HALF_BYTES, S * D * _HALF_BYTES),
+            (ctypes.c_uint32 * 3)(columns, rows, heads),
+            (ctypes.c_uint32 * 3)(1, 1, 1),
+            0,
+            _SWIZZLES[swizzle],
+            promotion_256b,
+            0,
+        )
+        return address, held
+
+    def _attributes(self, launch, tensors):
+        """CUlaunchAttribute, 72 bytes each: the cluster, and the window of L2 that is to stay."""
+        attributes = []
+        if launch.cluster is not None:
+            attributes.append(_packed(4, (ctypes.c_uint32 * 3)(*launch.cluster)))
+        if launch.l2_persist:
+            attributes.append(self._window([tensors[name] for name in launch.l2_persist]))
+        return attributes
+
+    def _window(self, tensors):
+        low = min(tensor.data_ptr() for tensor in tensors)
+        high = max(tensor.data_ptr() + tensor.nbytes for tensor in tensors)
+        most = self._attribute(_MAX_ACCESS_POLICY_WINDOW)
+        if high - low > most:  # too far apart for one window: the first alone
+            low, high = tensors[0].data_ptr(), tensors[0].data_ptr() + tensors[0].nbytes
+        kept = min(high - low, self._attribute(_MAX_PERSISTING_L2))
+        self._driver.call("cuCtxSetLimit", _LIMIT_PERSISTING_L2, ctypes.c_size_t(kept))
+        window = ctypes.create_string_buffer(32)
+        ctypes.c_uint64.from_buffer(window, 0).value = low
+        ctypes.c_uint64.from_buffer(window, 8).value = min(high - low, most)
+        ctypes.c_float.from_buffer(window, 16).value = 1.0
+        persisting, streaming = 2, 1
+        ctypes.c_uint32.from_buffer(window, 20).value = persisting
+        ctypes.c_uint32.from_buffer(window, 24).value = streaming
+        return _packed(1, window)
+
+    def _attribute(self, number):
+        value = ctypes.c_int()
+        self._driver.call("cuDeviceGetAttribute", ctypes.byref(value), number, self._index)
+        return value.value
+
+
+def _packed(kind, value):
+    return (kind.to_bytes(4, "little") + bytes(4) + bytes(value)).ljust(72, b"\0")
+
+
+_loaded = {}
+_lock = threading.Lock()
+
+
+def _module_of(device):
+    with _lock:
+        if device.index not in _loaded:
+            _require_device(device)
+            _loaded[device.index] = _Loaded(device.index)
+        return _loaded[device.index]
+
+
+def _require_device(device):
+    properties = torch.cuda.get_device_properties(device)
+    found = (properties.major, properties.minor)
+    digits = "".join(digit for digit in ARCH if digit.isdigit())
+    wanted = (int(digits[:-1]), int(digits[-1]))
+    # Machine code runs on its own major version, at its minor one or a later; "a" is for one alone.
+    fits = found == wanted if ARCH[-1] in "af" else found[0] == wanted[0] and found[1] >= wanted[1]
+    if not fits:
+        raise RuntimeError(
+            f"{KERNEL} was exported for {ARCH}, and {properties.name} is sm_{found[0]}{found[1]}: "
+            f"export it again with --arch sm_{found[0]}{found[1]}"
+        )
+    for name, values in OF_DEVICE.items():
+        nearest = min(values, key=lambda value: abs(value - properties.multi_processor_count))
+        if nearest != PARAMETERS[name]:
+            warnings.warn(
+                f"{KERNEL} was exported with {name}={PARAMETERS[name]}, and {properties.name} has "
+                f"{properties.multi_processor_count} multiprocessors: it is right there, and {name}={nearest} may be faster",
+                stacklevel=2,
+            )
+
+
+def _check(q, k, v):
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.device.type != "cuda":
+            raise ValueError(f"{KERNEL}: {name} is on {tensor.device}: must be on a CUDA device")
+        if tensor.dtype != torch.float16:
+            raise TypeError(f"{KERNEL}: {name} is {tensor.dtype}: must be torch.float16, for example {name}.half()")
+        if tensor.dim() != 4:
+            raise ValueError(f"{KERNEL}: {name} has {tensor.dim()} dimensions: must be [B, H, S, D]")
+        if not tensor.is_contiguous():
+            raise ValueError(
+                f"{KERNEL}: {name} is not contiguous as [B, H, S, D]: call .contiguous(), also after a transpose of [B, S, H, D]"
+            )
+        if tensor.shape != q.shape or tensor.device != q.device:
+            raise ValueError(
+                f"{KERNEL}: {name} is {list(tensor.shape)} on {tensor.device}: must be as q, {list(q.shape)} on {q.device}"
+            )
+    if q.numel() == 0:
+        raise ValueError(f"{KERNEL}: q is {list(q.shape)}: every extent must be at least 1")
+
+
+@torch.library.custom_op("OPERATOR_NAME", mutates_args=())
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
+    """softmax(q k^T / sqrt(D)) v, with the mask j <= i where causal; all [B, H, S, D] in fp16."""
+    _check(q, k, v)
+    launches, sizes = plan(*q.shape, causal)
+    with torch.cuda.device(q.device):
+        o = torch.empty_like(q)
+        workspace = {name: torch.empty(max(1, bytes), dtype=torch.uint8, device=q.device) for name, bytes in sizes.items()}
+        module = _module_of(q.device)
+        stream = torch.cuda.current_stream().cuda_stream
+        for launch in launches:
+            module.launch(launch, {"Q": q, "K": k, "V": v, "O": o}, workspace, stream)
+    return o
+
+
+@attention.register_fake
+def _(q, k, v, causal=False):
+    return torch.empty_like(q)`;

@@ -1,0 +1,142 @@
+/**
+ * Manifest expressions as Python and C++ that give what `evaluate` gives: numbers are doubles, true is 1.0, `%` is fmod,
+ * a division by zero is infinite, and NaN is false. The code uses the helpers below by their names.
+ */
+import type { Expression, ExpressionNode } from './expression.ts';
+
+/** How one language writes what the grammar has. */
+export interface ExpressionLanguage {
+  number: (value: number) => string;
+  name: (name: string) => string;
+  /** 1.0 or 0.0 of a condition. */
+  truth: (condition: string) => string;
+  /** A condition that holds where a value is neither 0 nor NaN. */
+  holds: (value: string) => string;
+  not: (condition: string) => string;
+  and: (a: string, b: string) => string;
+  or: (a: string, b: string) => string;
+  choice: (condition: string, then: string, otherwise: string) => string;
+  divide: (a: string, b: string) => string;
+  remainder: (a: string, b: string) => string;
+  call: (name: 'ceil' | 'floor' | 'min' | 'max', operands: string[]) => string;
+}
+
+const decimal = (value: number): string =>
+  Number.isInteger(value) && Math.abs(value) < 1e15 ? `${value}.0` : `${value}`;
+
+// Words that a constant may be called and a variable of Python may not.
+const PYTHON_WORDS = new Set(
+  `False None True and as assert async await break class continue def del elif else except finally for from global if
+  import in is lambda nonlocal not or pass raise return try while with yield math shape launches workspace
+  plan Launch`.split(/\s+/),
+);
+
+export const PYTHON: ExpressionLanguage = {
+  number: decimal,
+  name: (name) => (PYTHON_WORDS.has(name) || name.startsWith('_') ? `${name}_` : name),
+  truth: (condition) => `(1.0 if ${condition} else 0.0)`,
+  holds: (value) => `_holds(${value})`,
+  not: (condition) => `not ${condition}`,
+  and: (a, b) => `(${a} and ${b})`,
+  or: (a, b) => `(${a} or ${b})`,
+  choice: (condition, then, otherwise) => `(${then} if ${condition} else ${otherwise})`,
+  divide: (a, b) => `_divide(${a}, ${b})`,
+  remainder: (a, b) => `_remainder(${a}, ${b})`,
+  call: (name, operands) => `_${name}(${operands.join(', ')})`,
+};
+
+/** Names have a prefix: a constant in capitals is also a macro of the kernel's source. */
+export const CPP: ExpressionLanguage = {
+  number: decimal,
+  name: (name) => `v_${name}`,
+  truth: (condition) => `(${condition} ? 1.0 : 0.0)`,
+  holds: (value) => `fc_holds(${value})`,
+  not: (condition) => `!${condition}`,
+  and: (a, b) => `(${a} && ${b})`,
+  or: (a, b) => `(${a} || ${b})`,
+  choice: (condition, then, otherwise) => `(${condition} ? ${then} : ${otherwise})`,
+  divide: (a, b) => `(${a} / ${b})`,
+  remainder: (a, b) => `std::fmod(${a}, ${b})`,
+  call: (name, operands) =>
+    name === 'ceil' || name === 'floor'
+      ? `std::${name}(${operands[0]})`
+      : operands.reduce((folded, operand) => `fc_${name}(${folded}, ${operand})`),
+};
+
+/** What PYTHON's code calls. */
+export const PYTHON_HELPERS = `def _holds(value):
+    return value == value and value != 0
+
+
+def _divide(a, b):
+    if b != 0:
+        return a / b
+    return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _remainder(a, b):
+    return math.nan if b == 0 or math.isinf(a) else math.fmod(a, b)
+
+
+def _ceil(value):
+    return float(math.ceil(value)) if math.isfinite(value) else value
+
+
+def _floor(value):
+    return float(math.floor(value)) if math.isfinite(value) else value
+
+
+def _min(*values):
+    return math.nan if any(value != value for value in values) else min(values)
+
+
+def _max(*values):
+    return math.nan if any(value != value for value in values) else max(values)
+`;
+
+/** What CPP's code calls; wants <cmath>. */
+export const CPP_HELPERS = `static inline bool fc_holds(double value) { return value == value && value != 0; }
+static inline double fc_min(double a, double b) { return a != a || b != b ? NAN : a < b ? a : b; }
+static inline double fc_max(double a, double b) { return a != a || b != b ? NAN : a > b ? a : b; }
+`;
+
+/** An expression in a language; its value is a double. */
+export const expressionCode = ({ root }: Pick<Expression, 'root'>, language: ExpressionLanguage): string =>
+  valueCode(root, language);
+
+function valueCode(node: ExpressionNode, language: ExpressionLanguage): string {
+  const value = (each: ExpressionNode): string => valueCode(each, language);
+  switch (node.kind) {
+    case 'number':
+      return language.number(node.value);
+    case 'name':
+      return language.name(node.name);
+    case 'unary':
+      return node.operator === '!'
+        ? language.truth(conditionCode(node, language))
+        : `(${node.operator}${value(node.operand)})`;
+    case 'choice':
+      return language.choice(conditionCode(node.test, language), value(node.then), value(node.else));
+    case 'call':
+      return language.call(node.function, node.operands.map(value));
+    case 'binary':
+      if (node.operator === '/') return language.divide(value(node.left), value(node.right));
+      if (node.operator === '%') return language.remainder(value(node.left), value(node.right));
+      return ['+', '-', '*'].includes(node.operator)
+        ? `(${value(node.left)} ${node.operator} ${value(node.right)})`
+        : language.truth(conditionCode(node, language));
+  }
+}
+
+/** Where only its truth is asked for. */
+function conditionCode(node: ExpressionNode, language: ExpressionLanguage): string {
+  if (node.kind === 'unary' && node.operator === '!') return `(${language.not(conditionCode(node.operand, language))})`;
+  if (node.kind === 'binary') {
+    const { operator, left, right } = node;
+    if (operator === '&&') return language.and(conditionCode(left, language), conditionCode(right, language));
+    if (operator === '||') return language.or(conditionCode(left, language), conditionCode(right, language));
+    if (['<', '<=', '>', '>=', '==', '!='].includes(operator))
+      return `(${valueCode(left, language)} ${operator} ${valueCode(right, language)})`;
+  }
+  return language.holds(valueCode(node, language));
+}

@@ -1,0 +1,145 @@
+"""What `fa-tui export` wrote, held against the runner on this GPU: bits, opcheck, torch.compile, time in a graph.
+
+  python3 check_exports.py prepare|check FOLDER SHAPE…
+
+FOLDER/<kernel>.py are the operators; FOLDER/<kernel>.<shape>.out is what the runner's own launches gave for the inputs
+in FOLDER/<shape>.in (`prepare` writes those). Prints one JSON object.
+"""
+
+import importlib.util
+import json
+import pathlib
+import re
+import sys
+
+import torch
+
+GRAPH_LAUNCHES = 200
+REPLAYS = 101
+
+
+def shape_of(text):
+    *extents, causal = re.fullmatch(r"(\d+)x(\d+)x(\d+)x(\d+)(c?)", text).groups()
+    return tuple(int(each) for each in extents), causal == "c"
+
+
+def inputs_of(shape, seed=7):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator).to(torch.float16) for _ in range(3)]
+
+
+def prepare(folder, shapes):
+    """Q, K and V of each shape, as the runner reads them."""
+    for text in shapes:
+        tensors = inputs_of(shape_of(text)[0])
+        (folder / f"{text}.in").write_bytes(b"".join(each.numpy().tobytes() for each in tensors))
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(f"exported_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def graph_us(call):
+    """Microseconds a launch: the median over replays of a graph of launches, each timed behind another replay."""
+    for _ in range(5):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(GRAPH_LAUNCHES):
+            call()
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    samples = []
+    for _ in range(REPLAYS):
+        graph.replay()
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        samples.append(start.elapsed_time(end) * 1e3 / GRAPH_LAUNCHES)
+    return sorted(samples)[REPLAYS // 2]
+
+
+def on_shape(module, path, text):
+    shape, causal = shape_of(text)
+    wanted = path.with_name(f"{path.stem}.{text}.out")
+    if not wanted.exists():
+        return {"kernel": path.stem, "shape": text, "skipped": "the kernel does not take this shape"}
+    q, k, v = (each.cuda() for each in inputs_of(shape))
+    out = module.attention(q, k, v, causal)
+    theirs = torch.frombuffer(bytearray(wanted.read_bytes()), dtype=torch.float16).view(shape)
+    sdpa = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    return {
+        "kernel": path.stem,
+        "shape": text,
+        "bits_equal": torch.equal(out.cpu().view(torch.int16), theirs.view(torch.int16)),
+        "largest_difference_from_sdpa": (out.float() - sdpa.float()).abs().max().item(),
+        "graph_us": graph_us(lambda: module.attention(q, k, v, causal)),
+    }
+
+
+def compiles(module):
+    """Whether the operator goes through torch.compile without a break, with the same bits."""
+    q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
+
+    def call(q, k, v):
+        return module.attention(q, k, v, False) * 1
+
+    try:
+        return torch.equal(torch.compile(call, fullgraph=True)(q, k, v), call(q, k, v))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:500]
+
+
+def opcheck(module):
+    q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
+    try:
+        return torch.library.opcheck(module.attention, (q, k, v, False))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:500]
+
+
+def refusals(module):
+    """The texts that a wrong call gets."""
+    q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
+    wrong = {
+        "dtype": (q.float(), k.float(), v.float()),
+        "device": (q.cpu(), k.cpu(), v.cpu()),
+        "layout": (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)),
+        "shape": (q, k[:, :1].contiguous(), v),
+        "limit": tuple(each[..., :40].contiguous() for each in (q, k, v)),
+    }
+    texts = {}
+    for name, arguments in wrong.items():
+        try:
+            module.attention(*arguments)
+            texts[name] = "not refused"
+        except Exception as error:
+            texts[name] = f"{type(error).__name__}: {error}"[:300]
+    return texts
+
+
+def main():
+    folder, shapes = pathlib.Path(sys.argv[2]), sys.argv[3:]
+    if sys.argv[1] == "prepare":
+        prepare(folder, shapes)
+        return
+    report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "kernels": {}, "rows": []}
+    for path in sorted(folder.glob("*.py")):
+        module = load(path)
+        report["kernels"][path.stem] = {
+            "arch": module.ARCH,
+            "opcheck": opcheck(module),
+            "compiles": compiles(module),
+            "refusals": refusals(module),
+        }
+        report["rows"] += [on_shape(module, path, text) for text in shapes]
+        print(path.stem, "done", file=sys.stderr, flush=True)
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

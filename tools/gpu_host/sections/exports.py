@@ -1,0 +1,33 @@
+"""The exported PyTorch operators held against the runner: bits, opcheck, torch.compile, time in a graph."""
+
+import json
+import sys
+
+from measurement import ROOT
+from plan import CANONICAL
+
+SHAPES = [CANONICAL, "2x8x512x64c", "1x4x113x64", "1x2x300x128c"]
+
+
+def measure(m):
+    folder = m.work / "exports"
+    folder.mkdir()
+    check = m.keep_program("check_exports.py")
+    m.run([sys.executable, check, "prepare", folder, *SHAPES])
+    runner = [m.node, ROOT / "test/dist/run-on-inputs.js", "--shapes", ",".join(SHAPES), "--folder", folder]
+    hot = {}
+    for kernel in m.options.kernels:
+        m.tui("export", kernel, "--torch", folder / f"{kernel}.py", limit=120)
+        m.run([*runner, "--kernel", kernel], limit=200)
+        results = m.bench(kernel, f"exports.bench.{kernel}.json", "--shape", CANONICAL, "--max-seconds", "2")
+        hot[kernel] = next(each["latency"]["p50Us"] for each in results if each["mode"].endswith("HOT"))
+    _, _, text, errors = m.run([sys.executable, check, "check", folder, *SHAPES], limit=400)
+    if not text:
+        raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
+    report = json.loads(text)
+    for row in report["rows"]:
+        if row["shape"] == CANONICAL and "graph_us" in row:
+            row["runner_hot_us"] = hot[row["kernel"]]
+            row["graph_over_runner"] = row["graph_us"] / hot[row["kernel"]]
+        print("  ", json.dumps(row))
+    m.write("exports.json", report)
