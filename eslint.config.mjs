@@ -62,6 +62,12 @@ const zones = [
     except: ['./search', './connection', './report', './state', './session', './present', './usage-error.ts'],
     message: 'a search knows the runner, and neither command line nor screen',
   },
+  {
+    target: './apps/tui/src/agents',
+    from: './apps/tui/src',
+    except: ['./agents', './search', './connection', './session'],
+    message: 'tools for agents know the runner and what judges a kernel, and neither command line nor screen',
+  },
   ...tuiZones,
 ];
 

@@ -27,6 +27,7 @@ for (const path of [
   'apps/runner/worker/canary.cu',
   'apps/runner/worker/clock-stamp.cu',
   'kernels',
+  'examples/proposers',
   'proto',
   'tools',
   'test/dist',

@@ -22,7 +22,7 @@ import type { EvolveCommandOptions } from './evolve.ts';
 import type { ExportCommandOptions } from './export.ts';
 import type { JobCommand } from './start-job.ts';
 
-type Action<Options> = (context: CommandContext, options: Options, argument: string) => Promise<number>;
+type Action<Options> = (context: CommandContext, options: Options, argument: string, second: string) => Promise<number>;
 
 const USAGE = 2;
 
@@ -42,7 +42,7 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
           `error: Wanted --inline and --mouse with the terminal program (no command, start, watch-source) only; ${command.name()} writes a plain report`,
         );
       exitCode = await guarded(surroundings, options, (context) =>
-        action(context, options, typeof args[0] === 'string' ? args[0] : ''),
+        action(context, options, textOf(args[0]), textOf(args[1])),
       );
     });
   const program = buildProgram(define);
@@ -55,6 +55,8 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
   }
   return exitCode;
 }
+
+const textOf = (argument: unknown): string => (typeof argument === 'string' ? argument : '');
 
 async function guarded(
   surroundings: Surroundings,
@@ -118,6 +120,7 @@ function buildProgram(define: Define): Command {
   addJobCommands(program, define);
   addQueries(program, define);
   addLoginCommands(program, define);
+  addAgentCommands(program, define);
   define(program.argument('[command]').allowExcessArguments(), async (context, _, command) => {
     if (command)
       return (await import('./unknown-command.ts')).unknownCommand(
@@ -250,6 +253,15 @@ function addQueries(program: Command, define: Define): void {
       .option('-o, --output <file>', 'write it there'),
     async (context, options, sha256) => (await import('./artifact.ts')).readArtifact(sha256, options, context),
   );
+}
+
+function addAgentCommands(program: Command, define: Define): void {
+  const command = program
+    .command('mcp')
+    .argument('[config]', 'print how to tell a coding agent of it, in place of serving')
+    .argument('[host]', 'claude, codex or cursor')
+    .description('serve coding agents by the Model Context Protocol on stdin and stdout');
+  define(command, async (context, _, action, host) => (await import('./mcp.ts')).mcp(action, host, context));
 }
 
 function addLoginCommands(program: Command, define: Define): void {

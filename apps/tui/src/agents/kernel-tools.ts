@@ -1,0 +1,145 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { McpServer } from '@modelcontextprotocol/server';
+import { FindingKind } from '@flashcore/shared/contract';
+import * as z from 'zod';
+import { runnerKernels } from '../connection/data-directory.ts';
+import { bounded } from '../search/feedback.ts';
+import { manifestOf, readSource } from '../search/kernel-source.ts';
+import { MAX_ANSWER_BYTES, Refused, answer, answered } from './answers.ts';
+import type { ToolContext } from './tool-context.ts';
+
+const PAGE_CHARACTERS = 6000;
+const MAX_NOTES = 3000;
+const ABOUT = 160;
+
+/** list_kernels, read_kernel and notes: what there is and what is known of it. They read and change nothing. */
+export function registerKernelTools(server: McpServer, { runner, log, kernelOf }: ToolContext): void {
+  const readOnly = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
+
+  server.registerTool(
+    'list_kernels',
+    {
+      title: 'List kernels',
+      description: 'Kernels of the runner in the order of the ladder, with what each teaches.',
+      inputSchema: z.object({
+        include_faulty: z.boolean().default(false).describe('also kernels with a fault on purpose'),
+      }),
+      outputSchema: z.object({
+        kernels: z.array(
+          z.object({
+            kernel: z.string(),
+            title: z.string(),
+            lesson: z.string(),
+            after: z.string(),
+            parameters: z.array(z.string()),
+            expected_finding: z.string().optional(),
+          }),
+        ),
+      }),
+      annotations: readOnly,
+    },
+    ({ include_faulty: includeFaulty }) =>
+      answered(async () => {
+        const { client } = await runner.get();
+        const { kernels } = await client.listKernels({ includeFaulty });
+        return answer({
+          kernels: kernels.map((kernel) => ({
+            kernel: kernel.kernelId,
+            title: bounded(kernel.title || kernel.manifestError, ABOUT),
+            lesson: bounded(kernel.lesson, ABOUT),
+            after: kernel.after,
+            parameters: kernel.parameters.map(({ name, values }) => `${name}=${values.join('|')}`),
+            ...(kernel.expectedFinding && { expected_finding: FindingKind[kernel.expectedFinding] }),
+          })),
+        });
+      }, log),
+  );
+
+  server.registerTool(
+    'read_kernel',
+    {
+      title: 'Read a kernel',
+      description:
+        'A kernel’s manifest facts and one of its files, 6000 characters at a time. Headers of primitives/ and mechanisms/ can be read as files of any kernel.',
+      inputSchema: z.object({
+        kernel: z.string().describe('id of a kernel of the runner, or a folder of this machine with a kernel.yaml'),
+        file: z.string().optional().describe('default: the translation unit'),
+        offset: z.number().int().min(0).default(0),
+      }),
+      outputSchema: z.object({
+        kernel: z.string(),
+        title: z.string(),
+        limits: z.array(z.string()),
+        parameters: z.array(z.string()),
+        files: z.array(z.object({ path: z.string(), characters: z.number() })),
+        file: z.string(),
+        text: z.string(),
+        next_offset: z.number().optional().describe('set while there is more'),
+      }),
+      annotations: readOnly,
+    },
+    ({ kernel, file, offset }) =>
+      answered(async () => {
+        const { client } = await runner.get();
+        const place = await kernelOf(kernel);
+        const files = await readSource(place, client);
+        const manifest = manifestOf(files);
+        const name = file ?? manifest.source;
+        const text = files[name] ?? sharedHeader(name);
+        if (text === undefined)
+          throw new Refused(
+            `file: must be one of ${Object.keys(files).join(', ')}, or a header of primitives/ or mechanisms/; there is no ${name}`,
+          );
+        const end = offset + PAGE_CHARACTERS;
+        return answer({
+          kernel: manifest.id,
+          title: manifest.title,
+          limits: manifest.limits.map(({ require, because }) => `${require.text}: ${because}`),
+          parameters: Object.entries(manifest.parameters).map(
+            ([id, parameter]) =>
+              `${id}=${parameter.values.join('|')}, default ${parameter.default}: ${parameter.about}`,
+          ),
+          files: Object.entries(files).map(([id, content]) => ({ path: id, characters: content.length })),
+          file: name,
+          text: text.slice(offset, end),
+          ...(end < text.length && { next_offset: end }),
+        });
+      }, log),
+  );
+
+  server.registerTool(
+    'notes',
+    {
+      title: 'What was tried',
+      description:
+        'Lab notes of a kernel: what people tried, what it brought and what it did not. Read them before a change.',
+      inputSchema: z.object({ kernel: z.string() }),
+      outputSchema: z.object({ kernel: z.string(), notes: z.string(), truncated: z.boolean() }),
+      annotations: readOnly,
+    },
+    ({ kernel }) =>
+      answered(async () => {
+        const place = await kernelOf(kernel);
+        const text = place.kind === 'folder' ? folderNotes(place.folder) : await runnerNotes(place.id);
+        const notes = bounded(text, MAX_ANSWER_BYTES - MAX_NOTES);
+        return answer({ kernel, notes: notes || 'There are no notes', truncated: notes.length < text.length });
+      }, log),
+  );
+
+  async function runnerNotes(id: string): Promise<string> {
+    const { client } = await runner.get();
+    return (await client.getKernel({ kernelId: id })).kernel?.notes ?? '';
+  }
+}
+
+function folderNotes(folder: string): string {
+  const file = path.join(folder, 'NOTES.md');
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
+
+function sharedHeader(name: string): string | undefined {
+  if (!/^(primitives|mechanisms)\/[\w-]+\.cuh$/.test(name)) return undefined;
+  const file = path.join(runnerKernels(), name);
+  return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+}

@@ -1,0 +1,244 @@
+/** `fa-tui mcp` by the SDK's own client over stdio, in both protocol eras. */
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+
+const ERAS = ['legacy', 'auto'] as const;
+
+interface Answer {
+  text: string;
+  isError: boolean;
+  document: Record<string, unknown>;
+  links: string[];
+}
+
+/** An agent: its connection, and tools as functions. */
+class Agent {
+  readonly client: Client;
+  readonly #transport: StdioClientTransport;
+
+  constructor(home: Home, mode: (typeof ERAS)[number]) {
+    this.client = new Client({ name: 'scripted-agent', version: '1.0.0' }, { versionNegotiation: { mode } });
+    this.#transport = new StdioClientTransport({
+      command: join(ROOT, 'node_modules/.bin/fa-tui'),
+      args: ['mcp'],
+      env: home.env,
+      cwd: ROOT,
+      stderr: 'ignore',
+    });
+  }
+
+  async connect(): Promise<this> {
+    await this.client.connect(this.#transport);
+    return this;
+  }
+
+  async call(name: string, args: Record<string, unknown>, onprogress?: (message: string) => void): Promise<Answer> {
+    const result = await this.client.callTool(
+      { name, arguments: args },
+      onprogress ? { onprogress: ({ message }) => onprogress(message ?? '') } : {},
+    );
+    const content = result.content as { type: string; text?: string; uri?: string }[];
+    return {
+      text: content.map(({ text }) => text ?? '').join(''),
+      isError: result.isError === true,
+      document: (result.structuredContent ?? {}) as Record<string, unknown>,
+      links: content.flatMap(({ uri }) => (uri === undefined ? [] : [uri])),
+    };
+  }
+
+  async read(uri: string): Promise<string> {
+    const { contents } = await this.client.readResource({ uri });
+    return (contents as { text?: string }[]).map(({ text }) => text ?? '').join('');
+  }
+
+  /** Until the job has ended, however often that takes. */
+  async finish(job: unknown): Promise<Answer> {
+    for (;;) {
+      const { document, isError, text } = await this.call('wait', { job, wait_seconds: 30 });
+      if (isError) throw new Error(text);
+      if (document['state'] === 'ended') return this.call('result', { job });
+    }
+  }
+
+  close(): Promise<void> {
+    return this.client.close();
+  }
+}
+
+let home: Home;
+beforeAll(() => {
+  home = new Home();
+});
+afterAll(() => home[Symbol.asyncDispose]());
+
+describe.each(ERAS)('era %s', (era) => {
+  let agent: Agent;
+  beforeAll(async () => {
+    agent = await new Agent(home, era).connect();
+  });
+  afterAll(() => agent.close());
+
+  test('offers its tools in a fixed order, each with schemas and true hints', async () => {
+    const { tools } = await agent.client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual([
+      'list_kernels',
+      'read_kernel',
+      'notes',
+      'submit',
+      'wait',
+      'result',
+      'compare',
+      'history',
+      'accept',
+    ]);
+    for (const { name, outputSchema, inputSchema, description } of tools)
+      expect([name, outputSchema?.type, inputSchema.type, description !== '']).toEqual([
+        name,
+        'object',
+        'object',
+        true,
+      ]);
+    const hints = Object.fromEntries(tools.map(({ name, annotations }) => [name, annotations]));
+    expect(hints['accept']).toMatchObject({ readOnlyHint: false, destructiveHint: true });
+    expect(tools.filter(({ annotations }) => annotations?.destructiveHint).map(({ name }) => name)).toEqual(['accept']);
+    expect(tools.filter(({ annotations }) => !annotations?.readOnlyHint).map(({ name }) => name)).toEqual([
+      'submit',
+      'compare',
+      'accept',
+    ]);
+  });
+
+  test('reads kernels, their files and notes, a page at a time', async () => {
+    const { document } = await agent.call('list_kernels', { include_faulty: true });
+    const kernels = document['kernels'] as { kernel: string; expected_finding?: string }[];
+    expect(kernels[0]!.kernel).toBe('fa_v1_baseline');
+    expect(kernels.find(({ kernel }) => kernel === 'missing_syncthreads')!.expected_finding).toBe('RACE');
+    const first = await agent.call('read_kernel', { kernel: 'fa_s512_v3_wmma' });
+    const next = await agent.call('read_kernel', {
+      kernel: 'fa_s512_v3_wmma',
+      offset: first.document['next_offset'],
+    });
+    const source = readFileSync(join(ROOT, 'kernels/fa_s512_v3_wmma/fa_s512_v3_wmma.cu'), 'utf8');
+    expect(source.startsWith(`${String(first.document['text'])}${String(next.document['text'])}`)).toBe(true);
+    const header = await agent.call('read_kernel', { kernel: 'fa_v1_baseline', file: 'primitives/mma.cuh' });
+    expect(header.document['text']).toMatch(/mma/);
+    expect((await agent.call('notes', { kernel: 'fa_s512_v3_wmma' })).document['notes']).toMatch(/TILE_M/);
+  });
+
+  test('wrong arguments are refusals that say what to do, and the server goes on', async () => {
+    const refusals = [
+      await agent.call('submit', { action: 'run', kernel: 'fa_v1_baselin' }),
+      await agent.call('submit', { action: 'fly', kernel: 'fa_v1_baseline' }),
+      await agent.call('submit', { action: 'run', kernel: '/nowhere/at/all' }),
+      await agent.call('submit', { action: 'run', kernel: 'fa_v1_baseline', shapes: ['2x8'] }),
+      await agent.call('submit', { action: 'build', kernel: 'fa_v1_baseline', champion: 'fa_v2_wmma' }),
+      await agent.call('submit', { action: 'build', kernel: 'flashcore_v8', parameters: { BLOCK_Q: 65 } }),
+      await agent.call('wait', { job: 'jobs/none' }),
+      await agent.call('wait', { job: 'jobs/none', wait_seconds: 1000 }),
+      await agent.call('read_kernel', { kernel: 'fa_v1_baseline', file: '../../../etc/passwd' }),
+      await agent.call('accept', { job: 'jobs/none' }),
+    ];
+    expect(refusals.map(({ isError }) => isError)).toEqual(refusals.map(() => true));
+    const texts = refusals.map(({ text }) => text);
+    expect(texts[0]).toMatch(/did you mean "?fa_v1_baseline/);
+    expect(texts[2]).toMatch(/\/nowhere\/at\/all/);
+    expect(texts[3]).toMatch(/2x8/);
+    expect(texts[4]).toMatch(/only bench and run compare/);
+    expect(texts[5]).toMatch(/BLOCK_Q.*64.*96/);
+    expect(texts[6]).toMatch(/jobs\/none/);
+    expect(texts[8]).toMatch(/file: must be one of/);
+    expect((await agent.call('list_kernels', {})).isError).toBe(false);
+  });
+
+  test(
+    'an agent repairs missing_syncthreads from the finding’s text alone, and it passes',
+    { timeout: 180_000 },
+    async () => {
+      const folder = join(home.path, `mine-${era}`);
+      cpSync(join(ROOT, 'kernels/faulty/missing_syncthreads'), folder, { recursive: true });
+      const file = join(folder, 'missing_syncthreads.cu');
+      const verify = async (): Promise<Answer> => {
+        const asked = { action: 'verify', kernel: folder, shapes: ['1x1x64x64'], seeds: 1, labels: { agent: era } };
+        const { document } = await agent.call('submit', asked);
+        return agent.finish(document['job']);
+      };
+      let result = await verify();
+      for (let change = 0; change < 4 && result.document['outcome'] !== 'PASSED'; ++change) {
+        const [finding = ''] = result.document['findings'] as string[];
+        writeFileSync(file, repaired(readFileSync(file, 'utf8'), finding));
+        result = await verify();
+      }
+      expect(result.document).toMatchObject({ outcome: 'PASSED', correct: true, simulated: true, findings: [] });
+      expect(Buffer.byteLength(result.text)).toBeLessThanOrEqual(8 * 1024);
+      const texts = await Promise.all(result.links.map((uri) => agent.read(uri)));
+      expect(result.links.map((uri) => uri.split('/').at(-1))).toEqual([
+        'log',
+        'compiler',
+        'cases',
+        'profile',
+        'result',
+      ]);
+      expect(texts[2]).toMatch(/1x1x64x64 PASS/);
+      expect(JSON.parse(texts[4]!)).toMatchObject({ job: { outcome: 'OUTCOME_PASSED', labels: { agent: era } } });
+    },
+  );
+
+  test(
+    'waiting tells progress; comparing on the emulator judges nothing and says so',
+    { timeout: 180_000 },
+    async () => {
+      const said: string[] = [];
+      const { document } = await agent.call('submit', {
+        action: 'verify',
+        kernel: 'flashcore_v5',
+        shapes: ['1x2x128x64'],
+      });
+      await agent.call('wait', { job: document['job'] }, (message) => said.push(message));
+      expect(said.join('\n')).toMatch(/build|verify/);
+      const compared = await agent.call('compare', {
+        kernel: 'flashcore_v5',
+        champion: 'fa_v1_baseline',
+        shapes: ['1x1x64x64'],
+        wait_seconds: 0,
+      });
+      const { document: result } = await agent.finish(compared.document['job']);
+      expect(result['feedback']).toMatch(/emulator times are not GPU times/);
+      const { document: history } = await agent.call('history', { kernel: 'flashcore_v5', limit: 1 });
+      expect((history['experiments'] as object[])[0]).toMatchObject({ simulated: true, job: compared.document['job'] });
+      expect(JSON.stringify(history)).not.toContain('median_us');
+    },
+  );
+});
+
+/** What the remedy says, at the line that it names: a barrier between the two accesses, and where that is not enough one
+ * after the loop's last read. */
+function repaired(source: string, finding: string): string {
+  expect(finding).toMatch(/remedy: Put a __syncthreads\(\)/);
+  const lines = source.split('\n');
+  const call = lines.findIndex((line) => /^\s*attend_keys\(/.test(line));
+  const end = lines.findIndex((line, index) => index > call && /;$/.test(line));
+  const before = lines[call - 1]!.includes('__syncthreads();') || lines[call - 2]!.includes('__syncthreads();');
+  lines.splice(before ? end + 1 : call, 0, '    __syncthreads();');
+  return lines.join('\n');
+}
+
+test('fa-tui mcp config prints what each host wants', () => {
+  const config = (host: string, ...args: string[]) => home.faTui(['mcp', 'config', host, ...args]);
+  const server = (text: string) => (JSON.parse(text) as { mcpServers: { flashcore: unknown } }).mcpServers.flashcore;
+  expect(server(config('claude').stdout)).toEqual({ type: 'stdio', command: 'fa-tui', args: ['mcp'] });
+  expect(server(config('cursor', '--runner', 'gpu01').stdout)).toEqual({
+    command: 'fa-tui',
+    args: ['--runner', 'gpu01', 'mcp'],
+  });
+  expect(config('codex').stdout).toBe(
+    '[mcp_servers.flashcore]\ncommand = "fa-tui"\nargs = ["mcp"]\ntool_timeout_sec = 120\n',
+  );
+  expect(config('emacs')).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringMatching(/must be claude, codex, cursor/) as string,
+  });
+});
