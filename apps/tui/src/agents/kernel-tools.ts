@@ -46,9 +46,9 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
         return answer({
           kernels: kernels.map((kernel) => ({
             kernel: kernel.kernelId,
-            title: bounded(kernel.title || kernel.manifestError, ABOUT),
+            title: bounded(kernel.manifestError ?? kernel.title, ABOUT),
             lesson: bounded(kernel.lesson, ABOUT),
-            after: kernel.after,
+            after: kernel.after ?? '',
             parameters: kernel.parameters.map(({ name, values }) => `${name}=${values.join('|')}`),
             ...(kernel.expectedFinding && { expected_finding: FindingKind[kernel.expectedFinding] }),
           })),
