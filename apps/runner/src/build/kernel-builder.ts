@@ -27,6 +27,7 @@ import { entryResources, type ShapeLaunch } from './entry-resources.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
+import { codeFrame, type SourceText } from './code-frame.ts';
 import { digestOf, shownPath, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
 import type { Toolchain } from './toolchain.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
@@ -63,6 +64,8 @@ export interface KernelBuild {
   sassMissing: string | undefined;
   /** SHA-256 over all sources that went into it. */
   sourceDigest: string;
+  /** They themselves, as the kernel folder names them. */
+  sources: SourceText[];
 }
 
 interface Run {
@@ -212,6 +215,7 @@ export class KernelBuilder {
     const entries = nvccRun ? parsePtxasReport(nvccRun.compilation.lines) : [];
     const resources = entryResources(entries, spec.launches);
     const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
+    const sources = files.map(({ path, text }): SourceText => ({ path: shownPath(path), text }));
     const loaded = outputs.find(({ kind }) => kind === (spec.emulated ? 'emulator-module' : 'cubin'));
     const result = create(BuildResultSchema, {
       buildId: buildIdOf(spec, files, runs),
@@ -234,7 +238,10 @@ export class KernelBuilder {
         ...this.#keepListing(spec, listing),
         ...files.map((file) => this.#keepSource(file)),
       ],
-      diagnostics: [...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)],
+      diagnostics: [...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)].map((diagnostic) => ({
+        ...diagnostic,
+        frame: codeFrame(sources, diagnostic),
+      })),
       arch: spec.arch,
       flagsDigest: flagsDigest(runs),
     });
@@ -253,6 +260,7 @@ export class KernelBuilder {
       image: succeeded && loaded ? this.#artifacts.path(loaded.sha256) : undefined,
       sassMissing,
       sourceDigest: digestOf(files),
+      sources,
     };
   }
 

@@ -96,7 +96,7 @@ async function runBenchmark(
     // A kernel that faults on one shape is not run on the next.
     if (measured.results.length === 0) break;
   }
-  emitFindings(job, findings);
+  emitFindings(services, findings);
   return findings;
 }
 

@@ -77,10 +77,11 @@ export async function runBuild(services: VariantServices): Promise<KernelBuild> 
     signal: job.signal,
     onLine: (source, line) => emitLog(job, source, line),
   });
+  services.frames.open(build.sources);
   for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });
   job.emit({ case: 'buildResult', value: build.result });
   if (build.sassMissing !== undefined) emitWarning(job, `No SASS listing was kept: ${build.sassMissing}`);
-  emitFindings(job, build.findings);
+  emitFindings(services, build.findings);
   if (build.result.succeeded) keepBuild(services, build.result.buildId);
   return build;
 }

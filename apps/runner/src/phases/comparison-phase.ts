@@ -127,7 +127,7 @@ async function runComparison(
     seconds: (performance.now() - started) / 1000,
   });
   job.emit({ case: 'comparisonResult', value: comparison });
-  emitFindings(job, findings);
+  emitFindings(services, findings);
   return { comparison, findings };
 }
 

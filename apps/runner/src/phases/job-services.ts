@@ -9,6 +9,7 @@ import {
 } from '@flashcore/shared/contract';
 import { type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { BuildTools } from '../build/build-tools.ts';
+import { FrameBook } from '../findings/frame-book.ts';
 import type { BuildSpec } from '../build/kernel-builder.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobContext } from '../jobs/job-context.ts';
@@ -31,6 +32,8 @@ export interface JobServices {
 
 /** The same for one variant of the job's kernel. */
 export interface VariantServices extends JobServices {
+  /** Its sources as they were compiled, once they were. */
+  frames: FrameBook;
   resolved: ResolvedVariant;
   build: BuildSpec;
 }
@@ -48,7 +51,7 @@ export function variantServices(services: JobServices, resolved: ResolvedVariant
     entries: [...new Set(manifest.launches.map(({ entry }) => entry))],
     launches: shapeLaunches(manifest, resolved, shapes),
   };
-  return { ...services, resolved, build };
+  return { ...services, resolved, build, frames: new FrameBook() };
 }
 
 export function startPhase(
@@ -59,7 +62,9 @@ export function startPhase(
   job.emit({ case: 'phaseStarted', value: create(PhaseStartedSchema, { phase, variant: resolved.label, steps }) });
 }
 
-export function emitFindings(job: JobContext, findings: readonly Finding[]): void {
+/** Each with the source that it points at. */
+export function emitFindings({ job, frames }: Pick<VariantServices, 'job' | 'frames'>, findings: Finding[]): void {
+  for (const finding of findings) finding.frame ??= frames.ofFinding(finding);
   for (const finding of findings) job.emit({ case: 'finding', value: create(FindingSchema, finding) });
 }
 

@@ -12,7 +12,7 @@ export const profilePhase: VariantPhase = {
   async run(services, { result, build }) {
     result.profile = await runProfile(services, { spec: services.spec.profile!, image: build!.image! });
     const findings = profileFindings(result.profile);
-    emitFindings(services.job, findings);
+    emitFindings(services, findings);
     result.findings.push(...findings);
     return undefined;
   },

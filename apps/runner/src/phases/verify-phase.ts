@@ -116,7 +116,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
       })
     : [];
   const distinct = distinctFindings([...(raced ?? []), ...sanitized, ...findings]);
-  emitFindings(job, distinct);
+  emitFindings(services, distinct);
   const result = verifyResult(spec, results, { inputs, started });
   job.emit({ case: 'verifyResult', value: result });
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
@@ -180,7 +180,7 @@ async function runCase(
       },
     },
   );
-  const run = judge(outcome, { shape, tileRows: tileRowsOf(candidate.plan, shape) });
+  const run = judge(outcome, { shape, tileRows: tileRowsOf(candidate.plan, shape), tolerance: spec.tolerance });
   Object.assign(run.result, 'missing' in parity ? { sdpaMissing: parity.missing } : await parity.results());
   return run;
 }
@@ -202,10 +202,16 @@ function isCheapTwice({ spec: { device } }: VariantServices, shape: Shape): bool
   return !device.simulated || attentionFlops(shape) <= SIMULATED_TWICE_FLOPS;
 }
 
-function judge(outcome: WorkerOutcome<CaseReport>, { shape, tileRows }: { shape: Shape; tileRows: number }): CaseRun {
+interface JudgedCase {
+  readonly shape: Shape;
+  readonly tileRows: number;
+  readonly tolerance: VerifySpec['tolerance'];
+}
+
+function judge(outcome: WorkerOutcome<CaseReport>, { shape, tileRows, tolerance }: JudgedCase): CaseRun {
   if (outcome.status === 'done') {
     const findings = caseFindings(outcome.value, shape);
-    return { result: caseResult(outcome.value, { shape, tileRows }, findings), findings, ends: false };
+    return { result: caseResult(outcome.value, { shape, tileRows, tolerance }, findings), findings, ends: false };
   }
   if (outcome.status === 'failed')
     throw new FlashcoreError(
@@ -226,7 +232,7 @@ const reasonOf = (findings: readonly Finding[], shape: Shape): string =>
 
 function caseResult(
   report: CaseReport,
-  { shape, tileRows }: { shape: Shape; tileRows: number },
+  { shape, tileRows, tolerance }: JudgedCase,
   findings: readonly Finding[],
 ): CaseResult {
   const { nanCount, infCount, unwrittenCount, mismatches, elements, flashAttentionRule, deterministic } = report;
@@ -239,6 +245,7 @@ function caseResult(
     maxRelError: report.maxRelError,
     p999AbsError: report.p999AbsError,
     ...(report.worst && { worst: report.worst }),
+    ...worstOfLimit(report.worst, tolerance),
     firstMismatches: report.firstMismatches,
     errorMap: { ...report.errorMap, tileRows },
     seconds: report.seconds,
@@ -253,6 +260,16 @@ function caseResult(
     fp16MaxAbsError: report.fp16MaxAbsError,
     ...(deterministic !== undefined && { deterministic }),
   });
+}
+
+/** Where the reference or the output is not finite there is no share to tell. */
+function worstOfLimit(
+  worst: CaseReport['worst'],
+  { absolute, relative }: VerifySpec['tolerance'],
+): { worstOfLimit?: number } {
+  if (worst === undefined || worst === null) return {};
+  const share = Math.abs(worst.got - worst.want) / (absolute + relative * Math.abs(worst.want));
+  return Number.isFinite(share) ? { worstOfLimit: share } : {};
 }
 
 const notRun = (shape: Shape, reason: string): CaseResult =>

@@ -39,11 +39,15 @@ function Body({ snapshot, theme }: { readonly snapshot: Snapshot; readonly theme
     return <Rows rows={frame({ ...border, focused: true }, body, size)} width={size.width} theme={theme} />;
   }
   return (
-    <Box flexDirection="row" height={ui.rows - CHROME_ROWS} flexShrink={0}>
-      {layoutOf(ui).map((column, index) => (
-        <Box key={index} flexDirection="column" flexShrink={0}>
-          {column.map((pane) => (
-            <Pane key={pane.id} pane={pane} snapshot={snapshot} theme={theme} />
+    <Box flexDirection="column" height={ui.rows - CHROME_ROWS} flexShrink={0}>
+      {layoutOf(ui).map((band, index) => (
+        <Box key={index} flexDirection="row" flexShrink={0}>
+          {band.map((column, place) => (
+            <Box key={place} flexDirection="column" flexShrink={0}>
+              {column.map((pane) => (
+                <Pane key={pane.id} pane={pane} snapshot={snapshot} theme={theme} />
+              ))}
+            </Box>
           ))}
         </Box>
       ))}

@@ -59,7 +59,7 @@ export const logSlice = (store: Store) => ({ log: store.log, search: store.searc
 
 /** Size of the log inside the focused view 1. */
 export function logSize(store: Store): Size {
-  const inside = insideOf(focusedPane(screenOf(store.state)));
-  const job = attachedJob(store.state);
-  return job === undefined ? inside : runLogSize(job, store.state.now, inside);
+  const pane = focusedPane(screenOf(store.state));
+  const inside = insideOf(pane);
+  return pane.id === 'log' || attachedJob(store.state) === undefined ? inside : runLogSize(store.state, inside);
 }

@@ -5,9 +5,9 @@ import { rowText, type Row } from '../present/cells/row.ts';
 import { VIEWS, VIEW_TITLES, type ViewId } from '../state/app-state.ts';
 import type { Snapshot } from '../state/snapshot.ts';
 import { tabsRow } from './chrome/header.ts';
-import { isTooSmall, layoutOf, type PlacedPane } from './chrome/layout.ts';
+import { isTooSmall, layoutOf, viewOf, type PaneBand, type PlacedPane } from './chrome/layout.ts';
 import { screenOf } from './chrome/message.ts';
-import { VIEW_FUNCTIONS } from './views.ts';
+import { PANE_FUNCTIONS } from './views.ts';
 
 const HEAD_ROWS = 2;
 
@@ -29,10 +29,10 @@ export function hitOf(snapshot: Snapshot, cell: Cell): Hit | undefined {
   const found = paneUnder(layoutOf(screenOf(state)), { column: cell.column, row: cell.row - HEAD_ROWS });
   if (found === undefined) return undefined;
   const { pane, row } = found;
-  const { id } = pane;
-  return id === 'log'
-    ? undefined
-    : { view: id, by: itemsAway(VIEW_FUNCTIONS[id](snapshot, insideOf(pane)).body, row - 1) };
+  const view = viewOf(pane.id);
+  // The log has no cursor to put anywhere.
+  const by = view === 'run' ? 0 : itemsAway(PANE_FUNCTIONS[pane.id](snapshot, insideOf(pane)).body, row - 1);
+  return { view, by };
 }
 
 function tabUnder({ state }: Snapshot, column: number): Hit | undefined {
@@ -48,10 +48,17 @@ function tabUnder({ state }: Snapshot, column: number): Hit | undefined {
   return view === undefined ? undefined : { view, by: 0 };
 }
 
-function paneUnder(
-  columns: readonly (readonly PlacedPane[])[],
-  { column, row }: Cell,
-): { pane: PlacedPane; row: number } | undefined {
+function paneUnder(bands: readonly PaneBand[], { column, row }: Cell): { pane: PlacedPane; row: number } | undefined {
+  let top = 0;
+  for (const band of bands) {
+    const height = (band[0] ?? []).reduce((sum, pane) => sum + pane.height, 0);
+    if (row < top + height) return paneInBand(band, { column, row: row - top });
+    top += height;
+  }
+  return undefined;
+}
+
+function paneInBand(columns: PaneBand, { column, row }: Cell): { pane: PlacedPane; row: number } | undefined {
   let left = 0;
   for (const panes of columns) {
     const width = panes[0]?.width ?? 0;

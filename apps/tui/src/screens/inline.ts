@@ -8,7 +8,7 @@ import type { Snapshot } from '../state/snapshot.ts';
 import { footerRows } from './chrome/chrome.ts';
 import { headerRow } from './chrome/header.ts';
 import { wholeLine } from './run/log.ts';
-import { jobRows } from './run/run.ts';
+import { jobRow } from './run/run.ts';
 
 // Of a job that has told more than this before it is shown, the scrollback gets the end.
 const MOST_EARLIER_LINES = 1_000;
@@ -61,7 +61,7 @@ const linesOf = (log: LogBuffer, from: number): Row[] =>
 export function statusRows(state: AppState): Row[] {
   const { columns } = state.ui;
   const job = attachedJob(state);
-  const phases = job === undefined ? [] : jobRows(job, state.now, { width: columns - 1, height: 1 });
+  const phases = job === undefined ? [] : [jobRow(job, state.now, columns - 1)];
   return [
     headerRow(state, columns),
     ...phases.map((row) => fitRow([run(' '), ...row], columns)),

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { GetLeaderboardResponseSchema } from '@flashcore/shared/contract';
+import { GetLeaderboardResponseSchema, Verdict } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { insideOf } from '../present/cells/frame.ts';
 import { rowText, rowWidth } from '../present/cells/row.ts';
@@ -11,10 +11,9 @@ import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job
 import { footerRows, headRows } from './chrome/chrome.ts';
 import { leaderboardPane } from './runner/history.ts';
 import { latencyView } from './latency/latency.ts';
-import { layoutOf } from './chrome/layout.ts';
+import { hasFocus, layoutOf, type PaneColumn } from './chrome/layout.ts';
 import { messageRows, screenOf } from './chrome/message.ts';
-import { logPane } from './run/run.ts';
-import { VIEW_FUNCTIONS } from './views.ts';
+import { PANE_FUNCTIONS } from './views.ts';
 
 async function loadedStore(): Promise<Store> {
   const store = new Store({
@@ -66,13 +65,16 @@ const SIZES = [60, 61, 70, 79, 80, 99, 100, 120, 137, 159, 160, 200, 260].flatMa
 test('panes fill the screen exactly, at every size and for every view', () => {
   for (const [columns, rows] of SIZES) {
     for (const view of VIEWS) {
-      const layout = layoutOf({ columns, rows, view, zoomed: false });
-      expect(layout.map((column) => column.reduce((sum, { height }) => sum + height, 0))).toEqual(
-        layout.map(() => rows - 4),
-      );
-      expect(layout.every((column) => column.every(({ width }) => width === column[0]?.width))).toBe(true);
-      expect(layout.reduce((sum, column) => sum + (column[0]?.width ?? 0), 0)).toBe(columns);
-      expect(layout.flat().some(({ id }) => id === view)).toBe(true);
+      const bands = layoutOf({ columns, rows, view, zoomed: false, hasFinding: rows % 2 === 0 });
+      const heightOf = (column: PaneColumn): number => column.reduce((sum, { height }) => sum + height, 0);
+      expect(bands.reduce((sum, band) => sum + heightOf(band[0] ?? []), 0)).toBe(rows - 4);
+      for (const band of bands) {
+        expect(new Set(band.map(heightOf)).size).toBe(1);
+        expect(band.every((column) => column.every(({ width }) => width === column[0]?.width))).toBe(true);
+        expect(band.reduce((sum, column) => sum + (column[0]?.width ?? 0), 0)).toBe(columns);
+      }
+      expect(bands.flat(2).filter(({ id }) => hasFocus(id, view)).length, `${view} at ${columns}x${rows}`).toBe(1);
+      expect(new Set(bands.flat(2).map(({ id }) => id)).size).toBe(bands.flat(2).length);
     }
   }
 });
@@ -84,12 +86,9 @@ test('no view gives a row that is too wide or one row too many, at any size; tab
     for (const view of VIEWS) {
       store.dispatch({ type: 'show', view });
       const { state } = store;
-      for (const pane of layoutOf(state.ui).flat()) {
+      for (const pane of layoutOf(screenOf(state)).flat(2)) {
         const size = insideOf(pane);
-        const { body } = (pane.id === 'log' ? logPane : VIEW_FUNCTIONS[pane.id])(
-          { state, log: store.log, search: undefined },
-          size,
-        );
+        const { body } = PANE_FUNCTIONS[pane.id]({ state, log: store.log, search: undefined }, size);
         const place = `${pane.id} at ${columns}x${rows}`;
         expect(body.filter((row) => rowWidth(row) > size.width).map(rowText), place).toEqual([]);
         expect(body.length, place).toBeLessThanOrEqual(size.height);
@@ -119,8 +118,8 @@ test('comparing fits every size too, and never takes emulator times for GPU time
   for (const [columns, rows] of SIZES) {
     store.dispatch({ type: 'resize', columns, rows });
     store.dispatch({ type: 'show', view: 'latency' });
-    const pane = layoutOf(store.state.ui)
-      .flat()
+    const pane = layoutOf(screenOf(store.state))
+      .flat(2)
       .find(({ id }) => id === 'latency');
     if (pane === undefined) throw new Error('no latency pane');
     const size = insideOf(pane);
@@ -158,7 +157,7 @@ test('a long message wraps and makes the panes smaller', async () => {
     'Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing',
     'answers there; start one with: npx nx serve runner',
   ]);
-  expect(layoutOf(screenOf(store.state)).flat()[0]?.height).toBe(24 - 5);
+  expect(layoutOf(screenOf(store.state)).flat(2)[0]?.height).toBe(24 - 5);
 });
 
 test.each([
@@ -174,14 +173,17 @@ test.each([
     for (const event of events) store.dispatch({ type: 'job-event', event });
     store.dispatch({ type: 'show', view: 'latency' });
     const { state } = store;
-    const pane = layoutOf(state.ui)
-      .flat()
-      .find(({ id }) => id === 'gates')!;
-    const { body } = VIEW_FUNCTIONS.gates({ state, log: store.log, search: undefined }, insideOf(pane));
-    const titles = events.flatMap(({ payload }) => (payload.case === 'gateResult' ? payload.value.title : []));
+    const pane = layoutOf(screenOf(state))
+      .flat(2)
+      .find(({ id }) => id === 'gates-rail')!;
+    const { body } = PANE_FUNCTIONS['gates-rail']({ state, log: store.log, search: undefined }, insideOf(pane));
+    const gates = events.flatMap(({ payload }) => (payload.case === 'gateResult' ? payload.value : []));
+    // Those that were not measured are counted with their reason.
+    const titles = gates.filter(({ verdict }) => verdict !== Verdict.NOT_MEASURED).map(({ title }) => title);
     // A title goes on in the next row, a value stands at the end of its first.
     const words = body.map(rowText).join(' ').split(/ +/);
-    expect(titles.length).toBe(16);
+    expect([gates.length, titles.length]).toEqual([16, 13]);
+    expect(words.filter((word) => word === '–').length).toBeGreaterThan(0);
     for (const title of titles)
       expect(
         title.split(' ').filter((word) => !words.includes(word)),

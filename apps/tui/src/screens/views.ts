@@ -8,7 +8,14 @@ import { jobsView } from './runner/jobs.ts';
 import { kernelsView } from './runner/kernels.ts';
 import { latencyView } from './latency/latency.ts';
 import { profileRows, profileView } from './profile/profile.ts';
-import { runView } from './run/run.ts';
+import { buildRail } from './dashboard/build-rail.ts';
+import { correctLive } from './dashboard/correct-live.ts';
+import { findingPane } from './dashboard/finding-pane.ts';
+import { gatesRail } from './dashboard/gates-rail.ts';
+import { jobsRail } from './dashboard/jobs-rail.ts';
+import { latencyLive } from './dashboard/latency-live.ts';
+import type { PaneId } from './chrome/layout.ts';
+import { logPane, runView } from './run/run.ts';
 import type { Size, View } from './pane/view.ts';
 
 export const VIEW_FUNCTIONS: Record<ViewId, View> = {
@@ -20,6 +27,18 @@ export const VIEW_FUNCTIONS: Record<ViewId, View> = {
   jobs: jobsView,
   kernels: kernelsView,
   host: hostView,
+};
+
+/** Every pane of every layout. */
+export const PANE_FUNCTIONS: Record<PaneId, View> = {
+  ...VIEW_FUNCTIONS,
+  log: logPane,
+  'jobs-rail': jobsRail,
+  'gates-rail': gatesRail,
+  'build-rail': buildRail,
+  'correct-live': correctLive,
+  'latency-live': latencyLive,
+  finding: findingPane,
 };
 
 /** The last first row of a view that scrolls as a whole; undefined for the others. */

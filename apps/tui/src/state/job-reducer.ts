@@ -6,6 +6,7 @@ import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/share
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './comparison.ts';
 import { measuredModes, withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
+import { withGate } from './gate-board.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
 type Payload = NonNullable<JobEvent['payload']>;
@@ -131,11 +132,16 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         profile: payload.value,
         profiling: undefined,
       }));
-    case 'gateResult':
-      return withCurrentVariant(withStepDone(view), (variant) => ({
+    case 'gatePlan':
+      return withVariant(view, payload.value.variant, (variant) => ({
         ...variant,
-        gates: [...variant.gates, payload.value],
+        gates: payload.value.plan?.gates ?? [],
       }));
+    case 'gateResult': {
+      // A gate is told as soon as it is decided; only those of the last phase are its steps.
+      const next = view.phases.at(-1)?.phase === Phase.GATES ? withStepDone(view) : view;
+      return withCurrentVariant(next, (variant) => ({ ...variant, gates: withGate(variant.gates, payload.value) }));
+    }
     case 'finding':
       return withCurrentVariant(view, (variant) => ({ ...variant, findings: [...variant.findings, payload.value] }));
     case 'deviceConditions':

@@ -4,6 +4,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { ArtifactKind, GetLeaderboardResponseSchema, type JobEvent } from '@flashcore/shared/contract';
 import { samplesOf } from '../state/pinned.ts';
 import { comparisonEvents } from './comparison-job.ts';
+import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
 import { fakeRunner } from './fake-runner.ts';
 import { measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
 import { SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
@@ -23,6 +24,8 @@ export interface Scene {
 /** One for each view, and what views turn into: kept in every size and every mode. */
 export const VIEW_SCENES: Record<string, Scene> = {
   run: { keys: '1', events: sampleEvents },
+  'run-benchmarking': { keys: '1', events: DASHBOARD_MOMENTS.benchmarking },
+  'run-finding': { keys: '1', events: DASHBOARD_MOMENTS.finding },
   correct: { keys: '2jjj', events: sampleEvents },
   'correct-map': { keys: '2jjj\rkh', events: sampleEvents },
   latency: { keys: '3', events: () => measuredEvents('flashcore_v10') },
@@ -51,6 +54,8 @@ export const VIEW_SCENES: Record<string, Scene> = {
 
 /** Loading, empty, lost, in the middle of something: kept without colours. */
 export const STATE_SCENES: Record<string, Scene> = {
+  'run-building': { keys: '1', events: DASHBOARD_MOMENTS.building },
+  'run-verifying': { keys: '1', events: DASHBOARD_MOMENTS.verifying },
   running: { keys: '2', events: () => sampleEvents().slice(0, 21) },
   'no-job': { keys: '3' },
   unconnected: { keys: '7', unconnected: true },

@@ -28,6 +28,14 @@ export function histogramData(bins: Histogram | undefined): HistogramData | unde
       };
 }
 
+export interface HistogramOptions {
+  readonly width: number;
+  readonly height: number;
+  readonly marks?: readonly PlotMark[];
+  /** An axis of counts at the left. */
+  readonly counts?: boolean;
+}
+
 const MAX_COLUMNS_PER_BIN = 8;
 const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -39,8 +47,11 @@ const EIGHTHS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
  */
 export function histogram(
   data: HistogramData,
-  { width, height, marks = [] }: { width: number; height: number; marks?: readonly PlotMark[] },
+  { width: wholeWidth, height, marks = [], counts = false }: HistogramOptions,
 ): Row[] {
+  const total = data.counts.reduce((sum, count) => sum + count, 0);
+  const axisCells = counts ? String(total).length + 1 : 0;
+  const width = wholeWidth - axisCells;
   const bins = rebin(data.counts, width);
   // Few bins do not become walls: a single sample is a thin bar, not a full pane.
   const cells = Math.min(width, bins.length * MAX_COLUMNS_PER_BIN);
@@ -50,9 +61,19 @@ export function histogram(
   // The last of the merged bins may reach beyond the last of the data.
   const span = data.binWidth * bins.length * Math.max(1, Math.ceil(data.counts.length / width));
   const columnOf = (value: number): number => Math.round(((value - data.low) / span) * (columns.length - 1));
+  // Merged bins count together.
+  const highest = Math.max(0, ...bins);
+  const countOf = (row: number): Row => {
+    if (!counts) return [];
+    const isTick = row === 0 || (barRows >= 4 && row === Math.floor(barRows / 2));
+    const value = Math.round((highest * (barRows - row)) / barRows);
+    return [run(isTick ? `${String(value).padStart(axisCells - 1)}┤` : `${' '.repeat(axisCells - 1)}│`, 'axis')];
+  };
+  const before = (text: string): Row => (counts ? [run(padCells(text, axisCells, 'right'), 'axis')] : []);
   return [
-    ...bars(columns, barRows).map((text): Row => [run(padCells(text, width), 'bar')]),
+    ...bars(columns, barRows).map((text, row): Row => [...countOf(row), run(padCells(text, width), 'bar')]),
     [
+      ...before('0┼'),
       run(
         axisLine(
           columns.length,
@@ -62,8 +83,8 @@ export function histogram(
         'axis',
       ),
     ],
-    ...(markRows > 0 ? [[run(markLine(marks, columnOf, width), 'accent')] satisfies Row] : []),
-    [run(tickLine(data, { span, columns: columns.length, width }), 'dim')],
+    ...(markRows > 0 ? [[...before(''), run(markLine(marks, columnOf, width), 'accent')] satisfies Row] : []),
+    [...before(''), run(tickLine(data, { span, columns: columns.length, width }), 'dim')],
   ];
 }
 

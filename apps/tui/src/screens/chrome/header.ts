@@ -1,14 +1,17 @@
 /** The first two rows: runner, connection, device, job and its progress; then the tabs with the gates' answers. */
-import { JobState } from '@flashcore/shared/contract';
+import { JobState, Phase } from '@flashcore/shared/contract';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import { progressBar } from '../../present/cells/bars.ts';
 import { formatClock } from '../../present/numbers.ts';
 import { fitRow, rowWidth, run, type Row } from '../../present/cells/row.ts';
 import { fitParts, type Part } from '../../present/cells/table.ts';
 import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
-import type { JobView } from '../../state/job-view.ts';
-import { attachedJob, countGates, currentPhase, elapsedMs, jobShare, shownVariant } from '../../state/selectors.ts';
-import { PHASE_WORDS, jobMark, jobTitle } from '../../present/words.ts';
+import type { JobView, PhaseView } from '../../state/job-view.ts';
+import { attachedJob, currentPhase, elapsedMs, jobShare, shownVariant } from '../../state/selectors.ts';
+import { gateTally } from '../../state/gate-board.ts';
+import { liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
+import { tallyRuns } from '../dashboard/gates-rail.ts';
+import { MODE_WORDS, PHASE_WORDS, jobMark, jobTitle } from '../../present/words.ts';
 
 const BAR_CELLS = 14;
 const SHORT_TITLE = 18;
@@ -66,11 +69,18 @@ function progressForms(job: JobView, now: number): Row[] {
   if (phase === undefined || share === undefined) return [[name, clock], [name]];
   const percent = run(` ${String(Math.round(share * 100)).padStart(3)}%`);
   return [
-    [name, run(` ${Math.floor(phase.done)}/${phase.steps} `, 'dim'), ...progressBar(share, BAR_CELLS), percent, clock],
+    [name, run(` ${detailOf(job, phase)} `, 'dim'), ...progressBar(share, BAR_CELLS), percent, clock],
     [name, run(' '), ...progressBar(share, 8), percent, clock],
     [name, percent, clock],
     [name, percent],
   ];
+}
+
+/** "hot 39/~56" of a benchmark, the steps of the others. */
+function detailOf(job: JobView, phase: PhaseView): string {
+  const live = phase.phase === Phase.BENCHMARK ? liveBenchmark(job.variants.at(-1)) : undefined;
+  if (live?.latency === undefined || live.result !== undefined) return `${Math.floor(phase.done)}/${phase.steps}`;
+  return `${MODE_WORDS[live.mode]} ${samplesText(live)}`;
 }
 
 /** Tabs, the current one in brackets; at the right end how the gates stand. */
@@ -93,13 +103,6 @@ const shortTabs = (state: AppState): Row =>
   ]);
 
 function gatesRuns(state: AppState): Row {
-  const { passed, failed, notMeasured } = countGates(shownVariant(state)?.gates ?? []);
-  if (passed + failed + notMeasured === 0) return [];
-  return [
-    run(`✓${passed}`, 'good'),
-    run(' '),
-    run(`✗${failed}`, failed > 0 ? 'bad' : 'dim'),
-    run(' '),
-    run(`○${notMeasured}`, 'unknown'),
-  ];
+  const gates = shownVariant(state)?.gates ?? [];
+  return gates.length === 0 ? [] : tallyRuns(gateTally(gates, attachedJob(state)));
 }

@@ -1,7 +1,12 @@
-/** Which panes stand where: one view at 80 columns, a rail beside it from 100, all views from 160. */
+/**
+ * Which panes stand where: one view at 80 columns; from 100 a rail of jobs, gates and build that never changes, and the
+ * view beside it; from 160 more views at once. View 1 is a dashboard: its panes stand in the view's place.
+ */
 import type { UiState, ViewId } from '../../state/app-state.ts';
 
-export type PaneId = ViewId | 'log';
+/** Panes that are no view of their own. */
+export type LivePane = 'log' | 'jobs-rail' | 'gates-rail' | 'build-rail' | 'correct-live' | 'latency-live' | 'finding';
+export type PaneId = ViewId | LivePane;
 
 export interface PlacedPane {
   readonly id: PaneId;
@@ -11,70 +16,120 @@ export interface PlacedPane {
 
 /** Panes of one column, top to bottom. */
 export type PaneColumn = readonly PlacedPane[];
+/** Columns next to each other, all of the same height. */
+export type PaneBand = readonly PaneColumn[];
 
 export const MIN_COLUMNS = 60;
 export const MIN_ROWS = 16;
 // Header, tabs, message, key hints.
 export const CHROME_ROWS = 4;
 
-type Screen = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'>;
+/** `hasFinding`: something is wrong with the kernel, which takes the place of its latency. */
+export type LaidOut = Pick<UiState, 'columns' | 'rows' | 'view' | 'zoomed'> & { readonly hasFinding: boolean };
 
 export const isTooSmall = ({ columns, rows }: Pick<UiState, 'columns' | 'rows'>): boolean =>
   columns < MIN_COLUMNS || rows < MIN_ROWS;
 
-/** Columns of panes that together fill the screen below the tabs exactly. */
-export function layoutOf({ columns, rows, view, zoomed }: Screen): PaneColumn[] {
+const isSingle = ({ columns, rows, zoomed }: LaidOut): boolean => zoomed || columns < 100 || rows < 30;
+
+/** Bands of columns of panes, top to bottom, that together fill the screen below the tabs exactly. */
+export function layoutOf(screen: LaidOut): PaneBand[] {
+  const { columns, rows, view } = screen;
   const height = rows - CHROME_ROWS;
-  if (zoomed || columns < 100 || rows < 30) return [[{ id: view, width: columns, height }]];
-  return columns >= 160 && rows >= 50 ? dashboard(columns, height) : withRail(columns, height, view);
+  if (isSingle(screen)) return [[[{ id: view, width: columns, height }]]];
+  return columns >= 160 && rows >= 50 ? wide(screen, height) : [withRail(screen, height)];
 }
 
-// Jobs and gates share the rail so that at 120x40 all gates of the canonical set are in sight.
-function withRail(columns: number, height: number, view: ViewId): PaneColumn[] {
-  const rail = Math.min(40, Math.floor(columns * 0.3));
-  const jobs = Math.max(7, Math.floor(height * 0.25));
-  const log = view === 'run' ? 0 : Math.max(6, Math.floor(height * 0.25));
-  const main = { width: columns - rail };
-  // A view that is open beside the rail leaves its place in it to the host.
-  const inRail = (id: ViewId): ViewId => (id === view ? 'host' : id);
+const RAIL_CELLS = 40;
+const BUILD_ROWS = 4;
+
+function rail(width: number, height: number): PaneColumn {
+  // Jobs leave room for the gates of the canonical set.
+  const jobs = Math.max(6, Math.floor(height * 0.2));
+  return stack(width, [
+    ['jobs-rail', jobs],
+    ['gates-rail', height - jobs - BUILD_ROWS],
+    ['build-rail', BUILD_ROWS],
+  ]);
+}
+
+function withRail({ columns, view, hasFinding }: LaidOut, height: number): PaneBand {
+  const railCells = Math.min(RAIL_CELLS, Math.floor(columns * 0.32));
+  const width = columns - railCells;
+  const main: readonly (readonly [PaneId, number])[] =
+    view === 'run' ? runPanes(hasFinding, height) : withLog(view, height);
+  return [rail(railCells, height), stack(width, main)];
+}
+
+/** Correctness, latency or what is wrong, and the log in the rows that are left. */
+function runPanes(hasFinding: boolean, height: number): readonly (readonly [PaneId, number])[] {
+  // Seven parity cases in two columns, and the worst element in two rows.
+  const correct = Math.min(9, Math.floor(height * 0.3));
+  const latency = Math.max(8, Math.floor(height * 0.28));
   return [
-    stack(rail, [
-      [inRail('jobs'), jobs],
-      [inRail('gates'), height - jobs],
-    ]),
-    [{ id: view, ...main, height: height - log }, ...(log === 0 ? [] : [{ id: 'log' as const, ...main, height: log }])],
+    ['correct-live', correct],
+    [hasFinding ? 'finding' : 'latency-live', latency],
+    ['log', height - correct - latency],
   ];
 }
 
-function dashboard(columns: number, height: number): PaneColumn[] {
-  const [left, right] = [Math.floor(columns * 0.2), Math.floor(columns * 0.32)];
-  const part = (share: number): number => Math.floor(height * share);
+function withLog(view: ViewId, height: number): readonly (readonly [PaneId, number])[] {
+  const log = Math.max(6, Math.floor(height * 0.25));
   return [
-    stack(left, [
-      ['jobs', part(0.24)],
-      ['gates', part(0.45)],
-      ['host', height - part(0.24) - part(0.45)],
-    ]),
-    stack(columns - left - right, [
-      ['latency', part(0.48)],
-      ['correct', height - part(0.48)],
-    ]),
-    stack(right, [
-      ['profile', part(0.36)],
-      ['kernels', part(0.26)],
-      ['run', height - part(0.36) - part(0.26)],
-    ]),
+    [view, height - log],
+    ['log', log],
   ];
 }
 
-const stack = (width: number, panes: readonly (readonly [ViewId, number])[]): PaneColumn =>
+/** Three columns over a log of the whole width: lines are long, and nobody wants them wrapped. */
+function wide({ columns, view, hasFinding }: LaidOut, height: number): PaneBand[] {
+  const log = Math.max(10, Math.floor(height * 0.25));
+  const above = height - log;
+  const right = Math.floor(columns * 0.36);
+  const part = (share: number): number => Math.floor(above * share);
+  // Views that have no place of their own take that of the kernels.
+  const corner: ViewId = view === 'host' || view === 'jobs' || view === 'gates' ? view : 'kernels';
+  return [
+    [
+      rail(RAIL_CELLS, above),
+      stack(columns - RAIL_CELLS - right, [
+        [hasFinding && view === 'run' ? 'finding' : 'latency', part(0.48)],
+        ['correct', above - part(0.48)],
+      ]),
+      stack(right, [
+        ['profile', part(0.45)],
+        [corner, above - part(0.45)],
+      ]),
+    ],
+    [[{ id: 'log', width: columns, height: log }]],
+  ];
+}
+
+const stack = (width: number, panes: readonly (readonly [PaneId, number])[]): PaneColumn =>
   panes.map(([id, height]) => ({ id, width, height }));
 
+/** The view that a pane is about: what a click on it shows. */
+export const VIEW_OF: Record<LivePane, ViewId> = {
+  log: 'run',
+  'jobs-rail': 'jobs',
+  'gates-rail': 'gates',
+  'build-rail': 'profile',
+  'correct-live': 'correct',
+  'latency-live': 'latency',
+  finding: 'run',
+};
+
+export const viewOf = (id: PaneId): ViewId => (id in VIEW_OF ? VIEW_OF[id as LivePane] : (id as ViewId));
+
+/** Whether keys go to the pane: view 1's are the log's. */
+export const hasFocus = (id: PaneId, view: ViewId): boolean =>
+  view === 'run' ? id === 'run' || id === 'log' : id === view;
+
 /** The pane that keys go to. */
-export function focusedPane(screen: Screen): PlacedPane {
-  const panes = layoutOf(screen).toReversed().flat();
+export function focusedPane(screen: LaidOut): PlacedPane {
+  const panes = layoutOf(screen).flat(2);
   return (
-    panes.find(({ id }) => id === screen.view) ?? {
+    panes.find(({ id }) => hasFocus(id, screen.view)) ?? {
       id: screen.view,
       width: screen.columns,
       height: screen.rows - CHROME_ROWS,

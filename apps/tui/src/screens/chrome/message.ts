@@ -6,6 +6,8 @@ import { JobState } from '@flashcore/shared/contract';
 import { cellWidth, cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
+import { shownFinding } from '../../state/shown-finding.ts';
+import type { LaidOut } from './layout.ts';
 import { queueText } from '../../state/job-list.ts';
 import { saveDifference } from '../../state/save-difference.ts';
 import { formatAge } from '../../present/numbers.ts';
@@ -82,7 +84,8 @@ function lastCells(text: string, width: number): string {
 }
 
 /** The screen without the rows that a long message takes from the panes. */
-export const screenOf = (state: AppState): UiState => ({
+export const screenOf = (state: AppState): UiState & LaidOut => ({
   ...state.ui,
+  hasFinding: shownFinding(state) !== undefined,
   rows: state.ui.rows + 1 - messageRows(state, state.ui.columns).length,
 });

@@ -37,9 +37,9 @@ const facts = (
 test('the cursor names block, element, both values with what they differ by, and the tile with the fragment in it', () => {
   expect(worstBlock(result, map)).toEqual({ row: 2, column: 1 });
   expect(facts({ row: 2, column: 1 })).toEqual([
-    '▸ s32..47 d8..15  largest error 2.0e-3',
-    'b1 h2 s37 d13: got -4.0703, want -4.0723 (off by 2.0e-3)',
-    'query tile 1 of 2 (rows 32..63), row 5 in it, fragment m16n8 (0, 1)',
+    '▸ s32..47 d8..15  largest error 2.00e-3',
+    'b1 h2 s37 d13: got -4.0703, want -4.0723 (off by 2.00e-3)',
+    'query tile 2 of 2 (rows 32..63), row 5 in it, fragment m16n8 (0, 1)',
   ]);
 });
 

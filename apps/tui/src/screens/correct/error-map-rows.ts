@@ -96,6 +96,14 @@ const isOutside = ({ got, want }: ElementError, tolerance: Tolerance | undefined
 const FRAGMENT_ROWS = 16;
 const FRAGMENT_COLUMNS = 8;
 
+/** "row 11 of query tile 10 of 16", counted from 1; empty where the grid does not tell rows a CTA. */
+export function tileOf({ row }: Place, { errorMap, shape }: Pick<CaseResult, 'errorMap' | 'shape'>): string {
+  const tileRows = errorMap?.tileRows ?? 0;
+  if (tileRows === 0 || shape === undefined) return '';
+  const tiles = Math.ceil(shape.sequenceLength / tileRows);
+  return `row ${(row % tileRows) + 1} of query tile ${Math.floor(row / tileRows) + 1} of ${tiles}`;
+}
+
 /** The CTA's tile of query rows, and the fragment of an m16n8 product in it: where in the kernel's code to look. */
 function tileText({ row, column }: Place, { tileRows }: ErrorMap, { shape }: CaseResult): string {
   const fragment = `fragment m16n8 (${Math.floor((tileRows > 0 ? row % tileRows : row) / FRAGMENT_ROWS)}, ${Math.floor(column / FRAGMENT_COLUMNS)})`;
@@ -103,5 +111,5 @@ function tileText({ row, column }: Place, { tileRows }: ErrorMap, { shape }: Cas
   const tile = Math.floor(row / tileRows);
   const tiles = Math.ceil((shape?.sequenceLength ?? 0) / tileRows);
   const last = Math.min((tile + 1) * tileRows, shape?.sequenceLength ?? Infinity) - 1;
-  return `query tile ${tile} of ${tiles} (rows ${tile * tileRows}..${last}), row ${row % tileRows} in it, ${fragment}`;
+  return `query tile ${tile + 1} of ${tiles} (rows ${tile * tileRows}..${last}), row ${row % tileRows} in it, ${fragment}`;
 }

@@ -48,7 +48,7 @@ const WORDS: Record<Subject, Words> = {
   gates: {
     kinds: [EXPERIMENT],
     other: 'evaluates no gates',
-    pending: 'Gates are evaluated last.',
+    pending: 'Gates are decided as data arrives.',
     before: 'before a gate was evaluated',
   },
 };

@@ -1,18 +1,35 @@
-/** View 1: phases with their progress, what is wrong with the kernel, and the log. */
-import { JobState } from '@flashcore/shared/contract';
-import { progressBar } from '../../present/cells/bars.ts';
-import { formatSeconds } from '../../present/numbers.ts';
-import { fitRow, flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
+/** View 1 where it is one pane: how the job stands, correctness, latency and gates a line each, and the log. */
+import { JobState, Verdict } from '@flashcore/shared/contract';
+import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
+import { formatError, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
+import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { gateTarget } from '../../present/gate-marks.ts';
+import {
+  MODE_WORDS,
+  PHASE_WORDS,
+  VERDICT_MARKS,
+  findingWord,
+  jobMark,
+  jobTitle,
+  shapeShort,
+} from '../../present/words.ts';
+import type { AppState } from '../../state/app-state.ts';
+import { gateTally } from '../../state/gate-board.ts';
 import { phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
-import { attachedJob, elapsedMs, phaseVerdict } from '../../state/selectors.ts';
-import { PHASE_WORDS, VERDICT_MARKS, findingWord, jobMark, jobTitle } from '../../present/words.ts';
-import { logRemark, logRows } from './log.ts';
+import { attachedJob, elapsedMs, phaseVerdict, shownVariant } from '../../state/selectors.ts';
+import { shownFinding } from '../../state/shown-finding.ts';
+import { caseTally, limitText, worstCase } from '../dashboard/correct-live.ts';
+import { findingBody } from '../dashboard/finding-pane.ts';
+import { tallyRuns } from '../dashboard/gates-rail.ts';
+import { halfWidthText, liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
+import { nothingText } from '../pane/nothing.ts';
 import type { PaneContent, Size, View } from '../pane/view.ts';
+import { logRemark, logRows } from './log.ts';
 
 const BAR_CELLS = 12;
-// Findings take at most this share of the pane: the log below them has the whole story.
-const FINDINGS_SHARE = 0.3;
-const SMALL_PANE = 14;
+const LABEL_CELLS = 9;
+// A finding takes at most this share of the pane: the log below has the whole story.
+const FINDING_SHARE = 0.4;
 // As the runner's log does: a shorter wait is not worth a word.
 const TELL_WAIT_MS = 500;
 
@@ -23,45 +40,57 @@ export const runView: View = ({ state, log, search }, size) => {
   return {
     title: `1 Run  ${jobTitle(job)}`,
     remark: logRemark(slice),
-    body: [...headRows(job, state.now, size), ...logRows(slice, runLogSize(job, state.now, size))],
+    body: [...headRows(state, job, size), ...logRows(slice, runLogSize(state, size))],
   };
 };
 
-/** What the phases and findings above leave for the log. */
-export const runLogSize = (job: JobView, now: number, size: Size): Size => ({
-  width: size.width,
-  height: Math.max(0, size.height - headRows(job, now, size).length),
-});
+/** What the rows above leave for the log. */
+export function runLogSize(state: AppState, size: Size): Size {
+  const job = attachedJob(state);
+  const head = job === undefined ? 0 : headRows(state, job, size).length;
+  return { width: size.width, height: Math.max(0, size.height - head) };
+}
 
-const headRows = (job: JobView, now: number, size: Size): Row[] => [
-  ...jobRows(job, now, size),
-  ...findingRows(job, size),
-  [run('─'.repeat(size.width), 'border')],
-];
-
-/** The log alone, for layouts where the view above it is another one. */
+/** The log alone, for layouts where the rest stands in panes of its own. */
 export function logPane({ state, log, search }: Parameters<View>[0], size: Size): PaneContent {
   const slice = { log, search, position: state.ui.log };
-  return { title: '1 Log', remark: logRemark(slice), body: logRows(slice, size) };
+  if (attachedJob(state) === undefined && state.ui.view === 'run')
+    return { title: '1 Run', body: welcome(state.runner.embedded, size) };
+  return { title: 'Log', remark: logRemark(slice), body: logRows(slice, size) };
 }
 
-/** How the job stands and its phases; in little room one row of each. */
-export function jobRows(job: JobView, now: number, { width, height }: Size): Row[] {
+function headRows(state: AppState, job: JobView, { width, height }: Size): Row[] {
+  const finding = findingRows(state, { width, height: Math.floor(height * FINDING_SHARE) });
+  return [
+    // A finding that the summary only repeats stands below in full.
+    jobRow(finding.length > 0 ? { ...job, summary: '' } : job, state.now, width),
+    correctLine(state, width),
+    ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
+    gatesLine(state, width),
+    [run('─'.repeat(width), 'border')],
+  ];
+}
+
+/** How the job stands, and what it does now. */
+export function jobRow(job: JobView, now: number, width: number): Row {
   const { mark, role, word } = jobMark(job);
-  const about = job.state === JobState.ENDED && job.summary !== '' ? job.summary : (job.error?.message ?? '');
-  const first: Row = [run(`${mark} ${word}`, role), run(`  ${formatSeconds(elapsedMs(job, now) / 1000)}`, 'dim')];
-  // A finding that the summary only repeats stands below in full, with its threads and what to do.
-  const told = job.variants.some(({ findings }) => findings.some(({ message }) => about.includes(message)));
-  const summary =
-    about === '' || told ? [] : wrapRows(about, width, { role: job.state === JobState.ENDED ? role : 'dim' });
-  const phases = flowRows([...job.phases.map((phase) => phaseRuns(phase, job, now)), ...waitRuns(job, now)], width, 3);
-  // A small pane keeps how the job stands and the last phases: the log must stay readable.
-  if (height < SMALL_PANE)
-    return [fitRow([...first, run('  '), run(about.replaceAll('\n', ' '), role)], width), ...phases.slice(-1)];
-  return [first, ...summary, ...phases.slice(-Math.floor(height / 3))];
+  const about = job.state === JobState.ENDED ? job.summary || (job.error?.message ?? '') : '';
+  const phase = job.phases.at(-1);
+  return fitRow(
+    [
+      run(`${mark} ${word}`, role),
+      run(`  ${formatSeconds(elapsedMs(job, now) / 1000)}  `, 'dim'),
+      ...(about === ''
+        ? phase === undefined
+          ? []
+          : [...phaseRuns(phase, job, now), ...waitRuns(job, now)]
+        : [run(about.replaceAll('\n', ' '))]),
+    ],
+    width,
+  );
 }
 
-function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {
+export function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {
   const seconds = formatSeconds(Math.max(0, (phase.endTime ?? now) - phase.startTime) / 1000);
   const name = `${PHASE_WORDS[phase.phase]}${phase.variant === '' ? '' : ` ${phase.variant}`}`;
   const steps = phase.steps > 0 ? ` ${Math.floor(phase.done)}/${phase.steps}` : '';
@@ -80,36 +109,83 @@ function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {
 }
 
 /** After a build a job may wait for its device to open. */
-function waitRuns({ state, phases }: JobView, now: number): Row[] {
+function waitRuns({ state, phases }: JobView, now: number): Row {
   const since = phases.at(-1)?.endTime;
   if (state !== JobState.RUNNING || since === undefined || now - since < TELL_WAIT_MS) return [];
   return [
-    [
-      run('● ', 'accent'),
-      run('waiting for the device', 'title'),
-      run(` ${formatSeconds((now - since) / 1000)}`, 'dim'),
-    ],
+    run('   ● ', 'accent'),
+    run('waiting for the device', 'title'),
+    run(` ${formatSeconds((now - since) / 1000)}`, 'dim'),
   ];
 }
 
-function findingRows(job: JobView, { width, height }: Size): Row[] {
-  const rows = job.variants.flatMap(({ findings, fallback, label }) =>
-    findings.flatMap((finding): Row[] => [
-      ...wrapRows(
-        `${findingWord(finding.kind).toUpperCase()}${fallback ? ` (${label})` : ''}: ${finding.message}`,
-        width,
-        { role: 'bad' },
-      ),
-      ...finding.threads
-        .slice(0, 4)
-        .map(({ thread, block, place }): Row => [
-          run(`  thread (${thread.join(',')}) of block (${block.join(',')}) `, 'dim'),
-          run(place),
-        ]),
-      ...(finding.remedy === '' ? [] : wrapRows(`→ ${finding.remedy}`, width, { role: 'accent', hang: 2 })),
-    ]),
+const line = (label: string, rest: Row, width: number): Row =>
+  fitRow([run(label.padEnd(LABEL_CELLS), 'dim'), ...rest], width);
+
+function correctLine(state: AppState, width: number): Row {
+  const variant = shownVariant(state);
+  if (variant === undefined || (variant.cases.length === 0 && variant.verifying === undefined))
+    return line('correct', [run(nothingText(state, 'correct'), 'dim')], width);
+  const failed = variant.cases.some(({ verdict }) => verdict === Verdict.FAIL);
+  const worst = worstCase(variant);
+  const { verifying } = variant;
+  const limit = worst === undefined ? '' : limitText(worst);
+  return line(
+    'correct',
+    [
+      run(failed ? '✗ ' : '✓ ', failed ? 'bad' : 'good'),
+      run(caseTally(variant)),
+      ...(verifying === undefined
+        ? []
+        : [run(`  ● ${shapeShort(verifying.shape)} seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent')]),
+      ...(worst === undefined
+        ? []
+        : [run(`  max err ${formatError(worst.maxAbsError)}${limit === '' ? '' : `, ${limit} of the limit`}`, 'dim')]),
+    ],
+    width,
   );
-  return rows.slice(0, Math.floor(height * FINDINGS_SHARE));
+}
+
+function latencyLine(state: AppState, width: number): Row {
+  const shown = liveBenchmark(shownVariant(state));
+  const latency = shown?.latency;
+  if (shown === undefined || latency === undefined || latency.samples === 0)
+    return line('latency', [run(nothingText(state, 'latency'), 'dim')], width);
+  const half = halfWidthText(latency);
+  return line(
+    'latency',
+    [
+      run(shown.result === undefined ? '● ' : '✓ ', shown.result === undefined ? 'accent' : 'good'),
+      run(`${shapeShort(shown.shape)} ${MODE_WORDS[shown.mode]} p50 `),
+      run(formatMicroseconds(latency.p50Us), 'title'),
+      run(`${half === undefined ? '' : ` ${half}`}  n ${samplesText(shown)}  `, 'dim'),
+      ...sampleStrip(shown.recent, 24),
+    ],
+    width,
+  );
+}
+
+function gatesLine(state: AppState, width: number): Row {
+  const gates = shownVariant(state)?.gates ?? [];
+  if (gates.length === 0) return line('gates', [run(nothingText(state, 'gates'), 'dim')], width);
+  const failed = gates.find(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard');
+  return line(
+    'gates',
+    [
+      ...tallyRuns(gateTally(gates, attachedJob(state))),
+      ...(failed === undefined ? [] : [run(`  ✗ ${failed.title} ${gateTarget(failed)}`, 'bad')]),
+    ],
+    width,
+  );
+}
+
+function findingRows(state: AppState, size: Size): Row[] {
+  const shown = shownFinding(state);
+  if (shown === undefined) return [];
+  const [first, ...rest] = findingBody(shown, { ...size, height: Math.max(2, size.height - 1) });
+  const { fallback, label } = shown.variant;
+  const title = `${findingWord(shown.finding.kind).toUpperCase()}${fallback ? ` (${label})` : ''}`;
+  return [[run(`✗ ${title}`, 'bad')], ...(first === undefined ? [] : [first]), ...rest];
 }
 
 function welcome(embedded: boolean, { width }: Size): Row[] {
@@ -124,5 +200,5 @@ function welcome(embedded: boolean, { width }: Size): Row[] {
       ? 'The runner was started for you on this machine; --runner host:port takes another.'
       : 'The runner is another process; it keeps running when you leave.',
   ];
-  return lines.flatMap((line) => (line === '' ? [[]] : wrapRows(line, width)));
+  return lines.flatMap((text) => (text === '' ? [[]] : wrapRows(text, width)));
 }

@@ -656,6 +656,13 @@ export declare type Finding = Message<"flashcore.runner.v1.Finding"> & {
    * @generated from field: int32 thread_count = 8;
    */
   threadCount: number;
+
+  /**
+   * The source around the place, as it was compiled; absent where the place is not known.
+   *
+   * @generated from field: flashcore.runner.v1.CodeFrame frame = 9;
+   */
+  frame?: CodeFrame | undefined;
 };
 
 /**
@@ -663,6 +670,54 @@ export declare type Finding = Message<"flashcore.runner.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export declare const FindingSchema: GenMessage<Finding>;
+
+/**
+ * CodeFrame is a place in the source with the lines around it.
+ *
+ * @generated from message flashcore.runner.v1.CodeFrame
+ */
+export declare type CodeFrame = Message<"flashcore.runner.v1.CodeFrame"> & {
+  /**
+   * File as the kernel folder names it.
+   *
+   * @generated from field: string file = 1;
+   */
+  file: string;
+
+  /**
+   * The line meant, from 1.
+   *
+   * @generated from field: int32 line = 2;
+   */
+  line: number;
+
+  /**
+   * The column meant, from 1; 0 when not known.
+   *
+   * @generated from field: int32 column = 3;
+   */
+  column: number;
+
+  /**
+   * Number of the first of `lines`, from 1.
+   *
+   * @generated from field: int32 first_line = 4;
+   */
+  firstLine: number;
+
+  /**
+   * At most three lines, each at most 240 characters; tabs are spaces, control characters are removed.
+   *
+   * @generated from field: repeated string lines = 5;
+   */
+  lines: string[];
+};
+
+/**
+ * Describes the message flashcore.runner.v1.CodeFrame.
+ * Use `create(CodeFrameSchema)` to create a new message.
+ */
+export declare const CodeFrameSchema: GenMessage<CodeFrame>;
 
 /**
  * FaultLocation is where a kernel faulted.
@@ -1093,6 +1148,13 @@ export declare type Diagnostic = Message<"flashcore.runner.v1.Diagnostic"> & {
    * @generated from field: string tool = 6;
    */
   tool: string;
+
+  /**
+   * The source around the place, as it was compiled; absent where the place is not known.
+   *
+   * @generated from field: flashcore.runner.v1.CodeFrame frame = 7;
+   */
+  frame?: CodeFrame | undefined;
 };
 
 /**
@@ -1543,6 +1605,14 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
    * @generated from field: optional string sdpa_missing = 23;
    */
   sdpaMissing?: string | undefined;
+
+  /**
+   * The worst element's error over what the tolerance allows there: 1 is at the limit; absent where no element was
+   * compared or it is not finite.
+   *
+   * @generated from field: optional double worst_of_limit = 24;
+   */
+  worstOfLimit?: number | undefined;
 };
 
 /**

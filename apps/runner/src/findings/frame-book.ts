@@ -1,0 +1,25 @@
+/** The sources of a variant as they were compiled: where its findings point. */
+import type { CodeFrame, Finding } from '@flashcore/shared/contract';
+import { codeFrame, type Place, type SourceText } from '../build/code-frame.ts';
+
+export class FrameBook {
+  #files: readonly SourceText[] = [];
+
+  open(files: readonly SourceText[]): void {
+    this.#files = files;
+  }
+
+  ofFinding({ location, threads }: Finding): CodeFrame | undefined {
+    const places = [
+      ...(location === undefined ? [] : [{ file: location.file, line: location.line, column: 0 }]),
+      ...threads.flatMap(({ place }) => placeIn(place) ?? []),
+    ];
+    return places.map((place) => codeFrame(this.#files, place)).find((frame) => frame !== undefined);
+  }
+}
+
+/** "waits at __syncthreads, divergent_barrier.cu:31" names a place. */
+function placeIn(text: string): Place | undefined {
+  const [, file, line, column] = /([^\s:(),]+):(\d+)(?::(\d+))?/.exec(text) ?? [];
+  return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };
+}

@@ -1,0 +1,94 @@
+/** Everything that a run tells stands on one screen, at every moment and every size. */
+import { describe, expect, test } from 'vitest';
+import { DASHBOARD_MOMENTS } from '../testing/dashboard-job.ts';
+import { enterScene } from '../testing/scenes.ts';
+import { openTerminal } from '../testing/terminal.tsx';
+
+type Moment = keyof typeof DASHBOARD_MOMENTS;
+
+/** Of each moment: correctness, latency or what is wrong, gates, build or log. */
+const SHOWN: Record<Moment, readonly RegExp[]> = {
+  building: [/Cases come after the build/, /Samples come after/, /●4 ○3 –0/, /nvcc -cubin/],
+  verifying: [
+    /4\/7 within|1x4x128x64 +● seed/,
+    /Samples come after/,
+    /✓3 ⚠1 ✗0 ●1 ○2/,
+    /seed 3|1x4x128x64 +● seed/,
+    /1x8x512x64: pass/,
+  ],
+  benchmarking: [/7\/7 within|7 of 7 cases pass/, /39\/~56/, /✓4 ⚠1 ✗0 ●1 –1/, /p50 +12\.27|12\.27 ms/],
+  finding: [/4\/4 within|4 of 4 cases/, /10 │ {3}K_smem\[threadIdx\.x\]/, /✓3 ⚠1 ✗0/, /Put a __syncthreads\(\)/],
+};
+
+async function screenAt(moment: Moment, columns: number, rows: number, view = '1'): Promise<string> {
+  const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(terminal, { keys: view, events: DASHBOARD_MOMENTS[moment] });
+    return await terminal.screen();
+  } finally {
+    terminal.close();
+  }
+}
+
+describe.each([
+  [80, 24],
+  [120, 40],
+  [160, 45],
+  [200, 60],
+] as const)('at %dx%d', (columns, rows) => {
+  test.each(Object.keys(SHOWN) as Moment[])('correctness, latency, gates and log while %s', async (moment) => {
+    const screen = await screenAt(moment, columns, rows);
+    const missing = SHOWN[moment].filter((pattern) => !pattern.test(screen));
+    expect(missing, screen).toEqual([]);
+  });
+});
+
+test('gates stand with their targets from the start, and change as data arrives', async () => {
+  const building = await screenAt('building', 120, 40);
+  expect(building).toMatch(/● registers\/thread +… <= 64/);
+  expect(building).toMatch(/○ p50 cold 2x8x512x64 +… < 25 us/);
+  const verifying = await screenAt('verifying', 120, 40);
+  expect(verifying).toMatch(/✓ registers\/thread +61 <= 64/);
+  expect(verifying).toMatch(/⚠ CTAs\/SM +3 >= 4/);
+  expect(verifying).toMatch(/● parity +4\/7 cases = 100 %/);
+  const benchmarking = await screenAt('benchmarking', 120, 40);
+  expect(benchmarking).toMatch(/● p50 cold/);
+  expect(benchmarking).toMatch(/– 1 not measured: hardware/);
+});
+
+test('the three answers of a gate are told apart without colour, in ASCII too', async () => {
+  const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: true } });
+  await enterScene(terminal, { keys: '1', events: DASHBOARD_MOMENTS.benchmarking });
+  const screen = await terminal.screen();
+  terminal.close();
+  expect(screen).toMatch(/\+ registers\/thread/);
+  expect(screen).toMatch(/! CTAs\/SM/);
+  expect(screen).toMatch(/- 1 not measured/);
+});
+
+test('the rail has the same panes in the same places, whatever view is open', async () => {
+  const titles = async (view: string): Promise<string[]> =>
+    (await screenAt('benchmarking', 120, 40, view))
+      .split('\n')
+      .map((line, row) => `${row} ${line.slice(0, 38)}`)
+      .filter((line) => /^\d+ ╭/.test(line));
+  const first = await titles('1');
+  expect(
+    first.map(
+      (line) =>
+        line
+          .replace(/[^A-Za-z]+/g, ' ')
+          .trim()
+          .split(' ')[0],
+    ),
+  ).toEqual(['Jobs', 'Gates', 'Build']);
+  for (const view of ['2', '3', '4', '5', '6', '7', '8']) expect(await titles(view)).toEqual(first);
+});
+
+test('a finding takes the place of the latency: its text, three lines of source with a caret, the remedy', async () => {
+  const screen = await screenAt('finding', 120, 40);
+  expect(screen).toMatch(
+    /✗ race[^]*9 │ [^]*10 │ {3}K_smem\[threadIdx\.x\] = K[^]*│ {3}\^[^]*11 │ [^]*→ Put a __syncthreads\(\)[^]*e edit missing_syncthreads\.cu:10/,
+  );
+  expect(screen).not.toMatch(/─ Latency/);
+});

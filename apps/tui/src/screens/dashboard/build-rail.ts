@@ -1,0 +1,73 @@
+/** What the build needs, in two rows: the most of any entry. */
+import { Phase } from '@flashcore/shared/contract';
+import { flowRows, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import { formatBytes, formatSeconds } from '../../present/numbers.ts';
+import type { VariantView } from '../../state/job-view.ts';
+import { mostOf } from '../../state/pinned.ts';
+import { attachedJob, shownVariant } from '../../state/selectors.ts';
+import { nothingRows } from '../pane/nothing.ts';
+import type { View } from '../pane/view.ts';
+
+export const buildRail: View = ({ state }, size) => {
+  const job = attachedJob(state);
+  const variant = shownVariant(state);
+  const build = variant?.build;
+  const title = `Build${build === undefined || build.arch === '' ? '' : ` ${build.arch}`}`;
+  if (variant !== undefined && build !== undefined)
+    return {
+      title,
+      body: (build.succeeded ? figures(variant, size.width) : failure(variant, size.width)).slice(0, size.height),
+    };
+  const phase = job?.phases.at(-1);
+  if (phase?.phase === Phase.BUILD && phase.endTime === undefined)
+    return {
+      title,
+      body: [
+        [run('● ', 'accent'), run('compiling'), run(` ${formatSeconds((state.now - phase.startTime) / 1000)}`, 'dim')],
+      ],
+    };
+  return { title, body: nothingRows(state, 'build', size).slice(0, size.height) };
+};
+
+function figures(variant: VariantView, width: number): Row[] {
+  const { build } = variant;
+  const registers = mostOf(variant, (entry) => entry.registersPerThread);
+  if (build === undefined || registers === undefined)
+    return wrapRows(build?.entriesMissing || 'not measured', width, { role: 'dim' });
+  const spills = mostOf(variant, (entry) => entry.spillStoreBytes + entry.spillLoadBytes) ?? 0;
+  const smem = mostOf(variant, (entry) => entry.staticSmemBytes + entry.dynamicSmemBytes) ?? 0;
+  const launched = build.entries.filter(({ occupancyPercent }) => occupancyPercent > 0);
+  const least = launched.toSorted((a, b) => a.occupancyPercent - b.occupancyPercent)[0];
+  const figure = (value: string, unit: string, isBad = false): Row => [
+    run(value, isBad ? 'bad' : 'title'),
+    run(` ${unit}`, 'dim'),
+  ];
+  return [
+    ...flowRows(
+      [
+        figure(String(registers), 'regs'),
+        figure(String(spills), 'B spilled', spills > 0),
+        figure(formatBytes(smem), 'SMEM'),
+        ...(least === undefined
+          ? []
+          : [
+              figure(`${Math.round(least.occupancyPercent)} %`, 'occ'),
+              figure(String(least.ctasPerSm), `CTAs/SM by ${least.occupancyLimiter}`),
+            ]),
+        [run(build.cacheHit ? 'cached' : `built in ${formatSeconds(build.seconds)}`, 'dim')],
+      ],
+      width,
+    ),
+  ];
+}
+
+function failure({ diagnostics }: VariantView, width: number): Row[] {
+  const errors = diagnostics.filter(({ severity }) => severity === 'error');
+  const [first] = errors;
+  if (first === undefined) return [textRow('✗ does not compile', 'bad')];
+  const place = [first.file, first.line, first.column].filter((part) => part !== '' && part !== 0).join(':');
+  return wrapRows(`✗ ${errors.length} error${errors.length === 1 ? '' : 's'}, the first at ${place}`, width, {
+    role: 'bad',
+    hang: 2,
+  });
+}

@@ -1,0 +1,113 @@
+/** Correctness on the dashboard: every case with its error and how much of the limit that is, live. */
+import { Verdict, type CaseResult } from '@flashcore/shared/contract';
+import { bar } from '../../present/cells/bars.ts';
+import { cutCells, padCells } from '../../present/cells/cell-text.ts';
+import { fitRow, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
+import { formatCount, formatError } from '../../present/numbers.ts';
+import { VERDICT_MARKS, shapeShort } from '../../present/words.ts';
+import type { VariantView } from '../../state/job-view.ts';
+import { shownVariant } from '../../state/selectors.ts';
+import { elementText, tileOf } from '../correct/error-map-rows.ts';
+import { nothingRows } from '../pane/nothing.ts';
+import { beside, type Size, type View } from '../pane/view.ts';
+
+const CASE_CELLS = 13;
+const ERROR_CELLS = 8;
+const BAR_CELLS = 5;
+const TWO_COLUMNS = 72;
+
+export const correctLive: View = ({ state }, size) => {
+  const variant = shownVariant(state);
+  const rows = variant === undefined ? [] : caseRows(variant);
+  if (variant === undefined || rows.length === 0)
+    return { title: 'Correctness', body: nothingRows(state, 'correct', size) };
+  return { title: `Correctness  ${caseTally(variant)}`, remark: '2 the map', body: bodyRows(variant, rows, size) };
+};
+
+/** "6/7 within parity". */
+export function caseTally({ cases, verifying, verify }: VariantView): string {
+  const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
+  const count = Math.max(cases.length, verifying?.caseCount ?? 0);
+  return `${passed}/${count} within ${verify?.tolerance?.profile || 'tolerance'}`;
+}
+
+/** The worst element of all cases: the one that the limit is nearest to, or farthest beyond. */
+export function worstCase({ cases }: VariantView): CaseResult | undefined {
+  return cases
+    .filter(({ worst }) => worst !== undefined)
+    .toSorted((a, b) => (b.worstOfLimit ?? 0) - (a.worstOfLimit ?? 0) || b.maxAbsError - a.maxAbsError)[0];
+}
+
+/** "6 %" of what the tolerance allows; a runner of before does not tell. */
+export const limitText = ({ worstOfLimit }: CaseResult): string =>
+  worstOfLimit === undefined
+    ? ''
+    : `${worstOfLimit >= 10 ? '>999' : (worstOfLimit * 100).toFixed(worstOfLimit < 0.1 ? 1 : 0)} %`;
+
+function bodyRows(variant: VariantView, rows: readonly Row[], { width, height }: Size): Row[] {
+  const worst = worstCase(variant);
+  const worstRow: Row[] =
+    worst?.worst === undefined
+      ? []
+      : wrapRows([`worst ${elementText(worst.worst)}`, tileOf(worst.worst, worst)].filter(Boolean).join('; '), width, {
+          hang: 6,
+          role: 'dim',
+        });
+  const room = height - 1 - Math.min(worstRow.length, 2);
+  const isTwo = width >= TWO_COLUMNS && rows.length > 1;
+  const columnWidth = isTwo ? Math.floor((width - 2) / 2) : width;
+  const perColumn = isTwo ? Math.ceil(rows.length / 2) : rows.length;
+  // What does not fit is counted, never dropped in silence.
+  const visible = Math.max(1, Math.min(perColumn, room));
+  const left = rows.slice(0, visible);
+  const right = isTwo ? rows.slice(perColumn, perColumn + visible) : [];
+  const header = headerRow(columnWidth);
+  const hidden = rows.length - left.length - right.length;
+  const body = isTwo ? beside([header, ...left], [header, ...right], { leftWidth: columnWidth }) : [header, ...left];
+  const more: Row[] = hidden > 0 && body.length < height ? [[run(`${hidden} more in 2`, 'dim')]] : [];
+  return [...body, ...more, ...worstRow].slice(0, height).map((row) => fitRow(row, width));
+}
+
+const headerRow = (width: number): Row => [
+  run(
+    cutCells(`  ${padCells('case', CASE_CELLS)} ${padCells('max err', ERROR_CELLS, 'right')}  of limit`, width),
+    'dim',
+  ),
+];
+
+function caseRows({ cases, verifying }: VariantView): Row[] {
+  const running: Row[] =
+    verifying === undefined
+      ? []
+      : [
+          [
+            run('● ', 'accent'),
+            run(padCells(shapeShort(verifying.shape), CASE_CELLS)),
+            run(` seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent'),
+          ],
+        ];
+  // What is wrong is in sight first.
+  const failed = cases.filter(({ verdict }) => verdict === Verdict.FAIL);
+  const others = cases.filter(({ verdict }) => verdict !== Verdict.FAIL);
+  return [...failed.map(caseRow), ...running, ...others.map(caseRow)];
+}
+
+function caseRow(result: CaseResult): Row {
+  const { mark, role } = VERDICT_MARKS[result.verdict];
+  const head: Run[] = [run(`${mark} `, role), run(padCells(shapeShort(result.shape), CASE_CELLS))];
+  if (result.verdict === Verdict.NOT_MEASURED) return [...head, run(' not run', 'dim')];
+  if (result.nanCount + result.infCount > 0n)
+    return [...head, run(` ${formatCount(result.nanCount)} NaN, ${formatCount(result.infCount)} Inf`, 'bad')];
+  if (result.elements === 0n) return [...head, run(` ${result.reason}`, 'bad')];
+  const share = result.worstOfLimit;
+  return [
+    ...head,
+    run(` ${padCells(formatError(result.maxAbsError), ERROR_CELLS, 'right')}  `),
+    ...(share === undefined
+      ? []
+      : [
+          run(bar(share, BAR_CELLS), share > 1 ? 'bad' : 'bar'),
+          run(padCells(limitText(result), 6, 'right'), share > 1 ? 'bad' : 'dim'),
+        ]),
+  ];
+}

@@ -1,0 +1,61 @@
+/** What is wrong with the kernel, in the place of the latency: text, the source around it, what to do. */
+import type { CodeFrame } from '@flashcore/shared/contract';
+import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import { frameLines, type FrameLine } from '../../present/code-frame.ts';
+import { findingWord } from '../../present/words.ts';
+import { frameOf, shownFinding, type ShownFinding } from '../../state/shown-finding.ts';
+import type { Size, View } from '../pane/view.ts';
+
+export const findingPane: View = ({ state }, size) => {
+  const shown = shownFinding(state);
+  if (shown === undefined) return { title: 'Finding', body: [textRow('Nothing was found to be wrong.', 'dim')] };
+  const { finding, count } = shown;
+  return {
+    title: `✗ ${findingWord(finding.kind)}`,
+    remark: `${count > 1 ? `1 of ${count} findings, ` : ''}${editHint(shown)}`,
+    body: findingBody(shown, size),
+  };
+};
+
+const editHint = (shown: ShownFinding): string => {
+  const frame = frameOf(shown);
+  return frame === undefined ? 'e edits the source' : `e edit ${frame.file}:${frame.line}`;
+};
+
+/** Message, frame, threads, remedy: the message gives way before the remedy does. */
+export function findingBody(
+  { finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>,
+  { width, height }: Size,
+): Row[] {
+  const message = wrapRows(finding.message, width, { role: 'text' });
+  const frame = frameOf({ finding, variant });
+  const source = frame === undefined ? [] : frameRows(frame, width);
+  const remedy = finding.remedy === '' ? [] : wrapRows(`→ ${finding.remedy}`, width, { role: 'accent', hang: 2 });
+  const threads = finding.threads
+    .slice(0, 2)
+    .map(({ thread, block, place }): Row => [
+      run(`thread (${thread.join(',')}) of block (${block.join(',')}) `, 'dim'),
+      run(place),
+    ]);
+  const wanted = source.length + Math.min(remedy.length, 2);
+  const messageRows = fitted(message, Math.max(1, height - wanted), width);
+  const left = height - messageRows.length - source.length;
+  const remedyRows = fitted(remedy, Math.max(0, Math.min(remedy.length, left)), width);
+  return [...messageRows, ...source, ...threads.slice(0, Math.max(0, left - remedyRows.length)), ...remedyRows].slice(
+    0,
+    height,
+  );
+}
+
+const FRAME_ROLES: Record<FrameLine['kind'], Role> = { around: 'dim', caret: 'bad', meant: 'title' };
+
+export const frameRows = (frame: CodeFrame, width: number): Row[] =>
+  frameLines(frame, width).map(({ gutter, text, kind }): Row => [run(gutter, 'dim'), run(text, FRAME_ROLES[kind])]);
+
+/** What does not fit ends in "…": view 1's log has all of it. */
+function fitted(rows: readonly Row[], height: number, width: number): readonly Row[] {
+  if (rows.length <= height) return rows;
+  const last = rows[height - 1] ?? [];
+  const text = last.map((piece) => piece.text).join('');
+  return [...rows.slice(0, height - 1), [run(`${text.slice(0, width - 2).trimEnd()} …`, last.at(-1)?.role)]];
+}

@@ -1,0 +1,119 @@
+/** The gates of the shown variant in the rail: from the start with their targets, decided as data arrives. */
+import { Verdict, type GateResult } from '@flashcore/shared/contract';
+import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
+import { run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
+import { gateMark, gateTarget } from '../../present/gate-marks.ts';
+import { notMeasured } from '../../present/words.ts';
+import { formatInUnit } from '../../present/numbers.ts';
+import { gateTally, isMeasured, isOpen, type GateTally } from '../../state/gate-board.ts';
+import type { JobView, VariantView } from '../../state/job-view.ts';
+import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
+import { nothingRows } from '../pane/nothing.ts';
+import type { Size, View } from '../pane/view.ts';
+
+const MARK_CELLS = 2;
+const COUNTED: ReadonlySet<string> = new Set(['registers', 'CTAs', 'shapes']);
+
+export const gatesRail: View = ({ state }, size) => {
+  const job = attachedJob(state);
+  const variant = shownVariant(state);
+  const several = variantsOf(job).length > 1 && variant !== undefined;
+  const title = `Gates${several ? `  ${variant.label}` : ''}`;
+  if (variant === undefined || variant.gates.length === 0) return { title, body: nothingRows(state, 'gates', size) };
+  return {
+    title,
+    remark: tallyRuns(gateTally(variant.gates, job))
+      .map(({ text }) => text)
+      .join(''),
+    body: railRows({ job, variant }, size),
+  };
+};
+
+/** "✓4 ⚠0 ✗0 ●2 ○1 –9": colour on what needs a look. */
+export function tallyRuns({ passed, warned, failed, measured, waiting, notMeasured: open }: GateTally): Run[] {
+  const parts: readonly Run[] = [
+    run(`✓${passed}`, passed > 0 ? 'good' : 'dim'),
+    run(`⚠${warned}`, warned > 0 ? 'warn' : 'dim'),
+    run(`✗${failed}`, failed > 0 ? 'bad' : 'dim'),
+    ...(measured > 0 ? [run(`●${measured}`, 'accent')] : []),
+    ...(waiting > 0 ? [run(`○${waiting}`, 'dim')] : []),
+    run(`–${open}`, 'dim'),
+  ];
+  return parts.flatMap((part, index) => (index === 0 ? [part] : [run(' '), part]));
+}
+
+interface Shown {
+  readonly job: JobView | undefined;
+  readonly variant: VariantView;
+}
+
+/** Titles wrap while all gates have room, else they are cut; what was not measured is one line a reason. */
+function railRows(shown: Shown, { width, height }: Size): Row[] {
+  const told = shown.variant.gates.filter((gate) => !isOpen(gate));
+  const laid = (isWrapped: boolean): Row[][] => told.map((gate) => gateRows(gate, shown, { width, isWrapped }));
+  const open = openReasons(shown.variant.gates);
+  const whole = open.flatMap((reason) => wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }));
+  const short = open.map((reason): Row => [run(cutCells(reason, width), 'dim')]);
+  const [wrapped, cut] = [laid(true), laid(false)];
+  const choices = [
+    [...wrapped.flat(), ...whole],
+    [...wrapped.flat(), ...short],
+    [...cut.flat(), ...short],
+  ];
+  const fitting = choices.find((rows) => rows.length <= height);
+  // Those that decide the outcome come first where not all fit.
+  return fitting ?? [...byWeight(told, cut).slice(0, Math.max(1, height - short.length)), ...short].slice(0, height);
+}
+
+function byWeight(gates: readonly GateResult[], blocks: readonly Row[][]): Row[] {
+  const weight = ({ verdict, level }: GateResult): number => {
+    if (verdict === Verdict.FAIL) return level === 'hard' ? 0 : 1;
+    return verdict === Verdict.UNSPECIFIED ? 2 : 3;
+  };
+  return gates
+    .map((gate, index) => ({ weight: weight(gate), rows: blocks[index] ?? [] }))
+    .toSorted((a, b) => a.weight - b.weight)
+    .flatMap(({ rows }) => rows);
+}
+
+function gateRows(
+  gate: GateResult,
+  { job, variant }: Shown,
+  { width, isWrapped }: { width: number; isWrapped: boolean },
+): Row[] {
+  const { mark, role } = gateMark(gate, isMeasured(gate, job));
+  // A title that says what is counted needs no unit.
+  const target = COUNTED.has(gate.unit) ? gateTarget({ ...gate, unit: '' }) : gateTarget(gate);
+  const figure = `${valueText(gate, variant)} ${target}`;
+  const cells = Math.max(8, width - MARK_CELLS - figure.length - 1);
+  const [first = '', ...more] = isWrapped ? wrapCells(gate.title, cells) : [cutCells(gate.title, cells)];
+  return [
+    [run(`${mark} `, role), run(padCells(first, cells)), run(` ${figure}`, figureRole(gate))],
+    ...more.map((line): Row => [run(' '.repeat(MARK_CELLS)), run(line)]),
+  ];
+}
+
+const figureRole = (gate: GateResult): Run['role'] => (gate.verdict === Verdict.FAIL ? gateMark(gate).role : 'dim');
+
+/** "61", or how far it is; without the unit that the target has anyway. */
+function valueText({ value, unit, verdict, metric }: GateResult, { cases, verifying }: VariantView): string {
+  if (verdict === Verdict.UNSPECIFIED && metric === 'parity_cases_passed' && cases.length > 0) {
+    const passed = cases.filter((result) => result.verdict === Verdict.PASS).length;
+    return `${passed}/${Math.max(cases.length, verifying?.caseCount ?? 0)} cases`;
+  }
+  if (value === undefined) return '…';
+  const text = formatInUnit(value, unit);
+  const bare = text.split(' ')[0] ?? text;
+  // Bytes keep theirs: 900 B and 24 KiB are not the same scale.
+  return unit === 'B' || unit === 'bytes' ? text : bare;
+}
+
+/** "– 9 not measured: hardware counters need a GPU", a line a reason. */
+function openReasons(gates: readonly GateResult[]): string[] {
+  const counts = new Map<string, number>();
+  for (const gate of gates.filter(isOpen)) {
+    const reason = gate.verdict === Verdict.NOT_MEASURED ? notMeasured(gate.detail) : `not judged: ${gate.detail}`;
+    counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  return [...counts].map(([reason, count]) => `– ${count} ${reason}`);
+}

@@ -1,0 +1,53 @@
+/** The gates of a variant, from their announcement on: which are decided, which are measured now, how many of each. */
+import { Phase, Verdict, type GateResult } from '@flashcore/shared/contract';
+import type { JobView } from './job-view.ts';
+
+const PHASES: Partial<Record<Phase, string>> = {
+  [Phase.BUILD]: 'build',
+  [Phase.VERIFY]: 'verify',
+  [Phase.BENCHMARK]: 'benchmark',
+  [Phase.COMPARE]: 'benchmark',
+  [Phase.PROFILE]: 'profile',
+  [Phase.GATES]: 'history',
+};
+
+/** Whether the phase that runs now decides the gate. */
+export function isMeasured({ phase, verdict }: GateResult, job: JobView | undefined): boolean {
+  const last = job?.phases.at(-1);
+  return (
+    verdict === Verdict.UNSPECIFIED && last !== undefined && last.endTime === undefined && PHASES[last.phase] === phase
+  );
+}
+
+/** Without an answer, and none will come. */
+export const isOpen = ({ verdict }: Pick<GateResult, 'verdict'>): boolean =>
+  verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED;
+
+export interface GateTally {
+  readonly passed: number;
+  /** Of level warn: they fail nothing. */
+  readonly warned: number;
+  readonly failed: number;
+  readonly measured: number;
+  readonly waiting: number;
+  readonly notMeasured: number;
+}
+
+export function gateTally(gates: readonly GateResult[], job: JobView | undefined): GateTally {
+  const count = (is: (gate: GateResult) => boolean): number => gates.filter(is).length;
+  const measured = count((gate) => isMeasured(gate, job));
+  return {
+    passed: count(({ verdict }) => verdict === Verdict.PASS),
+    warned: count(({ verdict, level }) => verdict === Verdict.FAIL && level !== 'hard'),
+    failed: count(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard'),
+    measured,
+    waiting: count(({ verdict }) => verdict === Verdict.UNSPECIFIED) - measured,
+    notMeasured: count(isOpen),
+  };
+}
+
+/** The gates after one was decided, or told again: in the order of the plan, the last answer counts. */
+export function withGate(gates: readonly GateResult[], gate: GateResult): GateResult[] {
+  const index = gates.findIndex(({ gateId }) => gateId === gate.gateId);
+  return index < 0 ? [...gates, gate] : gates.with(index, gate);
+}

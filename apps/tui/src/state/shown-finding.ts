@@ -1,0 +1,28 @@
+/** What is wrong with the kernel of the job on the screen. */
+import { FindingKind, type CodeFrame, type Finding } from '@flashcore/shared/contract';
+import type { AppState } from './app-state.ts';
+import type { VariantView } from './job-view.ts';
+import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
+
+export interface ShownFinding {
+  readonly finding: Finding;
+  readonly variant: VariantView;
+  readonly count: number;
+}
+
+/** The worst finding: of the variant shown, else of the one asked for. */
+export function shownFinding(state: AppState): ShownFinding | undefined {
+  const variants = [shownVariant(state), ...variantsOf(attachedJob(state))];
+  const variant = variants.find((candidate) => (candidate?.findings.length ?? 0) > 0);
+  const [finding] = variant?.findings ?? [];
+  return variant === undefined || finding === undefined
+    ? undefined
+    : { finding, variant, count: variant.findings.length };
+}
+
+/** The finding's own source, or that of the first error of a kernel that does not compile. */
+export function frameOf({ finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>): CodeFrame | undefined {
+  if (finding.frame !== undefined) return finding.frame;
+  const isCompile = finding.kind === FindingKind.COMPILE_FAILED;
+  return isCompile ? variant.diagnostics.find(({ severity }) => severity === 'error')?.frame : undefined;
+}
