@@ -1,8 +1,8 @@
 import type { Server } from '@grpc/grpc-js';
-import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
+import { loadFileDescriptorSetFromBuffer, loadSync, type PackageDefinition } from '@grpc/proto-loader';
 import { ReflectionService } from '@grpc/reflection';
-import { toBinary, type DescFile } from '@bufbuild/protobuf';
-import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import { create, toBinary, type DescFile } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
 import { protoPath as healthProto } from 'grpc-health-check';
 import { KernelRunnerService } from '@flashcore/shared/contract';
 
@@ -13,9 +13,8 @@ export function addReflection(server: Server): void {
 }
 
 /**
- * Our files as buf compiled them. proto-loader's descriptors would not do: they name no dependencies, so that Python's
- * and Go's clients can't link them
- * (https://github.com/grpc/grpc-node/issues/2595).
+ * Our service as proto-loader defines it, with the files as buf compiled them: proto-loader's own descriptors name no
+ * dependencies, so that Python's and Go's clients can't link them (https://github.com/grpc/grpc-node/issues/2595).
  */
 function describe(service: DescFile): PackageDefinition {
   const files = new Map<string, DescFile>();
@@ -25,21 +24,16 @@ function describe(service: DescFile): PackageDefinition {
     files.set(file.name, file);
   };
   visit(service);
-  const fileDescriptorProtos = [...files.values()].map(({ proto }) =>
-    Buffer.from(toBinary(FileDescriptorProtoSchema, proto)),
+  const file = [...files.values()].map(({ proto }) => proto);
+  const set = toBinary(FileDescriptorSetSchema, create(FileDescriptorSetSchema, { file }));
+  const fileDescriptorProtos = file.map((each) => Buffer.from(toBinary(FileDescriptorProtoSchema, each)));
+  const loaded = loadFileDescriptorSetFromBuffer(Buffer.from(set), { keepCase: true });
+  const linked = Object.fromEntries(
+    Object.entries(loaded).map(([name, definition]) => [
+      name,
+      'fileDescriptorProtos' in definition ? { ...definition, fileDescriptorProtos } : definition,
+    ]),
   );
-  return {
-    [service.name]: {
-      format: 'Protocol Buffer 3 DescriptorProto',
-      type: {},
-      fileDescriptorProtos,
-      serialize: notCalled,
-      deserialize: notCalled,
-    },
-  };
+  // Spreading a union loses what its members are.
+  return linked as PackageDefinition;
 }
-
-/** The reflection service reads descriptors only. */
-const notCalled = (): never => {
-  throw new Error('a described file carries no messages');
-};
