@@ -76,6 +76,24 @@ export class KernelCatalog {
     return kernelMessage(manifest, folder, { withFiles: true });
   }
 
+  /** The step before a kernel on the ladder; empty for the first, and for a kernel that the runner does not have. */
+  after(kernelId: string): string {
+    const path = ['.', ...FAULTY].flatMap((parent) => this.#folders(parent)).find((one) => basename(one) === kernelId);
+    try {
+      return path === undefined ? '' : (this.#load(path).manifest.after ?? '');
+    } catch (thrown) {
+      if (asFlashcoreError(thrown).reason !== 'INVALID_MANIFEST') throw thrown;
+      return '';
+    }
+  }
+
+  /** A kernel, the step before it, and so on down the ladder. */
+  lineage({ kernelId, manifest }: Pick<ResolvedKernel, 'kernelId' | 'manifest'>): string[] {
+    const line = [kernelId];
+    for (let next = manifest.after ?? ''; next !== '' && !line.includes(next); next = this.after(next)) line.push(next);
+    return line;
+  }
+
   /**
    * Finds, or lays out, the folder of a kernel. Errors: INVALID_REQUEST, KERNEL_NOT_FOUND, BUILD_NOT_FOUND,
    * INVALID_MANIFEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL.

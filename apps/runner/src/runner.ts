@@ -31,6 +31,7 @@ import { ArtifactStore } from './store/artifacts.ts';
 import { BuildStore } from './store/builds.ts';
 import { openDatabase, refuseEmptyDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
+import { DecisionStore } from './store/decisions.ts';
 import { HistoryStore } from './store/history.ts';
 import { SourceStore } from './store/sources.ts';
 import { isStorageFailure, storageError } from './store/storage-error.ts';
@@ -71,6 +72,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
     const writes = undo.adopt(new WriteState({ database, dataDirectory, logger }), (state) => state.close());
     const history = new HistoryStore(database, { protocol: PROTOCOL_VERSION });
+    const decisions = new DecisionStore(database);
     const sources = new SourceStore(join(dataDirectory, 'sources'));
     // By its real name: a box shows its workers no link.
     const artifacts = new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts'));
@@ -84,7 +86,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       artifacts,
       sources,
       kernels,
-      history,
+      decisions,
       logger,
       isolation: options.isolation,
       rates: options.rates,
@@ -110,7 +112,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const quotas = new Quotas(options.quotas);
     // An embedded runner's clients have the .proto files, and wait for its start.
     const rpc = createRpcServer({
-      services: { jobs, planner, kernels, sources, artifacts, history, host, quotas },
+      services: { jobs, planner, kernels, sources, artifacts, history, decisions, host, quotas },
       reflection: options.reflection && !embedded,
       access: guardCalls({ identify: identifierOf(options), quotas, logger }),
       logger,

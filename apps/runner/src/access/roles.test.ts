@@ -13,6 +13,7 @@ import {
 import { FlashcoreError, KernelRunnerService } from '@flashcore/shared/contract';
 import {
   REPOSITORY_ROOT,
+  collect,
   firstEvent,
   kernel,
   startTestRunner,
@@ -39,9 +40,10 @@ test("SECURITY.md's table of roles is the code's", () => {
     const rpcs = Object.entries(NEEDED)
       .filter(([, needed]) => allowed(needed))
       .map(([name]) => name[0]!.toUpperCase() + name.slice(1));
-    return `| ${role} | ${ROLES[role].join(', ')} | ${rpcs.length === Object.keys(NEEDED).length ? `all${allowed('cancel-any') ? ', CancelJob also of others’ jobs' : ', CancelJob of its own jobs'}` : rpcs.join(', ')} |`;
+    return `| ${role} | ${ROLES[role].join(', ')} | ${rpcs.length === Object.keys(NEEDED).length ? `all${allowed('cancel-any') ? ', CancelJob and decisions also of others’ jobs' : ', CancelJob and decisions of its own jobs'}` : rpcs.join(', ')} |`;
   });
-  expect(readFileSync(join(REPOSITORY_ROOT, 'SECURITY.md'), 'utf8')).toContain(rows.join('\n'));
+  const text = readFileSync(join(REPOSITORY_ROOT, 'SECURITY.md'), 'utf8').replace(/ +\|/g, ' |');
+  expect(text).toContain(rows.join('\n'));
 });
 
 describe.skipIf(!hasOpenssl)('over TLS', () => {
@@ -127,6 +129,29 @@ describe.skipIf(!hasOpenssl)('over TLS', () => {
       ).toEqual([]);
       raw.close();
     }
+  });
+
+  test("a result is its owner's and the admins' to decide about; all see who did", async () => {
+    await using runner = await tokenRunner();
+    const [submitter, other, viewer, admin] = await Promise.all(
+      ['submitter', 'other', 'viewer', 'admin'].map(runner.as),
+    );
+    const job = (await collect(submitter!.start('runExperiment', kernel('champion_7'))))[0]!.job;
+    const refused = (client: RunnerClient) =>
+      client.accept({ job }).then(
+        () => undefined,
+        (error: unknown) => (error as FlashcoreError).metadata,
+      );
+    expect(await refused(other!)).toEqual({ needed: 'decide-any', role: 'submitter' });
+    expect(await refused(viewer!)).toEqual({ needed: 'decide-own', role: 'viewer' });
+    await submitter!.accept({ job, note: 'first' });
+    await admin!.reject({ job, note: 'not yet' });
+    const { champions, decisions } = await viewer!.listChampions({ includeDecisions: true });
+    expect(champions).toEqual([]);
+    expect(decisions.map(({ client, note }) => [client, note])).toEqual([
+      ['admin', 'not yet'],
+      ['submitter', 'first'],
+    ]);
   });
 
   test("a job is its owner's and the admins' to cancel; all see it", async () => {

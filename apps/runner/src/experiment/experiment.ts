@@ -1,19 +1,29 @@
 import { create } from '@bufbuild/protobuf';
-import { JobResultSchema, Verdict, outcomeOfJob, type JobResult, type Outcome } from '@flashcore/shared/contract';
-import type { ResolvedVariant } from '@flashcore/shared/kernels';
+import {
+  JobResultSchema,
+  Outcome,
+  Verdict,
+  outcomeOfJob,
+  type JobResult,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { planMessage, undecided, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { JobOutcome } from '../jobs/job-context.ts';
 import { benchmarkPhase } from '../phases/benchmark-phase.ts';
 import { buildPhase } from '../phases/build-phase.ts';
 import { comparisonPhase } from '../phases/comparison-phase.ts';
+import { differencePhase } from '../phases/difference-phase.ts';
 import { gatesPhase } from '../phases/gates-phase.ts';
 import { Judging } from '../phases/judging.ts';
 import { nothingFound, variantFound, type JobFound, type VariantFound } from '../phases/job-found.ts';
-import { variantServices, type JobServices } from '../phases/job-services.ts';
+import { emitWarning, variantServices, type JobServices } from '../phases/job-services.ts';
 import { runPhases, type VariantPhase } from '../phases/phase.ts';
 import { precheckPhase } from '../phases/precheck-phase.ts';
 import { profilePhase } from '../phases/profile-phase.ts';
 import { verifyPhase } from '../phases/verify-phase.ts';
+import { acceptabilityOf } from './acceptability.ts';
 import { costOf, type DeviceRates } from './cost.ts';
+import { expectationsOf } from './expectations.ts';
 import { provenanceOf } from './provenance.ts';
 import { summaryOf } from './summary.ts';
 
@@ -32,11 +42,12 @@ const PHASES: readonly VariantPhase[] = [
   benchmarkPhase,
   comparisonPhase,
   profilePhase,
+  differencePhase,
   gatesPhase,
 ];
 
 /**
- * The body of every job: the variant asked for, and beside it the one without tensor cores where a hard gate failed.
+ * The body of every job: the variant asked for, and where it failed the one without tensor cores.
  * Where it is stopped, or can't go on, what was measured by then is kept: minutes of a device are in it.
  */
 export async function runJob(services: JobServices, runner: RunnerIdentity): Promise<JobOutcome> {
@@ -47,11 +58,17 @@ export async function runJob(services: JobServices, runner: RunnerIdentity): Pro
     // Nothing is known of a variant that was not built.
     const variants = found.variants.filter(({ build }) => build !== undefined);
     const deviceSeconds = (performance.now() - started) / 1000;
+    const { judged } = services.spec;
     return create(JobResultSchema, {
       provenance: provenanceOf(services, found, { runner, startTime }),
       prechecks: found.prechecks,
       variants,
       deviceSeconds,
+      ...(found.fellBack !== undefined && { fellBack: found.fellBack }),
+      ...(judged && {
+        plan: planMessage(judged.plan, variants[0]?.gates ?? judged.gates.map(undecided), judged.isDefault),
+      }),
+      expectations: expectationsOf(services, variants[0]),
       ...costOf(services.spec.device, deviceSeconds, runner.rates),
     });
   };
@@ -61,14 +78,32 @@ export async function runJob(services: JobServices, runner: RunnerIdentity): Pro
     services.job.keep(soFar());
     throw error;
   }
-  return ended(soFar());
+  return ended(services, found, soFar());
 }
 
+/**
+ * The variant asked for, then where it failed, also to build or to run, the one without tensor cores: beside it, or in
+ * its place where the plan goes on with it.
+ */
 async function runVariants(services: JobServices, found: JobFound): Promise<void> {
-  const { resolved, fallback } = services.spec;
+  const { resolved, fallback, judged } = services.spec;
   const { result } = await runVariant(services, found, { resolved, fallback: false });
-  if (!fallback || !result.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard')) return;
+  const noGo = found.prechecks.some(({ verdict }) => verdict === Verdict.FAIL);
+  const outcome = outcomeOfJob([], [result]);
+  if (!fallback || noGo || outcome === Outcome.PASSED) return;
+  if (judged?.plan.fallback === 'continue') {
+    found.fellBack = `${resolved.label} ${failureText(outcome, result)}: plan ${judged.plan.name} goes on with ${fallback.label}`;
+    emitWarning(services.job, `FELL BACK: ${found.fellBack}`);
+  }
   await runVariant(services, found, { resolved: fallback, fallback: true });
+}
+
+function failureText(outcome: Outcome, { gates, findings }: VariantResult): string {
+  const failed = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard');
+  if (outcome === Outcome.FAILED && failed.length > 0)
+    return `was rejected by ${failed.map(({ gateId }) => gateId).join(', ')}`;
+  const word = (Outcome[outcome] ?? 'failed').toLowerCase().replaceAll('_', ' ');
+  return `ended as ${word}${findings[0] ? ` (${findings[0].message})` : ''}`;
 }
 
 async function runVariant(
@@ -87,7 +122,9 @@ async function runVariant(
   return found;
 }
 
-function ended(result: JobResult): JobOutcome {
-  const outcome: Outcome = outcomeOfJob(result.prechecks, result.variants);
+function ended(services: JobServices, found: JobFound, result: JobResult): JobOutcome {
+  const outcome = outcomeOfJob(result.prechecks, result.variants, { fellBack: found.fellBack !== undefined });
+  const acceptability = acceptabilityOf(services.spec, { ...found, outcome, job: services.job.name });
+  if (acceptability) result.acceptability = acceptability;
   return { outcome, summary: summaryOf(outcome, result), result };
 }

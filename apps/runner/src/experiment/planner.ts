@@ -17,7 +17,7 @@ import type {
 import type { KernelCatalog } from '../kernels.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
-import type { HistoryStore } from '../store/history.ts';
+import { championFor, type DecisionStore } from '../store/decisions.ts';
 import type { SourceStore } from '../store/sources.ts';
 import type { DeviceRates } from './cost.ts';
 import { DeviceRuntime } from '../device/device-runtime.ts';
@@ -45,7 +45,7 @@ export interface PlannerOptions {
   artifacts: ArtifactStore;
   sources: SourceStore;
   kernels: KernelCatalog;
-  history: HistoryStore;
+  decisions: DecisionStore;
   logger: Logger;
   /** What devices cost; default: what is known of them. */
   rates?: DeviceRates;
@@ -109,6 +109,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         toolchain: tools.toolchain,
         cases,
         gates: () => settings.gates(),
+        championFor: (lineage, place) => championFor(options.decisions.champions(), { lineage, place }),
         load,
       });
       return plannedJob(spec, { options, tools, runtimes, cases });
@@ -164,7 +165,7 @@ function plannedJob(
           tools,
           artifacts: options.artifacts,
           kernels: options.kernels,
-          history: options.history,
+          decisions: options.decisions,
           cases,
         },
         { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() },

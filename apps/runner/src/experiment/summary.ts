@@ -11,11 +11,12 @@ import {
 import { formatShape } from '@flashcore/shared/kernels';
 
 /** One line for people: why a job ended so. */
-export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult): string {
+export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBack }: JobResult): string {
   const refused = prechecks.find(({ verdict }) => verdict === Verdict.FAIL);
   if (refused) return `Precheck failed: ${refused.check}: ${refused.detail}`;
   const asked = variants[0];
   if (!asked) return Outcome[outcome];
+  if (fellBack !== undefined) return `FELL BACK: ${fellBack}`;
   const finding = asked.findings[0];
   if (finding && outcome !== Outcome.PASSED) return `${FindingKind[finding.kind]}: ${finding.message}`;
   return [
@@ -24,7 +25,7 @@ export function summaryOf(outcome: Outcome, { prechecks, variants }: JobResult):
     benchmarkText(asked),
     comparisonText(asked),
     profileText(asked),
-    gatesText(asked.gates),
+    gatesText(asked.gates, plan?.name ?? ''),
   ]
     .filter((text) => text !== '')
     .join('; ');
@@ -64,14 +65,19 @@ function profileText({ profile, verify }: VariantResult): string {
   return profile && !verify ? (profile.reason ?? profile.bottleneck ?? '') : '';
 }
 
-function gatesText(gates: readonly GateResult[]): string {
+/** "plan merge: 3 of 4 gates passed": those that can reject; the others are counted apart. */
+function gatesText(gates: readonly GateResult[], plan: string): string {
   if (gates.length === 0) return '';
-  const failed = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard');
-  const count = (verdict: Verdict): number => gates.filter((gate) => gate.verdict === verdict).length;
-  // A gate of level "warn" that fails rejects nothing: beside "passed" it must say so.
-  const warnings = count(Verdict.FAIL) - failed.length;
-  const notJudged = count(Verdict.NOT_JUDGED);
-  const warned = warnings === 0 ? '' : failed.length === 0 ? ' (warn only)' : ` (${warnings} of them warn only)`;
-  const counts = `${count(Verdict.PASS)} gates pass, ${count(Verdict.FAIL)} fail${warned}, ${count(Verdict.NOT_MEASURED)} not measured${notJudged === 0 ? '' : `, ${notJudged} not judged`}`;
-  return failed.length > 0 ? `${counts}; rejected by ${failed.map(({ gateId }) => gateId).join(', ')}` : counts;
+  const hard = gates.filter(({ level }) => level === 'hard');
+  const of = (verdict: Verdict): GateResult[] => hard.filter((gate) => gate.verdict === verdict);
+  const [failed, unknown] = [of(Verdict.FAIL), of(Verdict.NOT_MEASURED)];
+  const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
+  const list = (some: readonly GateResult[]): string => some.map(({ gateId }) => gateId).join(', ');
+  return [
+    `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} gates passed`,
+    ...(failed.length > 0 ? [`rejected by ${list(failed)}`] : []),
+    ...(unknown.length > 0 ? [`not measured: ${list(unknown)}`] : []),
+    // A gate of level "warn" that fails rejects nothing: next to "passed" it must say so.
+    ...(warnings > 0 ? [`${warnings} shown as missed`] : []),
+  ].join(', ');
 }

@@ -193,6 +193,17 @@ export class Jobs {
     return { job: this.#message(row), ...(result && { result }) };
   }
 
+  /** A job that has ended, with its number in the store. Errors: JOB_NOT_FOUND, NOT_ACCEPTABLE for one that goes on. */
+  ended(name: string): { id: number; job: Job; result: JobResult | undefined } {
+    const row = this.#find(name);
+    if (row.state === JobState.ENDED) return { id: row.id, job: this.#message(row), result: this.#resultOf(row) };
+    throw new FlashcoreError(
+      'NOT_ACCEPTABLE',
+      { job: name },
+      `Wait for the end of ${name}, then decide: it has not ended`,
+    );
+  }
+
   /** The job that the store knows by a number. Errors: JOB_NOT_FOUND. */
   byId(id: number): Job {
     const row = this.#table.byId(id);

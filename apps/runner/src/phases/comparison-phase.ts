@@ -31,23 +31,44 @@ import type { BenchmarkSpec, ChampionSpec } from '../spec/job-spec.ts';
 import type { VariantPhase } from './phase.ts';
 import { noteSeeds, runVerify } from './verify-phase.ts';
 
-/** Compares the candidate with the champion that the job names; a fallback is not compared. */
+/**
+ * Compares the candidate with the champion; a fallback is not compared. The device's own champion is built alone where
+ * times say nothing, so that what differs is known.
+ */
 export const comparisonPhase: VariantPhase = {
   wants: ({ spec }, { build, result }) =>
     spec.champion !== undefined && spec.benchmark !== undefined && build?.image !== undefined && !result.fallback,
-  async run(services, { job, result, build }) {
-    const { champion, benchmark } = services.spec;
+  async run(services, found) {
+    const { champion, benchmark, device } = services.spec;
+    const { job, result, build } = found;
+    if (champion!.accepted && device.simulated) {
+      found.championBuild = (await runBuild(championServices(services, champion!))).result;
+      return undefined;
+    }
     const { comparison, findings } = await runComparison(services, {
       champion: champion!,
-      spec: benchmark!,
+      spec: { ...benchmark!, shapes: champion!.shapes },
       candidate: { build: build!, image: build!.image!, verify: result.verify },
       onSeeds: (seeds) => noteSeeds(job, seeds),
     });
+    found.championBuild = comparison.champion?.build;
     result.comparison = comparison;
     result.findings.unshift(...findings);
     return findings.length > 0 ? 'a kernel failed while both were compared' : undefined;
   },
 };
+
+/** What builds and runs the champion: its lines are the job's, its results are not. */
+function championServices(services: VariantServices, champion: ChampionSpec): VariantServices {
+  return variantServices(
+    {
+      ...services,
+      job: onlyLogs(services.job),
+      spec: { ...services.spec, kernel: champion.kernel, arch: champion.arch, shapes: champion.shapes },
+    },
+    champion.resolved,
+  );
+}
 
 interface Comparing {
   comparison: ComparisonResult;
@@ -84,14 +105,7 @@ async function runComparison(
   } = services;
   const started = performance.now();
   startPhase(services, Phase.COMPARE, spec.shapes.length * champion.modes.length);
-  const rival = variantServices(
-    {
-      ...services,
-      job: onlyLogs(job),
-      spec: { ...services.spec, kernel: champion.kernel, arch: champion.arch, shapes: spec.shapes },
-    },
-    champion.resolved,
-  );
+  const rival = championServices(services, champion);
   const build = await runBuild(rival);
   const verified = stopsAfterBuild(build)
     ? undefined

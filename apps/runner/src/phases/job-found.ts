@@ -1,5 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import { VariantResultSchema, type PrecheckItem, type VariantResult } from '@flashcore/shared/contract';
+import {
+  VariantResultSchema,
+  type BuildResult,
+  type PrecheckItem,
+  type VariantResult,
+} from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import type { ConditionsReport } from '../../worker/messages.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
@@ -13,6 +18,8 @@ export interface JobFound {
   seeds: string[];
   /** What the phases learn for the result's birth certificate. */
   birth: BirthFacts;
+  /** Why the plan went on with the fallback. */
+  fellBack?: string;
 }
 
 export interface BirthFacts {
@@ -29,13 +36,20 @@ export interface VariantFound {
   result: VariantResult;
   /** Once it was built. */
   build?: KernelBuild;
+  /** The champion's, once it was built. */
+  championBuild?: BuildResult | undefined;
   /** An experiment's gates, which are decided while it is measured. */
   judging?: Judging | undefined;
   /** Why the phases after the one that stopped are not run: 'verification failed'. */
   stopped?: string;
 }
 
-export const nothingFound = (): JobFound => ({ prechecks: [], variants: [], seeds: [], birth: {} });
+export const nothingFound = (): JobFound => ({
+  prechecks: [],
+  variants: [],
+  seeds: [],
+  birth: {},
+});
 
 export function variantFound(
   job: JobFound,

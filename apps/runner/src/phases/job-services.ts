@@ -16,7 +16,7 @@ import type { JobContext } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import { shapeLaunches, type JobSpec } from '../spec/job-spec.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
-import type { HistoryStore } from '../store/history.ts';
+import type { DecisionStore } from '../store/decisions.ts';
 
 /** What the phases of a job work with; it does not change while the job runs. What they find out is JobFound. */
 export interface JobServices {
@@ -26,7 +26,7 @@ export interface JobServices {
   tools: BuildTools;
   artifacts: ArtifactStore;
   kernels: KernelCatalog;
-  history: HistoryStore;
+  decisions: DecisionStore;
   cases: Cases;
 }
 

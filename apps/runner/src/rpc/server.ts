@@ -14,11 +14,13 @@ import { build } from './build.ts';
 import { callWrappers } from './call.ts';
 import { cancelJob } from './cancel-job.ts';
 import { findMissingSources } from './find-missing-sources.ts';
+import { accept, note, reject, undo } from './decide.ts';
 import { frameEvent } from './frame-event.ts';
 import { getHost } from './get-host.ts';
 import { getJob } from './get-job.ts';
 import { getKernel } from './get-kernel.ts';
 import { getLeaderboard } from './get-leaderboard.ts';
+import { listChampions } from './list-champions.ts';
 import { listExperiments } from './list-experiments.ts';
 import { listJobs } from './list-jobs.ts';
 import { listKernels } from './list-kernels.ts';
@@ -79,6 +81,11 @@ function handlers(services: Services, logger: Logger): UntypedServiceImplementat
     getHost: unary(getHost(services)),
     listExperiments: unary(listExperiments(services)),
     getLeaderboard: unary(getLeaderboard(services)),
+    accept: unary(accept(services)),
+    reject: unary(reject(services)),
+    undo: unary(undo(services)),
+    note: unary(note(services)),
+    listChampions: unary(listChampions(services)),
     readArtifact: stream(readArtifact(services)),
     findMissingSources: unary(findMissingSources(services)),
     uploadSources: upload(uploadSources(services)),

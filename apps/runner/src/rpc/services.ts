@@ -4,6 +4,7 @@ import type { JobPlanner } from '../jobs/job-context.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
+import type { DecisionStore } from '../store/decisions.ts';
 import type { HistoryStore } from '../store/history.ts';
 import type { SourceStore } from '../store/sources.ts';
 
@@ -15,6 +16,7 @@ export interface Services {
   sources: SourceStore;
   artifacts: ArtifactStore;
   history: HistoryStore;
+  decisions: DecisionStore;
   host: HostDescriber;
   quotas: Quotas;
 }

@@ -2,9 +2,11 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import {
   DeviceState,
   FlashcoreError,
+  KernelReferenceSchema,
   VariantSchema,
   invalidRequest,
   type BenchmarkSettings,
+  type Champion,
   type Device,
   type KernelReference,
   type KernelVariant,
@@ -35,7 +37,8 @@ import { requireMemory } from './device-memory.ts';
 import { plainDeviceId } from './device-id.ts';
 import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import { judgedBy, plannedSettings, type GatesText, type JudgedBy } from './judged-by.ts';
-import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
+import type { ChampionPlace } from '../store/decisions.ts';
+import { PROTOCOL_VERSION, planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
 
 /** What to do, with every default filled in; all that a request can be wrong about was found while it was made. */
 export interface JobSpec {
@@ -78,6 +81,10 @@ export interface BenchmarkSpec {
 }
 
 export interface ChampionSpec {
+  /** Set for the device's champion, which the request did not name: built, and timed where times say something. */
+  accepted: Champion | undefined;
+  /** Shapes that are compared. */
+  shapes: Shape[];
   kernel: ResolvedKernel;
   resolved: ResolvedVariant;
   arch: string;
@@ -101,6 +108,8 @@ export interface SpecContext {
   cases: Cases;
   /** kernels/gates.yaml; read for experiments alone. */
   gates: () => GatesText;
+  /** The device's champion that a kernel of this lineage is compared with; undefined: there is none. */
+  championFor: (lineage: readonly string[], place: ChampionPlace) => Champion | undefined;
   load: DeviceLoad;
 }
 
@@ -143,9 +152,11 @@ export function planSpec<Method extends JobMethod>(
   const profile = parts.profile && planProfile(parts.profile, { manifest, resolved, cases: context.cases });
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const named = parts.benchmark?.champion;
-  const champion =
-    benchmark && named && planChampion(named, { method, benchmark, asked: parts.benchmark!, context, device });
-  const noChampion = champion ? '' : 'no champion was named';
+  const asked = { method, benchmark, asked: parts.benchmark, context, device };
+  const { champion, noChampion } =
+    named && benchmark
+      ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: '' }
+      : planAccepted(kernel, { ...asked, judged, leftOut: noChampionAsked(method, request) });
   const shapes = uniqueShapes([
     ...(verify?.shapes ?? []),
     ...(benchmark?.shapes ?? []),
@@ -363,31 +374,41 @@ function planBenchmark(settings: Partial<BenchmarkSettings>, against: Against & 
   };
 }
 
-/** Errors: as for the kernel of the job; the champion must take every shape that is compared. */
-function planChampion(
-  named: KernelVariant,
-  {
-    method,
-    benchmark,
-    asked,
-    context,
-    device,
-  }: {
-    method: JobMethod;
-    benchmark: BenchmarkSpec;
-    asked: Partial<BenchmarkSettings>;
-    context: SpecContext;
-    device: Device;
-  },
-): ChampionSpec {
+interface ChampionContext {
+  method: JobMethod;
+  benchmark: BenchmarkSpec;
+  asked: Partial<BenchmarkSettings> | undefined;
+  context: SpecContext;
+  device: Device;
+}
+
+/** Errors: as for the kernel of the job; the champion must take every shape that is compared, and be fit to be one. */
+function planChampion(named: KernelVariant, options: ChampionContext): ChampionSpec {
+  const { benchmark, context, device } = options;
   const kernel = context.kernels.resolve(kernelOf(named.kernel));
   const { manifest } = kernel;
+  if (manifest.deprecated !== undefined)
+    throw invalidRequest({
+      field: 'champion.kernel',
+      description: `must not be deprecated: ${manifest.id} is, ${manifest.deprecated}`,
+    });
   const resolved = resolveVariant(manifest, variantOf(kernel, named.variant, 'champion.variant'), device);
+  for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
+  return championSpec({ kernel, resolved, shapes: benchmark.shapes, accepted: undefined }, options);
+}
+
+function championSpec(
+  { kernel, resolved, shapes, accepted: champion }: Pick<ChampionSpec, 'kernel' | 'resolved' | 'shapes' | 'accepted'>,
+  { method, benchmark, asked, context, device }: ChampionContext,
+): ChampionSpec {
+  const { manifest } = kernel;
   const arch = chooseArch({ method, manifest, resolved, device });
   requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
-  for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
-  const modes: TimingModeName[] = (asked.protocol?.modes ?? []).length > 0 ? benchmark.modes : ['hot'];
+  const modes: TimingModeName[] =
+    champion === undefined && (asked?.protocol?.modes ?? []).length > 0 ? benchmark.modes : ['hot'];
   return {
+    accepted: champion,
+    shapes,
     kernel,
     resolved,
     arch,
@@ -395,6 +416,54 @@ function planChampion(
     verify: { seedCount: 1, seeds: [], tolerance: chooseTolerance(undefined, context.cases), sanitize: false },
   };
 }
+
+interface AcceptedContext extends Omit<ChampionContext, 'benchmark'> {
+  benchmark: BenchmarkSpec | undefined;
+  judged: JudgedBy | undefined;
+  /** The request does not want it. */
+  leftOut: boolean;
+}
+
+/** The device's champion, where the plan compares with it; else why there is none. */
+function planAccepted(
+  kernel: ResolvedKernel,
+  { judged, leftOut, benchmark, ...options }: AcceptedContext,
+): { champion: ChampionSpec | undefined; noChampion: string } {
+  const none = (noChampion: string) => ({ champion: undefined, noChampion });
+  if (!judged || !benchmark) return none('nothing was benchmarked');
+  if (!judged.plan.champion) return none(`plan ${judged.plan.name} compares with no champion`);
+  if (leftOut) return none('the request left the champion out');
+  const { context, device } = options;
+  const place = { deviceName: device.name, protocol: PROTOCOL_VERSION };
+  const lineage = context.kernels.lineage(kernel);
+  const found = benchmark.shapes
+    .map((shape) => context.championFor(lineage, { ...place, shape }))
+    .find((champion) => champion !== undefined);
+  if (!found)
+    return none(`no champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet: fa-tui accept makes one`);
+  try {
+    const champion = acceptedSpec(found, { ...options, benchmark });
+    return { champion, noChampion: device.simulated ? 'emulator times are not GPU times' : '' };
+  } catch (error) {
+    // What was accepted may not build here any more; the candidate is judged without it, and says so.
+    if (!(error instanceof FlashcoreError)) throw error;
+    return none(`the champion ${found.label} can't be compared with any more: ${error.message}`);
+  }
+}
+
+/** From the sources that were kept when it was built; with another compiler they give another build of the same source. */
+function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpec {
+  const { build, ...kernel } = options.context.kernels.resolve(
+    create(KernelReferenceSchema, { source: { case: 'buildId', value: champion.buildId } }),
+  );
+  const resolved = resolveVariant(kernel.manifest, build!.variant, options.device);
+  const shapes = accepted(options.benchmark.shapes, kernel.manifest, resolved);
+  if (shapes.length === 0) requireShape(kernel.manifest, resolved, options.benchmark.shapes[0]!);
+  return championSpec({ kernel, resolved, shapes, accepted: champion }, options);
+}
+
+const noChampionAsked = (method: JobMethod, request: JobRequests[JobMethod]): boolean =>
+  method === 'runExperiment' && (request as JobRequests['runExperiment']).noChampion;
 
 function planProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {
   const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], against.cases.sets.canonical, against);

@@ -244,6 +244,7 @@ function summarise(result: JobResult): ExperimentSummary {
     ...(hot?.latency && { p50Us: hot.latency.p50Us, samples: hot.latency.samples }),
     ...(result.costUsd !== undefined && { costUsd: result.costUsd }),
     ...comparisonOf(variant?.comparison),
+    ...(result.plan && { plan: result.plan.name }),
     gatesPassed: gates(Verdict.PASS),
     gatesFailed: gates(Verdict.FAIL),
     gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),

@@ -84,6 +84,42 @@ const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE events ADD COLUMN checksum INTEGER;  -- CRC-32 over job, number and event; null: from before
   `,
+  `
+  CREATE TABLE decisions (                        -- the audit trail; who is champion follows from it
+    number   INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind     INTEGER NOT NULL,                    -- DecisionKind
+    job_id   INTEGER NOT NULL REFERENCES jobs (id),
+    client   TEXT    NOT NULL,
+    time_ms  INTEGER NOT NULL,
+    note     TEXT    NOT NULL,
+    undoes   INTEGER NOT NULL,                    -- number of the decision that it takes back; 0: none
+    champion BLOB                                 -- of an acceptance: Champion without its decision
+  ) STRICT;
+  CREATE INDEX decisions_by_job ON decisions (job_id, number);
+  CREATE TRIGGER decisions_stay BEFORE UPDATE ON decisions BEGIN SELECT RAISE(ABORT, 'a decision is never changed'); END;
+  CREATE TRIGGER decisions_last BEFORE DELETE ON decisions BEGIN SELECT RAISE(ABORT, 'a decision is never removed'); END;
+
+  CREATE TABLE decision_requests (                -- answers, for a request that is made again
+    request_id     TEXT PRIMARY KEY,
+    request_digest TEXT    NOT NULL,
+    number         INTEGER NOT NULL REFERENCES decisions (number),
+    response       BLOB    NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE sdpa_measurements (                -- SDPA by device, software, backend, shape and mode
+    id          INTEGER PRIMARY KEY,
+    job_id      INTEGER NOT NULL REFERENCES jobs (id),
+    device_name TEXT    NOT NULL,
+    version     TEXT    NOT NULL,
+    backend     TEXT    NOT NULL,
+    shape       TEXT    NOT NULL,
+    mode        INTEGER NOT NULL,                 -- TimingMode
+    protocol    TEXT    NOT NULL,
+    p50_us      REAL    NOT NULL,
+    entry       BLOB    NOT NULL                  -- LeaderboardEntry
+  ) STRICT;
+  CREATE INDEX sdpa_by_place ON sdpa_measurements (device_name, shape, mode, protocol);
+  `,
 ];
 
 /** The version that this runner knows. */

@@ -8,6 +8,7 @@ import {
   FlashcoreError,
   JobResultSchema,
   LogLineSchema,
+  TimingMode,
   ToolSchema,
   WarningSchema,
   type JobResult,
@@ -43,6 +44,7 @@ export interface FakeOptions {
 /**
  * A planner whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>"
  * does so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped;
+ * "champion_<us>" passes with a result that can be accepted, of so many microseconds;
  * "stubborn_<ms>" ignores being stopped for so long; "ticks_<n>" emits n warnings from a timer; "error", "bug". Any other id is not found.
  */
 export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: FakeOptions = {}): JobPlanner {
@@ -52,6 +54,7 @@ export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: F
     const amount = Number(argument);
     const known: Record<string, JobBody> = {
       ok: () => Promise.resolve(passed),
+      champion: () => Promise.resolve({ ...passed, result: acceptable(amount) }),
       flood: (context) => flood(context, amount).then(() => passed),
       late: (context) =>
         sleep(LATE_MS, undefined, { signal: context.signal })
@@ -109,6 +112,27 @@ function ticks({ emit, signal }: JobContext, count: number): Promise<void> {
     }, 5);
   });
 }
+
+/** What a passed experiment of the merge plan leaves on the fake GPU. */
+export const acceptable = (p50Us: number): JobResult =>
+  create(JobResultSchema, {
+    provenance: { device: FAKE_DEVICE, protocol: 'flashcore-protocol 3', sourceDigest: 'c0ffee' },
+    plan: { name: 'merge', acceptable: true },
+    acceptability: { possible: true, command: 'fa-tui accept' },
+    variants: [
+      {
+        build: { buildId: 'b'.repeat(64), succeeded: true },
+        benchmarks: [
+          {
+            shape: { batch: 2, heads: 8, sequenceLength: 512, headDim: 64 },
+            mode: TimingMode.HOT,
+            latency: { samples: 100, p50Us },
+            valid: true,
+          },
+        ],
+      },
+    ],
+  });
 
 /** Log lines as a compiler's output arrives: some hundred in one turn of the event loop, then the next. */
 async function flood(context: JobContext, lines: number): Promise<void> {

@@ -128,11 +128,13 @@ export class RunnerClient {
   readonly getLeaderboard = (request: RpcRequestInit<'getLeaderboard'> = {}, options?: CallOptions) =>
     this.#unary('getLeaderboard', request, options);
   readonly accept = (request: RpcRequestInit<'accept'>, options?: CallOptions) =>
-    this.#unary('accept', request, options);
+    this.#unary('accept', once(request), options);
   readonly reject = (request: RpcRequestInit<'reject'>, options?: CallOptions) =>
-    this.#unary('reject', request, options);
-  readonly undo = (request: RpcRequestInit<'undo'>, options?: CallOptions) => this.#unary('undo', request, options);
-  readonly note = (request: RpcRequestInit<'note'>, options?: CallOptions) => this.#unary('note', request, options);
+    this.#unary('reject', once(request), options);
+  readonly undo = (request: RpcRequestInit<'undo'>, options?: CallOptions) =>
+    this.#unary('undo', once(request), options);
+  readonly note = (request: RpcRequestInit<'note'>, options?: CallOptions) =>
+    this.#unary('note', once(request), options);
   readonly listChampions = (request: RpcRequestInit<'listChampions'> = {}, options?: CallOptions) =>
     this.#unary('listChampions', request, options);
   readonly findMissingSources = (request: RpcRequestInit<'findMissingSources'>, options?: CallOptions) =>
@@ -275,8 +277,8 @@ export class RunnerClient {
       init as RpcRequestInit<UnaryRpcName>,
     ) as RpcRequest<Name>;
     const call = () => callUnary(this.#channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options });
-    // Every such call may be made twice: it reads, or cancels what is then cancelled. The channel connects anew by
-    // itself.
+    // Every such call may be made twice: it reads, cancels what is then cancelled, or has a request_id. The channel
+    // connects anew by itself.
     return this.#again(call).catch(this.#explain);
   }
 
@@ -364,3 +366,9 @@ function requireAddress(address: string): void {
     return;
   throw invalidRequest({ field: 'address', description: `wanted host:port or unix:/path, found "${address}"` });
 }
+
+/** With a UUID of its own where it has none, so that a cut call which is made again decides once. */
+const once = <Request extends { requestId?: string }>(request: Request): Request => ({
+  ...request,
+  requestId: request.requestId || randomUUID(),
+});

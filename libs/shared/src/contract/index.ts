@@ -2,6 +2,7 @@
 export { plainMessage } from './plain-message.ts';
 export {
   type AcceptRequest,
+  AcceptRequestSchema,
   type AcceptResponse,
   AcceptResponseSchema,
   type Champion,
@@ -13,12 +14,15 @@ export {
   type ListChampionsResponse,
   ListChampionsResponseSchema,
   type NoteRequest,
+  NoteRequestSchema,
   type NoteResponse,
   NoteResponseSchema,
   type RejectRequest,
+  RejectRequestSchema,
   type RejectResponse,
   RejectResponseSchema,
   type UndoRequest,
+  UndoRequestSchema,
   type UndoResponse,
   UndoResponseSchema,
 } from '../generated/flashcore/runner/v1/acceptance_pb.js';

@@ -64,6 +64,17 @@ test('a fallback neither saves nor spoils the variant asked for', () => {
   expect(outcomeOfJob([], [variant({}), fallback({ findings: [{ kind: FindingKind.CRASHED }] })])).toBe(Outcome.PASSED);
 });
 
+test('where the plan goes on with the fallback, its build, findings and cases decide', () => {
+  const fallback = (init: object) => ({ ...variant(init), fallback: true });
+  const rejected = gate(Verdict.FAIL, 'hard');
+  const outcomes = [
+    [rejected, fallback({ gates: [{ verdict: Verdict.FAIL, level: 'hard' }] })],
+    [rejected, fallback({ findings: [{ kind: FindingKind.CRASHED }] })],
+    [rejected],
+  ].map((variants) => Outcome[outcomeOfJob([], variants, { fellBack: true })]);
+  expect(outcomes).toEqual(['PASSED', 'CRASHED', 'FAILED']);
+});
+
 test('exit codes', () => {
   expect(
     [Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED, Outcome.ERROR, Outcome.INTERRUPTED].map(

@@ -49,8 +49,10 @@ const WORST_FIRST: readonly Outcome[] = [
   Outcome.FAILED,
 ];
 
+type JudgedVariant = Omit<VariantResult, 'comparison'> & { comparison?: VariantResult['comparison'] | undefined };
+
 /** The outcome of one variant: its build, findings, cases and hard gates. What was not measured fails nothing. */
-export function outcomeOfVariant(variant: VariantResult): Outcome {
+export function outcomeOfVariant(variant: JudgedVariant): Outcome {
   const outcomes = variant.findings.map(({ kind }) => FINDING_OUTCOMES[kind]);
   if (variant.build && !variant.build.succeeded && !outcomes.includes(Outcome.TIMED_OUT))
     outcomes.push(Outcome.COMPILE_FAILED);
@@ -64,12 +66,19 @@ export function outcomeOfVariant(variant: VariantResult): Outcome {
 }
 
 /**
- * The outcome of a job: FAILED by a precheck, else that of the variant asked for; a fallback beside it neither
- * saves nor spoils it.
+ * The outcome of a job: FAILED by a precheck, else that of the variant asked for; a fallback beside it neither saves nor
+ * spoils it. Where the plan goes on with the fallback (`fellBack`), its build, findings and cases decide: the gates are
+ * about what it stands in for.
  */
-export function outcomeOfJob(prechecks: readonly PrecheckItem[], variants: readonly VariantResult[]): Outcome {
+export function outcomeOfJob(
+  prechecks: readonly PrecheckItem[],
+  variants: readonly VariantResult[],
+  { fellBack = false }: { fellBack?: boolean } = {},
+): Outcome {
   if (prechecks.some(({ verdict }) => verdict === Verdict.FAIL)) return Outcome.FAILED;
-  const asked = variants.find(({ fallback }) => !fallback);
+  const fallback = fellBack ? variants.find((variant) => variant.fallback) : undefined;
+  if (fallback) return outcomeOfVariant({ ...fallback, gates: [], comparison: undefined });
+  const asked = variants.find((variant) => !variant.fallback);
   return asked ? outcomeOfVariant(asked) : Outcome.PASSED;
 }
 

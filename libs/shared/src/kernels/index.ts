@@ -12,7 +12,7 @@ export {
   expressionCode,
 } from './expression-code.ts';
 export type { Fallback, Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requirements } from './gates/gate.ts';
-export { evaluateGate, evaluateGates, evaluateGroup } from './gates/evaluate-gates.ts';
+export { evaluateGate, evaluateGates, evaluateGroup, measureMetric } from './gates/evaluate-gates.ts';
 export { parseGates } from './gates/gates-file.ts';
 export type { GateContext } from './gates/measure/answer.ts';
 export { type GatePhase, METRICS, isCounter } from './gates/metrics.ts';

@@ -17,9 +17,8 @@ import type { JobMethod, JobOutcome, JobPayload, JobPlanner, JobRequests } from 
 import { ArtifactStore } from '../../store/artifacts.ts';
 import { BuildStore } from '../../store/builds.ts';
 import { openDatabase } from '../../store/database.ts';
-import { HistoryStore } from '../../store/history.ts';
+import { DecisionStore } from '../../store/decisions.ts';
 import { SourceStore } from '../../store/sources.ts';
-import { PROTOCOL_VERSION } from '../../spec/benchmark-protocol.ts';
 import { createPlanner } from '../planner.ts';
 
 const SCHEMAS = {
@@ -78,7 +77,7 @@ export function openTestPlanner(keptDirectory?: string): TestPlanner {
     artifacts,
     sources,
     kernels: new KernelCatalog(kernelsDirectory, sources, builds),
-    history: new HistoryStore(database, { protocol: PROTOCOL_VERSION }),
+    decisions: new DecisionStore(database),
     logger: createLogger('silent'),
   });
   return {

@@ -16,16 +16,22 @@ export interface JobLimits {
   labels: Record<string, string>;
 }
 
+/** A UUID in lower case, or empty. */
+export function checkRequestId(field: string, requestId: string, violations: Violations): string {
+  if (requestId !== '' && !UUID.test(requestId))
+    violations.add(field, 'must be a UUID such as 123e4567-e89b-42d3-a456-426614174000, or empty');
+  return requestId.toLowerCase();
+}
+
 export function checkJobOptions(options: JobOptions | undefined, violations: Violations): JobLimits {
   const { requestId = '', deviceId = '', maxQueueSeconds = 0, maxRunSeconds = 0, labels = {} } = options ?? {};
   checkLabels('options.labels', labels, violations);
-  if (requestId !== '' && !UUID.test(requestId))
-    violations.add('options.request_id', 'must be a UUID such as 123e4567-e89b-42d3-a456-426614174000, or empty');
+  const id = checkRequestId('options.request_id', requestId, violations);
   violations.text('options.device_id', deviceId);
   violations.range('options.max_queue_seconds', maxQueueSeconds, { least: 0, most: MAX_SECONDS, unit: 's' });
   violations.range('options.max_run_seconds', maxRunSeconds, { least: 0, most: MAX_SECONDS, unit: 's' });
   return {
-    requestId: requestId.toLowerCase(),
+    requestId: id,
     maxQueueSeconds: maxQueueSeconds || DEFAULT_SECONDS,
     maxRunSeconds: maxRunSeconds || DEFAULT_SECONDS,
     labels,

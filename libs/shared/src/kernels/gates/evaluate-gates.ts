@@ -8,7 +8,7 @@ import { measureHistory } from './measure/history.ts';
 import { measureManifest } from './measure/manifest.ts';
 import { measureProfile } from './measure/profile.ts';
 import { measureVerify } from './measure/verify.ts';
-import type { GatePhase } from './metrics.ts';
+import { phaseOfMetric, type GatePhase, type Metric } from './metrics.ts';
 import { undecided } from './plan-gates.ts';
 
 const MEASURES: Record<Exclude<GatePhase, 'group'>, Measure> = {
@@ -52,6 +52,17 @@ export function evaluateGate(gate: PlannedGate, context: GateContext): GateAnswe
     return { result, partial: false };
   }
   return { result: judged(gate, result, answer), partial: answer.partial ?? false };
+}
+
+/** A metric's value, or undefined where it was not measured. */
+export function measureMetric(
+  metric: Metric,
+  context: Pick<GateContext, 'variant' | 'cases' | 'benchmarked'>,
+): number | undefined {
+  const phase = phaseOfMetric(metric.name);
+  if (phase === undefined || phase === 'group') return undefined;
+  const answer = MEASURES[phase]({ ...context, undocumented: [], noChampion: '', verified: [] }, metric, 0);
+  return 'value' in answer ? answer.value : undefined;
 }
 
 function judged(gate: PlannedGate, result: GateResult, answer: Extract<MetricAnswer, { value: number }>): GateResult {

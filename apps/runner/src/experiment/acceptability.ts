@@ -1,0 +1,49 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  AcceptabilitySchema,
+  Outcome,
+  Verdict,
+  type Acceptability,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import type { JobSpec } from '../spec/job-spec.ts';
+
+interface Ended {
+  outcome: Outcome;
+  variants: readonly VariantResult[];
+  fellBack?: string;
+  /** Name of the job. */
+  job: string;
+}
+
+/** Whether an experiment could become a champion, what it would replace, and how. */
+export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | undefined {
+  if (!spec.judged) return undefined;
+  const reason = refusal(spec, ended);
+  const short = ended.job.replace(/^jobs\//, '').slice(0, 8);
+  const replaces = spec.champion?.accepted?.label;
+  const answer: MessageInitShape<typeof AcceptabilitySchema> =
+    reason === ''
+      ? {
+          possible: true,
+          reason: replaces === undefined ? `no champion of ${spec.device.name} yet` : `the champion is ${replaces}`,
+          ...(replaces !== undefined && { replaces }),
+          command: `fa-tui accept ${short}`,
+        }
+      : { possible: false, reason, ...(replaces !== undefined && { replaces }) };
+  return create(AcceptabilitySchema, answer);
+}
+
+function refusal({ judged, kernel, benchmark }: JobSpec, { outcome, variants, fellBack }: Ended): string {
+  const { plan } = judged!;
+  const { deprecated } = kernel.manifest;
+  if (deprecated !== undefined) return `the kernel is deprecated: ${deprecated}`;
+  if (!plan.acceptable) return `plan ${plan.name} accepts nothing: run it with a plan such as merge`;
+  if (outcome !== Outcome.PASSED) return 'it did not pass';
+  if (fellBack !== undefined) return `it fell back: ${fellBack}`;
+  const build = variants[0]?.build;
+  if (!build?.succeeded) return 'nothing was built';
+  if (!benchmark) return 'it was not benchmarked';
+  const failed = variants[0]!.gates.find(({ gateId, verdict }) => gateId === 'correctness' && verdict !== Verdict.PASS);
+  return failed ? `its correctness is not known: ${failed.detail}` : '';
+}

@@ -1,0 +1,210 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  ChampionDifferenceSchema,
+  type BuildResult,
+  type ChampionDifference,
+  type ComparisonResult,
+  type EntryResources,
+  type FigureDifferenceSchema,
+  type JobResult,
+  type Metric,
+  type ParameterDifferenceSchema,
+  type ProfileResult,
+  type SourceDifferenceSchema,
+} from '@flashcore/shared/contract';
+import { formatShape, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { createTwoFilesPatch, structuredPatch } from 'diff';
+import type { ResolvedKernel } from '../kernels.ts';
+
+type Figure = MessageInitShape<typeof FigureDifferenceSchema>;
+type Parameter = MessageInitShape<typeof ParameterDifferenceSchema>;
+type Source = MessageInitShape<typeof SourceDifferenceSchema>;
+
+/** One of the two builds. */
+export interface DifferenceSide {
+  label: string;
+  kernel: ResolvedKernel;
+  resolved: ResolvedVariant;
+  build: BuildResult | undefined;
+  profile: ProfileResult | undefined;
+}
+
+export interface Differing {
+  champion: DifferenceSide;
+  candidate: DifferenceSide;
+  /** Job that the champion was accepted from; undefined: the request named it. */
+  championJob: string | undefined;
+  comparison: ComparisonResult | undefined;
+}
+
+/** Steps of the ladder name their main file after themselves: it is compared whatever it is called. */
+const MAIN_SOURCE = 'kernel.cu';
+const MAX_FILE_BYTES = 512 * 1024;
+const MAX_DIFF_CHARACTERS = 16 * 1024;
+/** What a patch may cost; beyond it the files count as changed all over. */
+const MAX_EDITS = 5_000;
+
+/** What a candidate changes against the champion: figures, parameters, source lines. */
+export function championDifference(sides: Differing): ChampionDifference {
+  const { champion, candidate, championJob } = sides;
+  const parameters = parameterDifferences(champion.resolved, candidate.resolved);
+  const sources = sourceDifferences(champion.kernel, candidate.kernel);
+  const changes = parameters.length + sources.reduce((sum, { hunks = 0 }) => sum + hunks, 0);
+  return create(ChampionDifferenceSchema, {
+    champion: champion.label,
+    ...(championJob !== undefined && { championJob }),
+    figures: [...buildFigures(sides), ...counterFigures(sides), ...cycleFigures(sides.comparison)],
+    parameters,
+    sources,
+    changes,
+    ...(changes > 1 && {
+      warning: `${changes} changes at once: ${changesText(parameters, sources)}; change one thing at a time`,
+    }),
+    ...(!champion.profile &&
+      candidate.profile && { missing: 'the champion has no counters: its experiment did not profile it' }),
+  });
+}
+
+function changesText(parameters: readonly Parameter[], sources: readonly Source[]): string {
+  return [
+    ...parameters.map(({ name, champion, candidate }) => `${name} ${champion ?? '-'} → ${candidate ?? '-'}`),
+    ...sources.map(({ path, hunks }) => `${path} in ${hunks} place${hunks === 1 ? '' : 's'}`),
+  ].join(', ');
+}
+
+/** The highest of what a build's launched entries need, the lowest of the CTAs that fit. */
+const BUILD_FIGURES: readonly [string, string, (entries: readonly EntryResources[]) => number][] = [
+  ['registers_per_thread', 'registers', (entries) => Math.max(...entries.map((each) => each.registersPerThread))],
+  [
+    'spill_bytes',
+    'B',
+    (entries) => Math.max(...entries.map(({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes)),
+  ],
+  ['local_bytes', 'B', (entries) => Math.max(...entries.map(({ stackBytes }) => stackBytes))],
+  [
+    'smem_bytes_per_cta',
+    'B',
+    (entries) =>
+      Math.max(...entries.map(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes)),
+  ],
+  ['theoretical_ctas_per_sm', 'CTAs', (entries) => Math.min(...entries.map(({ ctasPerSm }) => ctasPerSm))],
+  [
+    'theoretical_occupancy_percent',
+    '%',
+    (entries) => Math.min(...entries.map(({ occupancyPercent }) => occupancyPercent)),
+  ],
+];
+
+function buildFigures({ champion, candidate }: Differing): Figure[] {
+  const [a, b] = [launched(champion.build), launched(candidate.build)];
+  if (a.length === 0 && b.length === 0) return [];
+  const source = `ptxas ${(b[0] ?? a[0])!.arch}`;
+  return BUILD_FIGURES.map(([name, unit, valueOf]) => ({
+    name,
+    unit,
+    source,
+    ...(a.length > 0 && { champion: valueOf(a) }),
+    ...(b.length > 0 && { candidate: valueOf(b) }),
+  }));
+}
+
+/** Entries that the job's shapes launch; all where nobody knows. */
+function launched(build: BuildResult | undefined): readonly EntryResources[] {
+  const used = build?.entries.filter(({ shapes }) => shapes.length > 0) ?? [];
+  return used.length > 0 ? used : (build?.entries ?? []);
+}
+
+/** Counters of both, where one differs or is known of one alone; the champion's are those of its own experiment. */
+function counterFigures({ champion, candidate, championJob }: Differing): Figure[] {
+  const of = (side: DifferenceSide): readonly Metric[] => side.profile?.metrics ?? [];
+  const before = new Map(of(champion).map((metric) => [metric.name, metric]));
+  const origin = championJob === undefined ? '' : `; the champion's of ${championJob}`;
+  return of(candidate).map(({ name, value, unit, source }) => {
+    const found = before.get(name);
+    return { name, unit, candidate: value, source: `${source}${origin}`, ...(found && { champion: found.value }) };
+  });
+}
+
+/** Ratios in cycles of the interleaved comparison: the champion's over the candidate's 1. */
+function cycleFigures(comparison: ComparisonResult | undefined): Figure[] {
+  return (comparison?.shapes ?? []).flatMap(({ shape, cycles }) =>
+    cycles && shape
+      ? [
+          {
+            name: `cycles ${formatShape(shape)}`,
+            champion: cycles.ratio,
+            candidate: 1,
+            unit: 'x',
+            source: 'interleaved comparison, in SM cycles of the candidate',
+          },
+        ]
+      : [],
+  );
+}
+
+function parameterDifferences(champion: ResolvedVariant, candidate: ResolvedVariant): Parameter[] {
+  const [a, b] = [valuesOf(champion), valuesOf(candidate)];
+  return [...new Set([...a.keys(), ...b.keys()])]
+    .filter((name) => a.get(name) !== b.get(name))
+    .map((name) => ({
+      name,
+      ...(a.has(name) && { champion: a.get(name)! }),
+      ...(b.has(name) && { candidate: b.get(name)! }),
+    }));
+}
+
+function valuesOf({ parameters, maxRegisters, fastMath }: ResolvedVariant): Map<string, string> {
+  return new Map([
+    ...Object.entries(parameters).map(([name, value]) => [name, String(value)] as const),
+    ['maxrregcount', String(maxRegisters)],
+    ['fast_math', fastMath ? '1' : '0'],
+  ]);
+}
+
+/** Files of either folder that are not the same in both; notes and the manifest's prose are no change of the kernel. */
+function sourceDifferences(champion: ResolvedKernel, candidate: ResolvedKernel): Source[] {
+  const [a, b] = [digestsOf(champion), digestsOf(candidate)];
+  return [...new Set([...a.keys(), ...b.keys()])]
+    .sort()
+    .filter((path) => a.get(path) !== b.get(path))
+    .map((path) => sourceDifference(path, read(champion, path), read(candidate, path)));
+}
+
+const digestsOf = ({ files, manifest }: ResolvedKernel): Map<string, string> =>
+  new Map(
+    files
+      .filter(({ path }) => !/(^|\/)(NOTES\.md|kernel\.yaml)$/.test(path))
+      .map(({ path, sha256 }) => [path === manifest.source ? MAIN_SOURCE : path, sha256]),
+  );
+
+function sourceDifference(path: string, before: string, after: string): Source {
+  const options = { context: 0, maxEditLength: MAX_EDITS };
+  const patch = structuredPatch(path, path, before, after, '', '', options);
+  if (!patch) return { path, linesAdded: lines(after), linesRemoved: lines(before), hunks: 1, diff: '' };
+  const all = patch.hunks.flatMap((hunk) => hunk.lines);
+  const text =
+    createTwoFilesPatch(path, path, before, after, 'champion', 'candidate', { ...options, context: 3 }) ?? '';
+  return {
+    path,
+    linesAdded: all.filter((line) => line.startsWith('+')).length,
+    linesRemoved: all.filter((line) => line.startsWith('-')).length,
+    hunks: patch.hunks.length,
+    diff: text.length > MAX_DIFF_CHARACTERS ? `${text.slice(0, MAX_DIFF_CHARACTERS)}\n…` : text,
+  };
+}
+
+const lines = (text: string): number => (text === '' ? 0 : text.split('\n').length);
+
+/** Empty where there is no such file, or it is no source that anybody reads. */
+function read({ folder, manifest }: ResolvedKernel, path: string): string {
+  const file = join(folder, path === MAIN_SOURCE ? manifest.source : path);
+  if (!existsSync(file)) return '';
+  const bytes = readFileSync(file);
+  return bytes.length > MAX_FILE_BYTES ? '' : bytes.toString('utf8');
+}
+
+/** The profile of the variant that was asked for in an experiment's result. */
+export const profileOf = (result: JobResult | undefined): ProfileResult | undefined =>
+  result?.variants.find(({ fallback }) => !fallback)?.profile;

@@ -1,0 +1,155 @@
+import { create, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
+import {
+  DecisionKind,
+  FlashcoreError,
+  AcceptResponseSchema,
+  NoteResponseSchema,
+  RejectResponseSchema,
+  UndoResponseSchema,
+  AcceptRequestSchema,
+  NoteRequestSchema,
+  RejectRequestSchema,
+  UndoRequestSchema,
+  type AcceptRequest,
+  type AcceptResponse,
+  type Champion,
+  type NoteRequest,
+  type NoteResponse,
+  type RejectRequest,
+  type RejectResponse,
+  type UndoRequest,
+  type UndoResponse,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { requirePermission } from '../access/roles.ts';
+import { championOf } from '../acceptance/champion-of.ts';
+import { requestDigest } from '../jobs/request-digest.ts';
+import type { RepeatableRequest } from '../store/decisions.ts';
+import type { CallContext, UnaryHandler } from './call.ts';
+import type { Services } from './services.ts';
+import { checkName } from './validate/names.ts';
+import { checkRequestId } from './validate/job-options.ts';
+import { Violations } from './validate/violations.ts';
+
+const MAX_NOTE = 4096;
+
+/** Makes the build of an experiment that passed the champion of its kernel, device model, shapes and protocol. */
+export const accept =
+  (services: Services): UnaryHandler<AcceptRequest, AcceptResponse> =>
+  (request, context) => {
+    const repeatable = checkDecision(services, request, { context, what: 'accept', schema: AcceptRequestSchema });
+    const { jobs, decisions, kernels } = services;
+    const { job, result, id } = jobs.ended(request.job);
+    return decisions.once(repeatable, AcceptResponseSchema, () => {
+      const champion = championOf(job, result, { after: kernels.after(job.kernelId) });
+      const replaced = decisions.champions().find((other) => sharesPlace(other, champion));
+      const decision = decisions.add({
+        kind: DecisionKind.ACCEPTED,
+        job: { id, name: job.name, label: job.label },
+        client: context.caller.name,
+        note: request.note,
+        champion,
+      });
+      const now = decisions.champions().find(({ decision: made }) => made?.number === decision.number);
+      const response = create(AcceptResponseSchema, { ...(now && { champion: now }), ...(replaced && { replaced }) });
+      return { number: Number(decision.number), response };
+    });
+  };
+
+/** Notes that a result is not wanted; a champion that it made is none any more. */
+export const reject =
+  (services: Services): UnaryHandler<RejectRequest, RejectResponse> =>
+  (request, context) => {
+    const repeatable = checkDecision(services, request, { context, what: 'reject', schema: RejectRequestSchema });
+    const { jobs, decisions } = services;
+    const { job, id } = jobs.ended(request.job);
+    return decisions.once(repeatable, RejectResponseSchema, () => {
+      const removed = decisions.champions().filter((champion) => champion.job === job.name);
+      const decision = decisions.add({
+        kind: DecisionKind.REJECTED,
+        job: { id, name: job.name, label: job.label },
+        client: context.caller.name,
+        note: request.note,
+      });
+      const response = create(RejectResponseSchema, { decision, removed });
+      return { number: Number(decision.number), response };
+    });
+  };
+
+/** Takes back the latest decision about an experiment. Errors: NOT_ACCEPTABLE where there is none. */
+export const undo =
+  (services: Services): UnaryHandler<UndoRequest, UndoResponse> =>
+  (request, context) => {
+    const repeatable = checkDecision(services, request, { context, what: 'decide about', schema: UndoRequestSchema });
+    const { jobs, decisions } = services;
+    const { job, id } = jobs.ended(request.job);
+    return decisions.once(repeatable, UndoResponseSchema, () => {
+      const latest = decisions.latestOf(id);
+      if (!latest)
+        throw new FlashcoreError(
+          'NOT_ACCEPTABLE',
+          { job: job.name },
+          `Nothing to undo: ${job.name} was neither accepted nor rejected, or that was undone already`,
+        );
+      const decision = decisions.add({
+        kind: DecisionKind.UNDONE,
+        job: { id, name: job.name, label: job.label },
+        client: context.caller.name,
+        note: request.note,
+        undoes: Number(latest.number),
+      });
+      const champions = decisions.champions().filter(({ kernelId }) => kernelId === job.kernelId);
+      return { number: Number(decision.number), response: create(UndoResponseSchema, { decision, champions }) };
+    });
+  };
+
+/** Adds a note to an experiment. */
+export const note =
+  (services: Services): UnaryHandler<NoteRequest, NoteResponse> =>
+  (request, context) => {
+    const repeatable = checkDecision(services, request, { context, what: 'note', schema: NoteRequestSchema });
+    const { jobs, decisions } = services;
+    const { job, id } = jobs.ended(request.job);
+    return decisions.once(repeatable, NoteResponseSchema, () => {
+      const decision = decisions.add({
+        kind: DecisionKind.NOTED,
+        job: { id, name: job.name, label: job.label },
+        client: context.caller.name,
+        note: request.note,
+      });
+      return { number: Number(decision.number), response: create(NoteResponseSchema, { decision }) };
+    });
+  };
+
+type DecisionMessage = MessageShape<DescMessage> & { job: string; note: string; requestId: string };
+
+/** Whether the caller may, and what the request says; a note must be one. */
+function checkDecision(
+  { jobs }: Services,
+  request: DecisionMessage,
+  { context, what, schema }: { context: CallContext; what: string; schema: DescMessage },
+): RepeatableRequest {
+  const violations = new Violations();
+  checkName('job', request.job, violations);
+  // A note may have several lines, and no other control character.
+  violations.text('note', request.note.replaceAll('\n', ' '), MAX_NOTE);
+  if (schema === NoteRequestSchema && request.note.trim() === '') violations.add('note', 'must not be empty');
+  const id = checkRequestId('request_id', request.requestId, violations);
+  violations.throwIfAny();
+  const { owner } = jobs.get(request.job).job;
+  if (owner !== context.caller.name)
+    requirePermission(context.caller, 'decide-any', `${what} a result of ${owner || 'nobody known'}`);
+  // The same id in upper case is the same request.
+  request.requestId = id;
+  return { id, digest: requestDigest(schema.typeName, schema, request) };
+}
+
+function sharesPlace(a: Champion, b: Champion): boolean {
+  const shapes = new Set(b.shapes.map(formatShape));
+  return (
+    a.kernelId === b.kernelId &&
+    a.deviceName === b.deviceName &&
+    a.protocol === b.protocol &&
+    a.shapes.some((shape) => shapes.has(formatShape(shape)))
+  );
+}

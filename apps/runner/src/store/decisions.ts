@@ -1,0 +1,215 @@
+import { create, fromBinary, toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import {
+  ChampionSchema,
+  DecisionKind,
+  DecisionSchema,
+  FlashcoreError,
+  JobEventSchema,
+  type Champion,
+  type Decision,
+  type JobResult,
+  type Shape,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import type { Database } from './database.ts';
+
+/** What somebody decides about an experiment. */
+export interface NewDecision {
+  kind: DecisionKind;
+  job: { id: number; name: string; label: string };
+  client: string;
+  note: string;
+  /** Set for ACCEPTED: what it makes champion, without its decision. */
+  champion?: Champion | undefined;
+  /** Number of the decision that is taken back; 0: none. */
+  undoes?: number;
+}
+
+/** A request that may be made twice; an empty id: it may not. */
+export interface RepeatableRequest {
+  id: string;
+  /** Of method and body. */
+  digest: string;
+}
+
+interface StoredDecision {
+  decision: Decision;
+  /** Of an acceptance, with its decision. */
+  champion: Champion | undefined;
+}
+
+/** Where a champion is one. */
+export interface ChampionPlace {
+  deviceName: string;
+  shape: Shape;
+  protocol: string;
+}
+
+/**
+ * The audit trail: every decision about an experiment, in order, never changed or removed. Who is champion follows from
+ * it, so that a crash between two steps can't leave a champion without its decision.
+ */
+export class DecisionStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Runs `decide` once a request: the same request again gets the answer that was stored. Errors: REQUEST_ID_REUSED. */
+  once<Schema extends DescMessage>(
+    request: RepeatableRequest,
+    schema: Schema,
+    decide: () => { number: number; response: MessageShape<Schema> },
+  ): MessageShape<Schema> {
+    return this.#database.transaction(() => {
+      const before = request.id === '' ? undefined : this.#answered(request);
+      if (before) return fromBinary(schema, before);
+      const { number, response } = decide();
+      if (request.id !== '')
+        this.#database
+          .prepare('INSERT INTO decision_requests (request_id, request_digest, number, response) VALUES (?, ?, ?, ?)')
+          .run(request.id, request.digest, number, toBinary(schema, response));
+      return response;
+    });
+  }
+
+  #answered({ id, digest }: RepeatableRequest): Uint8Array | undefined {
+    const row = this.#database
+      .prepare('SELECT request_digest, response FROM decision_requests WHERE request_id = ?')
+      .get(id);
+    if (!row) return undefined;
+    if (row['request_digest'] === digest) return row['response'] as Uint8Array;
+    throw new FlashcoreError(
+      'REQUEST_ID_REUSED',
+      { request_id: id },
+      `Make a new request_id for a new request: ${id} was used for another decision`,
+    );
+  }
+
+  /** Adds an entry to the trail and gives it. */
+  add({ kind, job, client, note, champion, undoes = 0 }: NewDecision): Decision {
+    const time = Date.now();
+    const { lastInsertRowid } = this.#database
+      .prepare(
+        'INSERT INTO decisions (kind, job_id, client, time_ms, note, undoes, champion) VALUES (?, ?, ?, ?, ?, ?, ?)',
+      )
+      .run(kind, job.id, client, time, note, undoes, champion ? toBinary(ChampionSchema, champion) : null);
+    return this.find(Number(lastInsertRowid))!.decision;
+  }
+
+  /** The result of a job that has ended, from its last event. */
+  resultOf(job: string): JobResult | undefined {
+    const row = this.#database
+      .prepare(
+        'SELECT event FROM events JOIN jobs ON jobs.id = job_id AND sequence = last_sequence WHERE jobs.name = ?',
+      )
+      .get(job);
+    const payload = row && fromBinary(JobEventSchema, row['event'] as Uint8Array).payload;
+    return payload?.case === 'finished' ? payload.value.result : undefined;
+  }
+
+  find(number: number): StoredDecision | undefined {
+    const row = this.#database.prepare(`${SELECT} WHERE number = ?`).get(number);
+    return row && stored(row);
+  }
+
+  /** The trail, the latest first. */
+  list({ limit }: { limit: number }): Decision[] {
+    return this.#database
+      .prepare(`${SELECT} ORDER BY number DESC LIMIT ?`)
+      .all(limit)
+      .map((row) => stored(row).decision);
+  }
+
+  /** The latest decision about a job that stands; notes decide nothing. */
+  latestOf(jobId: number): Decision | undefined {
+    const all = this.#database.prepare(`${SELECT} WHERE job_id = ? ORDER BY number`).all(jobId).map(stored);
+    const standing = standingOf(all).filter(({ decision }) => decision.kind !== DecisionKind.NOTED);
+    return standing.at(-1)?.decision;
+  }
+
+  /**
+   * The champions, the latest first: for a kernel, a device, a protocol and a shape the one accepted last, where the
+   * acceptance still stands. One that was replaced on some of its shapes has those that are left. The fastest of a
+   * device, protocol and first shape is `best`.
+   */
+  champions(): Champion[] {
+    const all = this.#database.prepare(`${SELECT} ORDER BY number`).all().map(stored);
+    const taken = new Set<string>();
+    const champions = standingOf(all)
+      .toReversed()
+      .flatMap(({ champion }) => {
+        const shapes = champion?.shapes.filter((shape) => !taken.has(placeKey(champion, shape))) ?? [];
+        if (!champion || shapes.length === 0) return [];
+        for (const shape of shapes) taken.add(placeKey(champion, shape));
+        return [create(ChampionSchema, { ...champion, shapes })];
+      });
+    for (const champion of champions) champion.best = isBest(champion, champions);
+    return champions;
+  }
+}
+
+const SELECT =
+  'SELECT decisions.*, jobs.name AS job_name, jobs.label AS job_label FROM decisions JOIN jobs ON jobs.id = decisions.job_id';
+
+function stored(row: Record<string, unknown>): StoredDecision {
+  const decision = create(DecisionSchema, {
+    number: BigInt(row['number'] as number),
+    kind: Number(row['kind']) as DecisionKind,
+    job: String(row['job_name']),
+    label: String(row['job_label']),
+    client: String(row['client']),
+    time: timestampFromMs(Number(row['time_ms'])),
+    note: String(row['note']),
+    undoes: BigInt(row['undoes'] as number),
+  });
+  const bytes = row['champion'] as Uint8Array | null;
+  const champion = bytes ? create(ChampionSchema, { ...fromBinary(ChampionSchema, bytes), decision }) : undefined;
+  return { decision, champion };
+}
+
+/** Decisions that were not taken back, and acceptances that no later rejection of the same job ended. */
+function standingOf(all: readonly StoredDecision[]): StoredDecision[] {
+  const undone = new Set(all.map(({ decision }) => decision.undoes).filter((number) => number > 0n));
+  const left = all.filter(({ decision: { number, kind } }) => !undone.has(number) && kind !== DecisionKind.UNDONE);
+  const rejected = new Map<string, bigint>();
+  for (const { decision } of left)
+    if (decision.kind === DecisionKind.REJECTED) rejected.set(decision.job, decision.number);
+  return left.filter(
+    ({ decision: { kind, job, number } }) => kind !== DecisionKind.ACCEPTED || (rejected.get(job) ?? -1n) < number,
+  );
+}
+
+const placeKey = ({ kernelId, deviceName, protocol }: Champion, shape: Shape): string =>
+  JSON.stringify([kernelId, deviceName, protocol, formatShape(shape)]);
+
+/** The fastest on its first shape; of those that have no time, as on the emulator, the one accepted last. */
+function isBest(champion: Champion, all: readonly Champion[]): boolean {
+  const time = ({ latency }: Champion): number => latency?.p50Us ?? Infinity;
+  const alike = all.filter(
+    (other) =>
+      other.deviceName === champion.deviceName &&
+      other.protocol === champion.protocol &&
+      formatShape(other.shapes[0]!) === formatShape(champion.shapes[0]!),
+  );
+  return alike.reduce((best, other) => (time(other) < time(best) ? other : best)) === champion;
+}
+
+/** Whom an experiment of a kernel is compared with: its own champion, its nearest ancestor's, or the device's best. */
+export function championFor(
+  champions: readonly Champion[],
+  { lineage, place }: { lineage: readonly string[]; place: ChampionPlace },
+): Champion | undefined {
+  const here = champions.filter(
+    ({ deviceName, protocol, shapes }) =>
+      deviceName === place.deviceName &&
+      protocol === place.protocol &&
+      shapes.some((shape) => formatShape(shape) === formatShape(place.shape)),
+  );
+  const own = lineage.flatMap((kernelId) => here.find((champion) => champion.kernelId === kernelId) ?? [])[0];
+  if (own) return own;
+  const time = ({ latency }: Champion): number => latency?.p50Us ?? Infinity;
+  return here.reduce<Champion | undefined>((best, each) => (!best || time(each) < time(best) ? each : best), undefined);
+}
