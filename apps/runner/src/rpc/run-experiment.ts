@@ -2,7 +2,7 @@ import { RunExperimentRequestSchema } from '@flashcore/shared/contract';
 import type { Services } from './services.ts';
 import { startsJob } from './start-job.ts';
 import { checkKernelReference, checkVariant } from './validate/kernel.ts';
-import { checkBenchmarkSettings, checkProfileSettings, checkVerifySettings } from './validate/settings.ts';
+import { checkBenchmarkSettings, checkPlan, checkProfileSettings, checkVerifySettings } from './validate/settings.ts';
 
 /** Precheck, build, verification, benchmark, profile, then the gates. */
 export const runExperiment = (services: Services) =>
@@ -16,6 +16,7 @@ export const runExperiment = (services: Services) =>
         checkVerifySettings('verify', request.verify, violations);
         checkBenchmarkSettings('benchmark', request.benchmark, violations);
         checkProfileSettings('profile', request.profile, violations);
+        checkPlan(request, violations);
       },
     },
     services,

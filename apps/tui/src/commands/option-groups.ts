@@ -24,6 +24,7 @@ export const verifyOptions = (command: Command): Command =>
         'default',
       ]),
     )
+    .option('--cases <set>', 'case set to verify: parity, odd, quick, success … (fa-tui host lists them)')
     .option('--sanitize', 'run under compute-sanitizer too');
 
 export const benchmarkOptions = (command: Command): Command =>
@@ -34,10 +35,14 @@ export const benchmarkOptions = (command: Command): Command =>
       '--champion <kernel or folder>',
       'compare with this build, the champion, in interleaved blocks in one process',
     )
+    .option('--shapes <set>', 'case set to measure on, for example success')
+    .option('--legacy-loop', 'also the mean of launches in a plain loop, as old notes have it; no latency')
     .option('--champion-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
 
 export const profileOptions = (command: Command): Command =>
-  command.addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']));
+  command
+    .addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']))
+    .option('--metric <name>', "a counter by Nsight Compute's own name, besides those (repeatable)", repeated);
 
 export const saveOption = (command: Command): Command =>
   command.option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui");
@@ -112,7 +117,14 @@ export const exportOptions = (command: Command): Command => {
 };
 
 export const experimentOptions = (command: Command): Command =>
-  jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command)))))).option(
-    '--no-fallback',
-    'do not run USE_WMMA=0 beside it when a gate fails',
-  );
+  jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command))))))
+    .option(
+      '--plan <name>',
+      'what to judge by: merge (default), final, explore, nsight, phase1 … (fa-tui host lists them)',
+    )
+    .option('--gates <file>', "a gates file to judge by in place of the runner's")
+    .option('--no-champion', "do not compare with the device's champion")
+    .option('--no-fallback', 'do not run USE_WMMA=0 where the variant fails');
+
+/** Why something was decided. */
+export const noteOption = (command: Command): Command => command.option('--note <text>', 'why, for the audit trail');

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import {
   BenchmarkSettingsSchema,
@@ -17,6 +18,8 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { UsageError } from '../usage-error.ts';
 import type { TlsFlags } from '../connection/target.ts';
 import type { ColorMode } from '../report/format.ts';
+
+const MAX_GATES_BYTES = 64 * 1024;
 
 /** Options that every command takes, as commander gives them. */
 export interface GlobalOptions extends TlsFlags {
@@ -45,16 +48,25 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly keepSass?: boolean;
   readonly samples?: string;
   readonly maxSeconds?: string;
-  /** The champion: a kernel's id or a folder. */
-  readonly champion?: string;
+  /** The champion: a kernel's id or a folder; false: compare with none. */
+  readonly champion?: string | false;
   /** Parameters of the champion. */
   readonly championSet?: string[];
   readonly metrics?: string;
   readonly device?: string;
   /** Labels of the job, NAME=VALUE. */
   readonly label?: string[];
-  /** Of the runner's gates file. */
+  /** Of the gates file. */
   readonly plan?: string;
+  /** A gates file to judge by in place of the runner's. */
+  readonly gates?: string;
+  /** Case set that is verified. */
+  readonly cases?: string;
+  /** Case set that is benchmarked. */
+  readonly shapes?: string;
+  /** Counters by the profiler's own names. */
+  readonly metric?: string[];
+  readonly legacyLoop?: boolean;
   readonly fallback?: boolean;
   readonly detach?: boolean;
   /** File for every event of the job. */
@@ -101,7 +113,7 @@ export function variantSettings(options: JobCommandOptions): Variant {
 
 /** The champion's `variant`; its parameters make sense with a champion only. */
 export function championSettings({ champion, championSet }: JobCommandOptions): Variant {
-  if (championSet !== undefined && champion === undefined)
+  if (championSet !== undefined && !champion)
     throw new UsageError('Wanted --champion with --champion-set; only --champion-set was given');
   return create(VariantSchema, { parameters: parseParameters(championSet ?? [], '--champion-set') });
 }
@@ -109,8 +121,11 @@ export function championSettings({ champion, championSet }: JobCommandOptions): 
 export function verifySettings(options: JobCommandOptions): VerifySettings {
   if (options.seeds !== undefined && options.seed !== undefined)
     throw new UsageError('Wanted --seeds (how many fresh ones) or --seed (which ones); both were given');
+  if (options.cases !== undefined && options.shape !== undefined)
+    throw new UsageError('--cases and --shape: give one of them, a case set or shapes');
   return create(VerifySettingsSchema, {
     shapes: shapeSettings(options),
+    caseSet: options.cases ?? '',
     seedCount: integer('--seeds', options.seeds, 1, 100) ?? 0,
     seeds: (options.seed ?? []).map(parseSeed),
     tolerance: options.tolerance === undefined ? undefined : create(ToleranceSchema, { profile: options.tolerance }),
@@ -121,15 +136,38 @@ export function verifySettings(options: JobCommandOptions): VerifySettings {
 export function benchmarkSettings(options: JobCommandOptions): BenchmarkSettings {
   const samples = integer('--samples', options.samples, 1, 1_000_000) ?? 0;
   const maxSeconds = positive('--max-seconds', options.maxSeconds) ?? 0;
+  if (options.shapes !== undefined && options.shape !== undefined)
+    throw new UsageError('--shapes and --shape: give one of them, a case set or shapes');
   return create(BenchmarkSettingsSchema, {
     shapes: shapeSettings(options),
+    shapeSet: options.shapes ?? '',
+    legacyLoop: options.legacyLoop ?? false,
     protocol: { minSamples: samples, maxSamples: samples, maxSeconds },
   });
 }
 
 /** Of several shapes the first is profiled: counters are read for one shape at a time. */
 export function profileSettings(options: JobCommandOptions): ProfileSettings {
-  return create(ProfileSettingsSchema, { shape: shapeSettings(options)[0], metricSet: options.metrics ?? '' });
+  return create(ProfileSettingsSchema, {
+    shape: shapeSettings(options)[0],
+    metricSet: options.metrics ?? '',
+    counters: options.metric ?? [],
+  });
+}
+
+/** The text of a gates file; empty without one. What is wrong in it is for the runner to say. Errors: UsageError. */
+export function gatesText({ gates }: JobCommandOptions): string {
+  if (gates === undefined) return '';
+  let text: string;
+  try {
+    text = readFileSync(gates, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--gates ${gates}: cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  if (Buffer.byteLength(text) > MAX_GATES_BYTES)
+    throw new UsageError(`--gates ${gates}: must have at most ${MAX_GATES_BYTES / 1024} KiB`);
+  if (text.trim() === '') throw new UsageError(`--gates ${gates}: is empty`);
+  return text;
 }
 
 function shapeSettings(options: JobCommandOptions): Shape[] {

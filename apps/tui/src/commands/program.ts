@@ -11,6 +11,7 @@ import {
   jobOptions,
   pageOptions,
   profileOptions,
+  noteOption,
   saveOption,
   shapeOption,
   variantOptions,
@@ -245,6 +246,7 @@ function addQueries(program: Command, define: Define): void {
     program.command('cancel').argument('<job>', 'its name or the first digits of it').description('end a job'),
     async (context, _, job) => (await import('./cancel.ts')).cancelJob(job, context),
   );
+  addDecisions(program, define);
   query<{ output?: string }>(
     program
       .command('artifact')
@@ -262,6 +264,44 @@ function addAgentCommands(program: Command, define: Define): void {
     .argument('[host]', 'claude, codex or cursor')
     .description('serve coding agents by the Model Context Protocol on stdin and stdout');
   define(command, async (context, _, action, host) => (await import('./mcp.ts')).mcp(action, host, context));
+}
+
+const JOB = ['<job>', 'its name or the first digits of it'] as const;
+
+function addDecisions(program: Command, define: Define): void {
+  type Noted = GlobalOptions & { note?: string };
+  const decision = (name: string, about: string) =>
+    noteOption(
+      program
+        .command(name)
+        .argument(...JOB)
+        .description(about),
+    );
+  define<Noted>(
+    decision('accept', 'make its build the champion of its kernel, device model, shapes and protocol'),
+    async (context, options, job) => (await import('./decide.ts')).acceptJob(job, options, context),
+  );
+  define<Noted>(
+    decision('reject', 'note that its result is not wanted; a champion that it made is none any more'),
+    async (context, options, job) => (await import('./decide.ts')).rejectJob(job, options, context),
+  );
+  define<Noted>(decision('undo', 'take back the latest decision about it'), async (context, options, job) =>
+    (await import('./decide.ts')).undoDecision(job, options, context),
+  );
+  const noted = program
+    .command('note')
+    .argument(...JOB)
+    .argument('<text>', 'the note')
+    .description('add a note to a result');
+  define(noted, async (context, _, job, text) => (await import('./decide.ts')).noteJob(job, text, context));
+  const champions = program
+    .command('champions')
+    .option('--trail', 'also every decision that was made')
+    .option('--kernel <id>', 'only of this kernel')
+    .description('whom experiments are compared with');
+  define<GlobalOptions & { trail?: boolean; kernel?: string }>(champions, async (context, options) =>
+    (await import('./decide.ts')).listChampions(options, context),
+  );
 }
 
 function addLoginCommands(program: Command, define: Define): void {

@@ -3,6 +3,7 @@ import { KernelVariantSchema, type BenchmarkSettings, type KernelReference } fro
 import {
   benchmarkSettings,
   championSettings,
+  gatesText,
   jobSettings,
   profileSettings,
   variantSettings,
@@ -37,7 +38,7 @@ export async function startJob(
   requireOutputs(options);
   const requestFor = plannedRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
-  const champion = options.champion === undefined ? undefined : await parseKernelArgument(options.champion);
+  const champion = options.champion ? await parseKernelArgument(options.champion) : undefined;
   for (const text of [kernel, champion].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
   return context.withRunner(async (connection) => {
     const { client } = connection;
@@ -81,6 +82,7 @@ export function plannedRequest(command: JobCommand, options: JobCommandOptions):
       const verify = verifySettings(options);
       const benchmark = withChampion(options);
       const profile = profileSettings(options);
+      const gatesYaml = gatesText(options);
       return (kernel, champion) => ({
         method: 'runExperiment',
         request: {
@@ -89,6 +91,9 @@ export function plannedRequest(command: JobCommand, options: JobCommandOptions):
           benchmark: benchmark(champion),
           profile,
           noFallback: options.fallback === false,
+          plan: options.plan ?? '',
+          gatesYaml,
+          noChampion: options.champion === false,
           kernel,
         },
       });
@@ -111,7 +116,7 @@ function withChampion(options: JobCommandOptions): (champion: KernelReference | 
 export async function championById({
   champion,
 }: Pick<JobCommandOptions, 'champion'>): Promise<KernelReference | undefined> {
-  if (champion === undefined) return undefined;
+  if (!champion) return undefined;
   const named = await parseKernelArgument(champion);
   if (named.kind === 'folder')
     throw new UsageError(`Wanted a kernel of the runner or a build_id for --champion here; ${champion} is a folder`);

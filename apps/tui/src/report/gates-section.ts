@@ -21,11 +21,17 @@ export function gatesSection(gates: readonly GateResult[], format: ReportFormat)
   ];
 }
 
+/** "3 of 4 gates passed" counts those that can reject. */
 function tally(gates: readonly GateResult[]): string {
-  const of = (verdict: Verdict) => gates.filter((gate) => gate.verdict === verdict).length;
-  const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
-  const only = warnings === of(Verdict.FAIL) ? 'warn only' : `${warnings} warn only`;
-  return `${of(Verdict.PASS)} passed, ${of(Verdict.FAIL)} failed${warnings > 0 ? ` (${only})` : ''}, ${of(Verdict.NOT_MEASURED)} not measured`;
+  const hard = gates.filter(({ level }) => level === 'hard');
+  const of = (verdict: Verdict) => hard.filter((gate) => gate.verdict === verdict).length;
+  const missed = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
+  return [
+    `${of(Verdict.PASS)} of ${hard.length} gates passed`,
+    ...(of(Verdict.FAIL) > 0 ? [`${of(Verdict.FAIL)} failed`] : []),
+    ...(of(Verdict.NOT_MEASURED) > 0 ? [`${of(Verdict.NOT_MEASURED)} not measured`] : []),
+    ...(missed > 0 ? [`${missed} shown as missed`] : []),
+  ].join(', ');
 }
 
 function gateRow(gate: GateResult): Cell[] {
@@ -60,5 +66,6 @@ function evidence(gate: GateResult, format: ReportFormat): string[] {
     gate.verdict !== Verdict.NOT_MEASURED && gate.source && !detail.includes(gate.source)
       ? `source: ${gate.source}`
       : '';
-  return paragraph([detail, source].filter(Boolean).join('; '), format, 4, 'dim');
+  const own = gate.ownReason === '' ? '' : `by the kernel's own gates: ${gate.ownReason}`;
+  return paragraph([detail, source, own].filter(Boolean).join('; '), format, 4, 'dim');
 }

@@ -173,7 +173,7 @@ Latency 2x8x512x64  hot (back to back)
 Profile
   not measured: the emulator has no hardware counters
 
-Gates  1 passed, 2 failed (1 warn only), 2 not measured
+Gates  1 of 4 gates passed, 1 failed, 2 not measured, 1 shown as missed
   answer        gate                              value           target
   pass          Registers a thread                   40  <= 64 registers
     fa_v2_wmma; source: ptxas sm_89

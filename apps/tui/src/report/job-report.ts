@@ -12,6 +12,7 @@ import { findingsSection } from './findings-section.ts';
 import { comparisonSection } from './comparison-section.ts';
 import type { ReportFormat } from './format.ts';
 import { gatesSection } from './gates-section.ts';
+import { differenceSection, expectationsSection, planSection } from './plan-section.ts';
 import { profileSection } from './profile-section.ts';
 import { deviceText, provenanceSection } from './provenance-section.ts';
 import { heading, labelled, paragraph, printable } from './text.ts';
@@ -30,8 +31,10 @@ export function jobReport(ended: EndedJob, format: ReportFormat): string[] {
   const { result } = ended;
   const sections = [
     header(ended, format),
+    result ? planSection(result, format) : [],
     result ? prechecks(result.prechecks, format) : [],
     ...(result?.variants ?? []).flatMap((variant, _, all) => variantSections(variant, all.length > 1, format)),
+    result ? expectationsSection(result.expectations, format) : [],
     result ? provenanceSection(result, format) : [],
     footer(ended, format),
   ];
@@ -75,6 +78,7 @@ function variantSections(variant: VariantResult, severalVariants: boolean, forma
     ...variant.benchmarks.map((benchmark) => benchmarkSection(benchmark, format)),
     variant.comparison ? comparisonSection(variant.comparison, format) : [],
     variant.profile ? profileSection(variant.profile, format) : [],
+    variant.difference ? differenceSection(variant.difference, format) : [],
     gatesSection(variant.gates, format),
     findingsSection(variant.findings, format),
   ];

@@ -2,11 +2,12 @@ import {
   TimingMode,
   type BenchmarkSettings,
   type ProfileSettings,
+  type RunExperimentRequest,
   type Shape,
   type Tolerance,
   type VerifySettings,
 } from '@flashcore/shared/contract';
-import { shapeViolations } from '@flashcore/shared/kernels';
+import { isCounter, shapeViolations } from '@flashcore/shared/kernels';
 import { checkKernelReference, checkVariant } from './kernel.ts';
 import type { Violations } from './violations.ts';
 
@@ -16,7 +17,9 @@ const MAX_SDPA_BACKENDS = 16;
 const MAX_SAMPLES = 1_000_000;
 const MAX_SHAPE_SECONDS = 3600;
 const TOLERANCE_PROFILES = ['', 'default', 'parity', 'strict'];
-const METRIC_SETS = ['', 'gates', 'roofline', 'stalls', 'full'];
+const METRIC_SETS = ['', 'gates', 'roofline', 'stalls', 'full', 'none'];
+const MAX_COUNTERS = 64;
+const MAX_GATES_BYTES = 64 * 1024;
 
 export function checkShapes(field: string, shapes: readonly Shape[], violations: Violations): void {
   violations.count(field, shapes, MAX_SHAPES);
@@ -28,6 +31,7 @@ export function checkShapes(field: string, shapes: readonly Shape[], violations:
 export function checkVerifySettings(field: string, settings: VerifySettings | undefined, violations: Violations): void {
   if (!settings) return;
   checkShapes(`${field}.shapes`, settings.shapes, violations);
+  checkSet({ field: `${field}.case_set`, name: settings.caseSet, shapes: settings.shapes }, violations);
   violations.range(`${field}.seed_count`, settings.seedCount, { least: 0, most: MAX_SEEDS });
   violations.count(`${field}.seeds`, settings.seeds, MAX_SEEDS);
   settings.seeds.slice(0, MAX_SEEDS).forEach((seed, index) => {
@@ -53,6 +57,7 @@ export function checkBenchmarkSettings(
 ): void {
   if (!settings) return;
   checkShapes(`${field}.shapes`, settings.shapes, violations);
+  checkSet({ field: `${field}.shape_set`, name: settings.shapeSet, shapes: settings.shapes }, violations);
   violations.count(`${field}.sdpa_backends`, settings.sdpaBackends, MAX_SDPA_BACKENDS);
   settings.sdpaBackends
     .slice(0, MAX_SDPA_BACKENDS)
@@ -88,4 +93,31 @@ export function checkProfileSettings(
   if (settings.shape) violations.addAll(shapeViolations(settings.shape, `${field}.shape`));
   if (!METRIC_SETS.includes(settings.metricSet))
     violations.add(`${field}.metric_set`, `must be one of ${METRIC_SETS.slice(1).join(', ')}, or empty`);
+  violations.count(`${field}.counters`, settings.counters, MAX_COUNTERS);
+  settings.counters.slice(0, MAX_COUNTERS).forEach((counter, index) => {
+    if (!isCounter(counter))
+      violations.add(
+        `${field}.counters[${index}]`,
+        'must be a counter by its own name, such as sm__inst_executed_pipe_tensor.sum',
+      );
+  });
+}
+
+interface AskedSet {
+  field: string;
+  name: string;
+  shapes: readonly Shape[];
+}
+
+/** A case set stands in the place of shapes. Whether there is such a set is for cases.yaml to say. */
+function checkSet({ field, name, shapes }: AskedSet, violations: Violations): void {
+  violations.text(field, name, 64);
+  if (name !== '' && shapes.length > 0) violations.add(field, 'must be empty where shapes are given');
+}
+
+/** The plan's name and the client's gates file; what is in the file is checked when it is read. */
+export function checkPlan({ plan, gatesYaml }: RunExperimentRequest, violations: Violations): void {
+  violations.text('plan', plan, 64);
+  const bytes = Buffer.byteLength(gatesYaml);
+  if (bytes > MAX_GATES_BYTES) violations.add('gates_yaml', `must have at most ${MAX_GATES_BYTES} bytes, has ${bytes}`);
 }

@@ -1,0 +1,81 @@
+import {
+  AcceptResponseSchema,
+  ListChampionsResponseSchema,
+  NoteResponseSchema,
+  RejectResponseSchema,
+  UndoResponseSchema,
+} from '@flashcore/shared/contract';
+import { acceptedReport, championsReport, decisionReport } from '../report/decision-report.ts';
+import { UsageError } from '../usage-error.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode } from './exit-code.ts';
+import { resolveJobName } from './job-name.ts';
+import { jsonOf } from './json.ts';
+
+interface NoteOption {
+  readonly note?: string;
+}
+
+/** `fa-tui accept <job>`: its build becomes the champion of its kernel, device model, shapes and protocol. */
+export function acceptJob(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {
+  return context.withRunner(async ({ client }) => {
+    const response = await client.accept({ job: await resolveJobName(client, text), note });
+    if (context.options.json) context.document(jsonOf(AcceptResponseSchema, response));
+    else context.report(acceptedReport(response, context.format));
+    return ExitCode.PASSED;
+  });
+}
+
+/** `fa-tui reject <job>`: notes that the result is not wanted; a champion that it made is none any more. */
+export function rejectJob(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {
+  return context.withRunner(async ({ client }) => {
+    const response = await client.reject({ job: await resolveJobName(client, text), note });
+    if (context.options.json) context.document(jsonOf(RejectResponseSchema, response));
+    else
+      context.report([
+        ...decisionReport(response.decision),
+        ...response.removed.map(({ label, deviceName }) => `${label} is no champion of ${deviceName} any more`),
+      ]);
+    return ExitCode.PASSED;
+  });
+}
+
+/** `fa-tui undo <job>`: takes back the latest decision about it. */
+export function undoDecision(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {
+  return context.withRunner(async ({ client }) => {
+    const response = await client.undo({ job: await resolveJobName(client, text), note });
+    if (context.options.json) context.document(jsonOf(UndoResponseSchema, response));
+    else
+      context.report([
+        ...decisionReport(response.decision),
+        ...(response.champions.length === 0
+          ? ['no champion of this kernel is left']
+          : championsReport(response.champions, [], context.format)),
+      ]);
+    return ExitCode.PASSED;
+  });
+}
+
+/** `fa-tui note <job> <text>`: adds a note to the audit trail. */
+export function noteJob(text: string, note: string, context: CommandContext): Promise<ExitCode> {
+  if (note.trim() === '') throw new UsageError('note: give the text, for example "before the swizzle"');
+  return context.withRunner(async ({ client }) => {
+    const response = await client.note({ job: await resolveJobName(client, text), note });
+    if (context.options.json) context.document(jsonOf(NoteResponseSchema, response));
+    else context.report(decisionReport(response.decision));
+    return ExitCode.PASSED;
+  });
+}
+
+/** `fa-tui champions [--trail]`: whom experiments are compared with, and on request every decision. */
+export function listChampions(
+  { trail = false, kernel = '' }: { readonly trail?: boolean; readonly kernel?: string },
+  context: CommandContext,
+): Promise<ExitCode> {
+  return context.withRunner(async ({ client }) => {
+    const response = await client.listChampions({ kernelId: kernel, includeDecisions: trail });
+    if (context.options.json) context.document(jsonOf(ListChampionsResponseSchema, response));
+    else context.report(championsReport(response.champions, trail ? response.decisions : undefined, context.format));
+    return ExitCode.PASSED;
+  });
+}
