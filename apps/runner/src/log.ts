@@ -3,10 +3,9 @@ import { pino, type Logger } from 'pino';
 export type { Logger };
 
 /**
- * The daemon's log: one JSON object a line on stderr, with the job's name where there is one. Level:
- * $FLASHCORE_LOG_LEVEL, else "info".
+ * The daemon's log: one JSON object a line on stderr, with the job's name where there is one.
  */
-export function createLogger(level = process.env['FLASHCORE_LOG_LEVEL'] ?? 'info'): Logger {
+export function createLogger(level: string): Logger {
   const stderr = pino.destination({ fd: 2, sync: true });
   // Nobody reads stderr any more (EPIPE): the jobs go on all the same.
   stderr.on('error', () => undefined);

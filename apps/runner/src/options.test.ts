@@ -21,7 +21,8 @@ test('every option has a default', () => {
     rates: new Map(),
     metrics: undefined,
     retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity },
-    logLevel: undefined,
+    logLevel: 'info',
+    host: { libraryCache: undefined, python: 'python3', emulatedDevices: 1 },
   });
 });
 
@@ -123,4 +124,18 @@ describe('addresses', () => {
       expect(() => parseListenAddress(text)).toThrow(UsageError);
     },
   );
+});
+
+test('what the environment says of the host is read here alone', () => {
+  const environment = {
+    FLASHCORE_LIBRARY_CACHE: '/cache',
+    FLASHCORE_PYTHON: '/opt/python',
+    FLASHCORE_EMULATOR_DEVICES: '99',
+    FLASHCORE_LOG_LEVEL: 'warn',
+  };
+  const options = parseOptions(['serve'], { version: '1', repositoryRoot: '/repo', environment });
+  expect([options?.host, options?.logLevel]).toEqual([
+    { libraryCache: '/cache', python: '/opt/python', emulatedDevices: 8 },
+    'warn',
+  ]);
 });

@@ -11,6 +11,7 @@ import { parseRates, type DeviceRates } from './experiment/cost.ts';
 import { addOperationCommands, keepOptions, policyOf, type KeepFlags } from './operation/commands.ts';
 import { KEEP_ALL, type RetentionPolicy } from './operation/retention.ts';
 import { UsageError, formatAddress, isExposed, parseListenAddress, type ListenAddress } from './rpc/address.ts';
+import type { HostSettings } from './host-settings.ts';
 
 /** What `flashcore-runner serve` was asked for, with every default filled in. */
 export interface ServeOptions {
@@ -36,8 +37,8 @@ export interface ServeOptions {
   /** Where Prometheus finds metrics, on this machine; undefined: nowhere. */
   metrics: ListenAddress | undefined;
   retention: RetentionPolicy;
-  /** Undefined: $FLASHCORE_LOG_LEVEL, else "info". */
-  logLevel: string | undefined;
+  logLevel: string;
+  host: HostSettings;
 }
 
 export interface ServeSecurity {
@@ -46,6 +47,7 @@ export interface ServeSecurity {
   clients: 'certificate' | 'token';
 }
 
+const MAX_EMULATED_DEVICES = 8;
 const DEFAULT_ADDRESS = '127.0.0.1:50051';
 
 export interface CommandLine {
@@ -126,7 +128,7 @@ export function parseOptions(
     )
     .option('--reflection', 'lists the API to whoever is let in; on this machine always')
     .action((flags: Flags, command: Command) => {
-      options = compile(flags, environment);
+      options = optionsOf(flags, environment);
       if (!options.security)
         requireTlsFor(
           command.options
@@ -175,7 +177,7 @@ interface Flags extends KeepFlags {
   logLevel?: string;
 }
 
-function compile(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
+function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
   const text = flags.address ?? (flags.embedded ? undefined : DEFAULT_ADDRESS);
   const address = text === undefined ? undefined : parseListenAddress(text);
   const exposed = address !== undefined && isExposed(address);
@@ -188,21 +190,32 @@ function compile(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     graceSeconds: flags.graceSeconds,
     maxQueued: flags.maxQueued,
     isolation: flags.isolation,
-    security: compileSecurity(flags, exposed && address),
+    security: securityOf(flags, exposed && address),
     reflection: !exposed || (flags.reflection ?? false),
     quotas: {
       jobs: flags.maxJobsPerClient,
       callsPerSecond: flags.maxCallsPerSecond,
       uploadMibPerHour: flags.maxUploadMibPerHour,
     },
-    rates: compileRates(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
+    rates: ratesOf(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
     metrics: flags.metrics === undefined ? undefined : metricsAddress(flags.metrics),
     retention: policyOf(flags),
-    logLevel: flags.logLevel,
+    logLevel: flags.logLevel ?? environment['FLASHCORE_LOG_LEVEL'] ?? 'info',
+    host: hostSettings(environment),
   };
 }
 
-function compileRates(texts: readonly string[]): DeviceRates {
+/** FLASHCORE_LIBRARY_CACHE, FLASHCORE_PYTHON, FLASHCORE_EMULATOR_DEVICES (as libcuda_emu.so counts them). */
+function hostSettings(environment: NodeJS.ProcessEnv): HostSettings {
+  const devices = Number.parseInt(environment['FLASHCORE_EMULATOR_DEVICES'] ?? '1', 10);
+  return {
+    libraryCache: environment['FLASHCORE_LIBRARY_CACHE'],
+    python: environment['FLASHCORE_PYTHON'] || 'python3',
+    emulatedDevices: Math.min(MAX_EMULATED_DEVICES, Math.max(1, Number.isNaN(devices) ? 1 : devices)),
+  };
+}
+
+function ratesOf(texts: readonly string[]): DeviceRates {
   try {
     return parseRates(texts);
   } catch (error) {
@@ -219,7 +232,7 @@ function metricsAddress(text: string): ListenAddress {
   );
 }
 
-function compileSecurity({ tls, data, clients }: Flags, exposed: ListenAddress | false): ServeSecurity | undefined {
+function securityOf({ tls, data, clients }: Flags, exposed: ListenAddress | false): ServeSecurity | undefined {
   if (tls === undefined && !exposed) return undefined;
   const folder = resolve(tls ?? join(data, 'tls'));
   if (exposed && !existsSync(join(folder, 'server.crt'))) {

@@ -13,7 +13,7 @@ import { Quotas } from './access/quotas.ts';
 import { RevokedCertificates } from './access/revoked-certificates.ts';
 import { TokenFile } from './access/tokens.ts';
 import { announceRunner, embeddedAddress, watchIdle } from './embedded.ts';
-import { endsWithin } from './ends-within.ts';
+import { endsWithin } from './async.ts';
 import { HostDescriber } from './host.ts';
 import type { JobPlanner } from './jobs/job-context.ts';
 import { Jobs } from './jobs/jobs.ts';
@@ -90,6 +90,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       logger,
       isolation: options.isolation,
       rates: options.rates,
+      host: options.host,
     });
     if (options.isolation === 'required') await requireBox(planner);
     const jobs = new Jobs({

@@ -13,6 +13,7 @@ import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { Toolchain, type Compiler } from './toolchain.ts';
+import { missingCompiler } from './missing-compiler.ts';
 
 /** What a kernel of the runner's own is compiled for. */
 export interface KernelTarget {
@@ -158,14 +159,6 @@ export class BuildTools {
     if (!cxx) throw missingCompiler('g++');
     return cxx;
   }
-}
-
-function missingCompiler(wanted: 'nvcc' | 'g++'): FlashcoreError {
-  const use =
-    wanted === 'nvcc'
-      ? 'A GPU needs nvcc to build for: install the CUDA toolkit'
-      : 'The emulator and the CPU reference need a C++ compiler: install g++ 12 or clang++ 15 or later';
-  return new FlashcoreError('COMPILER_MISSING', { wanted }, `${use} on the runner's host`);
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import { markUsed } from '../store/last-used.ts';
 import { storageError } from '../store/storage-error.ts';
-import { untilAborted } from '../until-aborted.ts';
+import { untilAborted } from '../async.ts';
 import { runStages } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';

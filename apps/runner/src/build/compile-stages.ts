@@ -2,9 +2,9 @@ import { realpathSync } from 'node:fs';
 import { availableParallelism, homedir } from 'node:os';
 import { dirname } from 'node:path';
 import type { Command, CompileOptions, CompileUnit } from './compile-cache.ts';
-import { untilAborted } from '../until-aborted.ts';
+import { untilAborted } from '../async.ts';
 import type { Box, BoxLimits, BoxPolicy } from '../sandbox/box.ts';
-import { runProcess, type ProcessEnd } from './process.ts';
+import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
 import { shownLine } from './source-snapshot.ts';
 
 /** In arguments: the build folder's absolute path, which no digest and no shown argument holds. */
@@ -48,7 +48,7 @@ export async function runStages(
         args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)),
         policy,
       );
-      return runProcess(program, boxed, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
+      return runProgram(program, boxed, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
     });
     end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));
     end.timedOut ||= ends.some(({ timedOut }) => timedOut);
@@ -72,9 +72,9 @@ export function toolchainFolder(compiler: string): string {
 /** Runs as many at once as the machine has processors. */
 async function runPool(
   commands: readonly Command[],
-  run: (command: Command) => Promise<ProcessEnd>,
-): Promise<ProcessEnd[]> {
-  const ends: ProcessEnd[] = [];
+  run: (command: Command) => Promise<ProgramEnd>,
+): Promise<ProgramEnd[]> {
+  const ends: ProgramEnd[] = [];
   let next = 0;
   const lane = async (): Promise<void> => {
     for (let index = next++; index < commands.length; index = next++) ends[index] = await run(commands[index]!);

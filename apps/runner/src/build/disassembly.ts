@@ -2,9 +2,9 @@ import { copyFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Box, BoxPolicy } from '../sandbox/box.ts';
 import { makeTemporary } from '../store/temporary.ts';
-import { untilAborted } from '../until-aborted.ts';
+import { untilAborted } from '../async.ts';
 import { toolchainFolder } from './compile-stages.ts';
-import { runProcess } from './process.ts';
+import { runProgram } from '../sandbox/run.ts';
 import type { Toolchain } from './toolchain.ts';
 
 /** SASS as cuobjdump prints it, or why there is none. */
@@ -41,7 +41,7 @@ export async function disassemble(
   const boxes = await untilAborted(findBox(), signal);
   const box = await untilAborted(boxes.for(cuobjdump, ['--version'], policy), signal);
   const { program, args } = box.wrap('/bin/sh', ['-c', SCRIPT, cuobjdump], policy);
-  const { exitCode, lines } = await runProcess(program, args, { cwd: folder.path, limitMs: LIMIT_MS, signal });
+  const { exitCode, lines } = await runProgram(program, args, { cwd: folder.path, limitMs: LIMIT_MS, signal });
   const text = exitCode === 0 ? readFileSync(join(folder.path, 'kernel.sass')) : Buffer.alloc(0);
   if (text.length > 0) return { text };
   return {

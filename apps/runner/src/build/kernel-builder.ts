@@ -3,7 +3,6 @@ import { create } from '@bufbuild/protobuf';
 import {
   ArtifactKind,
   BuildResultSchema,
-  FlashcoreError,
   type Artifact,
   type BuildResult,
   type Finding,
@@ -31,6 +30,7 @@ import { codeFrame, type SourceText } from './code-frame.ts';
 import { digestOf, shownPath, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
 import type { Toolchain } from './toolchain.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
+import { missingCompiler } from './missing-compiler.ts';
 
 /** A kernel to build and what to build it for. */
 export interface BuildSpec {
@@ -147,12 +147,7 @@ export class KernelBuilder {
   #units(spec: BuildSpec, files: readonly SnapshotFile[]): CompileUnit[] {
     const { resolved } = spec;
     const nvcc = this.#toolchain.nvcc();
-    if (!nvcc && !spec.emulated)
-      throw new FlashcoreError(
-        'COMPILER_MISSING',
-        { wanted: 'nvcc' },
-        "A GPU needs nvcc to build for: install the CUDA toolkit on the runner's host",
-      );
+    if (!nvcc && !spec.emulated) throw missingCompiler('nvcc');
     const gpu = nvcc
       ? [
           nvccUnit({
@@ -173,12 +168,7 @@ export class KernelBuilder {
 
   #emulatorUnit(spec: BuildSpec, files: readonly SnapshotFile[], instrumented: boolean): CompileUnit {
     const cxx = this.#toolchain.cxx();
-    if (!cxx)
-      throw new FlashcoreError(
-        'COMPILER_MISSING',
-        { wanted: 'g++' },
-        'The emulator needs a C++ compiler to build with: install g++ 12 or clang++ 15 or later',
-      );
+    if (!cxx) throw missingCompiler('g++');
     return emulatorUnit({
       cxx,
       files,

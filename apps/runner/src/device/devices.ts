@@ -5,10 +5,10 @@ import { create } from '@bufbuild/protobuf';
 import { DeviceState, DeviceSchema, type Device } from '@flashcore/shared/contract';
 import { DATA_SHEETS, archLimits, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../../worker/messages.ts';
+import type { HostSettings } from '../host-settings.ts';
 import { EMULATOR_ID } from '../spec/device-id.ts';
 import { listDevicesOf } from '../workers/worker-entry.ts';
 
-const MAX_EMULATED_DEVICES = 8;
 const CUDA_LIBRARY = 'libcuda.so.1';
 const NVML_LIBRARY = 'libnvidia-ml.so.1';
 
@@ -31,10 +31,10 @@ export interface FoundDevices {
 }
 
 /**
- * The GPUs of the host, then the emulator, once or FLASHCORE_EMULATOR_DEVICES times. Where there is no NVIDIA driver no
+ * The GPUs of the host, then the emulators. Where there is no NVIDIA driver no
  * process is started for it.
  */
-export function findDevices(): FoundDevices {
+export function findDevices({ emulatedDevices }: Pick<HostSettings, 'emulatedDevices'>): FoundDevices {
   const library = findLibrary(CUDA_LIBRARY);
   const { devices, problem } = library ? listDevicesOf(library) : { devices: [], problem: '' };
   const gpus = devices.map((facts, ordinal) => ({
@@ -42,18 +42,12 @@ export function findDevices(): FoundDevices {
     library: library!,
     ordinal,
   }));
-  const emulators = Array.from({ length: emulatedDevices() }, (_, ordinal) => ({
+  const emulators = Array.from({ length: emulatedDevices }, (_, ordinal) => ({
     description: describeEmulator(ordinal),
     library: '',
     ordinal,
   }));
   return { devices: [...gpus, ...emulators], ...(library && problem !== '' && { silentDriver: { library, problem } }) };
-}
-
-/** As libcuda_emu.so counts them. */
-function emulatedDevices(): number {
-  const count = Number.parseInt(process.env['FLASHCORE_EMULATOR_DEVICES'] ?? '1', 10);
-  return Math.min(MAX_EMULATED_DEVICES, Math.max(1, Number.isNaN(count) ? 1 : count));
 }
 
 /** Path of NVML's library; empty where there is none. */

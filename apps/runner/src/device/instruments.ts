@@ -7,6 +7,15 @@ import { runSanitizer, type SanitizerAnswer } from '../profile/sanitizer.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HostDevice } from './devices.ts';
 
+export interface InstrumentsOptions {
+  toolchain: Toolchain;
+  artifacts: ArtifactStore;
+  repositoryRoot: string;
+  dataDirectory: string;
+  /** A Python that has PyTorch. */
+  python: string;
+}
+
 /**
  * What measures on a device beside its worker: Nsight Compute, and PyTorch's SDPA in a process of its own. Where there
  * is none of it, why.
@@ -20,10 +29,7 @@ export class Instruments {
   readonly #toolchain: Toolchain;
   readonly #artifacts: ArtifactStore;
 
-  constructor(
-    device: HostDevice,
-    options: { toolchain: Toolchain; artifacts: ArtifactStore; repositoryRoot: string; dataDirectory: string },
-  ) {
+  constructor(device: HostDevice, options: InstrumentsOptions) {
     const { simulated } = device.description;
     this.#device = device;
     this.dataDirectory = options.dataDirectory;
@@ -31,7 +37,11 @@ export class Instruments {
     this.#artifacts = options.artifacts;
     this.sdpa = simulated
       ? undefined
-      : new SdpaBenchmark({ script: join(options.repositoryRoot, 'tools/sdpa.py'), ordinal: device.ordinal });
+      : new SdpaBenchmark({
+          script: join(options.repositoryRoot, 'tools/sdpa.py'),
+          ordinal: device.ordinal,
+          python: options.python,
+        });
     this.sdpaMissing = simulated
       ? "the emulator can't run PyTorch's SDPA; a GPU device (--device) whose host has PyTorch can"
       : '';

@@ -5,6 +5,7 @@ import { Outcome } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { collect, finished, startTestRunner } from '../testing/test-runner.ts';
+import { DEFAULT_HOST } from '../host-settings.ts';
 import { createPlanner } from './planner.ts';
 
 test(
@@ -19,7 +20,11 @@ test(
     symlinkSync(libraries, join(folder, 'libraries'));
     await using fixture = await startTestRunner({
       dataDirectory: join(folder, 'link'),
-      createPlanner: (options) => createPlanner({ ...options, libraryCache: join(folder, 'libraries') }),
+      createPlanner: (options) =>
+        createPlanner({
+          ...options,
+          host: { ...DEFAULT_HOST, libraryCache: join(folder, 'libraries') },
+        }),
     });
     const events = await collect(
       fixture.client.start('verify', {

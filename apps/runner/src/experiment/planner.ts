@@ -15,6 +15,7 @@ import type {
   JobRequests,
 } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
+import { DEFAULT_HOST, type HostSettings } from '../host-settings.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { championFor, type DecisionStore } from '../store/decisions.ts';
@@ -35,11 +36,8 @@ export interface PlannerOptions {
   /** kernels/: shared headers, cases.yaml, gates.yaml, the reference. */
   kernelsDirectory: string;
   dataDirectory: string;
-  /**
-   * Where the emulator and the reference are kept once compiled; may be shared by runners. Default: in the data
-   * directory.
-   */
-  libraryCache?: string;
+  /** Default: one emulator, and what is compiled for it in the data directory. */
+  host?: HostSettings;
   /** Default: boxed where that works. */
   isolation?: IsolationWanted;
   artifacts: ArtifactStore;
@@ -61,6 +59,7 @@ const KINDS: Record<JobMethod, JobKind> = {
 
 /** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
 export function createPlanner(options: PlannerOptions): JobPlanner {
+  const host = options.host ?? DEFAULT_HOST;
   const boxes = new BoxFinder({ wanted: options.isolation ?? 'auto', logger: options.logger });
   const tools = new BuildTools({
     box: () => boxes.find(),
@@ -68,16 +67,22 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     dataDirectory: options.dataDirectory,
     kernelsFolder: options.kernelsDirectory,
     artifacts: options.artifacts,
-    libraryCache: options.libraryCache ?? process.env['FLASHCORE_LIBRARY_CACHE'],
+    libraryCache: host.libraryCache,
   });
   const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>
     new DeviceRuntime(device, {
       tools,
       artifactFolder: artifacts.folder,
-      instruments: new Instruments(device, { toolchain: tools.toolchain, artifacts, repositoryRoot, dataDirectory }),
+      instruments: new Instruments(device, {
+        toolchain: tools.toolchain,
+        artifacts,
+        repositoryRoot,
+        dataDirectory,
+        python: host.python,
+      }),
     });
-  const { devices: found, silentDriver } = findDevices();
+  const { devices: found, silentDriver } = findDevices(host);
   if (silentDriver)
     options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
@@ -100,6 +105,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       const driver = silentDriver ? [driverTool(silentDriver)] : [];
       return [...driver, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));
     },
+    canonicalShape: () => settings.cases().sets.canonical[0]!,
     prepare: () => tools.toolchain.askCompilers(),
     planJob: (method, request, load) => {
       const cases = settings.cases();

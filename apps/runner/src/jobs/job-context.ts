@@ -9,6 +9,7 @@ import {
   type JobResult,
   type ProfileRequest,
   type RunExperimentRequest,
+  type Shape,
   type Tool,
   type VerifyRequest,
 } from '@flashcore/shared/contract';
@@ -83,6 +84,8 @@ export type DeviceLoad = (deviceId: string) => number;
 export interface JobPlanner {
   /** The host's devices, the default first. Cheap: no process is started and no driver is asked. */
   devices(): DeviceDescription[];
+  /** The shape that a leaderboard is about where nobody names one, by cases.yaml. */
+  canonicalShape(): Shape;
   /** Compilers and tools, found or not; may start processes. */
   describeTools(): Promise<Tool[]>;
   /** How foreign source is boxed. */

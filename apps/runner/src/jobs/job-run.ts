@@ -6,6 +6,7 @@ import {
   asFlashcoreError,
   type JobResult,
 } from '@flashcore/shared/contract';
+import { pause, within } from '../async.ts';
 import type { Logger } from '../log.ts';
 import type { PlannedJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
 import { endByError, endByStop, type StopCause } from './job-end.ts';
@@ -98,7 +99,7 @@ export class JobRun {
     clearTimeout(this.#queueTimer);
     this.#state = 'running';
     const body = this.#runBody(device);
-    const end = await Promise.race([body, this.#stopped.promise.then(() => this.#giveUp(body))]);
+    const end = await Promise.race([body, this.#stopped.promise.then(() => within(body, STOP_GRACE_MS))]);
     await this.#finish(
       this.#stopCause
         ? endByStop(this.#stopCause, 'running', end?.result)
@@ -133,17 +134,6 @@ export class JobRun {
       return endByError(error, this.#kept);
     } finally {
       clearTimeout(limit);
-    }
-  }
-
-  /** Gives a stopped body time to settle; undefined when it did not. */
-  async #giveUp(body: Promise<JobOutcome>): Promise<JobOutcome | undefined> {
-    const { promise, resolve } = Promise.withResolvers<undefined>();
-    const timer = setTimeout(() => resolve(undefined), STOP_GRACE_MS);
-    try {
-      return await Promise.race([body, promise]);
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -188,13 +178,7 @@ export class JobRun {
   async #finish(end: JobOutcome): Promise<void> {
     clearTimeout(this.#queueTimer);
     this.#state = 'ending';
-    let storable = end;
-    while (!this.#storeEnd(storable)) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      setTimeout(resolve, STORE_AGAIN_MS).unref();
-      await promise;
-      storable = end;
-    }
+    while (!this.#storeEnd(end)) await pause(STORE_AGAIN_MS);
     this.#state = 'ended';
     this.#end.resolve();
   }

@@ -13,6 +13,7 @@ import {
   type JobResult,
 } from '@flashcore/shared/contract';
 import { didYouMean, plainText } from '@flashcore/shared/text';
+import { endsWithin } from '../async.ts';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
 import { BATCH_EVENTS, damaged, EventLog } from '../store/event-log.ts';
@@ -282,10 +283,7 @@ export class Jobs {
   }
 
   async #allEnded(withinMs: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, withinMs);
-    await Promise.race([Promise.all([...this.#runs.values()].map((run) => run.ended)), promise]);
-    clearTimeout(timer);
+    await endsWithin(Promise.all([...this.#runs.values()].map((run) => run.ended)), withinMs);
   }
 
   #findRepeated({ requestId, requestDigest }: StartOptions): JobRow | undefined {

@@ -7,7 +7,9 @@ import type { ProfileOnceJob } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
-import { readNcuReport, runTool } from './tool-process.ts';
+import { readNcuReport } from './ncu-import.ts';
+import { runProgram } from '../sandbox/run.ts';
+import { toolEnvironment } from './tool-environment.ts';
 import { parseNcuCsv } from './ncu-report.ts';
 import { profileOnceEntry } from './profile-once-entry.ts';
 import { notMeasured, type Profiler } from './profiler.ts';
@@ -62,7 +64,8 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         if (progress)
           onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
       };
-      const { exitCode, lines } = await runTool(ncu, args, {
+      const { exitCode, lines } = await runProgram(ncu, args, {
+        environment: toolEnvironment(),
         limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates,
         signal,
         onLine,

@@ -4,7 +4,8 @@ import { type Shape } from '@flashcore/shared/contract';
 import { type LaunchPlan } from '@flashcore/shared/kernels';
 import type { ProfileOnceJob } from '../../worker/messages.ts';
 import { makeTemporary } from '../store/temporary.ts';
-import { runTool } from './tool-process.ts';
+import { runProgram } from '../sandbox/run.ts';
+import { toolEnvironment } from './tool-environment.ts';
 import { profileOnceEntry } from './profile-once-entry.ts';
 import { parseSanitizerReport, type SanitizerError } from './sanitizer-report.ts';
 
@@ -67,7 +68,8 @@ export async function runSanitizer(
     profileOnceEntry(),
     file,
   ];
-  const { exitCode, lines } = await runTool(program, args, {
+  const { exitCode, lines } = await runProgram(program, args, {
+    environment: toolEnvironment(),
     limitMs: LIMIT_MS,
     signal: run.signal,
     onLine: run.onLine,

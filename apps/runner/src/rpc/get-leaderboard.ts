@@ -4,24 +4,22 @@ import {
   type GetLeaderboardRequest,
   type GetLeaderboardResponse,
 } from '@flashcore/shared/contract';
-import { formatShape, parseShape, shapeViolations } from '@flashcore/shared/kernels';
+import { formatShape, shapeViolations } from '@flashcore/shared/kernels';
 import type { LeftOut } from '../store/history.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { Violations } from './validate/violations.ts';
 
-const CANONICAL_SHAPE = parseShape('2x8x512x64');
-
 /** Lists the best valid result per kernel variant for a device and a shape. */
 export const getLeaderboard =
-  ({ history, jobs }: Services): UnaryHandler<GetLeaderboardRequest, GetLeaderboardResponse> =>
+  ({ history, jobs, planner }: Services): UnaryHandler<GetLeaderboardRequest, GetLeaderboardResponse> =>
   (request) => {
     const violations = new Violations();
     violations.text('device_name', request.deviceName);
     if (request.shape) violations.addAll(shapeViolations(request.shape, 'shape'));
     violations.throwIfAny();
 
-    const shape = request.shape ?? CANONICAL_SHAPE;
+    const shape = request.shape ?? planner.canonicalShape();
     const devices = jobs.devices();
     const deviceName = request.deviceName || devices[0]?.name || '';
     const entries = history.leaderboard({ deviceName, shape }).map(({ entry }) => entry);

@@ -4,6 +4,7 @@ import { createServer, connect, type AddressInfo, type Server as NetServer, type
 import { dirname } from 'node:path';
 import { ServerCredentials, type Server } from '@grpc/grpc-js';
 import type { ServerTls } from '../access/certificates.ts';
+import { endsWithin } from '../async.ts';
 import { connectionEnded } from './ended-connections.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 
@@ -106,10 +107,7 @@ function serverCredentials(security: ListenSecurity | undefined): ServerCredenti
 }
 
 async function allClosed(sockets: ReadonlySet<Socket>, withinMs: number): Promise<void> {
-  const timeout = Promise.withResolvers<void>();
-  const timer = setTimeout(timeout.resolve, withinMs);
-  await Promise.race([timeout.promise, Promise.all([...sockets].map((socket) => once(socket, 'close')))]);
-  clearTimeout(timer);
+  await endsWithin(Promise.all([...sockets].map((socket) => once(socket, 'close'))), withinMs);
 }
 
 async function bind(net: NetServer, address: ListenAddress): Promise<void> {

@@ -31,7 +31,6 @@ test('without a free descriptor every kind of child fails, and the process that 
     stderr: '',
     lines: [
       'compiler: spawn /bin/sh EMFILE',
-      'profiler: spawn /bin/sh EMFILE',
       'sdpa: no process can be started for PyTorch: spawn /bin/sh EMFILE',
       'worker: {"status":"failed","message":"the worker process can\'t be started: spawn /bin/true EMFILE"}',
     ],

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess, type Serializable, type SpawnOptions } from 'node:child_process';
 import { PassThrough, type Readable, type Writable } from 'node:stream';
-import { endsWithin } from '../ends-within.ts';
+import { endsWithin } from '../async.ts';
 
 /** How a child ended. Exit code and signal are both null where it was never there. */
 export interface ChildEnd {

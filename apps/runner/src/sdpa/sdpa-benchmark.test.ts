@@ -1,7 +1,10 @@
 import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test, vi } from 'vitest';
 import { parseShape } from '@flashcore/shared/kernels';
+import { temporaryFolder } from '../testing/test-runner.ts';
 import { SdpaBenchmark, SdpaShape } from './sdpa-benchmark.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 
@@ -15,9 +18,12 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((each) => each.close()));
 });
 
-async function openShape(fault = '', signal = new AbortController().signal): Promise<SdpaShape | { missing: string }> {
+async function openShape(
+  fault = '',
+  { signal = new AbortController().signal, python = 'python3' } = {},
+): Promise<SdpaShape | { missing: string }> {
   vi.stubEnv('PYTHON_FAKE_SDPA', fault);
-  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, python });
   open.push(sdpa);
   return sdpa.openShape(parseShape('1x2x64x64'), {
     modes: ['hot'],
@@ -55,15 +61,15 @@ test('no PyTorch: not measured, with how to get it', async () => {
 });
 
 test('no Python: the same', async () => {
-  vi.stubEnv('FLASHCORE_PYTHON', '/no/such/python');
-  expect(await openShape()).toEqual({
+  expect(await openShape('', { python: '/no/such/python' })).toEqual({
     missing: expect.stringMatching(/^no PyTorch on this host \(\/no\/such\/python can't be started/) as string,
   });
 });
 
 test('what a host lacks is not looked for again at once', async () => {
-  vi.stubEnv('FLASHCORE_PYTHON', '/no/such/python');
-  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+  using folder = temporaryFolder();
+  const python = join(folder.path, 'python');
+  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, python });
   open.push(sdpa);
   const options = {
     modes: ['hot'] as const,
@@ -72,9 +78,9 @@ test('what a host lacks is not looked for again at once', async () => {
     onSamples: () => undefined,
   };
   const first = await sdpa.openShape(parseShape('1x2x64x64'), options);
-  vi.stubEnv('FLASHCORE_PYTHON', 'python3');
+  writeFileSync(python, '#!/bin/sh\nexec python3 "$@"\n', { mode: 0o755 });
   expect([first, await sdpa.compare(parseShape('1x2x64x64'), '/no/file', options.signal)]).toEqual([
-    { missing: expect.stringContaining('/no/such/python') as string },
+    { missing: expect.stringContaining(python) as string },
     first,
   ]);
 });
@@ -100,7 +106,7 @@ test('a process that ends in a turn leaves the sdpa not measured, and the next s
 
 test('a cancelled job does not wait for a turn: the process is killed', async () => {
   const controller = new AbortController();
-  const shape = (await openShape('hang', controller.signal)) as SdpaShape;
+  const shape = (await openShape('hang', { signal: controller.signal })) as SdpaShape;
   setTimeout(() => controller.abort(new Error('cancelled')), 100);
   await expect(shape.turn('hot')).rejects.toThrow('cancelled');
 });
@@ -176,7 +182,7 @@ test("a device that is lost is no backend's reason", () => {
 
 test('a cancelled job does not wait until PyTorch is loaded', async () => {
   const controller = new AbortController();
-  const opened = openShape('slow-open', controller.signal);
+  const opened = openShape('slow-open', { signal: controller.signal });
   setTimeout(() => controller.abort(new Error('cancelled')), 100);
   const started = performance.now();
   await expect(opened).rejects.toThrow('cancelled');

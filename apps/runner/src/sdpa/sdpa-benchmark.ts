@@ -5,7 +5,7 @@ import { formatShape } from '@flashcore/shared/kernels';
 import { describe, ratioInterval } from '@flashcore/shared/statistics';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
-import { untilAborted } from '../until-aborted.ts';
+import { untilAborted } from '../async.ts';
 
 /** PyTorch and its CUDA libraries are loaded from disk: seconds when warm, far more the first time. */
 const OPEN_LIMIT_MS = 180_000;
@@ -47,6 +47,14 @@ export interface ComparedBackend {
 /** New samples of a backend, named as in the result ("sdpa/flash"). */
 export type SdpaListener = (mode: TimingModeName, subject: string, samplesUs: readonly number[]) => void;
 
+export interface SdpaOptions {
+  /** Path of tools/sdpa.py. */
+  script: string;
+  /** The device's place among the driver's. */
+  ordinal: number;
+  python?: string;
+}
+
 /**
  * PyTorch's SDPA on a device, backend by backend, in a process that is kept warm between jobs. What goes wrong in it is
  * never the job's error: the sdpa is then
@@ -55,15 +63,16 @@ export type SdpaListener = (mode: TimingModeName, subject: string, samplesUs: re
 export class SdpaBenchmark {
   readonly #script: string;
   readonly #ordinal: number;
+  readonly #python: string;
   #process: SdpaProcess | undefined;
   #opened: Promise<string> | undefined;
   #lacking: { error: Error; atMs: number } | undefined;
   /** What the process holds prepared: the next job on the same shape finds graphs and plans there. */
   #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]> } | undefined;
 
-  /** `script` is tools/sdpa.py; `ordinal` the device's place among the driver's. */
-  constructor({ script, ordinal }: { script: string; ordinal: number }) {
+  constructor({ script, ordinal, python = 'python3' }: SdpaOptions) {
     this.#script = script;
+    this.#python = python;
     this.#ordinal = ordinal;
   }
 
@@ -156,7 +165,7 @@ export class SdpaBenchmark {
       return Promise.reject(this.#lacking.error);
     if (!existsSync(this.#script)) return Promise.reject(new SdpaError('NO_SCRIPT', `${this.#script} is not there`));
     const process = new SdpaProcess({
-      python: globalThis.process.env['FLASHCORE_PYTHON'] || 'python3',
+      python: this.#python,
       script: this.#script,
     });
     this.#process = process;

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 import { Child } from '../sandbox/child.ts';
-import { untilAborted } from '../until-aborted.ts';
+import { untilAborted } from '../async.ts';
 
 /**
  * The sdpa's process could not do what it was asked. `reason` is the process's own, or ENDED, TIME_LIMIT,

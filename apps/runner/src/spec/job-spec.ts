@@ -31,6 +31,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages.ts';
+import { missingCompiler } from '../build/missing-compiler.ts';
 import type { Toolchain } from '../build/toolchain.ts';
 import type { DeviceLoad, JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { requireMemory } from './device-memory.ts';
@@ -292,18 +293,8 @@ function requireCompilers(toolchain: Toolchain, { arch, emulated }: { arch: stri
       `Cannot build for ${arch}: this nvcc (${nvcc.version}) supports ${nvcc.archs.join(', ')}`,
     );
   }
-  if (!nvcc && !emulated)
-    throw new FlashcoreError(
-      'COMPILER_MISSING',
-      { wanted: 'nvcc' },
-      "Install the CUDA toolkit on the runner's host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME",
-    );
-  if (emulated && !toolchain.cxx())
-    throw new FlashcoreError(
-      'COMPILER_MISSING',
-      { wanted: 'g++' },
-      "Install g++ 12 or clang++ 15 or later on the runner's host: the emulator needs a C++ compiler, and none was found on PATH",
-    );
+  if (!nvcc && !emulated) throw missingCompiler('nvcc');
+  if (emulated && !toolchain.cxx()) throw missingCompiler('g++');
 }
 
 interface Settings {

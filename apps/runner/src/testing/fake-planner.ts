@@ -13,6 +13,7 @@ import {
   WarningSchema,
   type JobResult,
 } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import type { PlannedJob, JobBody, JobPlanner, JobContext, JobMethod, JobRequests } from '../jobs/job-context.ts';
 
 const KINDS: Record<JobMethod, JobKind> = {
@@ -74,6 +75,7 @@ export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: F
   };
   return {
     devices: () => [FAKE_DEVICE],
+    canonicalShape: () => parseShape('2x8x512x64'),
     describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
     prepare: () => Promise.resolve(),

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import { type JobEvent, type JobFinished } from '@flashcore/shared/contract';
+import { DEFAULT_HOST } from '../host-settings.ts';
 import { createLogger } from '../log.ts';
 import { KEEP_ALL } from '../operation/retention.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner.ts';
@@ -48,7 +49,8 @@ export async function startTestRunner(
     rates: new Map(),
     metrics: undefined,
     retention: KEEP_ALL,
-    logLevel: undefined,
+    logLevel: 'silent',
+    host: DEFAULT_HOST,
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,

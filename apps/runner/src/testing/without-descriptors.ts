@@ -4,14 +4,12 @@
  */
 import { openSync } from 'node:fs';
 import { SdpaProcess } from '../sdpa/sdpa-process.ts';
-import { runProcess } from '../build/process.ts';
-import { runTool } from '../profile/tool-process.ts';
+import { runProgram } from '../sandbox/run.ts';
 import { WorkerProcess } from '../workers/worker-process.ts';
 
 const signal = new AbortController().signal;
 const ends: Record<string, () => Promise<unknown>> = {
-  compiler: () => runProcess('/bin/true', [], { cwd: '/', limitMs: 5_000, signal }),
-  profiler: () => runTool('/bin/true', [], { limitMs: 5_000, signal, onLine: () => undefined }),
+  compiler: () => runProgram('/bin/true', [], { cwd: '/', limitMs: 5_000, signal }),
   sdpa: () => new SdpaProcess({ python: 'python3', script: '/nonexistent' }).request('open', {}, { limitMs: 5_000 }),
   worker: () =>
     new WorkerProcess(() => undefined, { program: '/bin/true', args: [], env: {} }).request(

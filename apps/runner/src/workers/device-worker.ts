@@ -1,5 +1,5 @@
 import type { DeviceFacts, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
-import { untilAborted } from '../until-aborted.ts';
+import { untilAborted } from '../async.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 import { WorkerProcess, type RequestOptions, type WorkerOutcome } from './worker-process.ts';
 

@@ -27,7 +27,7 @@ export type WorkerOutcome<Value> =
    */
   | { status: 'failed'; message: string };
 
-/** starting → idle ⇄ busy → ended; ended is final: a new process takes its place. */
+/** idle ⇄ busy → ended; ended is final: a new process takes its place. */
 type State = 'idle' | 'busy' | 'ended';
 
 export interface RequestOptions {

@@ -22,7 +22,7 @@ import {
 
 export const ERROR_DOMAIN = 'flashcore.dev';
 const DETAILS_KEY = 'grpc-status-details-bin';
-// grpc-js wedges a connection over large statuses, and clients with default limits lose them (RELIABILITY): both parts
+// grpc-js wedges a connection over large statuses, and clients with default limits lose them: both parts
 // stay small.
 const MAX_DETAILS_BYTES = 1024;
 const MAX_MESSAGE_BYTES = 1024;

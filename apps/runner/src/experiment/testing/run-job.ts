@@ -11,6 +11,7 @@ import {
   VerifyRequestSchema,
   type JobResult,
 } from '@flashcore/shared/contract';
+import { DEFAULT_HOST } from '../../host-settings.ts';
 import { createLogger } from '../../log.ts';
 import { KernelCatalog } from '../../kernels.ts';
 import type { JobMethod, JobOutcome, JobPayload, JobPlanner, JobRequests } from '../../jobs/job-context.ts';
@@ -68,7 +69,7 @@ export function openTestPlanner(keptDirectory?: string): TestPlanner {
   const kernelsDirectory = join(repositoryRoot, 'kernels');
   const planner = createPlanner({
     // Compiling the emulator takes longer than most tests.
-    libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
+    host: { ...DEFAULT_HOST, libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`) },
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot,

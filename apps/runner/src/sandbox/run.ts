@@ -1,9 +1,10 @@
 import type { Readable } from 'node:stream';
 import { plainLine } from '@flashcore/shared/text';
-import { Child } from '../sandbox/child.ts';
+import { onBoundedLines } from './bounded-lines.ts';
+import { Child } from './child.ts';
 
 /** How a program ended. */
-export interface ProcessEnd {
+export interface ProgramEnd {
   /** Undefined when it was killed. */
   exitCode: number | undefined;
   /** Set when it ran into its limit; it was killed with all its children. */
@@ -13,41 +14,41 @@ export interface ProcessEnd {
   lines: string[];
 }
 
-export interface ProcessOptions {
-  cwd: string;
+export interface RunOptions {
+  /** Where it runs, and where its temporary files go. Default: the runner's own folder. */
+  cwd?: string;
   limitMs: number;
   signal: AbortSignal;
-  /** Variables beside PATH. */
-  environment?: Record<string, string>;
+  /** Variables that it gets, and no others. Default: PATH alone. */
+  environment?: NodeJS.ProcessEnv;
   /** Each line as it appears. */
   onLine?: (line: string) => void;
 }
 
-const MAX_LINE_LENGTH = 4096;
 const MAX_LINES = 5_000;
 
 /** What a killed program's children, out of its group, may hold its output for. */
 const AFTER_KILL_MS = 1_000;
 
 /**
- * Runs a program in a process group of its own, without a shell's expansions and with next to no environment, and
- * streams its lines.
- * Past its limit, when the signal aborts, and when the runner dies, the whole group is killed. A program that is not
- * there ends with exit status 127, as in a shell.
- * Errors: the signal's reason; the system's where no process can be started.
+ * Runs a compiler or a profiler to its end, in a process group of its own, without a shell's expansions and with next
+ * to no environment, and streams its lines. Past its limit, when the signal aborts, and when the runner dies, the whole
+ * group is killed: a kernel that nobody waits for would run beside the next one's benchmark. A program that is not
+ * there ends with exit status 127, as in a shell. Errors: the signal's reason; the system's where no process can be
+ * started.
  */
-export async function runProcess(
+export async function runProgram(
   program: string,
   args: readonly string[],
-  options: ProcessOptions,
-): Promise<ProcessEnd> {
-  options.signal.throwIfAborted();
+  { cwd, limitMs, signal, environment, onLine }: RunOptions,
+): Promise<ProgramEnd> {
+  signal.throwIfAborted();
   const started = performance.now();
   const child = new Child(program, args, {
-    cwd: options.cwd,
+    ...(cwd !== undefined && { cwd }),
     ownGroup: true,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TMPDIR: options.cwd, ...options.environment },
+    env: environment ?? { PATH: process.env['PATH'], LC_ALL: 'C', TMPDIR: cwd },
   });
   const killed = Promise.withResolvers<void>();
   const kill = (): void => {
@@ -58,9 +59,9 @@ export async function runProcess(
   const timer = setTimeout(() => {
     timedOut = true;
     kill();
-  }, options.limitMs);
-  options.signal.addEventListener('abort', kill);
-  const collector = new LineCollector(options.onLine);
+  }, limitMs);
+  signal.addEventListener('abort', kill);
+  const collector = new LineCollector(onLine);
   collector.read(child.stdout);
   collector.read(child.stderr);
   try {
@@ -68,7 +69,7 @@ export async function runProcess(
       child.closed,
       killed.promise.then(() => child.ended(AFTER_KILL_MS)),
     ]);
-    options.signal.throwIfAborted();
+    signal.throwIfAborted();
     if (startError) throw startError;
     return {
       exitCode: timedOut ? undefined : (exitCode ?? undefined),
@@ -78,11 +79,11 @@ export async function runProcess(
     };
   } finally {
     clearTimeout(timer);
-    options.signal.removeEventListener('abort', kill);
+    signal.removeEventListener('abort', kill);
   }
 }
 
-/** Splits streams into lines; what comes after the cap is counted, not kept. */
+/** The lines of both streams; what comes after the cap is counted, not kept. */
 class LineCollector {
   readonly lines: string[] = [];
   readonly #onLine: ((line: string) => void) | undefined;
@@ -94,17 +95,9 @@ class LineCollector {
   }
 
   read(stream: Readable): void {
-    let rest = '';
     this.#open += 1;
-    stream.setEncoding('utf8');
-    stream.on('data', (text: string) => {
-      const parts = (rest + text).split('\n');
-      // A line without an end must not grow without bound.
-      rest = parts.pop()!.slice(-MAX_LINE_LENGTH);
-      parts.forEach((line) => this.#add(line));
-    });
+    onBoundedLines(stream, (line) => this.#add(line));
     stream.on('end', () => {
-      if (rest !== '') this.#add(rest);
       this.#open -= 1;
       if (this.#open === 0 && this.#dropped > 0) this.#push(`… ${this.#dropped} more lines`);
     });
@@ -112,7 +105,7 @@ class LineCollector {
 
   #add(line: string): void {
     if (this.lines.length >= MAX_LINES) this.#dropped += 1;
-    else this.#push(plainLine(line).slice(0, MAX_LINE_LENGTH));
+    else this.#push(plainLine(line));
   }
 
   #push(line: string): void {

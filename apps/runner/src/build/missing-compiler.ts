@@ -1,0 +1,11 @@
+import { FlashcoreError } from '@flashcore/shared/contract';
+
+const HOW_TO_GET = {
+  nvcc: "Install the CUDA toolkit on the runner's host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME",
+  'g++':
+    "Install g++ 12 or clang++ 15 or later on the runner's host: the emulator and the CPU reference need a C++ compiler, and none was found on PATH",
+};
+
+/** COMPILER_MISSING, and what to do about it. */
+export const missingCompiler = (wanted: keyof typeof HOW_TO_GET): FlashcoreError =>
+  new FlashcoreError('COMPILER_MISSING', { wanted }, HOW_TO_GET[wanted]);

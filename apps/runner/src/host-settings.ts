@@ -1,0 +1,14 @@
+/** What the environment says about the runner's host; options.ts reads it, once. */
+export interface HostSettings {
+  /**
+   * Where the emulator and the reference are kept once compiled; may be shared by runners. Default: in the data
+   * directory.
+   */
+  libraryCache?: string | undefined;
+  /** A Python that has PyTorch. */
+  python: string;
+  /** So many emulators are served. */
+  emulatedDevices: number;
+}
+
+export const DEFAULT_HOST: HostSettings = { python: 'python3', emulatedDevices: 1 };

@@ -1,0 +1,70 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { expect, test } from 'vitest';
+import { processGone, runs } from '../testing/process-gone.ts';
+import { runProgram } from './run.ts';
+
+const never = new AbortController().signal;
+
+test('runProgram() streams lines of both streams and gives the exit code', async () => {
+  const streamed: string[] = [];
+  const end = await runProgram('sh', ['-c', 'echo one; echo two >&2; printf three; exit 7'], {
+    cwd: tmpdir(),
+    limitMs: 5_000,
+    signal: never,
+    onLine: (line) => streamed.push(line),
+  });
+  expect({ ...end, seconds: 0, lines: end.lines.toSorted() }).toEqual({
+    exitCode: 7,
+    timedOut: false,
+    seconds: 0,
+    lines: ['one', 'three', 'two'],
+  });
+  expect(streamed).toEqual(end.lines);
+});
+
+test('runProgram() kills the whole group at its limit', async () => {
+  const started = performance.now();
+  const end = await runProgram('sh', ['-c', 'sleep 30 & sleep 30; echo late'], {
+    cwd: tmpdir(),
+    limitMs: 200,
+    signal: never,
+  });
+  expect([end.timedOut, end.exitCode, end.lines]).toEqual([true, undefined, []]);
+  expect(performance.now() - started).toBeLessThan(5_000);
+});
+
+test('runProgram() kills and throws the reason when the signal aborts', async () => {
+  const controller = new AbortController();
+  setTimeout(() => controller.abort(new Error('cancelled')), 100);
+  await expect(
+    runProgram('sleep', ['30'], { cwd: tmpdir(), limitMs: 20_000, signal: controller.signal }),
+  ).rejects.toThrow('cancelled');
+});
+
+/** A "profiler" around a program that never ends; prints the program's process id. */
+const TOOL = ['-c', 'sleep 60 & echo $!; wait'];
+
+test('a tool past its limit is killed, with the program that it had started', async ({ skip }) => {
+  if (!existsSync('/proc/self')) return skip('for Linux');
+  const { exitCode, lines } = await runProgram('/bin/sh', TOOL, {
+    limitMs: 300,
+    signal: new AbortController().signal,
+  });
+  expect([exitCode, await processGone(Number(lines[0]))]).toEqual([undefined, true]);
+});
+
+test('kill -9 of the runner leaves no profiled program on the device', async ({ skip }) => {
+  if (!existsSync('/proc/self')) return skip('for Linux');
+  const module = JSON.stringify(new URL('./run.ts', import.meta.url).href);
+  const script = `import { runProgram } from ${module}; await runProgram('/bin/sh', ${JSON.stringify(TOOL)}, { limitMs: 60_000, signal: new AbortController().signal, onLine: (line) => process.stdout.write(line) });`;
+  const runner = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [pid] = (await once(runner.stdout, 'data')) as [Buffer];
+  expect(runs(Number(pid))).toBe(true);
+  runner.kill('SIGKILL');
+  expect(await processGone(Number(pid))).toBe(true);
+});
