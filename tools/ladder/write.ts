@@ -15,6 +15,7 @@ import { emulatorPage, emulatorSentence } from './emulator-page.ts';
 import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
 import { markdownTable } from './markdown.ts';
+import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
 import { triedPage } from './tried-page.ts';
 import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
 import { ladderSteps } from './steps.ts';
@@ -36,6 +37,8 @@ export async function documents(): Promise<Document[]> {
     overlap: overlapMarkdown(),
     'l4-estimate': estimateMarkdown(steps),
     'ladder-verified': emulatorSentence(),
+    sweep: newestSweepMarkdown(),
+    'sweep-summary': `${sweepSentence()}\n`,
   };
   const marked = ['kernels/README.md', 'README.md', 'docs/measuring.md'].map((path) => {
     const current = readFileSync(join(ROOT, path), 'utf8');
@@ -69,6 +72,8 @@ export async function documents(): Promise<Document[]> {
 function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
   if (foldersWith(/^(run|several)\..*\.json$/).includes(folder)) return resultsTables(join(RESULTS, folder));
+  const sweep = sweepPage(folder);
+  if (sweep !== undefined) return sweep;
   return foldersWith(/^bench\..*\.json$/).includes(folder) ? triedPage(folder) : undefined;
 }
 

@@ -1,0 +1,111 @@
+/** Tables of a sweep: kernels exported to PyTorch against SDPA, as tools/sweep_exported.py wrote them. */
+import { fixed, markdownTable } from './markdown.ts';
+import { foldersWith, jsonOf } from './results.ts';
+
+const SWEEP_FILE = 'sweep.json';
+
+interface Ratio {
+  readonly ratio: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+interface Subject {
+  readonly p50_us?: number;
+  readonly max_abs_error?: number;
+  readonly mean_abs_error?: number;
+  readonly over_sdpa?: Ratio;
+}
+
+interface Row {
+  readonly shape: string;
+  readonly subjects: Readonly<Record<string, Subject>>;
+  readonly fastest_sdpa?: string;
+}
+
+interface AtShape {
+  readonly shape: string;
+  readonly ratio: number;
+}
+
+interface Summary {
+  readonly shapes: number;
+  readonly geometric_mean: number;
+  readonly worst: AtShape;
+  readonly best: AtShape;
+}
+
+interface Sweep {
+  readonly device: string;
+  readonly pytorch: string;
+  readonly rounds: number;
+  readonly rows: readonly Row[];
+  readonly summary: Readonly<Record<string, Summary>>;
+}
+
+/** The page of a folder with a sweep; undefined for another folder. */
+export function sweepPage(folder: string): string | undefined {
+  const sweep = jsonOf<Sweep>(folder, SWEEP_FILE);
+  return sweep && `# ${folder}\n\n${sweepMarkdown(sweep)}\nThe commands are in [commands.txt](commands.txt).\n`;
+}
+
+/** Of the newest folder that has a sweep. */
+export function newestSweepMarkdown(): string {
+  const folder = newestSweep();
+  return `${sweepMarkdown(jsonOf<Sweep>(folder, SWEEP_FILE)!)}\nFrom docs/results/${folder}.\n`;
+}
+
+/** The fastest kernel of the newest sweep in a sentence: the worst shape as well as the best. */
+export function sweepSentence(): string {
+  const { summary, device } = jsonOf<Sweep>(newestSweep(), SWEEP_FILE)!;
+  const [kernel, { shapes, geometric_mean, worst, best }] = Object.entries(summary).toSorted(
+    ([, a], [, b]) => b.geometric_mean - a.geometric_mean,
+  )[0]!;
+  return (
+    `Over ${shapes} shapes on one ${device}, exported to PyTorch and timed by a program of its own, ${kernel} is ` +
+    `${fixed(geometric_mean, 2)} times as fast as the fastest SDPA backend (geometric mean): ` +
+    `${fixed(worst.ratio, 3)} at its worst shape, ${worst.shape}, ${fixed(best.ratio, 2)} at its best, ${best.shape}.`
+  );
+}
+
+const newestSweep = (): string => foldersWith(/^sweep\.json$/).at(-1)!;
+
+function sweepMarkdown({ device, pytorch, rounds, rows, summary }: Sweep): string {
+  const kernels = Object.keys(summary);
+  const means = kernels.map((kernel) => {
+    const { geometric_mean, worst, best } = summary[kernel]!;
+    return [
+      kernel,
+      fixed(geometric_mean, 3),
+      `${fixed(worst.ratio, 3)} at ${worst.shape}`,
+      `${fixed(best.ratio, 3)} at ${best.shape}`,
+    ];
+  });
+  const [first] = kernels;
+  const table = rows.map(({ shape, subjects, fastest_sdpa }) => {
+    const sdpa = fastest_sdpa === undefined ? undefined : subjects[fastest_sdpa];
+    const ours = subjects[first!];
+    return [
+      shape,
+      ...kernels.map((kernel) => fixed(subjects[kernel]?.p50_us, 2)),
+      sdpa ? `${fixed(sdpa.p50_us, 2)} ${fastest_sdpa}` : '-',
+      ours?.over_sdpa
+        ? `${fixed(ours.over_sdpa.ratio, 3)} (${fixed(ours.over_sdpa.low, 3)} to ${fixed(ours.over_sdpa.high, 3)})`
+        : '-',
+      fixed(share(ours?.max_abs_error, sdpa?.max_abs_error), 2),
+      fixed(share(ours?.mean_abs_error, sdpa?.mean_abs_error), 3),
+    ];
+  });
+  return [
+    `One ${device}, PyTorch ${pytorch.split('+')[0]}: kernels exported by \`fa-tui export --torch\` and every SDPA`,
+    `backend, in CUDA graphs, ${rounds} rounds in an order drawn anew for each, medians in microseconds. A ratio is the`,
+    `fastest backend's median over the kernel's, with its 95 % interval; errors are ${first}'s over that backend's, against`,
+    'fp64. Not the program’s own protocol, and large shapes run at the power limit: compare within a row.',
+    '',
+    markdownTable(['kernel', 'geometric mean over SDPA', 'least', 'most'], means),
+    markdownTable(['shape', ...kernels, 'fastest SDPA', `SDPA / ${first}`, 'max error', 'mean error'], table),
+  ].join('\n');
+}
+
+const share = (ours: number | undefined, theirs: number | undefined): number | undefined =>
+  ours === undefined || !theirs ? undefined : ours / theirs;
