@@ -11,6 +11,8 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // In a container the tests are root, and so are the runners that they start.
+    env: { FLASHCORE_ALLOW_ROOT: '1' },
     projects: [
       project('emulator', 'libs/emulator'),
       project('shared', 'libs/shared'),

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import packageJson from '../package.json' with { type: 'json' };
 import { createLogger } from './log.ts';
-import { parseOptions } from './options.ts';
+import { parseOptions, type ServeOptions } from './options.ts';
 import { createPlanner } from './experiment/planner.ts';
 import { UsageError } from './rpc/address.ts';
 import { AddressInUse } from './rpc/listen.ts';
@@ -34,6 +34,7 @@ async function main(): Promise<void> {
   await command?.();
   if (!options) return;
 
+  requireNotRoot(options);
   const logger = createLogger(options.logLevel);
   const buildId = digestOf(mainFile, join(dirname(mainFile), 'worker.js'));
   const runner = await startRunner({
@@ -69,6 +70,14 @@ function digestOf(...files: string[]): string {
   const hash = createHash('sha256');
   for (const file of files) hash.update(readFileSync(file));
   return hash.digest('hex');
+}
+
+/** A candidate that gets out of its box is then root: nobody should serve so without knowing. */
+function requireNotRoot({ allowRoot, embedded }: ServeOptions): void {
+  if (process.getuid?.() !== 0 || allowRoot || embedded) return;
+  throw new UsageError(
+    'Serve as a user of its own (tools/systemd/flashcore-runner.service does), or give --allow-root: this is root',
+  );
 }
 
 function exitCode(error: unknown): number {

@@ -15,6 +15,8 @@ test('every option has a default', () => {
     graceSeconds: 10,
     maxQueued: 64,
     isolation: 'auto',
+    emulator: true,
+    allowRoot: false,
     security: undefined,
     reflection: true,
     quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },

@@ -27,6 +27,10 @@ export interface ServeOptions {
   maxQueued: number;
   /** Whether foreign source is boxed: where that works, never, or not served without. */
   isolation: IsolationWanted;
+  /** Whether the emulator is served beside the GPUs. */
+  emulator: boolean;
+  /** Root may serve. */
+  allowRoot: boolean;
   /** TLS, and how clients show who they are; undefined: plain text, on this machine alone. */
   security: ServeSecurity | undefined;
   reflection: boolean;
@@ -98,6 +102,8 @@ export function parseOptions(
         .choices(['auto', 'none', 'required'])
         .default('auto'),
     )
+    .option('--no-emulator', 'serves GPUs alone: no code of a kernel runs on the processor')
+    .option('--allow-root', 'serves as root, whose boxes and limits hold less ($FLASHCORE_ALLOW_ROOT=1 says the same)')
     .option(
       '--tls <folder>',
       'serves TLS with ca.crt, server.crt and server.key; beyond this machine always (default: tls/ in the data folder)',
@@ -166,6 +172,8 @@ interface Flags extends KeepFlags {
   graceSeconds: number;
   maxQueued: number;
   isolation: IsolationWanted;
+  emulator: boolean;
+  allowRoot?: boolean;
   tls?: string;
   clients: ServeSecurity['clients'];
   reflection?: boolean;
@@ -190,6 +198,8 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     graceSeconds: flags.graceSeconds,
     maxQueued: flags.maxQueued,
     isolation: flags.isolation,
+    emulator: flags.emulator,
+    allowRoot: flags.allowRoot ?? environment['FLASHCORE_ALLOW_ROOT'] === '1',
     security: securityOf(flags, exposed && address),
     reflection: !exposed || (flags.reflection ?? false),
     quotas: {

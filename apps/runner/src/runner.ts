@@ -77,6 +77,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     // By its real name: a box shows its workers no link.
     const artifacts = new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources, new BuildStore(database));
+    const isolation = isolationFor(options);
     const planner = options.createPlanner({
       version,
       buildId,
@@ -88,11 +89,13 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       kernels,
       decisions,
       logger,
-      isolation: options.isolation,
+      isolation,
+      emulator: options.emulator,
       rates: options.rates,
       host: options.host,
     });
-    if (options.isolation === 'required') await requireBox(planner);
+    if (isolation === 'required') await requireBox(planner, options);
+    else void warnWithoutBox(planner, logger);
     const jobs = new Jobs({
       database,
       history,
@@ -204,9 +207,23 @@ function requireKernels(folder: string): void {
     throw new UsageError(`Give --kernels the folder of the runner's kernels: ${folder} is no folder`);
 }
 
-async function requireBox(planner: JobPlanner): Promise<void> {
+/** Where clients show credentials the runner keeps keys and other people's results: not without a box, but by request. */
+const isolationFor = ({ isolation, security }: RunnerOptions): RunnerOptions['isolation'] =>
+  isolation === 'auto' && security ? 'required' : isolation;
+
+async function requireBox(planner: JobPlanner, { isolation }: RunnerOptions): Promise<void> {
   const { kind, detail } = await planner.isolation();
-  if (kind === 'none') throw new UsageError(`Make bubblewrap work, or leave out --isolation required: ${detail}`);
+  if (kind !== 'none') return;
+  const remedy =
+    isolation === 'required'
+      ? 'leave out --isolation required'
+      : 'give --isolation none, with which every client can read tokens, keys and results';
+  throw new UsageError(`Make bubblewrap work, or ${remedy}: ${detail}`);
+}
+
+async function warnWithoutBox(planner: JobPlanner, logger: Logger): Promise<void> {
+  const { kind, detail } = await planner.isolation();
+  if (kind === 'none') logger.warn({ detail }, 'there is no box around compilers and kernels');
 }
 
 /** Calls that still run when all jobs have ended get so long: watchers read the last events. */

@@ -7,7 +7,9 @@ import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { listDevices } from './driver/device-facts.ts';
 import { loadReference, type Reference } from './driver/reference.ts';
-import type { OpenRequest, Proceed, ReplyByRequest, WorkerRequest } from './messages.ts';
+import type { NativeLibrary } from './driver/declarations.ts';
+import { ExecutorEnded, RemoteLibrary } from './driver/remote-library.ts';
+import type { ConditionsRequest, OpenRequest, Proceed, ReplyByRequest, WorkerRequest } from './messages.ts';
 import { proceed, reporter, sendToParent } from './reporter.ts';
 import { drawInputs } from './verify/inputs.ts';
 import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
@@ -18,7 +20,9 @@ import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
  * It knows nothing of jobs, files of the daemon or the network.
  */
 interface Open {
-  driver: CudaDriver;
+  /** Kept from request to request, or opened anew for each in a process of its own. */
+  driver: CudaDriver | (() => NativeLibrary & Disposable);
+  ordinal: number;
   reference: Reference;
   conditions: Conditions;
   clockStampImage: string;
@@ -31,7 +35,17 @@ let open: Open | undefined;
 async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof ReplyByRequest]> {
   if (request.type === 'open') return openDevice(request);
   if (!open) throw new Error(`${request.type} came before open`);
-  const { driver, reference, conditions, clockStampImage } = open;
+  if (request.type === 'conditions') return open.conditions.read(request.ownProcesses);
+  if (open.driver instanceof CudaDriver) return work(open.driver, open, request);
+  using library = open.driver();
+  return await work(new CudaDriver(library, open.ordinal), open, request);
+}
+
+async function work(
+  driver: CudaDriver,
+  { reference, conditions, clockStampImage }: Open,
+  request: Exclude<WorkerRequest, OpenRequest | ConditionsRequest>,
+): Promise<ReplyByRequest[keyof ReplyByRequest]> {
   switch (request.type) {
     case 'canary':
       return runCanary(driver, request.image, reporter);
@@ -47,16 +61,18 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
       return benchmark({ driver, reference, conditions, clockStampImage, reporter }, request);
     case 'compare':
       return compare({ driver, reference, conditions, clockStampImage, reporter }, request);
-    case 'conditions':
-      return conditions.read(request.ownProcesses);
   }
 }
 
 async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']> {
   await reporter.step('opening the device', OPEN_LIMIT_MS);
-  const driver = new CudaDriver(request.library, request.deviceOrdinal);
+  const { executor, library, deviceOrdinal: ordinal } = request;
+  const start = executor && (() => new RemoteLibrary(executor, library));
+  using first = start?.();
+  const driver = new CudaDriver(first ?? library, ordinal);
   open = {
-    driver,
+    driver: start ?? driver,
+    ordinal,
     reference: loadReference(request.referenceLibrary),
     conditions: new Conditions(request.nvmlLibrary, driver),
     clockStampImage: request.clockStampImage,
@@ -70,6 +86,10 @@ async function answer(request: WorkerRequest): Promise<void> {
   } catch (error) {
     if (error instanceof CudaError) {
       await sendToParent({ type: 'fault', fault: error.fault });
+      process.exit(EXIT_AFTER_FAULT);
+    }
+    if (error instanceof ExecutorEnded) {
+      await sendToParent({ type: 'crashed', ...(await error.end) });
       process.exit(EXIT_AFTER_FAULT);
     }
     await sendToParent({ type: 'failed', message: error instanceof Error ? error.message : String(error) });

@@ -70,11 +70,22 @@ export interface Candidate {
   launchLimitMs: number;
 }
 
+/** How a process is started that loads and launches what candidates bring; the driver library's path comes last. */
+export interface Executor {
+  program: string;
+  args: string[];
+  env: Record<string, string>;
+  /** Whether what it starts ends with it by itself. */
+  boxed: boolean;
+}
+
 export interface OpenRequest {
   type: 'open';
   /** "libcuda.so.1", or the path of libcuda_emu.so. */
   library: string;
   deviceOrdinal: number;
+  /** Where candidates' modules have host code (the emulator's): the library is loaded in such a process alone. */
+  executor?: Executor;
   /** Path of the CPU reference; verification and benchmark need it. */
   referenceLibrary: string;
   /** NVML's library, to read clocks and temperature; empty where there is none. */
@@ -394,6 +405,8 @@ export type WorkerNotice =
 export type WorkerReply =
   | { type: 'done'; value: ReplyByRequest[keyof ReplyByRequest] }
   | { type: 'fault'; fault: CudaFault }
+  /** The process with the candidate's code ended, or was ended for what it sent. */
+  | { type: 'crashed'; exitCode: number | null; signalName: string | null; problem: string }
   /** A fault of ours, or of the host: not the kernel's. */
   | { type: 'failed'; message: string };
 

@@ -7,7 +7,7 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import { CompileCache, type CompileUnit } from './compile-cache.ts';
 import { disassemble } from './disassembly.ts';
 import { emulatorUnit } from './emulator-unit.ts';
-import { emulatorLibraryUnit, readSources, referenceUnit } from './host-libraries.ts';
+import { emulatorLibraryUnit, executorUnit, readSources, referenceUnit } from './host-libraries.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
 import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
@@ -83,6 +83,12 @@ export class BuildTools {
   async emulatorLibrary(listener: BuildListener): Promise<string> {
     await this.toolchain.askCompilers();
     return this.#library(emulatorLibraryUnit(this.#cxx(), this.#emulatorFolder), listener);
+  }
+
+  /** Path of the program that candidates run in, compiled on first use. Errors as above. */
+  async executor(listener: BuildListener): Promise<string> {
+    await this.toolchain.askCompilers();
+    return this.#library(executorUnit(this.#cxx(), this.#emulatorFolder), listener);
   }
 
   /** Path of the CPU reference, compiled on first use. Errors as above. */

@@ -8,7 +8,7 @@ import { findBox } from '../sandbox/find-box.ts';
 import { markUsed } from '../store/last-used.ts';
 import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
-import { runStages } from './compile-stages.ts';
+import { KILLED, runStages, type StagesEnd } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
 
@@ -152,7 +152,12 @@ export class CompileCache {
     const folder = join(this.#folder, 'work', `${process.pid}-${key.slice(0, 32)}`);
     try {
       for (const { path, text } of unit.files) writeInside(folder, path, text);
-      const ends = await runStages(unit, { ...options, folder, box: await untilAborted(this.#box(), options.signal) });
+      const box = await untilAborted(this.#box(), options.signal);
+      let ends = await runStages(unit, { ...options, folder, box });
+      // What the host did to a compiler says nothing about the kernel.
+      if (hostFault(ends, unit.limitMs) !== undefined) ends = await runStages(unit, { ...options, folder, box });
+      const fault = hostFault(ends, unit.limitMs);
+      if (fault !== undefined) throw hostError(fault);
       const record: CompileRecord = {
         key,
         seconds: ends.seconds,
@@ -192,6 +197,39 @@ export class CompileCache {
   #entryPath(key: string): string {
     return join(this.#folder, 'entries', `${key}.json`);
   }
+}
+
+// g++ tells of its parts, nvcc of its own; the linker and the assembler say the second.
+const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
+const NO_SPACE = /: No space left on device\b/;
+/** A compiler that is killed sooner has not come to its own limits. */
+const OWN_LIMIT_PART = 0.8;
+
+type HostFault = 'no-space' | 'killed';
+
+/** What the host did to the compiler; undefined: it ended as its sources made it end. */
+export function hostFault(
+  { exitCode, timedOut, seconds, lines }: Pick<StagesEnd, 'exitCode' | 'timedOut' | 'seconds' | 'lines'>,
+  limitMs: number,
+): HostFault | undefined {
+  if (exitCode === 0 || timedOut) return undefined;
+  if (lines.some((line) => NO_SPACE.test(line))) return 'no-space';
+  const killed = exitCode === KILLED || lines.some((line) => KILLED_PART.test(line));
+  return killed && seconds * 1000 < OWN_LIMIT_PART * limitMs ? 'killed' : undefined;
+}
+
+function hostError(fault: HostFault): FlashcoreError {
+  return fault === 'no-space'
+    ? new FlashcoreError(
+        'DISK_FULL',
+        {},
+        "Free space on the disk of the runner's data directory and try again: the compiler found none left, twice",
+      )
+    : new FlashcoreError(
+        'INTERNAL',
+        { cause: 'compiler killed' },
+        'Look at the memory of the host and try again: the compiler was killed (signal 9), twice',
+      );
 }
 
 /** SHA-256 over the compiler, its arguments and every file. */

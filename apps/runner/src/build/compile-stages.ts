@@ -5,13 +5,14 @@ import type { Command, CompileOptions, CompileUnit } from './compile-cache.ts';
 import { untilAborted } from '../async.ts';
 import type { Box, BoxLimits, BoxPolicy } from '../sandbox/box.ts';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
+import { readsHostFile } from './preprocessed.ts';
 import { shownLine } from './source-snapshot.ts';
 
 /** In arguments: the build folder's absolute path, which no digest and no shown argument holds. */
 export const BUILD_FOLDER = '@build@';
 
 /** Exit status shown for a compiler that was killed. */
-const KILLED = 137;
+export const KILLED = 137;
 
 export interface StagesEnd {
   exitCode: number;
@@ -37,6 +38,10 @@ export async function runStages(
   };
   const policy: BoxPolicy = { folder, readable: [toolchainFolder(unit.compiler.path)], limits };
   const box = await untilAborted(options.box.for(unit.compiler.path, ['--version'], policy), options.signal);
+  if (box.kind === 'none') {
+    const refused = await readsHostFile(unit, options);
+    if (refused !== undefined) return { exitCode: 1, timedOut: false, seconds: 0, lines: [refused] };
+  }
   const started = performance.now();
   const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };
   const onLine = (line: string): void => options.onLine?.(shownLine(line));

@@ -49,6 +49,18 @@ export function emulatorLibraryUnit(cxx: Compiler, emulatorFolder: string): Comp
   };
 }
 
+/** The process that loads and launches what candidates bring (libs/emulator/executor). */
+export function executorUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {
+  return {
+    compiler: cxx,
+    target: 'executor',
+    files: [{ path: 'main.cpp', text: readFileSync(join(emulatorFolder, 'executor/main.cpp'), 'utf8') }],
+    stages: [[{ arguments: ['-std=c++17', '-O2', '-pthread', '-o', 'executor', 'main.cpp', '-ldl'] }]],
+    outputs: [{ path: 'executor', fileName: 'executor', kind: 'library' }],
+    limitMs: LIMIT_MS,
+  };
+}
+
 /** The CPU reference. Not with -ffast-math: masked scores are -infinity. */
 export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit {
   const folder = join(kernelsFolder, 'reference');

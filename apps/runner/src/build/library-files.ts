@@ -28,7 +28,8 @@ export class LibraryFiles implements CompiledFiles {
     const sha256 = sha256Of(bytes);
     const temporary = join(this.#folder, `${randomUUID()}.incoming`);
     try {
-      writeFileSync(temporary, bytes, { flush: true });
+      // Executable: one of them is a program.
+      writeFileSync(temporary, bytes, { flush: true, mode: 0o700 });
       renameSync(temporary, this.path(sha256));
     } catch (error) {
       rmSync(temporary, { force: true });

@@ -41,7 +41,7 @@ const MAX_DIRECTIVES = 4_000;
 const NAME = /^(?:"([^"\n]+)"|<([^>\n]+)>)/;
 const LINE_NAME = /^[\d']+\s*(?:"((?:[^"\\]|\\.)*)"|$)/;
 // Of the assembler: each puts a file of the host into the code, or into its messages.
-const READS_FILE = /\.(?:incbin|include)\b/i;
+export const READS_FILE = /\.(?:incbin|include)\b/i;
 // Outside of string literals, where a macro may make a string of it.
 const READS_FILE_BARE = /\.(?:incbin\b|include\s*")/i;
 

@@ -5,10 +5,13 @@ import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { DeviceNotServing, DeviceWorker, describeOutcome } from '../workers/device-worker.ts';
-import { boxedWorker, type WorkerCommand } from '../workers/worker-entry.ts';
+import { boxedExecutor, boxedWorker, plainWorker, type WorkerCommand } from '../workers/worker-entry.ts';
 import type { RequestOptions, WorkerOutcome } from '../workers/worker-process.ts';
 import { nvmlLibrary, type HostDevice } from './devices.ts';
 import type { Instruments } from './instruments.ts';
+
+/** Where the code of candidates can be kept in a process of its own: pipes and memory are Linux's. */
+const SEPARATE = process.platform === 'linux';
 
 /** A device with its worker. One job has it at a time; what is compiled for it on the way goes to that job's log. */
 export class DeviceRuntime {
@@ -28,27 +31,32 @@ export class DeviceRuntime {
     this.instruments = instruments;
     const { description } = device;
     this.#startCommand = () =>
-      tools
-        .box()
-        .then((box) =>
-          boxedWorker(
-            box,
-            [tools.libraryFolder, artifactFolder],
-            description.simulated ? undefined : { library: device.library, ordinal: device.ordinal },
-          ),
-        );
+      description.simulated && SEPARATE
+        ? // It runs no foreign code: what candidates bring is loaded by executors, each in a box of its own.
+          Promise.resolve(plainWorker())
+        : tools
+            .box()
+            .then((box) =>
+              boxedWorker(
+                box,
+                [tools.libraryFolder, artifactFolder],
+                description.simulated ? undefined : { library: device.library, ordinal: device.ordinal },
+              ),
+            );
     const target = { arch: description.arch, emulated: description.simulated };
     this.#worker = new DeviceWorker({
       deviceId: description.deviceId,
       command: () => this.command(),
       open: async (signal) => {
         const listener = this.#listener(signal);
-        const [library, referenceLibrary, clockStampImage] = await Promise.all([
+        const [library, referenceLibrary, clockStampImage, program] = await Promise.all([
           device.library || tools.emulatorLibrary(listener),
           tools.referenceLibrary(listener),
           tools.clockStamp(target, listener),
+          description.simulated && SEPARATE ? tools.executor(listener) : undefined,
         ]);
         return {
+          ...(program !== undefined && { executor: await boxedExecutor(await tools.box(), program, library) }),
           library,
           referenceLibrary,
           clockStampImage,
@@ -81,6 +89,8 @@ export class DeviceRuntime {
   /** Takes the job whose log gets what the device's worker and its compilers say. */
   hold(job: JobContext): void {
     this.#job = job;
+    // Where each request has an executor of its own, nothing of a candidate is ever kept.
+    if (!(this.#device.description.simulated && SEPARATE)) this.#worker.serve(job.owner);
   }
 
   /**

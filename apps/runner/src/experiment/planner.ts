@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { JobKind, FlashcoreError, ToolSchema, type Tool } from '@flashcore/shared/contract';
+import { JobKind, FlashcoreError, ToolSchema, WarningSchema, type Tool } from '@flashcore/shared/contract';
 import { parseCases, parseGates, type Cases } from '@flashcore/shared/kernels';
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
@@ -40,6 +40,8 @@ export interface PlannerOptions {
   host?: HostSettings;
   /** Default: boxed where that works. */
   isolation?: IsolationWanted;
+  /** Whether the emulator is a device; default: it is. */
+  emulator?: boolean;
   artifacts: ArtifactStore;
   sources: SourceStore;
   kernels: KernelCatalog;
@@ -82,7 +84,8 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         python: host.python,
       }),
     });
-  const { devices: found, silentDriver } = findDevices(host);
+  const emulatedDevices = options.emulator === false ? 0 : host.emulatedDevices;
+  const { devices: found, silentDriver } = findDevices({ emulatedDevices });
   if (silentDriver)
     options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
@@ -163,6 +166,9 @@ function plannedJob(
           `Device ${device.deviceId} is no longer there`,
         );
       runtime.hold(job);
+      const box = await tools.box();
+      if (box.kind === 'none')
+        job.emit({ case: 'warning', value: create(WarningSchema, { message: `No box: ${box.detail}` }) });
       return runJob(
         {
           job,

@@ -23,6 +23,8 @@ export type JobPayload = JobEvent['payload'];
 export interface JobContext {
   /** "jobs/" and a UUID. */
   readonly name: string;
+  /** The client whose job it is. */
+  readonly owner: string;
   /**
    * Aborted by CancelJob, by the run limit and by the end of the daemon; the body then stops what it started, within
    * two seconds, and settles.

@@ -140,6 +140,7 @@ export class JobRun {
   #context(device: DeviceDescription): JobContext {
     return {
       name: this.name,
+      owner: this.owner,
       signal: this.#controller.signal,
       device,
       emit: (payload) => this.#emit(payload),

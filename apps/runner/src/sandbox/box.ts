@@ -43,13 +43,23 @@ export interface Box {
 /** Enough for the most parallel compiler; a fork bomb ends here. Counted within the box on Linux 5.14 and later. */
 const MAX_PROCESSES = 1024;
 const TMP_BYTES = 1024 ** 3;
+const SHM_BYTES = 64 * 1024 ** 2;
+/** The host's, which a box of a root runner could write to: core_pattern runs a program as root. */
+const PROC_READ_ONLY = ['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus'];
 /**
  * A process namespace of its own: with its first process all others end, whatever they did to leave their group. While
  * bwrap sets a box up, --die-with-parent is not in effect yet, and a box whose
  * outer process is killed would run on: it is spawned in a group of its own, which is killed as one, and which
  * --new-session would make it leave.
  */
-const ALONE = ['--unshare-all', '--proc', '/proc'];
+const ALONE = [
+  '--unshare-all',
+  '--unshare-user',
+  // Nobody within, whoever the runner is: what a root runner's box could write to as root it can't.
+  ...['--uid', '65534', '--gid', '65534'],
+  ...['--proc', '/proc'],
+  ...PROC_READ_ONLY.flatMap((path) => ['--ro-bind-try', path, path]),
+];
 /**
  * A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. cuInit
  * writes below /proc/self: with all of /proc
@@ -83,7 +93,16 @@ const SYSTEM_FOLDERS = [
 const SYSTEM_LINKS = ['/bin', '/sbin', '/lib', '/lib64', '/lib32', '/libx32'];
 
 /** The command line of bubblewrap around a program: a view of the system, and limits by prlimit within. */
-export function bubblewrapCommand({ bwrap, prlimit }: { bwrap: string; prlimit: string }): Box['wrap'] {
+export function bubblewrapCommand({
+  bwrap,
+  prlimit,
+  nestedNamespaces = true,
+}: {
+  bwrap: string;
+  prlimit: string;
+  /** False: bwrap can keep what runs in the box from making user namespaces of its own (--disable-userns). */
+  nestedNamespaces?: boolean;
+}): Box['wrap'] {
   const system = [
     ...SYSTEM_FOLDERS.flatMap((path) => ['--ro-bind-try', path, path]),
     ...SYSTEM_LINKS.flatMap(systemLink),
@@ -91,16 +110,23 @@ export function bubblewrapCommand({ bwrap, prlimit }: { bwrap: string; prlimit: 
   return (program, args, { folder, readable = [], devices = [], limits }) => ({
     program: bwrap,
     args: [
-      ...(devices.length > 0 ? WITH_DEVICES : ALONE),
+      ...(devices.length > 0 ? WITH_DEVICES : [...ALONE, ...(nestedNamespaces ? [] : ['--disable-userns'])]),
+      ...['--cap-drop', 'ALL'],
       '--die-with-parent',
       ...system,
       '--dev',
       '/dev',
       '--size',
+      String(SHM_BYTES),
+      '--tmpfs',
+      '/dev/shm',
+      '--size',
       String(TMP_BYTES),
       '--tmpfs',
       '/tmp',
       ...devices.flatMap((path) => ['--dev-bind', path, path]),
+      '--remount-ro',
+      '/dev',
       ...readable.flatMap((path) => ['--ro-bind-try', path, path]),
       ...(folder === undefined ? ['--chdir', '/'] : ['--bind', folder, folder, '--chdir', folder]),
       '--',

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
@@ -21,7 +22,7 @@ const PROBE_LIMIT_MS = 5_000;
 const DEVICE_PROBE_LIMIT_MS = 30_000;
 
 const DETAIL =
-  "compilers and the emulator's worker see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, " +
+  "compilers and the emulator's executors are nobody without rights, see the system and their own files read-only, have a /tmp of their own and no network, see no other process, end with the runner, " +
   'and are limited in processor time, processes and file size';
 const UNBOXED = 'compilers and workers run with the rights of the runner: send it only code that you trust';
 
@@ -46,7 +47,7 @@ export class BoxFinder {
     const [bwrap, prlimit] = [findProgram('bwrap'), findProgram('prlimit')];
     if (!bwrap) return this.#none('bwrap was not found: install bubblewrap');
     if (!prlimit) return this.#none('prlimit was not found: install util-linux');
-    const box = (this.#box ??= this.#bubblewrap({ bwrap, prlimit }));
+    const box = (this.#box ??= this.#bubblewrap({ bwrap, prlimit, nestedNamespaces: !canDisableNamespaces(bwrap) }));
     const problem = await this.#probes.problem('', async () => {
       const found = await tryCommand(
         box.wrap('/bin/sh', ['-c', 'test ! -e /etc/passwd && echo boxed >/tmp/probe'], {
@@ -75,7 +76,7 @@ export class BoxFinder {
     return box;
   }
 
-  #bubblewrap(programs: { bwrap: string; prlimit: string }): Box {
+  #bubblewrap(programs: Parameters<typeof bubblewrapCommand>[0]): Box {
     const boxed = new Set<string>();
     const unboxed = new Map<string, string>();
     const box: Box = {
@@ -113,6 +114,10 @@ export class BoxFinder {
     return this.#options.probeLimitMs ?? (devices ? DEVICE_PROBE_LIMIT_MS : PROBE_LIMIT_MS);
   }
 }
+
+/** bubblewrap 0.8 and later. */
+const canDisableNamespaces = (bwrap: string): boolean =>
+  spawnSync(bwrap, ['--help'], { encoding: 'utf8', timeout: PROBE_LIMIT_MS }).stdout.includes('--disable-userns');
 
 /** The box of now. */
 export const findBox = (wanted: IsolationWanted): Promise<Box> => new BoxFinder({ wanted }).find();

@@ -37,9 +37,21 @@ export class DeviceWorker {
   #starting: Promise<void> = Promise.resolve();
   #quarantine: string | undefined;
   #onOutput: ((line: string) => void) | undefined;
+  #owner: string | undefined;
+  /** The process ran another owner's code: it serves no more. */
+  #outworn = false;
 
   constructor(options: DeviceWorkerOptions) {
     this.#options = options;
+  }
+
+  /**
+   * Says whose requests come next. What ran for one owner (a context, its memory, persisting lines of L2) never serves
+   * another: a new process does.
+   */
+  serve(owner: string): void {
+    if (this.#owner !== undefined && this.#owner !== owner) this.#outworn = true;
+    this.#owner = owner;
   }
 
   /** Why the device takes no work; undefined when it does. */
@@ -96,6 +108,7 @@ export class DeviceWorker {
     if (!former) return;
     if (await untilAborted(former.stop(), signal)) {
       this.#process = undefined;
+      this.#outworn = false;
       return;
     }
     this.#needsCanary = true;
@@ -109,7 +122,9 @@ export class DeviceWorker {
 
   /** One start at a time: a job's warm-up may still be on its way when the next job wants the device. */
   #ready(options: DeviceRequestOptions): Promise<WorkerProcess> {
-    const ready = this.#starting.then(() => (this.#process?.usable ? this.#process : this.#start(options)));
+    const ready = this.#starting.then(() =>
+      this.#process?.usable && !this.#outworn ? this.#process : this.#start(options),
+    );
     this.#starting = ready.then(
       () => undefined,
       () => undefined,

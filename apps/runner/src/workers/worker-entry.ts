@@ -3,7 +3,8 @@ import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { DeviceFacts } from '../../worker/messages.ts';
+import { tmpdir } from 'node:os';
+import type { DeviceFacts, Executor } from '../../worker/messages.ts';
 import type { Box } from '../sandbox/box.ts';
 import { tellingLine } from '../sandbox/probe.ts';
 
@@ -76,6 +77,30 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   if (usable.kind === 'none') return plainWorker();
   return { ...box.wrap(process.execPath, [entry], policy), env: { ...workerEnvironment(), TMPDIR: '/tmp' } };
 }
+
+/**
+ * The process in which the code of candidates runs, in a box where there is one: it sees the system and the folder of
+ * its program and its driver library, read-only. A worker starts one for each request.
+ */
+export async function boxedExecutor(box: Box, program: string, library: string): Promise<Executor> {
+  const environment = candidateEnvironment();
+  const policy = {
+    readable: [...new Set([dirname(program), dirname(library)])],
+    limits: { fileBytes: MAX_FILE_BYTES },
+  };
+  // Errors where a box is required, also where there is none at all.
+  const usable = await box.for(program, [library], policy);
+  if (usable.kind === 'none') return { program, args: [], env: { ...environment, TMPDIR: tmpdir() }, boxed: false };
+  return { ...box.wrap(program, [], policy), env: { ...environment, TMPDIR: '/tmp' }, boxed: true };
+}
+
+/** Next to nothing: no HOME, no credentials, no library paths. */
+const candidateEnvironment = (): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(process.env).flatMap(([name, value]) =>
+      /^(PATH|LANG|FLASHCORE_EMULATOR_.*)$/.test(name) && value !== undefined ? [[name, value]] : [],
+    ),
+  );
 
 /** The NVIDIA driver's nodes: one a GPU, its control node, unified memory, capabilities; WSL's one. */
 export function gpuNodes(folder = '/dev'): string[] {

@@ -45,6 +45,7 @@ const FIRST_STEP_LIMIT_MS = 30_000;
 /** Messages may lag behind when the machine is busy. */
 const GRACE_MS = 500;
 const KEPT_ERROR_LINES = 20;
+const LAST_WORDS_MS = 50;
 /**
  * Between a process's exit and the last words that it wrote, or the end of what it ran for: a box exits before what was
  * in it.
@@ -159,11 +160,30 @@ export class WorkerProcess {
         // It exits by itself; no request may reach it any more.
         this.#finish('ended', { status: 'fault', fault: message.fault });
         return;
+      case 'crashed':
+        this.#crashed(message);
+        return;
       case 'failed':
         this.#finish('ended', { status: 'failed', message: message.message });
         this.#kill();
         return;
     }
+  }
+
+  /** The process with the candidate's code is gone; its last words came over the worker's own stderr. */
+  #crashed({ exitCode, signalName, problem }: Extract<WorkerMessage, { type: 'crashed' }>): void {
+    const step = this.#step;
+    // What it wrote last may still be on its way.
+    setTimeout(() => {
+      this.#finish('ended', {
+        status: 'crashed',
+        step,
+        ...signalOf(exitCode, signalName),
+        lastWords: [...this.#lastWords, ...(problem === '' ? [] : [problem])].join('\n'),
+      });
+      this.#kill();
+    }, LAST_WORDS_MS);
+    clearTimeout(this.#timer);
   }
 
   /** The step's limit does not run meanwhile: what has its turn has limits of its own. */

@@ -1,5 +1,5 @@
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
-import { addressOf } from '../driver/declarations.ts';
+import { parameterArray } from '../driver/packed-arguments.ts';
 
 /** nanoseconds, cycles, SM: what clock-stamp.cu writes. */
 const STAMP_WORDS = 3;
@@ -27,7 +27,7 @@ export class ClockStamps {
     this.#module = driver.loadModule(image);
     this.#function = driver.function(this.#module, 'flashcore_clock_stamp', { sharedBytes: 0, cluster: false });
     this.#buffer = driver.allocate(2 * CAPACITY * STAMP_BYTES);
-    this.#parameters = BigUint64Array.from([addressOf(this.#argument)]);
+    this.#parameters = parameterArray([this.#argument]);
   }
 
   /** Enqueues a stamp: one before a sample and one after it. */

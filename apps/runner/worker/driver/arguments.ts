@@ -1,6 +1,7 @@
 import type { KernelPlan, Launch, LaunchArgument, TensorName } from '../messages.ts';
 import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
 import { addressOf } from './declarations.ts';
+import { parameterArray } from './packed-arguments.ts';
 
 /** Where a run's buffers lie. */
 export interface BufferAddresses {
@@ -47,7 +48,7 @@ export function prepareLaunches(
       argumentBytes(driver, argument, options.addresses, options.extent),
     );
     storage.push(...values);
-    const parameters = BigUint64Array.from(values.length > 0 ? values.map(addressOf) : [0n]);
+    const parameters = parameterArray(values);
     const spec: LaunchSpec = {
       function: handle,
       grid: launch.grid,

@@ -41,8 +41,9 @@ export class CudaDriver {
   readonly #native: NativeLibrary;
   readonly #device: number;
 
-  constructor(library: string, ordinal: number) {
-    this.#native = loadNativeLibrary(library);
+  /** `library`: its path, to load it into this process, or one that is loaded elsewhere. */
+  constructor(library: string | NativeLibrary, ordinal: number) {
+    this.#native = typeof library === 'string' ? loadNativeLibrary(library) : library;
     this.#call('cuInit', 0);
     this.#device = this.#int('cuDeviceGet', ordinal);
     this.#call('cuCtxSetCurrent', this.#handle('cuDevicePrimaryCtxRetain', this.#device));

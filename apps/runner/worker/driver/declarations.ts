@@ -103,7 +103,7 @@ export function loadNativeLibrary(path: string): NativeLibrary {
 const typesByName = new Map<NativeName, string[]>();
 
 /** "uint32_t", "out", "pointer", "string" …, in order. */
-function parameterTypes(name: NativeName): string[] {
+export function parameterTypes(name: NativeName): string[] {
   let types = typesByName.get(name);
   if (!types) {
     const list = DECLARATIONS[name].replace(/^.*?\(/, '').replace(/\)$/, '');
@@ -111,6 +111,14 @@ function parameterTypes(name: NativeName): string[] {
     typesByName.set(name, types);
   }
   return types;
+}
+
+/** What a function's one out parameter points at. */
+export function outParameter(name: NativeName): 'int' | 'float' | 'text' | 'uint64' {
+  const declared = /_Out_ ([^,)]*)/.exec(DECLARATIONS[name])?.[1] ?? '';
+  if (declared.startsWith('const char')) return 'text';
+  if (declared.startsWith('float')) return 'float';
+  return declared.startsWith('int ') ? 'int' : 'uint64';
 }
 
 function typeOf(parameter: string): string {

@@ -19,12 +19,12 @@ import { asNotMeasured } from '../report/profile-section.ts';
 import { printable } from '../report/text.ts';
 import { writeWhole } from './artifact.ts';
 import type { CommandContext } from './context.ts';
-import { comeBack } from './come-back.ts';
 import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
 import { onInterrupt } from './interrupt.ts';
 import { jsonOf } from './json.ts';
 import { junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
+import { shortJobName } from '../report/list-reports.ts';
 import { initialState } from '../state/app-state.ts';
 import { queueText } from '../state/job-list.ts';
 import { resultOf } from '../state/job-result.ts';
@@ -73,7 +73,7 @@ export async function followJob(
   const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat, job);
   const recorder = files.record === undefined ? undefined : recordTo(files.record);
   const interrupts = onInterrupt(
-    () => job() && stderr.write(`\n${comeBack(job()!.name, context.options)}\nCtrl-C again leaves.\n`),
+    () => job() && stderr.write(`\n${comeBack(job()!.name, context)}\nCtrl-C again leaves.\n`),
   );
   try {
     let firstKept: bigint | undefined;
@@ -199,8 +199,14 @@ export async function detachFromJob(
   for await (const { job } of open({})) {
     if (context.options.json) context.document(jsonOf(GetJobResponseSchema, await client.getJob({ name: job })));
     else context.report([job]);
-    context.note(comeBack(job, context.options));
+    context.note(comeBack(job, context));
     return ExitCode.PASSED;
   }
   throw new FlashcoreError('INTERNAL', {}, "Wanted the job's first event; the stream ended without one");
+}
+
+/** How to see the job again, with the runner that has it. */
+function comeBack(job: string, { options }: CommandContext): string {
+  const at = options.runner ? ` --runner ${options.runner}` : '';
+  return `The job goes on. Watch it: fa-tui watch ${shortJobName(job)}${at}   Cancel it: fa-tui cancel ${shortJobName(job)}${at}`;
 }

@@ -111,7 +111,7 @@ function historyRow(experiment: ExperimentSummary, shown: { champion: boolean; c
     job ? shortJobName(job.name) : '-',
     shortInstant(job?.endTime),
     job ? { text: outcomeText(job.outcome), style: outcomeStyle(job.outcome) } : '-',
-    experiment.cases === 0 ? '-' : `${experiment.passedCases}/${experiment.cases}`,
+    `${experiment.passedCases}/${experiment.cases}`,
     experiment.p50Us === undefined ? '-' : `${experiment.simulated ? '~' : ''}${time(experiment.p50Us)}`,
     ...(shown.champion ? [experiment.speedupOverChampion?.toFixed(3) ?? '-'] : []),
     ...(shown.cost ? [experiment.costUsd?.toFixed(4) ?? '-'] : []),

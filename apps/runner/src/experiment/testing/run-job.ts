@@ -101,6 +101,7 @@ export function openTestPlanner(keptDirectory?: string): TestPlanner {
       };
       const outcome = await planned.body({
         name: 'jobs/test',
+        owner: 'local',
         signal,
         device,
         emit,

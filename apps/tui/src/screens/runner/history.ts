@@ -29,17 +29,11 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
   {
     title: 'cases',
     align: 'right',
-    cell: ({ passedCases, cases }) =>
-      cases === 0 ? run('-', 'dim') : run(`${passedCases}/${cases}`, passedCases === cases ? undefined : 'bad'),
+    cell: ({ passedCases, cases }) => run(`${passedCases}/${cases}`, passedCases === cases ? undefined : 'bad'),
   },
+  { title: 'max err', align: 'right', drop: 3, cell: ({ maxAbsError }) => formatError(maxAbsError) },
   {
-    title: 'max err',
-    align: 'right',
-    drop: 3,
-    cell: ({ maxAbsError, cases }) => (cases === 0 ? run('-', 'dim') : formatError(maxAbsError)),
-  },
-  {
-    title: 'p50 hot',
+    title: 'p50',
     align: 'right',
     cell: ({ p50Us, simulated }) =>
       p50Us === undefined

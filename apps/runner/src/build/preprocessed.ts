@@ -1,0 +1,57 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { withinDeadline } from '@flashcore/shared/text';
+import type { CompileOptions, CompileUnit } from './compile-cache.ts';
+import { runProgram } from '../sandbox/run.ts';
+import { READS_FILE, shownPath } from './source-snapshot.ts';
+import { readSourceText } from './source-text.ts';
+
+const OUTPUT = 'preprocessed.ii';
+const LIMIT_MS = 60_000;
+const READ_LIMIT_MS = 10_000;
+const MAX_BYTES = 128 * 1024 ** 2;
+
+/**
+ * Where there is no box: a compiler's message for assembly that reads a file of the host, as it stands when all macros
+ * are expanded; undefined where none is seen. What the assembler itself puts together (.macro) stays unseen.
+ */
+export async function readsHostFile(
+  unit: CompileUnit,
+  { folder, signal }: CompileOptions & { folder: string },
+): Promise<string | undefined> {
+  const command = unit.files.some(({ path }) => path.startsWith('kernel/')) ? preprocessing(unit) : undefined;
+  if (!command) return undefined;
+  const end = await runProgram(unit.compiler.path, command, { cwd: folder, limitMs: LIMIT_MS, signal });
+  // What can't be preprocessed is the compiler's to tell.
+  if (end.exitCode !== 0) return undefined;
+  const path = join(folder, OUTPUT);
+  const bytes = readFileSync(path);
+  rmSync(path);
+  if (bytes.length > MAX_BYTES)
+    return `kernel.cu:1:1: error: the preprocessed source is larger than ${MAX_BYTES} bytes`;
+  return withinDeadline(READ_LIMIT_MS, () => refusal(bytes.toString('utf8')));
+}
+
+/** The first command of a compilation as one that only preprocesses. */
+function preprocessing({ stages }: CompileUnit): string[] | undefined {
+  const args = stages[0]?.[0]?.arguments ?? [];
+  const output = args.indexOf('-o');
+  const mode = args.findIndex((arg) => arg === '-c' || arg === '-cubin');
+  if (output < 0 || mode < 0) return undefined;
+  return args
+    .with(output + 1, OUTPUT)
+    .with(mode, '-E')
+    .filter((arg, index) => arg !== '--keep' && arg !== '--keep-dir' && args[index - 1] !== '--keep-dir');
+}
+
+function refusal(text: string): string | undefined {
+  const { code, strings } = readSourceText(text);
+  const found = strings.find((each) => READS_FILE.test(each.text));
+  if (!found) return undefined;
+  // "# 12 \"kernel/k.cu\"": where the preprocessor says that it is.
+  const marker = code.lastIndexOf('\n# ', found.index);
+  const [, line = '1', file = 'kernel.cu'] = /^# (\d+) "([^"\n]*)"/.exec(code.slice(marker + 1, marker + 500)) ?? [];
+  const from = code.indexOf('\n', marker + 1);
+  const below = code.slice(from + 1, found.index).split('\n').length - 1;
+  return `${shownPath(file)}:${Number(line) + below}:1: error: .incbin and .include are not allowed: there is no box here that would hide the files of the host`;
+}

@@ -1,0 +1,18 @@
+import { addressOf } from './declarations.ts';
+
+/** The bytes behind the addresses of a parameter array, for a driver in another process, where they mean nothing. */
+const packed = new WeakMap<object, readonly Buffer[]>();
+
+/** What cuLaunchKernel takes: addresses of these arguments, which must live as long as they are launched. */
+export function parameterArray(values: readonly Buffer[]): BigUint64Array {
+  const parameters = BigUint64Array.from(values.length > 0 ? values.map(addressOf) : [0n]);
+  packed.set(parameters, values);
+  return parameters;
+}
+
+/** The arguments of an array that parameterArray() made. */
+export function argumentsOf(parameters: object): readonly Buffer[] {
+  const values = packed.get(parameters);
+  if (!values) throw new TypeError('a parameter array must be made by parameterArray()');
+  return values;
+}

@@ -1,0 +1,285 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { closeSync, ftruncateSync, readSync, writeSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import koffi from 'koffi';
+import type { Executor } from '../messages.ts';
+import {
+  outParameter,
+  parameterTypes,
+  type NativeArgument,
+  type NativeLibrary,
+  type NativeName,
+} from './declarations.ts';
+import { BadFrame, decodeReply, encodeRequest, REPLY_BYTES, type FrameArgument, type Reply } from './frames.ts';
+import { killMarked } from './left-processes.ts';
+import { argumentsOf } from './packed-arguments.ts';
+
+/** How an executor ended before its work was done. */
+export interface ExecutorEnd {
+  exitCode: number | null;
+  signalName: string | null;
+  /** What it did wrong, where it did not just end. */
+  problem: string;
+}
+
+/** The process with the candidate's code is gone, or was ended for what it sent. */
+export class ExecutorEnded extends Error {
+  override readonly name = 'ExecutorEnded';
+  /** Settles when the process is gone. */
+  readonly end: Promise<ExecutorEnd>;
+
+  constructor(end: Promise<ExecutorEnd>, problem: string) {
+    super(problem);
+    this.end = end;
+  }
+}
+
+const MEMORY_BYTES = 64 * 1024 ** 2;
+/** Of one copy; larger ones are made of several. */
+const PIECE_BYTES = 16 * 1024 ** 2;
+const O_CLOEXEC = 0o2000000;
+const MFD_CLOEXEC = 1;
+const MFD_ALLOW_SEALING = 2;
+const F_ADD_SEALS = 1033;
+const F_SEAL_SHRINK = 2;
+const F_SEAL_GROW = 4;
+/** What outputs are before the executor writes them: a NaN as fp16, and no poison of a verification. */
+const UNWRITTEN = 0xfd;
+const SLOT_BYTES = 8;
+const EXIT_PATIENCE_MS = 2_000;
+
+/** Pointers that a function writes through; all others it reads. */
+const WRITES: ReadonlySet<NativeName> = new Set([
+  'cuDeviceGetName',
+  'cuDeviceGetPCIBusId',
+  'cuMemcpyDtoH_v2',
+  'flashcore_emulator_last_fault',
+  'flashcore_emulator_statistics',
+]);
+
+/**
+ * A driver library in a process of its own, new for each piece of work, which alone loads and launches what a candidate
+ * brings. Calls go over as frames of a fixed size, of which every field of an answer is checked; bytes go through a file
+ * in memory that is ours: it is filled before the executor may write to it, and read once. An answer that is none ends
+ * the executor, and nothing else. Linux only.
+ */
+export class RemoteLibrary implements NativeLibrary, Disposable {
+  readonly #child: ChildProcess;
+  readonly #requests: number;
+  readonly #replies: number;
+  readonly #memory: number;
+  readonly #exited: Promise<ExecutorEnd>;
+  /** The variable by which what it left is found, where no box ends that. */
+  readonly #mark: string | undefined;
+  #sequence = 0;
+  #ended: ExecutorEnded | undefined;
+
+  constructor({ program, args, env, boxed }: Executor, library: string) {
+    const [childRequests, requests] = pipe();
+    const [replies, childReplies] = pipe();
+    this.#memory = memoryFile();
+    this.#requests = requests;
+    this.#replies = replies;
+    this.#mark = boxed ? undefined : `FLASHCORE_JOB=${randomUUID()}`;
+    this.#child = spawn(program, [...args, library, '3', '4', '5', String(MEMORY_BYTES)], {
+      env: this.#mark === undefined ? env : { ...env, FLASHCORE_JOB: this.#mark.split('=')[1]! },
+      stdio: ['ignore', 'inherit', 'inherit', childRequests, childReplies, this.#memory],
+    });
+    closeSync(childRequests);
+    closeSync(childReplies);
+    const { promise, resolve } = Promise.withResolvers<ExecutorEnd>();
+    this.#exited = promise;
+    this.#child.once('error', (error) => resolve({ exitCode: null, signalName: null, problem: error.message }));
+    this.#child.once('exit', (exitCode, signalName) => resolve({ exitCode, signalName, problem: '' }));
+  }
+
+  has(name: NativeName): boolean {
+    return this.#exchange({ name, values: [], probe: true }).found;
+  }
+
+  call(name: NativeName, ...values: NativeArgument[]): number {
+    if (name === 'cuMemcpyHtoD_v2' || name === 'cuMemcpyDtoH_v2') return this.#copy(name, values);
+    return this.#callOnce(name, values);
+  }
+
+  [Symbol.dispose](): void {
+    this.#child.kill('SIGKILL');
+    if (this.#mark !== undefined) killMarked(this.#mark);
+    for (const descriptor of [this.#requests, this.#replies, this.#memory]) closeSync(descriptor);
+  }
+
+  /** A copy in pieces that fit into the shared memory. */
+  #copy(name: NativeName, values: NativeArgument[]): number {
+    const upload = name === 'cuMemcpyHtoD_v2';
+    const [device, host] = upload ? [values[0], values[1]] : [values[1], values[0]];
+    const bytes = bytesOf(host as NodeJS.ArrayBufferView);
+    for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
+      const piece = bytes.subarray(from, from + PIECE_BYTES);
+      const address = BigInt(device as bigint | number) + BigInt(from);
+      const code = this.#callOnce(name, upload ? [address, piece, piece.length] : [piece, address, piece.length]);
+      if (code !== 0) return code;
+    }
+    return 0;
+  }
+
+  #callOnce(name: NativeName, values: NativeArgument[]): number {
+    const types = parameterTypes(name);
+    let used = 0;
+    let text: { out: [unknown]; offset: number } | undefined;
+    const outs: [unknown][] = [];
+    const outputs: { bytes: Buffer; offset: number }[] = [];
+    const take = (bytes: number): number => {
+      const offset = used;
+      used += Math.ceil(bytes / 64) * 64;
+      if (used > MEMORY_BYTES) throw new RangeError(`${name}: ${bytes} bytes are too many for one call`);
+      return offset;
+    };
+    const frame = values.map((value, index): FrameArgument => {
+      const type = types[index]!;
+      if (type === 'out') {
+        if (outParameter(name) === 'text') {
+          text = { out: value as [unknown], offset: take(256) };
+          return { kind: 'text', value: BigInt(text.offset) };
+        }
+        outs.push(value as [unknown]);
+        return { kind: 'out', value: 0n };
+      }
+      if (typeof value === 'string')
+        return { kind: 'memory', value: BigInt(this.#put(take, Buffer.from(`${value}\0`))) };
+      if (type !== 'pointer') return { kind: 'value', value: BigInt(value as number | bigint) };
+      if (value === 0n) return { kind: 'null', value: 0n };
+      if (name === 'cuLaunchKernel')
+        return { kind: 'parameters', value: BigInt(this.#put(take, slotsOf(value as BigUint64Array))) };
+      const bytes = bytesOf(value as NodeJS.ArrayBufferView);
+      if (!WRITES.has(name)) return { kind: 'memory', value: BigInt(this.#put(take, bytes)) };
+      const offset = take(bytes.length);
+      this.#write(Buffer.alloc(bytes.length, UNWRITTEN), offset);
+      outputs.push({ bytes, offset });
+      return { kind: 'memory', value: BigInt(offset) };
+    });
+    const reply = this.#exchange({ name, values: frame, probe: false });
+    if (!reply.found) throw new TypeError(`the driver library does not export ${name}`);
+    for (const { bytes, offset } of outputs) this.#read(bytes, offset);
+    for (const out of outs) out[0] = decodeOut(name, reply.out);
+    if (text) {
+      const bytes = Buffer.alloc(reply.textBytes);
+      this.#read(bytes, text.offset);
+      text.out[0] = bytes.toString('utf8');
+    }
+    return reply.code;
+  }
+
+  #put(take: (bytes: number) => number, bytes: Buffer): number {
+    const offset = take(bytes.length);
+    this.#write(bytes, offset);
+    return offset;
+  }
+
+  #exchange({ name, values, probe }: { name: string; values: FrameArgument[]; probe: boolean }): Reply {
+    if (this.#ended) throw this.#ended;
+    this.#sequence += 1;
+    const frame = encodeRequest({ sequence: this.#sequence, name, arguments: values, probe });
+    try {
+      writeSync(this.#requests, frame);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error;
+      throw this.#end('');
+    }
+    const answer = Buffer.alloc(REPLY_BYTES);
+    for (let have = 0; have < REPLY_BYTES;) {
+      const got = readSync(this.#replies, answer, have, REPLY_BYTES - have, null);
+      if (got === 0) throw this.#end('');
+      have += got;
+    }
+    try {
+      return decodeReply(answer, this.#sequence);
+    } catch (error) {
+      if (error instanceof BadFrame) throw this.#end(error.message);
+      throw error;
+    }
+  }
+
+  /** Ends the executor; what it ended with comes with the event loop's next turn. */
+  #end(problem: string): ExecutorEnded {
+    if (problem !== '') this.#child.kill('SIGKILL');
+    const patience = new Promise<ExecutorEnd>((resolve) => {
+      setTimeout(() => {
+        this.#child.kill('SIGKILL');
+        resolve({ exitCode: null, signalName: 'SIGKILL', problem: 'it closed its pipe and did not end' });
+      }, EXIT_PATIENCE_MS).unref();
+    });
+    const end = Promise.race([this.#exited, patience]).then((ended) =>
+      problem === '' ? ended : { ...ended, problem },
+    );
+    this.#ended = new ExecutorEnded(end, problem === '' ? "the kernel's process ended" : problem);
+    return this.#ended;
+  }
+
+  #write(bytes: Buffer, offset: number): void {
+    for (let done = 0; done < bytes.length;)
+      done += writeSync(this.#memory, bytes, done, bytes.length - done, offset + done);
+  }
+
+  #read(bytes: Buffer, offset: number): void {
+    for (let done = 0; done < bytes.length;) {
+      const got = readSync(this.#memory, bytes, done, bytes.length - done, offset + done);
+      if (got === 0) throw new Error('the shared memory is shorter than it was made');
+      done += got;
+    }
+  }
+}
+
+/** A count, and so many arguments of eight bytes. */
+function slotsOf(parameters: BigUint64Array): Buffer {
+  const values = argumentsOf(parameters);
+  const slots = Buffer.alloc(SLOT_BYTES * (values.length + 1));
+  slots.writeBigUInt64LE(BigInt(values.length));
+  values.forEach((value, index) => {
+    if (value.length !== SLOT_BYTES) throw new RangeError('an argument of a kernel has eight bytes here');
+    value.copy(slots, SLOT_BYTES * (index + 1));
+  });
+  return slots;
+}
+
+function decodeOut(name: NativeName, out: bigint): number | bigint {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(out);
+  switch (outParameter(name)) {
+    case 'float':
+      return bytes.readFloatLE();
+    case 'int':
+      return bytes.readInt32LE();
+    default:
+      return out;
+  }
+}
+
+const bytesOf = (view: NodeJS.ArrayBufferView): Buffer => Buffer.from(view.buffer, view.byteOffset, view.byteLength);
+
+type Native = (...values: unknown[]) => number;
+const libc = (declaration: string): Native => koffi.load(null).func(declaration) as unknown as Native;
+
+/** Ends of a pipe that reads and writes wait for, to read from and to write to. */
+function pipe(): [read: number, write: number] {
+  const ends = new Int32Array(2);
+  const status = libc('int pipe2(void *ends, int flags)')(ends, O_CLOEXEC);
+  if (status !== 0) throw new Error(`pipe2() answered ${status}`);
+  return [ends[0]!, ends[1]!];
+}
+
+/** A file in memory, of a length that nobody can change. */
+function memoryFile(): number {
+  const descriptor = libc('int memfd_create(const char *name, uint32_t flags)')(
+    'flashcore',
+    MFD_CLOEXEC | MFD_ALLOW_SEALING,
+  );
+  if (descriptor < 0) throw new Error(`memfd_create() answered ${descriptor}`);
+  ftruncateSync(descriptor, MEMORY_BYTES);
+  const sealed = libc('int fcntl(int descriptor, int command, int value)')(
+    descriptor,
+    F_ADD_SEALS,
+    F_SEAL_SHRINK | F_SEAL_GROW,
+  );
+  if (sealed !== 0) throw new Error(`fcntl(F_ADD_SEALS) answered ${sealed}`);
+  return descriptor;
+}

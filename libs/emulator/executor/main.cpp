@@ -1,0 +1,152 @@
+// The process in which a candidate's code runs: it loads a driver library and calls its functions as frames on a pipe
+// say, and knows nothing else. Whatever a candidate does in here, its runner trusts no byte of it
+// (apps/runner/worker/driver/remote-library.ts is the other side).
+//
+//   executor <driver library> <request descriptor> <reply descriptor> <memory descriptor> <memory bytes>
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <vector>
+
+namespace {
+
+constexpr uint32_t REQUEST_MAGIC = 0x31514346;  // "FCQ1"
+constexpr uint32_t REPLY_MAGIC = 0x31504346;    // "FCP1"
+constexpr int MAX_ARGUMENTS = 12;
+
+enum class Kind : uint8_t {
+  Value = 0,       // the number itself
+  Out = 1,         // eight bytes that the function writes
+  Memory = 2,      // an offset in the shared memory
+  Null = 3,
+  Parameters = 4,  // an offset: a count, then so many arguments of a kernel, eight bytes each
+  Text = 5,        // a text that the function gives, copied to this offset
+};
+
+struct Request {
+  uint32_t magic;
+  uint32_t sequence;
+  char name[48];
+  uint32_t count;
+  uint32_t unused;
+  uint64_t values[MAX_ARGUMENTS];
+  Kind kinds[MAX_ARGUMENTS];
+  uint32_t padding;
+};
+static_assert(sizeof(Request) == 176);
+
+struct Reply {
+  uint32_t magic;
+  uint32_t sequence;
+  uint32_t found;
+  int32_t code;
+  uint64_t out;
+  uint64_t text_bytes;
+  uint64_t unused;
+};
+static_assert(sizeof(Reply) == 40);
+
+bool read_all(int descriptor, void* to, size_t bytes) {
+  for (char* at = static_cast<char*>(to); bytes > 0;) {
+    const ssize_t got = read(descriptor, at, bytes);
+    if (got <= 0) return false;
+    at += got;
+    bytes -= got;
+  }
+  return true;
+}
+
+bool write_all(int descriptor, const void* from, size_t bytes) {
+  for (const char* at = static_cast<const char*>(from); bytes > 0;) {
+    const ssize_t put = write(descriptor, at, bytes);
+    if (put <= 0) return false;
+    at += put;
+    bytes -= put;
+  }
+  return true;
+}
+
+using Function = int (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                         uint64_t, uint64_t, uint64_t, uint64_t);
+
+/** All parameters of the driver's functions are integers and pointers: more of them than it takes do no harm. */
+Reply call(void* library, const Request& request, char* memory) {
+  Reply reply{REPLY_MAGIC, request.sequence, 0, 0, 0, 0, 0};
+  const auto function = reinterpret_cast<Function>(dlsym(library, request.name));
+  if (!function) return reply;
+  reply.found = 1;
+  if (request.count == 0 && request.unused == 1) return reply;  // only whether it is there
+  uint64_t values[MAX_ARGUMENTS + 1] = {};
+  std::vector<void*> parameters;
+  const char* text = nullptr;
+  for (uint32_t i = 0; i < request.count && i < MAX_ARGUMENTS; ++i) {
+    const uint64_t value = request.values[i];
+    switch (request.kinds[i]) {
+      case Kind::Value: values[i] = value; break;
+      case Kind::Out: values[i] = reinterpret_cast<uint64_t>(&reply.out); break;
+      case Kind::Memory: values[i] = reinterpret_cast<uint64_t>(memory + value); break;
+      case Kind::Null: break;
+      case Kind::Text: values[i] = reinterpret_cast<uint64_t>(&text); break;
+      case Kind::Parameters: {
+        uint64_t count;
+        memcpy(&count, memory + value, sizeof count);
+        for (uint64_t slot = 0; slot < count; ++slot) parameters.push_back(memory + value + 8 * (slot + 1));
+        parameters.push_back(nullptr);
+        values[i] = reinterpret_cast<uint64_t>(parameters.data());
+        break;
+      }
+    }
+  }
+  reply.code = function(values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7],
+                        values[8], values[9], values[10], values[11], values[12]);
+  for (uint32_t i = 0; i < request.count && text; ++i) {
+    if (request.kinds[i] != Kind::Text) continue;
+    reply.text_bytes = strnlen(text, 256);
+    memcpy(memory + request.values[i], text, reply.text_bytes);
+  }
+  return reply;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 2) return 2;
+  // It ends with the process that started it, and is alone in its group: a signal to that group reaches nobody else.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setpgid(0, 0);
+  // Where memory runs out, this process goes first.
+  if (FILE* score = fopen("/proc/self/oom_score_adj", "w")) {
+    fputs("1000", score);
+    fclose(score);
+  }
+  void* library = dlopen(arguments[1], RTLD_NOW);
+  if (!library) {
+    fprintf(stderr, "%s\n", dlerror());
+    return 2;
+  }
+  if (count < 6) return 0;  // tried out: it starts, and the library loads
+  const int requests = atoi(arguments[2]);
+  const int replies = atoi(arguments[3]);
+  const size_t bytes = strtoull(arguments[5], nullptr, 10);
+  char* memory = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(arguments[4]), 0));
+  if (memory == MAP_FAILED) {
+    perror("mmap");
+    return 2;
+  }
+  Request request;
+  while (read_all(requests, &request, sizeof request)) {
+    if (request.magic != REQUEST_MAGIC) return 2;
+    request.name[sizeof request.name - 1] = 0;
+    const Reply reply = call(library, request, memory);
+    if (!write_all(replies, &reply, sizeof reply)) return 0;
+  }
+  // Without destructors: they would be a candidate's.
+  _exit(0);
+}
