@@ -1,13 +1,25 @@
 import { defineConfig } from 'vitest/config';
 
+// Campaigns of minutes, and every build of the ladder: `npm run test:all` (FLASHCORE_TESTS=all) has them too.
+const SLOW = [
+  '**/reliability/{cache,cancel,faulty,fuzz,kill,leak,overload,streams,watchers}.test.ts',
+  '**/ladder/ladder.test.ts',
+];
+
 // Two workers: the machines that run this have two cores, and most tests start real processes.
 const project = (name: string, root: string) => ({
   extends: true as const,
-  test: { name, root, include: ['**/*.test.{ts,tsx}'], exclude: ['**/node_modules/**', '**/dist/**'] },
+  test: {
+    name,
+    root,
+    include: ['**/*.test.{ts,tsx}'],
+    exclude: ['**/node_modules/**', '**/dist/**', ...(process.env['FLASHCORE_TESTS'] === 'all' ? [] : SLOW)],
+  },
 });
 
 export default defineConfig({
   test: {
+    reporters: ['default', './tools/skipped-reporter.ts'],
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,

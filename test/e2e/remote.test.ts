@@ -3,7 +3,7 @@
  * artifacts, files, and a stream that is cut.
  */
 import { createHash } from 'node:crypto';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
@@ -12,6 +12,7 @@ import { Verdict, type GetJobResponse } from '@flashcore/shared/contract';
 import { CutProxy } from '../reliability/cut-proxy.ts';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
 import { openScreen } from '../support/screens.ts';
+import { missing } from '@flashcore/shared/testing';
 
 const SHAPE = '1x2x113x64c';
 /** The same seed gives the same figures wherever it runs. */
@@ -21,15 +22,13 @@ const host =
   Object.values(networkInterfaces())
     .flat()
     .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
-const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
-if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
 
 const box = new Home();
 const laptop = new Home();
 let address: string;
 
 beforeAll(async () => {
-  if (!hasOpenssl) return;
+  if (missing('openssl')) return;
   expect(box.runnerCommand(['tls', 'init', '--host', host, '--data', box.path])).toMatchObject({ exitCode: 0 });
   ({ address } = await box.startDaemonAt(`${host}:0`));
 }, 60_000);
@@ -59,7 +58,7 @@ const figures = ({ result }: GetJobResponse): unknown =>
     elements,
   ]);
 
-test.skipIf(!hasOpenssl)('every command answers as with an embedded runner', { timeout: 180_000 }, () => {
+test.skipIf(missing('openssl'))('every command answers as with an embedded runner', { timeout: 180_000 }, () => {
   const files = { record: join(laptop.path, 'events.jsonl'), junit: join(laptop.path, 'junit.xml') };
   const far = laptop.runJson([...VERIFY, '--record', files.record, '--junit', files.junit, ...at(address)]);
   const near = laptop.runJson(VERIFY);
@@ -109,7 +108,7 @@ test.skipIf(!hasOpenssl)('every command answers as with an embedded runner', { t
   });
 });
 
-test.skipIf(!hasOpenssl)(
+test.skipIf(missing('openssl'))(
   'a connection that is cut in the middle is taken up again: no event is missing, none comes twice',
   { timeout: 120_000 },
   async () => {
@@ -128,7 +127,7 @@ test.skipIf(!hasOpenssl)(
   },
 );
 
-test.skipIf(!hasOpenssl)(
+test.skipIf(missing('openssl'))(
   'the terminal program says that the connection is lost, takes it up again, and its log has every event once',
   { timeout: 120_000 },
   async () => {

@@ -2,17 +2,15 @@
  * docs/hosting.md's steps for several people on one GPU host, done from zero, word for word, on an address that other
  * machines reach.
  */
-import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
+import { missing } from '@flashcore/shared/testing';
 
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
-const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
-if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
 
 /** The commands of a block of docs/hosting.md, by the mark before it; comments are taken off. */
 function steps(mark: string): string[][] {
@@ -32,7 +30,7 @@ const hostAddress =
     .flat()
     .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
 
-test.skipIf(!hasOpenssl)('docs/hosting.md: several people, one GPU host', { timeout: 120_000 }, async () => {
+test.skipIf(missing('openssl'))('docs/hosting.md: several people, one GPU host', { timeout: 120_000 }, async () => {
   const [init, addToken, serve] = steps('host').map(([program, ...args]) => {
     expect(program).toBe('flashcore-runner');
     return args.map((arg) => arg.replace('gpu-box', hostAddress));

@@ -7,7 +7,8 @@ import { createPlanner, startTestRunner } from '@flashcore/runner/testing-daemon
 import { KernelRunnerService } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rows, wire } from '../support/bad-requests.ts';
-import { hasGrpc, runPython } from './python.ts';
+import { runPython } from './python.ts';
+import { missing } from '@flashcore/shared/testing';
 
 interface Answer {
   code: string;
@@ -19,7 +20,7 @@ interface Answer {
   first: string;
 }
 
-test.skipIf(!hasGrpc)(
+test.skipIf(missing('python3-grpcio'))(
   'bad requests from Python get the same status, reason and fields, within a second',
   async () => {
     await using fixture = await startTestRunner({
@@ -74,7 +75,7 @@ function requestOf(
   }
 }
 
-test.skipIf(!hasGrpc)(
+test.skipIf(missing('python3-grpcio'))(
   'sixteen copies of a request from Python, sent at once, are one job',
   async () => {
     await using fixture = await startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port: 0 } });

@@ -5,7 +5,8 @@
 import { expect, test } from 'vitest';
 import { Outcome } from '@flashcore/shared/contract';
 import { Home } from '../support/home.ts';
-import { hasGrpc, runPython } from './python.ts';
+import { runPython } from './python.ts';
+import { missing } from '@flashcore/shared/testing';
 
 interface Pieces {
   job: string;
@@ -14,7 +15,7 @@ interface Pieces {
   outcome: number;
 }
 
-test.skipIf(!hasGrpc).each([1, 2, 3, 5])(
+test.skipIf(missing('python3-grpcio')).each([1, 2, 3, 5])(
   'Build from Python, stream dropped after event %i, watched again',
   async (cutAfter) => {
     await using home = new Home();

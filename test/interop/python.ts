@@ -5,18 +5,6 @@ import { json } from 'node:stream/consumers';
 import { ROOT } from '../support/home.ts';
 
 export const PYTHON = '/usr/bin/python3';
-// On a laptop without the packages the test is shown as skipped; .ci/run installs them.
-export const hasGrpc = (() => {
-  try {
-    execFileSync(PYTHON, ['-c', 'import grpc, google.protobuf'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    if (process.env['CI'])
-      throw new Error(`Wanted Debian's python3-grpcio and python3-protobuf for ${PYTHON}; .ci/run installs them`);
-    return false;
-  }
-})();
-
 /**
  * Runs a program of this folder with the address of a runner, which may be in this process, and the contract as a file;
  * gives the JSON that it prints.

@@ -20,7 +20,13 @@ try {
 
 async function run(figuresFile: string, filters: string[]): Promise<number> {
   const seed = process.env['FLASHCORE_SEED'] ?? String(Math.floor(Math.random() * 2 ** 31));
-  const env = { ...process.env, FLASHCORE_SOAK: '1', FLASHCORE_SEED: seed, FLASHCORE_FIGURES: figuresFile };
+  const env = {
+    ...process.env,
+    FLASHCORE_SOAK: '1',
+    FLASHCORE_TESTS: 'all',
+    FLASHCORE_SEED: seed,
+    FLASHCORE_FIGURES: figuresFile,
+  };
   const tests = filters.length > 0 ? filters.map((filter) => `test/reliability/${filter}`) : ['test/reliability'];
   // One file at a time: figures of memory and time are of an otherwise quiet machine.
   const { status } = spawnSync(

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
+import { missing } from '@flashcore/shared/testing';
 
 const UNIT = join(ROOT, 'tools/systemd/flashcore-runner.service');
 const text = readFileSync(UNIT, 'utf8');
@@ -44,8 +45,7 @@ test('the unit starts a command line that the runner takes: it asks for certific
     expect(settings.get(`Service.${key}`)).toEqual(['yes']);
 });
 
-const hasAnalyze = spawnSync('systemd-analyze', ['--version']).status === 0;
-test.skipIf(!hasAnalyze)('systemd-analyze verify finds nothing wrong', () => {
+test.skipIf(missing('systemd'))('systemd-analyze verify finds nothing wrong', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-unit-'));
   try {
     // The program and the user are not on this machine; all else stands as it is.

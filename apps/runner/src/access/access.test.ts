@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
@@ -9,16 +8,15 @@ import { parseOptions } from '../options.ts';
 import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { initTls } from './certificates.ts';
 import { TokenFile } from './tokens.ts';
+import { missing } from '@flashcore/shared/testing';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
 let folder: ReturnType<typeof temporaryFolder>;
 let tls: string;
 let mine: ClientSecurity & { authority: Buffer };
 let foreign: ClientSecurity;
-const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
-if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
 
-describe.skipIf(!hasOpenssl)('access', () => {
+describe.skipIf(missing('openssl'))('access', () => {
   beforeAll(() => {
     folder = temporaryFolder();
     tls = join(folder.path, 'tls');

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, Metadata, status, type ServiceError } from '@grpc/grpc-js';
@@ -25,10 +24,9 @@ import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates } from './revoked-certificates.ts';
 import { NEEDED, ROLES, ROLE_NAMES, type Role } from './roles.ts';
 import { TokenFile } from './tokens.ts';
+import { missing } from '@flashcore/shared/testing';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
-const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
-if (!hasOpenssl && process.env['CI']) throw new Error('Wanted openssl; .ci/run installs it');
 
 test('the table names every RPC of the service and no other', () => {
   expect(Object.keys(NEEDED).sort()).toEqual(KernelRunnerService.methods.map(({ localName }) => localName).sort());
@@ -46,7 +44,7 @@ test("SECURITY.md's table of roles is the code's", () => {
   expect(text).toContain(rows.join('\n'));
 });
 
-describe.skipIf(!hasOpenssl)('over TLS', () => {
+describe.skipIf(missing('openssl'))('over TLS', () => {
   const folder = temporaryFolder();
   const tls = join(folder.path, 'tls');
   let authority: Buffer;

@@ -1,3 +1,4 @@
 /** What the tests of several projects need. */
+export { type HostProgram, missing, missingIn } from './host-programs.ts';
 export { growth, REPEATED } from './linear-time.ts';
 export { HOSTILE_TEXT, hostileMessage } from './hostile-message.ts';

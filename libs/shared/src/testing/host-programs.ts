@@ -1,0 +1,29 @@
+import { spawnSync } from 'node:child_process';
+
+/** What some tests need of the machine: the package that has it, and a command that works where it is there. */
+const HOST_PROGRAMS = {
+  bubblewrap: ['bwrap', '--ro-bind', '/', '/', 'true'],
+  openssl: ['openssl', 'version'],
+  'python3-grpcio': ['/usr/bin/python3', '-c', 'import grpc, google.protobuf'],
+  systemd: ['systemd-analyze', '--version'],
+} as const satisfies Record<string, readonly [string, ...string[]]>;
+
+export type HostProgram = keyof typeof HOST_PROGRAMS;
+
+const known = new Map<HostProgram, boolean>();
+
+/**
+ * Whether a test must be skipped because a program is not installed: `test.skipIf(missing('openssl'))`. The run ends
+ * with a list of what was skipped for it.
+ */
+export function missing(name: HostProgram): boolean {
+  const [program, ...args] = HOST_PROGRAMS[name];
+  if (!known.has(name)) known.set(name, spawnSync(program, args, { stdio: 'ignore' }).status !== 0);
+  return known.get(name)!;
+}
+
+/** The programs that a test file names and this machine lacks. */
+export const missingIn = (source: string): HostProgram[] =>
+  (Object.keys(HOST_PROGRAMS) as HostProgram[]).filter(
+    (name) => source.includes(`missing('${name}')`) && missing(name),
+  );
