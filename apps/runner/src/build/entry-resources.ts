@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { EntryResourcesSchema, type EntryResources } from '@flashcore/shared/contract';
-import { archLimits, occupancy, type PlannedLaunch } from '@flashcore/shared/kernels';
+import { EntryResourcesSchema, type EntryResources, type LaunchWaves } from '@flashcore/shared/contract';
+import { archLimits, launchWaves, occupancy, type PlannedLaunch } from '@flashcore/shared/kernels';
 import type { PtxasEntry } from './ptxas-report.ts';
 
 /** A launch, and the shape that it is for, as BxHxSxD, where somebody will ask for it. */
@@ -12,14 +12,18 @@ export interface ShapeLaunch extends PlannedLaunch {
  * ptxas's figures with what follows from the largest of the launches: CTAs an SM, occupancy and what bounds it. Entries
  * that nothing launches are left out.
  */
-export function entryResources(entries: readonly PtxasEntry[], launches: readonly ShapeLaunch[]): EntryResources[] {
+export function entryResources(
+  entries: readonly PtxasEntry[],
+  launches: readonly ShapeLaunch[],
+  multiprocessors = 0,
+): EntryResources[] {
   return entries.flatMap((entry) => {
     const own = launches.filter((launch) => launch.entry === entry.entry);
-    return own.length === 0 ? [] : [resourcesOf(entry, own)];
+    return own.length === 0 ? [] : [resourcesOf(entry, own, multiprocessors)];
   });
 }
 
-function resourcesOf(entry: PtxasEntry, launches: readonly ShapeLaunch[]): EntryResources {
+function resourcesOf(entry: PtxasEntry, launches: readonly ShapeLaunch[], multiprocessors: number): EntryResources {
   const dynamicSmemBytes = Math.max(...launches.map(({ sharedBytes }) => sharedBytes));
   const threadsPerCta = Math.max(...launches.map(({ block: [x, y, z] }) => x * y * z));
   const sheet = archLimits(entry.arch);
@@ -42,6 +46,18 @@ function resourcesOf(entry: PtxasEntry, launches: readonly ShapeLaunch[]): Entry
     constantBytes: entry.constantBytes,
     threadsPerCta,
     shapes: [...new Set(launches.flatMap(({ shape }) => shape ?? []))],
+    ...(sheet && { smemLimitBytes: sheet.smemPerCtaOptinBytes }),
+    waves: fit && fit.ctasPerSm > 0 && multiprocessors > 0 ? wavesOf(launches, fit.ctasPerSm, multiprocessors) : [],
     ...(fit && { ctasPerSm: fit.ctasPerSm, occupancyPercent: fit.percent, occupancyLimiter: fit.limiter }),
   });
+}
+
+/** Of each shape's largest launch. */
+function wavesOf(launches: readonly ShapeLaunch[], ctasPerSm: number, multiprocessors: number): LaunchWaves[] {
+  const largest = new Map<string, number>();
+  for (const { shape, grid } of launches) {
+    const ctas = grid[0] * grid[1] * grid[2];
+    if (shape !== undefined) largest.set(shape, Math.max(ctas, largest.get(shape) ?? 0));
+  }
+  return [...largest].map(([shape, ctas]) => launchWaves({ shape, ctas, ctasPerSm, multiprocessors }));
 }

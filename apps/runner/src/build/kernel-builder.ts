@@ -45,6 +45,8 @@ export interface BuildSpec {
   emulated: boolean;
   /** Every entry that the manifest can launch. */
   entries: readonly string[];
+  /** Of the device that it is built for; undefined: not known. */
+  multiprocessors?: number | undefined;
   /** Launches of the shapes that the job is about: what occupancy is calculated for. */
   launches: readonly ShapeLaunch[];
 }
@@ -203,7 +205,7 @@ export class KernelBuilder {
     const succeeded = compiled(problems, runs);
     const nvccRun = runs.find(({ unit }) => unit.compiler.name === 'nvcc');
     const entries = nvccRun ? parsePtxasReport(nvccRun.compilation.lines) : [];
-    const resources = entryResources(entries, spec.launches);
+    const resources = entryResources(entries, spec.launches, spec.multiprocessors);
     const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
     const sources = files.map(({ path, text }): SourceText => ({ path: shownPath(path), text }));
     const loaded = outputs.find(({ kind }) => kind === (spec.emulated ? 'emulator-module' : 'cubin'));
@@ -234,6 +236,7 @@ export class KernelBuilder {
       })),
       arch: spec.arch,
       flagsDigest: flagsDigest(runs),
+      smemRefusedBytes: runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines))[0]?.bytes ?? 0,
     });
     const findings = findingsOf(spec, {
       files,

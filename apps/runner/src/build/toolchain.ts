@@ -42,7 +42,7 @@ const OPTIONAL = {
     pattern: /Version (\S+)/,
     without: 'no memcheck and racecheck on a GPU: it comes with the CUDA toolkit',
   },
-  cuobjdump: { pattern: /V(\S+)/, without: 'no SASS listings: it comes with the CUDA toolkit' },
+  cuobjdump: { pattern: /\bV(\d\S*)/, without: 'no SASS listings: it comes with the CUDA toolkit' },
   bwrap: { pattern: /(\S+)$/, without: 'compilers and workers run unboxed: install bubblewrap' },
 } as const;
 const VERSION = ['--version'];

@@ -1,8 +1,26 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { JobKind, FlashcoreError, ToolSchema, WarningSchema, type Tool } from '@flashcore/shared/contract';
-import { parseCases, parseGates, type Cases } from '@flashcore/shared/kernels';
+import {
+  CaseSetSchema,
+  FlashcoreError,
+  JobKind,
+  ToolSchema,
+  WarningSchema,
+  type CaseSet,
+  type GatePlan,
+  type Tool,
+} from '@flashcore/shared/contract';
+import {
+  parseCases,
+  parseGates,
+  planMessage,
+  plannedGates,
+  undecided,
+  type Cases,
+  type GatesFile,
+  type Plan,
+} from '@flashcore/shared/kernels';
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
@@ -123,6 +141,16 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       });
       return plannedJob(spec, { options, tools, runtimes, cases });
     },
+    judging: () => {
+      try {
+        return judgingOf(settings.gates().file, settings.cases());
+      } catch (error) {
+        // An edited file that is wrong is told to whom starts an experiment; the host is described all the same.
+        if (!(error instanceof FlashcoreError)) throw error;
+        options.logger.warn({ reason: error.reason, message: error.message }, 'plans and case sets cannot be read');
+        return { plans: [], caseSets: [] };
+      }
+    },
     cacheUse: () => tools.cacheUse(),
     async close() {
       await Promise.all([...runtimes.values()].map((runtime) => runtime.close()));
@@ -130,6 +158,19 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
   } satisfies {
     planJob: <Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad) => PlannedJob;
   } & Omit<JobPlanner, 'planJob'>;
+}
+
+function judgingOf(file: GatesFile, cases: Cases): { plans: GatePlan[]; caseSets: CaseSet[] } {
+  const ofPlan = (plan: Plan): GatePlan => {
+    const isDefault = plan.name === file.defaultPlan;
+    const gates = plannedGates(file, { plan, own: [], arch: '' });
+    return planMessage(plan, gates.map(undecided), isDefault);
+  };
+  const plans = [...file.plans.values()].map(ofPlan);
+  return {
+    plans: plans.toSorted((a, b) => Number(b.default) - Number(a.default)),
+    caseSets: Object.entries(cases.sets).map(([name, shapes]) => create(CaseSetSchema, { name, shapes: [...shapes] })),
+  };
 }
 
 /** A driver that does not answer is told of first: the emulator is then the default device of a host that has GPUs. */

@@ -3,7 +3,9 @@ import {
   type Outcome,
   type BenchmarkRequest,
   type BuildRequest,
+  type CaseSet,
   type Device,
+  type GatePlan,
   type JobError,
   type JobEvent,
   type JobResult,
@@ -99,6 +101,8 @@ export interface JobPlanner {
    * all that bad input can give, at once, as FlashcoreError.
    */
   planJob<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): PlannedJob;
+  /** The plans that experiments are judged by, the default first, and the case sets; none where a file can't be read. */
+  judging(): { plans: GatePlan[]; caseSets: CaseSet[] };
   /** Compilations asked for since the start, found in the cache or not. */
   cacheUse(): { hits: number; misses: number };
   /** Ends worker processes. */

@@ -48,11 +48,15 @@ export function variantServices(services: JobServices, resolved: ResolvedVariant
     resolved,
     arch,
     emulated: device.simulated && manifest.emulated,
+    multiprocessors: sameFamily(arch, device.arch) ? device.multiprocessors : undefined,
     entries: [...new Set(manifest.launches.map(({ entry }) => entry))],
     launches: shapeLaunches(manifest, resolved, shapes),
   };
   return { ...services, resolved, build, frames: new FrameBook() };
 }
+
+/** "sm_90a" is sm_90's. */
+const sameFamily = (a: string, b: string): boolean => a.replace(/[af]$/, '') === b.replace(/[af]$/, '');
 
 export function startPhase(
   { job, resolved }: Pick<VariantServices, 'job' | 'resolved'>,

@@ -1,6 +1,13 @@
 import { create } from '@bufbuild/protobuf';
-import { Phase, ProfileProgressSchema, type ProfileResult } from '@flashcore/shared/contract';
-import { accumulateOf, planLaunches } from '@flashcore/shared/kernels';
+import {
+  Phase,
+  ProfileProgressSchema,
+  type BuildResult,
+  type LaunchWaves,
+  type ProfileResult,
+  type Shape,
+} from '@flashcore/shared/contract';
+import { accumulateOf, formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { profileFindings } from '../findings/profile-findings.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
@@ -10,7 +17,12 @@ import type { VariantPhase } from './phase.ts';
 export const profilePhase: VariantPhase = {
   wants: ({ spec }, { build }) => spec.profile !== undefined && build?.image !== undefined,
   async run(services, { result, build }) {
-    result.profile = await runProfile(services, { spec: services.spec.profile!, image: build!.image! });
+    const { profile } = services.spec;
+    result.profile = await runProfile(services, {
+      spec: profile!,
+      image: build!.image!,
+      waves: wavesFor(build!.result, profile!.shape),
+    });
     const findings = profileFindings(result.profile);
     emitFindings(services, findings);
     result.findings.push(...findings);
@@ -18,9 +30,15 @@ export const profilePhase: VariantPhase = {
   },
 };
 
+/** Of the entry with the most CTAs. */
+function wavesFor({ entries }: BuildResult, shape: Shape): LaunchWaves | undefined {
+  const own = entries.flatMap(({ waves }) => waves.filter((each) => each.shape === formatShape(shape)));
+  return own.toSorted((a, b) => Number(b.ctas - a.ctas))[0];
+}
+
 async function runProfile(
   services: VariantServices,
-  options: { spec: ProfileSpec; image: string },
+  options: { spec: ProfileSpec; image: string; waves: LaunchWaves | undefined },
 ): Promise<ProfileResult> {
   const { job, spec, runtime } = services;
   const { shape, metricSet, counters } = options.spec;
@@ -28,7 +46,7 @@ async function runProfile(
   const plan = planLaunches(spec.kernel.manifest, services.resolved, shape);
   const accumulate = accumulateOf(spec.kernel.manifest, services.resolved.parameters);
   const result = await runtime.instruments.profiler().profile(
-    { device: spec.device, image: options.image, shape, plan, metricSet, counters, accumulate },
+    { device: spec.device, image: options.image, shape, plan, metricSet, counters, accumulate, waves: options.waves },
     {
       signal: job.signal,
       onProgress: (progress) => job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) }),

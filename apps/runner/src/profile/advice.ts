@@ -1,4 +1,5 @@
 /** What bounds a kernel and what to try next: rules over measured figures, each with the figures that made it apply. */
+import type { LaunchWaves } from '@flashcore/shared/contract';
 
 export interface Figures {
   /** flashcore's metric by name; undefined when it was not read. */
@@ -10,6 +11,8 @@ export interface Figures {
   arch: string;
   /** What the tensor cores add up in: "fp32" or "fp16"; empty when not known. */
   accumulate: string;
+  /** How the launch's CTAs fill the device; undefined when not known. */
+  waves?: Pick<LaunchWaves, 'tailEfficiencyPercent' | 'text'> | undefined;
 }
 
 export interface AdviceText {
@@ -20,7 +23,8 @@ export interface AdviceText {
 const MAX_REGISTERS = 64;
 const MIN_CTAS = 4;
 const MAX_CONFLICT_PERCENT = 5;
-const MAX_WAVEFRONTS = 5;
+/** What the gate `tail` asks. */
+const MIN_TAIL_PERCENT = 80;
 const LOW_TENSOR_PERCENT = 40;
 const HIGH_PERCENT = 60;
 const MEMORY_BOUND_PERCENT = 80;
@@ -62,16 +66,26 @@ export function bottleneckOf({ metric, stalls }: Figures): string {
   return `latency: tensor cores ${percent(tensor)}, device memory ${percent(dram)}, issue ${percent(busy)}${first ? `; the most frequent stall is ${first.name}` : ''}`;
 }
 
-export function adviceFor(figures: Figures): AdviceText[] {
-  return [
-    spills,
-    registersOrOccupancy,
-    bankConflicts,
-    memoryBound,
-    latencyBound,
-    ...stallRulesOf(figures),
-    accumulation,
-  ].flatMap((rule) => rule(figures) ?? []);
+/** A rule that applies, by its name. */
+export interface NamedAdvice extends AdviceText {
+  rule: string;
+}
+
+const RULES: readonly [string, (figures: Figures) => AdviceText | undefined][] = [
+  ['spills', spills],
+  ['registers or occupancy', registersOrOccupancy],
+  ['bank conflicts', bankConflicts],
+  ['memory-bound', memoryBound],
+  ['latency-bound', latencyBound],
+  ['waves', wavesOf],
+];
+
+export function adviceFor(figures: Figures): NamedAdvice[] {
+  const rules = [...RULES, ...stallRulesOf(figures), ['accumulation', accumulation] as const];
+  return rules.flatMap(([rule, apply]) => {
+    const advice = apply(figures);
+    return advice ? [{ rule, ...advice }] : [];
+  });
 }
 
 function spills({ metric }: Figures): AdviceText | undefined {
@@ -95,6 +109,8 @@ function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText
           `${ctas} CTAs a multiprocessor (wanted ${MIN_CTAS})${occupancyLimiter ? `, bound by ${occupancyLimiter}` : ''}`,
         ]),
   ].join(', ');
+  // A CTA that fills the warps of a multiprocessor leaves room for no other: there is nothing to gain.
+  if (!many && (occupancyLimiter === 'warps' || occupancyLimiter === 'CTA slots')) return undefined;
   if (few && occupancyLimiter === 'shared memory')
     return {
       text: 'Shared memory bounds the CTAs: half instead of float for what is staged, fewer stages, smaller tiles, or Q kept in registers',
@@ -107,13 +123,23 @@ function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText
 }
 
 function bankConflicts({ metric }: Figures): AdviceText | undefined {
+  // Wavefronts a request decide nothing: ldmatrix takes several without any conflict.
   const [share, wavefronts] = [metric('smem_bank_conflict_percent'), metric('smem_wavefronts_per_request')];
-  if ((share ?? 0) < MAX_CONFLICT_PERCENT && (wavefronts ?? 0) <= MAX_WAVEFRONTS) return undefined;
+  if (share === undefined || share < MAX_CONFLICT_PERCENT) return undefined;
   const evidence = [
-    ...(share === undefined ? [] : [`bank conflicts are ${percent(share)} of the shared-memory wavefronts`]),
+    `bank conflicts are ${percent(share)} of the shared-memory wavefronts`,
     ...(wavefronts === undefined ? [] : [`${wavefronts.toFixed(1)} wavefronts a request`]),
   ].join(', ');
   return { text: 'Swizzle the rows of shared-memory tiles by XOR, or pad them (72 instead of 64 halves)', evidence };
+}
+
+/** A last wave that leaves multiprocessors without work. */
+function wavesOf({ waves }: Figures): AdviceText | undefined {
+  if (!waves || waves.tailEfficiencyPercent >= MIN_TAIL_PERCENT) return undefined;
+  return {
+    text: 'Multiprocessors wait for the last CTAs: other tile sizes, the keys split over CTAs, or a persistent grid of as many CTAs as fit at once',
+    evidence: waves.text,
+  };
 }
 
 function memoryBound({ metric }: Figures): AdviceText | undefined {
@@ -152,19 +178,15 @@ function latencyBound({ metric }: Figures): AdviceText | undefined {
 }
 
 /** The two largest stalls that take a fifth of the time or more. */
-function stallRulesOf({ stalls }: Figures): (() => AdviceText | undefined)[] {
+function stallRulesOf({ stalls }: Figures): [string, () => AdviceText | undefined][] {
   const total = stalls.reduce((sum, { value }) => sum + value, 0);
   const large = stalls
     .filter(({ name, value }) => !NO_STALL.includes(name) && value >= STALL_SHARE * total)
     .slice(0, 2);
-  return large.map(({ name, value }) => () => {
+  return large.map(({ name, value }) => {
     const text = STALL_ADVICE[name];
-    return text === undefined
-      ? undefined
-      : {
-          text,
-          evidence: `stall ${name}: ${value.toFixed(2)} of ${total.toFixed(2)} warp cycles an issued instruction (${percent((100 * value) / total)})`,
-        };
+    const evidence = `stall ${name}: ${value.toFixed(2)} of ${total.toFixed(2)} warp cycles an issued instruction (${percent((100 * value) / total)})`;
+    return [`stall ${name}`, () => (text === undefined ? undefined : { text, evidence })];
   });
 }
 

@@ -89,6 +89,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
               accumulate: request.accumulate ?? '',
               launches,
               counters,
+              waves: request.waves,
             })
           : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
       // Also of a report that ncu here can't read: another version may.

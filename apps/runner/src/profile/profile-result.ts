@@ -3,6 +3,7 @@ import {
   Verdict,
   MetricSchema,
   ProfileResultSchema,
+  type LaunchWaves,
   type Metric,
   type ProfileResult,
   type Shape,
@@ -20,6 +21,8 @@ export interface ProfiledKernel {
   accumulate: string;
   /** Of one run of the plan, in order. */
   launches: readonly ProfiledLaunch[];
+  /** How the launch fills the device; undefined: not known. */
+  waves?: LaunchWaves | undefined;
   /** Counters that were asked for by their own names. */
   counters?: readonly string[];
 }
@@ -36,6 +39,7 @@ export function profileResult({
   accumulate,
   launches,
   counters = [],
+  waves,
 }: ProfiledKernel): ProfileResult {
   const timeOf = ({ counters }: ProfiledLaunch): number => counters.get(DURATION_COUNTER) ?? 0;
   const longest = launches.reduce((a, b) => (timeOf(b) > timeOf(a) ? b : a));
@@ -72,6 +76,7 @@ export function profileResult({
     arch,
     accumulate,
     occupancyLimiter: limiterOf(longest),
+    waves,
   };
   return create(ProfileResultSchema, {
     verdict: Verdict.PASS,
@@ -79,7 +84,7 @@ export function profileResult({
     metrics: all,
     stalls,
     bottleneck: bottleneckOf(figures),
-    advice: adviceFor(figures),
+    advice: adviceFor(figures).map(({ text, evidence }) => ({ text, evidence })),
     arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
   });
 }

@@ -1,5 +1,12 @@
 import { create } from '@bufbuild/protobuf';
-import { Verdict, ProfileResultSchema, type Device, type ProfileResult, type Shape } from '@flashcore/shared/contract';
+import {
+  Verdict,
+  ProfileResultSchema,
+  type Device,
+  type LaunchWaves,
+  type ProfileResult,
+  type Shape,
+} from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, type LaunchPlan } from '@flashcore/shared/kernels';
 
 /** What to read hardware counters of. */
@@ -13,6 +20,8 @@ export interface ProfileRequest {
   metricSet: string;
   /** Counters by Nsight Compute's own names, besides those of the set. */
   counters?: readonly string[];
+  /** How the launch fills the device; undefined: not known. */
+  waves?: LaunchWaves | undefined;
   /** What the kernel's tensor cores add up in, by its manifest. */
   accumulate?: string;
 }

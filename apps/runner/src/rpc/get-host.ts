@@ -5,9 +5,10 @@ import type { Services } from './services.ts';
 
 /** Says what the host has and can do, and who asks. */
 export const getHost =
-  ({ host, jobs }: Services): UnaryHandler<GetHostRequest, GetHostResponse> =>
+  ({ host, jobs, planner }: Services): UnaryHandler<GetHostRequest, GetHostResponse> =>
   async (_, { caller }) =>
     create(GetHostResponseSchema, {
       host: await host.describe({ devices: jobs.devices(), activeJobs: jobs.active }),
       caller: { name: caller.name, role: caller.role },
+      ...planner.judging(),
     });

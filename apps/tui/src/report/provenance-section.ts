@@ -1,4 +1,4 @@
-import type { Device, JobResult, Provenance, Tool } from '@flashcore/shared/contract';
+import type { Device, GitState, JobResult, Provenance, Tool } from '@flashcore/shared/contract';
 import { conditionsText } from './benchmark-section.ts';
 import type { ReportFormat } from './format.ts';
 import { count, instant, seconds } from './numbers.ts';
@@ -17,12 +17,19 @@ export function provenanceSection(result: JobResult, format: ReportFormat): stri
     ['flags', provenance.flagsDigest || 'nothing was compiled'],
     ['seeds', seedsText(result)],
     ['protocol', provenance.protocol || 'nothing was timed'],
+    ...(provenance.git ? [['commit', commitText(provenance.git)] as [string, string]] : []),
+    ...(provenance.gatesDigest
+      ? [['gates', `${provenance.gatesSource}, ${provenance.gatesDigest}`] as [string, string]]
+      : []),
     ['runner', runnerText(provenance)],
     ['started', instant(provenance.time)],
     ['cost', costText(result)],
   ];
   return [...heading('Provenance', '', format), ...items.flatMap(([label, text]) => labelled(label, text, format))];
 }
+
+const commitText = ({ repository, commit, branch, dirty }: GitState): string =>
+  `${commit} of ${repository}${branch ? `, branch ${branch}` : ''}${dirty ? ', with changes that are not committed' : ''}`;
 
 /** Those of the cases, then those of inputs that were timed. */
 function seedsText({ provenance, variants }: JobResult): string {

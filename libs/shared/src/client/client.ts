@@ -33,6 +33,7 @@ import {
   type UnaryRpcName,
 } from './grpc.ts';
 import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
+import { gitState } from '../files/git-state.ts';
 import { readSourceTree, sha256Of } from '../kernels/source-tree.ts';
 
 const CONNECT_TIMEOUT_MS = 2_500;
@@ -167,7 +168,8 @@ export class RunnerClient {
    * large), DISK_FULL.
    */
   async uploadFolder(path: string, options: CallOptions = {}): Promise<KernelReference> {
-    const { tree, contents } = await readSourceTree(path);
+    const [{ tree, contents }, git] = await Promise.all([readSourceTree(path), gitState(path)]);
+    if (git) tree.git = git;
     const { missingSha256 } = await this.findMissingSources({ files: tree.files }, options);
     if (missingSha256.length > 0) {
       await callUpload(this.#channel, uploadPieces(missingSha256, contents), {

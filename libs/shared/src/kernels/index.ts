@@ -48,4 +48,5 @@ export {
 } from './shape.ts';
 export { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME, readSourceTree, sha256Of, treeDigest } from './source-tree.ts';
 export { type ResolvedVariant, archMismatch, resolveVariant } from './variant.ts';
+export { launchWaves } from './waves.ts';
 export * as yamlFile from './yaml-file.ts';

@@ -1,4 +1,4 @@
-import type { KernelReference, Variant } from '@flashcore/shared/contract';
+import type { GitState, KernelReference, Variant } from '@flashcore/shared/contract';
 import { isSha256, sourceTreeViolations } from '../../store/source-tree.ts';
 import type { Violations } from './violations.ts';
 
@@ -18,6 +18,7 @@ export function checkKernelReference(
       return;
     case 'tree':
       violations.addAll(sourceTreeViolations(source.value.files, `${field}.tree.files`));
+      checkGit(source.value.git, violations, `${field}.tree.git`);
       return;
     case 'buildId':
       if (!isSha256(source.value))
@@ -26,6 +27,14 @@ export function checkKernelReference(
     default:
       violations.add(`${field}.source`, 'must be set: a kernel_id, a tree or a build_id');
   }
+}
+
+/** Only shown, never followed. */
+function checkGit(git: GitState | undefined, violations: Violations, field: string): void {
+  if (!git) return;
+  violations.text(`${field}.repository`, git.repository, 256);
+  violations.text(`${field}.branch`, git.branch, 256);
+  if (!/^[0-9a-f]{40,64}$/.test(git.commit)) violations.add(`${field}.commit`, 'must be 40 hexadecimal digits');
 }
 
 /** What is wrong with a variant before the manifest is asked, which has the last word on names and values. */

@@ -1,0 +1,236 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Outcome, Verdict, type JobEvent, type VariantResult } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { DEFAULT_HOST } from '../host-settings.ts';
+import type { JobPayload } from '../jobs/job-context.ts';
+import { REPOSITORY_ROOT, collect, startTestRunner } from '../testing/test-runner.ts';
+import { createPlanner } from './planner.ts';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+const SMALL = parseShape('1x1x64x64');
+const settings = {
+  verify: { seedCount: 1, shapes: [SMALL] },
+  benchmark: { shapes: [SMALL], protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.3 } },
+};
+
+/** A kernel folder's files as text. */
+function filesOf(kernelId: string): Record<string, string> {
+  const folder = join(REPOSITORY_ROOT, 'kernels', kernelId);
+  return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
+}
+
+/** The manifest with these gates alone. */
+const withGates = (manifest: string, gates: string): string =>
+  `${manifest.replace(/^gates:\n(?:[ -].*\n|\n)*/m, '')}\ngates:\n${gates}\n`;
+
+const gateOf = (variant: VariantResult, id: string) => variant.gates.find(({ gateId }) => gateId === id)!;
+
+let fixture: TestPlanner;
+beforeAll(() => {
+  fixture = openTestPlanner();
+});
+afterAll(() => fixture.close());
+
+test(
+  'gates are announced first, decided as data arrives, and a folder is judged by its own',
+  { timeout: 120_000 },
+  async () => {
+    const files = filesOf('fa_v1_baseline');
+    files['kernel.yaml'] = withGates(
+      files['kernel.yaml']!,
+      '  - { id: registers, level: hard, target: 8, why: "a target that nothing reaches" }\n  - { id: warnings, metric: compile_warnings, op: "==", target: 0, level: warn, why: "none is wanted" }',
+    );
+    const kernel = fixture.upload(files);
+    const { outcome, events } = await fixture.run('runExperiment', { kernel, ...settings });
+    const [variant] = outcome.result.variants;
+    expect(Outcome[outcome.outcome]).toBe('FAILED');
+    expect(gateOf(variant!, 'registers')).toMatchObject({
+      verdict: Verdict.FAIL,
+      level: 'hard',
+      target: 8,
+      ownReason: 'a target that nothing reaches',
+    });
+    expect(gateOf(variant!, 'warnings')).toMatchObject({ verdict: Verdict.PASS, level: 'warn' });
+    expect(outcome.summary).toMatch(/plan merge: \d of 5 gates passed, rejected by registers/);
+    expect(outcome.result).toMatchObject({
+      plan: { name: 'merge', default: true, acceptable: true },
+      provenance: { plan: 'merge', gatesSource: "kernels/gates.yaml, and fa_v1_baseline's own" },
+      acceptability: { possible: false, reason: 'it did not pass' },
+    });
+    const index = (find: (payload: JobPayload) => boolean): number => events.findIndex(find);
+    const announced = events[0];
+    if (announced?.case !== 'gatePlan') throw new Error('the plan is not announced first');
+    expect(announced.value.plan!.gates.every(({ verdict }) => verdict === Verdict.UNSPECIFIED)).toBe(true);
+    expect(announced.value.plan!.gates.map(({ gateId }) => gateId)).toEqual(variant!.gates.map(({ gateId }) => gateId));
+    // Registers are known before anything is verified.
+    expect(index((each) => each.case === 'gateResult' && each.value.gateId === 'registers')).toBeLessThan(
+      index((each) => each.case === 'caseResult'),
+    );
+    // The runner's own file judges the same kernel without that.
+    const untouched = await fixture.run('runExperiment', {
+      kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+      ...settings,
+    });
+    expect(Outcome[untouched.outcome.outcome]).toBe('PASSED');
+  },
+);
+
+test('a client sends its own gates file: its plan, its metrics, its digest', { timeout: 120_000 }, async () => {
+  const gatesYaml = `
+default: mine
+gates:
+  - { id: cases, metric: cases_passed, op: "==", target: 1, why: all that was run }
+  - { id: occupancy, metric: theoretical_occupancy_percent, op: ">=", target: 101, unit: "%", why: more than there is }
+plans:
+  mine: { title: Mine, about: all, from: me, shapes: none, metrics: none, gates: { cases: hard, occupancy: hard } }
+`;
+  const kernel = { source: { case: 'kernelId', value: 'fa_v1_baseline' } } as const;
+  const { outcome } = await fixture.run('runExperiment', { kernel, verify: settings.verify, gatesYaml });
+  const [variant] = outcome.result.variants;
+  expect(variant!.gates.map(({ gateId, verdict }) => [gateId, Verdict[verdict]])).toEqual([
+    ['cases', 'PASS'],
+    ['occupancy', 'FAIL'],
+  ]);
+  expect([variant!.benchmarks.length, variant!.profile]).toEqual([0, undefined]);
+  expect(outcome.result.provenance).toMatchObject({ plan: 'mine', gatesSource: "the client's gates file" });
+  expect(outcome.result.provenance!.gatesDigest).toMatch(/^[0-9a-f]{64}$/);
+  await expect(fixture.run('runExperiment', { kernel, plan: 'merg' })).rejects.toMatchObject({
+    reason: 'INVALID_REQUEST',
+    message: expect.stringMatching(/plan: must be one of merge, .*did you mean "merge"/) as string,
+  });
+  await expect(fixture.run('runExperiment', { kernel, gatesYaml: 'gates: 3' })).rejects.toMatchObject({
+    reason: 'INVALID_MANIFEST',
+  });
+  await expect(fixture.run('runExperiment', { kernel, verify: { caseSet: 'od' } })).rejects.toMatchObject({
+    message: expect.stringMatching(/did you mean "odd"/) as string,
+  });
+});
+
+test('what the tensor cores add up in is evaluated from the parameters; a plan that does not ask explores it', () => {
+  const run = (plan: string) =>
+    fixture.run('runExperiment', {
+      kernel: { source: { case: 'kernelId', value: 'fa_s512_v3_wmma' } },
+      variant: { parameters: { ACCUM_F32: 0n } },
+      ...settings,
+      plan,
+    });
+  return Promise.all([
+    run('merge').then(({ outcome }) => {
+      expect(Outcome[outcome.outcome]).toBe('FAILED');
+      expect(outcome.result.prechecks.find(({ check }) => check === 'accumulate')).toMatchObject({
+        verdict: Verdict.FAIL,
+        detail: expect.stringMatching(/^the manifest says fp16 \(fp32 when .*\), fp32 is required$/) as string,
+      });
+      expect(outcome.result.variants).toEqual([]);
+    }),
+    run('explore').then(({ outcome }) => {
+      expect(outcome.result.prechecks).toEqual([]);
+      expect(outcome.result.variants).toHaveLength(1);
+    }),
+  ]);
+}, 180_000);
+
+test.each([
+  ['a gate rejects it', (source: string) => source, '  - { id: registers, level: hard, target: 8, why: too many }'],
+  ['it does not compile', (source: string) => `#if USE_WMMA\n#error no tensor cores today\n#endif\n${source}`, ''],
+])(
+  'where the variant with tensor cores fails because %s, the plan says what the other one decides',
+  { timeout: 240_000 },
+  async (_, change, gates) => {
+    const files = filesOf('fa_v2_wmma');
+    files['fa_v2_wmma.cu'] = change(files['fa_v2_wmma.cu']!);
+    if (gates !== '') files['kernel.yaml'] = withGates(files['kernel.yaml']!, gates);
+    const kernel = fixture.upload(files);
+    const on = await fixture.run('runExperiment', { kernel, verify: settings.verify, plan: 'nsight' });
+    expect(Outcome[on.outcome.outcome]).toBe('PASSED');
+    expect(on.outcome.summary).toMatch(/^FELL BACK: USE_WMMA=1 .*: plan nsight goes on with USE_WMMA=0/);
+    expect(on.outcome.result.variants.map(({ label, fallback }) => [label, fallback])).toEqual([
+      ['USE_WMMA=1', false],
+      ['USE_WMMA=0', true],
+    ]);
+    const beside = await fixture.run('runExperiment', {
+      kernel,
+      verify: settings.verify,
+      plan: 'merge',
+      benchmark: settings.benchmark,
+    });
+    expect(beside.outcome.outcome).not.toBe(Outcome.PASSED);
+    expect(beside.outcome.result.variants).toHaveLength(2);
+    expect(beside.outcome.result.fellBack).toBeUndefined();
+  },
+);
+
+const GATES = `
+default: quick
+gates:
+  - { id: cases, metric: cases_passed, op: "==", target: 1, why: all that was run }
+  - { id: regression, metric: speedup_vs_champion, op: ">=", target: 0.99, unit: x, why: never slower }
+plans:
+  quick: { title: Quick, about: all, from: me, metrics: none, gates: { cases: hard, regression: hard } }
+`;
+
+test(
+  'an accepted build is the champion of the next experiment, which says what it changed; on the emulator nothing is timed against it',
+  { timeout: 180_000 },
+  async () => {
+    await using runner = await startTestRunner({
+      createPlanner: (options) =>
+        createPlanner({
+          ...options,
+          host: { ...DEFAULT_HOST, libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`) },
+        }),
+    });
+    const { client } = runner;
+    const experiment = async (extra: object) => {
+      const events: JobEvent[] = await collect(
+        client.start('runExperiment', {
+          kernel: { source: { case: 'kernelId', value: 'fa_v2_wmma' } },
+          ...settings,
+          gatesYaml: GATES,
+          noFallback: true,
+          ...extra,
+        }),
+      );
+      const name = events[0]!.job;
+      const { result } = await client.getJob({ name });
+      return { name, result: result! };
+    };
+    const first = await experiment({});
+    expect(first.result.acceptability).toMatchObject({
+      possible: true,
+      command: `fa-tui accept ${first.name.slice(5, 13)}`,
+    });
+    expect(gateOf(first.result.variants[0]!, 'regression')).toMatchObject({
+      verdict: Verdict.NOT_MEASURED,
+      detail: expect.stringMatching(/^no champion of flashcore CPU emulator/) as string,
+    });
+    await client.accept({ job: first.name });
+    const second = await experiment({ variant: { parameters: { USE_WMMA: 0n } } });
+    const { difference, comparison } = second.result.variants[0]!;
+    expect(comparison).toBeUndefined();
+    expect(difference).toMatchObject({
+      champion: 'fa_v2_wmma USE_WMMA=1',
+      championJob: first.name,
+      parameters: [{ name: 'USE_WMMA', champion: '1', candidate: '0' }],
+      sources: [],
+      changes: 1,
+    });
+    expect(difference!.warning).toBeUndefined();
+    expect(gateOf(second.result.variants[0]!, 'regression').detail).toBe('emulator times are not GPU times');
+    expect(second.result.acceptability).toMatchObject({ replaces: 'fa_v2_wmma USE_WMMA=1' });
+    // The next step of the ladder has no champion of its own: it is compared with that of the step before.
+    const next = await experiment({ kernel: { source: { case: 'kernelId', value: 'flashcore_v5' } } });
+    expect(next.result.variants[0]!.difference).toMatchObject({
+      champion: 'fa_v2_wmma USE_WMMA=1',
+      sources: [{ path: 'kernel.cu' }],
+      warning: expect.stringMatching(
+        /^\d+ changes at once: .*kernel\.cu in \d+ places; change one thing at a time$/,
+      ) as string,
+    });
+    const without = await experiment({ noChampion: true });
+    expect(without.result.variants[0]!.difference).toBeUndefined();
+  },
+);
