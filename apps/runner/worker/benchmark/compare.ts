@@ -21,6 +21,8 @@ import {
 
 /** Which build each sample of a block is of: a drift of the device hits both alike. */
 const BLOCK = [0, 1, 1, 0] as const;
+/** A block's places have clocks of their own: what ran just before a sample has set its clock, too. */
+const PLACES = [0, 1, 2, 3] as const;
 const PER_BLOCK = 2;
 /** For the stopping rule; the result is calculated from more. */
 const RESAMPLES = 1_000;
@@ -155,6 +157,7 @@ class Comparison {
   async #series(sides: readonly [Side, Side], selfCheck: boolean): Promise<PairedSamples> {
     const { protocol } = this.#request;
     const series = new Series(protocol);
+    this.#slowDown.startSeries();
     const blockUs = await this.#warmUp(sides);
     const secretBlock = secretIndex(protocol, blockUs);
     let started = performance.now();
@@ -171,7 +174,7 @@ class Comparison {
         taken * PER_BLOCK < protocol.maxSamples &&
         taken !== secretBlock
       );
-      series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length));
+      series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length, PLACES));
       await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, selfCheck, ...series.since(from) });
       const stopReason = series.stopReason(performance.now() - started);
       if (stopReason) return series.result(stopReason);

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { judgeSlow } from './sampling.ts';
+import type { ClockStamps } from './clock-stamps.ts';
+import type { Conditions } from './conditions.ts';
+import type { CudaDriver } from '../driver/cuda-driver.ts';
+import { judgeSlow, SlowDown } from './sampling.ts';
 
 describe('samples that the device was slow in', () => {
   const clocksMhz = [1980, 1700, 1980];
@@ -35,5 +38,30 @@ describe('samples that the device was slow in', () => {
       slowed: 0,
       throttled: 3,
     });
+  });
+});
+
+describe('two builds in turns', () => {
+  // A draws little power and runs at 1980 MHz, B draws much and runs at 1500 MHz: neither slowed down.
+  const block = [1980, 1500, 1500, 1980];
+  const blocks = (count: number): number[] => Array.from({ length: count }, () => block).flat();
+  const slowDown = (clocks: number[]): SlowDown =>
+    new SlowDown({ facts: { simulated: false } } as CudaDriver, {
+      stamps: { read: () => clocks } as unknown as ClockStamps,
+      conditions: { throttled: () => false } as unknown as Conditions,
+      mode: 'hot',
+    });
+
+  it('keep a clock of their own each: a build that draws more power has not slowed down', () => {
+    const { fell } = slowDown(blocks(50)).batch(200, [0, 1, 2, 3]);
+    expect(fell.some(Boolean)).toBe(false);
+    const asOne = slowDown(blocks(50)).batch(200);
+    expect(asOne.fell.some(Boolean)).toBe(true);
+  });
+
+  it('still lose a sample whose clock fell against those of its own place', () => {
+    const clocks = [...blocks(20), 1980, 1400, 1500, 1980];
+    const { fell } = slowDown(clocks).batch(84, [0, 1, 2, 3]);
+    expect(fell.flatMap((each, index) => (each ? [index] : []))).toEqual([81]);
   });
 });

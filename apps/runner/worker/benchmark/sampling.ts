@@ -82,7 +82,7 @@ export function judgeSlow({ fell, throttled }: BatchClocks, { turns }: { turns: 
 export class SlowDown {
   readonly #stamps: ClockStamps | undefined;
   readonly #conditions: Conditions;
-  readonly #watch = new ClockWatch();
+  #watches: ClockWatch[] = [];
   readonly #simulated: boolean;
   readonly #mode: TimingModeName;
   #read = 0;
@@ -98,13 +98,26 @@ export class SlowDown {
     this.#mode = mode;
   }
 
-  /** Of each of the `count` samples since the last call. */
-  batch(count: number): BatchClocks {
+  /** What is timed from here on is something else: its clocks have nothing to do with those before. */
+  startSeries(): void {
+    this.#watches = [];
+  }
+
+  /**
+   * Of each of the `count` samples since the last call. `places`: where in its block each sample stands, again and
+   * again; each has a rolling median of its own, because a build that draws more power has a lower clock.
+   */
+  batch(count: number, places: readonly number[] = [0]): BatchClocks {
     const clocksMhz = this.#stamps?.read() ?? new Array<number>(count).fill(0);
     if (clocksMhz.length !== count) throw new Error(`${count} samples have ${clocksMhz.length} clocks`);
     this.#read += count;
     this.#known += clocksMhz.filter((mhz) => mhz > 0).length;
-    return { clocksMhz, fell: clocksMhz.map((mhz) => this.#watch.fell(mhz)), throttled: this.#conditions.throttled() };
+    const fell = clocksMhz.map((mhz, index) => this.#watchOf(places[index % places.length]!).fell(mhz));
+    return { clocksMhz, fell, throttled: this.#conditions.throttled() };
+  }
+
+  #watchOf(place: number): ClockWatch {
+    return (this.#watches[place] ??= new ClockWatch());
   }
 
   /** How the clocks are known. */
