@@ -77,6 +77,10 @@ run_kernel() {
   press Enter
   see "\\[1 Run\\]"
   see "1 Run  $1"
+  step "correctness, latency, gates and log stand on one screen"
+  see '─ Gates'
+  see 'Correctness +[01]/1 within'
+  see 'Latency +1x4x128x64'
   see "fa +passed: |✓ passed "
 }
 
@@ -86,15 +90,15 @@ step "fa-tui starts a runner of its own and says what to do"
 see 'No job on this screen yet'
 see 'connected'
 run_kernel fa_v1_baseline
-step "b makes it the baseline"
+step "b pins it"
 press b
-see 'Baseline: fa_v1_baseline'
+see 'Pinned: fa_v1_baseline'
 run_kernel fa_v2_wmma
 step "2, 4, 5: its correctness, profile and gates"
 press 2; see '\[2 Correct\]'; see '1x4x128x64'
 press 4; see '\[4 Profile\]'; see 'Roofline'
-press 5; see '\[5 Gates\]'; see 'Registers'
-step "c compares it with the baseline"
+press 5; see '\[5 Gates\]'; see 'Registers|registers'
+step "c compares it with the pinned job"
 press c
 see '\[3 Latency\]'
 see '[AB] +fa_v1_baseline'

@@ -11,6 +11,7 @@ import {
 import { knowsPercentile } from '@flashcore/shared/statistics';
 import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from './numbers.ts';
 import { sanitize } from './cells/cell-text.ts';
+import { frameLines } from './code-frame.ts';
 import type { LogLine, LogTone } from '../state/log-buffer.ts';
 import { timeOf } from '../state/job-reducer.ts';
 import {
@@ -35,6 +36,9 @@ export function logLinesOf(event: JobEvent): LogLine[] {
   }));
 }
 
+// As wide as an 80-column screen leaves it.
+const FRAME_CELLS = 120;
+
 interface Described {
   readonly text: string;
   readonly tone?: LogTone;
@@ -50,7 +54,10 @@ function describe({ payload }: JobEvent): Described[] {
     case 'phaseStarted':
       return [{ text: phaseText(payload.value), tone: 'phase' }];
     case 'logLine':
-      return [{ text: payload.value.text, source: payload.value.source, tone: toneOfToolLine(payload.value.text) }];
+      // g++ prints its messages in one line each, which the diagnostic after them says again with its source.
+      return isDiagnosticLine(payload.value)
+        ? []
+        : [{ text: payload.value.text, source: payload.value.source, tone: toneOfToolLine(payload.value.text) }];
     case 'diagnostic':
       return [
         {
@@ -58,6 +65,7 @@ function describe({ payload }: JobEvent): Described[] {
           source: payload.value.tool,
           tone: payload.value.severity === 'error' ? 'bad' : 'warn',
         },
+        ...frameText(payload.value).map((text): Described => ({ text, source: payload.value.tool })),
       ];
     case 'precheck': {
       const { check, verdict, detail } = payload.value;
@@ -109,6 +117,8 @@ function describe({ payload }: JobEvent): Described[] {
       return [{ text: payload.value.message }];
     case 'gateResult': {
       const { title, verdict, value, comparison, target, unit, detail } = payload.value;
+      // Gates that could not be evaluated are counted with their reason beside the log, not told one by one.
+      if (verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED) return [];
       const answer =
         value === undefined
           ? notMeasured(detail)
@@ -135,6 +145,14 @@ function describe({ payload }: JobEvent): Described[] {
 function phaseText({ phase, variant, steps }: PhaseStarted): string {
   return [PHASE_WORDS[phase], variant, steps > 0 ? `(${steps})` : ''].filter(Boolean).join(' ');
 }
+
+/** "file.cu:9:5: error: …" of g++, which is told as a diagnostic too. */
+export const isDiagnosticLine = ({ source, text }: { readonly source: string; readonly text: string }): boolean =>
+  source === 'g++' && /^\S+?:\d+:(\d+:)? (fatal error|error|warning|note): /.test(text);
+
+/** The source around a diagnostic that has one. */
+export const frameText = ({ frame }: Pick<Diagnostic, 'frame'>): string[] =>
+  frame === undefined ? [] : frameLines(frame, FRAME_CELLS).map(({ gutter, text }) => `${gutter}${text}`);
 
 export function diagnosticText({ severity, file, line, column, message }: Diagnostic): string {
   const place = [file, line > 0 ? line : '', column > 0 ? column : ''].filter((part) => part !== '').join(':');

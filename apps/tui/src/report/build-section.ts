@@ -11,6 +11,7 @@ import { formatBytes } from '../present/numbers.ts';
 import { figure, seconds } from './numbers.ts';
 import { table, type Cell } from './table.ts';
 import { heading, labelled, paragraph, printable } from './text.ts';
+import { codeFrameLines } from './code-frame-lines.ts';
 import { asNotMeasured } from './profile-section.ts';
 
 const MOST_DIAGNOSTICS = 20;
@@ -79,7 +80,7 @@ function diagnosticLines(diagnostic: Diagnostic, format: ReportFormat): string[]
   const head = [format.style(style, diagnostic.severity), printable(place), format.style('dim', diagnostic.tool)]
     .filter(Boolean)
     .join('  ');
-  return [`  ${head}`, ...paragraph(diagnostic.message, format, 4)];
+  return [`  ${head}`, ...paragraph(diagnostic.message, format, 4), ...codeFrameLines(diagnostic.frame, format)];
 }
 
 /** "flashcore_v6.cu:31:7", as editors take it; empty when the message has no place. */

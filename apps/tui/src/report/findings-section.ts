@@ -1,4 +1,5 @@
 import { FindingKind, type FaultLocation, type FaultThread, type Finding } from '@flashcore/shared/contract';
+import { codeFrameLines } from './code-frame-lines.ts';
 import type { ReportFormat } from './format.ts';
 import { shapeText } from './numbers.ts';
 import { heading, labelled, paragraph, printable } from './text.ts';
@@ -15,6 +16,7 @@ function findingLines(finding: Finding, format: ReportFormat): string[] {
     `  ${format.style('red', printable(name))}`,
     ...paragraph(finding.message, format, 4),
     ...item('where', finding.location ? locationText(finding.location) : '', format),
+    ...codeFrameLines(finding.frame, format),
     ...threadGroups(finding).flatMap((text) => item('threads', text, format)),
     ...item('case', finding.shape ? shapeText(finding.shape) : '', format),
     ...item('CUDA', finding.cudaError ?? '', format),

@@ -1,5 +1,6 @@
 import {
   JobKind,
+  Verdict,
   type Job,
   type JobError,
   type JobResult,
@@ -79,9 +80,18 @@ function variantSections(variant: VariantResult, severalVariants: boolean, forma
     variant.comparison ? comparisonSection(variant.comparison, format) : [],
     variant.profile ? profileSection(variant.profile, format) : [],
     variant.difference ? differenceSection(variant.difference, format) : [],
-    gatesSection(variant.gates, format),
+    ...gateSections(variant, format),
     findingsSection(variant.findings, format),
   ];
+}
+
+/** Of a kernel that does not compile only what could be evaluated all the same. */
+function gateSections({ build, gates }: VariantResult, format: ReportFormat): string[][] {
+  if (build === undefined || build.succeeded) return [gatesSection(gates, format)];
+  const answered = gates.filter(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.FAIL);
+  const open = gates.length - answered.length;
+  const words = `${open} gate${open === 1 ? ' was' : 's were'} not evaluated: the kernel does not compile`;
+  return [gatesSection(answered, format), open === 0 ? [] : paragraph(words, format, 0, 'dim')];
 }
 
 function footer({ job, error }: EndedJob, format: ReportFormat): string[] {

@@ -15,6 +15,7 @@ import { ratioText } from '@flashcore/shared/statistics';
 import type { JobView } from '../state/job-view.ts';
 import { diagnosticPlace } from './build-section.ts';
 import type { StyleName } from './format.ts';
+import { isDiagnosticLine } from '../present/event-lines.ts';
 import { shapeText, small, time } from './numbers.ts';
 import { outcomeText, verdictText } from './verdicts.ts';
 
@@ -45,7 +46,9 @@ export function progressLine({ payload }: JobEvent): ProgressLine | undefined {
         style: 'bold',
       };
     case 'logLine':
-      return { line: `  ${payload.value.source}: ${payload.value.text}`, style: 'dim' };
+      return isDiagnosticLine(payload.value)
+        ? undefined
+        : { line: `  ${payload.value.source}: ${payload.value.text}`, style: 'dim' };
     case 'diagnostic':
       return {
         line: `  ${[diagnosticPlace(payload.value), payload.value.severity].filter(Boolean).join(': ')}: ${payload.value.message}`,

@@ -22,7 +22,8 @@ export function shownFinding(state: AppState): ShownFinding | undefined {
 
 /** The finding's own source, or that of the first error of a kernel that does not compile. */
 export function frameOf({ finding, variant }: Pick<ShownFinding, 'finding' | 'variant'>): CodeFrame | undefined {
-  if (finding.frame !== undefined) return finding.frame;
   const isCompile = finding.kind === FindingKind.COMPILE_FAILED;
-  return isCompile ? variant.diagnostics.find(({ severity }) => severity === 'error')?.frame : undefined;
+  // A compiler's message knows the column too.
+  const told = isCompile ? variant.diagnostics.find(({ severity }) => severity === 'error')?.frame : undefined;
+  return told ?? finding.frame;
 }
