@@ -16,16 +16,18 @@ def measure(m):
         manifest = folder / "kernel.yaml"
         if not manifest.exists():
             continue
-        wanted = re.search(r"finding: (\w+)", manifest.read_text(encoding="utf8")).group(1)
+        manifest_text = manifest.read_text(encoding="utf8")
+        wanted = re.search(r"finding: (\w+)", manifest_text).group(1)
+        shape = re.search(r"^faulty: .*\bshape: (\w+)", manifest_text, re.MULTILINE)
         for options in ([], ["--sanitize"]):
             code, seconds, text, _ = m.tui(
                 "run",
                 folder.name,
                 "--json",
                 "--seeds",
-                "1",
+                "2",
                 "--shape",
-                "1x4x128x64",
+                shape.group(1) if shape else "1x4x128x64",
                 "--max-seconds",
                 "0.2",
                 *options,

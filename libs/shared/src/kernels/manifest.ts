@@ -45,7 +45,7 @@ export interface Manifest {
    * The findings that a run of a faulty or a cheating kernel must end with (UNSPECIFIED: none, its trick gains
    * nothing); on a GPU those of `findingsOnGpu`, which see less.
    */
-  readonly faulty: { finding: FindingKind; findingsOnGpu: FindingKind[] } | undefined;
+  readonly faulty: { finding: FindingKind; findingsOnGpu: FindingKind[]; shape: Shape } | undefined;
   /** Why there is no USE_WMMA to turn the tensor cores off with; undefined: there is, or the manifest does not say. */
   readonly toggle: string | undefined;
   /** Why it must be neither compared with nor accepted; undefined: it may. */
@@ -151,6 +151,7 @@ function readManifest(yamlText: string, path: string): Manifest {
     faulty: raw.faulty && {
       finding: findingNamed(raw.faulty.finding),
       findingsOnGpu: raw.faulty.finding_on_gpu.map(findingNamed),
+      shape: raw.faulty.shape,
     },
     toggle: raw.toggle,
     deprecated: raw.deprecated,

@@ -422,7 +422,7 @@ test.each([
 
 test('cases.yaml: the seven parity cases, and what is wrong is named', () => {
   expect(cases.sets.parity.length).toBe(7);
-  expect(cases.distributions['saturated']).toMatchObject({ name: 'saturated', q: 'normal', logitScale: 8 });
+  expect(cases.distributions['saturated']).toMatchObject({ name: 'saturated', q: 'normal', logitScale: 32 });
   expect(toleranceProfile(cases, 'strict')).toEqual({ atol: 1e-3, rtol: 1e-3 });
   expect(() => toleranceProfile(cases, 'constructor')).toThrow(FlashcoreError);
   expect(() => parseCases(read('cases.yaml').replace('set: parity', 'set: party'), 'cases.yaml')).toThrow(
