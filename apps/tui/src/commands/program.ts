@@ -21,6 +21,8 @@ import {
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
 import type { ExportCommandOptions } from './export.ts';
+import { REPORT_FORMATS } from '../handover/report-formats.ts';
+import type { ReportCommandOptions } from './report.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string, second: string) => Promise<number>;
@@ -57,7 +59,11 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
   return exitCode;
 }
 
-const textOf = (argument: unknown): string => (typeof argument === 'string' ? argument : '');
+/** Of an argument that may be repeated, all, a blank apart. */
+const textOf = (argument: unknown): string => {
+  if (Array.isArray(argument)) return argument.join(' ');
+  return typeof argument === 'string' ? argument : '';
+};
 
 async function guarded(
   surroundings: Surroundings,
@@ -254,6 +260,24 @@ function addQueries(program: Command, define: Define): void {
       .description('read a file that a job made')
       .option('-o, --output <file>', 'write it there'),
     async (context, options, sha256) => (await import('./artifact.ts')).readArtifact(sha256, options, context),
+  );
+  const report = program
+    .command('report')
+    .argument('<jobs...>', 'their names or the first digits of them')
+    .description('ended jobs as others read them: a page, JUnit, SARIF, annotations, benchmark files')
+    .addOption(new Option('--format <name>', 'what to write').choices(REPORT_FORMATS).default('final'))
+    .option('--folder <path>', "the kernel's folder in the repository, for the places of problems")
+    .option('-o, --output <file>', 'write it there (default: stdout)');
+  define<ReportCommandOptions>(report, async (context, options, jobs) =>
+    (await import('./report.ts')).reportJobs(jobs.split(' '), options, context),
+  );
+  query<{ out?: string }>(
+    program
+      .command('trace')
+      .argument('<job>', 'its name or the first digits of it')
+      .description("a job's phases as trace events, for Perfetto and chrome://tracing")
+      .option('-o, --out <file>', 'write it there (default: stdout)'),
+    async (context, options, job) => (await import('./report.ts')).traceJob(job, options, context),
   );
 }
 

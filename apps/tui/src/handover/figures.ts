@@ -1,0 +1,46 @@
+/** The timed figures of ended jobs, one a shape and mode, with the job that each is of. */
+import {
+  TimingMode,
+  type BenchmarkResult,
+  type GetJobResponse,
+  type Provenance,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+
+export interface Figure {
+  readonly job: string;
+  readonly kernel: string;
+  readonly variant: VariantResult;
+  readonly benchmark: BenchmarkResult;
+  readonly shape: string;
+  readonly mode: 'hot' | 'cold';
+  readonly provenance: Provenance | undefined;
+}
+
+export function figuresOf(jobs: readonly GetJobResponse[]): Figure[] {
+  return jobs.flatMap(({ job, result }) =>
+    (result?.variants ?? []).flatMap((variant) =>
+      variant.benchmarks
+        .filter(({ latency }) => latency !== undefined)
+        .map((benchmark): Figure => ({
+          job: job?.name ?? '',
+          kernel: kernelText(job?.kernelId ?? '', variant),
+          variant,
+          benchmark,
+          shape: benchmark.shape ? formatShape(benchmark.shape) : '',
+          mode: benchmark.mode === TimingMode.COLD ? 'cold' : 'hot',
+          provenance: result?.provenance,
+        })),
+    ),
+  );
+}
+
+/** Emulator times are no GPU times: what is for a dashboard or a table of GPU figures leaves them out. */
+export const isMeasured = ({ benchmark }: Figure): boolean => !benchmark.simulated && benchmark.valid;
+
+/** What charts call a figure. */
+export const figureName = ({ kernel, shape, mode }: Figure): string => `${kernel} ${shape} ${mode}`;
+
+const kernelText = (id: string, { label, fallback }: VariantResult): string =>
+  fallback || label !== 'default' ? `${id} ${label}`.trim() : id;
