@@ -75,8 +75,8 @@ export interface Executor {
   program: string;
   args: string[];
   env: Record<string, string>;
-  /** Whether what it starts ends with it by itself. */
-  boxed: boolean;
+  /** Without a box: "NAME=value" in its environment, by which what it leaves behind is found. */
+  mark?: string;
 }
 
 export interface OpenRequest {

@@ -43,7 +43,7 @@ export async function startTestRunner(
     graceSeconds: 1,
     maxQueued: 64,
     // The fake planner has no box; tests of boxes say what they want.
-    isolation: 'none',
+    isolation: options.createPlanner ? 'auto' : 'none',
     emulator: true,
     allowRoot: true,
     security: undefined,

@@ -1,3 +1,4 @@
+import { killMarked } from '@flashcore/shared/files';
 import type { DeviceFacts, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
 import { untilAborted } from '../async.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
@@ -38,6 +39,8 @@ export class DeviceWorker {
   #quarantine: string | undefined;
   #onOutput: ((line: string) => void) | undefined;
   #owner: string | undefined;
+  /** By which processes are found that a candidate left, where no box ends them. */
+  #mark: string | undefined;
   /** The process ran another owner's code: it serves no more. */
   #outworn = false;
 
@@ -76,12 +79,15 @@ export class DeviceWorker {
     try {
       const worker = await this.#ready(options);
       const outcome = await worker.request(request, options);
+      // A candidate may have ended the worker, which would have seen to it.
+      if (outcome.status !== 'done') this.#killLeft();
       // A `failed` worker was ended for its memory: nothing is known against the device.
       if (!worker.usable && outcome.status !== 'failed') this.#needsCanary = true;
       return outcome;
     } catch (error) {
       // Cancelled in the middle of something: the process was killed.
       if (options.signal.aborted) this.#needsCanary = true;
+      this.#killLeft();
       throw error;
     } finally {
       this.#onOutput = undefined;
@@ -97,6 +103,11 @@ export class DeviceWorker {
   /** Ends its process, or gives it up after a few seconds. */
   async close(): Promise<void> {
     await this.#process?.stop();
+    this.#killLeft();
+  }
+
+  #killLeft(): void {
+    if (this.#mark !== undefined) killMarked(this.#mark);
   }
 
   /**
@@ -135,6 +146,7 @@ export class DeviceWorker {
   async #start(options: DeviceRequestOptions): Promise<WorkerProcess> {
     await this.#endProcess(options.signal);
     const setup = await this.#options.open(options.signal);
+    this.#mark = setup.executor?.mark;
     const canaryImage = this.#needsCanary ? await this.#options.canary(options.signal) : '';
     const tries = this.#needsCanary ? CANARY_TRIES : 1;
     const command = await untilAborted(this.#options.command?.() ?? Promise.resolve(plainWorker()), options.signal);

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import type { DeviceFacts, Executor } from '../../worker/messages.ts';
 import type { Box } from '../sandbox/box.ts';
@@ -90,9 +91,19 @@ export async function boxedExecutor(box: Box, program: string, library: string):
   };
   // Errors where a box is required, also where there is none at all.
   const usable = await box.for(program, [library], policy);
-  if (usable.kind === 'none') return { program, args: [], env: { ...environment, TMPDIR: tmpdir() }, boxed: false };
-  return { ...box.wrap(program, [], policy), env: { ...environment, TMPDIR: '/tmp' }, boxed: true };
+  if (usable.kind === 'none') {
+    const id = randomUUID();
+    return {
+      program,
+      args: [],
+      env: { ...environment, TMPDIR: tmpdir(), [MARK]: id },
+      mark: `${MARK}=${id}`,
+    };
+  }
+  return { ...box.wrap(program, [], policy), env: { ...environment, TMPDIR: '/tmp' } };
 }
+
+const MARK = 'FLASHCORE_EXECUTOR';
 
 /** Next to nothing: no HOME, no credentials, no library paths. */
 const candidateEnvironment = (): Record<string, string> =>

@@ -58,7 +58,7 @@ test(`${SENT} hostile frames from a process: each ends it, and nothing else`, { 
       writeFileSync(join(folder, 'frame'), frame);
       const script = `cat "${folder}/frame" >&4; [ ${round % 2} = 0 ] || exec sleep 30`;
       using library = new RemoteLibrary(
-        { program: '/bin/sh', args: ['-c', script, 'sh'], env: { PATH: '/usr/bin:/bin' }, boxed: true },
+        { program: '/bin/sh', args: ['-c', script, 'sh'], env: { PATH: '/usr/bin:/bin' } },
         'none',
       );
       // A cut frame with a process that stays would be a hang, which the daemon's limit on the step ends.

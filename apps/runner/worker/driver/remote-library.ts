@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { closeSync, ftruncateSync, readSync, writeSync } from 'node:fs';
-import { randomUUID } from 'node:crypto';
+import { killMarked } from '@flashcore/shared/files';
 import koffi from 'koffi';
 import type { Executor } from '../messages.ts';
 import {
@@ -11,7 +11,6 @@ import {
   type NativeName,
 } from './declarations.ts';
 import { BadFrame, decodeReply, encodeRequest, REPLY_BYTES, type FrameArgument, type Reply } from './frames.ts';
-import { killMarked } from './left-processes.ts';
 import { argumentsOf } from './packed-arguments.ts';
 
 /** How an executor ended before its work was done. */
@@ -74,15 +73,15 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   #sequence = 0;
   #ended: ExecutorEnded | undefined;
 
-  constructor({ program, args, env, boxed }: Executor, library: string) {
+  constructor({ program, args, env, mark }: Executor, library: string) {
     const [childRequests, requests] = pipe();
     const [replies, childReplies] = pipe();
     this.#memory = memoryFile();
     this.#requests = requests;
     this.#replies = replies;
-    this.#mark = boxed ? undefined : `FLASHCORE_JOB=${randomUUID()}`;
+    this.#mark = mark;
     this.#child = spawn(program, [...args, library, '3', '4', '5', String(MEMORY_BYTES)], {
-      env: this.#mark === undefined ? env : { ...env, FLASHCORE_JOB: this.#mark.split('=')[1]! },
+      env,
       stdio: ['ignore', 'inherit', 'inherit', childRequests, childReplies, this.#memory],
     });
     closeSync(childRequests);
