@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
-import { CompileCache, keyOf, type CompileUnit } from './compile-cache.ts';
+import { CompileCache, keyOf, type CompileUnit, hostFault } from './compile-cache.ts';
 
 const signal = new AbortController().signal;
 let folder: string;
@@ -102,4 +102,21 @@ test("who waits for another job's compilation and is cancelled does not wait for
   await expect(second).rejects.toThrow('cancelled');
   expect(performance.now() - started).toBeLessThan(1_000);
   expect((await first).exitCode).toBe(0);
+});
+
+test('hostFault() tells what the host did to a compiler from what its sources did', () => {
+  const end = (lines: string[], more: object = {}) => ({ exitCode: 1, timedOut: false, seconds: 2, lines, ...more });
+  const killed = 'g++: fatal error: Killed signal terminated program cc1plus';
+  expect(
+    [
+      end(['/usr/bin/ld: final link failed: No space left on device']),
+      end([killed]),
+      end(["nvcc error   : 'cicc' died due to signal 9 (Kill signal)"]),
+      end([], { exitCode: 137 }),
+      end([killed], { seconds: 170 }),
+      end([killed], { timedOut: true }),
+      end(['k.cu:1:1: error: expected unqualified-id']),
+      end([], { exitCode: 0 }),
+    ].map((one) => hostFault(one, 180_000)),
+  ).toEqual(['no-space', 'killed', 'killed', 'killed', undefined, undefined, undefined, undefined]);
 });

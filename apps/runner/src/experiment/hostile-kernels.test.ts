@@ -119,6 +119,32 @@ test('threads and children of a job end with it', { timeout: 120_000 }, async ()
   expect(await control()).toEqual(before);
 });
 
+test(
+  'without a box: children end with the job, .incbin is seen when macros are expanded, and the job says that there is none',
+  { timeout: 120_000 },
+  async () => {
+    const unboxed = openTestPlanner(undefined, { isolation: 'none' });
+    try {
+      const marker = `flashcore-unboxed-${process.pid}`;
+      const attack = `for (int i = 0; i < 20; ++i) if (fork() == 0) { setsid(); execl("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr); _exit(1); }`;
+      const kernel = unboxed.upload({ 'kernel.yaml': MANIFEST, 'hostile.cu': source(attack) });
+      const { events } = await unboxed.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } });
+      await until(() => commands(marker).length === 0);
+      const warnings = events.flatMap(({ case: kind, value }) => (kind === 'warning' ? [value.message] : []));
+      expect(warnings.join('\n')).toMatch(/^No box: switched off by --isolation none/);
+      const incbin = { source: { case: 'kernelId' as const, value: 'incbin' } };
+      const { outcome } = await unboxed.run('build', { kernel: incbin });
+      const [found] = outcome.result.variants[0]!.findings;
+      expect([Outcome[outcome.outcome], found?.message]).toEqual([
+        'COMPILE_FAILED',
+        expect.stringContaining('.incbin and .include are not allowed'),
+      ]);
+    } finally {
+      await unboxed.close();
+    }
+  },
+);
+
 /** Command lines of processes that have a word in them. */
 function commands(word: string): string[] {
   return readdirSync('/proc')

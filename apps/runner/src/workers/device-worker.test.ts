@@ -88,6 +88,17 @@ test('after a fault a new process opens the device, and a canary runs before the
   await device.close();
 });
 
+test("a process that ran one owner's code serves no other: a new one does, without a canary", async () => {
+  const { device, asked, pids } = openDevice('owners');
+  for (const owner of ['ada', 'ada', 'bob', 'ada']) {
+    device.serve(owner);
+    expect(await run(device, 'good')).toMatchObject({ status: 'done' });
+  }
+  expect(asked()).toEqual(['open', 'run-once', 'run-once', 'open', 'run-once', 'open', 'run-once']);
+  expect(new Set(pids()).size).toBe(3);
+  await device.close();
+});
+
 test('a device whose canary fails three times is quarantined and says why; it serves again once a canary runs', async () => {
   const { device, asked, setHealth } = openDevice('quarantine');
   await run(device, 'bad');

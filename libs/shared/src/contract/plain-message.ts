@@ -10,7 +10,8 @@ export function plainMessage<Schema extends DescMessage>(
   schema: Schema,
   message: MessageShape<Schema>,
 ): MessageShape<Schema> {
-  for (const clean of cleanersOf(schema)) clean(message as unknown as Fields);
+  const fields: Fields = message;
+  for (const clean of cleanersOf(schema)) clean(fields);
   return message;
 }
 

@@ -20,7 +20,7 @@ import { BuildStore } from '../../store/builds.ts';
 import { openDatabase } from '../../store/database.ts';
 import { DecisionStore } from '../../store/decisions.ts';
 import { SourceStore } from '../../store/sources.ts';
-import { createPlanner } from '../planner.ts';
+import { createPlanner, type PlannerOptions } from '../planner.ts';
 
 const SCHEMAS = {
   build: BuildRequestSchema,
@@ -60,7 +60,10 @@ type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
  * A planner on the repository's kernels, without jobs and network around it. The data directory can be given, to find
  * its cache again.
  */
-export function openTestPlanner(keptDirectory?: string): TestPlanner {
+export function openTestPlanner(
+  keptDirectory?: string,
+  { isolation = 'auto' }: Pick<PlannerOptions, 'isolation'> = {},
+): TestPlanner {
   const dataDirectory = keptDirectory ?? mkdtempSync(join(tmpdir(), 'flashcore-planner-'));
   const database = openDatabase(join(dataDirectory, 'flashcore.db'));
   const sources = new SourceStore(join(dataDirectory, 'sources'));
@@ -70,6 +73,7 @@ export function openTestPlanner(keptDirectory?: string): TestPlanner {
   const planner = createPlanner({
     // Compiling the emulator takes longer than most tests.
     host: { ...DEFAULT_HOST, libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`) },
+    isolation,
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot,
