@@ -37,14 +37,6 @@ const TENSOR_SHARE: Readonly<Record<string, number>> = {
   flashcore_v6: 0.5,
 };
 
-/** From the notes of the effort that this project grew out of, at the canonical shape. */
-const GOALS: readonly { kernel: string; below: number; what: string }[] = [
-  { kernel: 'fa_s512_v3_wmma', below: 25, what: 'below 25 us' },
-  { kernel: 'flashcore_v9', below: 40, what: 'below 40 us' },
-  { kernel: 'flashcore_v10', below: 25, what: 'below 25 us' },
-  { kernel: 'flashcore_v10', below: 18, what: '12 to 18 us with K and V in L2' },
-];
-
 export function estimateMarkdown(steps: readonly Manifest[]): string {
   const folder = laddersMeasured().at(-1);
   const emulated = emulatorRun();
@@ -101,18 +93,25 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
     ),
     `The goals of the effort that this project grew out of, set before any of this was measured:\n\n${markdownTable(
       ['goal', 'estimate us', 'judged'],
-      GOALS.flatMap(({ kernel, below, what }) =>
-        estimates
-          .filter(({ id }) => id === kernel)
-          .map(({ estimate }) => [
-            `${kernel} ${what}`,
-            `${fixed(estimate.lowUs, 1)} to ${fixed(estimate.highUs, 1)}`,
-            judged(estimate, below),
-          ]),
+      estimates.flatMap(({ id, estimate }) =>
+        goalsOf(steps.find((step) => step.id === id)!).map((goal) => [
+          `${id} ${goalText(goal)}`,
+          `${fixed(estimate.lowUs, 1)} to ${fixed(estimate.highUs, 1)}`,
+          judged(estimate, goal.high),
+        ]),
       ),
     )}`,
   ].join('\n');
 }
+
+type Goal = Manifest['expectations'][number];
+
+/** What the notes that the kernel came from projected for an L4. */
+const goalsOf = ({ expectations }: Manifest): Goal[] =>
+  expectations.filter(({ kind, device }) => kind === 'projected' && device === L4.name);
+
+const goalText = ({ low, high, unit, note }: Goal): string =>
+  [low === high ? `${low}` : `${low} to ${high}`, unit, ...(note === undefined ? [] : [note])].join(' ');
 
 function judged({ lowUs, highUs }: Estimate, below: number): string {
   if (highUs < below) return 'within reach: the high end is below it';
@@ -151,11 +150,9 @@ function estimateOf(
   { emulated, launchUs, multiprocessors }: { emulated: EmulatorRun; launchUs: number; multiprocessors: number },
 ): { estimate: Estimate; ctas: number; resident: number } | undefined {
   const shape = benchmark.shape!;
-  const there = launchOf(
-    step,
-    Object.fromEntries(Object.entries(variant.parameters).map(([name, value]) => [name, Number(value)])),
-    shape,
-  );
+  const measured = Object.entries(variant.parameters).map(([name, value]) => [name, Number(value)]);
+  // A parameter that the manifest has got since then had its default.
+  const there = launchOf(step, { ...resolveVariant(step).parameters, ...Object.fromEntries(measured) }, shape);
   const here = launchOf(step, resolveVariant(step, {}, { multiprocessors: L4.multiprocessors }).parameters, shape);
   const resident = emulated.builds
     .filter(({ kernel }) => kernel === step.id)

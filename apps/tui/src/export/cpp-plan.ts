@@ -99,14 +99,13 @@ function launchCode(launch: ManifestLaunch, names: Names): string {
   const { entry, when } = launch;
   const three = (what: string, expressions: readonly Expression[], limits: readonly number[]): string =>
     `{${expressions.map((each, axis) => `(unsigned)${integer(each, `${entry}: ${what}[${axis}]`, 1, limits[axis]!)}`).join(', ')}}`;
-  const tensors = launch.l2Persist.map((name) => TENSOR_NAMES.indexOf(name));
   const code = `plan.launches.push_back(FcLaunch{
     ${names.entries.indexOf(entry)},  // ${entry}
     ${three('grid', launch.grid, GRID_LIMITS)},
     ${three('block', launch.block, BLOCK_LIMITS)},
     ${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMIT) : '{0, 0, 0}'},
     (unsigned)${integer(launch.sharedBytes, `${entry}: shared_bytes`, 0, INT32.most)},
-    {${tensors.join(', ')}},
+    ${persistCode(launch, names.key)},
     {
 ${launch.arguments.map((argument, index) => `        ${argumentCode(argument, `${names.key}.arguments[${index}]`, names.workspaces)},`).join('\n')}
     }});`;
@@ -114,6 +113,13 @@ ${launch.arguments.map((argument, index) => `        ${argumentCode(argument, `$
 }
 
 const SWIZZLES = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
+
+function persistCode({ l2Persist: { tensors, when } }: ManifestLaunch, key: string): string {
+  const indices = `std::vector<int>{${tensors.map((name) => TENSOR_NAMES.indexOf(name)).join(', ')}}`;
+  return when === undefined
+    ? indices
+    : `${finite(when, `${key}.l2_persist.when`)} != 0 ? ${indices} : std::vector<int>{}`;
+}
 
 function argumentCode(argument: ManifestArgument, key: string, workspaces: readonly string[]): string {
   switch (argument.kind) {

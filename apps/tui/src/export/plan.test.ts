@@ -59,9 +59,14 @@ const folders = [
   ...readdirSync(join(ROOT, 'kernels')).map((name) => join(ROOT, 'kernels', name)),
   join(ROOT, 'test/fixtures/launch_options'),
 ].filter((path) => existsSync(join(path, 'kernel.yaml')));
-const kernels = folders.map((path) => {
+const kernels = folders.flatMap((path) => {
   const manifest = parseManifest(readFileSync(join(path, 'kernel.yaml'), 'utf8'), path);
-  return { id: manifest.id, manifest, parameters: resolveVariant(manifest, {}, undefined).parameters };
+  const { parameters } = resolveVariant(manifest, {}, undefined);
+  const pinned = 'PERSIST' in parameters ? [{ id: `${manifest.id} PERSIST=1`, PERSIST: 1 }] : [];
+  return [
+    { id: manifest.id, manifest, parameters },
+    ...pinned.map(({ id, PERSIST }) => ({ id, manifest, parameters: { ...parameters, PERSIST } })),
+  ];
 });
 const shapes = fc.sample(
   fc.record({

@@ -67,13 +67,18 @@ function launchCode(launch: ManifestLaunch, key: string): string {
         block=${three('block', launch.block, BLOCK_LIMITS)},
         shared_bytes=${integer(launch.sharedBytes, `${launch.entry}: shared_bytes`, 0, INT32.most)},
         cluster=${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMIT) : 'None'},
-        l2_persist=${tuple(launch.l2Persist.map(text))},
+        l2_persist=${persistCode(launch, key)},
         arguments=(
 ${launch.arguments.map((argument, index) => `            ${argumentCode(argument, `${key}.arguments[${index}]`)},`).join('\n')}
         ),
     )
 )`;
   return launch.when === undefined ? code : `if ${finite(launch.when, `${key}.when`)} != 0:\n${indent(code, 4)}`;
+}
+
+function persistCode({ l2Persist: { tensors, when } }: ManifestLaunch, key: string): string {
+  const names = tuple(tensors.map(text));
+  return when === undefined ? names : `(${names} if ${finite(when, `${key}.l2_persist.when`)} != 0 else ())`;
 }
 
 function argumentCode(argument: ManifestArgument, key: string): string {

@@ -87,8 +87,7 @@ export function planLaunches(
   const scope = scopeOf(manifest, resolved, shape);
   const launches = manifest.launches.flatMap((launch, index) => {
     const key = `launches[${index}]`;
-    const wanted = launch.when === undefined || valueOf(manifest, launch.when, scope, `${key}.when`) !== 0;
-    return wanted ? [planLaunch(manifest, launch, scope, key, shape)] : [];
+    return holds(manifest, launch.when, scope, `${key}.when`) ? [planLaunch(manifest, launch, scope, key, shape)] : [];
   });
   if (launches.length === 0)
     throw wrongValue(
@@ -143,7 +142,9 @@ function planLaunch(
     block,
     sharedBytes: integer(manifest, launch.sharedBytes, scope, `${key}.shared_bytes`, 0, MAX_INT32),
     ...(cluster && { cluster }),
-    l2Persist: [...launch.l2Persist],
+    l2Persist: holds(manifest, launch.l2Persist.when, scope, `${key}.l2_persist.when`)
+      ? [...launch.l2Persist.tensors]
+      : [],
     arguments: launch.arguments.map((argument, index) =>
       planArgument(manifest, argument, scope, `${key}.arguments[${index}]`),
     ),
@@ -168,6 +169,10 @@ function planArgument(manifest: Manifest, argument: ManifestArgument, scope: Sco
     }
   }
 }
+
+/** Whether a condition is fulfilled; none always is. */
+const holds = (manifest: Manifest, condition: Expression | undefined, scope: Scope, key: string): boolean =>
+  condition === undefined || valueOf(manifest, condition, scope, key) !== 0;
 
 /** Shape, parameters and constants by name. */
 function scopeOf(manifest: Manifest, { parameters }: Pick<ResolvedVariant, 'parameters'>, shape: ShapeFields): Scope {

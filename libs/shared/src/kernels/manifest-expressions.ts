@@ -95,14 +95,21 @@ class LaunchCompiler {
       ];
     return {
       entry: launch.entry,
-      when: launch.when === undefined ? undefined : this.#parse(launch.when, [...key, 'when']),
+      when: this.#optional(launch.when, [...key, 'when']),
       grid: three(launch.grid, 'grid'),
       block: three(launch.block, 'block'),
       sharedBytes: this.#parse(launch.shared_bytes, [...key, 'shared_bytes']),
       cluster: launch.cluster && three(launch.cluster, 'cluster'),
-      l2Persist: launch.l2_persist,
+      l2Persist: {
+        tensors: launch.l2_persist.tensors,
+        when: this.#optional(launch.l2_persist.when, [...key, 'l2_persist', 'when']),
+      },
       arguments: launch.arguments.map((argument, index) => this.#argument(argument, [...key, 'arguments', index])),
     };
+  }
+
+  #optional(text: string | undefined, key: Key): Expression | undefined {
+    return text === undefined ? undefined : this.#parse(text, key);
   }
 
   #argument(argument: RawArgument, key: Key): ManifestArgument {

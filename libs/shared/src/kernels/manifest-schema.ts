@@ -76,6 +76,19 @@ const argument = z.union(
   },
 );
 
+const persistedTensors = listOf(oneOf(TENSORS));
+const persistedWhen = strict({ tensors: persistedTensors, when: expression });
+
+/** A list of tensors, or one that holds under a condition; faults keep their own paths. */
+const l2Persist = z.unknown().transform((value, context): { tensors: (typeof TENSORS)[number][]; when?: string } => {
+  const parsed = Array.isArray(value)
+    ? persistedTensors.transform((tensors) => ({ tensors })).safeParse(value)
+    : persistedWhen.safeParse(value);
+  if (parsed.success) return parsed.data;
+  for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
+  return z.NEVER;
+});
+
 const launch = strict({
   entry: cIdentifier,
   when: expression.optional(),
@@ -83,7 +96,7 @@ const launch = strict({
   block: threeExpressions,
   shared_bytes: expression.default('0'),
   cluster: threeExpressions.optional(),
-  l2_persist: listOf(oneOf(TENSORS)).default([]),
+  l2_persist: l2Persist.prefault([]),
   arguments: listOf(argument),
 });
 

@@ -49,6 +49,7 @@ launches:
     when: "SPLITS > 1"
     grid: ["B * H", 1, 1]
     block: [64, 1, 1]
+    l2_persist: { tensors: [O], when: 'USE_WMMA == 0' }
     arguments: [partial_O, O]
 `;
 
@@ -111,6 +112,11 @@ test('a manifest with everything in it becomes a launch plan', () => {
   });
   expect(wide.label).toBe('USE_WMMA=0 BLOCK_KV=128 SPLITS=1 maxrregcount=64 fast_math=0');
   expect(planLaunches(manifest, wide, parseShape('2x8x512x64')).launches.map(({ entry }) => entry)).toEqual(['attend']);
+  const scalar = resolveVariant(manifest, { parameters: { USE_WMMA: 0n } });
+  expect(planLaunches(manifest, scalar, parseShape('2x8x512x64')).launches.map(({ l2Persist }) => l2Persist)).toEqual([
+    ['K', 'V'],
+    ['O'],
+  ]);
 });
 
 test('the first limit that a shape breaks is named', () => {
@@ -206,6 +212,8 @@ test.each([
     /wanted a name, \{ int32: expression \}/,
   ],
   ['l2_persist: [K, V]', 'l2_persist: [K, W]', 'launches[0].l2_persist[1]', /one of Q, K, V, O, found "W"/],
+  ["when: 'USE_WMMA == 0' }", "when: 'USE_WMA' }", 'launches[1].l2_persist.when', /did you mean "USE_WMMA"/],
+  ["tensors: [O], when: 'USE_WMMA == 0'", 'tensors: [O]', 'launches[1].l2_persist.when', /l2_persist\.when/],
   ['block: [64, 1, 1]', 'block: [64, 1]', 'launches[1].block', /three expressions/],
   ['lesson: small', 'lesson: [small', '', /no valid YAML/],
   ['lesson: small', 'title: small', '', /line 4: no valid YAML: the key "title" stands there twice/],

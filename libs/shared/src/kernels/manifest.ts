@@ -95,7 +95,7 @@ export interface ManifestLaunch {
   /** Dynamic shared memory in bytes. */
   readonly sharedBytes: Expression;
   readonly cluster: readonly [Expression, Expression, Expression] | undefined;
-  readonly l2Persist: readonly TensorName[];
+  readonly l2Persist: { readonly tensors: readonly TensorName[]; readonly when: Expression | undefined };
   readonly arguments: readonly ManifestArgument[];
 }
 
