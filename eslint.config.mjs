@@ -10,7 +10,7 @@ const forbid = (from, into, why) => into.map((folder) => ({ target: from, from: 
 // profile | sdpa → store | sandbox (ARCHITECTURE.md).
 const src = (name) => `./apps/runner/src/${name}`;
 const steps = ['build', 'workers', 'profile', 'sdpa'];
-const work = ['experiment', 'phases', 'device', 'findings', 'spec'];
+const work = ['experiment', 'tune', 'phases', 'device', 'findings', 'spec'];
 // The rooms of apps/tui/src, each standing on those before it; present/cells/ and its neighbours are rooms of their own.
 const tuiRooms = ['state', 'present', 'watch', 'session', 'keymap', 'screens', 'keys', 'components'];
 const tui = (name) => `./apps/tui/src/${name}`;

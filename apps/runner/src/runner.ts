@@ -33,6 +33,7 @@ import { openDatabase, refuseEmptyDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
 import { DecisionStore } from './store/decisions.ts';
 import { HistoryStore } from './store/history.ts';
+import { MeasuredSteps } from './store/measured-steps.ts';
 import { SourceStore } from './store/sources.ts';
 import { isStorageFailure, storageError } from './store/storage-error.ts';
 import { clearTemporary } from './store/temporary.ts';
@@ -88,6 +89,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       sources,
       kernels,
       decisions,
+      steps: new MeasuredSteps(database),
       logger,
       isolation,
       emulator: options.emulator,

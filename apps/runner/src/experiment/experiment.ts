@@ -22,6 +22,8 @@ import { precheckPhase } from '../phases/precheck-phase.ts';
 import { profilePhase } from '../phases/profile-phase.ts';
 import { verifyPhase } from '../phases/verify-phase.ts';
 import { acceptabilityOf } from './acceptability.ts';
+import type { MeasuredSteps } from '../store/measured-steps.ts';
+import { runTune } from '../tune/tune.ts';
 import { costOf, type DeviceRates } from './cost.ts';
 import { expectationsOf } from './expectations.ts';
 import { provenanceOf } from './provenance.ts';
@@ -54,24 +56,7 @@ export async function runJob(services: JobServices, runner: RunnerIdentity): Pro
   const startTime = new Date();
   const started = performance.now();
   const found = nothingFound();
-  const soFar = (): JobResult => {
-    // Nothing is known of a variant that was not built.
-    const variants = found.variants.filter(({ build }) => build !== undefined);
-    const deviceSeconds = (performance.now() - started) / 1000;
-    const { judged } = services.spec;
-    return create(JobResultSchema, {
-      provenance: provenanceOf(services, found, { runner, startTime }),
-      prechecks: found.prechecks,
-      variants,
-      deviceSeconds,
-      ...(found.fellBack !== undefined && { fellBack: found.fellBack }),
-      ...(judged && {
-        plan: planMessage(judged.plan, variants[0]?.gates ?? judged.gates.map(undecided), judged.isDefault),
-      }),
-      expectations: expectationsOf(services, variants[0]),
-      ...costOf(services.spec.device, deviceSeconds, runner.rates),
-    });
-  };
+  const soFar = (): JobResult => jobResult(services, found, { runner, startTime, started });
   try {
     await runVariants(services, found);
   } catch (error) {
@@ -79,6 +64,45 @@ export async function runJob(services: JobServices, runner: RunnerIdentity): Pro
     throw error;
   }
   return ended(services, found, soFar());
+}
+
+/** Who measures, and since when; `started` as performance.now() gives it. */
+interface Birth {
+  runner: RunnerIdentity;
+  startTime: Date;
+  started: number;
+}
+
+/** What a job has found out, with its birth certificate and what it cost. */
+function jobResult(services: JobServices, found: JobFound, { runner, startTime, started }: Birth): JobResult {
+  // Nothing is known of a variant that was not built.
+  const variants = found.variants.filter(({ build }) => build !== undefined);
+  const deviceSeconds = (performance.now() - started) / 1000;
+  const { judged } = services.spec;
+  return create(JobResultSchema, {
+    provenance: provenanceOf(services, found, { runner, startTime }),
+    prechecks: found.prechecks,
+    variants,
+    deviceSeconds,
+    ...(found.fellBack !== undefined && { fellBack: found.fellBack }),
+    ...(judged && {
+      plan: planMessage(judged.plan, variants[0]?.gates ?? judged.gates.map(undecided), judged.isDefault),
+    }),
+    expectations: expectationsOf(services, variants[0]),
+    ...costOf(services.spec.device, deviceSeconds, runner.rates),
+  });
+}
+
+/** The body of a search over variants. */
+export function runTuneJob(services: JobServices, steps: MeasuredSteps, runner: RunnerIdentity): Promise<JobOutcome> {
+  const birth = { runner, startTime: new Date(), started: performance.now() };
+  return runTune({
+    services,
+    steps,
+    tune: services.spec.tune!,
+    costUsd: (seconds) => costOf(services.spec.device, seconds, runner.rates).costUsd,
+    resultOf: (found, tune) => create(JobResultSchema, { ...jobResult(services, found, birth), tune }),
+  });
 }
 
 /**

@@ -37,12 +37,13 @@ import { DEFAULT_HOST, type HostSettings } from '../host-settings.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { championFor, type DecisionStore } from '../store/decisions.ts';
+import type { MeasuredSteps } from '../store/measured-steps.ts';
 import type { SourceStore } from '../store/sources.ts';
 import type { DeviceRates } from './cost.ts';
 import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
-import { runJob } from './experiment.ts';
+import { runJob, runTuneJob } from './experiment.ts';
 import type { GatesText } from '../spec/judged-by.ts';
 import { planSpec, type JobSpec } from '../spec/job-spec.ts';
 
@@ -64,6 +65,8 @@ export interface PlannerOptions {
   sources: SourceStore;
   kernels: KernelCatalog;
   decisions: DecisionStore;
+  /** What searches over variants have measured. */
+  steps: MeasuredSteps;
   logger: Logger;
   /** What devices cost; default: what is known of them. */
   rates?: DeviceRates;
@@ -75,6 +78,7 @@ const KINDS: Record<JobMethod, JobKind> = {
   benchmark: JobKind.BENCHMARK,
   profile: JobKind.PROFILE,
   runExperiment: JobKind.EXPERIMENT,
+  tune: JobKind.TUNE,
 };
 
 /** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
@@ -192,10 +196,10 @@ function plannedJob(
   },
 ): PlannedJob {
   const { options, tools, runtimes, cases } = parts;
-  const { kernel, resolved, device } = spec;
+  const { kernel, device } = spec;
   return {
     kind: KINDS[spec.method],
-    label: resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`,
+    label: labelOf(spec),
     kernelId: kernel.kernelId,
     deviceId: device.deviceId,
     body: async (job) => {
@@ -210,22 +214,26 @@ function plannedJob(
       const box = await tools.box();
       if (box.kind === 'none')
         job.emit({ case: 'warning', value: create(WarningSchema, { message: `No box: ${box.detail}` }) });
-      return runJob(
-        {
-          job,
-          spec,
-          runtime,
-          tools,
-          artifacts: options.artifacts,
-          kernels: options.kernels,
-          decisions: options.decisions,
-          cases,
-        },
-        { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() },
-      );
+      const services = {
+        job,
+        spec,
+        runtime,
+        tools,
+        artifacts: options.artifacts,
+        kernels: options.kernels,
+        decisions: options.decisions,
+        cases,
+      };
+      const runner = { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() };
+      return spec.tune ? runTuneJob(services, options.steps, runner) : runJob(services, runner);
     },
   };
 }
+
+const labelOf = ({ kernel, resolved, tune }: JobSpec): string => {
+  if (tune) return `${kernel.kernelId}, ${tune.plan.variants.length} variants`;
+  return resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`;
+};
 
 /** cases.yaml and gates.yaml, read anew when they change: an edited target counts at once. */
 class KernelSettings {

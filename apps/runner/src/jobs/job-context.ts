@@ -13,6 +13,7 @@ import {
   type RunExperimentRequest,
   type Shape,
   type Tool,
+  type TuneRequest,
   type VerifyRequest,
 } from '@flashcore/shared/contract';
 
@@ -66,6 +67,7 @@ export interface JobRequests {
   benchmark: BenchmarkRequest;
   profile: ProfileRequest;
   runExperiment: RunExperimentRequest;
+  tune: TuneRequest;
 }
 
 export type JobMethod = keyof JobRequests;

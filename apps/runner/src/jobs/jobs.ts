@@ -4,7 +4,7 @@ import {
   DeviceState,
   JobKind,
   JobState,
-  type Outcome,
+  Outcome,
   FlashcoreError,
   JobCreatedSchema,
   JobEventSchema,
@@ -54,6 +54,8 @@ export interface StartOptions {
   requestDigest: string;
   /** Name of the client. */
   owner: string;
+  /** Whether the same request makes another job where the runner's end cut the former off. */
+  resumable?: boolean;
   /** Labels of the job. */
   labels: Labels;
   /** Most jobs of this owner that may wait and run at once; undefined: no limit but the queue's. */
@@ -286,8 +288,12 @@ export class Jobs {
     await endsWithin(Promise.all([...this.#runs.values()].map((run) => run.ended)), withinMs);
   }
 
-  #findRepeated({ requestId, requestDigest }: StartOptions): JobRow | undefined {
+  #findRepeated({ requestId, requestDigest, resumable }: StartOptions): JobRow | undefined {
     const row = requestId ? this.#table.byRequestId(requestId) : undefined;
+    if (row?.request_digest === requestDigest && resumable && row.outcome === Outcome.INTERRUPTED) {
+      this.#table.releaseRequestId(row.id);
+      return undefined;
+    }
     if (!row || row.request_digest === requestDigest) return row;
     throw new FlashcoreError(
       'REQUEST_ID_REUSED',

@@ -203,7 +203,7 @@ function refusalOf(
     : undefined;
 }
 
-interface Images {
+export interface Images {
   champion: string;
   candidate: string;
   spec: BenchmarkSpec;
@@ -227,7 +227,8 @@ async function compareShapes(
   return { shapes, findings };
 }
 
-async function compareShape(
+/** Measures candidate and rival on a shape, in each mode; with findings where one of them failed. */
+export async function compareShape(
   services: VariantServices,
   rival: VariantServices,
   { champion, candidate, spec, modes, onSeeds, shape }: Images & { shape: Shape },

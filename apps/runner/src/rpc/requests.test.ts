@@ -141,14 +141,6 @@ test('bytes that are no message are INVALID_ARGUMENT', async () => {
   expect((await callRaw(fixture, 'Build', Buffer.from([0xff, 0xff, 0xff]))).code).toBe(status.INVALID_ARGUMENT);
 });
 
-test('Tune answers UNIMPLEMENTED and names what is missing', async () => {
-  const fixture = shared;
-  await expect(collect(fixture.client.start('tune', kernel('ok')))).rejects.toMatchObject({
-    reason: 'NOT_IMPLEMENTED',
-    message: expect.stringContaining('Tune') as string,
-  });
-});
-
 test('a fault of the runner in a call is INTERNAL with an incident, and no path', async () => {
   const broken = {
     ...fakePlanner(),

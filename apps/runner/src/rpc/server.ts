@@ -71,7 +71,7 @@ function handlers(services: Services, logger: Logger): UntypedServiceImplementat
     benchmark: stream(benchmark(services)),
     profile: stream(profile(services)),
     runExperiment: stream(runExperiment(services)),
-    tune: stream(tune()),
+    tune: stream(tune(services)),
     watchJob: stream(watchJob(services)),
     getJob: unary(getJob(services)),
     listJobs: unary(listJobs(services)),

@@ -12,6 +12,8 @@ export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
   schema: Schema;
   /** Checks all of the request but its options. */
   validate: (request: JobRequests[Method], violations: Violations) => void;
+  /** A job that the runner's end cut off goes on when its request is made again. */
+  resumable?: boolean;
 }
 
 /**
@@ -19,7 +21,7 @@ export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
  * client has gone.
  */
 export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
-  { method, schema, validate }: JobRpc<Method, Schema>,
+  { method, schema, validate, resumable = false }: JobRpc<Method, Schema>,
   { jobs, planner, quotas }: Services,
 ): StreamHandler<JobRequests[Method] & MessageShape<Schema> & { options?: JobOptions | undefined }, Uint8Array> {
   return async function* start(request, { signal, caller }) {
@@ -33,6 +35,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     const job = jobs.start({
       ...limits,
       owner: caller.name,
+      resumable,
       maxJobsOfOwner: quotas.maxJobs(caller),
       requestDigest: requestDigest(method, schema, request),
       plan: (load) => planner.planJob(method, request, load),

@@ -9,6 +9,7 @@ import {
   type Champion,
   type Device,
   type KernelReference,
+  KernelVariantSchema,
   type KernelVariant,
   type ProfileSettings,
   type Shape,
@@ -40,6 +41,7 @@ import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import { judgedBy, plannedSettings, type GatesText, type JudgedBy } from './judged-by.ts';
 import type { ChampionPlace } from '../store/decisions.ts';
 import { PROTOCOL_VERSION, planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
+import { planVariants, type VariantPlan } from './tune-variants.ts';
 
 /** What to do, with every default filled in; all that a request can be wrong about was found while it was made. */
 export interface JobSpec {
@@ -62,6 +64,17 @@ export interface JobSpec {
   champion: ChampionSpec | undefined;
   /** Why there is none; empty: there is. */
   noChampion: string;
+  /** A search over variants. */
+  tune: TuneSpec | undefined;
+}
+
+/** Which variants a search looks at, and when it begins no other measurement. */
+export interface TuneSpec {
+  plan: VariantPlan;
+  /** 0: no limit. */
+  maxSeconds: number;
+  maxUsd: number;
+  remeasure: boolean;
 }
 
 export interface VerifySpec {
@@ -117,6 +130,8 @@ export interface SpecContext {
 /** Toggle that turns tensor cores off: kernels that have it get a fallback. */
 export const WMMA_TOGGLE = 'USE_WMMA';
 const DEFAULT_SEEDS = 5;
+/** Of a variant in a search: it is verified again before anybody accepts it. */
+const TUNE_SEEDS = 2;
 
 /**
  * Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING,
@@ -158,6 +173,8 @@ export function planSpec<Method extends JobMethod>(
     named && benchmark
       ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: '' }
       : planAccepted(kernel, { ...asked, judged, leftOut: noChampionAsked(method, request) });
+  // The emulator would take minutes for the parity cases of every variant.
+  if (method === 'tune' && device.simulated && verify && benchmark) verify.shapes = benchmark.shapes;
   const shapes = uniqueShapes([
     ...(verify?.shapes ?? []),
     ...(benchmark?.shapes ?? []),
@@ -174,6 +191,10 @@ export function planSpec<Method extends JobMethod>(
     profile,
     champion,
     noChampion,
+    tune:
+      method === 'tune'
+        ? planTune(request as JobRequests['tune'], { manifest, device, shapes: benchmark!.shapes })
+        : undefined,
     judged,
     fallback:
       judged && judged.plan.fallback !== 'none' && !(request as JobRequests['runExperiment']).noFallback
@@ -188,6 +209,16 @@ export function planSpec<Method extends JobMethod>(
   for (const each of [resolved, spec.fallback]) if (each) shapeLaunches(manifest, each, spec.shapes);
   return spec;
 }
+
+const planTune = (
+  request: JobRequests['tune'],
+  of: { manifest: Manifest; device: Device; shapes: readonly Shape[] },
+): TuneSpec => ({
+  plan: planVariants(of.manifest, request, of),
+  maxSeconds: request.maxSeconds,
+  maxUsd: request.maxUsd,
+  remeasure: request.remeasure,
+});
 
 /** Launches of the shapes that the kernel takes. */
 export function shapeLaunches(
@@ -326,6 +357,14 @@ function settingsOf({ method, request, judged, device }: Asked): Settings {
     }
     case 'profile':
       return { profile: (request as JobRequests['profile']).settings ?? {} };
+    case 'tune': {
+      const { shapes, kernel, variant, champion } = request as JobRequests['tune'];
+      // The winner is compared back to back, with the kernel as it is where no other champion is named.
+      return {
+        verify: { shapes: shapes.length > 0 ? shapes : [], seedCount: TUNE_SEEDS },
+        benchmark: { shapes, champion: champion ?? create(KernelVariantSchema, { kernel, variant }) },
+      };
+    }
     case 'runExperiment': {
       return plannedSettings(request as JobRequests['runExperiment'], judged!, device);
     }

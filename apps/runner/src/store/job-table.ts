@@ -105,6 +105,11 @@ export class JobTable {
     return this.#row('SELECT * FROM jobs WHERE request_id = ?', requestId);
   }
 
+  /** Leaves a request_id to the job that goes on with the work of this one. */
+  releaseRequestId(id: number): void {
+    this.#database.prepare('UPDATE jobs SET request_id = NULL WHERE id = ?').run(id);
+  }
+
   hasEnded(id: number): boolean {
     const row = this.#database.prepare('SELECT state FROM jobs WHERE id = ?').get(id) as
       { state: JobState } | undefined;

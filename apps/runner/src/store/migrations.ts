@@ -120,6 +120,13 @@ const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX sdpa_by_place ON sdpa_measurements (device_name, shape, mode, protocol);
   `,
+  `
+  CREATE TABLE measured_steps (                   -- what a search measured, by all that it depends on
+    key       TEXT PRIMARY KEY,                   -- SHA-256
+    result    BLOB NOT NULL,                      -- VerifyResult or ShapeComparison in protobuf's binary form
+    create_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** The version that this runner knows. */

@@ -22,6 +22,7 @@ const KINDS: Record<JobMethod, JobKind> = {
   benchmark: JobKind.BENCHMARK,
   profile: JobKind.PROFILE,
   runExperiment: JobKind.EXPERIMENT,
+  tune: JobKind.TUNE,
 };
 
 /** Time for watchers to come before "late_<n>" floods. */

@@ -87,6 +87,17 @@ export const evaluateOptions = (command: Command): Command =>
     .option('--timeout <s>', 'limit on all of it, the time in the queue included (default 240)')
     .option('--repeat', 'measure again what this runner has measured before');
 
+export const tuneOptions = (command: Command): Command =>
+  shapeOption(command)
+    .option('--set <NAME=A,B,C>', 'values of a parameter to try (repeatable; default: all values of all)', repeated)
+    .option('--budget <n>', 'variants (50), time of the device (10m) or dollars (0.25usd); repeatable', repeated)
+    .option('--seed <n>', 'of the draw, where the budget has fewer variants than there are (default 1)')
+    .option('--champion <kernel or folder>', 'what the winner is compared with (default: the kernel by its defaults)')
+    .option('--remeasure', 'measure again what this runner has measured before')
+    .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)')
+    .option('--label <NAME=VALUE>', 'a label to find the job by (repeatable)', repeated)
+    .option('--request-id <uuid>', 'goes on with the search of this id, where the runner ended under it');
+
 export const evolveOptions = (command: Command): Command =>
   settingsOptions(command)
     .option('--proposer <command>', 'proposes the next candidate: one JSON document in, one out')

@@ -14,6 +14,7 @@ import {
   noteOption,
   saveOption,
   shapeOption,
+  tuneOptions,
   variantOptions,
   verifyOptions,
   exportOptions,
@@ -23,6 +24,7 @@ import type { EvolveCommandOptions } from './evolve.ts';
 import type { ExportCommandOptions } from './export.ts';
 import { REPORT_FORMATS } from '../handover/report-formats.ts';
 import type { ReportCommandOptions } from './report.ts';
+import type { TuneCommandOptions } from './tune.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string, second: string) => Promise<number>;
@@ -169,6 +171,15 @@ function addJobCommands(program: Command, define: Define): void {
         .description('judge a candidate for a search program: one JSON document, 0 whenever it could be judged'),
     ),
     async (context, options, candidate) => (await import('./evaluate.ts')).evaluate(candidate, options, context),
+  );
+  define<TuneCommandOptions>(
+    tuneOptions(
+      program
+        .command('tune')
+        .argument('<kernel or folder>', "id of a runner's kernel, or a folder with a kernel.yaml")
+        .description("search a kernel's variants: build all, verify, race, compare the winner"),
+    ),
+    async (context, options, kernel) => (await import('./tune.ts')).tune(kernel, options, context),
   );
   define<EvolveCommandOptions>(
     evolveOptions(

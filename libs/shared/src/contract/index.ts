@@ -161,6 +161,10 @@ export {
   Verdict,
   type VerifyResult,
   VerifyResultSchema,
+  TuneResultSchema,
+  type TuneResult,
+  TunedVariantSchema,
+  type TunedVariant,
 } from '../generated/flashcore/runner/v1/result_pb.js';
 export {
   type BenchmarkRequest,
@@ -215,6 +219,8 @@ export {
   ReadArtifactResponseSchema,
   type RunExperimentRequest,
   RunExperimentRequestSchema,
+  TuneParameterSchema,
+  type TuneParameter,
   type TuneRequest,
   type UploadSourcesRequest,
   UploadSourcesRequestSchema,
@@ -226,6 +232,7 @@ export {
   VerifySettingsSchema,
   type WatchJobRequest,
   WatchJobRequestSchema,
+  TuneRequestSchema,
 } from '../generated/flashcore/runner/v1/service_pb.js';
 export { errorFromStatus, hasErrorDetails, statusFromError } from './error-status.ts';
 export { type FieldViolation, FlashcoreError, asFlashcoreError, invalidRequest, isErrorReasonName } from './errors.ts';

@@ -8,6 +8,7 @@ import {
   KernelReferenceSchema,
   ProfileRequestSchema,
   RunExperimentRequestSchema,
+  TuneRequestSchema,
   VerifyRequestSchema,
   type JobResult,
 } from '@flashcore/shared/contract';
@@ -19,6 +20,7 @@ import { ArtifactStore } from '../../store/artifacts.ts';
 import { BuildStore } from '../../store/builds.ts';
 import { openDatabase } from '../../store/database.ts';
 import { DecisionStore } from '../../store/decisions.ts';
+import { MeasuredSteps } from '../../store/measured-steps.ts';
 import { SourceStore } from '../../store/sources.ts';
 import { createPlanner, type PlannerOptions } from '../planner.ts';
 
@@ -28,6 +30,7 @@ const SCHEMAS = {
   benchmark: BenchmarkRequestSchema,
   profile: ProfileRequestSchema,
   runExperiment: RunExperimentRequestSchema,
+  tune: TuneRequestSchema,
 } as const;
 
 const repositoryRoot = new URL('../../../../../', import.meta.url).pathname;
@@ -81,6 +84,7 @@ export function openTestPlanner(
     dataDirectory,
     artifacts,
     sources,
+    steps: new MeasuredSteps(database),
     kernels: new KernelCatalog(kernelsDirectory, sources, builds),
     decisions: new DecisionStore(database),
     logger: createLogger('silent'),

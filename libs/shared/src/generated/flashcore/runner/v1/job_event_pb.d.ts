@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { BenchmarkResult, BuildResult, CaseResult, ChampionDifference, ComparisonResult, DeviceConditions, Diagnostic, Finding, GatePlan, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, SdpaBenchmark, ShapeComparison, TimingMode, VerifyResult } from "./result_pb.js";
+import type { BenchmarkResult, BuildResult, CaseResult, ChampionDifference, ComparisonResult, DeviceConditions, Diagnostic, Finding, GatePlan, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, SdpaBenchmark, ShapeComparison, TimingMode, TunedVariant, VerifyResult } from "./result_pb.js";
 import type { Job, Outcome } from "./job_pb.js";
 import type { Device } from "./capabilities_pb.js";
 import type { Shape } from "./kernel_pb.js";
@@ -249,6 +249,14 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
      */
     value: SdpaBenchmark;
     case: "sdpaBenchmark";
+  } | {
+    /**
+     * What is known of a variant of a search so far.
+     *
+     * @generated from field: flashcore.runner.v1.TunedVariant tuned_variant = 35;
+     */
+    value: TunedVariant;
+    case: "tunedVariant";
   } | { case: undefined; value?: undefined };
 };
 

@@ -111,6 +111,13 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
    * @generated from field: repeated flashcore.runner.v1.Expectation expectations = 13;
    */
   expectations: Expectation[];
+
+  /**
+   * The table of a search over variants; its winner is in `variants`.
+   *
+   * @generated from field: flashcore.runner.v1.TuneResult tune = 14;
+   */
+  tune?: TuneResult | undefined;
 };
 
 /**
@@ -3183,6 +3190,214 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
  * Use `create(GateResultSchema)` to create a new message.
  */
 export declare const GateResultSchema: GenMessage<GateResult>;
+
+/**
+ * TuneResult is what a search over variants came to.
+ *
+ * @generated from message flashcore.runner.v1.TuneResult
+ */
+export declare type TuneResult = Message<"flashcore.runner.v1.TuneResult"> & {
+  /**
+   * The winner first, then those that no interval tells apart from it, then those that were dropped.
+   *
+   * @generated from field: repeated flashcore.runner.v1.TunedVariant variants = 1;
+   */
+  variants: TunedVariant[];
+
+  /**
+   * Labels of the variants that no other right one beats in both figures of `pareto_of`.
+   *
+   * @generated from field: repeated string pareto = 2;
+   */
+  pareto: string[];
+
+  /**
+   * Label of the best; absent: none is right, or none is known yet.
+   *
+   * @generated from field: optional string winner = 3;
+   */
+  winner?: string | undefined;
+
+  /**
+   * What the order is by; on the emulator, whose times judge nothing, by resources.
+   *
+   * @generated from field: string ranked_by = 4;
+   */
+  rankedBy: string;
+
+  /**
+   * The two figures of the Pareto front.
+   *
+   * @generated from field: string pareto_of = 5;
+   */
+  paretoOf: string;
+
+  /**
+   * True on the emulator.
+   *
+   * @generated from field: bool simulated = 6;
+   */
+  simulated: boolean;
+
+  /**
+   * Combinations of the parameters' values.
+   *
+   * @generated from field: int32 combinations = 7;
+   */
+  combinations: number;
+
+  /**
+   * True when `variants` were drawn from them at random.
+   *
+   * @generated from field: bool drawn = 8;
+   */
+  drawn: boolean;
+
+  /**
+   * False while it runs, and when it was stopped or its budget used up before the race was decided.
+   *
+   * @generated from field: bool complete = 9;
+   */
+  complete: boolean;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.TuneResult.
+ * Use `create(TuneResultSchema)` to create a new message.
+ */
+export declare const TuneResultSchema: GenMessage<TuneResult>;
+
+/**
+ * TunedVariant is a row of the table.
+ *
+ * @generated from message flashcore.runner.v1.TunedVariant
+ */
+export declare type TunedVariant = Message<"flashcore.runner.v1.TunedVariant"> & {
+  /**
+   * For example "BLOCK_Q=64 BLOCK_KV=96".
+   *
+   * @generated from field: string label = 1;
+   */
+  label: string;
+
+  /**
+   * Every parameter with its value.
+   *
+   * @generated from field: map<string, int64> parameters = 2;
+   */
+  parameters: { [key: string]: bigint };
+
+  /**
+   * BuildResult.build_id; absent: not built yet.
+   *
+   * @generated from field: optional string build_id = 3;
+   */
+  buildId?: string | undefined;
+
+  /**
+   * Registers per thread, the most of the entries that the shapes launch; 0: not known.
+   *
+   * @generated from field: int32 registers = 4;
+   */
+  registers: number;
+
+  /**
+   * Shared memory of a CTA in bytes, static and dynamic, the most.
+   *
+   * @generated from field: int32 smem_bytes = 5;
+   */
+  smemBytes: number;
+
+  /**
+   * Bytes spilled, the most.
+   *
+   * @generated from field: int32 spill_bytes = 6;
+   */
+  spillBytes: number;
+
+  /**
+   * CTAs that fit on a multiprocessor, the least.
+   *
+   * @generated from field: int32 ctas_per_sm = 7;
+   */
+  ctasPerSm: number;
+
+  /**
+   * Whether it is right on the shapes; NOT_MEASURED: it was dropped before, or not verified yet.
+   *
+   * @generated from field: flashcore.runner.v1.Verdict verified = 8;
+   */
+  verified: Verdict;
+
+  /**
+   * Median on the first shape, microseconds, of its last comparison; absent: not timed.
+   *
+   * @generated from field: optional double p50_us = 9;
+   */
+  p50Us?: number | undefined;
+
+  /**
+   * Lower end of its 95 % interval.
+   *
+   * @generated from field: optional double p50_low_us = 10;
+   */
+  p50LowUs?: number | undefined;
+
+  /**
+   * Upper end of it.
+   *
+   * @generated from field: optional double p50_high_us = 11;
+   */
+  p50HighUs?: number | undefined;
+
+  /**
+   * Samples behind it.
+   *
+   * @generated from field: int32 samples = 12;
+   */
+  samples: number;
+
+  /**
+   * How they were taken.
+   *
+   * @generated from field: flashcore.runner.v1.TimingMode mode = 13;
+   */
+  mode: TimingMode;
+
+  /**
+   * Times as fast as the leader of its last comparison, on the first shape; absent: it was not compared as a contender.
+   *
+   * @generated from field: flashcore.runner.v1.RatioInterval ratio = 14;
+   */
+  ratio?: RatioInterval | undefined;
+
+  /**
+   * Place, from 1; 0: dropped, or not known yet.
+   *
+   * @generated from field: int32 rank = 15;
+   */
+  rank: number;
+
+  /**
+   * Why it was dropped; absent: it was not.
+   *
+   * @generated from field: optional string dropped = 16;
+   */
+  dropped?: string | undefined;
+
+  /**
+   * True when something of it was known from an earlier measurement.
+   *
+   * @generated from field: bool reused = 17;
+   */
+  reused: boolean;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.TunedVariant.
+ * Use `create(TunedVariantSchema)` to create a new message.
+ */
+export declare const TunedVariantSchema: GenMessage<TunedVariant>;
 
 /**
  * Verdict is the answer of a check or a gate.

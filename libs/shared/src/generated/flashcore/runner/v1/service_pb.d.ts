@@ -580,11 +580,61 @@ export declare type TuneRequest = Message<"flashcore.runner.v1.TuneRequest"> & {
   shapes: Shape[];
 
   /**
-   * Most variants to try; 0: all.
+   * Most variants to try, drawn at random by `seed` where there are more; 0: all.
    *
    * @generated from field: int32 max_trials = 4;
    */
   maxTrials: number;
+
+  /**
+   * Parameters to vary, with the values to try; those not named stay as `variant` has them. Empty: all parameters of
+   * the manifest with all their values.
+   *
+   * @generated from field: repeated flashcore.runner.v1.TuneParameter parameters = 5;
+   */
+  parameters: TuneParameter[];
+
+  /**
+   * How to compile what is not varied.
+   *
+   * @generated from field: flashcore.runner.v1.Variant variant = 6;
+   */
+  variant?: Variant | undefined;
+
+  /**
+   * Begin no measurement after so many seconds of the device; 0: no limit but the job's.
+   *
+   * @generated from field: double max_seconds = 7;
+   */
+  maxSeconds: number;
+
+  /**
+   * Begin no measurement after so many US dollars of the device; 0: no limit. Needs a device whose rate is known.
+   *
+   * @generated from field: double max_usd = 8;
+   */
+  maxUsd: number;
+
+  /**
+   * For the draw; the same seed draws the same variants.
+   *
+   * @generated from field: uint32 seed = 9;
+   */
+  seed: number;
+
+  /**
+   * Measure again what was measured before.
+   *
+   * @generated from field: bool remeasure = 10;
+   */
+  remeasure: boolean;
+
+  /**
+   * What the winner is compared with; unset: the kernel as `variant` has it.
+   *
+   * @generated from field: flashcore.runner.v1.KernelVariant champion = 11;
+   */
+  champion?: KernelVariant | undefined;
 };
 
 /**
@@ -592,6 +642,33 @@ export declare type TuneRequest = Message<"flashcore.runner.v1.TuneRequest"> & {
  * Use `create(TuneRequestSchema)` to create a new message.
  */
 export declare const TuneRequestSchema: GenMessage<TuneRequest>;
+
+/**
+ * TuneParameter is a build-time parameter with the values to try.
+ *
+ * @generated from message flashcore.runner.v1.TuneParameter
+ */
+export declare type TuneParameter = Message<"flashcore.runner.v1.TuneParameter"> & {
+  /**
+   * Its name in the manifest.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Values of the manifest's; at least one.
+   *
+   * @generated from field: repeated int64 values = 2;
+   */
+  values: bigint[];
+};
+
+/**
+ * Describes the message flashcore.runner.v1.TuneParameter.
+ * Use `create(TuneParameterSchema)` to create a new message.
+ */
+export declare const TuneParameterSchema: GenMessage<TuneParameter>;
 
 /**
  * TuneResponse carries an event of the search.
@@ -1566,7 +1643,8 @@ export declare const KernelRunnerService: GenService<{
     output: typeof RunExperimentResponseSchema;
   },
   /**
-   * Searches a kernel's variants for the fastest correct one.
+   * Searches a kernel's variants for the fastest correct one. A search that the runner's end cut off goes on with the
+   * same request_id; what was measured is not measured again.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.Tune
    */

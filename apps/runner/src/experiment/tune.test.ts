@@ -1,0 +1,157 @@
+/** A search over variants on the emulator, whose times judge nothing: what it builds, verifies, ranks, keeps, reuses. */
+import { create } from '@bufbuild/protobuf';
+import { Outcome, TuneRequestSchema, Verdict, type JobResult } from '@flashcore/shared/contract';
+import { parseManifest, parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { planVariants } from '../spec/tune-variants.ts';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+const SHAPE = parseShape('1x1x64x64');
+
+/** A kernel of one row a thread; WRONG=1 leaves out the scale, BROKEN=1 does not compile, PAD costs shared memory. */
+const KERNEL = {
+  'kernel.yaml': `id: choices
+title: "Choices"
+lesson: "a search finds what is right and cheap"
+source: choices.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+limits:
+  - { require: "PAD != 3", because: "three is refused" }
+parameters:
+  PAD: { values: [4, 1, 2, 3], default: 4, about: "kilobytes of shared memory that nobody needs" }
+  WRONG: { values: [0, 1], default: 0, about: "1: wrong" }
+  BROKEN: { values: [0, 1], default: 0, about: "1: does not compile" }
+launches:
+  - entry: choices
+    grid: ["ceil(S / 64)", "B * H", 1]
+    block: [64, 1, 1]
+    arguments: [Q, K, V, O, S, scale, causal]
+`,
+  'choices.cu': `#include "faulty/attend_row.cuh"
+#if BROKEN
+#error "broken"
+#endif
+extern "C" __global__ void choices(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
+  __shared__ volatile char pad[PAD * 1024];
+  pad[threadIdx.x] = 1;
+  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
+  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM, row_offset = head_offset + (size_t)q_index * HEAD_DIM;
+  if (q_index >= seq_len) return;
+  RowState state;
+  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, WRONG ? 1.0f : scale);
+  store_row(O + row_offset, state);
+}
+`,
+};
+
+let fixture: TestPlanner;
+beforeAll(async () => {
+  fixture = openTestPlanner();
+  await fixture.planner.prepare();
+});
+afterAll(() => fixture.close());
+
+const rowsOf = (result: JobResult): (string | number | boolean)[][] =>
+  result.tune!.variants.map(({ label, rank, verified, dropped, smemBytes }) => [
+    label,
+    rank,
+    Verdict[verified],
+    smemBytes,
+    (dropped ?? '').split(/[:,]/)[0]!,
+  ]);
+
+test(
+  'builds all, drops what does not compile or is wrong, ranks by resources and says so; again nothing is measured',
+  { timeout: 180_000 },
+  async () => {
+    const request = {
+      kernel: fixture.upload(KERNEL),
+      shapes: [SHAPE],
+      parameters: [
+        { name: 'PAD', values: [1n, 2n, 3n] },
+        { name: 'WRONG', values: [0n, 1n] },
+      ],
+    };
+    const { outcome, events } = await fixture.run('tune', request);
+    expect([Outcome[outcome.outcome], outcome.result.tune!.complete]).toEqual(['PASSED', true]);
+    const { tune, variants } = outcome.result;
+    expect(rowsOf(outcome.result)).toEqual([
+      ['PAD=1 WRONG=0 BROKEN=0', 1, 'PASS', 1024, ''],
+      ['PAD=2 WRONG=0 BROKEN=0', 2, 'PASS', 2048, ''],
+      ['PAD=1 WRONG=1 BROKEN=0', 0, 'FAIL', 1024, expect.stringMatching(/^wrong on 1x1x64x64/)],
+      ['PAD=2 WRONG=1 BROKEN=0', 0, 'FAIL', 2048, expect.stringMatching(/^wrong on 1x1x64x64/)],
+    ]);
+    expect(tune).toMatchObject({
+      winner: 'PAD=1 WRONG=0 BROKEN=0',
+      pareto: ['PAD=1 WRONG=0 BROKEN=0'],
+      combinations: 6,
+      drawn: false,
+      simulated: true,
+      rankedBy: expect.stringMatching(/times judge nothing/) as string,
+    });
+    expect(tune!.variants.some(({ p50Us, reused }) => p50Us !== undefined || reused)).toBe(false);
+    // The default, PAD=4, is the champion.
+    expect([variants[0]!.label, variants[0]!.comparison!.champion!.label]).toEqual([
+      'PAD=1 WRONG=0 BROKEN=0',
+      'choices PAD=4 WRONG=0 BROKEN=0',
+    ]);
+    expect(events.filter((event) => event.case === 'tunedVariant').length).toBeGreaterThanOrEqual(4);
+    expect(events.filter((event) => event.case === 'buildResult')).toEqual([]);
+
+    const again = await fixture.run('tune', request);
+    expect(rowsOf(again.outcome.result)).toEqual(rowsOf(outcome.result));
+    expect(again.outcome.result.tune!.variants.map(({ reused }) => reused)).toEqual([true, true, true, true]);
+    const anew = await fixture.run('tune', { ...request, remeasure: true });
+    expect(anew.outcome.result.tune!.variants.some(({ reused }) => reused)).toBe(false);
+  },
+);
+
+test(
+  'where nothing is right it fails and says why of each; a search that is stopped keeps what it knows',
+  { timeout: 120_000 },
+  async () => {
+    const kernel = fixture.upload(KERNEL);
+    const broken = await fixture.run('tune', {
+      kernel,
+      shapes: [SHAPE],
+      parameters: [{ name: 'BROKEN', values: [1n] }],
+    });
+    expect([Outcome[broken.outcome.outcome], broken.outcome.summary]).toEqual([
+      'FAILED',
+      'none of 1 variants is right',
+    ]);
+    expect(broken.outcome.result.tune!.variants[0]!.dropped).toMatch(/broken/);
+    const controller = new AbortController();
+    let kept: JobResult | undefined;
+    const stopped = fixture.run(
+      'tune',
+      { kernel, shapes: [SHAPE], parameters: [{ name: 'PAD', values: [1n, 2n, 4n] }], remeasure: true },
+      {
+        signal: controller.signal,
+        onEvent: ({ case: kind }) => kind === 'tunedVariant' && controller.abort(),
+        onKept: (found) => (kept = found),
+      },
+    );
+    await expect(stopped).rejects.toThrow();
+    expect(kept!.tune).toMatchObject({ complete: false, simulated: true });
+    expect(kept!.tune!.variants.some(({ registers }) => registers > 0)).toBe(true);
+  },
+);
+
+test('planVariants() takes the grid, or draws from it by the seed, and refuses what the manifest does not have', () => {
+  const manifest = parseManifest(KERNEL['kernel.yaml'], 'kernel.yaml');
+  const [device] = fixture.planner.devices();
+  const plan = (init: object) =>
+    planVariants(manifest, create(TuneRequestSchema, init), { device: device!, shapes: [SHAPE] });
+  expect(plan({})).toMatchObject({ combinations: 16, drawn: false });
+  expect(plan({}).variants).toHaveLength(12); // PAD=3 is refused
+  const labels = (seed: number) => plan({ maxTrials: 5, seed }).variants.map(({ label }) => label);
+  expect([labels(1).length, new Set(labels(1)).size]).toEqual([5, 5]);
+  expect(labels(1)).toEqual(labels(1));
+  expect(labels(1)).not.toEqual(labels(2));
+  const parameter = (name: string, ...values: bigint[]) => ({ parameters: [{ name, values }] });
+  expect(() => plan(parameter('PADD', 1n))).toThrow(/PADD: the kernel has no such parameter.*PAD/);
+  expect(() => plan(parameter('PAD', 9n))).toThrow(/PAD=9: must be of 4, 1, 2, 3/);
+  expect(() => plan(parameter('PAD', 3n))).toThrow(/none of 1 combinations takes 1x1x64x64/);
+});

@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto';
+import { fromBinary, toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
+import type { Database } from '../store/database.ts';
+
+/**
+ * What was measured before, by everything that the measurement depends on: a search that a kill cut off, or that is
+ * asked for again, measures nothing twice.
+ */
+export class MeasuredSteps {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** What was kept under a key; undefined: nothing, or of a contract that can't be read any more. */
+  find<Desc extends DescMessage>(schema: Desc, key: StepKey): MessageShape<Desc> | undefined {
+    const row = this.#database.prepare('SELECT result FROM measured_steps WHERE key = ?').get(digestOf(schema, key));
+    return row && fromBinary(schema, row['result'] as Uint8Array);
+  }
+
+  /** Keeps a result; one that was measured again takes the place of the former. Errors: DISK_FULL. */
+  keep<Desc extends DescMessage>(schema: Desc, key: StepKey, result: MessageShape<Desc>): void {
+    this.#database
+      .prepare('INSERT OR REPLACE INTO measured_steps (key, result, create_ms) VALUES (?, ?, ?)')
+      .run(digestOf(schema, key), toBinary(schema, result), Date.now());
+  }
+}
+
+/** Builds, shapes, samples, device with driver, measuring protocol. */
+export type StepKey = readonly (string | number | undefined)[];
+
+const digestOf = (schema: DescMessage, key: StepKey): string =>
+  createHash('sha256')
+    .update(JSON.stringify([schema.typeName, ...key]))
+    .digest('hex');

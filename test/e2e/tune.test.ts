@@ -1,0 +1,65 @@
+/** `fa-tui tune` on the emulator: the table, and a search that kill -9 of the runner cut off. */
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const SEARCH = ['tune', 'flashcore_v8', '--set', 'BLOCK_Q=64,96', '--set', 'BLOCK_KV=64', '--shape', '1x1x64x64'];
+
+interface Tuned {
+  job: { requestId: string };
+  result: {
+    tune: { winner: string; complete: boolean; variants: { label: string; reused: boolean; verified: string }[] };
+  };
+}
+
+let home: Home;
+beforeAll(() => {
+  home = new Home();
+});
+afterAll(() => home[Symbol.asyncDispose]());
+
+test('ranks by registers and shared memory, and says that times judge nothing here', { timeout: 180_000 }, () => {
+  const { exitCode, stdout, stderr } = home.faTui(SEARCH);
+  expect(exitCode, stderr).toBe(0);
+  expect(stdout).toMatch(
+    /2 variants; ranked by registers, then shared memory: the emulator's times judge nothing[^]*variant +registers[^]*BLOCK_Q=64 BLOCK_KV=64[^]*not timed[^]*Best: BLOCK_Q=/,
+  );
+  expect(stderr).toMatch(/BLOCK_Q=96 BLOCK_KV=64: right, \d+ registers/);
+});
+
+test(
+  'after kill -9 of the runner the same request goes on, and what was measured is not measured again',
+  { timeout: 240_000 },
+  async () => {
+    await using own = new Home();
+    const requestId = '123e4567-e89b-42d3-a456-426614174000';
+    const args = [...SEARCH, '--request-id', requestId, '--json'];
+    const client = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, { cwd: ROOT, env: own.env });
+    let [stdout, stderr] = ['', ''];
+    client.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+    client.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    await waitFor('a variant to be verified', () => /: right, /.test(stderr) || undefined, 120_000);
+    process.kill(own.runnerInfo()!.pid, 'SIGKILL');
+    await waitFor('the search to end', () => client.exitCode ?? undefined, 120_000);
+    expect(client.exitCode, stderr).toBe(0);
+    expect(stderr).toMatch(/it goes on/);
+    const { job, result } = JSON.parse(stdout) as Tuned;
+    expect([job.requestId, result.tune.complete]).toEqual([requestId, true]);
+    expect(result.tune.variants.map(({ verified }) => verified)).toEqual(['VERDICT_PASS', 'VERDICT_PASS']);
+    expect(result.tune.variants.some(({ reused }) => reused)).toBe(true);
+  },
+);
+
+test('bad usage is 2 and says what to do', () => {
+  const usage = (...args: string[]) => home.faTui(['tune', ...args]);
+  const cases: [string[], RegExp][] = [
+    [['flashcore_v8', '--set', 'BLOCK_Q'], /--set BLOCK_Q: must be NAME=A,B,C/],
+    [['flashcore_v8', '--set', 'BLOCK_Q=65'], /BLOCK_Q=65: must be of 64, 96/],
+    [['flashcore_v8', '--budget', 'much'], /--budget much: must be variants/],
+    [['flashcore_v8', '--budget', '5', '--budget', '6'], /once each/],
+  ];
+  for (const [args, text] of cases)
+    expect(usage(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(text) as string });
+});
