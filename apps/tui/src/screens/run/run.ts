@@ -56,7 +56,9 @@ export function logPane({ state, log, search }: Parameters<View>[0], size: Size)
   const slice = { log, search, position: state.ui.log };
   if (attachedJob(state) === undefined && state.ui.view === 'run')
     return { title: '1 Run', body: welcome(state.runner.embedded, size) };
-  return { title: 'Log', remark: logRemark(slice), body: logRows(slice, size) };
+  const job = attachedJob(state);
+  const title = job !== undefined && state.ui.view === 'run' ? `1 Run  ${jobTitle(job)}  ${jobMark(job).word}` : 'Log';
+  return { title, remark: logRemark(slice), body: logRows(slice, size) };
 }
 
 function headRows(state: AppState, job: JobView, { width, height }: Size): Row[] {
