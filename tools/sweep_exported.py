@@ -161,7 +161,11 @@ def measure(shape, kernels, rounds):
 
 
 def summary(rows, kernel):
-    ratios = {row["shape"]: row["subjects"][kernel]["over_sdpa"]["ratio"] for row in rows if "over_sdpa" in row["subjects"].get(kernel, {})}
+    ratios = {
+        row["shape"]: row["subjects"][kernel]["over_sdpa"]["ratio"]
+        for row in rows
+        if "over_sdpa" in row["subjects"].get(kernel, {})
+    }
     worst, best = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
     return {
         "shapes": len(ratios),
