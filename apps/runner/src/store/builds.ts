@@ -17,11 +17,12 @@ export class BuildStore {
   }
 
   keep(buildId: string, { tree, variant }: KnownBuild): void {
-    const { prepare } = this.#database;
     this.#database.transaction(() =>
-      prepare(
-        'INSERT INTO builds (build_id, tree, variant, create_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET tree = excluded.tree, variant = excluded.variant',
-      ).run(buildId, toBinary(SourceTreeSchema, tree), toBinary(VariantSchema, variant), Date.now()),
+      this.#database
+        .prepare(
+          'INSERT INTO builds (build_id, tree, variant, create_ms) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET tree = excluded.tree, variant = excluded.variant',
+        )
+        .run(buildId, toBinary(SourceTreeSchema, tree), toBinary(VariantSchema, variant), Date.now()),
     );
   }
 

@@ -256,7 +256,7 @@ function decodeOut(name: NativeName, out: bigint): number | bigint {
 const bytesOf = (view: NodeJS.ArrayBufferView): Buffer => Buffer.from(view.buffer, view.byteOffset, view.byteLength);
 
 type Native = (...values: unknown[]) => number;
-const libc = (declaration: string): Native => koffi.load(null).func(declaration) as unknown as Native;
+const libc = (declaration: string): Native => koffi.load(null).func(declaration);
 
 /** Ends of a pipe that reads and writes wait for, to read from and to write to. */
 function pipe(): [read: number, write: number] {

@@ -42,7 +42,7 @@ export function parseYamlFile<Schema extends z.ZodType>(
 
   const lineOf = (key: (string | number)[]): number | undefined => {
     for (let length = key.length; length > 0; --length) {
-      const node = document.getIn(key.slice(0, length), true);
+      const node: unknown = document.getIn(key.slice(0, length), true);
       if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
     }
     return undefined;
