@@ -156,6 +156,8 @@ export interface BenchmarkRequest {
    * the candidate.
    */
   turns: boolean;
+  /** Launches of a plain loop with one event pair around it, after all else; 0: none. */
+  legacyLaunches: number;
   /** Processes on the device that are no strangers. */
   ownProcesses: number[];
 }
@@ -309,6 +311,8 @@ export interface LatencyReport {
    * launch takes too long to look.
    */
   freshRatio?: number;
+  /** Mean of a plain loop's launches, microseconds, in the last report; undefined where none was asked for. */
+  legacyLoopUs?: number;
   conditions: ConditionsReport;
 }
 

@@ -163,6 +163,27 @@ test.each([
   },
 );
 
+test(
+  'the legacy loop is told beside the last measurement of a shape, with why it is no latency',
+  { timeout: 60_000 },
+  async () => {
+    const kernel = { source: { case: 'kernelId', value: 'fa_v1_baseline' } } as const;
+    const { outcome } = await fixture.run('benchmark', {
+      kernel,
+      settings: { ...settings.benchmark, legacyLoop: true },
+    });
+    const [cold, hot] = outcome.result.variants[0]!.benchmarks;
+    expect(cold!.legacyLoop).toBeUndefined();
+    expect(hot!.legacyLoop).toMatchObject({ launches: 3, warning: expect.stringMatching(/no latency/) as string });
+    expect(hot!.legacyLoop!.meanUs).toBeGreaterThan(0);
+    await expect(
+      fixture.run('benchmark', { kernel, settings: { ...settings.benchmark, sdpaBackends: ['flsh'] } }),
+    ).rejects.toMatchObject({
+      message: expect.stringMatching(/must be some of flash, .*did you mean "flash"/) as string,
+    });
+  },
+);
+
 const GATES = `
 default: quick
 gates:

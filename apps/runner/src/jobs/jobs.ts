@@ -436,6 +436,7 @@ export class Jobs {
     this.#table.markEnded(jobId, { outcome, summary: plainText(summary), endMs });
     if (kind === JobKind.EXPERIMENT)
       this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
+    this.#options.history.recordSdpa({ jobId, jobName: name, endMs, result });
   }
 
   #find(name: string): JobRow {

@@ -1,9 +1,11 @@
 import { rmSync, statSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { JobState } from '@flashcore/shared/contract';
+import { BuildStore } from '../store/builds.ts';
 import type { Database } from '../store/database.ts';
+import { DecisionStore } from '../store/decisions.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 /** What was used within this time is never removed: a request that is about to start may name it. */
@@ -63,6 +65,7 @@ export async function applyRetention({
   const keepSinceMs = Math.min(nowMs - FRESH_MS, inUseSinceMs);
   const unusedSinceMs = Math.min(nowMs - policy.filesDays * DAY_MS, keepSinceMs);
   const old = (files: StoredFile[]): StoredFile[] => files.filter(({ usedMs }) => usedMs < unusedSinceMs);
+  const pinned = championSources(database);
   const artifacts = await listFiles(join(dataDirectory, 'artifacts'), { depth: 2 });
   const sources = [
     ...(await listFiles(join(dataDirectory, 'sources/files'), { depth: 2 })),
@@ -89,10 +92,22 @@ export async function applyRetention({
         keepSinceMs,
       ),
     ]),
-    sources: await remove(old(sources)),
+    sources: await remove(old(sources).filter(({ path }) => !pinned.has(digestOf(path)))),
     builds: await remove(old(builds)),
   };
 }
+
+/** Digests of the files that a champion is built from: without them nothing could be compared with it any more. */
+function championSources(database: Database): Set<string> {
+  const builds = new BuildStore(database);
+  const champions = new DecisionStore(database).champions();
+  return new Set(
+    champions.flatMap(({ buildId }) => builds.find(buildId)?.tree.files.map(({ sha256 }) => sha256) ?? []),
+  );
+}
+
+/** Files lie under the digest of their content, its first two digits being the folder's name. */
+const digestOf = (path: string): string => `${basename(dirname(path))}${basename(path)}`;
 
 /**
  * Looks at a file's time once more and removes it in the same turn of the event loop: a job may have come to need it

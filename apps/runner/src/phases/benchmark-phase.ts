@@ -10,6 +10,7 @@ import {
   type BenchmarkResult,
   type Device,
   type Finding,
+  type SdpaResult,
   type Shape,
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, findDataSheet, formatShape, rooflineSeconds } from '@flashcore/shared/kernels';
@@ -67,6 +68,9 @@ export const benchmarkPhase: VariantPhase = {
   },
 };
 
+const LEGACY_WARNING =
+  'mean of launches in a plain loop, for comparison with old notes: no latency, because launches overlap, the pace of the host is in it, and nothing is dropped';
+
 interface BenchmarkOptions {
   spec: BenchmarkSpec;
   /** What the device loads. */
@@ -119,6 +123,7 @@ async function measureShape(
       tolerance: spec.tolerance,
       protocol: spec.protocol.sampling,
       turns: 'turn' in sdpa,
+      legacyLaunches: spec.legacyLaunches,
       ownProcesses: runtime.ownProcesses,
       // Whatever else the emulator's host does is in its times: one row of launches is no proof there.
       repeatFreshAbove: services.spec.device.simulated ? MAX_FRESH_RATIO.simulated : Infinity,
@@ -138,7 +143,13 @@ async function measureShape(
     );
   if (outcome.status !== 'done') return { results: [], findings: [findingOf(outcome, shape)!] };
   const results = outcome.value.map((report) =>
-    benchmarkResult(services, { report, shape, shortened: spec.protocol.shortened, sdpa }),
+    benchmarkResult(services, {
+      report,
+      shape,
+      shortened: spec.protocol.shortened,
+      sdpa,
+      legacyLaunches: spec.legacyLaunches,
+    }),
   );
   for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
   return { results, findings: timingFindings(outcome.value, results, { shape, device: services.spec.device }) };
@@ -155,6 +166,7 @@ async function openSdpa(
   return sdpa.openShape(shape, {
     modes: spec.modes,
     inputSets: INPUT_SETS,
+    backends: spec.sdpaBackends,
     signal: job.signal,
     onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }),
   });
@@ -272,10 +284,15 @@ class LiveSamples {
   }
 }
 
-function benchmarkResult(
-  { spec: { device }, artifacts }: VariantServices,
-  options: { report: LatencyReport; shape: Shape; shortened: string | undefined; sdpa: SdpaTurns },
-): BenchmarkResult {
+interface ReportedShape {
+  report: LatencyReport;
+  shape: Shape;
+  shortened: string | undefined;
+  sdpa: SdpaTurns;
+  legacyLaunches: number;
+}
+
+function benchmarkResult({ spec: { device }, artifacts }: VariantServices, options: ReportedShape): BenchmarkResult {
   const { report, shape, sdpa } = options;
   const kept = report.samplesUs.filter((us) => us > 0);
   const latency = describe(kept, { dropped: report.samplesUs.length - kept.length });
@@ -303,7 +320,10 @@ function benchmarkResult(
     bytes,
     ...rates,
     ...least,
-    sdpa: 'turn' in sdpa ? sdpa.results(report.mode, kept) : [],
+    sdpa: 'turn' in sdpa ? withRates(sdpa.results(report.mode, kept), device, { flops, bytes }) : [],
+    ...(report.legacyLoopUs !== undefined && {
+      legacyLoop: { meanUs: report.legacyLoopUs, launches: options.legacyLaunches, warning: LEGACY_WARNING },
+    }),
     sdpaMissing: 'turn' in sdpa ? sdpa.missing(report.mode) : sdpa.missing,
     histogram: histogram(kept),
     samples: storeRaw(artifacts, report.samplesUs, { name: 'samples', shape, mode: report.mode }),
@@ -320,6 +340,18 @@ function benchmarkResult(
     launchesPerSample: report.launchesPerSample,
     eventOverheadUs: report.eventOverheadUs,
   });
+}
+
+/** SDPA's rates are about the same arithmetic and the same bytes. */
+function withRates(
+  results: SdpaResult[],
+  device: Device,
+  { flops, bytes }: { flops: number; bytes: number },
+): SdpaResult[] {
+  return results.map((result) => ({
+    ...result,
+    ...ratesOf(device, { seconds: (result.latency?.p50Us ?? 0) / 1e6, flops, bytes }),
+  }));
 }
 
 /** Absent on the emulator: rates of its times would be taken for a GPU's. */

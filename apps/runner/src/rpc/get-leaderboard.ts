@@ -12,7 +12,7 @@ import { Violations } from './validate/violations.ts';
 
 /** Lists the best valid result per kernel variant for a device and a shape. */
 export const getLeaderboard =
-  ({ history, jobs, planner }: Services): UnaryHandler<GetLeaderboardRequest, GetLeaderboardResponse> =>
+  ({ history, jobs, planner, decisions }: Services): UnaryHandler<GetLeaderboardRequest, GetLeaderboardResponse> =>
   (request) => {
     const violations = new Violations();
     violations.text('device_name', request.deviceName);
@@ -22,7 +22,12 @@ export const getLeaderboard =
     const shape = request.shape ?? planner.canonicalShape();
     const devices = jobs.devices();
     const deviceName = request.deviceName || devices[0]?.name || '';
-    const entries = history.leaderboard({ deviceName, shape }).map(({ entry }) => entry);
+    const place = { deviceName, shape };
+    const champions = new Set(decisions.champions().map(({ job }) => job));
+    const entries = [
+      ...history.leaderboard(place).map(({ entry }) => ({ ...entry, champion: champions.has(entry.job) })),
+      ...history.sdpa(place),
+    ].toSorted((a, b) => (a.latency?.p50Us ?? Infinity) - (b.latency?.p50Us ?? Infinity));
     const leftOut = leftOutText(history.leftOut({ deviceName, shape }), history.protocol);
     const others = leftOut !== undefined && { leftOut };
     if (entries.length > 0) return create(GetLeaderboardResponseSchema, { entries, ...others });

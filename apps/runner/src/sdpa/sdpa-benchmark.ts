@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { SdpaResultSchema, type SdpaResult, type Shape } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import { describe, ratioInterval } from '@flashcore/shared/statistics';
+import { describe, histogram, ratioInterval } from '@flashcore/shared/statistics';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 import { untilAborted } from '../async.ts';
@@ -46,6 +46,15 @@ export interface ComparedBackend {
 
 /** New samples of a backend, named as in the result ("sdpa/flash"). */
 export type SdpaListener = (mode: TimingModeName, subject: string, samplesUs: readonly number[]) => void;
+
+interface OpenOptions {
+  modes: readonly TimingModeName[];
+  inputSets: number;
+  /** Those to measure, for example "flash"; empty or undefined: all that take the shape. */
+  backends?: readonly string[];
+  signal: AbortSignal;
+  onSamples: SdpaListener;
+}
 
 export interface SdpaOptions {
   /** Path of tools/sdpa.py. */
@@ -94,15 +103,14 @@ export class SdpaBenchmark {
   }
 
   /** Prepares a shape for turns. Errors: the signal's reason. */
-  async openShape(
-    shape: Shape,
-    options: { modes: readonly TimingModeName[]; inputSets: number; signal: AbortSignal; onSamples: SdpaListener },
-  ): Promise<SdpaShape | { missing: string }> {
+  async openShape(shape: Shape, options: OpenOptions): Promise<SdpaShape | { missing: string }> {
     const { signal } = options;
     try {
       const version = await untilAborted(this.#open(), signal);
-      const backends = await untilAborted(this.#prepare(shape, options), signal);
-      return new SdpaShape(this.#process!, { version, backends, ...options });
+      const prepared = await untilAborted(this.#prepare(shape, options), signal);
+      const { backends: asked = [] } = options;
+      const backends = prepared.filter(({ name }) => asked.length === 0 || asked.includes(name));
+      return new SdpaShape(this.#process!, { ...options, version, backends });
     } catch (error) {
       signal.throwIfAborted();
       return { missing: missingText(error) };
@@ -243,6 +251,7 @@ export class SdpaShape {
         speedupLow: low,
         speedupHigh: high,
         version: this.#version,
+        histogram: histogram(samplesUs),
       });
     });
     return results.sort((a, b) => a.latency!.p50Us - b.latency!.p50Us);

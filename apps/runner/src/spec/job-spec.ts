@@ -92,6 +92,10 @@ export interface BenchmarkSpec {
   modes: TimingModeName[];
   protocol: BenchmarkProtocolSpec;
   tolerance: { absolute: number; relative: number };
+  /** Backends of SDPA measured in turns, for example "flash"; empty: all. */
+  sdpaBackends: string[];
+  /** Launches of the legacy loop; 0: none. */
+  legacyLaunches: number;
 }
 
 export interface ChampionSpec {
@@ -401,7 +405,30 @@ function planBenchmark(settings: Partial<BenchmarkSettings>, against: Against & 
     modes,
     protocol,
     tolerance: { absolute, relative },
+    sdpaBackends: sdpaBackendsOf(settings.sdpaBackends ?? []),
+    legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, against.device),
   };
+}
+
+/** As torch.utils.benchmark's; on the emulator a launch may take a second. */
+const LEGACY_LAUNCHES = { gpu: 100, simulated: 3 };
+
+const legacyLaunches = (wanted: boolean, { simulated }: Device): number =>
+  wanted ? LEGACY_LAUNCHES[simulated ? 'simulated' : 'gpu'] : 0;
+
+const SDPA_BACKENDS = ['flash', 'cudnn', 'efficient', 'math'];
+
+/** Names with or without "sdpa/"; "sdpa" is all of them. Errors: INVALID_REQUEST naming the backends. */
+function sdpaBackendsOf(asked: readonly string[]): string[] {
+  if (asked.includes('sdpa')) return [];
+  return asked.map((text) => {
+    const name = text.replace(/^sdpa\//, '');
+    if (SDPA_BACKENDS.includes(name)) return name;
+    throw invalidRequest({
+      field: 'sdpa_backends',
+      description: `must be some of ${SDPA_BACKENDS.join(', ')}, is "${text}"${didYouMean(name, SDPA_BACKENDS)}`,
+    });
+  });
 }
 
 interface ChampionContext {

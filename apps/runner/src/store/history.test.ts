@@ -164,3 +164,55 @@ test('list() gives summaries, newest first, by pages and by kernel', () => {
     },
   ]);
 });
+
+test('SDPA is kept by device, backend and version: the best hot time of each, never one of the emulator or an invalid one', () => {
+  const database = openDatabase(':memory:');
+  const history = new HistoryStore(database, { protocol: CURRENT });
+  const jobs = new JobTable(database);
+  const sdpa = (name: string, p50Us: number, version = 'PyTorch 2.11.0') => ({
+    name,
+    version,
+    latency: { samples: 9, p50Us },
+    tflops: 5,
+  });
+  const keep = (mode: TimingMode, valid: boolean, simulated: boolean, backends: ReturnType<typeof sdpa>[]) => {
+    const jobId = jobs.insert({
+      name: `jobs/${Math.random()}`,
+      kind: JobKind.BENCHMARK,
+      label: '',
+      kernel_id: '',
+      device_id: '',
+      request_id: null,
+      request_digest: null,
+      create_ms: 1,
+      owner: '',
+      labels: '{}',
+    } as unknown as Parameters<JobTable['insert']>[0]);
+    const result = create(JobResultSchema, {
+      provenance: { device: { name: 'NVIDIA L4', simulated }, protocol: CURRENT },
+      variants: [{ benchmarks: [{ shape, mode, valid, latency: { samples: 9, p50Us: 1 }, sdpa: backends }] }],
+    });
+    history.recordSdpa({ jobId, jobName: `jobs/${jobId}`, endMs: 5, result });
+  };
+  keep(TimingMode.HOT, true, false, [sdpa('sdpa/flash', 12), sdpa('sdpa/cudnn', 9)]);
+  keep(TimingMode.HOT, true, false, [sdpa('sdpa/flash', 11), sdpa('sdpa/cudnn', 8, 'PyTorch 2.12.0')]);
+  keep(TimingMode.HOT, false, false, [sdpa('sdpa/flash', 1)]);
+  keep(TimingMode.HOT, true, true, [sdpa('sdpa/flash', 2)]);
+  keep(TimingMode.COLD, true, false, [sdpa('sdpa/flash', 3)]);
+  expect(
+    history
+      .sdpa(place)
+      .map(({ label, sdpaVersion, latency, tflops, kernelId }) => [
+        label,
+        sdpaVersion,
+        latency?.p50Us,
+        tflops,
+        kernelId,
+      ]),
+  ).toEqual([
+    ['sdpa/cudnn', 'PyTorch 2.12.0', 8, 5, ''],
+    ['sdpa/cudnn', 'PyTorch 2.11.0', 9, 5, ''],
+    ['sdpa/flash', 'PyTorch 2.11.0', 11, 5, ''],
+  ]);
+  database.close();
+});

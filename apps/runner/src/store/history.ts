@@ -82,6 +82,54 @@ export class HistoryStore {
     }
   }
 
+  /** Keeps what a job measured of SDPA, by device and software; part of the transaction that ends it. */
+  recordSdpa({ jobId, jobName, endMs, result }: Omit<EndedExperiment, 'kernelId' | 'outcome'>): void {
+    const { device, protocol = '' } = result.provenance ?? {};
+    if (!device || device.simulated) return;
+    for (const { shape, mode, valid, sdpa } of result.variants.flatMap(({ benchmarks }) => benchmarks)) {
+      if (!valid || !shape) continue;
+      for (const { name, latency, version, tflops, rooflinePercent } of sdpa) {
+        if (!latency) continue;
+        const entry = create(LeaderboardEntrySchema, {
+          label: name,
+          latency,
+          job: jobName,
+          time: timestampFromMs(endMs),
+          sdpaVersion: version,
+          ...(tflops !== undefined && { tflops }),
+          ...(rooflinePercent !== undefined && { rooflinePercent }),
+        });
+        this.#database
+          .prepare(
+            `INSERT INTO sdpa_measurements (job_id, device_name, version, backend, shape, mode, protocol, p50_us, entry)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+          )
+          .run(
+            jobId,
+            device.name,
+            version,
+            name,
+            formatShape(shape),
+            mode,
+            protocol,
+            latency.p50Us,
+            toBinary(LeaderboardEntrySchema, entry),
+          );
+      }
+    }
+  }
+
+  /** The best hot measurement of each backend of SDPA and version of its software, fastest first. */
+  sdpa({ deviceName, shape }: MeasuredPlace): LeaderboardEntry[] {
+    return this.#database
+      .prepare(
+        `SELECT entry, MIN(p50_us) AS p50 FROM sdpa_measurements
+         WHERE device_name = ? AND shape = ? AND mode = ? AND protocol = ? GROUP BY backend, version ORDER BY p50`,
+      )
+      .all(deviceName, formatShape(shape), TimingMode.HOT, this.protocol)
+      .map((row) => fromBinary(LeaderboardEntrySchema, row['entry'] as Uint8Array));
+  }
+
   /** Ended experiments, newest first, older than the job `before`; their `job` is not filled in. */
   list({ limit, before, kernelId, labels = {} }: HistoryQuery): { jobId: number; summary: ExperimentSummary }[] {
     const labelled = labelConditions(labels);
@@ -215,6 +263,8 @@ function leaderboardEntry(
     time: timestampFromMs(experiment.endMs),
     // Over the fastest sdpa: the least of the speedups.
     ...(speedups.length > 0 && { speedup: Math.min(...speedups) }),
+    ...(benchmark.tflops !== undefined && { tflops: benchmark.tflops }),
+    ...(benchmark.rooflinePercent !== undefined && { rooflinePercent: benchmark.rooflinePercent }),
   });
 }
 

@@ -47,9 +47,30 @@ export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest
   const reports: LatencyReport[] = [];
   for (const mode of request.modes)
     reports.push(await new Measurement(tools, { request, rotation, mode, stamps }).run());
+  const last = reports.at(-1);
+  if (last && request.legacyLaunches > 0) last.legacyLoopUs = await legacyLoop(tools, rotation, request.legacyLaunches);
   stamps?.close();
   rotation.close();
   return reports;
+}
+
+/**
+ * Mean of launches in a plain loop on one input, one event pair around all, as torch.utils.benchmark has it, for
+ * comparison with old notes. No latency: launches overlap, and the host's pace is in it.
+ */
+async function legacyLoop(
+  { driver, reporter }: BenchmarkTools,
+  rotation: InputRotation,
+  launches: number,
+): Promise<number> {
+  await reporter.step('the legacy loop', TURN_LIMIT_MS);
+  const { prepared } = rotation.advance();
+  const events = new EventPair(driver);
+  const us = events.time(() => {
+    for (let launch = 0; launch < launches; ++launch) rotation.loaded.enqueue(prepared);
+  });
+  events.close();
+  return us / launches;
 }
 
 export function openStamps({ driver, clockStampImage }: BenchmarkTools): ClockStamps | undefined {

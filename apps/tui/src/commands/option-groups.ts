@@ -36,6 +36,11 @@ export const benchmarkOptions = (command: Command): Command =>
       'compare with this build, the champion, in interleaved blocks in one process',
     )
     .option('--shapes <set>', 'case set to measure on, for example success')
+    .option(
+      '--baseline <name>',
+      'SDPA to measure in turns: sdpa (all), flash, cudnn, efficient, math (repeatable)',
+      repeated,
+    )
     .option('--legacy-loop', 'also the mean of launches in a plain loop, as old notes have it; no latency')
     .option('--champion-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
 

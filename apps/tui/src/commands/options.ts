@@ -67,6 +67,8 @@ export interface JobCommandOptions extends GlobalOptions {
   /** Counters by the profiler's own names. */
   readonly metric?: string[];
   readonly legacyLoop?: boolean;
+  /** Backends of SDPA to measure. */
+  readonly baseline?: string[];
   readonly fallback?: boolean;
   readonly detach?: boolean;
   /** File for every event of the job. */
@@ -142,6 +144,7 @@ export function benchmarkSettings(options: JobCommandOptions): BenchmarkSettings
     shapes: shapeSettings(options),
     shapeSet: options.shapes ?? '',
     legacyLoop: options.legacyLoop ?? false,
+    sdpaBackends: options.baseline ?? [],
     protocol: { minSamples: samples, maxSamples: samples, maxSeconds },
   });
 }

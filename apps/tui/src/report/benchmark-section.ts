@@ -43,6 +43,13 @@ export function benchmarkSection(result: BenchmarkResult, format: ReportFormat):
     ...labelled('samples', samplesText(result), format),
     ...throughput(result, format),
     ...sdpa(result, format),
+    ...(result.legacyLoop
+      ? labelled(
+          'legacy loop',
+          `${time(result.legacyLoop.meanUs)}, ${result.legacyLoop.warning} (${result.legacyLoop.launches} launches)`,
+          format,
+        )
+      : []),
     ...labelled('conditions', conditionsText(result.conditions), format),
     ...(result.clockSource ? labelled('clock', `${result.clockSource}${slowedText(result)}`, format) : []),
     ...(result.outputCheck ? labelled('checked', result.outputCheck, format) : []),

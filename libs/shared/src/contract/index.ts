@@ -140,8 +140,6 @@ export {
   type Provenance,
   ProvenanceSchema,
   type RatioInterval,
-  type SdpaBenchmark,
-  SdpaBenchmarkSchema,
   type SdpaComparison,
   SdpaComparisonSchema,
   type SdpaResult,

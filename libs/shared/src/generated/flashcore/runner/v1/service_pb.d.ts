@@ -307,7 +307,7 @@ export declare type BenchmarkRequest = Message<"flashcore.runner.v1.BenchmarkReq
   options?: JobOptions | undefined;
 
   /**
-   * The kernel; unset: SDPA is measured alone, with the backends and on the shapes of `settings`.
+   * The kernel.
    *
    * @generated from field: flashcore.runner.v1.KernelReference kernel = 2;
    */
