@@ -150,9 +150,9 @@ function estimateOf(
   { emulated, launchUs, multiprocessors }: { emulated: EmulatorRun; launchUs: number; multiprocessors: number },
 ): { estimate: Estimate; ctas: number; resident: number } | undefined {
   const shape = benchmark.shape!;
-  const measured = Object.entries(variant.parameters).map(([name, value]) => [name, Number(value)]);
+  const measured = Object.entries(variant.parameters).map(([name, value]): [string, number] => [name, Number(value)]);
   // A parameter that the manifest has got since then had its default.
-  const there = launchOf(step, { ...resolveVariant(step).parameters, ...Object.fromEntries(measured) }, shape);
+  const there = launchOf(step, { ...resolveVariant(step).parameters, ...Object.fromEntries<number>(measured) }, shape);
   const here = launchOf(step, resolveVariant(step, {}, { multiprocessors: L4.multiprocessors }).parameters, shape);
   const resident = emulated.builds
     .filter(({ kernel }) => kernel === step.id)
