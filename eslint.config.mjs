@@ -2,74 +2,115 @@ import nx from '@nx/eslint-plugin';
 import importX from 'eslint-plugin-import-x';
 import reactHooks from 'eslint-plugin-react-hooks';
 import tseslint from 'typescript-eslint';
+import { importRooms } from './tools/lint/import-rooms.mjs';
 
-/** Refuses imports into `into` from files of `from`, with the rule's reason. */
-const forbid = (from, into, why) => into.map((folder) => ({ target: from, from: folder, message: why }));
-
-// The layers of apps/runner/src: rpc → jobs → store; experiment → phases → device | findings | spec → build | workers |
-// profile | sdpa → store | sandbox (ARCHITECTURE.md).
-const src = (name) => `./apps/runner/src/${name}`;
-const steps = ['build', 'workers', 'profile', 'sdpa'];
-const work = ['experiment', 'tune', 'phases', 'device', 'findings', 'spec'];
-// The rooms of apps/tui/src, each standing on those before it; present/cells/ and its neighbours are rooms of their own.
-const tuiRooms = ['state', 'present', 'watch', 'session', 'keymap', 'screens', 'keys', 'components'];
-const tui = (name) => `./apps/tui/src/${name}`;
-const tuiZones = [
-  ...tuiRooms.flatMap((name, index) =>
-    forbid(
-      tui(name),
-      tuiRooms.slice(index + 1).map(tui),
-      `${name}/ stands below ${tuiRooms.slice(index + 1).join(', ')}`,
-    ),
-  ),
-  ...forbid(tui('commands'), ['screens', 'keys', 'components'].map(tui), 'plain commands start without ink and react'),
-  ...forbid(tui('connection'), ['commands', 'state', 'screens'].map(tui), 'which runner: known before any command'),
-];
-const zones = [
-  ...['store', 'sandbox'].flatMap((name) =>
-    forbid(src(name), ['rpc', 'jobs', ...work, ...steps].map(src), `the ${name} knows nobody`),
-  ),
-  ...steps.flatMap((name) =>
-    forbid(
-      src(name),
-      ['rpc', 'jobs', ...work, ...steps.filter((other) => other !== name)].map(src),
-      `${steps.join(', ')} do not know each other, nor what is above them`,
-    ),
-  ),
-  ...work.flatMap((name, level) =>
-    forbid(
-      src(name),
-      ['rpc', ...work.slice(0, level)].map(src),
-      `${work.join(' → ')}: none knows what is above it, nor who asked`,
-    ),
-  ),
-  ...forbid(src('jobs'), ['rpc', ...work, ...steps].map(src), 'jobs run bodies and do not know what is in them'),
-  ...forbid(src('rpc'), [...work, ...steps].map(src), 'an RPC starts jobs and does not know what is in them'),
-  {
-    target: './apps/runner/src',
-    from: './apps/runner/worker',
-    except: ['./messages.ts'],
-    message: 'src and worker share worker/messages.ts only: they are two processes',
-  },
-  {
-    target: './apps/runner/worker',
-    from: './apps/runner/src',
-    message: 'the worker process knows nothing of the daemon',
-  },
-  {
-    target: './apps/tui/src/search',
-    from: './apps/tui/src',
-    except: ['./search', './connection', './report', './state', './session', './present', './usage-error.ts'],
-    message: 'a search knows the runner, and neither command line nor screen',
-  },
-  {
-    target: './apps/tui/src/agents',
-    from: './apps/tui/src',
-    except: ['./agents', './search', './connection', './session'],
-    message: 'tools for agents know the runner and what judges a kernel, and neither command line nor screen',
-  },
-  ...tuiZones,
-];
+// Who may import whom: a room lists all that it may import from; what is not listed is refused. A file beside the
+// folders that others import is a room too. The tables have no circle, so that there is none of folders.
+const RUNNER_ROOMS = {
+  'usage-error.ts': [],
+  'async.ts': [],
+  'log.ts': [],
+  'host-settings.ts': [],
+  'young-generation.ts': [],
+  '../worker/messages.ts': [],
+  store: ['log.ts', 'async.ts'],
+  sandbox: ['log.ts', 'async.ts'],
+  access: ['usage-error.ts', 'log.ts'],
+  // They do not know each other: phases and device join them.
+  build: ['sandbox', 'store', 'async.ts', 'log.ts'],
+  workers: ['sandbox', 'async.ts', '../worker/messages.ts'],
+  profile: ['sandbox', 'store', '../worker/messages.ts'],
+  sdpa: ['sandbox', 'store', 'async.ts', '../worker/messages.ts'],
+  'kernels.ts': ['store'],
+  jobs: ['store', 'async.ts', 'log.ts'],
+  spec: ['build', 'jobs', 'store', 'kernels.ts', '../worker/messages.ts'],
+  findings: ['build', 'workers', '../worker/messages.ts'],
+  device: [
+    ...['spec', 'build', 'workers', 'profile', 'sdpa', 'jobs', 'store', 'host-settings.ts'],
+    '../worker/messages.ts',
+  ],
+  phases: [
+    ...['spec', 'findings', 'device', 'build', 'workers', 'profile', 'sdpa', 'jobs', 'store', 'kernels.ts'],
+    '../worker/messages.ts',
+  ],
+  tune: ['phases', 'spec', 'build', 'jobs', 'store'],
+  experiment: [
+    ...[
+      'tune',
+      'phases',
+      'device',
+      'spec',
+      'build',
+      'jobs',
+      'sandbox',
+      'store',
+      'kernels.ts',
+      'host-settings.ts',
+      'log.ts',
+    ],
+  ],
+  acceptance: ['store', 'jobs'],
+  'host.ts': ['log.ts', 'store'],
+  // An RPC starts jobs and does not know what is in them.
+  rpc: ['jobs', 'acceptance', 'access', 'store', 'kernels.ts', 'host.ts', 'usage-error.ts', 'async.ts', 'log.ts'],
+  operation: ['jobs', 'rpc', 'store', 'usage-error.ts', 'log.ts'],
+  testing: ['*'],
+  // The files that put the rooms together.
+  '.': ['*', '../package.json'],
+};
+const WORKER_ROOMS = {
+  'messages.ts': [],
+  'reporter.ts': ['messages.ts'],
+  driver: ['messages.ts'],
+  verify: ['driver', 'messages.ts', 'reporter.ts'],
+  benchmark: ['verify', 'driver', 'messages.ts', 'reporter.ts'],
+  '.': ['*'],
+};
+const TUI_ROOMS = {
+  'usage-error.ts': [],
+  'named-files.ts': ['usage-error.ts'],
+  terminal: [],
+  present: ['terminal'],
+  state: ['present'],
+  watch: ['state', 'usage-error.ts'],
+  session: ['state', 'present', 'watch', 'usage-error.ts'],
+  settings: ['state', 'present', 'usage-error.ts'],
+  connection: ['usage-error.ts', 'named-files.ts'],
+  record: ['session', 'named-files.ts', 'usage-error.ts'],
+  report: ['state', 'present', 'session', 'usage-error.ts'],
+  // A search knows the runner, and neither command line nor screen; so do tools for agents.
+  search: ['connection', 'report', 'state', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
+  agents: ['search', 'connection', 'session', 'usage-error.ts', '../package.json'],
+  handover: ['record', 'session', 'report', 'state', 'present', 'connection', 'usage-error.ts', 'named-files.ts'],
+  export: ['connection', 'search', 'session', 'usage-error.ts', 'named-files.ts'],
+  keymap: ['state'],
+  screens: ['keymap', 'state', 'present'],
+  keys: ['keymap', 'screens', 'state', 'session', 'present', 'watch', 'terminal'],
+  components: ['keys', 'screens', 'state', 'present', 'terminal'],
+  // Plain commands start without ink and react.
+  commands: [
+    ...['agents', 'connection', 'export', 'present', 'record', 'report', 'search', 'session', 'settings', 'state'],
+    ...['handover', 'watch', 'usage-error.ts', 'named-files.ts', '../package.json'],
+  ],
+  testing: ['*'],
+  '.': ['*'],
+};
+const SHARED_ROOMS = {
+  generated: [],
+  text: [],
+  files: ['generated', 'text'],
+  contract: ['generated', 'text'],
+  kernels: ['contract', 'generated', 'text'],
+  statistics: ['kernels', 'generated', 'text'],
+  client: ['kernels', 'contract', 'files', 'generated', 'text'],
+  testing: ['*'],
+  '.': ['*'],
+};
+const rooms = (root, table) => ({
+  files: [`${root}/**/*.ts`, `${root}/**/*.tsx`],
+  plugins: { flashcore: { rules: { 'import-rooms': importRooms } } },
+  rules: { 'flashcore/import-rooms': ['error', { root, rooms: table }] },
+});
 
 export default tseslint.config(
   { ignores: ['**/dist/**', '**/node_modules/**', '**/.nx/**', '**/generated/**'] },
@@ -101,7 +142,6 @@ export default tseslint.config(
         },
       ],
       'import-x/no-cycle': 'error',
-      'import-x/no-restricted-paths': ['error', { basePath: import.meta.dirname, zones }],
       'react-hooks/rules-of-hooks': 'error',
       'react-hooks/exhaustive-deps': 'error',
       '@typescript-eslint/no-floating-promises': 'error',
@@ -110,4 +150,8 @@ export default tseslint.config(
       'no-empty': ['error', { allowEmptyCatch: false }],
     },
   },
+  rooms('apps/runner/src', RUNNER_ROOMS),
+  rooms('apps/runner/worker', WORKER_ROOMS),
+  rooms('apps/tui/src', TUI_ROOMS),
+  rooms('libs/shared/src', SHARED_ROOMS),
 );

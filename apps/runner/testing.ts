@@ -1,5 +1,6 @@
 /** What tests of the cu* seam take of the runner: compilers and the driver, without the daemon. */
-export { CompileCache, type Compilation, type CompileUnit } from './src/build/compile-cache.ts';
+export { CompileCache, type Compilation } from './src/build/compile-cache.ts';
+export type { CompileUnit } from './src/build/compile-unit.ts';
 export { emulatorUnit } from './src/build/emulator-unit.ts';
 export { emulatorLibraryUnit, readSources } from './src/build/host-libraries.ts';
 export { nvccUnit } from './src/build/nvcc-unit.ts';

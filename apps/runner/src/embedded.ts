@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { UsageError, parseListenAddress, type ListenAddress } from './rpc/address.ts';
+import { parseListenAddress, type ListenAddress } from './rpc/address.ts';
+import { UsageError } from './usage-error.ts';
 
 /**
  * The socket of a data directory's embedded runner: a short path in a folder that is its user's alone. Throws

@@ -8,7 +8,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { createLogger } from './log.ts';
 import { parseOptions, type ServeOptions } from './options.ts';
 import { createPlanner } from './experiment/planner.ts';
-import { UsageError } from './rpc/address.ts';
+import { UsageError } from './usage-error.ts';
 import { AddressInUse } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
 import { DirectoryInUse } from './store/directory-lock.ts';

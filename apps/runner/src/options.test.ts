@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { parseOptions } from './options.ts';
-import { UsageError, formatAddress, parseListenAddress } from './rpc/address.ts';
+import { formatAddress, parseListenAddress } from './rpc/address.ts';
+import { UsageError } from './usage-error.ts';
 
 const parse = (...argv: string[]) =>
   parseOptions(argv, { version: '1.2.3', repositoryRoot: '/repo', environment: { FLASHCORE_HOME: '/home/data' } });

@@ -10,7 +10,8 @@ import { TokenFile } from './access/tokens.ts';
 import { parseRates, type DeviceRates } from './experiment/cost.ts';
 import { addOperationCommands, keepOptions, policyOf, type KeepFlags } from './operation/commands.ts';
 import { KEEP_ALL, type RetentionPolicy } from './operation/retention.ts';
-import { UsageError, formatAddress, isExposed, parseListenAddress, type ListenAddress } from './rpc/address.ts';
+import { formatAddress, isExposed, parseListenAddress, type ListenAddress } from './rpc/address.ts';
+import { UsageError } from './usage-error.ts';
 import type { HostSettings } from './host-settings.ts';
 
 /** What `flashcore-runner serve` was asked for, with every default filled in. */

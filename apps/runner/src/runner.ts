@@ -26,7 +26,7 @@ import { retainDaily } from './operation/daily.ts';
 import { serveMetrics } from './operation/metrics.ts';
 import { listen } from './rpc/listen.ts';
 import { createRpcServer } from './rpc/server.ts';
-import { UsageError } from './rpc/address.ts';
+import { UsageError } from './usage-error.ts';
 import { ArtifactStore } from './store/artifacts.ts';
 import { BuildStore } from './store/builds.ts';
 import { openDatabase, refuseEmptyDatabase } from './store/database.ts';

@@ -1,5 +1,5 @@
 import type { Metadata } from '@grpc/grpc-js';
-import { UsageError } from '../rpc/address.ts';
+import { UsageError } from '../usage-error.ts';
 import type { Role } from './roles.ts';
 
 /** Who makes a call, as the credential says. */

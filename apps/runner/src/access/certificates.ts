@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { makeFolder } from '@flashcore/shared/files';
-import { UsageError } from '../rpc/address.ts';
+import { UsageError } from '../usage-error.ts';
 import { requireClientName } from './caller.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
 

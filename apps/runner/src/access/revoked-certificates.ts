@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { UsageError } from '../rpc/address.ts';
+import { UsageError } from '../usage-error.ts';
 import { PrivateList } from './private-list.ts';
 
 interface RevokedCertificate {

@@ -1,6 +1,5 @@
 import { type RpcName } from '@flashcore/shared/client';
 import { FlashcoreError, KernelRunnerService } from '@flashcore/shared/contract';
-import type { Caller } from './caller.ts';
 
 /** What a client may be allowed. */
 export type Permission = 'read' | 'submit' | 'cancel-own' | 'cancel-any' | 'decide-own' | 'decide-any';
@@ -59,7 +58,7 @@ export const neededFor = (path: string): Permission => NEEDED_BY_PATH.get(path) 
  * Throws PERMISSION_DENIED, which says what would do, unless the caller's role has the permission. `what` completes
  * "You may not …".
  */
-export function requirePermission(caller: Caller, needed: Permission, what: string): void {
+export function requirePermission(caller: { name: string; role: Role }, needed: Permission, what: string): void {
   const allowed: readonly Permission[] = ROLES[caller.role];
   if (allowed.includes(needed)) return;
   const roles = ROLE_NAMES.filter((role) => (ROLES[role] as readonly Permission[]).includes(needed));

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { join } from 'node:path';
-import { UsageError } from '../rpc/address.ts';
+import { UsageError } from '../usage-error.ts';
 import { requireClientName } from './caller.ts';
 import { PrivateList } from './private-list.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';

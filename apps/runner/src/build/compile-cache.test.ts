@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
-import { CompileCache, keyOf, type CompileUnit, hostFault } from './compile-cache.ts';
+import { CompileCache, hostFault, keyOf } from './compile-cache.ts';
+import type { CompileUnit } from './compile-unit.ts';
 
 const signal = new AbortController().signal;
 let folder: string;

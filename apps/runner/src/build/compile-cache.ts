@@ -9,38 +9,7 @@ import { markUsed } from '../store/last-used.ts';
 import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
 import { KILLED, runStages, type StagesEnd } from './compile-stages.ts';
-import type { SnapshotFile } from './source-snapshot.ts';
-import type { Compiler } from './toolchain.ts';
-
-export interface Command {
-  /**
-   * Without the program: that is the unit's compiler. Paths are relative to the build folder; BUILD_FOLDER stands for
-   * its place.
-   */
-  arguments: string[];
-}
-
-/** One thing to compile: all that decides about the result, and nothing else. */
-export interface CompileUnit {
-  compiler: Compiler;
-  /** "sm_89", "emulator", … */
-  target: string;
-  files: readonly SnapshotFile[];
-  /** Run one after another; the commands of a stage at the same time. */
-  stages: readonly (readonly Command[])[];
-  outputs: readonly CompileOutput[];
-  limitMs: number;
-}
-
-export interface CompileOutput {
-  /** In the build folder. */
-  path: string;
-  /** Name for a copy on disk. */
-  fileName: string;
-  kind: OutputKind;
-}
-
-export type OutputKind = 'cubin' | 'ptx' | 'sass' | 'emulator-module' | 'library';
+import type { CompileOptions, CompileOutput, CompileUnit, OutputKind } from './compile-unit.ts';
 
 export interface StoredOutput {
   fileName: string;
@@ -61,14 +30,6 @@ export interface CompileRecord {
 export interface Compilation extends CompileRecord {
   cacheHit: boolean;
   timedOut: boolean;
-}
-
-export interface CompileOptions {
-  signal: AbortSignal;
-  /** Each line of the compiler as it appears, with paths as the kernel folder names them. */
-  onLine?: ((line: string) => void) | undefined;
-  /** Nothing was in the cache: the compiler is about to run. */
-  onStart?: (() => void) | undefined;
 }
 
 /** Where compiled files are kept, by digest. */

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { availableParallelism, homedir } from 'node:os';
 import { dirname } from 'node:path';
-import type { Command, CompileOptions, CompileUnit } from './compile-cache.ts';
+import type { Command, CompileOptions, CompileUnit } from './compile-unit.ts';
 import { untilAborted } from '../async.ts';
 import type { Box, BoxLimits, BoxPolicy } from '../sandbox/box.ts';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';

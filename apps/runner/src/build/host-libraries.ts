@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import type { CompileUnit } from './compile-cache.ts';
+import type { CompileUnit } from './compile-unit.ts';
 import { nativeFlag } from './emulator-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';

@@ -18,7 +18,8 @@ import {
   smemLimitFinding,
   spillFinding,
 } from './build-findings.ts';
-import type { Compilation, CompileCache, CompileUnit, OutputKind } from './compile-cache.ts';
+import type { Compilation, CompileCache } from './compile-cache.ts';
+import type { CompileUnit, OutputKind } from './compile-unit.ts';
 import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } from './diagnostics.ts';
 import type { Listing } from './disassembly.ts';
 import { emulatorUnit } from './emulator-unit.ts';

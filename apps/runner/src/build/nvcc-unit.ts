@@ -1,4 +1,4 @@
-import type { CompileUnit } from './compile-cache.ts';
+import type { CompileUnit } from './compile-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Nvcc } from './toolchain.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { withinDeadline } from '@flashcore/shared/text';
-import type { CompileOptions, CompileUnit } from './compile-cache.ts';
+import type { CompileOptions, CompileUnit } from './compile-unit.ts';
 import { runProgram } from '../sandbox/run.ts';
 import { READS_FILE, shownPath } from './source-snapshot.ts';
 import { readSourceText } from './source-text.ts';

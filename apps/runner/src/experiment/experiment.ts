@@ -24,17 +24,11 @@ import { verifyPhase } from '../phases/verify-phase.ts';
 import { acceptabilityOf } from './acceptability.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import { runTune } from '../tune/tune.ts';
-import { costOf, type DeviceRates } from './cost.ts';
+import { costOf } from './cost.ts';
 import { expectationsOf } from './expectations.ts';
 import { provenanceOf } from './provenance.ts';
+import type { RunnerIdentity } from './runner-identity.ts';
 import { summaryOf } from './summary.ts';
-
-/** Identity of the runner, for birth certificates. */
-export interface RunnerIdentity {
-  version: string;
-  buildId: string;
-  rates: DeviceRates;
-}
 
 /** All that a variant can go through, in this order; a job's spec says which of them it wants. */
 const PHASES: readonly VariantPhase[] = [

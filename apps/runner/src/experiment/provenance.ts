@@ -11,7 +11,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
-import type { RunnerIdentity } from './experiment.ts';
+import type { RunnerIdentity } from './runner-identity.ts';
 import type { JobFound } from '../phases/job-found.ts';
 import type { JobServices } from '../phases/job-services.ts';
 

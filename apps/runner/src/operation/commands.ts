@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { UsageError } from '../rpc/address.ts';
+import { UsageError } from '../usage-error.ts';
 import { openDatabase, openDatabaseToRead } from '../store/database.ts';
 import { lockDirectory } from '../store/directory-lock.ts';
 import { backUp, restore } from './backup.ts';

@@ -1,12 +1,8 @@
 import { isIPv4, isIPv6 } from 'node:net';
+import { UsageError } from '../usage-error.ts';
 
 /** Where to listen. */
 export type ListenAddress = { kind: 'tcp'; host: string; port: number } | { kind: 'unix'; path: string };
-
-/** The command line asks for something that can't be done. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-}
 
 // sun_path has 104 bytes on macOS and 108 on Linux, with a zero at the end.
 const MAX_SOCKET_PATH_BYTES = 100;

@@ -15,7 +15,6 @@ import {
 import type { Connection } from '../connection/connect.ts';
 import { jobReport } from '../report/job-report.ts';
 import { LiveProgress } from '../report/live-progress.ts';
-import { asNotMeasured } from '../report/profile-section.ts';
 import { printable } from '../report/text.ts';
 import { writeWhole } from './artifact.ts';
 import type { CommandContext } from './context.ts';
@@ -31,6 +30,7 @@ import { resultOf } from '../state/job-result.ts';
 import type { JobView } from '../state/job-view.ts';
 import { attachedJob } from '../state/selectors.ts';
 import { Store } from '../session/store.ts';
+import { notMeasured } from '../present/words.ts';
 
 type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
 type ConnectionState = Parameters<NonNullable<WatchOptions['onConnection']>>[0];
@@ -170,7 +170,7 @@ async function reportEnd(
  */
 const profileProblem = (job: Job | undefined, profile: ProfileResult | undefined): string =>
   job?.kind === JobKind.PROFILE && profile?.verdict === Verdict.NOT_MEASURED
-    ? `Nothing was profiled: ${asNotMeasured(profile.reason)}`
+    ? `Nothing was profiled: ${notMeasured(profile.reason)}`
     : '';
 
 /** Downloads Nsight Compute's report; why there is none, or empty. */
@@ -184,7 +184,7 @@ async function saveReport(
 ): Promise<string> {
   const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
   if (!report || !client.readArtifact)
-    return `Nothing was written to ${file}: ${profile ? asNotMeasured(profile.reason) : 'the job came to no profile'}`;
+    return `Nothing was written to ${file}: ${profile ? notMeasured(profile.reason) : 'the job came to no profile'}`;
   await writeWhole(path.resolve(file), await client.readArtifact(report.sha256));
   context.note(`saved ${file}: ${report.fileName}, ${report.sizeBytes} bytes`);
   return '';

@@ -12,7 +12,7 @@ import { histogramLines } from './histogram.ts';
 import { count, figure, inUnit, shapeText, time, timeUnit } from './numbers.ts';
 import { table } from './table.ts';
 import { heading, labelled, paragraph } from './text.ts';
-import { asNotMeasured } from './profile-section.ts';
+import { notMeasured } from '../present/words.ts';
 
 /** What must stand beside every time that the emulator gave. */
 export const SIMULATED = 'simulated: emulator times are not GPU times';
@@ -129,7 +129,7 @@ function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult)
 
 function sdpa(result: BenchmarkResult, format: ReportFormat): string[] {
   if (result.sdpa.length === 0)
-    return labelled('sdpa', result.sdpaMissing ? asNotMeasured(result.sdpaMissing) : 'none asked for', format);
+    return labelled('sdpa', result.sdpaMissing ? notMeasured(result.sdpaMissing) : 'none asked for', format);
   return result.sdpa.flatMap((baseline) => labelled('baseline', baselineText(baseline), format));
 }
 
@@ -152,7 +152,7 @@ export function conditionsText(conditions: DeviceConditions | undefined): string
     conditions.persistenceMode === undefined ? '' : `persistence ${conditions.persistenceMode ? 'on' : 'off'}`,
     conditions.throttleReasons.length > 0 ? `throttled: ${conditions.throttleReasons.join(', ')}` : '',
     conditions.otherProcesses ? count(conditions.otherProcesses, 'other process') : '',
-    conditions.notMeasured ? asNotMeasured(conditions.notMeasured) : '',
+    conditions.notMeasured ? notMeasured(conditions.notMeasured) : '',
   ].filter(Boolean);
   return known.join(', ') || 'not recorded';
 }

@@ -12,7 +12,7 @@ import { figure, seconds } from './numbers.ts';
 import { table, type Cell } from './table.ts';
 import { heading, labelled, paragraph, printable } from './text.ts';
 import { codeFrameLines } from './code-frame-lines.ts';
-import { asNotMeasured } from './profile-section.ts';
+import { notMeasured } from '../present/words.ts';
 
 const MOST_DIAGNOSTICS = 20;
 
@@ -24,7 +24,7 @@ export function buildSection(build: BuildResult, format: ReportFormat): string[]
     ...build.runs.flatMap((run) => labelled(run.compiler, runText(run), format)),
     ...entriesTable(build.entries, format),
     ...(build.entries.length === 0 && build.entriesMissing
-      ? labelled('ptxas', asNotMeasured(build.entriesMissing), format)
+      ? labelled('ptxas', notMeasured(build.entriesMissing), format)
       : []),
     ...diagnostics(build.diagnostics, format),
     ...artifacts(build.artifacts, format),

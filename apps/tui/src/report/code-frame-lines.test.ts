@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { BuildResultSchema, JobEventSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { logLinesOf } from '../present/event-lines.ts';
+import { logLinesOf } from '../session/event-lines.ts';
 import { buildSection } from './build-section.ts';
 import { progressLine } from './progress.ts';
 

@@ -4,11 +4,12 @@ import type { ReportFormat } from './format.ts';
 import { figure, shapeText } from './numbers.ts';
 import { table } from './table.ts';
 import { heading, labelled, paragraph } from './text.ts';
+import { notMeasured } from '../present/words.ts';
 
 /** Hardware counters, what bounds the kernel and what to try; or why there are none. */
 export function profileSection(profile: ProfileResult, format: ReportFormat): string[] {
   if (profile.verdict === Verdict.NOT_MEASURED)
-    return [...heading('Profile', '', format), ...paragraph(asNotMeasured(profile.reason), format, 2, 'yellow')];
+    return [...heading('Profile', '', format), ...paragraph(notMeasured(profile.reason), format, 2, 'yellow')];
   return [
     ...heading('Profile', shapeText(profile.shape), format),
     ...metrics(profile.metrics, 'counter', format),
@@ -33,9 +34,4 @@ function metrics(list: readonly Metric[], title: string, format: ReportFormat): 
     list.map((metric) => [metric.name, figure(metric.value), metric.unit, metric.source]),
     format,
   );
-}
-
-/** "not measured: ...", with the bare reason that the runner gives. */
-export function asNotMeasured(reason: string | undefined): string {
-  return reason ? `not measured: ${reason}` : 'not measured, and the runner gives no reason';
 }

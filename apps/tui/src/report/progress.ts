@@ -15,7 +15,7 @@ import { ratioText } from '@flashcore/shared/statistics';
 import type { JobView } from '../state/job-view.ts';
 import { diagnosticPlace } from './build-section.ts';
 import type { StyleName } from './format.ts';
-import { isDiagnosticLine } from '../present/event-lines.ts';
+import { isDiagnosticLine } from '../session/event-lines.ts';
 import { shapeText, small, time } from './numbers.ts';
 import { outcomeText, verdictText } from './verdicts.ts';
 

@@ -3,7 +3,7 @@ import type { ReportFormat } from './format.ts';
 import { count, figure, shapeText, small } from './numbers.ts';
 import { table, type Cell } from './table.ts';
 import { paragraph } from './text.ts';
-import { asNotMeasured } from './profile-section.ts';
+import { notMeasured } from '../present/words.ts';
 
 /** A case's table row shows the first of these that took it: the backend that is nearest to these kernels in kind. */
 const SHOWN_FIRST = ['sdpa/flash', 'sdpa/cudnn', 'sdpa/efficient', 'sdpa/math'];
@@ -27,7 +27,7 @@ export function sdpaSection({ cases }: VerifyResult, format: ReportFormat): stri
   const compared = cases.filter(({ sdpa }) => measured(sdpa).length > 0);
   if (compared.length === 0) {
     const missing = cases.find(({ sdpaMissing }) => sdpaMissing)?.sdpaMissing;
-    return missing === undefined ? [] : paragraph(`beside SDPA: ${asNotMeasured(missing)}`, format, 2, 'dim');
+    return missing === undefined ? [] : paragraph(`beside SDPA: ${notMeasured(missing)}`, format, 2, 'dim');
   }
   const shown = compared.map((result) => ({ result, backend: nearest(result) }));
   const inputs = Math.max(...shown.map(({ backend }) => backend.inputs));

@@ -1,18 +1,11 @@
 /** Latency by shape, timing mode and subject: updated by progress events, completed by results. */
-import { TimingMode, type BenchmarkProgress, type BenchmarkResult, type Shape } from '@flashcore/shared/contract';
+import type { BenchmarkProgress, BenchmarkResult } from '@flashcore/shared/contract';
+import { benchmarkKey } from './benchmark-key.ts';
 import type { BenchmarkView } from './job-view.ts';
 
 const CANDIDATE = 'candidate';
 // As many as a wide screen has cells for.
 const RECENT_SAMPLES = 240;
-
-export function benchmarkKey(shape: Shape | undefined, mode: TimingMode, subject: string): string {
-  const place =
-    shape === undefined
-      ? ''
-      : [shape.batch, shape.heads, shape.sequenceLength, shape.headDim, shape.causal ? 'c' : ''].join('x');
-  return `${place} ${TimingMode[mode]} ${subject}`;
-}
 
 export function withBenchmarkProgress(
   benchmarks: readonly BenchmarkView[],

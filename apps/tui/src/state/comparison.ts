@@ -8,7 +8,7 @@ import {
   type Shape,
   type ShapeComparison,
 } from '@flashcore/shared/contract';
-import { benchmarkKey } from './benchmarks.ts';
+import { benchmarkKey } from './benchmark-key.ts';
 
 /** A comparison as far as it has come; `result` once all shapes were compared. */
 export interface ComparisonView {

@@ -27,16 +27,8 @@ export {
   undecided,
 } from './gates/plan-gates.ts';
 export { type LaunchPlan, type PlannedLaunch, checkShape, planLaunches, requireShape } from './launch-plan.ts';
-export {
-  MANIFEST_FILE,
-  type Manifest,
-  type ManifestArgument,
-  type ManifestLaunch,
-  TENSOR_NAMES,
-  accumulateOf,
-  loadManifest,
-  parseManifest,
-} from './manifest.ts';
+export { MANIFEST_FILE, accumulateOf, loadManifest, parseManifest } from './manifest.ts';
+export { type Manifest, type ManifestArgument, type ManifestLaunch, TENSOR_NAMES } from './manifest-model.ts';
 export {
   attentionBytes,
   attentionFlops,

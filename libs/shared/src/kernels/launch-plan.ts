@@ -3,7 +3,7 @@
  */
 import { FlashcoreError } from '../contract/errors.ts';
 import type { Expression } from './expression.ts';
-import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest.ts';
+import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
 import { valueOf, wrongValue } from './manifest-value.ts';
 import { type ShapeFields, formatShape, shapeScope } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';

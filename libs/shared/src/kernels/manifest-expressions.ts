@@ -1,6 +1,6 @@
 /** Parses the expressions of a manifest and refuses names that nothing defines. */
 import { type Expression, ExpressionError, parseExpression } from './expression.ts';
-import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest.ts';
+import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
 import type { RawManifest } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { SHAPE_NAMES } from './shape.ts';

@@ -1,7 +1,7 @@
 /** Values of a manifest's expressions, and the error where one has none. */
 import { FlashcoreError } from '../contract/errors.ts';
 import { evaluate, type Expression, ExpressionError } from './expression.ts';
-import type { Manifest } from './manifest.ts';
+import type { Manifest } from './manifest-model.ts';
 
 /** An expression's value over `scope`. Errors: INVALID_MANIFEST with its key where it is no finite number. */
 export function valueOf(

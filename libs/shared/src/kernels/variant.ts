@@ -1,7 +1,7 @@
 /** A variant: parameter values and compiler options, checked against what the manifest allows. */
 import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
 import type { Variant } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import type { Manifest, ManifestParameter } from './manifest.ts';
+import type { Manifest, ManifestParameter } from './manifest-model.ts';
 import { isMacroName } from './manifest-schema.ts';
 import { valueOf } from './manifest-value.ts';
 import { didYouMean } from '../text/nearest-names.ts';

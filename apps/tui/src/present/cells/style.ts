@@ -1,5 +1,6 @@
 /** Styles as people write them, "bold green", "#ff8800 underline", "208": SGR codes that open and close them. */
-import type { ColorDepth } from './theme.ts';
+
+export type ColorDepth = 'truecolor' | '256' | '16' | 'none';
 
 export type Codes = readonly (readonly [on: number | string, off: number])[];
 

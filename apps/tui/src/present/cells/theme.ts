@@ -2,11 +2,9 @@
  * How meanings look: escape sequences by role for 24-bit, 256, 16 or no colours, and ASCII in place of other
  * characters.
  */
-import { codesOf, type Codes } from './style.ts';
+import { codesOf, type Codes, type ColorDepth } from './style.ts';
 import { cellWidth } from './cell-text.ts';
 import { HEAT_LEVELS, type Role, type Row, type Run } from './row.ts';
-
-export type ColorDepth = 'truecolor' | '256' | '16' | 'none';
 
 export interface Theme {
   readonly colors: ColorDepth;

@@ -9,9 +9,9 @@ import {
   type PhaseStarted,
 } from '@flashcore/shared/contract';
 import { knowsPercentile } from '@flashcore/shared/statistics';
-import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from './numbers.ts';
-import { sanitize } from './cells/cell-text.ts';
-import { frameLines } from './code-frame.ts';
+import { formatError, formatInUnit, formatMicroseconds, formatSeconds } from '../present/numbers.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
+import { frameLines } from '../present/code-frame.ts';
 import type { LogLine, LogTone } from '../state/log-buffer.ts';
 import { timeOf } from '../state/job-reducer.ts';
 import {
@@ -23,7 +23,7 @@ import {
   notMeasured,
   outcomeWord,
   shapeShort,
-} from './words.ts';
+} from '../present/words.ts';
 
 /** The lines for `event`; none for events that only move a bar. */
 export function logLinesOf(event: JobEvent): LogLine[] {

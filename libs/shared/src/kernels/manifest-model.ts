@@ -1,0 +1,97 @@
+/** What a manifest says, read and checked. */
+import { FindingKind, type Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import type { Expression } from './expression.ts';
+import type { OwnGate } from './gates/gate.ts';
+
+export interface Manifest {
+  /** Where it was read from, for texts. */
+  readonly path: string;
+  readonly id: string;
+  readonly title: string;
+  readonly lesson: string;
+  /** The step before it on the ladder. */
+  readonly after: string | undefined;
+  /** The translation unit, relative to the kernel's folder. */
+  readonly source: string;
+  /** Least architecture ("sm_80"), or the only one where exactArch. */
+  readonly minArch: string;
+  readonly exactArch: boolean;
+  /** False when it needs instructions that the emulator does not have. */
+  readonly emulated: boolean;
+  readonly math: { inputs: string; accumulate: 'fp16' | 'fp32' | { fp32When: Expression } };
+  readonly limits: readonly ManifestLimit[];
+  readonly parameters: Readonly<Record<string, ManifestParameter>>;
+  readonly configs: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  readonly compile: { fastMath: boolean; maxRegisters: number };
+  readonly workspace: readonly { name: string; bytes: Expression }[];
+  readonly constants: readonly ManifestConstant[];
+  readonly launches: readonly ManifestLaunch[];
+  /**
+   * The findings that a run of a faulty or a cheating kernel must end with (UNSPECIFIED: none, its trick gains
+   * nothing); on a GPU those of `findingsOnGpu`, which see less.
+   */
+  readonly faulty: { finding: FindingKind; findingsOnGpu: FindingKind[]; shape: Shape } | undefined;
+  /** Why there is no USE_WMMA to turn the tensor cores off with; undefined: there is, or the manifest does not say. */
+  readonly toggle: string | undefined;
+  /** Why it must be neither compared with nor accepted; undefined: it may. */
+  readonly deprecated: string | undefined;
+  readonly expectations: readonly ManifestExpectation[];
+  readonly gates: readonly OwnGate[];
+}
+
+/** A figure that a note claimed or projected; `low` and `high` are the same for a single figure. */
+export interface ManifestExpectation {
+  readonly device: string;
+  readonly shape: Shape;
+  readonly metric: string;
+  readonly low: number;
+  readonly high: number;
+  readonly unit: string;
+  readonly kind: 'projected' | 'claimed' | 'measured';
+  readonly source: string;
+  readonly neverMeasured: boolean;
+  readonly note: string | undefined;
+}
+
+export interface ManifestLimit {
+  readonly require: Expression;
+  readonly because: string;
+}
+export interface ManifestParameter {
+  readonly values: readonly number[];
+  readonly default: number;
+  /** A fact of the device that takes the default's place: of `values` the one nearest to it. */
+  readonly ofDevice?: 'multiprocessors' | undefined;
+  readonly about: string;
+}
+
+export interface ManifestConstant {
+  readonly name: string;
+  readonly value: Expression;
+  /** Whether the shape decides it: the others are known when the kernel is compiled. */
+  readonly ofShape: boolean;
+}
+
+export interface ManifestLaunch {
+  readonly entry: string;
+  readonly when: Expression | undefined;
+  readonly grid: readonly [Expression, Expression, Expression];
+  readonly block: readonly [Expression, Expression, Expression];
+  /** Dynamic shared memory in bytes. */
+  readonly sharedBytes: Expression;
+  readonly cluster: readonly [Expression, Expression, Expression] | undefined;
+  readonly l2Persist: { readonly tensors: readonly TensorName[]; readonly when: Expression | undefined };
+  readonly arguments: readonly ManifestArgument[];
+}
+
+export const TENSOR_NAMES = ['Q', 'K', 'V', 'O'] as const;
+export type TensorName = (typeof TENSOR_NAMES)[number];
+export const SWIZZLES = ['none', '32B', '64B', '128B'] as const;
+export type Swizzle = (typeof SWIZZLES)[number];
+
+export type ManifestArgument =
+  | { kind: 'tensor'; tensor: TensorName }
+  | { kind: 'workspace'; name: string }
+  | { kind: 'int32'; value: Expression }
+  | { kind: 'float32'; value: Expression }
+  | { kind: 'tensorMap'; tensor: TensorName; box: readonly Expression[]; swizzle: Swizzle };
