@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { checkTable } from '../../tools/lint/import-rooms.mjs';
+import { checkTable } from '@flashcore/tools/import-rooms';
 
 const ROOT = join(import.meta.dirname, '../..');
 const bin = (name: string): string => join(ROOT, 'node_modules/.bin', name);
