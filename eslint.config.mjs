@@ -77,11 +77,10 @@ const TUI_ROOMS = {
   settings: ['state', 'present', 'usage-error.ts'],
   connection: ['usage-error.ts', 'named-files.ts'],
   record: ['session', 'named-files.ts', 'usage-error.ts'],
-  report: ['state', 'present', 'session', 'usage-error.ts'],
   // A search knows the runner, and neither command line nor screen; so do tools for agents.
-  search: ['connection', 'report', 'state', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
+  search: ['connection', 'state', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
   agents: ['search', 'connection', 'session', 'usage-error.ts', '../package.json'],
-  handover: ['record', 'session', 'report', 'state', 'present', 'connection', 'usage-error.ts', 'named-files.ts'],
+  handover: ['record', 'session', 'state', 'present', 'connection', 'usage-error.ts', 'named-files.ts'],
   export: ['connection', 'search', 'session', 'usage-error.ts', 'named-files.ts'],
   keymap: ['state'],
   screens: ['keymap', 'state', 'present'],
@@ -89,7 +88,7 @@ const TUI_ROOMS = {
   components: ['keys', 'screens', 'state', 'present', 'terminal'],
   // Plain commands start without ink and react.
   commands: [
-    ...['agents', 'connection', 'export', 'present', 'record', 'report', 'search', 'session', 'settings', 'state'],
+    ...['agents', 'connection', 'export', 'present', 'record', 'search', 'session', 'settings', 'state'],
     ...['handover', 'watch', 'usage-error.ts', 'named-files.ts', '../package.json'],
   ],
   testing: ['*'],

@@ -1,5 +1,5 @@
 import { JobState, CancelJobResponseSchema, type Job } from '@flashcore/shared/contract';
-import { outcomeText } from '../report/verdicts.ts';
+import { outcomeWord } from '../present/words.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { resolveJobName } from './job-name.ts';
@@ -18,6 +18,6 @@ export function cancelJob(text: string, context: CommandContext): Promise<ExitCo
 }
 
 function endText({ state, outcome }: Job, endedBefore: boolean): string {
-  if (endedBefore) return `nothing to cancel, the job had ended: ${outcomeText(outcome)}`;
-  return state === JobState.ENDED ? outcomeText(outcome) : 'cancelling';
+  if (endedBefore) return `nothing to cancel, the job had ended: ${outcomeWord(outcome).toUpperCase()}`;
+  return state === JobState.ENDED ? outcomeWord(outcome).toUpperCase() : 'cancelling';
 }

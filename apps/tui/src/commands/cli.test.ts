@@ -63,7 +63,7 @@ describe('a kernel that does not compile', () => {
   test('is a result: 1, with file and line, the job on the last line; watch tells the same again', async () => {
     const { code, stdout } = await run('build', 'syntax_error');
     expect(code).toBe(1);
-    expect(stdout).toMatch(/COMPILE_FAILED\n.*syntax_error\.cu:\d+/);
+    expect(stdout).toMatch(/COMPILE FAILED\n.*syntax_error\.cu:\d+/);
     const [, name = ''] = /\nCOMPILE FAILED {2}(jobs\/[0-9a-f-]{36})\n$/.exec(stdout) ?? [];
     const again = await run('watch', name.slice('jobs/'.length, 'jobs/'.length + 8));
     expect([again.code, again.stdout]).toEqual([1, stdout]);

@@ -1,8 +1,10 @@
 import { connect, type Connection } from '../connection/connect.ts';
 import type { GlobalOptions } from './options.ts';
-import { formatFor, type OutputStream, type ReportFormat } from '../report/format.ts';
+import type { Block } from '../present/blocks.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
+import { plainLines } from '../present/plain/plain-painter.ts';
+import { formatFor, styled, type OutputStream, type ReportFormat } from '../present/plain/report-format.ts';
 import { readSettings, type Settings } from '../settings/settings.ts';
-import { printable } from '../report/text.ts';
 
 /** A stream of text, and whether a terminal shows it. */
 export interface TextStream extends OutputStream {
@@ -35,8 +37,9 @@ export class CommandContext {
   constructor(surroundings: Surroundings, options: GlobalOptions) {
     this.surroundings = surroundings;
     this.options = options;
-    this.format = formatFor(surroundings.stdout, options.color, surroundings.environment, options.ascii);
-    this.progressFormat = formatFor(surroundings.stderr, options.color, surroundings.environment, options.ascii);
+    const choice = { color: options.color, environment: surroundings.environment, ascii: options.ascii };
+    this.format = formatFor(surroundings.stdout, choice);
+    this.progressFormat = formatFor(surroundings.stderr, choice);
   }
 
   /** The user's settings file. Errors: UsageError. */
@@ -49,6 +52,11 @@ export class CommandContext {
     this.surroundings.stdout.write(lines.map((line) => `${line}\n`).join(''));
   }
 
+  /** The result, as blocks. */
+  show(blocks: readonly Block[]): void {
+    this.report(plainLines(blocks, this.format));
+  }
+
   /** The result, as the one JSON document of --json. */
   document(json: unknown): void {
     this.surroundings.stdout.write(`${JSON.stringify(json, null, 2)}\n`);
@@ -56,7 +64,7 @@ export class CommandContext {
 
   /** Something to know beside the result; --quiet leaves it out. */
   note(text: string): void {
-    if (!this.options.quiet) this.surroundings.stderr.write(`${this.progressFormat.style('dim', printable(text))}\n`);
+    if (!this.options.quiet) this.surroundings.stderr.write(`${styled(sanitize(text), 'dim', this.progressFormat)}\n`);
   }
 
   /** Connects to the runner asked for, says on stderr which it is, and closes it when `body` has settled. */

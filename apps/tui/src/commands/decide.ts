@@ -5,7 +5,8 @@ import {
   RejectResponseSchema,
   UndoResponseSchema,
 } from '@flashcore/shared/contract';
-import { acceptedReport, championsReport, decisionReport } from '../report/decision-report.ts';
+import { notice } from '../present/blocks.ts';
+import { acceptedBlocks, championsBlocks, decisionBlocks } from '../present/sections/decisions.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
@@ -21,7 +22,7 @@ export function acceptJob(text: string, { note = '' }: NoteOption, context: Comm
   return context.withRunner(async ({ client }) => {
     const response = await client.accept({ job: await resolveJobName(client, text), note });
     if (context.options.json) context.document(jsonOf(AcceptResponseSchema, response));
-    else context.report(acceptedReport(response, context.format));
+    else context.show(acceptedBlocks(response));
     return ExitCode.PASSED;
   });
 }
@@ -32,9 +33,9 @@ export function rejectJob(text: string, { note = '' }: NoteOption, context: Comm
     const response = await client.reject({ job: await resolveJobName(client, text), note });
     if (context.options.json) context.document(jsonOf(RejectResponseSchema, response));
     else
-      context.report([
-        ...decisionReport(response.decision),
-        ...response.removed.map(({ label, deviceName }) => `${label} is no champion of ${deviceName} any more`),
+      context.show([
+        ...decisionBlocks(response.decision),
+        ...response.removed.map(({ label, deviceName }) => notice(`${label} is no champion of ${deviceName} any more`)),
       ]);
     return ExitCode.PASSED;
   });
@@ -46,11 +47,11 @@ export function undoDecision(text: string, { note = '' }: NoteOption, context: C
     const response = await client.undo({ job: await resolveJobName(client, text), note });
     if (context.options.json) context.document(jsonOf(UndoResponseSchema, response));
     else
-      context.report([
-        ...decisionReport(response.decision),
+      context.show([
+        ...decisionBlocks(response.decision),
         ...(response.champions.length === 0
-          ? ['no champion of this kernel is left']
-          : championsReport(response.champions, [], context.format)),
+          ? [notice('no champion of this kernel is left')]
+          : championsBlocks(response.champions, [])),
       ]);
     return ExitCode.PASSED;
   });
@@ -62,7 +63,7 @@ export function noteJob(text: string, note: string, context: CommandContext): Pr
   return context.withRunner(async ({ client }) => {
     const response = await client.note({ job: await resolveJobName(client, text), note });
     if (context.options.json) context.document(jsonOf(NoteResponseSchema, response));
-    else context.report(decisionReport(response.decision));
+    else context.show(decisionBlocks(response.decision));
     return ExitCode.PASSED;
   });
 }
@@ -75,7 +76,7 @@ export function listChampions(
   return context.withRunner(async ({ client }) => {
     const response = await client.listChampions({ kernelId: kernel, includeDecisions: trail });
     if (context.options.json) context.document(jsonOf(ListChampionsResponseSchema, response));
-    else context.report(championsReport(response.champions, trail ? response.decisions : undefined, context.format));
+    else context.show(championsBlocks(response.champions, trail ? response.decisions : undefined));
     return ExitCode.PASSED;
   });
 }

@@ -10,7 +10,7 @@ import {
 } from './options.ts';
 import { evaluateCandidate } from '../search/evaluate.ts';
 import type { Evaluation } from '../search/evaluation.ts';
-import { printable, wrap } from '../report/text.ts';
+import { wrapWords } from '../present/plain/wrap-words.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
@@ -84,6 +84,6 @@ function candidateOf(text: string): { kind: 'folder' | 'file'; path: string } {
 
 const evaluationLines = ({ correct, stage, metrics, text_feedback, experiment }: Evaluation): string[] => [
   `${correct ? 'right' : 'wrong'}, came as far as ${stage}, score ${metrics['combined_score']?.toPrecision(4)}`,
-  ...text_feedback.split('\n').flatMap((line) => (line === '' ? [''] : wrap(printable(line), 100, { uncut: true }))),
+  ...text_feedback.split('\n').flatMap((line) => (line === '' ? [''] : wrapWords(line, 100, true))),
   ...(experiment ? [`job ${experiment}`] : []),
 ];

@@ -20,7 +20,7 @@ import { protocolSchemas } from '../search/protocol.ts';
 import { searchLines, summaryOf, trialLine } from '../search/search-report.ts';
 import { SearchStore, searchIds, type SearchPlan } from '../search/search-store.ts';
 import type { Trial } from '../search/trial.ts';
-import { printable } from '../report/text.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
@@ -201,13 +201,13 @@ function report(store: SearchStore, trials: readonly Trial[], context: CommandCo
   }
   if (root.status !== 'root') {
     context.surroundings.stderr.write(
-      `error: ${store.plan.kernelId} itself is not right, there is nothing to search from: ${printable(root.why)}\n`,
+      `error: ${store.plan.kernelId} itself is not right, there is nothing to search from: ${sanitize(root.why)}\n`,
     );
     return ExitCode.FAILED;
   }
   const summary = summaryOf(store.plan, trials);
   if (context.options.json) context.document(summary);
-  else context.report(searchLines(summary, { unicode: context.format.unicode }).map(printable));
+  else context.report(searchLines(summary, { unicode: !context.format.ascii }).map(sanitize));
   if (!isComplete(store, trials)) context.note(`Not at its end: fa-tui evolve --resume ${store.plan.id}`);
   return ExitCode.PASSED;
 }

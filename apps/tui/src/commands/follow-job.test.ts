@@ -39,7 +39,7 @@ test('a runner that is lost and found: the report has what the events told befor
   const { code, stdout, stderr } = await follow(open);
   expect(code).toBe(3);
   expect(stderr).toMatch(/connection lost, trying again\nrunner: connected again\n/);
-  expect(stdout).toMatch(/flashcore_v6 +56 +73728[^]*Verify {2}3 of 3 cases passed[^]*INTERRUPTED/);
+  expect(stdout).toMatch(/flashcore_v6 +56 +72 KiB[^]*Correctness {2}3 of 3 cases passed[^]*INTERRUPTED/);
   expect(stdout.match(/2x8x512x64 /g)).toHaveLength(1);
 });
 

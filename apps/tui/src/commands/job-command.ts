@@ -13,17 +13,17 @@ import {
   type ProfileResult,
 } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
-import { jobReport } from '../report/job-report.ts';
-import { LiveProgress } from '../report/live-progress.ts';
-import { printable } from '../report/text.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
+import { jobBlocks } from '../present/sections/job.ts';
+import { notMeasured, shortName } from '../present/words.ts';
 import { writeWhole } from './artifact.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
 import { onInterrupt } from './interrupt.ts';
 import { jsonOf } from './json.ts';
+import { LiveProgress } from './live-progress.ts';
 import { junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
-import { shortJobName } from '../report/list-reports.ts';
 import { initialState } from '../state/app-state.ts';
 import { queueText } from '../state/job-list.ts';
 import { resultOf } from '../state/job-result.ts';
@@ -117,7 +117,7 @@ async function tellQueue(
   if (!waits || client.listJobs === undefined) return;
   const ahead = queueText((await client.listJobs({ pageSize: 200 })).jobs, job);
   // By now it may have left the queue, or been read from a job long ended.
-  if (ahead !== '') progress.line(`queued, ${printable(ahead)}`);
+  if (ahead !== '') progress.line(`queued, ${sanitize(ahead)}`);
 }
 
 // Lines are printed as they come: the store need not keep them.
@@ -154,13 +154,12 @@ async function reportEnd(
     response.result !== undefined && response.result.variants.length > 0 ? response.result : resultOf(ended);
   if (junit !== undefined) writeFileSync(junit, junitOf(response.job?.label || name, result ?? { variants: [] }));
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
-  else if (response.job)
-    context.report(jobReport({ job: response.job, result, ...(error && { error }) }, context.format));
+  else if (response.job) context.show(jobBlocks({ job: response.job, result, ...(error && { error }) }));
   const profile = result?.variants.find(({ fallback }) => !fallback)?.profile;
   const problem =
     save === undefined ? profileProblem(response.job, profile) : await saveReport(save, { profile, client, context });
   if (problem === '') return exitCode;
-  context.surroundings.stderr.write(`error: ${printable(problem)}\n`);
+  context.surroundings.stderr.write(`error: ${sanitize(problem)}\n`);
   return exitCode === ExitCode.PASSED ? ExitCode.RUNNER_CANNOT : exitCode;
 }
 
@@ -208,5 +207,5 @@ export async function detachFromJob(
 /** How to see the job again, with the runner that has it. */
 function comeBack(job: string, { options }: CommandContext): string {
   const at = options.runner ? ` --runner ${options.runner}` : '';
-  return `The job goes on. Watch it: fa-tui watch ${shortJobName(job)}${at}   Cancel it: fa-tui cancel ${shortJobName(job)}${at}`;
+  return `The job goes on. Watch it: fa-tui watch ${shortName(job)}${at}   Cancel it: fa-tui cancel ${shortName(job)}${at}`;
 }

@@ -5,8 +5,9 @@ import {
   ListKernelsResponseSchema,
 } from '@flashcore/shared/contract';
 import { integer, labelSettings } from './options.ts';
-import { hostReport } from '../report/host-report.ts';
-import { historyReport, jobsReport, kernelsReport } from '../report/list-reports.ts';
+import { notice } from '../present/blocks.ts';
+import { hostBlocks } from '../present/sections/host.ts';
+import { historyBlocks, jobsBlocks, kernelsBlocks } from '../present/sections/lists.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { jsonOf } from './json.ts';
@@ -22,7 +23,7 @@ export function listKernels({ all }: { readonly all?: boolean }, context: Comman
   return context.withRunner(async ({ client }) => {
     const response = await client.listKernels({ includeFaulty: all ?? false });
     if (context.options.json) context.document(jsonOf(ListKernelsResponseSchema, response));
-    else context.report(kernelsReport(response.kernels, context.format));
+    else context.show(kernelsBlocks(response.kernels));
     return ExitCode.PASSED;
   });
 }
@@ -33,10 +34,8 @@ export function showHost(context: CommandContext): Promise<ExitCode> {
     const response = await client.getHost({});
     if (context.options.json) context.document(jsonOf(GetHostResponseSchema, response));
     else
-      context.report(
-        response.host
-          ? hostReport(response.host, context.format, response.caller)
-          : ['the runner says nothing about its host'],
+      context.show(
+        response.host ? hostBlocks(response.host, response.caller) : [notice('the runner says nothing about its host')],
       );
     return ExitCode.PASSED;
   });
@@ -48,7 +47,7 @@ export function listJobs(options: PageOptions, context: CommandContext): Promise
   return context.withRunner(async ({ client }) => {
     const response = await client.listJobs(page);
     if (context.options.json) context.document(jsonOf(ListJobsResponseSchema, response));
-    else context.report(jobsReport(response.jobs, context.format, page.kernelId));
+    else context.show(jobsBlocks(response.jobs, page.kernelId));
     return ExitCode.PASSED;
   });
 }
@@ -59,7 +58,7 @@ export function listHistory(options: PageOptions, context: CommandContext): Prom
   return context.withRunner(async ({ client }) => {
     const response = await client.listExperiments(page);
     if (context.options.json) context.document(jsonOf(ListExperimentsResponseSchema, response));
-    else context.report(historyReport(response.experiments, context.format, page.kernelId));
+    else context.show(historyBlocks(response.experiments, page.kernelId));
     return ExitCode.PASSED;
   });
 }

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { PROFILE_NAME, RunnerClient, RunnerProfiles, type StoredProfile } from '@flashcore/shared/client';
 import { parseAddress } from '../connection/address.ts';
 import { givenSecurity, tlsFiles, type TlsFlags } from '../connection/target.ts';
-import { table } from '../report/table.ts';
+import { tableOf } from '../present/blocks.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
@@ -79,13 +79,16 @@ export async function listRunners(context: CommandContext): Promise<ExitCode> {
   if (context.options.json) context.document(rows);
   else if (rows.length === 0) context.report(['no runner logged in to: fa-tui login <address>']);
   else
-    context.report(
-      table(
-        [{ title: 'name' }, { title: 'address', shrinks: true }, { title: 'credential' }],
-        rows.map(({ name, address, credential }) => [name, address, credential]),
-        context.format,
+    context.show([
+      tableOf(
+        [
+          { title: 'name', cell: ({ name }) => name },
+          { title: 'address', shrinkTo: 12, cell: ({ address }) => address },
+          { title: 'credential', cell: ({ credential }) => credential },
+        ],
+        rows,
       ),
-    );
+    ]);
   return Promise.resolve(ExitCode.PASSED);
 }
 

@@ -17,7 +17,7 @@ import {
 import { parseShape } from '@flashcore/shared/kernels';
 import { UsageError } from '../usage-error.ts';
 import type { TlsFlags } from '../connection/target.ts';
-import type { ColorMode } from '../report/format.ts';
+import type { ColorMode } from '../present/plain/report-format.ts';
 
 const MAX_GATES_BYTES = 64 * 1024;
 

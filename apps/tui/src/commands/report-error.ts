@@ -1,5 +1,7 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { printable, wrap } from '../report/text.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
+import { styled } from '../present/plain/report-format.ts';
+import { wrapWords } from '../present/plain/wrap-words.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOfError, type ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
@@ -14,9 +16,9 @@ export function reportError(error: unknown, context: CommandContext): ExitCode {
   const width = stderr.isTTY ? context.progressFormat.width - 'error: '.length : Infinity;
   const lines = messageOf(error)
     .split('\n')
-    .flatMap((line, i) => (i === 0 ? wrap(line, width) : [printable(line)]));
+    .flatMap((line, i) => (i === 0 ? wrapWords(line, width) : [sanitize(line)]));
   lines.forEach((line, i) =>
-    stderr.write(`${i === 0 ? context.progressFormat.style('red', 'error:') : '      '} ${line}\n`),
+    stderr.write(`${i === 0 ? styled('error:', 'bad', context.progressFormat) : '      '} ${line}\n`),
   );
   if (environment.FA_TUI_DEBUG && error instanceof Error) stderr.write(`${error.stack}\n`);
   return exitCodeOfError(error);

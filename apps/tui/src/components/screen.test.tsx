@@ -43,7 +43,7 @@ const CONTENT: Record<ViewId, RegExp[]> = {
   correct: [/2x8x512x64c/, /3\.18e-1/, /1,204/, /worst b1 h3 s328 d44/, /3\.18e-1, X worst/],
   latency: [/SIMULATED/, /emulator times are not GPU times/, /p99/, /cold/, /hot/],
   profile: [/not measured: hardware counters/, /occupancy/, /72 KB/],
-  gates: [/not measured: emulator times are not/, /\+50 %/, /hard/],
+  gates: [/not measured: emulator times are not/, /50 % over/, /hard/],
   jobs: [/queued/, /wrong result/, /compile failed|passed/],
   kernels: [/fa_v1_baseline/, /lesson/],
   host: [/queue of emulator/, /nvcc 13\.0/],

@@ -2,10 +2,10 @@
  * What results are made of before anybody draws them: the terminal program paints blocks as cells, pipes get plain
  * text, a copy Markdown. A block has meaning and digits, and neither width nor colour.
  */
-import type { Histogram } from '@flashcore/shared/contract';
+import type { CodeFrame, Histogram } from '@flashcore/shared/contract';
 import { piece, type Piece, type Role } from './roles.ts';
 
-export type Block = Heading | Facts | TableBlock | Notice | FindingBlock | Code | Plot;
+export type Block = Heading | Facts | TableBlock | Notice | FindingBlock | Code | Plot | OutcomeBlock;
 
 /** Begins a section. */
 export interface Heading {
@@ -71,17 +71,14 @@ export interface FindingBlock {
   readonly message: string;
   readonly facts: readonly Fact[];
   readonly remedy: string;
+  readonly frame?: CodeFrame | undefined;
 }
 
 /** Lines of a source as they are, with the place that is meant. */
 export interface Code {
   readonly kind: 'code';
   readonly file: string;
-  /** Number of the first line. */
-  readonly first: number;
-  readonly lines: readonly string[];
-  /** From 1; column 0: the whole line. */
-  readonly place?: { readonly line: number; readonly column: number } | undefined;
+  readonly frame: CodeFrame;
 }
 
 export interface PlotMark {
@@ -104,6 +101,15 @@ export type Drawing =
 export interface Plot {
   readonly kind: 'plot';
   readonly drawing: Drawing;
+}
+
+/** How a job ended, and its name: the last line of a report, which programs read. */
+export interface OutcomeBlock {
+  readonly kind: 'outcome';
+  /** "wrong result". */
+  readonly word: string;
+  readonly role: Role;
+  readonly job: string;
 }
 
 export const heading = (title: string, remark = ''): Heading => ({ kind: 'heading', title, remark });

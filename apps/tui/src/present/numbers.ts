@@ -86,7 +86,7 @@ export const formatCount = (count: number | bigint): string => count.toLocaleStr
 export const counted = (number: number, noun: string): string =>
   `${formatCount(number)} ${noun}${number === 1 ? '' : pluralEnding(noun)}`;
 
-const pluralEnding = (noun: string): string => (noun.endsWith('s') ? 'es' : 's');
+const pluralEnding = (noun: string): string => (/(s|ch)$/.test(noun) ? 'es' : 's');
 
 /** Bytes as 24 KiB, 1.5 MiB; powers of 1024 as CUDA's limits are. */
 export function formatBytes(bytes: number): string {

@@ -1,6 +1,6 @@
 /** Each kind of block, as each painter draws it. */
 import { create } from '@bufbuild/protobuf';
-import { HistogramSchema } from '@flashcore/shared/contract';
+import { CodeFrameSchema, HistogramSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from './blocks.ts';
 import { blockRows } from './cells/cells-painter.ts';
@@ -47,10 +47,14 @@ const BLOCKS: Record<Block['kind'], Block> = {
   code: {
     kind: 'code',
     file: 'out_of_bounds.cu',
-    first: 30,
-    lines: ['\tconst int row = blockIdx.x * 64 + threadIdx.x;', '\tO[row * 64 + d] = acc;', '}'],
-    place: { line: 31, column: 2 },
+    frame: create(CodeFrameSchema, {
+      firstLine: 30,
+      line: 31,
+      column: 3,
+      lines: ['  const int row = blockIdx.x * 64 + threadIdx.x;', '  O[row * 64 + d] = acc;', '}'],
+    }),
   },
+  outcome: { kind: 'outcome', word: 'wrong result', role: 'bad', job: 'jobs/01234567-89ab-4cde-8f01-23456789abcd' },
   plot: {
     kind: 'plot',
     drawing: {

@@ -11,7 +11,8 @@ import {
   type Job,
   type Shape,
 } from '@flashcore/shared/contract';
-import type { Role } from './cells/row.ts';
+import { formatShape } from '@flashcore/shared/kernels';
+import type { Role } from './roles.ts';
 
 export const PHASE_WORDS: Record<Phase, string> = {
   [Phase.UNSPECIFIED]: 'phase',
@@ -40,10 +41,13 @@ export const MODE_WORDS: Record<TimingMode, string> = {
   [TimingMode.HOT]: 'hot',
 };
 
+export const SIMULATED_TEXT = 'simulated: emulator times are not GPU times';
+
 /** "OUT_OF_BOUNDS" as "out of bounds". */
 export const findingWord = (kind: FindingKind): string =>
   (FindingKind[kind] ?? 'finding').toLowerCase().replaceAll('_', ' ');
 
+/** "compile failed". */
 export const outcomeWord = (outcome: Outcome): string =>
   (Outcome[outcome] ?? 'ended').toLowerCase().replaceAll('_', ' ');
 
@@ -57,8 +61,8 @@ export const VERDICT_MARKS: Record<Verdict, Mark> = {
   [Verdict.UNSPECIFIED]: { mark: '·', role: 'dim', word: '-' },
   [Verdict.PASS]: { mark: '✓', role: 'good', word: 'pass' },
   [Verdict.FAIL]: { mark: '✗', role: 'bad', word: 'FAIL' },
-  [Verdict.NOT_MEASURED]: { mark: '○', role: 'unknown', word: 'not measured' },
-  [Verdict.NOT_JUDGED]: { mark: '○', role: 'unknown', word: 'not judged' },
+  [Verdict.NOT_MEASURED]: { mark: '○', role: 'dim', word: 'not measured' },
+  [Verdict.NOT_JUDGED]: { mark: '○', role: 'dim', word: 'not judged' },
 };
 
 export const COMPARISON_MARKS: Record<ComparisonVerdict, Mark> = {
@@ -66,7 +70,7 @@ export const COMPARISON_MARKS: Record<ComparisonVerdict, Mark> = {
   [ComparisonVerdict.FASTER]: { mark: '✓', role: 'good', word: 'faster' },
   [ComparisonVerdict.WITHIN_MARGIN]: { mark: '=', role: 'text', word: 'within the margin' },
   [ComparisonVerdict.SLOWER]: { mark: '✗', role: 'bad', word: 'SLOWER' },
-  [ComparisonVerdict.NOT_JUDGED]: { mark: '○', role: 'unknown', word: 'not judged' },
+  [ComparisonVerdict.NOT_JUDGED]: { mark: '○', role: 'dim', word: 'not judged' },
 };
 
 export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {
@@ -80,24 +84,20 @@ export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {
 }
 
 /** "2x8x512x64c", the form that the command line takes. */
-export function shapeShort(shape: Shape | undefined): string {
-  return shape === undefined
-    ? '-'
-    : `${shape.batch}x${shape.heads}x${shape.sequenceLength}x${shape.headDim}${shape.causal ? 'c' : ''}`;
-}
+export const shapeShort = (shape: Shape | undefined): string => (shape === undefined ? '-' : formatShape(shape));
 
 /** "not measured: …", with the bare reason that the runner gives. */
 export const notMeasured = (reason: string | undefined): string =>
-  `not measured: ${reason ?? 'the runner gives no reason'}`;
+  reason ? `not measured: ${reason}` : 'not measured, and the runner gives no reason';
 
 /** The verdict's word, then the reason. */
-export const comparisonAnswer = ({
-  verdict,
-  reason,
-}: {
+export const comparisonAnswer = ({ verdict, reason }: ComparisonAnswer): string =>
+  `${COMPARISON_MARKS[verdict].word}: ${reason}`;
+
+export interface ComparisonAnswer {
   readonly verdict: ComparisonVerdict;
   readonly reason: string;
-}): string => `${COMPARISON_MARKS[verdict].word}: ${reason}`;
+}
 
 /** The first eight digits of a job's UUID: enough to tell jobs apart on a screen. */
 export const shortName = (job: string): string => job.replace(/^jobs\//, '').slice(0, 8);

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { Outcome, VariantSchema, type Device, type Variant } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
-import { printable } from '../report/text.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
 import { candidateOf, type CandidateSource } from './candidate-source.ts';
 import { isCandidatesFault } from './evaluate.ts';
 import { JobUndecided, runToResult, uuidOf, type EndedJob } from './experiment.ts';
@@ -196,7 +196,7 @@ const labelsOf = (
   thought: thought.slice(0, MAX_LABEL),
 });
 
-const oneLine = (text: string): string => printable(text.replace(/\s+/g, ' ')).trim();
+const oneLine = (text: string): string => sanitize(text.replace(/\s+/g, ' ')).trim();
 
 /** Whether a search stopped before its trials were used up. */
 export const isComplete = (store: SearchStore, trials: readonly Trial[]): boolean =>

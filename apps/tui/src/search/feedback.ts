@@ -8,8 +8,8 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import { locationText } from '../report/findings-section.ts';
-import { printable } from '../report/text.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
+import { locationText } from '../present/sections/findings.ts';
 
 const CUT = '\n… cut';
 const TOP_FINDINGS = 3;
@@ -17,7 +17,7 @@ const TOP_DIAGNOSTICS = 20;
 
 /** Foreign text without control characters, of at most `bytes` bytes in UTF-8. */
 export function bounded(text: string, bytes: number): string {
-  const clean = text.split('\n').map(printable).join('\n');
+  const clean = text.split('\n').map(sanitize).join('\n');
   if (Buffer.byteLength(clean) <= bytes) return clean;
   // A character that is cut in two decodes to U+FFFD.
   const room = bytes - Buffer.byteLength(CUT);

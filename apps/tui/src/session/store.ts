@@ -4,7 +4,7 @@ import type { Action } from '../state/actions.ts';
 import type { AppState } from '../state/app-state.ts';
 import { reduce } from '../state/app-reducer.ts';
 import { LogBuffer } from '../state/log-buffer.ts';
-import { logLinesOf } from './event-lines.ts';
+import { logLinesOf } from '../present/sections/event-lines.ts';
 import { LogSearch } from '../state/log-search.ts';
 import type { Snapshot } from '../state/snapshot.ts';
 

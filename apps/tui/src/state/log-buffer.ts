@@ -1,18 +1,8 @@
 /** The last lines of a job's log. Lines have numbers that never change, also after older ones were dropped. */
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import type { LogLine, LogTone } from '../present/sections/event-lines.ts';
 
 /** What a line is about; views colour by it. */
-export type LogTone = 'plain' | 'phase' | 'good' | 'bad' | 'warn';
-
-export interface LogLine {
-  /** Milliseconds since 1970. */
-  readonly time: number;
-  /** "nvcc", "g++", "kernel", "runner", or "fa" for lines that fa-tui made of other events. */
-  readonly source: string;
-  readonly text: string;
-  readonly tone: LogTone;
-}
-
 const DEFAULT_CAPACITY = 1_000_000;
 const CHUNK_LINES = 1_024;
 const BEYOND_LATIN1 = /[^\u0000-\u00ff]/;

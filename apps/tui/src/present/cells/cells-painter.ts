@@ -1,11 +1,13 @@
 /** Blocks as rows of cells, for a pane of the terminal program. */
+import type { CodeFrame } from '@flashcore/shared/contract';
 import type { Block, Code, Drawing, Fact, FindingBlock, Heading, Notice, TableBlock, TableRow } from '../blocks.ts';
-import { piece } from '../roles.ts';
+import { piece, type Role } from '../roles.ts';
 import { labelledBars } from './bars.ts';
 import { cutCells } from './cell-text.ts';
 import { histogram, histogramData } from './histogram.ts';
 import { flowRows, labelled, rowWidth, run, wrapRows, type Row } from './row.ts';
 import { table, type Table } from './table.ts';
+import { type FrameLine, frameLines } from './code-frame.ts';
 
 /** Rows of a plot that nobody gave another height. */
 export const PLOT_ROWS = 9;
@@ -30,6 +32,8 @@ function rowsOf(block: Block, width: number): Row[] {
       return codeRows(block, width);
     case 'plot':
       return drawingRows(block.drawing, { width, height: PLOT_ROWS });
+    case 'outcome':
+      return wrapRows(`${block.word}  ${block.job}`, width, { role: block.role });
   }
 }
 
@@ -83,41 +87,16 @@ function findingRows({ word, message, facts, remedy }: FindingBlock, width: numb
   ];
 }
 
+const FRAME_ROLES: Record<FrameLine['kind'], Role> = { meant: 'text', around: 'dim', caret: 'bad' };
+
 /** Source lines with their numbers; a caret under the place. */
-export function codeRows({ file, first, lines, place }: Code, width: number): Row[] {
-  const gutter = String(first + lines.length - 1).length + 1;
-  const at = place === undefined ? '' : `:${place.line}${place.column > 0 ? `:${place.column}` : ''}`;
-  return [
-    [run(cutCells(`${' '.repeat(gutter)}┌ ${file}${at}`, width), 'dim')],
-    ...lines.flatMap((line, index): Row[] => {
-      const number = first + index;
-      const isMeant = number === place?.line;
-      const row: Row = [
-        run(`${String(number).padStart(gutter)}│ `, isMeant ? 'accent' : 'dim'),
-        run(cutCells(line.replaceAll('\t', '  '), Math.max(0, width - gutter - 2)), isMeant ? 'text' : 'dim'),
-      ];
-      return isMeant && place !== undefined && place.column > 0
-        ? [row, caretRow(line, { gutter, column: place.column, width })]
-        : [row];
-    }),
-  ];
-}
+export const codeRows = ({ file, frame }: Code, width: number): Row[] => [
+  [run(cutCells(`${file}:${frame.line}${frame.column > 0 ? `:${frame.column}` : ''}`, width), 'accent')],
+  ...codeFrameRows(frame, width),
+];
 
-interface Caret {
-  readonly gutter: number;
-  readonly column: number;
-  readonly width: number;
-}
-
-function caretRow(line: string, { gutter, column, width }: Caret): Row {
-  // Tabs before the place are two cells wide, as above.
-  const cells = line.slice(0, column - 1).replaceAll('\t', '  ').length;
-  const end = /^\w+/.exec(line.slice(column - 1))?.[0].length ?? 1;
-  return [
-    run(`${' '.repeat(gutter)}│ `, 'dim'),
-    run(cutCells(`${' '.repeat(cells)}${'^'.repeat(end)}`, Math.max(0, width - gutter - 2)), 'bad'),
-  ];
-}
+export const codeFrameRows = (frame: CodeFrame, width: number): Row[] =>
+  frameLines(frame, width).map(({ gutter, text, kind }): Row => [run(gutter, 'dim'), run(text, FRAME_ROLES[kind])]);
 
 export interface DrawingSize {
   readonly width: number;

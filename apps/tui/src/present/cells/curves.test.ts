@@ -105,7 +105,7 @@ test('one of a unit is singular', () => {
     formatInUnit(2, 'CTAs'),
     formatInUnit(1, 'registers'),
     formatInUnit(1, 'us'),
-  ]).toEqual(['1 CTA', '2 CTAs', '1 register', '1 us']);
+  ]).toEqual(['1 CTA', '2 CTAs', '1 register', '1.000 us']);
 });
 
 test('the cursor of a heat map brackets its block and keeps the marks', () => {

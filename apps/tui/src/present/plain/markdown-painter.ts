@@ -28,6 +28,8 @@ function paragraphOf(block: Block): string {
       return findingText(block);
     case 'code':
       return fenced(codeRows(block, Infinity));
+    case 'outcome':
+      return `**${escaped(block.word)}** ${escaped(block.job)}`;
     case 'plot':
       return fenced(drawingRows(block.drawing, { width: PLOT_WIDTH, height: PLOT_HEIGHT }));
   }

@@ -1,6 +1,7 @@
 /** Blocks as lines of plain text, for pipes and logs: nothing is cut there, and a fact has a line of its own. */
+import type { CodeFrame } from '@flashcore/shared/contract';
 import type { Block, Code, Drawing, Fact, FindingBlock, Heading, Notice, TableBlock } from '../blocks.ts';
-import { codeRows, drawingRows, layTable } from '../cells/cells-painter.ts';
+import { codeFrameRows, codeRows, drawingRows, layTable } from '../cells/cells-painter.ts';
 import { sanitize } from '../cells/cell-text.ts';
 import { rowText, run, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
@@ -52,6 +53,8 @@ function rowsOf(block: Block, format: ReportFormat): Row[] {
       return codeLines(block, format);
     case 'plot':
       return plotRows(block.drawing, format);
+    case 'outcome':
+      return [[run(block.word.toUpperCase(), block.role), run(`  ${block.job}`)]];
   }
 }
 
@@ -106,18 +109,27 @@ function noticeRows({ text, role, mark }: Notice, format: ReportFormat): Row[] {
   return [[run(`${' '.repeat(INDENT)}${mark} `, role), ...first.slice(1)], ...rest];
 }
 
-function findingRows({ word, message, facts, remedy }: FindingBlock, format: ReportFormat): Row[] {
+function findingRows({ word, message, facts, remedy, frame }: FindingBlock, format: ReportFormat): Row[] {
   const indent = 2 * INDENT;
   const told = remedy === '' ? facts : [...facts, { label: 'remedy', value: remedy }];
   return [
     [run(' '.repeat(INDENT)), run(word.toUpperCase(), 'bad')],
     ...paragraph(message, { format, indent }),
+    ...frameRows(frame, format),
     ...factsRows(told, { format, indent }),
   ];
 }
 
 const codeLines = (code: Code, format: ReportFormat): Row[] =>
   codeRows(code, format.uncut ? Infinity : format.width - INDENT).map((row): Row => [run(' '.repeat(INDENT)), ...row]);
+
+const frameRows = (frame: CodeFrame | undefined, { width, uncut }: ReportFormat): Row[] =>
+  frame === undefined
+    ? []
+    : codeFrameRows(frame, uncut ? Infinity : width - 2 * INDENT).map((row): Row => [
+        run(' '.repeat(2 * INDENT)),
+        ...row,
+      ]);
 
 const plotRows = (drawing: Drawing, { width }: ReportFormat): Row[] =>
   drawingRows(drawing, { width: width - 2 * INDENT, height: PLOT_ROWS }).map((row): Row => [

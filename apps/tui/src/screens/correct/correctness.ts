@@ -1,71 +1,41 @@
 /** View 2: every case with its errors; below, the selected one in detail with its worst element and an error map. */
 import { Verdict, type CaseResult, type Tolerance, type VerifyProgress } from '@flashcore/shared/contract';
-import { formatCount, formatError, formatSeconds } from '../../present/numbers.ts';
-import { flowRows, labelled, run, textRow, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
+import { run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import type { UiState } from '../../state/app-state.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { notMeasured, VERDICT_MARKS, shapeShort } from '../../present/words.ts';
+import { VERDICT_MARKS, shapeShort, notMeasured } from '../../present/words.ts';
 import { mapOf } from '../../state/error-map.ts';
-import { cursorFacts, elementText, errorMapRows } from './error-map-rows.ts';
+import { cursorFacts, errorMapRows } from './error-map-rows.ts';
 import { list } from '../pane/list.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, pageOf, type Size, type View } from '../pane/view.ts';
+import { caseFacts, verdictPiece, elementText, ERROR_COLUMNS } from '../../present/sections/cases.ts';
+import { piece, type Piece } from '../../present/roles.ts';
+import { backendText } from '../../present/sections/sdpa.ts';
+import { factRows } from '../../present/cells/cells-painter.ts';
 
 const HEAT_CELLS = 54;
 const SIDE_BY_SIDE = 92;
 
 type Line = { kind: 'done'; result: CaseResult } | { kind: 'running'; progress: VerifyProgress };
 
-const figure =
-  (value: (result: CaseResult) => string, role?: (result: CaseResult) => Run['role']) =>
-  (line: Line): Run =>
-    line.kind === 'running' || line.result.verdict === Verdict.NOT_MEASURED
-      ? run('-', 'dim')
-      : run(value(line.result), role?.(line.result));
+const ofDone = ({ cell, ...column }: Column<CaseResult>): Column<Line> => ({
+  ...column,
+  cell: (line) => (line.kind === 'running' ? piece('-', 'dim') : cell(line.result)),
+});
 
-// Errors are over finite elements: where there is none, 0 would look like a perfect answer.
-const error = (value: (result: CaseResult) => number) =>
-  figure((result) => (result.nanCount + result.infCount < result.elements ? formatError(value(result)) : '-'));
-
-const badWhenSome =
-  (count: (result: CaseResult) => bigint) =>
-  (result: CaseResult): Run['role'] =>
-    count(result) > 0n ? 'bad' : undefined;
-
-const COLUMNS: Column<Line>[] = [
+const COLUMNS: readonly Column<Line>[] = [
   { title: 'case', cell: (line) => shapeShort(line.kind === 'done' ? line.result.shape : line.progress.shape) },
-  { title: 'verdict', cell: verdictRun, shrinkTo: 7 },
-  { title: 'max err', align: 'right', cell: error(({ maxAbsError }) => maxAbsError) },
-  { title: 'mean', align: 'right', cell: error(({ meanAbsError }) => meanAbsError) },
-  { title: 'rms', align: 'right', drop: 1, cell: error(({ rmsError }) => rmsError) },
-  { title: 'max rel', align: 'right', drop: 2, cell: error(({ maxRelError }) => maxRelError) },
-  { title: 'p99.9', align: 'right', drop: 3, cell: error(({ p999AbsError }) => p999AbsError) },
-  {
-    title: 'mismatch',
-    align: 'right',
-    cell: figure(
-      ({ mismatches }) => formatCount(mismatches),
-      badWhenSome(({ mismatches }) => mismatches),
-    ),
-  },
-  {
-    title: 'NaN',
-    align: 'right',
-    cell: figure(
-      ({ nanCount }) => formatCount(nanCount),
-      badWhenSome(({ nanCount }) => nanCount),
-    ),
-  },
-  { title: 'seeds', align: 'right', drop: 4, cell: figure(({ seeds }) => String(seeds)) },
-  { title: 'time', align: 'right', drop: 5, cell: figure(({ seconds }) => formatSeconds(seconds)) },
+  { title: 'verdict', cell: lineVerdict, shrinkTo: 7 },
+  ...ERROR_COLUMNS.map(ofDone),
 ];
 
-function verdictRun(line: Line): Run {
-  if (line.kind === 'running') return run(`● seed ${line.progress.seedIndex + 1}/${line.progress.seedCount}`, 'accent');
-  const { mark, word, role } = VERDICT_MARKS[line.result.verdict];
-  return run(`${mark} ${word}`, role);
+function lineVerdict(line: Line): Piece {
+  return line.kind === 'running'
+    ? piece(`● seed ${line.progress.seedIndex + 1}/${line.progress.seedCount}`, 'accent')
+    : verdictPiece(line.result);
 }
 
 export const correctnessView: View = ({ state }, size) => {
@@ -122,11 +92,11 @@ interface DetailOptions extends Size {
  */
 function caseDetail(result: CaseResult, { width, height, ui, tolerance }: DetailOptions): Row[] {
   const map = mapOf(result);
-  if (map === undefined) return pageOf(caseFacts(result, width), { height, page: ui.detail });
+  if (map === undefined) return pageOf(caseRows(result, width), { height, page: ui.detail });
   const cursor = ui.view === 'correct' ? ui.mapCursor : undefined;
   const facts = (factsWidth: number): Row[] => [
     ...(cursor === undefined ? [] : cursorFacts(result, map, { cursor, width: factsWidth, tolerance })),
-    ...caseFacts(result, factsWidth),
+    ...caseRows(result, factsWidth),
     ...(cursor === undefined && ui.view === 'correct' ? [textRow('Enter moves a cursor over the map', 'key')] : []),
   ];
   if (width >= SIDE_BY_SIDE || height < 14) {
@@ -142,28 +112,14 @@ function caseDetail(result: CaseResult, { width, height, ui, tolerance }: Detail
 }
 
 /** Most important first: what does not fit stands on further pages. */
-function caseFacts(result: CaseResult, width: number): Row[] {
-  const rule = VERDICT_MARKS[result.flashAttentionRule];
-  const groups: Row[] = [
-    labelled('Inf', formatCount(result.infCount), result.infCount > 0n ? 'bad' : undefined),
-    labelled('unwritten', formatCount(result.unwrittenCount), result.unwrittenCount > 0n ? 'bad' : undefined),
-    labelled('elements', formatCount(result.elements)),
-    labelled('seeds', String(result.seeds)),
-    labelled(
-      'same bits twice',
-      result.deterministic === undefined ? 'not checked' : result.deterministic ? 'yes' : 'no',
-      result.deterministic === false ? 'warn' : undefined,
-    ),
-    labelled('plain fp16 max', formatError(result.fp16MaxAbsError)),
-    labelled('twice-fp16 rule', rule.word, rule.role),
-  ];
+function caseRows(result: CaseResult, width: number): Row[] {
   return [
     textRow(shapeShort(result.shape), 'title'),
     ...(result.reason === undefined
       ? []
       : wrapRows(result.reason, width, { role: VERDICT_MARKS[result.verdict].role })),
     ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst)}`, width, { hang: 6 })),
-    ...flowRows(groups, width),
+    ...factRows(caseFacts(result), width),
     ...sdpaFacts(result, width),
     ...(result.firstMismatches.length === 0
       ? []
@@ -180,14 +136,7 @@ function sdpaFacts({ sdpa, sdpaMissing }: CaseResult, width: number): Row[] {
     return sdpaMissing === undefined
       ? []
       : wrapRows(`SDPA ${notMeasured(sdpaMissing)}`, width, { role: 'dim', hang: 5 });
-  return sdpa.flatMap(
-    ({ backend, missing, maxAbsDifference, maxAbsError, meanAbsError, sdpaMaxAbsError, sdpaMeanAbsError }) =>
-      wrapRows(
-        missing !== undefined
-          ? `${backend} ${notMeasured(missing)}`
-          : `${backend} off by at most ${formatError(maxAbsDifference)}; errors max ${formatError(maxAbsError)} (its ${formatError(sdpaMaxAbsError)}), mean ${formatError(meanAbsError)} (its ${formatError(sdpaMeanAbsError)})`,
-        width,
-        { hang: 2, ...(missing !== undefined && { role: 'dim' as const }) },
-      ),
+  return sdpa.flatMap((backend) =>
+    wrapRows(backendText(backend), width, { hang: 2, role: backend.missing === undefined ? 'text' : 'dim' }),
   );
 }

@@ -3,11 +3,12 @@
  * that it falls in.
  */
 import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared/contract';
-import { formatError, formatPair } from '../../present/numbers.ts';
+import { formatError } from '../../present/numbers.ts';
 import { heatMap, type Place } from '../../present/cells/heatmap.ts';
 import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { MapCursor } from '../../state/error-map.ts';
 import type { Size } from '../pane/view.ts';
+import { elementText } from '../../present/sections/cases.ts';
 
 export function errorMapRows(
   result: CaseResult,
@@ -80,11 +81,6 @@ function placeOf(
   const [vector, column] = [Math.floor(index / headDim), index % headDim];
   const [matrix, row] = [Math.floor(vector / sequenceLength), vector % sequenceLength];
   return { batch: Math.floor(matrix / heads), head: matrix % heads, row, column };
-}
-
-export function elementText({ batch, head, row, column, got, want }: ElementError): string {
-  const [gotText, wantText] = formatPair(got, want);
-  return `b${batch} h${head} s${row} d${column}: got ${gotText}, want ${wantText} (off by ${formatError(Math.abs(got - want))})`;
 }
 
 const isOutside = ({ got, want }: ElementError, tolerance: Tolerance | undefined): boolean =>

@@ -7,7 +7,8 @@ import { formatCount, formatError } from '../../present/numbers.ts';
 import { VERDICT_MARKS, shapeShort } from '../../present/words.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { shownVariant } from '../../state/selectors.ts';
-import { elementText, tileOf } from '../correct/error-map-rows.ts';
+import { elementText } from '../../present/sections/cases.ts';
+import { tileOf } from '../correct/error-map-rows.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, type Size, type View } from '../pane/view.ts';
 

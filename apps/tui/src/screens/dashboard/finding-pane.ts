@@ -1,7 +1,7 @@
 /** What is wrong with the kernel, in the place of the latency: text, the source around it, what to do. */
 import type { CodeFrame } from '@flashcore/shared/contract';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
-import { frameLines, type FrameLine } from '../../present/code-frame.ts';
+import { frameLines, type FrameLine } from '../../present/cells/code-frame.ts';
 import { findingWord } from '../../present/words.ts';
 import { frameOf, shownFinding, type ShownFinding } from '../../state/shown-finding.ts';
 import type { Size, View } from '../pane/view.ts';

@@ -1,24 +1,14 @@
 /** View 5: every gate's answer, value, target and distance to passing, with the reason in full. */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
-import { formatInUnit, formatNumber } from '../../present/numbers.ts';
+import { formatInUnit } from '../../present/numbers.ts';
 import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
-import {
-  fitRow,
-  rowText,
-  rowWidth,
-  run,
-  selectRow,
-  windowStart,
-  wrapRows,
-  type Role,
-  type Row,
-  type Run,
-} from '../../present/cells/row.ts';
-import { table, type Column, type Table } from '../../present/cells/table.ts';
-import { attachedJob, countGates, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { VERDICT_MARKS } from '../../present/words.ts';
+import { fitRow, rowText, rowWidth, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
+import { table, type Table } from '../../present/cells/table.ts';
+import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
+import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle } from '../../present/sections/gates.ts';
+import { gateMark } from '../../present/gate-marks.ts';
 
 const COMPACT = 60;
 const CURSOR_CELLS = 2;
@@ -26,38 +16,15 @@ const MARK_CELLS = 2;
 const GAP = 2;
 const LEAST_TITLE_CELLS = 24;
 
-/** All but the title, which wraps: it is never cut. */
-const FIGURES: Column<GateResult>[] = [
-  {
-    title: 'answer',
-    cell: ({ verdict, level }) => run(answerOf(verdict, level), roleOfAnswer({ verdict, level })),
-    drop: 3,
-  },
-  {
-    title: 'value',
-    align: 'right',
-    cell: ({ value, unit }) => (value === undefined ? run('-', 'dim') : formatInUnit(value, unit)),
-  },
-  {
-    title: 'target',
-    align: 'right',
-    cell: ({ comparison, target, unit }) => `${comparison} ${formatInUnit(target, unit)}`,
-  },
-  { title: 'distance', align: 'right', cell: distanceRun },
-  { title: 'level', drop: 1, cell: ({ level }) => run(level, level === 'hard' ? 'title' : 'dim') },
-  { title: 'source', cell: ({ source }) => run(source, 'dim'), drop: 4 },
-];
-
 export const gatesView: View = ({ state }, size) => {
   const variant = shownVariant(state);
   const several = variantsOf(attachedJob(state)).length > 1;
   const title = `5 Gates${several && variant !== undefined ? `  ${variant.label}` : ''}`;
   const gates = variant?.gates ?? [];
   if (gates.length === 0) return { title, body: nothingRows(state, 'gates', size) };
-  const { passed, failed, notMeasured: open } = countGates(gates);
-  const hard = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard').length;
-  const words = `${passed} pass, ${failed} fail (${hard} of them hard), ${open} not measured`;
-  const remark = words.length <= size.width - 2 ? words : `✓${passed} ✗${failed} ○${open}`;
+  const words = tallyText(gates);
+  const { passed, failed, warned, open } = tallyOf(gates);
+  const remark = words.length <= size.width - 2 ? words : `✓${passed} ⚠${warned} ✗${failed} ○${open}`;
   const cursor = {
     ...size,
     focused: state.ui.view === 'gates',
@@ -78,7 +45,7 @@ interface Cursor extends Size {
 function fullRows(gates: readonly GateResult[], { width, height, selected, focused }: Cursor): Row[] {
   const longest = Math.max(...gates.map(({ title }) => title.length));
   const figuresOf = (titleCells: number): Table =>
-    table(FIGURES, gates, width - CURSOR_CELLS - MARK_CELLS - GAP - titleCells);
+    table(GATE_COLUMNS, gates, width - CURSOR_CELLS - MARK_CELLS - GAP - titleCells);
   // Titles stand in one row where the figures leave the room, else they wrap.
   const least = Math.min(longest, LEAST_TITLE_CELLS);
   const laid = figuresOf(least);
@@ -87,8 +54,7 @@ function fullRows(gates: readonly GateResult[], { width, height, selected, focus
     least + Math.max(0, width - CURSOR_CELLS - MARK_CELLS - GAP - least - rowWidth(laid.header)),
   );
   const blocks = gates.map((gate, index): Row[] => {
-    const { mark } = VERDICT_MARKS[gate.verdict];
-    const role = roleOfAnswer(gate);
+    const { mark, role } = gateMark(gate);
     const [first = '', ...more] = wrapCells(gate.title, titleCells);
     const head: Row = [
       run(index === selected ? '▸ ' : '  '),
@@ -126,28 +92,11 @@ function reasonRows(
     gate.verdict === Verdict.NOT_JUDGED ||
     (gate.verdict === Verdict.FAIL && gate.level !== 'off');
   const source = selected && !hasSource && gate.source !== '' ? ` [${gate.level}, by ${gate.source}]` : '';
-  const text = `${reasonOf(gate)}${source}`.trim();
+  const text = `${gateReason(gate)}${source}`.trim();
   return wanted && text !== ''
-    ? wrapRows(text, width, { role: gate.verdict === Verdict.FAIL ? roleOfAnswer(gate) : 'dim', indent: 4, hang: 4 })
+    ? wrapRows(text, width, { role: gate.verdict === Verdict.FAIL ? gateMark(gate).role : 'dim', indent: 4, hang: 4 })
     : [];
 }
-
-/** The detail; of a gate that was not measured it says so first. */
-const reasonOf = ({ verdict, detail }: GateResult): string =>
-  verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED
-    ? `${VERDICT_MARKS[verdict].word}: ${detail}`
-    : detail;
-
-// A gate of level "warn" that fails does not fail the experiment: it says so, and does not look the same.
-const isWarning = ({ verdict, level }: Pick<GateResult, 'verdict' | 'level'>): boolean =>
-  verdict === Verdict.FAIL && level !== 'hard';
-const answerOf = (verdict: Verdict, level: string): string =>
-  isWarning({ verdict, level }) ? 'warns' : VERDICT_MARKS[verdict].word;
-const roleOfAnswer = (gate: Pick<GateResult, 'verdict' | 'level'>): Role =>
-  isWarning(gate) ? 'warn' : VERDICT_MARKS[gate.verdict].role;
-
-// The gate's title says what is counted.
-const COUNTED = new Set(['registers', 'CTAs', 'shapes']);
 
 /**
  * For the rail: a gate's title in as many rows as it takes with its value at the end; below them the reason of the
@@ -158,7 +107,7 @@ function compactRows(gates: readonly GateResult[], { width, height, selected, fo
   const reason =
     chosen === undefined || chosen.detail === ''
       ? []
-      : wrapRows(reasonOf(chosen), width, { role: roleOfAnswer(chosen) });
+      : wrapRows(gateReason(chosen), width, { role: gateMark(chosen).role });
   const blocks = gates.map((gate, index) => compactGate(gate, { width, cursor: index === selected && focused }));
   const rows = blocks.flat();
   // All gates before the reason of one, unless the cursor is here.
@@ -180,32 +129,24 @@ function compactRows(gates: readonly GateResult[], { width, height, selected, fo
           [
             run(
               cutCells(`${rowText(reason[room - 1] ?? [])}…`, width),
-              chosen === undefined ? 'dim' : roleOfAnswer(chosen),
+              chosen === undefined ? 'dim' : gateMark(chosen).role,
             ),
           ],
         ];
   return [...rows.slice(start, start + visible), ...(room > 0 ? fitted : [])];
 }
 
+// The gate's title says what is counted.
+const COUNTED = new Set(['registers', 'CTAs', 'shapes']);
+
 function compactGate(gate: GateResult, { width, cursor }: { width: number; cursor: boolean }): Row[] {
-  const { value, unit, title, verdict } = gate;
-  const role = roleOfAnswer(gate);
+  const { value, unit } = gate;
+  const { mark, role } = gateMark(gate);
   const figure = value === undefined ? '-' : formatInUnit(value, COUNTED.has(unit) ? '' : unit);
-  const [first = '', ...more] = wrapCells(title, width - MARK_CELLS - figure.length - 1);
+  const [first = '', ...more] = wrapCells(gateTitle(gate), width - MARK_CELLS - figure.length - 1);
   const row: Row = [
-    run(`${VERDICT_MARKS[verdict].mark} ${padCells(first, width - MARK_CELLS - figure.length - 1)} `, role),
+    run(`${mark} ${padCells(first, width - MARK_CELLS - figure.length - 1)} `, role),
     run(figure, value === undefined ? role : undefined),
   ];
   return [cursor ? selectRow(row, width) : row, ...more.map((line): Row => [run(`  ${line}`, role)])];
-}
-
-/** How far from the target: relative to it, absolute where the target is 0. */
-function distanceRun({ value, target, comparison, unit, verdict, level }: GateResult): Run {
-  if (value === undefined) return run('-', 'dim');
-  const difference = value - target;
-  const text =
-    target === 0
-      ? `${difference >= 0 ? '+' : ''}${formatInUnit(difference, unit)}`
-      : `${difference >= 0 ? '+' : ''}${formatNumber(Math.round((difference / Math.abs(target)) * 1000) / 10)} %`;
-  return run(difference === 0 && comparison === '==' ? 'met' : text, roleOfAnswer({ verdict, level }));
 }

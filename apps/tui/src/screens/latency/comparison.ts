@@ -2,57 +2,13 @@
  * The candidate (B) against its champion (A) as the runner measured them, in turns: a line for each shape, the verdict,
  * both distributions; live until the result comes.
  */
-import type { RatioInterval } from '@flashcore/shared/contract';
-import { formatMicroseconds } from '../../present/numbers.ts';
-import { flowRows, labelled, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
-import type { Column } from '../../present/cells/table.ts';
+import { flowRows, labelled, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { ShapeComparisonView, ComparisonView } from '../../state/comparison.ts';
 import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../../present/words.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import { twoDistributions } from '../distribution/two-distributions.ts';
 import type { Size } from '../pane/view.ts';
-
-const interval = (ratio: RatioInterval | undefined): string =>
-  ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`;
-
-export const COMPARISON_COLUMNS: Column<ShapeComparisonView>[] = [
-  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
-  { title: 'mode', cell: ({ mode }) => MODE_WORDS[mode] },
-  {
-    title: 'A p50',
-    align: 'right',
-    drop: 2,
-    cell: ({ pairs }) => (pairs?.champion === undefined ? run('-', 'dim') : formatMicroseconds(pairs.champion.p50Us)),
-  },
-  {
-    title: 'B p50',
-    align: 'right',
-    drop: 2,
-    cell: ({ pairs }) =>
-      pairs?.candidate === undefined
-        ? run('-', 'dim')
-        : formatMicroseconds(pairs.candidate.p50Us, pairs.champion?.p50Us),
-  },
-  { title: 'A/B time [95 %]', align: 'right', cell: ({ pairs }) => interval(pairs?.time) },
-  { title: 'A/B cycles', align: 'right', drop: 4, cell: ({ result }) => interval(result?.cycles) },
-  { title: 'A/A time', align: 'right', drop: 5, cell: ({ self }) => run(interval(self?.time), 'dim') },
-  { title: 'blocks', align: 'right', drop: 3, cell: blocksRun },
-  { title: 'B is', cell: verdictRun },
-];
-
-function blocksRun({ result, pairs, self }: ShapeComparisonView): Run {
-  const dropped = result?.droppedBlocks ?? 0;
-  return dropped > 0
-    ? run(`${pairs?.blocks ?? 0} ×${dropped}`, 'bad')
-    : run(String(pairs?.blocks ?? self?.blocks ?? 0));
-}
-
-function verdictRun({ result, pairs, simulated }: ShapeComparisonView): Run {
-  if (result === undefined) return run(pairs === undefined ? '● A against itself' : '● measuring', 'accent');
-  if (simulated) return run('not judged: simulated', 'unknown');
-  const { mark, word, role } = COMPARISON_MARKS[result.verdict];
-  return run(`${mark} ${word}`, role);
-}
+import { intervalText } from '../../present/sections/comparison.ts';
 
 /** Who is compared, and the answer over all shapes. */
 export function comparisonHead({ result, shapes }: ComparisonView, width: number): Row[] {
@@ -104,9 +60,9 @@ function factRows({
   width,
 }: Pick<ShapeComparisonView, 'result' | 'pairs' | 'self'> & { width: number }): Row[] {
   const groups: Row[] = [
-    labelled('A/B time', interval(pairs?.time)),
-    ...(result?.cycles === undefined ? [] : [labelled('cycles', interval(result.cycles))]),
-    labelled('A/A', interval(self?.time)),
+    labelled('A/B time', intervalText(pairs?.time)),
+    ...(result?.cycles === undefined ? [] : [labelled('cycles', intervalText(result.cycles))]),
+    labelled('A/A', intervalText(self?.time)),
     labelled('blocks', String(pairs?.blocks ?? 0)),
     ...(result !== undefined && result.droppedBlocks > 0
       ? [labelled('dropped', `×${result.droppedBlocks}`, 'bad')]

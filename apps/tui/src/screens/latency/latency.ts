@@ -1,83 +1,18 @@
 /** View 3: latency of every shape, mode and subject, and the distribution of the selected one, live. */
-import { TimingMode, type BenchmarkResult, type LatencyStatistics } from '@flashcore/shared/contract';
-import { formatMicroseconds, formatNumber } from '../../present/numbers.ts';
-import { run, type Row, type Run } from '../../present/cells/row.ts';
+import { run, type Row } from '../../present/cells/row.ts';
 import { padCells } from '../../present/cells/cell-text.ts';
-import type { Column } from '../../present/cells/table.ts';
 import type { ComparisonView } from '../../state/comparison.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { isSimulated, shownVariant } from '../../state/selectors.ts';
-import { MODE_WORDS, shapeShort } from '../../present/words.ts';
-import { COMPARISON_COLUMNS, comparisonDetail, comparisonHead } from './comparison.ts';
+import { comparisonDetail, comparisonHead } from './comparison.ts';
 import { comparePane } from '../pinned/pinned-pages.ts';
-import { distributionRows, FEWEST } from '../distribution/distribution.ts';
+import { distributionRows } from '../distribution/distribution.ts';
 import { list } from '../pane/list.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, type Size, type View } from '../pane/view.ts';
-
-const statistic =
-  (value: (latency: LatencyStatistics) => string, fewest = 1) =>
-  ({ latency, warmUp }: BenchmarkView): Run => {
-    if (latency === undefined || latency.samples === 0) return run(warmUp ? '...' : '-', 'dim');
-    return latency.samples < fewest ? run('-', 'dim') : run(value(latency));
-  };
-
-const derived =
-  (value: (result: BenchmarkResult) => number | undefined) =>
-  ({ result }: BenchmarkView): Run => {
-    const figure = result === undefined ? undefined : value(result);
-    return figure === undefined ? run('-', 'dim') : run(formatNumber(figure));
-  };
-
-const COLUMNS: Column<BenchmarkView>[] = [
-  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
-  { title: 'mode', cell: ({ mode }) => run(MODE_WORDS[mode], mode === TimingMode.HOT ? 'warn' : 'accent') },
-  { title: 'of', cell: ({ subject }) => (subject === 'candidate' ? run('kernel', 'title') : subject) },
-  { title: 'p50', align: 'right', cell: statistic(({ p50Us }) => formatMicroseconds(p50Us)) },
-  {
-    title: '95 % of p50',
-    align: 'right',
-    drop: 6,
-    cell: statistic(
-      ({ p50LowUs, p50HighUs, p50Us }) =>
-        `${formatMicroseconds(p50LowUs, p50Us)}..${formatMicroseconds(p50HighUs, p50Us)}`,
-      FEWEST.interval,
-    ),
-  },
-  {
-    title: 'p90',
-    align: 'right',
-    drop: 5,
-    cell: statistic(({ p90Us, p50Us }) => formatMicroseconds(p90Us, p50Us), FEWEST.p90),
-  },
-  { title: 'p99', align: 'right', cell: statistic(({ p99Us, p50Us }) => formatMicroseconds(p99Us, p50Us), FEWEST.p99) },
-  { title: 'mean', align: 'right', drop: 9, cell: statistic(({ meanUs, p50Us }) => formatMicroseconds(meanUs, p50Us)) },
-  {
-    title: 'sd',
-    align: 'right',
-    drop: 8,
-    cell: statistic(({ stddevUs, p50Us }) => formatMicroseconds(stddevUs, p50Us), 2),
-  },
-  { title: 'n', align: 'right', cell: statistic(({ samples }) => String(samples)) },
-  {
-    title: 'dropped',
-    align: 'right',
-    drop: 10,
-    cell: ({ latency }) =>
-      latency === undefined || latency.dropped === 0 ? run('-', 'dim') : run(`×${latency.dropped}`, 'bad'),
-  },
-  { title: 'TFLOP/s', align: 'right', drop: 4, cell: derived(({ tflops }) => tflops) },
-  { title: 'GB/s', align: 'right', drop: 7, cell: derived(({ gbPerSecond }) => gbPerSecond) },
-  { title: 'roof %', align: 'right', drop: 3, cell: derived(({ rooflinePercent }) => rooflinePercent) },
-  {
-    title: 'kernel is',
-    align: 'right',
-    drop: 2,
-    cell: ({ speedup }) =>
-      speedup === undefined ? run('') : run(`${speedup.toFixed(2)}x it`, speedup > 1 ? 'good' : 'bad'),
-  },
-];
+import { PAIR_COLUMNS } from '../../present/sections/comparison.ts';
+import { TIMING_COLUMNS } from '../../present/sections/timings.ts';
 
 export const latencyView: View = ({ state }, size) => {
   if (state.ui.comparing) return comparePane(state, size);
@@ -125,7 +60,7 @@ const benchmarkTable = (
   benchmarks: readonly BenchmarkView[],
   { width, height, selected }: Cursor,
 ): Row[] =>
-  list(COLUMNS, benchmarks, {
+  list(TIMING_COLUMNS, benchmarks, {
     width,
     height: Math.min(benchmarks.length + 1, Math.max(3, Math.floor(height * 0.4))),
     selected,
@@ -147,7 +82,7 @@ function withComparison(
 ): Row[] {
   const { shapes } = comparison;
   const head = comparisonHead(comparison, width);
-  const table = list(COMPARISON_COLUMNS, shapes, {
+  const table = list(PAIR_COLUMNS, shapes, {
     width,
     height: Math.min(shapes.length + 1, Math.max(3, Math.floor(height * 0.3))),
     selected,

@@ -3,7 +3,8 @@ import { formatCount, formatTimeOfDay } from '../../present/numbers.ts';
 import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
 import { run, type Role, type Row, type Run } from '../../present/cells/row.ts';
 import type { LogPosition } from '../../state/app-state.ts';
-import type { LogBuffer, LogLine, LogTone } from '../../state/log-buffer.ts';
+import type { LogLine, LogTone } from '../../present/sections/event-lines.ts';
+import type { LogBuffer } from '../../state/log-buffer.ts';
 import type { LogSearch } from '../../state/log-search.ts';
 import type { Size } from '../pane/view.ts';
 

@@ -1,0 +1,104 @@
+import { create } from '@bufbuild/protobuf';
+import { Phase, Verdict, JobEventSchema } from '@flashcore/shared/contract';
+import { afterEach, expect, test, vi } from 'vitest';
+import { reduceJob } from '../state/job-reducer.ts';
+import { jobViewOf } from '../state/job-view.ts';
+import { eventsOf } from '../testing/sample-job.ts';
+import { PLAIN } from '../testing/result-fixtures.ts';
+import { LiveProgress } from './live-progress.ts';
+
+const shape = { batch: 1, heads: 8, sequenceLength: 512, headDim: 64 };
+
+function recorder(isTTY: boolean) {
+  const written: string[] = [];
+  return { written, stream: { isTTY, write: (text: string) => void written.push(text) } };
+}
+
+const EVENTS = eventsOf([
+  { case: 'created', value: { job: { name: 'jobs/1' } } },
+  { case: 'phaseStarted', value: { phase: Phase.BUILD, variant: 'USE_WMMA=1' } },
+  { case: 'logLine', value: { source: 'nvcc', text: 'ptxas info \u001b[31m: 40 registers' } },
+  { case: 'verifyProgress', value: { caseIndex: 5, caseCount: 7, seedIndex: 1, seedCount: 5, shape } },
+  {
+    case: 'caseResult',
+    value: { shape, verdict: Verdict.PASS, maxAbsError: 4.88e-4, meanAbsError: 1.31e-5, elements: 1n },
+  },
+]);
+
+/** Progress of a job that takes these events in. */
+function progressOf(isTTY: boolean, events = EVENTS) {
+  const { written, stream } = recorder(isTTY);
+  let job = jobViewOf({ name: 'jobs/1', kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' });
+  const progress = new LiveProgress(stream, PLAIN, () => job);
+  const take = (more: typeof EVENTS): void =>
+    more.forEach((event) => {
+      job = reduceJob(job, event);
+      progress.show(event);
+    });
+  take(events);
+  return { written, progress, take };
+}
+
+afterEach(() => vi.useRealTimers());
+
+test('in a log progress is lines, without escape sequences of the compiler', () => {
+  const { written, progress } = progressOf(false);
+  progress.stop();
+  expect(written.join('')).toBe(
+    [
+      'jobs/1',
+      'build USE_WMMA=1',
+      '  nvcc: ptxas info : 40 registers',
+      '  1x8x512x64: pass, max 4.88e-4, mean 1.31e-5',
+      '',
+    ].join('\n'),
+  );
+});
+
+test('in a terminal the status line is redrawn below the lines and gone at the end', () => {
+  const { written, progress } = progressOf(true, EVENTS.slice(0, 4));
+  progress.line('a line');
+  progress.stop();
+  const text = written.join('');
+  expect(text).toContain('verify case 1/7 1x8x512x64 seed 2/5');
+  expect(written.at(-1)).toBe('\r\u001b[2K');
+  expect(written.filter((piece) => piece.endsWith('\n')).every((piece) => !piece.startsWith('\r'))).toBe(true);
+});
+
+test('cases are counted by those that are done, whatever their place in the list', () => {
+  const { written, progress, take } = progressOf(true);
+  take(
+    eventsOf([
+      { case: 'verifyProgress', value: { caseIndex: 0, caseCount: 7, seedIndex: 0, seedCount: 5, shape } },
+    ]).map((event) => ({ ...event, sequence: 6n })),
+  );
+  progress.line('a line');
+  progress.stop();
+  expect(written.join('')).toContain('verify case 2/7 1x8x512x64 seed 1/5');
+});
+
+test('unknown events are passed over', () => {
+  const { written } = progressOf(false, [create(JobEventSchema, { sequence: 1n })]);
+  expect(written).toEqual([]);
+});
+
+test('in a log what the job does now is told once in five seconds, and not with every seed', () => {
+  vi.useFakeTimers({ now: 0 });
+  const { written, progress, take } = progressOf(false, EVENTS.slice(0, 2));
+  const seeds = eventsOf(
+    Array.from(
+      { length: 14 },
+      (_, seedIndex) =>
+        ({ case: 'verifyProgress', value: { caseIndex: 5, caseCount: 7, seedIndex, seedCount: 14, shape } }) as const,
+    ),
+  );
+  for (const [index, event] of seeds.entries()) {
+    vi.setSystemTime(1_000 * (index + 1));
+    take([{ ...event, sequence: BigInt(3 + index) }]);
+  }
+  progress.stop();
+  expect(written.slice(2)).toEqual([
+    '  verify case 1/7 1x8x512x64 seed 5/14\n',
+    '  verify case 1/7 1x8x512x64 seed 10/14\n',
+  ]);
+});

@@ -1,0 +1,104 @@
+import type { JobEvent } from '@flashcore/shared/contract';
+import { cutCells, sanitize } from '../present/cells/cell-text.ts';
+import { logLinesOf, type LogLine, type LogTone } from '../present/sections/event-lines.ts';
+import { formatSeconds } from '../present/numbers.ts';
+import { styled, type ReportFormat } from '../present/plain/report-format.ts';
+import type { Role } from '../present/roles.ts';
+import type { JobView } from '../state/job-view.ts';
+import { statusText } from './job-status.ts';
+
+/** What progress is written to: stderr, or a list of lines in a test. */
+export interface ProgressStream {
+  readonly isTTY?: boolean;
+  write(text: string): unknown;
+}
+
+const FRAME_MS = 100;
+// In a log nobody wants a line for every seed; one every few seconds shows that it lives.
+const SPARSE_STATUS_MS = 5_000;
+const ROLES: Record<LogTone, Role> = { plain: 'dim', good: 'dim', phase: 'title', warn: 'warn', bad: 'bad' };
+const SPINNERS = { unicode: '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏', ascii: '|/-\\' };
+
+/**
+ * Shows a job's progress on stderr: in a terminal one status line that redraws itself below the lines to keep,
+ * elsewhere
+ * only lines. `stop()` leaves the cursor at the start of an empty line.
+ */
+export class LiveProgress {
+  readonly #stream: ProgressStream;
+  readonly #format: ReportFormat;
+  readonly #job: () => JobView | undefined;
+  readonly #startedAt = Date.now();
+  #timer: NodeJS.Timeout | undefined;
+  #drawn = false;
+  #frame = 0;
+  #lastSparseAt = Date.now();
+
+  /** `job`: the store's view of it now. */
+  constructor(stream: ProgressStream, format: ReportFormat, job: () => JobView | undefined) {
+    this.#stream = stream;
+    this.#format = format;
+    this.#job = job;
+    if (stream.isTTY) this.#timer = setInterval(() => this.#draw(), FRAME_MS).unref();
+  }
+
+  /** Shows an event that the view has taken in. */
+  show(event: JobEvent): void {
+    const lines = linesToKeep(event);
+    for (const { text, tone } of lines) this.line(styled(text, ROLES[tone], this.#format));
+    if (lines.length === 0 && event.payload === this.#job()?.activity) this.#tellSparsely();
+  }
+
+  /** A line that stays. */
+  line(text: string): void {
+    this.#erase();
+    this.#stream.write(`${text}\n`);
+    if (this.#timer) this.#draw();
+  }
+
+  // A terminal's status line is drawn by the timer. In a log it is written now and then.
+  #tellSparsely(): void {
+    if (this.#stream.isTTY || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
+    this.#lastSparseAt = Date.now();
+    const status = this.#status();
+    if (status) this.#stream.write(`  ${status}\n`);
+  }
+
+  #status(): string {
+    const job = this.#job();
+    return job === undefined ? '' : sanitize(statusText(job));
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#erase();
+  }
+
+  #draw(): void {
+    const status = this.#status();
+    if (!status) return;
+    const spinner = this.#format.ascii ? SPINNERS.ascii : SPINNERS.unicode;
+    const text = `${spinner[this.#frame++ % spinner.length]} ${status}  ${formatSeconds((Date.now() - this.#startedAt) / 1000)}`;
+    this.#stream.write(`\r${styled(cutCells(text, this.#format.width - 1), 'accent', this.#format)}\u001b[K`);
+    this.#drawn = true;
+  }
+
+  #erase(): void {
+    if (this.#drawn) this.#stream.write('\r\u001b[2K');
+    this.#drawn = false;
+  }
+}
+
+/** What an event leaves for someone who waits: as the log has it, but for gates that did not fail. */
+function linesToKeep({ payload, ...event }: JobEvent): Pick<LogLine, 'text' | 'tone'>[] {
+  if (payload.case === 'created') return [{ text: payload.value.job?.name ?? '', tone: 'plain' }];
+  if (payload.case === 'started' || payload.case === 'finished') return [];
+  const lines = logLinesOf({ ...event, payload });
+  return lines
+    .filter(({ tone }) => payload.case !== 'gateResult' || tone === 'bad')
+    .map(({ text, tone, source }) => ({
+      text: `${tone === 'phase' ? '' : '  '}${payload.case === 'warning' ? 'warning: ' : ''}${source === 'fa' ? '' : `${source}: `}${text}`,
+      tone,
+    }));
+}

@@ -1,0 +1,28 @@
+/** A place in the source with the lines around it, as a compiler shows it: numbers, text, a caret. */
+import type { CodeFrame } from '@flashcore/shared/contract';
+import { cutCells } from './cell-text.ts';
+
+export interface FrameLine {
+  /** "10 │ ". */
+  readonly gutter: string;
+  readonly text: string;
+  readonly kind: 'meant' | 'around' | 'caret';
+}
+
+/** The frame's lines in at most `width` cells; the caret only where the column is known and in sight. */
+export function frameLines({ line, column, firstLine, lines }: CodeFrame, width: number): FrameLine[] {
+  const cells = String(firstLine + lines.length - 1).length;
+  const gutterCells = cells + 3;
+  return lines.flatMap((text, index): FrameLine[] => {
+    const number = firstLine + index;
+    const shown: FrameLine = {
+      gutter: `${String(number).padStart(cells)} │ `,
+      text: cutCells(text, width - gutterCells),
+      kind: number === line ? 'meant' : 'around',
+    };
+    const hasCaret = number === line && column > 0 && column < width - gutterCells;
+    return hasCaret
+      ? [shown, { gutter: `${' '.repeat(cells)} │ `, text: `${' '.repeat(column - 1)}^`, kind: 'caret' }]
+      : [shown];
+  });
+}

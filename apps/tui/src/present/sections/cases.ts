@@ -1,0 +1,122 @@
+/** Correctness: the cases with their errors against the fp64 reference, and why the failed ones failed. */
+import {
+  Verdict,
+  type CaseResult,
+  type ElementError,
+  type Tolerance,
+  type VerifyResult,
+} from '@flashcore/shared/contract';
+import { fact, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
+import { counted, formatCount, formatError, formatNumber, formatPair, formatSeconds } from '../numbers.ts';
+import { piece, type Piece, type Role } from '../roles.ts';
+import { VERDICT_MARKS, shapeShort } from '../words.ts';
+import { sdpaBlocks } from './sdpa.ts';
+
+const figure =
+  (value: (result: CaseResult) => string, role?: (result: CaseResult) => Role | undefined) =>
+  (result: CaseResult): Piece =>
+    result.verdict === Verdict.NOT_MEASURED ? piece('-', 'dim') : piece(value(result), role?.(result));
+
+// Errors are over finite elements: where there is none, 0 would look like a perfect answer.
+const ofError = (value: (result: CaseResult) => string) =>
+  figure((result) => (result.nanCount + result.infCount < result.elements ? value(result) : '-'));
+const error = (value: (result: CaseResult) => number) => ofError((result) => formatError(value(result)));
+
+const counting = (count: (result: CaseResult) => bigint) =>
+  figure(
+    (result) => formatCount(count(result)),
+    (result) => (count(result) > 0n ? 'bad' : undefined),
+  );
+
+// The kernel's largest error over that of attention in plain fp16: FlashAttention's rule asks for at most 2.
+const fp16Ratio = (result: CaseResult): string =>
+  result.fp16MaxAbsError > 0 ? formatNumber(result.maxAbsError / result.fp16MaxAbsError, 3) : '-';
+
+/** All but the case's own name and answer. */
+export const ERROR_COLUMNS: readonly Column<CaseResult>[] = [
+  { title: 'max err', align: 'right', cell: error(({ maxAbsError }) => maxAbsError) },
+  { title: 'mean', align: 'right', cell: error(({ meanAbsError }) => meanAbsError) },
+  { title: 'rms', align: 'right', drop: 1, cell: error(({ rmsError }) => rmsError) },
+  { title: 'max rel', align: 'right', drop: 2, cell: error(({ maxRelError }) => maxRelError) },
+  { title: 'p99.9', align: 'right', drop: 3, cell: error(({ p999AbsError }) => p999AbsError) },
+  { title: 'max/fp16', align: 'right', drop: 0.5, cell: ofError(fp16Ratio) },
+  { title: 'mismatch', align: 'right', cell: counting(({ mismatches }) => mismatches) },
+  { title: 'NaN', align: 'right', cell: counting(({ nanCount }) => nanCount) },
+  { title: 'seeds', align: 'right', drop: 4, cell: figure(({ seeds }) => String(seeds)) },
+  { title: 'time', align: 'right', drop: 5, cell: figure(({ seconds }) => formatSeconds(seconds)) },
+];
+
+const CASE_COLUMNS: readonly Column<CaseResult>[] = [
+  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
+  { title: 'verdict', cell: verdictPiece },
+  ...ERROR_COLUMNS,
+];
+
+export function verdictPiece({ verdict }: Pick<CaseResult, 'verdict'>): Piece {
+  const { mark, word, role } = VERDICT_MARKS[verdict];
+  return piece(`${mark} ${word}`, role);
+}
+
+/** What else is known of a case. */
+export function caseFacts(result: CaseResult): Fact[] {
+  const rule = VERDICT_MARKS[result.flashAttentionRule];
+  const deterministic = result.deterministic ? 'yes' : 'no';
+  return [
+    fact('Inf', formatCount(result.infCount), result.infCount > 0n ? 'bad' : undefined),
+    fact('unwritten', formatCount(result.unwrittenCount), result.unwrittenCount > 0n ? 'bad' : undefined),
+    fact('elements', formatCount(result.elements)),
+    fact('seeds', String(result.seeds)),
+    result.deterministic === undefined
+      ? fact('deterministic', 'not checked', 'dim')
+      : fact('deterministic', deterministic, result.deterministic ? undefined : 'warn'),
+    fact('plain fp16 max', formatError(result.fp16MaxAbsError)),
+    fact('twice-fp16 rule', rule.word, rule.role),
+  ];
+}
+
+/** "b0 h3 s17 d5: got 0.500, want 0.250 (off by 2.50e-1)". */
+export function elementText({ batch, head, row, column, got, want }: ElementError): string {
+  const [gotText, wantText] = formatPair(got, want);
+  return `b${batch} h${head} s${row} d${column}: got ${gotText}, want ${wantText} (off by ${formatError(Math.abs(got - want))})`;
+}
+
+function toleranceText(tolerance: Tolerance | undefined): string {
+  if (!tolerance) return 'tolerance not named';
+  const rule = `|out - ref| <= ${formatNumber(tolerance.absolute ?? 0)} + ${formatNumber(tolerance.relative ?? 0)} |ref|`;
+  return tolerance.profile ? `${rule} (${tolerance.profile})` : rule;
+}
+
+/** The cases, then why the failed ones failed, then SDPA on the same inputs. */
+export function verifyBlocks(verify: VerifyResult): Block[] {
+  const { cases } = verify;
+  return [
+    heading(
+      'Correctness',
+      `${verify.passedCases} of ${counted(cases.length, 'case')} passed, ${formatSeconds(verify.seconds)}`,
+    ),
+    notice(`${toleranceText(verify.tolerance)}; reference: ${verify.reference}`, 'dim'),
+    tableOf(CASE_COLUMNS, cases),
+    ...(cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
+      ? [notice('max/fp16: max error over that of plain fp16 attention; 2 is allowed', 'dim')]
+      : []),
+    ...cases.flatMap(complaint),
+    ...sdpaBlocks(cases),
+  ];
+}
+
+function complaint(result: CaseResult): Block[] {
+  const shape = shapeShort(result.shape);
+  if (result.verdict === Verdict.PASS)
+    return result.deterministic !== false || result.seeds === 0
+      ? []
+      : [notice(`${shape}: two runs on the same input differed in their bits`, 'warn', '⚠')];
+  const counts = [
+    result.nanCount > 0n ? `${formatCount(result.nanCount)} NaN` : '',
+    result.infCount > 0n ? `${formatCount(result.infCount)} Inf` : '',
+    result.unwrittenCount > 0n ? `${formatCount(result.unwrittenCount)} never written` : '',
+  ].filter((part) => part !== '');
+  const among = counts.length > 0 ? ` (${counts.join(', ')} of ${formatCount(result.elements)} elements)` : '';
+  const worst = result.worst && result.mismatches > 0n ? `; worst ${elementText(result.worst)}` : '';
+  const { mark, role } = VERDICT_MARKS[result.verdict];
+  return [notice(`${shape}: ${result.reason ?? 'no reason given'}${among}${worst}`, role, mark)];
+}

@@ -1,0 +1,129 @@
+/** The candidate against its champion: medians of both, ratios with intervals, the champion against itself, the verdict. */
+import {
+  Verdict,
+  type ComparedBuild,
+  type ComparisonResult,
+  type LatencyStatistics,
+  type RatioInterval,
+  type Shape,
+  type ShapeComparison,
+  type TimingMode,
+} from '@flashcore/shared/contract';
+import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
+import { formatInterval, formatMicroseconds, formatPercent } from '../numbers.ts';
+import { piece, type Piece } from '../roles.ts';
+import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../words.ts';
+
+/** Running figures of interleaved blocks. */
+export interface InterleavedPairs {
+  readonly blocks: number;
+  /** Champion's median over the candidate's. */
+  readonly time?: RatioInterval | undefined;
+  readonly champion?: LatencyStatistics | undefined;
+  readonly candidate?: LatencyStatistics | undefined;
+}
+
+/** One shape in one timing mode; `result` once it was compared. */
+export interface ShapePairs {
+  readonly shape: Shape | undefined;
+  readonly mode: TimingMode;
+  readonly simulated: boolean;
+  /** Champion against itself, which comes first. */
+  readonly self?: InterleavedPairs | undefined;
+  /** Champion against candidate. */
+  readonly pairs?: InterleavedPairs | undefined;
+  readonly result?: ShapeComparison | undefined;
+}
+
+export const intervalText = (ratio: RatioInterval | undefined): string =>
+  ratio === undefined ? '-' : formatInterval(ratio);
+
+const median = (latency: LatencyStatistics | undefined, like?: LatencyStatistics): Piece =>
+  latency === undefined ? piece('-', 'dim') : piece(formatMicroseconds(latency.p50Us, like?.p50Us));
+
+/** A is the champion, B the candidate. */
+export const PAIR_COLUMNS: readonly Column<ShapePairs>[] = [
+  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
+  { title: 'mode', cell: ({ mode }) => MODE_WORDS[mode] },
+  { title: 'A p50', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.champion) },
+  { title: 'B p50', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.candidate, pairs?.champion) },
+  { title: 'A/B time [95 %]', align: 'right', cell: ({ pairs }) => intervalText(pairs?.time) },
+  { title: 'A/B cycles', align: 'right', drop: 4, cell: ({ result }) => intervalText(result?.cycles) },
+  { title: 'A/A time', align: 'right', drop: 5, cell: ({ self }) => piece(intervalText(self?.time), 'dim') },
+  { title: 'blocks', align: 'right', drop: 3, cell: blocksPiece },
+  { title: 'B is', cell: answerPiece },
+];
+
+function blocksPiece({ result, pairs, self }: ShapePairs): Piece {
+  const dropped = result?.droppedBlocks ?? 0;
+  return dropped > 0
+    ? piece(`${pairs?.blocks ?? 0} ×${dropped}`, 'bad')
+    : piece(String(pairs?.blocks ?? self?.blocks ?? 0));
+}
+
+function answerPiece({ result, pairs, simulated }: ShapePairs): Piece {
+  if (result === undefined) return piece(pairs === undefined ? '● A against itself' : '● measuring', 'accent');
+  if (simulated) return piece('not judged: simulated', 'unknown');
+  const { mark, word, role } = COMPARISON_MARKS[result.verdict];
+  return piece(`${mark} ${word}`, role);
+}
+
+export function comparisonBlocks(comparison: ComparisonResult): Block[] {
+  const { champion, candidate, shapes, verdict } = comparison;
+  const { mark, role } = COMPARISON_MARKS[verdict];
+  return [
+    heading(
+      `Comparison: B ${candidate?.label ?? 'the candidate'} against A ${champion?.label ?? 'the champion'}`,
+      'blocks A B B A in one process; above 1 the candidate is faster',
+    ),
+    facts(champion && fact('A champion', buildText(champion)), candidate && fact('B candidate', buildText(candidate))),
+    ...(shapes.length === 0 ? [] : [tableOf(PAIR_COLUMNS, shapes.map(pairsOf))]),
+    ...shapes.flatMap(shapeBlocks),
+    facts(fact('rule', ruleText(comparison))),
+    notice(comparisonAnswer(comparison), role, mark),
+  ];
+}
+
+const pairsOf = (result: ShapeComparison): ShapePairs => ({
+  shape: result.shape,
+  mode: result.mode,
+  simulated: result.simulated,
+  self: { blocks: result.selfBlocks, time: result.selfTime },
+  pairs: { blocks: result.blocks, time: result.time, champion: result.champion, candidate: result.candidate },
+  result,
+});
+
+function buildText({ label, buildId, verified, verifiedDetail }: ComparedBuild): string {
+  const words: Partial<Record<Verdict, string>> = { [Verdict.PASS]: '', [Verdict.FAIL]: 'WRONG OUTPUT: ' };
+  return `${label}, build ${buildId.slice(0, 12)}; ${words[verified] ?? 'NOT VERIFIED: '}${verifiedDetail}`;
+}
+
+function shapeBlocks(shape: ShapeComparison): Block[] {
+  const { time, selfTime, selfCycles, cycles, clockSource, droppedBlocks, blocks, selfBlocks } = shape;
+  const dropped = droppedBlocks > 0 ? `, ${droppedBlocks} dropped (throttled, or the clock fell)` : '';
+  return [
+    facts(
+      fact(shapeShort(shape.shape), MODE_WORDS[shape.mode], 'title'),
+      fact('samples', `${blocks} blocks, ${selfBlocks} of the champion against itself${dropped}`),
+      fact('time', besideItself(time, selfTime)),
+      fact('cycles', cycles === undefined ? clockSource : besideItself(cycles, selfCycles)),
+      cycles === undefined ? undefined : fact('clock', clockSource),
+      fact('checked', checkText(shape)),
+      fact('why', shape.reason),
+    ),
+  ];
+}
+
+const besideItself = (ratio: RatioInterval | undefined, self: RatioInterval | undefined): string =>
+  `${intervalText(ratio)}; champion against itself ${intervalText(self)}`;
+
+function checkText({ championOutputCheck, candidateOutputCheck }: ShapeComparison): string {
+  return championOutputCheck === candidateOutputCheck
+    ? `both ${championOutputCheck}`
+    : `champion ${championOutputCheck}; candidate ${candidateOutputCheck}`;
+}
+
+function ruleText({ rule }: ComparisonResult): string {
+  if (!rule) return '';
+  return `faster: lower end of the 95 % interval at least ${rule.acceptRatio} in time and in cycles, and no shape below ${rule.floorRatio}; the champion must be within ±${formatPercent(100 * rule.noiseLimit)} of itself`;
+}

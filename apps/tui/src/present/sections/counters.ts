@@ -1,0 +1,47 @@
+/** Hardware counters, what bounds the kernel and what to try; or why there are none. */
+import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
+import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
+import { formatInUnit, formatNumber } from '../numbers.ts';
+import { piece } from '../roles.ts';
+import { notMeasured, shapeShort } from '../words.ts';
+import { artifactText } from './resources.ts';
+
+export const METRIC_COLUMNS: readonly Column<Metric>[] = [
+  { title: 'counter', cell: ({ name }) => name, shrinkTo: 26 },
+  { title: 'value', align: 'right', cell: ({ value, unit }) => formatInUnit(value, unit) },
+  { title: 'source', drop: 1, shrinkTo: 10, cell: ({ source }) => piece(source, 'dim') },
+];
+
+const MOST_STALLS = 10;
+
+/** Largest first; those that hardly count are left out. */
+export function stallsPlot({ stalls }: ProfileResult): Block[] {
+  if (stalls.length === 0) return [];
+  const shown = stalls.filter(({ value }) => value > 0).slice(0, MOST_STALLS);
+  const all = stalls.reduce((sum, { value }) => sum + value, 0);
+  const bars = shown.map(({ name, value }) => ({
+    label: name,
+    value,
+    text: `${value.toFixed(2)}  ${Math.round((100 * value) / all)} %`,
+  }));
+  return [
+    heading('Stalls', 'warp cycles an issued instruction'),
+    { kind: 'plot', drawing: { type: 'bars', bars, full: Math.max(...shown.map(({ value }) => value), 1e-9) } },
+  ];
+}
+
+export function profileBlocks(profile: ProfileResult): Block[] {
+  if (profile.verdict === Verdict.NOT_MEASURED)
+    return [heading('Profile'), notice(notMeasured(profile.reason), 'dim', '○')];
+  return [
+    heading('Profile', `${shapeShort(profile.shape)}, one launch under the profiler`),
+    ...(profile.metrics.length === 0 ? [] : [tableOf(METRIC_COLUMNS, profile.metrics)]),
+    facts(
+      fact('intensity', `${formatNumber(profile.arithmeticIntensity)} FLOP/B`),
+      fact('bound by', profile.bottleneck ?? ''),
+      ...profile.advice.map(({ text, evidence }) => fact('try', `${text} (${evidence})`)),
+      ...profile.artifacts.map((artifact) => fact('report', artifactText(artifact))),
+    ),
+    ...stallsPlot(profile),
+  ];
+}

@@ -1,0 +1,198 @@
+/** The story of a job as log lines: what tools print, and one line for each event that people want to read about. */
+import {
+  ComparisonVerdict,
+  Outcome,
+  Verdict,
+  type CaseResult,
+  type GateResult,
+  type Diagnostic,
+  type JobEvent,
+  type PhaseStarted,
+} from '@flashcore/shared/contract';
+import { knowsPercentile } from '@flashcore/shared/statistics';
+import { formatError, formatMicroseconds, formatSeconds } from '../numbers.ts';
+import { sanitize } from '../cells/cell-text.ts';
+import { frameLines } from '../cells/code-frame.ts';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import {
+  MODE_WORDS,
+  PHASE_WORDS,
+  VERDICT_MARKS,
+  comparisonAnswer,
+  findingWord,
+  notMeasured,
+  outcomeWord,
+  shapeShort,
+} from '../words.ts';
+import { gateTitle, gateValue, gateReason } from './gates.ts';
+import type { Role } from '../roles.ts';
+import { gateTarget, gateMark } from '../gate-marks.ts';
+
+export type LogTone = 'plain' | 'phase' | 'good' | 'bad' | 'warn';
+
+export interface LogLine {
+  /** Milliseconds since 1970. */
+  readonly time: number;
+  /** "nvcc", "g++", "kernel", "runner", or "fa" for lines that fa-tui made of other events. */
+  readonly source: string;
+  readonly text: string;
+  readonly tone: LogTone;
+}
+
+/** The lines for `event`; none for events that only move a bar. */
+export function logLinesOf(event: JobEvent): LogLine[] {
+  const time = event.time === undefined ? 0 : timestampMs(event.time);
+  return describe(event).map(({ text, tone = 'plain', source = 'fa' }) => ({
+    time,
+    source,
+    tone,
+    text: sanitize(text),
+  }));
+}
+
+// As wide as an 80-column screen leaves it.
+const FRAME_CELLS = 120;
+
+interface Described {
+  readonly text: string;
+  readonly tone?: LogTone;
+  readonly source?: string;
+}
+
+function describe({ payload }: JobEvent): Described[] {
+  switch (payload.case) {
+    case 'created':
+      return [{ text: `job accepted: ${payload.value.job?.label ?? ''}` }];
+    case 'started':
+      return [{ text: `runs on ${payload.value.device?.name ?? 'its device'}` }];
+    case 'phaseStarted':
+      return [{ text: phaseText(payload.value), tone: 'phase' }];
+    case 'logLine':
+      // g++ prints its messages in one line each, which the diagnostic after them says again with its source.
+      return isDiagnosticLine(payload.value)
+        ? []
+        : [{ text: payload.value.text, source: payload.value.source, tone: toneOfToolLine(payload.value.text) }];
+    case 'diagnostic':
+      return [
+        {
+          text: diagnosticText(payload.value),
+          source: payload.value.tool,
+          tone: payload.value.severity === 'error' ? 'bad' : 'warn',
+        },
+        ...frameText(payload.value).map((text): Described => ({ text, source: payload.value.tool })),
+      ];
+    case 'precheck': {
+      const { check, verdict, detail } = payload.value;
+      return [{ text: `${check}: ${VERDICT_MARKS[verdict].word}, ${detail}`, tone: verdictTone(verdict) }];
+    }
+    case 'buildResult': {
+      const { succeeded, cacheHit, seconds } = payload.value;
+      return [
+        {
+          text: succeeded ? `built in ${formatSeconds(seconds)}${cacheHit ? ' (cache hit)' : ''}` : 'does not compile',
+          tone: succeeded ? 'good' : 'bad',
+        },
+      ];
+    }
+    case 'caseResult':
+      return [caseText(payload.value)];
+    case 'benchmarkResult': {
+      const { shape, mode, simulated, latency } = payload.value;
+      const time =
+        latency === undefined
+          ? 'no samples'
+          : `p50 ${formatMicroseconds(latency.p50Us)},${knowsPercentile(latency.samples, 0.99) ? ` p99 ${formatMicroseconds(latency.p99Us, latency.p50Us)},` : ''} n ${latency.samples}`;
+      return [
+        {
+          text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated: not a GPU time)' : ''}`,
+          tone: simulated ? 'warn' : 'good',
+        },
+      ];
+    }
+    case 'shapeComparison':
+      return [
+        {
+          text: `${shapeShort(payload.value.shape)} ${MODE_WORDS[payload.value.mode]}: ${comparisonAnswer(payload.value)}`,
+          tone: comparisonTone(payload.value.verdict),
+        },
+      ];
+    case 'comparisonResult':
+      return [
+        {
+          text: `against ${payload.value.champion?.label ?? 'the champion'}: ${comparisonAnswer(payload.value)}`,
+          tone: comparisonTone(payload.value.verdict),
+        },
+      ];
+    case 'profileResult':
+      return payload.value.verdict === Verdict.NOT_MEASURED
+        ? [{ text: `profile ${notMeasured(payload.value.reason)}` }]
+        : [{ text: `${payload.value.metrics.length} counters read`, tone: 'good' }];
+    case 'profileProgress':
+      return [{ text: payload.value.message }];
+    case 'gateResult':
+      // Gates that could not be evaluated are counted with their reason beside the log, not told one by one.
+      return payload.value.verdict === Verdict.NOT_MEASURED || payload.value.verdict === Verdict.NOT_JUDGED
+        ? []
+        : [gateLine(payload.value)];
+    case 'finding':
+      return [
+        { text: `${findingWord(payload.value.kind)}: ${payload.value.message}`, tone: 'bad' },
+        ...(payload.value.remedy === '' ? [] : [{ text: payload.value.remedy }]),
+      ];
+    case 'warning':
+      return [{ text: payload.value.message, tone: 'warn' }];
+    case 'finished': {
+      const { outcome, summary, error } = payload.value;
+      const text = `${outcomeWord(outcome)}: ${summary || error?.message || 'no summary'}`;
+      return [{ text, tone: outcome === Outcome.PASSED ? 'good' : 'bad' }];
+    }
+    default:
+      return [];
+  }
+}
+
+function phaseText({ phase, variant, steps }: PhaseStarted): string {
+  return [PHASE_WORDS[phase], variant, steps > 0 ? `(${steps})` : ''].filter(Boolean).join(' ');
+}
+
+/** "file.cu:9:5: error: …" of g++, which is told as a diagnostic too. */
+export const isDiagnosticLine = ({ source, text }: { readonly source: string; readonly text: string }): boolean =>
+  source === 'g++' && /^\S+?:\d+:(\d+:)? (fatal error|error|warning|note): /.test(text);
+
+/** The source around a diagnostic that has one. */
+export const frameText = ({ frame }: Pick<Diagnostic, 'frame'>): string[] =>
+  frame === undefined ? [] : frameLines(frame, FRAME_CELLS).map(({ gutter, text }) => `${gutter}${text}`);
+
+export function diagnosticText({ severity, file, line, column, message }: Diagnostic): string {
+  const place = [file, line > 0 ? line : '', column > 0 ? column : ''].filter((part) => part !== '').join(':');
+  return `${place === '' ? '' : `${place}: `}${severity}: ${message}`;
+}
+
+function caseText({ shape, verdict, reason, maxAbsError, meanAbsError }: CaseResult): Described {
+  const errors = `max ${formatError(maxAbsError)}, mean ${formatError(meanAbsError)}`;
+  return {
+    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${verdict === Verdict.NOT_MEASURED ? (reason ?? '') : errors}`,
+    tone: verdictTone(verdict),
+  };
+}
+
+const comparisonTone = (verdict: ComparisonVerdict): LogTone =>
+  verdict === ComparisonVerdict.FASTER ? 'good' : verdict === ComparisonVerdict.SLOWER ? 'bad' : 'plain';
+
+const verdictTone = (verdict: Verdict): LogTone =>
+  verdict === Verdict.PASS ? 'good' : verdict === Verdict.FAIL ? 'bad' : 'plain';
+
+function toneOfToolLine(text: string): LogTone {
+  if (/\b(error|fatal)\b/i.test(text)) return 'bad';
+  return /\bwarning\b/i.test(text) ? 'warn' : 'plain';
+}
+
+/** A gate of level "warn" that fails warns; nothing else looks like a rejection. */
+function gateLine(gate: GateResult): Described {
+  const { word, role } = gateMark(gate);
+  const answer =
+    gate.value === undefined ? gateReason(gate) : `${word}, ${gateValue(gate).text} (wanted ${gateTarget(gate)})`;
+  return { text: `gate ${gateTitle(gate)}: ${answer}`, tone: GATE_TONES[role] ?? 'plain' };
+}
+
+const GATE_TONES: Partial<Record<Role, LogTone>> = { good: 'good', bad: 'bad', warn: 'warn' };

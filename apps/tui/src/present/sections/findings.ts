@@ -1,0 +1,74 @@
+/** What is wrong with a kernel: name, place, threads, and what to do about it. */
+import type { FaultLocation, FaultThread, Finding } from '@flashcore/shared/contract';
+import { fact, facts, heading, type Block, type FindingBlock } from '../blocks.ts';
+import { findingWord, shapeShort } from '../words.ts';
+
+export const findingsBlocks = (findings: readonly Finding[]): Block[] =>
+  findings.length === 0 ? [] : [heading('Findings'), ...findings.map(findingBlock)];
+
+export const findingBlock = (finding: Finding): FindingBlock => ({
+  kind: 'finding',
+  word: findingWord(finding.kind),
+  message: finding.message,
+  facts: facts(
+    fact('where', finding.location ? locationText(finding.location) : ''),
+    ...threadGroups(finding).map((text) => fact('threads', text)),
+    fact('case', finding.shape ? shapeShort(finding.shape) : ''),
+    fact('CUDA', finding.cudaError ?? ''),
+  ).facts,
+  remedy: finding.remedy,
+  frame: finding.frame,
+});
+
+/**
+ * "out_of_bounds.cu:31, block (3, 0, 0), thread (17, 0, 0), write of 2 bytes at 0x7f12, 16 bytes past the end of O".
+ */
+export function locationText(location: FaultLocation): string {
+  return [
+    location.file ? `${location.file}${location.line > 0 ? `:${location.line}` : ''}` : '',
+    location.block.length > 0 ? `block ${triple(location.block)}` : '',
+    location.thread.length > 0 ? `thread ${triple(location.thread)}` : '',
+    accessText(location),
+    location.buffer,
+  ]
+    .filter(Boolean)
+    .join(', ');
+}
+
+function accessText({ access, accessBytes, address }: FaultLocation): string {
+  const width = accessBytes > 0 ? ` of ${accessBytes} bytes` : '';
+  const at = address ? ` at ${address}` : '';
+  return access || address ? `${access || 'access'}${width}${at}` : '';
+}
+
+// Threads of one block that do the same thing at the same place are one line, neighbours joined to ranges.
+function threadGroups(finding: Finding): string[] {
+  const groups = new Map<string, { block: string; place: string; threads: FaultThread[] }>();
+  for (const thread of finding.threads) {
+    const block = thread.block.length > 0 ? `block ${triple(thread.block)} ` : '';
+    const key = `${block}\n${thread.place}`;
+    const group = groups.get(key) ?? { block, place: thread.place, threads: [] };
+    group.threads.push(thread);
+    groups.set(key, group);
+  }
+  const lines = [...groups.values()].map(({ block, place, threads }) => `${block}${ranges(threads)} ${place}`.trim());
+  const hidden = finding.threadCount - finding.threads.length;
+  return hidden > 0 && finding.threads.length > 0
+    ? [...lines, `and ${hidden} more, ${finding.threadCount} in all`]
+    : lines;
+}
+
+function ranges(threads: readonly FaultThread[]): string {
+  const flat = threads.every(({ thread }) => (thread[1] ?? 0) === 0 && (thread[2] ?? 0) === 0);
+  if (!flat) return threads.map(({ thread }) => triple(thread)).join(' ');
+  const lanes = threads.map(({ thread }) => thread[0] ?? 0).sort((a, b) => a - b);
+  const runs: [number, number][] = [];
+  for (const lane of lanes) {
+    const last = runs.at(-1);
+    if (last && lane === last[1] + 1) last[1] = lane;
+    else runs.push([lane, lane]);
+  }
+  return runs.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(', ');
+}
+
+const triple = (indices: readonly number[]): string => `(${indices.join(', ')})`;

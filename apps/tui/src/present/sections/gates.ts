@@ -1,0 +1,108 @@
+/** Every gate: its answer, value, target, how far that is, and where the value is from or why there is none. */
+import { Verdict, type GateResult } from '@flashcore/shared/contract';
+import { heading, tableOf, type Block, type Column } from '../blocks.ts';
+import { counted, formatInUnit, formatPercent } from '../numbers.ts';
+import { piece, type Piece, type Role } from '../roles.ts';
+import { gateMark, gateTarget, warnsOnly } from '../gate-marks.ts';
+import { VERDICT_MARKS } from '../words.ts';
+
+export const gateTitle = ({ title, gateId }: Pick<GateResult, 'title' | 'gateId'>): string => title || gateId;
+
+export const gateValue = ({ value, unit }: Pick<GateResult, 'value' | 'unit'>): Piece =>
+  value === undefined ? piece('-', 'dim') : piece(formatInUnit(value, unit));
+
+/** All but the title. */
+export const GATE_COLUMNS: readonly Column<GateResult>[] = [
+  { title: 'answer', drop: 3, cell: (gate) => piece(gateMark(gate).word, gateMark(gate).role) },
+  { title: 'value', align: 'right', cell: gateValue },
+  { title: 'target', align: 'right', cell: gateTarget },
+  { title: 'distance', align: 'right', cell: (gate) => piece(distanceText(gate), gateMark(gate).role) },
+  { title: 'level', drop: 1, cell: ({ level }) => piece(level, level === 'hard' ? 'title' : 'dim') },
+  { title: 'source', drop: 4, cell: ({ source }) => piece(source, 'dim') },
+];
+
+const REPORT_COLUMNS: readonly Column<GateResult>[] = [
+  {
+    title: 'gate',
+    shrinkTo: 20,
+    cell: (gate) => piece(`${gateMark(gate).mark} ${gateTitle(gate)}`, gateMark(gate).role),
+  },
+  ...GATE_COLUMNS.slice(0, 4),
+];
+
+// Whole things are counted: a share of them says less than their number.
+const COUNTED = new Set(['CTAs', 'shapes', 'cases']);
+
+/** "4.7 % headroom", "at limit", "3 CTAs short", "12 % over": how far a value is from passing or failing. */
+export function distanceText({ value, target, comparison, unit }: GateResult): string {
+  if (value === undefined) return '-';
+  const distance = value - target;
+  if (distance === 0) return comparison === '==' || comparison === '=' ? 'met' : 'at limit';
+  const isLeast = comparison.startsWith('>');
+  if (comparison.startsWith('=')) return `${formatInUnit(Math.abs(distance), unit)} off`;
+  const amount =
+    target === 0 || COUNTED.has(unit)
+      ? formatInUnit(Math.abs(distance), unit)
+      : formatPercent(Math.abs(distance / target) * 100);
+  if (distance > 0 === isLeast) return `${amount} headroom`;
+  return `${amount} ${isLeast ? 'short' : 'over'}`;
+}
+
+/** Why it was not measured, or what stands behind the value. */
+export const gateReason = ({ verdict, detail }: Pick<GateResult, 'verdict' | 'detail'>): string =>
+  verdict === Verdict.NOT_MEASURED || verdict === Verdict.NOT_JUDGED
+    ? `${VERDICT_MARKS[verdict].word}: ${detail}`
+    : detail;
+
+/** Gates that can reject, and those that only warn. */
+export interface GateTally {
+  readonly hard: number;
+  readonly passed: number;
+  readonly failed: number;
+  readonly open: number;
+  readonly warned: number;
+}
+
+export function tallyOf(gates: readonly GateResult[]): GateTally {
+  const hard = gates.filter(({ level }) => level === 'hard');
+  const count = (wanted: Verdict): number => hard.filter(({ verdict }) => verdict === wanted).length;
+  return {
+    hard: hard.length,
+    passed: count(Verdict.PASS),
+    failed: count(Verdict.FAIL),
+    open: count(Verdict.NOT_MEASURED),
+    warned: gates.filter(warnsOnly).length,
+  };
+}
+
+/** "3 of 4 gates passed, 1 failed, 2 warn": those that can reject are counted. */
+export function tallyText(gates: readonly GateResult[]): string {
+  const { hard, passed, failed, open, warned } = tallyOf(gates);
+  return [
+    `${passed} of ${counted(hard, 'gate')} passed`,
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(open > 0 ? [`${open} not measured`] : []),
+    ...(warned > 0 ? [`${warned} warn${warned === 1 ? 's' : ''}`] : []),
+  ].join(', ');
+}
+
+export function gatesBlocks(gates: readonly GateResult[]): Block[] {
+  if (gates.length === 0) return [];
+  return [
+    heading('Gates', tallyText(gates)),
+    tableOf(REPORT_COLUMNS, gates, (gate) => {
+      const text = evidence(gate);
+      return text === '' ? undefined : piece(text, 'dim' satisfies Role);
+    }),
+  ];
+}
+
+function evidence(gate: GateResult): string {
+  const reason = gateReason(gate);
+  const source =
+    gate.verdict !== Verdict.NOT_MEASURED && gate.source !== '' && !reason.includes(gate.source)
+      ? `source: ${gate.source}`
+      : '';
+  const own = gate.ownReason === '' ? '' : `by the kernel's own gates: ${gate.ownReason}`;
+  return [reason, source, own].filter((part) => part !== '').join('; ');
+}

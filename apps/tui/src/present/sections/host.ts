@@ -1,0 +1,71 @@
+/** What a runner has and can do; for a tool that is missing, what is not possible without it. */
+import { DeviceState, type Caller, type Device, type Host, type Tool } from '@flashcore/shared/contract';
+import { fact, facts, heading, type Block, type Fact } from '../blocks.ts';
+import { formatBytes, formatInstant, formatNumber } from '../numbers.ts';
+import { withShortNames } from '../words.ts';
+
+export const STATE_WORDS: Record<DeviceState, string> = {
+  [DeviceState.UNSPECIFIED]: '-',
+  [DeviceState.READY]: 'ready',
+  [DeviceState.BUSY]: 'busy',
+  [DeviceState.QUARANTINED]: 'quarantined',
+};
+
+export const deviceFacts = (device: Device): Fact[] =>
+  facts(
+    fact('name', `${device.name}, ${device.arch}`),
+    fact('state', stateText(device), device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
+    fact('SMs', String(device.multiprocessors)),
+    fact('memory', formatBytes(Number(device.memoryBytes))),
+    fact('L2', formatBytes(Number(device.l2Bytes))),
+    fact('SMEM/CTA', `${formatBytes(device.smemOptinBytes)} by opt-in`),
+    fact('SMEM/SM', formatBytes(device.smemPerMultiprocessorBytes)),
+    fact('registers/SM', formatNumber(device.registersPerMultiprocessor)),
+    fact('launches', launchText(device)),
+    fact('CUDA', device.driverVersion),
+    fact('driver', device.kernelDriverVersion ?? ''),
+    device.roofline &&
+      fact(
+        'ceilings',
+        `${formatNumber(device.roofline.fp16TensorTflops)} TFLOP/s fp16 tensor, ${formatNumber(device.roofline.memoryGbPerSecond)} GB/s (${device.roofline.source})`,
+      ),
+  ).facts.slice();
+
+const stateText = ({ state, stateReason }: Device): string =>
+  !stateReason ? STATE_WORDS[state] : withShortNames(`${STATE_WORDS[state]}: ${stateReason}`);
+
+// What a manifest's `cluster` and `l2_persist` have an effect on.
+const launchText = ({ clusters, persistingL2Bytes }: Device): string =>
+  [
+    clusters ? 'clusters' : '',
+    persistingL2Bytes > 0n ? `L2 windows of up to ${formatBytes(Number(persistingL2Bytes))}` : '',
+  ]
+    .filter((part) => part !== '')
+    .join(', ');
+
+/** A tool's version, or what can't be done without it. */
+export const toolText = ({ version, missing, archs }: Tool): string => {
+  if (!version) return `missing: ${missing ?? 'nobody knows why'}`;
+  return archs.length > 0 ? `${version} for ${archs.join(' ')}` : version;
+};
+
+export function hostBlocks(host: Host, caller?: Caller): Block[] {
+  const kind = host.embedded ? 'embedded, ends by itself when unused' : 'serves until it is stopped';
+  return [
+    heading(`flashcore-runner ${host.runnerVersion}`, `API ${host.apiVersion}, build ${host.buildId.slice(0, 12)}`),
+    facts(
+      fact('host', `${host.hostName}, ${host.platform}`),
+      fact('process', `${host.processId} since ${formatInstant(host.startTime)}, ${kind}`),
+      fact('jobs', `${host.activeJobs} waiting or running`),
+      fact('data', host.dataDirectory),
+      fact('isolation', host.isolation ? `${host.isolation.kind}: ${host.isolation.detail}` : 'unknown'),
+      caller && caller.name !== 'local' ? fact('you', `${caller.name}, ${caller.role}`) : undefined,
+    ),
+    ...host.devices.flatMap((device): Block[] => [
+      heading(`Device ${device.deviceId}`, device.simulated ? 'simulated: its times are not GPU times' : ''),
+      { kind: 'facts', facts: deviceFacts(device) },
+    ]),
+    heading('Tools'),
+    facts(...host.tools.map((tool) => fact(tool.name, toolText(tool), tool.version ? undefined : 'dim'))),
+  ];
+}

@@ -1,0 +1,130 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  FindingKind,
+  Outcome,
+  Verdict,
+  FindingSchema,
+  JobErrorSchema,
+  JobResultSchema,
+  VerifyResultSchema,
+} from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { failedExperiment, PLAIN } from '../../testing/result-fixtures.ts';
+import type { ReportFormat } from '../plain/report-format.ts';
+import { plainLines } from '../plain/plain-painter.ts';
+import { verifyBlocks } from './cases.ts';
+import { findingsBlocks } from './findings.ts';
+import { jobBlocks, type EndedJob } from './job.ts';
+
+const jobReport = (ended: EndedJob, format: ReportFormat): string[] => plainLines(jobBlocks(ended), format);
+
+test('the report of an experiment has every part in 80 columns', async () => {
+  await expect(jobReport(failedExperiment, PLAIN).join('\n')).toMatchFileSnapshot('../goldens/job-report.txt');
+  expect(jobReport(failedExperiment, PLAIN).filter((line) => line.length > 80)).toEqual([]);
+});
+
+test('no line is wider than a narrow terminal takes, tables apart', () => {
+  const wide = jobReport(failedExperiment, { ...PLAIN, width: 60 }).filter((line) => line.length > 60);
+  expect(wide.filter((line) => !/ {2,}\S+ {2,}/.test(line) && !line.includes('sha256'))).toEqual([]);
+});
+
+test('a second variant stands under its own title', () => {
+  const { job, result } = failedExperiment;
+  const twice = create(JobResultSchema, {
+    ...result,
+    variants: [result.variants[0]!, { ...result.variants[0]!, label: 'USE_WMMA=0', fallback: true }],
+  });
+  const titles = jobReport({ job, result: twice }, PLAIN).filter((line) => line.startsWith('=='));
+  expect(titles).toEqual([
+    '== USE_WMMA=1 ==  the variant asked for',
+    '== USE_WMMA=0 ==  the fallback beside the variant asked for',
+  ]);
+});
+
+test('a job that the runner could not carry out says why, and its name', () => {
+  const job = { ...failedExperiment.job, outcome: Outcome.ERROR, summary: 'no compiler' };
+  const error = create(JobErrorSchema, {
+    reason: 'COMPILER_MISSING',
+    message: 'Wanted g++ or clang++; neither is on the PATH. Install g++',
+  });
+  expect(jobReport({ job, result: undefined, error }, PLAIN)).toEqual([
+    'fa_v2_wmma USE_WMMA=1  experiment',
+    '  device     emulator',
+    '',
+    'Result  no compiler',
+    '  COMPILER_MISSING: Wanted g++ or clang++; neither is on the PATH. Install g++',
+    'ERROR  jobs/01234567-89ab-4cde-8f01-23456789abcd',
+  ]);
+});
+
+test('where no element is finite there is no error to tell, rather than 0', () => {
+  const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
+  const cases = [
+    {
+      shape,
+      verdict: Verdict.FAIL,
+      reason: 'NAN_OUTPUT: all',
+      seeds: 1,
+      mismatches: 8192n,
+      nanCount: 8192n,
+      elements: 8192n,
+      fp16MaxAbsError: 4e-4,
+    },
+    {
+      shape,
+      verdict: Verdict.FAIL,
+      seeds: 1,
+      maxAbsError: 0.5,
+      meanAbsError: 0.25,
+      nanCount: 8191n,
+      elements: 8192n,
+      fp16MaxAbsError: 0.25,
+    },
+  ];
+  const rows = plainLines(verifyBlocks(create(VerifyResultSchema, { cases })), PLAIN).filter((line) =>
+    line.startsWith('  1x2x64x64  '),
+  );
+  expect(rows.map((row) => row.trim().split(/ {2,}/))).toEqual([
+    ['1x2x64x64', '✗ FAIL', '-', '-', '-', '-', '-', '8,192', '8,192'],
+    ['1x2x64x64', '✗ FAIL', '5.00e-1', '2.50e-1', '0', '0', '2', '0', '8,191'],
+  ]);
+});
+
+test('a deadlock names its threads in ranges, an access its place', () => {
+  const waiting = Array.from({ length: 40 }, (_, x) => ({
+    thread: [x, 0, 0],
+    block: [2, 1, 0],
+    place: x < 32 ? 'waits at __syncthreads, divergent_barrier.cu:31' : 'has returned',
+  }));
+  const finding = create(FindingSchema, {
+    kind: FindingKind.DEADLOCK,
+    message: '128 threads wait.',
+    remedy: 'Let every thread reach the barrier.',
+    threads: waiting,
+    threadCount: 128,
+    cudaError: 'CUDA_ERROR_LAUNCH_FAILED',
+    location: {
+      file: 'divergent_barrier.cu',
+      line: 31,
+      block: [2, 1, 0],
+      thread: [0, 0, 0],
+      access: 'write',
+      accessBytes: 2,
+      address: '0x7f00',
+      buffer: '16 bytes past the end of O',
+    },
+  });
+  expect(plainLines(findingsBlocks([finding]), PLAIN)).toEqual([
+    'Findings',
+    '  DEADLOCK',
+    '    128 threads wait.',
+    '    where      divergent_barrier.cu:31, block (2, 1, 0), thread (0, 0, 0), write',
+    '               of 2 bytes at 0x7f00, 16 bytes past the end of O',
+    '    threads    block (2, 1, 0) 0-31 waits at __syncthreads,',
+    '               divergent_barrier.cu:31',
+    '    threads    block (2, 1, 0) 32-39 has returned',
+    '    threads    and 88 more, 128 in all',
+    '    CUDA       CUDA_ERROR_LAUNCH_FAILED',
+    '    remedy     Let every thread reach the barrier.',
+  ]);
+});

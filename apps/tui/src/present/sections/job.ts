@@ -1,0 +1,100 @@
+/** The whole report of an ended job; its last line has the outcome and the job's name. */
+import {
+  Verdict,
+  type Job,
+  type JobError,
+  type JobResult,
+  type PrecheckItem,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { fact, facts, heading, notice, type Block } from '../blocks.ts';
+import { KIND_WORDS, SIMULATED_TEXT, VERDICT_MARKS, jobMark, outcomeWord } from '../words.ts';
+import { verifyBlocks } from './cases.ts';
+import { comparisonBlocks } from './comparison.ts';
+import { differenceBlocks, expectationsBlocks, planBlocks } from './plan.ts';
+import { profileBlocks } from './counters.ts';
+import { findingsBlocks } from './findings.ts';
+import { gatesBlocks } from './gates.ts';
+import { deviceText, provenanceBlocks } from './provenance.ts';
+import { buildBlocks } from './resources.ts';
+import { timingBlocks } from './timings.ts';
+
+/** An ended job with all that it found out. */
+export interface EndedJob {
+  readonly job: Job;
+  readonly result: JobResult | undefined;
+  readonly error?: JobError;
+}
+
+export function jobBlocks(ended: EndedJob): Block[] {
+  const { result } = ended;
+  const variants = result?.variants ?? [];
+  return [
+    ...headBlocks(ended),
+    ...(result ? planBlocks(result) : []),
+    ...(result ? precheckBlocks(result.prechecks) : []),
+    ...variants.flatMap((variant) => [
+      ...(variants.length > 1 ? [variantHeading(variant)] : []),
+      ...variantBlocks(variant),
+    ]),
+    ...(result ? expectationsBlocks(result.expectations) : []),
+    ...(result ? provenanceBlocks(result) : []),
+    ...footBlocks(ended),
+  ];
+}
+
+function headBlocks({ job, result }: EndedJob): Block[] {
+  const device = result?.provenance?.device;
+  return [
+    heading(job.label || job.kernelId, KIND_WORDS[job.kind]),
+    facts(fact('device', device ? deviceText(device) : job.deviceId || 'none')),
+    ...(isTimedOnEmulator(result) ? [notice(SIMULATED_TEXT, 'warn')] : []),
+  ];
+}
+
+const isTimedOnEmulator = (result: JobResult | undefined): boolean =>
+  result?.variants.some(
+    ({ benchmarks, comparison }) => benchmarks.some(({ simulated }) => simulated) || comparison?.simulated,
+  ) ?? false;
+
+function precheckBlocks(items: readonly PrecheckItem[]): Block[] {
+  if (items.length === 0) return [];
+  return [
+    heading('Precheck'),
+    facts(...items.map(({ check, verdict, detail }) => fact(check, `${VERDICT_MARKS[verdict].word}: ${detail}`))),
+  ];
+}
+
+const variantHeading = ({ label, fallback }: VariantResult): Block =>
+  heading(`== ${label} ==`, fallback ? 'the fallback beside the variant asked for' : 'the variant asked for');
+
+function variantBlocks(variant: VariantResult): Block[] {
+  return [
+    ...(variant.build ? buildBlocks(variant.build) : []),
+    ...(variant.verify ? verifyBlocks(variant.verify) : []),
+    ...variant.benchmarks.flatMap(timingBlocks),
+    ...(variant.comparison ? comparisonBlocks(variant.comparison) : []),
+    ...(variant.profile ? profileBlocks(variant.profile) : []),
+    ...(variant.difference ? differenceBlocks(variant.difference) : []),
+    ...gateBlocksOf(variant),
+    ...findingsBlocks(variant.findings),
+  ];
+}
+
+/** Of a kernel that does not compile only what could be evaluated all the same. */
+function gateBlocksOf({ build, gates }: VariantResult): Block[] {
+  if (build === undefined || build.succeeded) return gatesBlocks(gates);
+  const answered = gates.filter(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.FAIL);
+  const open = gates.length - answered.length;
+  const words = `${open} gate${open === 1 ? ' was' : 's were'} not evaluated: the kernel does not compile`;
+  return [...gatesBlocks(answered), ...(open === 0 ? [] : [notice(words, 'dim')])];
+}
+
+function footBlocks({ job, error }: EndedJob): Block[] {
+  const { role } = jobMark(job);
+  return [
+    heading('Result', job.summary === error?.message ? '' : job.summary),
+    ...(error ? [notice(`${error.reason}: ${error.message}`, 'bad')] : []),
+    { kind: 'outcome', word: outcomeWord(job.outcome), role, job: job.name },
+  ];
+}

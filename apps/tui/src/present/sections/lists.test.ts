@@ -1,0 +1,123 @@
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, JobState, ExperimentSummarySchema, JobSchema, KernelSchema } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { failedExperiment, PLAIN } from '../../testing/result-fixtures.ts';
+import type { ReportFormat } from '../plain/report-format.ts';
+import { plainLines } from '../plain/plain-painter.ts';
+import { historyBlocks, jobsBlocks, kernelsBlocks } from './lists.ts';
+
+const jobsReport = (jobs: Parameters<typeof jobsBlocks>[0], format: ReportFormat, kernel?: string): string[] =>
+  plainLines(jobsBlocks(jobs, kernel), format);
+const historyReport = (experiments: Parameters<typeof historyBlocks>[0], format: ReportFormat, kernel?: string) =>
+  plainLines(historyBlocks(experiments, kernel), format);
+
+const { job } = failedExperiment;
+
+test('jobs: beginning of the name, state or outcome', () => {
+  const queued = create(JobSchema, { ...job, state: JobState.QUEUED, queuePosition: 2, label: 'a'.repeat(60) });
+  expect(jobsReport([job, queued], PLAIN)).toEqual([
+    '  job       created      kind        state            kernel',
+    '  01234567  11-21 11:00  experiment  wrong result     fa_v2_wmma USE_WMMA=1',
+    '  01234567  11-21 11:00  experiment  queued, 2 ahead  aaaaaaaaaaaaaaaaaaaaaaaaa…',
+  ]);
+  expect([
+    jobsReport([], PLAIN),
+    jobsReport([], PLAIN, 'nosuch'),
+    historyReport([], PLAIN),
+    historyReport([], PLAIN, 'nosuch'),
+  ]).toEqual([
+    ['  no jobs'],
+    ['  no job of nosuch'],
+    ['  no experiment has ended yet'],
+    ['  no experiment of nosuch has ended yet'],
+  ]);
+});
+
+test('history: an emulator time is marked, a time that nobody measured is none', () => {
+  const measured = create(ExperimentSummarySchema, {
+    job,
+    simulated: true,
+    passedCases: 7,
+    cases: 7,
+    p50Us: 81_420,
+    gatesPassed: 7,
+    gatesNotMeasured: 9,
+  });
+  const crashed = create(ExperimentSummarySchema, { job: { ...job, label: '' }, cases: 7, gatesFailed: 2 });
+  expect(historyReport([measured, crashed], PLAIN)).toEqual([
+    '  job       ended        outcome       cases    hot p50  ✓/✗/○  kernel',
+    '  01234567  11-21 11:00  wrong result    7/7  ~81.42 ms  7/0/9  fa_v2_wmma USE_…',
+    '  01234567  11-21 11:00  wrong result    0/7          -  0/2/0  fa_v2_wmma',
+    '  ~ emulator time, not a GPU time; hot: launches back to back, first shape;',
+    '  ✓/✗/○: gates passed, failed, not measured',
+  ]);
+});
+
+test('history: what a job cost and how it stood against its champion, where there is any', () => {
+  const compared = create(ExperimentSummarySchema, {
+    job,
+    passedCases: 7,
+    cases: 7,
+    p50Us: 5.76,
+    champion: 'flashcore_v9',
+    speedupOverChampion: 1.0712,
+    costUsd: 0.00321,
+  });
+  const refused = create(ExperimentSummarySchema, {
+    job,
+    passedCases: 7,
+    cases: 7,
+    p50Us: 5.8,
+    champion: 'flashcore_v9',
+  });
+  expect(historyReport([compared, refused], PLAIN).slice(0, 3)).toEqual([
+    '  job       outcome       cases   hot p50  vs champion  ✓/✗/○  kernel',
+    '  01234567  wrong result    7/7  5.760 us       1.0712  0/0/0  fa_v2_wmma USE_W…',
+    '  01234567  wrong result    7/7  5.800 us            -  0/0/0  fa_v2_wmma USE_W…',
+  ]);
+});
+
+test('kernels: what they teach, need and take; one that can not be read says why', () => {
+  const kernel = create(KernelSchema, {
+    kernelId: 'flashcore_v6',
+    title: 'WMMA for Q K^T',
+    lesson: 'half of the arithmetic',
+    after: 'flashcore_v5',
+    minArch: 'sm_80',
+    emulated: true,
+    limits: [{ require: 'D == 64', because: 'tiles' }],
+    parameters: [{ name: 'USE_WMMA', values: [1n, 0n], defaultValue: 1n }],
+  });
+  const fixture = create(KernelSchema, {
+    kernelId: 'deadlock',
+    title: 'a barrier in a branch',
+    minArch: 'sm_90a',
+    expectedFinding: FindingKind.DEADLOCK,
+  });
+  const broken = create(KernelSchema, { kernelId: 'broken', manifestError: 'kernel.yaml: launches: wanted a list' });
+  expect(plainLines(kernelsBlocks([kernel, fixture, broken]), PLAIN)).toEqual([
+    'flashcore_v6  WMMA for Q K^T',
+    '  lesson     half of the arithmetic',
+    '  after      flashcore_v5',
+    '  needs      sm_80; D == 64',
+    '  set        USE_WMMA=1|0 (1)',
+    '',
+    'deadlock  a barrier in a branch',
+    '  needs      sm_90a, no emulator',
+    '  must find  deadlock',
+    '',
+    'broken',
+    '  unusable   kernel.yaml: launches: wanted a list',
+  ]);
+});
+
+test('where a program reads them, names are whole', () => {
+  const {
+    job: { kernelId },
+  } = failedExperiment;
+  const label = `${kernelId} ${'A=1 '.repeat(30)}`.trimEnd();
+  const experiment = create(ExperimentSummarySchema, { job: { ...job, label } });
+  const uncut = { ...PLAIN, uncut: true };
+  for (const lines of [jobsReport([create(JobSchema, { ...job, label })], uncut), historyReport([experiment], uncut)])
+    expect(lines[1]).toContain(label);
+});

@@ -1,0 +1,121 @@
+/** Kernels, jobs and ended experiments, as lists for pipes. */
+import {
+  FindingKind,
+  JobState,
+  Outcome,
+  type ExperimentSummary,
+  type Job,
+  type Kernel,
+} from '@flashcore/shared/contract';
+import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
+import { formatError, formatMicroseconds, formatRatio, formatShortInstant } from '../numbers.ts';
+import { piece, type Piece } from '../roles.ts';
+import { KIND_WORDS, findingWord, jobMark, shortName } from '../words.ts';
+
+/** The ladder: id and title of every kernel, what it teaches, its parameters and limits. */
+export const kernelsBlocks = (kernels: readonly Kernel[]): Block[] =>
+  kernels.length === 0 ? [notice('no kernels')] : kernels.flatMap(kernelBlocks);
+
+function kernelBlocks(kernel: Kernel): Block[] {
+  if (kernel.manifestError) return [heading(kernel.kernelId), facts(fact('unusable', kernel.manifestError, 'bad'))];
+  const needs = `${kernel.minArch}${kernel.emulated ? '' : ', no emulator'}${kernel.limits.map(({ require }) => `; ${require}`).join('')}`;
+  return [
+    heading(kernel.kernelId, kernel.title),
+    facts(
+      fact('lesson', kernel.lesson),
+      fact('after', kernel.after ?? ''),
+      fact('needs', needs),
+      fact(
+        'set',
+        kernel.parameters
+          .map(({ name, values, defaultValue }) => `${name}=${values.join('|')} (${defaultValue})`)
+          .join(', '),
+      ),
+      fact('configs', kernel.configs.join(', ')),
+      kernel.expectedFinding === FindingKind.UNSPECIFIED
+        ? undefined
+        : fact('must find', findingWord(kernel.expectedFinding)),
+    ),
+  ];
+}
+
+/** Of whom a list is, where it is not of all. */
+const ofKernel = (kernel: string): string => (kernel === '' ? '' : ` of ${kernel}`);
+
+/** Jobs, newest first, with the beginning of their names. `kernel`: the only one that was asked for. */
+export function jobsBlocks(jobs: readonly Job[], kernel = ''): Block[] {
+  if (jobs.length === 0) return [notice(kernel === '' ? 'no jobs' : `no job${ofKernel(kernel)}`)];
+  // Of a runner that tells its clients apart.
+  const owned = jobs.some(({ owner }) => owner !== undefined && owner !== 'local');
+  const columns: Column<Job>[] = [
+    { title: 'job', cell: ({ name }) => shortName(name) },
+    { title: 'created', cell: ({ createTime }) => formatShortInstant(createTime) },
+    ...(owned ? [{ title: 'owner', cell: ({ owner }: Job) => owner ?? '-' }] : []),
+    { title: 'kind', cell: ({ kind }) => KIND_WORDS[kind] },
+    { title: 'state', cell: statePiece },
+    { title: 'kernel', shrinkTo: 16, cell: ({ label, kernelId }) => label || kernelId },
+  ];
+  return [tableOf(columns, jobs)];
+}
+
+function statePiece(job: Job): Piece {
+  const { word, role } = jobMark(job);
+  return piece(job.state === JobState.QUEUED ? `queued, ${job.queuePosition} ahead` : word, role);
+}
+
+/** "7/7"; "-" where no case was run. */
+export const casesText = ({ passedCases, cases }: Pick<ExperimentSummary, 'passedCases' | 'cases'>): string =>
+  cases === 0 ? '-' : `${passedCases}/${cases}`;
+
+/** The largest error of the cases; "-" where none was run. */
+export const largestErrorText = ({ cases, maxAbsError }: Pick<ExperimentSummary, 'cases' | 'maxAbsError'>): string =>
+  cases === 0 ? '-' : formatError(maxAbsError);
+
+const CANNOT_SAY = { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED };
+
+/** Ended experiments, newest first. `kernel`: the only one that was asked for. */
+export function historyBlocks(experiments: readonly ExperimentSummary[], kernel = ''): Block[] {
+  if (experiments.length === 0) return [notice(`no experiment${ofKernel(kernel)} has ended yet`)];
+  const hasChampion = experiments.some(({ champion }) => champion !== undefined);
+  const hasCost = experiments.some(({ costUsd }) => costUsd !== undefined);
+  const columns: Column<ExperimentSummary>[] = [
+    { title: 'job', cell: ({ job }) => (job ? shortName(job.name) : '-') },
+    { title: 'ended', drop: 1, cell: ({ job }) => formatShortInstant(job?.endTime) },
+    {
+      title: 'outcome',
+      cell: ({ job }) => piece(jobMark(job ?? CANNOT_SAY).word, jobMark(job ?? CANNOT_SAY).role),
+    },
+    { title: 'cases', align: 'right', cell: casesText },
+    { title: 'hot p50', align: 'right', cell: timeText },
+    ...(hasChampion ? [{ title: 'vs champion', align: 'right' as const, cell: championText }] : []),
+    ...(hasCost
+      ? [
+          {
+            title: 'USD',
+            drop: 2,
+            align: 'right' as const,
+            cell: ({ costUsd }: ExperimentSummary) => costUsd?.toFixed(4) ?? '-',
+          },
+        ]
+      : []),
+    {
+      title: '✓/✗/○',
+      align: 'right',
+      cell: ({ gatesPassed, gatesFailed, gatesNotMeasured }) => `${gatesPassed}/${gatesFailed}/${gatesNotMeasured}`,
+    },
+    { title: 'kernel', shrinkTo: 10, cell: ({ job }) => job?.label || job?.kernelId || '-' },
+  ];
+  const notes = [
+    experiments.some(({ simulated }) => simulated) ? '~ emulator time, not a GPU time' : '',
+    'hot: launches back to back, first shape',
+    hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
+    '✓/✗/○: gates passed, failed, not measured',
+  ].filter((part) => part !== '');
+  return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
+}
+
+const timeText = ({ p50Us, simulated }: ExperimentSummary): string =>
+  p50Us === undefined ? '-' : `${simulated ? '~' : ''}${formatMicroseconds(p50Us)}`;
+
+const championText = ({ speedupOverChampion }: ExperimentSummary): string =>
+  speedupOverChampion === undefined ? '-' : formatRatio(speedupOverChampion);

@@ -1,0 +1,57 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { BenchmarkResultSchema } from '@flashcore/shared/contract';
+import { describe, histogram } from '@flashcore/shared/statistics';
+import { expect, test } from 'vitest';
+import { plainLines } from '../plain/plain-painter.ts';
+import { timingBlocks } from './timings.ts';
+
+const sectionOf = (result: MessageInitShape<typeof BenchmarkResultSchema>): string[] =>
+  plainLines(timingBlocks(create(BenchmarkResultSchema, result)), PLAIN);
+import { PLAIN } from '../../testing/result-fixtures.ts';
+
+const section = (...samples: number[]) =>
+  sectionOf({ latency: describe(samples), histogram: histogram(samples) }).join('\n');
+
+test('fewer than five samples show their range, and neither percentiles nor an interval', () => {
+  expect(section(8, 10, 9)).toContain(
+    '  8.000 us to 10.00 us, median 9.000 us; percentiles and intervals need 5\n  samples or more\n  samples     3\n',
+  );
+  expect(section(8)).toContain('  8.000 us, one sample; percentiles');
+  expect(section(8, 9, 10, 11, 12)).toMatch(/p50 +95 % of p50[^]*p99/);
+});
+
+test('more than the roofline is explained: it has tensors come from device memory that L2 holds', () => {
+  const throughput = (rooflinePercent: number): string =>
+    sectionOf({
+      latency: describe([13]),
+      rooflinePercent,
+      leastUs: 8.87,
+      leastBasis: '1.07 GFLOP at the tensor peak of 121 TFLOP/s',
+    })
+      .join(' ')
+      .replaceAll(/\s+/g, ' ');
+  expect(throughput(68)).toMatch(/throughput 68 % of the roofline SDPA/);
+  expect(throughput(107.5)).toContain(
+    '% of the roofline, which counts every tensor from device memory once; the least possible here is 8.870 us: 1.07 GFLOP at the tensor peak of 121 TFLOP/s',
+  );
+});
+
+test('slow samples that were kept are told beside the clock, and why they were', () => {
+  const clock = (more: { slowedSamples?: number; throttledSamples?: number }): string =>
+    sectionOf({
+      latency: describe([8, 9, 10, 11, 12, 13, 14, 15, 16, 17]),
+      clockSource: 'stamped',
+      ...more,
+    })
+      .join(' ')
+      .replaceAll(/\s+/g, ' ');
+  expect(
+    [clock({}), clock({ slowedSamples: 3, throttledSamples: 2 }), clock({ throttledSamples: 2 })].map(
+      (text) => /clock (.*?)( not valid|$)/.exec(text)![1],
+    ),
+  ).toEqual([
+    'stamped',
+    'stamped; it fell in 30 % of the samples, the device was throttled in 20 %; they are kept: those of SDPA have no clock to drop them by',
+    'stamped; the device was throttled in 20 %; they are kept: those of SDPA have no clock to drop them by',
+  ]);
+});

@@ -1,0 +1,258 @@
+/** Latency of one shape in one timing mode: its figures as columns and facts, and the whole section of a report. */
+import {
+  StopReason,
+  TimingMode,
+  type BenchmarkResult,
+  type Histogram,
+  type LatencyStatistics,
+  type SdpaResult,
+  type Shape,
+} from '@flashcore/shared/contract';
+import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact, type PlotMark } from '../blocks.ts';
+import { counted, formatInterval, formatMicroseconds, formatNumber, formatPercent, formatSpeedup } from '../numbers.ts';
+import { piece, type Piece } from '../roles.ts';
+import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
+import { conditionsText } from './conditions.ts';
+
+/** A shape in a timing mode, of the kernel or of another subject; live until its result comes. */
+export interface Timing {
+  readonly shape: Shape | undefined;
+  readonly mode: TimingMode;
+  /** "candidate" or the name of what stands beside it, for example "sdpa/flash". */
+  readonly subject: string;
+  readonly simulated: boolean;
+  readonly warmUp: boolean;
+  readonly latency?: LatencyStatistics | undefined;
+  readonly histogram?: Histogram | undefined;
+  readonly result?: BenchmarkResult | undefined;
+  /** Its median over the kernel's; above 1 the kernel is faster. */
+  readonly speedup?: number | undefined;
+}
+
+/** Of fewer samples a percentile says no more than the greatest sample: 1 / (1 - p). */
+export const FEWEST = { interval: 5, p90: 10, p99: 100 } as const;
+
+const timingOf = (result: BenchmarkResult): Timing => ({
+  shape: result.shape,
+  mode: result.mode,
+  simulated: result.simulated,
+  subject: 'candidate',
+  warmUp: false,
+  latency: result.latency,
+  histogram: result.histogram,
+  result,
+});
+
+const statistic =
+  (value: (latency: LatencyStatistics) => string, fewest = 1) =>
+  ({ latency, warmUp }: Timing): Piece => {
+    if (latency === undefined || latency.samples === 0) return piece(warmUp ? '...' : '-', 'dim');
+    return latency.samples < fewest ? piece('-', 'dim') : piece(value(latency));
+  };
+
+const derived =
+  (value: (result: BenchmarkResult) => number | undefined, format: (value: number) => string = formatNumber) =>
+  ({ result }: Timing): Piece => {
+    const figure = result === undefined ? undefined : value(result);
+    return figure === undefined ? piece('-', 'dim') : piece(format(figure));
+  };
+
+const intervalText = ({ p50LowUs, p50HighUs, p50Us }: LatencyStatistics): string =>
+  `${formatMicroseconds(p50LowUs, p50Us)}..${formatMicroseconds(p50HighUs, p50Us)}`;
+
+const P50: Column<Timing> = {
+  title: 'p50',
+  align: 'right',
+  cell: statistic(({ p50Us }) => formatMicroseconds(p50Us)),
+};
+const SPREAD: Column<Timing>[] = [
+  { title: '95 % of p50', align: 'right', drop: 6, cell: statistic(intervalText, FEWEST.interval) },
+  {
+    title: 'p90',
+    align: 'right',
+    drop: 5,
+    cell: statistic(({ p90Us, p50Us }) => formatMicroseconds(p90Us, p50Us), FEWEST.p90),
+  },
+  { title: 'p99', align: 'right', cell: statistic(({ p99Us, p50Us }) => formatMicroseconds(p99Us, p50Us), FEWEST.p99) },
+  { title: 'mean', align: 'right', drop: 9, cell: statistic(({ meanUs, p50Us }) => formatMicroseconds(meanUs, p50Us)) },
+  {
+    title: 'sd',
+    align: 'right',
+    drop: 8,
+    cell: statistic(({ stddevUs, p50Us }) => formatMicroseconds(stddevUs, p50Us), 2),
+  },
+];
+const EXTREMES: Column<Timing>[] = [
+  { title: 'min', align: 'right', drop: 7, cell: statistic(({ minUs, p50Us }) => formatMicroseconds(minUs, p50Us)) },
+  { title: 'max', align: 'right', drop: 7, cell: statistic(({ maxUs, p50Us }) => formatMicroseconds(maxUs, p50Us)) },
+];
+
+/** A line for each measurement. */
+export const TIMING_COLUMNS: readonly Column<Timing>[] = [
+  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
+  { title: 'mode', cell: ({ mode }) => piece(MODE_WORDS[mode], mode === TimingMode.HOT ? 'warn' : 'accent') },
+  { title: 'of', cell: ({ subject }) => (subject === 'candidate' ? piece('kernel', 'title') : subject) },
+  P50,
+  ...SPREAD,
+  { title: 'n', align: 'right', cell: statistic(({ samples }) => String(samples)) },
+  {
+    title: 'dropped',
+    align: 'right',
+    drop: 10,
+    cell: ({ latency }) =>
+      latency === undefined || latency.dropped === 0 ? piece('-', 'dim') : piece(`×${latency.dropped}`, 'bad'),
+  },
+  { title: 'TFLOP/s', align: 'right', drop: 4, cell: derived(({ tflops }) => tflops) },
+  { title: 'GB/s', align: 'right', drop: 7, cell: derived(({ gbPerSecond }) => gbPerSecond) },
+  { title: 'of roof', align: 'right', drop: 3, cell: derived(({ rooflinePercent }) => rooflinePercent, formatPercent) },
+  {
+    title: 'kernel is',
+    align: 'right',
+    drop: 2,
+    cell: ({ speedup }) =>
+      speedup === undefined ? piece('') : piece(`${formatSpeedup(speedup)} it`, speedup > 1 ? 'good' : 'bad'),
+  },
+];
+
+/** Percentiles that so many samples have. */
+export function marksOf(latency: LatencyStatistics | undefined): PlotMark[] {
+  if (latency === undefined) return [];
+  const { samples, p50Us, p90Us, p99Us } = latency;
+  return [
+    { label: 'p50', value: p50Us },
+    ...(samples >= FEWEST.p90 ? [{ label: 'p90', value: p90Us }] : []),
+    ...(samples >= FEWEST.p99 ? [{ label: 'p99', value: p99Us }] : []),
+  ];
+}
+
+const STOP_WORDS: Record<StopReason, string> = {
+  [StopReason.UNSPECIFIED]: '',
+  [StopReason.CONVERGED]: 'the interval of p50 is narrow enough',
+  [StopReason.NOISE_FLOOR]: 'the most that the protocol takes; the rest is noise',
+  [StopReason.TIMED_OUT]: 'time limit reached before the interval was narrow enough',
+  [StopReason.SAMPLE_LIMIT]: 'as many as asked for',
+};
+
+/** One sample has no spread, few have no percentiles: it says how many it takes. */
+export function spreadFacts({ latency }: Pick<Timing, 'latency'>): Fact[] {
+  if (latency === undefined || latency.samples === 0) return [];
+  const { samples, p50Us, meanUs, stddevUs, minUs, maxUs, dropped } = latency;
+  return [
+    fact('min', formatMicroseconds(minUs, p50Us)),
+    fact('max', formatMicroseconds(maxUs, p50Us)),
+    ...(samples < 2
+      ? []
+      : [fact('mean', formatMicroseconds(meanUs, p50Us)), fact('sd', formatMicroseconds(stddevUs, p50Us))]),
+    ...(samples < FEWEST.interval ? [] : [fact('95 % of p50', intervalText(latency))]),
+    ...(samples < FEWEST.p99
+      ? [
+          fact(
+            counted(samples, 'sample'),
+            `p99 takes ${FEWEST.p99}${samples < FEWEST.p90 ? `, p90 ${FEWEST.p90}` : ''}`,
+          ),
+        ]
+      : []),
+    fact('dropped', String(dropped), dropped > 0 ? 'bad' : undefined),
+  ];
+}
+
+/** What stands behind the samples: how many, why no more, what they rest on. */
+export function resultFacts(result: BenchmarkResult): Fact[] {
+  return facts(
+    fact('samples', samplesText(result)),
+    fact('throughput', throughputText(result)),
+    ...(result.sdpa.length === 0
+      ? [fact('SDPA', result.sdpaMissing ? notMeasured(result.sdpaMissing) : 'none asked for', 'dim')]
+      : result.sdpa.map((sdpa) => fact(sdpa.name, sdpaText(sdpa)))),
+    result.legacyLoop &&
+      fact(
+        'legacy loop',
+        `${formatMicroseconds(result.legacyLoop.meanUs)}, ${result.legacyLoop.warning} (${counted(result.legacyLoop.launches, 'launch')})`,
+        'warn',
+      ),
+    fact('conditions', conditionsText(result.conditions)),
+    fact('clock', result.clockSource ? `${result.clockSource}${slowedText(result)}` : ''),
+    fact('checked', result.outputCheck),
+    result.valid ? undefined : fact('not valid', result.invalidReason || 'no reason given', 'warn'),
+  ).facts.slice();
+}
+
+function samplesText(result: BenchmarkResult): string {
+  const { latency } = result;
+  if (!latency) return 'none';
+  return [
+    String(latency.samples),
+    latency.dropped > 0 ? `${latency.dropped} dropped (throttled, or the clock fell)` : '',
+    result.launchesPerSample > 1 ? `${result.launchesPerSample} launches each` : '',
+    STOP_WORDS[result.stopReason],
+    result.eventOverheadUs > 0 ? `empty event pair ${formatMicroseconds(result.eventOverheadUs)}` : '',
+  ]
+    .filter((part) => part !== '')
+    .join('; ');
+}
+
+const throughputText = (result: BenchmarkResult): string =>
+  [
+    result.tflops === undefined ? '' : `${formatNumber(result.tflops)} TFLOP/s`,
+    result.gbPerSecond === undefined ? '' : `${formatNumber(result.gbPerSecond)} GB/s`,
+    result.rooflinePercent === undefined ? '' : rooflineText(result.rooflinePercent, result),
+  ]
+    .filter((part) => part !== '')
+    .join(', ');
+
+/** The roofline has Q, K, V and O come from device memory once: what L2 holds is faster than that. */
+function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult): string {
+  const text = `${formatPercent(percent)} of the roofline`;
+  if (percent <= 100) return text;
+  const least =
+    leastUs === undefined
+      ? ''
+      : `; the least possible here is ${formatMicroseconds(leastUs)}: ${leastBasis ?? 'basis not known'}`;
+  return `${text}, which counts every tensor from device memory once${least}`;
+}
+
+const sdpaText = ({ latency, speedup, speedupLow, speedupHigh, version }: SdpaResult): string =>
+  `${latency ? `p50 ${formatMicroseconds(latency.p50Us)}, ` : ''}speedup ${formatInterval({ ratio: speedup, low: speedupLow, high: speedupHigh })} (${version})`;
+
+function slowedText({ slowedSamples, throttledSamples, latency }: BenchmarkResult): string {
+  const share = (samples: number): string => formatPercent((100 * samples) / latency!.samples);
+  const parts = [
+    slowedSamples > 0 && latency ? `it fell in ${share(slowedSamples)} of the samples` : '',
+    throttledSamples > 0 && latency ? `the device was throttled in ${share(throttledSamples)}` : '',
+  ].filter((part) => part !== '');
+  return parts.length === 0 ? '' : `; ${parts.join(', ')}; they are kept: those of SDPA have no clock to drop them by`;
+}
+
+const MODE_REMARKS: Record<TimingMode, string> = {
+  [TimingMode.UNSPECIFIED]: 'unknown timing mode',
+  [TimingMode.COLD]: 'cold (L2 flushed, isolated launches)',
+  [TimingMode.HOT]: 'hot (back to back)',
+};
+
+/** One shape in one timing mode: percentiles, histogram, throughput, SDPA, conditions. */
+export function timingBlocks(result: BenchmarkResult): Block[] {
+  return [
+    heading(`Latency ${shapeShort(result.shape)}`, MODE_REMARKS[result.mode]),
+    ...distributionBlocks(timingOf(result)),
+    { kind: 'facts', facts: resultFacts(result) },
+  ];
+}
+
+function distributionBlocks(timing: Timing): Block[] {
+  const { latency, histogram } = timing;
+  if (latency === undefined) return [];
+  if (latency.samples < FEWEST.interval) return [notice(fewSamplesText(latency))];
+  return [
+    tableOf([P50, ...SPREAD, ...EXTREMES], [timing]),
+    ...(histogram === undefined || histogram.counts.length === 0
+      ? []
+      : [{ kind: 'plot', drawing: { type: 'histogram', histogram, marks: marksOf(latency) } } satisfies Block]),
+  ];
+}
+
+/** "8.000 us to 10.00 us, median 9.000 us; percentiles and intervals need 5 samples or more". */
+function fewSamplesText({ samples, minUs, p50Us, maxUs }: LatencyStatistics): string {
+  const time = (value: number): string => formatMicroseconds(value, p50Us);
+  const text = samples === 1 ? `${time(p50Us)}, one sample` : `${time(minUs)} to ${time(maxUs)}, median ${time(p50Us)}`;
+  return `${text}; percentiles and intervals need ${FEWEST.interval} samples or more`;
+}
