@@ -5,6 +5,7 @@ import { App, type AppContext } from './components/app.tsx';
 import { runnerKernels } from './connection/data-directory.ts';
 import { inlineRows } from './screens/inline.ts';
 import { initialState } from './state/app-state.ts';
+import { runningJob } from './state/selectors.ts';
 import type { RunnerPort, StartRequest, WatchFolder } from './session/runner-port.ts';
 import { Session } from './session/session.ts';
 import { Store } from './session/store.ts';
@@ -29,6 +30,8 @@ export interface RunTuiOptions {
   readonly start?: StartRequest | undefined;
   /** Name of a job to show. */
   readonly watchJob?: string | undefined;
+  /** What to say on leaving of a job that goes on; absent: nothing, as of a replay. */
+  readonly comeBack?: (job: string) => string;
   /** A folder to watch. */
   readonly watchFolder?: WatchFolder | undefined;
 }
@@ -45,6 +48,7 @@ export async function runTui({
   start,
   watchJob,
   watchFolder,
+  comeBack,
 }: RunTuiOptions): Promise<number> {
   const { stdin, stdout } = process;
   const theme = themeOf(process.env, appearance.theme);
@@ -101,6 +105,8 @@ export async function runTui({
     session.end();
     await begun;
     guard.release();
+    const goesOn = runningJob(store.state);
+    if (goesOn !== undefined && comeBack !== undefined) process.stderr.write(`${comeBack(goesOn)}\n`);
     if (unsaved !== undefined) process.stderr.write(`fa-tui could not keep how you left it: ${unsaved}\n`);
   }
 }

@@ -5,14 +5,16 @@ import type { StartRequest, WatchFolder } from '../session/runner-port.ts';
 import type { Appearance } from '../settings/appearance.ts';
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
+import { comeBack } from './come-back.ts';
 import { championById, plannedRequest, startJob } from './start-job.ts';
 
 /** What `npm start` runs: a kernel that passes its gates and shows tensor cores at work. */
 export const DEFAULT_KERNEL = 'fa_v2_wmma';
 
-/** Whether a person sits before it: the terminal program needs both ends. */
-export const isInteractive = ({ surroundings: { stdin, stdout } }: CommandContext): boolean =>
-  stdin.isTTY === true && stdout.isTTY === true;
+/** Whether a person sits before it: the terminal program needs both ends, and more than a
+ * dumb terminal. */
+export const isInteractive = ({ surroundings: { stdin, stdout, environment } }: CommandContext): boolean =>
+  stdin.isTTY === true && stdout.isTTY === true && environment.TERM !== 'dumb';
 
 /** --record, --junit and --save belong to one job, followed to its end. */
 export const wantsFiles = ({ record, junit, save }: Pick<JobCommandOptions, 'record' | 'junit' | 'save'>): boolean =>
@@ -59,6 +61,7 @@ export function openTui(
       connection: { label: description, embedded: kind === 'embedded', address },
       revive,
       appearance,
+      comeBack: (job) => comeBack(job, context.options),
       ...begin,
     });
     return code as ExitCode;

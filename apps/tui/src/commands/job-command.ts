@@ -18,6 +18,7 @@ import { jobBlocks } from '../present/sections/job.ts';
 import { notMeasured, shortName } from '../present/words.ts';
 import { writeWhole } from './artifact.ts';
 import type { CommandContext } from './context.ts';
+import { comeBack } from './come-back.ts';
 import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
 import { onInterrupt } from './interrupt.ts';
 import { jsonOf } from './json.ts';
@@ -73,7 +74,7 @@ export async function followJob(
   const progress = new LiveProgress(context.options.quiet ? SILENT : stderr, context.progressFormat, job);
   const recorder = files.record === undefined ? undefined : recordTo(files.record);
   const interrupts = onInterrupt(
-    () => job() && stderr.write(`\n${comeBack(job()!.name, context)}\nCtrl-C again leaves.\n`),
+    () => job() && stderr.write(`\n${comeBack(job()!.name, context.options)}\nCtrl-C again leaves.\n`),
   );
   try {
     let firstKept: bigint | undefined;
@@ -198,14 +199,8 @@ export async function detachFromJob(
   for await (const { job } of open({})) {
     if (context.options.json) context.document(jsonOf(GetJobResponseSchema, await client.getJob({ name: job })));
     else context.report([job]);
-    context.note(comeBack(job, context));
+    context.note(comeBack(job, context.options));
     return ExitCode.PASSED;
   }
   throw new FlashcoreError('INTERNAL', {}, "Wanted the job's first event; the stream ended without one");
-}
-
-/** How to see the job again, with the runner that has it. */
-function comeBack(job: string, { options }: CommandContext): string {
-  const at = options.runner ? ` --runner ${options.runner}` : '';
-  return `The job goes on. Watch it: fa-tui watch ${shortName(job)}${at}   Cancel it: fa-tui cancel ${shortName(job)}${at}`;
 }

@@ -64,6 +64,15 @@ test('below 60x16 the screen says so and keeps the line with the state', async (
   await expect(await screen()).toMatchFileSnapshot(golden('too-small'));
 });
 
+test('nothing of the screen before stays below what a small one says', async () => {
+  const { resize, screen } = await open(120, 40);
+  await screen();
+  await resize(50, 12);
+  const lines = (await screen()).split('\n').map((line) => line.trimEnd());
+  expect(lines.filter((line) => line.includes('fa-tui'))).toHaveLength(1);
+  expect(lines.slice(3)).toEqual(lines.slice(3).map(() => ''));
+});
+
 test('a resize lays the screen out anew', async () => {
   const { resize, screen } = await open(120, 40);
   for (const [columns, rows] of [

@@ -1,6 +1,6 @@
 import { Box } from 'ink';
 import { frame, insideOf } from '../present/cells/frame.ts';
-import { textRow } from '../present/cells/row.ts';
+import { fitRow, textRow, type Row } from '../present/cells/row.ts';
 import { footerRows, headRows } from '../screens/chrome/chrome.ts';
 import { CHROME_ROWS, MIN_COLUMNS, MIN_ROWS, isTooSmall, layoutOf } from '../screens/chrome/layout.ts';
 import { headerRow } from '../screens/chrome/header.ts';
@@ -62,5 +62,7 @@ function TooSmall({ snapshot: { state }, theme }: { readonly snapshot: Snapshot;
     textRow(`too small: ${columns}x${rows}, wanted`),
     textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q leaves`),
   ];
-  return <Rows rows={lines.slice(0, rows)} width={columns} theme={theme} />;
+  // All rows: those of the screen before would stay below.
+  const all = Array.from({ length: rows }, (_, row): Row => fitRow(lines[row] ?? [], columns));
+  return <Rows rows={all} width={columns} theme={theme} />;
 }

@@ -1,5 +1,6 @@
 /** Copying what is on the screen. */
 import { copyOf, selectedLine, type CopyFormat } from '../screens/copy.ts';
+import type { Copied } from '../terminal/clipboard.ts';
 import type { Handler, KeyContext } from './handler.ts';
 
 export const COPY_HANDLERS: Record<'copy' | 'copy-line', Handler> = {
@@ -30,14 +31,19 @@ export function pressInCopy(key: string, context: KeyContext): void {
 
 const snapshotOf = ({ store }: KeyContext) => ({ state: store.state, log: store.log, search: store.search });
 
+function copiedText({ file, sent, inTmux }: Copied): string {
+  if (inTmux) return `Copied into tmux's buffer (prefix ] pastes it); it is in ${file} too`;
+  return sent
+    ? `Copied, if your terminal takes OSC 52; in any case it is in ${file}`
+    : `Too long for a terminal's clipboard; it is in ${file}`;
+}
+
 function tellCopied({ store, copy }: KeyContext, text: string, name: string): void {
   try {
-    const { file, sent } = copy(text, name);
+    const { file, sent, inTmux } = copy(text, name);
     store.dispatch({
       type: 'notice',
-      text: sent
-        ? `Copied, if your terminal takes OSC 52; in any case it is in ${file}`
-        : `Too long for a terminal's clipboard; it is in ${file}`,
+      text: copiedText({ file, sent, inTmux }),
       tone: 'info',
     });
   } catch (error) {

@@ -70,13 +70,19 @@ function runFound(command: Command | undefined, context: KeyContext): void {
   context.store.dispatch({ type: 'notice', text: `"${command.help}" does nothing here`, tone: 'warn' });
 }
 
-function pressInSearch(key: string, overlay: OverlayOf<'search'>, { store }: KeyContext): void {
-  const open = (text: string): void => store.dispatch({ type: 'overlay', overlay: { kind: 'search', text } });
-  if (key === 'escape') return store.dispatch({ type: 'overlay', overlay: undefined });
-  if (key === 'backspace') return open(overlay.text.slice(0, -1));
-  if (key === 'enter') return finishSearch(overlay.text, store);
-  const typed = typedCharacter(key);
-  if (typed !== undefined) open(overlay.text + typed);
+/** The log follows what is typed; Enter keeps the search, Escape goes back to where it was. */
+function pressInSearch(key: string, { text, before }: OverlayOf<'search'>, { store }: KeyContext): void {
+  if (key === 'escape') {
+    store.dispatch({ type: 'search', query: before.query });
+    return store.dispatch({ type: 'log-position', follow: before.follow, top: before.top });
+  }
+  if (key === 'enter') return finishSearch(text, store);
+  const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
+  store.dispatch({ type: 'search', query: typed });
+  const last = typed === '' ? undefined : store.search?.neighbour(store.log.end, -1);
+  if (last === undefined) store.dispatch({ type: 'log-position', follow: before.follow, top: before.top });
+  else store.dispatch({ type: 'log-position', follow: false, top: last });
+  store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: typed, before } });
 }
 
 /** The list follows what is typed; Enter keeps it, Escape shows all again. */

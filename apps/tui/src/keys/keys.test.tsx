@@ -66,6 +66,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'previous-match': { first: '1/ptxas\r', shows: (before, after) => after.ui.log.top < before.ui.log.top },
   filter: { first: '1/ptxas\r', shows: (_, after) => after.ui.log.filter },
   'clear-search': { first: '1/ptxas\r', shows: (_, after) => after.ui.log.query === '' },
+  'next-error': { first: '1', shows: (before, after) => before.ui.log.follow && !after.ui.log.follow },
   follow: { shows: (before, after) => after.ui.log.follow !== before.ui.log.follow },
   wrap: { first: '1', shows: (before, after) => after.ui.log.wrap !== before.ui.log.wrap },
   'show-job': {
@@ -198,9 +199,38 @@ test('cancelling asks first; anything but y leaves the job alone', async () => {
 test('a search typed in one piece finds, marks and goes on to the next match', async () => {
   await terminal.press('1/spill\r');
   expect(ui().log).toMatchObject({ query: 'spill', follow: false });
-  expect(await terminal.screen()).toMatch(/\/spill\/ \d hits/);
+  expect(await terminal.screen()).toMatch(/\/spill\/ \d\/\d hits/);
   await terminal.press(ESCAPE);
   expect(ui().log.query).toBe('');
+});
+
+test('the log follows a search while it is typed; Escape goes back to where it was', async () => {
+  await terminal.press('1/ptx');
+  expect(ui().log).toMatchObject({ query: 'ptx', follow: false });
+  expect(await terminal.screen()).toMatch(/\/ptx\/ (\d+)\/\1 hits/);
+  await terminal.press('zzz');
+  expect([ui().log.follow, await terminal.screen()]).toEqual([true, expect.stringMatching(/\/ptxzzz\/ no hits/)]);
+  await terminal.press(ESCAPE);
+  expect(ui().log).toMatchObject({ query: '', follow: true });
+  await terminal.press('/Used \\d+ reg\r');
+  expect(await terminal.screen()).toMatch(/hits[^]*Used 56 registers|Used 56 registers[^]*hits/);
+});
+
+test('copying view 1 takes the whole log without wraps, Y the line that it stands on', async () => {
+  await terminal.press('1yt');
+  const lines = terminal.copied[0]!.text.trimEnd().split('\n');
+  expect(lines.length).toBe(terminal.store.log.end);
+  expect(lines.some((line) => line.length > 120)).toBe(true);
+  await terminal.press('Y');
+  expect(terminal.copied[1]).toEqual({
+    text: `${terminal.store.log.at(terminal.store.log.end - 1)!.text}\n`,
+    fileName: 'line.txt',
+  });
+});
+
+test('an editor that was left without a change is not told as an edit', async () => {
+  await terminal.press('7je');
+  expect(terminal.store.state.notice?.text).toMatch(/fa_v2_wmma\.cu was not changed/);
 });
 
 test('Enter on a kernel opens its form; what is chosen and typed is what runs, and r runs it again', async () => {

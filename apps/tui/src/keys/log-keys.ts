@@ -4,7 +4,8 @@ import type { Store } from '../session/store.ts';
 import type { HandlersOf } from './handler.ts';
 
 export const LOG_HANDLERS: HandlersOf<typeof LOG_COMMANDS> = {
-  search: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: '' } }),
+  search: ({ store }) =>
+    store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: '', before: store.state.ui.log } }),
   'next-match': ({ store }) => showMatch(store, 1),
   'previous-match': ({ store }) => showMatch(store, -1),
   filter: ({ store }) => store.dispatch({ type: 'toggle', what: 'filter' }),
@@ -12,6 +13,7 @@ export const LOG_HANDLERS: HandlersOf<typeof LOG_COMMANDS> = {
   follow: ({ store }) =>
     store.dispatch({ type: 'log-position', follow: !store.state.ui.log.follow, top: store.log.start }),
   wrap: ({ store }) => store.dispatch({ type: 'toggle', what: 'wrap' }),
+  'next-error': ({ store }) => showError(store),
 };
 
 /** The match nearest to what is on the screen, from the end of the log when following. */
@@ -22,3 +24,16 @@ function showMatch(store: Store, direction: 1 | -1): void {
     return store.dispatch({ type: 'notice', text: `No line of the log has "${log.query}"`, tone: 'warn' });
   store.dispatch({ type: 'log-position', follow: false, top: line });
 }
+
+/** The next line that tells of an error after what is on the screen; past the end it goes on from the first. */
+function showError(store: Store): void {
+  const { follow, top } = store.state.ui.log;
+  const { log } = store;
+  const isError = (line: number): boolean => log.at(line)?.tone === 'bad';
+  const from = follow ? log.start : top + 1;
+  for (let line = from; line < log.end; line++) if (isError(line)) return showLine(store, line);
+  for (let line = log.start; line < from; line++) if (isError(line)) return showLine(store, line);
+  store.dispatch({ type: 'notice', text: 'No line of the log tells of an error', tone: 'info' });
+}
+
+const showLine = (store: Store, top: number): void => store.dispatch({ type: 'log-position', follow: false, top });

@@ -1,7 +1,13 @@
 /** To the source, in the user's editor. */
+import { readFileSync } from 'node:fs';
 import { sourceTarget } from '../state/source-place.ts';
 import { sourceFile } from '../watch/source-file.ts';
 import type { KeyContext } from './handler.ts';
+
+function editedText(file: string, { isCopy, isChanged }: { isCopy: boolean; isChanged: boolean }): string {
+  if (isCopy) return `${file} is a copy of what the runner compiled; the source itself is with the runner`;
+  return isChanged ? `Edited ${file}; W watches a folder and runs what is saved` : `${file} was not changed`;
+}
 
 /** Opens the source where the error is; what became of it is a message. */
 export async function editSource({ store, session, lendTerminal, edit, kernelsDirectory }: KeyContext): Promise<void> {
@@ -17,13 +23,10 @@ export async function editSource({ store, session, lendTerminal, edit, kernelsDi
     if (source === undefined)
       return tell(`The source of ${target.kernelId} is not on this machine, and the runner kept no copy of it`, 'warn');
     const { file, isCopy } = source;
+    const before = readFileSync(file);
     await lendTerminal(() => edit({ file, line: target.line, column: target.column }));
-    tell(
-      isCopy
-        ? `${file} is a copy of what the runner compiled; the source itself is with the runner`
-        : `Edited ${file}; W watches a folder and runs what is saved`,
-      'info',
-    );
+    const isChanged = !before.equals(readFileSync(file));
+    tell(editedText(file, { isCopy, isChanged }), 'info');
   } catch (error) {
     tell(error instanceof Error ? error.message : String(error), 'bad');
   }

@@ -19,6 +19,7 @@ import { historyOf, leaderboardOf, shownVariant } from '../state/selectors.ts';
 import type { Snapshot } from '../state/snapshot.ts';
 import { focusedPane } from './chrome/layout.ts';
 import { screenOf } from './chrome/message.ts';
+import { wholeLine } from './run/log.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
 export const COPY_FORMATS = ['text', 'markdown', 'json', 'svg'] as const;
@@ -29,7 +30,8 @@ export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; 
   const { view } = snapshot.state.ui;
   const pane = focusedPane(screenOf(snapshot.state));
   const { body, ...border } = VIEW_FUNCTIONS[view](snapshot, insideOf(pane));
-  const lines = body.map((row) => rowText(row).trimEnd());
+  // Of view 1 the log is what people paste: all of it, as it came, whatever is in sight.
+  const lines = view === 'run' ? wholeLog(snapshot) : body.map((row) => rowText(row).trimEnd());
   const text = {
     text: () => `${lines.join('\n').trimEnd()}\n`,
     markdown: () =>
@@ -39,6 +41,11 @@ export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; 
   }[format]();
   return { text, fileName: `${view}.${EXTENSIONS[format]}` };
 }
+
+const wholeLog = ({ log }: Snapshot): string[] =>
+  Array.from({ length: log.end - log.start }, (_, index) => log.at(log.start + index)).flatMap((line) =>
+    line === undefined ? [] : [rowText(wholeLine(line)).trimEnd()],
+  );
 
 /** What the view shows, in the proto's JSON mapping. */
 function dataOf({ state, log }: Snapshot, view: ViewId): JsonValue {
@@ -78,7 +85,12 @@ function jobsData(state: AppState): JsonValue {
 
 /** The row under the cursor, without the mark before it. */
 export function selectedLine(snapshot: Snapshot): string | undefined {
-  const { view } = snapshot.state.ui;
+  const { view, log: position } = snapshot.state.ui;
+  if (view === 'run') {
+    // The line that a search stands on, or the last one.
+    const line = snapshot.log.at(position.follow ? snapshot.log.end - 1 : position.top);
+    return line?.text;
+  }
   const { body } = VIEW_FUNCTIONS[view](snapshot, insideOf(focusedPane(screenOf(snapshot.state))));
   const row = body.find((candidate) => candidate.some(({ selected }) => selected));
   return row === undefined ? undefined : rowText(row).replace(/^▸ /, '').trim();

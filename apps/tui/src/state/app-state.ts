@@ -50,7 +50,7 @@ export type ComparePage = (typeof COMPARE_PAGES)[number];
 /** What lies over the panes. */
 export type Overlay =
   | { readonly kind: 'help'; readonly query: string; readonly selected: number }
-  | { readonly kind: 'search'; readonly text: string }
+  | { readonly kind: 'search'; readonly text: string; readonly before: LogPosition }
   | { readonly kind: 'form'; readonly form: RunForm; readonly defaults: RunForm }
   | { readonly kind: 'copy' }
   | { readonly kind: 'watch-folder'; readonly text: string }

@@ -17,6 +17,12 @@ import { phaseShare, type JobView, type PhaseView, type VariantView } from './jo
 export const attachedJob = (state: AppState): JobView | undefined =>
   state.attached === undefined ? undefined : state.views[state.attached];
 
+/** The job on the screen, while it has not ended: it goes on without the program. */
+export function runningJob(state: AppState): string | undefined {
+  const job = attachedJob(state);
+  return job !== undefined && (job.state === JobState.QUEUED || job.state === JobState.RUNNING) ? job.name : undefined;
+}
+
 /** Variants in the order asked for: the fallback last. */
 export const variantsOf = (job: JobView | undefined): VariantView[] =>
   [...(job?.variants ?? [])].sort((a, b) => Number(a.fallback) - Number(b.fallback));

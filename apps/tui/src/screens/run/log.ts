@@ -31,12 +31,20 @@ export function logRows({ log, search, position }: LogSlice, { width, height }: 
   return rows.slice(0, height);
 }
 
+/** "3/96": which match is at the top, of how many; following, the last one. */
+function matchText(search: LogSearch, log: LogBuffer, { follow, top }: LogPosition): string {
+  const count = search.matches.length;
+  return count === 0
+    ? 'no hits'
+    : `${formatCount(Math.max(1, search.place(follow ? log.end : top)))}/${formatCount(count)} hits`;
+}
+
 /** "1,204 lines  following" or where the window is. */
 export function logRemark({ log, search, position }: LogSlice): string {
   const hits =
     search === undefined
       ? ''
-      : `/${search.query}/ ${formatCount(search.matches.length)} hits${position.filter ? ' only' : ''}  `;
+      : `/${search.query}/ ${matchText(search, log, position)}${position.filter ? ' only' : ''}  `;
   const lines = `${formatCount(log.end)} line${log.end === 1 ? '' : 's'}`;
   return (
     hits +

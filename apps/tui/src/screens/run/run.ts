@@ -54,9 +54,9 @@ export function runLogSize(state: AppState, size: Size): Size {
 /** The log alone, for layouts where the rest stands in panes of its own. */
 export function logPane({ state, log, search }: Parameters<View>[0], size: Size): PaneContent {
   const slice = { log, search, position: state.ui.log };
-  if (attachedJob(state) === undefined && state.ui.view === 'run')
-    return { title: '1 Run', body: welcome(state.runner.embedded, size) };
   const job = attachedJob(state);
+  if (job === undefined && state.ui.view === 'run')
+    return { title: '1 Run', body: welcome(state.runner.embedded, size) };
   const title = job !== undefined && state.ui.view === 'run' ? `1 Run  ${jobTitle(job)}  ${jobMark(job).word}` : 'Log';
   return { title, remark: logRemark(slice), body: logRows(slice, size) };
 }

@@ -29,11 +29,17 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
   {
     title: 'cases',
     align: 'right',
-    cell: ({ passedCases, cases }) => run(`${passedCases}/${cases}`, passedCases === cases ? undefined : 'bad'),
+    cell: ({ passedCases, cases }) =>
+      cases === 0 ? run('-', 'dim') : run(`${passedCases}/${cases}`, passedCases === cases ? undefined : 'bad'),
   },
-  { title: 'max err', align: 'right', drop: 3, cell: ({ maxAbsError }) => formatError(maxAbsError) },
   {
-    title: 'p50',
+    title: 'max err',
+    align: 'right',
+    drop: 3,
+    cell: ({ maxAbsError, cases }) => (cases === 0 ? run('-', 'dim') : formatError(maxAbsError)),
+  },
+  {
+    title: 'p50 hot',
     align: 'right',
     cell: ({ p50Us, simulated }) =>
       p50Us === undefined
