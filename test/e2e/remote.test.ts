@@ -114,7 +114,7 @@ test.skipIf(missing('openssl'))(
   async () => {
     await using proxy = await CutProxy.openTcp(host, address);
     // Every connection is cut after so many bytes: the handshake of TLS, then in the middle of the events.
-    proxy.cutAfter(6_000, 8_000, 12_000, 9_000);
+    proxy.cutAfter(14_000, 16_000, 20_000, 17_000);
     const file = join(laptop.path, 'cut.jsonl');
     const { exitCode, stderr } = await faTui([...VERIFY, '--record', file, ...at(proxy.address)]);
     expect(exitCode, stderr).toBe(0);
@@ -144,7 +144,7 @@ test.skipIf(missing('openssl'))(
       expect(terminal.text()).toMatch(/^(?![^]*fa +passed: )[^]*1x2x\d+x64: pass/);
       proxy.restore();
       // Then twice more in the middle of the events: after the handshake of TLS and some of them.
-      proxy.cutAfter(7_000, 9_000);
+      proxy.cutAfter(15_000, 17_000);
       await terminal.waitFor(/● [^]*connected[^]*fa +passed: /, 90_000);
       const file = join(laptop.path, 'lost.jsonl');
       expect(remote('watch', job, '--record', file)).toMatchObject({ exitCode: 0 });

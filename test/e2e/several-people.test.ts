@@ -15,7 +15,7 @@ afterAll(() => home[Symbol.asyncDispose]());
 /** The commands of a block of docs/hosting.md, by the mark before it; comments are taken off. */
 function steps(mark: string): string[][] {
   const [, block = ''] =
-    new RegExp(`<!-- steps: ${mark} -->\n\`\`\`sh\n([^]*?)\`\`\``).exec(
+    new RegExp(`<!-- steps: ${mark} -->\n+\`\`\`sh\n([^]*?)\`\`\``).exec(
       readFileSync(join(ROOT, 'docs/hosting.md'), 'utf8'),
     ) ?? [];
   return block
