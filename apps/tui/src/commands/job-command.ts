@@ -15,7 +15,7 @@ import {
 import type { Connection } from '../connection/connect.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { jobBlocks } from '../present/sections/job.ts';
-import { notMeasured, shortName } from '../present/words.ts';
+import { notMeasured } from '../present/words.ts';
 import { writeWhole } from './artifact.ts';
 import type { CommandContext } from './context.ts';
 import { comeBack } from './come-back.ts';
@@ -26,12 +26,11 @@ import { LiveProgress } from './live-progress.ts';
 import { junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
 import { initialState } from '../state/app-state.ts';
-import { queueText } from '../state/job-list.ts';
+import { queueText } from '../present/queue-text.ts';
 import { resultOf } from '../state/job-result.ts';
 import type { JobView } from '../state/job-view.ts';
 import { attachedJob } from '../state/selectors.ts';
 import { Store } from '../session/store.ts';
-import { notMeasured } from '../present/words.ts';
 
 type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
 type ConnectionState = Parameters<NonNullable<WatchOptions['onConnection']>>[0];

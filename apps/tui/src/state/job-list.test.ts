@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { JobEventSchema, JobSchema, JobState, Outcome, type Job, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { queueText, withJobEvent } from './job-list.ts';
+import { jobsAhead, withJobEvent } from './job-list.ts';
 
 const job = (digit: string, state: JobState, queuePosition = 0, deviceId = 'gpu-0'): Job =>
   create(JobSchema, {
@@ -22,10 +22,9 @@ const LIST = [
 const event = (of: Job, payload: JobEvent['payload'], time = 5_000): JobEvent =>
   create(JobEventSchema, { job: of.name, sequence: 2n, time: timestampFromMs(time), payload });
 
-test('a queued job says how many are ahead on its device, and which', () => {
-  expect(queueText(LIST, LIST[0]!.name)).toBe('2 ahead: 22222222 kernel_2 (running), 33333333 kernel_3');
-  expect(queueText(LIST, LIST[1]!.name)).toBe('1 ahead: 22222222 kernel_2 (running)');
-  expect(queueText(LIST, LIST[3]!.name)).toBe('');
+test('jobs ahead are those of the same device, in the order in which they will run', () => {
+  expect(jobsAhead(LIST, LIST[0]!.name).map(({ label }) => label)).toEqual(['kernel_2', 'kernel_3']);
+  expect(jobsAhead(LIST, LIST[3]!.name)).toEqual([]);
 });
 
 test('the list follows the events of a job that is watched, and never goes back', () => {

@@ -1,7 +1,6 @@
 /** The runner's list of jobs, kept current by the events of those that are watched: the next look may be seconds away. */
 import { create } from '@bufbuild/protobuf';
 import { JobSchema, JobState, type Job, type JobEvent } from '@flashcore/shared/contract';
-import { jobTitle, shortName } from '../present/words.ts';
 
 /** The list after an event; the same one where it tells nothing that the list shows. */
 export function withJobEvent(jobs: readonly Job[], { job: name, payload, time }: JobEvent): readonly Job[] {
@@ -19,15 +18,6 @@ export function withJobEvent(jobs: readonly Job[], { job: name, payload, time }:
     default:
       return jobs;
   }
-}
-
-/** "2 ahead: f0102ad4 fa_v2_wmma (running), 77777777 flashcore_v7"; empty for a job that is not queued. */
-export function queueText(jobs: readonly Job[], name: string): string {
-  const ahead = jobsAhead(jobs, name);
-  const titles = ahead.map(
-    (job) => `${shortName(job.name)} ${jobTitle(job)}${job.state === JobState.RUNNING ? ' (running)' : ''}`,
-  );
-  return ahead.length === 0 ? '' : `${ahead.length} ahead: ${titles.join(', ')}`;
 }
 
 /** A job does not go back: an event read again tells what was true then. */

@@ -1,7 +1,9 @@
 /** Questions that several views and commands ask of the state. */
 import {
   ComparisonVerdict,
+  JobKind,
   JobState,
+  Outcome,
   Phase,
   Verdict,
   type ExperimentSummary,
@@ -11,7 +13,6 @@ import {
   type LeaderboardEntry,
 } from '@flashcore/shared/contract';
 import type { AppState, FilteredList, HistorySort, ViewId } from './app-state.ts';
-import { KIND_WORDS, jobMark } from '../present/words.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined =>
@@ -59,13 +60,17 @@ function matches(text: string, filter: string): boolean {
     .every((word) => lower.includes(word));
 }
 
+/** "RUNNING", "COMPILE FAILED": what the list shows, as the contract names it. */
+const stateName = ({ state, outcome }: Job): string =>
+  (state === JobState.ENDED ? (Outcome[outcome] ?? '') : (JobState[state] ?? '')).replaceAll('_', ' ');
+
 /** The jobs that view 6 lists. */
 export const jobsOf = ({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] =>
   ui.filters.jobs === ''
     ? jobs
     : jobs.filter((job) =>
         matches(
-          [job.name, job.label, job.kernelId, job.summary, jobMark(job).word, KIND_WORDS[job.kind]].join(' '),
+          [job.name, job.label, job.kernelId, job.summary, stateName(job), JobKind[job.kind]].join(' '),
           ui.filters.jobs,
         ),
       );

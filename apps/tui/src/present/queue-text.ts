@@ -1,0 +1,13 @@
+/** Who comes before a queued job, in words. */
+import { JobState, type Job } from '@flashcore/shared/contract';
+import { jobsAhead } from '../state/job-list.ts';
+import { jobTitle, shortName } from './words.ts';
+
+/** "2 ahead: f0102ad4 fa_v2_wmma (running), 77777777 flashcore_v7"; empty for a job that is not queued. */
+export function queueText(jobs: readonly Job[], name: string): string {
+  const ahead = jobsAhead(jobs, name);
+  const titles = ahead.map(
+    (job) => `${shortName(job.name)} ${jobTitle(job)}${job.state === JobState.RUNNING ? ' (running)' : ''}`,
+  );
+  return ahead.length === 0 ? '' : `${ahead.length} ahead: ${titles.join(', ')}`;
+}
