@@ -6,6 +6,9 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 
+/** The repository: `nx lint` runs ESLint in a project's folder. */
+const REPOSITORY = join(import.meta.dirname, '../..');
+
 const IMPORT = /(?:^|\n)(?:import|export)\s(?:[^;'"]*?\sfrom\s+)?['"](\.[^'"]+)['"]/g;
 
 /** Circles of a graph, as lists of nodes (Tarjan 1972). */
@@ -72,7 +75,7 @@ export const importRooms = {
   create(context) {
     const { root, rooms } = context.options[0];
     checkTable(rooms);
-    const base = join(context.cwd, root);
+    const base = join(REPOSITORY, root);
     const roomOf = (path) => {
       const inside = relative(base, path).split(sep).join('/');
       if (inside.startsWith('../') || inside in rooms) return inside;

@@ -187,7 +187,7 @@ test('SDPA is kept by device, backend and version: the best hot time of each, ne
       create_ms: 1,
       owner: '',
       labels: '{}',
-    } as unknown as Parameters<JobTable['insert']>[0]);
+    });
     const result = create(JobResultSchema, {
       provenance: { device: { name: 'NVIDIA L4', simulated }, protocol: CURRENT },
       variants: [{ benchmarks: [{ shape, mode, valid, latency: { samples: 9, p50Us: 1 }, sdpa: backends }] }],

@@ -26,7 +26,7 @@ import { LiveProgress } from './live-progress.ts';
 import { junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
 import { initialState } from '../state/app-state.ts';
-import { queueText } from '../present/queue-text.ts';
+import { queueText } from '../state/queue-text.ts';
 import { resultOf } from '../state/job-result.ts';
 import type { JobView } from '../state/job-view.ts';
 import { attachedJob } from '../state/selectors.ts';

@@ -8,8 +8,8 @@ import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/
 import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
 import { shownFinding } from '../../state/shown-finding.ts';
 import type { LaidOut } from './layout.ts';
-import { queueText } from '../../present/queue-text.ts';
-import { saveDifference } from '../../present/save-difference.ts';
+import { queueText } from '../../state/queue-text.ts';
+import { saveDifference } from './save-difference.ts';
 import { formatAge } from '../../present/numbers.ts';
 import { attachedJob } from '../../state/selectors.ts';
 

@@ -1,7 +1,7 @@
 /** Who comes before a queued job, in words. */
 import { JobState, type Job } from '@flashcore/shared/contract';
-import { jobsAhead } from '../state/job-list.ts';
-import { jobTitle, shortName } from './words.ts';
+import { jobsAhead } from './job-list.ts';
+import { jobTitle, shortName } from '../present/words.ts';
 
 /** "2 ahead: f0102ad4 fa_v2_wmma (running), 77777777 flashcore_v7"; empty for a job that is not queued. */
 export function queueText(jobs: readonly Job[], name: string): string {
