@@ -95,7 +95,10 @@ plans:
     ['occupancy', 'FAIL'],
   ]);
   expect([variant!.benchmarks.length, variant!.profile]).toEqual([0, undefined]);
-  expect(outcome.result.provenance).toMatchObject({ plan: 'mine', gatesSource: "the client's gates file" });
+  expect(outcome.result.provenance).toMatchObject({
+    plan: 'mine',
+    gatesSource: "the client's gates file, and fa_v1_baseline's own",
+  });
   expect(outcome.result.provenance!.gatesDigest).toMatch(/^[0-9a-f]{64}$/);
   await expect(fixture.run('runExperiment', { kernel, plan: 'merg' })).rejects.toMatchObject({
     reason: 'INVALID_REQUEST',
