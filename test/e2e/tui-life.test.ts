@@ -154,7 +154,7 @@ async function pressUntil(terminal: Terminal, key: string, pattern: RegExp): Pro
 test('a champion, named by --champion and then in the form: measured live in view 3 against a real runner, and not judged on the emulator', async () => {
   const LIVE = /B against its champion A {2}\d of \d shapes so far[^]*● (A against itself|measuring)/;
   const ENDED =
-    /B fa_v2_wmma USE_WMMA=1 {2}against {2}A fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +hot +[\d.]+ [mu]s[^]*B above the axis, A below/;
+    /B fa_v2_wmma USE_WMMA=1 {2}against {2}A fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +(cold|hot) +[\d.]+ [mu]s[^]*B above the axis, A below/;
   const terminal = open({
     args: ['start', '--champion', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.3'],
   });

@@ -9,7 +9,7 @@ import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-s
 import { shownFinding } from '../../state/shown-finding.ts';
 import type { LaidOut } from './layout.ts';
 import { queueText } from '../../state/queue-text.ts';
-import { saveDifference } from './save-difference.ts';
+import { saveDifference } from '../../state/save-difference.ts';
 import { formatAge } from '../../present/numbers.ts';
 import { attachedJob } from '../../state/selectors.ts';
 

@@ -3,7 +3,7 @@ import { measuredEvents, type MeasuredName } from '../../testing/measured-job.ts
 import { watchingText } from './message.ts';
 import { initialState, type AppState } from '../../state/app-state.ts';
 import { reduce } from '../../state/app-reducer.ts';
-import { saveDifference } from './save-difference.ts';
+import { saveDifference } from '../../state/save-difference.ts';
 
 const START = initialState({ runner: { label: 'host:1', embedded: false }, columns: 80, rows: 24, now: 0 });
 const withJob = (state: AppState, name: MeasuredName): AppState =>

@@ -57,7 +57,10 @@ export function logPane({ state, log, search }: Parameters<View>[0], size: Size)
   const job = attachedJob(state);
   if (job === undefined && state.ui.view === 'run')
     return { title: '1 Run', body: welcome(state.runner.embedded, size) };
-  const title = job !== undefined && state.ui.view === 'run' ? `1 Run  ${jobTitle(job)}  ${jobMark(job).word}` : 'Log';
+  const title =
+    job !== undefined && state.ui.view === 'run'
+      ? `1 Run  ${jobTitle(job)}  ${jobMark(job).mark} ${jobMark(job).word}`
+      : 'Log';
   return { title, remark: logRemark(slice), body: logRows(slice, size) };
 }
 

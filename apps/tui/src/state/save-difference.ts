@@ -1,9 +1,9 @@
 /** What a save changed: the job of the version before against the one after it, in figures that both have. */
 import { JobState, type EntryResources } from '@flashcore/shared/contract';
-import { mostOf } from '../../state/pinned.ts';
-import type { JobView, VariantView } from '../../state/job-view.ts';
-import { variantsOf } from '../../state/selectors.ts';
-import { outcomeWord } from '../../present/words.ts';
+import { mostOf } from './pinned.ts';
+import type { JobView, VariantView } from './job-view.ts';
+import { variantsOf } from './selectors.ts';
+import { outcomeWord } from '../present/words.ts';
 
 const RESOURCES: readonly { readonly name: string; readonly of: (entry: EntryResources) => number }[] = [
   { name: 'regs', of: (entry) => entry.registersPerThread },
