@@ -54,6 +54,7 @@ function otherBuild(): string {
   cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
   for (const name of ['kernels', 'proto', 'node_modules']) symlinkSync(path.join(ROOT, name), path.join(folder, name));
   mkdirSync(path.join(folder, 'apps/runner'), { recursive: true });
+  mkdirSync(path.join(folder, 'libs'), { recursive: true });
   symlinkSync(path.join(ROOT, 'libs/emulator'), path.join(folder, 'libs/emulator'));
   const program = path.join(dist, 'main.js');
   appendFileSync(program, '// another build\n');

@@ -62,7 +62,10 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
     signal.removeEventListener('abort', onAbort);
     // What it left running has no business any more.
     killGroup(child.pid);
-    log.end();
+    // What it printed is in the file when this answers.
+    await new Promise<void>((resolve) => {
+      log.end(() => resolve());
+    });
   }
 }
 
