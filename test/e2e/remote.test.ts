@@ -3,7 +3,6 @@
  * artifacts, files, and a stream that is cut.
  */
 import { createHash } from 'node:crypto';
-import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
@@ -109,25 +108,6 @@ test.skipIf(missing('openssl'))('every command answers as with an embedded runne
 });
 
 test.skipIf(missing('openssl'))(
-  'a connection that is cut in the middle is taken up again: no event is missing, none comes twice',
-  { timeout: 120_000 },
-  async () => {
-    await using proxy = await CutProxy.openTcp(host, address);
-    // Every connection is cut after so many bytes: the handshake of TLS, then in the middle of the events.
-    proxy.cutAfter(14_000, 16_000, 20_000, 17_000);
-    const file = join(laptop.path, 'cut.jsonl');
-    const { exitCode, stderr } = await faTui([...VERIFY, '--record', file, ...at(proxy.address)]);
-    expect(exitCode, stderr).toBe(0);
-    expect(stderr).toContain('connected again');
-    const numbers = readFileSync(file, 'utf8')
-      .trim()
-      .split('\n')
-      .map((line) => Number((JSON.parse(line) as { sequence: string }).sequence));
-    expect(numbers).toEqual(numbers.map((_, index) => index + 1));
-  },
-);
-
-test.skipIf(missing('openssl'))(
   'the terminal program says that the connection is lost, takes it up again, and its log has every event once',
   { timeout: 120_000 },
   async () => {
@@ -166,18 +146,3 @@ test.skipIf(missing('openssl'))(
     }
   },
 );
-
-/** As Home.faTui(), while this process goes on to pass bytes. */
-async function faTui(args: string[]): Promise<CommandResult> {
-  const child = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, {
-    cwd: ROOT,
-    env: laptop.env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const text = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const)
-    child[name].setEncoding('utf8').on('data', (piece: string) => void (text[name] += piece));
-  const { promise, resolve } = Promise.withResolvers<number | null>();
-  child.once('close', resolve);
-  return { exitCode: await promise, ...text };
-}
