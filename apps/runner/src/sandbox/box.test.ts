@@ -27,6 +27,19 @@ test('without bubblewrap a program is run as it is, and the reason is said', asy
   );
 });
 
+test('a bwrap that the system can not run is no box, says why, and ends nobody', async () => {
+  const programs = mkdtempSync(join(tmpdir(), 'fc-bwrap-'));
+  writeFileSync(join(programs, 'bwrap'), '\0 no program', { mode: 0o755 });
+  vi.stubEnv('PATH', `${programs}:${process.env['PATH']}`);
+  try {
+    const none = await findBox('auto');
+    expect([none.kind, none.detail]).toEqual(['none', expect.stringMatching(/^bubblewrap does not work here: /)]);
+  } finally {
+    vi.unstubAllEnvs();
+    rmSync(programs, { recursive: true });
+  }
+});
+
 test('where there is no box the reason is said', () => {
   expect(box.detail).toMatch(
     box.kind === 'none' ? /; compilers and workers run with the rights of the runner/ : /no network/,

@@ -115,9 +115,11 @@ export class BoxFinder {
   }
 }
 
-/** bubblewrap 0.8 and later. */
-const canDisableNamespaces = (bwrap: string): boolean =>
-  spawnSync(bwrap, ['--help'], { encoding: 'utf8', timeout: PROBE_LIMIT_MS }).stdout.includes('--disable-userns');
+/** bubblewrap 0.8 and later; false of one that can't be run, which the probe of the box then says. */
+function canDisableNamespaces(bwrap: string): boolean {
+  const { error, stdout } = spawnSync(bwrap, ['--help'], { encoding: 'utf8', timeout: PROBE_LIMIT_MS });
+  return error === undefined && stdout.includes('--disable-userns');
+}
 
 /** The box of now. */
 export const findBox = (wanted: IsolationWanted): Promise<Box> => new BoxFinder({ wanted }).find();
