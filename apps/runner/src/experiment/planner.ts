@@ -4,7 +4,6 @@ import { create } from '@bufbuild/protobuf';
 import {
   CaseSetSchema,
   FlashcoreError,
-  JobKind,
   ToolSchema,
   WarningSchema,
   type CaseSet,
@@ -24,13 +23,14 @@ import {
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
-import type {
-  PlannedJob,
-  DeviceDescription,
-  DeviceLoad,
-  JobPlanner,
-  JobMethod,
-  JobRequests,
+import {
+  JOB_KINDS,
+  type PlannedJob,
+  type DeviceDescription,
+  type DeviceLoad,
+  type JobPlanner,
+  type JobMethod,
+  type JobRequests,
 } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
 import { DEFAULT_HOST, type HostSettings } from '../host-settings.ts';
@@ -71,15 +71,6 @@ export interface PlannerOptions {
   /** What devices cost; default: what is known of them. */
   rates?: DeviceRates;
 }
-
-const KINDS: Record<JobMethod, JobKind> = {
-  build: JobKind.BUILD,
-  verify: JobKind.VERIFY,
-  benchmark: JobKind.BENCHMARK,
-  profile: JobKind.PROFILE,
-  runExperiment: JobKind.EXPERIMENT,
-  tune: JobKind.TUNE,
-};
 
 /** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
 export function createPlanner(options: PlannerOptions): JobPlanner {
@@ -198,7 +189,7 @@ function plannedJob(
   const { options, tools, runtimes, cases } = parts;
   const { kernel, device } = spec;
   return {
-    kind: KINDS[spec.method],
+    kind: JOB_KINDS[spec.method],
     label: labelOf(spec),
     kernelId: kernel.kernelId,
     deviceId: device.deviceId,

@@ -1,5 +1,5 @@
 import {
-  type JobKind,
+  JobKind,
   type Outcome,
   type BenchmarkRequest,
   type BuildRequest,
@@ -71,6 +71,16 @@ export interface JobRequests {
 }
 
 export type JobMethod = keyof JobRequests;
+
+/** The kind of job that each starts. */
+export const JOB_KINDS: Readonly<Record<JobMethod, JobKind>> = {
+  build: JobKind.BUILD,
+  verify: JobKind.VERIFY,
+  benchmark: JobKind.BENCHMARK,
+  profile: JobKind.PROFILE,
+  runExperiment: JobKind.EXPERIMENT,
+  tune: JobKind.TUNE,
+};
 
 /** A request that was found good, ready to be queued. */
 export interface PlannedJob {

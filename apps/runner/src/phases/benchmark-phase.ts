@@ -5,7 +5,6 @@ import {
   TimingMode,
   BenchmarkProgressSchema,
   BenchmarkResultSchema,
-  DeviceConditionsSchema,
   FlashcoreError,
   type BenchmarkResult,
   type Device,
@@ -28,7 +27,7 @@ import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { expectedSamples } from './expected-samples.ts';
-import { emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
+import { emitConditions, emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { BenchmarkSpec } from '../spec/job-spec.ts';
 import { leastTime } from '../findings/least-time.ts';
 import { MAX_FRESH_RATIO, invalidReasons, timingFindings } from '../findings/timing-findings.ts';
@@ -208,12 +207,7 @@ class LiveSamples {
   }
 
   receive(notice: WorkerNotice): void {
-    const {
-      job,
-      spec: { device },
-    } = this.#services;
-    if (notice.type === 'conditions' && !device.simulated)
-      job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
+    emitConditions(this.#services, notice);
     if (notice.type === 'samples') this.add({ ...notice, subject: 'candidate' });
   }
 

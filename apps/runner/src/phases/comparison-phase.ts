@@ -5,7 +5,6 @@ import {
   Verdict,
   ComparisonProgressSchema,
   ComparisonResultSchema,
-  DeviceConditionsSchema,
   type ComparedBuild,
   type ComparedBuildSchema,
   type ComparisonResult,
@@ -26,7 +25,7 @@ import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { candidateFor } from './candidate.ts';
 import { PER_BLOCK, runningRatio, shapeComparison } from './comparison-result.ts';
 import { findingOf } from '../findings/fault-findings.ts';
-import { emitFindings, startPhase, variantServices, type VariantServices } from './job-services.ts';
+import { emitConditions, emitFindings, startPhase, variantServices, type VariantServices } from './job-services.ts';
 import type { BenchmarkSpec, ChampionSpec } from '../spec/job-spec.ts';
 import type { VariantPhase } from './phase.ts';
 import { noteSeeds, runVerify } from './verify-phase.ts';
@@ -286,8 +285,7 @@ class LivePairs {
       job,
       spec: { device },
     } = this.#services;
-    if (notice.type === 'conditions' && !device.simulated)
-      job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
+    emitConditions(this.#services, notice);
     if (notice.type !== 'pairs') return;
     const { mode, selfCheck, championUs, candidateUs } = notice;
     const series = `${mode} ${selfCheck}`;

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import {
   type Phase,
+  DeviceConditionsSchema,
   FindingSchema,
   LogLineSchema,
   PhaseStartedSchema,
@@ -8,6 +9,7 @@ import {
   type Finding,
 } from '@flashcore/shared/contract';
 import { type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
+import type { WorkerNotice } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import { FrameBook } from '../findings/frame-book.ts';
 import type { BuildSpec } from '../build/kernel-builder.ts';
@@ -74,6 +76,12 @@ export function emitFindings({ job, frames }: Pick<VariantServices, 'job' | 'fra
 
 export function emitLog(job: JobContext, source: string, text: string): void {
   job.emit({ case: 'logLine', value: create(LogLineSchema, { source, text }) });
+}
+
+/** The device's state that the worker tells; the emulator has none. */
+export function emitConditions({ job, spec }: Pick<VariantServices, 'job' | 'spec'>, notice: WorkerNotice): void {
+  if (notice.type === 'conditions' && !spec.device.simulated)
+    job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });
 }
 
 export function emitWarning(job: JobContext, message: string): void {

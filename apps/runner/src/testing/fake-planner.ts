@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import {
   DeviceState,
-  JobKind,
   Outcome,
   DeviceSchema,
   FlashcoreError,
@@ -14,16 +13,15 @@ import {
   type JobResult,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import type { PlannedJob, JobBody, JobPlanner, JobContext, JobMethod, JobRequests } from '../jobs/job-context.ts';
-
-const KINDS: Record<JobMethod, JobKind> = {
-  build: JobKind.BUILD,
-  verify: JobKind.VERIFY,
-  benchmark: JobKind.BENCHMARK,
-  profile: JobKind.PROFILE,
-  runExperiment: JobKind.EXPERIMENT,
-  tune: JobKind.TUNE,
-};
+import {
+  JOB_KINDS,
+  type PlannedJob,
+  type JobBody,
+  type JobPlanner,
+  type JobContext,
+  type JobMethod,
+  type JobRequests,
+} from '../jobs/job-context.ts';
 
 /** Time for watchers to come before "late_<n>" floods. */
 export const LATE_MS = 2_000;
@@ -95,7 +93,7 @@ function planFake<Method extends JobMethod>(
   const source = request.kernel?.source;
   const kernelId = source?.case === 'kernelId' ? source.value : 'tree';
   return {
-    kind: KINDS[method],
+    kind: JOB_KINDS[method],
     label: kernelId,
     kernelId,
     deviceId: request.options?.deviceId || FAKE_DEVICE.deviceId,

@@ -8,7 +8,7 @@ import { MODE_WORDS, shapeShort } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
 import { shownVariant, variantsOf } from '../../state/selectors.ts';
-import { FEWEST } from '../distribution/distribution.ts';
+import { FEWEST } from '../../present/sections/timings.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, type Size, type View } from '../pane/view.ts';
 

@@ -11,11 +11,9 @@ import { flowRows, labelled, run, textRow, wrapRows, type Row } from '../../pres
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
+import { FEWEST, marksOf } from '../../present/sections/timings.ts';
 import { notMeasured, MODE_WORDS, shapeShort } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
-
-/** Of fewer samples a percentile says no more than the greatest sample: 1 / (1 - p). */
-export const FEWEST = { interval: 5, p90: 10, p99: 100 } as const;
 
 const SIDE_BY_SIDE = 76;
 const LEAST_PLOT = 5;
@@ -82,17 +80,6 @@ function plotRows(
   if (height < 2 * LEAST_PLOT + 1) return drawHistogram(alone);
   const upper = Math.ceil(height / 2);
   return [...drawHistogram({ width, height: upper }), ...drawEcdf({ width, height: height - upper })];
-}
-
-/** Percentiles that so many samples have. */
-export function marksOf(latency: LatencyStatistics | undefined): { label: string; value: number }[] {
-  if (latency === undefined) return [];
-  const { samples, p50Us, p90Us, p99Us } = latency;
-  return [
-    { label: 'p50', value: p50Us },
-    ...(samples >= FEWEST.p90 ? [{ label: 'p90', value: p90Us }] : []),
-    ...(samples >= FEWEST.p99 ? [{ label: 'p99', value: p99Us }] : []),
-  ];
 }
 
 /** The last samples in order. */
