@@ -17,7 +17,7 @@ import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
-import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/run-job.ts';
 
 let fixture: TestPlanner;
 
@@ -144,7 +144,7 @@ test(
       return [
         Outcome[outcome.outcome],
         sass && [sass.fileName, fixture.artifacts.get(sass.sha256).toString()],
-        events.flatMap((event) => (event.case === 'warning' ? event.value.message : [])),
+        withoutBoxWarning(events).flatMap((event) => (event.case === 'warning' ? event.value.message : [])),
       ];
     };
     expect(await build(FAKE_CUOBJDUMP)).toEqual([

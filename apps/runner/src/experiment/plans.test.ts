@@ -8,7 +8,7 @@ import { DEFAULT_HOST } from '../host-settings.ts';
 import type { JobPayload } from '../jobs/job-context.ts';
 import { REPOSITORY_ROOT, collect, startTestRunner } from '../testing/test-runner.ts';
 import { createPlanner } from './planner.ts';
-import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/run-job.ts';
 
 const SMALL = parseShape('1x1x64x64');
 const settings = {
@@ -61,7 +61,7 @@ test(
       acceptability: { possible: false, reason: 'it did not pass' },
     });
     const index = (find: (payload: JobPayload) => boolean): number => events.findIndex(find);
-    const announced = events[0];
+    const [announced] = withoutBoxWarning(events);
     if (announced?.case !== 'gatePlan') throw new Error('the plan is not announced first');
     expect(announced.value.plan!.gates.every(({ verdict }) => verdict === Verdict.UNSPECIFIED)).toBe(true);
     expect(announced.value.plan!.gates.map(({ gateId }) => gateId)).toEqual(variant!.gates.map(({ gateId }) => gateId));

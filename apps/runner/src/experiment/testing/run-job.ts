@@ -134,3 +134,7 @@ export function openTestPlanner(
     },
   };
 }
+
+/** Events apart from the warning that each job gets where the host has no box. */
+export const withoutBoxWarning = (events: readonly JobPayload[]): JobPayload[] =>
+  events.filter((event) => event.case !== 'warning' || !event.value.message.startsWith('No box: '));
