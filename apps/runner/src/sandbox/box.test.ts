@@ -79,6 +79,24 @@ test('in the box: no foreign file, no network, no other process, nothing to writ
   expect(run('touch /usr/x || cat /proc/net/route | tail -n +2').out).toBe('');
 });
 
+test('in the box: nobody without rights, whose settings of the kernel and devices can not be written', ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  expect(run('id -u; grep CapEff /proc/self/status').out).toMatch(/^65534\nCapEff:\s0{16}$/);
+  // core_pattern names a program that the host's kernel starts as root.
+  const kept = readFileSync('/proc/sys/kernel/core_pattern', 'utf8');
+  expect(run('echo "|/tmp/x" >/proc/sys/kernel/core_pattern').status).not.toBe(0);
+  expect(readFileSync('/proc/sys/kernel/core_pattern', 'utf8')).toBe(kept);
+  expect(run('touch /dev/made').status).not.toBe(0);
+  expect(run('head -c 900000000 /dev/zero >/dev/shm/large; echo $?', { limits: { fileBytes: 1e9 } }).out).not.toBe('0');
+});
+
+test('in the box: no user namespace within, where bubblewrap can see to it', ({ skip }) => {
+  if (box.kind === 'none') return skip(box.detail);
+  const { args } = box.wrap('/bin/sh', [], { limits: { fileBytes: 1e6 } });
+  if (!args.includes('--disable-userns')) return skip('this bubblewrap is older than 0.8');
+  expect(run('unshare -U true').status).not.toBe(0);
+});
+
 test('in the box: limits on processor time and files', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   expect(run('while :; do :; done').status).toBe(128 + 9);
