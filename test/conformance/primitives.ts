@@ -271,8 +271,15 @@ function mma(
   };
 }
 
-/** wgmma m64nNk16 four times, over a depth of 64; A as fragments [step][thread][4], D [thread][N / 2]. */
-function wgmma(N: 64 | 128, transposed: boolean): PrimitiveCase {
+/** Where wgmma takes its operands: A from registers or shared memory, B K-major or MN-major. */
+type Operands = 'rs' | 'rs_bt' | 'ss';
+const ENTRY_SUFFIX: Readonly<Record<Operands, string>> = { rs: '', rs_bt: '_bt', ss: '_ss' };
+
+/**
+ * wgmma m64nNk16 four times, over a depth of 64; A as fragments [step][thread][4], or as rows where it is in shared
+ * memory; D [thread][N / 2].
+ */
+function wgmma(N: 64 | 72 | 128 | 136 | 192, operands: Operands): PrimitiveCase {
   const A = exact(64 * 64, N + 1);
   const B = exact(64 * N, N + 2); // [K][N]
   const D = multiply(
@@ -287,7 +294,12 @@ function wgmma(N: 64 | 128, transposed: boolean): PrimitiveCase {
     ]).flat(),
   ).flat();
   const panels = (): number[] =>
-    range(N / 64, (panel) => range(64 * 64, (i) => B[(i >> 6) * N + 64 * panel + (i % 64)]!)).flat();
+    range(Math.ceil(N / 64), (panel) =>
+      range(64 * 64, (i) => {
+        const column = 64 * panel + (i % 64);
+        return column < N ? B[(i >> 6) * N + column]! : 0;
+      }),
+    ).flat();
   const rowsAlongN = (): number[] => range(N * 64, (i) => B[(i % 64) * N + (i >> 6)]!);
   // Row 16 w + g (+ 8), column 8 j + 2 c (+ 1) is d[4 j + 2 (row half) + (column half)] of thread 32 w + 4 g + c.
   const out = range(128, (thread) =>
@@ -302,14 +314,17 @@ function wgmma(N: 64 | 128, transposed: boolean): PrimitiveCase {
         ]!,
     ),
   ).flat();
-  const name = `wgmma_m64n${N}k16_rs${transposed ? '_bt' : ''}`;
+  const transposed = operands === 'rs_bt';
   return {
-    name,
-    instruction: `wgmma.mma_async.sync.aligned.m64n${N}k16.f32.f16.f16, B ${transposed ? 'MN' : 'K'}-major, with fence, commit_group and wait_group`,
+    name: `wgmma_m64n${N}k16_${operands}`,
+    instruction: `wgmma.mma_async.sync.aligned.m64n${N}k16.f32.f16.f16, ${operands === 'ss' ? 'A in shared memory, ' : ''}B ${transposed ? 'MN' : 'K'}-major, with fence, commit_group and wait_group`,
     source: 'primitives_sm90a',
-    entry: `wgmma_m64n${N}${transposed ? '_bt' : ''}`,
+    entry: `wgmma_m64n${N}${ENTRY_SUFFIX[operands]}`,
     threads: 128,
-    inputs: [bytes(Uint32Array.from(fragments)), bytes(halves(transposed ? panels() : rowsAlongN()))],
+    inputs: [
+      operands === 'ss' ? bytes(halves(A)) : bytes(Uint32Array.from(fragments)),
+      bytes(halves(transposed ? panels() : rowsAlongN())),
+    ],
     outputBytes: 4 * out.length,
     rule: { bits: bytes(Float32Array.from(out)) },
   };
@@ -402,6 +417,22 @@ function tma(): PrimitiveCase {
   };
 }
 
+/** Two CTAs of a cluster write into each other's shared memory: each gives what the other had, turned round. */
+function cluster(): PrimitiveCase {
+  const source = words(64, 4);
+  return {
+    name: 'cluster_rank, cluster_smem, cluster_arrive, cluster_wait',
+    instruction: 'mapa.u64, barrier.cluster.arrive.release and .wait.acquire, %cluster_ctarank',
+    source: 'primitives_sm90a',
+    entry: 'cluster_exchange',
+    threads: 32,
+    ctas: 2,
+    inputs: [bytes(source)],
+    outputBytes: 256,
+    rule: { bits: bytes(source.map((_, i) => source[63 - i]!)) },
+  };
+}
+
 function registersMoved(): PrimitiveCase {
   const source = words(128, 3);
   const out = range(128, (thread) =>
@@ -438,10 +469,15 @@ export const PRIMITIVES: PrimitiveCase[] = [
   swizzledOffsets(),
   mbarrierPhases(),
   tma(),
-  wgmma(64, false),
-  wgmma(128, false),
-  wgmma(64, true),
-  wgmma(128, true),
+  wgmma(64, 'rs'),
+  wgmma(128, 'rs'),
+  wgmma(192, 'rs'),
+  wgmma(64, 'rs_bt'),
+  wgmma(72, 'rs_bt'),
+  wgmma(128, 'rs_bt'),
+  wgmma(136, 'rs_bt'),
+  wgmma(128, 'ss'),
+  cluster(),
   registersMoved(),
 ];
 

@@ -2,6 +2,7 @@
 // definition only.
 #include <cuda_fp16.h>
 
+#include "primitives/cluster.cuh"
 #include "primitives/mbarrier.cuh"
 #include "primitives/registers.cuh"
 #include "primitives/smem.cuh"
@@ -53,7 +54,7 @@ extern "C" __global__ void tma_box(const __grid_constant__ CUtensorMap map, uint
 __device__ void store_tile(unsigned char* tile, const uint4* B, int rows) {
   for (int i = threadIdx.x; i < rows * 8; i += 128)
     *reinterpret_cast<uint4*>(tile + i / 8 * 128 + ((i % 8 ^ i / 8 % 8) << 4)) = B[i];
-  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+  async_proxy_fence();
   __syncthreads();
 }
 
@@ -92,6 +93,30 @@ extern "C" __global__ void wgmma_m64n128(const uint32_t* A, const uint4* B, floa
     wgmma_m64n128k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0);
   });
 }
+extern "C" __global__ void wgmma_m64n192(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[192 * 128];
+  store_tile(tile, B, 192);
+  product<96>(A, D, [&](float (&d)[96], const uint32_t (&a)[4], int k) {
+    wgmma_m64n192k16_rs(d, a, wgmma_descriptor(smem_address(tile) + 32 * k), k > 0);
+  });
+}
+// A too in shared memory: [64][64 of K]
+extern "C" __global__ void wgmma_m64n128_ss(const uint4* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char A_tile[64 * 128], B_tile[128 * 128];
+  store_tile(A_tile, A, 64);
+  store_tile(B_tile, B, 128);
+  float d[64];
+  for (int i = 0; i < 64; ++i) d[i] = 1e30f;
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    wgmma_m64n128k16_ss(d, wgmma_descriptor(smem_address(A_tile) + 32 * k),
+                        wgmma_descriptor(smem_address(B_tile) + 32 * k), k > 0);
+  wgmma_commit();
+  wgmma_wait<0>();
+  wgmma_hold(d);
+  for (int i = 0; i < 64; ++i) D[threadIdx.x * 64 + i] = d[i];
+}
 // B MN-major: [64 of K][N], panels of 64 columns one after another
 extern "C" __global__ void wgmma_m64n64_bt(const uint32_t* A, const uint4* B, float* D) {
   __shared__ __align__(1024) unsigned char tile[64 * 128];
@@ -106,6 +131,35 @@ extern "C" __global__ void wgmma_m64n128_bt(const uint32_t* A, const uint4* B, f
   product<64>(A, D, [&](float (&d)[64], const uint32_t (&a)[4], int k) {
     wgmma_m64n128k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
   });
+}
+
+// The last panel is used in part.
+extern "C" __global__ void wgmma_m64n72_bt(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[2 * 64 * 128];
+  store_tile(tile, B, 2 * 64);
+  product<36>(A, D, [&](float (&d)[36], const uint32_t (&a)[4], int k) {
+    wgmma_m64n72k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
+  });
+}
+extern "C" __global__ void wgmma_m64n136_bt(const uint32_t* A, const uint4* B, float* D) {
+  __shared__ __align__(1024) unsigned char tile[3 * 64 * 128];
+  store_tile(tile, B, 3 * 64);
+  product<68>(A, D, [&](float (&d)[68], const uint32_t (&a)[4], int k) {
+    wgmma_m64n136k16_rs_bt(d, a, wgmma_descriptor(smem_address(tile) + 2048 * k, 8192), k > 0);
+  });
+}
+
+// Two CTAs of 32 threads: each writes its words into the other's shared memory, turned round.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster_exchange(const uint32_t* in, uint32_t* out) {
+  __shared__ __align__(16) uint32_t received[32];
+  const int rank = cluster_rank(), lane = threadIdx.x;
+  cluster_arrive();  // the other has begun before anyone reaches into it
+  cluster_wait();
+  auto* other = reinterpret_cast<uint32_t*>(cluster_smem(reinterpret_cast<unsigned char*>(received), 1 - rank));
+  other[31 - lane] = in[32 * rank + lane];
+  cluster_arrive();
+  cluster_wait();
+  out[32 * rank + lane] = received[lane];
 }
 
 // Two warpgroups: one gives registers up, the other takes them and keeps 128 values alive across a barrier.
