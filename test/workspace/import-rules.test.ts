@@ -1,6 +1,7 @@
 /** The import rules of ARCHITECTURE.md are enforced: an import that they forbid fails `npm run lint`. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { checkTable } from '@flashcore/tools/import-rooms';
@@ -39,11 +40,14 @@ interface Probe {
 }
 const probeFile = ({ folder, name = 'import-rule-probe' }: Probe): string => join(ROOT, folder, `${name}.ts`);
 let errorsByFile = new Map<string, string[]>();
+// A project graph of its own: other tests run nx, too, and one made while the probes lie there has a circle of projects.
+const graphFolder = mkdtempSync(join(tmpdir(), 'fc-graph-'));
+const environment = { ...process.env, NX_WORKSPACE_DATA_DIRECTORY: graphFolder };
 
 beforeAll(() => {
   // Without nx's project graph at hand @nx/enforce-module-boundaries says nothing at all; `npm run lint`, which runs
   // through nx, always has it.
-  execFileSync(bin('nx'), ['show', 'projects'], { cwd: ROOT, stdio: 'ignore' });
+  execFileSync(bin('nx'), ['show', 'projects'], { cwd: ROOT, stdio: 'ignore', env: environment });
   for (const probe of PROBES) {
     mkdirSync(join(ROOT, probe.folder), { recursive: true });
     writeFileSync(probeFile(probe), `import type {} from '${probe.imports}';\n`);
@@ -63,6 +67,7 @@ beforeAll(() => {
 afterAll(() => {
   for (const probe of PROBES) rmSync(probeFile(probe), { force: true });
   rmSync(join(ROOT, NEW_ROOM), { recursive: true, force: true });
+  rmSync(graphFolder, { recursive: true, force: true });
 });
 
 test.each(PROBES)('a file in $folder that imports $imports has the errors $errors', (probe) => {
@@ -76,7 +81,11 @@ test('a table of rooms that import each other, or that names a room that is none
 
 function runEslint(files: string[]): string {
   try {
-    return execFileSync(bin('eslint'), ['--format', 'json', ...files], { cwd: ROOT, encoding: 'utf8' });
+    return execFileSync(bin('eslint'), ['--format', 'json', ...files], {
+      cwd: ROOT,
+      encoding: 'utf8',
+      env: environment,
+    });
   } catch (error) {
     const { status, stdout } = error as { status: number | null; stdout: string };
     if (status !== 1) throw error; // 1: lint errors were found, which is what is asked for here

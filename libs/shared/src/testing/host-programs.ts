@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 const HOST_PROGRAMS = {
   bubblewrap: ['bwrap', '--ro-bind', '/', '/', 'true'],
   openssl: ['openssl', 'version'],
-  'python3-grpcio': ['/usr/bin/python3', '-c', 'import grpc, google.protobuf'],
+  'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
   systemd: ['systemd-analyze', '--version'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;
 
