@@ -3,20 +3,25 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('from the start of fa-tui to two kernels compared, by its keys alone, each step seen on the screen', async () => {
-  const script = spawn('bash', [join(ROOT, 'test/e2e/first-steps.sh')], {
-    env: { ...home.env, LIMIT_S: '90' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let told = '';
-  for (const stream of [script.stdout, script.stderr])
-    stream.setEncoding('utf8').on('data', (text: string) => void (told += text));
-  const [exitCode] = (await once(script, 'close')) as [number | null];
-  expect(exitCode, told).toBe(0);
-  expect(told).toMatch(/c compares [^]*all was seen\n$/);
-}, 300_000);
+test.skipIf(missing('tmux'))(
+  'from the start of fa-tui to two kernels compared, by its keys alone, each step seen on the screen',
+  async () => {
+    const script = spawn('bash', [join(ROOT, 'test/e2e/first-steps.sh')], {
+      env: { ...home.env, LIMIT_S: '90' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let told = '';
+    for (const stream of [script.stdout, script.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => void (told += text));
+    const [exitCode] = (await once(script, 'close')) as [number | null];
+    expect(exitCode, told).toBe(0);
+    expect(told).toMatch(/c compares [^]*all was seen\n$/);
+  },
+  300_000,
+);

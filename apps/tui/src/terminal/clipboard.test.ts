@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { missing } from '@flashcore/shared/testing';
 import { clipboard } from './clipboard.ts';
 
 test('what is copied goes to the terminal as OSC 52 and into a file for the user alone; what is too long only into the file', () => {
@@ -20,7 +21,7 @@ test('what is copied goes to the terminal as OSC 52 and into a file for the user
   rmSync(path.dirname(short.file), { recursive: true });
 });
 
-test("inside tmux what is copied, however long, is in tmux's own buffer", () => {
+test.skipIf(missing('tmux'))("inside tmux what is copied, however long, is in tmux's own buffer", () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-tmux-'));
   const tmux = (...words: string[]): string =>
     execFileSync('tmux', ['-S', path.join(folder, 's'), '-f', '/dev/null', ...words], { encoding: 'utf8' });

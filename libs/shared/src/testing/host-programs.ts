@@ -5,6 +5,7 @@ const HOST_PROGRAMS = {
   bubblewrap: ['bwrap', '--ro-bind', '/', '/', 'true'],
   openssl: ['openssl', 'version'],
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
+  tmux: ['tmux', '-V'],
   systemd: ['systemd-analyze', '--version'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;
 
