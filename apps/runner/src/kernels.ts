@@ -89,8 +89,17 @@ export class KernelCatalog {
 
   /** A kernel, the step before it, and so on down the ladder. */
   lineage({ kernelId, manifest }: Pick<ResolvedKernel, 'kernelId' | 'manifest'>): string[] {
+    return this.#lineFrom(kernelId, manifest.after ?? '');
+  }
+
+  /** The same of a kernel by its id alone. */
+  lineageOf(kernelId: string): string[] {
+    return this.#lineFrom(kernelId, this.after(kernelId));
+  }
+
+  #lineFrom(kernelId: string, after: string): string[] {
     const line = [kernelId];
-    for (let next = manifest.after ?? ''; next !== '' && !line.includes(next); next = this.after(next)) line.push(next);
+    for (let next = after; next !== '' && !line.includes(next); next = this.after(next)) line.push(next);
     return line;
   }
 

@@ -33,6 +33,7 @@ import { openDatabase, refuseEmptyDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
 import { DecisionStore } from './store/decisions.ts';
 import { HistoryStore } from './store/history.ts';
+import { Leaderboard } from './store/leaderboard.ts';
 import { MeasuredSteps } from './store/measured-steps.ts';
 import { SourceStore } from './store/sources.ts';
 import { isStorageFailure, storageError } from './store/storage-error.ts';
@@ -72,7 +73,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     refuseEmptyDatabase(dataDirectory);
     const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
     const writes = undo.adopt(new WriteState({ database, dataDirectory, logger }), (state) => state.close());
-    const history = new HistoryStore(database, { protocol: PROTOCOL_VERSION });
+    const history = new HistoryStore(database);
+    const leaderboard = new Leaderboard(database, { protocol: PROTOCOL_VERSION });
     const decisions = new DecisionStore(database);
     const sources = new SourceStore(join(dataDirectory, 'sources'));
     // By its real name: a box shows its workers no link.
@@ -118,7 +120,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const quotas = new Quotas(options.quotas);
     // An embedded runner's clients have the .proto files, and wait for its start.
     const rpc = createRpcServer({
-      services: { jobs, planner, kernels, sources, artifacts, history, decisions, host, quotas },
+      services: { jobs, planner, kernels, sources, artifacts, history, leaderboard, decisions, host, quotas },
       reflection: options.reflection && !embedded,
       access: guardCalls({ identify: identifierOf(options), quotas, logger }),
       logger,

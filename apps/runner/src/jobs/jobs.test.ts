@@ -31,7 +31,7 @@ afterEach(() => {
 /** Jobs over a database in memory, on a clock that the test moves. */
 function fixture(options: FakeOptions = {}) {
   const database = openDatabase(':memory:');
-  const history = new HistoryStore(database, { protocol: 'flashcore-protocol 3' });
+  const history = new HistoryStore(database);
   return { database, history, ...jobsOn(database, history, options) };
 }
 

@@ -7,13 +7,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { serviceDefinition, type RpcRequestInit } from '@flashcore/shared/client';
 import {
   JobState,
-  type TimingMode,
+  TimingMode,
   BuildRequestSchema,
   UploadSourcesRequestSchema,
   errorFromStatus,
   type UploadSourcesRequest,
 } from '@flashcore/shared/contract';
-import { sha256Of } from '@flashcore/shared/kernels';
+import { parseShape, sha256Of } from '@flashcore/shared/kernels';
+import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { fakePlanner } from '../testing/fake-planner.ts';
 import { collect, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';
@@ -267,7 +268,19 @@ test('GetLeaderboard says why it is empty', async () => {
   const fixture = shared;
   expect(await fixture.client.getLeaderboard({})).toMatchObject({
     entries: [],
-    emptyReason: 'No valid result on Fake GPU for 2x8x512x64 yet',
+    emptyReason: 'No valid result on Fake GPU for 2x8x512x64, hot, yet',
+    place: { deviceName: 'Fake GPU', mode: TimingMode.HOT, protocol: PROTOCOL_VERSION, results: 0 },
+    baselineKernel: 'fa_v1_baseline',
+  });
+});
+
+test("GetLeaderboard's place is what was asked for: a device's id is its name; a mode that is none is refused", async () => {
+  const asked = { shape: parseShape('1x8x512x64'), mode: TimingMode.COLD, protocol: 'flashcore-protocol 1' };
+  const { place, emptyReason } = await shared.client.getLeaderboard({ ...asked, deviceName: 'gpu0' });
+  expect(place).toMatchObject({ ...asked, deviceName: 'Fake GPU' });
+  expect(emptyReason).toBe('No valid result on Fake GPU for 1x8x512x64, cold, yet');
+  await expect(shared.client.getLeaderboard({ mode: 7 as TimingMode })).rejects.toMatchObject({
+    reason: 'INVALID_REQUEST',
   });
 });
 

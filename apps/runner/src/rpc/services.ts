@@ -6,6 +6,7 @@ import type { KernelCatalog } from '../kernels.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { DecisionStore } from '../store/decisions.ts';
 import type { HistoryStore } from '../store/history.ts';
+import type { Leaderboard } from '../store/leaderboard.ts';
 import type { SourceStore } from '../store/sources.ts';
 
 /** What the RPCs are answered with. */
@@ -16,6 +17,7 @@ export interface Services {
   sources: SourceStore;
   artifacts: ArtifactStore;
   history: HistoryStore;
+  leaderboard: Leaderboard;
   decisions: DecisionStore;
   host: HostDescriber;
   quotas: Quotas;

@@ -37,38 +37,12 @@ export interface HistoryQuery {
   labels?: Labels;
 }
 
-/** Where a measurement was made. */
-export interface MeasuredPlace {
-  deviceName: string;
-  shape: Shape;
-}
-
-/** A leaderboard's line, with what is needed to compare with it. */
-export interface RankedMeasurement {
-  entry: LeaderboardEntry;
-  sourceDigest: string;
-}
-
-/** Valid measurements that no ranking takes, because they were made by another measuring protocol than the runner's. */
-export interface LeftOut {
-  /** Empty: unknown. */
-  protocol: string;
-  count: number;
-}
-
-/**
- * Results of ended experiments: the history, the leaderboard, and the best accepted version that a gate compares with.
- * Only measurements of one protocol are compared: a changed protocol changes
- * figures of the same kernel.
- */
+/** Results of ended experiments: the history, and the measurements that the leaderboard ranks. */
 export class HistoryStore {
   readonly #database: Database;
-  /** Version of the measuring protocol of this runner, as results name it. */
-  readonly protocol: string;
 
-  constructor(database: Database, { protocol }: { protocol: string }) {
+  constructor(database: Database) {
     this.#database = database;
-    this.protocol = protocol;
   }
 
   /** Keeps an ended experiment; part of the transaction that ends its job. */
@@ -119,17 +93,6 @@ export class HistoryStore {
     }
   }
 
-  /** The best hot measurement of each backend of SDPA and version of its software, fastest first. */
-  sdpa({ deviceName, shape }: MeasuredPlace): LeaderboardEntry[] {
-    return this.#database
-      .prepare(
-        `SELECT entry, MIN(p50_us) AS p50 FROM sdpa_measurements
-         WHERE device_name = ? AND shape = ? AND mode = ? AND protocol = ? GROUP BY backend, version ORDER BY p50`,
-      )
-      .all(deviceName, formatShape(shape), TimingMode.HOT, this.protocol)
-      .map((row) => fromBinary(LeaderboardEntrySchema, row['entry'] as Uint8Array));
-  }
-
   /** Ended experiments, newest first, older than the job `before`; their `job` is not filled in. */
   list({ limit, before, kernelId, labels = {} }: HistoryQuery): { jobId: number; summary: ExperimentSummary }[] {
     const labelled = labelConditions(labels);
@@ -147,69 +110,9 @@ export class HistoryStore {
     }));
   }
 
-  /**
-   * The best valid measurement of every kernel variant by this runner's protocol, fastest first; never one of the
-   * emulator.
-   */
-  leaderboard({ deviceName, shape }: MeasuredPlace): RankedMeasurement[] {
-    // SQLite takes the columns beside a lone MIN() from the row that has the minimum.
-    return this.#ranked(
-      `SELECT entry, source_digest, MIN(p50_us) AS p50 FROM measurements
-       WHERE device_name = ? AND shape = ? AND protocol = ? AND valid = 1 AND simulated = 0 GROUP BY kernel_id, label ORDER BY p50`,
-      deviceName,
-      formatShape(shape),
-      this.protocol,
-    );
-  }
-
-  /** What the leaderboard does not have because of its protocol. */
-  leftOut({ deviceName, shape }: MeasuredPlace): LeftOut[] {
-    const rows = this.#database
-      .prepare(
-        `SELECT protocol, COUNT(*) AS count FROM measurements
-       WHERE device_name = ? AND shape = ? AND protocol <> ? AND valid = 1 AND simulated = 0 GROUP BY protocol ORDER BY protocol DESC`,
-      )
-      .all(deviceName, formatShape(shape), this.protocol);
-    return rows.map((row) => ({ protocol: String(row['protocol']), count: Number(row['count']) }));
-  }
-
-  /**
-   * The fastest measurement of a kernel by this runner's protocol in an experiment that passed, that is, one that its
-   * gates accepted; undefined when there is none.
-   */
-  bestAccepted({ deviceName, shape, kernelId }: MeasuredPlace & { kernelId: string }): RankedMeasurement | undefined {
-    return this.#ranked(
-      `SELECT entry, source_digest FROM measurements
-       WHERE device_name = ? AND shape = ? AND kernel_id = ? AND protocol = ? AND accepted = 1 AND simulated = 0 ORDER BY p50_us LIMIT 1`,
-      deviceName,
-      formatShape(shape),
-      kernelId,
-      this.protocol,
-    )[0];
-  }
-
-  /** Whether the emulator has results for a shape, which is why a leaderboard may be empty. */
-  hasSimulated(shape: Shape): boolean {
-    return (
-      this.#database
-        .prepare('SELECT 1 FROM measurements WHERE shape = ? AND simulated = 1 LIMIT 1')
-        .get(formatShape(shape)) !== undefined
-    );
-  }
-
-  #ranked(sql: string, ...values: string[]): RankedMeasurement[] {
-    return this.#database
-      .prepare(sql)
-      .all(...values)
-      .map((row) => ({
-        entry: fromBinary(LeaderboardEntrySchema, row['entry'] as Uint8Array),
-        sourceDigest: String(row['source_digest']),
-      }));
-  }
-
   #recordMeasurement(experiment: EndedExperiment, variant: VariantResult, benchmark: BenchmarkResult): void {
     const { latency, shape } = benchmark;
-    if (benchmark.mode !== TimingMode.HOT || !latency || latency.samples === 0 || !shape) return;
+    if (!latency || latency.samples === 0 || !shape) return;
     const provenance = experiment.result.provenance;
     const simulated = benchmark.simulated || provenance?.device?.simulated !== false;
     const valid = benchmark.valid && isCorrect(variant);
@@ -217,8 +120,8 @@ export class HistoryStore {
     const entry = leaderboardEntry(experiment, variant, benchmark);
     this.#database
       .prepare(
-        `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, valid, accepted, p50_us, source_digest, protocol, entry)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, mode, valid, accepted, p50_us, source_digest, protocol, entry)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       )
       .run(
         experiment.jobId,
@@ -227,6 +130,7 @@ export class HistoryStore {
         provenance?.device?.name ?? '',
         Number(simulated),
         formatShape(shape),
+        benchmark.mode,
         Number(valid),
         Number(accepted),
         latency.p50Us,
@@ -261,11 +165,21 @@ function leaderboardEntry(
     ...(benchmark.latency && { latency: benchmark.latency }),
     job: experiment.jobName,
     time: timestampFromMs(experiment.endMs),
-    // Over the fastest sdpa: the least of the speedups.
-    ...(speedups.length > 0 && { speedup: Math.min(...speedups) }),
+    // Over the fastest backend: the least of the speedups.
+    ...(speedups.length > 0 && { speedup: Math.min(...speedups), sdpaInTurns: true }),
     ...(benchmark.tflops !== undefined && { tflops: benchmark.tflops }),
     ...(benchmark.rooflinePercent !== undefined && { rooflinePercent: benchmark.rooflinePercent }),
+    ...registersOf(variant, benchmark.shape!),
+    sourceDigest: experiment.result.provenance?.sourceDigest ?? '',
   });
+}
+
+/** Of the entries that the shape launches, the most; none where the compiler did not say. */
+function registersOf({ build }: VariantResult, shape: Shape): { registers?: number } {
+  const entries = build?.entries ?? [];
+  const launched = entries.filter(({ shapes }) => shapes.includes(formatShape(shape)));
+  const registers = (launched.length > 0 ? launched : entries).map(({ registersPerThread }) => registersPerThread);
+  return registers.length > 0 ? { registers: Math.max(...registers) } : {};
 }
 
 /** The least ratio over the shapes; none where the comparison was refused. */

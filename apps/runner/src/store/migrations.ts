@@ -127,6 +127,9 @@ const MIGRATIONS: readonly string[] = [
     create_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  ALTER TABLE measurements ADD COLUMN mode INTEGER NOT NULL DEFAULT 2; -- TimingMode; before it, hot times alone were kept
+  `,
 ];
 
 /** The version that this runner knows. */

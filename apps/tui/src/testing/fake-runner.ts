@@ -11,13 +11,16 @@ import {
   GetHostResponseSchema,
   GetLeaderboardResponseSchema,
   JobSchema,
+  LeaderboardPlaceSchema,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
+  TimingMode,
   type GetLeaderboardResponse,
   type Job,
   type JobEvent,
 } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import type { RunnerPort } from '../session/runner-port.ts';
 import { EMULATOR, SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 
@@ -36,6 +39,13 @@ export interface FakeRunner extends RunnerPort {
   /** What getLeaderboard gives. */
   leaderboard: GetLeaderboardResponse;
 }
+
+/** Where the sample leaderboard is of. */
+export const LEADERBOARD_PLACE = create(LeaderboardPlaceSchema, {
+  deviceName: EMULATOR.name,
+  shape: parseShape('2x8x512x64'),
+  mode: TimingMode.HOT,
+});
 
 const KERNELS = [
   {
@@ -106,6 +116,7 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     requests,
     leaderboard: create(GetLeaderboardResponseSchema, {
       emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard',
+      place: LEADERBOARD_PLACE,
     }),
     getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST })),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),

@@ -5,7 +5,7 @@ import { ArtifactKind, GetLeaderboardResponseSchema, type JobEvent } from '@flas
 import { samplesOf } from '../state/pinned.ts';
 import { comparisonEvents } from './comparison-job.ts';
 import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
-import { fakeRunner } from './fake-runner.ts';
+import { LEADERBOARD_PLACE, fakeRunner } from './fake-runner.ts';
 import { measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
 import { SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 import type { TestTerminal } from './terminal.tsx';
@@ -144,6 +144,7 @@ function stageLeaderboard({ store, runner }: TestTerminal): void {
     ...(speedup !== undefined && { speedup }),
   });
   const leaderboard = create(GetLeaderboardResponseSchema, {
+    place: LEADERBOARD_PLACE,
     entries: [
       entry('flashcore_v11 SMS=132', 5.76, 1.558, 4),
       entry('flashcore_v10 SMS=132', 6.96, 1.29, 9),

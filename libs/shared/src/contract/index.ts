@@ -199,6 +199,8 @@ export {
   KernelRunnerService,
   type LeaderboardEntry,
   LeaderboardEntrySchema,
+  type LeaderboardPlace,
+  LeaderboardPlaceSchema,
   type ListExperimentsRequest,
   type ListExperimentsResponse,
   ListExperimentsResponseSchema,

@@ -2,14 +2,15 @@
  * Ended experiments, and the leaderboard of the runner's device: both sorted and filtered, any two of their rows
  * compared by b and c.
  */
-import type { ExperimentSummary, LeaderboardEntry } from '@flashcore/shared/contract';
+import type { ExperimentSummary, LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { formatShape } from '@flashcore/shared/kernels';
 import { formatAge, formatError, formatMicroseconds } from '../../present/numbers.ts';
 import { run, wrapRows } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { historyOf, leaderboardOf } from '../../state/selectors.ts';
-import { jobMark, jobTitle, shortName } from '../../present/words.ts';
+import { MODE_WORDS, jobMark, jobTitle, shortName } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
 
@@ -142,9 +143,13 @@ const leaderboardColumns = (state: AppState): Column<Ranked>[] => [
   },
 ];
 
+/** "2x8x512x64 hot, NVIDIA H200". */
+const placeText = ({ shape, mode, deviceName }: LeaderboardPlace): string =>
+  [`${shape ? formatShape(shape) : ''} ${MODE_WORDS[mode]}`.trim(), deviceName].filter(Boolean).join(', ');
+
 export function leaderboardPane(state: AppState, size: Size): PaneContent {
-  const device = state.host?.devices[0]?.name;
-  const title = `6 Leaderboard  2x8x512x64 hot${device === undefined ? '' : `, ${device}`}`;
+  const place = state.leaderboard?.place;
+  const title = place ? `6 Leaderboard  ${placeText(place)}` : '6 Leaderboard';
   if (state.leaderboard === undefined)
     return {
       title,

@@ -6,7 +6,7 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import type { Message } from "@bufbuild/protobuf";
 import type { Kernel, KernelReference, KernelVariant, Shape, SourceFile, Variant } from "./kernel_pb.js";
 import type { JobEvent } from "./job_event_pb.js";
-import type { BenchmarkProtocol, GatePlan, JobResult, LatencyStatistics, Tolerance } from "./result_pb.js";
+import type { BenchmarkProtocol, GatePlan, JobResult, LatencyStatistics, TimingMode, Tolerance } from "./result_pb.js";
 import type { Job, JobState } from "./job_pb.js";
 import type { Host } from "./capabilities_pb.js";
 import type { AcceptRequestSchema, AcceptResponseSchema, Decision, ListChampionsRequestSchema, ListChampionsResponseSchema, NoteRequestSchema, NoteResponseSchema, RejectRequestSchema, RejectResponseSchema, UndoRequestSchema, UndoResponseSchema } from "./acceptance_pb.js";
@@ -1295,18 +1295,32 @@ export declare const ExperimentSummarySchema: GenMessage<ExperimentSummary>;
  */
 export declare type GetLeaderboardRequest = Message<"flashcore.runner.v1.GetLeaderboardRequest"> & {
   /**
-   * Name of the device as the driver gives it; empty: the host's first device.
+   * Name of the device as the driver gives it, or its id on this host ("gpu1"); empty: the host's first device.
    *
    * @generated from field: string device_name = 1;
    */
   deviceName: string;
 
   /**
-   * The shape; unset: the canonical one.
+   * The shape; unset: the canonical one of cases.yaml.
    *
    * @generated from field: flashcore.runner.v1.Shape shape = 2;
    */
   shape?: Shape | undefined;
+
+  /**
+   * How samples were taken; unset: hot.
+   *
+   * @generated from field: flashcore.runner.v1.TimingMode mode = 3;
+   */
+  mode: TimingMode;
+
+  /**
+   * Measuring protocol, for example "flashcore-protocol 3"; empty: this runner's.
+   *
+   * @generated from field: string protocol = 4;
+   */
+  protocol: string;
 };
 
 /**
@@ -1342,6 +1356,27 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
    * @generated from field: optional string left_out = 3;
    */
   leftOut?: string | undefined;
+
+  /**
+   * What was asked for, with every default filled in.
+   *
+   * @generated from field: flashcore.runner.v1.LeaderboardPlace place = 4;
+   */
+  place?: LeaderboardPlace | undefined;
+
+  /**
+   * All places that have valid results, most results first, at most 200.
+   *
+   * @generated from field: repeated flashcore.runner.v1.LeaderboardPlace places = 5;
+   */
+  places: LeaderboardPlace[];
+
+  /**
+   * The kernel that `speedup_over_baseline` is over.
+   *
+   * @generated from field: string baseline_kernel = 6;
+   */
+  baselineKernel: string;
 };
 
 /**
@@ -1349,6 +1384,54 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
  * Use `create(GetLeaderboardResponseSchema)` to create a new message.
  */
 export declare const GetLeaderboardResponseSchema: GenMessage<GetLeaderboardResponse>;
+
+/**
+ * LeaderboardPlace is where figures compare with each other: one device, shape, timing mode and protocol.
+ *
+ * @generated from message flashcore.runner.v1.LeaderboardPlace
+ */
+export declare type LeaderboardPlace = Message<"flashcore.runner.v1.LeaderboardPlace"> & {
+  /**
+   * Name of the device as the driver gives it.
+   *
+   * @generated from field: string device_name = 1;
+   */
+  deviceName: string;
+
+  /**
+   * The shape.
+   *
+   * @generated from field: flashcore.runner.v1.Shape shape = 2;
+   */
+  shape?: Shape | undefined;
+
+  /**
+   * How samples were taken.
+   *
+   * @generated from field: flashcore.runner.v1.TimingMode mode = 3;
+   */
+  mode: TimingMode;
+
+  /**
+   * Measuring protocol; empty: unknown.
+   *
+   * @generated from field: string protocol = 4;
+   */
+  protocol: string;
+
+  /**
+   * Valid results of kernels there.
+   *
+   * @generated from field: int32 results = 5;
+   */
+  results: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.LeaderboardPlace.
+ * Use `create(LeaderboardPlaceSchema)` to create a new message.
+ */
+export declare const LeaderboardPlaceSchema: GenMessage<LeaderboardPlace>;
 
 /**
  * LeaderboardEntry is the best valid result of a kernel variant.
@@ -1371,7 +1454,7 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   kernelId: string;
 
   /**
-   * Latency in hot mode.
+   * Latency in the mode asked for.
    *
    * @generated from field: flashcore.runner.v1.LatencyStatistics latency = 3;
    */
@@ -1392,7 +1475,8 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
   time?: Timestamp | undefined;
 
   /**
-   * Speedup over the fastest SDPA backend of that job; absent when none was measured, and in SDPA's own rows.
+   * Speedup over the fastest SDPA backend, of the same device, shape, mode and protocol; absent when none was measured,
+   * and in SDPA's own rows. `sdpa_in_turns` says how.
    *
    * @generated from field: optional double speedup = 6;
    */
@@ -1426,6 +1510,56 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
    * @generated from field: bool champion = 10;
    */
   champion: boolean;
+
+  /**
+   * True: `speedup` was measured in turns with SDPA in that job; false: it is the ratio to SDPA's fastest row, which
+   * another job measured.
+   *
+   * @generated from field: bool sdpa_in_turns = 11;
+   */
+  sdpaInTurns: boolean;
+
+  /**
+   * Speedup over the best of `baseline_kernel` at the same place, another job's; absent when it has none there.
+   *
+   * @generated from field: optional double speedup_over_baseline = 12;
+   */
+  speedupOverBaseline?: number | undefined;
+
+  /**
+   * Registers per thread, the most of the entries that the shape launches; absent where the compiler did not say.
+   *
+   * @generated from field: optional int32 registers = 13;
+   */
+  registers?: number | undefined;
+
+  /**
+   * Who started the job; absent for jobs older than owners, "local" where the runner asks for no credential.
+   *
+   * @generated from field: optional string owner = 14;
+   */
+  owner?: string | undefined;
+
+  /**
+   * The kernel, the step before it, and so on down the ladder, as manifests say; empty in SDPA's rows.
+   *
+   * @generated from field: repeated string lineage = 15;
+   */
+  lineage: string[];
+
+  /**
+   * Labels of the job: search, trial, parents and name where a search found it.
+   *
+   * @generated from field: map<string, string> labels = 16;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * SHA-256 of kernel and primitives; empty in SDPA's rows.
+   *
+   * @generated from field: string source_digest = 17;
+   */
+  sourceDigest: string;
 };
 
 /**
@@ -1734,7 +1868,7 @@ export declare const KernelRunnerService: GenService<{
     output: typeof ListExperimentsResponseSchema;
   },
   /**
-   * Lists the best valid result per kernel variant for a device and a shape.
+   * Lists the best valid result per kernel variant for a device, shape, timing mode and protocol.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.GetLeaderboard
    */

@@ -1,0 +1,178 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { JobResultSchema, Outcome, TimingMode, type LeaderboardEntry } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import type { Database } from './database.ts';
+import { HistoryStore } from './history.ts';
+import { BASELINE_KERNEL, Leaderboard, type RankedPlace } from './leaderboard.ts';
+import {
+  CURRENT_PROTOCOL,
+  MEASURED_SHAPE,
+  databaseOf,
+  storeJob,
+  type MadeExperiment,
+} from './testing/made-experiments.ts';
+
+const { PASSED, FAILED } = Outcome;
+const place: RankedPlace = {
+  deviceName: 'NVIDIA L4',
+  shape: MEASURED_SHAPE,
+  mode: TimingMode.HOT,
+  protocol: CURRENT_PROTOCOL,
+};
+
+const boardOf = (...experiments: MadeExperiment[]): Leaderboard =>
+  new Leaderboard(databaseOf(...experiments), { protocol: CURRENT_PROTOCOL });
+
+const kernelAndTime = ({ kernelId, label, latency }: LeaderboardEntry): [string, number | undefined] => [
+  kernelId || label,
+  latency?.p50Us,
+];
+
+test('at() has the best valid result of each kernel variant, fastest first', () => {
+  const board = boardOf(
+    { kernelId: 'a', outcome: FAILED, measured: { p50: 30, speedups: [2, 1.5] } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
+    { kernelId: 'b', outcome: PASSED, measured: { p50: 20 } },
+    { kernelId: 'c', outcome: PASSED, measured: { p50: 5, valid: false } },
+    { kernelId: 'd', outcome: PASSED, measured: { p50: 5, correct: false } },
+    { kernelId: 'e', outcome: PASSED, measured: { p50: 5, simulated: true } },
+    { kernelId: 'f', outcome: PASSED, measured: { p50: 50, refused: 2 } },
+    { kernelId: 'g', outcome: FAILED, measured: { p50: 5, correct: false, refused: 1 } },
+  );
+  expect(
+    board
+      .at(place)
+      .map(({ label, job, latency, speedup, sourceDigest }) => [label, job, latency?.p50Us, speedup, sourceDigest]),
+  ).toEqual([
+    ['b USE_WMMA=1', 'jobs/2', 20, undefined, 'source 20'],
+    ['a USE_WMMA=1', 'jobs/0', 30, 1.5, 'source 30'],
+    ['f USE_WMMA=1', 'jobs/6', 50, undefined, 'source 50'],
+  ]);
+  expect(board.at({ ...place, shape: parseShape('1x8x512x64') })).toEqual([]);
+  expect(board.hasSimulated(MEASURED_SHAPE)).toBe(true);
+});
+
+test('device, mode and protocol are filters: nothing of another place is ranked, and no speedup is over it', () => {
+  const board = boardOf(
+    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 400, device: 'NVIDIA H200' } },
+    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 300, protocol: 'flashcore-protocol 2' } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 50, device: 'NVIDIA H200' } },
+  );
+  const speedups = (where: Partial<RankedPlace>) =>
+    board.at({ ...place, ...where }).map((entry) => [...kernelAndTime(entry), entry.speedupOverBaseline]);
+  expect(speedups({})).toEqual([['a', 40, undefined]]);
+  expect(speedups({ mode: TimingMode.COLD })).toEqual([['a', 4, undefined]]);
+  expect(speedups({ deviceName: 'NVIDIA H200' })).toEqual([
+    ['a', 50, 8],
+    [BASELINE_KERNEL, 400, 1],
+  ]);
+  expect(speedups({ protocol: 'flashcore-protocol 2' })).toEqual([[BASELINE_KERNEL, 300, 1]]);
+  expect(
+    board.places().map(({ deviceName, mode, protocol, results }) => [deviceName, mode, protocol, results]),
+  ).toEqual([
+    ['NVIDIA H200', TimingMode.COLD, CURRENT_PROTOCOL, 2],
+    ['NVIDIA H200', TimingMode.HOT, CURRENT_PROTOCOL, 2],
+    ['NVIDIA L4', TimingMode.COLD, 'flashcore-protocol 2', 1],
+    ['NVIDIA L4', TimingMode.COLD, CURRENT_PROTOCOL, 1],
+    ['NVIDIA L4', TimingMode.HOT, 'flashcore-protocol 2', 1],
+    ['NVIDIA L4', TimingMode.HOT, CURRENT_PROTOCOL, 1],
+  ]);
+});
+
+test('an entry says registers of the launched entry, who measured it, and the labels of a search', () => {
+  const board = boardOf({
+    kernelId: 'a',
+    outcome: PASSED,
+    owner: 'grace',
+    labels: '{"search":"s1","trial":"7"}',
+    measured: { p50: 40, registers: [96, 128] },
+  });
+  expect(board.at(place)).toMatchObject([
+    { registers: 96, owner: 'grace', labels: { search: 's1', trial: '7' }, job: 'jobs/0' },
+  ]);
+});
+
+test('leftOut() counts what another protocol measured', () => {
+  const board = boardOf(
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 30, protocol: 'flashcore-protocol 2' } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 35, protocol: 'flashcore-protocol 2' } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
+    { kernelId: 'b', outcome: PASSED, measured: { p50: 20, protocol: '' } },
+    { kernelId: 'c', outcome: PASSED, measured: { p50: 20, protocol: '', valid: false } },
+  );
+  expect(board.at(place).map(kernelAndTime)).toEqual([['a', 40]]);
+  expect(board.leftOut(place)).toEqual([
+    { protocol: 'flashcore-protocol 2', count: 2 },
+    { protocol: '', count: 1 },
+  ]);
+  expect(board.leftOut({ ...place, deviceName: 'NVIDIA H200' })).toEqual([]);
+});
+
+interface MadeSdpa {
+  mode?: TimingMode;
+  valid?: boolean;
+  simulated?: boolean;
+  backends: { name: string; p50Us: number; version?: string }[];
+}
+
+function keepSdpa(
+  database: Database,
+  { mode = TimingMode.HOT, valid = true, simulated = false, backends }: MadeSdpa,
+): void {
+  const name = `jobs/${crypto.randomUUID()}`;
+  const jobId = storeJob(database, { name, kernelId: '' });
+  const sdpa = backends.map(({ name, p50Us, version = 'PyTorch 2.11.0' }) => ({
+    name,
+    version,
+    latency: { samples: 9, p50Us },
+    tflops: 5,
+  }));
+  const result = create(JobResultSchema, {
+    provenance: { device: { name: 'NVIDIA L4', simulated }, protocol: CURRENT_PROTOCOL },
+    variants: [{ benchmarks: [{ shape: MEASURED_SHAPE, mode, valid, latency: { samples: 9, p50Us: 1 }, sdpa }] }],
+  });
+  new HistoryStore(database).recordSdpa({ jobId, jobName: name, endMs: 5, result });
+}
+
+test('SDPA has a row a backend and version: its best valid time in the mode, never one of the emulator', () => {
+  const database = databaseOf(
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 4 } },
+    { kernelId: 'b', outcome: PASSED, measured: { p50: 10, speedups: [0.9] } },
+  );
+  keepSdpa(database, {
+    backends: [
+      { name: 'sdpa/flash', p50Us: 12 },
+      { name: 'sdpa/cudnn', p50Us: 9 },
+    ],
+  });
+  keepSdpa(database, {
+    backends: [
+      { name: 'sdpa/flash', p50Us: 11 },
+      { name: 'sdpa/cudnn', p50Us: 8, version: 'PyTorch 2.12.0' },
+    ],
+  });
+  keepSdpa(database, { valid: false, backends: [{ name: 'sdpa/flash', p50Us: 1 }] });
+  keepSdpa(database, { simulated: true, backends: [{ name: 'sdpa/flash', p50Us: 2 }] });
+  keepSdpa(database, { mode: TimingMode.COLD, backends: [{ name: 'sdpa/flash', p50Us: 3 }] });
+  const board = new Leaderboard(database, { protocol: CURRENT_PROTOCOL });
+  expect(
+    board
+      .at(place)
+      .map(({ label, sdpaVersion, latency, speedup, sdpaInTurns }) => [
+        label,
+        sdpaVersion,
+        latency?.p50Us,
+        speedup,
+        sdpaInTurns,
+      ]),
+  ).toEqual([
+    ['a USE_WMMA=1', '', 4, 2, false],
+    ['sdpa/cudnn', 'PyTorch 2.12.0', 8, undefined, false],
+    ['sdpa/cudnn', 'PyTorch 2.11.0', 9, undefined, false],
+    ['b USE_WMMA=1', '', 10, 0.9, true],
+    ['sdpa/flash', 'PyTorch 2.11.0', 11, undefined, false],
+  ]);
+  expect(board.at({ ...place, mode: TimingMode.COLD }).map(kernelAndTime)).toContainEqual(['sdpa/flash', 3]);
+});

@@ -1,0 +1,124 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  JobKind,
+  TimingMode,
+  Verdict,
+  JobResultSchema,
+  type JobResult,
+  type Outcome,
+} from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { openDatabase, type Database } from '../database.ts';
+import { HistoryStore } from '../history.ts';
+import { JobTable } from '../job-table.ts';
+
+export const MEASURED_SHAPE = parseShape('2x8x512x64');
+export const CURRENT_PROTOCOL = 'flashcore-protocol 3';
+
+/** What a made-up experiment measured, hot; its cold time is a tenth. */
+export interface Measured {
+  p50: number;
+  simulated?: boolean;
+  valid?: boolean;
+  correct?: boolean;
+  speedups?: number[];
+  protocol?: string;
+  device?: string;
+  /** Of its two entries, of which the shape launches the first. */
+  registers?: [number, number];
+  /** Cases that the kernel does not take. */
+  refused?: number;
+}
+
+export interface MadeExperiment {
+  kernelId: string;
+  outcome: Outcome;
+  measured: Measured;
+  owner?: string;
+  labels?: string;
+}
+
+function resultOf({
+  p50,
+  simulated = false,
+  valid = true,
+  correct = true,
+  speedups = [],
+  protocol = CURRENT_PROTOCOL,
+  device = 'NVIDIA L4',
+  registers,
+  refused = 0,
+}: Measured): JobResult {
+  return create(JobResultSchema, {
+    provenance: { device: { name: device, simulated }, sourceDigest: `source ${p50}`, protocol },
+    variants: [
+      {
+        label: 'USE_WMMA=1',
+        ...(registers && {
+          build: {
+            entries: registers.map((registersPerThread, index) => ({
+              registersPerThread,
+              shapes: index === 0 ? ['2x8x512x64'] : [],
+            })),
+          },
+        }),
+        verify: {
+          passedCases: correct ? 1 : 0,
+          cases: [
+            { verdict: correct ? Verdict.PASS : Verdict.FAIL, maxAbsError: 0.25 },
+            ...Array.from({ length: refused }, () => ({ verdict: Verdict.NOT_MEASURED })),
+          ],
+        },
+        benchmarks: [
+          {
+            shape: MEASURED_SHAPE,
+            mode: TimingMode.COLD,
+            simulated,
+            valid,
+            latency: { samples: 9, p50Us: p50 / 10 },
+          },
+          {
+            shape: MEASURED_SHAPE,
+            mode: TimingMode.HOT,
+            simulated,
+            valid,
+            latency: { samples: 9, p50Us: p50 },
+            sdpa: speedups.map((speedup) => ({ speedup })),
+          },
+        ],
+        gates: [{ verdict: Verdict.PASS }, { verdict: Verdict.NOT_MEASURED }, { verdict: Verdict.NOT_MEASURED }],
+      },
+    ],
+  });
+}
+
+/** Stores a job, so that results can be of it. */
+export function storeJob(
+  database: Database,
+  { name, kernelId, owner = 'ada', labels = '{}' }: { name: string; kernelId: string; owner?: string; labels?: string },
+): number {
+  return new JobTable(database).insert({
+    name,
+    kind: JobKind.EXPERIMENT,
+    label: '',
+    kernel_id: kernelId,
+    device_id: 'gpu0',
+    request_id: null,
+    request_digest: null,
+    create_ms: 0,
+    owner,
+    labels,
+  });
+}
+
+/** A database in which these experiments have ended, jobs/0 the first. */
+export function databaseOf(...experiments: MadeExperiment[]): Database {
+  const database = openDatabase(':memory:');
+  const history = new HistoryStore(database);
+  experiments.forEach(({ kernelId, outcome, measured, owner, labels }, index) => {
+    const jobName = `jobs/${index}`;
+    const jobId = storeJob(database, { name: jobName, kernelId, owner, labels });
+    history.record({ jobId, jobName, kernelId, outcome, endMs: 1000, result: resultOf(measured) });
+  });
+  return database;
+}
