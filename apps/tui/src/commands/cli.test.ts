@@ -59,6 +59,18 @@ test('a shape that the kernel does not take: 2, with its limit', async () => {
   expect(stderr).toMatch(/1x1x64x128.*D == 64/);
 });
 
+test('the leaderboard of the emulator is empty, and says why; an unknown mode is bad usage', async () => {
+  const { code, stdout } = await run('leaderboard');
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^Leaderboard\s+2x8x512x64 hot on .+\n {2}Emulator times are not GPU times and never count/);
+  const json = await run('leaderboard', '--mode', 'cold', '--shape', '1x8x512x64', '--json', '--quiet');
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    place: { shape: { batch: 1 }, mode: 'TIMING_MODE_COLD' },
+    baselineKernel: 'fa_v1_baseline',
+  });
+  expect(await run('leaderboard', '--mode', 'warm')).toMatchObject({ code: 2, stdout: '' });
+});
+
 describe('a kernel that does not compile', () => {
   test('is a result: 1, with file and line, the job on the last line; watch tells the same again', async () => {
     const { code, stdout } = await run('build', 'syntax_error');

@@ -10,6 +10,17 @@ export const pageOptions = (command: Command): Command =>
     .option('--kernel <id>', 'only of this kernel')
     .option('--label <NAME=VALUE>', 'only with this label (repeatable)', repeated);
 
+export const leaderboardOptions = (command: Command): Command =>
+  command
+    .option(
+      '--device <name or id>',
+      'as the driver names it ("NVIDIA H200"), or as fa-tui host does (default: the host\'s first)',
+    )
+    .option('--shape <BxHxSxD>', 'shape; c appended: causal (default: the canonical one of cases.yaml)')
+    .addOption(new Option('--mode <name>', 'how samples were taken (default hot)').choices(['hot', 'cold']))
+    .option('--protocol <name>', 'measuring protocol, for example "flashcore-protocol 3" (default: the runner\'s)')
+    .option('--limit <n>', 'most rows of the table, 1 to 1000 (default 50)');
+
 export const shapeOption = (command: Command): Command =>
   command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; c appended: causal (repeatable)', repeated);
 

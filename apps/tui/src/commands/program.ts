@@ -9,6 +9,7 @@ import {
   experimentOptions,
   fileOptions,
   jobOptions,
+  leaderboardOptions,
   pageOptions,
   profileOptions,
   noteOption,
@@ -22,6 +23,7 @@ import {
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
 import type { ExportCommandOptions } from './export.ts';
+import type { LeaderboardCommandOptions } from './leaderboard.ts';
 import { REPORT_FORMATS } from '../handover/report-formats.ts';
 import type { ReportCommandOptions } from './report.ts';
 import type { TuneCommandOptions } from './tune.ts';
@@ -232,6 +234,12 @@ function addQueries(program: Command, define: Define): void {
   query<PageOptions>(
     pageOptions(program.command('history').description('ended experiments, newest first')),
     async (context, options) => (await import('./lists.ts')).listHistory(options, context),
+  );
+  define<LeaderboardCommandOptions>(
+    leaderboardOptions(
+      program.command('leaderboard').description('the best result of each kernel variant and of SDPA, fastest first'),
+    ),
+    async (context, options) => (await import('./leaderboard.ts')).showLeaderboard(options, context),
   );
   query<{ record?: string; junit?: string }>(
     fileOptions(

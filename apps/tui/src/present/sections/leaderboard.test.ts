@@ -1,0 +1,83 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { GetLeaderboardResponseSchema, TimingMode } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { plainLines } from '../plain/plain-painter.ts';
+import { PLAIN } from '../../testing/result-fixtures.ts';
+import { leaderboardBlocks } from './leaderboard.ts';
+
+const place = {
+  deviceName: 'NVIDIA H200',
+  shape: parseShape('2x8x512x64'),
+  mode: TimingMode.HOT,
+  protocol: 'flashcore-protocol 3',
+};
+const entry = (kernelId: string, p50Us: number) => ({
+  label: kernelId,
+  kernelId,
+  latency: { samples: 107, p50Us, p90Us: p50Us * 1.1 },
+  job: 'jobs/01234567-89ab-4def-8123-456789abcdef',
+  time: timestampFromMs(Date.UTC(2026, 10, 21, 11)),
+  owner: 'ada',
+});
+const board = create(GetLeaderboardResponseSchema, {
+  place,
+  places: [
+    { ...place, results: 3 },
+    { ...place, mode: TimingMode.COLD, results: 2 },
+  ],
+  baselineKernel: 'fa_v1_baseline',
+  leftOut: 'Left out: 2 measured by flashcore-protocol 2; only results by flashcore-protocol 3 compare with each other',
+  entries: [
+    {
+      ...entry('flashcore_v11', 5.76),
+      tflops: 186.4,
+      registers: 168,
+      speedup: 1.558,
+      sdpaInTurns: true,
+      speedupOverBaseline: 18.49,
+      champion: true,
+      labels: { search: '2026-11-22-1a2b3c4d', trial: '7', parents: '3,5' },
+    },
+    { ...entry('', 8.98), label: 'sdpa/cudnn', sdpaVersion: 'PyTorch 2.11.0' },
+    {
+      ...entry('fa_v1_baseline', 106.5),
+      speedup: 0.0843,
+      speedupOverBaseline: 1,
+      lineage: ['fa_v1_baseline'],
+    },
+  ],
+});
+const WIDE = { ...PLAIN, width: 160 };
+
+test('a row has p90, TFLOP/s, registers, both speedups, where it comes from, who and when', () => {
+  expect(plainLines(leaderboardBlocks(board, { limit: 50 }), WIDE)).toEqual([
+    'Leaderboard  2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3',
+    '  #  kernel                p50       p90  TFLOP/s  registers  vs baseline    vs SDPA  from                                        who  when         job',
+    '  1  ★ flashcore_v11  5.760 us  6.336 us    186.4        168      18.49 x    1.558 x  search 2026-11-22-1a2b3c4d, trial 7 of 3,5  ada  11-21 11:00  01234567',
+    '  2  sdpa/cudnn       8.980 us  9.878 us        -          -            -          -  PyTorch 2.11.0                              ada  11-21 11:00  01234567',
+    '  3  fa_v1_baseline   106.5 us  117.2 us        -          -          1 x  ≈0.0843 x  -                                           ada  11-21 11:00  01234567',
+    '  vs baseline: over the best fa_v1_baseline of the same device, shape, mode and protocol',
+    '  vs SDPA: over the fastest backend, measured in turns in the same job; ≈: over its row here',
+    '  ★ champion',
+    '  Left out: 2 measured by flashcore-protocol 2; only results by flashcore-protocol 3 compare with each other',
+    '  results elsewhere: 2x8x512x64 cold on NVIDIA H200, flashcore-protocol 3 (2)',
+  ]);
+});
+
+test('a narrow table keeps the speedups; --limit cuts and says so', () => {
+  const lines = plainLines(leaderboardBlocks(board, { limit: 1 }), PLAIN);
+  expect(lines.join('\n')).toMatch(/vs baseline +vs SDPA/);
+  expect(lines.join('\n')).toContain('2 more: --limit');
+  expect(lines.join('\n')).not.toContain('sdpa/cudnn');
+});
+
+test('without an entry it says why, and where there are results', () => {
+  const empty = create(GetLeaderboardResponseSchema, { ...board, entries: [], emptyReason: 'No valid result yet' });
+  expect(plainLines(leaderboardBlocks(empty, { limit: 50 }), WIDE)).toEqual([
+    'Leaderboard  2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3',
+    '  No valid result yet',
+    '  results elsewhere: 2x8x512x64 cold on NVIDIA H200, flashcore-protocol 3 (2)',
+  ]);
+});
