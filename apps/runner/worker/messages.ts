@@ -253,6 +253,8 @@ export interface ErrorMapData {
   worstIndex: number[];
   worstGot: number[];
   worstWant: number[];
+  /** [batch, heads, rows, columns]; empty where there are too many heads. */
+  headMaxAbsError: number[];
 }
 
 /** A case over all its seeds; the fields mean what CaseResult says. */

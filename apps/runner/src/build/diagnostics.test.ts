@@ -8,7 +8,7 @@ test('parseNvccDiagnostics() takes the column from the caret', () => {
 
 1 error detected in the compilation of "syntax_error.cu".`;
   expect(parseNvccDiagnostics(recorded.split('\n'))).toEqual([
-    { severity: 'error', file: 'syntax_error.cu', line: 9, column: 5, message: 'expected a ";"', tool: 'nvcc' },
+    { severity: 'error', file: 'syntax_error.cu', line: 9, column: 3, message: 'expected a ";"', tool: 'nvcc' },
   ]);
 });
 

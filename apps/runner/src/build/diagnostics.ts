@@ -23,8 +23,8 @@ const PTXAS_PLACE = /^ptxas (.+?), line (\d+); (fatal|error|warning)\s*: (.*)$/;
 const GNU = /^(.+?):(\d+):(?:(\d+):)? (fatal error|error|warning|note): (.*)$/;
 // "file.cu:168: Error: no such instruction: `bar.sync 0'": GNU as, which g++ runs, begins the word with a capital.
 const GNU_AS = /^(.+?):(\d+): (Fatal error|Error|Warning): (.*)$/;
-/** The caret under a source line tells the column, which nvcc does not print. */
-const CARET = /^(\s*)\^/;
+/** The caret under a source line tells the column, which nvcc does not print. It sets both two cells in. */
+const CARET = /^ {2}(\s*)\^/;
 
 /** Reads what nvcc printed: its own messages, ptxas's, and those of the host compiler that it runs as preprocessor. */
 export function parseNvccDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
@@ -44,6 +44,14 @@ export function parseNvccDiagnostics(lines: readonly string[]): CompilerDiagnost
   }
   return found.slice(0, MAX_DIAGNOSTICS);
 }
+
+/** Whether a line is a message that the parsers above and below take. */
+export const isDiagnosticLine = (line: string): boolean =>
+  (nvccDiagnostic(line) ?? ptxasDiagnostic(line) ?? gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line)) !==
+  undefined;
+
+/** The line under the source line that nvcc prints with a message. */
+export const isCaretLine = (line: string): boolean => /^\s*\^\s*$/.test(line);
 
 /** Reads what g++ or clang++ printed. */
 export function parseGnuDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {

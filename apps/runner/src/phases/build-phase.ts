@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, Phase, FlashcoreError, VariantSchema } from '@flashcore/shared/contract';
 import type { KernelBuild } from '../build/kernel-builder.ts';
+import { ToolLog } from '../build/tool-log.ts';
 import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
 import { warnOptionsWithoutEffect } from './launch-options.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
@@ -73,10 +74,10 @@ export function stopsAfterBuild({ image, findings }: KernelBuild): boolean {
 export async function runBuild(services: VariantServices): Promise<KernelBuild> {
   const { job, tools } = services;
   startPhase(services, Phase.BUILD, 0);
-  const build = await tools.kernels.build(services.build, {
-    signal: job.signal,
-    onLine: (source, line) => emitLog(job, source, line),
-  });
+  const log = new ToolLog((source, line) => emitLog(job, source, line));
+  const build = await tools.kernels
+    .build(services.build, { signal: job.signal, onLine: log.add })
+    .finally(() => log.end());
   services.frames.open(build.sources);
   for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });
   job.emit({ case: 'buildResult', value: build.result });

@@ -6,8 +6,9 @@ import type { VariantPhase } from './phase.ts';
 export const gatesPhase: VariantPhase = {
   wants: (_services, { judging, build }) => judging !== undefined && build !== undefined,
   evenStopped: true,
-  run(services, { judging, result, stopped }) {
-    startPhase(services, Phase.GATES, services.spec.judged!.gates.length);
+  run(services, { judging, build, result, stopped }) {
+    // Of a kernel that does not compile nothing is evaluated any more: a phase of all its gates would say the opposite.
+    if (build!.result.succeeded) startPhase(services, Phase.GATES, services.spec.judged!.gates.length);
     result.gates = judging!.finish(stopped);
     return Promise.resolve(undefined);
   },

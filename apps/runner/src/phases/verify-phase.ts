@@ -247,7 +247,12 @@ function caseResult(
     ...(report.worst && { worst: report.worst }),
     ...worstOfLimit(report.worst, tolerance),
     firstMismatches: report.firstMismatches,
-    errorMap: { ...report.errorMap, tileRows },
+    errorMap: {
+      ...report.errorMap,
+      tileRows,
+      // Which head is wrong says where to look; of a case that passes nobody asks.
+      headMaxAbsError: findings.length === 0 ? [] : report.errorMap.headMaxAbsError,
+    },
     seconds: report.seconds,
     verdict: findings.length === 0 ? Verdict.PASS : Verdict.FAIL,
     ...(findings.length > 0 && { reason: reasonOf(findings, shape) }),

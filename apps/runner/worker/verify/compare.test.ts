@@ -62,6 +62,24 @@ test('the error map names the worst element of each block: the first that is not
   ]);
 });
 
+test('each head has a map of its own, NaN where one of its elements is not finite', () => {
+  const heads: CaseShape = { batch: 2, heads: 2, sequenceLength: 16, headDim: 8, causal: false };
+  const want = new Float64Array(2 * 2 * 16 * 8).fill(1);
+  const got = halves(want);
+  got[2 * 128 + 3 * 8 + 5] = halves([3])[0]!;
+  got[3 * 128 + 7] = 0x7e00;
+  const { errorMap } = compareOutput(got, want, {
+    shape: heads,
+    poison: POISON,
+    tolerance: { absolute: 1e-2, relative: 0 },
+  });
+  expect(errorMap.headMaxAbsError.length).toBe(4 * errorMap.rows * errorMap.columns);
+  expect(errorMap.headMaxAbsError.flatMap((error, at) => (error === 0 ? [] : [[at, error]]))).toEqual([
+    [2 * 128 + 3 * 8 + 5, 2],
+    [3 * 128 + 7, NaN],
+  ]);
+});
+
 test('an exact output has no error and norm ratio 1', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
   const result = compareOutput(halves(want), want, { shape, poison: POISON, tolerance: { absolute: 0, relative: 0 } });

@@ -23,6 +23,8 @@ export interface Comparison {
 const MAX_LISTED = 16;
 const MAP_ROWS = 16;
 const MAP_COLUMNS = 8;
+/** Maps of single heads are kept of so many at most: 32 KiB. */
+const MOST_HEADS = 64;
 /** Below it fp16 has no full precision left, and a relative error says nothing. */
 const SMALLEST_NORMAL_FP16 = 2 ** -14;
 
@@ -120,6 +122,7 @@ function emptyComparison(elements: number): Comparison {
       worstIndex: [],
       worstGot: [],
       worstWant: [],
+      headMaxAbsError: [],
     },
     normRatio: 1,
   };
@@ -143,6 +146,7 @@ class MapBuilder {
   readonly #headDim: number;
   readonly #headElements: number;
   readonly #map: ErrorMapData;
+  readonly #heads: Float32Array;
 
   constructor(shape: CaseShape) {
     const blockRows = Math.ceil(shape.sequenceLength / MAP_ROWS);
@@ -161,7 +165,10 @@ class MapBuilder {
       worstIndex: new Array<number>(rows * columns).fill(0),
       worstGot: [],
       worstWant: [],
+      headMaxAbsError: [],
     };
+    const heads = shape.batch * shape.heads;
+    this.#heads = new Float32Array(heads <= MOST_HEADS ? heads * rows * columns : 0);
   }
 
   add(index: number, error: number): void {
@@ -175,6 +182,10 @@ class MapBuilder {
       map.maxAbsError[block] = error;
       map.worstIndex[block] = index;
     }
+    if (this.#heads.length === 0) return;
+    const inHeads = Math.floor(index / this.#headElements) * map.maxAbsError.length + block;
+    const headMost = this.#heads[inHeads]!;
+    if (error > headMost || Number.isNaN(error)) this.#heads[inHeads] = error;
   }
 
   /** With what was written, and wanted, at the worst element of each block. */
@@ -184,6 +195,7 @@ class MapBuilder {
       ...this.#map,
       worstGot: worstIndex.map((index) => HALF_VALUES[got[index]!]!),
       worstWant: worstIndex.map((index) => want[index]!),
+      headMaxAbsError: Array.from(this.#heads),
     };
   }
 }

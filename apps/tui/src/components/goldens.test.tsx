@@ -46,6 +46,10 @@ function expectWhole(screen: string, columns: number, rows: number): void {
   expect(lines.slice(2, -2).filter((line) => cellWidth(line) !== columns && /^[│╭╰|+]/.test(line))).toEqual([]);
 }
 
+/** A heat map's row: "s16" and its cells. */
+const withoutInk = (screen: string): string =>
+  screen.replace(/(?<=│ |  )s\d+ +[^│]*/g, (row) => row.replace(/[ .:\-=+*#%@]+/g, ' '));
+
 const section = (title: string, lines: readonly string[]): string =>
   `== ${title}\n${lines.filter((line) => line !== '').join('\n')}\n`;
 
@@ -53,8 +57,9 @@ describeScenes(VIEW_SCENES, async (scene, size) => {
   const [plain, ascii, sixteen, full] = (await Promise.all(
     Object.values(MODES).map((theme) => show(scene, size, theme)),
   )) as [Shown, Shown, Shown, Shown];
-  // Colours never change a character.
-  expect([sixteen.text, full.text]).toEqual([plain.text, plain.text]);
+  // Colours never change a character, but for ink in heat maps that have a colour in its place.
+  expect(sixteen.text).toBe(plain.text);
+  expect(withoutInk(full.text)).toBe(withoutInk(plain.text));
   expect(ascii.text).toMatch(/^[\x20-\x7e\n]*$/);
   return [
     `${plain.text}\n`,

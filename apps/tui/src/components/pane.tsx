@@ -15,7 +15,13 @@ export function Pane({
   readonly snapshot: Snapshot;
   readonly theme: Theme;
 }) {
-  const { body, ...border } = PANE_FUNCTIONS[pane.id](snapshot, insideOf(pane));
+  const { body, title, remark } = PANE_FUNCTIONS[pane.id](snapshot, insideOf(pane));
   const focused = hasFocus(pane.id, snapshot.state.ui.view);
-  return <Rows rows={frame({ ...border, focused }, body, pane)} width={pane.width} theme={theme} />;
+  return (
+    <Rows
+      rows={frame({ title, ...(remark !== undefined && { remark }), focused }, body, pane)}
+      width={pane.width}
+      theme={theme}
+    />
+  );
 }

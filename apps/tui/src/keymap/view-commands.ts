@@ -1,6 +1,6 @@
 /** Which view is shown and how; what only one view has: the cursor in the error map, plots, the pages of a comparison. */
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
-import { selectedMap } from '../state/error-map.ts';
+import { headCount, selectedMap } from '../state/error-map.ts';
 import { attachedJob, variantsOf } from '../state/selectors.ts';
 import type { CommandRow } from './command.ts';
 
@@ -16,6 +16,11 @@ const VIEW_HELP: Record<ViewId, string> = {
 };
 
 export const inMap = ({ ui }: AppState): boolean => ui.view === 'correct' && ui.mapCursor !== undefined;
+/** A failed case's map can be looked at head by head. */
+const hasHeads = (state: AppState): boolean => {
+  const selected = selectedMap(state);
+  return selected !== undefined && headCount(selected.map) > 1;
+};
 const comparing = ({ ui }: AppState): boolean => ui.view === 'latency' && ui.comparing;
 
 export const SHOW_COMMANDS = VIEWS.map((view, index) => ({
@@ -48,6 +53,21 @@ export const MAP_COMMANDS = [
     group: 'views',
     help: 'In the error map: a block to the right',
     when: inMap,
+  },
+  {
+    id: 'next-head',
+    keys: [']'],
+    group: 'views',
+    help: 'In 2: error map of the next head, or of all',
+    hint: 'head',
+    when: hasHeads,
+  },
+  {
+    id: 'previous-head',
+    keys: ['['],
+    group: 'views',
+    help: 'In 2: error map of the head before',
+    when: hasHeads,
   },
   {
     id: 'leave-map',

@@ -93,6 +93,8 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
     first: '2jjj\r',
     shows: (_, { ui: after }) => after.mapCursor?.column === 6 && after.view === 'correct',
   },
+  'next-head': { first: '2jjj', shows: (_, { ui: after }) => after.mapHead === 0 },
+  'previous-head': { first: '2jjj', shows: (_, { ui: after }) => after.mapHead === 15 },
   'leave-map': {
     first: '2jjj\r',
     shows: (before, { ui: after }) => before.ui.mapCursor !== undefined && after.mapCursor === undefined,

@@ -3,8 +3,12 @@ import { next } from '../keymap/command.ts';
 import type { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from '../keymap/view-commands.ts';
 import type { Store } from '../session/store.ts';
 import { COMPARE_PAGES, DISTRIBUTIONS, type ViewId } from '../state/app-state.ts';
-import { movedCursor, selectedMap, worstBlock, type MapCursor } from '../state/error-map.ts';
+import { movedCursor, selectedMap, worstBlock, type MapCursor, nextHead } from '../state/error-map.ts';
 import type { Handler, HandlersOf } from './handler.ts';
+import { cellOfMap } from '../screens/correct/correctness.ts';
+import { focusedPane } from '../screens/chrome/layout.ts';
+import { screenOf } from '../screens/chrome/message.ts';
+import { insideOf } from '../present/cells/frame.ts';
 
 const show =
   (view: ViewId): Handler =>
@@ -29,11 +33,20 @@ export const VIEW_HANDLERS: HandlersOf<typeof VIEW_COMMANDS> = {
   'next-variant': ({ store }) => store.dispatch({ type: 'next-variant' }),
 };
 
-/** Moves the cursor by blocks of the map. */
+/** Moves the cursor by cells of the map, as it is drawn now. */
 export function moveInMap(store: Store, by: { rows?: number; columns?: number }): void {
+  const { state } = store;
+  const selected = selectedMap(state);
+  const cursor = state.ui.mapCursor;
+  if (selected === undefined || cursor === undefined) return;
+  const cell = cellOfMap(state, selected.map, insideOf(focusedPane(screenOf(state))));
+  showCursor(store, movedCursor(cursor, selected.map, { ...by, cell }));
+}
+
+function chooseHead(store: Store, by: 1 | -1): void {
   const selected = selectedMap(store.state);
-  const cursor = store.state.ui.mapCursor;
-  if (selected !== undefined && cursor !== undefined) showCursor(store, movedCursor(cursor, selected.map, by));
+  if (selected !== undefined)
+    store.dispatch({ type: 'map-head', head: nextHead(selected.map, store.state.ui.mapHead, by) });
 }
 
 const showCursor = (store: Store, cursor: MapCursor | undefined): void =>
@@ -42,10 +55,15 @@ const showCursor = (store: Store, cursor: MapCursor | undefined): void =>
 export const MAP_HANDLERS: HandlersOf<typeof MAP_COMMANDS> = {
   'into-map': ({ store }) => {
     const selected = selectedMap(store.state);
-    if (selected !== undefined) showCursor(store, worstBlock(selected.result, selected.map));
+    if (selected === undefined) return;
+    showCursor(store, worstBlock(selected.result, selected.map));
+    // On the first block of its cell, which may stand for several.
+    moveInMap(store, {});
   },
   'map-left': ({ store }) => moveInMap(store, { columns: -1 }),
   'map-right': ({ store }) => moveInMap(store, { columns: 1 }),
+  'next-head': ({ store }) => chooseHead(store, 1),
+  'previous-head': ({ store }) => chooseHead(store, -1),
   'leave-map': ({ store }) => showCursor(store, undefined),
 };
 

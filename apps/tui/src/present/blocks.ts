@@ -34,6 +34,8 @@ export interface ColumnShape {
    * with "…".
    */
   readonly shrinkTo?: number;
+  /** The answer that the table is read for: every other column gives way before it is cut. */
+  readonly cutLast?: boolean;
   /** Goes first when the table is too wide: the highest of all. Absent: never dropped. */
   readonly drop?: number;
 }

@@ -7,7 +7,6 @@ export const ROLES = [
   'good',
   'bad',
   'warn',
-  'unknown',
   'border',
   'focus',
   'key',

@@ -51,6 +51,17 @@ export const findingWord = (kind: FindingKind): string =>
 export const outcomeWord = (outcome: Outcome): string =>
   (Outcome[outcome] ?? 'ended').toLowerCase().replaceAll('_', ' ');
 
+/** A variant's parameters; empty for a kernel that has none to choose, whose label is "default". */
+export const variantWord = (label: string): string => (label === 'default' ? '' : label);
+
+/** A summary for people: "WRONG_RESULT: 3 of …" as "wrong result: 3 of …", and without what the outcome says already. */
+export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome'>): string {
+  const [, name, rest] = /^([A-Z][A-Z_]+): ([^]*)$/.exec(summary) ?? [];
+  if (name === undefined || rest === undefined) return summary;
+  const word = name.toLowerCase().replaceAll('_', ' ');
+  return word === outcomeWord(outcome) ? rest : `${word}: ${rest}`;
+}
+
 export interface Mark {
   readonly mark: string;
   readonly role: Role;
@@ -78,8 +89,7 @@ export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {
   if (job.state === JobState.RUNNING) return { mark: '●', role: 'accent', word: 'running' };
   const word = outcomeWord(job.outcome);
   if (job.outcome === Outcome.PASSED) return { mark: '✓', role: 'good', word };
-  if (job.outcome === Outcome.CANCELLED || job.outcome === Outcome.INTERRUPTED)
-    return { mark: '○', role: 'unknown', word };
+  if (job.outcome === Outcome.CANCELLED || job.outcome === Outcome.INTERRUPTED) return { mark: '○', role: 'dim', word };
   return { mark: '✗', role: 'bad', word };
 }
 

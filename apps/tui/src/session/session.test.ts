@@ -1,7 +1,7 @@
-import { JobState, FlashcoreError } from '@flashcore/shared/contract';
+import { JobState, FlashcoreError, Outcome, Verdict } from '@flashcore/shared/contract';
 import { afterEach, expect, test, vi } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
-import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
+import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { initialState } from '../state/app-state.ts';
 import type { RunnerPort } from './runner-port.ts';
 import { Session } from './session.ts';
@@ -173,4 +173,26 @@ test('a watch that fails is over, so that a folder is asked for again', async ()
   await vi.waitFor(() =>
     expect([store.state.watching, store.state.notice?.text]).toEqual([undefined, '/nowhere: no such folder to watch']),
   );
+});
+
+test('the log of a kernel that does not compile stands at its first error; one that was scrolled stays', async () => {
+  const failed = eventsOf([
+    { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
+    { case: 'gateResult', value: { title: 'Notes', verdict: Verdict.FAIL, level: 'hard', value: 1 } },
+    { case: 'logLine', value: { source: 'nvcc', text: 'nvcc -cubin k.cu' } },
+    {
+      case: 'diagnostic',
+      value: { severity: 'error', tool: 'nvcc', file: 'k.cu', line: 9, message: 'expected a ";"' },
+    },
+    { case: 'diagnostic', value: { severity: 'error', tool: 'g++', file: 'k.cu', line: 9, message: 'expected' } },
+    { case: 'finished', value: { outcome: Outcome.COMPILE_FAILED, summary: 'COMPILE_FAILED: k.cu:9' } },
+  ]);
+  const store = begin(fakeRunner({ events: failed }), { watchJob: SAMPLE_JOB });
+  await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
+  expect([store.log.at(store.state.ui.log.top)?.text, store.state.ui.log.follow]).toEqual([
+    'k.cu:9: error: expected a ";"',
+    false,
+  ]);
+  // What the outcome says is not said again.
+  expect(store.log.at(store.log.end - 1)?.text).toBe('compile failed: k.cu:9');
 });

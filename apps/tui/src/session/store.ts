@@ -4,9 +4,10 @@ import type { Action } from '../state/actions.ts';
 import type { AppState } from '../state/app-state.ts';
 import { reduce } from '../state/app-reducer.ts';
 import { LogBuffer } from '../state/log-buffer.ts';
-import { logLinesOf } from '../present/sections/event-lines.ts';
+import { logLinesOf, type LogLine } from '../present/sections/event-lines.ts';
 import { LogSearch } from '../state/log-search.ts';
 import type { Snapshot } from '../state/snapshot.ts';
+import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 
 /**
  * What comes from a runner is drawn 20 times a second: nobody reads a log faster, and Ink's own throttle (60) does not
@@ -36,6 +37,11 @@ export interface StoreOptions {
   readonly canDraw?: () => boolean;
   readonly logCapacity?: number;
 }
+
+const isFailedCompile = ({ payload }: JobEvent): boolean =>
+  payload.case === 'finished' && payload.value.outcome === Outcome.COMPILE_FAILED;
+
+const isToolError = (line: LogLine | undefined): boolean => line?.tone === 'bad' && line.source !== 'fa';
 
 export class Store {
   readonly #listeners = new Set<() => void>();
@@ -77,6 +83,7 @@ export class Store {
     const before = this.#state;
     this.#state = reduce(before, action);
     if (action.type === 'job-event') this.#keepLines(before, action);
+    if (action.type === 'job-event' && isFailedCompile(action.event)) this.#showFirstError(action.event.job);
     if (this.#state.ui.log.query !== before.ui.log.query || this.#state.attached !== before.attached)
       this.#startSearch();
     if (this.#state !== before) this.#schedule(FROM_RUNNER.has(action.type) ? this.#frameMs() : KEY_FRAME_MS);
@@ -107,6 +114,18 @@ export class Store {
     const buffer = this.#logs.get(event.job) ?? new LogBuffer(this.#logCapacity);
     this.#logs.set(event.job, buffer);
     for (const line of logLinesOf(event)) buffer.append(line);
+  }
+
+  /** The log that follows a kernel which does not compile ends at its first error: what comes after it only repeats it. */
+  #showFirstError(job: string): void {
+    const { attached, ui } = this.#state;
+    if (job !== attached || !ui.log.follow) return;
+    const { log } = this;
+    for (let top = log.start; top < log.end; top++)
+      if (isToolError(log.at(top))) {
+        this.#state = reduce(this.#state, { type: 'log-position', follow: false, top });
+        return;
+      }
   }
 
   #startSearch(): void {

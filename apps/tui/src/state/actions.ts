@@ -59,6 +59,7 @@ export type Action =
   | { type: 'compare-page'; page: ComparePage }
   | { type: 'distribution'; plot: DistributionPlot }
   | { type: 'map-cursor'; cursor: UiState['mapCursor'] }
+  | { type: 'map-head'; head: number | undefined }
   | { type: 'form-run'; form: NonNullable<UiState['lastForm']> }
   | { type: 'toggle'; what: 'faulty' | 'mouse' | 'wrap' | 'filter' }
   | { type: 'overlay'; overlay: Overlay | undefined }

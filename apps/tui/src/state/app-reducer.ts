@@ -55,6 +55,8 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { distribution: action.plot });
     case 'map-cursor':
       return withUi(state, { mapCursor: action.cursor, detail: 0 });
+    case 'map-head':
+      return withUi(state, { mapHead: action.head, detail: 0 });
     case 'form-run':
       return withUi(state, { lastForm: action.form });
     case 'pin':
@@ -163,6 +165,7 @@ function attach(state: AppState, job: string): AppState {
       comparing,
       variant: 0,
       mapCursor: undefined,
+      mapHead: undefined,
       log: { ...state.ui.log, follow: true, top: 0 },
     }),
     attached: job,
@@ -207,6 +210,7 @@ function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
 
 const moveTo = (ui: UiState, place: number, limit = Number.MAX_SAFE_INTEGER): Partial<UiState> => ({
   detail: 0,
+  mapHead: undefined,
   selected: { ...ui.selected, [ui.view]: Math.min(place, limit) },
 });
 

@@ -94,6 +94,8 @@ export interface UiState {
   readonly distribution: DistributionPlot;
   /** Block of the error map under the cursor of view 2; absent while its list has the cursor. */
   readonly mapCursor?: { readonly row: number; readonly column: number } | undefined;
+  /** Head, counted through all batches, whose error map is shown; absent: the largest error of all. */
+  readonly mapHead?: number | undefined;
   /** The last form that was run: what r repeats. */
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
   /** Order of history and leaderboard. */

@@ -27,11 +27,41 @@ export function worstBlock({ worst }: Pick<CaseResult, 'worst'>, map: ErrorMap):
     : { row: Math.floor(worst.row / map.blockRows), column: Math.floor(worst.column / map.blockColumns) };
 }
 
-export const movedCursor = (
+/** Blocks that a cell of the drawn map stands for. */
+export interface CellBlocks {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** Moves by whole cells of the map as it is drawn; the cursor stands on the first block of its cell. */
+export function movedCursor(
   { row, column }: MapCursor,
   map: ErrorMap,
-  { rows = 0, columns = 0 }: { rows?: number; columns?: number },
-): MapCursor => ({
-  row: Math.max(0, Math.min(map.rows - 1, row + rows)),
-  column: Math.max(0, Math.min(map.columns - 1, column + columns)),
-});
+  { rows = 0, columns = 0, cell = { rows: 1, columns: 1 } }: { rows?: number; columns?: number; cell?: CellBlocks },
+): MapCursor {
+  const moved = (from: number, by: number, { blocks, size }: { blocks: number; size: number }): number =>
+    Math.max(0, Math.min(Math.ceil(blocks / size) - 1, Math.floor(from / size) + by)) * size;
+  return {
+    row: moved(row, rows, { blocks: map.rows, size: cell.rows }),
+    column: moved(column, columns, { blocks: map.columns, size: cell.columns }),
+  };
+}
+
+/** Heads in all batches whose maps the result has; 0: only the map over all of them. */
+export const headCount = ({ headMaxAbsError, rows, columns }: ErrorMap): number =>
+  Math.floor(headMaxAbsError.length / (rows * columns));
+
+/** The map of a head alone, counted through all batches; of all heads where `head` is undefined. */
+export function errorsOf(
+  { maxAbsError, headMaxAbsError, rows, columns }: ErrorMap,
+  head: number | undefined,
+): number[] {
+  return head === undefined ? maxAbsError : headMaxAbsError.slice(head * rows * columns, (head + 1) * rows * columns);
+}
+
+/** The head after or before the one shown; before the first and after the last: all heads. */
+export function nextHead(map: ErrorMap, head: number | undefined, by: 1 | -1): number | undefined {
+  const places = headCount(map) + 1;
+  const place = ((head ?? -1) + 1 + by + places) % places;
+  return place === 0 ? undefined : place - 1;
+}

@@ -41,7 +41,7 @@ export const emulator: MessageInitShape<typeof DeviceSchema> = {
 export const gates: MessageInitShape<typeof GateResultSchema>[] = [
   {
     gateId: 'registers',
-    title: 'Registers a thread',
+    title: 'Registers/thread',
     verdict: Verdict.PASS,
     value: 40,
     comparison: '<=',
@@ -53,7 +53,7 @@ export const gates: MessageInitShape<typeof GateResultSchema>[] = [
   },
   {
     gateId: 'shared_memory',
-    title: 'Shared memory a CTA',
+    title: 'SMEM/CTA',
     verdict: Verdict.FAIL,
     value: 73_728,
     comparison: '<=',
@@ -64,7 +64,7 @@ export const gates: MessageInitShape<typeof GateResultSchema>[] = [
   },
   {
     gateId: 'ctas',
-    title: 'CTAs an SM, calculated',
+    title: 'CTAs/SM, calculated',
     verdict: Verdict.FAIL,
     value: 1,
     comparison: '>=',

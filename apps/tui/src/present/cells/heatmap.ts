@@ -41,7 +41,7 @@ export function heatMap(
     cursor,
   }: { width: number; height: number; worst?: Place | undefined; cursor?: Place | undefined },
 ): Row[] {
-  const merged = merge(data, Math.max(1, height - 2), Math.max(1, width - LABEL_CELLS));
+  const merged = merge(data, blocksInCell(data, { width, height }));
   const cellsPerColumn = Math.max(1, Math.min(6, Math.floor((width - LABEL_CELLS) / merged.columns)));
   const scale = scaleOf(merged.values);
   const isAt = (place: Place | undefined, row: number, column: number): boolean =>
@@ -62,18 +62,34 @@ export function heatMap(
   const lastColumn = `d${data.columns * data.blockColumns - 1}`;
   const mapCells = merged.columns * cellsPerColumn;
   const header = mapCells > lastColumn.length + 3 ? `d0${lastColumn.padStart(mapCells - 2)}` : 'd0';
-  const range = `${formatError(scale.least)} to ${formatError(scale.largest)}`;
+  const marks = [...(hasMark(body, 'X') ? ['X worst'] : []), ...(hasMark(body, 'N') ? ['N NaN or Inf'] : [])];
+  // Where no element is finite there is no error to tell.
+  const range = scale.largest > 0 ? [`${formatError(scale.least)} to ${formatError(scale.largest)}`] : [];
   const legends = [
-    `s${merged.blockRows} x d${merged.blockColumns} a cell, ${range}, X worst`,
-    `${range}, X worst`,
+    [`s${merged.blockRows} x d${merged.blockColumns} a cell`, ...range, ...marks],
+    [...range, ...marks],
+    [...range, ...marks.slice(0, 1)],
+    marks,
     range,
-  ];
+  ].map((parts) => parts.join(', '));
   return [
     [run(' '.repeat(LABEL_CELLS) + header, 'dim')],
     ...body,
     [run(legends.find(({ length }) => length <= width) ?? '', 'dim')],
   ];
 }
+
+const hasMark = (rows: readonly Row[], mark: string): boolean =>
+  rows.some((row) => row.slice(1).some(({ text }) => text.replaceAll(/[[\] ]/g, '') === mark));
+
+/** How many blocks a cell of a map of that size stands for. */
+export const blocksInCell = (
+  data: Pick<HeatMapData, 'rows' | 'columns'>,
+  { width, height }: { width: number; height: number },
+): { rows: number; columns: number } => ({
+  rows: Math.ceil(data.rows / Math.max(1, height - 2)),
+  columns: Math.ceil(data.columns / Math.max(1, width - LABEL_CELLS)),
+});
 
 export interface HeatScale {
   /** What level 0 stands for. */
@@ -105,15 +121,18 @@ function heatCell(
       selected: true,
     };
   if (Number.isNaN(value)) return { text: padCells('N', cells, 'center'), role: 'bad' };
-  return { text: mark === undefined ? ink.repeat(cells) : padCells(mark, cells, 'center'), heat: level };
+  return mark === undefined
+    ? { text: ink.repeat(cells), heat: level, isInk: true }
+    : { text: padCells(mark, cells, 'center'), heat: level };
 }
 
 /**
  * Merges whole blocks, so that every cell stands for the same number of rows and columns (the last ones may be ragged).
  */
-function merge(data: HeatMapData, maxRows: number, maxColumns: number): HeatMapData {
-  const rowsPerCell = Math.ceil(data.rows / maxRows);
-  const columnsPerCell = Math.ceil(data.columns / maxColumns);
+function merge(
+  data: HeatMapData,
+  { rows: rowsPerCell, columns: columnsPerCell }: { rows: number; columns: number },
+): HeatMapData {
   const [rows, columns] = [Math.ceil(data.rows / rowsPerCell), Math.ceil(data.columns / columnsPerCell)];
   const values = new Array<number>(rows * columns).fill(0);
   for (let row = 0; row < data.rows; row++) {

@@ -13,50 +13,78 @@ export interface Mirrored {
 }
 
 /**
- * Exactly `height` rows of `width` cells (at least 4): bars, the axis with both medians marked, bars, the axis' values.
- * Each side is scaled to its own highest bar.
+ * Exactly `height` rows of `width` cells (at least 4): bars, the axis with both medians marked, bars, the axis' values; an
+ * axis of counts at the left. Both have the same bins, as wide as the wider of theirs and at least a cell; each side is
+ * scaled to its own highest bar.
  */
 export function mirroredHistogram(
   { upper, lower }: Mirrored,
   { width, height, medians }: { width: number; height: number; medians: readonly [number, number] },
 ): Row[] {
-  const low = Math.min(upper.low, lower.low);
-  const high = Math.max(endOf(upper), endOf(lower));
-  const span = Math.max(high - low, Number.EPSILON);
+  const bins = sharedBins(upper, lower, width);
+  const [above, below] = [binned(upper, bins), binned(lower, bins)];
+  const countCells = Math.max(...[...above, ...below].map((count) => Math.round(count).toString().length)) + 1;
+  const cells = Math.max(1, width - countCells);
   const barRows = Math.max(2, height - 2);
-  const [above, below] = [Math.ceil(barRows / 2), Math.floor(barRows / 2)];
+  const [rowsAbove, rowsBelow] = [Math.ceil(barRows / 2), Math.floor(barRows / 2)];
   const columnOf = (value: number): number =>
-    Math.min(width - 1, Math.max(0, Math.floor(((value - low) / span) * width)));
-  const [up, down] = [columnsOf(upper, width, columnOf), columnsOf(lower, width, columnOf)];
-  const axis = Array.from({ length: width }, (_, column) => {
+    Math.min(cells - 1, Math.max(0, Math.floor(((value - bins.low) / bins.span) * cells)));
+  const binAt = (column: number): number => Math.min(bins.count - 1, Math.floor((column * bins.count) / cells));
+  const columns = (counts: readonly number[]): number[] =>
+    Array.from({ length: cells }, (_, column) => counts[binAt(column)] ?? 0);
+  const axis = Array.from({ length: cells }, (_, column) => {
     const [a, b] = [columnOf(medians[0]) === column, columnOf(medians[1]) === column];
     return a && b ? '┼' : a ? '┴' : b ? '┬' : '─';
   }).join('');
+  const counted = (texts: readonly string[], counts: readonly number[], side: Side): Row[] =>
+    texts.map((text, row) => [
+      run(`${(row === side.highest ? String(Math.round(Math.max(...counts))) : '').padStart(countCells - 1)}│`, 'axis'),
+      run(text, side.role),
+    ]);
   return [
-    ...barsOf(up, above, UP)
-      .toReversed()
-      .map((text): Row => [run(text, 'bar')]),
-    [run(axis, 'axis')],
-    ...barsOf(down, below, DOWN).map((text): Row => [run(text, 'barAlternative')]),
-    [run(axisValues(low, high, width), 'dim')],
+    ...counted(barsOf(columns(above), rowsAbove, UP).toReversed(), above, { role: 'bar', highest: 0 }),
+    [run(`${'0'.padStart(countCells - 1)}┼`, 'axis'), run(axis, 'axis')],
+    ...counted(barsOf(columns(below), rowsBelow, DOWN), below, { role: 'barAlternative', highest: rowsBelow - 1 }),
+    [run(' '.repeat(countCells)), run(axisValues(bins.low, bins.low + bins.span, cells), 'dim')],
   ];
+}
+
+interface Side {
+  readonly role: 'bar' | 'barAlternative';
+  /** The row that the highest bar reaches. */
+  readonly highest: number;
+}
+
+interface Bins {
+  readonly low: number;
+  readonly span: number;
+  readonly count: number;
 }
 
 const endOf = ({ low, binWidth, counts }: HistogramData): number => low + binWidth * counts.length;
 
-/**
- * Samples a column: a bin spreads evenly over the columns that it covers, so that bins of different widths stand beside
- * each other fairly.
- */
-function columnsOf(data: HistogramData, width: number, columnOf: (value: number) => number): number[] {
-  const columns = new Array<number>(width).fill(0);
-  data.counts.forEach((count, bin) => {
-    const first = columnOf(data.low + bin * data.binWidth);
-    const last = Math.max(first, columnOf(data.low + (bin + 1) * data.binWidth - data.binWidth * 1e-9));
-    for (let column = first; column <= last; column++)
-      columns[column] = (columns[column] ?? 0) + count / (last - first + 1);
+/** Bins that fit both: no finer than either was counted in, no more of them than cells. */
+function sharedBins(upper: HistogramData, lower: HistogramData, cells: number): Bins {
+  const low = Math.min(upper.low, lower.low);
+  const span = Math.max(endOf(upper), endOf(lower)) - low;
+  const width = Math.max(upper.binWidth, lower.binWidth, Number.EPSILON);
+  const count = Math.max(1, Math.min(cells, Math.ceil(span / width - 1e-9)));
+  return { low, span: Math.max(span, count * width, Number.EPSILON), count };
+}
+
+/** Samples a shared bin: one of the data's own spreads evenly over those that it covers. */
+function binned({ low, binWidth, counts }: HistogramData, bins: Bins): number[] {
+  const result = new Array<number>(bins.count).fill(0);
+  const wide = bins.span / bins.count;
+  counts.forEach((count, bin) => {
+    const from = (low + bin * binWidth - bins.low) / wide;
+    const to = from + binWidth / wide;
+    for (let place = Math.max(0, Math.floor(from)); place < Math.min(bins.count, to); place++) {
+      const share = (Math.min(place + 1, to) - Math.max(place, from)) / (to - from);
+      if (share > 1e-9) result[place] = (result[place] ?? 0) + count * share;
+    }
   });
-  return columns;
+  return result;
 }
 
 /** Rows of bars, the one at the axis first. What is above 0 shows. */

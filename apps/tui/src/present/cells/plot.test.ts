@@ -8,6 +8,8 @@ import { heatLevel, heatMap } from './heatmap.ts';
 import { histogram, rebin } from './histogram.ts';
 import { HEAT_LEVELS, fitRow, rowText, rowWidth, run, windowStart, type Row } from './row.ts';
 import { fitParts, table } from './table.ts';
+import { paint } from './theme.ts';
+import { type ColorDepth } from './style.ts';
 
 const lines = (rows: readonly Row[]): string[] => rows.map(rowText);
 const anyText = fc.string({ unit: 'grapheme', maxLength: 60 }).map(sanitize);
@@ -49,6 +51,18 @@ test('heat map at 30x6: ink by decade, the worst block, NaN, a legend', () => {
   ]);
 });
 
+test('where a colour carries the level there is no ink over it; marks stay', () => {
+  const rows = heatMap(
+    { rows: 1, columns: 2, blockRows: 16, blockColumns: 16, values: [1, 0.5] },
+    { width: 30, height: 3, worst: { row: 0, column: 0 } },
+  );
+  // eslint-disable-next-line no-control-regex
+  const painted = (colors: ColorDepth): string =>
+    paint(rows[1]!, { colors, ascii: false }).replace(/\u001b\[[\d;]*m/g, '');
+  expect([painted('truecolor'), painted('256')].map((text) => text.slice(6).trim())).toEqual(['X', 'X']);
+  expect(painted('16').slice(6)).toMatch(/X +[#%@*+=]{6}/);
+});
+
 test('heat map merges blocks that do not fit and keeps the largest error and every NaN', () => {
   const values = Array.from({ length: 64 * 64 }, (_, index) =>
     index === 100 ? 7 : index === 3000 ? Number.NaN : 1e-3,
@@ -56,7 +70,7 @@ test('heat map merges blocks that do not fit and keeps the largest error and eve
   const rows = heatMap({ rows: 64, columns: 64, blockRows: 8, blockColumns: 1, values }, { width: 22, height: 10 });
   expect(rows.every((row) => rowWidth(row) <= 22)).toBe(true);
   expect(rows.flat().filter(({ heat }) => heat === HEAT_LEVELS - 1)).toHaveLength(1);
-  expect(rows.flat().filter(({ text }) => text.includes('N'))).toHaveLength(1);
+  expect(rows.flat().filter(({ role }) => role === 'bad')).toHaveLength(1);
 });
 
 test('a single sample is a thin bar', () => {
@@ -113,6 +127,17 @@ test('a table shortens what may be shortened, then drops by rank', () => {
     ['case             max   rms', '2x8x512x64 …  4.9e-4  2e-5'],
     ['case        max', '2x8x51…  4.9e-4'],
   ]);
+});
+
+test('the answer is cut last, whatever stands before it', () => {
+  const columns = [
+    { title: 'case', cell: () => '4x16x2048x64c' },
+    { title: 'A/B', cell: () => '1.0712 [1.0688, 1.0735]' },
+    { title: 'B is', cell: () => 'no difference shown', cutLast: true },
+  ];
+  const { rows } = table(columns, [0], 40);
+  expect(rowText(rows[0]!)).toContain('no difference shown');
+  expect(rowWidth(rows[0]!)).toBeLessThanOrEqual(40);
 });
 
 test('parts keep their order; the least important go first, and long forms never push one out', () => {

@@ -5,6 +5,8 @@ import { cellWidth, padCells, takeCells, wrapCells } from './cell-text.ts';
 export interface Run extends Piece {
   /** Background of a heat-map cell, 0 (no error) to HEAT_LEVELS - 1. */
   readonly heat?: number;
+  /** The text only carries the heat, for screens that have no background for it. */
+  readonly isInk?: boolean;
   /** The row under the cursor. */
   readonly selected?: boolean;
 }

@@ -14,7 +14,6 @@ const COLORS: Record<Role, string> = {
   good: '#a3be8c',
   bad: '#ff6b76',
   warn: '#ebcb8b',
-  unknown: '#b48ead',
   border: '#5a6374',
   focus: '#88c0d0',
   key: '#ffffff',
@@ -42,7 +41,7 @@ export function rowsToSvg(rows: readonly Row[], width: number): string {
 
 function rowToSvg(row: Row, top: number): string[] {
   let cells = 0;
-  return row.flatMap(({ text, role = 'text', heat }) => {
+  return row.flatMap(({ text, role = 'text', heat, isInk = false }) => {
     const [left, length] = [MARGIN + cells * CELL_WIDTH, cellWidth(text) * CELL_WIDTH];
     cells += cellWidth(text);
     const behind =
@@ -51,7 +50,7 @@ function rowToSvg(row: Row, top: number): string[] {
         : [
             `<rect x="${left.toFixed(1)}" y="${top}" width="${length.toFixed(1)}" height="${CELL_HEIGHT}" fill="#ff8c42" fill-opacity="${(heat / (HEAT_LEVELS - 1)).toFixed(2)}"/>`,
           ];
-    if (text.trim() === '') return behind;
+    if (text.trim() === '' || isInk) return behind;
     // textLength keeps cells under each other whatever font the reader has.
     return [
       ...behind,

@@ -61,7 +61,8 @@ function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<I
       columns.filter((laid) => laid !== victim),
       width,
     );
-  return shrink(columns, width, () => LEAST_CELLS);
+  const others = shrink(columns, width, ({ cutLast }) => (cutLast ? undefined : LEAST_CELLS));
+  return totalWidth(others) <= width ? others : shrink(others, width, () => LEAST_CELLS);
 }
 
 type LeastOf = <Item>(column: Column<Item>) => number | undefined;

@@ -58,7 +58,6 @@ const COLORED: Record<Role, Codes> = {
   good: [foreground(32)],
   bad: [BOLD, foreground(31)],
   warn: [foreground(33)],
-  unknown: [foreground(35)],
   border: [DIM],
   focus: [BOLD, foreground(36)],
   key: [BOLD],
@@ -77,7 +76,6 @@ const COLORLESS: Record<Role, Codes> = {
   good: [],
   bad: [BOLD],
   warn: [BOLD],
-  unknown: [],
   border: [DIM],
   focus: [BOLD],
   key: [BOLD],
@@ -94,7 +92,9 @@ export function paint(row: Row, theme: Theme): string {
 }
 
 function paintRun(piece: Run, theme: Theme): string {
-  const text = theme.ascii ? toAscii(piece.text) : piece.text;
+  const hasBackground = piece.heat !== undefined && (theme.colors === 'truecolor' || theme.colors === '256');
+  const shown = hasBackground && piece.isInk ? ' '.repeat(piece.text.length) : piece.text;
+  const text = theme.ascii ? toAscii(shown) : shown;
   const role = piece.role ?? 'text';
   const codes = theme.styles?.[role] ?? (theme.colors === 'none' ? COLORLESS : COLORED)[role];
   const all = piece.selected ? [...codes.filter((code) => code !== DIM && code !== INVERSE), INVERSE] : codes;
@@ -103,8 +103,8 @@ function paintRun(piece: Run, theme: Theme): string {
 }
 
 /**
- * Background from dark blue over magenta to yellow; the ink's density carries the level where there are fewer than 256
- * colours.
+ * Background from dark blue over magenta to yellow; where there are fewer than 256 colours the ink's density carries the
+ * level.
  */
 function heatBackground(level: number, text: string, colors: ColorDepth): string {
   if (colors === 'none' || colors === '16') return text;

@@ -48,7 +48,7 @@ export const ERROR_COLUMNS: readonly Column<CaseResult>[] = [
 
 const CASE_COLUMNS: readonly Column<CaseResult>[] = [
   { title: 'case', cell: ({ shape }) => shapeShort(shape) },
-  { title: 'verdict', cell: verdictPiece },
+  { title: 'verdict', cell: verdictPiece, cutLast: true },
   ...ERROR_COLUMNS,
 ];
 

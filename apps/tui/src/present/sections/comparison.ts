@@ -51,7 +51,7 @@ export const PAIR_COLUMNS: readonly Column<ShapePairs>[] = [
   { title: 'A/B cycles', align: 'right', drop: 4, cell: ({ result }) => intervalText(result?.cycles) },
   { title: 'A/A time', align: 'right', drop: 5, cell: ({ self }) => piece(intervalText(self?.time), 'dim') },
   { title: 'blocks', align: 'right', drop: 3, cell: blocksPiece },
-  { title: 'B is', cell: answerPiece },
+  { title: 'B is', cell: answerPiece, cutLast: true },
 ];
 
 function blocksPiece({ result, pairs, self }: ShapePairs): Piece {
@@ -63,7 +63,7 @@ function blocksPiece({ result, pairs, self }: ShapePairs): Piece {
 
 function answerPiece({ result, pairs, simulated }: ShapePairs): Piece {
   if (result === undefined) return piece(pairs === undefined ? '● A against itself' : '● measuring', 'accent');
-  if (simulated) return piece('not judged: simulated', 'unknown');
+  if (simulated) return piece('not judged: simulated', 'dim');
   const { mark, word, role } = COMPARISON_MARKS[result.verdict];
   return piece(`${mark} ${word}`, role);
 }

@@ -23,6 +23,8 @@ import {
   notMeasured,
   outcomeWord,
   shapeShort,
+  summaryText,
+  variantWord,
 } from '../words.ts';
 import { gateTitle, gateValue, gateReason } from './gates.ts';
 import type { Role } from '../roles.ts';
@@ -68,10 +70,7 @@ function describe({ payload }: JobEvent): Described[] {
     case 'phaseStarted':
       return [{ text: phaseText(payload.value), tone: 'phase' }];
     case 'logLine':
-      // g++ prints its messages in one line each, which the diagnostic after them says again with its source.
-      return isDiagnosticLine(payload.value)
-        ? []
-        : [{ text: payload.value.text, source: payload.value.source, tone: toneOfToolLine(payload.value.text) }];
+      return [{ text: payload.value.text, source: payload.value.source, tone: toneOfToolLine(payload.value.text) }];
     case 'diagnostic':
       return [
         {
@@ -104,7 +103,7 @@ function describe({ payload }: JobEvent): Described[] {
           : `p50 ${formatMicroseconds(latency.p50Us)},${knowsPercentile(latency.samples, 0.99) ? ` p99 ${formatMicroseconds(latency.p99Us, latency.p50Us)},` : ''} n ${latency.samples}`;
       return [
         {
-          text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated: not a GPU time)' : ''}`,
+          text: `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${time}${simulated ? ' (simulated)' : ''}`,
           tone: simulated ? 'warn' : 'good',
         },
       ];
@@ -143,7 +142,7 @@ function describe({ payload }: JobEvent): Described[] {
       return [{ text: payload.value.message, tone: 'warn' }];
     case 'finished': {
       const { outcome, summary, error } = payload.value;
-      const text = `${outcomeWord(outcome)}: ${summary || error?.message || 'no summary'}`;
+      const text = `${outcomeWord(outcome)}: ${summaryText({ summary, outcome }) || error?.message || 'no summary'}`;
       return [{ text, tone: outcome === Outcome.PASSED ? 'good' : 'bad' }];
     }
     default:
@@ -152,12 +151,8 @@ function describe({ payload }: JobEvent): Described[] {
 }
 
 function phaseText({ phase, variant, steps }: PhaseStarted): string {
-  return [PHASE_WORDS[phase], variant, steps > 0 ? `(${steps})` : ''].filter(Boolean).join(' ');
+  return [PHASE_WORDS[phase], variantWord(variant), steps > 0 ? `(${steps})` : ''].filter(Boolean).join(' ');
 }
-
-/** "file.cu:9:5: error: …" of g++, which is told as a diagnostic too. */
-export const isDiagnosticLine = ({ source, text }: { readonly source: string; readonly text: string }): boolean =>
-  source === 'g++' && /^\S+?:\d+:(\d+:)? (fatal error|error|warning|note): /.test(text);
 
 /** The source around a diagnostic that has one. */
 export const frameText = ({ frame }: Pick<Diagnostic, 'frame'>): string[] =>

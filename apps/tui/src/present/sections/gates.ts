@@ -13,7 +13,7 @@ export const gateValue = ({ value, unit }: Pick<GateResult, 'value' | 'unit'>): 
 
 /** All but the title. */
 export const GATE_COLUMNS: readonly Column<GateResult>[] = [
-  { title: 'answer', drop: 3, cell: (gate) => piece(gateMark(gate).word, gateMark(gate).role) },
+  { title: 'answer', drop: 0.5, cell: (gate) => piece(gateMark(gate).word, gateMark(gate).role) },
   { title: 'value', align: 'right', cell: gateValue },
   { title: 'target', align: 'right', cell: gateTarget },
   { title: 'distance', align: 'right', cell: (gate) => piece(distanceText(gate), gateMark(gate).role) },

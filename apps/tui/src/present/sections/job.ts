@@ -8,7 +8,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, type Block } from '../blocks.ts';
-import { KIND_WORDS, SIMULATED_TEXT, VERDICT_MARKS, jobMark, outcomeWord } from '../words.ts';
+import { KIND_WORDS, SIMULATED_TEXT, VERDICT_MARKS, jobMark, outcomeWord, summaryText } from '../words.ts';
 import { verifyBlocks } from './cases.ts';
 import { comparisonBlocks } from './comparison.ts';
 import { differenceBlocks, expectationsBlocks, planBlocks } from './plan.ts';
@@ -93,7 +93,7 @@ function gateBlocksOf({ build, gates }: VariantResult): Block[] {
 function footBlocks({ job, error }: EndedJob): Block[] {
   const { role } = jobMark(job);
   return [
-    heading('Result', job.summary === error?.message ? '' : job.summary),
+    heading('Result', job.summary === error?.message ? '' : summaryText(job)),
     ...(error ? [notice(`${error.reason}: ${error.message}`, 'bad')] : []),
     { kind: 'outcome', word: outcomeWord(job.outcome), role, job: job.name },
   ];

@@ -12,6 +12,7 @@ import { gateTally } from '../../state/gate-board.ts';
 import { liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { MODE_WORDS, PHASE_WORDS, jobMark, jobTitle } from '../../present/words.ts';
+import { SIMULATED_BADGE } from '../pane/view.ts';
 
 const BAR_CELLS = 14;
 const SHORT_TITLE = 18;
@@ -21,7 +22,7 @@ export function headerRow(state: AppState, width: number): Row {
   const parts = [
     { rank: 5, forms: [[run('fa-tui', 'title')]] },
     { rank: 0, growRank: 9, forms: connectionForms(state) },
-    { rank: 1, forms: deviceForms(state) },
+    { rank: 1, growRank: 4, forms: deviceForms(state) },
     ...jobParts(attachedJob(state), state.now),
   ];
   return fitRow([run(' '), ...fitParts(parts, width - 2)], width);
@@ -46,8 +47,10 @@ function connectionForms({ connection, runner }: AppState): Row[] {
 function deviceForms(state: AppState): Row[] {
   const device = attachedJob(state)?.device ?? state.host?.devices[0];
   if (device === undefined) return [[run('no device', 'dim')]];
-  const suffix: Row = device.simulated ? [run(' simulated', 'warn')] : [];
-  return [[run(device.name), ...suffix], [run(device.deviceId), ...suffix], [run(device.deviceId)]];
+  if (!device.simulated) return [[run(device.name)], [run(device.deviceId)]];
+  // Said once a screen, and never cut.
+  const badge = run(` ${SIMULATED_BADGE} `, 'simulated');
+  return [[run(`${device.name} `), badge], [run(`${device.deviceId} `), badge], [badge]];
 }
 
 function jobParts(job: JobView | undefined, now: number): Part[] {

@@ -1,13 +1,19 @@
 /** View 2: every case with its errors; below, the selected one in detail with its worst element and an error map. */
-import { Verdict, type CaseResult, type Tolerance, type VerifyProgress } from '@flashcore/shared/contract';
+import {
+  Verdict,
+  type CaseResult,
+  type Tolerance,
+  type VerifyProgress,
+  type ErrorMap,
+} from '@flashcore/shared/contract';
 import { run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
-import type { UiState } from '../../state/app-state.ts';
+import { type UiState, type AppState } from '../../state/app-state.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { VERDICT_MARKS, shapeShort, notMeasured } from '../../present/words.ts';
-import { mapOf } from '../../state/error-map.ts';
-import { cursorFacts, errorMapRows } from './error-map-rows.ts';
+import { mapOf, type CellBlocks } from '../../state/error-map.ts';
+import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
 import { list } from '../pane/list.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, pageOf, type Size, type View } from '../pane/view.ts';
@@ -15,6 +21,7 @@ import { caseFacts, verdictPiece, elementText, ERROR_COLUMNS } from '../../prese
 import { piece, type Piece } from '../../present/roles.ts';
 import { backendText } from '../../present/sections/sdpa.ts';
 import { factRows } from '../../present/cells/cells-painter.ts';
+import { blocksInCell } from '../../present/cells/heatmap.ts';
 
 const HEAT_CELLS = 54;
 const SIDE_BY_SIDE = 92;
@@ -28,7 +35,7 @@ const ofDone = ({ cell, ...column }: Column<CaseResult>): Column<Line> => ({
 
 const COLUMNS: readonly Column<Line>[] = [
   { title: 'case', cell: (line) => shapeShort(line.kind === 'done' ? line.result.shape : line.progress.shape) },
-  { title: 'verdict', cell: lineVerdict, shrinkTo: 7 },
+  { title: 'verdict', cell: lineVerdict, cutLast: true },
   ...ERROR_COLUMNS.map(ofDone),
 ];
 
@@ -45,9 +52,7 @@ export const correctnessView: View = ({ state }, size) => {
     return { title: '2 Correct', body: nothingRows(state, 'correct', size) };
   const selected = Math.min(state.ui.selected.correct, lines.length - 1);
   const line = lines[selected];
-  // A third of the pane at least stays for the details; while the cursor is in the map, most of it.
-  const share = state.ui.mapCursor === undefined ? 0.6 : 0.25;
-  const listHeight = Math.min(lines.length + 1, Math.max(4, Math.floor(size.height * share)));
+  const listHeight = listRows(lines.length, { height: size.height, isInMap: state.ui.mapCursor !== undefined });
   const table = list(COLUMNS, lines, {
     width: size.width,
     height: listHeight,
@@ -83,33 +88,54 @@ function linesOf(variant: VariantView | undefined): Line[] {
 }
 
 interface DetailOptions extends Size {
-  readonly ui: Pick<UiState, 'detail' | 'mapCursor' | 'view'>;
+  readonly ui: Pick<UiState, 'detail' | 'mapCursor' | 'mapHead' | 'view'>;
   readonly tolerance: Tolerance | undefined;
 }
 
 /**
  * Facts beside the map where there is room, above it where not. With the cursor in the map, what it is on comes first.
  */
-function caseDetail(result: CaseResult, { width, height, ui, tolerance }: DetailOptions): Row[] {
+function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
+  const { width, height, ui, tolerance } = options;
   const map = mapOf(result);
   if (map === undefined) return pageOf(caseRows(result, width), { height, page: ui.detail });
-  const cursor = ui.view === 'correct' ? ui.mapCursor : undefined;
+  const isOwn = ui.view === 'correct';
+  const cursor = isOwn ? ui.mapCursor : undefined;
+  const head = isOwn ? ui.mapHead : undefined;
+  const size = mapSize(options);
+  const cell = blocksInCell(map, { ...size, height: size.height - mapHeadRows(map) });
   const facts = (factsWidth: number): Row[] => [
-    ...(cursor === undefined ? [] : cursorFacts(result, map, { cursor, width: factsWidth, tolerance })),
+    ...(cursor === undefined ? [] : cursorFacts(result, map, { cursor, head, cell, width: factsWidth, tolerance })),
     ...caseRows(result, factsWidth),
-    ...(cursor === undefined && ui.view === 'correct' ? [textRow('Enter moves a cursor over the map', 'key')] : []),
+    ...(cursor === undefined && isOwn ? [textRow('Enter moves a cursor over the map', 'key')] : []),
   ];
-  if (width >= SIDE_BY_SIDE || height < 14) {
-    const heatWidth = Math.min(HEAT_CELLS, Math.floor(width * 0.45));
-    return beside(
-      pageOf(facts(width - heatWidth - 2), { height, page: ui.detail }),
-      errorMapRows(result, map, { width: heatWidth, height, cursor }),
-      { leftWidth: width - heatWidth - 2 },
-    );
+  const drawn = errorMapRows(result, map, { ...size, cursor, head });
+  if (isBeside(options)) {
+    const leftWidth = width - size.width - 2;
+    return beside(pageOf(facts(leftWidth), { height, page: ui.detail }), drawn, { leftWidth });
   }
-  const above = pageOf(facts(width), { height: Math.floor(height / 2), page: ui.detail });
-  return [...above, ...errorMapRows(result, map, { width, height: height - above.length, cursor })];
+  return [...pageOf(facts(width), { height: height - size.height, page: ui.detail }), ...drawn];
 }
+
+const isBeside = ({ width, height }: Size): boolean => width >= SIDE_BY_SIDE || height < 14;
+
+/** What the map gets of the details: facts stand beside it where there is room, else above it. */
+const mapSize = (detail: Size): Size =>
+  isBeside(detail)
+    ? { width: Math.min(HEAT_CELLS, Math.floor(detail.width * 0.45)), height: detail.height }
+    : { width: detail.width, height: detail.height - Math.floor(detail.height / 2) };
+
+/** Blocks that a cell of the map stands for as view 2 draws it in a pane of that size. */
+export function cellOfMap({ ui, ...state }: AppState, map: ErrorMap, size: Size): CellBlocks {
+  const lines = linesOf(shownVariant({ ui, ...state }));
+  const listHeight = listRows(lines.length, { height: size.height, isInMap: ui.mapCursor !== undefined });
+  const { width, height } = mapSize({ width: size.width, height: size.height - listHeight - 1 });
+  return blocksInCell(map, { width, height: height - mapHeadRows(map) });
+}
+
+// A third of the pane at least stays for the details; while the cursor is in the map, most of it.
+const listRows = (count: number, { height, isInMap }: { height: number; isInMap: boolean }): number =>
+  Math.min(count + 1, Math.max(4, Math.floor(height * (isInMap ? 0.25 : 0.6))));
 
 /** Most important first: what does not fit stands on further pages. */
 function caseRows(result: CaseResult, width: number): Row[] {

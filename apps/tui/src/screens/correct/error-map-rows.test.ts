@@ -2,8 +2,8 @@ import { create } from '@bufbuild/protobuf';
 import { CaseResultSchema, ToleranceSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
-import { movedCursor, worstBlock } from '../../state/error-map.ts';
-import { cursorFacts } from './error-map-rows.ts';
+import { errorsOf, headCount, movedCursor, nextHead, worstBlock } from '../../state/error-map.ts';
+import { cursorFacts, errorMapRows } from './error-map-rows.ts';
 
 const shape = { batch: 2, heads: 3, sequenceLength: 64, headDim: 32, causal: false };
 const index = (batch: number, head: number, row: number, column: number): number =>
@@ -28,18 +28,19 @@ const result = create(CaseResultSchema, {
   },
 });
 const map = result.errorMap!;
+const BLOCK = { rows: 1, columns: 1 };
 const facts = (
   cursor: { row: number; column: number },
   of = result,
   tolerance = create(ToleranceSchema, { absolute: 1e-4, relative: 1e-4 }),
-) => cursorFacts(of, of.errorMap!, { cursor, width: 120, tolerance }).map((row) => rowText(row).trim());
+) => cursorFacts(of, of.errorMap!, { cursor, cell: BLOCK, width: 120, tolerance }).map((row) => rowText(row).trim());
 
 test('the cursor names block, element, both values with what they differ by, and the tile with the fragment in it', () => {
   expect(worstBlock(result, map)).toEqual({ row: 2, column: 1 });
   expect(facts({ row: 2, column: 1 })).toEqual([
     '▸ s32..47 d8..15  largest error 2.00e-3',
     'b1 h2 s37 d13: got -4.0703, want -4.0723 (off by 2.00e-3)',
-    'query tile 2 of 2 (rows 32..63), row 5 in it, fragment m16n8 (0, 1)',
+    'row 6 of query tile 2 of 2 (s32..63), fragment m16n8 (0, 1)',
   ]);
 });
 
@@ -47,6 +48,7 @@ test('what is outside the tolerance is marked, what is inside is not', () => {
   const role = (absolute: number) =>
     cursorFacts(result, map, {
       cursor: { row: 2, column: 1 },
+      cell: BLOCK,
       width: 120,
       tolerance: create(ToleranceSchema, { absolute, relative: 0 }),
     })[1]?.at(-1)?.role;
@@ -74,4 +76,62 @@ test('the cursor stays in the map', () => {
     { row: 0, column: 3 },
     { row: 3, column: 2 },
   ]);
+});
+
+test('where a cell stands for several blocks the cursor goes by cells, and tells of the worst block in one', () => {
+  const cell = { rows: 2, columns: 3 };
+  expect([
+    movedCursor({ row: 2, column: 1 }, map, { cell }),
+    movedCursor({ row: 0, column: 0 }, map, { rows: 1, columns: 1, cell }),
+    movedCursor({ row: 2, column: 3 }, map, { rows: 1, columns: 1, cell }),
+  ]).toEqual([
+    { row: 2, column: 0 },
+    { row: 2, column: 3 },
+    { row: 2, column: 3 },
+  ]);
+  const [title, element] = cursorFacts(result, map, {
+    cursor: { row: 2, column: 0 },
+    cell,
+    width: 120,
+    tolerance: undefined,
+  }).map((row) => rowText(row).trim());
+  expect([title, element?.slice(0, 12)]).toEqual(['▸ s32..63 d0..23  largest error 2.00e-3', 'b1 h2 s37 d1']);
+});
+
+const heads = create(CaseResultSchema, {
+  ...result,
+  errorMap: {
+    ...map,
+    headMaxAbsError: Array.from({ length: 2 * 3 * blocks }, (_, at) => (Math.floor(at / blocks) === 5 ? 0.002 : 1e-4)),
+  },
+});
+
+test('a head of the map is chosen in turn, from all of them and back', () => {
+  const many = heads.errorMap!;
+  expect(headCount(many)).toBe(6);
+  expect([nextHead(many, undefined, 1), nextHead(many, 5, 1), nextHead(many, undefined, -1)]).toEqual([
+    0,
+    undefined,
+    5,
+  ]);
+  expect([errorsOf(many, 4)[9], errorsOf(many, 5)[9], errorsOf(many, undefined)[9]]).toEqual(
+    [1e-4, 0.002, 0.002].map((error) => expect.closeTo(error, 6) as number),
+  );
+  const drawn = (head: number | undefined) =>
+    errorMapRows(heads, many, { width: 60, height: 8, cursor: undefined, head }).map(rowText);
+  expect([drawn(undefined)[0], drawn(5)[0]]).toEqual([
+    'all 6 heads  [ ] choose a head',
+    'batch 1 head 2  [ ] choose a head',
+  ]);
+  // The worst element is in that head alone.
+  expect([drawn(5).at(-1), drawn(4).at(-1)].map((legend) => legend?.includes('X worst'))).toEqual([true, false]);
+});
+
+test('the legend explains the marks that are there: of a map that is all NaN neither a worst cell nor a range', () => {
+  const nan = create(CaseResultSchema, {
+    ...result,
+    errorMap: { ...map, maxAbsError: map.maxAbsError.map(() => NaN) },
+  });
+  const legend = errorMapRows(nan, nan.errorMap!, { width: 60, height: 8, cursor: undefined, head: undefined }).at(-1)!;
+  expect(rowText(legend)).toBe('s16 x d8 a cell, N NaN or Inf');
 });

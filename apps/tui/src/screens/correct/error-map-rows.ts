@@ -6,30 +6,78 @@ import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/s
 import { formatError } from '../../present/numbers.ts';
 import { heatMap, type Place } from '../../present/cells/heatmap.ts';
 import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
-import type { MapCursor } from '../../state/error-map.ts';
+import { type MapCursor, errorsOf, headCount, type CellBlocks } from '../../state/error-map.ts';
 import type { Size } from '../pane/view.ts';
 import { elementText } from '../../present/sections/cases.ts';
+
+export interface MapChoice {
+  readonly cursor: MapCursor | undefined;
+  /** Undefined: the largest error of all heads. */
+  readonly head: number | undefined;
+}
 
 export function errorMapRows(
   result: CaseResult,
   map: ErrorMap,
-  { width, height, cursor }: Size & { cursor: MapCursor | undefined },
+  { width, height, cursor, head }: Size & MapChoice,
 ): Row[] {
   const place = cursor && { row: cursor.row * map.blockRows, column: cursor.column * map.blockColumns };
-  return heatMap({ ...map, values: map.maxAbsError }, { width, height, worst: result.worst, cursor: place });
+  const title = headRow(result, map, head);
+  return [
+    ...title,
+    ...heatMap(
+      { ...map, values: errorsOf(map, head) },
+      { width, height: height - title.length, worst: worstIn(result, head), cursor: place },
+    ),
+  ];
 }
 
-/** What the block under the cursor is: its rows and columns, its worst element, the CTA's tile. */
+/** Which heads the map is of, where one can be chosen. */
+function headRow({ shape }: CaseResult, map: ErrorMap, head: number | undefined): Row[] {
+  const count = headCount(map);
+  if (count < 2) return [];
+  const heads = shape?.heads ?? count;
+  const what = head === undefined ? `all ${count} heads` : `batch ${Math.floor(head / heads)} head ${head % heads}`;
+  return [[run(what, 'title'), run('  [ ] choose a head', 'key')]];
+}
+
+/** Rows of the map's pane that are no blocks. */
+export const mapHeadRows = (map: ErrorMap): number => (headCount(map) < 2 ? 0 : 1);
+
+/** The worst element of all, where it is in the head shown. */
+function worstIn({ worst, shape }: CaseResult, head: number | undefined): ElementError | undefined {
+  if (worst === undefined || head === undefined || shape === undefined) return worst;
+  return worst.batch * shape.heads + worst.head === head ? worst : undefined;
+}
+
+/** What the cell under the cursor is: its rows and columns, its worst element, the CTA's tile. */
 export function cursorFacts(
   result: CaseResult,
   map: ErrorMap,
-  { cursor, width, tolerance }: { cursor: MapCursor; width: number; tolerance: Tolerance | undefined },
+  {
+    cursor,
+    head,
+    cell,
+    width,
+    tolerance,
+  }: {
+    cursor: MapCursor;
+    head?: number | undefined;
+    cell: CellBlocks;
+    width: number;
+    tolerance: Tolerance | undefined;
+  },
 ): Row[] {
   const first = { row: cursor.row * map.blockRows, column: cursor.column * map.blockColumns };
-  const rows = `s${first.row}..${Math.min(first.row + map.blockRows, result.shape?.sequenceLength ?? Infinity) - 1}`;
-  const columns = `d${first.column}..${Math.min(first.column + map.blockColumns, result.shape?.headDim ?? Infinity) - 1}`;
-  const largest = map.maxAbsError[cursor.row * map.columns + cursor.column] ?? 0;
-  const element = worstElementOf(result, map, cursor);
+  const last = (from: number, size: number, limit: number | undefined): number =>
+    Math.min(from + size, limit ?? Infinity) - 1;
+  const rows = `s${first.row}..${last(first.row, map.blockRows * cell.rows, result.shape?.sequenceLength)}`;
+  const columns = `d${first.column}..${last(first.column, map.blockColumns * cell.columns, result.shape?.headDim)}`;
+  const block = worstBlockIn(map, { cursor, cell, head });
+  const largest = errorsOf(map, head)[block] ?? 0;
+  const element = worstElementOf(result, map, block);
+  const isOther =
+    head !== undefined && element !== undefined && element.batch * (result.shape?.heads ?? 1) + element.head !== head;
   return [
     ...flowRows(
       [
@@ -43,23 +91,53 @@ export function cursorFacts(
       ],
       width,
     ),
-    ...(element === undefined
-      ? wrapRows('the runner told no element of this block', width, { indent: 2, hang: 4, role: 'dim' })
+    ...(element === undefined || isOther
+      ? wrapRows(
+          isOther
+            ? 'the runner tells elements of the worst head of a block alone'
+            : 'the runner told no element of this block',
+          width,
+          { indent: 2, hang: 4, role: 'dim' },
+        )
       : wrapRows(elementText(element), width, {
           indent: 2,
           hang: 4,
           role: isOutside(element, tolerance) ? 'bad' : 'text',
         })),
-    ...wrapRows(tileText(element ?? { ...first }, map, result), width, { indent: 2, hang: 4, role: 'dim' }),
+    ...wrapRows(tileText(element === undefined || isOther ? first : element, map, result), width, {
+      indent: 2,
+      hang: 4,
+      role: 'dim',
+    }),
   ];
 }
+
+/** Index of the block with the largest error in the cell; one with an element that is not finite goes before all. */
+function worstBlockIn(
+  map: ErrorMap,
+  { cursor, cell, head }: { cursor: MapCursor; cell: CellBlocks; head: number | undefined },
+): number {
+  const errors = errorsOf(map, head);
+  const [lastRow, lastColumn] = [
+    Math.min(map.rows, cursor.row + cell.rows),
+    Math.min(map.columns, cursor.column + cell.columns),
+  ];
+  let worst = cursor.row * map.columns + cursor.column;
+  for (let row = cursor.row; row < lastRow; row++)
+    for (let column = cursor.column; column < lastColumn; column++) {
+      const block = row * map.columns + column;
+      if (badnessOf(errors[block]) > badnessOf(errors[worst])) worst = block;
+    }
+  return worst;
+}
+
+const badnessOf = (error = 0): number => (Number.isNaN(error) ? Infinity : error);
 
 /**
  * Largest error of the block with its place; results of older runners tell only the worst of all and the first
  * mismatches.
  */
-function worstElementOf(result: CaseResult, map: ErrorMap, cursor: MapCursor): ElementError | undefined {
-  const block = cursor.row * map.columns + cursor.column;
+function worstElementOf(result: CaseResult, map: ErrorMap, block: number): ElementError | undefined {
   const index = map.worstIndex[block];
   const { shape } = result;
   if (index !== undefined && shape !== undefined)
@@ -69,7 +147,7 @@ function worstElementOf(result: CaseResult, map: ErrorMap, cursor: MapCursor): E
       want: map.worstWant[block] ?? NaN,
     } as ElementError;
   const isInside = ({ row, column }: Place): boolean =>
-    Math.floor(row / map.blockRows) === cursor.row && Math.floor(column / map.blockColumns) === cursor.column;
+    Math.floor(row / map.blockRows) * map.columns + Math.floor(column / map.blockColumns) === block;
   return [...(result.worst ? [result.worst] : []), ...result.firstMismatches].find(isInside);
 }
 
@@ -107,5 +185,5 @@ function tileText({ row, column }: Place, { tileRows }: ErrorMap, { shape }: Cas
   const tile = Math.floor(row / tileRows);
   const tiles = Math.ceil((shape?.sequenceLength ?? 0) / tileRows);
   const last = Math.min((tile + 1) * tileRows, shape?.sequenceLength ?? Infinity) - 1;
-  return `query tile ${tile + 1} of ${tiles} (rows ${tile * tileRows}..${last}), row ${row % tileRows} in it, ${fragment}`;
+  return `row ${(row % tileRows) + 1} of query tile ${tile + 1} of ${tiles} (s${tile * tileRows}..${last}), ${fragment}`;
 }

@@ -51,7 +51,7 @@ interface Shown {
 function railRows(shown: Shown, { width, height }: Size): Row[] {
   const told = shown.variant.gates.filter((gate) => !isOpen(gate));
   const laid = (isWrapped: boolean): Row[][] => told.map((gate) => gateRows(gate, shown, { width, isWrapped }));
-  const open = openReasons(shown.variant.gates);
+  const open = openReasons(shown.variant);
   const whole = open.flatMap((reason) => wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }));
   const short = open.map((reason): Row => [run(cutCells(reason, width), 'dim')]);
   const [wrapped, cut] = [laid(true), laid(false)];
@@ -109,7 +109,10 @@ function valueText({ value, unit, verdict, metric }: GateResult, { cases, verify
 }
 
 /** "– 9 not measured: hardware counters need a GPU", a line a reason. */
-function openReasons(gates: readonly GateResult[]): string[] {
+function openReasons({ gates, build }: VariantView): string[] {
+  // Of a kernel that does not compile there is one reason, whatever each gate would have needed.
+  if (build?.succeeded === false && gates.some(isOpen))
+    return [`– ${gates.filter(isOpen).length} not evaluated: the kernel does not compile`];
   const counts = new Map<string, number>();
   for (const gate of gates.filter(isOpen)) {
     const reason = gate.verdict === Verdict.NOT_MEASURED ? notMeasured(gate.detail) : `not judged: ${gate.detail}`;

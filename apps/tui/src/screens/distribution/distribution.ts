@@ -22,7 +22,7 @@ const MOST_PLOT = 16;
 export function distributionRows(state: AppState, chosen: BenchmarkView, { width, height }: Size): Row[] {
   const title = titleRow(chosen);
   const bins = histogramData(chosen.histogram);
-  const facts = [...stripRows(chosen, width), ...lastRuns(state, chosen, width), ...resultFacts(chosen, width)];
+  const facts = [...resultFacts(chosen, width), ...stripRows(chosen, width), ...lastRuns(state, chosen, width)];
   if (bins === undefined) return [title, textRow('no samples yet', 'dim'), ...facts].slice(0, height);
   const { samples = 0, minUs = 0, maxUs = 0 } = chosen.latency ?? {};
   if (samples > 0 && samples < FEWEST.interval)
@@ -34,13 +34,11 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
       ),
       ...facts,
     ].slice(0, height);
-  // Facts keep three rows at least; what does not fit stands on their next page.
-  const plots = Math.max(
-    LEAST_PLOT,
-    Math.min(2 * MOST_PLOT, height - 1 - Math.min(facts.length, Math.max(3, Math.floor(height / 4)))),
-  );
-  const body = plotRows(chosen, bins, { width, height: plots, plot: state.ui.distribution });
-  return [title, ...body, ...pageOf(facts, { height: Math.max(0, height - 1 - body.length), page: state.ui.detail })];
+  // Statistics come first, on pages where they would leave the plot too few rows.
+  const factRows = Math.min(facts.length, Math.max(3, Math.floor(height / 4)), Math.max(0, height - 1 - LEAST_PLOT));
+  const shown = pageOf(facts, { height: factRows, page: state.ui.detail });
+  const plots = Math.min(2 * MOST_PLOT, height - 1 - shown.length);
+  return [title, ...shown, ...plotRows(chosen, bins, { width, height: plots, plot: state.ui.distribution })];
 }
 
 function titleRow({ shape, mode, subject, warmUp, result, latency }: BenchmarkView): Row {
@@ -66,7 +64,7 @@ function plotRows(
   { width, height, plot }: Size & { plot: AppState['ui']['distribution'] },
 ): Row[] {
   const marks = marksOf(latency);
-  const drawHistogram = (size: Size): Row[] => histogram(bins, { ...size, marks });
+  const drawHistogram = (size: Size): Row[] => histogram(bins, { ...size, marks, counts: true });
   const drawEcdf = (size: Size): Row[] => ecdf([{ data: bins, role: 'bar' }], size);
   const alone = { width, height: Math.min(height, MOST_PLOT) };
   if (plot === 'histogram') return drawHistogram(alone);

@@ -58,11 +58,12 @@ function fullRows(gates: readonly GateResult[], { width, height, selected, focus
     const [first = '', ...more] = wrapCells(gate.title, titleCells);
     const head: Row = [
       run(index === selected ? '▸ ' : '  '),
-      run(`${mark} ${padCells(first, titleCells)}`, role),
+      run(`${mark} `, role),
+      run(padCells(first, titleCells)),
       run(' '.repeat(GAP)),
       ...(laid.rows[index] ?? []),
     ];
-    const rest = more.map((line): Row => [run(' '.repeat(CURSOR_CELLS + MARK_CELLS)), run(line, role)]);
+    const rest = more.map((line): Row => [run(' '.repeat(CURSOR_CELLS + MARK_CELLS)), run(line)]);
     return [
       index === selected && focused ? selectRow(head, width) : fitRow(head, width),
       ...rest,
@@ -94,7 +95,7 @@ function reasonRows(
   const source = selected && !hasSource && gate.source !== '' ? ` [${gate.level}, by ${gate.source}]` : '';
   const text = `${gateReason(gate)}${source}`.trim();
   return wanted && text !== ''
-    ? wrapRows(text, width, { role: gate.verdict === Verdict.FAIL ? gateMark(gate).role : 'dim', indent: 4, hang: 4 })
+    ? wrapRows(text, width, { role: gate.verdict === Verdict.FAIL ? 'text' : 'dim', indent: 4, hang: 4 })
     : [];
 }
 

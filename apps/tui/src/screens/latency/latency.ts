@@ -1,6 +1,5 @@
 /** View 3: latency of every shape, mode and subject, and the distribution of the selected one, live. */
 import { run, type Row } from '../../present/cells/row.ts';
-import { padCells } from '../../present/cells/cell-text.ts';
 import type { ComparisonView } from '../../state/comparison.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
@@ -10,7 +9,7 @@ import { comparePane } from '../pinned/pinned-pages.ts';
 import { distributionRows } from '../distribution/distribution.ts';
 import { list } from '../pane/list.ts';
 import { nothingRows } from '../pane/nothing.ts';
-import { SIMULATED_BADGE, SIMULATED_TEXT, positionRemark, type Size, type View } from '../pane/view.ts';
+import { SIMULATED_BADGE, positionRemark, type Size, type View } from '../pane/view.ts';
 import { PAIR_COLUMNS } from '../../present/sections/comparison.ts';
 import { TIMING_COLUMNS } from '../../present/sections/timings.ts';
 
@@ -20,21 +19,19 @@ export const latencyView: View = ({ state }, size) => {
   const benchmarks = variant?.benchmarks ?? [];
   const comparison = variant?.comparison;
   const simulated = benchmarks.length > 0 ? benchmarks.some((benchmark) => benchmark.simulated) : isSimulated(state);
-  const warning: Row[] = simulated ? [[run(padCells(` ${SIMULATED_TEXT}`, size.width), 'simulated')]] : [];
   const badge = simulated ? { badge: SIMULATED_BADGE } : {};
   const count = benchmarks.length + (comparison?.shapes.length ?? 0);
-  if (count === 0) return { title: '3 Latency', ...badge, body: [...warning, ...nothingRows(state, 'latency', size)] };
+  if (count === 0) return { title: '3 Latency', ...badge, body: nothingRows(state, 'latency', size) };
   const selected = Math.min(state.ui.selected.latency, count - 1);
-  const rest = { width: size.width, height: size.height - warning.length };
   const rows =
     comparison === undefined
-      ? benchmarkRows(state, benchmarks, { ...rest, selected })
-      : withComparison(state, { comparison, benchmarks }, { ...rest, selected });
+      ? benchmarkRows(state, benchmarks, { ...size, selected })
+      : withComparison(state, { comparison, benchmarks }, { ...size, selected });
   return {
     title: '3 Latency',
     ...badge,
     remark: positionRemark(selected, count, 'measurement'),
-    body: [...warning, ...rows].slice(0, size.height),
+    body: rows.slice(0, size.height),
   };
 };
 

@@ -12,7 +12,7 @@ export interface PaneContent {
   readonly title: string;
   /** At the lower border. */
   readonly remark?: string;
-  /** Beside the title, unmistakable. */
+  /** What a copy of the pane must say; on the screen the header says it. */
   readonly badge?: string;
   /** At most size.height rows of at most size.width cells. */
   readonly body: readonly Row[];
@@ -21,7 +21,6 @@ export interface PaneContent {
 export type View = (snapshot: Snapshot, size: Size) => PaneContent;
 
 export const SIMULATED_BADGE = 'SIMULATED';
-export const SIMULATED_TEXT = 'simulated: emulator times are not GPU times';
 
 /** Two blocks of rows next to each other, the left one `leftWidth` cells wide. */
 export function beside(

@@ -24,7 +24,7 @@ const COLUMNS: Column<Figure>[] = [
 ];
 
 const valueRun = (value: number | undefined, format: Figure['format']): Run =>
-  value === undefined ? run('not measured', 'unknown') : run(format(value));
+  value === undefined ? run('not measured', 'dim') : run(format(value));
 
 function changeRun({ a, b, better }: Figure): Run {
   if (a === undefined || b === undefined) return run('');
@@ -71,17 +71,17 @@ function buildFigures({ a: { variant: a }, b: { variant: b } }: PinnedComparison
     better: Figure['better'],
   ): Figure => ({ name, a: mostOf(a, need), b: mostOf(b, need), format, better });
   return [
-    figure('registers a thread', ({ registersPerThread }) => registersPerThread, formatNumber, 'less'),
+    figure('registers/thread', ({ registersPerThread }) => registersPerThread, formatNumber, 'less'),
     figure(
-      'SMEM a CTA',
+      'SMEM/CTA',
       ({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes,
       formatBytes,
       'less',
     ),
     figure('spills', ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes, formatBytes, 'less'),
     figure('stack', ({ stackBytes }) => stackBytes, formatBytes, 'less'),
-    figure('threads a CTA', ({ threadsPerCta }) => threadsPerCta, formatNumber, undefined),
-    figure('CTAs an SM', ({ ctasPerSm }) => ctasPerSm, formatNumber, 'more'),
+    figure('threads/CTA', ({ threadsPerCta }) => threadsPerCta, formatNumber, undefined),
+    figure('CTAs/SM', ({ ctasPerSm }) => ctasPerSm, formatNumber, 'more'),
     figure(
       'occupancy',
       ({ occupancyPercent }) => occupancyPercent,

@@ -3,7 +3,7 @@
  * figures side by side, or what differs in the source.
  */
 import { formatMicroseconds } from '../../present/numbers.ts';
-import { cutCells, padCells } from '../../present/cells/cell-text.ts';
+import { cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import { COMPARE_PAGES, type AppState, type ComparePage } from '../../state/app-state.ts';
@@ -14,19 +14,12 @@ import { histogramData } from '../../present/cells/histogram.ts';
 import { list } from '../pane/list.ts';
 import { sourceDiffRows } from './source-diff.ts';
 import { twoDistributions } from '../distribution/two-distributions.ts';
-import {
-  SIMULATED_BADGE,
-  SIMULATED_TEXT,
-  positionRemark,
-  scrolled,
-  type PaneContent,
-  type Size,
-} from '../pane/view.ts';
+import { SIMULATED_BADGE, positionRemark, scrolled, type PaneContent, type Size } from '../pane/view.ts';
 
 const VERDICT_ROLES: Record<PinnedVerdict, Role> = {
   faster: 'good',
   slower: 'bad',
-  'no difference shown': 'unknown',
+  'no difference shown': 'text',
 };
 const PAGE_WORDS: Record<ComparePage, string> = { latency: 'latency', figures: 'figures', source: 'source' };
 
@@ -38,8 +31,8 @@ const time =
 const COLUMNS: Column<LatencyPair>[] = [
   { title: 'case', cell: ({ b }) => shapeShort(b.shape) },
   { title: 'mode', cell: ({ b }) => MODE_WORDS[b.mode] },
-  { title: 'A p50', align: 'right', cell: time('a') },
-  { title: 'B p50', align: 'right', cell: time('b') },
+  { title: 'A p50', align: 'right', drop: 0.5, cell: time('a') },
+  { title: 'B p50', align: 'right', drop: 0.5, cell: time('b') },
   {
     title: 'A/B [95 %]',
     align: 'right',
@@ -49,8 +42,9 @@ const COLUMNS: Column<LatencyPair>[] = [
   },
   {
     title: 'B is',
+    cutLast: true,
     cell: ({ verdict, notCompared = '' }) =>
-      verdict === undefined ? run(`not compared: ${notCompared}`, 'unknown') : run(verdict, VERDICT_ROLES[verdict]),
+      verdict === undefined ? run(`not compared: ${notCompared}`, 'dim') : run(verdict, VERDICT_ROLES[verdict]),
   },
 ];
 
@@ -67,10 +61,7 @@ export function comparePane(state: AppState, size: Size): PaneContent {
       ),
     };
   const simulated = comparison.pairs.some(({ a, b }) => a.simulated || b.simulated);
-  const head: Row[] = [
-    ...(simulated ? [[run(padCells(` ${SIMULATED_TEXT}`, size.width), 'simulated')]] : []),
-    ...sideRows(comparison, size.width),
-  ];
+  const head = sideRows(comparison, size.width);
   const rest = { width: size.width, height: size.height - head.length };
   const page = { latency: latencyPage, figures: figuresPage, source: sourcePage }[state.ui.comparePage](
     state,
@@ -153,7 +144,7 @@ function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, heig
 /** The answer in one line, before any curve. */
 function verdictRow({ a, ratio, verdict, notCompared = '' }: LatencyPair): Row {
   const what = run(`${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}  `, 'dim');
-  if (ratio === undefined || verdict === undefined) return [what, run(`not compared: ${notCompared}`, 'unknown')];
+  if (ratio === undefined || verdict === undefined) return [what, run(`not compared: ${notCompared}`, 'dim')];
   const share = (value: number): string => `${value > 1 ? '+' : ''}${((value - 1) * 100).toFixed(1)} %`;
   return [
     what,

@@ -10,7 +10,7 @@ import { table, type Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { shownVariant } from '../../state/selectors.ts';
-import { notMeasured, shapeShort } from '../../present/words.ts';
+import { notMeasured, shapeShort, variantWord } from '../../present/words.ts';
 import { buildReport } from './build-report.ts';
 import { nothingText } from '../pane/nothing.ts';
 import { rooflineRows } from './roofline.ts';
@@ -30,7 +30,7 @@ const METRIC_COLUMNS: Column<Metric>[] = [
 ];
 
 export const profileView: View = ({ state }, size) =>
-  scrolled(`4 Profile  ${shownVariant(state)?.label ?? ''}`.trimEnd(), profileRows(state, size.width), {
+  scrolled(`4 Profile  ${variantWord(shownVariant(state)?.label ?? '')}`.trimEnd(), profileRows(state, size.width), {
     ...size,
     top: state.ui.selected.profile,
   });
@@ -76,7 +76,7 @@ function counterRows({ profile, profiling }: VariantView, width: number, nothing
   if (profile === undefined)
     return [title, ...wrapRows(profiling === undefined ? nothing : profiling.message, width, { role: 'dim' })];
   if (profile.verdict === Verdict.NOT_MEASURED)
-    return [title, ...wrapRows(notMeasured(profile.reason), width, { role: 'unknown' }), ...adviceRows(profile, width)];
+    return [title, ...wrapRows(notMeasured(profile.reason), width, { role: 'dim' }), ...adviceRows(profile, width)];
   const laid = table(METRIC_COLUMNS, profile.metrics, width);
   return [
     [run('Hardware counters', 'title'), run(`  ${shapeShort(profile.shape)}, one launch under the profiler`, 'dim')],

@@ -6,8 +6,8 @@ import { textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
 import { attachedJob } from '../../state/selectors.ts';
-import { MODE_WORDS, shapeShort } from '../../present/words.ts';
-import { SIMULATED_TEXT, type Size } from '../pane/view.ts';
+import { MODE_WORDS, shapeShort, notMeasured } from '../../present/words.ts';
+import { type Size } from '../pane/view.ts';
 
 interface Measured extends RooflinePoint {
   readonly what: string;
@@ -30,9 +30,11 @@ export function rooflineRows(state: AppState, { benchmarks }: VariantView, { wid
     return [
       title,
       ...wrapRows(`${ridge} (${roof.source})`, width, { role: 'dim' }),
-      ...wrapRows(device.simulated ? SIMULATED_TEXT : 'no shape was timed in this job', width, {
-        role: device.simulated ? 'warn' : 'dim',
-      }),
+      ...wrapRows(
+        device.simulated ? notMeasured('emulator times are not GPU times') : 'no shape was timed in this job',
+        width,
+        { role: 'dim' },
+      ),
     ];
   return [
     title,

@@ -12,6 +12,8 @@ import {
   jobMark,
   jobTitle,
   shapeShort,
+  summaryText,
+  variantWord,
 } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { gateTally } from '../../state/gate-board.ts';
@@ -79,7 +81,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
 /** How the job stands, and what it does now. */
 export function jobRow(job: JobView, now: number, width: number): Row {
   const { mark, role, word } = jobMark(job);
-  const about = job.state === JobState.ENDED ? job.summary || (job.error?.message ?? '') : '';
+  const about = job.state === JobState.ENDED ? summaryText(job) || (job.error?.message ?? '') : '';
   const phase = job.phases.at(-1);
   return fitRow(
     [
@@ -97,7 +99,7 @@ export function jobRow(job: JobView, now: number, width: number): Row {
 
 export function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {
   const seconds = formatSeconds(Math.max(0, (phase.endTime ?? now) - phase.startTime) / 1000);
-  const name = `${PHASE_WORDS[phase.phase]}${phase.variant === '' ? '' : ` ${phase.variant}`}`;
+  const name = [PHASE_WORDS[phase.phase], variantWord(phase.variant)].filter(Boolean).join(' ');
   const steps = phase.steps > 0 ? ` ${Math.floor(phase.done)}/${phase.steps}` : '';
   if (phase.endTime !== undefined) {
     const { mark, role } = VERDICT_MARKS[phaseVerdict(job, phase)];

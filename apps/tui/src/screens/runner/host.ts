@@ -5,8 +5,8 @@ import { formatBytes, formatClock, formatNumber } from '../../present/numbers.ts
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { attachedJob } from '../../state/selectors.ts';
-import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames } from '../../present/words.ts';
-import { SIMULATED_TEXT, scrolled, type View } from '../pane/view.ts';
+import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames, SIMULATED_TEXT } from '../../present/words.ts';
+import { scrolled, type View } from '../pane/view.ts';
 
 export const hostView: View = ({ state }, size) =>
   scrolled('8 Host', hostRows(state, size.width), { ...size, top: state.ui.selected.host });
@@ -26,7 +26,7 @@ export function hostRows(state: AppState, width: number): Row[] {
     textRow('Tools', 'title'),
     ...host.tools.flatMap(({ name, version, archs, missing }) =>
       version === undefined && missing !== undefined
-        ? wrapRows(`○ ${name}: ${missing}`, width, { role: 'unknown', hang: 2 })
+        ? wrapRows(`○ ${name}: ${missing}`, width, { role: 'dim', hang: 2 })
         : wrapRows(`✓ ${name} ${version ?? ''}${archs.length > 0 ? ` for ${archs.join(' ')}` : ''}`, width, {
             hang: 2,
           }),
@@ -71,9 +71,9 @@ function deviceRows(device: Device, width: number): Row[] {
     labelled('SMs', String(device.multiprocessors)),
     labelled('memory', formatBytes(Number(device.memoryBytes))),
     labelled('L2', formatBytes(Number(device.l2Bytes))),
-    labelled('SMEM a CTA', formatBytes(device.smemOptinBytes)),
-    labelled('SMEM an SM', formatBytes(device.smemPerMultiprocessorBytes)),
-    labelled('registers an SM', formatNumber(device.registersPerMultiprocessor)),
+    labelled('SMEM/CTA', formatBytes(device.smemOptinBytes)),
+    labelled('SMEM/SM', formatBytes(device.smemPerMultiprocessorBytes)),
+    labelled('registers/SM', formatNumber(device.registersPerMultiprocessor)),
     ...(device.driverVersion === '' ? [] : [labelled('CUDA', device.driverVersion)]),
     ...(device.kernelDriverVersion === undefined ? [] : [labelled('driver', device.kernelDriverVersion)]),
     ...(device.roofline === undefined

@@ -6,7 +6,7 @@ import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { jobsOf } from '../../state/selectors.ts';
-import { KIND_WORDS, jobMark, jobTitle, shortName } from '../../present/words.ts';
+import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { historyPane, leaderboardPane } from './history.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size, type View } from '../pane/view.ts';
@@ -88,10 +88,10 @@ function jobDetail(job: Job, now: number, width: number): Row[] {
   return [
     [run('─'.repeat(width), 'border')],
     ...wrapRows(jobTitle(job), width, { role: 'title' }),
-    ...wrapRows(`${word}: ${job.summary === '' ? KIND_WORDS[job.kind] : job.summary}`, width, { role, hang: 2 }).slice(
-      0,
-      4,
-    ),
+    ...wrapRows(`${word}: ${job.summary === '' ? KIND_WORDS[job.kind] : summaryText(job)}`, width, {
+      role,
+      hang: 2,
+    }).slice(0, 4),
     ...wrapRows(`${KIND_WORDS[job.kind]} ${shortName(job.name)} on ${job.deviceId || 'its device'}${created}`, width, {
       role: 'dim',
       hang: 2,
@@ -107,7 +107,7 @@ const summaryColumns = (now: number): Column<Job>[] => [
     drop: 5,
     cell: ({ createTime }) => (createTime === undefined ? '-' : formatAge((now - timestampMs(createTime)) / 1000)),
   },
-  { title: 'summary', drop: 6, cell: ({ summary }) => run(summary, 'dim'), shrinkTo: 30 },
+  { title: 'summary', drop: 6, cell: (job) => run(summaryText(job), 'dim'), shrinkTo: 30 },
 ];
 
 function tookText({ startTime, endTime, state, queuePosition }: Job, now: number): string {

@@ -1829,6 +1829,14 @@ export declare type ErrorMap = Message<"flashcore.runner.v1.ErrorMap"> & {
    * @generated from field: int32 tile_rows = 9;
    */
   tileRows: number;
+
+  /**
+   * [batch, heads, rows, columns]: the same map of each head alone. Of a failed case with at most 64 heads in all; empty
+   * otherwise.
+   *
+   * @generated from field: repeated float head_max_abs_error = 10;
+   */
+  headMaxAbsError: number[];
 };
 
 /**
