@@ -83,7 +83,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   },
   'into-map': {
     first: '2jjj',
-    shows: (_, { ui: after }) => after.mapCursor?.row === 20 && after.mapCursor.column === 5,
+    shows: (_, { ui: after }) => after.mapCursor?.row === 18 && after.mapCursor.column === 5,
   },
   'map-left': {
     first: '2jjj\r',
