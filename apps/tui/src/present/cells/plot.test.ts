@@ -56,7 +56,6 @@ test('where a colour carries the level there is no ink over it; marks stay', () 
     { rows: 1, columns: 2, blockRows: 16, blockColumns: 16, values: [1, 0.5] },
     { width: 30, height: 3, worst: { row: 0, column: 0 } },
   );
-  // eslint-disable-next-line no-control-regex
   const painted = (colors: ColorDepth): string =>
     paint(rows[1]!, { colors, ascii: false }).replace(/\u001b\[[\d;]*m/g, '');
   expect([painted('truecolor'), painted('256')].map((text) => text.slice(6).trim())).toEqual(['X', 'X']);
