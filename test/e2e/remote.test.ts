@@ -95,7 +95,11 @@ test.skipIf(missing('openssl'))('every command answers as with an embedded runne
   });
   expect(remote('watch', name)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(SHAPE) as string });
   expect(remote('kernels')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('flashcore_v10') as string });
-  expect(remote('host')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(box.path) as string });
+  // Where the runner keeps its files is not told on another machine.
+  expect(remote('host')).toMatchObject({
+    exitCode: 0,
+    stdout: expect.not.stringContaining(box.path) as string,
+  });
   expect(remote('history')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('fa_v1_baseline') as string });
   expect(remote('jobs')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('nan_output') as string });
 

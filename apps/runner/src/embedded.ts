@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { makeFolder, whyUnwritable } from '@flashcore/shared/files';
 import { parseListenAddress, type ListenAddress } from './rpc/address.ts';
 import { UsageError } from './usage-error.ts';
 
@@ -19,12 +20,25 @@ function privateFolder(parent: string): string {
   const { uid } = userInfo();
   // 60 bytes leave room for the names below; a longer one (macOS's per-user folder can be) gives way to /tmp.
   const folder = join(Buffer.byteLength(parent) <= 60 ? parent : '/tmp', `flashcore-${uid}`);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeSocketFolder(folder);
   const found = lstatSync(folder);
   if (found.isDirectory() && found.uid === uid && (found.mode & 0o077) === 0) return folder;
   throw new UsageError(
     `Remove ${folder} or give an --address: it must be a folder of user ${uid} that nobody else can enter`,
   );
+}
+
+function makeSocketFolder(folder: string): void {
+  try {
+    makeFolder(folder);
+  } catch (error) {
+    const why = whyUnwritable(error);
+    if (why === undefined) throw error;
+    throw new UsageError(
+      `Set XDG_RUNTIME_DIR or TMPDIR to a folder that this user can write to, or give an --address: the runner's socket should lie in ${folder}: ${why}`,
+      { cause: error },
+    );
+  }
 }
 
 /** How later commands find a runner. */

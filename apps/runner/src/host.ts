@@ -2,7 +2,14 @@ import { arch, hostname, platform } from 'node:os';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { API_VERSION } from '@flashcore/shared/client';
-import { HostSchema, type Device, type Host, type Tool } from '@flashcore/shared/contract';
+import {
+  HostSchema,
+  plainMessage,
+  type CleanText,
+  type Device,
+  type Host,
+  type Tool,
+} from '@flashcore/shared/contract';
 import type { Logger } from './log.ts';
 
 export interface HostOptions {
@@ -13,7 +20,15 @@ export interface HostOptions {
   /** Asks for compilers and tools; may take seconds. */
   describeTools: () => Promise<Tool[]>;
   isolation: () => Promise<{ kind: string; detail: string }>;
+  /** For clients on other machines: takes the data folder out of texts. */
+  cleanText: CleanText;
   logger: Logger;
+}
+
+interface HostQuestion {
+  devices: Device[];
+  activeJobs: number;
+  trusted: boolean;
 }
 
 const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' };
@@ -31,9 +46,10 @@ export class HostDescriber {
     void this.#tools();
   }
 
-  async describe({ devices, activeJobs }: { devices: Device[]; activeJobs: number }): Promise<Host> {
-    const { version, buildId, dataDirectory, embedded, isolation } = this.#options;
-    return create(HostSchema, {
+  /** `trusted`: who asks is the runner's own user, who may know where its files are. */
+  async describe({ devices, activeJobs, trusted }: HostQuestion): Promise<Host> {
+    const { version, buildId, dataDirectory, embedded, isolation, cleanText } = this.#options;
+    const host = create(HostSchema, {
       runnerVersion: version,
       apiVersion: API_VERSION,
       buildId,
@@ -43,11 +59,12 @@ export class HostDescriber {
       devices,
       tools: await this.#tools(),
       isolation: await isolation(),
-      dataDirectory,
+      ...(trusted && { dataDirectory }),
       embedded,
       activeJobs,
       processId: process.pid,
     });
+    return trusted ? host : plainMessage(HostSchema, host, cleanText);
   }
 
   async #tools(): Promise<Tool[]> {

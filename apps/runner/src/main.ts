@@ -9,13 +9,18 @@ import { createLogger } from './log.ts';
 import { parseOptions, type ServeOptions } from './options.ts';
 import { createPlanner } from './experiment/planner.ts';
 import { UsageError } from './usage-error.ts';
-import { AddressInUse } from './rpc/listen.ts';
+import { AddressInUse, mostDescriptors } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
 import { DirectoryInUse } from './store/directory-lock.ts';
 import { SchemaTooNew } from './store/migrations.ts';
 
 const EXIT_USAGE = 2;
 const EXIT_CANNOT_RUN = 3;
+/** Database, sockets and compilers take some sixty: with fewer they fail one by one, each for a reason of its own. */
+const LEAST_DESCRIPTORS = 96;
+
+// Every file that is made is its user's alone, whatever the folder that it is made in.
+process.umask(0o077);
 
 /** The daemon: serves until SIGTERM or SIGINT and exits with 0; 2 for a wrong command line, 3 when it can't run. */
 async function main(): Promise<void> {
@@ -35,6 +40,7 @@ async function main(): Promise<void> {
   if (!options) return;
 
   requireNotRoot(options);
+  requireDescriptors();
   const logger = createLogger(options.logLevel);
   const buildId = digestOf(mainFile, join(dirname(mainFile), 'worker.js'));
   const runner = await startRunner({
@@ -77,6 +83,14 @@ function requireNotRoot({ allowRoot, embedded }: ServeOptions): void {
   if (process.getuid?.() !== 0 || allowRoot || embedded) return;
   throw new UsageError(
     'Serve as a user of its own (tools/systemd/flashcore-runner.service does), or give --allow-root: this is root',
+  );
+}
+
+function requireDescriptors(): void {
+  const most = mostDescriptors();
+  if (most >= LEAST_DESCRIPTORS) return;
+  throw new UsageError(
+    `Raise the limit of open files (ulimit -n 1024, LimitNOFILE= of a systemd unit): a runner needs ${LEAST_DESCRIPTORS}, ${most} are allowed here`,
   );
 }
 

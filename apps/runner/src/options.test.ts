@@ -20,7 +20,7 @@ test('every option has a default', () => {
     allowRoot: false,
     security: undefined,
     reflection: true,
-    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },
+    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256, deviceHoursPerDay: 24 },
     rates: new Map(),
     metrics: undefined,
     retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity },

@@ -117,6 +117,12 @@ export function parseOptions(
     .option('--max-jobs-per-client <jobs>', 'with TLS: most jobs of one client that wait and run at once', count, 16)
     .option('--max-calls-per-second <calls>', 'with TLS: of one client, lasting', count, 50)
     .option('--max-upload-mib-per-hour <MiB>', 'with TLS: sources of one client', count, 256)
+    .option(
+      '--max-device-hours-per-day <hours>',
+      "with TLS: time of devices that one client's jobs had in 24 hours and may still take (their max_run_seconds)",
+      count,
+      24,
+    )
     .addOption(
       new Option(
         '--usd-per-hour <device=rate...>',
@@ -181,6 +187,7 @@ interface Flags extends KeepFlags {
   maxJobsPerClient: number;
   maxCallsPerSecond: number;
   maxUploadMibPerHour: number;
+  maxDeviceHoursPerDay: number;
   usdPerHour?: string[];
   metrics?: string;
   logLevel?: string;
@@ -207,6 +214,7 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
       jobs: flags.maxJobsPerClient,
       callsPerSecond: flags.maxCallsPerSecond,
       uploadMibPerHour: flags.maxUploadMibPerHour,
+      deviceHoursPerDay: flags.maxDeviceHoursPerDay,
     },
     rates: ratesOf(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
     metrics: flags.metrics === undefined ? undefined : metricsAddress(flags.metrics),
@@ -262,6 +270,7 @@ const NEEDS_TLS: readonly string[] = [
   '--max-jobs-per-client',
   '--max-calls-per-second',
   '--max-upload-mib-per-hour',
+  '--max-device-hours-per-day',
 ];
 
 function requireTlsFor(given: readonly string[]): void {

@@ -1,6 +1,5 @@
 import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder } from '@flashcore/shared/files';
 import {
   guardCalls,
   identifyByCertificate,
@@ -14,6 +13,7 @@ import { RevokedCertificates } from './access/revoked-certificates.ts';
 import { TokenFile } from './access/tokens.ts';
 import { announceRunner, embeddedAddress, watchIdle } from './embedded.ts';
 import { endsWithin } from './async.ts';
+import { hidingFolder } from './hidden-folder.ts';
 import { HostDescriber } from './host.ts';
 import type { JobPlanner } from './jobs/job-context.ts';
 import { Jobs } from './jobs/jobs.ts';
@@ -22,6 +22,7 @@ import type { Logger } from './log.ts';
 import type { ServeOptions } from './options.ts';
 import { PROTOCOL_VERSION } from './spec/benchmark-protocol.ts';
 import type { PlannerOptions } from './experiment/planner.ts';
+import { makePrivate } from './private-data.ts';
 import { retainDaily } from './operation/daily.ts';
 import { serveMetrics } from './operation/metrics.ts';
 import { listen } from './rpc/listen.ts';
@@ -65,7 +66,8 @@ export interface Runner {
 export async function startRunner(options: RunnerOptions): Promise<Runner> {
   const { dataDirectory, logger, embedded, repositoryRoot, version, buildId } = options;
   requireKernels(options.kernelsDirectory);
-  makeFolder(dataDirectory);
+  makePrivate(dataDirectory);
+  const cleanText = hidingFolder(dataDirectory);
   const undo = new DisposableStack();
   try {
     undo.defer(lockDirectory(dataDirectory));
@@ -106,6 +108,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       devices: () => planner.devices(),
       maxQueued: options.maxQueued,
       logger,
+      cleanText,
       writes,
     });
     const host = new HostDescriber({
@@ -115,6 +118,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       embedded,
       describeTools: () => planner.describeTools(),
       isolation: () => planner.isolation(),
+      cleanText,
       logger,
     });
     const quotas = new Quotas(options.quotas);
@@ -123,6 +127,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       services: { jobs, planner, kernels, sources, artifacts, history, leaderboard, decisions, host, quotas },
       reflection: options.reflection && !embedded,
       access: guardCalls({ identify: identifierOf(options), quotas, logger }),
+      cleanText,
       logger,
     });
     const security = options.security && {

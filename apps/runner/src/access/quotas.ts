@@ -9,6 +9,8 @@ export interface QuotaLimits {
   callsPerSecond: number;
   /** MiB of sources; an hour's worth may come at once. */
   uploadMibPerHour: number;
+  /** Of devices, in any 24 hours. */
+  deviceHoursPerDay: number;
 }
 
 const BURST_SECONDS = 4;
@@ -32,6 +34,11 @@ export class Quotas {
   /** How many jobs a caller may have at once; undefined: as many as the queue takes. */
   maxJobs({ authenticated }: Caller): number | undefined {
     return authenticated ? this.#limits.jobs : undefined;
+  }
+
+  /** How much time of devices a caller's jobs may have in 24 hours; undefined: any. */
+  maxDeviceSeconds({ authenticated }: Caller): number | undefined {
+    return authenticated ? this.#limits.deviceHoursPerDay * 3600 : undefined;
   }
 
   /** Errors: QUOTA_EXCEEDED. */

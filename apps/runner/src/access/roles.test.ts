@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { toJsonString } from '@bufbuild/protobuf';
 import { Client, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -9,7 +11,7 @@ import {
   type ClientSecurity,
   type RpcName,
 } from '@flashcore/shared/client';
-import { FlashcoreError, KernelRunnerService } from '@flashcore/shared/contract';
+import { FlashcoreError, HostSchema, KernelRunnerService, type JobEvent } from '@flashcore/shared/contract';
 import {
   REPOSITORY_ROOT,
   collect,
@@ -188,7 +190,9 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
   });
 
   test('a client may have so many jobs and uploaded bytes; others are not held up by it', async () => {
-    await using runner = await tokenRunner({ quotas: { jobs: 2, callsPerSecond: 1000, uploadMibPerHour: 1 } });
+    await using runner = await tokenRunner({
+      quotas: { jobs: 2, callsPerSecond: 1000, uploadMibPerHour: 1, deviceHoursPerDay: 24 },
+    });
     const [submitter, other] = await Promise.all(['submitter', 'other'].map(runner.as));
     const { job: first } = await firstEvent(submitter!.start('build', kernel('hang')));
     await firstEvent(submitter!.start('build', kernel('hang')));
@@ -209,8 +213,62 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     });
   });
 
+  test('a client may have so much time of devices, used or promised; others are not held up by it', async () => {
+    await using runner = await tokenRunner({
+      quotas: { jobs: 16, callsPerSecond: 1000, uploadMibPerHour: 1, deviceHoursPerDay: 24 },
+    });
+    const [submitter, other] = await Promise.all(['submitter', 'other'].map(runner.as));
+    const hours = (count: number, kernelId = 'hang') => ({
+      ...kernel(kernelId),
+      options: { maxRunSeconds: count * 3600 },
+    });
+    const { job: first } = await firstEvent(submitter!.start('build', hours(20)));
+    await expect(submitter!.start('build', hours(7 * 24)).next()).rejects.toMatchObject({
+      reason: 'QUOTA_EXCEEDED',
+      metadata: { quota: 'device', promised_seconds: '72000' },
+      message: expect.stringContaining('may take 20.0 h more, and 24.0 h is the most') as string,
+    });
+    await firstEvent(submitter!.start('build', hours(4)));
+    await firstEvent(other!.start('build', hours(24)));
+    // What was promised and not used comes back.
+    await submitter!.cancelJob({ name: first });
+    await until(async () => (await submitter!.getJob({ name: first })).result !== undefined);
+    await firstEvent(submitter!.start('build', hours(19)));
+    await expect(submitter!.start('build', hours(1)).next()).rejects.toMatchObject({ reason: 'QUOTA_EXCEEDED' });
+  });
+
+  test("a request_id is its client's own: two may use the same one, and get jobs and decisions of their own", async () => {
+    await using runner = await tokenRunner({});
+    const [submitter, other] = await Promise.all(['submitter', 'other'].map(runner.as));
+    const options = { requestId: randomUUID() };
+    const mine = finishedJob(await collect(submitter!.start('runExperiment', { ...kernel('champion_10'), options })));
+    const theirs = finishedJob(await collect(other!.start('runExperiment', { ...kernel('champion_20'), options })));
+    expect(theirs).not.toBe(mine);
+    expect(finishedJob(await collect(submitter!.start('runExperiment', { ...kernel('champion_10'), options })))).toBe(
+      mine,
+    );
+    const notes = [
+      await submitter!.note({ job: mine, note: 'mine', ...options }),
+      await other!.note({ job: theirs, note: 'theirs', ...options }),
+      await submitter!.note({ job: mine, note: 'mine', ...options }),
+    ];
+    expect(notes.map(({ decision }) => `${decision!.number} ${decision!.note}`)).toEqual([
+      '1 mine',
+      '2 theirs',
+      '1 mine',
+    ]);
+  });
+
+  test("a client on another machine is not told where the runner's files are", async () => {
+    await using runner = await tokenRunner({});
+    const admin = await runner.as('admin');
+    expect(toJsonString(HostSchema, admin.host)).not.toContain(runner.fixture.dataDirectory);
+  });
+
   test('a client may make so many calls; others are not held up by it', async () => {
-    await using runner = await tokenRunner({ quotas: { jobs: 2, callsPerSecond: 2, uploadMibPerHour: 1 } });
+    await using runner = await tokenRunner({
+      quotas: { jobs: 2, callsPerSecond: 2, uploadMibPerHour: 1, deviceHoursPerDay: 24 },
+    });
     const [submitter, other] = await Promise.all(['submitter', 'other'].map(runner.as));
     const calls = await Promise.all(
       Array.from({ length: 40 }, () =>
@@ -230,6 +288,9 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     });
     await other!.listJobs();
   });
+
+  /** The job of a stream that has been read to its end. */
+  const finishedJob = (events: readonly JobEvent[]): string => events.at(-1)!.job;
 
   /** A kernel folder of 0.7 MiB. */
   function largeFolder(name: string): string {

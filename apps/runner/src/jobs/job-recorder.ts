@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { JobEventSchema, LogLineSchema, plainMessage, WarningSchema } from '@flashcore/shared/contract';
+import { JobEventSchema, LogLineSchema, plainMessage, WarningSchema, type CleanText } from '@flashcore/shared/contract';
 import type { Database } from '../store/database.ts';
 import type { EventLog, StoredEvent } from '../store/event-log.ts';
 import type { EventFeed } from './event-feed.ts';
@@ -23,6 +23,8 @@ export interface RecorderOptions {
   jobName: string;
   /** Number of the job's last event so far. */
   lastSequence: number;
+  /** What is taken out of all texts; default: what would steer a terminal. */
+  cleanText?: CleanText | undefined;
   /** Called when batched log lines could not be stored. */
   onFailure: (error: unknown) => void;
 }
@@ -70,7 +72,8 @@ export class JobRecorder {
       payload,
     });
     // What compilers, kernels and tools wrote is in most of them; no terminal must ever be steered by it.
-    this.#pending.push({ sequence, event: toBinary(JobEventSchema, plainMessage(JobEventSchema, event)) });
+    const plain = plainMessage(JobEventSchema, event, this.#options.cleanText);
+    this.#pending.push({ sequence, event: toBinary(JobEventSchema, plain) });
     this.#sequence = sequence;
   }
 

@@ -48,6 +48,7 @@ export class JobRun {
   readonly jobId: number;
   readonly name: string;
   readonly owner: string;
+  readonly maxRunSeconds: number;
   readonly deviceId: string;
   /** Resolves when the job's end is stored. */
   readonly ended: Promise<void>;
@@ -66,6 +67,7 @@ export class JobRun {
     this.jobId = options.jobId;
     this.name = options.name;
     this.owner = options.owner;
+    this.maxRunSeconds = options.maxRunSeconds;
     this.deviceId = options.planned.deviceId;
     this.ended = this.#end.promise;
     this.#queueTimer = setTimeout(

@@ -19,7 +19,7 @@ import { fakePlanner, type FakeOptions } from '../testing/fake-planner.ts';
 import { kernel } from '../testing/test-runner.ts';
 import type { JobContext, JobMethod, JobOutcome } from './job-context.ts';
 import { STOP_GRACE_MS } from './job-run.ts';
-import { Jobs } from './jobs.ts';
+import { Jobs, type JobsOptions, type StartOptions } from './jobs.ts';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
@@ -28,14 +28,16 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+type FixtureOptions = FakeOptions & Pick<JobsOptions, 'cleanText'>;
+
 /** Jobs over a database in memory, on a clock that the test moves. */
-function fixture(options: FakeOptions = {}) {
+function fixture(options: FixtureOptions = {}) {
   const database = openDatabase(':memory:');
   const history = new HistoryStore(database);
   return { database, history, ...jobsOn(database, history, options) };
 }
 
-function jobsOn(database: Database, history: HistoryStore, options: FakeOptions = {}) {
+function jobsOn(database: Database, history: HistoryStore, { cleanText, ...options }: FixtureOptions = {}) {
   const planner = fakePlanner(options);
   const jobs = new Jobs({
     database,
@@ -43,10 +45,11 @@ function jobsOn(database: Database, history: HistoryStore, options: FakeOptions 
     devices: () => planner.devices(),
     maxQueued: 8,
     logger: createLogger('silent'),
+    ...(cleanText && { cleanText }),
   });
   const start = (
     kernelId: string,
-    { method = 'build', ...limits }: { method?: JobMethod; maxQueueSeconds?: number; maxRunSeconds?: number } = {},
+    { method = 'build', ...limits }: Partial<StartOptions> & { method?: JobMethod } = {},
   ): Job =>
     jobs.start({
       requestId: '',
@@ -184,6 +187,78 @@ test('the limits on waiting and on running are apart: a job may wait long and th
   expect(jobs.get(second.name).job.state).toBe(JobState.RUNNING);
   await vi.advanceTimersByTimeAsync(1);
   expect(jobs.get(second.name).job.outcome).toBe(Outcome.TIMED_OUT);
+});
+
+test("clients take turns on a device, a job each; one client's jobs keep their order, and positions say so", async () => {
+  const { jobs, start } = fixture();
+  const order: string[] = [];
+  const running = start('hang', { owner: 'ada' });
+  await settle();
+  const waiting = [
+    ...['ada', 'ada', 'ada', 'bob'].map((owner) => start('hang', { owner })),
+    ...['bob', 'eve'].map((owner) => start('hang', { owner })),
+  ];
+  const names = new Map(waiting.map(({ name }, index) => [name, `${'aaabbe'[index]}${index}`]));
+  const queued = () =>
+    waiting
+      .map(({ name }) => jobs.get(name).job)
+      .filter(({ state }) => state === JobState.QUEUED)
+      .toSorted((a, b) => a.queuePosition - b.queuePosition)
+      .map(({ name, queuePosition }) => `${queuePosition} ${names.get(name)}`);
+  expect(queued()).toEqual(['1 a0', '2 b3', '3 e5', '4 a1', '5 b4', '6 a2']);
+  // What each was told when it was made: e comes third although five were there before.
+  const told = await Promise.all(
+    waiting.map(async ({ name }) => {
+      const stream = jobs.watch(name, { afterSequence: 0, signal: new AbortController().signal });
+      const { value } = (await stream.next()) as { value: Uint8Array[] };
+      const { payload } = fromBinary(JobEventSchema, value[0]!);
+      await stream.return(undefined);
+      return payload.case === 'created' ? payload.value.job?.queuePosition : undefined;
+    }),
+  );
+  expect(told).toEqual([1, 2, 3, 2, 4, 3]);
+  for (let current: Job | undefined = running; current;) {
+    jobs.cancel(current.name);
+    await settle();
+    current = waiting.find(({ name }) => jobs.get(name).job.state === JobState.RUNNING);
+    if (current) order.push(names.get(current.name)!);
+  }
+  expect(order).toEqual(['a0', 'b3', 'e5', 'a1', 'b4', 'a2']);
+});
+
+test("a job that the runner's end cut off is queued again by its request_id where the client asks so, once", async () => {
+  const { database, history, jobs, start } = fixture();
+  const request = { requestId: 'r', requestDigest: 'd' };
+  const first = start('hang', request);
+  await settle();
+  expect(start('hang', { ...request, resumable: true }).name).toBe(first.name);
+  const after = jobsOn(database, history);
+  expect(after.start('hang', request)).toMatchObject({ name: first.name, outcome: Outcome.INTERRUPTED });
+  const again = after.start('hang', { ...request, resumable: true });
+  expect(again).toMatchObject({ state: JobState.QUEUED, requestId: 'r' });
+  expect(after.start('hang', { ...request, resumable: true }).name).toBe(again.name);
+  expect(after.jobs.get(first.name).job.outcome).toBe(Outcome.INTERRUPTED);
+  jobs.stopAll();
+});
+
+test('what is stored of a job does not say where the runner keeps its files', async () => {
+  const path = '/srv/flashcore';
+  const { jobs, start } = fixture({
+    bodies: {
+      tells: ({ emit }: JobContext) => {
+        emit({ case: 'logLine', value: create(LogLineSchema, { source: 'nvcc', text: `${path}/tmp/x.cu:1` }) });
+        const result = create(JobResultSchema, { variants: [{ findings: [{ message: `no ${path}.` }] }] });
+        return Promise.resolve({ outcome: Outcome.FAILED, summary: `in ${path}`, result });
+      },
+    },
+    cleanText: (text) => text.replaceAll(path, '<data folder>'),
+  });
+  const { name } = start('tells');
+  await settle();
+  const stored = (await events(jobs, name)).map((event) => toJsonString(JobEventSchema, event)).join('\n');
+  expect(stored).not.toContain(path);
+  expect(stored.match(/<data folder>/g)).toHaveLength(3);
+  expect(jobs.get(name).job.summary).toBe('in <data folder>');
 });
 
 test('a job that runs into a full disk ends as DISK_FULL, without a gap in its log', async () => {

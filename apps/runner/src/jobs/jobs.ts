@@ -9,6 +9,7 @@ import {
   JobCreatedSchema,
   JobEventSchema,
   invalidRequest,
+  type CleanText,
   type Job,
   type JobResult,
 } from '@flashcore/shared/contract';
@@ -33,6 +34,9 @@ import { StreamShare } from './stream-share.ts';
 
 /** When to try again after QUEUE_FULL: about what a short job takes. */
 const RETRY_AFTER_SECONDS = 5;
+const DAY_MS = 24 * 3_600_000;
+/** Device time comes back as the day moves on. */
+const DEVICE_TIME_RETRY_SECONDS = 600;
 
 export interface JobsOptions {
   database: Database;
@@ -42,6 +46,8 @@ export interface JobsOptions {
   /** Most jobs that wait at once, over all devices. */
   maxQueued: number;
   logger: Logger;
+  /** What is taken out of all texts of events. */
+  cleanText?: CleanText;
   /** Whether the store takes writes; default: always. */
   writes?: Pick<WriteState, 'failure' | 'failed' | 'onChange'>;
 }
@@ -60,6 +66,8 @@ export interface StartOptions {
   labels: Labels;
   /** Most jobs of this owner that may wait and run at once; undefined: no limit but the queue's. */
   maxJobsOfOwner: number | undefined;
+  /** Most seconds of devices in a day for this owner's jobs; undefined: no limit. */
+  maxDeviceSecondsOfOwner?: number | undefined;
   maxQueueSeconds: number;
   maxRunSeconds: number;
   /** Checks the request and makes its job; not called for a request that was made before. */
@@ -288,8 +296,8 @@ export class Jobs {
     await endsWithin(Promise.all([...this.#runs.values()].map((run) => run.ended)), withinMs);
   }
 
-  #findRepeated({ requestId, requestDigest, resumable }: StartOptions): JobRow | undefined {
-    const row = requestId ? this.#table.byRequestId(requestId) : undefined;
+  #findRepeated({ owner, requestId, requestDigest, resumable }: StartOptions): JobRow | undefined {
+    const row = requestId ? this.#table.byRequestId(owner, requestId) : undefined;
     if (row?.request_digest === requestDigest && resumable && row.outcome === Outcome.INTERRUPTED) {
       this.#table.releaseRequestId(row.id);
       return undefined;
@@ -319,14 +327,35 @@ export class Jobs {
     );
   }
 
-  #refuseOverQuota({ owner, maxJobsOfOwner = Infinity }: StartOptions): void {
-    const jobs = [...this.#runs.values()].filter((run) => run.owner === owner).length;
+  #refuseOverQuota(options: StartOptions): void {
+    const { owner, maxJobsOfOwner = Infinity } = options;
+    this.#refuseOverDeviceTime(options);
+    const jobs = this.#runsOf(owner).length;
     if (jobs < maxJobsOfOwner) return;
     throw new FlashcoreError(
       'QUOTA_EXCEEDED',
       { quota: 'jobs', jobs: String(jobs) },
       `Try again in ${RETRY_AFTER_SECONDS} s, when a job of yours has ended, or cancel one: ${owner} has ${jobs} jobs that wait or run, the most that one client may have`,
       { retryAfterSeconds: RETRY_AFTER_SECONDS },
+    );
+  }
+
+  #runsOf(owner: string): JobRun[] {
+    return [...this.#runs.values()].filter((run) => run.owner === owner);
+  }
+
+  /** Time that was used and time that was promised count alike: a queue of week-long jobs keeps others out too. */
+  #refuseOverDeviceTime({ owner, maxDeviceSecondsOfOwner: most = Infinity, maxRunSeconds }: StartOptions): void {
+    if (most === Infinity) return;
+    const used = this.#table.deviceSeconds(owner, Date.now() - DAY_MS);
+    const promised = this.#runsOf(owner).reduce((sum, run) => sum + run.maxRunSeconds, 0);
+    if (used + promised + maxRunSeconds <= most) return;
+    const hours = (seconds: number): string => `${(seconds / 3600).toFixed(1)} h`;
+    throw new FlashcoreError(
+      'QUOTA_EXCEEDED',
+      { quota: 'device', used_seconds: used.toFixed(0), promised_seconds: promised.toFixed(0) },
+      `Give the job a shorter max_run_seconds than ${maxRunSeconds}, cancel one that waits, or try again later: jobs of ${owner} had a device for ${hours(used)} in the last 24 hours, those that wait and run may take ${hours(promised)} more, and ${hours(most)} is the most that one client may have`,
+      { retryAfterSeconds: DEVICE_TIME_RETRY_SECONDS },
     );
   }
 
@@ -407,11 +436,12 @@ export class Jobs {
       jobId,
       jobName: name,
       lastSequence: 0,
+      cleanText: this.#options.cleanText,
       onStored: (events) => this.#share.stored(events),
       onFailure: (error) => this.#runs.get(jobId)?.failed(error),
     });
     // It is not in the queue yet: all that are there come before it.
-    const ahead = this.#queues.get(planned.deviceId)?.jobs ?? 0;
+    const ahead = this.#queues.get(planned.deviceId)?.positionOfNext(owner) ?? 0;
     recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name), ahead) }) });
     return { jobId, recorder };
   }
@@ -433,11 +463,13 @@ export class Jobs {
     { outcome, summary, result }: JobOutcome,
     endMs: number,
   ): void {
-    this.#table.markEnded(jobId, { outcome, summary: plainText(summary), endMs });
+    this.#table.markEnded(jobId, { outcome, summary: this.#cleanText(summary), endMs });
     if (kind === JobKind.EXPERIMENT)
       this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
     this.#options.history.recordSdpa({ jobId, jobName: name, endMs, result });
   }
+
+  readonly #cleanText = (text: string): string => (this.#options.cleanText ?? plainText)(text);
 
   #find(name: string): JobRow {
     return this.#table.byName(name) ?? jobNotFound(name);

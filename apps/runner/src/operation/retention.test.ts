@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { JobState, type JobEvent } from '@flashcore/shared/contract';
+import { JobState, SourceFileSchema, type JobEvent } from '@flashcore/shared/contract';
 import { sha256Of } from '@flashcore/shared/kernels';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { openDatabase, type Database } from '../store/database.ts';
@@ -98,7 +99,9 @@ test('what a job comes to need while retention works stays: an artifact that is 
   for (const path of [artifacts.path(kept), artifacts.path(unused), source]) utimesSync(path, ago(40), ago(40));
   const needIt = (): void => {
     artifacts.put(Buffer.from('made again'));
-    expect(sources.findMissing([{ sha256: sha256Of('a source') }])).toEqual([]);
+    expect(sources.findMissing([create(SourceFileSchema, { sha256: sha256Of('a source'), sizeBytes: 8n })])).toEqual(
+      [],
+    );
   };
   // Events are trimmed when all files were listed and none was removed yet.
   const between: Database = {

@@ -6,7 +6,7 @@ import {
   type sendUnaryData,
   type ServerWritableStream,
 } from '@grpc/grpc-js';
-import { asFlashcoreError, statusFromError } from '@flashcore/shared/contract';
+import { asFlashcoreError, statusFromError, type CleanText } from '@flashcore/shared/contract';
 import { callerOf, type Caller } from '../access/caller.ts';
 import type { Logger } from '../log.ts';
 import { storageError } from '../store/storage-error.ts';
@@ -40,13 +40,13 @@ interface AnyCall {
  * twice, writes after the end or destroys
  * a stream; each of these wrappers settles its call exactly once, and not at all when the client has gone.
  */
-export function callWrappers(logger: Logger) {
+export function callWrappers(logger: Logger, cleanText?: CleanText) {
   const failed = (call: AnyCall, thrown: unknown) => {
     const error = asFlashcoreError(storageError(thrown, 'do this'));
     if (error.reason === 'INTERNAL')
       logger.error({ rpc: call.getPath(), ...error.metadata, err: thrown }, 'a call failed by a fault of the runner');
     else logger.debug({ rpc: call.getPath(), reason: error.reason, message: error.message }, 'a call was refused');
-    return statusFromError(error);
+    return statusFromError(error, cleanText);
   };
 
   const unary =

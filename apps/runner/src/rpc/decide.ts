@@ -141,7 +141,7 @@ function checkDecision(
     requirePermission(context.caller, 'decide-any', `${what} a result of ${owner || 'nobody known'}`);
   // The same id in upper case is the same request.
   request.requestId = id;
-  return { id, digest: requestDigest(schema.typeName, schema, request) };
+  return { id, client: context.caller.name, digest: requestDigest(schema.typeName, schema, request) };
 }
 
 function sharesPlace(a: Champion, b: Champion): boolean {

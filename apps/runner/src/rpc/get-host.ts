@@ -8,7 +8,7 @@ export const getHost =
   ({ host, jobs, planner }: Services): UnaryHandler<GetHostRequest, GetHostResponse> =>
   async (_, { caller }) =>
     create(GetHostResponseSchema, {
-      host: await host.describe({ devices: jobs.devices(), activeJobs: jobs.active }),
+      host: await host.describe({ devices: jobs.devices(), activeJobs: jobs.active, trusted: !caller.authenticated }),
       caller: { name: caller.name, role: caller.role },
       ...planner.judging(),
     });

@@ -87,10 +87,12 @@ const MAX_CONNECTIONS = 1_024;
 const USUAL_DESCRIPTORS = 1_024;
 
 /** Half of the descriptors that the process may have, and no more than so many: each costs some 100 KB. */
-export function mostConnections(): number {
+export const mostConnections = (): number => Math.min(MAX_CONNECTIONS, Math.floor(mostDescriptors() / 2));
+
+/** How many files and sockets the process may have open. */
+export function mostDescriptors(): number {
   const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : '';
-  const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? USUAL_DESCRIPTORS);
-  return Math.min(MAX_CONNECTIONS, Math.floor(descriptors / 2));
+  return Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? USUAL_DESCRIPTORS);
 }
 
 function serverCredentials(security: ListenSecurity | undefined): ServerCredentials {

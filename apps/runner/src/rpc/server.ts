@@ -7,7 +7,7 @@ import {
 } from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
 import { JOB_RPCS, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared/client';
-import { KernelRunnerService } from '@flashcore/shared/contract';
+import { KernelRunnerService, type CleanText } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { benchmark } from './benchmark.ts';
 import { build } from './build.ts';
@@ -46,13 +46,15 @@ export interface RpcServerOptions {
   reflection: boolean;
   /** Stands before every call, and says who makes it. */
   access: ServerInterceptor;
+  /** What is taken out of all texts of errors. */
+  cleanText?: CleanText;
   logger: Logger;
 }
 
 /** Makes the gRPC server: our service, the standard health service, and reflection. It does not listen yet. */
-export function createRpcServer({ services, reflection, access, logger }: RpcServerOptions): RpcServer {
+export function createRpcServer({ services, reflection, access, cleanText, logger }: RpcServerOptions): RpcServer {
   const server = new Server({ ...SERVER_OPTIONS, interceptors: [access, ...(SERVER_OPTIONS.interceptors ?? [])] });
-  server.addService(definitionOfStoredEvents(), handlers(services, logger));
+  server.addService(definitionOfStoredEvents(), handlers(services, callWrappers(logger, cleanText)));
   const health = new HealthImplementation();
   const setServing = (serving: boolean): void => {
     for (const name of ['', KernelRunnerService.typeName]) health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING');
@@ -63,8 +65,10 @@ export function createRpcServer({ services, reflection, access, logger }: RpcSer
   return { server, setServing };
 }
 
-function handlers(services: Services, logger: Logger): UntypedServiceImplementation {
-  const { unary, stream, upload } = callWrappers(logger);
+function handlers(
+  services: Services,
+  { unary, stream, upload }: ReturnType<typeof callWrappers>,
+): UntypedServiceImplementation {
   return {
     build: stream(build(services)),
     verify: stream(verify(services)),

@@ -29,14 +29,19 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     const limits = checkJobOptions(request.options, violations);
     validate(request, violations);
     violations.throwIfAny();
-    // The same id in upper case is the same request.
-    if (request.options) request.options.requestId = limits.requestId;
+    const restart = request.options?.restartInterrupted ?? false;
+    if (request.options) {
+      // The same id in upper case is the same request, and so is one that asks to go on.
+      request.options.requestId = limits.requestId;
+      request.options.restartInterrupted = false;
+    }
     await planner.prepare();
     const job = jobs.start({
       ...limits,
       owner: caller.name,
-      resumable,
+      resumable: resumable || restart,
       maxJobsOfOwner: quotas.maxJobs(caller),
+      maxDeviceSecondsOfOwner: quotas.maxDeviceSeconds(caller),
       requestDigest: requestDigest(method, schema, request),
       plan: (load) => planner.planJob(method, request, load),
     });

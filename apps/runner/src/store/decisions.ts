@@ -29,6 +29,8 @@ export interface NewDecision {
 /** A request that may be made twice; an empty id: it may not. */
 export interface RepeatableRequest {
   id: string;
+  /** Whose id it is. */
+  client: string;
   /** Of method and body. */
   digest: string;
 }
@@ -69,16 +71,18 @@ export class DecisionStore {
       const { number, response } = decide();
       if (request.id !== '')
         this.#database
-          .prepare('INSERT INTO decision_requests (request_id, request_digest, number, response) VALUES (?, ?, ?, ?)')
-          .run(request.id, request.digest, number, toBinary(schema, response));
+          .prepare(
+            'INSERT INTO decision_requests (client, request_id, request_digest, number, response) VALUES (?, ?, ?, ?, ?)',
+          )
+          .run(request.client, request.id, request.digest, number, toBinary(schema, response));
       return response;
     });
   }
 
-  #answered({ id, digest }: RepeatableRequest): Uint8Array | undefined {
+  #answered({ id, client, digest }: RepeatableRequest): Uint8Array | undefined {
     const row = this.#database
-      .prepare('SELECT request_digest, response FROM decision_requests WHERE request_id = ?')
-      .get(id);
+      .prepare('SELECT request_digest, response FROM decision_requests WHERE client = ? AND request_id = ?')
+      .get(client, id);
     if (!row) return undefined;
     if (row['request_digest'] === digest) return row['response'] as Uint8Array;
     throw new FlashcoreError(

@@ -101,13 +101,22 @@ export class JobTable {
     return this.#row('SELECT * FROM jobs WHERE id = ?', id);
   }
 
-  byRequestId(requestId: string): JobRow | undefined {
-    return this.#row('SELECT * FROM jobs WHERE request_id = ?', requestId);
+  /** Of one client: two may use the same id. */
+  byRequestId(owner: string, requestId: string): JobRow | undefined {
+    return this.#row('SELECT * FROM jobs WHERE owner = ? AND request_id = ?', owner, requestId);
   }
 
   /** Leaves a request_id to the job that goes on with the work of this one. */
   releaseRequestId(id: number): void {
     this.#database.prepare('UPDATE jobs SET request_id = NULL WHERE id = ?').run(id);
+  }
+
+  /** Seconds that an owner's ended jobs had a device since a time. */
+  deviceSeconds(owner: string, sinceMs: number): number {
+    const row = this.#database
+      .prepare('SELECT SUM(end_ms - MAX(start_ms, ?)) / 1000.0 AS seconds FROM jobs WHERE owner = ? AND end_ms > ?')
+      .get(sinceMs, owner, sinceMs);
+    return (row?.['seconds'] as number | null) ?? 0;
   }
 
   hasEnded(id: number): boolean {

@@ -130,6 +130,55 @@ const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE measurements ADD COLUMN mode INTEGER NOT NULL DEFAULT 2; -- TimingMode; before it, hot times alone were kept
   `,
+  // request_id was unique over all clients: SQLite changes a constraint only with the whole table.
+  `
+  CREATE TABLE new_jobs (
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    name           TEXT    NOT NULL UNIQUE,
+    kind           INTEGER NOT NULL,              -- JobKind
+    state          INTEGER NOT NULL,              -- JobState
+    outcome        INTEGER NOT NULL DEFAULT 0,    -- Outcome
+    summary        TEXT    NOT NULL DEFAULT '',
+    label          TEXT    NOT NULL,
+    kernel_id      TEXT    NOT NULL,
+    device_id      TEXT    NOT NULL,
+    owner          TEXT    NOT NULL DEFAULT '',   -- name of the client; empty for jobs from before owners
+    request_id     TEXT,
+    request_digest TEXT,                          -- of method and body, to tell a repeated request from a reused id
+    first_sequence INTEGER NOT NULL DEFAULT 1,    -- of the events still kept
+    last_sequence  INTEGER NOT NULL DEFAULT 0,
+    create_ms      INTEGER NOT NULL,
+    start_ms       INTEGER,
+    end_ms         INTEGER,
+    labels         TEXT    NOT NULL DEFAULT '{}', -- a JSON object of texts
+    UNIQUE (owner, request_id),
+    CHECK ((state = 3) = (outcome <> 0)),
+    CHECK ((state = 3) = (end_ms IS NOT NULL))
+  ) STRICT;
+  INSERT INTO new_jobs (id, name, kind, state, outcome, summary, label, kernel_id, device_id, owner, request_id, request_digest, first_sequence, last_sequence, create_ms, start_ms, end_ms, labels)
+    SELECT id, name, kind, state, outcome, summary, label, kernel_id, device_id, owner, request_id, request_digest, first_sequence, last_sequence, create_ms, start_ms, end_ms, labels FROM jobs;
+  DROP TABLE jobs;
+  ALTER TABLE new_jobs RENAME TO jobs;
+  CREATE INDEX jobs_by_state  ON jobs (state, id);
+  CREATE INDEX jobs_by_kernel ON jobs (kernel_id, id);
+  CREATE INDEX labelled_jobs  ON jobs (id) WHERE labels <> '{}';
+  CREATE INDEX jobs_by_owner  ON jobs (owner, end_ms);
+  CREATE TRIGGER jobs_end_once BEFORE UPDATE OF state, outcome ON jobs WHEN OLD.state = 3
+  BEGIN SELECT RAISE(ABORT, 'the job has ended'); END;
+
+  CREATE TABLE new_decision_requests (            -- answers, for a request that is made again
+    client         TEXT    NOT NULL,
+    request_id     TEXT    NOT NULL,
+    request_digest TEXT    NOT NULL,
+    number         INTEGER NOT NULL REFERENCES decisions (number),
+    response       BLOB    NOT NULL,
+    PRIMARY KEY (client, request_id)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO new_decision_requests
+    SELECT client, request_id, request_digest, number, response FROM decision_requests JOIN decisions USING (number);
+  DROP TABLE decision_requests;
+  ALTER TABLE new_decision_requests RENAME TO decision_requests;
+  `,
 ];
 
 /** The version that this runner knows. */
@@ -151,9 +200,16 @@ export function migrate(sqlite: DatabaseSync): void {
   const row = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
   if (row.user_version > SCHEMA_VERSION) throw new SchemaTooNew(row.user_version);
   sqlite.function('protocol_of', { deterministic: true }, (event) => protocolOf(event as Uint8Array | null));
+  if (row.user_version === SCHEMA_VERSION) return;
+  // A table that is made anew is gone for a moment while others refer to it (https://sqlite.org/lang_altertable.html,
+  // section 7); within a transaction nothing turns the check off.
+  sqlite.exec('PRAGMA foreign_keys = OFF');
   for (let version = row.user_version; version < MIGRATIONS.length; version += 1) {
     sqlite.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}; PRAGMA user_version = ${version + 1}; COMMIT;`);
   }
+  const broken = sqlite.prepare('PRAGMA foreign_key_check').all();
+  if (broken.length > 0) throw new Error(`${broken.length} rows of the migrated database refer to nothing`);
+  sqlite.exec('PRAGMA foreign_keys = ON');
 }
 
 /**

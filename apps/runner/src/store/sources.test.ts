@@ -54,6 +54,21 @@ test('materialise() names what was not uploaded, or has another size than announ
   expect(readdirSync(join(folder, 'trees'))).toEqual([]);
 });
 
+test('a size that is false is refused, also of files that are here and of a folder that is laid out', () => {
+  const sources = new SourceStore(folder);
+  Object.values(contents).forEach((text) => upload(sources, text));
+  sources.materialise(tree(contents));
+  const wrong = tree(contents);
+  wrong.files[1]!.sizeBytes = 1n;
+  const refused = expect.objectContaining({
+    reason: 'DIGEST_MISMATCH',
+    message: expect.stringContaining('include/tile.cuh') as string,
+  }) as Error;
+  expect(() => sources.materialise(wrong)).toThrow(refused);
+  expect(() => sources.findMissing(wrong.files)).toThrow(refused);
+  expect(sources.findMissing(tree(contents).files)).toEqual([]);
+});
+
 test.for([
   ['/etc/passwd', 'relative'],
   ['a/../b', '".."'],

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FlashcoreError, invalidRequest, type SourceFile, type SourceTree } from '@flashcore/shared/contract';
 import { treeDigest } from '@flashcore/shared/kernels';
@@ -29,9 +29,16 @@ export class SourceStore {
       rmSync(join(this.#trees, name), { recursive: true, force: true });
   }
 
-  /** Digests of the files that were not uploaded yet, each once. */
-  findMissing(files: readonly Pick<SourceFile, 'sha256'>[]): string[] {
+  /** Digests of the files that were not uploaded yet, each once. Errors: DIGEST_MISMATCH for a size that is false. */
+  findMissing(files: readonly SourceFile[]): string[] {
+    checkSizes(files, (file) => this.#sizeOf(file));
     return [...new Set(files.map(({ sha256 }) => sha256))].filter((sha256) => !this.#blobs.markUsed(sha256));
+  }
+
+  /** Of a file that is whole; one that lost bytes is removed, and is to be uploaded again. */
+  #sizeOf({ sha256, sizeBytes }: SourceFile): number | undefined {
+    const size = this.#blobs.size(sha256);
+    return size === undefined || BigInt(size) === sizeBytes ? size : this.#blobs.read(sha256)?.byteLength;
   }
 
   /**
@@ -61,6 +68,7 @@ export class SourceStore {
     const folder = join(this.#trees, digest);
     if (!existsSync(folder) || treeDigest({ files: readTree(folder, { which: 'all' }) }) !== digest)
       this.#layOut(tree.files, folder);
+    checkSizes(tree.files, ({ path }) => statSync(join(folder, path)).size);
     markUsed(folder);
     return { folder, digest };
   }
@@ -95,15 +103,17 @@ export class SourceStore {
         `Upload the files first that FindMissingSources names: ${missing.length} of ${files.length} are not here, for example ${missing[0]?.path}`,
       );
     }
-    checkSizes(files, contents);
+    checkSizes(files, ({ path }) => contents.get(path)?.byteLength);
     return contents;
   }
 }
 
-function checkSizes(files: readonly SourceFile[], contents: Map<string, Buffer>): void {
-  for (const { path, sizeBytes, sha256 } of files) {
-    const size = contents.get(path)?.byteLength;
-    if (BigInt(size ?? -1) === sizeBytes) continue;
+/** Errors: DIGEST_MISMATCH for a file that is named with another size than it has; one that is not there has none. */
+function checkSizes(files: readonly SourceFile[], sizeOf: (file: SourceFile) => number | undefined): void {
+  for (const file of files) {
+    const { path, sizeBytes, sha256 } = file;
+    const size = sizeOf(file);
+    if (size === undefined || BigInt(size) === sizeBytes) continue;
     throw new FlashcoreError(
       'DIGEST_MISMATCH',
       { path, sha256 },

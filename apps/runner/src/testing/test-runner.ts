@@ -48,7 +48,7 @@ export async function startTestRunner(
     allowRoot: true,
     security: undefined,
     reflection: true,
-    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256 },
+    quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256, deviceHoursPerDay: 24 },
     rates: new Map(),
     metrics: undefined,
     retention: KEEP_ALL,

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { makeFolder } from '@flashcore/shared/files';
+import { makeFolder, whyUnwritable } from '@flashcore/shared/files';
 import { buildIdOf, readRunnerRecord, runnerProgram, type RunnerRecord } from './data-directory.ts';
 import { isAlive, launchRunner, type RunnerLaunch } from './runner-launch.ts';
 
@@ -39,7 +39,7 @@ const POLL_MS = 25;
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
   const { directory, environment, program = runnerProgram(), signal, notify } = options;
   requireBuilt(program);
-  makeFolder(directory);
+  makeDataFolder(directory);
   const buildId = buildIdOf(program);
   const deadline = Date.now() + START_LIMIT_MS;
   let launch: RunnerLaunch | undefined;
@@ -51,6 +51,21 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
     if (Date.now() > deadline) throw givenUp(directory, launch);
     if (!found) launch ??= launchRunner({ program, directory, environment });
     await sleep(POLL_MS, undefined, signal ? { signal } : {});
+  }
+}
+
+function makeDataFolder(directory: string): void {
+  try {
+    makeFolder(directory);
+  } catch (cause) {
+    const why = whyUnwritable(cause);
+    if (why === undefined) throw cause;
+    throw new FlashcoreError(
+      'RUNNER_UNREACHABLE',
+      { directory },
+      `Set FLASHCORE_HOME to a folder that this user can write to, or name a runner with --runner: a runner of your own keeps its jobs in ${directory}: ${why}`,
+      { cause },
+    );
   }
 }
 

@@ -11,7 +11,7 @@ import {
   isErrorReasonName,
 } from './errors.ts';
 import { plainText } from '../text/plain-text.ts';
-import { plainMessage } from './plain-message.ts';
+import { plainMessage, type CleanText } from './plain-message.ts';
 import {
   BadRequestSchema,
   ErrorInfoSchema,
@@ -29,13 +29,25 @@ const MAX_MESSAGE_BYTES = 1024;
 
 /**
  * What a server answers with: code, text, and google.rpc.Status in `grpc-status-details-bin`, at most 1 KiB. A foreign
- * error becomes INTERNAL with an incident number (asFlashcoreError).
+ * error becomes INTERNAL with an incident number (asFlashcoreError). `text`: as in plainMessage().
  */
-export function statusFromError(thrown: unknown): StatusObject {
-  const error = asFlashcoreError(thrown);
+export function statusFromError(thrown: unknown, text: CleanText = plainText): StatusObject {
+  const error = cleaned(asFlashcoreError(thrown), text);
   const metadata = new Metadata();
   metadata.set(DETAILS_KEY, encodeDetails(error));
-  return { code: grpcCodeOf(error.reason), details: truncate(plainText(error.message), MAX_MESSAGE_BYTES), metadata };
+  return { code: grpcCodeOf(error.reason), details: truncate(error.message, MAX_MESSAGE_BYTES), metadata };
+}
+
+function cleaned({ reason, metadata, message, violations, retryAfterSeconds }: FlashcoreError, text: CleanText) {
+  return new FlashcoreError(
+    reason,
+    Object.fromEntries(Object.entries(metadata).map(([key, value]) => [text(key), text(value)])),
+    text(message),
+    {
+      violations: violations.map(({ field, description }) => ({ field: text(field), description: text(description) })),
+      ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    },
+  );
 }
 
 /** The error that a runner meant by a status. One without our details gets the reason nearest to its code. */
@@ -91,7 +103,7 @@ function detailsOf(error: FlashcoreError, textBytes: number): Status {
     details.push(anyPack(BadRequestSchema, create(BadRequestSchema, { fieldViolations })));
   if (error.retryAfterSeconds !== undefined)
     details.push(anyPack(RetryInfoSchema, create(RetryInfoSchema, { retryDelay: duration(error.retryAfterSeconds) })));
-  const message = truncate(plainText(error.message), textBytes);
+  const message = truncate(error.message, textBytes);
   return create(StatusSchema, { code: grpcCodeOf(error.reason), message, details });
 }
 

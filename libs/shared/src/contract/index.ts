@@ -1,5 +1,5 @@
 /** The contract with the runner: messages of the proto, errors, and what follows from a result. */
-export { plainMessage } from './plain-message.ts';
+export { plainMessage, type CleanText } from './plain-message.ts';
 export {
   type AcceptRequest,
   AcceptRequestSchema,

@@ -17,3 +17,16 @@ export function makeFolder(path: string): void {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }
+
+const WHY: Readonly<Record<string, string>> = {
+  EROFS: 'its file system is read-only',
+  EACCES: 'this user may not write there',
+  EPERM: 'this user may not write there',
+  ENOTDIR: 'a part of the path is no folder',
+  // As under /proc, and for a folder above that is not there.
+  ENOENT: 'no folder can be made there',
+};
+
+/** Why a folder could not be made or written to, for a text of the caller's own; undefined: for another reason. */
+export const whyUnwritable = (error: unknown): string | undefined =>
+  WHY[(error as NodeJS.ErrnoException | undefined)?.code ?? ''];

@@ -57,7 +57,7 @@ export function hostBlocks(host: Host, caller?: Caller): Block[] {
       fact('host', `${host.hostName}, ${host.platform}`),
       fact('process', `${host.processId} since ${formatInstant(host.startTime)}, ${kind}`),
       fact('jobs', `${host.activeJobs} waiting or running`),
-      fact('data', host.dataDirectory),
+      host.dataDirectory ? fact('data', host.dataDirectory) : undefined,
       fact('isolation', host.isolation ? `${host.isolation.kind}: ${host.isolation.detail}` : 'unknown'),
       caller && caller.name !== 'local' ? fact('you', `${caller.name}, ${caller.role}`) : undefined,
     ),

@@ -54,7 +54,8 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
   return [
     ...wrapRows(host.embedded ? 'Runner, embedded: ends by itself when unused' : 'Runner', width, { role: 'title' }),
     ...flowRows(groups, width),
-    ...wrapRows(`data in ${host.dataDirectory}`, width, { role: 'dim', hang: 2 }),
+    // A runner on another machine does not say.
+    ...(host.dataDirectory ? wrapRows(`data in ${host.dataDirectory}`, width, { role: 'dim', hang: 2 }) : []),
   ];
 }
 

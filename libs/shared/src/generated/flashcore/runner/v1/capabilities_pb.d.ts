@@ -81,7 +81,7 @@ export declare type Host = Message<"flashcore.runner.v1.Host"> & {
   isolation?: Isolation | undefined;
 
   /**
-   * Folder of jobs and artifacts.
+   * Folder of jobs and artifacts; empty for clients with credentials, who may be on other machines.
    *
    * @generated from field: string data_directory = 10;
    */

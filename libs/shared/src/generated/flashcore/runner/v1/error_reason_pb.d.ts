@@ -201,7 +201,7 @@ export enum ErrorReason {
   PERMISSION_DENIED = 25,
 
   /**
-   * RESOURCE_EXHAUSTED: the client has used up what one client may have (metadata `quota`: jobs, calls or upload);
+   * RESOURCE_EXHAUSTED: the client has used up what one client may have (metadata `quota`: jobs, calls, upload or device);
    * RetryInfo says when to try again.
    *
    * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 26;
@@ -230,6 +230,14 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_DATA_DAMAGED = 29;
    */
   DATA_DAMAGED = 29,
+
+  /**
+   * RESOURCE_EXHAUSTED: more streams are open than the runner serves, and this one moved longest ago. Watch the job again
+   * after the last event that came; metadata `limit`: client, connection or memory.
+   *
+   * @generated from enum value: ERROR_REASON_STREAM_ENDED = 30;
+   */
+  STREAM_ENDED = 30,
 }
 
 /**

@@ -24,7 +24,8 @@ export declare const file_flashcore_runner_v1_service: GenFile;
  */
 export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
   /**
-   * UUID made by the client; the same one with the same body is the same job. Empty: always a new job.
+   * UUID made by the client; the same one with the same body is the same job. Other clients' ids are their own. Empty:
+   * always a new job.
    *
    * @generated from field: string request_id = 1;
    */
@@ -59,6 +60,14 @@ export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
    * @generated from field: map<string, string> labels = 5;
    */
   labels: { [key: string]: string };
+
+  /**
+   * A job of this request_id that the runner's end cut off (INTERRUPTED) is queued again, as a new job, instead of being
+   * given back; not part of the body that the id stands for. Tune does so without being asked.
+   *
+   * @generated from field: bool restart_interrupted = 6;
+   */
+  restartInterrupted: boolean;
 };
 
 /**

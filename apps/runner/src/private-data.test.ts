@@ -1,0 +1,51 @@
+import { chmodSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { hidingFolder } from './hidden-folder.ts';
+import { makePrivate } from './private-data.ts';
+import { temporaryFolder } from './testing/test-runner.ts';
+
+const modes = (folder: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(folder).map((name) => [name, (statSync(join(folder, name)).mode & 0o777).toString(8)]),
+  );
+
+test("a folder that is there keeps its mode and others' files; what is the runner's own is closed", () => {
+  using folder = temporaryFolder();
+  chmodSync(folder.path, 0o755);
+  for (const name of ['flashcore.db', 'flashcore.db-wal', 'lock.db', 'tokens.json', 'notes.txt'])
+    writeFileSync(join(folder.path, name), '', { mode: 0o644 });
+  for (const name of ['artifacts', 'tls', 'photos']) mkdirSync(join(folder.path, name), { mode: 0o755 });
+  symlinkSync('notes.txt', join(folder.path, 'runner.json'));
+  makePrivate(folder.path);
+  expect(modes(folder.path)).toEqual({
+    'flashcore.db': '600',
+    'flashcore.db-wal': '600',
+    'lock.db': '600',
+    'tokens.json': '600',
+    artifacts: '700',
+    tls: '700',
+    photos: '755',
+    'notes.txt': '644',
+    'runner.json': '644',
+  });
+  expect(statSync(folder.path).mode & 0o777).toBe(0o755);
+});
+
+test('a folder that can not be made is named with what to do', () => {
+  expect(() => makePrivate('/proc/flashcore/data')).toThrow(
+    /^Give --data \(or \$FLASHCORE_HOME\) a folder that this user can write to: \/proc\/flashcore\/data: /,
+  );
+});
+
+test('hidingFolder() takes the folder out by both its names, and nothing that only looks like it', () => {
+  using folder = temporaryFolder();
+  const [real, link] = [join(folder.path, 'real'), join(folder.path, 'link')];
+  mkdirSync(real);
+  symlinkSync(real, link);
+  const hide = hidingFolder(link);
+  expect(hide(`${real}/a.cu:1 ${link}/b, "${link}". \x1b[2J${real}`)).toBe(
+    '<data folder>/a.cu:1 <data folder>/b, "<data folder>". <data folder>',
+  );
+  expect(hide(`${link}-2 /x${link} ${folder.path}`)).toBe(`${link}-2 /x${link} ${folder.path}`);
+});
