@@ -1,5 +1,5 @@
-// Bundles the runner with its worker process, fa-tui, and the programs for a GPU host into apps/*/dist and test/dist, so
-// that starting them reads little. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
+// Bundles the runner with its worker process, fa-tui, and the programs for a GPU host into apps/*/dist and test/dist,
+// so that starting them reads little. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
 //   node tools/build.mjs [runner] [tui] [test]     all of them when none is named
 // When no file that a program's last build read has changed, it is left as it is.
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';

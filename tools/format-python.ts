@@ -1,6 +1,6 @@
 /**
- * Ruff over the Python files of the repository (by git): `node tools/format-python.ts` writes, `--check` fails on a file
- * that is not formatted, or in which Ruff's linter finds something, and names it.
+ * Ruff over the Python files of the repository (by git): `node tools/format-python.ts` writes, `--check` fails on a
+ * file that is not formatted, or in which Ruff's linter finds something, and names it.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -317,8 +317,10 @@ function faultyRows(rows) {
 }
 
 function primitiveRows(report) {
-  const told = (found) =>
-    found === undefined ? '' : typeof found === 'string' ? found : found.agrees ? found.detail : `**${found.detail}**`;
+  const told = (found = '') => {
+    if (typeof found === 'string') return found;
+    return found.agrees ? found.detail : `**${found.detail}**`;
+  };
   return (
     report && [
       ['function', 'rule', 'emulator', 'GPU', 'GPU against emulator'],
@@ -333,6 +335,8 @@ function primitiveRows(report) {
   );
 }
 
+const FOUND_WHEN = { verify: 'checked', benchmark: 'timed' };
+
 function cheatingRows(report) {
   if (!report) return undefined;
   const cold = report.pinned_l2_cold_p50_us;
@@ -342,7 +346,7 @@ function cheatingRows(report) {
       id,
       right ? found.join(', ').replace('NONE', 'nothing') : `**${found.join(', ')}**`,
       wanted.join(', ').replace('NONE', 'nothing'),
-      found[0] === 'NONE' ? '' : phase === 'verify' ? 'checked' : 'timed',
+      found[0] === 'NONE' ? '' : FOUND_WHEN[phase],
       id === 'pinned_l2'
         ? `cold p50 ${figure(cold[1])} us pinned, ${figure(cold[0])} us not`
         : (messages[0] ?? 'right').replaceAll('|', '\\|'),

@@ -39,7 +39,9 @@ const checks: Check[] = [
       const address = bench.upload(Uint8Array.from(range(64, (i) => i)));
       bench.driver.fill8(address + 8n, 0xab, 8);
       bench.driver.fill16(address + 32n, 0x7e01, 4);
-      const wanted = range(64, (i) => (i >= 8 && i < 16 ? 0xab : i >= 32 && i < 40 ? [0x01, 0x7e][i % 2]! : i));
+      const wanted = range(64, (i) => i)
+        .fill(0xab, 8, 16)
+        .map((byte, i) => (i >= 32 && i < 40 ? [0x01, 0x7e][i % 2]! : byte));
       assert.deepEqual([...bench.download(new Uint8Array(64), address)], wanted);
     },
   },

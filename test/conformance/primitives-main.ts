@@ -51,16 +51,10 @@ async function compareAll(gpu: string | undefined): Promise<number> {
     const wrong = rows.filter(({ emulator: e, gpu: g, gpuAgainstEmulator: both }) =>
       [e, g, both].some((each) => typeof each === 'object' && !each.agrees),
     );
-    for (const row of rows)
-      console.log(
-        `${wrong.includes(row) ? 'not ok' : Object.values(row).some((each) => typeof each === 'object') ? 'ok' : 'none'}  ${row.name}: ${[
-          ['emulator', row.emulator],
-          ['gpu', row.gpu],
-          ['gpu against emulator', row.gpuAgainstEmulator],
-        ]
-          .flatMap(([what, found]) => (found === undefined ? [] : [`${what as string} ${textOf(found)}`]))
-          .join('; ')}`,
-      );
+    for (const row of rows) {
+      const right = Object.values(row).some((each) => typeof each === 'object') ? 'ok' : 'none';
+      console.log(`${wrong.includes(row) ? 'not ok' : right}  ${row.name}: ${foundText(row)}`);
+    }
     const untold = rows.filter(({ emulator: e, gpu: g }) => [e, g].every((each) => typeof each !== 'object'));
     console.log(
       `${rows.length - wrong.length - untold.length} agree, ${wrong.length} do not, ${untold.length} not carried, on ${[emulator, device].flatMap((each) => each?.device.name ?? []).join(' and ')}`,
@@ -75,6 +69,17 @@ async function compareAll(gpu: string | undefined): Promise<number> {
     rmSync(folder, { recursive: true, force: true });
   }
 }
+
+const foundText = (row: ReturnType<typeof rowOf>): string =>
+  (
+    [
+      ['emulator', row.emulator],
+      ['gpu', row.gpu],
+      ['gpu against emulator', row.gpuAgainstEmulator],
+    ] as const
+  )
+    .flatMap(([what, found]) => (found === undefined ? [] : [`${what} ${textOf(found)}`]))
+    .join('; ');
 
 function textOf(found: Agreement | string): string {
   return typeof found === 'string' ? found : found.detail;

@@ -107,7 +107,9 @@ function exp2Approx(): PrimitiveCase {
     return Math.max(
       ...range(x.length, (i) => {
         const want = 2 ** x[i]!;
-        if (want < 2 ** -126) return y[i] === 0 ? 0 : want > 2 ** -126 * (1 - 2 ** -22) ? 1 : Infinity; // .ftz
+        // .ftz: what is below the normal numbers is zero, or within one rounding of the least of them
+        if (want < 2 ** -126 && y[i] === 0) return 0;
+        if (want < 2 ** -126) return want > 2 ** -126 * (1 - 2 ** -22) ? 1 : Infinity;
         return Math.abs(y[i]! - want) / want / 2 ** -22;
       }).filter((error) => error > 0),
       0,

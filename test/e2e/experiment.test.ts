@@ -80,13 +80,15 @@ function passes(response: GetJobResponse): string[] {
   );
 }
 
-function shapeText(shape: {
+interface ShapeJson {
   batch: number;
   heads: number;
   sequenceLength: number;
   headDim: number;
   causal: boolean;
-}): string {
+}
+
+function shapeText(shape: ShapeJson): string {
   return `${shape.batch}x${shape.heads}x${shape.sequenceLength}x${shape.headDim}${shape.causal ? 'c' : ''}`;
 }
 

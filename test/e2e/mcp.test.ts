@@ -214,8 +214,10 @@ describe.each(ERAS)('era %s', (era) => {
   );
 });
 
-/** What the remedy says, at the line that it names: a barrier between the two accesses, and where that is not enough one
- * after the loop's last read. */
+/**
+ * What the remedy says, at the line that it names: a barrier between the two accesses, and where that is not enough one
+ * after the loop's last read.
+ */
 function repaired(source: string, finding: string): string {
   expect(finding).toMatch(/remedy: Put a __syncthreads\(\)/);
   const lines = source.split('\n');

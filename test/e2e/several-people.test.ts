@@ -48,9 +48,8 @@ test.skipIf(missing('openssl'))('docs/hosting.md: several people, one GPU host',
   copyFileSync(join(home.path, 'tls/ca.crt'), join(laptop, 'ca.crt'));
   const env = { HOME: laptop, FLASHCORE_HOME: join(laptop, '.flashcore'), XDG_CONFIG_HOME: '' };
   const address = `${hostAddress}:${port}`;
-  const [login, build] = steps('client').map(([, ...args]) =>
-    args.map((arg) => (arg === 'gpu-box:50051' ? address : arg === 'gpu-box' ? hostAddress : arg)),
-  );
+  const here: Record<string, string> = { 'gpu-box:50051': address, 'gpu-box': hostAddress };
+  const [login, build] = steps('client').map(([, ...args]) => args.map((arg) => here[arg] ?? arg));
   const client = (args: string[], input = '') => home.faTui(args, { env, input, cwd: laptop });
 
   expect(client(['--runner', address, 'host'])).toMatchObject({

@@ -5,6 +5,12 @@ import { json } from 'node:stream/consumers';
 import { ROOT } from '../support/home.ts';
 
 export const PYTHON = '/usr/bin/python3';
+interface PythonOptions {
+  folder: string;
+  address: string;
+  input?: string;
+}
+
 /**
  * Runs a program of this folder with the address of a runner, which may be in this process, and the contract as a file;
  * gives the JSON that it prints.
@@ -12,7 +18,7 @@ export const PYTHON = '/usr/bin/python3';
 export async function runPython(
   program: string,
   args: string[],
-  { folder, address, input = '' }: { folder: string; address: string; input?: string },
+  { folder, address, input = '' }: PythonOptions,
 ): Promise<unknown> {
   const descriptors = join(folder, 'flashcore.binpb');
   execFileSync(join(ROOT, 'node_modules/.bin/buf'), ['build', '-o', descriptors], { cwd: ROOT });

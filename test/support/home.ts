@@ -17,6 +17,13 @@ export interface CommandResult {
   stderr: string;
 }
 
+interface RunOptions {
+  cwd?: string;
+  timeoutMs?: number;
+  env?: Record<string, string>;
+  input?: string;
+}
+
 export class Home implements AsyncDisposable {
   // Short: a Unix socket's path must stay below 108 bytes.
   readonly path = mkdtempSync(join(tmpdir(), 'fc-'));
@@ -39,10 +46,7 @@ export class Home implements AsyncDisposable {
   }
 
   /** Runs `fa-tui` to its end; `cwd` is the repository's root. */
-  faTui(
-    args: string[],
-    options: { timeoutMs?: number; env?: Record<string, string>; input?: string; cwd?: string } = {},
-  ): CommandResult {
+  faTui(args: string[], options: RunOptions = {}): CommandResult {
     return this.#run(join(BIN, 'fa-tui'), args, options);
   }
 
@@ -54,12 +58,7 @@ export class Home implements AsyncDisposable {
   #run(
     program: string,
     args: string[],
-    {
-      cwd = ROOT,
-      env,
-      timeoutMs = 120_000,
-      input = '',
-    }: { cwd?: string; timeoutMs?: number; env?: Record<string, string>; input?: string },
+    { cwd = ROOT, env, timeoutMs = 120_000, input = '' }: RunOptions,
   ): CommandResult {
     const result = spawnSync(program, args, {
       cwd,

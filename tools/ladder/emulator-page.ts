@@ -38,6 +38,8 @@ export function emulatorPage(folder: string): string {
   ].join('\n');
 }
 
+const BUILD_GROUPS: Record<string, 'right' | 'documented'> = { passed: 'right', 'fails as documented': 'documented' };
+
 /** The newest run's verdict in a sentence. */
 export function emulatorSentence(run: EmulatorRun | undefined = emulatorRun()): string {
   if (!run) return 'The ladder was not verified on the emulator yet.\n';
@@ -45,9 +47,7 @@ export function emulatorSentence(run: EmulatorRun | undefined = emulatorRun()): 
     right = [],
     documented = [],
     wrong = [],
-  } = Object.groupBy(run.builds, ({ verdict }) =>
-    verdict === 'passed' ? 'right' : verdict === 'fails as documented' ? 'documented' : 'wrong',
-  );
+  } = Object.groupBy(run.builds, ({ verdict }) => BUILD_GROUPS[verdict] ?? 'wrong');
   const cases = right.flatMap((build) => build.cases);
   const { refused = [], taken = [] } = Object.groupBy(run.refusals, ({ verdict }) =>
     verdict === 'refused' ? 'refused' : 'taken',

@@ -1,6 +1,6 @@
 /**
- * What the ladder would take on an L4, which nobody had: estimated (libs/shared/src/kernels/estimate.ts), and the notes' goals
- * held against it.
+ * What the ladder would take on an L4, which nobody had: estimated (libs/shared/src/kernels/estimate.ts), and the
+ * notes' goals held against it.
  */
 import {
   attentionBytes,
@@ -143,11 +143,17 @@ interface OverlapRow {
   usPerLaunch: number;
 }
 
+interface EstimateBasis {
+  emulated: EmulatorRun;
+  launchUs: number;
+  multiprocessors: number;
+}
+
 /** The build measured, launched as the manifest launches it on an L4. */
 function estimateOf(
   step: Manifest,
   { variant, benchmark }: LadderRow,
-  { emulated, launchUs, multiprocessors }: { emulated: EmulatorRun; launchUs: number; multiprocessors: number },
+  { emulated, launchUs, multiprocessors }: EstimateBasis,
 ): { estimate: Estimate; ctas: number; resident: number } | undefined {
   const shape = benchmark.shape!;
   const measured = Object.entries(variant.parameters).map(([name, value]): [string, number] => [name, Number(value)]);

@@ -59,16 +59,14 @@ export function announceRunner(dataDirectory: string, runner: RunnerFile): () =>
   return () => rmSync(path, { force: true });
 }
 
-/** Calls `onIdle` once `isIdle` was true for some time without a break. Gives a function that ends the watch. */
-export function watchIdle({
-  isIdle,
-  seconds,
-  onIdle,
-}: {
+interface IdleWatch {
   isIdle: () => boolean;
   seconds: number;
   onIdle: () => void;
-}): () => void {
+}
+
+/** Calls `onIdle` once `isIdle` was true for some time without a break. Gives a function that ends the watch. */
+export function watchIdle({ isIdle, seconds, onIdle }: IdleWatch): () => void {
   const intervalMs = Math.min(1_000, (seconds * 1_000) / 4);
   let idleSince = performance.now();
   const timer = setInterval(() => {

@@ -216,7 +216,9 @@ function requireKernels(folder: string): void {
     throw new UsageError(`Give --kernels the folder of the runner's kernels: ${folder} is no folder`);
 }
 
-/** Where clients show credentials the runner keeps keys and other people's results: not without a box, but by request. */
+/**
+ * Where clients show credentials the runner keeps keys and other people's results: not without a box, but by request.
+ */
 const isolationFor = ({ isolation, security }: RunnerOptions): RunnerOptions['isolation'] =>
   isolation === 'auto' && security ? 'required' : isolation;
 

@@ -10,16 +10,15 @@ export function requireWritable(files: NamedFiles): void {
   for (const [option, file] of Object.entries(files)) if (file !== undefined) requireOne(option, path.resolve(file));
 }
 
-/** What a job's command writes beside its report. Throws as above. */
-export const requireOutputs = ({
-  record,
-  junit,
-  save,
-}: {
+interface OutputOptions {
   readonly record?: string | undefined;
   readonly junit?: string | undefined;
   readonly save?: string | undefined;
-}): void => requireWritable({ '--record': record, '--junit': junit, '--save': save });
+}
+
+/** What a job's command writes beside its report. Throws as above. */
+export const requireOutputs = ({ record, junit, save }: OutputOptions): void =>
+  requireWritable({ '--record': record, '--junit': junit, '--save': save });
 
 function requireOne(option: string, file: string): void {
   const folder = path.dirname(file);

@@ -10,8 +10,8 @@ import {
 import { formatShape } from '@flashcore/shared/kernels';
 
 /**
- * The champion that an ended experiment makes when it is accepted, without its decision. Errors: NOT_ACCEPTABLE with the
- * reason that the experiment itself gives.
+ * The champion that an ended experiment makes when it is accepted, without its decision. Errors: NOT_ACCEPTABLE with
+ * the reason that the experiment itself gives.
  */
 export function championOf(job: Job, result: JobResult | undefined, { after }: { after: string }): Champion {
   const { acceptability, provenance, plan } = result ?? {};

@@ -62,7 +62,13 @@ export function addClient(
   return { certificate, key: certificate.replace(/crt$/, 'key') };
 }
 
-const signClient = (folder: string, { file, name, role }: { file: string; name: string; role: Role }): void =>
+interface ClientToSign {
+  file: string;
+  name: string;
+  role: Role;
+}
+
+const signClient = (folder: string, { file, name, role }: ClientToSign): void =>
   sign(folder, { file, subject: `/OU=${role}/CN=${name}`, extensions: 'extendedKeyUsage=clientAuth\n' });
 
 function makeAuthority(folder: string): void {
@@ -87,10 +93,13 @@ function makeAuthority(folder: string): void {
   ]);
 }
 
-function sign(
-  folder: string,
-  { file, subject, extensions }: { file: string; subject: string; extensions: string },
-): void {
+interface CertificateToSign {
+  file: string;
+  subject: string;
+  extensions: string;
+}
+
+function sign(folder: string, { file, subject, extensions }: CertificateToSign): void {
   const temporary = mkdtempSync(join(folder, 'new-'));
   try {
     makeKey(folder, file);

@@ -18,6 +18,12 @@ const roleOption = (): Option =>
     .choices(ROLE_NAMES)
     .default(DEFAULT_ROLE);
 
+interface InitOptions {
+  host: string[];
+  data: string;
+  out?: string;
+}
+
 /** Commands that prepare a runner for clients on other machines; they end at once. `say` puts a line on stdout. */
 export function addAccessCommands(
   program: Command,
@@ -33,7 +39,7 @@ export function addAccessCommands(
     .description('makes a private authority, a certificate for this runner and one for a client')
     .option('--host <name...>', 'names and addresses that clients use for this machine', [])
     .option('--out <folder>', 'default: tls/ in the data folder')
-    .action(({ host, data, out }: { host: string[]; data: string; out?: string }) => {
+    .action(({ host, data, out }: InitOptions) => {
       const folder = resolve(out ?? join(data, 'tls'));
       say(`made ${initTls(folder, host).join(', ')} in ${folder}`);
       say(

@@ -22,6 +22,15 @@ export interface KernelTarget {
   emulated: boolean;
 }
 
+interface BuildToolsOptions {
+  repositoryRoot: string;
+  dataDirectory: string;
+  kernelsFolder: string;
+  artifacts: ArtifactStore;
+  libraryCache?: string | undefined;
+  box?: () => Promise<Box>;
+}
+
 /**
  * Everything that compiles: kernels, and what the runner itself needs on this host (the emulator, the CPU reference,
  * the canary).
@@ -44,14 +53,7 @@ export class BuildTools {
    * `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources
    * only.
    */
-  constructor(options: {
-    repositoryRoot: string;
-    dataDirectory: string;
-    kernelsFolder: string;
-    artifacts: ArtifactStore;
-    libraryCache?: string | undefined;
-    box?: () => Promise<Box>;
-  }) {
+  constructor(options: BuildToolsOptions) {
     this.box = options.box ?? (() => findBox('none'));
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');

@@ -17,8 +17,14 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
+interface UnitOverrides {
+  text?: string;
+  script?: string;
+  identity?: string;
+}
+
 /** A "compiler" that copies its source, says so, and counts how often it ran. */
-function unit(overrides: { text?: string; script?: string; identity?: string } = {}): CompileUnit {
+function unit(overrides: UnitOverrides = {}): CompileUnit {
   const {
     text = 'source',
     script = 'cat kernel/a.cu > out; echo kernel/a.cu: copied; echo run >> "$RUNS"',

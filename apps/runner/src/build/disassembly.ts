@@ -16,18 +16,20 @@ const MAX_ADDRESS_BYTES = 4 * 1024 ** 3;
 // To a file: a listing has more lines than what a tool says is kept for.
 const SCRIPT = 'exec "$0" -sass kernel.cubin >kernel.sass';
 
+interface DisassemblyOptions {
+  toolchain: Toolchain;
+  box: () => Promise<Box>;
+  dataDirectory: string;
+  signal: AbortSignal;
+}
+
 /**
  * Disassembles a cubin with cuobjdump, boxed as the compilers are. Errors: the signal's reason, DEVICE_UNAVAILABLE
  * where a box is required.
  */
 export async function disassemble(
   cubin: string,
-  {
-    toolchain,
-    box: findBox,
-    dataDirectory,
-    signal,
-  }: { toolchain: Toolchain; box: () => Promise<Box>; dataDirectory: string; signal: AbortSignal },
+  { toolchain, box: findBox, dataDirectory, signal }: DisassemblyOptions,
 ): Promise<Listing> {
   const cuobjdump = toolchain.path('cuobjdump');
   if (!cuobjdump) return { missing: 'cuobjdump was not found: it comes with the CUDA toolkit' };

@@ -90,6 +90,23 @@ type Disassemble = (cubin: string, signal: AbortSignal) => Promise<Listing>;
 const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly Run[]): boolean =>
   problems.length === 0 && runs.every(({ compilation }) => compilation.exitCode === 0);
 
+interface BuildParts {
+  files: SnapshotFile[];
+  problems: CompilerDiagnostic[];
+  runs: Run[];
+  listing: Listing | undefined;
+  seconds: number;
+}
+
+interface KernelBuilderParts {
+  toolchain: Toolchain;
+  cache: CompileCache;
+  artifacts: ArtifactStore;
+  kernelsFolder: string;
+  emulatorFiles: () => SnapshotFile[];
+  disassemble: Disassemble;
+}
+
 /** Compiles kernels: with nvcc where it exists, and with the C++ compiler for the emulator, at the same time. */
 export class KernelBuilder {
   readonly #toolchain: Toolchain;
@@ -99,14 +116,7 @@ export class KernelBuilder {
   readonly #emulatorFiles: () => SnapshotFile[];
   readonly #disassemble: Disassemble;
 
-  constructor(parts: {
-    toolchain: Toolchain;
-    cache: CompileCache;
-    artifacts: ArtifactStore;
-    kernelsFolder: string;
-    emulatorFiles: () => SnapshotFile[];
-    disassemble: Disassemble;
-  }) {
+  constructor(parts: KernelBuilderParts) {
     this.#toolchain = parts.toolchain;
     this.#cache = parts.cache;
     this.#artifacts = parts.artifacts;
@@ -192,16 +202,7 @@ export class KernelBuilder {
     return { unit, compilation, diagnostics };
   }
 
-  #assemble(
-    spec: BuildSpec,
-    parts: {
-      files: SnapshotFile[];
-      problems: CompilerDiagnostic[];
-      runs: Run[];
-      listing: Listing | undefined;
-      seconds: number;
-    },
-  ): KernelBuild {
+  #assemble(spec: BuildSpec, parts: BuildParts): KernelBuild {
     const { files, problems, runs, listing, seconds } = parts;
     const succeeded = compiled(problems, runs);
     const nvccRun = runs.find(({ unit }) => unit.compiler.name === 'nvcc');
@@ -283,17 +284,16 @@ export class KernelBuilder {
   }
 }
 
-function findingsOf(
-  spec: BuildSpec,
-  parts: {
-    files: SnapshotFile[];
-    problems: CompilerDiagnostic[];
-    runs: Run[];
-    nvccRun: Run | undefined;
-    found: string[];
-    result: BuildResult;
-  },
-): Finding[] {
+interface FindingParts {
+  files: SnapshotFile[];
+  problems: CompilerDiagnostic[];
+  runs: Run[];
+  nvccRun: Run | undefined;
+  found: string[];
+  result: BuildResult;
+}
+
+function findingsOf(spec: BuildSpec, parts: FindingParts): Finding[] {
   const { files, problems, runs, nvccRun, found, result } = parts;
   const timedOut = runs.find(({ compilation }) => compilation.timedOut);
   if (timedOut) return [compileTimedOutFinding(timedOut.unit.compiler.name, timedOut.compilation.seconds)];
@@ -311,14 +311,13 @@ function findingsOf(
   );
 }
 
-function entriesMissing(
-  count: number,
-  {
-    nvccRun,
-    problems,
-    succeeded,
-  }: { nvccRun: Run | undefined; problems: readonly CompilerDiagnostic[]; succeeded: boolean },
-): string | undefined {
+interface BuildEnd {
+  nvccRun: Run | undefined;
+  problems: readonly CompilerDiagnostic[];
+  succeeded: boolean;
+}
+
+function entriesMissing(count: number, { nvccRun, problems, succeeded }: BuildEnd): string | undefined {
   if (count > 0) return undefined;
   if (problems.length > 0) return 'nothing was compiled';
   if (!nvccRun) return 'no nvcc on this host';

@@ -13,6 +13,12 @@ import type { Instruments } from './instruments.ts';
 /** Where the code of candidates can be kept in a process of its own: pipes and memory are Linux's. */
 const SEPARATE = process.platform === 'linux';
 
+interface DeviceRuntimeParts {
+  tools: BuildTools;
+  instruments: Instruments;
+  artifactFolder: string;
+}
+
 /** A device with its worker. One job has it at a time; what is compiled for it on the way goes to that job's log. */
 export class DeviceRuntime {
   readonly #device: HostDevice;
@@ -23,10 +29,7 @@ export class DeviceRuntime {
   readonly #startCommand: () => Promise<WorkerCommand>;
   #command: Promise<WorkerCommand> | undefined;
 
-  constructor(
-    device: HostDevice,
-    { tools, instruments, artifactFolder }: { tools: BuildTools; instruments: Instruments; artifactFolder: string },
-  ) {
+  constructor(device: HostDevice, { tools, instruments, artifactFolder }: DeviceRuntimeParts) {
     this.#device = device;
     this.instruments = instruments;
     const { description } = device;

@@ -177,15 +177,14 @@ function driverTool({ library, problem }: { library: string; problem: string }):
   };
 }
 
-function plannedJob(
-  spec: JobSpec,
-  parts: {
-    options: PlannerOptions;
-    tools: BuildTools;
-    runtimes: ReadonlyMap<string, DeviceRuntime>;
-    cases: Cases;
-  },
-): PlannedJob {
+interface PlannedJobParts {
+  options: PlannerOptions;
+  tools: BuildTools;
+  runtimes: ReadonlyMap<string, DeviceRuntime>;
+  cases: Cases;
+}
+
+function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
   const { options, tools, runtimes, cases } = parts;
   const { kernel, device } = spec;
   return {

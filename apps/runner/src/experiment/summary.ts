@@ -46,12 +46,17 @@ function verifyText({ verify }: VariantResult): string {
   return `${verify.passedCases} of ${verify.cases.length} case${verify.cases.length === 1 ? '' : 's'} correct, largest error ${most.toExponential(1)}`;
 }
 
+const MODE_SUFFIX = {
+  [TimingMode.UNSPECIFIED]: '',
+  [TimingMode.HOT]: ' hot',
+  [TimingMode.COLD]: ' cold',
+} satisfies Record<TimingMode, string>;
+
 function benchmarkText({ benchmarks }: VariantResult): string {
   const first = benchmarks[0];
   if (!first?.latency) return '';
   if (first.simulated) return 'timed on the emulator (no GPU time)';
-  const mode = first.mode === TimingMode.COLD ? ' cold' : first.mode === TimingMode.HOT ? ' hot' : '';
-  return `p50 ${first.latency.p50Us.toFixed(2)} us${mode}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
+  return `p50 ${first.latency.p50Us.toFixed(2)} us${MODE_SUFFIX[first.mode]}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
 }
 
 function comparisonText({ comparison }: VariantResult): string {

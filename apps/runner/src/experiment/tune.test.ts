@@ -1,4 +1,6 @@
-/** A search over variants on the emulator, whose times judge nothing: what it builds, verifies, ranks, keeps, reuses. */
+/**
+ * A search over variants on the emulator, whose times judge nothing: what it builds, verifies, ranks, keeps, reuses.
+ */
 import { create } from '@bufbuild/protobuf';
 import { Outcome, TuneRequestSchema, Verdict, type JobResult } from '@flashcore/shared/contract';
 import { parseManifest, parseShape } from '@flashcore/shared/kernels';

@@ -69,7 +69,13 @@ export const isImplausible = ({ latency, leastUs }: TimedResult): boolean =>
 export const implausibleText = ({ latency, leastUs, leastBasis }: TimedResult): string =>
   `${latency!.p50Us.toPrecision(3)} us, and the work takes ${leastUs!.toPrecision(3)} us at least (${leastBasis!})`;
 
+const PREFIXES = [
+  [1e12, 'T'],
+  [1e9, 'G'],
+  [1e6, 'M'],
+] as const;
+
 function scaled(value: number, unit: string): string {
-  const [factor, prefix] = value >= 1e12 ? [1e12, 'T'] : value >= 1e9 ? [1e9, 'G'] : [1e6, 'M'];
+  const [factor, prefix] = PREFIXES.find(([least]) => value >= least) ?? PREFIXES[2];
   return `${(value / factor).toPrecision(3)} ${prefix}${unit}`;
 }

@@ -12,11 +12,14 @@ export const MAX_FRESH_RATIO = { gpu: 1.1, simulated: 2 };
 export const MAX_DROPPED_SHARE = 0.1;
 const EMULATOR_TIMES = 'emulator times are not GPU times';
 
+interface TimedOn {
+  device: Device;
+  timed: TimedResult;
+  shortened?: string | undefined;
+}
+
 /** Why a result may not stand in a leaderboard; none: it may. */
-export function invalidReasons(
-  report: LatencyReport,
-  { device, timed, shortened }: { device: Device; timed: TimedResult; shortened?: string | undefined },
-): string[] {
+export function invalidReasons(report: LatencyReport, { device, timed, shortened }: TimedOn): string[] {
   const reasons: string[] = [];
   if (device.simulated) reasons.push(shortened ? `${EMULATOR_TIMES} (${shortened})` : EMULATOR_TIMES);
   else if (report.stopReason === 'timed-out')

@@ -113,7 +113,9 @@ export interface JobPlanner {
    * all that bad input can give, at once, as FlashcoreError.
    */
   planJob<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): PlannedJob;
-  /** The plans that experiments are judged by, the default first, and the case sets; none where a file can't be read. */
+  /**
+   * The plans that experiments are judged by, the default first, and the case sets; none where a file can't be read.
+   */
   judging(): { plans: GatePlan[]; caseSets: CaseSet[] };
   /** Compilations asked for since the start, found in the cache or not. */
   cacheUse(): { hits: number; misses: number };

@@ -156,10 +156,13 @@ async function measureShape(
 
 type SdpaTurns = SdpaShape | { missing: string };
 
-async function openSdpa(
-  { job, runtime }: VariantServices,
-  { spec, shape, live }: { spec: BenchmarkSpec; shape: Shape; live: LiveSamples },
-): Promise<SdpaTurns> {
+interface SdpaMeasurement {
+  spec: BenchmarkSpec;
+  shape: Shape;
+  live: LiveSamples;
+}
+
+async function openSdpa({ job, runtime }: VariantServices, { spec, shape, live }: SdpaMeasurement): Promise<SdpaTurns> {
   const { sdpa, sdpaMissing } = runtime.instruments;
   if (!sdpa) return { missing: sdpaMissing };
   return sdpa.openShape(shape, {
@@ -190,6 +193,20 @@ const newSubject = (mode: TimingModeName, subject: string): SubjectSamples => ({
   toldAt: -Infinity,
 });
 
+interface ToldSamples {
+  mode: TimingModeName;
+  subject: string;
+  samplesUs: number[];
+  warmUp: boolean;
+}
+
+interface NewSamples {
+  mode: TimingModeName;
+  subject: string;
+  samplesUs: Iterable<number>;
+  warmUp: boolean;
+}
+
 /**
  * Samples of the modes as they come, of the candidate and of what is measured in turns with it, with running
  * statistics.
@@ -212,17 +229,7 @@ class LiveSamples {
   }
 
   /** A sample of 0 was dropped. */
-  add({
-    mode,
-    subject,
-    samplesUs,
-    warmUp,
-  }: {
-    mode: TimingModeName;
-    subject: string;
-    samplesUs: Iterable<number>;
-    warmUp: boolean;
-  }): void {
+  add({ mode, subject, samplesUs, warmUp }: NewSamples): void {
     if (warmUp) return this.#tell({ mode, subject, samplesUs: Array.from(samplesUs), warmUp });
     const key = `${mode} ${subject}`;
     const known = this.#subjects.get(key) ?? newSubject(mode, subject);
@@ -244,15 +251,7 @@ class LiveSamples {
     known.toldAt = performance.now();
   }
 
-  #tell(
-    {
-      mode,
-      subject,
-      samplesUs,
-      warmUp,
-    }: { mode: TimingModeName; subject: string; samplesUs: number[]; warmUp: boolean },
-    known?: SubjectSamples,
-  ): void {
+  #tell({ mode, subject, samplesUs, warmUp }: ToldSamples, known?: SubjectSamples): void {
     const all = known?.all ?? [];
     const latency = all.length > 0 ? describe(all) : undefined;
     const {
@@ -348,10 +347,16 @@ function withRates(
   }));
 }
 
+interface TimedWork {
+  seconds: number;
+  flops: number;
+  bytes: number;
+}
+
 /** Absent on the emulator: rates of its times would be taken for a GPU's. */
 function ratesOf(
   device: Device,
-  { seconds, flops, bytes }: { seconds: number; flops: number; bytes: number },
+  { seconds, flops, bytes }: TimedWork,
 ): { tflops?: number; gbPerSecond?: number; rooflinePercent?: number } {
   if (device.simulated || seconds <= 0) return {};
   const sheet = findDataSheet(device.name);

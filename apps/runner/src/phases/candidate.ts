@@ -4,11 +4,14 @@ import type { Candidate, CaseShape } from '../../worker/messages.ts';
 import { launchLimitMs } from '../spec/launch-limit.ts';
 import type { VariantServices } from './job-services.ts';
 
+interface CandidateOptions {
+  image: string;
+  shape: Shape;
+  instrumented?: boolean;
+}
+
 /** What the worker is to load and launch for a shape. */
-export function candidateFor(
-  { spec, resolved }: VariantServices,
-  options: { image: string; shape: Shape; instrumented?: boolean },
-): Candidate {
+export function candidateFor({ spec, resolved }: VariantServices, options: CandidateOptions): Candidate {
   const { image, shape, instrumented = false } = options;
   return {
     image,

@@ -85,18 +85,20 @@ interface BuiltCandidate {
   verify: VerifyResult | undefined;
 }
 
+interface Pairing {
+  champion: ChampionSpec;
+  spec: BenchmarkSpec;
+  candidate: BuiltCandidate;
+  onSeeds: SeedListener;
+}
+
 /**
  * Builds and verifies the champion, then measures both in interleaved blocks, shape by shape. The champion's own build
  * and cases are told in the result, not as the job's.
  */
 async function runComparison(
   services: VariantServices,
-  {
-    champion,
-    spec,
-    candidate,
-    onSeeds,
-  }: { champion: ChampionSpec; spec: BenchmarkSpec; candidate: BuiltCandidate; onSeeds: SeedListener },
+  { champion, spec, candidate, onSeeds }: Pairing,
 ): Promise<Comparing> {
   const {
     job,

@@ -20,10 +20,16 @@ export function runningRatio(champion: readonly number[], candidate: readonly nu
     : blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK, resamples: RUNNING_RESAMPLES });
 }
 
+interface MeasuredShape {
+  report: ComparisonReport;
+  shape: Shape;
+  simulated: boolean;
+}
+
 /** What the raw samples of a shape say, with the samples kept. */
 export function shapeComparison(
   artifacts: ArtifactStore,
-  { report, shape, simulated }: { report: ComparisonReport; shape: Shape; simulated: boolean },
+  { report, shape, simulated }: MeasuredShape,
 ): ShapeComparison {
   const { mode, pairs, self, clockSource, launchesPerSample, championCheck, candidateCheck, conditions } = report;
   const [kept, selfKept] = [keptOf(pairs), keptOf(self)];

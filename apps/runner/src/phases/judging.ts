@@ -22,8 +22,8 @@ import type { VariantServices } from './job-services.ts';
 const LATER: readonly string[] = ['benchmark', 'profile', 'history'];
 
 /**
- * The gates of one variant while it is measured: announced before the first phase, each decided and told as soon as what
- * it asks for is there.
+ * The gates of one variant while it is measured: announced before the first phase, each decided and told as soon as
+ * what it asks for is there.
  */
 export class Judging {
   readonly #services: VariantServices;

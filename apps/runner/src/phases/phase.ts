@@ -8,8 +8,8 @@ export interface VariantPhase {
   /** Runs also after a phase that stopped the others. */
   readonly evenStopped?: boolean;
   /**
-   * Does the work and writes what it finds out into `found`; answers why the phases after it make no sense, or undefined.
-   * Errors: what the runner could not find out, and the signal's reason.
+   * Does the work and writes what it finds out into `found`; answers why the phases after it make no sense, or
+   * undefined. Errors: what the runner could not find out, and the signal's reason.
    */
   run(services: VariantServices, found: VariantFound): Promise<string | undefined>;
 }

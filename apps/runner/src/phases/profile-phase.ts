@@ -36,10 +36,13 @@ function wavesFor({ entries }: BuildResult, shape: Shape): LaunchWaves | undefin
   return own.toSorted((a, b) => Number(b.ctas - a.ctas))[0];
 }
 
-async function runProfile(
-  services: VariantServices,
-  options: { spec: ProfileSpec; image: string; waves: LaunchWaves | undefined },
-): Promise<ProfileResult> {
+interface ProfileOptions {
+  spec: ProfileSpec;
+  image: string;
+  waves: LaunchWaves | undefined;
+}
+
+async function runProfile(services: VariantServices, options: ProfileOptions): Promise<ProfileResult> {
   const { job, spec, runtime } = services;
   const { shape, metricSet, counters } = options.spec;
   startPhase(services, Phase.PROFILE, 0);

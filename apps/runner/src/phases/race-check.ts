@@ -24,11 +24,14 @@ export function startInstrumentedBuild({ tools, build, job }: VariantServices): 
  */
 const TOLD: readonly FindingKind[] = [FindingKind.RACE, FindingKind.MISALIGNED_ADDRESS, FindingKind.OUT_OF_BOUNDS];
 
+interface RaceCheckOptions {
+  instrumented: InstrumentedBuild;
+  shape: Shape | undefined;
+  input: SeededInput;
+}
+
 /** Runs one small case on the emulator with every access to shared memory watched. */
-export async function checkRaces(
-  services: VariantServices,
-  options: { instrumented: InstrumentedBuild; shape: Shape | undefined; input: SeededInput },
-): Promise<Finding[]> {
+export async function checkRaces(services: VariantServices, options: RaceCheckOptions): Promise<Finding[]> {
   const { job, runtime } = services;
   const built = await options.instrumented;
   if ('error' in built) throw built.error;

@@ -10,6 +10,12 @@ export interface StoredSamples {
   sizeBytes: bigint;
 }
 
+interface SamplesOf {
+  name: string;
+  shape: Shape;
+  mode: TimingModeName;
+}
+
 /**
  * Keeps raw samples, or their clocks, as little-endian float32. `name` is "samples", "sm-clocks" …, the beginning of
  * the file's name.
@@ -17,7 +23,7 @@ export interface StoredSamples {
 export function storeRaw(
   artifacts: ArtifactStore,
   values: Float32Array,
-  { name, shape, mode }: { name: string; shape: Shape; mode: TimingModeName },
+  { name, shape, mode }: SamplesOf,
 ): StoredSamples {
   const bytes = Buffer.alloc(values.length * 4);
   values.forEach((value, index) => bytes.writeFloatLE(value, index * 4));

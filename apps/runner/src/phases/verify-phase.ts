@@ -144,10 +144,14 @@ interface CaseRun {
   ends: boolean;
 }
 
-async function runCase(
-  services: VariantServices,
-  options: { spec: VerifySpec; image: string; shape: Shape; inputs: SeededInput[] },
-): Promise<CaseRun> {
+interface CaseOptions {
+  spec: VerifySpec;
+  image: string;
+  shape: Shape;
+  inputs: SeededInput[];
+}
+
+async function runCase(services: VariantServices, options: CaseOptions): Promise<CaseRun> {
   const { job, runtime } = services;
   const { spec, image, shape, inputs } = options;
   const { absolute, relative } = spec.tolerance;

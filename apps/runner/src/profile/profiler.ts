@@ -26,9 +26,15 @@ export interface ProfileRequest {
   accumulate?: string;
 }
 
+interface ProfileProgress {
+  message: string;
+  passesDone: number;
+  passes: number;
+}
+
 export interface ProfileOptions {
   signal: AbortSignal;
-  onProgress: (progress: { message: string; passesDone: number; passes: number }) => void;
+  onProgress: (progress: ProfileProgress) => void;
 }
 
 /** Reads hardware counters while a kernel runs. */

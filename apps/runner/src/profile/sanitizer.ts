@@ -27,17 +27,19 @@ const SEED = '666c617368';
 /** compute-sanitizer's exit status when it found something. */
 const FOUND_STATUS = 86;
 
+interface SanitizerRun {
+  tool: SanitizerTool;
+  image: string;
+  shape: Shape;
+  plan: LaunchPlan;
+  signal: AbortSignal;
+  onLine: (line: string) => void;
+}
+
 /** Runs a kernel once under one of compute-sanitizer's tools. Errors: the signal's reason. */
 export async function runSanitizer(
   { program, library, ordinal, dataDirectory }: SanitizerOptions,
-  run: {
-    tool: SanitizerTool;
-    image: string;
-    shape: Shape;
-    plan: LaunchPlan;
-    signal: AbortSignal;
-    onLine: (line: string) => void;
-  },
+  run: SanitizerRun,
 ): Promise<SanitizerAnswer> {
   using folder = makeTemporary(dataDirectory, 'sanitize');
   const { batch, heads, sequenceLength, headDim, causal } = run.shape;

@@ -123,11 +123,17 @@ export const note =
 
 type DecisionMessage = MessageShape<DescMessage> & { job: string; note: string; requestId: string };
 
+interface DecisionCall {
+  context: CallContext;
+  what: string;
+  schema: DescMessage;
+}
+
 /** Whether the caller may, and what the request says; a note must be one. */
 function checkDecision(
   { jobs }: Services,
   request: DecisionMessage,
-  { context, what, schema }: { context: CallContext; what: string; schema: DescMessage },
+  { context, what, schema }: DecisionCall,
 ): RepeatableRequest {
   const violations = new Violations();
   checkName('job', request.job, violations);

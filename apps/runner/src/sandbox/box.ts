@@ -92,17 +92,15 @@ const SYSTEM_FOLDERS = [
 ];
 const SYSTEM_LINKS = ['/bin', '/sbin', '/lib', '/lib64', '/lib32', '/libx32'];
 
-/** The command line of bubblewrap around a program: a view of the system, and limits by prlimit within. */
-export function bubblewrapCommand({
-  bwrap,
-  prlimit,
-  nestedNamespaces = true,
-}: {
+interface BubblewrapOptions {
   bwrap: string;
   prlimit: string;
   /** False: bwrap can keep what runs in the box from making user namespaces of its own (--disable-userns). */
   nestedNamespaces?: boolean;
-}): Box['wrap'] {
+}
+
+/** The command line of bubblewrap around a program: a view of the system, and limits by prlimit within. */
+export function bubblewrapCommand({ bwrap, prlimit, nestedNamespaces = true }: BubblewrapOptions): Box['wrap'] {
   const system = [
     ...SYSTEM_FOLDERS.flatMap((path) => ['--ro-bind-try', path, path]),
     ...SYSTEM_LINKS.flatMap(systemLink),

@@ -190,6 +190,13 @@ export class SdpaBenchmark {
   }
 }
 
+interface SdpaTurnsOptions {
+  version: string;
+  backends: readonly Backend[];
+  signal: AbortSignal;
+  onSamples: SdpaListener;
+}
+
 /** The backends that take a shape, measured in turns with a candidate. */
 export class SdpaShape {
   readonly #process: SdpaProcess;
@@ -200,10 +207,7 @@ export class SdpaShape {
   readonly #samples: Record<TimingModeName, Map<string, number[]>> = { cold: new Map(), hot: new Map() };
   #failure: string | undefined;
 
-  constructor(
-    process: SdpaProcess,
-    options: { version: string; backends: readonly Backend[]; signal: AbortSignal; onSamples: SdpaListener },
-  ) {
+  constructor(process: SdpaProcess, options: SdpaTurnsOptions) {
     this.#process = process;
     this.#version = options.version;
     this.#backends = options.backends;

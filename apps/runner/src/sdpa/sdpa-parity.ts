@@ -15,6 +15,12 @@ interface Compared {
   backends: ComparedBackend[];
 }
 
+interface ParityOptions {
+  shape: Shape;
+  signal: AbortSignal;
+  dataDirectory: string;
+}
+
 /**
  * A case's outputs beside those of PyTorch's SDPA on the same inputs and device. PyTorch compares an input while the
  * worker computes the next; what goes wrong there is
@@ -30,10 +36,7 @@ export class SdpaParity {
   #missing: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
-  constructor(
-    sdpa: SdpaBenchmark,
-    { shape, signal, dataDirectory }: { shape: Shape; signal: AbortSignal; dataDirectory: string },
-  ) {
+  constructor(sdpa: SdpaBenchmark, { shape, signal, dataDirectory }: ParityOptions) {
     this.#sdpa = sdpa;
     this.#shape = shape;
     this.#signal = signal;

@@ -214,10 +214,13 @@ export function planSpec<Method extends JobMethod>(
   return spec;
 }
 
-const planTune = (
-  request: JobRequests['tune'],
-  of: { manifest: Manifest; device: Device; shapes: readonly Shape[] },
-): TuneSpec => ({
+interface TuneParts {
+  manifest: Manifest;
+  device: Device;
+  shapes: readonly Shape[];
+}
+
+const planTune = (request: JobRequests['tune'], of: TuneParts): TuneSpec => ({
   plan: planVariants(of.manifest, request, of),
   maxSeconds: request.maxSeconds,
   maxUsd: request.maxUsd,
@@ -284,13 +287,15 @@ function variantOf({ build }: ResolvedKernel, asked: Variant | undefined, field:
   return build.variant;
 }
 
-/** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
-function chooseArch(options: {
+interface ArchChoice {
   method: JobMethod;
   manifest: Manifest;
   resolved: ResolvedVariant;
   device: Device;
-}): string {
+}
+
+/** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
+function chooseArch(options: ArchChoice): string {
   const { method, manifest, resolved, device } = options;
   const runs = method !== 'build';
   const wanted = resolved.arch ?? device.arch;
@@ -508,7 +513,9 @@ function planAccepted(
   }
 }
 
-/** From the sources that were kept when it was built; with another compiler they give another build of the same source. */
+/**
+ * From the sources that were kept when it was built; with another compiler they give another build of the same source.
+ */
 function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpec {
   const { build, ...kernel } = options.context.kernels.resolve(
     create(KernelReferenceSchema, { source: { case: 'buildId', value: champion.buildId } }),

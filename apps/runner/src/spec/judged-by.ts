@@ -121,9 +121,15 @@ export function plannedSettings(
   };
 }
 
+interface BenchmarkNeeds {
+  plan: Plan;
+  needs: GateNeeds;
+  asked: boolean;
+}
+
 function plannedBenchmark(
   benchmark: BenchmarkSettings | undefined,
-  { plan, needs, asked }: { plan: Plan; needs: GateNeeds; asked: boolean },
+  { plan, needs, asked }: BenchmarkNeeds,
 ): Partial<BenchmarkSettings> {
   const modes = benchmark?.protocol?.modes ?? [];
   const planned = [...new Set([...plan.modes, ...needs.modes])].map((mode) => MODES[mode]);

@@ -26,8 +26,8 @@ export interface Database {
 const BUSY_TIMEOUT_MS = 2_000;
 
 /**
- * Opens or makes the database at `path` (":memory:" in tests of other things), looks whether it is whole, and brings its
- * schema up to date. Errors: DISK_FULL, DATA_DAMAGED, STORE_UNAVAILABLE.
+ * Opens or makes the database at `path` (":memory:" in tests of other things), looks whether it is whole, and brings
+ * its schema up to date. Errors: DISK_FULL, DATA_DAMAGED, STORE_UNAVAILABLE.
  */
 export function openDatabase(path: string): Database {
   try {

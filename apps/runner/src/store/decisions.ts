@@ -59,7 +59,9 @@ export class DecisionStore {
     this.#database = database;
   }
 
-  /** Runs `decide` once a request: the same request again gets the answer that was stored. Errors: REQUEST_ID_REUSED. */
+  /**
+   * Runs `decide` once a request: the same request again gets the answer that was stored. Errors: REQUEST_ID_REUSED.
+   */
   once<Schema extends DescMessage>(
     request: RepeatableRequest,
     schema: Schema,

@@ -50,6 +50,12 @@ export interface JobQuery {
   labels?: Labels;
 }
 
+interface JobEnding {
+  outcome: Outcome;
+  summary: string;
+  endMs: number;
+}
+
 /** The table of jobs. A job ends exactly once: a trigger refuses a second outcome. */
 export class JobTable {
   readonly #database: Database;
@@ -87,7 +93,7 @@ export class JobTable {
   }
 
   /** Gives a job its one outcome. Throws when it has one. */
-  markEnded(id: number, end: { outcome: Outcome; summary: string; endMs: number }): void {
+  markEnded(id: number, end: JobEnding): void {
     this.#database
       .prepare('UPDATE jobs SET state = ?, outcome = ?, summary = ?, end_ms = ? WHERE id = ?')
       .run(JobState.ENDED, end.outcome, end.summary, end.endMs, id);

@@ -45,7 +45,8 @@ export interface FakeOptions {
  * A planner whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>"
  * does so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped;
  * "champion_<us>" passes with a result that can be accepted, of so many microseconds;
- * "stubborn_<ms>" ignores being stopped for so long; "ticks_<n>" emits n warnings from a timer; "error", "bug". Any other id is not found.
+ * "stubborn_<ms>" ignores being stopped for so long; "ticks_<n>" emits n warnings from a timer; "error", "bug". Any
+ * other id is not found.
  */
 export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: FakeOptions = {}): JobPlanner {
   const passed = { outcome: Outcome.PASSED, summary: 'passed', result };

@@ -1,4 +1,6 @@
-/** Successive halving on interleaved blocks: who goes on, who is dropped and why. Pure: what is measured is passed in. */
+/**
+ * Successive halving on interleaved blocks: who goes on, who is dropped and why. Pure: what is measured is passed in.
+ */
 
 /** A contender against the leader of its round. Ratios are the leader's time over its own: above 1 it is faster. */
 export interface Measured {
@@ -72,7 +74,9 @@ export async function race<Contender>(options: RaceOptions<Contender>): Promise<
   return { standing, complete: true };
 }
 
-/** A ratio over the former leader as one over the new one: by its middle, for the interval between the two is not known. */
+/**
+ * A ratio over the former leader as one over the new one: by its middle, for the interval between the two is not known.
+ */
 const over = (measured: Measured, ahead: Measured, isAhead: boolean): Measured =>
   isAhead
     ? EVEN

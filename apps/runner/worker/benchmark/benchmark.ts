@@ -77,6 +77,13 @@ export function openStamps({ driver, clockStampImage }: BenchmarkTools): ClockSt
   return clockStampImage ? new ClockStamps(driver, clockStampImage) : undefined;
 }
 
+interface SubjectParts {
+  request: BenchmarkRequest;
+  rotation: InputRotation;
+  mode: TimingModeName;
+  stamps: ClockStamps | undefined;
+}
+
 /** One mode: warm-up, samples until the stopping rule, checks of the output in between and at the end. */
 class Measurement {
   readonly #tools: BenchmarkTools;
@@ -98,15 +105,7 @@ class Measurement {
   #throttled = 0;
   #conditionsReadAt = 0;
 
-  constructor(
-    tools: BenchmarkTools,
-    {
-      request,
-      rotation,
-      mode,
-      stamps,
-    }: { request: BenchmarkRequest; rotation: InputRotation; mode: TimingModeName; stamps: ClockStamps | undefined },
-  ) {
+  constructor(tools: BenchmarkTools, { request, rotation, mode, stamps }: SubjectParts) {
     this.#tools = tools;
     this.#stamps = stamps;
     this.#slowDown = new SlowDown(tools.driver, { stamps, conditions: tools.conditions, mode });

@@ -65,6 +65,13 @@ interface Side {
   checks: number;
 }
 
+interface ComparisonParts {
+  request: CompareRequest;
+  rotations: Rotations;
+  mode: TimingModeName;
+  stamps: ClockStamps | undefined;
+}
+
 /** One mode. */
 class Comparison {
   readonly #tools: BenchmarkTools;
@@ -76,10 +83,7 @@ class Comparison {
   /** Lines of L2 that one build keeps for itself are not there for the other. */
   readonly #keepsL2: boolean;
 
-  constructor(
-    tools: BenchmarkTools,
-    parts: { request: CompareRequest; rotations: Rotations; mode: TimingModeName; stamps: ClockStamps | undefined },
-  ) {
+  constructor(tools: BenchmarkTools, parts: ComparisonParts) {
     this.#tools = tools;
     this.#request = parts.request;
     this.#rotations = parts.rotations;

@@ -6,6 +6,12 @@ import type { CaseShape } from '../messages.ts';
 const HALF_BYTES = 2n;
 const MAX_MARK = 32_768;
 
+interface FreshInputsOptions {
+  shape: CaseShape;
+  inputs: AttentionInputs;
+  addresses: Readonly<Record<'Q' | 'K' | 'V', DevicePointer>>;
+}
+
 /**
  * Changes a few elements of a set's inputs before a launch, so that an answer kept from an earlier one is wrong: one
  * element each of Q and K is replaced by
@@ -21,10 +27,7 @@ export class FreshInputs {
   #mark: { index: number; before: number } | undefined;
 
   /** `inputs` is kept as the device's copy is. */
-  constructor(
-    driver: CudaDriver,
-    options: { shape: CaseShape; inputs: AttentionInputs; addresses: Readonly<Record<'Q' | 'K' | 'V', DevicePointer>> },
-  ) {
+  constructor(driver: CudaDriver, options: FreshInputsOptions) {
     this.#driver = driver;
     this.#shape = options.shape;
     this.#inputs = options.inputs;

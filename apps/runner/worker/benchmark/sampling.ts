@@ -78,6 +78,12 @@ export function judgeSlow({ fell, throttled }: BatchClocks, { turns }: { turns: 
     : { dropped: [], slowed: slow.length, throttled: 0 };
 }
 
+interface SamplerParts {
+  stamps: ClockStamps | undefined;
+  conditions: Conditions;
+  mode: TimingModeName;
+}
+
 /** Whether the device slowed down in a sample, by the stamps around it or by what NVML says of the batch. */
 export class SlowDown {
   readonly #stamps: ClockStamps | undefined;
@@ -88,10 +94,7 @@ export class SlowDown {
   #read = 0;
   #known = 0;
 
-  constructor(
-    driver: CudaDriver,
-    { stamps, conditions, mode }: { stamps: ClockStamps | undefined; conditions: Conditions; mode: TimingModeName },
-  ) {
+  constructor(driver: CudaDriver, { stamps, conditions, mode }: SamplerParts) {
     this.#stamps = stamps;
     this.#conditions = conditions;
     this.#simulated = driver.facts.simulated;

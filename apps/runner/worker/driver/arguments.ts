@@ -31,15 +31,14 @@ export interface PreparedLaunches {
   storage: Buffer[];
 }
 
-export function prepareLaunches(
-  driver: CudaDriver,
-  options: {
-    plan: KernelPlan;
-    functions: ReadonlyMap<Launch, Handle>;
-    addresses: BufferAddresses;
-    extent: TensorExtent;
-  },
-): PreparedLaunches {
+interface LaunchParts {
+  plan: KernelPlan;
+  functions: ReadonlyMap<Launch, Handle>;
+  addresses: BufferAddresses;
+  extent: TensorExtent;
+}
+
+export function prepareLaunches(driver: CudaDriver, options: LaunchParts): PreparedLaunches {
   const storage: Buffer[] = [];
   const specs = options.plan.launches.map((launch) => {
     const handle = options.functions.get(launch);

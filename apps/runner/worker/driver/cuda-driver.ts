@@ -29,6 +29,14 @@ export interface LaunchSpec {
   config?: Buffer;
 }
 
+interface TensorMapShape {
+  address: DevicePointer;
+  dimensions: number[];
+  strides: number[];
+  box: number[];
+  swizzle: number;
+}
+
 /**
  * One device of a CUDA driver library: libcuda.so.1 or the emulator's. Every call is checked; a CUresult other than
  * success is a CudaError.
@@ -205,10 +213,7 @@ export class CudaDriver {
     this.#call('cuCtxResetPersistingL2Cache');
   }
 
-  encodeTensorMap(
-    map: Buffer,
-    options: { address: DevicePointer; dimensions: number[]; strides: number[]; box: number[]; swizzle: number },
-  ): void {
+  encodeTensorMap(map: Buffer, options: TensorMapShape): void {
     const FLOAT16 = 6;
     const PROMOTION_256B = 3;
     this.#call(

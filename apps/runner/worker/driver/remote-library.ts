@@ -56,11 +56,17 @@ const WRITES: ReadonlySet<NativeName> = new Set([
   'flashcore_emulator_statistics',
 ]);
 
+interface Call {
+  name: string;
+  values: FrameArgument[];
+  probe: boolean;
+}
+
 /**
  * A driver library in a process of its own, new for each piece of work, which alone loads and launches what a candidate
- * brings. Calls go over as frames of a fixed size, of which every field of an answer is checked; bytes go through a file
- * in memory that is ours: it is filled before the executor may write to it, and read once. An answer that is none ends
- * the executor, and nothing else. Linux only.
+ * brings. Calls go over as frames of a fixed size, of which every field of an answer is checked; bytes go through a
+ * file in memory that is ours: it is filled before the executor may write to it, and read once. An answer that is none
+ * ends the executor, and nothing else. Linux only.
  */
 export class RemoteLibrary implements NativeLibrary, Disposable {
   readonly #child: ChildProcess;
@@ -174,7 +180,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     return offset;
   }
 
-  #exchange({ name, values, probe }: { name: string; values: FrameArgument[]; probe: boolean }): Reply {
+  #exchange({ name, values, probe }: Call): Reply {
     if (this.#ended) throw this.#ended;
     this.#sequence += 1;
     const frame = encodeRequest({ sequence: this.#sequence, name, arguments: values, probe });

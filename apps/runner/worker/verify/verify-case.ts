@@ -59,11 +59,14 @@ export async function verifyCase(
   return summarise(reports, (performance.now() - started) / 1000);
 }
 
-async function verifySeed(
-  run: CandidateRun,
-  reference: Reference,
-  options: { request: VerifyRequest; input: SeededInput; checkDeterminism: boolean; tellOutput: boolean },
-): Promise<SeedReport> {
+interface SeedOptions {
+  request: VerifyRequest;
+  input: SeededInput;
+  checkDeterminism: boolean;
+  tellOutput: boolean;
+}
+
+async function verifySeed(run: CandidateRun, reference: Reference, options: SeedOptions): Promise<SeedReport> {
   const { shape } = run.candidate;
   const inputs = drawInputs(shape, options.input, reference);
   const kernelStarted = performance.now();

@@ -172,15 +172,14 @@ const profileProblem = (job: Job | undefined, profile: ProfileResult | undefined
     ? `Nothing was profiled: ${notMeasured(profile.reason)}`
     : '';
 
+interface ReportToSave {
+  profile: ProfileResult | undefined;
+  client: FollowedRunner['client'];
+  context: CommandContext;
+}
+
 /** Downloads Nsight Compute's report; why there is none, or empty. */
-async function saveReport(
-  file: string,
-  {
-    profile,
-    client,
-    context,
-  }: { profile: ProfileResult | undefined; client: FollowedRunner['client']; context: CommandContext },
-): Promise<string> {
+async function saveReport(file: string, { profile, client, context }: ReportToSave): Promise<string> {
   const report = profile?.artifacts.find(({ kind }) => kind === ArtifactKind.NCU_REPORT);
   if (!report || !client.readArtifact)
     return `Nothing was written to ${file}: ${profile ? notMeasured(profile.reason) : 'the job came to no profile'}`;

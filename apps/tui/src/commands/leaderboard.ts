@@ -17,7 +17,10 @@ export interface LeaderboardCommandOptions extends GlobalOptions {
 const MODES = { hot: TimingMode.HOT, cold: TimingMode.COLD } as const;
 const DEFAULT_LIMIT = 50;
 
-/** `fa-tui leaderboard`: the best valid result of each kernel variant and of SDPA; what is not asked the runner fills in. */
+/**
+ * `fa-tui leaderboard`: the best valid result of each kernel variant and of SDPA; what is not asked the runner fills
+ * in.
+ */
 export function showLeaderboard(options: LeaderboardCommandOptions, context: CommandContext): Promise<ExitCode> {
   const { device = '', shape, mode, protocol = '' } = options;
   const limit = integer('--limit', options.limit, 1, 1000) ?? DEFAULT_LIMIT;

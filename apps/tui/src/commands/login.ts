@@ -92,5 +92,7 @@ export async function listRunners(context: CommandContext): Promise<ExitCode> {
   return Promise.resolve(ExitCode.PASSED);
 }
 
-const credentialOf = ({ token, cert }: StoredProfile): string =>
-  token !== undefined ? 'token' : cert !== undefined ? 'certificate' : 'none';
+function credentialOf({ token, cert }: StoredProfile): string {
+  if (token !== undefined) return 'token';
+  return cert === undefined ? 'none' : 'certificate';
+}

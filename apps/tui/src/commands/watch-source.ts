@@ -35,10 +35,16 @@ export async function watchSource(
   return context.withRunner((connection) => watchPlainly(folder, requestFor, { connection, context, files: options }));
 }
 
+interface PlainWatch {
+  connection: Connection;
+  context: CommandContext;
+  files: OutputFiles;
+}
+
 async function watchPlainly(
   folder: string,
   requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof plannedRequest>>,
-  { connection, context, files }: { connection: Connection; context: CommandContext; files: OutputFiles },
+  { connection, context, files }: PlainWatch,
 ): Promise<ExitCode> {
   const { client } = connection;
   const interrupts = onInterrupt(() => false);

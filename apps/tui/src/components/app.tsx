@@ -14,16 +14,14 @@ import { Screen } from './screen.tsx';
 /** What commands work with, but for what only a component has. */
 export type AppContext = Omit<KeyContext, 'lendTerminal'>;
 
-/** Binds the store to the screen, and the keyboard to the command table. */
-export function App({
-  context: given,
-  theme,
-  inline = false,
-}: {
+interface AppProps {
   readonly context: AppContext;
   readonly theme: Theme;
   readonly inline?: boolean;
-}) {
+}
+
+/** Binds the store to the screen, and the keyboard to the command table. */
+export function App({ context: given, theme, inline = false }: AppProps) {
   const { suspendTerminal } = useApp();
   const { stdout } = useStdout();
   const lent = useRef(false);

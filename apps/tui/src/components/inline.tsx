@@ -6,16 +6,14 @@ import { paint, type Theme } from '../present/cells/theme.ts';
 import { Rows } from './rows.tsx';
 import { Screen } from './screen.tsx';
 
-/** The program below the prompt; `lent`: another program has the terminal, and lines wait. */
-export function Inline({
-  snapshot,
-  theme,
-  lent,
-}: {
+interface InlineProps {
   readonly snapshot: Snapshot;
   readonly theme: Theme;
   readonly lent: { readonly current: boolean };
-}) {
+}
+
+/** The program below the prompt; `lent`: another program has the terminal, and lines wait. */
+export function Inline({ snapshot, theme, lent }: InlineProps) {
   const { write } = useStdout();
   const printed = useRef<Printed>({ job: undefined, next: 0 });
   useEffect(() => {

@@ -5,16 +5,14 @@ import type { Snapshot } from '../state/snapshot.ts';
 import type { Theme } from '../present/cells/theme.ts';
 import { Rows } from './rows.tsx';
 
-/** One view inside its border. */
-export function Pane({
-  pane,
-  snapshot,
-  theme,
-}: {
+interface PaneProps {
   readonly pane: PlacedPane;
   readonly snapshot: Snapshot;
   readonly theme: Theme;
-}) {
+}
+
+/** One view inside its border. */
+export function Pane({ pane, snapshot, theme }: PaneProps) {
   const { body, title, remark } = PANE_FUNCTIONS[pane.id](snapshot, insideOf(pane));
   const focused = hasFocus(pane.id, snapshot.state.ui.view);
   return (

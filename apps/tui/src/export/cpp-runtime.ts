@@ -1,4 +1,6 @@
-/** `fc_run`: launches an FcPlan through the CUDA runtime, on any stream; wants cpp-plan.ts and `FC_ENTRIES` before it. */
+/**
+ * `fc_run`: launches an FcPlan through the CUDA runtime, on any stream; wants cpp-plan.ts and `FC_ENTRIES` before it.
+ */
 export const CPP_RUNTIME = `#include <cuda.h>
 #include <cuda_runtime.h>
 

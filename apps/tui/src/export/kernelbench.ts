@@ -1,6 +1,6 @@
 /**
- * `fa-tui export --kernelbench DIR`: KernelBench's reference (Model) and answer (ModelNew), everything in the text, since
- * the evaluator runs it where there is no file.
+ * `fa-tui export --kernelbench DIR`: KernelBench's reference (Model) and answer (ModelNew), everything in the text,
+ * since the evaluator runs it where there is no file.
  */
 import { exportName, type ExportedKernel } from './exported-kernel.ts';
 import { cppPlan, entriesOf } from './cpp-plan.ts';

@@ -1,4 +1,6 @@
-/** Which view is shown and how; what only one view has: the cursor in the error map, plots, the pages of a comparison. */
+/**
+ * Which view is shown and how; what only one view has: the cursor in the error map, plots, the pages of a comparison.
+ */
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
 import { attachedJob, variantsOf } from '../state/selectors.ts';

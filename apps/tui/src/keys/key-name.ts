@@ -37,5 +37,7 @@ function specialName(key: Key): string | undefined {
 }
 
 /** The character that a key types into a prompt; undefined for keys that type nothing. */
-export const typedCharacter = (name: string): string | undefined =>
-  name === 'space' ? ' ' : Array.from(name).length === 1 ? name : undefined;
+export function typedCharacter(name: string): string | undefined {
+  if (name === 'space') return ' ';
+  return Array.from(name).length === 1 ? name : undefined;
+}

@@ -54,7 +54,9 @@ export const outcomeWord = (outcome: Outcome): string =>
 /** A variant's parameters; empty for a kernel that has none to choose, whose label is "default". */
 export const variantWord = (label: string): string => (label === 'default' ? '' : label);
 
-/** A summary for people: "WRONG_RESULT: 3 of …" as "wrong result: 3 of …", and without what the outcome says already. */
+/**
+ * A summary for people: "WRONG_RESULT: 3 of …" as "wrong result: 3 of …", and without what the outcome says already.
+ */
 export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome'>): string {
   const [, name, rest] = /^([A-Z][A-Z_]+): ([^]*)$/.exec(summary) ?? [];
   if (name === undefined || rest === undefined) return summary;

@@ -127,12 +127,14 @@ export const refusedEvaluation = (reason: string): Evaluation => ({
   provenance: {},
 });
 
-function scoreOf(of: {
+interface Scored {
   correct: boolean;
   variant: VariantResult | undefined;
   metrics: Record<string, number>;
   required: readonly string[];
-}): number {
+}
+
+function scoreOf(of: Scored): number {
   const { correct, variant, metrics, required } = of;
   if (correct) return Math.max(SCORES.RIGHT_AT_LEAST, metrics['speedup'] ?? metrics['speedup_over_sdpa'] ?? 1);
   if (!variant?.build?.succeeded) return SCORES.NOT_BUILT;

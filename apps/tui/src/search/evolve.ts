@@ -156,8 +156,8 @@ async function sideOf(trial: number, { files, parameters }: CandidateSource, opt
 }
 
 /**
- * The experiment's result. Its request_id follows from search, trial and attempt, so that a search that was killed finds
- * the job that it had started.
+ * The experiment's result. Its request_id follows from search, trial and attempt, so that a search that was killed
+ * finds the job that it had started.
  */
 async function decidedExperiment(
   identity: TrialIdentity,

@@ -98,7 +98,15 @@ function rightLines(variant: VariantResult | undefined): string[] {
   ];
 }
 
-const diagnosticText = (of: { severity: string; file: string; line: number; message: string; tool: string }): string =>
+interface DiagnosticFacts {
+  severity: string;
+  file: string;
+  line: number;
+  message: string;
+  tool: string;
+}
+
+const diagnosticText = (of: DiagnosticFacts): string =>
   `${of.tool} ${of.severity}${of.file ? ` ${of.file}${of.line > 0 ? `:${of.line}` : ''}` : ''}: ${of.message}`;
 
 /** The compiler's messages, then what ptxas says of each entry. */

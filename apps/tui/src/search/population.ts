@@ -68,7 +68,13 @@ export function select(trials: readonly Trial[], { config, population, seed }: S
   };
 }
 
-function parentsFor(operator: Operator, from: { best: Trial; pool: readonly Trial[]; random: Random }): Trial[] {
+interface ParentPool {
+  best: Trial;
+  pool: readonly Trial[];
+  random: Random;
+}
+
+function parentsFor(operator: Operator, from: ParentPool): Trial[] {
   const { best, pool, random } = from;
   if (operator === 'init') return [best];
   const chosen = drawnByRank(pool, operator === 'crossover' ? 2 : 1, random);

@@ -4,8 +4,9 @@ import type { EndedJob } from './experiment.ts';
 import type { Operator } from './protocol.ts';
 
 /**
- * How a trial ended. root: the kernel that the search began with; accepted: right, and faster than its base by the rule;
- * valid: right; wrong: built, and not right; not-built: does not compile, or was refused; no-proposal: nothing to build.
+ * How a trial ended. root: the kernel that the search began with; accepted: right, and faster than its base by the
+ * rule; valid: right; wrong: built, and not right; not-built: does not compile, or was refused; no-proposal: nothing to
+ * build.
  */
 export type TrialStatus = 'root' | 'accepted' | 'valid' | 'wrong' | 'not-built' | 'no-proposal';
 
@@ -56,8 +57,8 @@ export interface JudgeOptions {
 }
 
 /**
- * What an experiment makes of a trial. Parity is a hard gate: a candidate with anything wrong is never accepted, however
- * fast it is; one that is right is accepted when the comparison with its base in the same job says FASTER.
+ * What an experiment makes of a trial. Parity is a hard gate: a candidate with anything wrong is never accepted,
+ * however fast it is; one that is right is accepted when the comparison with its base in the same job says FASTER.
  */
 export function judgedTrial(identity: TrialIdentity, ended: EndedJob, { base, required }: JudgeOptions): Trial {
   const evaluation = evaluationOf({ ...ended, required });

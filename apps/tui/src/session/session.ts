@@ -20,6 +20,13 @@ export interface SessionOptions {
   readonly revive?: () => Promise<void>;
 }
 
+interface Beginning {
+  start?: StartRequest | undefined;
+  watchJob?: string | undefined;
+  watchFolder?: WatchFolder | undefined;
+  lastJob?: string | undefined;
+}
+
 export class Session {
   readonly #client: RunnerPort;
   readonly #store: Store;
@@ -40,17 +47,7 @@ export class Session {
   }
 
   /** Loads the lists, then shows the job given, else the one shown last, else one that runs, else the newest. */
-  async begin({
-    start,
-    watchJob,
-    watchFolder,
-    lastJob,
-  }: {
-    start?: StartRequest | undefined;
-    watchJob?: string | undefined;
-    watchFolder?: WatchFolder | undefined;
-    lastJob?: string | undefined;
-  } = {}): Promise<void> {
+  async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
     this.#every(HOST_EVERY_MS, () => void this.refreshHost());

@@ -116,7 +116,9 @@ export class Store {
     for (const line of logLinesOf(event)) buffer.append(line);
   }
 
-  /** The log that follows a kernel which does not compile ends at its first error: what comes after it only repeats it. */
+  /**
+   * The log that follows a kernel which does not compile ends at its first error: what comes after it only repeats it.
+   */
   #showFirstError(job: string): void {
     const { attached, ui } = this.#state;
     if (job !== attached || !ui.log.follow) return;

@@ -73,9 +73,8 @@ export class ViewFile {
   }
 }
 
-const shortly = (error: unknown): string =>
-  error instanceof z.ZodError
-    ? (error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)[0] ?? '')
-    : error instanceof Error
-      ? error.message
-      : String(error);
+function shortly(error: unknown): string {
+  if (error instanceof z.ZodError)
+    return error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)[0] ?? '';
+  return error instanceof Error ? error.message : String(error);
+}

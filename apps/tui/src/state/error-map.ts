@@ -33,11 +33,17 @@ export interface CellBlocks {
   readonly columns: number;
 }
 
+interface BlocksAt {
+  rows?: number;
+  columns?: number;
+  cell?: CellBlocks;
+}
+
 /** Moves by whole cells of the map as it is drawn; the cursor stands on the first block of its cell. */
 export function movedCursor(
   { row, column }: MapCursor,
   map: ErrorMap,
-  { rows = 0, columns = 0, cell = { rows: 1, columns: 1 } }: { rows?: number; columns?: number; cell?: CellBlocks },
+  { rows = 0, columns = 0, cell = { rows: 1, columns: 1 } }: BlocksAt,
 ): MapCursor {
   const moved = (from: number, by: number, { blocks, size }: { blocks: number; size: number }): number =>
     Math.max(0, Math.min(Math.ceil(blocks / size) - 1, Math.floor(from / size) + by)) * size;

@@ -1,4 +1,6 @@
-/** The runner's list of jobs, kept current by the events of those that are watched: the next look may be seconds away. */
+/**
+ * The runner's list of jobs, kept current by the events of those that are watched: the next look may be seconds away.
+ */
 import { create } from '@bufbuild/protobuf';
 import { JobSchema, JobState, type Job, type JobEvent } from '@flashcore/shared/contract';
 

@@ -52,10 +52,15 @@ function pairOf(
   if (samplesA === undefined || samplesB === undefined) return { a, b, notCompared: 'its samples are not here' };
   if (samplesA.length < 2 || samplesB.length < 2) return { a, b, notCompared: 'fewer than two samples' };
   const ratio = ratioOf(samplesA, samplesB);
-  return { a, b, ratio, verdict: ratio.low > 1 ? 'faster' : ratio.high < 1 ? 'slower' : 'no difference shown' };
+  return { a, b, ratio, verdict: verdictOf(ratio) };
 }
 
 type Ratio = ReturnType<typeof ratioInterval>;
+
+function verdictOf({ low, high }: Ratio): PinnedVerdict {
+  if (low > 1) return 'faster';
+  return high < 1 ? 'slower' : 'no difference shown';
+}
 
 // 4,000 resamples of a pair that never changes: once, not once a frame.
 const ratios = new WeakMap<readonly number[], WeakMap<readonly number[], Ratio>>();

@@ -1,7 +1,7 @@
 /**
  * Copies to the clipboard of the terminal that the user sits at, also over ssh (OSC 52). Not every terminal takes it,
- * and none answers: so the text is put into a file as well. Inside tmux, which by default takes no OSC 52 from programs,
- * it goes into tmux's own buffer, from where tmux hands it on.
+ * and none answers: so the text is put into a file as well. Inside tmux, which by default takes no OSC 52 from
+ * programs, it goes into tmux's own buffer, from where tmux hands it on.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';

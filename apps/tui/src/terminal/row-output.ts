@@ -85,9 +85,15 @@ export function withRowFastPath(Original: InkOutputClass): InkOutputClass {
   };
 }
 
+interface Stretch {
+  x: number;
+  end: number;
+  y: number;
+}
+
 const isInside = (
   { x1 = -Infinity, x2 = Infinity, y1 = -Infinity, y2 = Infinity }: Clip,
-  { x, end, y }: { x: number; end: number; y: number },
+  { x, end, y }: Stretch,
 ): boolean => x >= x1 && end <= x2 && y >= y1 && y < y2;
 
 function joinPieces(pieces: readonly Piece[]): string {

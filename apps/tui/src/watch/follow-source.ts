@@ -73,8 +73,8 @@ async function look(folder: string): Promise<Look> {
 }
 
 /**
- * The folder at the beginning, then whenever it differs from what it was. A change counts once two looks in a row agree:
- * a file may be half written, a folder may be away for the moment in which it is replaced.
+ * The folder at the beginning, then whenever it differs from what it was. A change counts once two looks in a row
+ * agree: a file may be half written, a folder may be away for the moment in which it is replaced.
  */
 async function* versionsOf({
   folder,

@@ -270,6 +270,12 @@ test('a foreign error becomes INTERNAL with an incident and none of its own text
   expect(errorFromStatus(Object.assign(new Error(), answer)).metadata['incident']).toMatch(/^[0-9a-f]{8}$/);
 });
 
+interface UploadPiece {
+  sha256: string;
+  data: Uint8Array;
+  finish: boolean;
+}
+
 test('uploadFolder() sends what the runner misses in pieces, and nothing that is no source', async () => {
   const folder = await kernelFolder();
   const large = Buffer.alloc(200_000, 'x');
@@ -284,7 +290,7 @@ test('uploadFolder() sends what the runner misses in pieces, and nothing that is
       } as never),
     uploadSources: (call, done) => {
       const pieces = new Map<string, Buffer[]>();
-      call.on('data', ({ sha256, data, finish }: { sha256: string; data: Uint8Array; finish: boolean }) => {
+      call.on('data', ({ sha256, data, finish }: UploadPiece) => {
         pieces.set(sha256, [...(pieces.get(sha256) ?? []), Buffer.from(data)]);
         if (finish) kept.set(sha256, Buffer.concat(pieces.get(sha256)!));
       });

@@ -67,6 +67,12 @@ export interface WatchOptions extends ResumeOptions {
 /** The events of a job. Ending the iteration leaves the job running. */
 export type JobEvents = AsyncGenerator<JobEvent, void, undefined>;
 
+interface StreamBeginning {
+  begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined;
+  name: string | undefined;
+  afterSequence: bigint;
+}
+
 /**
  * A connection to one runner. All methods throw FlashcoreError: with the runner's reason, or RUNNER_UNREACHABLE when it
  * is lost; and the signal's reason when aborted.
@@ -225,14 +231,7 @@ export class RunnerClient {
     this.close();
   }
 
-  async *#events(
-    from: {
-      begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined;
-      name: string | undefined;
-      afterSequence: bigint;
-    },
-    options: WatchOptions,
-  ): JobEvents {
+  async *#events(from: StreamBeginning, options: WatchOptions): JobEvents {
     const policy = new ResumePolicy(this.#channel, this.address, options);
     const onHeaders = () => policy.connected();
     let { name, afterSequence } = from;

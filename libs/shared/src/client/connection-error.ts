@@ -17,12 +17,6 @@ export function connectionError(attempt: Attempt, cause: ServiceError): Flashcor
   const refusal = attempt.secured ? tlsProblem(attempt, cause) : plainProblem(attempt, cause);
   if (refusal) return refusal;
   const { address } = attempt;
-  const why =
-    cause.code === status.UNAVAILABLE && !/protocol error/i.test(cause.details)
-      ? 'nothing answers there'
-      : cause.code === status.DEADLINE_EXCEEDED
-        ? 'what is there does not answer in time'
-        : 'what answers there is no runner';
   if (NO_NAME.test(cause.details))
     return new FlashcoreError(
       'RUNNER_UNREACHABLE',
@@ -34,9 +28,15 @@ export function connectionError(attempt: Attempt, cause: ServiceError): Flashcor
   return new FlashcoreError(
     'RUNNER_UNREACHABLE',
     { address },
-    `Wanted a runner at ${address}, but ${why} (${plainDetails(cause)}): ${remedy}`,
+    `Wanted a runner at ${address}, but ${whyNoRunner(cause)} (${plainDetails(cause)}): ${remedy}`,
     { cause },
   );
+}
+
+function whyNoRunner({ code, details }: ServiceError): string {
+  if (code === status.UNAVAILABLE && !/protocol error/i.test(details)) return 'nothing answers there';
+  if (code === status.DEADLINE_EXCEEDED) return 'what is there does not answer in time';
+  return 'what answers there is no runner';
 }
 
 /** RUNNER_UNREACHABLE for a connection that had been made, and is lost. */

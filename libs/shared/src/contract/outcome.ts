@@ -66,9 +66,9 @@ export function outcomeOfVariant(variant: JudgedVariant): Outcome {
 }
 
 /**
- * The outcome of a job: FAILED by a precheck, else that of the variant asked for; a fallback beside it neither saves nor
- * spoils it. Where the plan goes on with the fallback (`fellBack`), its build, findings and cases decide: the gates are
- * about what it stands in for.
+ * The outcome of a job: FAILED by a precheck, else that of the variant asked for; a fallback beside it neither saves
+ * nor spoils it. Where the plan goes on with the fallback (`fellBack`), its build, findings and cases decide: the gates
+ * are about what it stands in for.
  */
 export function outcomeOfJob(
   prechecks: readonly PrecheckItem[],

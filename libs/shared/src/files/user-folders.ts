@@ -5,10 +5,13 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-const folder = (
-  environment: NodeJS.ProcessEnv,
-  { variable, own, usual }: { variable: string; own: string; usual: string },
-): string => {
+interface FolderNames {
+  variable: string;
+  own: string;
+  usual: string;
+}
+
+const folder = (environment: NodeJS.ProcessEnv, { variable, own, usual }: FolderNames): string => {
   const home = environment['FLASHCORE_HOME'];
   return join(
     environment[variable] || (home ? join(home, own) : join(environment['HOME'] || homedir(), usual)),

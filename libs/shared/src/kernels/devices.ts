@@ -182,14 +182,17 @@ export interface Occupancy {
   readonly limiter: OccupancyLimiter;
 }
 
+interface CtaResources {
+  registers: number;
+  smem: number;
+  threads: number;
+}
+
 /**
  * CTAs that fit on an SM at once, as NVIDIA's cuda_occupancy.h calculates it. `registers` a thread, `smem` bytes a CTA
  * (static and dynamic), `threads` a CTA. 0 CTAs: it cannot be launched.
  */
-export function occupancy(
-  { registers, smem, threads }: { registers: number; smem: number; threads: number },
-  sheet: ArchLimits,
-): Occupancy {
+export function occupancy({ registers, smem, threads }: CtaResources, sheet: ArchLimits): Occupancy {
   const warpsPerCta = Math.ceil(threads / WARP_THREADS);
   const bounds: [OccupancyLimiter, number][] = [
     ['registers', ctasByRegisters(registers, warpsPerCta, sheet)],

@@ -1,6 +1,6 @@
 /**
- * Manifest expressions as Python and C++ that give what `evaluate` gives: numbers are doubles, true is 1.0, `%` is fmod,
- * a division by zero is infinite, and NaN is false. The code uses the helpers below by their names.
+ * Manifest expressions as Python and C++ that give what `evaluate` gives: numbers are doubles, true is 1.0, `%` is
+ * fmod, a division by zero is infinite, and NaN is false. The code uses the helpers below by their names.
  */
 import type { Expression, ExpressionNode } from './expression.ts';
 

@@ -74,7 +74,9 @@ function readManifest(yamlText: string, path: string): Manifest {
   };
 }
 
-/** What the tensor cores add up in with these parameters. Errors: INVALID_MANIFEST where the expression has no value. */
+/**
+ * What the tensor cores add up in with these parameters. Errors: INVALID_MANIFEST where the expression has no value.
+ */
 export function accumulateOf(
   { math: { accumulate }, path }: Pick<Manifest, 'math' | 'path'>,
   parameters: Readonly<Record<string, number>>,

@@ -13,8 +13,8 @@ export interface WaveInput {
 
 /**
  * Waves: CTAs over those that the device holds at once. Efficiency: with one wave the CTAs are spread over the
- * multiprocessors, and the one with the most of them sets the pace; with more the last wave takes as long as a full one.
- * CTAs are taken to last the same time.
+ * multiprocessors, and the one with the most of them sets the pace; with more the last wave takes as long as a full
+ * one. CTAs are taken to last the same time.
  */
 export function launchWaves({ shape, ctas, ctasPerSm, multiprocessors }: WaveInput): LaunchWaves {
   const waves = ctas / (multiprocessors * ctasPerSm);

@@ -8,6 +8,13 @@ export interface BlockRatio extends Interval {
 const RESAMPLES = 4_000;
 const DEFAULT_SEED = 0x666c_6173;
 
+interface BootstrapOptions {
+  perBlock: number;
+  confidence?: number;
+  resamples?: number;
+  seed?: number;
+}
+
 /**
  * median(numerator) / median(denominator) of samples that were taken in interleaved blocks, with its 95 % bootstrap
  * percentile interval. Whole blocks are resampled:
@@ -18,7 +25,7 @@ const DEFAULT_SEED = 0x666c_6173;
 export function blockRatioInterval(
   numerator: ArrayLike<number>,
   denominator: ArrayLike<number>,
-  options: { perBlock: number; confidence?: number; resamples?: number; seed?: number },
+  options: BootstrapOptions,
 ): BlockRatio {
   const { perBlock, confidence = 0.95, resamples = RESAMPLES, seed = DEFAULT_SEED } = options;
   const blocks = numerator.length / perBlock;

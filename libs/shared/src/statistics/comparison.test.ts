@@ -12,10 +12,16 @@ import { Random } from './random.ts';
 import { parseShape } from '../kernels/shape.ts';
 import { quantile } from './statistics.ts';
 
+interface Simulation {
+  ratio: number;
+  drift: number;
+  seed: number;
+}
+
 /** Blocks A B B A of two builds, `ratio` apart, on a device whose speed wanders by `drift` from block to block. */
 function interleaved(
   blocks: number,
-  { ratio, drift, seed }: { ratio: number; drift: number; seed: number },
+  { ratio, drift, seed }: Simulation,
 ): { champion: Float64Array; candidate: Float64Array } {
   const random = new Random(seed);
   const champion = new Float64Array(2 * blocks);

@@ -4,7 +4,8 @@
 const SHORT = 4_000;
 const LONG = 8 * SHORT;
 const TRIES = 2;
-// Eight times the text may take sixteen times as long (caches, a collection of garbage), never the 64 of a quadratic scan.
+// Eight times the text may take sixteen times as long (caches, a collection of garbage), never the 64 of a quadratic
+// scan.
 const MOST_GROWTH = 16;
 /** Below it a figure is noise. */
 const FLOOR_MS = 12;

@@ -1,5 +1,11 @@
 import { invalidRequest, type FieldViolation } from '@flashcore/shared/contract';
 
+interface Range {
+  least: number;
+  most: number;
+  unit?: string;
+}
+
 /** Collects what is wrong with a request, so that a client learns all of it at once. */
 export class Violations {
   readonly #found: FieldViolation[] = [];
@@ -13,11 +19,7 @@ export class Violations {
   }
 
   /** A finite number between two bounds. */
-  range(
-    field: string,
-    value: number,
-    { least, most, unit = '' }: { least: number; most: number; unit?: string },
-  ): void {
+  range(field: string, value: number, { least, most, unit = '' }: Range): void {
     if (value >= least && value <= most) return;
     this.add(field, `must be from ${least} to ${most}${unit && ` ${unit}`}, is ${value}`);
   }

@@ -18,9 +18,15 @@ export const progressBar = (share: number, width: number): Run[] => [
   run('▏', 'border'),
 ];
 
+interface LabelledValue {
+  label: string;
+  value: number;
+  text: string;
+}
+
 /** One row per value, bars from a common start; `full` is the value of a full bar. */
 export function labelledBars(
-  values: readonly { label: string; value: number; text: string }[],
+  values: readonly LabelledValue[],
   { width, full }: { width: number; full: number },
 ): Row[] {
   const labelCells = Math.min(Math.floor(width / 2), Math.max(0, ...values.map(({ label }) => label.length)));

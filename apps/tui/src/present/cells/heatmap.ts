@@ -24,6 +24,13 @@ export interface Place {
 const DENSITY = ' .:-=+*#%@';
 const LABEL_CELLS = 6;
 
+interface HeatMapOptions {
+  width: number;
+  height: number;
+  worst?: Place | undefined;
+  cursor?: Place | undefined;
+}
+
 /**
  * Heat map in exactly `height` rows of at most `width` cells: a header with the columns of D, rows of blocks with their
  * first row of S, a legend.
@@ -32,15 +39,7 @@ const LABEL_CELLS = 6;
  * to the largest. "N" is NaN, "X" the worst block, brackets the block under the cursor. `worst` and `cursor` are
  * elements (row of S, column of D).
  */
-export function heatMap(
-  data: HeatMapData,
-  {
-    width,
-    height,
-    worst,
-    cursor,
-  }: { width: number; height: number; worst?: Place | undefined; cursor?: Place | undefined },
-): Row[] {
+export function heatMap(data: HeatMapData, { width, height, worst, cursor }: HeatMapOptions): Row[] {
   const merged = merge(data, blocksInCell(data, { width, height }));
   const cellsPerColumn = Math.max(1, Math.min(6, Math.floor((width - LABEL_CELLS) / merged.columns)));
   const scale = scaleOf(merged.values);
@@ -104,13 +103,17 @@ export function heatLevel(value: number, { least, largest }: HeatScale): number 
   return Math.max(0, Math.min(HEAT_LEVELS - 1, Math.round(share * (HEAT_LEVELS - 1))));
 }
 
-function heatCell(
-  value: number,
-  { scale, cells, worst, cursor }: { scale: HeatScale; cells: number; worst: boolean; cursor: boolean },
-): Run {
+interface HeatCellLook {
+  scale: HeatScale;
+  cells: number;
+  worst: boolean;
+  cursor: boolean;
+}
+
+function heatCell(value: number, { scale, cells, worst, cursor }: HeatCellLook): Run {
   const level = heatLevel(value, scale);
   const ink = DENSITY[Math.round((level / (HEAT_LEVELS - 1)) * (DENSITY.length - 1))] ?? ' ';
-  const mark = Number.isNaN(value) ? 'N' : worst ? 'X' : undefined;
+  const mark = markOf(value, worst);
   if (cursor)
     return {
       text:
@@ -124,6 +127,11 @@ function heatCell(
   return mark === undefined
     ? { text: ink.repeat(cells), heat: level, isInk: true }
     : { text: padCells(mark, cells, 'center'), heat: level };
+}
+
+function markOf(value: number, worst: boolean): string | undefined {
+  if (Number.isNaN(value)) return 'N';
+  return worst ? 'X' : undefined;
 }
 
 /**

@@ -123,11 +123,14 @@ function markLine(marks: readonly PlotMark[], columnOf: (value: number) => numbe
   return padCells(line, width);
 }
 
+interface TickLineSize {
+  span: number;
+  columns: number;
+  width: number;
+}
+
 /** First, middle and last value of the axis, with the samples that lie beyond it. */
-function tickLine(
-  data: HistogramData,
-  { span, columns, width }: { span: number; columns: number; width: number },
-): string {
+function tickLine(data: HistogramData, { span, columns, width }: TickLineSize): string {
   const high = data.low + span;
   const left = `${data.underflow > 0 ? `<${data.underflow} ` : ''}${formatMicroseconds(data.low, high)}`;
   const right = `${formatMicroseconds(high)}${data.overflow > 0 ? ` >${data.overflow}` : ''}`;

@@ -12,15 +12,18 @@ export interface Mirrored {
   readonly lower: HistogramData;
 }
 
+interface MirroredSize {
+  width: number;
+  height: number;
+  medians: readonly [number, number];
+}
+
 /**
- * Exactly `height` rows of `width` cells (at least 4): bars, the axis with both medians marked, bars, the axis' values; an
- * axis of counts at the left. Both have the same bins, as wide as the wider of theirs and at least a cell; each side is
- * scaled to its own highest bar.
+ * Exactly `height` rows of `width` cells (at least 4): bars, the axis with both medians marked, bars, the axis' values;
+ * an axis of counts at the left. Both have the same bins, as wide as the wider of theirs and at least a cell; each side
+ * is scaled to its own highest bar.
  */
-export function mirroredHistogram(
-  { upper, lower }: Mirrored,
-  { width, height, medians }: { width: number; height: number; medians: readonly [number, number] },
-): Row[] {
+export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, medians }: MirroredSize): Row[] {
   const bins = sharedBins(upper, lower, width);
   const [above, below] = [binned(upper, bins), binned(lower, bins)];
   const countCells = Math.max(...[...above, ...below].map((count) => Math.round(count).toString().length)) + 1;
@@ -33,8 +36,10 @@ export function mirroredHistogram(
   const columns = (counts: readonly number[]): number[] =>
     Array.from({ length: cells }, (_, column) => counts[binAt(column)] ?? 0);
   const axis = Array.from({ length: cells }, (_, column) => {
-    const [a, b] = [columnOf(medians[0]) === column, columnOf(medians[1]) === column];
-    return a && b ? '┼' : a ? '┴' : b ? '┬' : '─';
+    const [isUpper, isLower] = medians.map((median) => columnOf(median) === column);
+    if (isUpper && isLower) return '┼';
+    if (isUpper) return '┴';
+    return isLower ? '┬' : '─';
   }).join('');
   const counted = (texts: readonly string[], counts: readonly number[], side: Side): Row[] =>
     texts.map((text, row) => [

@@ -56,12 +56,14 @@ export function selectRow(row: Row, width: number): Row {
   return fitRow(row, width).map((piece) => ({ ...piece, selected: true }));
 }
 
+interface WrapOptions {
+  role?: Role;
+  indent?: number;
+  hang?: number;
+}
+
 /** Text in as many rows as it needs; rows after the first are indented by `hang` cells. */
-export function wrapRows(
-  text: string,
-  width: number,
-  { role, indent = 0, hang = indent }: { role?: Role; indent?: number; hang?: number } = {},
-): Row[] {
+export function wrapRows(text: string, width: number, { role, indent = 0, hang = indent }: WrapOptions = {}): Row[] {
   const [first = '', ...rest] = wrapCells(text, width - indent);
   const following = hang === indent ? rest : wrapCells(rest.join(' '), width - hang);
   const lines = rest.length === 0 ? [] : following;
@@ -71,18 +73,15 @@ export function wrapRows(
   ];
 }
 
-/** The window of `height` rows around the rows `from` to `to` (exclusive), as near the middle as the ends allow. */
-export function windowStart({
-  from,
-  to,
-  count,
-  height,
-}: {
+interface Window {
   from: number;
   to: number;
   count: number;
   height: number;
-}): number {
+}
+
+/** The window of `height` rows around the rows `from` to `to` (exclusive), as near the middle as the ends allow. */
+export function windowStart({ from, to, count, height }: Window): number {
   const middle = Math.floor((from + Math.min(to, from + height)) / 2) - Math.floor(height / 2);
   return Math.max(0, Math.min(middle, count - height));
 }

@@ -103,8 +103,8 @@ function paintRun(piece: Run, theme: Theme): string {
 }
 
 /**
- * Background from dark blue over magenta to yellow; where there are fewer than 256 colours the ink's density carries the
- * level.
+ * Background from dark blue over magenta to yellow; where there are fewer than 256 colours the ink's density carries
+ * the level.
  */
 function heatBackground(level: number, text: string, colors: ColorDepth): string {
   if (colors === 'none' || colors === '16') return text;
@@ -208,5 +208,7 @@ function brailleInk(character: string): string | undefined {
   if (bits < 0 || bits > 0xff) return undefined;
   const [high, middle, low] = [bits & 0x09, bits & 0x36, bits & 0xc0];
   if (high !== 0 && low !== 0) return '|';
-  return low !== 0 ? '.' : high !== 0 ? "'" : middle === 0 ? ' ' : '-';
+  if (low !== 0) return '.';
+  if (high !== 0) return "'";
+  return middle === 0 ? ' ' : '-';
 }

@@ -1,4 +1,6 @@
-/** The candidate against its champion: medians of both, ratios with intervals, the champion against itself, the verdict. */
+/**
+ * The candidate against its champion: medians of both, ratios with intervals, the champion against itself, the verdict.
+ */
 import {
   Verdict,
   type ComparedBuild,

@@ -171,11 +171,15 @@ function caseText({ shape, verdict, reason, maxAbsError, meanAbsError }: CaseRes
   };
 }
 
-const comparisonTone = (verdict: ComparisonVerdict): LogTone =>
-  verdict === ComparisonVerdict.FASTER ? 'good' : verdict === ComparisonVerdict.SLOWER ? 'bad' : 'plain';
+function comparisonTone(verdict: ComparisonVerdict): LogTone {
+  if (verdict === ComparisonVerdict.FASTER) return 'good';
+  return verdict === ComparisonVerdict.SLOWER ? 'bad' : 'plain';
+}
 
-const verdictTone = (verdict: Verdict): LogTone =>
-  verdict === Verdict.PASS ? 'good' : verdict === Verdict.FAIL ? 'bad' : 'plain';
+function verdictTone(verdict: Verdict): LogTone {
+  if (verdict === Verdict.PASS) return 'good';
+  return verdict === Verdict.FAIL ? 'bad' : 'plain';
+}
 
 function toneOfToolLine(text: string): LogTone {
   if (/\b(error|fatal)\b/i.test(text)) return 'bad';

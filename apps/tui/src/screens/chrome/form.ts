@@ -29,10 +29,13 @@ export function formPane(form: RunForm, { width, height }: Size): PaneContent {
   };
 }
 
-function fieldRow(
-  field: FormField,
-  { selected, wrong, width }: { selected: boolean; wrong: boolean; width: number },
-): Row {
+interface FieldLook {
+  selected: boolean;
+  wrong: boolean;
+  width: number;
+}
+
+function fieldRow(field: FormField, { selected, wrong, width }: FieldLook): Row {
   const { label, choices, chosen, typed } = field;
   const role = wrong ? 'bad' : 'accent';
   const head: Row = [run(selected ? '▸ ' : '  '), run(padCells(label, LABEL_CELLS), 'key')];

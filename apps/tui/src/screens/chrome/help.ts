@@ -28,10 +28,13 @@ export function helpPane(
   };
 }
 
-function commandRow(
-  command: Command,
-  { width, state, selected }: { width: number; state: AppState; selected: boolean },
-): Row {
+interface CommandRowLook {
+  width: number;
+  state: AppState;
+  selected: boolean;
+}
+
+function commandRow(command: Command, { width, state, selected }: CommandRowLook): Row {
   const { keys, help, group } = command;
   const usable = isUsable(command, state);
   const row: Row = [

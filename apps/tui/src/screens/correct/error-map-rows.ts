@@ -50,23 +50,19 @@ function worstIn({ worst, shape }: CaseResult, head: number | undefined): Elemen
   return worst.batch * shape.heads + worst.head === head ? worst : undefined;
 }
 
+interface CursorView {
+  cursor: MapCursor;
+  head?: number | undefined;
+  cell: CellBlocks;
+  width: number;
+  tolerance: Tolerance | undefined;
+}
+
 /** What the cell under the cursor is: its rows and columns, its worst element, the CTA's tile. */
 export function cursorFacts(
   result: CaseResult,
   map: ErrorMap,
-  {
-    cursor,
-    head,
-    cell,
-    width,
-    tolerance,
-  }: {
-    cursor: MapCursor;
-    head?: number | undefined;
-    cell: CellBlocks;
-    width: number;
-    tolerance: Tolerance | undefined;
-  },
+  { cursor, head, cell, width, tolerance }: CursorView,
 ): Row[] {
   const first = { row: cursor.row * map.blockRows, column: cursor.column * map.blockColumns };
   const last = (from: number, size: number, limit: number | undefined): number =>
@@ -112,11 +108,14 @@ export function cursorFacts(
   ];
 }
 
+interface CellView {
+  cursor: MapCursor;
+  cell: CellBlocks;
+  head: number | undefined;
+}
+
 /** Index of the block with the largest error in the cell; one with an element that is not finite goes before all. */
-function worstBlockIn(
-  map: ErrorMap,
-  { cursor, cell, head }: { cursor: MapCursor; cell: CellBlocks; head: number | undefined },
-): number {
+function worstBlockIn(map: ErrorMap, { cursor, cell, head }: CellView): number {
   const errors = errorsOf(map, head);
   const [lastRow, lastColumn] = [
     Math.min(map.rows, cursor.row + cell.rows),
@@ -151,10 +150,16 @@ function worstElementOf(result: CaseResult, map: ErrorMap, block: number): Eleme
   return [...(result.worst ? [result.worst] : []), ...result.firstMismatches].find(isInside);
 }
 
+interface OutputExtent {
+  heads: number;
+  sequenceLength: number;
+  headDim: number;
+}
+
 /** Index in [B, H, S, D] as its four coordinates. */
 function placeOf(
   index: number,
-  { heads, sequenceLength, headDim }: { heads: number; sequenceLength: number; headDim: number },
+  { heads, sequenceLength, headDim }: OutputExtent,
 ): Omit<ElementError, 'got' | 'want' | '$typeName'> {
   const [vector, column] = [Math.floor(index / headDim), index % headDim];
   const [matrix, row] = [Math.floor(vector / sequenceLength), vector % sequenceLength];

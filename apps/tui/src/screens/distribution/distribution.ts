@@ -41,20 +41,21 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
   return [title, ...shown, ...plotRows(chosen, bins, { width, height: plots, plot: state.ui.distribution })];
 }
 
-function titleRow({ shape, mode, subject, warmUp, result, latency }: BenchmarkView): Row {
-  const live = warmUp
-    ? '  warming up: these samples do not count'
-    : result === undefined && subject === 'candidate'
-      ? '  live'
-      : '';
+function titleRow(view: BenchmarkView): Row {
+  const { shape, mode, subject, latency } = view;
   return [
     run(`${shapeShort(shape)} ${MODE_WORDS[mode]}`, 'title'),
     run(subject === 'candidate' ? '' : ` ${subject}`),
     ...(latency === undefined || latency.samples === 0
       ? []
       : [run('  p50 ', 'dim'), run(formatMicroseconds(latency.p50Us), 'title')]),
-    run(live, 'accent'),
+    run(liveText(view), 'accent'),
   ];
+}
+
+function liveText({ warmUp, result, subject }: BenchmarkView): string {
+  if (warmUp) return '  warming up: these samples do not count';
+  return result === undefined && subject === 'candidate' ? '  live' : '';
 }
 
 /** Both side by side on a wide pane, below each other on a high one, else the histogram alone. */

@@ -11,11 +11,14 @@ import type { Size } from '../pane/view.ts';
 const LEAST_BOTH = 16;
 const MOST_A_PLOT = 17;
 
+interface Distributions {
+  upper: HistogramData;
+  lower: HistogramData;
+  medians: readonly [number, number];
+}
+
 /** `upper` stands above the axis; medians in the same order, microseconds. */
-export function twoDistributions(
-  { upper, lower, medians }: { upper: HistogramData; lower: HistogramData; medians: readonly [number, number] },
-  { width, height }: Size,
-): Row[] {
+export function twoDistributions({ upper, lower, medians }: Distributions, { width, height }: Size): Row[] {
   if (height < LEAST_BOTH) return mirroredHistogram({ upper, lower }, { width, height, medians });
   const mirrored = Math.min(MOST_A_PLOT, Math.ceil(height * 0.55));
   return [

@@ -82,11 +82,14 @@ function fullRows(gates: readonly GateResult[], { width, height, selected, focus
   return [header, ...rows.slice(start, start + height - 1)];
 }
 
+interface GateLook {
+  width: number;
+  selected: boolean;
+  hasSource: boolean;
+}
+
 /** The reason always for fail and not measured, for the selected gate in any case. */
-function reasonRows(
-  gate: GateResult,
-  { width, selected, hasSource }: { width: number; selected: boolean; hasSource: boolean },
-): Row[] {
+function reasonRows(gate: GateResult, { width, selected, hasSource }: GateLook): Row[] {
   const wanted =
     selected ||
     gate.verdict === Verdict.NOT_MEASURED ||

@@ -5,6 +5,13 @@ import { table, type Column } from '../../present/cells/table.ts';
 
 const CURSOR_CELLS = 2;
 
+interface ListLook {
+  width: number;
+  height: number;
+  selected: number;
+  focused: boolean;
+}
+
 /**
  * Header and as many rows as fit into `height`, the selected one among them, marked by "▸", in the focused pane by
  * inverse video too.
@@ -12,7 +19,7 @@ const CURSOR_CELLS = 2;
 export function list<Item>(
   columns: readonly Column<Item>[],
   items: readonly Item[],
-  { width, height, selected, focused }: { width: number; height: number; selected: number; focused: boolean },
+  { width, height, selected, focused }: ListLook,
 ): Row[] {
   const laid = table(columns, items, width - CURSOR_CELLS);
   const visible = Math.max(0, height - 1);

@@ -29,12 +29,13 @@ const valueRun = (value: number | undefined, format: Figure['format']): Run =>
 function changeRun({ a, b, better }: Figure): Run {
   if (a === undefined || b === undefined) return run('');
   if (a === b) return run('same', 'dim');
-  const role = better === undefined ? undefined : b < a === (better === 'less') ? 'good' : 'bad';
+  const improved = b < a === (better === 'less');
   const text =
     a === 0
       ? `${b > 0 ? '+' : ''}${formatNumber(b)}`
       : `${b > a ? '+' : ''}${formatNumber(Number((((b - a) / Math.abs(a)) * 100).toPrecision(3)))} %`;
-  return run(text, role);
+  if (better === undefined) return run(text);
+  return run(text, improved ? 'good' : 'bad');
 }
 
 export function figureRows(comparison: PinnedComparison, width: number): Row[] {

@@ -1,6 +1,6 @@
 /**
- * View 3 while comparing: A is the pinned job, B the job on the screen. Latencies with their distributions mirrored, all
- * figures side by side, or what differs in the source.
+ * View 3 while comparing: A is the pinned job, B the job on the screen. Latencies with their distributions mirrored,
+ * all figures side by side, or what differs in the source.
  */
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';

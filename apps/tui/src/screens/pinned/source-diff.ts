@@ -33,28 +33,22 @@ export function sourceDiffRows({ sources }: AppState, comparison: PinnedComparis
 
 /** What two jobs of the same sources differ in, as far as they tell. */
 function differencesText({ a, b }: PinnedComparison): string {
-  const buildsOf = ({ build }: PinnedComparison['a']['variant']): string | undefined => build?.buildId;
   const shapesOf = ({ benchmarks }: PinnedComparison['a']['variant']): string =>
     benchmarks.map(({ key }) => key).join(' ');
+  const buildDifference =
+    a.variant.label === b.variant.label
+      ? 'flags, compiler or device'
+      : `parameters (${a.variant.label} and ${b.variant.label})`;
   const differences = [
-    buildsOf(a.variant) === buildsOf(b.variant)
-      ? ''
-      : a.variant.label === b.variant.label
-        ? 'flags, compiler or device'
-        : `parameters (${a.variant.label} and ${b.variant.label})`,
-    shapesOf(a.variant) === shapesOf(b.variant) ? '' : 'the shapes that were timed',
-  ].filter(Boolean);
+    ...(a.variant.build?.buildId === b.variant.build?.buildId ? [] : [buildDifference]),
+    ...(shapesOf(a.variant) === shapesOf(b.variant) ? [] : ['the shapes that were timed']),
+  ];
   return differences.length === 0 ? ', and are one build' : `: they differ in ${differences.join(' and in ')}`;
 }
 
 function fileRows(pair: SourcePair, sources: AppState['sources'], width: number): Row[] {
   const names = [...new Set([pair.a?.fileName, pair.b?.fileName].filter((name) => name !== undefined))];
-  const title: Row = [
-    run(
-      `── ${names.join(' → ')}${pair.a === undefined ? ', only in B' : pair.b === undefined ? ', only in A' : ''} `,
-      'accent',
-    ),
-  ];
+  const title: Row = [run(`── ${names.join(' → ')}${onlyIn(pair)} `, 'accent')];
   const hunks = hunksOf(pair, sources);
   if (hunks === undefined) return [title, textRow('   is being read', 'dim')];
   return [
@@ -64,6 +58,11 @@ function fileRows(pair: SourcePair, sources: AppState['sources'], width: number)
       ...hunkRows(hunk, width),
     ]),
   ];
+}
+
+function onlyIn({ a, b }: SourcePair): string {
+  if (a === undefined) return ', only in B';
+  return b === undefined ? ', only in A' : '';
 }
 
 const LINE_ROLES: Record<string, Role> = { '+': 'good', '-': 'bad' };

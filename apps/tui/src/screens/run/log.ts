@@ -137,10 +137,13 @@ export function wholeLine({ time, source, text, tone }: LogLine): Row {
   ];
 }
 
-function lineRows(
-  { time, source, text, tone }: LogLine,
-  { width, wrap, search }: { width: number; wrap: boolean; search: LogSearch | undefined },
-): Row[] {
+interface LineLook {
+  width: number;
+  wrap: boolean;
+  search: LogSearch | undefined;
+}
+
+function lineRows({ time, source, text, tone }: LogLine, { width, wrap, search }: LineLook): Row[] {
   const clock = formatTimeOfDay(time).slice(0, width >= WIDE ? 12 : 8);
   const head: Run[] = [run(`${clock} `, 'dim'), run(`${padCells(source, SOURCE_CELLS)} `, 'dim')];
   const indent = clock.length + 1 + SOURCE_CELLS + 1;

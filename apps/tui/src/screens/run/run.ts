@@ -81,20 +81,21 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
 /** How the job stands, and what it does now. */
 export function jobRow(job: JobView, now: number, width: number): Row {
   const { mark, role, word } = jobMark(job);
-  const about = job.state === JobState.ENDED ? summaryText(job) || (job.error?.message ?? '') : '';
-  const phase = job.phases.at(-1);
   return fitRow(
     [
       run(`${mark} ${word}`, role),
       run(`  ${formatSeconds(elapsedMs(job, now) / 1000)}  `, 'dim'),
-      ...(about === ''
-        ? phase === undefined
-          ? []
-          : [...phaseRuns(phase, job, now), ...waitRuns(job, now)]
-        : [run(about.replaceAll('\n', ' '))]),
+      ...aboutRuns(job, now),
     ],
     width,
   );
+}
+
+function aboutRuns(job: JobView, now: number): Row {
+  const about = job.state === JobState.ENDED ? summaryText(job) || (job.error?.message ?? '') : '';
+  if (about !== '') return [run(about.replaceAll('\n', ' '))];
+  const phase = job.phases.at(-1);
+  return phase === undefined ? [] : [...phaseRuns(phase, job, now), ...waitRuns(job, now)];
 }
 
 export function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {

@@ -47,11 +47,7 @@ function jobs(state: AppState, size: Size): PaneContent {
     ...(size.width < COMPACT ? [] : [{ title: 'id', cell: ({ name }: Job) => run(shortName(name), 'dim') }]),
     {
       title: 'job',
-      cell: (job) =>
-        run(
-          `${jobMark(job).mark}${job.name === state.attached ? '*' : job.name === state.ui.pinned ? 'A' : ' '}${jobTitle(job)}`,
-          jobMark(job).role,
-        ),
+      cell: (job) => run(`${jobMark(job).mark}${placeMark(job, state)}${jobTitle(job)}`, jobMark(job).role),
       shrinkTo: 20,
     },
     { title: 'kind', ...(size.width < COMPACT && { drop: 6 }), cell: ({ kind }) => KIND_WORDS[kind] },
@@ -115,4 +111,10 @@ function tookText({ startTime, endTime, state, queuePosition }: Job, now: number
   return startTime === undefined
     ? '-'
     : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
+}
+
+/** `*`: the job on the screen; `A`: the pinned one. */
+function placeMark({ name }: Job, state: AppState): string {
+  if (name === state.attached) return '*';
+  return name === state.ui.pinned ? 'A' : ' ';
 }

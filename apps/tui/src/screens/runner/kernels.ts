@@ -2,7 +2,7 @@
 import { FindingKind, JobState, Outcome, type Kernel } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatAge, formatMicroseconds } from '../../present/numbers.ts';
-import { BLANK_ROW, fitRow, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import { BLANK_ROW, fitRow, labelled, run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { kernelsOf } from '../../state/selectors.ts';
@@ -12,14 +12,15 @@ import { beside, pageOf, positionRemark, type View } from '../pane/view.ts';
 
 const SIDE_BY_SIDE = 100;
 
+function kernelRole({ manifestError, expectedFinding }: Kernel): Role {
+  if (manifestError !== undefined) return 'bad';
+  return expectedFinding === FindingKind.UNSPECIFIED ? 'title' : 'warn';
+}
+
 const COLUMNS: Column<Kernel>[] = [
   {
     title: 'kernel',
-    cell: ({ kernelId, manifestError, expectedFinding }) =>
-      run(
-        kernelId,
-        manifestError !== undefined ? 'bad' : expectedFinding === FindingKind.UNSPECIFIED ? 'title' : 'warn',
-      ),
+    cell: (kernel) => run(kernel.kernelId, kernelRole(kernel)),
     shrinkTo: 18,
   },
   {

@@ -53,10 +53,13 @@ export function plannedGates({ gates }: GatesFile, { plan, own, arch }: Judged):
 const sameArch = (asked: string, arch: string): boolean =>
   asked === arch || (!/[af]$/.test(asked) && asked === arch.replace(/[af]$/, ''));
 
-function plannedGate(
-  gate: Gate,
-  { plan, arch, own }: { plan: Plan; arch: string; own: OwnGate | undefined },
-): PlannedGate {
+interface GateContext {
+  plan: Plan;
+  arch: string;
+  own: OwnGate | undefined;
+}
+
+function plannedGate(gate: Gate, { plan, arch, own }: GateContext): PlannedGate {
   const named = plan.gates.get(gate.id);
   const fitting = gate.overrides.findLast(({ archs }) => archs.some((each) => sameArch(each, arch)));
   const ofFile: PlannedGate = {
@@ -79,11 +82,14 @@ function plannedGate(
   };
 }
 
+interface LevelRules {
+  plan: Plan;
+  named: boolean;
+  before: GateLevel;
+}
+
 /** A kernel gives another level to what the plan judges; what the plan only shows stays shown, unless it says "off". */
-function ownLevel(
-  asked: GateLevel | undefined,
-  { plan, named, before }: { plan: Plan; named: boolean; before: GateLevel },
-): GateLevel {
+function ownLevel(asked: GateLevel | undefined, { plan, named, before }: LevelRules): GateLevel {
   if (asked === undefined) return before;
   if (asked === 'hard' && !named) return plan.ownGates === 'judged' ? 'hard' : before;
   return asked;

@@ -10,9 +10,9 @@ const FIGURES: Readonly<Record<string, (ratio: RatioInterval) => number>> = {
 };
 
 /**
- * What the interleaved comparison of the job says, the smaller of time and cycles on each shape: of ratios the least (no
- * shape may be slower), of interval ends the greatest (one shape must be faster). A stored figure of another day says
- * nothing here.
+ * What the interleaved comparison of the job says, the smaller of time and cycles on each shape: of ratios the least
+ * (no shape may be slower), of interval ends the greatest (one shape must be faster). A stored figure of another day
+ * says nothing here.
  */
 export const measureHistory: Measure = ({ variant: { comparison }, noChampion }, { statistic = 'ratio' }) => {
   if (!comparison) return { notMeasured: noChampion || 'the job did not come to the comparison with the champion' };

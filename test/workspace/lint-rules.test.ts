@@ -1,6 +1,6 @@
-/** The import rules of ARCHITECTURE.md are enforced: an import that they forbid fails `npm run lint`. */
+/** What `npm run lint` refuses: the imports that ARCHITECTURE.md forbids, and code of a shape that nobody reads. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -25,6 +25,8 @@ const PROBES: Probe[] = [
   { folder: 'apps/runner/worker/driver', imports: '../../src/jobs/job-context.ts', errors: [ROOMS] },
   { folder: 'apps/tui/src/state', imports: '../screens/pane/view.ts', errors: [ROOMS] },
   { folder: 'apps/tui/src/commands', imports: '../components/screen.tsx', errors: [ROOMS] },
+  { folder: 'test/support', imports: '../reliability/cut-proxy.ts', errors: [ROOMS] },
+  { folder: 'tools/lint', imports: '../terminal.ts', errors: [ROOMS] },
   { folder: 'libs/shared/src/text', imports: '../contract/errors.ts', errors: [ROOMS] },
   // A circle of two files, by types alone.
   { folder: 'apps/runner/src/spec', name: 'circle-a', imports: './circle-b.ts', errors: [ROOMS] },
@@ -39,8 +41,36 @@ interface Probe {
   errors: string[];
 }
 const probeFile = ({ folder, name = 'import-rule-probe' }: Probe): string => join(ROOT, folder, `${name}.ts`);
+
+const LONG = 'a'.repeat(120);
+const SHAPES: ShapeProbe[] = [
+  { name: 'nested-ternary', text: "export const f = (a: number) => (a > 1 ? 'b' : a > 0 ? 'c' : 'd');" },
+  { name: 'max-len', text: `// ${LONG}` },
+  { name: 'max-len-signature', text: `export function f(_${LONG}: number): void {}` },
+  { name: 'parameter-type', text: 'export const f = (of: { a: number; b: number; c: number }) => of.a;' },
+  {
+    name: 'parameter-pattern',
+    text: 'export function f({ a }: { a: number; b: number; c: number }): number { return a; }',
+  },
+  { name: 'parameter-default', text: 'export function f(of: { a?: 1; b?: 1; c?: 1 } = {}): unknown { return of; }' },
+  { name: 'parameter-of-method', text: 'export class A { constructor(readonly of: { a: 1; b: 1; c: 1 }) {} }' },
+  { name: 'parameter-of-type', text: 'export type F = (of: readonly { a: 1; b: 1; c: 1 }[]) => void;' },
+  { name: 'nothing', text: `export const f = (of: { a: 1; b: 1 }) => [of, '${LONG}'];` },
+];
+interface ShapeProbe {
+  /** The rule, or the part of it, that the text breaks. */
+  name: string;
+  text: string;
+}
+const SHAPE_RULES: readonly (readonly [string, string])[] = [
+  ['nested-ternary', 'no-nested-ternary'],
+  ['max-len', 'max-len'],
+  ['parameter', 'no-restricted-syntax'],
+];
+const shapeFile = ({ name }: ShapeProbe): string => join(ROOT, 'tools', `line-rule-probe-${name}.ts`);
 let errorsByFile = new Map<string, string[]>();
-// A project graph of its own: other tests run nx, too, and one made while the probes lie there has a circle of projects.
+// A project graph of its own: other tests run nx, too, and one made while the probes lie there has a circle of
+// projects.
 const graphFolder = mkdtempSync(join(tmpdir(), 'fc-graph-'));
 const environment = { ...process.env, NX_WORKSPACE_DATA_DIRECTORY: graphFolder };
 
@@ -52,7 +82,8 @@ beforeAll(() => {
     mkdirSync(join(ROOT, probe.folder), { recursive: true });
     writeFileSync(probeFile(probe), `import type {} from '${probe.imports}';\n`);
   }
-  const reports = JSON.parse(runEslint(PROBES.map(probeFile))) as {
+  for (const probe of SHAPES) writeFileSync(shapeFile(probe), `${probe.text}\n`);
+  const reports = JSON.parse(runEslint([...PROBES.map(probeFile), ...SHAPES.map(shapeFile)])) as {
     filePath: string;
     messages: { ruleId: string; severity: number }[];
   }[];
@@ -65,13 +96,27 @@ beforeAll(() => {
 }, 180_000);
 
 afterAll(() => {
-  for (const probe of PROBES) rmSync(probeFile(probe), { force: true });
+  for (const file of [...PROBES.map(probeFile), ...SHAPES.map(shapeFile)]) rmSync(file, { force: true });
   rmSync(join(ROOT, NEW_ROOM), { recursive: true, force: true });
   rmSync(graphFolder, { recursive: true, force: true });
 });
 
 test.each(PROBES)('a file in $folder that imports $imports has the errors $errors', (probe) => {
   expect(errorsByFile.get(probeFile(probe))).toEqual(probe.errors);
+});
+
+test.each(SHAPES)('what breaks $name is refused for that alone', (probe) => {
+  const rule = SHAPE_RULES.find(([name]) => probe.name.startsWith(name))?.[1];
+  expect(errorsByFile.get(shapeFile(probe))).toEqual(rule === undefined ? [] : [rule]);
+});
+
+test('at most one line of a hundred has more than 120 columns', () => {
+  const files = execFileSync('git', ['ls-files', '*.ts', '*.tsx', ':!*/generated/*'], { cwd: ROOT, encoding: 'utf8' });
+  const lines = files
+    .split('\n')
+    .filter((file) => file !== '' && existsSync(join(ROOT, file)))
+    .flatMap((file) => readFileSync(join(ROOT, file), 'utf8').split('\n'));
+  expect(lines.filter((line) => line.length > 120).length).toBeLessThan(lines.length / 100);
 });
 
 test('a table of rooms that import each other, or that names a room that is none, is refused', () => {
