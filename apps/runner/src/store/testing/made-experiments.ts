@@ -92,11 +92,15 @@ function resultOf({
   });
 }
 
+interface MadeJob {
+  name: string;
+  kernelId: string;
+  owner?: string;
+  labels?: string;
+}
+
 /** Stores a job, so that results can be of it. */
-export function storeJob(
-  database: Database,
-  { name, kernelId, owner = 'ada', labels = '{}' }: { name: string; kernelId: string; owner?: string; labels?: string },
-): number {
+export function storeJob(database: Database, { name, kernelId, owner = 'ada', labels = '{}' }: MadeJob): number {
   return new JobTable(database).insert({
     name,
     kind: JobKind.EXPERIMENT,
