@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { makeFolder, whyUnwritable } from '@flashcore/shared/files';
 import { UsageError } from './usage-error.ts';
 
-/** What a runner keeps directly in its data folder; the folder may have been somebody's before, with files of theirs. */
+/**
+ * What a runner keeps directly in its data folder; the folder may have been somebody's before, with files of theirs.
+ */
 const OURS =
   /^(?:flashcore\.db.*|lock\.(?:db.*|pid)|(?:runner|tokens|revoked-certificates)\.json(?:\.new)?|artifacts|builds|libraries|sources|tmp|tls)$/;
 const OTHERS = 0o077;
