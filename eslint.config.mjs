@@ -79,7 +79,7 @@ const TUI_ROOMS = {
   // A search knows the runner, and neither command line nor screen; so do tools for agents.
   search: ['connection', 'state', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
   agents: ['search', 'connection', 'session', 'usage-error.ts', '../package.json'],
-  handover: ['record', 'session', 'state', 'present', 'connection', 'usage-error.ts', 'named-files.ts'],
+  handover: ['record', 'search', 'session', 'state', 'present', 'connection', 'usage-error.ts', 'named-files.ts'],
   export: ['connection', 'search', 'session', 'usage-error.ts', 'named-files.ts'],
   keymap: ['state'],
   screens: ['keymap', 'state', 'present'],

@@ -1,5 +1,6 @@
 import { Option, type Command } from 'commander';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';
+import { REPORT_FORMATS, TEMPLATES } from '../handover/report-formats.ts';
 
 /** Groups of command-line options; each adds its own to a command and gives it back. */
 const repeated = (value: string, previous: string[] = []): string[] => [...previous, value];
@@ -155,3 +156,19 @@ export const experimentOptions = (command: Command): Command =>
 
 /** Why something was decided. */
 export const noteOption = (command: Command): Command => command.option('--note <text>', 'why, for the audit trail');
+
+export const reportOptions = (command: Command): Command =>
+  command
+    .addOption(
+      new Option('--template <name>', 'the page: chosen jobs, what was tried, all of a kernel, a search')
+        .choices(TEMPLATES)
+        .default('final'),
+    )
+    .addOption(new Option('--format <name>', 'what to write').choices(REPORT_FORMATS).default('markdown'))
+    .option('--from <paths...>', 'files or folders of --json in place of a runner; of a search the folder it lies in')
+    .option('--since <when>', 'lab-log, kernel: from then on, for example 2026-11-21 or 3d')
+    .option('--kernel <id>', 'lab-log: only of this kernel')
+    .option('--limit <n>', 'lab-log, kernel: most jobs to read (default 200)')
+    .option('--svg <folder>', 'also write each plot there as a picture')
+    .option('--folder <path>', "the kernel's folder in the repository, for the places of problems")
+    .option('-o, --output <file>', 'write it there (default: stdout)');

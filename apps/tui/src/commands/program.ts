@@ -19,12 +19,12 @@ import {
   variantOptions,
   verifyOptions,
   exportOptions,
+  reportOptions,
 } from './option-groups.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
 import type { ExportCommandOptions } from './export.ts';
 import type { LeaderboardCommandOptions } from './leaderboard.ts';
-import { REPORT_FORMATS } from '../handover/report-formats.ts';
 import type { ReportCommandOptions } from './report.ts';
 import type { TuneCommandOptions } from './tune.ts';
 import type { JobCommand } from './start-job.ts';
@@ -280,15 +280,16 @@ function addQueries(program: Command, define: Define): void {
       .option('-o, --output <file>', 'write it there'),
     async (context, options, sha256) => (await import('./artifact.ts')).readArtifact(sha256, options, context),
   );
-  const report = program
-    .command('report')
-    .argument('<jobs...>', 'their names or the first digits of them')
-    .description('ended jobs as others read them: a page, JUnit, SARIF, annotations, benchmark files')
-    .addOption(new Option('--format <name>', 'what to write').choices(REPORT_FORMATS).default('final'))
-    .option('--folder <path>', "the kernel's folder in the repository, for the places of problems")
-    .option('-o, --output <file>', 'write it there (default: stdout)');
-  define<ReportCommandOptions>(report, async (context, options, jobs) =>
-    (await import('./report.ts')).reportJobs(jobs.split(' '), options, context),
+  const report = reportOptions(
+    program
+      .command('report')
+      .argument('[names...]', 'jobs, by their names or the first digits; of --template kernel and search its id')
+      .description(
+        'results as others read them: pages (Markdown, HTML, JSON), JUnit, SARIF, annotations, benchmark files',
+      ),
+  );
+  define<ReportCommandOptions>(report, async (context, options, names) =>
+    (await import('./report.ts')).report(names === '' ? [] : names.split(' '), options, context),
   );
   query<{ out?: string }>(
     program

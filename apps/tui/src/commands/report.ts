@@ -1,38 +1,165 @@
-import { writeFileSync } from 'node:fs';
-import { JobState, type JobEvent } from '@flashcore/shared/contract';
-import { WRITERS } from '../handover/formats.ts';
-import type { ReportFormatName } from '../handover/report-formats.ts';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import type { RunnerClient } from '@flashcore/shared/client';
+import { JobState, type GetJobResponse, type JobEvent } from '@flashcore/shared/contract';
+import { finalReport } from '../handover/final-report.ts';
+import { JOB_WRITERS, PAGE_WRITERS } from '../handover/formats.ts';
+import { isPageFormat, type ReportFormatName, type TemplateName } from '../handover/report-formats.ts';
+import type { Report } from '../handover/report.ts';
+import { searchReport } from '../handover/search-page.ts';
+import { FileSource, RunnerSource, type ResultSource } from '../handover/sources.ts';
+import { kernelReportOf, labLogOf, type PageSettings } from '../handover/templates.ts';
 import { traceOf } from '../handover/trace-events.ts';
 import { requireWritable } from '../named-files.ts';
+import { plotSvg } from '../present/svg/plot-svg.ts';
+import { summaryOf } from '../search/search-report.ts';
+import { SearchStore } from '../search/search-store.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { resolveJobName } from './job-name.ts';
-import type { GlobalOptions } from './options.ts';
+import { integer, type GlobalOptions } from './options.ts';
+import { sinceSeconds } from './since.ts';
 
 export interface ReportCommandOptions extends GlobalOptions {
+  readonly template: TemplateName;
   readonly format: ReportFormatName;
   readonly output?: string;
   /** Where the kernel lies in the repository. */
   readonly folder?: string;
+  /** Files and folders with JSON of ended jobs, in place of a runner. */
+  readonly from?: readonly string[];
+  readonly since?: string;
+  readonly kernel?: string;
+  readonly limit?: string;
+  /** Folder for every plot as a picture. */
+  readonly svg?: string;
 }
 
-/** `fa-tui report <job…>`: ended jobs, as others read them. */
-export function reportJobs(
+const DEFAULT_LIMIT = 200;
+
+/** `fa-tui report`: results as others read them. `names`: jobs, a kernel or a search, as the template asks. */
+export async function report(
   names: readonly string[],
-  { format, output, folder = '' }: ReportCommandOptions,
+  options: ReportCommandOptions,
   context: CommandContext,
 ): Promise<ExitCode> {
+  const { template, output } = options;
+  checkNames(names, options);
   requireWritable({ '--output': output });
-  return context.withRunner(async ({ client }) => {
-    const jobs = await Promise.all(
-      names.map(async (text) => client.getJob({ name: await resolveJobName(client, text) })),
-    );
-    const running = jobs.find(({ job }) => job?.state !== JobState.ENDED);
-    if (running) throw new UsageError(`${running.job?.name} has not ended: wait for it with fa-tui watch`);
-    write(WRITERS[format](jobs, folder), output, context);
+  if (template === 'search') {
+    write(page(searchPage(names[0] ?? '', options, context), options, context), output, context);
     return ExitCode.PASSED;
+  }
+  const settings = settingsOf(names, options);
+  if (options.from !== undefined) {
+    const source = new FileSource(options.from);
+    const jobs = names.length === 0 ? source.jobs : names.map((name) => storedJob(source, name));
+    return written(source, jobs, settings, options, context);
+  }
+  return context.withRunner(async ({ client }) => {
+    const jobs = template === 'final' ? await endedJobs(names, client) : [];
+    return written(new RunnerSource(client), jobs, settings, options, context);
   });
+}
+
+function checkNames(names: readonly string[], { template, format, from }: ReportCommandOptions): void {
+  if (!isPageFormat(format) && template !== 'final')
+    throw new UsageError(`--format ${format}: is of jobs; --template ${template} takes markdown, html or json`);
+  if (template === 'lab-log' && names.length > 0)
+    throw new UsageError('report --template lab-log: takes no jobs; --since and --kernel say which');
+  if ((template === 'kernel' || template === 'search') && names.length !== 1)
+    throw new UsageError(`report --template ${template}: give the ${template}'s id, and one only`);
+  if (template === 'final' && names.length === 0 && from === undefined)
+    throw new UsageError('report: give jobs, or files of them with --from');
+}
+
+const settingsOf = (
+  names: readonly string[],
+  { template, kernel, since, limit }: ReportCommandOptions,
+): PageSettings => ({
+  kernelId: template === 'kernel' ? (names[0] ?? '') : (kernel ?? ''),
+  since: sinceSeconds(since),
+  most: integer('--limit', limit, 1, 10_000) ?? DEFAULT_LIMIT,
+});
+
+async function written(
+  source: ResultSource,
+  jobs: readonly GetJobResponse[],
+  settings: PageSettings,
+  options: ReportCommandOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { template, format, folder = '', output } = options;
+  if (!isPageFormat(format)) {
+    write(JOB_WRITERS[format](jobs, folder), output, context);
+    return ExitCode.PASSED;
+  }
+  const made = await {
+    final: () => Promise.resolve(finalReport(jobs)),
+    'lab-log': () => labLogOf(source, settings),
+    kernel: () => kernelReportOf(source, settings),
+  }[template as Exclude<TemplateName, 'search'>]();
+  write(page(made, options, context), output, context);
+  return ExitCode.PASSED;
+}
+
+/** The page's text; its plots are written on the way where --svg asks for them. */
+function page(made: Report, { format, svg }: ReportCommandOptions, context: CommandContext): string {
+  if (svg !== undefined) for (const file of writePlots(made, svg)) context.note(file);
+  return isPageFormat(format) ? PAGE_WRITERS[format](made) : '';
+}
+
+function writePlots({ plots }: Report, folder: string): string[] {
+  const pictures = plots.map((each) => ({ caption: each.caption ?? 'plot', text: plotSvg(each) }));
+  const drawn = pictures.filter(({ text }) => text !== '');
+  if (drawn.length === 0) throw new UsageError(`--svg ${folder}: there is nothing to draw in these results`);
+  mkdirSync(folder, { recursive: true });
+  return drawn.map(({ caption, text }, index) => {
+    const file = path.join(folder, `${String(index + 1).padStart(2, '0')}-${fileName(caption)}.svg`);
+    writeFileSync(file, `${text}\n`);
+    return file;
+  });
+}
+
+const MOST_NAME = 80;
+
+/** Letters, digits and hyphens of a caption, which has foreign text in it. */
+const fileName = (caption: string): string =>
+  caption
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '')
+    .slice(0, MOST_NAME);
+
+/** A search of this user, or one in a folder. */
+function searchPage(id: string, { from }: ReportCommandOptions, context: CommandContext): Report {
+  const store =
+    from === undefined
+      ? SearchStore.open(context.surroundings.environment, id)
+      : SearchStore.openFolder(path.join(from[0] ?? '', id));
+  const trials = store.trials();
+  if (trials.length === 0) throw new UsageError(`Search ${id} has no trial yet`);
+  return searchReport(summaryOf(store.plan, trials));
+}
+
+async function endedJobs(names: readonly string[], client: RunnerClient): Promise<GetJobResponse[]> {
+  const jobs = await Promise.all(
+    names.map(async (text) => client.getJob({ name: await resolveJobName(client, text) })),
+  );
+  const running = jobs.find(({ job }) => job?.state !== JobState.ENDED);
+  if (running) throw new UsageError(`${running.job?.name} has not ended: wait for it with fa-tui watch`);
+  return jobs;
+}
+
+function storedJob({ jobs }: FileSource, name: string): GetJobResponse {
+  const digits = name.replace(/^jobs\//, '');
+  const [found, ...others] = jobs.filter(({ job }) => job?.name.startsWith(`jobs/${digits}`));
+  if (!found || others.length > 0)
+    throw new UsageError(
+      `${name}: must be the beginning of one job in --from; it is of ${found ? others.length + 1 : 0}`,
+    );
+  return found;
 }
 
 /** `fa-tui trace <job>`: its events as trace-event JSON. */

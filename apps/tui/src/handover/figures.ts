@@ -4,6 +4,7 @@ import {
   type BenchmarkResult,
   type GetJobResponse,
   type Provenance,
+  type SdpaResult,
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
@@ -35,6 +36,36 @@ export function figuresOf(jobs: readonly GetJobResponse[]): Figure[] {
     ),
   );
 }
+
+/** Where and how figures were taken. Those of two places never stand in one table. */
+export interface Place {
+  readonly device: string;
+  readonly protocol: string;
+  readonly simulated: boolean;
+}
+
+export const placeOf = ({ provenance, benchmark }: Pick<Figure, 'provenance' | 'benchmark'>): Place => ({
+  device: provenance?.device?.name ?? 'unknown device',
+  protocol: provenance?.protocol || 'unknown protocol',
+  simulated: benchmark.simulated,
+});
+
+export const placeTitle = ({ device, protocol, simulated }: Place): string =>
+  `${device}, ${protocol}${simulated ? ', simulated: no GPU times' : ''}`;
+
+/** Figures by place, in the order in which places first come. */
+export const byPlace = (figures: readonly Figure[]): { place: Place; figures: Figure[] }[] =>
+  [...Map.groupBy(figures, (figure) => placeTitle(placeOf(figure))).values()].map((group) => ({
+    place: placeOf(group[0]!),
+    figures: group,
+  }));
+
+/** The one to beat: the backend with the least median. */
+export const fastestSdpa = ({ sdpa }: Pick<BenchmarkResult, 'sdpa'>): SdpaResult | undefined =>
+  sdpa
+    .filter(({ latency }) => latency !== undefined)
+    .toSorted((a, b) => a.latency!.p50Us - b.latency!.p50Us)
+    .at(0);
 
 /** Emulator times are no GPU times: what is for a dashboard or a table of GPU figures leaves them out. */
 export const isMeasured = ({ benchmark }: Figure): boolean => !benchmark.simulated && benchmark.valid;

@@ -1,88 +1,199 @@
-/** The final report of chosen jobs as Markdown: figures, parity, gates, cost; each row names its job. */
-import { Verdict, type GetJobResponse, type VariantResult } from '@flashcore/shared/contract';
-import { figuresOf, type Figure } from './figures.ts';
+/** The final report of chosen jobs: figures beside SDPA, parity, gates, success criteria, cost; each row names its job. */
+import { GetJobResponseSchema, Verdict, type GateResult, type GetJobResponse } from '@flashcore/shared/contract';
+import { toJson } from '@bufbuild/protobuf';
+import { chapter, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
+import {
+  counted,
+  formatInstant,
+  formatInUnit,
+  formatMicroseconds,
+  formatNumber,
+  formatSeconds,
+} from '../present/numbers.ts';
+import { jobPlots } from '../present/plots/job-plots.ts';
+import { piece } from '../present/roles.ts';
+import { shortName, VERDICT_MARKS } from '../present/words.ts';
+import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
+import { costText, errorText, gatesText, parityText, totalCost } from './job-facts.ts';
+import type { Report } from './report.ts';
 
 /** A table for each protocol and device: figures of two are never in one. */
-export function finalReport(jobs: readonly GetJobResponse[]): string {
-  const figures = figuresOf(jobs);
-  const groups = [...Map.groupBy(figures, placeOf)].map(([place, rows]) => `## ${place}\n\n${latencyTable(rows)}`);
-  return [
-    '# Final report',
-    ...(groups.length > 0 ? groups : ['Nothing was measured in these jobs.']),
-    `## What each job found\n\n${jobTable(jobs)}`,
-    '',
-  ].join('\n\n');
+export function finalReport(jobs: readonly GetJobResponse[]): Report {
+  const places = byPlace(figuresOf(jobs));
+  const plots = jobs.flatMap(jobPlots);
+  const title = 'Final report';
+  return {
+    template: 'final',
+    title,
+    blocks: [
+      chapter(title, 1),
+      notice(spanText(jobs)),
+      ...places.flatMap(({ place, figures }) => [
+        chapter(placeTitle(place)),
+        tableOf(LATENCY_COLUMNS, figures, noteOf),
+      ]),
+      ...(places.length === 0 ? [notice('Nothing was measured in these jobs.')] : []),
+      chapter('What each job found'),
+      foundTable(jobs),
+      ...criteriaBlocks(jobs),
+      chapter('Cost'),
+      notice(totalCost(jobs)),
+      ...(plots.length === 0 ? [] : [chapter('Plots')]),
+      ...plots.filter(({ drawing }) => drawing.type === 'ecdf' || drawing.type === 'roofline'),
+    ],
+    data: {
+      places: places.map(({ place, figures }) => ({ ...place, figures: figures.map(figureData) })),
+      jobs: jobs.map((each) => toJson(GetJobResponseSchema, each)),
+    },
+    plots,
+  };
 }
 
-function placeOf({ provenance, benchmark }: Figure): string {
-  const device = provenance?.device?.name ?? 'unknown device';
-  return benchmark.simulated ? `${device}, simulated: no GPU times` : `${device}, ${provenance?.protocol ?? ''}`;
+function spanText(jobs: readonly GetJobResponse[]): string {
+  const times = jobs.flatMap(({ result }) => (result?.provenance?.time ? [result.provenance.time] : []));
+  const sorted = times.toSorted((a, b) => Number(a.seconds - b.seconds));
+  const [first, last] = [formatInstant(sorted[0]), formatInstant(sorted.at(-1))];
+  const span = sorted.length === 0 ? '' : `, ${first === last ? first : `${first} to ${last}`}`;
+  return `${counted(jobs.length, 'job')}${span}. Every row names its job; tables never mix devices, protocols or simulated times.`;
 }
 
-function latencyTable(figures: readonly Figure[]): string {
-  const head = ['kernel', 'shape', 'mode', 'p50 us', '95 % interval', 'p90 us', 'TFLOP/s', 'SDPA', 'speed-up', 'job'];
-  const rows = figures.flatMap((figure) => {
-    const { benchmark } = figure;
-    const { p50Us, p50LowUs, p50HighUs, p90Us } = benchmark.latency!;
-    const valid = benchmark.valid ? '' : ` (**not valid**: ${benchmark.invalidReason ?? ''})`;
-    const cells = [
-      figure.kernel,
-      figure.shape,
-      figure.mode,
-      `${digits(p50Us)}${valid}`,
-      `${digits(p50LowUs)} to ${digits(p50HighUs)}`,
-      digits(p90Us),
-      benchmark.tflops === undefined ? 'not measured' : digits(benchmark.tflops),
-    ];
-    const sdpa = benchmark.sdpa.map(({ name, speedup, speedupLow, speedupHigh }) => [
+const LATENCY_COLUMNS: readonly Column<Figure>[] = [
+  { title: 'kernel', cell: ({ kernel }) => kernel },
+  { title: 'shape', cell: ({ shape }) => shape },
+  { title: 'mode', cell: ({ mode }) => mode },
+  { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
+  { title: '95 % of p50', align: 'right', cell: ({ benchmark }) => intervalText(benchmark.latency!) },
+  {
+    title: 'p90',
+    align: 'right',
+    cell: ({ benchmark: { latency } }) => formatMicroseconds(latency!.p90Us, latency!.p50Us),
+  },
+  {
+    title: 'TFLOP/s',
+    align: 'right',
+    cell: ({ benchmark: { tflops } }) => (tflops === undefined ? 'not measured' : formatNumber(tflops)),
+  },
+  { title: 'fastest SDPA', cell: ({ benchmark }) => fastestSdpa(benchmark)?.name ?? 'not measured' },
+  {
+    title: 'its p50',
+    align: 'right',
+    cell: ({ benchmark }) => {
+      const us = fastestSdpa(benchmark)?.latency?.p50Us;
+      return us === undefined ? '' : formatMicroseconds(us);
+    },
+  },
+  {
+    title: 'times as fast',
+    align: 'right',
+    cell: ({ benchmark }) => {
+      const sdpa = fastestSdpa(benchmark);
+      return sdpa ? `${sdpa.speedup.toFixed(3)} (${sdpa.speedupLow.toFixed(3)} to ${sdpa.speedupHigh.toFixed(3)})` : '';
+    },
+  },
+  { title: 'job', cell: ({ job }) => shortName(job) },
+];
+
+const intervalText = ({ p50LowUs, p50HighUs, p50Us }: { p50LowUs: number; p50HighUs: number; p50Us: number }): string =>
+  `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`;
+
+function noteOf({ benchmark }: Figure) {
+  if (!benchmark.valid) return piece(`not valid: ${benchmark.invalidReason ?? 'no reason given'}`, 'warn');
+  return benchmark.sdpa.length === 0 && benchmark.sdpaMissing
+    ? piece(`SDPA: ${benchmark.sdpaMissing}`, 'dim')
+    : undefined;
+}
+
+function figureData({ job, kernel, shape, mode, benchmark }: Figure): unknown {
+  const { latency, tflops, valid, invalidReason, sdpa, sdpaMissing } = benchmark;
+  return {
+    job,
+    kernel,
+    shape,
+    mode,
+    p50_us: latency!.p50Us,
+    p50_low_us: latency!.p50LowUs,
+    p50_high_us: latency!.p50HighUs,
+    p90_us: latency!.p90Us,
+    samples: latency!.samples,
+    tflops: tflops ?? null,
+    valid,
+    invalid_reason: invalidReason ?? null,
+    sdpa: sdpa.map(({ name, version, latency: times, speedup, speedupLow, speedupHigh }) => ({
       name,
-      `${digits(speedup)} (${digits(speedupLow)} to ${digits(speedupHigh)})`,
-    ]);
-    const beside = sdpa.length > 0 ? sdpa : [['not measured', benchmark.sdpaMissing ?? '']];
-    return beside.map((each, index) => [
-      ...(index === 0 ? cells : cells.map(() => '')),
-      ...each,
-      shortName(figure.job),
-    ]);
-  });
-  return table(head, rows);
+      version,
+      p50_us: times?.p50Us ?? null,
+      speedup,
+      speedup_low: speedupLow,
+      speedup_high: speedupHigh,
+    })),
+    sdpa_missing: sdpaMissing ?? null,
+  };
 }
 
-function jobTable(jobs: readonly GetJobResponse[]): string {
-  const head = ['job', 'kernel', 'parity', 'largest error', 'gates', 'findings', 'device s', 'US dollars'];
+function foundTable(jobs: readonly GetJobResponse[]): Block {
   const rows = jobs.flatMap(({ job, result }) =>
-    (result?.variants ?? []).map((variant) => [
-      shortName(job?.name ?? ''),
-      `${job?.kernelId ?? ''} ${variant.label}`.trim(),
-      parityText(variant),
-      errorText(variant),
-      gatesText(variant),
-      String(variant.findings.length),
-      digits(result!.deviceSeconds),
-      result!.costUsd === undefined ? (result!.costMissing ?? 'not known') : digits(result!.costUsd),
-    ]),
+    (result?.variants ?? []).map((variant) => ({ job: job!, result: result!, variant })),
   );
-  return table(head, rows);
+  type Row = (typeof rows)[number];
+  const columns: Column<Row>[] = [
+    { title: 'job', cell: ({ job }) => shortName(job.name) },
+    { title: 'kernel', cell: ({ job, variant }) => `${job.kernelId} ${variant.label}`.trim() },
+    { title: 'device', cell: ({ result }) => result.provenance?.device?.name ?? 'none' },
+    { title: 'parity', cell: ({ variant }) => parityText(variant) },
+    { title: 'largest error', align: 'right', cell: ({ variant }) => errorText(variant) },
+    { title: 'plan', cell: ({ result }) => result.plan?.name ?? '-' },
+    { title: 'gates', cell: ({ variant }) => gatesText(variant.gates) },
+    { title: 'findings', align: 'right', cell: ({ variant }) => String(variant.findings.length) },
+    { title: 'device time', align: 'right', cell: ({ result }) => formatSeconds(result.deviceSeconds) },
+    { title: 'cost', cell: ({ result }) => costText(result) },
+  ];
+  return tableOf(columns, rows);
 }
 
-const parityText = ({ verify }: VariantResult): string =>
-  verify ? `${verify.passedCases} of ${verify.cases.length} cases` : 'not checked';
-const errorText = ({ verify }: VariantResult): string =>
-  verify && verify.cases.length > 0
-    ? Math.max(...verify.cases.map(({ maxAbsError }) => maxAbsError)).toExponential(1)
-    : 'not measured';
+/** The gates of the final plan are the success criteria. */
+const FINAL_PLAN = 'final';
 
-function gatesText({ gates }: VariantResult): string {
-  const judged = gates.filter(({ level }) => level !== 'off');
-  const failed = judged.filter(({ verdict }) => verdict === Verdict.FAIL).map(({ gateId }) => gateId);
-  const passed = judged.filter(({ verdict }) => verdict === Verdict.PASS).length;
-  const open = judged.length - passed - failed.length;
-  const parts = [`${passed} of ${judged.length} passed`, failed.length > 0 && `failed: ${failed.join(', ')}`];
-  return [...parts, open > 0 && `${open} not measured`].filter(Boolean).join('; ');
+interface Criterion {
+  readonly job: string;
+  readonly kernel: string;
+  readonly gate: GateResult;
 }
 
-const digits = (value: number): string => String(Number(value.toPrecision(4)));
-const shortName = (name: string): string => name.replace(/^jobs\//, '').slice(0, 8);
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [head, head.map(() => '---'), ...rows].map((row) => `| ${row.map(cell).join(' | ')} |`).join('\n');
-const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll(/\s+/g, ' ');
+function criteriaBlocks(jobs: readonly GetJobResponse[]): Block[] {
+  const criteria = jobs.flatMap(({ job, result }) =>
+    result?.plan?.name === FINAL_PLAN
+      ? result.variants
+          .filter(({ fallback }) => !fallback)
+          .flatMap(({ gates }) =>
+            gates
+              .filter(({ level }) => level !== 'off')
+              .map((gate): Criterion => ({ job: job!.name, kernel: job!.label || job!.kernelId, gate })),
+          )
+      : [],
+  );
+  return [
+    chapter('Success criteria'),
+    criteria.length === 0
+      ? notice(`None of these jobs was judged by the plan ${FINAL_PLAN}: fa-tui run <kernel> --plan ${FINAL_PLAN}`)
+      : tableOf(CRITERIA_COLUMNS, criteria, ({ gate }) =>
+          gate.verdict === Verdict.PASS || gate.detail === '' ? undefined : piece(gate.detail, 'dim'),
+        ),
+  ];
+}
+
+const CRITERIA_COLUMNS: readonly Column<Criterion>[] = [
+  {
+    title: 'criterion',
+    cell: ({ gate }) => (gate.condition === '' ? gate.title : `${gate.title} (${gate.condition})`),
+  },
+  { title: 'wanted', align: 'right', cell: ({ gate }) => `${gate.comparison} ${formatInUnit(gate.target, gate.unit)}` },
+  {
+    title: 'measured',
+    align: 'right',
+    cell: ({ gate }) => (gate.value === undefined ? '-' : formatInUnit(gate.value, gate.unit)),
+  },
+  { title: 'verdict', cell: ({ gate }) => piece(VERDICT_MARKS[gate.verdict].word, VERDICT_MARKS[gate.verdict].role) },
+  { title: 'level', cell: ({ gate }) => gate.level },
+  { title: 'kernel', cell: ({ kernel }) => kernel },
+  { title: 'job', cell: ({ job }) => shortName(job) },
+];

@@ -1,21 +1,21 @@
-/** What `fa-tui report --format` writes of ended jobs. */
-import { GetJobResponseSchema, type GetJobResponse } from '@flashcore/shared/contract';
-import { toJson } from '@bufbuild/protobuf';
+/** What `fa-tui report --format` writes: pages of a template, and files of ended jobs for other programs. */
+import type { GetJobResponse } from '@flashcore/shared/contract';
+import type { Block } from '../present/blocks.ts';
+import { htmlPage } from '../present/html/html-painter.ts';
+import { markdownOf } from '../present/plain/markdown-painter.ts';
 import { junitOf } from '../record/junit.ts';
 import { actionBenchmark, bencherMetrics, hyperfineResults } from './benchmark-files.ts';
 import { figuresOf } from './figures.ts';
-import { finalReport } from './final-report.ts';
 import { annotations, problemsOf, sarif } from './problems.ts';
-import type { ReportFormatName } from './report-formats.ts';
+import type { Report } from './report.ts';
+import type { JobFormatName, PageFormatName } from './report-formats.ts';
 
 type Writer = (jobs: readonly GetJobResponse[], folder: string) => string;
 
 const json = (value: unknown): string => `${JSON.stringify(value, null, 1)}\n`;
 
 /** `folder`: where the kernel lies in the repository, for the places of problems. */
-export const WRITERS: Readonly<Record<ReportFormatName, Writer>> = {
-  final: finalReport,
-  json: (jobs) => json(jobs.map((each) => toJson(GetJobResponseSchema, each))),
+export const JOB_WRITERS: Readonly<Record<JobFormatName, Writer>> = {
   junit: (jobs) =>
     junitOf(jobs.map(({ job }) => job?.label || job?.name).join(', '), {
       variants: jobs.flatMap(({ result }) => result?.variants ?? []),
@@ -28,4 +28,21 @@ export const WRITERS: Readonly<Record<ReportFormatName, Writer>> = {
   'github-action-benchmark': (jobs) => json(actionBenchmark(figuresOf(jobs))),
   bencher: (jobs) => json(bencherMetrics(figuresOf(jobs))),
   hyperfine: (jobs) => json(hyperfineResults(figuresOf(jobs))),
+};
+
+/** Markdown has no plots: they stand in HTML, and as files with --svg. A chapter of plots alone goes with them. */
+const withoutPlots = (blocks: readonly Block[]): Block[] =>
+  blocks.filter((block, index) => {
+    if (block.kind === 'plot') return false;
+    const next = blocks[index + 1];
+    const isEmpty = block.kind === 'heading' && next?.kind === 'plot' && blocks.slice(index + 1).every(isPlot);
+    return !isEmpty;
+  });
+
+const isPlot = ({ kind }: Block): boolean => kind === 'plot';
+
+export const PAGE_WRITERS: Readonly<Record<PageFormatName, (report: Report) => string>> = {
+  markdown: ({ blocks }) => markdownOf(withoutPlots(blocks)),
+  html: ({ title, blocks }) => htmlPage(title, blocks),
+  json: ({ template, title, data }) => json({ version: 1, template, title, ...data }),
 };

@@ -13,9 +13,9 @@ import { expect, test } from 'vitest';
 import { actionBenchmark, bencherMetrics, hyperfineResults } from './benchmark-files.ts';
 import { figuresOf } from './figures.ts';
 import { finalReport } from './final-report.ts';
-import { WRITERS } from './formats.ts';
+import { JOB_WRITERS, PAGE_WRITERS } from './formats.ts';
 import { annotations, problemsOf, sarif } from './problems.ts';
-import { REPORT_FORMATS } from './report-formats.ts';
+import { JOB_FORMATS, PAGE_FORMATS } from './report-formats.ts';
 import { traceOf } from './trace-events.ts';
 
 /** Measured on an H200, as the runner told it. */
@@ -69,19 +69,20 @@ test("times of an emulator are in no benchmark file, and the page's table says w
   const simulated: GetJobResponse = structuredClone(measured);
   for (const { benchmarks } of simulated.result!.variants) for (const each of benchmarks) each.simulated = true;
   expect(actionBenchmark(figuresOf([simulated]))).toEqual([]);
-  expect(finalReport([simulated])).toContain('simulated: no GPU times');
+  expect(PAGE_WRITERS.markdown(finalReport([simulated]))).toContain('simulated: no GPU times');
 });
 
 test('the final report names the job of every figure, and parts devices', () => {
-  const page = finalReport([measured, broken]);
+  const page = PAGE_WRITERS.markdown(finalReport([measured, broken]));
   const id = measured.job!.name.slice('jobs/'.length, 'jobs/'.length + 8);
   const rows = page
     .split('\n')
-    .filter((line) => line.startsWith('| ') && !line.includes('---') && !line.includes('| job'));
+    .filter((line) => line.startsWith('| ') && !line.includes('---') && !/^\| (kernel|job) \|/.test(line));
+  expect(rows.length).toBeGreaterThan(2);
   expect(rows.filter((row) => row.includes(id) || row.includes('0000'))).toEqual(rows);
   expect(page).toContain('## NVIDIA H200, flashcore-protocol');
-  expect(page).toMatch(/sdpa\/cudnn \| 1\.\d+ \(1\.\d+ to 1\.\d+\)/);
-  expect(page).toContain('0 of 1 passed; failed: registers');
+  expect(page).toMatch(/sdpa\/cudnn \| [\d.]+ us \| 1\.\d+ \(1\.\d+ to 1\.\d+\)/);
+  expect(page).toContain('0 of 1 passed; rejected by registers');
 });
 
 test('SARIF has the places, rules once each, and no absolute path', () => {
@@ -136,8 +137,12 @@ test('a trace has the wait, the device and each phase one after another', () => 
   ]);
 });
 
-test.each(REPORT_FORMATS)('%s can be written of a measured and of a broken job', (format) => {
-  const text = WRITERS[format]([measured, broken], 'kernels/mine');
+test.each([...PAGE_FORMATS, ...JOB_FORMATS])('%s can be written of a measured and of a broken job', (format) => {
+  const jobs = [measured, broken];
+  const text =
+    format in PAGE_WRITERS
+      ? PAGE_WRITERS[format as keyof typeof PAGE_WRITERS](finalReport(jobs))
+      : JOB_WRITERS[format as keyof typeof JOB_WRITERS](jobs, 'kernels/mine');
   expect(text.length).toBeGreaterThan(0);
   expect(text.endsWith('\n')).toBe(true);
 });

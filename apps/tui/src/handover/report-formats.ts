@@ -1,12 +1,17 @@
-/** The names that `fa-tui report --format` takes; formats.ts writes them. */
-export const REPORT_FORMATS = [
-  'final',
-  'json',
-  'junit',
-  'sarif',
-  'github',
-  'github-action-benchmark',
-  'bencher',
-  'hyperfine',
-] as const;
+/** The names that `fa-tui report` takes; formats.ts writes the formats, templates.ts makes the pages. */
+export const TEMPLATES = ['final', 'lab-log', 'kernel', 'search'] as const;
+export type TemplateName = (typeof TEMPLATES)[number];
+
+/** What a template can be painted as. */
+export const PAGE_FORMATS = ['markdown', 'html', 'json'] as const;
+export type PageFormatName = (typeof PAGE_FORMATS)[number];
+
+/** Files of ended jobs for other programs. */
+export const JOB_FORMATS = ['junit', 'sarif', 'github', 'github-action-benchmark', 'bencher', 'hyperfine'] as const;
+export type JobFormatName = (typeof JOB_FORMATS)[number];
+
+export const REPORT_FORMATS = [...PAGE_FORMATS, ...JOB_FORMATS] as const;
 export type ReportFormatName = (typeof REPORT_FORMATS)[number];
+
+export const isPageFormat = (format: ReportFormatName): format is PageFormatName =>
+  (PAGE_FORMATS as readonly string[]).includes(format);

@@ -2,7 +2,7 @@
  * What results are made of before anybody draws them: the terminal program paints blocks as cells, pipes get plain
  * text, a copy Markdown. A block has meaning and digits, and neither width nor colour.
  */
-import type { CodeFrame, Histogram } from '@flashcore/shared/contract';
+import type { CodeFrame, ErrorMap, Histogram } from '@flashcore/shared/contract';
 import { piece, type Piece, type Role } from './roles.ts';
 
 export type Block = Heading | Facts | TableBlock | Notice | FindingBlock | Code | Plot | OutcomeBlock;
@@ -12,6 +12,8 @@ export interface Heading {
   readonly kind: 'heading';
   readonly title: string;
   readonly remark: string;
+  /** In a page: 1 its title, 2 a chapter. Absent: a section. */
+  readonly level?: 1 | 2;
 }
 
 export interface Fact {
@@ -96,13 +98,50 @@ export interface Bar {
   readonly text: string;
 }
 
+/** Samples of one subject, with their median. */
+export interface NamedHistogram {
+  readonly label: string;
+  readonly histogram: Histogram;
+  readonly p50Us: number;
+}
+
+/** A measurement below the roof. */
+export interface RoofPoint {
+  readonly label: string;
+  /** FLOPs a byte. */
+  readonly intensity: number;
+  readonly tflops: number;
+}
+
+/** Dense fp16 tensor throughput and device memory bandwidth. */
+export interface Ceilings {
+  readonly peakTflops: number;
+  readonly memoryGbPerSecond: number;
+}
+
 export type Drawing =
   | { readonly type: 'histogram'; readonly histogram: Histogram; readonly marks: readonly PlotMark[] }
-  | { readonly type: 'bars'; readonly bars: readonly Bar[]; readonly full: number };
+  | { readonly type: 'bars'; readonly bars: readonly Bar[]; readonly full: number }
+  | { readonly type: 'ecdf'; readonly curves: readonly NamedHistogram[] }
+  /** Two over one axis, the second upside down. */
+  | { readonly type: 'mirrored'; readonly upper: NamedHistogram; readonly lower: NamedHistogram }
+  | { readonly type: 'roofline'; readonly ceilings: Ceilings; readonly points: readonly RoofPoint[] }
+  /** A value after each trial, and the trials themselves, where they have one. */
+  | { readonly type: 'race'; readonly best: readonly number[]; readonly trials: readonly RacePoint[] }
+  | { readonly type: 'heat'; readonly map: ErrorMap };
+
+/** A trial's value; `good`: it became the best. */
+export interface RacePoint {
+  readonly trial: number;
+  readonly value: number;
+  readonly good: boolean;
+}
 
 export interface Plot {
   readonly kind: 'plot';
   readonly drawing: Drawing;
+  /** What is drawn, of which job. A pane whose title says so has none. */
+  readonly caption?: string;
 }
 
 /** How a job ended, and its name: the last line of a report, which programs read. */
@@ -115,6 +154,11 @@ export interface OutcomeBlock {
 }
 
 export const heading = (title: string, remark = ''): Heading => ({ kind: 'heading', title, remark });
+
+/** The title of a page, or of a chapter of it. */
+export const chapter = (title: string, level: 1 | 2 = 2): Heading => ({ kind: 'heading', title, remark: '', level });
+
+export const plot = (caption: string, drawing: Drawing): Plot => ({ kind: 'plot', drawing, caption });
 
 export const notice = (text: string, role: Role = 'text', mark?: string): Notice => ({
   kind: 'notice',

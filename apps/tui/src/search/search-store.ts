@@ -55,9 +55,15 @@ export class SearchStore {
   /** Errors: INVALID_REQUEST where there is no such search, or one of another version. */
   static open(environment: NodeJS.ProcessEnv, id: string): SearchStore {
     const folder = searchFolder(environment, id);
+    if (!/^[\w-]{1,64}$/.test(id)) throw invalid(`There is no search ${id}: searches lie in ${path.dirname(folder)}`);
+    return SearchStore.openFolder(folder);
+  }
+
+  /** One that lies somewhere else. Errors: as above. */
+  static openFolder(folder: string): SearchStore {
     const file = path.join(folder, 'search.json');
-    if (!/^[\w-]{1,64}$/.test(id) || !existsSync(file))
-      throw invalid(`There is no search ${id}: searches lie in ${path.dirname(folder)}`);
+    if (!existsSync(file))
+      throw invalid(`There is no search ${path.basename(folder)}: searches lie in ${path.dirname(folder)}`);
     const plan = JSON.parse(readFileSync(file, 'utf8')) as Omit<SearchPlan, 'version'> & { version: number };
     if (plan.version !== VERSION) throw invalid(`${file} is of version ${plan.version}, this program reads ${VERSION}`);
     return new SearchStore(folder, { ...plan, version: VERSION });

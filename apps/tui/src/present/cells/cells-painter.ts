@@ -1,10 +1,27 @@
 /** Blocks as rows of cells, for a pane of the terminal program. */
 import type { CodeFrame } from '@flashcore/shared/contract';
-import type { Block, Code, Drawing, Fact, FindingBlock, Heading, Notice, TableBlock, TableRow } from '../blocks.ts';
+import type {
+  Block,
+  Code,
+  Drawing,
+  Fact,
+  FindingBlock,
+  Heading,
+  NamedHistogram,
+  Notice,
+  Plot,
+  TableBlock,
+  TableRow,
+} from '../blocks.ts';
 import { piece, type Role } from '../roles.ts';
 import { labelledBars } from './bars.ts';
-import { cutCells } from './cell-text.ts';
+import { cutCells, sanitize } from './cell-text.ts';
+import { ecdf } from './ecdf.ts';
+import { heatMap } from './heatmap.ts';
 import { histogram, histogramData } from './histogram.ts';
+import { mirroredHistogram } from './mirrored.ts';
+import { raceRows } from './race.ts';
+import { roofline } from './roofline.ts';
 import { flowRows, labelled, rowWidth, run, wrapRows, type Row } from './row.ts';
 import { table, type Table } from './table.ts';
 import { type FrameLine, frameLines } from './code-frame.ts';
@@ -31,7 +48,7 @@ function rowsOf(block: Block, width: number): Row[] {
     case 'code':
       return codeRows(block, width);
     case 'plot':
-      return drawingRows(block.drawing, { width, height: PLOT_ROWS });
+      return plotRows(block, { width, height: PLOT_ROWS });
     case 'outcome':
       return wrapRows(`${block.word}  ${block.job}`, width, { role: block.role });
   }
@@ -98,12 +115,19 @@ export const codeRows = ({ file, frame }: Code, width: number): Row[] => [
 export const codeFrameRows = (frame: CodeFrame, width: number): Row[] =>
   frameLines(frame, width).map(({ gutter, text, kind }): Row => [run(gutter, 'dim'), run(text, FRAME_ROLES[kind])]);
 
+/** The caption, where there is one, and the drawing. */
+export const plotRows = ({ drawing, caption }: Plot, size: DrawingSize): Row[] => [
+  ...(caption === undefined ? [] : wrapRows(sanitize(caption), size.width, { role: 'dim' })),
+  ...drawingRows(drawing, size),
+];
+
 export interface DrawingSize {
   readonly width: number;
   readonly height: number;
 }
 
-export function drawingRows(drawing: Drawing, { width, height }: DrawingSize): Row[] {
+export function drawingRows(drawing: Drawing, size: DrawingSize): Row[] {
+  const { width, height } = size;
   switch (drawing.type) {
     case 'bars':
       return labelledBars(drawing.bars, { width, full: drawing.full });
@@ -111,5 +135,39 @@ export function drawingRows(drawing: Drawing, { width, height }: DrawingSize): R
       const data = histogramData(drawing.histogram);
       return data === undefined ? [] : histogram(data, { width, height, marks: drawing.marks });
     }
+    case 'ecdf':
+      return ecdfRows(drawing.curves, size);
+    case 'mirrored': {
+      const [upper, lower] = [histogramData(drawing.upper.histogram), histogramData(drawing.lower.histogram)];
+      const medians = [drawing.upper.p50Us, drawing.lower.p50Us] as const;
+      return upper && lower ? mirroredHistogram({ upper, lower }, { ...size, medians }) : [];
+    }
+    case 'roofline':
+      return rooflineRows(drawing, size);
+    case 'race':
+      return raceRows(drawing, size);
+    case 'heat':
+      return heatMap({ ...drawing.map, values: drawing.map.maxAbsError }, size);
   }
+}
+
+const CURVE_ROLES: readonly Role[] = ['bar', 'barAlternative', 'accent', 'warn'];
+
+function ecdfRows(curves: readonly NamedHistogram[], size: DrawingSize): Row[] {
+  const drawn = curves.flatMap(({ histogram }, index) => {
+    const data = histogramData(histogram);
+    return data === undefined ? [] : [{ data, role: CURVE_ROLES[index % CURVE_ROLES.length] ?? 'bar' }];
+  });
+  return drawn.length === 0 ? [] : ecdf(drawn, size);
+}
+
+const POINT_MARKS = '◆◇ABCDEFGH';
+
+/** The plot, and what each mark is. */
+function rooflineRows({ ceilings, points }: Drawing & { type: 'roofline' }, size: DrawingSize): Row[] {
+  const marked = points.map((point, index) => ({ ...point, mark: POINT_MARKS[index] ?? '+', role: 'accent' as const }));
+  return [
+    ...roofline({ ...ceilings, points: marked }, size),
+    ...marked.flatMap(({ mark, label }) => wrapRows(`${mark} ${label}`, size.width, { hang: 2 })),
+  ];
 }

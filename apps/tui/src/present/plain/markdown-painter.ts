@@ -17,7 +17,7 @@ export const markdownOf = (blocks: readonly Block[]): string =>
 function paragraphOf(block: Block): string {
   switch (block.kind) {
     case 'heading':
-      return `### ${escaped(block.title)}${block.remark === '' ? '' : `\n\n${escaped(block.remark)}`}`;
+      return `${'#'.repeat(block.level ?? 3)} ${escaped(block.title)}${block.remark === '' ? '' : `\n\n${escaped(block.remark)}`}`;
     case 'facts':
       return block.facts.map(factLine).join('\n');
     case 'table':
@@ -31,7 +31,10 @@ function paragraphOf(block: Block): string {
     case 'outcome':
       return `**${escaped(block.word)}** ${escaped(block.job)}`;
     case 'plot':
-      return fenced(drawingRows(block.drawing, { width: PLOT_WIDTH, height: PLOT_HEIGHT }));
+      return [
+        ...(block.caption === undefined ? [] : [escaped(block.caption), '']),
+        fenced(drawingRows(block.drawing, { width: PLOT_WIDTH, height: PLOT_HEIGHT })),
+      ].join('\n');
   }
 }
 

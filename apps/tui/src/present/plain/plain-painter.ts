@@ -1,7 +1,7 @@
 /** Blocks as lines of plain text, for pipes and logs: nothing is cut there, and a fact has a line of its own. */
 import type { CodeFrame } from '@flashcore/shared/contract';
-import type { Block, Code, Drawing, Fact, FindingBlock, Heading, Notice, TableBlock } from '../blocks.ts';
-import { codeFrameRows, codeRows, drawingRows, layTable } from '../cells/cells-painter.ts';
+import type { Block, Code, Fact, FindingBlock, Heading, Notice, Plot, TableBlock } from '../blocks.ts';
+import { codeFrameRows, codeRows, layTable, plotRows } from '../cells/cells-painter.ts';
 import { sanitize } from '../cells/cell-text.ts';
 import { rowText, run, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
@@ -52,7 +52,7 @@ function rowsOf(block: Block, format: ReportFormat): Row[] {
     case 'code':
       return codeLines(block, format);
     case 'plot':
-      return plotRows(block.drawing, format);
+      return indentedPlot(block, format);
     case 'outcome':
       return [[run(block.word.toUpperCase(), block.role), run(`  ${block.job}`)]];
   }
@@ -131,8 +131,8 @@ const frameRows = (frame: CodeFrame | undefined, { width, uncut }: ReportFormat)
         ...row,
       ]);
 
-const plotRows = (drawing: Drawing, { width }: ReportFormat): Row[] =>
-  drawingRows(drawing, { width: width - 2 * INDENT, height: PLOT_ROWS }).map((row): Row => [
+const indentedPlot = (plot: Plot, { width }: ReportFormat): Row[] =>
+  plotRows(plot, { width: width - 2 * INDENT, height: PLOT_ROWS }).map((row): Row => [
     run(' '.repeat(2 * INDENT)),
     ...row,
   ]);

@@ -4,6 +4,7 @@
  */
 import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
+import { stallBars } from '../../present/plots/job-plots.ts';
 import { formatNumber } from '../../present/numbers.ts';
 import { BLANK_ROW, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import { table, type Column } from '../../present/cells/table.ts';
@@ -85,22 +86,10 @@ function counterRows({ profile, profiling }: VariantView, width: number, nothing
   ];
 }
 
-const MOST_STALLS = 10;
-
-/** Largest first; those that hardly count are left out. */
-function stallRows({ stalls }: ProfileResult, width: number): Row[] {
-  if (stalls.length === 0) return [];
-  const shown = stalls.filter(({ value }) => value > 0).slice(0, MOST_STALLS);
-  const most = Math.max(...shown.map(({ value }) => value), 1e-9);
-  const all = stalls.reduce((sum, { value }) => sum + value, 0);
-  const bars = labelledBars(
-    shown.map(({ name, value }) => ({
-      label: name,
-      value,
-      text: `${value.toFixed(2)}  ${Math.round((100 * value) / all)} %`,
-    })),
-    { width, full: most },
-  );
+function stallRows(profile: ProfileResult, width: number): Row[] {
+  const shown = stallBars(profile);
+  if (shown.length === 0) return [];
+  const bars = labelledBars(shown, { width, full: Math.max(...shown.map(({ value }) => value)) });
   return [textRow('Stalls, warp cycles an issued instruction', 'title'), ...bars];
 }
 

@@ -1,0 +1,67 @@
+/** What one ended job found, in short: parity, errors, gates, cost. Pages and their data share it. */
+import {
+  Verdict,
+  type GateResult,
+  type GetJobResponse,
+  type JobResult,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { formatCost, formatError, formatSeconds } from '../present/numbers.ts';
+
+export interface GateTally {
+  readonly passed: number;
+  /** Hard gates: they reject. */
+  readonly failed: readonly string[];
+  /** The others that were missed: shown, and reject nothing. */
+  readonly missed: readonly string[];
+  /** Not measured or not judged. */
+  readonly open: number;
+}
+
+export function tallyOf(gates: readonly GateResult[]): GateTally {
+  const judged = gates.filter(({ level }) => level !== 'off');
+  const passed = judged.filter(({ verdict }) => verdict === Verdict.PASS).length;
+  const failing = judged.filter(({ verdict }) => verdict === Verdict.FAIL);
+  const idsOf = (hard: boolean): string[] =>
+    failing.filter(({ level }) => (level === 'hard') === hard).map(({ gateId }) => gateId);
+  return { passed, failed: idsOf(true), missed: idsOf(false), open: judged.length - passed - failing.length };
+}
+
+export function gatesText(gates: readonly GateResult[]): string {
+  const { passed, failed, missed, open } = tallyOf(gates);
+  const all = passed + failed.length + missed.length + open;
+  if (all === 0) return 'none judged';
+  const parts = [
+    `${passed} of ${all} passed`,
+    failed.length > 0 && `rejected by ${failed.join(', ')}`,
+    missed.length > 0 && `shown as missed: ${missed.join(', ')}`,
+    open > 0 && `${open} not measured`,
+  ];
+  return parts.filter(Boolean).join('; ');
+}
+
+export const parityText = ({ verify }: VariantResult): string =>
+  verify ? `${verify.passedCases} of ${verify.cases.length} cases` : 'not checked';
+
+/** Over all cases; undefined where none was compared. */
+export const largestError = ({ verify }: VariantResult): number | undefined =>
+  verify && verify.cases.length > 0 ? Math.max(...verify.cases.map(({ maxAbsError }) => maxAbsError)) : undefined;
+
+export const errorText = (variant: VariantResult): string => {
+  const error = largestError(variant);
+  return error === undefined ? 'not measured' : formatError(error);
+};
+
+export const costText = ({ costUsd, costMissing }: Pick<JobResult, 'costUsd' | 'costMissing'>): string =>
+  costUsd === undefined ? (costMissing ?? 'not known') : formatCost(costUsd);
+
+/** Device time and dollars of several jobs; says of how many the cost is not known. */
+export function totalCost(jobs: readonly GetJobResponse[]): string {
+  const results = jobs.flatMap(({ result }) => (result ? [result] : []));
+  const seconds = results.reduce((sum, { deviceSeconds }) => sum + deviceSeconds, 0);
+  const known = results.filter(({ costUsd }) => costUsd !== undefined);
+  const dollars = known.reduce((sum, { costUsd = 0 }) => sum + costUsd, 0);
+  const unknown = results.length - known.length;
+  const cost = known.length === 0 ? 'cost not known' : formatCost(dollars);
+  return `${formatSeconds(seconds)} of the device, ${cost}${known.length > 0 && unknown > 0 ? `, not known for ${unknown} of ${results.length} jobs` : ''}`;
+}

@@ -1,0 +1,172 @@
+/** Everything that is known of one kernel: what it is, its best figures by device, how it got there, what notes said. */
+import { TimingMode, type Champion, type Decision, type GetJobResponse, type Kernel } from '@flashcore/shared/contract';
+import { chapter, fact, facts, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
+import { counted, formatMicroseconds, formatNumber } from '../present/numbers.ts';
+import { jobPlots } from '../present/plots/job-plots.ts';
+import { championsBlocks } from '../present/sections/decisions.ts';
+import { expectationText } from '../present/sections/plan.ts';
+import { outcomeWord, shapeShort, shortName } from '../present/words.ts';
+import { adviceOf, nextSteps } from './advice.ts';
+import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
+import { instantOf } from './instants.ts';
+import { errorText, gatesText, parityText, totalCost } from './job-facts.ts';
+import type { Report } from './report.ts';
+
+export interface KernelReportInput {
+  readonly kernelId: string;
+  /** Absent where the results were read from files. */
+  readonly kernel: Kernel | undefined;
+  /** Its ended jobs, oldest first. */
+  readonly jobs: readonly GetJobResponse[];
+  readonly champions: readonly Champion[];
+  readonly decisions: readonly Decision[];
+  readonly remarks: readonly string[];
+}
+
+export function kernelReport(input: KernelReportInput): Report {
+  const { kernelId, kernel, jobs, champions, decisions, remarks } = input;
+  const places = byPlace(figuresOf(jobs)).map(({ place, figures }) => ({ place, best: bestOf(figures) }));
+  const bestJobs = new Set(places.flatMap(({ best }) => best.map(({ job }) => job)));
+  const plots = jobs.flatMap(jobPlots);
+  const shown = jobs.filter(({ job }) => bestJobs.has(job?.name ?? '')).flatMap(jobPlots);
+  const expectations = expectationsOf(jobs, kernel);
+  return {
+    template: 'kernel',
+    title: kernelId,
+    blocks: [
+      chapter(kernelId, 1),
+      ...(kernel ? aboutBlocks(kernel) : []),
+      ...remarks.map((text) => notice(text)),
+      ...places.flatMap(({ place, best }) => [chapter(`Best on ${placeTitle(place)}`), tableOf(BEST_COLUMNS, best)]),
+      ...(places.length === 0 ? [notice('Nothing of it was measured in these jobs.')] : []),
+      chapter('Champions'),
+      ...championsBlocks(champions, decisions),
+      chapter('Its jobs, oldest first'),
+      notice(`${counted(jobs.length, 'job')}, ${totalCost(jobs)}.`),
+      tableOf(JOB_COLUMNS, jobs),
+      ...(expectations.length === 0 ? [] : [chapter('What notes said'), facts(...expectations)]),
+      ...adviceBlocks(jobs),
+      ...(shown.length === 0 ? [] : [chapter('Plots of the best')]),
+      ...shown,
+      ...(kernel?.notes ? [chapter('NOTES.md'), ...kernel.notes.split(/\n{2,}/).map((text) => notice(text))] : []),
+    ],
+    data: {
+      kernel: kernelId,
+      best: places.map(({ place, best }) => ({ ...place, figures: best.map(bestData) })),
+      jobs: jobs.map(jobData),
+      remarks,
+    },
+    plots,
+  };
+}
+
+function aboutBlocks({ title, lesson, after, parameters, limits, minArch, deprecated, sourceDigest }: Kernel): Block[] {
+  return [
+    notice(title),
+    facts(
+      fact('teaches', lesson),
+      fact('after', after ?? ''),
+      ...parameters.map(({ name, values }) => fact(name, values.join(', '))),
+      ...limits.map(({ require, because }) => fact('limit', `${require}: ${because}`)),
+      fact('least architecture', minArch),
+      fact('source', sourceDigest),
+      fact('deprecated', deprecated, 'warn'),
+    ),
+  ];
+}
+
+/** The least valid median of each shape and mode; of variants the fastest. */
+function bestOf(figures: readonly Figure[]): Figure[] {
+  const best = new Map<string, Figure>();
+  for (const figure of figures.filter(({ benchmark }) => benchmark.valid)) {
+    const key = `${figure.shape} ${figure.mode}`;
+    const known = best.get(key);
+    if (!known || figure.benchmark.latency!.p50Us < known.benchmark.latency!.p50Us) best.set(key, figure);
+  }
+  return [...best.values()];
+}
+
+const BEST_COLUMNS: readonly Column<Figure>[] = [
+  { title: 'shape', cell: ({ shape }) => shape },
+  { title: 'mode', cell: ({ mode }) => mode },
+  { title: 'build', cell: ({ kernel }) => kernel },
+  { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
+  {
+    title: 'TFLOP/s',
+    align: 'right',
+    cell: ({ benchmark: { tflops } }) => (tflops === undefined ? 'not measured' : formatNumber(tflops)),
+  },
+  {
+    title: 'over the fastest SDPA',
+    align: 'right',
+    cell: ({ benchmark }) => {
+      const sdpa = fastestSdpa(benchmark);
+      return sdpa ? `${sdpa.speedup.toFixed(3)} x (${sdpa.name})` : 'not measured';
+    },
+  },
+  { title: 'job', cell: ({ job }) => shortName(job) },
+];
+
+const bestData = ({ job, kernel, shape, mode, benchmark }: Figure): unknown => ({
+  job,
+  build: kernel,
+  shape,
+  mode,
+  p50_us: benchmark.latency!.p50Us,
+  tflops: benchmark.tflops ?? null,
+  speedup_over_sdpa: fastestSdpa(benchmark)?.speedup ?? null,
+});
+
+const askedOf = ({ result }: GetJobResponse) => result?.variants.find(({ fallback }) => !fallback);
+
+const hotText = (response: GetJobResponse): string => {
+  const hot = askedOf(response)?.benchmarks.find(({ mode, latency }) => mode === TimingMode.HOT && latency);
+  if (!hot) return 'not measured';
+  return `${formatMicroseconds(hot.latency!.p50Us)}, ${shapeShort(hot.shape)}${hot.simulated ? ', simulated' : ''}`;
+};
+
+const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [
+  { title: 'started', cell: ({ job }) => instantOf(job?.startTime ?? job?.createTime) },
+  { title: 'job', cell: ({ job }) => shortName(job?.name ?? '') },
+  { title: 'build', cell: ({ job }) => job?.label ?? '' },
+  { title: 'device', cell: ({ result }) => result?.provenance?.device?.name ?? '' },
+  { title: 'protocol', cell: ({ result }) => result?.provenance?.protocol ?? '' },
+  { title: 'hot p50', align: 'right', cell: hotText },
+  {
+    title: 'parity',
+    cell: (response) => {
+      const variant = askedOf(response);
+      return variant?.verify ? `${parityText(variant)}, ${errorText(variant)}` : 'not checked';
+    },
+  },
+  { title: 'gates', cell: (response) => gatesText(askedOf(response)?.gates ?? []) },
+  { title: 'outcome', cell: ({ job }) => outcomeWord(job?.outcome ?? 0) },
+];
+
+const jobData = (response: GetJobResponse): unknown => ({
+  job: response.job?.name,
+  started: instantOf(response.job?.startTime ?? response.job?.createTime),
+  build: response.job?.label,
+  device: response.result?.provenance?.device?.name ?? null,
+  simulated: response.result?.provenance?.device?.simulated ?? false,
+  outcome: outcomeWord(response.job?.outcome ?? 0),
+  source_digest: response.result?.provenance?.sourceDigest ?? null,
+});
+
+/** Beside what the latest job that has them measured. */
+function expectationsOf(jobs: readonly GetJobResponse[], kernel: Kernel | undefined) {
+  const last = jobs.findLast(({ result }) => (result?.expectations.length ?? 0) > 0);
+  const all = last?.result?.expectations ?? kernel?.expectations ?? [];
+  const of = last?.job ? `; job ${shortName(last.job.name)}` : '';
+  return all.map((each) => fact(each.source, `${expectationText(each)}${of}`));
+}
+
+function adviceBlocks(jobs: readonly GetJobResponse[]): Block[] {
+  const advised = nextSteps(jobs.filter((each) => adviceOf(each).length > 0));
+  return advised.length === 0
+    ? []
+    : [
+        chapter('Next steps'),
+        facts(...advised.map(({ text, evidence, job }) => fact(text, `${evidence} (job ${shortName(job)})`))),
+      ];
+}

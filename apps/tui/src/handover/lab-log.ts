@@ -1,0 +1,200 @@
+/**
+ * The lab log: what was tried in order, why, what was changed, figures before and after, gates, what was decided, what
+ * it cost; then what to try next. Hypotheses are the notes about a job, and what its proposer thought.
+ */
+import { DecisionKind, type Decision, type GetJobResponse } from '@flashcore/shared/contract';
+import { chapter, fact, facts, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
+import { formatInterval, formatMicroseconds, formatSeconds, counted } from '../present/numbers.ts';
+import { comparisonPlots, jobPlots, subjectOf } from '../present/plots/job-plots.ts';
+import { outcomeWord, shortName } from '../present/words.ts';
+import { nextSteps, type Advised } from './advice.ts';
+import { changesOf, type Changes } from './changes.ts';
+import { stepsOf, type Step } from './before-after.ts';
+import { instantOf } from './instants.ts';
+import {
+  costText,
+  errorText,
+  gatesText,
+  largestError,
+  parityText,
+  tallyOf,
+  totalCost,
+  type GateTally,
+} from './job-facts.ts';
+import type { Report } from './report.ts';
+
+export interface LabLogInput {
+  /** Ended jobs, oldest first. */
+  readonly jobs: readonly GetJobResponse[];
+  readonly decisions: readonly Decision[];
+  /** What was left out, for example older jobs; empty: nothing. */
+  readonly remarks: readonly string[];
+}
+
+export function labLog({ jobs, decisions, remarks }: LabLogInput): Report {
+  const title = 'Lab log';
+  const entries = jobs.map((each, index) => entryOf(each, jobs.slice(0, index), decisions));
+  const advised = nextSteps(jobs);
+  return {
+    template: 'lab-log',
+    title,
+    blocks: [
+      chapter(title, 1),
+      notice(`${counted(entries.length, 'job')}, oldest first; ${totalCost(jobs)}.`),
+      ...remarks.map((text) => notice(text)),
+      ...entries.flatMap(entryBlocks),
+      chapter('Next steps'),
+      ...nextBlocks(advised),
+    ],
+    data: {
+      entries: entries.map(({ response: _, ...entry }) => entry),
+      next_steps: advised,
+      remarks,
+    },
+    plots: jobs.flatMap(jobPlots),
+  };
+}
+
+interface Entry {
+  readonly response: GetJobResponse;
+  readonly job: string;
+  readonly kernel: string;
+  readonly started: string;
+  readonly device: string;
+  readonly protocol: string;
+  readonly simulated: boolean;
+  readonly hypotheses: readonly Said[];
+  readonly decisions: readonly (Said & { readonly what: string })[];
+  readonly outcome: string;
+  readonly summary: string;
+  readonly changes: Changes | null;
+  readonly steps: readonly Step[];
+  readonly parity: string;
+  readonly largest_error: number | null;
+  readonly gates: GateTally;
+  readonly findings: readonly string[];
+  readonly device_seconds: number;
+  readonly cost_usd: number | null;
+  readonly cost_missing: string | null;
+}
+
+interface Said {
+  readonly text: string;
+  readonly by: string;
+  readonly at: string;
+}
+
+const DECISION_WORDS: Partial<Record<DecisionKind, string>> = {
+  [DecisionKind.ACCEPTED]: 'accepted',
+  [DecisionKind.REJECTED]: 'rejected',
+  [DecisionKind.UNDONE]: 'taken back',
+};
+
+function entryOf(response: GetJobResponse, before: readonly GetJobResponse[], all: readonly Decision[]): Entry {
+  const { job, result } = response;
+  const variant = result?.variants.find(({ fallback }) => !fallback);
+  const own = all.filter((decision) => decision.job === job?.name).toSorted((a, b) => Number(a.number - b.number));
+  const device = result?.provenance?.device;
+  return {
+    response,
+    job: job?.name ?? '',
+    kernel: job?.label || job?.kernelId || '',
+    started: instantOf(job?.startTime ?? job?.createTime),
+    device: device?.name ?? job?.deviceId ?? '',
+    protocol: result?.provenance?.protocol ?? '',
+    simulated: device?.simulated ?? false,
+    hypotheses: [
+      ...own.filter(({ kind }) => kind === DecisionKind.NOTED).map(saidOf),
+      ...(job?.labels['thought'] ? [{ text: job.labels['thought'], by: 'the proposer', at: '' }] : []),
+    ],
+    decisions: own.flatMap((decision) => {
+      const what = DECISION_WORDS[decision.kind];
+      return what === undefined ? [] : [{ ...saidOf(decision), what }];
+    }),
+    outcome: outcomeWord(job?.outcome ?? 0),
+    summary: job?.summary ?? '',
+    changes: variant ? changesOf(response, variant, before) : null,
+    steps: variant ? stepsOf(response, variant, before) : [],
+    parity: variant ? parityText(variant) : 'not checked',
+    largest_error: (variant && largestError(variant)) ?? null,
+    gates: tallyOf(variant?.gates ?? []),
+    findings: (variant?.findings ?? []).map(({ message }) => message),
+    device_seconds: result?.deviceSeconds ?? 0,
+    cost_usd: result?.costUsd ?? null,
+    cost_missing: result?.costMissing ?? null,
+  };
+}
+
+const saidOf = ({ note, client, time }: Decision): Said => ({ text: note, by: client, at: instantOf(time) });
+
+function entryBlocks(entry: Entry): Block[] {
+  const { response, job, kernel, started, device, simulated, protocol, summary, outcome } = entry;
+  const { result } = response;
+  const variant = result?.variants.find(({ fallback }) => !fallback);
+  const place = [device, protocol, simulated ? 'simulated: no GPU times' : ''].filter(Boolean).join(', ');
+  return [
+    heading(`${started} ${kernel}`, `job ${shortName(job)}`),
+    facts(
+      fact('on', place),
+      ...entry.hypotheses.map(({ text, by }) => fact('hypothesis', by === '' ? text : `${text} (${by})`)),
+      ...changeFacts(entry.changes),
+      fact('outcome', summary === '' ? outcome : `${outcome}: ${summary}`),
+      ...(variant ? [fact('parity', `${parityText(variant)}, largest error ${errorText(variant)}`)] : []),
+      ...(variant && variant.gates.length > 0
+        ? [fact(result?.plan ? `gates (${result.plan.name})` : 'gates', gatesText(variant.gates))]
+        : []),
+      ...entry.findings.map((text) => fact('finding', text)),
+      ...entry.decisions.map(({ what, text, by, at }) =>
+        fact('decision', `${what} by ${by}, ${at}${text === '' ? '' : `: ${text}`}`),
+      ),
+      ...(result ? [fact('cost', `${formatSeconds(result.deviceSeconds)} of the device, ${costText(result)}`)] : []),
+    ),
+    ...(entry.steps.length === 0 ? [] : [tableOf(STEP_COLUMNS, entry.steps)]),
+    ...(variant?.comparison?.shapes ?? []).flatMap((shape) =>
+      comparisonPlots(shape, subjectOf(response.job!, variant!, result?.provenance?.device)),
+    ),
+  ];
+}
+
+const changeFacts = (changes: Changes | null) =>
+  changes === null
+    ? []
+    : [
+        fact('against', changes.against),
+        ...changes.parameters.map(({ name, before, after }) => fact(name, `${before ?? '-'} → ${after ?? '-'}`)),
+        ...changes.sources.map(({ path, added, removed, hunks }) =>
+          fact(path, `+${added} -${removed} lines in ${counted(hunks, 'hunk')}`),
+        ),
+        fact('changed', changes.remark),
+      ];
+
+const STEP_COLUMNS: readonly Column<Step>[] = [
+  { title: 'shape', cell: ({ shape }) => shape },
+  { title: 'mode', cell: ({ mode }) => mode },
+  {
+    title: 'before',
+    align: 'right',
+    cell: ({ before_us: us }) => (us === null ? 'not measured' : formatMicroseconds(us)),
+  },
+  { title: 'of', cell: ({ before_of: of }) => of },
+  { title: 'after', align: 'right', cell: ({ after_us: us }) => formatMicroseconds(us) },
+  {
+    title: 'times as fast',
+    align: 'right',
+    cell: ({ ratio }) => (ratio === null ? 'not compared' : formatInterval(ratio)),
+  },
+  { title: 'verdict', cell: ({ verdict }) => verdict },
+  { title: 'job', cell: ({ job, simulated }) => `${shortName(job)}${simulated ? ' (simulated)' : ''}` },
+];
+
+const nextBlocks = (advised: readonly Advised[]): Block[] =>
+  advised.length === 0
+    ? [notice('No job of these was profiled: fa-tui profile <kernel> says what bounds it, where counters can be read')]
+    : [tableOf(ADVICE_COLUMNS, advised)];
+
+const ADVICE_COLUMNS: readonly Column<Advised>[] = [
+  { title: 'kernel', cell: ({ kernel }) => kernel },
+  { title: 'try', cell: ({ text }) => text },
+  { title: 'because', cell: ({ evidence }) => evidence },
+  { title: 'job', cell: ({ job }) => shortName(job) },
+];

@@ -1,0 +1,288 @@
+/** The pages of `fa-tui report`, made of results that were measured on an H200 and of hostile ones. */
+import { create } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import {
+  DecisionKind,
+  DecisionSchema,
+  GetJobResponseSchema,
+  HistogramSchema,
+  JobState,
+  KernelSchema,
+  Verdict,
+  type GetJobResponse,
+} from '@flashcore/shared/contract';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { drawingRows } from '../present/cells/cells-painter.ts';
+import { rowWidth } from '../present/cells/row.ts';
+import { jobPlots } from '../present/plots/job-plots.ts';
+import { plotSvg } from '../present/svg/plot-svg.ts';
+import { summaryOf } from '../search/search-report.ts';
+import { SearchStore } from '../search/search-store.ts';
+import { finalReport } from './final-report.ts';
+import { PAGE_WRITERS } from './formats.ts';
+import { kernelReport } from './kernel-report.ts';
+import { labLog } from './lab-log.ts';
+import { searchReport } from './search-page.ts';
+import { FileSource } from './sources.ts';
+
+const RESULTS = fileURLToPath(new URL('../../../../docs/results/', import.meta.url));
+const SEARCH = path.join(RESULTS, 'h200-search-2026-11-22/searches/2026-11-22-639e68bb');
+const decided = (name: string): string => path.join(RESULTS, 'h200-decide-2026-11-22', `decide.${name}.json`);
+
+const compared = new FileSource(['faster', 'itself', 'slower'].map(decided)).jobs;
+const named = (index: number): string => compared[index]!.job!.name;
+const at = (text: string) => timestampFromDate(new Date(text));
+const decisions = [
+  create(DecisionSchema, {
+    number: 2n,
+    kind: DecisionKind.REJECTED,
+    job: named(2),
+    client: 'eva',
+    time: at('2026-11-22T11:00:00Z'),
+    note: 'slower, as it should be',
+  }),
+  create(DecisionSchema, {
+    number: 1n,
+    kind: DecisionKind.NOTED,
+    job: named(0),
+    client: 'ada',
+    time: at('2026-11-22T10:50:00Z'),
+    note: 'clusters share the loads of K and V',
+  }),
+];
+
+test('the lab log tells hypothesis, changes, figures before and after, decision and cost of each job', async () => {
+  const page = PAGE_WRITERS.markdown(labLog({ jobs: compared, decisions, remarks: [] }));
+  await expect(page).toMatchFileSnapshot('goldens/lab-log.md');
+  expect(page).toContain('hypothesis: clusters share the loads of K and V (ada)');
+  expect(page).toMatch(/decision: rejected by eva, .*: slower, as it should be/);
+});
+
+test("the lab log's figures are those of the comparison in the job, and its data names every job", () => {
+  const data = JSON.parse(PAGE_WRITERS.json(labLog({ jobs: compared, decisions, remarks: [] }))) as {
+    entries: { job: string; steps: { job: string; before_us: number; after_us: number; ratio: { ratio: number } }[] }[];
+  };
+  const [shape] = compared[0]!.result!.variants[0]!.comparison!.shapes;
+  expect(data.entries[0]!.steps[0]).toMatchObject({
+    job: named(0),
+    before_us: shape!.champion!.p50Us,
+    after_us: shape!.candidate!.p50Us,
+    ratio: { ratio: shape!.time!.ratio },
+  });
+  expect(data.entries.map(({ job }) => job)).toEqual(compared.map(({ job }) => job!.name));
+});
+
+test('figures of two jobs stand beside each other without a ratio, and only of one device, shape, mode and protocol', () => {
+  const run = new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs[0]!;
+  const again = structuredClone(run);
+  again.job!.name = 'jobs/again';
+  const elsewhere = structuredClone(run);
+  elsewhere.job!.name = 'jobs/elsewhere';
+  elsewhere.result!.provenance!.device!.name = 'NVIDIA L4';
+  const { entries } = labLog({ jobs: [run, again, elsewhere], decisions: [], remarks: [] }).data as {
+    entries: { steps: { before_us: number | null; ratio: unknown; mode: string }[] }[];
+  };
+  const hot = run.result!.variants[0]!.benchmarks.find(({ mode }) => mode === 2)!;
+  expect(entries.map(({ steps }) => steps[0]!.before_us)).toEqual([null, hot.latency!.p50Us, null]);
+  expect(entries.flatMap(({ steps }) => steps.map(({ ratio }) => ratio))).toEqual(
+    entries.flatMap(({ steps }) => steps.map(() => null)),
+  );
+});
+
+test('the final report has the success criteria of jobs judged by the plan final, with their verdicts', async () => {
+  const { jobs } = new FileSource([decided('flashcore_v11.final')]);
+  const page = PAGE_WRITERS.markdown(finalReport(jobs));
+  await expect(page).toMatchFileSnapshot('goldens/final.md');
+  const gate = jobs[0]!.result!.variants[0]!.gates.find(
+    ({ level, verdict }) => level !== 'off' && verdict === Verdict.PASS,
+  )!;
+  expect(page).toContain(gate.title);
+  expect(PAGE_WRITERS.markdown(finalReport(compared))).toContain('None of these jobs was judged by the plan final');
+});
+
+test('a kernel’s page has its best figure of each device with the job that it is of', async () => {
+  const { jobs } = new FileSource([
+    path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json'),
+    decided('flashcore_v11.merge'),
+  ]);
+  const report = kernelReport({
+    kernelId: 'flashcore_v11',
+    kernel: undefined,
+    jobs,
+    champions: [],
+    decisions: [],
+    remarks: [],
+  });
+  await expect(PAGE_WRITERS.markdown(report)).toMatchFileSnapshot('goldens/kernel.md');
+  const { best } = report.data as {
+    best: { figures: { p50_us: number; shape: string; mode: string; job: string }[] }[];
+  };
+  const all = jobs.flatMap(({ job, result }) =>
+    result!.variants.flatMap(({ benchmarks }) =>
+      benchmarks.filter(({ mode }) => mode === 2).map(({ latency }) => ({ us: latency!.p50Us, job: job!.name })),
+    ),
+  );
+  const least = all.toSorted((a, b) => a.us - b.us)[0]!;
+  expect(best[0]!.figures.find(({ mode, shape }) => mode === 'hot' && shape === '2x8x512x64')).toMatchObject({
+    p50_us: least.us,
+    job: least.job,
+  });
+});
+
+test('a search’s page has every trial, and its race as a picture', async () => {
+  const store = SearchStore.openFolder(SEARCH);
+  const summary = summaryOf(store.plan, store.trials());
+  const report = searchReport(summary);
+  await expect(PAGE_WRITERS.markdown(report)).toMatchFileSnapshot('goldens/search.md');
+  const html = PAGE_WRITERS.html(report);
+  expect(html.match(/<title>trial \d+: /g)).toHaveLength(
+    summary.lineage.filter(({ score, status }) => score > 0 && ['root', 'accepted', 'valid'].includes(status)).length,
+  );
+});
+
+const HOSTILE = '</title><script>alert(1)</script>"\'| `x` \u001b[31m\u202e ]]> -->';
+
+function hostileJob(): GetJobResponse {
+  const histogram = create(HistogramSchema, { lowUs: 1, binWidthUs: 1, counts: [1, 4, 9] });
+  const latency = { samples: 100, p50Us: 2, p90Us: 3, p50LowUs: 2, p50HighUs: 2, minUs: 1, maxUs: 4 };
+  return create(GetJobResponseSchema, {
+    job: {
+      name: 'jobs/0000',
+      kernelId: HOSTILE,
+      label: HOSTILE,
+      summary: HOSTILE,
+      state: JobState.ENDED,
+      labels: { thought: HOSTILE },
+    },
+    result: {
+      provenance: { device: { name: HOSTILE }, protocol: HOSTILE },
+      plan: { name: 'final' },
+      variants: [
+        {
+          label: HOSTILE,
+          benchmarks: [
+            {
+              shape: { batch: 1, heads: 1, sequenceLength: 16, headDim: 64 },
+              mode: 2,
+              latency,
+              histogram,
+              sdpa: [{ name: HOSTILE, version: HOSTILE, latency, histogram }],
+              invalidReason: HOSTILE,
+            },
+          ],
+          verify: {
+            cases: [
+              {
+                verdict: Verdict.FAIL,
+                reason: HOSTILE,
+                errorMap: {
+                  rows: 1,
+                  columns: 2,
+                  blockRows: 16,
+                  blockColumns: 32,
+                  maxAbsError: [0.5, NaN],
+                },
+              },
+            ],
+          },
+          profile: { stalls: [{ name: HOSTILE, value: 1 }], advice: [{ text: HOSTILE, evidence: HOSTILE }] },
+          gates: [
+            { gateId: HOSTILE, title: HOSTILE, level: 'hard', verdict: Verdict.FAIL, detail: HOSTILE, unit: HOSTILE },
+          ],
+          findings: [{ message: HOSTILE, remedy: HOSTILE }],
+        },
+      ],
+    },
+  });
+}
+
+const hostileNote = create(DecisionSchema, {
+  kind: DecisionKind.NOTED,
+  job: 'jobs/0000',
+  client: HOSTILE,
+  note: HOSTILE,
+});
+
+test.each([
+  ['final', () => finalReport([hostileJob()])],
+  ['lab-log', () => labLog({ jobs: [hostileJob()], decisions: [hostileNote], remarks: [] })],
+  [
+    'kernel',
+    () =>
+      kernelReport({
+        kernelId: HOSTILE,
+        kernel: create(KernelSchema, {
+          title: HOSTILE,
+          lesson: HOSTILE,
+          notes: HOSTILE,
+          limits: [{ require: HOSTILE, because: HOSTILE }],
+        }),
+        jobs: [hostileJob()],
+        champions: [],
+        decisions: [hostileNote],
+        remarks: [],
+      }),
+  ],
+] as const)('hostile titles, notes and names are text in the page %s', (_, make) => {
+  const report = make();
+  const html = PAGE_WRITERS.html(report);
+  // What is left when every text is taken out is the page's own markup.
+  expect(html.match(/<\/?([a-zA-Z!][\w-]*)/g)!.filter((tag) => !OWN_TAGS.test(tag))).toEqual([]);
+  expect(html).not.toMatch(/<script|[\u001b\u202e]/);
+  expect(html.match(/<title>/g)!.length).toBe(html.match(/<\/title>/g)!.length);
+  const markdown = PAGE_WRITERS.markdown(report);
+  expect(markdown).not.toMatch(/[^\\]<|[\u001b\u202e]/);
+  expect(
+    markdown
+      .split('\n')
+      .filter((line) => line.startsWith('| '))
+      .map(cellsIn),
+  ).toSatisfy(sameWithinTables(markdown));
+  for (const plot of report.plots) expect(plotSvg(plot)).not.toMatch(/<script|[\u001b\u202e]/);
+});
+
+const OWN_TAGS =
+  /^<\/?(!doctype|html|head|meta|title|style|body|h[123]|span|dl|dt|dd|p|strong|div|table|thead|tbody|tr|th|td|figure|svg|rect|text|polyline|circle|pre)$/;
+
+const cellsIn = (row: string): number => row.replaceAll(/\\./g, '').split('|').length;
+
+/** A cell more in a row than in its table's head would be foreign text that became structure. */
+const sameWithinTables = (markdown: string) => (): boolean =>
+  markdown.split(/\n{2,}/).every((paragraph) => {
+    const rows = paragraph.split('\n').filter((line) => line.startsWith('| '));
+    return new Set(rows.map(cellsIn)).size <= 1;
+  });
+
+test('every plot that a job has data for can be drawn, with the job in its caption', () => {
+  const jobs = [
+    ...compared,
+    hostileJob(),
+    ...new FileSource([path.join(RESULTS, 'h200-2026-11-21/profile.flashcore_v10.json')]).jobs,
+  ];
+  const plots = jobs.flatMap(jobPlots);
+  expect(new Set(plots.map(({ drawing }) => drawing.type))).toEqual(
+    new Set(['histogram', 'ecdf', 'mirrored', 'roofline', 'bars', 'heat']),
+  );
+  for (const plot of plots) {
+    const svg = plotSvg(plot);
+    expect(svg).toMatch(/^<svg [^>]*>[^]*<\/svg>$/);
+    expect(svg).not.toMatch(/NaN(?!\b<)|Infinity/);
+    expect(plot.caption).toMatch(/job [0-9a-f]{4,8}$/);
+    const rows = drawingRows(plot.drawing, { width: 72, height: 9 });
+    expect(rows.length).toBeGreaterThan(0);
+    expect(rows.filter((row) => rowWidth(row) > 72)).toEqual([]);
+  }
+});
+
+test('files that are no results are refused by name; folders are read without them', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
+  const other = path.join(folder, 'other.json');
+  writeFileSync(other, '{"a":1}');
+  expect(() => new FileSource([other])).toThrow(`${other}: must be what --json prints`);
+  expect(() => new FileSource([folder])).toThrow("there is no ended job's JSON");
+  expect(() => new FileSource([path.join(folder, 'none.json')])).toThrow('cannot be read (ENOENT)');
+});

@@ -1,0 +1,150 @@
+/** Where a report's results come from: a runner, or files that the programs wrote. */
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { fromJson, type JsonObject, type JsonValue } from '@bufbuild/protobuf';
+import {
+  GetJobResponseSchema,
+  JobState,
+  ListChampionsResponseSchema,
+  withCurrentNames,
+  type Champion,
+  type Decision,
+  type GetJobResponse,
+  type Job,
+  type Kernel,
+} from '@flashcore/shared/contract';
+import type { RunnerClient } from '@flashcore/shared/client';
+import { UsageError } from '../usage-error.ts';
+import { secondsOf } from './instants.ts';
+
+export interface JobFilter {
+  readonly kernelId?: string;
+  /** Seconds since 1970; those that were accepted before are left out. */
+  readonly since?: number;
+  readonly most: number;
+}
+
+export interface ResultSource {
+  /** Ended jobs that fit, oldest first, the newest `most`; `leftOut`: older ones that fit too, where it is known. */
+  list(filter: JobFilter): Promise<{ jobs: GetJobResponse[]; leftOut: boolean }>;
+  /** Of one kernel, or of all. */
+  trail(kernelId: string): Promise<{ champions: Champion[]; decisions: Decision[] }>;
+  kernel(kernelId: string): Promise<Kernel | undefined>;
+}
+
+const PAGE_SIZE = 200;
+
+export class RunnerSource implements ResultSource {
+  readonly #client: RunnerClient;
+
+  constructor(client: RunnerClient) {
+    this.#client = client;
+  }
+
+  async list({ kernelId = '', since = 0, most }: JobFilter): Promise<{ jobs: GetJobResponse[]; leftOut: boolean }> {
+    const { found, leftOut } = await this.#names(kernelId, since, most);
+    const jobs: GetJobResponse[] = [];
+    for (const { name } of found.toReversed()) jobs.push(await this.#client.getJob({ name }));
+    return { jobs, leftOut };
+  }
+
+  async #names(kernelId: string, since: number, most: number): Promise<{ found: Job[]; leftOut: boolean }> {
+    const found: Job[] = [];
+    let pageToken = '';
+    do {
+      const page = await this.#client.listJobs({ pageSize: PAGE_SIZE, pageToken, kernelId, state: JobState.ENDED });
+      for (const job of page.jobs) {
+        // Newest first: what follows is older still.
+        if (secondsOf(job.createTime) < since) return { found, leftOut: false };
+        if (found.length === most) return { found, leftOut: true };
+        found.push(job);
+      }
+      pageToken = page.nextPageToken;
+    } while (pageToken !== '');
+    return { found, leftOut: false };
+  }
+
+  async trail(kernelId: string): Promise<{ champions: Champion[]; decisions: Decision[] }> {
+    return this.#client.listChampions({ kernelId, includeDecisions: true });
+  }
+
+  async kernel(kernelId: string): Promise<Kernel | undefined> {
+    return (await this.#client.getKernel({ kernelId })).kernel;
+  }
+}
+
+/**
+ * JSON of `--json`: of ended jobs, and of `fa-tui champions --trail`. Folders are read without those in them; other
+ * JSON is passed over, and a file that was named must be one of the two.
+ */
+export class FileSource implements ResultSource {
+  readonly jobs: readonly GetJobResponse[];
+  readonly #champions: Champion[] = [];
+  readonly #decisions: Decision[] = [];
+
+  constructor(places: readonly string[]) {
+    const jobs: GetJobResponse[] = [];
+    for (const { file, named } of places.flatMap(filesOf)) {
+      const json = readJson(file);
+      if (isJob(json)) jobs.push(fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }));
+      else if (isTrail(json)) this.#add(json);
+      else if (named)
+        throw new UsageError(`${file}: must be what --json prints of an ended job or of champions --trail`);
+    }
+    this.jobs = jobs
+      .filter(({ job }) => job?.state === JobState.ENDED)
+      .toSorted((a, b) => secondsOf(a.job?.createTime) - secondsOf(b.job?.createTime));
+    if (this.jobs.length === 0) throw new UsageError(`--from ${places.join(' ')}: there is no ended job's JSON`);
+  }
+
+  #add(json: JsonValue): void {
+    const { champions, decisions } = fromJson(ListChampionsResponseSchema, json, { ignoreUnknownFields: true });
+    this.#champions.push(...champions);
+    this.#decisions.push(...decisions);
+  }
+
+  list({ kernelId = '', since = 0, most }: JobFilter): Promise<{ jobs: GetJobResponse[]; leftOut: boolean }> {
+    const fitting = this.jobs.filter(
+      ({ job }) => (kernelId === '' || job?.kernelId === kernelId) && secondsOf(job?.createTime) >= since,
+    );
+    return Promise.resolve({ jobs: fitting.slice(-most), leftOut: fitting.length > most });
+  }
+
+  trail(kernelId: string): Promise<{ champions: Champion[]; decisions: Decision[] }> {
+    const names = new Set(this.jobs.filter(({ job }) => job?.kernelId === kernelId).map(({ job }) => job?.name));
+    return Promise.resolve({
+      champions: this.#champions.filter((each) => kernelId === '' || each.kernelId === kernelId),
+      decisions: this.#decisions.filter(({ job }) => kernelId === '' || names.has(job)),
+    });
+  }
+
+  kernel(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+}
+
+function filesOf(place: string): { file: string; named: boolean }[] {
+  try {
+    if (!statSync(place).isDirectory()) return [{ file: place, named: true }];
+    return readdirSync(place)
+      .filter((name) => name.endsWith('.json'))
+      .sort()
+      .map((name) => ({ file: path.join(place, name), named: false }));
+  } catch (error) {
+    throw new UsageError(`--from ${place}: cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function readJson(file: string): JsonValue {
+  try {
+    return withCurrentNames(JSON.parse(readFileSync(file, 'utf8'))) as JsonValue;
+  } catch (error) {
+    throw new UsageError(`${file}: is no JSON (${error instanceof Error ? error.message : String(error)})`);
+  }
+}
+
+const isObject = (json: JsonValue): json is JsonObject =>
+  typeof json === 'object' && json !== null && !Array.isArray(json);
+const isJob = (json: JsonValue): boolean => isObject(json) && isObject(json['job'] ?? null) && 'result' in json;
+const isTrail = (json: JsonValue): boolean =>
+  isObject(json) && (Array.isArray(json['champions']) || Array.isArray(json['decisions']));

@@ -1,0 +1,141 @@
+/** Every plot of the terminal program that an ended job has data for; reports and pictures draw from here. */
+import {
+  TimingMode,
+  Verdict,
+  type BenchmarkResult,
+  type CaseResult,
+  type Device,
+  type GetJobResponse,
+  type ProfileResult,
+  type ShapeComparison,
+  type VariantResult,
+} from '@flashcore/shared/contract';
+import { plot, type Bar, type NamedHistogram, type Plot, type RoofPoint } from '../blocks.ts';
+import { formatMicroseconds, formatNumber } from '../numbers.ts';
+import { FEWEST, marksOf } from '../sections/timings.ts';
+import { MODE_WORDS, shapeShort, shortName } from '../words.ts';
+
+/** What a plot is of: it stands in every caption. */
+export interface PlotSubject {
+  readonly job: string;
+  readonly kernel: string;
+  readonly device: Device | undefined;
+}
+
+export function jobPlots({ job, result }: GetJobResponse): Plot[] {
+  if (!job || !result) return [];
+  const device = result.provenance?.device;
+  return result.variants.flatMap((variant) => variantPlots(variant, subjectOf(job, variant, device)));
+}
+
+export const subjectOf = (
+  job: NonNullable<GetJobResponse['job']>,
+  { label }: Pick<VariantResult, 'label'>,
+  device: Device | undefined,
+): PlotSubject => ({
+  job: job.name,
+  kernel: label === '' || label === 'default' ? job.kernelId : `${job.kernelId} ${label}`,
+  device,
+});
+
+function variantPlots({ benchmarks, comparison, profile, verify }: VariantResult, subject: PlotSubject): Plot[] {
+  return [
+    ...benchmarks.flatMap((benchmark) => distributionPlots(benchmark, subject)),
+    ...(comparison?.shapes ?? []).flatMap((shape) => comparisonPlots(shape, subject)),
+    ...rooflinePlots(benchmarks, subject),
+    ...(profile === undefined ? [] : stallPlots(profile, subject)),
+    ...(verify?.cases ?? []).flatMap((each) => errorPlots(each, subject)),
+  ];
+}
+
+/** "Latency, 2x8x512x64 hot: flashcore_v6 on NVIDIA H200, job 01234567". */
+function captionOf(what: string, { kernel, device, job }: PlotSubject): string {
+  const place = device === undefined ? 'an unknown device' : `${device.name}${device.simulated ? ' (simulated)' : ''}`;
+  return `${what}: ${kernel} on ${place}, job ${shortName(job)}`;
+}
+
+const placeText = ({ shape, mode }: Pick<BenchmarkResult, 'shape' | 'mode'>): string =>
+  `${shapeShort(shape)} ${MODE_WORDS[mode]}`;
+
+/** The histogram, and the ECDF beside those of SDPA. */
+export function distributionPlots(benchmark: BenchmarkResult, subject: PlotSubject): Plot[] {
+  const { histogram, latency, sdpa } = benchmark;
+  if (!histogram || histogram.counts.length === 0 || !latency || latency.samples < FEWEST.interval) return [];
+  const beside = sdpa.flatMap(({ name, histogram: samples, latency: times }): NamedHistogram[] =>
+    samples && times && samples.counts.length > 0 ? [{ label: name, histogram: samples, p50Us: times.p50Us }] : [],
+  );
+  return [
+    plot(captionOf(`Latency, ${placeText(benchmark)}`, subject), {
+      type: 'histogram',
+      histogram,
+      marks: marksOf(latency),
+    }),
+    plot(captionOf(`Share of samples at or below a time, ${placeText(benchmark)}`, subject), {
+      type: 'ecdf',
+      curves: [{ label: subject.kernel, histogram, p50Us: latency.p50Us }, ...beside],
+    }),
+  ];
+}
+
+/** Champion above, candidate below. */
+export function comparisonPlots(compared: ShapeComparison, subject: PlotSubject): Plot[] {
+  const { champion, candidate, championHistogram, candidateHistogram } = compared;
+  if (!champion || !candidate || !championHistogram || !candidateHistogram) return [];
+  return [
+    plot(captionOf(`Champion (above) and candidate, ${placeText(compared)}`, subject), {
+      type: 'mirrored',
+      upper: { label: 'champion', histogram: championHistogram, p50Us: champion.p50Us },
+      lower: { label: 'candidate', histogram: candidateHistogram, p50Us: candidate.p50Us },
+    }),
+  ];
+}
+
+/** Measurements as points below the roof; none of the emulator's. */
+export const roofPoints = (benchmarks: readonly BenchmarkResult[]): RoofPoint[] =>
+  benchmarks.flatMap((benchmark) =>
+    benchmark.simulated || benchmark.tflops === undefined || benchmark.bytes <= 0
+      ? []
+      : [
+          {
+            label: `${placeText(benchmark)}, ${formatMicroseconds(benchmark.latency?.p50Us ?? NaN)}, ${formatNumber(benchmark.tflops)} TFLOP/s`,
+            intensity: benchmark.flops / benchmark.bytes,
+            tflops: benchmark.tflops,
+          },
+        ],
+  );
+
+export function rooflinePlots(benchmarks: readonly BenchmarkResult[], subject: PlotSubject): Plot[] {
+  const roof = subject.device?.roofline;
+  const points = roofPoints(benchmarks.filter(({ mode }) => mode === TimingMode.HOT));
+  if (!roof || roof.fp16TensorTflops <= 0 || points.length === 0) return [];
+  const ceilings = { peakTflops: roof.fp16TensorTflops, memoryGbPerSecond: roof.memoryGbPerSecond };
+  return [plot(captionOf('Roofline, hot', subject), { type: 'roofline', ceilings, points })];
+}
+
+const MOST_STALLS = 10;
+
+/** Largest first, each with its share of all; those that hardly count are left out. */
+export function stallBars({ stalls }: Pick<ProfileResult, 'stalls'>): Bar[] {
+  const all = stalls.reduce((sum, { value }) => sum + value, 0);
+  return stalls
+    .filter(({ value }) => value > 0)
+    .slice(0, MOST_STALLS)
+    .map(({ name, value }) => ({
+      label: name,
+      value,
+      text: `${value.toFixed(2)}  ${Math.round((100 * value) / all)} %`,
+    }));
+}
+
+function stallPlots(profile: ProfileResult, subject: PlotSubject): Plot[] {
+  const bars = stallBars(profile);
+  if (bars.length === 0) return [];
+  const what = `Stalls, warp cycles an issued instruction, ${shapeShort(profile.shape)}`;
+  return [plot(captionOf(what, subject), { type: 'bars', bars, full: Math.max(...bars.map(({ value }) => value)) })];
+}
+
+/** Of a case that failed: of one that passed there is nothing to see. */
+function errorPlots({ shape, verdict, errorMap }: CaseResult, subject: PlotSubject): Plot[] {
+  if (verdict !== Verdict.FAIL || !errorMap) return [];
+  return [plot(captionOf(`Largest |out - reference|, ${shapeShort(shape)}`, subject), { type: 'heat', map: errorMap })];
+}

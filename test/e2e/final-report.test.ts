@@ -1,0 +1,29 @@
+/** The final report of the ladder in docs/results is what its command makes of the results beside it. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { formatMarkdown } from '../../tools/format-markdown.ts';
+import { ROOT } from '../support/home.ts';
+import { FA_TUI } from '../support/screens.ts';
+
+const FOLDER = join(ROOT, 'docs/results/h200-final-2026-11-22');
+
+test('docs/results/h200-final-2026-11-22/final.md', async () => {
+  const [command = ''] = readFileSync(join(FOLDER, 'commands.txt'), 'utf8').split('\n');
+  const words = command.replace(/^npx fa-tui /, '').split(' ');
+  const args = words.slice(0, words.indexOf('-o')).flatMap((word) => (word.includes('*') ? filesOf(word) : [word]));
+  const printed = execFileSync(FA_TUI, args, { cwd: ROOT, encoding: 'utf8', maxBuffer: 8 << 20 });
+  const path = join(FOLDER, 'final.md');
+  expect(await formatMarkdown(printed, path)).toBe(readFileSync(path, 'utf8'));
+});
+
+/** As the shell does: of a folder's files, those with what stands before and after the star. */
+function filesOf(pattern: string): string[] {
+  const [before = '', after = ''] = pattern.split('*');
+  const folder = dirname(before);
+  return readdirSync(join(ROOT, folder))
+    .map((name) => join(folder, name))
+    .filter((path) => path.startsWith(before) && path.endsWith(after))
+    .sort();
+}
