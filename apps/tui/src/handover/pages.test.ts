@@ -8,6 +8,7 @@ import {
   HistogramSchema,
   JobState,
   KernelSchema,
+  TimingMode,
   Verdict,
   type GetJobResponse,
 } from '@flashcore/shared/contract';
@@ -86,7 +87,7 @@ test('figures of two jobs stand beside each other without a ratio, and only of o
   const { entries } = labLog({ jobs: [run, again, elsewhere], decisions: [], remarks: [] }).data as {
     entries: { steps: { before_us: number | null; ratio: unknown; mode: string }[] }[];
   };
-  const hot = run.result!.variants[0]!.benchmarks.find(({ mode }) => mode === 2)!;
+  const hot = run.result!.variants[0]!.benchmarks.find(({ mode }) => mode === TimingMode.HOT)!;
   expect(entries.map(({ steps }) => steps[0]!.before_us)).toEqual([null, hot.latency!.p50Us, null]);
   expect(entries.flatMap(({ steps }) => steps.map(({ ratio }) => ratio))).toEqual(
     entries.flatMap(({ steps }) => steps.map(() => null)),
@@ -123,7 +124,9 @@ test('a kernel’s page has its best figure of each device with the job that it 
   };
   const all = jobs.flatMap(({ job, result }) =>
     result!.variants.flatMap(({ benchmarks }) =>
-      benchmarks.filter(({ mode }) => mode === 2).map(({ latency }) => ({ us: latency!.p50Us, job: job!.name })),
+      benchmarks
+        .filter(({ mode }) => mode === TimingMode.HOT)
+        .map(({ latency }) => ({ us: latency!.p50Us, job: job!.name })),
     ),
   );
   const least = all.toSorted((a, b) => a.us - b.us)[0]!;
@@ -167,7 +170,7 @@ function hostileJob(): GetJobResponse {
           benchmarks: [
             {
               shape: { batch: 1, heads: 1, sequenceLength: 16, headDim: 64 },
-              mode: 2,
+              mode: TimingMode.HOT,
               latency,
               histogram,
               sdpa: [{ name: HOSTILE, version: HOSTILE, latency, histogram }],
