@@ -42,6 +42,7 @@ export function labLog({ jobs, decisions, remarks }: LabLogInput): Report {
       chapter(title, 1),
       notice(`${counted(entries.length, 'job')}, oldest first; ${totalCost(jobs)}.`),
       ...remarks.map((text) => notice(text)),
+      chapter('What was tried'),
       ...entries.flatMap(entryBlocks),
       chapter('Next steps'),
       ...nextBlocks(advised),

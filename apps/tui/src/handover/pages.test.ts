@@ -58,7 +58,7 @@ const decisions = [
 
 test('the lab log tells hypothesis, changes, figures before and after, decision and cost of each job', async () => {
   const page = PAGE_WRITERS.markdown(labLog({ jobs: compared, decisions, remarks: [] }));
-  await expect(page).toMatchFileSnapshot('goldens/lab-log.md');
+  await expect(page).toMatchFileSnapshot('goldens/lab-log.txt');
   expect(page).toContain('hypothesis: clusters share the loads of K and V (ada)');
   expect(page).toMatch(/decision: rejected by eva, .*: slower, as it should be/);
 });
@@ -97,7 +97,7 @@ test('figures of two jobs stand beside each other without a ratio, and only of o
 test('the final report has the success criteria of jobs judged by the plan final, with their verdicts', async () => {
   const { jobs } = new FileSource([decided('flashcore_v11.final')]);
   const page = PAGE_WRITERS.markdown(finalReport(jobs));
-  await expect(page).toMatchFileSnapshot('goldens/final.md');
+  await expect(page).toMatchFileSnapshot('goldens/final.txt');
   const gate = jobs[0]!.result!.variants[0]!.gates.find(
     ({ level, verdict }) => level !== 'off' && verdict === Verdict.PASS,
   )!;
@@ -118,7 +118,7 @@ test('a kernel’s page has its best figure of each device with the job that it 
     decisions: [],
     remarks: [],
   });
-  await expect(PAGE_WRITERS.markdown(report)).toMatchFileSnapshot('goldens/kernel.md');
+  await expect(PAGE_WRITERS.markdown(report)).toMatchFileSnapshot('goldens/kernel.txt');
   const { best } = report.data as {
     best: { figures: { p50_us: number; shape: string; mode: string; job: string }[] }[];
   };
@@ -140,7 +140,7 @@ test('a search’s page has every trial, and its race as a picture', async () =>
   const store = SearchStore.openFolder(SEARCH);
   const summary = summaryOf(store.plan, store.trials());
   const report = searchReport(summary);
-  await expect(PAGE_WRITERS.markdown(report)).toMatchFileSnapshot('goldens/search.md');
+  await expect(PAGE_WRITERS.markdown(report)).toMatchFileSnapshot('goldens/search.txt');
   const html = PAGE_WRITERS.html(report);
   expect(html.match(/<title>trial \d+: /g)).toHaveLength(
     summary.lineage.filter(({ score, status }) => score > 0 && ['root', 'accepted', 'valid'].includes(status)).length,
