@@ -10,7 +10,7 @@ import {
 import { readServerTls } from './access/certificates.ts';
 import { Quotas } from './access/quotas.ts';
 import { RevokedCertificates } from './access/revoked-certificates.ts';
-import { TokenFile } from './access/tokens.ts';
+import { TokenFile } from './access/token-file.ts';
 import { announceRunner, embeddedAddress, watchIdle } from './embedded.ts';
 import { endsWithin } from './async.ts';
 import { hidingFolder } from './hidden-folder.ts';
@@ -24,7 +24,7 @@ import { PROTOCOL_VERSION } from './spec/benchmark-protocol.ts';
 import type { PlannerOptions } from './experiment/planner.ts';
 import { makePrivate } from './private-data.ts';
 import { retainDaily } from './operation/daily.ts';
-import { serveMetrics } from './operation/metrics.ts';
+import { serveMetrics } from './operation/prometheus.ts';
 import { listen } from './rpc/listen.ts';
 import { createRpcServer } from './rpc/server.ts';
 import { UsageError } from './usage-error.ts';

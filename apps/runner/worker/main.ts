@@ -1,5 +1,5 @@
-import { benchmark } from './benchmark/benchmark.ts';
-import { compare } from './benchmark/compare.ts';
+import { benchmark } from './benchmark/latency.ts';
+import { compare } from './benchmark/interleaved.ts';
 import { Conditions } from './benchmark/conditions.ts';
 import { runCanary } from './canary.ts';
 import { dieWithParent } from './die-with-parent.ts';

@@ -6,7 +6,7 @@ import { isClientName, LOCAL_CALLER, setCaller, type Caller } from './caller.ts'
 import type { Quotas } from './quotas.ts';
 import type { RevokedCertificates } from './revoked-certificates.ts';
 import { DEFAULT_ROLE, isRole, neededFor, requirePermission, ROLE_NAMES } from './roles.ts';
-import type { TokenFile } from './tokens.ts';
+import type { TokenFile } from './token-file.ts';
 
 /** What a call brings along to say who makes it. */
 export interface Credential {

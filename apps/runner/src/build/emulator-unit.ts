@@ -1,7 +1,7 @@
 import type { CompileUnit } from './compile-unit.ts';
 import { BUILD_FOLDER } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
-import { isWordCharacter } from './tokens.ts';
+import { isWordCharacter } from './source-tokens.ts';
 import type { Compiler } from './toolchain.ts';
 
 export interface EmulatorModuleOptions {

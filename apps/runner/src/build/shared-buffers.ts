@@ -1,6 +1,6 @@
 import { evaluate, parseExpression, type Expression } from '@flashcore/shared/kernels';
 import { shownPath, type SnapshotFile } from './source-snapshot.ts';
-import { tokensFrom, wordIndices } from './tokens.ts';
+import { tokensFrom, wordIndices } from './source-tokens.ts';
 
 /** A statically sized array in shared memory, as the source declares it. */
 export interface SharedBuffer {

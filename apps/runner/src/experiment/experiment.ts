@@ -23,7 +23,7 @@ import { profilePhase } from '../phases/profile-phase.ts';
 import { verifyPhase } from '../phases/verify-phase.ts';
 import { acceptabilityOf } from './acceptability.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
-import { runTune } from '../tune/tune.ts';
+import { runTune } from '../tune/variant-search.ts';
 import { costOf } from './cost.ts';
 import { expectationsOf } from './expectations.ts';
 import { provenanceOf } from './provenance.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { explainFailure, ncuArguments, parseProgress } from './ncu-command.ts';
-import { countersOf } from './metrics.ts';
+import { countersOf } from './counters.ts';
 
 const command = {
   arch: 'sm_90',

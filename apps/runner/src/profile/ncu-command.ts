@@ -1,4 +1,4 @@
-import { countersOf } from './metrics.ts';
+import { countersOf } from './counters.ts';
 
 export interface NcuCommand {
   arch: string;

@@ -1,4 +1,4 @@
-import type { CounterValues } from './metrics.ts';
+import type { CounterValues } from './counters.ts';
 
 /** One profiled launch, in the order of ncu's ids. */
 export interface ProfiledLaunch {

@@ -10,7 +10,7 @@ import {
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, findDataSheet, rooflineSeconds } from '@flashcore/shared/kernels';
 import { adviceFor, bottleneckOf } from './advice.ts';
-import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, stallRules } from './metrics.ts';
+import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, stallRules } from './counters.ts';
 import type { ProfiledLaunch } from './ncu-report.ts';
 
 export interface ProfiledKernel {

@@ -7,7 +7,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
-import { checkLabels, labelFilter } from './validate/labels.ts';
+import { checkLabels, labelFilter } from './validate/asked-labels.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';
 import { Violations } from './validate/violations.ts';
 

@@ -4,7 +4,7 @@ import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { AttentionInputs, Reference } from '../driver/reference.ts';
 import type { BenchmarkRequest, Candidate, CaseShape } from '../messages.ts';
 import { RunBuffers } from '../verify/buffers.ts';
-import { compareOutput } from '../verify/compare.ts';
+import { compareOutput } from '../verify/output-comparison.ts';
 import { drawInputs, NORMAL, type NormalDrawer } from '../verify/inputs.ts';
 import { POISONS } from '../verify/verify-case.ts';
 import { FreshInputs } from './fresh-inputs.ts';

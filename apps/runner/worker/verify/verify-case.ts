@@ -6,7 +6,7 @@ import type { AttentionInputs, HalfBits, Reference } from '../driver/reference.t
 import type { Candidate, CaseReport, SeededInput, VerifyRequest } from '../messages.ts';
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
-import { compareOutput, maxAbsError, type Comparison } from './compare.ts';
+import { compareOutput, maxAbsError, type Comparison } from './output-comparison.ts';
 import { drawInputs } from './inputs.ts';
 
 /**

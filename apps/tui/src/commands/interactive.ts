@@ -55,7 +55,7 @@ export function openTui(
 ): Promise<ExitCode> {
   const appearance = appearanceOf(context);
   return context.withRunner(async ({ client, kind, address, description, revive }) => {
-    const { runTui } = await import('../app.tsx');
+    const { runTui } = await import('../run-tui.tsx');
     const code = await runTui({
       client,
       connection: { label: description, embedded: kind === 'embedded', address },

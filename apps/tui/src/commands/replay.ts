@@ -29,7 +29,7 @@ export async function replay(
   const events = readRecording(file);
   const client = replayRunner(events, { speed });
   if (isInteractive(context) && !options.json && !wantsFiles(options)) {
-    const { runTui } = await import('../app.tsx');
+    const { runTui } = await import('../run-tui.tsx');
     return (await runTui({
       client,
       connection: { label: `recording ${path.basename(file)}`, embedded: false, address: '' },

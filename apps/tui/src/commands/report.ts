@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { JobState, type GetJobResponse, type JobEvent } from '@flashcore/shared/contract';
 import { finalReport } from '../handover/final-report.ts';
-import { JOB_WRITERS, PAGE_WRITERS } from '../handover/formats.ts';
+import { JOB_WRITERS, PAGE_WRITERS } from '../handover/writers.ts';
 import { isPageFormat, type ReportFormatName, type TemplateName } from '../handover/report-formats.ts';
 import type { Report } from '../handover/report.ts';
 import { searchReport } from '../handover/search-page.ts';

@@ -13,7 +13,7 @@ import { expect, test } from 'vitest';
 import { actionBenchmark, bencherMetrics, hyperfineResults } from './benchmark-files.ts';
 import { figuresOf } from './figures.ts';
 import { finalReport } from './final-report.ts';
-import { JOB_WRITERS, PAGE_WRITERS } from './formats.ts';
+import { JOB_WRITERS, PAGE_WRITERS } from './writers.ts';
 import { annotations, problemsOf, sarif } from './problems.ts';
 import { JOB_FORMATS, PAGE_FORMATS } from './report-formats.ts';
 import { traceOf } from './trace-events.ts';

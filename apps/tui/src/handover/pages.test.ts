@@ -24,7 +24,7 @@ import { plotSvg } from '../present/svg/plot-svg.ts';
 import { summaryOf } from '../search/search-report.ts';
 import { SearchStore } from '../search/search-store.ts';
 import { finalReport } from './final-report.ts';
-import { PAGE_WRITERS } from './formats.ts';
+import { PAGE_WRITERS } from './writers.ts';
 import { kernelReport } from './kernel-report.ts';
 import { labLog } from './lab-log.ts';
 import { searchReport } from './search-page.ts';

@@ -4,7 +4,7 @@
  */
 import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared/contract';
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
-import { withComparisonProgress, withComparisonResult, withShapeComparison } from './comparison.ts';
+import { withComparisonProgress, withComparisonResult, withShapeComparison } from './live-comparison.ts';
 import { measuredModes, withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
 import { withGate } from './gate-board.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';

@@ -27,7 +27,7 @@ import {
   type VerifyProgress,
   type VerifyResult,
 } from '@flashcore/shared/contract';
-import type { ComparisonView } from './comparison.ts';
+import type { ComparisonView } from './live-comparison.ts';
 
 export interface JobView {
   readonly name: string;

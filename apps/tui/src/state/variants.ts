@@ -1,6 +1,6 @@
 /** Which variant of a kernel an event is about, and how live findings and the final result become one. */
 import type { VariantResult } from '@flashcore/shared/contract';
-import { withComparisonResult } from './comparison.ts';
+import { withComparisonResult } from './live-comparison.ts';
 import { withBenchmarkResult } from './benchmarks.ts';
 import { EMPTY_VARIANT, type JobView, type VariantView } from './job-view.ts';
 

@@ -1,5 +1,5 @@
 import type { JobOptions } from '@flashcore/shared/contract';
-import { checkLabels } from './labels.ts';
+import { checkLabels } from './asked-labels.ts';
 import type { Violations } from './violations.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

@@ -4,7 +4,7 @@ import { fact, facts, heading, notice, tableOf, type Block, type Column } from '
 import { formatInUnit, formatNumber } from '../numbers.ts';
 import { piece } from '../roles.ts';
 import { notMeasured, shapeShort } from '../words.ts';
-import { artifactText } from './resources.ts';
+import { artifactText } from './build.ts';
 
 export const METRIC_COLUMNS: readonly Column<Metric>[] = [
   { title: 'counter', cell: ({ name }) => name, shrinkTo: 26 },

@@ -16,7 +16,7 @@ import { profileBlocks } from './counters.ts';
 import { findingsBlocks } from './findings.ts';
 import { gatesBlocks } from './gates.ts';
 import { deviceText, provenanceBlocks } from './provenance.ts';
-import { buildBlocks } from './resources.ts';
+import { buildBlocks } from './build.ts';
 import { timingBlocks } from './timings.ts';
 
 /** An ended job with all that it found out. */

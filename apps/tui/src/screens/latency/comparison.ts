@@ -3,7 +3,7 @@
  * both distributions; live until the result comes.
  */
 import { flowRows, labelled, run, wrapRows, type Row } from '../../present/cells/row.ts';
-import type { ShapeComparisonView, ComparisonView } from '../../state/comparison.ts';
+import type { ShapeComparisonView, ComparisonView } from '../../state/live-comparison.ts';
 import { COMPARISON_MARKS, MODE_WORDS, comparisonAnswer, shapeShort } from '../../present/words.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
 import { twoDistributions } from '../distribution/two-distributions.ts';

@@ -1,6 +1,6 @@
 /** View 3: latency of every shape, mode and subject, and the distribution of the selected one, live. */
 import { run, type Row } from '../../present/cells/row.ts';
-import type { ComparisonView } from '../../state/comparison.ts';
+import type { ComparisonView } from '../../state/live-comparison.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { isSimulated, shownVariant } from '../../state/selectors.ts';

@@ -4,7 +4,7 @@ import { labelledBars } from '../../present/cells/bars.ts';
 import { formatSeconds, formatPercent } from '../../present/numbers.ts';
 import { textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import { table } from '../../present/cells/table.ts';
-import { isLaunched, ENTRY_COLUMNS } from '../../present/sections/resources.ts';
+import { isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
 import { notMeasured } from '../../present/words.ts';
 
 export function buildReport(build: BuildResult, width: number): Row[] {

@@ -5,7 +5,7 @@ import type { GateContext, Measure, MetricAnswer } from './measure/answer.ts';
 import { measureBenchmark } from './measure/benchmark.ts';
 import { measureBuild } from './measure/build.ts';
 import { measureHistory } from './measure/history.ts';
-import { measureManifest } from './measure/manifest.ts';
+import { measureManifest } from './measure/kernel-folder.ts';
 import { measureProfile } from './measure/profile.ts';
 import { measureVerify } from './measure/verify.ts';
 import { phaseOfMetric, type GatePhase, type Metric } from './metrics.ts';

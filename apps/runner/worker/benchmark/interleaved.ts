@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { blockRatioInterval } from '@flashcore/shared/statistics';
 import type { CompareRequest, ComparisonReport, PairedSamples, SamplingProtocol, TimingModeName } from '../messages.ts';
-import { limitReason, openStamps, type BenchmarkTools } from './benchmark.ts';
+import { limitReason, openStamps, type BenchmarkTools } from './latency.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { InputRotation } from './input-rotation.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';

@@ -8,7 +8,7 @@ import {
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import { withComparisonProgress, withComparisonResult, withShapeComparison } from './comparison.ts';
+import { withComparisonProgress, withComparisonResult, withShapeComparison } from './live-comparison.ts';
 
 test('the champion against itself, then the candidate, then the result, under one key', () => {
   const place = { shape: parseShape('2x8x512x64'), mode: TimingMode.HOT };

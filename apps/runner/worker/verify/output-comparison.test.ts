@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { CaseShape } from '../messages.ts';
-import { compareOutput, nthSmallest } from './compare.ts';
+import { compareOutput, nthSmallest } from './output-comparison.ts';
 
 const shape: CaseShape = { batch: 1, heads: 2, sequenceLength: 4, headDim: 8, causal: false };
 const POISON = 0xfe5a;

@@ -5,7 +5,7 @@ import { Option, type Command } from 'commander';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates } from './revoked-certificates.ts';
 import { DEFAULT_ROLE, ROLE_NAMES, ROLES, type Role } from './roles.ts';
-import { TokenFile } from './tokens.ts';
+import { TokenFile } from './token-file.ts';
 
 interface Flags {
   data: string;

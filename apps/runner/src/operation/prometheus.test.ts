@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { collect, firstEvent, kernel, startTestRunner, until } from '../testing/test-runner.ts';
 import { AddressInUse } from '../rpc/listen.ts';
 import { createLogger } from '../log.ts';
-import { formatMetrics, serveMetrics } from './metrics.ts';
+import { formatMetrics, serveMetrics } from './prometheus.ts';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
 
