@@ -142,6 +142,10 @@ const STEPS: Record<string, Step> = {
   pin: { first: '6gj', shows: /Pinned: flashcore_v6/ },
   compare: { first: '6gjjb6k', shows: /B against A/, undo: 'c' },
   'watch-folder': { first: '1', shows: /folder to watch: █/, undo: ESCAPE },
+  // The gate wants all parity cases; here one small shape was verified.
+  accept: { first: '1', shows: /Cannot accept flashcore_v6[^]*correctness is not known/ },
+  reject: { first: '1', shows: /Reject flashcore_v6/, undo: ESCAPE },
+  undo: { first: '1', shows: /Cannot undo flashcore_v6[^]*neither accepted nor rejected/ },
   'sort-history': { first: '6t', shows: /by latency/, undo: 'tt' },
   'filter-list': { first: '6', shows: /\n \/█/, undo: ESCAPE },
   'clear-filter': { first: '6/v6\r', ready: /only "v6"/, shows: (screen) => !/only "v6"/.test(screen) },
@@ -193,9 +197,20 @@ extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, 
 `,
 };
 
+// What is accepted by it needs no parity cases, which take the emulator a while.
+const GATES = `
+default: small
+gates:
+  - { id: cases, metric: cases_passed, op: "==", target: 1, why: all that was run }
+plans:
+  small: { title: Small, about: what was run is right, from: this test, gates: { cases: hard } }
+`;
+
 beforeAll(() => {
   const small = ['--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.2'];
-  expect(home.faTui(['run', 'fa_v1_baseline', ...small])).toMatchObject({ exitCode: 0 });
+  writeFileSync(join(home.path, 'gates.yaml'), GATES);
+  const byOwnGates = ['--gates', join(home.path, 'gates.yaml')];
+  expect(home.faTui(['run', 'fa_v1_baseline', ...small, ...byOwnGates])).toMatchObject({ exitCode: 0 });
   expect(home.faTui(['run', 'flashcore_v6', ...small, '--record', recording])).toMatchObject({ exitCode: 0 });
   mkdirSync(join(home.path, 'toggled'));
   for (const [name, text] of Object.entries(TOGGLED)) writeFileSync(join(home.path, 'toggled', name), text);
@@ -295,6 +310,39 @@ test.concurrent(
   },
   180_000,
 );
+
+test('a accepts the result on the screen with a note, u takes it back, X rejects it; the audit trail of the runner has all three', async () => {
+  const terminal = open([]);
+  try {
+    await terminal.waitFor(/1 Run[^]*following/);
+    terminal.type('6/v1_base\r');
+    await terminal.waitFor(/only "v1_base"/);
+    terminal.type('\ra');
+    await terminal.waitFor(/Accept fa_v1_baseline[^]*There is none yet/);
+    terminal.type('first champion\r');
+    await terminal.waitFor(/accepted by local[^]*first champion[^]*Accepted: fa_v1_baseline is the champion/);
+    terminal.type('u');
+    await terminal.waitFor(/Takes back that it was accepted by local/);
+    terminal.type('\r');
+    await terminal.waitFor(/Undone for fa_v1_baseline/);
+    terminal.type('X');
+    await terminal.waitFor(/Reject fa_v1_baseline/);
+    terminal.type('no better\r');
+    await terminal.waitFor(/rejected by local[^]*Rejected: fa_v1_baseline/);
+    terminal.type('q');
+    expect(await terminal.exit).toBe(0);
+  } finally {
+    terminal.kill('SIGKILL');
+  }
+  const { decisions } = JSON.parse(home.faTui(['champions', '--trail', '--json']).stdout) as {
+    decisions: { kind: string; note?: string }[];
+  };
+  expect(decisions.map(({ kind, note = '' }) => `${kind} ${note}`.trim())).toEqual([
+    'DECISION_KIND_REJECTED no better',
+    'DECISION_KIND_UNDONE',
+    'DECISION_KIND_ACCEPTED first champion',
+  ]);
+}, 60_000);
 
 test.concurrent(
   'every command that needs no runner by its last key, on a recorded job',

@@ -22,11 +22,13 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
   const reason = refusal(spec, ended);
   const short = ended.job.replace(/^jobs\//, '').slice(0, 8);
   const replaces = spec.champion?.accepted?.label;
+  // Where it was left out, or can't be compared with any more, there may be one all the same.
+  const none = spec.noChampion || `no champion of ${spec.device.name} yet`;
   const answer: MessageInitShape<typeof AcceptabilitySchema> =
     reason === ''
       ? {
           possible: true,
-          reason: replaces === undefined ? `no champion of ${spec.device.name} yet` : `the champion is ${replaces}`,
+          reason: replaces === undefined ? none : `the champion is ${replaces}`,
           ...(replaces !== undefined && { replaces }),
           command: `fa-tui accept ${short}`,
         }

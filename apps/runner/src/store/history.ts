@@ -198,6 +198,7 @@ function summarise(result: JobResult): ExperimentSummary {
   const variant = result.variants[0];
   const cases = variant?.verify?.cases ?? [];
   const gates = (verdict: Verdict): number => (variant?.gates ?? []).filter((gate) => gate.verdict === verdict).length;
+  const hard = (variant?.gates ?? []).filter(({ level }) => level === 'hard');
   const hot = variant?.benchmarks.find(({ mode }) => mode === TimingMode.HOT);
   return create(ExperimentSummarySchema, {
     deviceName: result.provenance?.device?.name ?? '',
@@ -209,6 +210,8 @@ function summarise(result: JobResult): ExperimentSummary {
     ...(result.costUsd !== undefined && { costUsd: result.costUsd }),
     ...comparisonOf(variant?.comparison),
     ...(result.plan && { plan: result.plan.name }),
+    hardGates: hard.length,
+    hardGatesPassed: hard.filter(({ verdict }) => verdict === Verdict.PASS).length,
     gatesPassed: gates(Verdict.PASS),
     gatesFailed: gates(Verdict.FAIL),
     gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),

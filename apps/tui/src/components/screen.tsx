@@ -5,6 +5,7 @@ import { footerRows, headRows } from '../screens/chrome/chrome.ts';
 import { CHROME_ROWS, MIN_COLUMNS, MIN_ROWS, isTooSmall, layoutOf } from '../screens/chrome/layout.ts';
 import { headerRow } from '../screens/chrome/header.ts';
 import { formPane } from '../screens/chrome/form.ts';
+import { decisionPane } from '../screens/gates/decision.ts';
 import { helpPane } from '../screens/chrome/help.ts';
 import { screenOf } from '../screens/chrome/message.ts';
 import type { Snapshot } from '../state/snapshot.ts';
@@ -36,6 +37,11 @@ function Body({ snapshot, theme }: { readonly snapshot: Snapshot; readonly theme
   if (ui.overlay?.kind === 'form') {
     const size = { width: ui.columns, height: ui.rows - CHROME_ROWS };
     const { body, ...border } = formPane(ui.overlay.form, insideOf(size));
+    return <Rows rows={frame({ ...border, focused: true }, body, size)} width={size.width} theme={theme} />;
+  }
+  if (ui.overlay?.kind === 'decide') {
+    const size = { width: ui.columns, height: ui.rows - CHROME_ROWS };
+    const { body, ...border } = decisionPane(snapshot.state, ui.overlay, insideOf(size));
     return <Rows rows={frame({ ...border, focused: true }, body, size)} width={size.width} theme={theme} />;
   }
   return (

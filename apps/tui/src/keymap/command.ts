@@ -10,7 +10,9 @@ export interface CommandRow {
   readonly group: CommandGroup;
   /** One line for the help. */
   readonly help: string;
-  /** Two or three words for the row of hints, where they change with what is shown made of it; absent: never a hint. */
+  /**
+   * Two or three words for the row of hints, where they change with what is shown made of it; absent or empty: no hint.
+   */
   readonly hint?: string | ((state: AppState) => string);
   /** Whether it does something now; absent: always. */
   readonly when?: (state: AppState) => boolean;

@@ -1,11 +1,15 @@
 /** Starting, showing, cancelling and comparing jobs; their source. */
 import { JOB_LISTS, type AppState } from '../state/app-state.ts';
 import { cancellableJob, chosenJob, inJobs, inKernels, kernelToRun } from '../state/chosen.ts';
+import { openAcceptability } from '../state/decision.ts';
+import type { JobView } from '../state/job-view.ts';
 import { filteredList, selectedJobName } from '../state/selectors.ts';
 import { sourceTarget } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 
 const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.jobList !== 'jobs';
+
+const chosenView = (state: AppState): JobView | undefined => state.views[chosenJob(state) ?? ''];
 
 /** What the list on the screen is filtered by; empty: it is not, or there is none. */
 function filterOf(state: AppState): string {
@@ -16,7 +20,7 @@ function filterOf(state: AppState): string {
 export const JOB_COMMANDS = [
   {
     id: 'show-job',
-    keys: ['enter', 'a'],
+    keys: ['enter'],
     group: 'jobs',
     help: 'In 6 Jobs: show the job under the cursor',
     hint: 'show',
@@ -69,6 +73,28 @@ export const JOB_COMMANDS = [
     help: 'Compare that job with the pinned one, and back',
     hint: 'compare',
     when: (state) => state.ui.pinned !== undefined && chosenJob(state) !== undefined,
+  },
+  {
+    id: 'accept',
+    keys: ['a'],
+    group: 'jobs',
+    help: 'Accept that result as champion, after a look at it',
+    hint: (state) => (openAcceptability(state, chosenView(state))?.possible ? 'accept' : ''),
+    when: (state) => chosenJob(state) !== undefined,
+  },
+  {
+    id: 'reject',
+    keys: ['X'],
+    group: 'jobs',
+    help: 'Reject that result, with a note',
+    when: (state) => chosenJob(state) !== undefined,
+  },
+  {
+    id: 'undo',
+    keys: ['u'],
+    group: 'jobs',
+    help: 'Undo what was decided about that result',
+    when: (state) => chosenJob(state) !== undefined,
   },
   { id: 'watch-folder', keys: ['W'], group: 'jobs', help: 'Watch a kernel folder: every save runs; again: stop' },
   {

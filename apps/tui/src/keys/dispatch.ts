@@ -5,6 +5,7 @@ import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import { commandOf, findCommands, isUsable, type Command } from '../keymap/commands.ts';
 import { pressInCopy } from './copy-keys.ts';
+import { pressInDecision } from './decision-keys.ts';
 import { pressInForm } from './form-keys.ts';
 import type { KeyContext } from './handler.ts';
 import { HANDLERS } from './handlers.ts';
@@ -23,6 +24,7 @@ export function pressKey(key: string, context: KeyContext): void {
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
   if (overlay.kind === 'list-filter') return pressInListFilter(key, overlay, context);
   if (overlay.kind === 'form') return pressInForm(key, overlay, context);
+  if (overlay.kind === 'decide') return pressInDecision(key, overlay, context);
   if (overlay.kind === 'copy') return pressInCopy(key, context);
   if (overlay.kind === 'watch-folder') return pressInWatchFolder(key, overlay, context);
   if (overlay.kind === 'search') return pressInSearch(key, overlay, context);

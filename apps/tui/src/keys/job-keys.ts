@@ -6,6 +6,7 @@ import { HISTORY_SORTS, JOB_LISTS, type AppState } from '../state/app-state.ts';
 import { cancellableJob, chosenJob, kernelToRun } from '../state/chosen.ts';
 import { formOf } from '../state/run-form.ts';
 import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
+import { openDecision } from './decision-keys.ts';
 import { formContextOf, openForm, startForm } from './form-keys.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
 
@@ -33,6 +34,9 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   },
   pin,
   compare,
+  accept: (context) => void openDecision(context, 'accept'),
+  reject: (context) => void openDecision(context, 'reject'),
+  undo: (context) => void openDecision(context, 'undo'),
   'watch-folder': ({ store, session }) => {
     if (store.state.watching !== undefined) session.stopWatchingFolder();
     else store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text: '' } });

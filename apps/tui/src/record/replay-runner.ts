@@ -11,6 +11,7 @@ import {
   GetJobResponseSchema,
   GetLeaderboardResponseSchema,
   JobSchema,
+  ListChampionsResponseSchema,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
@@ -27,6 +28,10 @@ export function replayRunner(events: readonly JobEvent[], { speed }: { speed: nu
   const refuse = (): never => {
     throw new FlashcoreError('DRAINING', {}, 'A replay starts no jobs: this is a recording');
   };
+  const refuseDecision = (): Promise<never> =>
+    Promise.reject(
+      new FlashcoreError('NOT_ACCEPTABLE', {}, 'Nothing is decided about a recording: ask the runner that has the job'),
+    );
   async function* tell(after: number, signal?: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
     let before = timeOf(events[0]);
     for (const event of events) {
@@ -62,6 +67,10 @@ export function replayRunner(events: readonly JobEvent[], { speed }: { speed: nu
     cancelJob: () => Promise.resolve(create(CancelJobResponseSchema, { job })),
     readArtifact: refuse,
     uploadFolder: refuse,
+    accept: refuseDecision,
+    reject: refuseDecision,
+    undo: refuseDecision,
+    listChampions: () => Promise.resolve(create(ListChampionsResponseSchema)),
     start: refuse,
     watch: (_name, { afterSequence = 0, signal, onExpired } = {}) => {
       // A recording may have been made when the first events were no longer kept.

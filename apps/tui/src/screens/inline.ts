@@ -18,9 +18,9 @@ const MOST_ROWS = 24;
 /** Rows that the program takes at the bottom of the terminal. */
 export const inlineRows = (terminalRows: number): number => Math.max(1, Math.min(MOST_ROWS, terminalRows - 1));
 
-/** Whether only the job's state stands below the log: view 1 without a form or the help over it. */
+/** Whether only the job's state stands below the log: view 1 without a form, a decision or the help over it. */
 export const isStatusOnly = ({ ui }: AppState): boolean =>
-  ui.view === 'run' && ui.overlay?.kind !== 'help' && ui.overlay?.kind !== 'form';
+  ui.view === 'run' && !['help', 'form', 'decide'].includes(ui.overlay?.kind ?? '');
 
 /** Up to which line of which job the scrollback has the log. */
 export interface Printed {

@@ -14,6 +14,10 @@ export type RunnerPort = Pick<
   | 'watch'
   | 'readArtifact'
   | 'uploadFolder'
+  | 'accept'
+  | 'reject'
+  | 'undo'
+  | 'listChampions'
 >;
 
 /** A job to start: the RPC and its request. */

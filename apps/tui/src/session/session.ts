@@ -5,6 +5,8 @@
 import { JobState, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
 import type { RunnerPort, StartRequest, WatchFolder } from './runner-port.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
+import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
+import type { Choice } from '../state/decision.ts';
 import { changedSources, pinnedComparison, samplesOf } from '../state/pinned.ts';
 import type { Store } from './store.ts';
 
@@ -54,7 +56,13 @@ export class Session {
     if (start !== undefined) this.start(start);
     if (watchJob !== undefined) this.attach(watchJob);
     if (watchFolder !== undefined) this.watchFolder(watchFolder);
-    await Promise.all([this.refreshHost(), this.refreshKernels(), this.refreshJobs(), this.refreshExperiments()]);
+    await Promise.all([
+      this.refreshHost(),
+      this.refreshKernels(),
+      this.refreshJobs(),
+      this.refreshExperiments(),
+      this.refreshChampions(),
+    ]);
     const { jobs } = this.#store.state;
     const job =
       jobs.find(({ name }) => name === lastJob) ?? jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
@@ -210,6 +218,36 @@ export class Session {
     await this.refreshJobs();
   }
 
+  /** Reads a job to its end, and who is champion now: what a decision about it rests on. */
+  async prepareDecision(job: string): Promise<void> {
+    await Promise.all([this.#ask((signal) => this.#load(job, signal)), this.refreshChampions()]);
+  }
+
+  /** Whether it was decided; a refusal is told. */
+  async decide(choice: Choice, job: string, note: string): Promise<boolean> {
+    const decided = await this.#ask(async (signal) =>
+      this.#store.dispatch({ type: 'notice', text: await this.#decided(choice, { job, note }, signal), tone: 'info' }),
+    );
+    await Promise.all([this.refreshChampions(), this.refreshExperiments()]);
+    return decided;
+  }
+
+  /** What became of a decision, in words. */
+  async #decided(
+    choice: Choice,
+    request: { readonly job: string; readonly note: string },
+    signal: AbortSignal,
+  ): Promise<string> {
+    switch (choice) {
+      case 'accept':
+        return acceptedText(await this.#client.accept(request, { signal }));
+      case 'reject':
+        return rejectedText(await this.#client.reject(request, { signal }));
+      case 'undo':
+        return undoneText(await this.#client.undo(request, { signal }));
+    }
+  }
+
   /** An artifact's bytes. Errors: ARTIFACT_NOT_FOUND, RUNNER_UNREACHABLE. */
   readonly readArtifact = (sha256: string): Promise<Buffer> =>
     this.#client.readArtifact(sha256, { signal: this.#ended.signal });
@@ -229,8 +267,8 @@ export class Session {
 
   async refreshHost(): Promise<void> {
     await this.#ask(async (signal) => {
-      const { host } = await this.#client.getHost({}, { signal });
-      if (host !== undefined) this.#store.dispatch({ type: 'host', host });
+      const { host, caller, plans, caseSets } = await this.#client.getHost({}, { signal });
+      if (host !== undefined) this.#store.dispatch({ type: 'host', host, caller, plans, caseSets });
     });
   }
 
@@ -253,20 +291,31 @@ export class Session {
     );
   }
 
+  async refreshChampions(): Promise<void> {
+    await this.#ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'champions',
+        champions: await this.#client.listChampions({ includeDecisions: true }, { signal }),
+      }),
+    );
+  }
+
   async refreshLeaderboard(): Promise<void> {
     await this.#ask(async (signal) =>
       this.#store.dispatch({ type: 'leaderboard', leaderboard: await this.#client.getLeaderboard({}, { signal }) }),
     );
   }
 
-  /** One question; its answer or failure says whether the runner is there. */
-  async #ask(question: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  /** One question; its answer or failure says whether the runner is there. Gives whether it was answered. */
+  async #ask(question: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
     const { signal } = this.#ended;
     try {
       await question(signal);
       this.#store.dispatch({ type: 'connection', connection: 'connected' });
+      return true;
     } catch (error) {
       if (!signal.aborted) this.#report(error);
+      return false;
     }
   }
 
@@ -285,7 +334,12 @@ export class Session {
         if (this.#store.state.attached !== event.job) this.#store.dispatch({ type: 'attach', job: event.job });
         if (event.payload.case === 'created') onJob(event.job);
         if (event.payload.case === 'finished')
-          void Promise.all([this.refreshJobs(), this.refreshExperiments(), this.refreshHost()]);
+          void Promise.all([
+            this.refreshJobs(),
+            this.refreshExperiments(),
+            this.refreshHost(),
+            this.refreshChampions(),
+          ]);
       }
     } catch (error) {
       if (!watch.signal.aborted) this.#report(error);

@@ -1,11 +1,15 @@
 /** Everything that can happen to the state. */
 import type {
+  Caller,
+  CaseSet,
   ExperimentSummary,
+  GatePlan,
   GetLeaderboardResponse,
   Host,
   Job,
   JobEvent,
   Kernel,
+  ListChampionsResponse,
 } from '@flashcore/shared/contract';
 import type {
   ComparePage,
@@ -26,7 +30,14 @@ export type Action =
   // Those before number `first` are no longer kept.
   | { type: 'events-expired'; job: string; first: bigint }
   | { type: 'connection'; connection: Connection }
-  | { type: 'host'; host: Host }
+  | {
+      type: 'host';
+      host: Host;
+      caller?: Caller | undefined;
+      plans?: readonly GatePlan[];
+      caseSets?: readonly CaseSet[];
+    }
+  | { type: 'champions'; champions: ListChampionsResponse }
   | { type: 'jobs'; jobs: readonly Job[] }
   | { type: 'experiments'; experiments: readonly ExperimentSummary[] }
   | { type: 'kernels'; kernels: readonly Kernel[] }

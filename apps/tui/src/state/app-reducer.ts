@@ -18,7 +18,15 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'connection':
       return withConnection(state, action.connection);
     case 'host':
-      return { ...state, host: action.host };
+      return {
+        ...state,
+        host: action.host,
+        caller: action.caller,
+        plans: action.plans ?? state.plans,
+        caseSets: action.caseSets ?? state.caseSets,
+      };
+    case 'champions':
+      return { ...state, champions: action.champions.champions, decisions: action.champions.decisions };
     case 'jobs':
       return withJobs(state, action.jobs);
     case 'experiments':

@@ -1,5 +1,17 @@
 /** Everything that the screen shows but log lines, which lie in ring buffers beside it. */
-import type { ExperimentSummary, GetLeaderboardResponse, Host, Job, Kernel } from '@flashcore/shared/contract';
+import type {
+  Caller,
+  CaseSet,
+  Champion,
+  Decision,
+  ExperimentSummary,
+  GatePlan,
+  GetLeaderboardResponse,
+  Host,
+  Job,
+  Kernel,
+} from '@flashcore/shared/contract';
+import type { Choice } from './decision.ts';
 import type { JobView } from './job-view.ts';
 import type { RunForm } from './run-form.ts';
 
@@ -55,6 +67,15 @@ export type Overlay =
   | { readonly kind: 'copy' }
   | { readonly kind: 'watch-folder'; readonly text: string }
   | { readonly kind: 'list-filter'; readonly list: FilteredList; readonly text: string }
+  | {
+      readonly kind: 'decide';
+      /** Name of the job. */
+      readonly job: string;
+      readonly choice: Choice;
+      readonly note: string;
+      /** First row shown of what stands below the note. */
+      readonly top: number;
+    }
   | { readonly kind: 'confirm'; readonly question: string; readonly commandId: string; readonly subject: string };
 
 export interface Notice {
@@ -116,6 +137,15 @@ export interface AppState {
   readonly runner: { readonly label: string; readonly embedded: boolean };
   readonly connection: Connection;
   readonly host?: Host | undefined;
+  /** Who asks, as the runner knows them. */
+  readonly caller?: Caller | undefined;
+  /** The runner's plans, the default first. */
+  readonly plans: readonly GatePlan[];
+  /** The runner's sets of cases. */
+  readonly caseSets: readonly CaseSet[];
+  readonly champions: readonly Champion[];
+  /** The audit trail, the latest first. */
+  readonly decisions: readonly Decision[];
   readonly jobs: readonly Job[];
   readonly experiments: readonly ExperimentSummary[];
   readonly kernels: readonly Kernel[];
@@ -149,6 +179,10 @@ export function initialState({ runner, columns, rows, now }: StartState): AppSta
     jobs: [],
     experiments: [],
     kernels: [],
+    plans: [],
+    caseSets: [],
+    champions: [],
+    decisions: [],
     views: {},
     samples: {},
     sources: {},

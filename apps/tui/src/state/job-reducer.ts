@@ -133,7 +133,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         profiling: undefined,
       }));
     case 'gatePlan':
-      return withVariant(view, payload.value.variant, (variant) => ({
+      return withVariant({ ...view, plan: payload.value.plan }, payload.value.variant, (variant) => ({
         ...variant,
         gates: payload.value.plan?.gates ?? [],
       }));
@@ -176,6 +176,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
 function withResult(view: JobView, result: JobResult): JobView {
   return {
     ...view,
+    plan: result.plan ?? view.plan,
     provenance: result.provenance,
     deviceSeconds: result.deviceSeconds,
     costUsd: result.costUsd,

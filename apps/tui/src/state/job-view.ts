@@ -12,6 +12,7 @@ import {
   type DeviceConditions,
   type Diagnostic,
   type Finding,
+  type GatePlan,
   type GateResult,
   type Histogram,
   type Job,
@@ -53,6 +54,8 @@ export interface JobView {
   readonly activity?: Activity | undefined;
   /** What its last event told. */
   readonly result?: JobResult | undefined;
+  /** What an experiment is judged by. */
+  readonly plan?: GatePlan | undefined;
   readonly device?: Device | undefined;
   readonly prechecks: readonly PrecheckItem[];
   readonly phases: readonly PhaseView[];

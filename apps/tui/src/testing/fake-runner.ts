@@ -2,6 +2,10 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
+  AcceptResponseSchema,
+  ChampionSchema,
+  DecisionKind,
+  DecisionSchema,
   FindingKind,
   JobKind,
   JobState,
@@ -11,11 +15,22 @@ import {
   GetHostResponseSchema,
   GetLeaderboardResponseSchema,
   JobSchema,
+<<<<<<< HEAD
   LeaderboardPlaceSchema,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
   TimingMode,
+=======
+  ListChampionsResponseSchema,
+  ListExperimentsResponseSchema,
+  ListJobsResponseSchema,
+  ListKernelsResponseSchema,
+  RejectResponseSchema,
+  UndoResponseSchema,
+  type Champion,
+  type Decision,
+>>>>>>> 1c75723 (wip)
   type GetLeaderboardResponse,
   type Job,
   type JobEvent,
@@ -36,6 +51,9 @@ export interface FakeRunner extends RunnerPort {
   readonly started: string[];
   /** Their requests. */
   readonly requests: unknown[];
+  /** What was decided, and who was named champion. */
+  readonly decided: { readonly kind: DecisionKind; readonly job: string; readonly note: string }[];
+  champions: Champion[];
   /** What getLeaderboard gives. */
   leaderboard: GetLeaderboardResponse;
 }
@@ -101,6 +119,7 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
   const cancelled: string[] = [];
   const started: string[] = [];
   const requests: unknown[] = [];
+  const decided: FakeRunner['decided'] = [];
   const jobs = sampleJobs();
   async function* replay(after: number, signal?: AbortSignal): AsyncGenerator<JobEvent, void, undefined> {
     for (const event of events) {
@@ -114,6 +133,8 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     cancelled,
     started,
     requests,
+    decided,
+    champions: [],
     leaderboard: create(GetLeaderboardResponseSchema, {
       emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard',
       place: LEADERBOARD_PLACE,
@@ -134,6 +155,39 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
       ),
     getLeaderboard() {
       return Promise.resolve(this.leaderboard);
+    },
+    listChampions() {
+      return Promise.resolve(
+        create(ListChampionsResponseSchema, {
+          champions: this.champions,
+          decisions: decided
+            .map(({ kind, job, note }, index) => decisionOf(kind, { job, note, number: index + 1 }))
+            .toReversed(),
+        }),
+      );
+    },
+    accept({ job = '', note = '' }) {
+      decided.push({ kind: DecisionKind.ACCEPTED, job, note });
+      const champion = create(ChampionSchema, {
+        label: 'flashcore_v11 SMS=132',
+        kernelId: 'flashcore_v11',
+        deviceName: 'NVIDIA H200',
+        job,
+      });
+      const [replaced] = this.champions;
+      this.champions = [champion];
+      return Promise.resolve(create(AcceptResponseSchema, { champion, ...(replaced && { replaced }) }));
+    },
+    reject({ job = '', note = '' }) {
+      decided.push({ kind: DecisionKind.REJECTED, job, note });
+      const decision = decisionOf(DecisionKind.REJECTED, { job, note, number: decided.length });
+      return Promise.resolve(create(RejectResponseSchema, { decision }));
+    },
+    undo({ job = '', note = '' }) {
+      decided.push({ kind: DecisionKind.UNDONE, job, note });
+      const decision = decisionOf(DecisionKind.UNDONE, { job, note, number: decided.length });
+      this.champions = [];
+      return Promise.resolve(create(UndoResponseSchema, { decision }));
     },
     cancelJob: ({ name = '' }) => {
       cancelled.push(name);
@@ -166,6 +220,22 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     },
   };
 }
+
+/** Undoes the decision before it, where it undoes one. */
+const decisionOf = (
+  kind: DecisionKind,
+  { job, note, number }: { job: string; note: string; number: number },
+): Decision =>
+  create(DecisionSchema, {
+    kind,
+    job,
+    note,
+    number: BigInt(number),
+    label: 'flashcore_v11 SMS=132',
+    client: 'local',
+    time: timestampFromMs(SAMPLE_START_MS),
+    undoes: kind === DecisionKind.UNDONE ? BigInt(number - 1) : 0n,
+  });
 
 const EXPERIMENT = {
   deviceName: EMULATOR.name,

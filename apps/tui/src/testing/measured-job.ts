@@ -21,19 +21,24 @@ const FOLDER = new URL('./measured/', import.meta.url);
 export const MEASURED = ['flashcore_v10', 'flashcore_v9', 'nan_output'] as const;
 export type MeasuredName = (typeof MEASURED)[number];
 
-export const measuredJob = (name: MeasuredName): GetJobResponse =>
-  fromJson(
-    GetJobResponseSchema,
-    withCurrentNames(JSON.parse(readFileSync(new URL(`${name}.json`, FOLDER), 'utf8'))) as JsonValue,
-  );
+export const measuredJob = (name: MeasuredName): GetJobResponse => jobIn(new URL(`${name}.json`, FOLDER));
+
+const jobIn = (file: URL): GetJobResponse =>
+  fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(file, 'utf8'))) as JsonValue);
+
+export const measuredEvents = (name: MeasuredName): JobEvent[] => storedEvents(measuredJob(name));
+
+const DECIDED = new URL('../../../../docs/results/h200-decide-2026-11-22/', import.meta.url);
+
+/** A job that an H200 ran beside a champion (docs/results/h200-decide-2026-11-22): "faster", "slower", "itself" … */
+export const decidedEvents = (name: string): JobEvent[] => storedEvents(jobIn(new URL(`decide.${name}.json`, DECIDED)));
 
 /**
- * The job's events from its stored result: phases in their order, each result as it was; without the log, which results
+ * A job's events from its stored result: phases in their order, each result as it was; without the log, which results
  * do not keep.
  */
-export function measuredEvents(name: MeasuredName): JobEvent[] {
-  const { job, result } = measuredJob(name);
-  if (job === undefined || result === undefined) throw new Error(`${name}.json: wanted a job with its result`);
+function storedEvents({ job, result }: GetJobResponse): JobEvent[] {
+  if (job === undefined || result === undefined) throw new Error('wanted a job with its result');
   const device = result.provenance?.device;
   const payloads: PayloadInit[] = [
     { case: 'created', value: { job } },

@@ -5,8 +5,13 @@ import { ArtifactKind, GetLeaderboardResponseSchema, type JobEvent } from '@flas
 import { samplesOf } from '../state/pinned.ts';
 import { comparisonEvents } from './comparison-job.ts';
 import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
+<<<<<<< HEAD
 import { LEADERBOARD_PLACE, fakeRunner } from './fake-runner.ts';
 import { measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
+=======
+import { fakeRunner } from './fake-runner.ts';
+import { decidedEvents, measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
+>>>>>>> 1c75723 (wip)
 import { SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 import type { TestTerminal } from './terminal.tsx';
 
@@ -42,6 +47,8 @@ export const VIEW_SCENES: Record<string, Scene> = {
     stage: (terminal) => compareWithV9(terminal, { sources: true }),
   },
   profile: { keys: '4', events: () => measuredEvents('flashcore_v10') },
+  decision: { keys: 'a', events: () => decidedEvents('faster') },
+  'gates-to-accept': { keys: '5', events: () => decidedEvents('faster') },
   gates: { keys: '5', events: () => measuredEvents('flashcore_v10') },
   jobs: { keys: '6', events: sampleEvents },
   history: { keys: '6t', events: sampleEvents },

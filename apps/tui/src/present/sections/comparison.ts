@@ -86,7 +86,7 @@ export function comparisonBlocks(comparison: ComparisonResult): Block[] {
   ];
 }
 
-const pairsOf = (result: ShapeComparison): ShapePairs => ({
+export const pairsOf = (result: ShapeComparison): ShapePairs => ({
   shape: result.shape,
   mode: result.mode,
   simulated: result.simulated,

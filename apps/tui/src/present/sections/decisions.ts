@@ -1,16 +1,42 @@
 /** Champions and the decisions that made them. */
-import { DecisionKind, type AcceptResponse, type Champion, type Decision } from '@flashcore/shared/contract';
+import {
+  DecisionKind,
+  type AcceptResponse,
+  type Champion,
+  type Decision,
+  type RejectResponse,
+  type UndoResponse,
+} from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatMicroseconds, formatShortInstant } from '../numbers.ts';
 import { shapeShort, shortName } from '../words.ts';
 
-const KIND_WORDS: Record<DecisionKind, string> = {
+export const DECISION_WORDS: Record<DecisionKind, string> = {
   [DecisionKind.UNSPECIFIED]: '-',
   [DecisionKind.ACCEPTED]: 'accepted',
   [DecisionKind.REJECTED]: 'rejected',
   [DecisionKind.UNDONE]: 'undone',
   [DecisionKind.NOTED]: 'noted',
 };
+
+/** What an answer comes to in a line, for the terminal program. */
+export const acceptedText = ({ champion, replaced }: AcceptResponse): string =>
+  champion === undefined
+    ? 'Accepted'
+    : `Accepted: ${champion.label} is the champion on ${champion.deviceName}${replaced === undefined ? '' : ` in place of ${replaced.label}`}; u takes it back`;
+
+export const rejectedText = ({ decision, removed }: RejectResponse): string =>
+  [
+    `Rejected: ${decision?.label ?? 'the result'}; u takes it back`,
+    ...removed.map(({ label, deviceName }) => `${label} is no champion of ${deviceName} any more`),
+  ].join('; ');
+
+export const undoneText = ({ decision, champions }: UndoResponse): string =>
+  `Undone for ${decision?.label ?? 'the result'}: ${
+    champions.length === 0
+      ? 'no champion of this kernel is left'
+      : `the champion is ${champions.map(({ label, deviceName }) => `${label} on ${deviceName}`).join(', ')}`
+  }`;
 
 export function acceptedBlocks({ champion, replaced }: AcceptResponse): Block[] {
   if (!champion) return [notice('accepted', 'good')];
@@ -24,7 +50,7 @@ export function acceptedBlocks({ champion, replaced }: AcceptResponse): Block[] 
 export function decisionBlocks(decision: Decision | undefined): Block[] {
   if (!decision) return [];
   const { kind, label, job, note } = decision;
-  return [notice(`${KIND_WORDS[kind]}  ${label}  ${job}${note === '' ? '' : `: ${note}`}`)];
+  return [notice(`${DECISION_WORDS[kind]}  ${label}  ${job}${note === '' ? '' : `: ${note}`}`)];
 }
 
 const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
@@ -45,7 +71,7 @@ const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
 const DECISION_COLUMNS: readonly Column<Decision>[] = [
   { title: '#', align: 'right', cell: ({ number }) => String(number) },
   { title: 'when', cell: ({ time }) => formatShortInstant(time) },
-  { title: 'what', cell: ({ kind, undoes }) => `${KIND_WORDS[kind]}${undoes > 0n ? ` ${undoes}` : ''}` },
+  { title: 'what', cell: ({ kind, undoes }) => `${DECISION_WORDS[kind]}${undoes > 0n ? ` ${undoes}` : ''}` },
   { title: 'by', cell: ({ client }) => client },
   { title: 'job', cell: ({ job }) => shortName(job) },
   { title: 'kernel and note', shrinkTo: 16, cell: ({ label, note }) => (note === '' ? label : `${label}: ${note}`) },

@@ -2,7 +2,7 @@
 import { takeCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, type Row } from '../../present/cells/row.ts';
 import { fitParts } from '../../present/cells/table.ts';
-import { COMMANDS } from '../../keymap/commands.ts';
+import { COMMANDS, isUsable } from '../../keymap/commands.ts';
 import type { AppState } from '../../state/app-state.ts';
 
 /** "j move  / search  ? help  q detach": help and detach always, the others as far as they fit. */
@@ -11,6 +11,7 @@ export function hintsRow(state: AppState, width: number): Row {
     help: 'type to search  ↑ ↓ move  Enter run  Esc close',
     search: 'Enter search  Esc cancel',
     form: '↑ ↓ field  ← → value  shapes and seeds can be typed  Enter run  Esc close',
+    decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
     'watch-folder': 'Enter watch  Esc cancel',
     'list-filter': 'Enter keep  Esc show all',
@@ -19,15 +20,16 @@ export function hintsRow(state: AppState, width: number): Row {
   const { overlay } = state.ui;
   if (overlay !== undefined)
     return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
-  const hinted = COMMANDS.filter(({ hint, when }) => hint !== undefined && (when?.(state) ?? true));
+  const hinted = COMMANDS.filter((command) => isUsable(command, state)).flatMap(({ hint = '', ...command }) => {
+    const text = typeof hint === 'string' ? hint : hint(state);
+    return text === '' ? [] : [{ ...command, hint: text }];
+  });
   const inLog = state.ui.view === 'run';
   const parts = hinted
     .filter(({ group }) => group !== 'log' || inLog)
-    .map(({ id, keys, hint = '' }, index) => ({
+    .map(({ id, keys, hint }, index) => ({
       rank: id === 'leave' || id === 'help' ? -1 : (RANKS[id] ?? index + 10),
-      forms: [
-        [run(keys[0] ?? '', 'key'), run(` ${typeof hint === 'string' ? hint : hint(state)}`, 'dim')] satisfies Row,
-      ],
+      forms: [[run(keys[0] ?? '', 'key'), run(` ${hint}`, 'dim')] satisfies Row],
     }));
   return fitRow(
     [run(' '), ...fitParts([{ rank: 0, forms: [[run('1-8', 'key'), run(' views', 'dim')]] }, ...parts], width - 2)],
@@ -43,6 +45,7 @@ const RANKS: Record<string, number> = {
   'leave-map': 1,
   'next-comparison-page': 1,
   compare: 1,
+  accept: 1,
   cancel: 2,
   pin: 3,
   'next-variant': 3,

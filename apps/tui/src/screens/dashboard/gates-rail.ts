@@ -1,7 +1,9 @@
 /** The gates of the shown variant in the rail: from the start with their targets, decided as data arrives. */
-import { Verdict, type GateResult } from '@flashcore/shared/contract';
+import { JobState, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
 import { run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
+import { standingOf } from '../gates/standing.ts';
+import { tallyText } from '../../present/sections/gates.ts';
 import { gateMark, gateTarget } from '../../present/gate-marks.ts';
 import { notMeasured } from '../../present/words.ts';
 import { formatInUnit } from '../../present/numbers.ts';
@@ -12,6 +14,7 @@ import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 
 const MARK_CELLS = 2;
+const MOST_STANDING_ROWS = 2;
 const COUNTED: ReadonlySet<string> = new Set(['registers', 'CTAs', 'shapes']);
 
 export const gatesRail: View = ({ state }, size) => {
@@ -20,12 +23,18 @@ export const gatesRail: View = ({ state }, size) => {
   const several = variantsOf(job).length > 1 && variant !== undefined;
   const title = `Gates${several ? `  ${variant.label}` : ''}`;
   if (variant === undefined || variant.gates.length === 0) return { title, body: nothingRows(state, 'gates', size) };
+  const standing = standingOf(state);
+  const decided = standing?.matters
+    ? wrapRows(standing.text, size.width, { role: standing.role, hang: MARK_CELLS }).slice(0, MOST_STANDING_ROWS)
+    : [];
+  const marks = tallyRuns(gateTally(variant.gates, job))
+    .map(({ text }) => text)
+    .join('');
+  const words = tallyText(variant.gates);
   return {
     title,
-    remark: tallyRuns(gateTally(variant.gates, job))
-      .map(({ text }) => text)
-      .join(''),
-    body: railRows({ job, variant }, size),
+    remark: job?.state === JobState.ENDED && words.length <= size.width - 2 ? words : marks,
+    body: [...decided, ...railRows({ job, variant }, { ...size, height: size.height - decided.length })],
   };
 };
 

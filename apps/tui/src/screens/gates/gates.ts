@@ -5,9 +5,12 @@ import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts'
 import { fitRow, rowText, rowWidth, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { table, type Table } from '../../present/cells/table.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
+import type { AppState } from '../../state/app-state.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle } from '../../present/sections/gates.ts';
+import { planRows } from './plan.ts';
+import { standingOf } from './standing.ts';
 import { gateMark } from '../../present/gate-marks.ts';
 
 const COMPACT = 60;
@@ -30,8 +33,28 @@ export const gatesView: View = ({ state }, size) => {
     focused: state.ui.view === 'gates',
     selected: Math.min(state.ui.selected.gates, gates.length - 1),
   };
-  return { title, remark, body: size.width < COMPACT ? compactRows(gates, cursor) : fullRows(gates, cursor) };
+  if (size.width < COMPACT) return { title, remark, body: compactRows(gates, cursor) };
+  const head = headRows(state, size);
+  return { title, remark, body: [...head, ...fullRows(gates, { ...cursor, height: size.height - head.length })] };
 };
+
+// Of a small pane the gates get the rows.
+const PLAN_SHARE = 0.25;
+const MOST_STANDING_ROWS = 2;
+
+/** What the gates are of, and what may be decided now. */
+function headRows(state: AppState, { width, height }: Size): Row[] {
+  const { plan } = attachedJob(state) ?? {};
+  const standing = standingOf(state);
+  return [
+    ...(plan === undefined
+      ? []
+      : planRows(plan, state.caseSets, { width, height: Math.max(1, Math.floor(height * PLAN_SHARE)) })),
+    ...(standing === undefined
+      ? []
+      : wrapRows(standing.text, width, { role: standing.role, hang: 2 }).slice(0, MOST_STANDING_ROWS)),
+  ];
+}
 
 interface Cursor extends Size {
   readonly selected: number;
@@ -96,7 +119,8 @@ function reasonRows(gate: GateResult, { width, selected, hasSource }: GateLook):
     gate.verdict === Verdict.NOT_JUDGED ||
     (gate.verdict === Verdict.FAIL && gate.level !== 'off');
   const source = selected && !hasSource && gate.source !== '' ? ` [${gate.level}, by ${gate.source}]` : '';
-  const text = `${gateReason(gate)}${source}`.trim();
+  const own = selected && gate.ownReason !== '' ? ` [the kernel's own gate: ${gate.ownReason}]` : '';
+  const text = `${gateReason(gate)}${source}${own}`.trim();
   return wanted && text !== ''
     ? wrapRows(text, width, { role: gate.verdict === Verdict.FAIL ? 'text' : 'dim', indent: 4, hang: 4 })
     : [];

@@ -3,6 +3,7 @@ import { JobState, Verdict } from '@flashcore/shared/contract';
 import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
 import { formatError, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
 import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { standingOf } from '../gates/standing.ts';
 import { gateTarget } from '../../present/gate-marks.ts';
 import {
   MODE_WORDS,
@@ -176,12 +177,14 @@ function latencyLine(state: AppState, width: number): Row {
 function gatesLine(state: AppState, width: number): Row {
   const gates = shownVariant(state)?.gates ?? [];
   if (gates.length === 0) return line('gates', [run(nothingText(state, 'gates'), 'dim')], width);
+  const standing = standingOf(state);
   const failed = gates.find(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard');
   return line(
     'gates',
     [
       ...tallyRuns(gateTally(gates, attachedJob(state))),
       ...(failed === undefined ? [] : [run(`  ✗ ${failed.title} ${gateTarget(failed)}`, 'bad')]),
+      ...(standing?.matters ? [run(`  ${standing.text}`, standing.role)] : []),
     ],
     width,
   );

@@ -5,7 +5,7 @@
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { BenchmarkResult, BuildResult, CaseResult, ChampionDifference, ComparisonResult, DeviceConditions, Diagnostic, Finding, GatePlan, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, ShapeComparison, TimingMode, TunedVariant, VerifyResult } from "./result_pb.js";
+import type { BenchmarkResult, BuildResult, CaseResult, ChampionDifference, ComparisonResult, DeviceConditions, Diagnostic, Finding, GatePlan, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, SdpaBenchmark, ShapeComparison, TimingMode, TunedVariant, VerifyResult } from "./result_pb.js";
 import type { Job, Outcome } from "./job_pb.js";
 import type { Device } from "./capabilities_pb.js";
 import type { Shape } from "./kernel_pb.js";
@@ -241,6 +241,14 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
      */
     value: ChampionDifference;
     case: "championDifference";
+  } | {
+    /**
+     * A shape and timing mode of SDPA alone ended.
+     *
+     * @generated from field: flashcore.runner.v1.SdpaBenchmark sdpa_benchmark = 34;
+     */
+    value: SdpaBenchmark;
+    case: "sdpaBenchmark";
   } | {
     /**
      * What is known of a variant of a search so far.

@@ -99,6 +99,13 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
   fellBack?: string | undefined;
 
   /**
+   * SDPA measured alone, without a kernel: a shape and timing mode each.
+   *
+   * @generated from field: repeated flashcore.runner.v1.SdpaBenchmark sdpa_benchmarks = 12;
+   */
+  sdpaBenchmarks: SdpaBenchmark[];
+
+  /**
    * What notes claimed or projected for the kernel, beside what was measured here.
    *
    * @generated from field: repeated flashcore.runner.v1.Expectation expectations = 13;
@@ -2135,6 +2142,61 @@ export declare type LegacyLoop = Message<"flashcore.runner.v1.LegacyLoop"> & {
  * Use `create(LegacyLoopSchema)` to create a new message.
  */
 export declare const LegacyLoopSchema: GenMessage<LegacyLoop>;
+
+/**
+ * SdpaBenchmark is SDPA on one shape in one timing mode, measured without a kernel.
+ *
+ * @generated from message flashcore.runner.v1.SdpaBenchmark
+ */
+export declare type SdpaBenchmark = Message<"flashcore.runner.v1.SdpaBenchmark"> & {
+  /**
+   * The shape.
+   *
+   * @generated from field: flashcore.runner.v1.Shape shape = 1;
+   */
+  shape?: Shape | undefined;
+
+  /**
+   * How the samples were taken.
+   *
+   * @generated from field: flashcore.runner.v1.TimingMode mode = 2;
+   */
+  mode: TimingMode;
+
+  /**
+   * The backends, fastest first; their speedup fields are 0.
+   *
+   * @generated from field: repeated flashcore.runner.v1.SdpaResult backends = 3;
+   */
+  backends: SdpaResult[];
+
+  /**
+   * Why there is none, or why some are missing; empty: all that were asked for were measured.
+   *
+   * @generated from field: string missing = 4;
+   */
+  missing: string;
+
+  /**
+   * 4 B H S^2 D; half of it when causal.
+   *
+   * @generated from field: double flops = 5;
+   */
+  flops: number;
+
+  /**
+   * Q, K, V and O once each.
+   *
+   * @generated from field: double bytes = 6;
+   */
+  bytes: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.SdpaBenchmark.
+ * Use `create(SdpaBenchmarkSchema)` to create a new message.
+ */
+export declare const SdpaBenchmarkSchema: GenMessage<SdpaBenchmark>;
 
 /**
  * LatencyStatistics describes samples in microseconds. Percentiles are interpolated: of fewer than 1 / (1 - p) samples

@@ -316,7 +316,7 @@ export declare type BenchmarkRequest = Message<"flashcore.runner.v1.BenchmarkReq
   options?: JobOptions | undefined;
 
   /**
-   * The kernel.
+   * The kernel; unset: SDPA is measured alone, with the backends and on the shapes of `settings`, on a GPU.
    *
    * @generated from field: flashcore.runner.v1.KernelReference kernel = 2;
    */
@@ -1289,6 +1289,21 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
    * @generated from field: flashcore.runner.v1.Decision decision = 17;
    */
   decision?: Decision | undefined;
+
+  /**
+   * Gates that can reject, which the plan says, and those of them that passed; both 0 in experiments older than these
+   * fields.
+   *
+   * @generated from field: int32 hard_gates = 18;
+   */
+  hardGates: number;
+
+  /**
+   * See hard_gates.
+   *
+   * @generated from field: int32 hard_gates_passed = 19;
+   */
+  hardGatesPassed: number;
 };
 
 /**

@@ -1,0 +1,67 @@
+/** Keys that decide about a result: the dialog that they open, and what is pressed in it. */
+import type { Overlay } from '../state/app-state.ts';
+import { jobTitle } from '../present/words.ts';
+import { CHOICES, refusalOf, type Choice } from '../state/decision.ts';
+import { chosenJob } from '../state/chosen.ts';
+import type { KeyContext } from './handler.ts';
+import { typedCharacter } from './key-name.ts';
+
+const PAGE_ROWS = 10;
+// The runner's own limit.
+const MOST_NOTE_CHARACTERS = 4096;
+
+/** Opens the dialog about the job shown or marked; a decision that is refused says why at once, and opens nothing. */
+export async function openDecision({ store, session }: KeyContext, choice: Choice): Promise<void> {
+  const job = chosenJob(store.state);
+  if (job === undefined) return;
+  if (store.state.views[job]?.result === undefined) await session.prepareDecision(job);
+  const view = store.state.views[job];
+  if (view === undefined) return;
+  const refusal = refusalOf(store.state, view, choice);
+  if (refusal === undefined)
+    store.dispatch({ type: 'overlay', overlay: { kind: 'decide', job, choice, note: '', top: 0 } });
+  else store.dispatch({ type: 'notice', text: `Cannot ${choice} ${jobTitle(view)}: ${refusal}`, tone: 'warn' });
+}
+
+type Dialog = Extract<Overlay, { kind: 'decide' }>;
+
+/** Letters are the note's; arrows turn the choice and scroll. */
+export function pressInDecision(key: string, dialog: Dialog, context: KeyContext): void {
+  const { store } = context;
+  const show = (change: Partial<Dialog>): void =>
+    store.dispatch({ type: 'overlay', overlay: { ...dialog, ...change } });
+  const scroll = (by: number): void => show({ top: Math.max(0, dialog.top + by) });
+  const turn = (by: number): void =>
+    show({ choice: CHOICES[(CHOICES.indexOf(dialog.choice) + by + CHOICES.length) % CHOICES.length] ?? 'accept' });
+  switch (key) {
+    case 'escape':
+      return store.dispatch({ type: 'overlay', overlay: undefined });
+    case 'enter':
+      return void decide(dialog, context);
+    case 'right':
+    case 'tab':
+      return turn(1);
+    case 'left':
+    case 'shift+tab':
+      return turn(-1);
+    case 'down':
+      return scroll(1);
+    case 'up':
+      return scroll(-1);
+    case 'pagedown':
+      return scroll(PAGE_ROWS);
+    case 'pageup':
+      return scroll(-PAGE_ROWS);
+    case 'backspace':
+      return show({ note: dialog.note.slice(0, -1) });
+  }
+  const typed = typedCharacter(key);
+  if (typed !== undefined && dialog.note.length < MOST_NOTE_CHARACTERS) show({ note: dialog.note + typed });
+}
+
+/** A dialog whose decision was refused stays open, with what was typed. */
+async function decide({ job, choice, note }: Dialog, { store, session }: KeyContext): Promise<void> {
+  const view = store.state.views[job];
+  if (view === undefined || refusalOf(store.state, view, choice) !== undefined) return;
+  if (await session.decide(choice, job, note)) store.dispatch({ type: 'overlay', overlay: undefined });
+}

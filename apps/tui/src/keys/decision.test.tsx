@@ -1,0 +1,128 @@
+import { FlashcoreError, DecisionKind, type JobEvent } from '@flashcore/shared/contract';
+import { afterEach, expect, test } from 'vitest';
+import { decidedEvents } from '../testing/measured-job.ts';
+import { fakeRunner, type FakeRunner } from '../testing/fake-runner.ts';
+import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
+
+const ESCAPE = '\u001b';
+const LEFT = `${ESCAPE}[D`;
+const RIGHT = `${ESCAPE}[C`;
+const PAGE_DOWN = `${ESCAPE}[6~`;
+
+let terminal: TestTerminal;
+afterEach(() => terminal.close());
+
+/** The program with an ended job on the screen. */
+async function show(name: string, runner: FakeRunner = fakeRunner()): Promise<JobEvent[]> {
+  terminal = openTerminal({ columns: 120, rows: 40, runner });
+  const events = decidedEvents(name);
+  terminal.store.dispatch({ type: 'connection', connection: 'connected' });
+  terminal.store.dispatch({ type: 'attach', job: events[0]!.job });
+  for (const event of events) terminal.store.dispatch({ type: 'job-event', event });
+  await terminal.screen();
+  return events;
+}
+
+const dialog = () => terminal.store.state.ui.overlay;
+const said = () => terminal.store.state.notice?.text;
+
+test('what could be accepted is said in views 1 and 5; a shows comparison and difference, Enter accepts with the note, u takes it back', async () => {
+  const [first] = await show('faster');
+  await terminal.press('1');
+  expect(await terminal.screen()).toMatch(/→ a accepts it: the champion is +│[^\n]*\n│ +flashcore_v10/);
+  await terminal.press('5');
+  expect(await terminal.screen()).toMatch(
+    /plan merge {2}May be merged[^]*→ a accepts it: the champion is flashcore_v10/,
+  );
+
+  await terminal.press('a');
+  const screen = await terminal.screen();
+  for (const shown of [
+    /Accept flashcore_v11 SMS=132/,
+    /champion of flashcore_v11 on NVIDIA H200 for 2x8x512x64 \(flashcore-protocol \d+\), by plan merge/,
+    /1\.2168 \[1\.2154, 1\.2181\]/,
+    /1\.2308 \[1\.2305, 1\.2312\]/,
+    /registers 232 → 168 +spills 0 B → 0 B +SMEM 72 KiB → 88\.6 KiB +CTAs\/SM 2 → 1/,
+    /lines \+467 -319 in 3 files/,
+    /parameters 1 changed/,
+    /38 changes at once/,
+  ])
+    expect(screen).toMatch(shown);
+
+  // Keys of the views are letters of the note here.
+  await terminal.press('quick, jk');
+  expect(await terminal.screen()).toMatch(/note +quick, jk█/);
+  await terminal.press('\r');
+  expect([dialog(), terminal.runner.decided]).toEqual([
+    undefined,
+    [{ kind: DecisionKind.ACCEPTED, job: first!.job, note: 'quick, jk' }],
+  ]);
+  expect(said()).toMatch(/^Accepted: flashcore_v11 SMS=132 is the champion on NVIDIA H200; u takes it back/);
+  expect(await terminal.screen()).toMatch(/✓ accepted by local, 11-21 12:00: quick, jk; u undoes it/);
+
+  await terminal.press('a');
+  expect([dialog(), said()]).toEqual([
+    undefined,
+    'Cannot accept flashcore_v11 SMS=132: it is the champion already; u takes that back',
+  ]);
+  await terminal.press('u');
+  expect(await terminal.screen()).toMatch(/Takes back that it was accepted by local/);
+  await terminal.press('\r');
+  expect(terminal.runner.decided.map(({ kind }) => kind)).toEqual([DecisionKind.ACCEPTED, DecisionKind.UNDONE]);
+  expect(await terminal.screen()).toMatch(/→ a accepts it/);
+});
+
+test('arrows turn the decision, a refused one says why and can not be made; Escape decides nothing', async () => {
+  await show('faster');
+  await terminal.press(`5a${LEFT}`);
+  expect(await terminal.screen()).toMatch(/decision +← undo →[^]*Cannot undo it: it was neither accepted nor rejected/);
+  await terminal.press('\r');
+  expect([dialog()?.kind, terminal.runner.decided]).toEqual(['decide', []]);
+  await terminal.press(`${RIGHT}${RIGHT}too many changes\r`);
+  expect(terminal.runner.decided).toMatchObject([{ kind: DecisionKind.REJECTED, note: 'too many changes' }]);
+  await terminal.press(`a${ESCAPE}`);
+  expect([dialog(), terminal.runner.decided.length]).toEqual([undefined, 1]);
+});
+
+test('the whole difference can be scrolled to, also on a small screen', async () => {
+  await show('faster');
+  await terminal.resize(80, 24);
+  await terminal.press('a');
+  expect(await terminal.screen()).toMatch(/rows 1-\d+ of \d+; Enter decides, Esc closes/);
+  for (let page = 0; page < 8; page += 1) await terminal.press(PAGE_DOWN);
+  expect(await terminal.screen()).toMatch(/tensor_pipe_percent +30\.5 +24\.61/);
+});
+
+test.each([
+  ['flashcore_v11.explore', 'a', 'plan explore accepts nothing: run it with a plan such as merge'],
+  ['flashcore_v11.nsight', 'a', 'plan nsight accepts nothing: run it with a plan such as merge'],
+  ['slower', 'a', 'it did not pass'],
+  ['faster', 'u', 'it was neither accepted nor rejected, or that was undone already'],
+])('%s: %s is refused at once', async (name, key, reason) => {
+  await show(name);
+  await terminal.press(key);
+  expect([dialog(), said()?.endsWith(`: ${reason}`)]).toEqual([undefined, true]);
+});
+
+test('a viewer is told at once that another role decides', async () => {
+  await show('faster');
+  const { host } = await terminal.runner.getHost();
+  terminal.store.dispatch({
+    type: 'host',
+    host: host!,
+    caller: { $typeName: 'flashcore.runner.v1.Caller', name: 'ann', role: 'viewer' },
+  });
+  await terminal.press('a');
+  expect(said()).toMatch(/ann is viewer: ask the runner's owner for the role submitter or admin/);
+});
+
+test('what the runner refuses is told, and the note is not lost', async () => {
+  const accept = () =>
+    Promise.reject(new FlashcoreError('PERMISSION_DENIED', {}, "Ask the runner's owner for the role admin"));
+  await show('faster', { ...fakeRunner(), accept });
+  await terminal.press('amine\r');
+  expect([dialog(), said()]).toEqual([
+    expect.objectContaining({ kind: 'decide', note: 'mine' }),
+    "Ask the runner's owner for the role admin",
+  ]);
+});

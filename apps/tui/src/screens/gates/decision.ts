@@ -1,0 +1,129 @@
+/**
+ * Before a result is accepted, rejected, or a decision undone: what it does, the comparison with the champion, what is
+ * different from it, and a note to write.
+ */
+import type { ChampionDifference, VariantResult } from '@flashcore/shared/contract';
+import { fact, facts, heading, notice, tableOf, type Block } from '../../present/blocks.ts';
+import { blockRows } from '../../present/cells/cells-painter.ts';
+import { cutCells } from '../../present/cells/cell-text.ts';
+import { fitRow, run, type Row } from '../../present/cells/row.ts';
+import { counted, formatInUnit, formatShortInstant } from '../../present/numbers.ts';
+import { PAIR_COLUMNS, pairsOf } from '../../present/sections/comparison.ts';
+import { DECISION_WORDS } from '../../present/sections/decisions.ts';
+import { differenceBlocks } from '../../present/sections/plan.ts';
+import { COMPARISON_MARKS, comparisonAnswer, jobTitle, shapeShort, shortName } from '../../present/words.ts';
+import type { AppState, Overlay } from '../../state/app-state.ts';
+import { refusalOf, replacedBy, standingDecision, type Choice } from '../../state/decision.ts';
+import type { JobView } from '../../state/job-view.ts';
+import { scrolled, type PaneContent, type Size } from '../pane/view.ts';
+
+const LABEL_CELLS = 10;
+const TITLES: Record<Choice, string> = { accept: 'Accept', reject: 'Reject', undo: 'Undo the decision about' };
+
+export function decisionPane(
+  state: AppState,
+  dialog: Extract<Overlay, { kind: 'decide' }>,
+  { width, height }: Size,
+): PaneContent {
+  const job = state.views[dialog.job];
+  if (job === undefined) return { title: 'Decide', body: [] };
+  const { choice, note, top } = dialog;
+  const refusal = refusalOf(state, job, choice);
+  const title = `${TITLES[choice]} ${jobTitle(job)}`;
+  const head: Row[] = [
+    labelledRow(
+      'decision',
+      [run('← ', 'dim'), run(choice, refusal === undefined ? 'accent' : 'bad'), run(' →', 'dim')],
+      width,
+    ),
+    labelledRow('note', [run(lastCells(note, width - LABEL_CELLS - 1)), run('█', 'accent')], width),
+    [run('─'.repeat(width), 'border')],
+  ];
+  const rows = blockRows(
+    [
+      refusal === undefined ? notice(effectOf(state, job, choice)) : notice(`Cannot ${choice} it: ${refusal}`, 'bad'),
+      ...resultBlocks(job),
+    ],
+    width,
+  );
+  const { body, remark } = scrolled(title, rows, { width, height: height - head.length, top });
+  const keys = refusal === undefined ? 'Enter decides, Esc closes' : 'Esc closes';
+  return { title, remark: remark === undefined ? keys : `${remark}; ${keys}`, body: [...head, ...body] };
+}
+
+const labelledRow = (label: string, rest: Row, width: number): Row =>
+  fitRow([run(label.padEnd(LABEL_CELLS), 'key'), ...rest], width);
+
+/** The end of what was typed: there the cursor is. */
+const lastCells = (text: string, width: number): string =>
+  text.length <= width ? text : `…${cutCells(text.slice(1 - width), width - 1)}`;
+
+/** What the decision does, in a sentence or two. */
+function effectOf(state: AppState, job: JobView, choice: Choice): string {
+  const device = job.result?.provenance?.device?.name ?? 'its device';
+  const own = state.champions.find((champion) => champion.job === job.name);
+  if (choice === 'undo') {
+    const standing = standingDecision(state, job.name);
+    const by = standing === undefined ? '' : ` by ${standing.client} on ${formatShortInstant(standing.time)}`;
+    return `Takes back that it was ${standing === undefined ? 'decided' : DECISION_WORDS[standing.kind]}${by}: who is champion is then as if that had not been.`;
+  }
+  if (choice === 'reject')
+    return own === undefined
+      ? 'Notes that the result is not wanted; it can no longer be accepted by mistake, and u takes this back.'
+      : `Notes that the result is not wanted: ${own.label} is no champion of ${device} any more; u takes this back.`;
+  const shapes = (job.result?.variants[0]?.benchmarks ?? []).map(({ shape }) => shapeShort(shape));
+  const replaced = replacedBy(state, job);
+  return `Makes this build the champion of ${job.kernelId} on ${device} for ${[...new Set(shapes)].join(', ')} (${job.result?.provenance?.protocol ?? ''}), by plan ${job.plan?.name ?? '-'}. ${
+    replaced.length === 0
+      ? 'There is none yet.'
+      : `It takes the place of ${replaced.map((champion) => `${champion.label} of ${shortName(champion.job)}`).join(', ')}.`
+  }`;
+}
+
+/** Comparison and difference of the variant asked for. */
+function resultBlocks(job: JobView): Block[] {
+  const variant = job.result?.variants.find(({ fallback }) => !fallback);
+  if (variant === undefined) return [];
+  return [...comparisonBlocks(variant), ...(variant.difference === undefined ? [] : changeBlocks(variant.difference))];
+}
+
+/** The verdict and the ratios with both interval ends. */
+function comparisonBlocks({ comparison, gates }: VariantResult): Block[] {
+  if (comparison === undefined) {
+    const why = gates.find(({ metric }) => metric === 'speedup_vs_champion')?.detail ?? '';
+    return [notice(`Not compared with a champion${why === '' ? '' : `: ${why}`}`, 'dim')];
+  }
+  const { champion, shapes, verdict } = comparison;
+  const { mark, role } = COMPARISON_MARKS[verdict];
+  return [
+    heading(`B this build against A ${champion?.label ?? 'the champion'}`, 'above 1: B is faster'),
+    notice(comparisonAnswer(comparison), role, mark),
+    ...(shapes.length === 0 ? [] : [tableOf(PAIR_COLUMNS, shapes.map(pairsOf))]),
+  ];
+}
+
+/** Of every difference these are told, also where they are the same. */
+const ALWAYS = [
+  ['registers_per_thread', 'registers'],
+  ['spill_bytes', 'spills'],
+  ['smem_bytes_per_cta', 'SMEM'],
+  ['theoretical_ctas_per_sm', 'CTAs/SM'],
+] as const;
+
+function changeBlocks(difference: ChampionDifference): Block[] {
+  const { figures, parameters, sources } = difference;
+  const lines = (of: 'linesAdded' | 'linesRemoved'): number => sources.reduce((sum, source) => sum + source[of], 0);
+  return [
+    facts(
+      ...ALWAYS.map(([name, label]) => {
+        const figure = figures.find((each) => each.name === name);
+        const text = (value: number | undefined): string =>
+          value === undefined ? '-' : formatInUnit(value, figure?.unit === 'B' ? 'B' : '');
+        return fact(label, figure === undefined ? 'not known' : `${text(figure.champion)} → ${text(figure.candidate)}`);
+      }),
+      fact('lines', `+${lines('linesAdded')} -${lines('linesRemoved')} in ${counted(sources.length, 'file')}`),
+      fact('parameters', `${parameters.length} changed`),
+    ),
+    ...differenceBlocks(difference),
+  ];
+}

@@ -1,0 +1,33 @@
+/** Whether the job shown could be accepted, or what was decided about it, in a line. */
+import { DecisionKind } from '@flashcore/shared/contract';
+import { formatShortInstant } from '../../present/numbers.ts';
+import type { Role } from '../../present/roles.ts';
+import { DECISION_WORDS } from '../../present/sections/decisions.ts';
+import type { AppState } from '../../state/app-state.ts';
+import { openAcceptability, standingDecision } from '../../state/decision.ts';
+import { attachedJob } from '../../state/selectors.ts';
+
+export interface Standing {
+  readonly text: string;
+  readonly role: Role;
+  /** Somebody has to look: it was decided, or a key decides. */
+  readonly matters: boolean;
+}
+
+/** Undefined while there is nothing to decide: the job runs, or is no experiment. */
+export function standingOf(state: AppState): Standing | undefined {
+  const job = attachedJob(state);
+  if (job === undefined) return undefined;
+  const decision = standingDecision(state, job.name);
+  if (decision !== undefined) {
+    const { kind, client, time, note } = decision;
+    const accepted = kind === DecisionKind.ACCEPTED;
+    const text = `${accepted ? '✓' : '✗'} ${DECISION_WORDS[kind]} by ${client}, ${formatShortInstant(time)}${note === '' ? '' : `: ${note}`}; u undoes it`;
+    return { text: text.replaceAll('\n', ' '), role: accepted ? 'good' : 'warn', matters: true };
+  }
+  const acceptability = openAcceptability(state, job);
+  if (acceptability === undefined) return undefined;
+  return acceptability.possible
+    ? { text: `→ a accepts it: ${acceptability.reason}`, role: 'accent', matters: true }
+    : { text: `not to accept: ${acceptability.reason}`, role: 'dim', matters: false };
+}

@@ -1,0 +1,80 @@
+/** What may be decided about an experiment: its build becomes champion, is rejected, or the last decision is undone. */
+import {
+  DecisionKind,
+  JobKind,
+  JobState,
+  type Acceptability,
+  type Champion,
+  type Decision,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { KIND_WORDS } from '../present/words.ts';
+import type { AppState } from './app-state.ts';
+import type { JobView } from './job-view.ts';
+
+export const CHOICES = ['accept', 'reject', 'undo'] as const;
+export type Choice = (typeof CHOICES)[number];
+
+/** The latest decision about a job that stands; notes decide nothing. */
+export function standingDecision({ decisions }: Pick<AppState, 'decisions'>, job: string): Decision | undefined {
+  const own = decisions.filter((decision) => decision.job === job);
+  const undone = new Set(own.map(({ undoes }) => undoes));
+  return own
+    .filter(({ kind }) => kind === DecisionKind.ACCEPTED || kind === DecisionKind.REJECTED)
+    .filter(({ number }) => !undone.has(number))
+    .toSorted((a, b) => Number(b.number - a.number))[0];
+}
+
+type Known = Pick<AppState, 'decisions' | 'champions' | 'caller'>;
+
+/** Why a decision can't be made; undefined: it can. The runner has the last word: it knows whose job it is. */
+export function refusalOf(state: Known, job: JobView, choice: Choice): string | undefined {
+  const { caller } = state;
+  if (caller?.role === 'viewer')
+    return `${caller.name} is viewer: ask the runner's owner for the role submitter or admin`;
+  if (job.state !== JobState.ENDED) return 'it has not ended';
+  const standing = standingDecision(state, job.name);
+  switch (choice) {
+    case 'accept':
+      return state.champions.some((champion) => champion.job === job.name)
+        ? 'it is the champion already; u takes that back'
+        : acceptRefusal(job);
+    case 'reject':
+      return standing?.kind === DecisionKind.REJECTED ? 'it is rejected already; u takes that back' : undefined;
+    case 'undo':
+      return standing === undefined ? 'it was neither accepted nor rejected, or that was undone already' : undefined;
+  }
+}
+
+function acceptRefusal({ kind, result }: JobView): string | undefined {
+  if (kind !== JobKind.EXPERIMENT)
+    return `a ${KIND_WORDS[kind]} job is judged by no plan: 7, then Enter, runs the experiment`;
+  if (result?.acceptability === undefined) return 'it is not known whether it passed: run it again with this runner';
+  return result.acceptability.possible ? undefined : result.acceptability.reason;
+}
+
+/** What a job said about accepting it, while nothing was decided. */
+export function openAcceptability(state: Known, job: JobView | undefined): Acceptability | undefined {
+  const acceptability = job?.result?.acceptability;
+  return job === undefined || acceptability === undefined || standingDecision(state, job.name) !== undefined
+    ? undefined
+    : acceptability;
+}
+
+/** The choice that a dialog opens with: the one asked for, else the first that is not refused. */
+export const firstChoice = (state: Known, job: JobView): Choice =>
+  CHOICES.find((choice) => refusalOf(state, job, choice) === undefined) ?? 'accept';
+
+/** Champions whose place the job's build would take: of its kernel, device, protocol and one of its shapes. */
+export function replacedBy({ champions }: Pick<AppState, 'champions'>, job: JobView): Champion[] {
+  const { provenance, variants = [] } = job.result ?? {};
+  const shapes = new Set((variants[0]?.benchmarks ?? []).flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])));
+  return champions.filter(
+    (champion) =>
+      champion.job !== job.name &&
+      champion.kernelId === job.kernelId &&
+      champion.deviceName === provenance?.device?.name &&
+      champion.protocol === provenance.protocol &&
+      champion.shapes.some((shape) => shapes.has(formatShape(shape))),
+  );
+}
