@@ -23,7 +23,9 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
   const short = ended.job.replace(/^jobs\//, '').slice(0, 8);
   const replaces = spec.champion?.accepted?.label;
   // Where it was left out, or can't be compared with any more, there may be one all the same.
-  const none = spec.noChampion || `no champion of ${spec.device.name} yet`;
+  const none =
+    spec.noChampion ||
+    (spec.champion ? 'the request named what to compare with' : `no champion of ${spec.device.name} yet`);
   const answer: MessageInitShape<typeof AcceptabilitySchema> =
     reason === ''
       ? {

@@ -23,6 +23,8 @@ test('list() gives summaries, newest first, by pages and by kernel', () => {
       cases: 1,
       maxAbsError: 0.25,
       p50Us: 30,
+      hardGates: 2,
+      hardGatesPassed: 1,
       gatesPassed: 1,
       gatesFailed: 0,
       gatesNotMeasured: 2,

@@ -4,19 +4,27 @@ import {
   JobKind,
   JobState,
   type Acceptability,
+  type Caller,
   type Champion,
   type Decision,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { KIND_WORDS } from '../present/words.ts';
-import type { AppState } from './app-state.ts';
 import type { JobView } from './job-view.ts';
 
 export const CHOICES = ['accept', 'reject', 'undo'] as const;
 export type Choice = (typeof CHOICES)[number];
 
+/** What the runner told of champions and of who asks: a part of the state. */
+export interface DecisionFacts {
+  readonly caller?: Caller | undefined;
+  readonly champions: readonly Champion[];
+  /** The audit trail. */
+  readonly decisions: readonly Decision[];
+}
+
 /** The latest decision about a job that stands; notes decide nothing. */
-export function standingDecision({ decisions }: Pick<AppState, 'decisions'>, job: string): Decision | undefined {
+export function standingDecision({ decisions }: Pick<DecisionFacts, 'decisions'>, job: string): Decision | undefined {
   const own = decisions.filter((decision) => decision.job === job);
   const undone = new Set(own.map(({ undoes }) => undoes));
   return own
@@ -25,10 +33,8 @@ export function standingDecision({ decisions }: Pick<AppState, 'decisions'>, job
     .toSorted((a, b) => Number(b.number - a.number))[0];
 }
 
-type Known = Pick<AppState, 'decisions' | 'champions' | 'caller'>;
-
 /** Why a decision can't be made; undefined: it can. The runner has the last word: it knows whose job it is. */
-export function refusalOf(state: Known, job: JobView, choice: Choice): string | undefined {
+export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): string | undefined {
   const { caller } = state;
   if (caller?.role === 'viewer')
     return `${caller.name} is viewer: ask the runner's owner for the role submitter or admin`;
@@ -54,7 +60,7 @@ function acceptRefusal({ kind, result }: JobView): string | undefined {
 }
 
 /** What a job said about accepting it, while nothing was decided. */
-export function openAcceptability(state: Known, job: JobView | undefined): Acceptability | undefined {
+export function openAcceptability(state: DecisionFacts, job: JobView | undefined): Acceptability | undefined {
   const acceptability = job?.result?.acceptability;
   return job === undefined || acceptability === undefined || standingDecision(state, job.name) !== undefined
     ? undefined
@@ -62,11 +68,11 @@ export function openAcceptability(state: Known, job: JobView | undefined): Accep
 }
 
 /** The choice that a dialog opens with: the one asked for, else the first that is not refused. */
-export const firstChoice = (state: Known, job: JobView): Choice =>
+export const firstChoice = (state: DecisionFacts, job: JobView): Choice =>
   CHOICES.find((choice) => refusalOf(state, job, choice) === undefined) ?? 'accept';
 
 /** Champions whose place the job's build would take: of its kernel, device, protocol and one of its shapes. */
-export function replacedBy({ champions }: Pick<AppState, 'champions'>, job: JobView): Champion[] {
+export function replacedBy({ champions }: Pick<DecisionFacts, 'champions'>, job: JobView): Champion[] {
   const { provenance, variants = [] } = job.result ?? {};
   const shapes = new Set((variants[0]?.benchmarks ?? []).flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])));
   return champions.filter(

@@ -15,22 +15,16 @@ import {
   GetHostResponseSchema,
   GetLeaderboardResponseSchema,
   JobSchema,
-<<<<<<< HEAD
   LeaderboardPlaceSchema,
-  ListExperimentsResponseSchema,
-  ListJobsResponseSchema,
-  ListKernelsResponseSchema,
-  TimingMode,
-=======
   ListChampionsResponseSchema,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
   RejectResponseSchema,
+  TimingMode,
   UndoResponseSchema,
   type Champion,
   type Decision,
->>>>>>> 1c75723 (wip)
   type GetLeaderboardResponse,
   type Job,
   type JobEvent,
@@ -221,11 +215,14 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
   };
 }
 
+interface MadeDecision {
+  readonly job: string;
+  readonly note: string;
+  readonly number: number;
+}
+
 /** Undoes the decision before it, where it undoes one. */
-const decisionOf = (
-  kind: DecisionKind,
-  { job, note, number }: { job: string; note: string; number: number },
-): Decision =>
+const decisionOf = (kind: DecisionKind, { job, note, number }: MadeDecision): Decision =>
   create(DecisionSchema, {
     kind,
     job,
@@ -244,6 +241,8 @@ const EXPERIMENT = {
   cases: 7,
   maxAbsError: 4.9e-4,
   p50Us: 74_400,
+  hardGates: 4,
+  hardGatesPassed: 2,
   gatesPassed: 7,
   gatesFailed: 2,
   gatesNotMeasured: 7,

@@ -5,13 +5,8 @@ import { ArtifactKind, GetLeaderboardResponseSchema, type JobEvent } from '@flas
 import { samplesOf } from '../state/pinned.ts';
 import { comparisonEvents } from './comparison-job.ts';
 import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
-<<<<<<< HEAD
 import { LEADERBOARD_PLACE, fakeRunner } from './fake-runner.ts';
-import { measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
-=======
-import { fakeRunner } from './fake-runner.ts';
 import { decidedEvents, measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
->>>>>>> 1c75723 (wip)
 import { SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 import type { TestTerminal } from './terminal.tsx';
 

@@ -40,16 +40,18 @@ test('history: an emulator time is marked, a time that nobody measured is none',
     passedCases: 7,
     cases: 7,
     p50Us: 81_420,
+    hardGates: 4,
+    hardGatesPassed: 3,
     gatesPassed: 7,
     gatesNotMeasured: 9,
   });
   const crashed = create(ExperimentSummarySchema, { job: { ...job, label: '' }, cases: 7, gatesFailed: 2 });
   expect(historyReport([measured, crashed], PLAIN)).toEqual([
-    '  job       ended        outcome       cases    hot p50  ✓/✗/○  kernel',
-    '  01234567  11-21 11:00  wrong result    7/7  ~81.42 ms  7/0/9  fa_v2_wmma USE_…',
-    '  01234567  11-21 11:00  wrong result    0/7          -  0/2/0  fa_v2_wmma',
+    '  job       ended        outcome       cases    hot p50     gates  kernel',
+    '  01234567  11-21 11:00  wrong result    7/7  ~81.42 ms    3 of 4  fa_v2_wmma U…',
+    '  01234567  11-21 11:00  wrong result    0/7          -  ✓0 ✗2 ○0  fa_v2_wmma',
     '  ~ emulator time, not a GPU time; hot: launches back to back, first shape;',
-    '  ✓/✗/○: gates passed, failed, not measured',
+    '  gates: passed, of those that can reject; ✓ passed, ✗ failed, ○ not measured',
   ]);
 });
 
@@ -71,9 +73,9 @@ test('history: what a job cost and how it stood against its champion, where ther
     champion: 'flashcore_v9',
   });
   expect(historyReport([compared, refused], PLAIN).slice(0, 3)).toEqual([
-    '  job       outcome       cases   hot p50  vs champion  ✓/✗/○  kernel',
-    '  01234567  wrong result    7/7  5.760 us       1.0712  0/0/0  fa_v2_wmma USE_W…',
-    '  01234567  wrong result    7/7  5.800 us            -  0/0/0  fa_v2_wmma USE_W…',
+    '  job       outcome       cases   hot p50  vs champion     gates  kernel',
+    '  01234567  wrong result    7/7  5.760 us       1.0712  ✓0 ✗0 ○0  fa_v2_wmma US…',
+    '  01234567  wrong result    7/7  5.800 us            -  ✓0 ✗0 ○0  fa_v2_wmma US…',
   ]);
 });
 

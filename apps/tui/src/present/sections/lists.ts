@@ -9,7 +9,7 @@ import {
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatError, formatMicroseconds, formatRatio, formatShortInstant } from '../numbers.ts';
-import { piece, type Piece } from '../roles.ts';
+import { piece, type Piece, type Role } from '../roles.ts';
 import { KIND_WORDS, findingWord, jobMark, shortName } from '../words.ts';
 
 /** The ladder: id and title of every kernel, what it teaches, its parameters and limits. */
@@ -71,6 +71,20 @@ export const casesText = ({ passedCases, cases }: Pick<ExperimentSummary, 'passe
 export const largestErrorText = ({ cases, maxAbsError }: Pick<ExperimentSummary, 'cases' | 'maxAbsError'>): string =>
   cases === 0 ? '-' : formatError(maxAbsError);
 
+type GateCounts = Pick<
+  ExperimentSummary,
+  'hardGates' | 'hardGatesPassed' | 'gatesPassed' | 'gatesFailed' | 'gatesNotMeasured'
+>;
+
+/** "3 of 4", of the gates that can reject; of an experiment before plans all gates by their answers. */
+export const gatesText = (counts: GateCounts): string =>
+  counts.hardGates > 0
+    ? `${counts.hardGatesPassed} of ${counts.hardGates}`
+    : `✓${counts.gatesPassed} ✗${counts.gatesFailed} ○${counts.gatesNotMeasured}`;
+
+export const gatesRole = ({ hardGates, hardGatesPassed, gatesFailed }: GateCounts): Role | undefined =>
+  (hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0) ? 'bad' : undefined;
+
 const CANNOT_SAY = { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED };
 
 /** Ended experiments, newest first. `kernel`: the only one that was asked for. */
@@ -99,9 +113,9 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
         ]
       : []),
     {
-      title: '✓/✗/○',
+      title: 'gates',
       align: 'right',
-      cell: ({ gatesPassed, gatesFailed, gatesNotMeasured }) => `${gatesPassed}/${gatesFailed}/${gatesNotMeasured}`,
+      cell: (experiment) => piece(gatesText(experiment), gatesRole(experiment)),
     },
     { title: 'kernel', shrinkTo: 10, cell: ({ job }) => job?.label || job?.kernelId || '-' },
   ];
@@ -109,7 +123,8 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
     experiments.some(({ simulated }) => simulated) ? '~ emulator time, not a GPU time' : '',
     'hot: launches back to back, first shape',
     hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
-    '✓/✗/○: gates passed, failed, not measured',
+    experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: passed, of those that can reject' : '',
+    experiments.some(({ hardGates }) => hardGates === 0) ? '✓ passed, ✗ failed, ○ not measured' : '',
   ].filter((part) => part !== '');
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }

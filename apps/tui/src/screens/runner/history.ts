@@ -5,6 +5,7 @@
 import type { ExperimentSummary, LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatShape } from '@flashcore/shared/kernels';
+import { gatesRole, gatesText } from '../../present/sections/lists.ts';
 import { formatAge, formatError, formatMicroseconds } from '../../present/numbers.ts';
 import { run, wrapRows } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
@@ -49,8 +50,7 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
   },
   {
     title: 'gates',
-    cell: ({ gatesPassed, gatesFailed, gatesNotMeasured }) =>
-      run(`✓${gatesPassed} ✗${gatesFailed} ○${gatesNotMeasured}`, gatesFailed > 0 ? 'bad' : undefined),
+    cell: (experiment) => run(gatesText(experiment), gatesRole(experiment)),
   },
   { title: 'device', drop: 4, cell: ({ deviceName }) => deviceName, shrinkTo: 12 },
   { title: 'source', drop: 6, cell: ({ sourceDigest }) => run(sourceDigest.slice(0, 10), 'dim') },

@@ -6,6 +6,7 @@ import { BLANK_ROW, fitRow, labelled, run, textRow, wrapRows, type Role, type Ro
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { kernelsOf } from '../../state/selectors.ts';
+import { gatesText } from '../../present/sections/lists.ts';
 import { findingWord, jobMark } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { beside, pageOf, positionRemark, type View } from '../pane/view.ts';
@@ -118,7 +119,8 @@ const MOST_RESULTS = 3;
 function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width: number): Row[] {
   const own = experiments.filter(({ job }) => job?.kernelId === kernelId).slice(0, MOST_RESULTS);
   if (own.length === 0) return [textRow('not run on this runner yet', 'dim')];
-  return own.map(({ job, passedCases, cases, p50Us, simulated, gatesPassed, gatesFailed, gatesNotMeasured }): Row => {
+  return own.map((experiment): Row => {
+    const { job, passedCases, cases, p50Us, simulated } = experiment;
     const { mark, word, role } = jobMark(job ?? { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED });
     const time = p50Us === undefined ? '' : `  p50 ${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`;
     const age = job?.createTime === undefined ? '' : `  ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
@@ -126,7 +128,7 @@ function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width
       [
         run(`${mark} ${word}`, role),
         run(`  ${passedCases}/${cases} cases${time}`),
-        run(`  ✓${gatesPassed} ✗${gatesFailed} ○${gatesNotMeasured}${age}`, 'dim'),
+        run(`  ${gatesText(experiment)}${experiment.hardGates > 0 ? ' gates passed' : ''}${age}`, 'dim'),
       ],
       width,
     );
