@@ -6,6 +6,8 @@ const SLOW = [
   '**/ladder/ladder.test.ts',
 ];
 
+const CACHE = `${import.meta.dirname}/node_modules/.cache/flashcore-tests`;
+
 // Two workers: the machines that run this have two cores, and most tests start real processes.
 const project = (name: string, root: string) => ({
   extends: true as const,
@@ -26,7 +28,13 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     // In a container the tests are root, and so are the runners that they start.
-    env: { FLASHCORE_ALLOW_ROOT: '1' },
+    env: {
+      FLASHCORE_ALLOW_ROOT: '1',
+      // The emulator, the reference and each kernel are compiled once for all tests, found by the digest of all that
+      // decides about them. Removed with node_modules, and by `npm ci`.
+      FLASHCORE_LIBRARY_CACHE: `${CACHE}/libraries`,
+      FLASHCORE_BUILD_CACHE: `${CACHE}/builds`,
+    },
     projects: [
       project('emulator', 'libs/emulator'),
       project('shared', 'libs/shared'),

@@ -9,6 +9,7 @@ export { Toolchain } from './src/build/toolchain.ts';
 export { ArtifactStore } from './src/store/artifacts.ts';
 export { CudaDriver, type DevicePointer, type Handle } from './worker/driver/cuda-driver.ts';
 export { addressOf } from './worker/driver/declarations.ts';
+export { TEST_HOST } from './src/testing/test-host.ts';
 export { BuildTools } from './src/build/build-tools.ts';
 export { ColdSampler, EventPair, HotSampler, type Sampler } from './worker/benchmark/samplers.ts';
 export { hotLaunches, median } from './worker/benchmark/sampling.ts';

@@ -1,11 +1,12 @@
 /** The inputs that the native library draws on all threads are those that JavaScript draws one after another. */
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   ArtifactStore,
   BuildTools,
   NORMAL,
+  TEST_HOST,
   drawInputs,
   loadReference,
   type Reference,
@@ -23,7 +24,7 @@ beforeAll(async () => {
     dataDirectory: folder,
     kernelsFolder: join(ROOT, 'kernels'),
     artifacts: new ArtifactStore(join(folder, 'artifacts')),
-    libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
+    ...TEST_HOST,
   });
   reference = loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(120_000) }));
 }, 120_000);

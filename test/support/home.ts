@@ -30,8 +30,6 @@ export class Home implements AsyncDisposable {
   readonly env = {
     ...process.env,
     FLASHCORE_HOME: this.path,
-    // The emulator and the reference are compiled once for all tests; entries are found by digest.
-    FLASHCORE_LIBRARY_CACHE: join(ROOT, 'node_modules/.cache/flashcore-libraries'),
     // What a user has configured and left on this machine is not the tests' business.
     XDG_CONFIG_HOME: join(this.path, 'config'),
     XDG_STATE_HOME: join(this.path, 'state'),

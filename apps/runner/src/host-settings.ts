@@ -5,6 +5,8 @@ export interface HostSettings {
    * directory.
    */
   libraryCache?: string | undefined;
+  /** Where builds of kernels are kept too, for the other runners of this user; undefined: nowhere. */
+  buildCache?: string | undefined;
   /** A Python that has PyTorch. */
   python: string;
   /** So many emulators are served. */

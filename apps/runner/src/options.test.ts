@@ -25,7 +25,7 @@ test('every option has a default', () => {
     metrics: undefined,
     retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity },
     logLevel: 'info',
-    host: { libraryCache: undefined, python: 'python3', emulatedDevices: 1 },
+    host: { libraryCache: undefined, buildCache: undefined, python: 'python3', emulatedDevices: 1 },
   });
 });
 
@@ -132,13 +132,14 @@ describe('addresses', () => {
 test('what the environment says of the host is read here alone', () => {
   const environment = {
     FLASHCORE_LIBRARY_CACHE: '/cache',
+    FLASHCORE_BUILD_CACHE: '/builds',
     FLASHCORE_PYTHON: '/opt/python',
     FLASHCORE_EMULATOR_DEVICES: '99',
     FLASHCORE_LOG_LEVEL: 'warn',
   };
   const options = parseOptions(['serve'], { version: '1', repositoryRoot: '/repo', environment });
   expect([options?.host, options?.logLevel]).toEqual([
-    { libraryCache: '/cache', python: '/opt/python', emulatedDevices: 8 },
+    { libraryCache: '/cache', buildCache: '/builds', python: '/opt/python', emulatedDevices: 8 },
     'warn',
   ]);
 });

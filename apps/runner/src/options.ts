@@ -224,11 +224,12 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
   };
 }
 
-/** FLASHCORE_LIBRARY_CACHE, FLASHCORE_PYTHON, FLASHCORE_EMULATOR_DEVICES (as libcuda_emu.so counts them). */
+/** FLASHCORE_LIBRARY_CACHE, FLASHCORE_BUILD_CACHE, FLASHCORE_PYTHON, FLASHCORE_EMULATOR_DEVICES (as libcuda_emu.so counts them). */
 function hostSettings(environment: NodeJS.ProcessEnv): HostSettings {
   const devices = Number.parseInt(environment['FLASHCORE_EMULATOR_DEVICES'] ?? '1', 10);
   return {
     libraryCache: environment['FLASHCORE_LIBRARY_CACHE'],
+    buildCache: environment['FLASHCORE_BUILD_CACHE'] || undefined,
     python: environment['FLASHCORE_PYTHON'] || 'python3',
     emulatedDevices: Math.min(MAX_EMULATED_DEVICES, Math.max(1, Number.isNaN(devices) ? 1 : devices)),
   };

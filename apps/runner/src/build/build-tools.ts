@@ -12,6 +12,7 @@ import { emulatorLibraryUnit, executorUnit, readSources, referenceUnit } from '.
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
 import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
+import { SharedBuilds } from './shared-builds.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { Toolchain, type Compiler } from './toolchain.ts';
 import { missingCompiler } from './missing-compiler.ts';
@@ -28,6 +29,8 @@ interface BuildToolsOptions {
   kernelsFolder: string;
   artifacts: ArtifactStore;
   libraryCache?: string | undefined;
+  /** Builds of kernels that several runners share. */
+  buildCache?: string | undefined;
   box?: () => Promise<Box>;
 }
 
@@ -64,8 +67,11 @@ export class BuildTools {
     const libraries = realpathSync(asked);
     this.#libraryFiles = new LibraryFiles(join(libraries, 'files'));
     this.libraryFolder = libraries;
-    this.#libraries = new CompileCache(libraries, this.#libraryFiles, this.box);
-    this.#builds = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, this.box);
+    this.#libraries = new CompileCache(libraries, this.#libraryFiles, { box: this.box });
+    this.#builds = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, {
+      box: this.box,
+      shared: options.buildCache === undefined ? undefined : new SharedBuilds(options.buildCache),
+    });
     this.kernels = new KernelBuilder({
       toolchain: this.toolchain,
       cache: this.#builds,

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { CompileCache, hostFault, keyOf } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
+import { SharedBuilds } from './shared-builds.ts';
 
 const signal = new AbortController().signal;
 let folder: string;
@@ -90,6 +91,26 @@ test('a damaged artifact or entry is compiled again', async () => {
     false,
     'source',
   ]);
+});
+
+test('a shared folder of builds: what one runner compiled another copies, unless it is damaged', async () => {
+  const runner = (name: string) => {
+    const files = new ArtifactStore(join(folder, name, 'artifacts'));
+    const shared = new SharedBuilds(join(folder, 'shared'));
+    return {
+      files,
+      compile: () => new CompileCache(join(folder, name), files, { shared }).compile(unit(), { signal }),
+    };
+  };
+  const [first, second, third] = [runner('first'), runner('second'), runner('third')];
+  const compiled = await first.compile();
+  const copied = await second.compile();
+  const { sha256 } = compiled.outputs[0]!;
+  writeFileSync(join(folder, 'shared', 'files', `${sha256}.so`), 'sourcf');
+  const anew = await third.compile();
+  expect([compiled, copied, anew].map(({ cacheHit }) => cacheHit)).toEqual([false, true, false]);
+  expect([second, third].map(({ files }) => files.get(sha256).toString())).toEqual(['source', 'source']);
+  expect((await second.compile()).cacheHit).toBe(true);
 });
 
 test('two jobs that want the same compile it once', async () => {

@@ -1,42 +1,25 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { sha256Of } from '@flashcore/shared/kernels';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
-import { markUsed } from '../store/last-used.ts';
 import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
 import { KILLED, runStages, type StagesEnd } from './compile-stages.ts';
-import type { CompileOptions, CompileOutput, CompileUnit, OutputKind } from './compile-unit.ts';
-
-export interface StoredOutput {
-  fileName: string;
-  kind: OutputKind;
-  sha256: string;
-  sizeBytes: number;
-}
-
-/** What is known of a compilation; the file of a cached one. */
-export interface CompileRecord {
-  key: string;
-  seconds: number;
-  exitCode: number;
-  lines: string[];
-  outputs: StoredOutput[];
-}
+import {
+  readRecord,
+  writeRecord,
+  type CompiledFiles,
+  type CompileRecord,
+  type StoredOutput,
+} from './compile-record.ts';
+import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
+import type { SharedBuilds } from './shared-builds.ts';
 
 export interface Compilation extends CompileRecord {
   cacheHit: boolean;
   timedOut: boolean;
-}
-
-/** Where compiled files are kept, by digest. */
-export interface CompiledFiles {
-  putFile(path: string): string;
-  /** Throws ARTIFACT_NOT_FOUND for what is not there or was damaged. */
-  get(sha256: string): Buffer;
 }
 
 /** Counts up when a change here makes old entries wrong. */
@@ -50,12 +33,19 @@ export class CompileCache {
   readonly #folder: string;
   readonly #files: CompiledFiles;
   readonly #box: () => Promise<Box>;
+  readonly #shared: SharedBuilds | undefined;
   readonly #running = new Map<string, Promise<unknown>>();
   /** Since the start. */
   readonly use = { hits: 0, misses: 0 };
 
-  constructor(folder: string, files: CompiledFiles, box = () => findBox('none')) {
+  /** `shared`: where else it looks, and what it keeps there too. */
+  constructor(
+    folder: string,
+    files: CompiledFiles,
+    { box = () => findBox('none'), shared }: { box?: () => Promise<Box>; shared?: SharedBuilds | undefined } = {},
+  ) {
     this.#box = box;
+    this.#shared = shared;
     this.#folder = folder;
     this.#files = files;
     for (const part of ['work', 'entries']) mkdirSync(join(folder, part), { recursive: true, mode: 0o700 });
@@ -88,25 +78,11 @@ export class CompileCache {
 
   /** A cached compilation whose artifacts are all there and undamaged. */
   find(key: string): CompileRecord | undefined {
-    const path = this.#entryPath(key);
-    if (!statSync(path, { throwIfNoEntry: false })) return undefined;
-    const record = openRecord(readFileSync(path, 'utf8'));
-    if (record?.key === key && record.outputs.every((output) => this.#intact(output.sha256))) {
-      markUsed(path);
-      return record;
-    }
-    rmSync(path, { force: true });
-    return undefined;
-  }
-
-  #intact(sha256: string): boolean {
-    try {
-      this.#files.get(sha256);
-      return true;
-    } catch (error) {
-      if (error instanceof FlashcoreError && error.reason === 'ARTIFACT_NOT_FOUND') return false;
-      throw error;
-    }
+    const own = readRecord(this.#entryPath(key), key, this.#files);
+    if (own) return own;
+    const shared = this.#shared?.copyTo(this.#files, key);
+    if (shared) writeRecord(this.#entryPath(key), shared);
+    return shared;
   }
 
   async #run(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
@@ -144,15 +120,8 @@ export class CompileCache {
   }
 
   #write(record: CompileRecord): void {
-    const path = this.#entryPath(record.key);
-    const temporary = `${path}.${randomUUID()}`;
-    try {
-      writeFileSync(temporary, sealRecord(record), { flush: true });
-      renameSync(temporary, path);
-    } catch (error) {
-      rmSync(temporary, { force: true });
-      throw storageError(error, 'keep this build');
-    }
+    writeRecord(this.#entryPath(record.key), record);
+    this.#shared?.keep(this.#files, record);
   }
 
   #entryPath(key: string): string {
@@ -225,16 +194,4 @@ function isRunning(pid: number): boolean {
     // EPERM: it runs, as somebody else.
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
-}
-
-/** A record under its digest: a flipped bit in it would otherwise be another record. */
-function sealRecord(record: CompileRecord): string {
-  const text = JSON.stringify(record);
-  return `${sha256Of(text)}\n${text}`;
-}
-
-/** Undefined for a file that is not, to the last bit, what this version writes. */
-function openRecord(sealed: string): CompileRecord | undefined {
-  const [digest, text] = [sealed.slice(0, 64), sealed.slice(65)];
-  return sealed[64] === '\n' && sha256Of(text) === digest ? (JSON.parse(text) as CompileRecord) : undefined;
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { sha256Of } from '@flashcore/shared/kernels';
 import { storageError } from '../store/storage-error.ts';
-import type { CompiledFiles } from './compile-cache.ts';
+import type { CompiledFiles } from './compile-record.ts';
 
 /**
  * Compiled libraries by digest, in a folder that several runners may use at once: a file appears whole, and only ever

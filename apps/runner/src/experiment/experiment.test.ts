@@ -15,6 +15,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { TEST_HOST } from '../testing/test-host.ts';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/run-job.ts';
@@ -22,7 +23,8 @@ import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/
 let fixture: TestPlanner;
 
 beforeAll(async () => {
-  fixture = openTestPlanner();
+  // What others have compiled is not known: the first build is one.
+  fixture = openTestPlanner(undefined, { host: { ...TEST_HOST, buildCache: undefined } });
   await fixture.planner.prepare();
 });
 

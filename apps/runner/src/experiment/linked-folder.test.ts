@@ -1,11 +1,11 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Outcome } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { collect, finished, startTestRunner } from '../testing/test-runner.ts';
-import { DEFAULT_HOST } from '../host-settings.ts';
+import { TEST_HOST } from '../testing/test-host.ts';
 import { createPlanner } from './planner.ts';
 
 test(
@@ -15,15 +15,14 @@ test(
     const folder = mkdtempSync(join(tmpdir(), 'fc-link-'));
     mkdirSync(join(folder, 'real'));
     symlinkSync(join(folder, 'real'), join(folder, 'link'));
-    const libraries = join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`);
-    mkdirSync(libraries, { recursive: true });
-    symlinkSync(libraries, join(folder, 'libraries'));
+    mkdirSync(TEST_HOST.libraryCache!, { recursive: true });
+    symlinkSync(TEST_HOST.libraryCache!, join(folder, 'libraries'));
     await using fixture = await startTestRunner({
       dataDirectory: join(folder, 'link'),
       createPlanner: (options) =>
         createPlanner({
           ...options,
-          host: { ...DEFAULT_HOST, libraryCache: join(folder, 'libraries') },
+          host: { ...TEST_HOST, libraryCache: join(folder, 'libraries') },
         }),
     });
     const events = await collect(

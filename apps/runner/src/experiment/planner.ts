@@ -83,6 +83,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     kernelsFolder: options.kernelsDirectory,
     artifacts: options.artifacts,
     libraryCache: host.libraryCache,
+    buildCache: host.buildCache,
   });
   const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>

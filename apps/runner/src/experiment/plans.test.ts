@@ -1,10 +1,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Outcome, Verdict, type JobEvent, type VariantResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { DEFAULT_HOST } from '../host-settings.ts';
 import type { JobPayload } from '../jobs/job-context.ts';
 import { REPOSITORY_ROOT, collect, startTestRunner } from '../testing/test-runner.ts';
 import { createPlanner } from './planner.ts';
@@ -200,13 +198,7 @@ test(
   'an accepted build is the champion of the next experiment, which says what it changed; on the emulator nothing is timed against it',
   { timeout: 180_000 },
   async () => {
-    await using runner = await startTestRunner({
-      createPlanner: (options) =>
-        createPlanner({
-          ...options,
-          host: { ...DEFAULT_HOST, libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`) },
-        }),
-    });
+    await using runner = await startTestRunner({ createPlanner });
     const { client } = runner;
     const experiment = async (extra: object) => {
       const events: JobEvent[] = await collect(

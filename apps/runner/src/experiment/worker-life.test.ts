@@ -1,5 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { FindingKind } from '@flashcore/shared/contract';
 import { parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
@@ -10,6 +10,7 @@ import { CompileCache } from '../build/compile-cache.ts';
 import { KernelBuilder, type KernelBuild } from '../build/kernel-builder.ts';
 import { Toolchain } from '../build/toolchain.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
+import { TEST_HOST } from '../testing/test-host.ts';
 import { DeviceWorker } from '../workers/device-worker.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 
@@ -32,7 +33,7 @@ beforeAll(() => {
     dataDirectory: folder,
     kernelsFolder,
     artifacts: new ArtifactStore(join(folder, 'artifacts')),
-    libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`),
+    ...TEST_HOST,
   });
   worker = new DeviceWorker({
     deviceId: 'emulator',

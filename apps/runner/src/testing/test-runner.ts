@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import { type JobEvent, type JobFinished } from '@flashcore/shared/contract';
-import { DEFAULT_HOST } from '../host-settings.ts';
 import { createLogger } from '../log.ts';
 import { KEEP_ALL } from '../operation/retention.ts';
 import { startRunner, type Runner, type RunnerOptions } from '../runner.ts';
 import { fakePlanner } from './fake-planner.ts';
+import { TEST_HOST } from './test-host.ts';
 
 export const REPOSITORY_ROOT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
 
@@ -53,7 +53,7 @@ export async function startTestRunner(
     metrics: undefined,
     retention: KEEP_ALL,
     logLevel: 'silent',
-    host: DEFAULT_HOST,
+    host: TEST_HOST,
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,

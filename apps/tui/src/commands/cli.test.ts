@@ -9,8 +9,6 @@ import { readRunnerRecord } from '../connection/data-directory.ts';
 
 // The built program as a process of its own, against a real embedded runner.
 const BIN = fileURLToPath(new URL('../../bin/fa-tui.js', import.meta.url));
-// The emulator is compiled once for all tests.
-const LIBRARIES = fileURLToPath(new URL('../../../../node_modules/.cache/flashcore-libraries', import.meta.url));
 
 let home: string;
 beforeAll(() => void (home = mkdtempSync(path.join(tmpdir(), 'fa-'))));
@@ -25,7 +23,7 @@ type Child = ChildProcessByStdio<null, Readable, Readable>;
 function start(...args: string[]): Child {
   return spawn(process.execPath, [BIN, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, FLASHCORE_HOME: home, FLASHCORE_LIBRARY_CACHE: LIBRARIES },
+    env: { ...process.env, FLASHCORE_HOME: home },
   });
 }
 
@@ -114,7 +112,7 @@ describe.runIf(existsSync('/dev/full'))('a full disk', () => {
   test('under stdout: 3, and says so', async () => {
     const child = spawn('/bin/sh', ['-c', `exec "${process.execPath}" "${BIN}" host > /dev/full`], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, FLASHCORE_HOME: home, FLASHCORE_LIBRARY_CACHE: LIBRARIES },
+      env: { ...process.env, FLASHCORE_HOME: home },
     });
     const { code, stderr } = await ended(child);
     expect(code).toBe(3);

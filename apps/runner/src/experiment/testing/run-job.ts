@@ -1,5 +1,5 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
@@ -12,7 +12,6 @@ import {
   VerifyRequestSchema,
   type JobResult,
 } from '@flashcore/shared/contract';
-import { DEFAULT_HOST } from '../../host-settings.ts';
 import { createLogger } from '../../log.ts';
 import { KernelCatalog } from '../../kernels.ts';
 import type { JobMethod, JobOutcome, JobPayload, JobPlanner, JobRequests } from '../../jobs/job-context.ts';
@@ -22,6 +21,7 @@ import { openDatabase } from '../../store/database.ts';
 import { DecisionStore } from '../../store/decisions.ts';
 import { MeasuredSteps } from '../../store/measured-steps.ts';
 import { SourceStore } from '../../store/sources.ts';
+import { TEST_HOST } from '../../testing/test-host.ts';
 import { createPlanner, type PlannerOptions } from '../planner.ts';
 
 const SCHEMAS = {
@@ -65,7 +65,7 @@ type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
  */
 export function openTestPlanner(
   keptDirectory?: string,
-  { isolation = 'auto' }: Pick<PlannerOptions, 'isolation'> = {},
+  { isolation = 'auto', host = TEST_HOST }: Pick<PlannerOptions, 'isolation' | 'host'> = {},
 ): TestPlanner {
   const dataDirectory = keptDirectory ?? mkdtempSync(join(tmpdir(), 'flashcore-planner-'));
   const database = openDatabase(join(dataDirectory, 'flashcore.db'));
@@ -74,8 +74,7 @@ export function openTestPlanner(
   const artifacts = new ArtifactStore(join(dataDirectory, 'artifacts'));
   const kernelsDirectory = join(repositoryRoot, 'kernels');
   const planner = createPlanner({
-    // Compiling the emulator takes longer than most tests.
-    host: { ...DEFAULT_HOST, libraryCache: join(tmpdir(), `flashcore-test-libraries-${userInfo().uid}`) },
+    host,
     isolation,
     version: '0.0.0',
     buildId: 'test',
