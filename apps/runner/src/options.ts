@@ -224,7 +224,10 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
   };
 }
 
-/** FLASHCORE_LIBRARY_CACHE, FLASHCORE_BUILD_CACHE, FLASHCORE_PYTHON, FLASHCORE_EMULATOR_DEVICES (as libcuda_emu.so counts them). */
+/**
+ * FLASHCORE_LIBRARY_CACHE, FLASHCORE_BUILD_CACHE, FLASHCORE_PYTHON, FLASHCORE_EMULATOR_DEVICES (as libcuda_emu.so
+ * counts them).
+ */
 function hostSettings(environment: NodeJS.ProcessEnv): HostSettings {
   const devices = Number.parseInt(environment['FLASHCORE_EMULATOR_DEVICES'] ?? '1', 10);
   return {
