@@ -22,6 +22,7 @@ test('every option has a default', () => {
     reflection: true,
     quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256, deviceHoursPerDay: 24 },
     rates: new Map(),
+    heldOut: undefined,
     metrics: undefined,
     retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity },
     logLevel: 'info',

@@ -39,6 +39,8 @@ export interface ServeOptions {
   quotas: QuotaLimits;
   /** US dollars an hour, by the device's name. */
   rates: DeviceRates;
+  /** File of shapes that clients never see; undefined: none. */
+  heldOut: string | undefined;
   /** Where Prometheus finds metrics, on this machine; undefined: nowhere. */
   metrics: ListenAddress | undefined;
   retention: RetentionPolicy;
@@ -97,6 +99,10 @@ export function parseOptions(
     .option('--embedded', 'for one client: a Unix socket, and an end when it is unused')
     .option('--idle-exit-seconds <seconds>', 'embedded: ends after so long without client and job', seconds, 30)
     .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)
+    .option(
+      '--held-out <file>',
+      'shapes that clients never see, which the leaders of searches are tried on ($FLASHCORE_HELD_OUT); docs/search.md',
+    )
     .option('--max-queued <jobs>', 'most jobs that wait at once', count, 64)
     .addOption(
       new Option('--isolation <how>', 'boxes compilers and workers: where that works, never, or not serving without')
@@ -189,6 +195,7 @@ interface Flags extends KeepFlags {
   maxUploadMibPerHour: number;
   maxDeviceHoursPerDay: number;
   usdPerHour?: string[];
+  heldOut?: string;
   metrics?: string;
   logLevel?: string;
 }
@@ -217,6 +224,7 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
       deviceHoursPerDay: flags.maxDeviceHoursPerDay,
     },
     rates: ratesOf(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
+    heldOut: flags.heldOut ?? (environment['FLASHCORE_HELD_OUT'] || undefined),
     metrics: flags.metrics === undefined ? undefined : metricsAddress(flags.metrics),
     retention: policyOf(flags),
     logLevel: flags.logLevel ?? environment['FLASHCORE_LOG_LEVEL'] ?? 'info',

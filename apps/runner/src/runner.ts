@@ -33,6 +33,7 @@ import { BuildStore } from './store/builds.ts';
 import { openDatabase, refuseEmptyDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
 import { DecisionStore } from './store/decisions.ts';
+import { readHeldOut } from './held-out-file.ts';
 import { HistoryStore } from './store/history.ts';
 import { Leaderboard } from './store/leaderboard.ts';
 import { MeasuredSteps } from './store/measured-steps.ts';
@@ -98,6 +99,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       isolation,
       emulator: options.emulator,
       rates: options.rates,
+      heldOut: readHeldOut(options.heldOut),
       host: options.host,
     });
     if (isolation === 'required') await requireBox(planner, options);

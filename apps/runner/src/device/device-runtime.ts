@@ -96,6 +96,11 @@ export class DeviceRuntime {
     if (!(this.#device.description.simulated && SEPARATE)) this.#worker.serve(job.owner);
   }
 
+  /** Nothing that the device's worker still has to say is heard; the next request has a new one. */
+  retireWorker(): void {
+    this.#worker.retire();
+  }
+
   /**
    * Starts the worker, if none is there. Errors: DEVICE_UNAVAILABLE, COMPILER_MISSING, INTERNAL, the signal's reason.
    */

@@ -14,6 +14,7 @@ import { buildPhase } from '../phases/build-phase.ts';
 import { comparisonPhase } from '../phases/comparison-phase.ts';
 import { differencePhase } from '../phases/difference-phase.ts';
 import { gatesPhase } from '../phases/gates-phase.ts';
+import { heldOutPhase } from '../phases/held-out-phase.ts';
 import { Judging } from '../phases/judging.ts';
 import { nothingFound, variantFound, type JobFound, type VariantFound } from '../phases/job-found.ts';
 import { emitWarning, variantServices, type JobServices } from '../phases/job-services.ts';
@@ -37,6 +38,7 @@ const PHASES: readonly VariantPhase[] = [
   verifyPhase,
   benchmarkPhase,
   comparisonPhase,
+  heldOutPhase,
   profilePhase,
   differencePhase,
   gatesPhase,

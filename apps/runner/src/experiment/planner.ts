@@ -8,6 +8,7 @@ import {
   WarningSchema,
   type CaseSet,
   type GatePlan,
+  type Shape,
   type Tool,
 } from '@flashcore/shared/contract';
 import {
@@ -68,6 +69,8 @@ export interface PlannerOptions {
   /** What searches over variants have measured. */
   steps: MeasuredSteps;
   logger: Logger;
+  /** Shapes that the host keeps to itself; default: none. */
+  heldOut?: readonly Shape[];
   /** What devices cost; default: what is known of them. */
   rates?: DeviceRates;
 }
@@ -134,17 +137,19 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         gates: () => settings.gates(),
         championFor: (lineage, place) => championFor(options.decisions.champions(), { lineage, place }),
         load,
+        heldOut: options.heldOut ?? [],
       });
       return plannedJob(spec, { options, tools, runtimes, cases });
     },
     judging: () => {
+      const heldOutShapes = options.heldOut?.length ?? 0;
       try {
-        return judgingOf(settings.gates().file, settings.cases());
+        return { ...judgingOf(settings.gates().file, settings.cases()), heldOutShapes };
       } catch (error) {
         // An edited file that is wrong is told to whom starts an experiment; the host is described all the same.
         if (!(error instanceof FlashcoreError)) throw error;
         options.logger.warn({ reason: error.reason, message: error.message }, 'plans and case sets cannot be read');
-        return { plans: [], caseSets: [] };
+        return { plans: [], caseSets: [], heldOutShapes };
       }
     },
     cacheUse: () => tools.cacheUse(),

@@ -58,7 +58,7 @@ export const comparisonPhase: VariantPhase = {
 };
 
 /** What builds and runs the champion: its lines are the job's, its results are not. */
-function championServices(services: VariantServices, champion: ChampionSpec): VariantServices {
+export function championServices(services: VariantServices, champion: ChampionSpec): VariantServices {
   return variantServices(
     {
       ...services,

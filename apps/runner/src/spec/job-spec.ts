@@ -66,6 +66,8 @@ export interface JobSpec {
   noChampion: string;
   /** A search over variants. */
   tune: TuneSpec | undefined;
+  /** Shapes that no client sees, for what leads a search; empty: there are none, or the job is no search's. */
+  heldOut: readonly Shape[];
 }
 
 /** Which variants a search looks at, and when it begins no other measurement. */
@@ -129,6 +131,8 @@ export interface SpecContext {
   /** The device's champion that a kernel of this lineage is compared with; undefined: there is none. */
   championFor: (lineage: readonly string[], place: ChampionPlace) => Champion | undefined;
   load: DeviceLoad;
+  /** Shapes that the host keeps to itself. */
+  heldOut: readonly Shape[];
 }
 
 /** Toggle that turns tensor cores off: kernels that have it get a fallback. */
@@ -200,6 +204,7 @@ export function planSpec<Method extends JobMethod>(
         ? planTune(request as JobRequests['tune'], { manifest, device, shapes: benchmark!.shapes })
         : undefined,
     judged,
+    heldOut: isSearch(method, request) ? context.heldOut : [],
     fallback:
       judged && judged.plan.fallback !== 'none' && !(request as JobRequests['runExperiment']).noFallback
         ? fallbackOf(manifest, variant, { resolved, device })
@@ -213,6 +218,9 @@ export function planSpec<Method extends JobMethod>(
   for (const each of [resolved, spec.fallback]) if (each) shapeLaunches(manifest, each, spec.shapes);
   return spec;
 }
+
+const isSearch = (method: JobMethod, request: JobRequests[JobMethod]): boolean =>
+  method === 'tune' || (method === 'runExperiment' && (request as JobRequests['runExperiment']).heldOut);
 
 interface TuneParts {
   manifest: Manifest;

@@ -50,6 +50,7 @@ export async function startTestRunner(
     reflection: true,
     quotas: { jobs: 16, callsPerSecond: 50, uploadMibPerHour: 256, deviceHoursPerDay: 24 },
     rates: new Map(),
+    heldOut: undefined,
     metrics: undefined,
     retention: KEEP_ALL,
     logLevel: 'silent',

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { create } from '@bufbuild/protobuf';
 import {
+  HeldOutVerdict,
   Outcome,
   ShapeComparisonSchema,
   TuneResultSchema,
@@ -9,6 +10,7 @@ import {
   VerifyResultSchema,
   outcomeOfJob,
   type ComparisonResult,
+  type HeldOutResult,
   type JobResult,
   type Shape,
   type ShapeComparison,
@@ -21,6 +23,7 @@ import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { JobOutcome, JobPayload } from '../jobs/job-context.ts';
 import { runBuild, stopsAfterBuild } from '../phases/build-phase.ts';
 import { compareShape, comparisonPhase } from '../phases/comparison-phase.ts';
+import { heldOutPhase } from '../phases/held-out-phase.ts';
 import { nothingFound, variantFound, type JobFound } from '../phases/job-found.ts';
 import { emitLog, variantServices, type JobServices, type VariantServices } from '../phases/job-services.ts';
 import { noteSeeds, runVerify } from '../phases/verify-phase.ts';
@@ -79,6 +82,7 @@ class Tuning {
   #winner: Contender | undefined;
   #raceComplete = true;
   #comparison: ComparisonResult | undefined;
+  #heldOut: HeldOutResult | undefined;
 
   constructor(parts: TuneParts) {
     this.#parts = parts;
@@ -111,12 +115,16 @@ class Tuning {
       ? `; against ${this.#comparison.champion?.label}: ${this.#comparison.reason}`
       : '';
     const figure = row.p50Us === undefined ? `${row.registers} registers, not timed` : `${row.p50Us.toPrecision(4)} us`;
+    const heldOut = this.#heldOut ? `; ${this.#heldOut.detail}` : '';
     // A champion that stays ahead is a result of the search, no failure of it.
     const outcome = outcomeOfJob(
       [],
       result.variants.map((variant) => ({ ...variant, comparison: undefined })),
     );
-    return { outcome, summary: `best of ${this.#contenders.length} variants: ${row.label}, ${figure}${champion}` };
+    return {
+      outcome: this.#heldOut?.verdict === HeldOutVerdict.WRONG ? Outcome.FAILED : outcome,
+      summary: `best of ${this.#contenders.length} variants: ${row.label}, ${figure}${champion}${heldOut}`,
+    };
   }
 
   #announcement(): string {
@@ -298,6 +306,9 @@ class Tuning {
     if (this.#isChampion(winner) || !comparisonPhase.wants(whole, found)) return;
     await comparisonPhase.run(whole, found);
     this.#comparison = found.result.comparison;
+    if (!heldOutPhase.wants(whole, found)) return;
+    await heldOutPhase.run(whole, found);
+    this.#heldOut = found.result.heldOut;
   }
 
   /** Nothing is compared with itself. */

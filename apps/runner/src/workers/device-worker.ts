@@ -57,6 +57,11 @@ export class DeviceWorker {
     this.#owner = owner;
   }
 
+  /** Lets the process serve no more: what ran in it is not heard of again, and the next request has a new one. */
+  retire(): void {
+    this.#outworn = true;
+  }
+
   /** Why the device takes no work; undefined when it does. */
   get quarantineReason(): string | undefined {
     return this.#quarantine;
@@ -155,7 +160,10 @@ export class DeviceWorker {
       await this.#endProcess(options.signal);
       // A process that was never opened must not be left for the next job.
       options.signal.throwIfAborted();
-      const worker = new WorkerProcess((line) => this.#onOutput?.(line), command);
+      // What a process prints late, when it has been replaced or is about to be, is of nobody's request.
+      const worker: WorkerProcess = new WorkerProcess((line) => {
+        if (this.#process === worker && !this.#outworn) this.#onOutput?.(line);
+      }, command);
       this.#process = worker;
       const opened = await worker.request({ type: 'open', ...setup }, { signal: options.signal });
       if (opened.status !== 'done') {

@@ -35,7 +35,7 @@ export function showHost(context: CommandContext): Promise<ExitCode> {
     if (context.options.json) context.document(jsonOf(GetHostResponseSchema, response));
     else
       context.show(
-        response.host ? hostBlocks(response.host, response.caller) : [notice('the runner says nothing about its host')],
+        response.host ? hostBlocks(response.host, response) : [notice('the runner says nothing about its host')],
       );
     return ExitCode.PASSED;
   });

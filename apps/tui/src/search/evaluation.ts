@@ -1,5 +1,6 @@
 import {
   FindingKind,
+  HeldOutVerdict,
   Outcome,
   TimingMode,
   Verdict,
@@ -64,6 +65,7 @@ export function isCorrect(result: JobResult | undefined, required: readonly stri
     passed.size > 0 &&
     cases.every(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED) &&
     required.every((shape) => passed.has(shape)) &&
+    variant.heldOut?.verdict !== HeldOutVerdict.WRONG &&
     !(variant.comparison?.shapes ?? []).some(({ reason }) => reason.includes(WRONG_WHILE_COMPARED))
   );
 }
@@ -136,13 +138,22 @@ interface Scored {
 
 function scoreOf(of: Scored): number {
   const { correct, variant, metrics, required } = of;
-  if (correct) return Math.max(SCORES.RIGHT_AT_LEAST, metrics['speedup'] ?? metrics['speedup_over_sdpa'] ?? 1);
+  if (correct) {
+    const speedup = metrics['speedup'] ?? metrics['speedup_over_sdpa'] ?? 1;
+    // Faster on the shapes that it was shown, and not on those that it was not, is no gain.
+    const most = stoodHeldOut(variant) ? speedup : Math.min(1, speedup);
+    return Math.max(SCORES.RIGHT_AT_LEAST, most);
+  }
   if (!variant?.build?.succeeded) return SCORES.NOT_BUILT;
   const cases = variant.verify?.cases.length ?? 0;
   if (cases === 0) return SCORES.BUILT;
   const share = (variant.verify?.passedCases ?? 0) / Math.max(cases, required.length);
   return SCORES.RAN + SCORES.SHARE_OF_CASES * share;
 }
+
+/** Whether the shapes that nobody sees say nothing against a candidate; true where it was not tried on any. */
+export const stoodHeldOut = (variant: Pick<VariantResult, 'heldOut'> | undefined): boolean =>
+  variant?.heldOut === undefined || variant.heldOut.verdict === HeldOutVerdict.PASSED;
 
 function stageOf(result: JobResult | undefined, variant: VariantResult | undefined): Stage {
   if (!variant?.build) return result?.prechecks.some(({ verdict }) => verdict === Verdict.FAIL) ? 'precheck' : 'build';
@@ -189,10 +200,10 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
 const sdpaSpeedup = (hot: BenchmarkResult | undefined): number | undefined =>
   hot && hot.sdpa.length > 0 ? Math.min(...hot.sdpa.map(({ speedup }) => speedup)) : undefined;
 
-/** Geometric mean over the shapes, of a comparison on a real device; undefined: not measured. */
+/** Geometric mean over the shapes, hot, of a comparison on a real device; undefined: not measured. */
 export function championSpeedup(variant: VariantResult | undefined): number | undefined {
-  const ratios = (variant?.comparison?.shapes ?? []).flatMap(({ time, simulated }) =>
-    time && !simulated ? [time.ratio] : [],
+  const ratios = (variant?.comparison?.shapes ?? []).flatMap(({ time, mode, simulated }) =>
+    time && mode === TimingMode.HOT && !simulated ? [time.ratio] : [],
   );
   if (ratios.length === 0) return undefined;
   return Math.exp(ratios.reduce((sum, ratio) => sum + Math.log(ratio), 0) / ratios.length);

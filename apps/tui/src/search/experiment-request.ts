@@ -53,6 +53,8 @@ export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf
       noFallback: true,
       // A search compares with what it names, and with nothing else.
       noChampion: champion === undefined,
+      // What leads is tried on shapes that neither this program nor the proposer sees.
+      heldOut: champion !== undefined,
     },
   };
 }

@@ -79,6 +79,7 @@ function wrongLines(variant: VariantResult | undefined, required: readonly strin
       ({ shape, reason }) => `${formatShape(shape!)} must be computed and was not: ${reason ?? 'no reason given'}`,
     ),
     ...(variant?.verify ? [`${variant.verify.passedCases} of ${cases.length} cases pass.`] : []),
+    ...heldOutLines(variant),
   ];
 }
 
@@ -93,10 +94,17 @@ function rightLines(variant: VariantResult | undefined): string[] {
   return [
     timed,
     ...(comparison ? [`Against ${comparison.champion?.label ?? 'the champion'}: ${comparison.reason}.`] : []),
+    ...heldOutLines(variant),
     ...(profile?.bottleneck ? [`Bound by: ${profile.bottleneck}`] : []),
     ...(profile?.advice ?? []).slice(0, TOP_FINDINGS).map(({ text, evidence }) => `${text} (${evidence})`),
   ];
 }
+
+/** A word alone: a proposer that saw shapes or figures could fit to them. */
+const heldOutLines = (variant: VariantResult | undefined): string[] =>
+  variant?.heldOut
+    ? [`On shapes that are not shown, which must be computed as well and not slower, ${variant.heldOut.detail}.`]
+    : [];
 
 interface DiagnosticFacts {
   severity: string;

@@ -5,6 +5,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   ComparisonVerdict,
   FindingKind,
+  HeldOutVerdict,
   JobResultSchema,
   JobSchema,
   Outcome,
@@ -43,7 +44,20 @@ const FASTER = {
   comparison: {
     verdict: ComparisonVerdict.FASTER,
     reason: '1.1000 [1.0900, 1.1100] in time',
-    shapes: [{ shape: SHAPE, verdict: ComparisonVerdict.FASTER, time: { ratio: 1.1, low: 1.09, high: 1.11 } }],
+    shapes: [
+      {
+        shape: SHAPE,
+        mode: TimingMode.HOT,
+        verdict: ComparisonVerdict.FASTER,
+        time: { ratio: 1.1, low: 1.09, high: 1.11 },
+      },
+      {
+        shape: SHAPE,
+        mode: TimingMode.COLD,
+        verdict: ComparisonVerdict.FASTER,
+        time: { ratio: 3, low: 2.9, high: 3.1 },
+      },
+    ],
   },
 } satisfies Variant;
 
@@ -63,8 +77,29 @@ const judge = (variant: Variant, required = ['1x1x64x64']): Trial =>
   judgedTrial(identity, ended(variant), { base: { score: 2 }, required });
 
 describe('a trial', () => {
-  test('that is right and FASTER than its base is accepted, and its score is the base’s times the ratio', () => {
+  test('that is right and FASTER than its base is accepted, and its score is the base’s times the hot ratio', () => {
     expect(judge(FASTER)).toMatchObject({ status: 'accepted', score: 2 * 1.1 });
+  });
+
+  test.each([
+    [HeldOutVerdict.PASSED, { status: 'accepted', score: 2.2 }, { correct: true, combined_score: 1.1 }],
+    [HeldOutVerdict.SLOWER, { status: 'valid', score: 2 }, { correct: true, combined_score: 1 }],
+    [HeldOutVerdict.NOT_JUDGED, { status: 'valid', score: 2 }, { correct: true, combined_score: 1 }],
+    [
+      HeldOutVerdict.WRONG,
+      { status: 'wrong', score: 0 },
+      { correct: false, combined_score: SCORES.RAN + SCORES.SHARE_OF_CASES },
+    ],
+  ])('that leads and is %s on shapes that nobody sees', (verdict, trial, evaluation) => {
+    const detail = `held-out: ${HeldOutVerdict[verdict]}`;
+    const judged = judge({ ...FASTER, heldOut: { verdict, detail, shapes: 2 } });
+    expect(judged).toMatchObject(trial);
+    expect(judged.score).toBeCloseTo(trial.score);
+    expect(judged.why).toContain(detail);
+    expect(judged.evaluation).toMatchObject({
+      ...evaluation,
+      text_feedback: expect.stringContaining(detail) as string,
+    });
   });
 
   test('that is right and within the margin is valid and not accepted', () => {
@@ -117,7 +152,10 @@ test('scores climb from not built over wrong to right, and a right kernel that i
     { shape: SHAPE, verdict: Verdict.PASS },
     { shape: SHAPE, verdict: Verdict.FAIL },
   ];
-  const slow = { ...FASTER, comparison: { shapes: [{ time: { ratio: 0.01, low: 0.01, high: 0.01 } }] } };
+  const slow = {
+    ...FASTER,
+    comparison: { shapes: [{ mode: TimingMode.HOT, time: { ratio: 0.01, low: 0.01, high: 0.01 } }] },
+  };
   const scores = [
     score({ build: { succeeded: false } }),
     score({ build: { succeeded: true } }),

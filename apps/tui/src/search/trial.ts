@@ -1,5 +1,12 @@
 import { ComparisonVerdict, type JobResult } from '@flashcore/shared/contract';
-import { askedVariant, championSpeedup, evaluationOf, passedShapes, type Evaluation } from './evaluation.ts';
+import {
+  askedVariant,
+  championSpeedup,
+  evaluationOf,
+  passedShapes,
+  stoodHeldOut,
+  type Evaluation,
+} from './evaluation.ts';
 import type { EndedJob } from './experiment.ts';
 import type { Operator } from './protocol.ts';
 
@@ -58,14 +65,16 @@ export interface JudgeOptions {
 
 /**
  * What an experiment makes of a trial. Parity is a hard gate: a candidate with anything wrong is never accepted,
- * however fast it is; one that is right is accepted when the comparison with its base in the same job says FASTER.
+ * however fast it is; one that is right is accepted when the comparison with its base in the same job says FASTER, and
+ * shapes that the runner keeps to itself, where it has any, say nothing against it.
  */
 export function judgedTrial(identity: TrialIdentity, ended: EndedJob, { base, required }: JudgeOptions): Trial {
   const evaluation = evaluationOf({ ...ended, required });
   const variant = askedVariant(ended.result);
   if (!evaluation.correct) {
     const status = variant?.build?.succeeded ? 'wrong' : 'not-built';
-    return { ...identity, status, score: 0, why: firstLine(evaluation.text_feedback), evaluation };
+    const heldOut = variant?.heldOut?.detail;
+    return { ...identity, status, score: 0, why: heldOut ?? firstLine(evaluation.text_feedback), evaluation };
   }
   if (!base)
     return {
@@ -77,12 +86,14 @@ export function judgedTrial(identity: TrialIdentity, ended: EndedJob, { base, re
       cases: passedShapes(ended.result),
       gates: gateTexts(ended.result),
     };
-  const accepted = isFaster(ended.result);
+  const stood = stoodHeldOut(variant);
+  const accepted = isFaster(ended.result) && stood;
+  const speedup = championSpeedup(variant) ?? 1;
   return {
     ...identity,
     status: accepted ? 'accepted' : 'valid',
-    score: base.score * (championSpeedup(variant) ?? 1),
-    why: variant?.comparison?.reason ?? 'not compared',
+    score: base.score * (stood ? speedup : Math.min(1, speedup)),
+    why: [variant?.comparison?.reason ?? 'not compared', variant?.heldOut?.detail].filter(Boolean).join('; '),
     evaluation,
   };
 }

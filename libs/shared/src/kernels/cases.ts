@@ -116,6 +116,17 @@ export function parseCases(yamlText: string, path: string): Cases {
   };
 }
 
+const MAX_HELD_OUT = 32;
+
+const heldOutSchema = strict({ shapes: listOf(shape).min(1, 'wanted at least one shape').max(MAX_HELD_OUT) });
+
+/**
+ * Reads the shapes that a host keeps to itself, `shapes: [{ B, H, S, D, causal }, …]`; `path` is for texts. Errors:
+ * INVALID_MANIFEST with path and key.
+ */
+export const parseHeldOut = (yamlText: string, path: string): Shape[] =>
+  parseYamlFile(yamlText, path, heldOutSchema).value.shapes;
+
 /** The tolerance of that name. Errors: INVALID_REQUEST naming the known profiles. */
 export function toleranceProfile(cases: Cases, profile: string): ToleranceProfile {
   const found = Object.hasOwn(cases.tolerances, profile) ? cases.tolerances[profile] : undefined;

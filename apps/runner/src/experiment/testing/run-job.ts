@@ -65,7 +65,7 @@ type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
  */
 export function openTestPlanner(
   keptDirectory?: string,
-  { isolation = 'auto', host = TEST_HOST }: Pick<PlannerOptions, 'isolation' | 'host'> = {},
+  { isolation = 'auto', host = TEST_HOST, heldOut = [] }: Pick<PlannerOptions, 'isolation' | 'host' | 'heldOut'> = {},
 ): TestPlanner {
   const dataDirectory = keptDirectory ?? mkdtempSync(join(tmpdir(), 'flashcore-planner-'));
   const database = openDatabase(join(dataDirectory, 'flashcore.db'));
@@ -76,6 +76,7 @@ export function openTestPlanner(
   const planner = createPlanner({
     host,
     isolation,
+    heldOut,
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot,

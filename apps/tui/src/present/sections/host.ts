@@ -1,7 +1,7 @@
 /** What a runner has and can do; for a tool that is missing, what is not possible without it. */
-import { DeviceState, type Caller, type Device, type Host, type Tool } from '@flashcore/shared/contract';
+import { DeviceState, type Device, type GetHostResponse, type Host, type Tool } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block, type Fact } from '../blocks.ts';
-import { formatBytes, formatInstant, formatNumber } from '../numbers.ts';
+import { counted, formatBytes, formatInstant, formatNumber } from '../numbers.ts';
 import { withShortNames } from '../words.ts';
 
 export const STATE_WORDS: Record<DeviceState, string> = {
@@ -49,7 +49,13 @@ export const toolText = ({ version, missing, archs }: Tool): string => {
   return archs.length > 0 ? `${version} for ${archs.join(' ')}` : version;
 };
 
-export function hostBlocks(host: Host, caller?: Caller): Block[] {
+/** What it judges by, and who asks. */
+export type HostAnswer = Partial<Pick<GetHostResponse, 'caller' | 'plans' | 'caseSets' | 'heldOutShapes'>>;
+
+export function hostBlocks(
+  host: Host,
+  { caller, plans = [], caseSets = [], heldOutShapes = 0 }: HostAnswer = {},
+): Block[] {
   const kind = host.embedded ? 'embedded, ends by itself when unused' : 'serves until it is stopped';
   return [
     heading(`flashcore-runner ${host.runnerVersion}`, `API ${host.apiVersion}, build ${host.buildId.slice(0, 12)}`),
@@ -60,6 +66,9 @@ export function hostBlocks(host: Host, caller?: Caller): Block[] {
       host.dataDirectory ? fact('data', host.dataDirectory) : undefined,
       fact('isolation', host.isolation ? `${host.isolation.kind}: ${host.isolation.detail}` : 'unknown'),
       caller && caller.name !== 'local' ? fact('you', `${caller.name}, ${caller.role}`) : undefined,
+      fact('plans', plans.map(({ name }) => name).join(', ')),
+      fact('case sets', caseSets.map(({ name }) => name).join(', ')),
+      heldOutShapes > 0 ? fact('held-out', `${counted(heldOutShapes, 'shape')} that no client sees`) : undefined,
     ),
     ...host.devices.flatMap((device): Block[] => [
       heading(`Device ${device.deviceId}`, device.simulated ? 'simulated: its times are not GPU times' : ''),

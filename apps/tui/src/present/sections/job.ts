@@ -1,6 +1,8 @@
 /** The whole report of an ended job; its last line has the outcome and the job's name. */
 import {
+  HeldOutVerdict,
   Verdict,
+  type HeldOutResult,
   type Job,
   type JobError,
   type JobResult,
@@ -8,6 +10,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, type Block } from '../blocks.ts';
+import { counted } from '../numbers.ts';
 import { KIND_WORDS, SIMULATED_TEXT, VERDICT_MARKS, jobMark, outcomeWord, summaryText } from '../words.ts';
 import { verifyBlocks } from './cases.ts';
 import { comparisonBlocks } from './comparison.ts';
@@ -74,12 +77,20 @@ function variantBlocks(variant: VariantResult): Block[] {
     ...(variant.verify ? verifyBlocks(variant.verify) : []),
     ...variant.benchmarks.flatMap(timingBlocks),
     ...(variant.comparison ? comparisonBlocks(variant.comparison) : []),
+    ...(variant.heldOut ? [heldOutNotice(variant.heldOut)] : []),
     ...(variant.profile ? profileBlocks(variant.profile) : []),
     ...(variant.difference ? differenceBlocks(variant.difference) : []),
     ...gateBlocksOf(variant),
     ...findingsBlocks(variant.findings),
   ];
 }
+
+/** A word alone: nobody sees which shapes. */
+const heldOutNotice = ({ verdict, detail, shapes }: HeldOutResult): Block =>
+  notice(
+    `${detail} (${counted(shapes, 'shape')} that the runner keeps to itself)`,
+    verdict === HeldOutVerdict.WRONG ? 'bad' : 'text',
+  );
 
 /** Of a kernel that does not compile only what could be evaluated all the same. */
 function gateBlocksOf({ build, gates }: VariantResult): Block[] {

@@ -361,6 +361,13 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
    * @generated from field: flashcore.runner.v1.ChampionDifference difference = 11;
    */
   difference?: ChampionDifference | undefined;
+
+  /**
+   * Of a candidate that leads a search: what became of it on shapes that no client sees; absent when it was not tried.
+   *
+   * @generated from field: flashcore.runner.v1.HeldOutResult held_out = 12;
+   */
+  heldOut?: HeldOutResult | undefined;
 };
 
 /**
@@ -368,6 +375,41 @@ export declare type VariantResult = Message<"flashcore.runner.v1.VariantResult">
  * Use `create(VariantResultSchema)` to create a new message.
  */
 export declare const VariantResultSchema: GenMessage<VariantResult>;
+
+/**
+ * HeldOutResult is what became of a search's leader on the shapes that the runner keeps to itself. It has neither shapes
+ * nor figures: a search that saw them could fit to them.
+ *
+ * @generated from message flashcore.runner.v1.HeldOutResult
+ */
+export declare type HeldOutResult = Message<"flashcore.runner.v1.HeldOutResult"> & {
+  /**
+   * The answer.
+   *
+   * @generated from field: flashcore.runner.v1.HeldOutVerdict verdict = 1;
+   */
+  verdict: HeldOutVerdict;
+
+  /**
+   * The answer in words.
+   *
+   * @generated from field: string detail = 2;
+   */
+  detail: string;
+
+  /**
+   * Number of shapes tried: those that the champion takes.
+   *
+   * @generated from field: int32 shapes = 3;
+   */
+  shapes: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.HeldOutResult.
+ * Use `create(HeldOutResultSchema)` to create a new message.
+ */
+export declare const HeldOutResultSchema: GenMessage<HeldOutResult>;
 
 /**
  * ChampionDifference is what a candidate changes against the champion.
@@ -3406,6 +3448,53 @@ export declare type TunedVariant = Message<"flashcore.runner.v1.TunedVariant"> &
  * Use `create(TunedVariantSchema)` to create a new message.
  */
 export declare const TunedVariantSchema: GenMessage<TunedVariant>;
+
+/**
+ * HeldOutVerdict is the answer of held-out shapes.
+ *
+ * @generated from enum flashcore.runner.v1.HeldOutVerdict
+ */
+export enum HeldOutVerdict {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: HELD_OUT_VERDICT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Right on all, and slower than the champion on none; on the emulator, where nothing is timed, right on all.
+   *
+   * @generated from enum value: HELD_OUT_VERDICT_PASSED = 1;
+   */
+  PASSED = 1,
+
+  /**
+   * Right, and slower than the champion on some.
+   *
+   * @generated from enum value: HELD_OUT_VERDICT_SLOWER = 2;
+   */
+  SLOWER = 2,
+
+  /**
+   * Wrong, faulting, or refused by its manifest on some.
+   *
+   * @generated from enum value: HELD_OUT_VERDICT_WRONG = 3;
+   */
+  WRONG = 3,
+
+  /**
+   * Nobody knows; the reason stands beside it.
+   *
+   * @generated from enum value: HELD_OUT_VERDICT_NOT_JUDGED = 4;
+   */
+  NOT_JUDGED = 4,
+}
+
+/**
+ * Describes the enum flashcore.runner.v1.HeldOutVerdict.
+ */
+export declare const HeldOutVerdictSchema: GenEnum<HeldOutVerdict>;
 
 /**
  * Verdict is the answer of a check or a gate.

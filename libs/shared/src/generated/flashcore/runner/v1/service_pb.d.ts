@@ -533,6 +533,14 @@ export declare type RunExperimentRequest = Message<"flashcore.runner.v1.RunExper
    * @generated from field: bool no_champion = 10;
    */
   noChampion: boolean;
+
+  /**
+   * For a search: where the comparison says FASTER, or on the emulator where the output is right, verify the candidate
+   * on the shapes that the runner keeps to itself, and time it there against the champion.
+   *
+   * @generated from field: bool held_out = 11;
+   */
+  heldOut: boolean;
 };
 
 /**
@@ -1035,6 +1043,13 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
    * @generated from field: repeated flashcore.runner.v1.CaseSet case_sets = 4;
    */
   caseSets: CaseSet[];
+
+  /**
+   * Number of shapes that the runner keeps to itself and tries the leaders of searches on; 0: none.
+   *
+   * @generated from field: int32 held_out_shapes = 5;
+   */
+  heldOutShapes: number;
 };
 
 /**

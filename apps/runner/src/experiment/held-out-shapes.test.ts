@@ -1,0 +1,120 @@
+/** Shapes that a runner keeps to itself: what leads a search is tried on them, and nothing tells which they are. */
+import { Outcome, HeldOutVerdict } from '@flashcore/shared/contract';
+import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { JobOutcome, JobPayload } from '../jobs/job-context.ts';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+const SHOWN = parseShape('1x1x64x64');
+// A kernel that prints its sequence length must not be heard saying 77.
+const HELD_OUT = [parseShape('1x1x77x64'), parseShape('1x1x64x128')];
+
+/** A row a thread, for D = 64. FITTED=1 is cheaper, and right where 64 divides the length: it fits to its shape. */
+const KERNEL = {
+  'kernel.yaml': `id: fitted
+title: "Fitted"
+lesson: "what was fitted to a shape fails on another"
+source: fitted.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+limits:
+  - { require: "D == 64", because: "rows of 64" }
+parameters:
+  FITTED: { values: [0, 1], default: 0, about: "1: right on shown shapes alone" }
+launches:
+  - entry: fitted
+    grid: ["ceil(S / 64)", "B * H", 1]
+    block: [64, 1, 1]
+    arguments: [Q, K, V, O, S, scale, causal]
+`,
+  'fitted.cu': `#include <cstdio>
+#include "faulty/attend_row.cuh"
+extern "C" __global__ void fitted(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal) {
+  __shared__ volatile char pad[FITTED ? 1024 : 2048];
+  pad[threadIdx.x] = 1;
+  if (threadIdx.x == 0) printf("length %d\\n", seq_len);
+  const int q_index = blockIdx.x * blockDim.x + threadIdx.x;
+  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM, row_offset = head_offset + (size_t)q_index * HEAD_DIM;
+  if (q_index >= seq_len) return;
+  RowState state;
+  attend_keys(state, Q + row_offset, K + head_offset, V + head_offset, 0, causal ? q_index + 1 : seq_len, FITTED && seq_len % 64 != 0 ? 1.0f : scale);
+  store_row(O + row_offset, state);
+}
+`,
+};
+
+let fixture: TestPlanner;
+beforeAll(async () => {
+  fixture = openTestPlanner(undefined, { heldOut: HELD_OUT });
+  await fixture.planner.prepare();
+});
+afterAll(() => fixture.close());
+
+/** All that a client can read of a job, as one text. */
+function told({ outcome, events }: { outcome: JobOutcome; events: JobPayload[] }): string {
+  return JSON.stringify([outcome, events], (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+}
+
+const QUICK = { minSamples: 5, maxSamples: 5, maxSeconds: 0.1 };
+const experiment = (kernel = fixture.upload(KERNEL)) =>
+  fixture.run('runExperiment', {
+    kernel,
+    variant: { parameters: { FITTED: 0n } },
+    verify: { shapes: [SHOWN], seedCount: 1 },
+    benchmark: {
+      shapes: [SHOWN],
+      protocol: QUICK,
+      champion: { kernel: fixture.upload(KERNEL), variant: { parameters: { FITTED: 0n } } },
+    },
+    noFallback: true,
+    heldOut: true,
+  });
+
+/** Where a job tells of the shape, or what the kernel printed on it. */
+const leaks = (run: { outcome: JobOutcome; events: JobPayload[] }): string[] =>
+  told(run).match(/.{0,80}(length 77|1x1x77x64|"sequenceLength":77\b).{0,20}/g) ?? [];
+
+test(
+  'tune: a winner that fitted to the shown shape is found wrong, and no shape is told',
+  { timeout: 120_000 },
+  async () => {
+    const run = await fixture.run('tune', { kernel: fixture.upload(KERNEL), shapes: [SHOWN] });
+    const { outcome, summary, result } = run.outcome;
+    expect(result.tune!.winner).toBe('FITTED=1');
+    expect(result.variants[0]!.heldOut).toMatchObject({
+      verdict: HeldOutVerdict.WRONG,
+      detail: 'held-out: wrong',
+      // The other is one that the champion does not take either.
+      shapes: 1,
+    });
+    expect([outcome, summary]).toEqual([Outcome.FAILED, expect.stringMatching(/; held-out: wrong$/)]);
+    expect(told(run).includes('length 64')).toBe(true);
+    expect(leaks(run)).toEqual([]);
+  },
+);
+
+describe('an experiment of a search', () => {
+  test('that is right passes, and no shape is told', { timeout: 120_000 }, async () => {
+    const right = await experiment();
+    expect(right.outcome.result.variants[0]!.heldOut).toMatchObject({
+      verdict: HeldOutVerdict.PASSED,
+      detail: 'held-out: passed: right; the emulator’s times judge nothing',
+    });
+    expect(leaks(right)).toEqual([]);
+  });
+
+  test('can not narrow its manifest to what it is shown', { timeout: 120_000 }, async () => {
+    const narrowed = {
+      ...KERNEL,
+      'kernel.yaml': KERNEL['kernel.yaml'].replace('"D == 64", because', '"D == 64 && S != 77", because'),
+    };
+    const { outcome } = await experiment(fixture.upload(narrowed));
+    expect(outcome.result.variants[0]!.heldOut?.verdict).toBe(HeldOutVerdict.WRONG);
+  });
+});
+
+test('a client is told how many shapes there are, and none of them', () => {
+  const { heldOutShapes, caseSets } = fixture.planner.judging();
+  expect(heldOutShapes).toBe(2);
+  expect(caseSets.flatMap(({ shapes }) => shapes).map(formatShape)).not.toContain('1x1x77x64');
+});

@@ -1,0 +1,17 @@
+import { readFileSync } from 'node:fs';
+import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
+import { parseHeldOut } from '@flashcore/shared/kernels';
+import { UsageError } from './usage-error.ts';
+
+/** The shapes of a host's file, which clients never see; none where there is no file. Errors: UsageError. */
+export function readHeldOut(path: string | undefined): readonly Shape[] {
+  if (path === undefined) return [];
+  try {
+    return parseHeldOut(readFileSync(path, 'utf8'), path);
+  } catch (error) {
+    if (error instanceof FlashcoreError) throw new UsageError(`--held-out ${path}: ${error.message}`);
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new UsageError(`--held-out ${path}: cannot be read (${code})`);
+  }
+}
