@@ -15,6 +15,7 @@ test('every option has a default', () => {
     idleExitSeconds: 30,
     graceSeconds: 10,
     maxQueued: 64,
+    maxStreamsPerClient: 256,
     isolation: 'auto',
     emulator: true,
     allowRoot: false,

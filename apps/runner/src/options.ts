@@ -26,6 +26,8 @@ export interface ServeOptions {
   /** How long running jobs may go on after SIGTERM. */
   graceSeconds: number;
   maxQueued: number;
+  /** Streams of one client that are open at once. */
+  maxStreamsPerClient: number;
   /** Whether foreign source is boxed: where that works, never, or not served without. */
   isolation: IsolationWanted;
   /** Whether the emulator is served beside the GPUs. */
@@ -129,6 +131,12 @@ export function parseOptions(
       count,
       24,
     )
+    .option(
+      '--max-streams-per-client <streams>',
+      'streams of one client open at once; the oldest idle one ends',
+      count,
+      256,
+    )
     .addOption(
       new Option(
         '--usd-per-hour <device=rate...>',
@@ -194,6 +202,7 @@ interface Flags extends KeepFlags {
   maxCallsPerSecond: number;
   maxUploadMibPerHour: number;
   maxDeviceHoursPerDay: number;
+  maxStreamsPerClient: number;
   usdPerHour?: string[];
   heldOut?: string;
   metrics?: string;
@@ -212,6 +221,7 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     idleExitSeconds: flags.idleExitSeconds,
     graceSeconds: flags.graceSeconds,
     maxQueued: flags.maxQueued,
+    maxStreamsPerClient: flags.maxStreamsPerClient,
     isolation: flags.isolation,
     emulator: flags.emulator,
     allowRoot: flags.allowRoot ?? environment['FLASHCORE_ALLOW_ROOT'] === '1',

@@ -25,7 +25,8 @@ import type { PlannerOptions } from './experiment/planner.ts';
 import { makePrivate } from './private-data.ts';
 import { retainDaily } from './operation/daily.ts';
 import { serveMetrics } from './operation/prometheus.ts';
-import { listen } from './rpc/listen.ts';
+import { BEGIN_WITHIN_MS, listen } from './rpc/listen.ts';
+import { STREAM_LIMITS, type StreamLimits } from './rpc/open-streams.ts';
 import { createRpcServer } from './rpc/server.ts';
 import { UsageError } from './usage-error.ts';
 import { ArtifactStore } from './store/artifacts.ts';
@@ -49,6 +50,10 @@ export interface RunnerOptions extends ServeOptions {
   repositoryRoot: string;
   logger: Logger;
   createPlanner: (options: PlannerOptions) => JobPlanner;
+  /** Besides the streams of one client, which are an option of serve. */
+  streams?: Partial<StreamLimits>;
+  /** How long a connection may take to begin; default 10 s. */
+  beginWithinMs?: number;
 }
 
 /** A runner that serves. */
@@ -125,11 +130,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     });
     const quotas = new Quotas(options.quotas);
     // An embedded runner's clients have the .proto files, and wait for its start.
+    const callers = new Set<string>();
     const rpc = createRpcServer({
       services: { jobs, planner, kernels, sources, artifacts, history, leaderboard, decisions, host, quotas },
       reflection: options.reflection && !embedded,
       access: guardCalls({ identify: identifierOf(options), quotas, logger }),
       cleanText,
+      streams: { ...STREAM_LIMITS, perClient: options.maxStreamsPerClient, ...options.streams },
+      onCall: (peer) => callers.add(peer),
       logger,
     });
     const security = options.security && {
@@ -138,6 +146,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     };
     const listener = await listen(rpc.server, options.address ?? embeddedAddress(dataDirectory), {
       security,
+      callers,
+      beginWithinMs: options.beginWithinMs ?? BEGIN_WITHIN_MS,
       onRefused: onceAMinute(() =>
         logger.warn('a connection was refused: as many are open as this process has descriptors for'),
       ),

@@ -2,7 +2,7 @@ import type { PeerCertificate } from 'node:tls';
 import { ServerInterceptingCall, ServerListenerBuilder, type Metadata, type ServerInterceptor } from '@grpc/grpc-js';
 import { FlashcoreError, asFlashcoreError, statusFromError } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
-import { isClientName, LOCAL_CALLER, setCaller, type Caller } from './caller.ts';
+import { isClientName, LOCAL_CALLER, setChecked, type Caller } from './caller.ts';
 import type { Quotas } from './quotas.ts';
 import type { RevokedCertificates } from './revoked-certificates.ts';
 import { DEFAULT_ROLE, isRole, neededFor, requirePermission, ROLE_NAMES } from './roles.ts';
@@ -32,14 +32,16 @@ export function guardCalls({ identify, quotas, logger }: AccessOptions): ServerI
   const check = (path: string, credential: Credential): Caller => {
     const caller = identify(credential);
     requirePermission(caller, neededFor(path), `call ${path.split('/').at(-1)}`);
-    quotas.takeCall(caller);
     return caller;
   };
   return (method, call) => {
     const listener = new ServerListenerBuilder()
       .withOnReceiveMetadata((metadata, next) => {
         try {
-          setCaller(metadata, check(method.path, { metadata, certificate: call.getAuthContext().sslPeerCertificate }));
+          const credential = { metadata, certificate: call.getAuthContext().sslPeerCertificate };
+          const caller = check(method.path, credential);
+          quotas.takeCall(caller);
+          setChecked(metadata, { caller, recheck: () => void check(method.path, credential) });
         } catch (thrown) {
           const error = asFlashcoreError(thrown);
           if (error.reason === 'INTERNAL')

@@ -29,15 +29,25 @@ export function requireClientName(name: string): void {
 
 // Keyed by the very object that grpc-js hands from interceptor to handler: nothing that a client sends can be mistaken
 // for it.
-const callers = new WeakMap<Metadata, Caller>();
+const calls = new WeakMap<Metadata, CheckedCall>();
 
-export function setCaller(metadata: Metadata, caller: Caller): void {
-  callers.set(metadata, caller);
+/** A call that was let in. */
+export interface CheckedCall {
+  caller: Caller;
+  /** Checks anew, for calls that last: throws when the caller would no longer be let in. */
+  recheck: () => void;
+}
+
+export function setChecked(metadata: Metadata, call: CheckedCall): void {
+  calls.set(metadata, call);
 }
 
 /** Throws where no interceptor stood before the call. */
-export function callerOf(metadata: Metadata): Caller {
-  const caller = callers.get(metadata);
-  if (!caller) throw new Error('a call came past the access check');
-  return caller;
+export function checkedCall(metadata: Metadata): CheckedCall {
+  const call = calls.get(metadata);
+  if (!call) throw new Error('a call came past the access check');
+  return call;
 }
+
+/** Throws as checkedCall(). */
+export const callerOf = (metadata: Metadata): Caller => checkedCall(metadata).caller;

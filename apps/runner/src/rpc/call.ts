@@ -7,9 +7,11 @@ import {
   type ServerWritableStream,
 } from '@grpc/grpc-js';
 import { asFlashcoreError, statusFromError, type CleanText } from '@flashcore/shared/contract';
-import { callerOf, type Caller } from '../access/caller.ts';
+import { callerOf, checkedCall, type Caller } from '../access/caller.ts';
 import type { Logger } from '../log.ts';
 import { storageError } from '../store/storage-error.ts';
+import type { OpenStream, OpenStreams } from './open-streams.ts';
+import { transportOf } from './transport.ts';
 
 /** What a handler knows of its call. */
 export interface CallContext {
@@ -35,12 +37,19 @@ interface AnyCall {
   getPath(): string;
 }
 
+export interface CallWrapperOptions {
+  logger: Logger;
+  streams: OpenStreams;
+  /** What is taken out of all texts of errors. */
+  cleanText?: CleanText | undefined;
+}
+
 /**
  * Makes grpc-js handlers of ours. grpc-js hangs the client or ends the process when a handler rejects, settles a call
  * twice, writes after the end or destroys
  * a stream; each of these wrappers settles its call exactly once, and not at all when the client has gone.
  */
-export function callWrappers(logger: Logger, cleanText?: CleanText) {
+export function callWrappers({ logger, streams, cleanText }: CallWrapperOptions) {
   const failed = (call: AnyCall, thrown: unknown) => {
     const error = asFlashcoreError(storageError(thrown, 'do this'));
     if (error.reason === 'INTERNAL')
@@ -91,16 +100,21 @@ export function callWrappers(logger: Logger, cleanText?: CleanText) {
     call: ServerWritableStream<Request, Response>,
     handler: StreamHandler<Request, Response>,
   ): Promise<void> => {
-    const signal = signalOf(call);
+    const open = streams.open({ ...checkedCall(call.metadata), transport: transportOf(call.metadata) });
+    const gone = signalOf(call);
+    const signal = AbortSignal.any([gone, open.signal]);
     try {
       // At once, so that a client that watches a quiet job knows that it is connected.
       call.sendMetadata(new Metadata());
       for await (const batch of handler(call.request, { signal, caller: callerOf(call.metadata) }))
-        await writeAll(call, batch, signal);
-      if (!signal.aborted) call.end();
+        await writeAll(call, batch, { signal, open, streams });
+      open.signal.throwIfAborted();
+      if (!gone.aborted) call.end();
     } catch (thrown) {
       // grpc-js takes the status of an 'error' that is emitted, and ends the call with it.
-      if (!signal.aborted) call.emit('error', failed(call, thrown));
+      if (!gone.aborted) call.emit('error', failed(call, open.signal.aborted ? open.signal.reason : thrown));
+    } finally {
+      streams.close(open);
     }
   };
 
@@ -114,16 +128,27 @@ function signalOf(call: AnyCall): AbortSignal {
   return controller.signal;
 }
 
+interface Writing {
+  signal: AbortSignal;
+  open: OpenStream;
+  streams: OpenStreams;
+}
+
 /** Writes messages, waiting for the client whenever the stream's buffer is full. */
 async function writeAll<Response>(
   call: ServerWritableStream<unknown, Response>,
   batch: Response[],
-  signal: AbortSignal,
+  { signal, open, streams }: Writing,
 ): Promise<void> {
+  // Stored events go out as they are; other answers are few.
+  const bytes = batch.reduce((sum, message) => sum + (message instanceof Uint8Array ? message.byteLength : 0), 0);
   for (const message of batch) {
     if (signal.aborted) return;
-    if (!call.write(message)) await drained(call, signal);
+    if (call.write(message)) continue;
+    streams.holds(open, bytes);
+    await drained(call, signal);
   }
+  streams.holds(open, 0, { moved: true });
 }
 
 function drained(call: ServerWritableStream<unknown, unknown>, signal: AbortSignal): Promise<void> {

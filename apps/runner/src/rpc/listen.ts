@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { existsSync, lstatSync, mkdirSync, readFileSync, unlinkSync } from 'node:fs';
 import { createServer, connect, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import { dirname } from 'node:path';
@@ -28,6 +27,10 @@ export interface ListenOptions {
   security: ListenSecurity | undefined;
   /** A connection was refused, for there were as many as the process can serve. */
   onRefused: () => void;
+  /** Which clients have called: "address:port". */
+  callers: Set<string>;
+  /** How long a connection may take to begin, milliseconds. */
+  beginWithinMs: number;
 }
 
 export interface Listener {
@@ -47,14 +50,21 @@ export interface Listener {
 export async function listen(
   server: Server,
   address: ListenAddress,
-  { security, onRefused }: ListenOptions,
+  { security, onRefused, callers, beginWithinMs }: ListenOptions,
 ): Promise<Listener> {
   if (address.kind === 'unix') await prepareSocketPath(address.path);
   const injector = server.createConnectionInjector(serverCredentials(security));
   const sockets = new Set<Socket>();
   const net = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
+    const peer = `${socket.remoteAddress}:${socket.remotePort}`;
+    const begun = (): boolean => (security ? callers.has(peer) : socket.bytesRead >= PREFACE_BYTES);
+    const waiting = setTimeout(() => {
+      if (!begun()) socket.destroy();
+    }, beginWithinMs).unref();
     socket.once('close', () => {
+      clearTimeout(waiting);
+      callers.delete(peer);
       sockets.delete(socket);
       connectionEnded();
     });
@@ -81,6 +91,11 @@ export async function listen(
     },
   };
 }
+
+/** What a client's first words have: 24 bytes that never change, and the head of a SETTINGS frame (RFC 9113, section 3.4). */
+const PREFACE_BYTES = 24 + 9;
+/** For the preface, or with TLS, where nobody sees it from outside, for the first call. */
+export const BEGIN_WITHIN_MS = 10_000;
 
 const MAX_CONNECTIONS = 1_024;
 /** Of Linux and macOS where nothing else is said. */
@@ -109,7 +124,9 @@ function serverCredentials(security: ListenSecurity | undefined): ServerCredenti
 }
 
 async function allClosed(sockets: ReadonlySet<Socket>, withinMs: number): Promise<void> {
-  await endsWithin(Promise.all([...sockets].map((socket) => once(socket, 'close'))), withinMs);
+  // Not once(): it throws for a connection that its client resets now.
+  const closed = [...sockets].map((socket) => new Promise<void>((resolve) => socket.once('close', () => resolve())));
+  await endsWithin(Promise.all(closed), withinMs);
 }
 
 async function bind(net: NetServer, address: ListenAddress): Promise<void> {

@@ -28,7 +28,9 @@ import { profile } from './profile.ts';
 import { readArtifact } from './read-artifact.ts';
 import { addReflection } from './reflection.ts';
 import { runExperiment } from './run-experiment.ts';
+import { OpenStreams, type StreamLimits } from './open-streams.ts';
 import type { Services } from './services.ts';
+import { rememberTransports } from './transport.ts';
 import { tune } from './tune.ts';
 import { uploadSources } from './upload-sources.ts';
 import { verify } from './verify.ts';
@@ -48,13 +50,23 @@ export interface RpcServerOptions {
   access: ServerInterceptor;
   /** What is taken out of all texts of errors. */
   cleanText?: CleanText;
+  streams: StreamLimits;
+  /** Told the address and port of whoever makes a call. */
+  onCall: (peer: string) => void;
   logger: Logger;
 }
 
 /** Makes the gRPC server: our service, the standard health service, and reflection. It does not listen yet. */
-export function createRpcServer({ services, reflection, access, cleanText, logger }: RpcServerOptions): RpcServer {
-  const server = new Server({ ...SERVER_OPTIONS, interceptors: [access, ...(SERVER_OPTIONS.interceptors ?? [])] });
-  server.addService(definitionOfStoredEvents(), handlers(services, callWrappers(logger, cleanText)));
+export function createRpcServer(options: RpcServerOptions): RpcServer {
+  const { services, reflection, access, cleanText, streams, onCall, logger } = options;
+  const server = new Server({
+    ...SERVER_OPTIONS,
+    interceptors: [access, rememberTransports(onCall), ...(SERVER_OPTIONS.interceptors ?? [])],
+  });
+  server.addService(
+    definitionOfStoredEvents(),
+    handlers(services, callWrappers({ logger, streams: new OpenStreams(streams), cleanText })),
+  );
   const health = new HealthImplementation();
   const setServing = (serving: boolean): void => {
     for (const name of ['', KernelRunnerService.typeName]) health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING');

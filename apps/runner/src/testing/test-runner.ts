@@ -42,6 +42,7 @@ export async function startTestRunner(
     idleExitSeconds: 30,
     graceSeconds: 1,
     maxQueued: 64,
+    maxStreamsPerClient: 256,
     // The fake planner has no box; tests of boxes say what they want.
     isolation: options.createPlanner ? 'auto' : 'none',
     emulator: true,

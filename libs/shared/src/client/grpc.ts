@@ -96,6 +96,8 @@ export const SERVER_OPTIONS: ServerOptions = {
   'grpc.keepalive_timeout_ms': 10_000,
   'grpc.max_receive_message_length': 16 * 1024 * 1024,
   'grpc.max_send_message_length': 64 * 1024 * 1024,
+  // Of one connection, single calls too: more wait at the client.
+  'grpc.max_concurrent_streams': 256,
   'grpc.enable_channelz': 0,
   interceptors: [refuseMalformedRequests],
 };

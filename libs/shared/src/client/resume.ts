@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, type ServiceError, status } from '@grpc/grpc-js';
 import { errorFromStatus, hasErrorDetails } from '../contract/error-status.ts';
-import { FlashcoreError } from '../contract/errors.ts';
+import { type ErrorReasonName, FlashcoreError } from '../contract/errors.ts';
 
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 3_000;
@@ -126,10 +126,16 @@ async function abortable<Result>(promise: Promise<Result>, signal: AbortSignal |
 export const isServiceError = (error: unknown): error is ServiceError =>
   error instanceof Error && 'code' in error && typeof error.code === 'number' && 'metadata' in error;
 
-/** Whether the connection failed rather than the request; a draining runner comes back. */
+/** What a runner says of a stream that ends before what it tells of: a draining one comes back. */
+const COMES_BACK: readonly ErrorReasonName[] = ['DRAINING', 'STREAM_ENDED'];
+/** What grpc-js makes of ENHANCE_YOUR_CALM, with which a runner resets a stream that was not read. */
+const RESET = /^Bandwidth exhausted or memory limit exceeded/;
+
+/** Whether the connection or the stream failed rather than the request. */
 function isDrop(error: unknown): boolean {
   if (!isServiceError(error)) return false;
-  return hasErrorDetails(error) ? errorFromStatus(error).reason === 'DRAINING' : DROP_CODES.has(error.code);
+  if (hasErrorDetails(error)) return COMES_BACK.includes(errorFromStatus(error).reason);
+  return DROP_CODES.has(error.code) || (error.code === status.RESOURCE_EXHAUSTED && RESET.test(error.details));
 }
 
 function lost(address: string, subject: string, afterMs: number, cause: unknown): FlashcoreError {

@@ -1,0 +1,162 @@
+import { constants } from 'node:http2';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import type { Caller } from '../access/caller.ts';
+import type { Transport } from './transport.ts';
+
+export interface StreamLimits {
+  /** Open streams of one client. */
+  perClient: number;
+  /** Open streams on one connection. */
+  perConnection: number;
+  /** What all open streams may hold in memory. */
+  bytes: number;
+  /** How long a stream that has to end may take to tell its client so. */
+  farewellMs: number;
+}
+
+export const STREAM_LIMITS: StreamLimits = {
+  perClient: 256,
+  perConnection: 100,
+  bytes: 64 * 1024 ** 2,
+  farewellMs: 1_000,
+};
+
+/** What a stream takes however little it sends: measured at 60 to 90 KiB a watcher that does not read. */
+const STREAM_BYTES = 64 * 1024;
+/** How soon a credential that was taken back ends the streams that it opened. */
+const LOOK_EVERY_MS = 1_000;
+
+export interface StreamOpening {
+  caller: Caller;
+  transport: Transport | undefined;
+  /** Throws when the caller may no longer be here. */
+  recheck: () => void;
+}
+
+/** A stream of answers that a client reads, or does not. */
+export class OpenStream {
+  readonly opening: StreamOpening;
+  readonly #controller = new AbortController();
+  /** Bytes that were taken from the store, and not yet by the client. */
+  held = 0;
+  /** When something was last sent or taken, in moves of all streams. */
+  moved = 0;
+
+  constructor(opening: StreamOpening) {
+    this.opening = opening;
+  }
+
+  /** Aborted with a FlashcoreError when the stream must end. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  end(error: FlashcoreError): void {
+    this.#controller.abort(error);
+  }
+}
+
+/**
+ * All streams that clients read from. Where there are too many of one client or one connection, or all hold too much
+ * memory, the one that moved longest ago ends: whoever still reads it opens it again where it ended.
+ */
+export class OpenStreams {
+  readonly #limits: StreamLimits;
+  readonly #streams = new Set<OpenStream>();
+  #moves = 0;
+  #bytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(limits: StreamLimits = STREAM_LIMITS) {
+    this.#limits = limits;
+  }
+
+  get count(): number {
+    return this.#streams.size;
+  }
+
+  open(opening: StreamOpening): OpenStream {
+    const stream = new OpenStream(opening);
+    stream.moved = ++this.#moves;
+    this.#streams.add(stream);
+    this.#bytes += STREAM_BYTES;
+    if (opening.caller.authenticated) this.#timer ??= setInterval(() => this.#recheck(), LOOK_EVERY_MS).unref();
+    const { caller, transport } = opening;
+    const session = transport?.session;
+    this.#keepTo('client', this.#limits.perClient, ({ opening: other }) => other.caller.name === caller.name);
+    if (session)
+      this.#keepTo(
+        'connection',
+        this.#limits.perConnection,
+        ({ opening: other }) => other.transport?.session === session,
+      );
+    this.#keepToMemory();
+    return stream;
+  }
+
+  /** Says how much a stream holds now; with `moved`, that its client took something. */
+  holds(stream: OpenStream, bytes: number, { moved = false } = {}): void {
+    if (!this.#streams.has(stream)) return;
+    this.#bytes += bytes - stream.held;
+    stream.held = bytes;
+    if (moved) stream.moved = ++this.#moves;
+    this.#keepToMemory();
+  }
+
+  close(stream: OpenStream): void {
+    if (!this.#streams.delete(stream)) return;
+    this.#bytes -= STREAM_BYTES + stream.held;
+    if (this.#streams.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #keepTo(limit: 'client' | 'connection', most: number, among: (stream: OpenStream) => boolean): void {
+    const streams = [...this.#streams].filter(among);
+    if (streams.length > most)
+      this.#endOldest(streams, limit, `${streams.length} streams of this ${limit} are open, and ${most} are served`);
+  }
+
+  #keepToMemory(): void {
+    while (this.#bytes > this.#limits.bytes && this.#streams.size > 1)
+      this.#endOldest([...this.#streams], 'memory', 'all streams together hold more than the runner has for them');
+  }
+
+  #endOldest(streams: readonly OpenStream[], limit: string, why: string): void {
+    const oldest = streams.reduce((a, b) => (b.moved < a.moved ? b : a));
+    this.#end(
+      oldest,
+      new FlashcoreError(
+        'STREAM_ENDED',
+        { limit },
+        `Watch the job again after the last event that came (WatchJob, after_sequence), with fewer streams at once: ${why}; this one moved longest ago`,
+        { retryAfterSeconds: 1 },
+      ),
+    );
+  }
+
+  #recheck(): void {
+    for (const stream of this.#streams) {
+      if (!stream.opening.caller.authenticated) continue;
+      try {
+        stream.opening.recheck();
+      } catch (error) {
+        if (!(error instanceof FlashcoreError)) throw error;
+        this.#end(stream, error);
+      }
+    }
+  }
+
+  /** Its status waits behind what its client does not read: after some time the stream is reset. */
+  #end(stream: OpenStream, error: FlashcoreError): void {
+    this.close(stream);
+    stream.end(error);
+    const { transport } = stream.opening;
+    if (!transport) return;
+    // What gRPC clients read as RESOURCE_EXHAUSTED and as CANCELLED.
+    const code = error.reason === 'STREAM_ENDED' ? constants.NGHTTP2_ENHANCE_YOUR_CALM : constants.NGHTTP2_CANCEL;
+    setTimeout(() => {
+      if (!transport.closed) transport.close(code);
+    }, this.#limits.farewellMs).unref();
+  }
+}
