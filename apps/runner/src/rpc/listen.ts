@@ -92,7 +92,10 @@ export async function listen(
   };
 }
 
-/** What a client's first words have: 24 bytes that never change, and the head of a SETTINGS frame (RFC 9113, section 3.4). */
+/**
+ * What a client's first words have at least: 24 bytes that never change, and the head of a SETTINGS frame (RFC 9113,
+ * section 3.4).
+ */
 const PREFACE_BYTES = 24 + 9;
 /** For the preface, or with TLS, where nobody sees it from outside, for the first call. */
 export const BEGIN_WITHIN_MS = 10_000;
