@@ -5,6 +5,7 @@ import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
+import { measuredShapes } from './measured-shapes.ts';
 
 /** A kernel that does not build, or for no GPU. */
 export class NothingToExport extends Error {}
@@ -43,6 +44,7 @@ export async function collectKernel(
       runner: client.host.runnerVersion,
       sourceDigest: result?.provenance?.sourceDigest ?? '',
     },
+    measured: await measuredShapes(client, manifest.id, build.buildId),
   };
 }
 

@@ -2,6 +2,9 @@
 export const EXPORT_OPTIONS = [
   { format: 'torch', option: '--torch <file.py>', about: 'a PyTorch operator in one file, machine code inside' },
   { format: 'kernelbench', option: '--kernelbench <folder>', about: "KernelBench's reference and ModelNew" },
+  { format: 'flashinfer', option: '--flashinfer <folder>', about: 'a data set of FlashInfer-Bench with this solution' },
+  { format: 'robustKbench', option: '--robust-kbench <folder>', about: "robust-kbench's task folder and forward.cu" },
+  { format: 'hf', option: '--hf <folder>', about: "a source project for Hugging Face's kernel-builder" },
 ] as const;
 
 export type ExportFormat = (typeof EXPORT_OPTIONS)[number]['format'];

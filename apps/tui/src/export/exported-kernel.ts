@@ -19,6 +19,26 @@ export interface ExportedKernel {
   /** nvcc's flags that decide the machine code: standard, optimisation, fast math, macros, architecture. */
   readonly flags: readonly string[];
   readonly origin: ExportOrigin;
+  /** What the runner has measured of this very build on a GPU, by shape; empty: nothing. */
+  readonly measured: readonly MeasuredShape[];
+}
+
+/** A shape of a stored job, right and timed hot in turns with sdpa/math. */
+export interface MeasuredShape {
+  /** "2x8x512x64c". */
+  readonly shape: string;
+  readonly job: string;
+  readonly device: string;
+  readonly protocol: string;
+  /** Versions of what was measured beside it. */
+  readonly libraries: Readonly<Record<string, string>>;
+  /** RFC 3339. */
+  readonly time: string;
+  /** Medians. */
+  readonly us: number;
+  readonly referenceUs: number;
+  readonly maxAbsoluteError: number;
+  readonly maxRelativeError: number;
 }
 
 /** Where the machine code is from. */

@@ -2,11 +2,18 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';
+import { checkShape, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
+import { fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { GetJobResponseSchema, TimingMode, withCurrentNames } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
+import * as z from 'zod';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { inlineSources, renameToken, withoutComments } from './inline-sources.ts';
 import { kernelBenchFiles } from './kernelbench.ts';
+import { flashInferFiles } from './flashinfer.ts';
+import { kernelBuilderFiles } from './kernel-builder.ts';
+import { shapesOf } from './measured-shapes.ts';
+import { robustKbenchFiles } from './robust-kbench.ts';
 import { base85, torchFile } from './torch-file.ts';
 
 const KERNELS = join(import.meta.dirname, '../../../../kernels');
@@ -40,6 +47,7 @@ function exported(id: string): ExportedKernel {
       runner: '0.1.0',
       sourceDigest: '',
     },
+    measured: [],
   };
 }
 
@@ -108,4 +116,191 @@ test('base85 is what Python reads, whatever the length', () => {
         `import base64\nprint(base64.b85decode(${JSON.stringify(base85(CUBIN.subarray(0, length)))}).hex())`,
       ).trim(),
     ).toBe(Buffer.from(CUBIN.subarray(0, length)).toString('hex'));
+});
+
+// FlashInfer-Bench's schemas as data (HEAD 40e6ca7, 2026-04-30); fields that it does not know are refused.
+const DTYPE = z.enum(['float32', 'float16', 'bfloat16', 'int64', 'int32', 'int16', 'int8', 'bool']);
+const TENSORS = z.record(z.string(), z.strictObject({ shape: z.array(z.string()).nullable(), dtype: DTYPE }));
+const DEFINITION = z.strictObject({
+  name: z.string(),
+  op_type: z.string(),
+  description: z.string().optional(),
+  axes: z.record(
+    z.string(),
+    z.discriminatedUnion('type', [
+      z.strictObject({ type: z.literal('const'), value: z.number().int() }),
+      z.strictObject({ type: z.literal('var') }),
+    ]),
+  ),
+  inputs: TENSORS,
+  outputs: TENSORS,
+  reference: z.string().regex(/^def run\(/m),
+  tags: z.array(z.string()),
+  constraints: z.array(z.string()),
+});
+const WORKLOAD = z.strictObject({
+  axes: z.record(z.string(), z.number().int()),
+  inputs: z.record(z.string(), z.strictObject({ type: z.literal('random') })),
+  uuid: z.uuid(),
+});
+const SOLUTION = z.strictObject({
+  name: z.string(),
+  definition: z.string(),
+  author: z.string(),
+  description: z.string(),
+  spec: z.strictObject({
+    language: z.literal('cuda'),
+    target_hardware: z.array(z.string()).min(1),
+    entry_point: z.string().regex(/^[^:]+::\w+$/),
+    dependencies: z.array(z.string()),
+    destination_passing_style: z.literal(true),
+    binding: z.enum(['tvm-ffi', 'torch']),
+  }),
+  sources: z.array(z.strictObject({ path: z.string(), content: z.string() })).min(1),
+});
+const PASSED = z.strictObject({
+  status: z.literal('PASSED'),
+  environment: z.strictObject({ hardware: z.string().min(1), libs: z.record(z.string(), z.string()) }),
+  timestamp: z.iso.datetime(),
+  log: z.string(),
+  correctness: z.strictObject({ max_relative_error: z.number(), max_absolute_error: z.number() }),
+  performance: z.strictObject({ latency_ms: z.number(), reference_latency_ms: z.number(), speedup_factor: z.number() }),
+});
+const TRACE = z.strictObject({
+  definition: z.string(),
+  workload: WORKLOAD,
+  solution: z.string().nullable(),
+  evaluation: PASSED.nullable(),
+});
+
+const jsonLines = (text: string): unknown[] =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as unknown);
+const RUN = join(import.meta.dirname, '../../../../docs/results/h200-2026-11-21/run.flashcore_v11.json');
+
+test.each(LADDER)("%s: FlashInfer-Bench's data set follows its schemas, and is whole", (id) => {
+  const files = flashInferFiles(exported(id));
+  const named = (folder: string) => Object.entries(files).filter(([path]) => path.startsWith(`${folder}/`));
+  const definitions = named('definitions').map(([, text]) => DEFINITION.parse(JSON.parse(text)));
+  expect(definitions.length).toBeGreaterThan(0);
+  const byName = new Map(definitions.map((each) => [each.name, each]));
+  for (const { axes, inputs, outputs, reference } of definitions) {
+    for (const { shape } of [...Object.values(inputs), ...Object.values(outputs)])
+      expect(shape!.filter((axis) => axes[axis] === undefined)).toEqual([]);
+    python('import ast, sys\nast.parse(sys.stdin.read())', reference);
+  }
+  for (const [, text] of named('workloads'))
+    for (const line of jsonLines(text)) {
+      const { definition, workload } = TRACE.parse(line);
+      const { axes, inputs } = byName.get(definition)!;
+      const variable = Object.keys(axes).filter((axis) => axes[axis]!.type === 'var');
+      expect(Object.keys(workload.axes)).toEqual(variable);
+      expect(Object.keys(workload.inputs)).toEqual(Object.keys(inputs));
+    }
+  const solutions = named('solutions').map(([, text]) => SOLUTION.parse(JSON.parse(text)));
+  expect(new Set(solutions.map(({ definition }) => definition))).toEqual(new Set(byName.keys()));
+  expect(new Set(solutions.map(({ name }) => name)).size).toBe(solutions.length);
+  for (const { spec, sources } of solutions) {
+    const [file, entry] = spec.entry_point.split('::') as [string, string];
+    expect(sources.find(({ path }) => path === file)!.content).toContain(
+      `TVM_FFI_DLL_EXPORT_TYPED_FUNC(${entry}, ${entry})`,
+    );
+  }
+  expect(named('traces')).toEqual([]);
+});
+
+test('a trace is of a stored measurement of the very build, with sdpa/math as its reference', () => {
+  const job = fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(RUN, 'utf8'))) as JsonValue, {
+    ignoreUnknownFields: true,
+  });
+  const { build, benchmarks } = job.result!.variants[0]!;
+  const measured = shapesOf(job, build!.buildId);
+  const files = flashInferFiles({ ...exported('flashcore_v11'), measured });
+  const traces = Object.entries(files).filter(([path]) => path.startsWith('traces/'));
+  const evaluations = traces.flatMap(([, text]) => jsonLines(text)).map((line) => TRACE.parse(line).evaluation!);
+  const hot = benchmarks.find(({ mode }) => mode === TimingMode.HOT)!;
+  expect(evaluations.map(({ performance }) => performance.latency_ms)).toEqual([hot.latency!.p50Us / 1000]);
+  expect(evaluations[0]!.environment).toMatchObject({
+    hardware: 'NVIDIA H200',
+    libs: { torch: expect.any(String) as string },
+  });
+  expect(shapesOf(job, 'another build')).toEqual([]);
+  const simulated = structuredClone(job);
+  for (const each of simulated.result!.variants[0]!.benchmarks) each.simulated = true;
+  expect(shapesOf(simulated, build!.buildId)).toEqual([]);
+});
+
+// robust-kbench's task folder (HEAD 078f5ba, 2025-11-22).
+const CONFIGS = z.array(z.record(z.string(), z.union([z.number(), z.boolean()]))).min(1);
+const TASK_CONFIG = z.strictObject({
+  single_input_configs: CONFIGS,
+  single_init_configs: CONFIGS,
+  single_shared_configs: CONFIGS,
+  multi_input_configs: CONFIGS,
+  multi_init_configs: CONFIGS,
+  multi_shared_configs: CONFIGS,
+});
+
+test.each(LADDER)(
+  "%s: robust-kbench's task names what it wants, and every configuration is one that the kernel takes",
+  (id) => {
+    const kernel = exported(id);
+    const files = robustKbenchFiles(kernel);
+    const config = TASK_CONFIG.parse(JSON.parse(files['config_forward.json']!));
+    const names = python(
+      'import ast, sys\nt = ast.parse(sys.stdin.read())\n' +
+        'print(*[n.name if hasattr(n, "name") else n.targets[0].id for n in t.body if isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.Assign))])\n' +
+        'print(*[a.arg for n in t.body if getattr(n, "name", "") == "get_inputs" for a in n.args.args])',
+      files['func_forward.py'],
+    ).trim();
+    expect(names).toBe('forward_fn Model get_inputs input_names\nbatch_size num_heads seq_len head_dim');
+    expect(files['func_forward.py']).toMatch(/"""\n\s+\S[^]*?Args:/);
+    for (const input of config.multi_input_configs)
+      for (const { causal } of config.multi_init_configs) {
+        const shape = {
+          batch: Number(input['batch_size']),
+          heads: Number(input['num_heads']),
+          sequenceLength: Number(input['seq_len']),
+          headDim: Number(input['head_dim']),
+          causal: Boolean(causal),
+        };
+        expect(checkShape(kernel.manifest, kernel, shape)).toBeUndefined();
+      }
+    expect(files['forward.cu']).toMatch(/PYBIND11_MODULE\(TORCH_EXTENSION_NAME, m\) \{\s+m\.def\("forward"/);
+  },
+);
+
+test.each(LADDER)("%s: kernel-builder's project has the files that build.toml names, and its Python parses", (id) => {
+  const files = kernelBuilderFiles(exported(id));
+  const project = JSON.parse(
+    python('import json, sys, tomllib\nprint(json.dumps(tomllib.loads(sys.stdin.read())))', files['build.toml']),
+  ) as { general: Record<string, unknown>; torch: { src: string[] }; kernel: { mha: Record<string, string[]> } };
+  expect(project.general).toEqual({
+    name: `flashcore-${id.replaceAll('_', '-')}`,
+    version: 1,
+    edition: 5,
+    license: 'Apache-2.0',
+    backends: ['cuda'],
+  });
+  const { mha } = project.kernel;
+  expect(mha).toMatchObject({ backend: 'cuda', depends: ['torch'], 'cuda-capabilities': ['9.0a'] });
+  expect([...project.torch.src, ...mha['src']!].filter((path) => files[path] === undefined)).toEqual([]);
+  const module = `flashcore_${id}`;
+  expect(Object.keys(files)).toEqual(
+    expect.arrayContaining(['flake.nix', 'CARD.md', `torch-ext/${module}/__init__.py`, `tests/test_${module}.py`]),
+  );
+  for (const [path, text] of Object.entries(files))
+    if (path.endsWith('.py')) python('import ast, sys\nast.parse(sys.stdin.read())', text);
+  // What the binding declares is what the kernel defines.
+  const [, declared] = /void (mha_fwd_out\([^)]*\))/.exec(files['torch-ext/torch_binding.h']!)!;
+  expect(files[mha['src']![0]!]).toContain(`void ${declared} {`);
+});
+
+test('exports of fa_v1_baseline, the kernel’s source left out', async () => {
+  const kernel = { ...exported('fa_v1_baseline'), sources: [{ path: 'k.cu', text: '// the kernel\n' }] };
+  const all = { ...flashInferFiles(kernel), ...robustKbenchFiles(kernel), ...kernelBuilderFiles(kernel) };
+  const text = Object.entries(all).map(([path, content]) => `=== ${path}\n${content}`);
+  await expect(text.join('\n')).toMatchFileSnapshot('goldens/exports.txt');
 });

@@ -28,6 +28,7 @@ compiler. Written by fa-tui export; PROVENANCE says from which build.
 
     from ${manifest.id} import attention
     o = attention(q, k, v, causal=True)
+    attention_out(q, k, v, o, causal=True)  # into a tensor of yours
 
 q, k, v and o are [B, H, S, D], fp16 and contiguous, on one device; the scores' factor is 1 / sqrt(D). It runs on the
 current stream, under torch.compile, and in a CUDA graph: call it once before the capture, which loads the module.
@@ -287,8 +288,9 @@ def _require_device(device):
             )
 
 
-def _check(q, k, v):
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
+def _check(q, k, v, out=None):
+    named = (("q", q), ("k", k), ("v", v)) if out is None else (("q", q), ("k", k), ("v", v), ("out", out))
+    for name, tensor in named:
         if tensor.device.type != "cuda":
             raise ValueError(f"{KERNEL}: {name} is on {tensor.device}: must be on a CUDA device")
         if tensor.dtype != torch.float16:
@@ -305,23 +307,41 @@ def _check(q, k, v):
             )
     if q.numel() == 0:
         raise ValueError(f"{KERNEL}: q is {list(q.shape)}: every extent must be at least 1")
+    if out is not None and out.data_ptr() in (q.data_ptr(), k.data_ptr(), v.data_ptr()):
+        raise ValueError(f"{KERNEL}: out is one of q, k and v: must be a tensor of its own")
+
+
+def _run(q, k, v, o, causal):
+    launches, sizes = plan(*q.shape, causal)
+    with torch.cuda.device(q.device):
+        workspace = {name: torch.empty(max(1, bytes), dtype=torch.uint8, device=q.device) for name, bytes in sizes.items()}
+        module = _module_of(q.device)
+        stream = torch.cuda.current_stream().cuda_stream
+        for launch in launches:
+            module.launch(launch, {"Q": q, "K": k, "V": v, "O": o}, workspace, stream)
 
 
 @torch.library.custom_op("OPERATOR_NAME", mutates_args=())
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
     """softmax(q k^T / sqrt(D)) v, with the mask j <= i where causal; all [B, H, S, D] in fp16."""
     _check(q, k, v)
-    launches, sizes = plan(*q.shape, causal)
-    with torch.cuda.device(q.device):
-        o = torch.empty_like(q)
-        workspace = {name: torch.empty(max(1, bytes), dtype=torch.uint8, device=q.device) for name, bytes in sizes.items()}
-        module = _module_of(q.device)
-        stream = torch.cuda.current_stream().cuda_stream
-        for launch in launches:
-            module.launch(launch, {"Q": q, "K": k, "V": v, "O": o}, workspace, stream)
+    o = torch.empty_like(q)
+    _run(q, k, v, o, causal)
     return o
 
 
 @attention.register_fake
 def _(q, k, v, causal=False):
-    return torch.empty_like(q)`;
+    return torch.empty_like(q)
+
+
+@torch.library.custom_op("OPERATOR_NAME_out", mutates_args={"out"})
+def attention_out(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, causal: bool = False) -> None:
+    """The same into a tensor of the caller's, which is as q and shares no memory with q, k and v."""
+    _check(q, k, v, out)
+    _run(q, k, v, out, causal)
+
+
+@attention_out.register_fake
+def _(q, k, v, out, causal=False):
+    return None`;

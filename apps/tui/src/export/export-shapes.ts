@@ -1,0 +1,12 @@
+/** Shapes that exports of data sets have, as far as the kernel takes them. */
+import type { Shape } from '@flashcore/shared/contract';
+import { checkShape, parseShape } from '@flashcore/shared/kernels';
+import type { ExportedKernel } from './exported-kernel.ts';
+
+// The canonical shape, one with half of its work, lengths that fill no tile, and longer ones; each with and without mask.
+const SHAPES = ['2x8x512x64', '1x8x512x64', '1x8x113x64', '2x8x1024x64', '1x8x2048x64'];
+
+export const exportShapes = ({ manifest, parameters }: Pick<ExportedKernel, 'manifest' | 'parameters'>): Shape[] =>
+  SHAPES.flatMap((text) => [parseShape(text), parseShape(`${text}c`)]).filter(
+    (shape) => checkShape(manifest, { parameters }, shape) === undefined,
+  );

@@ -1,0 +1,168 @@
+/**
+ * `fa-tui export --flashinfer DIR`: a data set of FlashInfer-Bench that stands alone: definitions of our own (there is
+ * none for dense attention), workloads, this kernel as a solution, and a trace of each workload that was measured.
+ */
+import { createHash } from 'node:crypto';
+import type { Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { exportName, type ExportedKernel, type MeasuredShape } from './exported-kernel.ts';
+import { exportShapes } from './export-shapes.ts';
+import { extensionFlags, kernelUnit } from './kernel-unit.ts';
+
+const OP_TYPE = 'mha_dense';
+const AUTHOR = 'flashcore';
+/** Of definitions, as their axes are constant. */
+const HEAD_DIM = 64;
+
+export function flashInferFiles(kernel: ExportedKernel): Record<string, string> {
+  const groups = Map.groupBy(exportShapes(kernel), definitionName);
+  return Object.fromEntries([...groups].flatMap(([name, shapes]) => filesOf(kernel, name, shapes)));
+}
+
+const definitionName = ({ heads, causal }: Shape): string => `mha_fwd${causal ? '_causal' : ''}_h${heads}_d${HEAD_DIM}`;
+
+function filesOf(kernel: ExportedKernel, name: string, shapes: readonly Shape[]): [string, string][] {
+  const [{ heads, causal }] = shapes as [Shape];
+  const solution = solutionOf(kernel, name, causal);
+  const traces = shapes.flatMap((shape) => {
+    const measured = kernel.measured.find((each) => each.shape === formatShape(shape));
+    return measured ? [traceOf({ name, shape, solution: solution.name, measured })] : [];
+  });
+  return [
+    [`definitions/${OP_TYPE}/${name}.json`, json(definitionOf(name, heads, causal))],
+    [`workloads/${OP_TYPE}/${name}.jsonl`, lines(shapes.map((shape) => workloadTrace(name, shape)))],
+    [`solutions/${AUTHOR}/${OP_TYPE}/${name}/${solution.name}.json`, json(solution)],
+    ...(traces.length === 0
+      ? []
+      : [[`traces/${AUTHOR}/${OP_TYPE}/${name}.jsonl`, lines(traces)] satisfies [string, string]]),
+  ];
+}
+
+const TENSOR = { shape: ['batch_size', 'num_heads', 'seq_len', 'head_dim'], dtype: 'float16' };
+
+const definitionOf = (name: string, heads: number, causal: boolean): unknown => ({
+  name,
+  op_type: OP_TYPE,
+  description: `Dense attention forward${causal ? ', causal' : ''}: contiguous [B, H, S, D], scores times 1 / sqrt(D).`,
+  axes: {
+    batch_size: { type: 'var' },
+    num_heads: { type: 'const', value: heads },
+    seq_len: { type: 'var' },
+    head_dim: { type: 'const', value: HEAD_DIM },
+  },
+  inputs: { q: TENSOR, k: TENSOR, v: TENSOR },
+  outputs: { output: TENSOR },
+  // One backend, so that a reference's latency is that of a program that can be named.
+  reference: `import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+@torch.no_grad()
+def run(q, k, v):
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=${causal ? 'True' : 'False'})
+`,
+  tags: [`flashcore`, causal ? 'causal' : 'dense'],
+  constraints: [],
+});
+
+const workloadOf = (name: string, { batch, sequenceLength }: Shape) => ({
+  axes: { batch_size: batch, seq_len: sequenceLength },
+  inputs: { q: { type: 'random' }, k: { type: 'random' }, v: { type: 'random' } },
+  uuid: uuidOf(`${name} ${batch} ${sequenceLength}`),
+});
+
+const workloadTrace = (definition: string, shape: Shape): unknown => ({
+  definition,
+  workload: workloadOf(definition, shape),
+  solution: null,
+  evaluation: null,
+});
+
+/** The same workload has the same id in every export. Version 5's form (RFC 9562), of a digest of our own. */
+function uuidOf(text: string): string {
+  const hex = createHash('sha256').update(`flashcore workload ${text}`).digest('hex');
+  const variant = ((parseInt(hex[16]!, 16) & 0x3) | 0x8).toString(16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+interface Solution {
+  readonly name: string;
+}
+
+const solutionOf = (
+  kernel: ExportedKernel,
+  definition: string,
+  causal: boolean,
+): Solution & Record<string, unknown> => ({
+  // Unique in a data set, whatever the definition.
+  name: `${exportName(kernel)}_${definition}`,
+  definition,
+  author: AUTHOR,
+  description: `${kernel.manifest.title}. ${kernel.origin.label}, build ${kernel.origin.buildId}, ${kernel.origin.compiler}. Built here with: ${extensionFlags(kernel).join(' ')}`,
+  spec: {
+    language: 'cuda',
+    target_hardware: [kernel.arch],
+    entry_point: 'mha_fwd.cu::mha_fwd',
+    dependencies: [],
+    destination_passing_style: true,
+    binding: 'tvm-ffi',
+  },
+  sources: [{ path: 'mha_fwd.cu', content: tvmSource(kernel, causal) }],
+});
+
+/** TVM-FFI's way to a CUDA kernel; the output comes last. */
+const tvmSource = (kernel: ExportedKernel, causal: boolean): string => `${kernelUnit(kernel)}
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/function.h>
+
+void mha_fwd(tvm::ffi::TensorView q, tvm::ffi::TensorView k, tvm::ffi::TensorView v, tvm::ffi::TensorView output) {
+  const long long extent[4] = {q.size(0), q.size(1), q.size(2), q.size(3)};
+  const FcPlan plan = fc_plan(extent[0], extent[1], extent[2], extent[3], ${causal});
+  const DLDevice device = q.device();
+  cudaStream_t stream = static_cast<cudaStream_t>(TVMFFIEnvGetStream(device.device_type, device.device_id));
+  std::vector<void*> workspace;
+  for (size_t bytes : plan.workspace) {
+    void* allocated = nullptr;
+    fc_check(cudaMallocAsync(&allocated, bytes > 0 ? bytes : 1, stream), "cudaMallocAsync");
+    workspace.push_back(allocated);
+  }
+  void* tensors[4] = {q.data_ptr(), k.data_ptr(), v.data_ptr(), output.data_ptr()};
+  fc_run(plan, extent, tensors, workspace.data(), stream);
+  for (void* allocated : workspace) fc_check(cudaFreeAsync(allocated, stream), "cudaFreeAsync");
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(mha_fwd, mha_fwd);
+`;
+
+interface TraceInput {
+  readonly name: string;
+  readonly shape: Shape;
+  readonly solution: string;
+  readonly measured: MeasuredShape;
+}
+
+const traceOf = ({ name, shape, solution, measured }: TraceInput): unknown => ({
+  definition: name,
+  workload: workloadOf(name, shape),
+  solution,
+  evaluation: {
+    status: 'PASSED',
+    environment: { hardware: measured.device, libs: measured.libraries },
+    timestamp: measured.time,
+    log: `${measured.protocol}, hot p50; reference: sdpa/math in turns in the same job; ${measured.job}`,
+    correctness: {
+      max_relative_error: measured.maxRelativeError,
+      max_absolute_error: measured.maxAbsoluteError,
+    },
+    performance: {
+      latency_ms: measured.us / 1000,
+      reference_latency_ms: measured.referenceUs / 1000,
+      speedup_factor: measured.referenceUs / measured.us,
+    },
+  },
+});
+
+const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+const lines = (values: readonly unknown[]): string => values.map((value) => `${JSON.stringify(value)}\n`).join('');

@@ -1,0 +1,154 @@
+/** `fa-tui export --hf DIR`: a source project that Hugging Face's kernel-builder builds for the Hub. */
+import { exportName, type ExportedKernel } from './exported-kernel.ts';
+import { kernelUnit, torchOut, extensionFlags } from './kernel-unit.ts';
+
+export function kernelBuilderFiles(kernel: ExportedKernel): Record<string, string> {
+  const module = `flashcore_${kernel.manifest.id}`;
+  return {
+    'build.toml': buildToml(kernel, module),
+    'flake.nix': FLAKE,
+    'CARD.md': cardOf(kernel, module),
+    [`${module}_cuda/mha.cu`]: kernelSource(kernel),
+    'torch-ext/torch_binding.h': BINDING_HEADER,
+    'torch-ext/torch_binding.cpp': BINDING,
+    [`torch-ext/${module}/__init__.py`]: INIT,
+    [`tests/test_${module}.py`]: testOf(module),
+    'benchmarks/benchmark.py': BENCHMARK,
+  };
+}
+
+/** kernel-builder names capabilities as 9.0; of "sm_90a" the letter stays. */
+const capability = (arch: string): string => arch.replace(/^sm_(\d+)(\d)([af]?)$/, '$1.$2$3');
+
+function buildToml(kernel: ExportedKernel, module: string): string {
+  // The architecture follows from cuda-capabilities.
+  const flags = extensionFlags(kernel).filter((flag) => !flag.startsWith('-gencode') && !flag.startsWith('-D'));
+  return `[general]
+name = "${module.replaceAll('_', '-')}"
+version = 1
+edition = 5
+license = "Apache-2.0"
+backends = ["cuda"]
+
+[torch]
+src = ["torch-ext/torch_binding.cpp", "torch-ext/torch_binding.h"]
+
+[kernel.mha]
+backend = "cuda"
+depends = ["torch"]
+src = ["${module}_cuda/mha.cu"]
+cuda-capabilities = ["${capability(kernel.arch)}"]
+cuda-flags = [${flags.map((flag) => JSON.stringify(flag)).join(', ')}]
+`;
+}
+
+const FLAKE = `{
+  description = "Flake of a kernel exported by flashcore";
+  inputs.kernel-builder.url = "github:huggingface/kernels";
+  outputs =
+    { self, kernel-builder }:
+    kernel-builder.lib.genKernelFlakeOutputs {
+      inherit self;
+      path = ./.;
+    };
+}
+`;
+
+/** Foreign text of a manifest in Markdown: one line, nothing that begins a tag or a link. */
+const plain = (text: string): string => text.replaceAll(/\s+/g, ' ').replaceAll(/[<>[\]`\\|*_]/g, ' ');
+
+const cardOf = ({ manifest, origin, arch, ...kernel }: ExportedKernel, module: string): string => `---
+library_name: kernels
+license: apache-2.0
+---
+
+# ${module}
+
+${plain(manifest.title)}. Attention forward of contiguous fp16 tensors [B, H, S, D], for ${arch}; there is no backward.
+
+- build: ${origin.buildId} (${exportName({ manifest, origin })})
+- flags: ${extensionFlags({ manifest, origin, arch, ...kernel }).join(' ')}
+- limits: ${manifest.limits.map(({ require, because }) => `${plain(require.text)}: ${plain(because)}`).join('; ') || 'none'}
+`;
+
+const kernelSource = (kernel: ExportedKernel): string => `${kernelUnit(kernel)}
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/all.h>
+
+${torchOut(kernel.manifest.id)}`;
+
+const BINDING_HEADER = `#pragma once
+
+#include <torch/torch.h>
+
+void mha_fwd_out(torch::Tensor o, torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal);
+`;
+
+const BINDING = `#include <torch/library.h>
+
+#include "registration.h"
+#include "torch_binding.h"
+
+TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+  ops.def("mha_fwd_out(Tensor! o, Tensor q, Tensor k, Tensor v, bool causal) -> ()");
+  ops.impl("mha_fwd_out", torch::kCUDA, &mha_fwd_out);
+}
+
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
+`;
+
+const INIT = `from typing import Optional
+
+import torch
+
+from ._ops import ops
+
+
+def mha_fwd(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, out: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    """softmax(q k^T / sqrt(D)) v of contiguous fp16 tensors [B, H, S, D], masked where causal."""
+    if out is None:
+        out = torch.empty_like(q)
+    ops.mha_fwd_out(out, q, k, v, causal)
+    return out
+
+
+__all__ = ["mha_fwd"]
+`;
+
+const testOf = (module: string): string => `import pytest
+import torch
+import torch.nn.functional as F
+
+import ${module}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_mha_fwd(causal):
+    q, k, v = (torch.randn(2, 8, 512, 64, dtype=torch.float16, device="cuda") for _ in range(3))
+    expected = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=causal)
+    torch.testing.assert_close(${module}.mha_fwd(q, k, v, causal).float(), expected, atol=2e-3, rtol=2e-3)
+`;
+
+const BENCHMARK = `import torch
+import torch.nn.functional as F
+from kernels.benchmark import Benchmark
+
+
+class MhaFwd(Benchmark):
+    seed = 42
+
+    def setup(self):
+        self.q, self.k, self.v = (
+            torch.randn(2, 8, 512, 64, dtype=torch.float16, device=self.device) for _ in range(3)
+        )
+        self.out = torch.empty_like(self.q)
+
+    def benchmark_base(self):
+        self.kernel.mha_fwd(self.q, self.k, self.v, False, self.out)
+
+    def verify_base(self):
+        return F.scaled_dot_product_attention(self.q, self.k, self.v)
+`;

@@ -1,0 +1,72 @@
+/** A kernel, its plan and its launches as one CUDA translation unit; each format adds a binding of its own. */
+import { cppPlan, entriesOf } from './cpp-plan.ts';
+import { CPP_RUNTIME } from './cpp-runtime.ts';
+import type { ExportedKernel } from './exported-kernel.ts';
+import { inlineSources } from './inline-sources.ts';
+
+/** cpp_extension turns off half's operators, and adds no -gencode of its own where one is given. */
+export function extensionFlags({ flags, arch, parameters, manifest }: ExportedKernel): string[] {
+  const macros = new Set([...Object.keys(parameters), ...manifest.constants.map(({ name }) => name)]);
+  const target = arch.replace('sm_', 'compute_');
+  return [
+    ...flags.filter((flag) => !flag.startsWith('-arch') && !(flag.startsWith('-D') && macros.has(macroOf(flag)))),
+    `-gencode=arch=${target},code=${arch}`,
+    '-U__CUDA_NO_HALF_OPERATORS__',
+    '-U__CUDA_NO_HALF_CONVERSIONS__',
+    '-U__CUDA_NO_HALF2_OPERATORS__',
+    '-U__CUDA_NO_BFLOAT16_CONVERSIONS__',
+  ];
+}
+
+/**
+ * Up to fc_plan and fc_run. The kernel's macros are defined around its source alone: the headers of others have names of
+ * their own. `rewrite`: what is done to the kernel's text.
+ */
+export function kernelUnit(kernel: ExportedKernel, rewrite: (source: string) => string = (source) => source): string {
+  const { manifest, parameters, flags, sources } = kernel;
+  const macros = flags.filter((flag) => flag.startsWith('-D')).map((flag) => flag.slice(2).split('='));
+  return `#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+${macros.map(([name, value]) => `#define ${name} ${value ?? 1}`).join('\n')}
+${rewrite(inlineSources(sources))}
+${macros.map(([name]) => `#undef ${name}`).join('\n')}
+${cppPlan(manifest, parameters)}
+static const void* const FC_ENTRIES[] = {${entriesOf(manifest)
+    .map((entry) => `(const void*)&${entry}`)
+    .join(', ')}};
+${CPP_RUNTIME}`;
+}
+
+/** `mha_fwd_out` into a tensor of the caller's, `mha_fwd` into a new one; wants PyTorch's headers before it. */
+export const torchBinding = (id: string): string => `${torchOut(id)}
+torch::Tensor mha_fwd(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
+  torch::Tensor o = torch::empty_like(q);
+  mha_fwd_out(o, q, k, v, causal);
+  return o;
+}
+`;
+
+export const torchOut = (
+  id: string,
+): string => `void mha_fwd_out(torch::Tensor o, torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
+  for (const torch::Tensor& each : {q, k, v, o}) {
+    TORCH_CHECK(each.is_cuda() && each.scalar_type() == at::kHalf && each.dim() == 4 && each.is_contiguous(),
+                "${id}: q, k, v and o must be contiguous fp16 tensors [B, H, S, D] on a CUDA device");
+    TORCH_CHECK(each.sizes() == q.sizes() && each.device() == q.device(),
+                "${id}: q, k, v and o must have one shape and one device");
+  }
+  const c10::cuda::CUDAGuard guard(q.device());
+  const long long extent[4] = {q.size(0), q.size(1), q.size(2), q.size(3)};
+  const FcPlan plan = fc_plan(extent[0], extent[1], extent[2], extent[3], causal);
+  std::vector<torch::Tensor> held;
+  std::vector<void*> workspace;
+  for (size_t bytes : plan.workspace) {
+    held.push_back(torch::empty({(long long)(bytes > 0 ? bytes : 1)}, q.options().dtype(at::kByte)));
+    workspace.push_back(held.back().data_ptr());
+  }
+  void* tensors[4] = {q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()};
+  fc_run(plan, extent, tensors, workspace.data(), at::cuda::getCurrentCUDAStream());
+}
+`;
+
+const macroOf = (flag: string): string => flag.slice(2).split('=')[0]!;

@@ -1,0 +1,96 @@
+/** `fa-tui export --robust-kbench DIR`: a task folder of robust-kbench, and the kernel as its forward.cu. */
+import type { Shape } from '@flashcore/shared/contract';
+import type { ExportedKernel } from './exported-kernel.ts';
+import { exportShapes } from './export-shapes.ts';
+import { extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
+
+export const robustKbenchFiles = (kernel: ExportedKernel): Record<string, string> => ({
+  'func_forward.py': FUNC_FORWARD,
+  'config_forward.json': `${JSON.stringify(configOf(exportShapes(kernel)), null, 2)}\n`,
+  'forward.cu': forwardSource(kernel),
+});
+
+const FUNC_FORWARD = `import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+def forward_fn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """
+    Scaled dot-product attention: softmax(q k^T / sqrt(D)) v, each row i attending to the columns 0..i where causal.
+
+    Args:
+        q, k, v: [B, H, S, D] in fp16, contiguous
+        causal: whether the mask is applied
+    """
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+class Model(nn.Module):
+    def __init__(self, causal: bool = False):
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q, k, v, fn=forward_fn):
+        return fn(q, k, v, self.causal)
+
+
+def get_inputs(batch_size: int = 2, num_heads: int = 8, seq_len: int = 512, head_dim: int = 64):
+    shape = (batch_size, num_heads, seq_len, head_dim)
+    return [torch.randn(shape, dtype=torch.float16) for _ in range(3)]
+
+
+input_names = ["q", "k", "v"]
+`;
+
+const inputOf = ({ batch, heads, sequenceLength, headDim }: Shape) => ({
+  batch_size: batch,
+  num_heads: heads,
+  seq_len: sequenceLength,
+  head_dim: headDim,
+});
+
+/** Evaluated is every init with every input: only shapes that the kernel takes in every mask that it takes. */
+function configOf(shapes: readonly Shape[]): unknown {
+  const masks = [...new Set(shapes.map(({ causal }) => causal))];
+  const sizes = new Map<string, { input: ReturnType<typeof inputOf>; masks: number }>();
+  for (const shape of shapes) {
+    const input = inputOf(shape);
+    const key = JSON.stringify(input);
+    sizes.set(key, { input, masks: (sizes.get(key)?.masks ?? 0) + 1 });
+  }
+  const inputs = [...sizes.values()].filter((each) => each.masks === masks.length).map(({ input }) => input);
+  return {
+    single_input_configs: inputs.slice(0, 1),
+    single_init_configs: [{ causal: masks[0] ?? false }],
+    single_shared_configs: [{}],
+    multi_input_configs: inputs,
+    multi_init_configs: masks.map((causal) => ({ causal })),
+    multi_shared_configs: [{}],
+  };
+}
+
+/** It is compiled with flags of robust-kbench's own: what can stand in the source does. */
+const forwardSource = (
+  kernel: ExportedKernel,
+): string => `// ${kernel.manifest.id} ${kernel.origin.label}, build ${kernel.origin.buildId}, written by fa-tui export.
+// The kernel's own flags: ${extensionFlags(kernel).join(' ')}
+// robust-kbench gives -O3 --use_fast_math; set TORCH_CUDA_ARCH_LIST=${archList(kernel.arch)} for the architecture.
+#undef __CUDA_NO_HALF_OPERATORS__
+#undef __CUDA_NO_HALF_CONVERSIONS__
+#undef __CUDA_NO_HALF2_OPERATORS__
+#undef __CUDA_NO_BFLOAT16_CONVERSIONS__
+${kernelUnit(kernel)}
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/extension.h>
+
+${torchBinding(kernel.manifest.id)}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", &mha_fwd, "attention forward", pybind11::arg("q"), pybind11::arg("k"), pybind11::arg("v"),
+        pybind11::arg("causal"));
+}
+`;
+
+/** "sm_90a" as "9.0a". */
+const archList = (arch: string): string => arch.replace(/^sm_(\d+)(\d)([af]?)$/, '$1.$2$3');
