@@ -19,8 +19,8 @@ export function extensionFlags({ flags, arch, parameters, manifest }: ExportedKe
 }
 
 /**
- * Up to fc_plan and fc_run. The kernel's macros are defined around its source alone: the headers of others have names of
- * their own. `rewrite`: what is done to the kernel's text.
+ * Up to fc_plan and fc_run. The kernel's macros are defined around its source alone: the headers of others have names
+ * of their own. `rewrite`: what is done to the kernel's text.
  */
 export function kernelUnit(kernel: ExportedKernel, rewrite: (source: string) => string = (source) => source): string {
   const { manifest, parameters, flags, sources } = kernel;
