@@ -10,6 +10,7 @@ import {
   type Host,
   type Tool,
 } from '@flashcore/shared/contract';
+import { DeviceReadings } from './device/readings.ts';
 import type { Logger } from './log.ts';
 
 export interface HostOptions {
@@ -29,6 +30,8 @@ interface HostQuestion {
   devices: Device[];
   activeJobs: number;
   trusted: boolean;
+  /** How the devices are now is asked for too. */
+  readings: boolean;
 }
 
 const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' };
@@ -40,6 +43,7 @@ const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' 
 export class HostDescriber {
   readonly #options: HostOptions;
   readonly #startTime = new Date();
+  readonly #readings = new DeviceReadings();
 
   constructor(options: HostOptions) {
     this.#options = options;
@@ -47,7 +51,7 @@ export class HostDescriber {
   }
 
   /** `trusted`: who asks is the runner's own user, who may know where its files are. */
-  async describe({ devices, activeJobs, trusted }: HostQuestion): Promise<Host> {
+  async describe({ devices, activeJobs, trusted, readings }: HostQuestion): Promise<Host> {
     const { version, buildId, dataDirectory, embedded, isolation, cleanText } = this.#options;
     const host = create(HostSchema, {
       runnerVersion: version,
@@ -56,7 +60,7 @@ export class HostDescriber {
       hostName: hostname(),
       platform: `${platform()} ${ARCHITECTURES[arch()] ?? arch()}`,
       startTime: timestampFromDate(this.#startTime),
-      devices,
+      devices: readings ? this.#readings.beside(devices) : devices,
       tools: await this.#tools(),
       isolation: await isolation(),
       ...(trusted && { dataDirectory }),

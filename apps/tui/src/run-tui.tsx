@@ -17,6 +17,7 @@ import { runEditor, type SourcePlace } from './terminal/editor.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
 import { keepYoungGeneration } from './terminal/young-generation.ts';
 import { themeOf } from './present/cells/theme.ts';
+import { tellEnds } from './terminal/end-notice.ts';
 
 export interface RunTuiOptions {
   /** Connected; stays the caller's to close. */
@@ -66,6 +67,7 @@ export async function runTui({
     state: left?.view === undefined ? fresh : withSavedView(fresh, left.view),
     canDraw: () => stdout.writableLength === 0,
   });
+  tellEnds(store, (text) => stdout.write(text), appearance.endNotice);
   if (appearance.mouse) store.dispatch({ type: 'toggle', what: 'mouse' });
   if (left?.problem !== undefined) store.dispatch({ type: 'notice', text: left.problem, tone: 'warn' });
   const session = new Session({ client, store, ...(revive && { revive }) });

@@ -6,9 +6,14 @@ import type { Services } from './services.ts';
 /** Says what the host has and can do, and who asks. */
 export const getHost =
   ({ host, jobs, planner }: Services): UnaryHandler<GetHostRequest, GetHostResponse> =>
-  async (_, { caller }) =>
+  async ({ readings }, { caller }) =>
     create(GetHostResponseSchema, {
-      host: await host.describe({ devices: jobs.devices(), activeJobs: jobs.active, trusted: !caller.authenticated }),
+      host: await host.describe({
+        devices: jobs.devices(),
+        activeJobs: jobs.active,
+        trusted: !caller.authenticated,
+        readings,
+      }),
       caller: { name: caller.name, role: caller.role },
       ...planner.judging(),
     });

@@ -216,5 +216,16 @@ function summarise(result: JobResult): ExperimentSummary {
     gatesFailed: gates(Verdict.FAIL),
     gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),
     sourceDigest: result.provenance?.sourceDigest ?? '',
+    ...mostRegisters(variant),
+    timings: (variant?.benchmarks ?? []).flatMap(({ shape, mode, latency }) =>
+      latency === undefined || shape === undefined ? [] : [{ shape, mode, p50Us: latency.p50Us }],
+    ),
   });
+}
+
+function mostRegisters(variant: VariantResult | undefined): { registersPerThread?: number } {
+  const entries = variant?.build?.entries ?? [];
+  return entries.length === 0
+    ? {}
+    : { registersPerThread: Math.max(...entries.map(({ registersPerThread }) => registersPerThread)) };
 }

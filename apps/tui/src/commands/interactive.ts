@@ -44,6 +44,7 @@ export function appearanceOf(context: CommandContext): Appearance {
     inline: inline ?? settings.inline ?? context.surroundings.environment.INK_SCREEN_READER === 'true',
     mouse: mouse ?? settings.mouse ?? false,
     restoreView: settings.restore_view ?? true,
+    endNotice: settings.end_notice ?? 'bell',
     editor: settings.editor,
   };
 }

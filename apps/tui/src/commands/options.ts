@@ -70,6 +70,8 @@ export interface JobCommandOptions extends GlobalOptions {
   /** Backends of SDPA to measure. */
   readonly baseline?: string[];
   readonly fallback?: boolean;
+  /** Watching: the smallest case of a save first. */
+  readonly quick?: boolean;
   readonly detach?: boolean;
   /** File for every event of the job. */
   readonly record?: string;

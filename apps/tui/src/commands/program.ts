@@ -205,7 +205,8 @@ function addJobCommands(program: Command, define: Define): void {
     program
       .command('watch-source')
       .argument('<folder>', 'a folder with a kernel.yaml')
-      .description('the experiment at every save, in a terminal in the program; a newer version supersedes'),
+      .description('the experiment at every save, in a terminal in the program; a newer version supersedes')
+      .option('--quick', 'first build and the smallest case alone; the rest only where that passes'),
   );
   define<JobCommandOptions>(watched, async (context, options, folder) =>
     (await import('./watch-source.ts')).watchSource(folder, options, context),

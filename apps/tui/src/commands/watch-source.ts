@@ -12,6 +12,7 @@ import { followJob, type OutputFiles } from './job-command.ts';
 import { requireOutputs } from '../named-files.ts';
 import { reportError } from './report-error.ts';
 import { championById, plannedRequest } from './start-job.ts';
+import { quickRequest, type StartRequest, type WatchFolder } from '../session/runner-port.ts';
 
 /**
  * `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on
@@ -31,8 +32,10 @@ export async function watchSource(
   const champion = await championById(options);
   const requestFor = (kernel: KernelReference) => plannedRequest('run', options)(kernel, champion);
   if (isInteractive(context) && !options.json && !wantsFiles(options))
-    return openTui(context, { watchFolder: { folder, requestFor } });
-  return context.withRunner((connection) => watchPlainly(folder, requestFor, { connection, context, files: options }));
+    return openTui(context, { watchFolder: { folder, requestFor, quick: options.quick } });
+  return context.withRunner((connection) =>
+    watchPlainly({ folder, requestFor, quick: options.quick }, { connection, context, files: options }),
+  );
 }
 
 interface PlainWatch {
@@ -42,23 +45,32 @@ interface PlainWatch {
 }
 
 async function watchPlainly(
-  folder: string,
-  requestFor: (kernel: KernelReference) => ReturnType<ReturnType<typeof plannedRequest>>,
+  { folder, requestFor, quick = false }: WatchFolder,
   { connection, context, files }: PlainWatch,
 ): Promise<ExitCode> {
   const { client } = connection;
   const interrupts = onInterrupt(() => false);
-  const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
-    const { method, request } = requestFor(kernel);
-    context.note(`watching ${folder}: this version runs`);
+  const runOne = async ({ method, request }: StartRequest, signal: AbortSignal): Promise<ExitCode> => {
     try {
-      await followJob((watch) => client.start(method, request, { ...watch, signal }), connection, context, files);
-      context.note(`watching ${folder}: save a file and it runs again, Ctrl-C ends`);
+      return await followJob(
+        (watch) => client.start(method, request, { ...watch, signal }),
+        connection,
+        context,
+        files,
+      );
     } catch (error) {
       if (!signal.aborted) throw error;
       context.note('superseded by a newer version');
       await cancelRequest(client, request.options?.requestId ?? '');
+      return ExitCode.INTERRUPTED;
     }
+  };
+  const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
+    context.note(`watching ${folder}: this version runs`);
+    // What fails on the smallest case is not worth the others.
+    const isWorth = !quick || (await runOne(quickRequest(kernel), signal)) === ExitCode.PASSED;
+    if (isWorth) await runOne(requestFor(kernel), signal);
+    if (!signal.aborted) context.note(`watching ${folder}: save a file and it runs again, Ctrl-C ends`);
   };
   try {
     await followSource({

@@ -98,12 +98,12 @@ export const JOB_COMMANDS = [
   },
   { id: 'watch-folder', keys: ['W'], group: 'jobs', help: 'Watch a kernel folder: every save runs; again: stop' },
   {
-    id: 'sort-history',
+    id: 'sort-list',
     keys: ['s'],
     group: 'jobs',
-    help: 'In history and leaderboard: order of the rows',
+    help: 'In history, leaderboard, 7: order of the rows',
     hint: 'sort',
-    when: inHistory,
+    when: (state) => inHistory(state) || inKernels(state),
   },
   {
     id: 'filter-list',

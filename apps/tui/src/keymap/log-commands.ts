@@ -43,4 +43,6 @@ export const LOG_COMMANDS = [
   },
   { id: 'follow', keys: ['f'], group: 'log', help: 'Follow the log, or stop', hint: 'follow', when: hasLog },
   { id: 'wrap', keys: ['w'], group: 'log', help: 'Wrap long lines of the log, or cut them', hint: 'wrap', when: inRun },
+  { id: 'log-left', keys: ['<'], group: 'log', help: 'Log to the left, where long lines are cut', when: inRun },
+  { id: 'log-right', keys: ['>'], group: 'log', help: 'Log to the right: long lines are cut then', when: inRun },
 ] as const satisfies readonly CommandRow[];

@@ -1,6 +1,5 @@
 /** From a pressed key to a command, or into the prompt that is open. */
 import { randomUUID } from 'node:crypto';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import { commandOf, findCommands, isUsable, type Command } from '../keymap/commands.ts';
@@ -10,6 +9,7 @@ import { pressInForm } from './form-keys.ts';
 import type { KeyContext } from './handler.ts';
 import { HANDLERS } from './handlers.ts';
 import { typedCharacter } from './key-name.ts';
+import { completeFolder, expandHome } from '../watch/complete-path.ts';
 
 /** Carries out what `key` means now. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {
@@ -96,22 +96,36 @@ function pressInListFilter(key: string, { list, text }: OverlayOf<'list-filter'>
   store.dispatch({ type: 'overlay', overlay: { kind: 'list-filter', list, text: typed } });
 }
 
-function pressInWatchFolder(key: string, { text }: OverlayOf<'watch-folder'>, context: KeyContext): void {
+function pressInWatchFolder(key: string, overlay: OverlayOf<'watch-folder'>, context: KeyContext): void {
   const { store } = context;
-  if (key === 'escape') return close(context);
-  if (key === 'enter') return watchTyped(text, context);
-  const typed = key === 'backspace' ? text.slice(0, -1) : text + (typedCharacter(key) ?? '');
-  store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text: typed } });
+  const { text, quick } = overlay;
+  const open = (change: Partial<OverlayOf<'watch-folder'>>): void =>
+    store.dispatch({ type: 'overlay', overlay: { ...overlay, names: [], ...change } });
+  switch (key) {
+    case 'escape':
+      return close(context);
+    case 'enter':
+      return watchTyped(overlay, context);
+    case 'tab':
+      return open(completeFolder(text));
+    case 'ctrl+t':
+      return open({ quick: !quick });
+    case 'ctrl+u':
+      return open({ text: '' });
+    case 'backspace':
+      return open({ text: text.slice(0, -1) });
+    default:
+      return open({ text: text + (typedCharacter(key) ?? '') });
+  }
 }
 
-function watchTyped(text: string, context: KeyContext): void {
+function watchTyped({ text, quick }: OverlayOf<'watch-folder'>, context: KeyContext): void {
   close(context);
   if (text === '') return;
-  // As a shell reads it: nobody expands what is typed here.
-  const folder = path.resolve(text.replace(/^~(?=\/|$)/, homedir()));
   context.session.watchFolder({
-    folder,
+    folder: path.resolve(expandHome(text)),
     requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel, options: { requestId: randomUUID() } } }),
+    quick,
   });
 }
 

@@ -51,12 +51,13 @@ export function pressInForm(
     case 'left':
       return changed(context, form, { defaults, change: -1 });
     case 'backspace':
-      return show(withTyping(form, 'backspace'));
+      return typedInto(context, withTyping(form, 'backspace'), { form, defaults });
     case 'enter':
       return runForm(context, form, defaults);
   }
   const character = typedCharacter(key);
-  if (takesText && character !== undefined) return show(withTyping(form, { character }));
+  if (takesText && character !== undefined)
+    return typedInto(context, withTyping(form, { character }), { form, defaults });
   switch (key) {
     case 'q':
       return store.dispatch({ type: 'overlay', overlay: undefined });
@@ -78,13 +79,18 @@ function changed(
   form: RunForm,
   { defaults, change }: { defaults: RunForm; change: number },
 ): void {
-  const next = withKeys(form, { change });
+  typedInto(context, withKeys(form, { change }), { form, defaults });
+}
+
+/** The form after its field was changed; another kernel brings its own parameters. */
+function typedInto(context: KeyContext, next: RunForm, { form, defaults }: { form: RunForm; defaults: RunForm }): void {
   const field = next.fields[next.selected];
-  if (field?.id !== 'kernel') return openForm(context, next, defaults);
+  const kernelId = field?.id === 'kernel' ? valueOf(field) : form.kernel.kernelId;
+  if (kernelId === form.kernel.kernelId) return openForm(context, next, defaults);
   const { state } = context.store;
-  const kernel = state.kernels.find(({ kernelId }) => kernelId === valueOf(field));
+  const kernel = state.kernels.find((known) => known.kernelId === kernelId);
   if (kernel !== undefined)
-    openForm(context, withKernel(form, kernel, formContextOf(state)), formOf(kernel, formContextOf(state)));
+    openForm(context, withKernel(next, kernel, formContextOf(state)), formOf(kernel, formContextOf(state)));
 }
 
 /** What is wrong gets the cursor; else the job starts and r repeats it. */
@@ -97,5 +103,5 @@ function runForm(context: KeyContext, form: RunForm, defaults: RunForm): void {
 
 export function startForm({ store, session }: KeyContext, form: RunForm, defaults: RunForm): void {
   store.dispatch({ type: 'form-run', form: { form, defaults } });
-  session.start({ method: 'runExperiment', request: requestOf(form, defaults) });
+  session.start(requestOf(form, defaults));
 }

@@ -2,13 +2,14 @@
 import { next } from '../keymap/command.ts';
 import type { JOB_COMMANDS } from '../keymap/job-commands.ts';
 import { jobTitle } from '../present/words.ts';
-import { HISTORY_SORTS, JOB_LISTS, type AppState } from '../state/app-state.ts';
-import { cancellableJob, chosenJob, kernelToRun } from '../state/chosen.ts';
+import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
+import { cancellableJob, chosenJob, kernelToRun, kernelShown } from '../state/chosen.ts';
 import { formOf } from '../state/run-form.ts';
 import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { openDecision } from './decision-keys.ts';
 import { formContextOf, openForm, startForm } from './form-keys.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
+import { kernelFolder } from '../watch/source-file.ts';
 
 export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> = {
   'show-job': ({ store, session }) => {
@@ -37,12 +38,16 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   accept: (context) => void openDecision(context, 'accept'),
   reject: (context) => void openDecision(context, 'reject'),
   undo: (context) => void openDecision(context, 'undo'),
-  'watch-folder': ({ store, session }) => {
-    if (store.state.watching !== undefined) session.stopWatchingFolder();
-    else store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text: '' } });
+  'watch-folder': ({ store, session, kernelsDirectory }) => {
+    if (store.state.watching !== undefined) return session.stopWatchingFolder();
+    const text = kernelFolder(kernelsDirectory, kernelShown(store.state)) ?? '';
+    store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text, names: [], quick: false } });
   },
-  'sort-history': ({ store }) =>
-    store.dispatch({ type: 'history-order', sort: next(HISTORY_SORTS, store.state.ui.historySort) }),
+  'sort-list': ({ store }) => {
+    const { view, historySort, kernelSort } = store.state.ui;
+    if (view === 'kernels') store.dispatch({ type: 'kernel-order', sort: next(KERNEL_SORTS, kernelSort) });
+    else store.dispatch({ type: 'history-order', sort: next(HISTORY_SORTS, historySort) });
+  },
   'filter-list': ({ store }) => {
     const list = filteredList(store.state);
     if (list === undefined) return;

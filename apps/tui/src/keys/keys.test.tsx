@@ -26,6 +26,7 @@ const RAW: Record<string, string> = {
   'ctrl+u': '\u0015',
   'ctrl+p': '\u0010',
 };
+const CTRL_U = '\u0015';
 const raw = (key: string): string => RAW[key] ?? key;
 
 let terminal: TestTerminal;
@@ -69,6 +70,8 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'next-error': { first: '1', shows: (before, after) => before.ui.log.follow && !after.ui.log.follow },
   follow: { shows: (before, after) => after.ui.log.follow !== before.ui.log.follow },
   wrap: { first: '1', shows: (before, after) => after.ui.log.wrap !== before.ui.log.wrap },
+  'log-left': { first: '1>>', shows: (_, after) => after.ui.log.left === 20 },
+  'log-right': { first: '1', shows: (_, after) => after.ui.log.left === 20 && !after.ui.log.wrap },
   'show-job': {
     first: '6jjj',
     shows: (before, after) => after.ui.view === 'run' && after.attached !== before.attached,
@@ -109,7 +112,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
     shows: (_, after) => after.ui.comparing && after.ui.view === 'latency' && after.attached === SAMPLE_JOB,
   },
   'watch-folder': { shows: (_, after) => after.ui.overlay?.kind === 'watch-folder' },
-  'sort-history': { first: '6t', shows: (_, after) => after.ui.historySort === 'latency' },
+  'sort-list': { first: '6t', shows: (_, after) => after.ui.historySort === 'latency' },
   'filter-list': { first: '7', shows: (_, after) => after.ui.overlay?.kind === 'list-filter' },
   'clear-filter': { first: '6/wmma\r', shows: (_, after) => after.ui.filters.jobs === '' },
   accept: { first: '1', shows: (_, after) => after.notice?.text.startsWith('Cannot accept') === true },
@@ -263,7 +266,7 @@ test('a shape that the kernel does not take is refused before anything starts; a
     /flashcore_v6 does not take 1x1x64x32: it requires D == 64, because[^]*shapes must be corrected before it runs/,
   );
   expect(terminal.runner.started).toEqual([]);
-  await terminal.press(raw('up') + raw('up') + raw('up') + raw('left'));
+  await terminal.press(raw('up') + raw('up') + raw('up') + raw('up') + raw('left'));
   expect(await terminal.screen()).toMatch(/Run flashcore_v5[^]*1x1x64x32/);
   await terminal.press('\r');
   expect(terminal.runner.started).toEqual(['flashcore_v5']);
@@ -315,8 +318,21 @@ test('with the mouse on a click shows the view under it and puts its cursor ther
   );
 });
 
+test('W completes paths with Tab, and Ctrl-T asks for the smallest case first', async () => {
+  await terminal.press('W');
+  await terminal.press(CTRL_U);
+  await terminal.press(`${process.cwd()}/app`);
+  await terminal.press('\t');
+  expect(ui().overlay).toMatchObject({ kind: 'watch-folder', text: `${process.cwd()}/apps/`, quick: false });
+  await terminal.press('\u0014');
+  expect(ui().overlay).toMatchObject({ quick: true });
+  expect(await terminal.screen()).toMatch(/quick: smallest case first/);
+});
+
 test('W takes ~ for the home folder; a folder that is none is named, and the next W asks again', async () => {
-  await terminal.press('W~/no such folder\r');
+  await terminal.press('W');
+  await terminal.press(CTRL_U);
+  await terminal.press('~/no such folder\r');
   expect([terminal.store.state.watching, terminal.store.state.notice?.text]).toEqual([
     undefined,
     `${homedir()}/no such folder: no such folder to watch`,

@@ -3,6 +3,8 @@ import type { LOG_COMMANDS } from '../keymap/log-commands.ts';
 import type { Store } from '../session/store.ts';
 import type { HandlersOf } from './handler.ts';
 
+const SIDEWAYS_CELLS = 20;
+
 export const LOG_HANDLERS: HandlersOf<typeof LOG_COMMANDS> = {
   search: ({ store }) =>
     store.dispatch({ type: 'overlay', overlay: { kind: 'search', text: '', before: store.state.ui.log } }),
@@ -13,6 +15,8 @@ export const LOG_HANDLERS: HandlersOf<typeof LOG_COMMANDS> = {
   follow: ({ store }) =>
     store.dispatch({ type: 'log-position', follow: !store.state.ui.log.follow, top: store.log.start }),
   wrap: ({ store }) => store.dispatch({ type: 'toggle', what: 'wrap' }),
+  'log-left': ({ store }) => store.dispatch({ type: 'log-sideways', by: -SIDEWAYS_CELLS }),
+  'log-right': ({ store }) => store.dispatch({ type: 'log-sideways', by: SIDEWAYS_CELLS }),
   'next-error': ({ store }) => showError(store),
 };
 

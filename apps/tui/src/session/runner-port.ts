@@ -1,6 +1,8 @@
 /** What fa-tui asks of a runner: the typed client has it all; tests put a replay of a job in its place. */
+import { randomUUID } from 'node:crypto';
 import { type JobRpcName, type RpcRequestInit, type RunnerClient } from '@flashcore/shared/client';
 import { type KernelReference } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 
 export type RunnerPort = Pick<
   RunnerClient,
@@ -29,4 +31,19 @@ export type StartRequest = {
 export interface WatchFolder {
   readonly folder: string;
   readonly requestFor: (kernel: KernelReference) => StartRequest;
+  /** Tries the smallest case first, and the rest only where that passes. */
+  readonly quick?: boolean | undefined;
 }
+
+/** The smallest of the parity cases: what a quick look verifies, with one seed. */
+export const QUICK_SHAPE = '1x4x128x64';
+
+/** Build and smallest case of a kernel. */
+export const quickRequest = (kernel: KernelReference): StartRequest => ({
+  method: 'verify',
+  request: {
+    kernel,
+    options: { requestId: randomUUID() },
+    settings: { shapes: [parseShape(QUICK_SHAPE)], seedCount: 1 },
+  },
+});

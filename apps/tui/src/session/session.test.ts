@@ -1,4 +1,8 @@
-import { JobState, FlashcoreError, Outcome, Verdict } from '@flashcore/shared/contract';
+import { JobState, FlashcoreError, KernelReferenceSchema, Outcome, Verdict } from '@flashcore/shared/contract';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { create } from '@bufbuild/protobuf';
 import { afterEach, expect, test, vi } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../testing/sample-job.ts';
@@ -195,4 +199,49 @@ test('the log of a kernel that does not compile stands at its first error; one t
   ]);
   // What the outcome says is not said again.
   expect(store.log.at(store.log.end - 1)?.text).toBe('compile failed: k.cu:9');
+});
+
+const savedFolder = (): string => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'fa-tui-quick-'));
+  writeFileSync(
+    path.join(folder, 'kernel.yaml'),
+    'id: k\ntitle: a kernel\nlesson: none\nsource: k.cu\nmin_arch: sm_80\nmath: { inputs: fp16, accumulate: fp32 }\nlaunches:\n  - { entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q, K, V, O] }\n',
+  );
+  writeFileSync(path.join(folder, 'k.cu'), '');
+  return folder;
+};
+
+test.each([
+  ['passes', Outcome.PASSED, ['verify', 'runExperiment']],
+  ['fails', Outcome.WRONG_RESULT, ['verify']],
+])('a quick watch whose smallest case %s', async (_, outcome, methods) => {
+  const asked: { method: string; request: unknown }[] = [];
+  const client: RunnerPort = {
+    ...fakeRunner(),
+    uploadFolder: () => Promise.resolve(create(KernelReferenceSchema, { source: { case: 'kernelId', value: 'k' } })),
+    start: (method, request) => {
+      asked.push({ method, request });
+      const name = `jobs/${asked.length}`;
+      return (async function* () {
+        await Promise.resolve();
+        yield* eventsOf(
+          [
+            { case: 'created', value: { job: { name, label: 'k', state: JobState.QUEUED } } },
+            { case: 'finished', value: { outcome } },
+          ],
+          name,
+        );
+      })();
+    },
+  };
+  const store = begin(client);
+  session?.watchFolder({
+    folder: savedFolder(),
+    requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel } }),
+    quick: true,
+  });
+  await vi.waitFor(() => expect(asked.map(({ method }) => method)).toEqual(methods));
+  expect(asked[0]?.request).toMatchObject({ settings: { shapes: [{ heads: 4, sequenceLength: 128 }], seedCount: 1 } });
+  // Both are of one version: there is none before it to compare with.
+  expect(store.state.watching?.jobBefore).toBeUndefined();
 });

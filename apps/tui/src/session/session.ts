@@ -2,8 +2,8 @@
  * Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends
  * a job.
  */
-import { JobState, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
-import type { RunnerPort, StartRequest, WatchFolder } from './runner-port.ts';
+import { JobState, Outcome, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
+import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
 import type { Choice } from '../state/decision.ts';
@@ -12,6 +12,8 @@ import type { Store } from './store.ts';
 
 const JOBS_EVERY_MS = 2_000;
 const HOST_EVERY_MS = 10_000;
+// While view 8 is open: something runs on the host for each.
+const READINGS_EVERY_MS = 2_000;
 const TICK_MS = 1_000;
 
 export interface SessionOptions {
@@ -53,6 +55,7 @@ export class Session {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
     this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
     this.#every(HOST_EVERY_MS, () => void this.refreshHost());
+    this.#every(READINGS_EVERY_MS, () => this.#readHost());
     if (start !== undefined) this.start(start);
     if (watchJob !== undefined) this.attach(watchJob);
     if (watchFolder !== undefined) this.watchFolder(watchFolder);
@@ -95,19 +98,28 @@ export class Session {
   }
 
   /** Runs every saved version of a folder, each in place of the one before. */
-  watchFolder({ folder, requestFor }: WatchFolder): void {
+  watchFolder({ folder, requestFor, quick = false }: WatchFolder): void {
     this.#watching?.abort();
     const watching = new AbortController();
     this.#watching = watching;
     this.#store.dispatch({ type: 'watching', folder });
     const run = async (kernel: KernelReference, signal: AbortSignal): Promise<void> => {
-      const request = requestFor(kernel);
       const superseded = new Promise<void>((resolve) =>
         signal.addEventListener('abort', () => resolve(), { once: true }),
       );
-      const started = (job: string): void => this.#store.dispatch({ type: 'version-started', job });
-      await Promise.race([this.#run(request, started), superseded]);
-      if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
+      const runTo = async (request: StartRequest, isRest: boolean): Promise<Outcome | undefined> => {
+        let name = '';
+        const started = (job: string): void => {
+          name = job;
+          this.#store.dispatch({ type: 'version-started', job, isRest });
+        };
+        await Promise.race([this.#run(request, started), superseded]);
+        if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
+        return signal.aborted ? undefined : this.#store.state.views[name]?.outcome;
+      };
+      // What fails on the smallest case is not worth the others.
+      if (quick && (await runTo(quickRequest(kernel), false)) !== Outcome.PASSED) return;
+      await runTo(requestFor(kernel), quick);
     };
     void followSource({
       folder,
@@ -265,9 +277,14 @@ export class Session {
     }
   }
 
+  #readHost(): void {
+    if (this.#store.state.ui.view === 'host') void this.refreshHost();
+  }
+
   async refreshHost(): Promise<void> {
+    const readings = this.#store.state.ui.view === 'host';
     await this.#ask(async (signal) => {
-      const { host, caller, plans, caseSets } = await this.#client.getHost({}, { signal });
+      const { host, caller, plans, caseSets } = await this.#client.getHost({ readings }, { signal });
       if (host !== undefined) this.#store.dispatch({ type: 'host', host, caller, plans, caseSets });
     });
   }

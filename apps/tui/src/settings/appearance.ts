@@ -1,5 +1,8 @@
 import type { ThemeChoice } from '../present/cells/theme.ts';
 
+export const END_NOTICES = ['none', 'bell', 'notification'] as const;
+export type EndNotice = (typeof END_NOTICES)[number];
+
 /** How the terminal program looks and behaves. */
 export interface Appearance {
   readonly theme: ThemeChoice;
@@ -8,5 +11,7 @@ export interface Appearance {
   readonly mouse: boolean;
   /** Opens as it was left. */
   readonly restoreView: boolean;
+  /** What the end of a job longer than 10 s does. */
+  readonly endNotice: EndNotice;
   readonly editor?: string | undefined;
 }

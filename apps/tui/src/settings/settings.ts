@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { UsageError } from '../usage-error.ts';
 import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
 import { ROLES } from '../present/roles.ts';
+import { END_NOTICES } from './appearance.ts';
 
 const { flag, matching, oneOf, strict, text } = yamlFile;
 
@@ -41,6 +42,9 @@ export const SETTINGS = strict({
     .optional(),
   restore_view: flag().describe('Open as it was left: view, job, filters (default true)').optional(),
   editor: text().describe('Editor of the key e; default: $VISUAL, else $EDITOR, else vi').optional(),
+  end_notice: oneOf(END_NOTICES)
+    .describe('What the end of a job longer than 10 s does: rings the bell (default), notifies by OSC 9, or nothing')
+    .optional(),
   theme: strict(ROLE_STYLES).describe('How meanings look, for example good: "bold green"').optional(),
 });
 

@@ -18,6 +18,7 @@ import type {
   FilteredList,
   HistorySort,
   JobList,
+  KernelSort,
   Notice,
   Overlay,
   UiState,
@@ -45,7 +46,8 @@ export type Action =
   | { type: 'watching'; folder: string | undefined }
   // The watched folder was saved; a job was started for what it holds.
   | { type: 'saved' }
-  | { type: 'version-started'; job: string }
+  // `isRest`: the same version goes on after its smallest case.
+  | { type: 'version-started'; job: string; isRest?: boolean }
   | { type: 'samples'; sha256: string; samples: readonly number[] }
   | { type: 'source'; sha256: string; text: string }
   | { type: 'leaderboard'; leaderboard: GetLeaderboardResponse }
@@ -65,6 +67,7 @@ export type Action =
   | { type: 'pin'; job: string }
   | { type: 'compare'; on: boolean }
   | { type: 'history-order'; sort: HistorySort }
+  | { type: 'kernel-order'; sort: KernelSort }
   | { type: 'list-filter'; list: FilteredList; text: string }
   | { type: 'job-list'; list: JobList }
   | { type: 'compare-page'; page: ComparePage }
@@ -75,5 +78,6 @@ export type Action =
   | { type: 'toggle'; what: 'faulty' | 'mouse' | 'wrap' | 'filter' }
   | { type: 'overlay'; overlay: Overlay | undefined }
   | { type: 'search'; query: string }
+  | { type: 'log-sideways'; by: number }
   // `top`: number of the first line shown when not following.
   | { type: 'log-position'; follow: boolean; top: number };

@@ -3,9 +3,10 @@ import type { Action } from './actions.ts';
 import { VIEWS, type AppState, type UiState } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
 import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
-import { JobKind, JobState, Outcome, type JobEvent } from '@flashcore/shared/contract';
+import { JobKind, JobState, Outcome, type JobEvent, type Host } from '@flashcore/shared/contract';
 import { itemCount, variantsOf, attachedJob, jobsOf, selectedJobName } from './selectors.ts';
 import { withJobEvent } from './job-list.ts';
+import { type Timestamp } from '@bufbuild/protobuf/wkt';
 
 const NOTICE_MS = 12_000;
 
@@ -21,6 +22,7 @@ export function reduce(state: AppState, action: Action): AppState {
       return {
         ...state,
         host: action.host,
+        readings: withReadings(state.readings, action.host),
         caller: action.caller,
         plans: action.plans ?? state.plans,
         caseSets: action.caseSets ?? state.caseSets,
@@ -40,7 +42,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'saved':
       return state.watching === undefined ? state : { ...state, watching: { ...state.watching, lastSave: state.now } };
     case 'version-started':
-      return withVersion(state, action.job);
+      return withVersion(state, action);
     case 'samples':
       return { ...state, samples: { ...state.samples, [action.sha256]: action.samples } };
     case 'source':
@@ -75,6 +77,8 @@ export function reduce(state: AppState, action: Action): AppState {
       );
     case 'history-order':
       return clampSelections(withUi(state, { historySort: action.sort, selected: { ...state.ui.selected, jobs: 0 } }));
+    case 'kernel-order':
+      return withUi(state, { kernelSort: action.sort, selected: { ...state.ui.selected, kernels: 0 } });
     case 'list-filter':
       return clampSelections(
         withUi(state, { filters: { ...state.ui.filters, [action.list]: action.text }, overlay: undefined }),
@@ -104,10 +108,30 @@ export function reduce(state: AppState, action: Action): AppState {
         log: { ...state.ui.log, query: action.query, filter: action.query !== '' && state.ui.log.filter },
         overlay: undefined,
       });
+    case 'log-sideways':
+      // Sideways makes sense with long lines cut only.
+      return withUi(state, {
+        log: { ...state.ui.log, wrap: false, left: Math.max(0, state.ui.log.left + action.by) },
+      });
     case 'log-position':
       return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top } });
   }
 }
+
+/** As many as a wide pane has cells for: two minutes at two seconds each. */
+const MOST_READINGS = 60;
+
+/** A reading that was answered before is not taken again. */
+function withReadings(before: AppState['readings'], { devices }: Host): AppState['readings'] {
+  const fresh = devices.flatMap(({ deviceId, reading }) => {
+    const known = before[deviceId] ?? [];
+    const isNew = reading?.time !== undefined && !isSame(reading.time, known.at(-1)?.time);
+    return isNew ? [[deviceId, [...known, reading].slice(-MOST_READINGS)] as const] : [];
+  });
+  return fresh.length === 0 ? before : { ...before, ...Object.fromEntries(fresh) };
+}
+
+const isSame = (a: Timestamp, b: Timestamp | undefined): boolean => a.seconds === b?.seconds && a.nanos === b.nanos;
 
 function withEvent(state: AppState, event: JobEvent): AppState {
   const next = withView(state, event.job, (view) => reduceJob(view, event));
@@ -122,11 +146,11 @@ function withConnection(state: AppState, connection: AppState['connection']): Ap
   return { ...state, connection, ...(isStale && { notice: undefined }) };
 }
 
-function withVersion(state: AppState, job: string): AppState {
+function withVersion(state: AppState, { job, isRest = false }: Extract<Action, { type: 'version-started' }>): AppState {
   const { watching } = state;
   return watching === undefined || watching.job === job
     ? state
-    : { ...state, watching: { ...watching, job, jobBefore: watching.job } };
+    : { ...state, watching: { ...watching, job, jobBefore: isRest ? watching.jobBefore : watching.job } };
 }
 
 function withView(state: AppState, job: string, change: (view: JobView) => JobView): AppState {
@@ -174,7 +198,7 @@ function attach(state: AppState, job: string): AppState {
       variant: 0,
       mapCursor: undefined,
       mapHead: undefined,
-      log: { ...state.ui.log, follow: true, top: 0 },
+      log: { ...state.ui.log, follow: true, top: 0, left: 0 },
     }),
     attached: job,
     views: { ...state.views, [job]: known },
@@ -210,7 +234,7 @@ function reduceUi(state: AppState, action: UiAction): Partial<UiState> {
     case 'overlay':
       return { overlay: action.overlay };
     case 'toggle':
-      if (action.what === 'wrap') return { log: { ...ui.log, wrap: !ui.log.wrap } };
+      if (action.what === 'wrap') return { log: { ...ui.log, wrap: !ui.log.wrap, left: 0 } };
       if (action.what === 'filter') return { log: { ...ui.log, filter: ui.log.query !== '' && !ui.log.filter } };
       return { [action.what]: !ui[action.what] };
   }

@@ -4,6 +4,7 @@ import type {
   CaseSet,
   Champion,
   Decision,
+  DeviceReading,
   ExperimentSummary,
   GatePlan,
   GetLeaderboardResponse,
@@ -36,6 +37,8 @@ export interface LogPosition {
   /** Number of the first line shown when not following. */
   readonly top: number;
   readonly wrap: boolean;
+  /** Cells that lie to the left of the window, while long lines are cut. */
+  readonly left: number;
   readonly query: string;
   /** Only lines that match. */
   readonly filter: boolean;
@@ -43,6 +46,10 @@ export interface LogPosition {
 
 export const HISTORY_SORTS = ['newest', 'latency', 'error', 'kernel'] as const;
 export type HistorySort = (typeof HISTORY_SORTS)[number];
+
+/** Orders of view 7: as the runner lists them, else by what the last experiment of each found. */
+export const KERNEL_SORTS = ['ladder', 'name', 'verdict', 'latency', 'registers', 'last run'] as const;
+export type KernelSort = (typeof KERNEL_SORTS)[number];
 
 /** What view 6 lists. */
 export const JOB_LISTS = ['jobs', 'history', 'leaderboard'] as const;
@@ -65,7 +72,14 @@ export type Overlay =
   | { readonly kind: 'search'; readonly text: string; readonly before: LogPosition }
   | { readonly kind: 'form'; readonly form: RunForm; readonly defaults: RunForm }
   | { readonly kind: 'copy' }
-  | { readonly kind: 'watch-folder'; readonly text: string }
+  | {
+      readonly kind: 'watch-folder';
+      readonly text: string;
+      /** Folders that begin as the text does, after Tab. */
+      readonly names: readonly string[];
+      /** Every save is tried on the smallest case first. */
+      readonly quick: boolean;
+    }
   | { readonly kind: 'list-filter'; readonly list: FilteredList; readonly text: string }
   | {
       readonly kind: 'decide';
@@ -121,6 +135,7 @@ export interface UiState {
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
   /** Order of history and leaderboard. */
   readonly historySort: HistorySort;
+  readonly kernelSort: KernelSort;
   /** Only rows with these words. */
   readonly filters: Readonly<Record<FilteredList, string>>;
   /** Which variant's findings are shown: 0 the one asked for. */
@@ -146,6 +161,8 @@ export interface AppState {
   readonly champions: readonly Champion[];
   /** The audit trail, the latest first. */
   readonly decisions: readonly Decision[];
+  /** What the runner read of each GPU while view 8 was open, the oldest first, by the device's id. */
+  readonly readings: Readonly<Record<string, readonly DeviceReading[]>>;
   readonly jobs: readonly Job[];
   readonly experiments: readonly ExperimentSummary[];
   readonly kernels: readonly Kernel[];
@@ -186,6 +203,7 @@ export function initialState({ runner, columns, rows, now }: StartState): AppSta
     views: {},
     samples: {},
     sources: {},
+    readings: {},
     now,
     ui: {
       view: 'run',
@@ -197,13 +215,14 @@ export function initialState({ runner, columns, rows, now }: StartState): AppSta
       comparePage: 'latency',
       distribution: 'both',
       historySort: 'newest',
+      kernelSort: 'ladder',
       filters: { jobs: '', history: '', kernels: '' },
       variant: 0,
       detail: 0,
       columns,
       rows,
       selected: { run: 0, correct: 0, latency: 0, profile: 0, gates: 0, jobs: 0, kernels: 0, host: 0 },
-      log: { follow: true, top: 0, wrap: true, query: '', filter: false },
+      log: { follow: true, top: 0, wrap: true, left: 0, query: '', filter: false },
     },
   };
 }

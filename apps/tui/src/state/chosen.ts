@@ -30,6 +30,10 @@ export function cancellableJob(state: AppState): Job | JobView | undefined {
   return job?.state === JobState.ENDED ? undefined : job;
 }
 
+/** The kernel under the cursor of view 7, else that of the job shown. */
+export const kernelShown = (state: AppState): string | undefined =>
+  inKernels(state) ? selectedKernel(state)?.kernelId : attachedJob(state)?.kernelId;
+
 /**
  * What r and R are about: the kernel under the cursor of view 7, else the last form's, else the one of the job shown.
  * One from a client's folder can't be run by its id.

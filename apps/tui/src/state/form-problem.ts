@@ -3,10 +3,16 @@
  */
 import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
 import { evaluate, formatShape, parseExpression, shapeScope } from '@flashcore/shared/kernels';
-import { AS_USUAL, shapesOf, valueOf, type FormField, type RunForm } from './run-form.ts';
+import { AS_USUAL, shapesOf, valueOf, type FormField, type RunForm, matchingChoices } from './run-form.ts';
 
 const MOST_SHAPES = 16;
-const MOST_SEEDS = 100;
+
+/** Fields of a whole number: what it counts and its bounds. */
+const WHOLE_NUMBERS: Partial<Record<string, { noun: string; least: number; most: number }>> = {
+  seeds: { noun: 'a number of seeds', least: 1, most: 100 },
+  samples: { noun: 'a number of samples', least: 1, most: 1_000_000 },
+  registers: { noun: 'registers of a thread', least: 16, most: 255 },
+};
 
 /** The first field that can't be run as it stands, with what is wrong; undefined: it can. */
 export function formProblem(form: RunForm): { readonly index: number; readonly text: string } | undefined {
@@ -19,12 +25,15 @@ export function formProblem(form: RunForm): { readonly index: number; readonly t
 
 /** What is wrong with a field; undefined: nothing. */
 function problemOf(form: RunForm, field: FormField): string | undefined {
+  if (field.id === 'kernel')
+    return matchingChoices(field).length > 0 ? undefined : `No kernel has "${field.typed ?? ''}" in its name`;
   const text = valueOf(field);
   if (text === AS_USUAL) return undefined;
-  if (field.id === 'seeds')
-    return /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= MOST_SEEDS
+  const range = WHOLE_NUMBERS[field.id];
+  if (range !== undefined)
+    return /^\d+$/.test(text) && Number(text) >= range.least && Number(text) <= range.most
       ? undefined
-      : `Wanted a number of seeds from 1 to ${MOST_SEEDS}, found "${text}"`;
+      : `Wanted ${range.noun} from ${range.least} to ${range.most}, found "${text}"`;
   return field.id === 'shape' ? shapesProblem(form, text) : undefined;
 }
 

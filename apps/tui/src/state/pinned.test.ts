@@ -1,10 +1,10 @@
 import { JobState, Outcome, TimingMode, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { eventsOf } from '../testing/sample-job.ts';
-import { initialState } from './app-state.ts';
+import { initialState, KERNEL_SORTS } from './app-state.ts';
 import { pinnedComparison, samplesOf } from './pinned.ts';
 import { Store } from '../session/store.ts';
-import { historyOf } from './selectors.ts';
+import { historyOf, kernelsOf } from './selectors.ts';
 import { fakeRunner } from '../testing/fake-runner.ts';
 
 const shape = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, causal: false };
@@ -98,4 +98,36 @@ test('the history is sorted and filtered as asked; emulator times stand after GP
   expect(labels()).toEqual(['emulated', 'fast', 'slow', 'unmeasured']);
   store.dispatch({ type: 'list-filter', list: 'history', text: 'ast' });
   expect(labels()).toEqual(['fast']);
+});
+
+test('the kernels are sorted by what their last experiment found; what was never run comes last', async () => {
+  const store = new Store({
+    state: initialState({ runner: { label: 'x', embedded: true }, columns: 80, rows: 24, now: 0 }),
+  });
+  const runner = fakeRunner();
+  const [first] = (await runner.listExperiments()).experiments;
+  const ran = (kernelId: string, change: Partial<NonNullable<typeof first>>) =>
+    ({ ...first!, job: { ...first!.job!, kernelId, outcome: Outcome.PASSED }, ...change }) as NonNullable<typeof first>;
+  store.dispatch({ type: 'kernels', kernels: (await runner.listKernels()).kernels });
+  store.dispatch({
+    type: 'experiments',
+    experiments: [
+      ran('flashcore_v6', { p50Us: 9, simulated: false, registersPerThread: 64 }),
+      // An older one of the same kernel does not count.
+      ran('flashcore_v6', { p50Us: 1, simulated: false, registersPerThread: 1 }),
+      ran('fa_v2_wmma', { p50Us: 5, simulated: true, registersPerThread: 56 }),
+    ],
+  });
+  const first2 = (sort: (typeof KERNEL_SORTS)[number]) => {
+    store.dispatch({ type: 'kernel-order', sort });
+    return kernelsOf(store.state)
+      .slice(0, 2)
+      .map(({ kernelId }) => kernelId);
+  };
+  expect([first2('latency'), first2('registers'), first2('ladder')[0], first2('name')[0]]).toEqual([
+    ['flashcore_v6', 'fa_v2_wmma'],
+    ['fa_v2_wmma', 'flashcore_v6'],
+    'fa_v1_baseline',
+    'broken',
+  ]);
 });

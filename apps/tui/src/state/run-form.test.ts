@@ -26,23 +26,32 @@ const press = (form: RunForm, id: string, change: number): RunForm =>
 test('fields are what the manifest and the compiler allow; what has one value is no choice', () => {
   expect(FORM.fields.map(({ id, choices, chosen }) => [id, choices[chosen]])).toEqual([
     ['kernel', 'k'],
+    ['phases', 'all'],
     ['config', 'as usual'],
     ['param:USE_WMMA', '0'],
     ['shape', 'as usual'],
     ['seeds', 'as usual'],
     ['tolerance', 'as usual'],
     ['seconds', 'as usual'],
+    ['samples', 'as usual'],
     ['arch', 'as usual'],
+    ['registers', 'as usual'],
+    ['fast-math', 'off'],
+    ['sanitizer', 'off'],
+    ['metrics', 'as usual'],
     ['champion', 'none'],
   ]);
 });
 
 test('a form as it opened asks for nothing but the kernel', () => {
   expect(requestOf(FORM, FORM)).toEqual({
-    kernel: { source: { case: 'kernelId', value: 'k' } },
-    variant: { parameters: {}, config: '', arch: '' },
-    verify: { shapes: [], seedCount: 0 },
-    benchmark: { shapes: [] },
+    method: 'runExperiment',
+    request: {
+      kernel: { source: { case: 'kernelId', value: 'k' } },
+      variant: { parameters: {}, config: '', arch: '' },
+      verify: { shapes: [], seedCount: 0 },
+      benchmark: { shapes: [] },
+    },
   });
 });
 
@@ -54,21 +63,32 @@ test('what was chosen is asked for, values go around at their ends', () => {
     ['seeds', 1],
     ['tolerance', 2],
     ['seconds', 1],
+    ['samples', 1],
     ['arch', -1],
+    ['registers', 2],
+    ['fast-math', 1],
+    ['sanitizer', 1],
+    ['metrics', 2],
     ['champion', 2],
   ].reduce((before, [id, change]) => press(before, id as string, change as number), FORM);
   const shape = parseShape('1x4x128x64');
-  expect(requestOf(form, FORM)).toEqual({
-    kernel: { source: { case: 'kernelId', value: 'k' } },
-    variant: { parameters: { USE_WMMA: 1n }, config: 'big', arch: 'sm_89' },
-    verify: { shapes: [shape], seedCount: 1, tolerance: { profile: 'strict' } },
-    benchmark: {
-      shapes: [shape],
-      protocol: { maxSeconds: 0.2 },
-      champion: { kernel: { source: { case: 'kernelId', value: 'other' } } },
-    },
-    profile: { shape },
-  });
+  const kernel = { source: { case: 'kernelId', value: 'k' } };
+  const variant = { parameters: { USE_WMMA: 1n }, config: 'big', arch: 'sm_89', maxRegisters: 64, fastMath: true };
+  const verify = { shapes: [shape], seedCount: 1, tolerance: { profile: 'strict' }, sanitize: true };
+  const benchmark = {
+    shapes: [shape],
+    protocol: { maxSeconds: 0.2, minSamples: 10, maxSamples: 10 },
+    champion: { kernel: { source: { case: 'kernelId', value: 'other' } } },
+  };
+  const profile = { shape, metricSet: 'roofline' };
+  const phases = (change: number) => requestOf(press(form, 'phases', change), FORM);
+  expect([0, 1, 2, 3, 4].map(phases)).toEqual([
+    { method: 'runExperiment', request: { kernel, variant, verify, benchmark, profile } },
+    { method: 'build', request: { kernel, variant } },
+    { method: 'verify', request: { kernel, variant, settings: verify } },
+    { method: 'benchmark', request: { kernel, variant, settings: benchmark } },
+    { method: 'profile', request: { kernel, variant, settings: profile } },
+  ]);
   expect(withKeys(withKeys(FORM, { by: -3 }), { by: 99 }).selected).toBe(FORM.fields.length - 1);
 });
 
@@ -80,7 +100,7 @@ const typed = (id: string, text: string, form = FORM): RunForm =>
 
 test('shapes and seeds can be typed; a choice takes the place of what was typed, Backspace takes a character away', () => {
   const form = typed('seeds', '17', typed('shape', '2x8x512x64c, 1x1x65x64'));
-  expect(requestOf(form, FORM)).toMatchObject({
+  expect(requestOf(form, FORM).request).toMatchObject({
     verify: { shapes: [{ batch: 2, causal: true }, { sequenceLength: 65 }], seedCount: 17 },
     benchmark: { shapes: [{}, {}] },
   });
@@ -96,6 +116,9 @@ test.each([
   ['shape', '1x1x64x65', /k does not take 1x1x64x65: it requires D <= 64, because rows are of 64/],
   ['seeds', '0', /from 1 to 100, found "0"/],
   ['seeds', 'ten', /found "ten"/],
+  ['samples', '0', /a number of samples from 1 to 1000000, found "0"/],
+  ['registers', '12', /registers of a thread from 16 to 255, found "12"/],
+  ['kernel', 'nosuch', /No kernel has "nosuch" in its name/],
 ])('%s "%s" is refused with the reason', (id, text, reason) => {
   const limited = formOf(
     create(KernelSchema, {
@@ -117,12 +140,33 @@ test('another kernel brings its own parameters and keeps the rest', () => {
   const form = withKernel(typed('shape', '1x1x64x64'), OTHER, CONTEXT);
   expect(form.fields.map((field) => [field.id, valueOf(field)])).toEqual([
     ['kernel', 'other'],
+    ['phases', 'all'],
     ['param:STAGES', '2'],
     ['shape', '1x1x64x64'],
     ['seeds', 'as usual'],
     ['tolerance', 'as usual'],
     ['seconds', 'as usual'],
+    ['samples', 'as usual'],
     ['arch', 'as usual'],
+    ['registers', 'as usual'],
+    ['fast-math', 'off'],
+    ['sanitizer', 'off'],
+    ['metrics', 'as usual'],
     ['champion', 'none'],
   ]);
+});
+
+test('a kernel is typed for: the first that has it is chosen, arrows go among those that have it', () => {
+  const many = ['fa_v1_baseline', 'fa_v2_wmma', 'flashcore_v6', 'fa_s512_v3_wmma'].map((kernelId) =>
+    create(KernelSchema, { kernelId }),
+  );
+  const form = formOf(many[0]!, { kernels: many, archs: [], devices: [] });
+  const found = typed('kernel', 'WMMA', form);
+  const chosen = (of: RunForm): string => valueOf(of.fields[0]!);
+  expect([chosen(found), chosen(withKeys(found, { change: 1 })), chosen(withKeys(found, { change: -1 }))]).toEqual([
+    'fa_v2_wmma',
+    'fa_s512_v3_wmma',
+    'fa_s512_v3_wmma',
+  ]);
+  expect(formProblem(found)).toBeUndefined();
 });

@@ -4,7 +4,7 @@ import { type Kernel, type Shape } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 
 export interface FormField {
-  /** "kernel", "param:NAME", "config", "shape", "seeds", "tolerance", "seconds", "arch", "device" or "champion". */
+  /** "kernel", "phases", "param:NAME", "config", "shape", "seeds" …: one of a form's fields. */
   readonly id: string;
   readonly label: string;
   readonly about: string;
@@ -34,6 +34,12 @@ const NONE = 'none';
 const SHAPES = [AS_USUAL, '1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c', '4x8x512x64', '4x16x2048x64c'];
 const SEEDS = [AS_USUAL, '1', '2', '10', '20'];
 const SECONDS = [AS_USUAL, '0.2', '1', '10'];
+/** What a run does, by the word of the form: the commands of the command line. */
+export const PHASE_CHOICES = ['all', 'build', 'verify', 'bench', 'profile'] as const;
+const REGISTERS = [AS_USUAL, '32', '64', '96', '128', '168', '255'];
+const SAMPLES = [AS_USUAL, '10', '100', '1000'];
+const METRICS = [AS_USUAL, 'gates', 'roofline', 'stalls', 'full', 'none'];
+const OFF_ON = ['off', 'on'];
 const TOLERANCES = [AS_USUAL, 'parity', 'strict', 'default'];
 
 /** The form with every field at its default: running it as it is runs the kernel as the manifest says. */
@@ -61,9 +67,16 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
   const ids = usable.includes(kernel.kernelId) ? usable : [kernel.kernelId, ...usable];
   return {
     kernel,
-    selected: 0,
+    // The kernel was chosen already.
+    selected: 1,
     fields: [
-      { ...field('kernel', 'kernel', ids, kernel.title), chosen: ids.indexOf(kernel.kernelId) },
+      { ...field('kernel', 'kernel', ids, kernel.title), chosen: ids.indexOf(kernel.kernelId), typed: '' },
+      field(
+        'phases',
+        'phases',
+        PHASE_CHOICES,
+        'all: the whole experiment with its gates; or one part of it, after the build that it needs',
+      ),
       ...(kernel.configs.length === 0
         ? []
         : [
@@ -92,7 +105,33 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
         SECONDS,
         'longest time for the samples of a shape and mode; as usual: the protocol says',
       ),
+      {
+        ...field(
+          'samples',
+          'samples',
+          SAMPLES,
+          'so many a shape and mode, 1 to 1,000,000; as usual: until p50 is narrow',
+        ),
+        typed: '',
+      },
       field('arch', 'arch', [AS_USUAL, ...archs], "target of nvcc; as usual: the device's own"),
+      {
+        ...field(
+          'registers',
+          'max registers',
+          REGISTERS,
+          'of a thread, 16 to 255: nvcc -maxrregcount; as usual: no limit',
+        ),
+        typed: '',
+      },
+      field('fast-math', 'fast math', OFF_ON, 'nvcc --use_fast_math: approximate division, exp and sqrt'),
+      field('sanitizer', 'sanitizer', OFF_ON, 'also run under compute-sanitizer: memory, races, barriers; slow'),
+      field(
+        'metrics',
+        'metric set',
+        METRICS,
+        'hardware counters of the profile; as usual: those that the gates ask for',
+      ),
       ...(devices.length < 2
         ? []
         : [
@@ -113,9 +152,15 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
   };
 }
 
-/** What a field is set to: what was typed, else the choice. */
-export const valueOf = ({ choices, chosen, typed = '' }: FormField): string =>
-  typed === '' ? (choices[chosen] ?? '') : typed;
+/** What a field is set to: what was typed, else the choice; a kernel is always one of the choices. */
+export const valueOf = ({ id, choices, chosen, typed = '' }: FormField): string =>
+  typed === '' || id === 'kernel' ? (choices[chosen] ?? '') : typed;
+
+/** Choices that have what was typed, in any case of letters; all where nothing was. */
+export function matchingChoices({ choices, typed = '' }: Pick<FormField, 'choices' | 'typed'>): readonly string[] {
+  const wanted = typed.toLowerCase();
+  return wanted === '' ? choices : choices.filter((choice) => choice.toLowerCase().includes(wanted));
+}
 
 /**
  * The form after the cursor moved by `by`, or the selected field's choice by `change`; a choice takes the place of what
@@ -124,18 +169,22 @@ export const valueOf = ({ choices, chosen, typed = '' }: FormField): string =>
 export function withKeys(form: RunForm, { by = 0, change = 0 }: { by?: number; change?: number }): RunForm {
   const selected = Math.max(0, Math.min(form.fields.length - 1, form.selected + by));
   const fields = form.fields.map((field, index) =>
-    index === selected && change !== 0
-      ? withChoice(field, (field.chosen + change + field.choices.length) % field.choices.length)
-      : field,
+    index === selected && change !== 0 ? withChange(field, change) : field,
   );
   return { ...form, selected, fields };
 }
 
-const withChoice = (field: FormField, chosen: number): FormField => ({
-  ...field,
-  chosen,
-  ...(field.typed !== undefined && { typed: '' }),
-});
+/** The next choice; of kernels that were typed for, the next that matches. */
+function withChange(field: FormField, change: number): FormField {
+  const among = field.id === 'kernel' ? matchingChoices(field) : field.choices;
+  const place = among.indexOf(field.choices[field.chosen] ?? '');
+  const next = among[(place + change + among.length) % Math.max(1, among.length)];
+  return {
+    ...field,
+    chosen: next === undefined ? field.chosen : field.choices.indexOf(next),
+    ...(field.typed !== undefined && field.id !== 'kernel' && { typed: '' }),
+  };
+}
 
 /**
  * The form with a character typed into the selected field, or its last one taken away; fields of choices alone stay as
@@ -144,7 +193,10 @@ const withChoice = (field: FormField, chosen: number): FormField => ({
 export function withTyping(form: RunForm, key: { character: string } | 'backspace'): RunForm {
   const fields = form.fields.map((field, index): FormField => {
     if (index !== form.selected || field.typed === undefined) return field;
-    return { ...field, typed: key === 'backspace' ? field.typed.slice(0, -1) : field.typed + key.character };
+    const typed = key === 'backspace' ? field.typed.slice(0, -1) : field.typed + key.character;
+    if (field.id !== 'kernel') return { ...field, typed };
+    const [first] = matchingChoices({ ...field, typed });
+    return { ...field, typed, chosen: first === undefined ? field.chosen : field.choices.indexOf(first) };
   });
   return { ...form, fields };
 }
@@ -159,7 +211,14 @@ export function withKernel(form: RunForm, kernel: Kernel, context: FormContext):
     const chosen = before === undefined ? -1 : field.choices.indexOf(before.choices[before.chosen] ?? '');
     return chosen < 0 ? field : { ...field, chosen, ...(before?.typed !== undefined && { typed: before.typed }) };
   });
-  return { ...fresh, fields, selected: form.selected };
+  const typedName = form.fields.find(({ id }) => id === 'kernel')?.typed;
+  return {
+    ...fresh,
+    fields: fields.map((field) =>
+      field.id === 'kernel' && typedName !== undefined ? { ...field, typed: typedName } : field,
+    ),
+    selected: form.selected,
+  };
 }
 
 /** Shapes as typed, several with commas. Errors: INVALID_REQUEST of parseShape. */
@@ -170,11 +229,16 @@ export const shapesOf = (text: string): Shape[] =>
     .filter((shape) => shape !== '')
     .map(parseShape);
 
-/** The request that the form stands for; what is at its default is left to the runner. */
-export function requestOf(
-  { kernel: { kernelId }, fields }: RunForm,
-  defaults: RunForm,
-): RpcRequestInit<'runExperiment'> {
+/** A job to start: the RPC by its name, and its request. */
+export type FormRequest = {
+  [Method in 'runExperiment' | 'build' | 'verify' | 'benchmark' | 'profile']: {
+    readonly method: Method;
+    readonly request: RpcRequestInit<Method>;
+  };
+}['runExperiment' | 'build' | 'verify' | 'benchmark' | 'profile'];
+
+/** The job that the form stands for; what is at its default is left to the runner. */
+export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: RunForm): FormRequest {
   const chosen = (id: string): string | undefined => {
     const field = fields.find((candidate) => candidate.id === id);
     const usual = defaults.fields.find((candidate) => candidate.id === id);
@@ -190,27 +254,60 @@ export function requestOf(
         return value === undefined ? [] : [[label, BigInt(value)] as const];
       }),
   );
-  const [shapes, tolerance, seconds, champion, device] = [
-    shapesOf(chosen('shape') ?? ''),
+  const [tolerance, seconds, champion, device, registers, metrics] = [
     chosen('tolerance'),
     chosen('seconds'),
     chosen('champion'),
     chosen('device'),
+    chosen('registers'),
+    chosen('metrics'),
   ];
-  return {
+  const shapes = shapesOf(chosen('shape') ?? '');
+  const samples = Number(chosen('samples') ?? 0);
+  const common = {
     ...(device !== undefined && { options: { deviceId: device } }),
-    kernel: { source: { case: 'kernelId', value: kernelId } },
-    variant: { parameters, config: chosen('config') ?? '', arch: chosen('arch') ?? '' },
-    verify: {
-      shapes,
-      seedCount: Number(chosen('seeds') ?? 0),
-      ...(tolerance !== undefined && { tolerance: { profile: tolerance } }),
+    kernel: { source: { case: 'kernelId' as const, value: kernelId } },
+    variant: {
+      parameters,
+      config: chosen('config') ?? '',
+      arch: chosen('arch') ?? '',
+      ...(registers !== undefined && { maxRegisters: Number(registers) }),
+      ...(chosen('fast-math') !== undefined && { fastMath: true }),
     },
-    benchmark: {
-      shapes,
-      ...(seconds !== undefined && { protocol: { maxSeconds: Number(seconds) } }),
-      ...(champion !== undefined && { champion: { kernel: { source: { case: 'kernelId', value: champion } } } }),
-    },
-    ...(shapes[0] !== undefined && { profile: { shape: shapes[0] } }),
   };
+  const verify = {
+    shapes,
+    seedCount: Number(chosen('seeds') ?? 0),
+    ...(tolerance !== undefined && { tolerance: { profile: tolerance } }),
+    ...(chosen('sanitizer') !== undefined && { sanitize: true }),
+  };
+  const benchmark = {
+    shapes,
+    ...((seconds !== undefined || samples > 0) && {
+      protocol: {
+        ...(seconds !== undefined && { maxSeconds: Number(seconds) }),
+        ...(samples > 0 && { minSamples: samples, maxSamples: samples }),
+      },
+    }),
+    ...(champion !== undefined && { champion: { kernel: { source: { case: 'kernelId' as const, value: champion } } } }),
+  };
+  const profile = {
+    ...(shapes[0] !== undefined && { shape: shapes[0] }),
+    ...(metrics !== undefined && { metricSet: metrics }),
+  };
+  switch (chosen('phases')) {
+    case 'build':
+      return { method: 'build', request: common };
+    case 'verify':
+      return { method: 'verify', request: { ...common, settings: verify } };
+    case 'bench':
+      return { method: 'benchmark', request: { ...common, settings: benchmark } };
+    case 'profile':
+      return { method: 'profile', request: { ...common, settings: profile } };
+    default:
+      return {
+        method: 'runExperiment',
+        request: { ...common, verify, benchmark, ...(Object.keys(profile).length > 0 && { profile }) },
+      };
+  }
 }

@@ -1,6 +1,6 @@
 /** The part of the state that is kept from one start of the program to the next. */
 import { z } from 'zod';
-import { DISTRIBUTIONS, HISTORY_SORTS, JOB_LISTS, VIEWS, type AppState } from './app-state.ts';
+import { DISTRIBUTIONS, HISTORY_SORTS, JOB_LISTS, VIEWS, type AppState, KERNEL_SORTS } from './app-state.ts';
 
 export const SAVED_VIEW = z.object({
   view: z.enum(VIEWS),
@@ -10,6 +10,7 @@ export const SAVED_VIEW = z.object({
   pinned: z.string().optional(),
   jobList: z.enum(JOB_LISTS),
   historySort: z.enum(HISTORY_SORTS),
+  kernelSort: z.enum(KERNEL_SORTS).default('ladder'),
   historyFilter: z.string(),
   faulty: z.boolean(),
   distribution: z.enum(DISTRIBUTIONS),
@@ -21,7 +22,7 @@ export const SAVED_VIEW = z.object({
 export type SavedView = z.output<typeof SAVED_VIEW>;
 
 export function savedViewOf({ ui, attached }: AppState): SavedView {
-  const { view, zoomed, pinned, jobList, historySort, filters, faulty, distribution, log } = ui;
+  const { view, zoomed, pinned, jobList, historySort, kernelSort, filters, faulty, distribution, log } = ui;
   return {
     view,
     zoomed,
@@ -29,6 +30,7 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
     pinned,
     jobList,
     historySort,
+    kernelSort,
     historyFilter: filters.history,
     faulty,
     distribution,
@@ -41,7 +43,20 @@ export function savedViewOf({ ui, attached }: AppState): SavedView {
 /** The state as it was left. The job is the session's to show: it may be gone. */
 export function withSavedView(
   state: AppState,
-  { view, zoomed, pinned, jobList, historySort, historyFilter, faulty, distribution, wrap, query, filter }: SavedView,
+  {
+    view,
+    zoomed,
+    pinned,
+    jobList,
+    historySort,
+    kernelSort,
+    historyFilter,
+    faulty,
+    distribution,
+    wrap,
+    query,
+    filter,
+  }: SavedView,
 ): AppState {
   return {
     ...state,
@@ -52,6 +67,7 @@ export function withSavedView(
       pinned,
       jobList,
       historySort,
+      kernelSort,
       filters: { ...state.ui.filters, history: historyFilter },
       faulty,
       distribution,

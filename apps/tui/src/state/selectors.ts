@@ -12,7 +12,7 @@ import {
   type Kernel,
   type LeaderboardEntry,
 } from '@flashcore/shared/contract';
-import type { AppState, FilteredList, HistorySort, ViewId } from './app-state.ts';
+import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined =>
@@ -75,11 +75,56 @@ export const jobsOf = ({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Jo
         ),
       );
 
-/** The kernels that view 7 lists. */
-export const kernelsOf = ({ kernels, ui }: Pick<AppState, 'kernels' | 'ui'>): readonly Kernel[] =>
-  ui.filters.kernels === ''
-    ? kernels
-    : kernels.filter(({ kernelId, title, lesson }) => matches(`${kernelId} ${title} ${lesson}`, ui.filters.kernels));
+/** The newest experiment of each kernel, by the kernel's id. */
+export function lastExperiments(experiments: AppState['experiments']): ReadonlyMap<string, ExperimentSummary> {
+  const known = lastOf.get(experiments);
+  if (known !== undefined) return known;
+  const last = new Map<string, ExperimentSummary>();
+  for (const experiment of experiments) {
+    const kernelId = experiment.job?.kernelId ?? '';
+    if (!last.has(kernelId)) last.set(kernelId, experiment);
+  }
+  lastOf.set(experiments, last);
+  return last;
+}
+
+// The list changes when a job has ended: once, not once a frame.
+const lastOf = new WeakMap<AppState['experiments'], ReadonlyMap<string, ExperimentSummary>>();
+
+type Compare = (a: ExperimentSummary | undefined, b: ExperimentSummary | undefined) => number;
+
+// What was never run, or not measured, comes last.
+const least =
+  (value: (experiment: ExperimentSummary) => number | undefined): Compare =>
+  (a, b) => {
+    const [left, right] = [a, b].map((each) => (each && value(each)) ?? Infinity) as [number, number];
+    return left === right ? 0 : left - right;
+  };
+
+const KERNEL_ORDERS: Record<Exclude<KernelSort, 'ladder' | 'name'>, Compare> = {
+  verdict: least(({ job }) => (job?.outcome === Outcome.PASSED ? 0 : 1)),
+  // The emulator's times are not the same quantity as a GPU's.
+  latency: least(({ p50Us, simulated }) => (p50Us === undefined ? undefined : p50Us + (simulated ? 1e12 : 0))),
+  registers: least(({ registersPerThread }) => registersPerThread),
+  'last run': least(({ job }) => (job?.createTime === undefined ? undefined : -Number(job.createTime.seconds))),
+};
+
+/** The kernels that view 7 lists, in the user's order. */
+export function kernelsOf({
+  kernels,
+  experiments,
+  ui,
+}: Pick<AppState, 'kernels' | 'experiments' | 'ui'>): readonly Kernel[] {
+  const last = lastExperiments(experiments);
+  const text = ({ kernelId, title, lesson }: Kernel): string =>
+    `${kernelId} ${title} ${lesson} ${last.get(kernelId)?.job?.summary ?? ''}`;
+  const listed =
+    ui.filters.kernels === '' ? kernels : kernels.filter((kernel) => matches(text(kernel), ui.filters.kernels));
+  if (ui.kernelSort === 'ladder') return listed;
+  if (ui.kernelSort === 'name') return listed.toSorted((a, b) => a.kernelId.localeCompare(b.kernelId));
+  const order = KERNEL_ORDERS[ui.kernelSort];
+  return listed.toSorted((a, b) => order(last.get(a.kernelId), last.get(b.kernelId)));
+}
 
 /** The list that / filters; undefined where it searches the log. */
 export function filteredList({ ui }: Pick<AppState, 'ui'>): FilteredList | undefined {

@@ -247,6 +247,11 @@ const EXPERIMENT = {
   gatesFailed: 2,
   gatesNotMeasured: 7,
   sourceDigest: '1f2e3d4c5b6a79880',
+  registersPerThread: 56,
+  timings: [
+    { shape: parseShape('2x8x512x64'), mode: TimingMode.COLD, p50Us: 81_250 },
+    { shape: parseShape('2x8x512x64'), mode: TimingMode.HOT, p50Us: 74_400 },
+  ],
 };
 
 const HOST = {

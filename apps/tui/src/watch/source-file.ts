@@ -29,10 +29,7 @@ export async function sourceFile(
   { watching, kernelsDirectory, readArtifact }: SourceSurroundings,
 ): Promise<SourceFile | undefined> {
   const { kernelId, compiled } = target;
-  const folders = [
-    watching,
-    ...['', 'faulty', 'cheating'].map((group) => kernelsDirectory && path.join(kernelsDirectory, group, kernelId)),
-  ];
+  const folders = [watching, kernelFolder(kernelsDirectory, kernelId)];
   for (const folder of folders) {
     const file = folder && (await fileIn(folder, target));
     if (file) return { file, isCopy: false };
@@ -43,6 +40,14 @@ export async function sourceFile(
   writeFileSync(file, await readArtifact(compiled.sha256), { mode: 0o400 });
   return { file, isCopy: true };
 }
+
+/** Folder of a runner's own kernel on this machine; undefined where it has none. */
+export const kernelFolder = (kernelsDirectory: string | undefined, kernelId: string | undefined): string | undefined =>
+  kernelsDirectory === undefined || kernelId === undefined
+    ? undefined
+    : ['', 'faulty', 'cheating']
+        .map((group) => path.join(kernelsDirectory, group, kernelId))
+        .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
 /**
  * The file in a kernel folder, when it is that kernel's; of a folder whose manifest is broken the file that was asked

@@ -29,6 +29,8 @@ export {
 export { type Artifact, ArtifactKind, ArtifactSchema } from '../generated/flashcore/runner/v1/artifact_pb.js';
 export {
   type Device,
+  type DeviceReading,
+  DeviceReadingSchema,
   DeviceSchema,
   DeviceState,
   type Host,

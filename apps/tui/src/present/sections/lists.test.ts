@@ -49,9 +49,9 @@ test('history: an emulator time is marked, a time that nobody measured is none',
   expect(historyReport([measured, crashed], PLAIN)).toEqual([
     '  job       ended        outcome       cases    hot p50     gates  kernel',
     '  01234567  11-21 11:00  wrong result    7/7  ~81.42 ms    3 of 4  fa_v2_wmma U…',
-    '  01234567  11-21 11:00  wrong result    0/7          -  ✓0 ✗2 ○0  fa_v2_wmma',
+    '  01234567  11-21 11:00  wrong result    0/7          -  ✓0 ✗2 –0  fa_v2_wmma',
     '  ~ emulator time, not a GPU time; hot: launches back to back, first shape;',
-    '  gates: passed, of those that can reject; ✓ passed, ✗ failed, ○ not measured',
+    '  gates: passed, of those that can reject; ✓ passed, ✗ failed, – not measured',
   ]);
 });
 
@@ -74,8 +74,8 @@ test('history: what a job cost and how it stood against its champion, where ther
   });
   expect(historyReport([compared, refused], PLAIN).slice(0, 3)).toEqual([
     '  job       outcome       cases   hot p50  vs champion     gates  kernel',
-    '  01234567  wrong result    7/7  5.760 us       1.0712  ✓0 ✗0 ○0  fa_v2_wmma US…',
-    '  01234567  wrong result    7/7  5.800 us            -  ✓0 ✗0 ○0  fa_v2_wmma US…',
+    '  01234567  wrong result    7/7  5.760 us       1.0712  ✓0 ✗0 –0  fa_v2_wmma US…',
+    '  01234567  wrong result    7/7  5.800 us            -  ✓0 ✗0 –0  fa_v2_wmma US…',
   ]);
 });
 

@@ -80,7 +80,7 @@ type GateCounts = Pick<
 export const gatesText = (counts: GateCounts): string =>
   counts.hardGates > 0
     ? `${counts.hardGatesPassed} of ${counts.hardGates}`
-    : `✓${counts.gatesPassed} ✗${counts.gatesFailed} ○${counts.gatesNotMeasured}`;
+    : `✓${counts.gatesPassed} ✗${counts.gatesFailed} –${counts.gatesNotMeasured}`;
 
 export const gatesRole = ({ hardGates, hardGatesPassed, gatesFailed }: GateCounts): Role | undefined =>
   (hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0) ? 'bad' : undefined;
@@ -124,7 +124,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
     'hot: launches back to back, first shape',
     hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
     experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: passed, of those that can reject' : '',
-    experiments.some(({ hardGates }) => hardGates === 0) ? '✓ passed, ✗ failed, ○ not measured' : '',
+    experiments.some(({ hardGates }) => hardGates === 0) ? '✓ passed, ✗ failed, – not measured' : '',
   ].filter((part) => part !== '');
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }

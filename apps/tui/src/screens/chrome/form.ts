@@ -1,7 +1,7 @@
 /** The form before a run: a field a row, its value between arrows, below it what it means or what is wrong with it. */
 import { padCells } from '../../present/cells/cell-text.ts';
-import { fitRow, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
-import { valueOf, type FormField, type RunForm } from '../../state/run-form.ts';
+import { fitRow, run, selectRow, windowStart, wrapRows, type Row, type Role } from '../../present/cells/row.ts';
+import { valueOf, type FormField, type RunForm, matchingChoices } from '../../state/run-form.ts';
 import { formProblem } from '../../state/form-problem.ts';
 import type { PaneContent, Size } from '../pane/view.ts';
 
@@ -36,18 +36,21 @@ interface FieldLook {
 }
 
 function fieldRow(field: FormField, { selected, wrong, width }: FieldLook): Row {
-  const { label, choices, chosen, typed } = field;
-  const role = wrong ? 'bad' : 'accent';
-  const head: Row = [run(selected ? '▸ ' : '  '), run(padCells(label, LABEL_CELLS), 'key')];
-  const row: Row =
-    typed !== undefined && typed !== ''
-      ? [...head, run('   '), run(typed, role), run(selected ? '█' : '', 'accent'), run('   typed', 'dim')]
-      : [
-          ...head,
-          run(' ← ', 'dim'),
-          run(valueOf(field), role),
-          run(' →', 'dim'),
-          run(`   ${chosen + 1} of ${choices.length}${typed === undefined ? '' : ', or type'}`, 'dim'),
-        ];
+  const head: Row = [run(selected ? '▸ ' : '  '), run(padCells(field.label, LABEL_CELLS), 'key')];
+  const row: Row = [...head, ...valueRuns(field, { selected, role: wrong ? 'bad' : 'accent' })];
   return selected ? selectRow(row, width) : fitRow(row, width);
+}
+
+/** What was typed with its cursor, or the choice between arrows; of a kernel that was typed for both. */
+function valueRuns(field: FormField, { selected, role }: { selected: boolean; role: Role }): Row {
+  const { id, choices, chosen, typed = '' } = field;
+  const cursor = run(selected ? '█' : '', 'accent');
+  if (typed !== '' && id !== 'kernel') return [run('   '), run(typed, role), cursor, run('   typed', 'dim')];
+  const arrows: Row = [run(' ← ', 'dim'), run(valueOf(field), role), run(' →', 'dim')];
+  if (typed !== '')
+    return [...arrows, run('   /', 'key'), run(typed), cursor, run(` ${matchingChoices(field).length} match`, 'dim')];
+  return [
+    ...arrows,
+    run(`   ${chosen + 1} of ${choices.length}${field.typed === undefined ? '' : ', or type'}`, 'dim'),
+  ];
 }

@@ -10,14 +10,17 @@ export function hintsRow(state: AppState, width: number): Row {
   const overlayHints: Partial<Record<string, string>> = {
     help: 'type to search  ↑ ↓ move  Enter run  Esc close',
     search: 'Enter search  Esc cancel',
-    form: '↑ ↓ field  ← → value  shapes and seeds can be typed  Enter run  Esc close',
+    form: '↑ ↓ field  ← → value  what has a cursor can be typed  Enter run  Esc close',
     decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
-    'watch-folder': 'Enter watch  Esc cancel',
     'list-filter': 'Enter keep  Esc show all',
     confirm: 'y yes  any key no',
   };
   const { overlay } = state.ui;
+  if (overlay?.kind === 'watch-folder') {
+    const quick = overlay.quick ? 'smallest case first, then the rest' : 'off';
+    return fitRow([run(` Enter watch  Tab complete  ctrl+t quick: ${quick}  ctrl+u clear  Esc cancel`, 'dim')], width);
+  }
   if (overlay !== undefined)
     return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
   const hinted = COMMANDS.filter((command) => isUsable(command, state)).flatMap(({ hint = '', ...command }) => {

@@ -72,7 +72,12 @@ function promptRow(overlay: Prompt, width: number): Row {
       width,
     );
   const label = overlay.kind === 'watch-folder' ? ' folder to watch: ' : ' /';
-  return fitRow([run(label, 'key'), run(lastCells(overlay.text, width - label.length - 2)), run('█', 'accent')], width);
+  const names: Row =
+    overlay.kind === 'watch-folder' ? [run(overlay.names.map((name) => `  ${name}`).join(''), 'dim')] : [];
+  return fitRow(
+    [run(label, 'key'), run(lastCells(overlay.text, width - label.length - 2)), run('█', 'accent'), ...names],
+    width,
+  );
 }
 
 function lastCells(text: string, width: number): string {

@@ -10,7 +10,7 @@ const buffer = (texts: readonly string[]): LogBuffer => {
   for (const text of texts) log.append({ time: 0, source: 'nvcc', text, tone: 'plain' });
   return log;
 };
-const FOLLOWING = { follow: true, top: 0, wrap: true, query: '', filter: false };
+const FOLLOWING = { follow: true, top: 0, wrap: true, left: 0, query: '', filter: false };
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `line ${index}`);
 
 test('following shows the last lines; long ones wrap and lose nothing', () => {
@@ -74,4 +74,17 @@ test('no row is wider than the pane nor are there more than fit, whatever the te
     ),
     { numRuns: 100 },
   );
+});
+
+test('long lines that are cut are seen from any column on, with marks where there is more', () => {
+  const log = buffer(['0123456789'.repeat(6), 'short']);
+  const at = (left: number): string[] =>
+    logRows({ log, search: undefined, position: { ...FOLLOWING, wrap: false, left } }, { width: 36, height: 2 }).map(
+      (row) => rowText(row).slice(16),
+    );
+  expect([at(0), at(25), at(45)]).toEqual([
+    ['0123456789012345678…', 'short'],
+    ['…678901234567890123…', ''],
+    ['…67890123456789', ''],
+  ]);
 });

@@ -1,6 +1,6 @@
 /** The log: the last lines when following, a window otherwise; long lines wrap; matches of the search are marked. */
 import { formatCount, formatTimeOfDay } from '../../present/numbers.ts';
-import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
+import { cutCells, padCells, wrapCells, takeCells } from '../../present/cells/cell-text.ts';
 import { run, type Role, type Row, type Run } from '../../present/cells/row.ts';
 import type { LogPosition } from '../../state/app-state.ts';
 import type { LogLine, LogTone } from '../../present/sections/event-lines.ts';
@@ -21,7 +21,8 @@ export interface LogSlice {
 /** Rows of the log's visible part: exactly what fits, nothing of what lies outside is laid out. */
 export function logRows({ log, search, position }: LogSlice, { width, height }: Size): Row[] {
   const numbers = position.filter && search !== undefined ? search.matches : undefined;
-  const layOut = (line: LogLine): Row[] => lineRows(line, { width, wrap: position.wrap, search });
+  const { wrap, left } = position;
+  const layOut = (line: LogLine): Row[] => lineRows(line, { width, wrap, left, search });
   if (position.follow) return lastRows(log, numbers, height, layOut);
   const rows: Row[] = [];
   for (const line of linesFrom(log, numbers, position.top)) {
@@ -46,8 +47,10 @@ export function logRemark({ log, search, position }: LogSlice): string {
       ? ''
       : `/${search.query}/ ${matchText(search, log, position)}${position.filter ? ' only' : ''}  `;
   const lines = `${formatCount(log.end)} line${log.end === 1 ? '' : 's'}`;
+  const sideways = position.left > 0 ? `from column ${position.left + 1}, ` : '';
   return (
     hits +
+    sideways +
     (position.follow ? `${lines}, following` : `from line ${formatCount(position.top + 1)} of ${lines}, f follows`)
   );
 }
@@ -87,7 +90,7 @@ function firstOfLast(
     const number = numbers?.[index] ?? index;
     const line = log.at(number);
     if (line === undefined) break;
-    rows += lineRows(line, { width, wrap, search: undefined }).length;
+    rows += lineRows(line, { width, wrap, left: 0, search: undefined }).length;
     if (rows > height) break;
     first = number;
   }
@@ -140,18 +143,26 @@ export function wholeLine({ time, source, text, tone }: LogLine): Row {
 interface LineLook {
   width: number;
   wrap: boolean;
+  left: number;
   search: LogSearch | undefined;
 }
 
-function lineRows({ time, source, text, tone }: LogLine, { width, wrap, search }: LineLook): Row[] {
+function lineRows({ time, source, text, tone }: LogLine, { width, wrap, left, search }: LineLook): Row[] {
   const clock = formatTimeOfDay(time).slice(0, width >= WIDE ? 12 : 8);
   const head: Run[] = [run(`${clock} `, 'dim'), run(`${padCells(source, SOURCE_CELLS)} `, 'dim')];
   const indent = clock.length + 1 + SOURCE_CELLS + 1;
-  const pieces = wrap ? wrapCells(text, Math.max(1, width - indent)) : [cutCells(text, width - indent)];
+  const pieces = wrap ? wrapCells(text, Math.max(1, width - indent)) : [windowOf(text, left, width - indent)];
   return pieces.map((piece, index): Row => [
     ...(index === 0 ? head : [run(' '.repeat(indent))]),
     ...marked(piece, TONE_ROLES[tone], search),
   ]);
+}
+
+/** What a line that is cut shows from its cell `left` on; "…" stands where there is more. */
+function windowOf(text: string, left: number, width: number): string {
+  if (left === 0) return cutCells(text, width);
+  const rest = text.slice(takeCells(text, left).length);
+  return rest === '' ? '' : cutCells(`…${rest.slice(1)}`, width);
 }
 
 /** The text with what matches the search set off. A match across a line break is not marked. */

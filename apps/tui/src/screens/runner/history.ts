@@ -7,13 +7,14 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatShape } from '@flashcore/shared/kernels';
 import { gatesRole, gatesText } from '../../present/sections/lists.ts';
 import { formatAge, formatError, formatMicroseconds } from '../../present/numbers.ts';
-import { run, wrapRows } from '../../present/cells/row.ts';
+import { run, wrapRows, BLANK_ROW, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { historyOf, leaderboardOf } from '../../state/selectors.ts';
-import { MODE_WORDS, jobMark, jobTitle, shortName } from '../../present/words.ts';
+import { MODE_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
+import { experimentRows } from './experiment-rows.ts';
 
 const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
   job !== undefined && job === ui.pinned ? 'A' : ' ';
@@ -94,8 +95,32 @@ export function historyPane(state: AppState, size: Size): PaneContent {
   return {
     title,
     remark: `${positionRemark(selected, experiments.length, 'experiment')}${sortRemark(state)}${simulated}`,
-    body: list(historyColumns(state), experiments, { ...size, selected, focused: state.ui.view === 'jobs' }),
+    body: withPreview(state, experiments, size),
   };
+}
+
+const PREVIEW_FROM = 12;
+
+/** The list, and below it what the experiment under the cursor found. */
+function withPreview(state: AppState, experiments: readonly ExperimentSummary[], size: Size): Row[] {
+  const selected = state.ui.selected.jobs;
+  const chosen = experiments[selected];
+  const preview =
+    chosen === undefined || size.height < PREVIEW_FROM
+      ? []
+      : [
+          [run('─'.repeat(size.width), 'border')],
+          ...wrapRows(chosen.job === undefined ? '' : summaryText(chosen.job), size.width).slice(0, 2),
+          ...experimentRows(chosen, size.width),
+        ];
+  const rows = list(historyColumns(state), experiments, {
+    width: size.width,
+    height: size.height - preview.length,
+    selected,
+    focused: state.ui.view === 'jobs',
+  });
+  const blank = Array.from({ length: size.height - rows.length - preview.length }, () => BLANK_ROW);
+  return [...rows, ...blank, ...preview];
 }
 
 type Ranked = LeaderboardEntry & { readonly rank: number; readonly behind: number };

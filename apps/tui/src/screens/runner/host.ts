@@ -1,12 +1,21 @@
 /** View 8: the runner, its devices and tools, and how foreign code is boxed. */
-import { DeviceState, JobState, type Device, type DeviceConditions, type Host } from '@flashcore/shared/contract';
+import {
+  DeviceState,
+  JobState,
+  type Device,
+  type DeviceConditions,
+  type Host,
+  type DeviceReading,
+} from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { formatBytes, formatClock, formatNumber } from '../../present/numbers.ts';
+import { formatBytes, formatClock, formatNumber, formatCost, counted, formatPercent } from '../../present/numbers.ts';
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { attachedJob } from '../../state/selectors.ts';
 import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames, SIMULATED_TEXT } from '../../present/words.ts';
 import { scrolled, type View } from '../pane/view.ts';
+import { sparkline } from '../../present/cells/bars.ts';
+import { padCells } from '../../present/cells/cell-text.ts';
 
 export const hostView: View = ({ state }, size) =>
   scrolled('8 Host', hostRows(state, size.width), { ...size, top: state.ui.selected.host });
@@ -20,6 +29,7 @@ export function hostRows(state: AppState, width: number): Row[] {
     ...runnerRows(host, state, width),
     ...host.devices.flatMap((device) => [
       ...deviceRows(device, width),
+      ...readingRows(device, state.readings[device.deviceId] ?? [], width),
       ...conditionRows(conditionsOn(state, device), width),
       ...queueRows(state, device, width),
     ]),
@@ -55,6 +65,7 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
     ...wrapRows(host.embedded ? 'Runner, embedded: ends by itself when unused' : 'Runner', width, { role: 'title' }),
     ...flowRows(groups, width),
     // A runner on another machine does not say.
+    ...costRows(state, width),
     ...(host.dataDirectory ? wrapRows(`data in ${host.dataDirectory}`, width, { role: 'dim', hang: 2 }) : []),
   ];
 }
@@ -97,6 +108,81 @@ function deviceRows(device: Device, width: number): Row[] {
           hang: 2,
         })),
     ...flowRows(groups, width),
+  ];
+}
+
+/** What the experiments that the runner lists have cost. */
+function costRows({ experiments }: AppState, width: number): Row[] {
+  const costs = experiments.flatMap(({ costUsd }) => costUsd ?? []);
+  const total = costs.reduce((sum, cost) => sum + cost, 0);
+  return costs.length === 0
+    ? wrapRows('cost so far: none known; it takes a GPU with a rate', width, { role: 'dim', hang: 2 })
+    : flowRows(
+        [labelled('cost so far', formatCost(total)), [run(`of ${counted(costs.length, 'experiment')}`, 'dim')]],
+        width,
+      );
+}
+
+const LABEL_CELLS = 13;
+const VALUE_CELLS = 18;
+
+/** Clocks, temperature, power and memory over time, the newest at the right; why there are none. */
+function readingRows(
+  { reading, memoryBytes, simulated }: Device,
+  readings: readonly DeviceReading[],
+  width: number,
+): Row[] {
+  const last = readings.at(-1);
+  if (simulated) return [];
+  if (last === undefined)
+    return reading?.missing === undefined
+      ? []
+      : wrapRows(`clocks ${notMeasured(reading.missing)}`, width, { role: 'dim', hang: 2 });
+  const cells = Math.max(1, Math.min(60, width - LABEL_CELLS - VALUE_CELLS - 2));
+  const over = (
+    label: string,
+    of: (each: DeviceReading) => number | undefined,
+    text: (value: number) => string,
+  ): Row[] => {
+    const value = of(last);
+    if (value === undefined) return [];
+    const values = readings.flatMap((each) => of(each) ?? []);
+    return [
+      [
+        run(padCells(label, LABEL_CELLS), 'dim'),
+        run(padCells(text(value), VALUE_CELLS)),
+        run(sparkline(values, cells), 'bar'),
+      ],
+    ];
+  };
+  const limit = last.powerLimitW === undefined ? '' : ` of ${formatNumber(last.powerLimitW)}`;
+  return [
+    ...over(
+      'SM clock',
+      ({ smClockMhz }) => smClockMhz,
+      (value) => `${formatNumber(value)} MHz`,
+    ),
+    ...over(
+      'memory clock',
+      ({ memoryClockMhz }) => memoryClockMhz,
+      (value) => `${formatNumber(value)} MHz`,
+    ),
+    ...over(
+      'temperature',
+      ({ temperatureC }) => temperatureC,
+      (value) => `${formatNumber(value)} °C`,
+    ),
+    ...over(
+      'power',
+      ({ powerW }) => powerW,
+      (value) => `${formatNumber(value, 3)}${limit} W`,
+    ),
+    ...over(
+      'memory',
+      ({ memoryUsedBytes }) => (memoryUsedBytes === undefined ? undefined : Number(memoryUsedBytes)),
+      (value) => `${formatBytes(value)} of ${formatBytes(Number(memoryBytes))}`,
+    ),
+    ...over('busy', ({ utilizationPercent }) => utilizationPercent, formatPercent),
   ];
 }
 

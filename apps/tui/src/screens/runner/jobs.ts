@@ -10,6 +10,9 @@ import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../pre
 import { historyPane, leaderboardPane } from './history.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size, type View } from '../pane/view.ts';
+import { experimentRows } from './experiment-rows.ts';
+import { noticeRows } from '../../present/cells/cells-painter.ts';
+import { phaseRuns } from '../run/run.ts';
 
 const COMPACT = 60;
 const DETAIL_FROM = 12;
@@ -61,7 +64,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const detail =
     chosen === undefined || size.height < DETAIL_FROM || state.ui.view !== 'jobs'
       ? []
-      : jobDetail(chosen, state.now, size.width);
+      : jobPreview(state, chosen, size.width);
   const rows = list(columns, listed, {
     width: size.width,
     height: size.height - detail.length,
@@ -76,24 +79,34 @@ function jobs(state: AppState, size: Size): PaneContent {
   };
 }
 
-/** What the table has no room for, at the bottom of the pane. */
-function jobDetail(job: Job, now: number, width: number): Row[] {
+/** What came of the job under the cursor, or what it does now, at the bottom of the pane. */
+function jobPreview(state: AppState, job: Job, width: number): Row[] {
+  const { now } = state;
   const created =
     job.createTime === undefined ? '' : `, asked for ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
-  const { role, word } = jobMark(job);
+  const { mark, role, word } = jobMark(job);
+  const view = state.views[job.name];
+  const phase = job.state === JobState.RUNNING ? view?.phases.at(-1) : undefined;
   return [
     [run('─'.repeat(width), 'border')],
     ...wrapRows(jobTitle(job), width, { role: 'title' }),
-    ...wrapRows(`${word}: ${job.summary === '' ? KIND_WORDS[job.kind] : summaryText(job)}`, width, {
-      role,
-      hang: 2,
-    }).slice(0, 4),
+    ...noticeRows(
+      { kind: 'notice', mark, role, text: `${word}: ${job.summary === '' ? KIND_WORDS[job.kind] : summaryText(job)}` },
+      width,
+    ).slice(0, MOST_SUMMARY_ROWS),
+    ...(phase === undefined || view === undefined ? [] : [phaseRuns(phase, view, now)]),
+    ...experimentRows(
+      state.experiments.find((experiment) => experiment.job?.name === job.name),
+      width,
+    ),
     ...wrapRows(`${KIND_WORDS[job.kind]} ${shortName(job.name)} on ${job.deviceId || 'its device'}${created}`, width, {
       role: 'dim',
       hang: 2,
     }),
   ];
 }
+
+const MOST_SUMMARY_ROWS = 4;
 
 const summaryColumns = (now: number): Column<Job>[] => [
   { title: 'took', align: 'right', drop: 2, cell: (job) => tookText(job, now) },

@@ -1,15 +1,33 @@
 /** View 7: the ladder of kernels; beside or below it what the manifest of the selected one says. */
-import { FindingKind, JobState, Outcome, type Kernel } from '@flashcore/shared/contract';
+import {
+  FindingKind,
+  JobState,
+  Outcome,
+  type Kernel,
+  TimingMode,
+  type ExperimentSummary,
+} from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatAge, formatMicroseconds } from '../../present/numbers.ts';
-import { BLANK_ROW, fitRow, labelled, run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
+import {
+  BLANK_ROW,
+  fitRow,
+  labelled,
+  run,
+  textRow,
+  wrapRows,
+  type Role,
+  type Row,
+  type Run,
+} from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { kernelsOf } from '../../state/selectors.ts';
+import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
+import { findingWord, jobMark, shapeShort } from '../../present/words.ts';
 import { gatesText } from '../../present/sections/lists.ts';
-import { findingWord, jobMark } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
-import { beside, pageOf, positionRemark, type View } from '../pane/view.ts';
+import { beside, pageOf, positionRemark, type View, type Size } from '../pane/view.ts';
+import { timingRows } from './experiment-rows.ts';
 
 const SIDE_BY_SIDE = 100;
 
@@ -18,20 +36,72 @@ function kernelRole({ manifestError, expectedFinding }: Kernel): Role {
   return expectedFinding === FindingKind.UNSPECIFIED ? 'title' : 'warn';
 }
 
-const COLUMNS: Column<Kernel>[] = [
+interface KernelRow {
+  readonly kernel: Kernel;
+  /** Its newest experiment on this runner. */
+  readonly last: ExperimentSummary | undefined;
+}
+
+const timing =
+  (wanted: TimingMode) =>
+  ({ last }: KernelRow): Run => {
+    const shape = shownShape(last);
+    const found = last?.timings.find(({ mode, shape: of }) => mode === wanted && shapeShort(of) === shape);
+    return found === undefined
+      ? run('-', 'dim')
+      : run(`${formatMicroseconds(found.p50Us)}${last?.simulated ? ' sim' : ''}`);
+  };
+
+const CANONICAL = '2x8x512x64';
+
+/** The shape whose times the table shows: the canonical one where it was timed, else the first. */
+function shownShape(last: ExperimentSummary | undefined): string {
+  const shapes = (last?.timings ?? []).map(({ shape }) => shapeShort(shape));
+  return shapes.includes(CANONICAL) ? CANONICAL : (shapes[0] ?? '-');
+}
+
+const columns = (now: number): Column<KernelRow>[] => [
   {
     title: 'kernel',
-    cell: (kernel) => run(kernel.kernelId, kernelRole(kernel)),
+    cell: ({ kernel }) => run(kernel.kernelId, kernelRole(kernel)),
     shrinkTo: 18,
+  },
+  { title: 'last verdict', cell: verdictRun, shrinkTo: 8 },
+  { title: 'shape', drop: 5, cell: ({ last }) => run(shownShape(last), 'dim') },
+  { title: 'p50 hot', align: 'right', cell: timing(TimingMode.HOT) },
+  { title: 'cold', align: 'right', drop: 4, cell: timing(TimingMode.COLD) },
+  {
+    title: 'regs',
+    align: 'right',
+    drop: 1,
+    cell: ({ last }) =>
+      last?.registersPerThread === undefined ? run('-', 'dim') : run(String(last.registersPerThread)),
+  },
+  { title: 'gates', drop: 3, cell: ({ last }) => (last === undefined ? run('-', 'dim') : run(gatesText(last), 'dim')) },
+  {
+    title: 'last run',
+    align: 'right',
+    drop: 2,
+    cell: ({ last }) =>
+      last?.job?.createTime === undefined
+        ? run('never', 'dim')
+        : run(formatAge((now - timestampMs(last.job.createTime)) / 1000), 'dim'),
   },
   {
     title: 'what it is',
-    drop: 1,
-    shrinkTo: 16,
-    cell: ({ title, manifestError }) =>
+    drop: 6,
+    shrinkTo: 24,
+    cell: ({ kernel: { title, manifestError } }) =>
       manifestError === undefined ? run(title) : run(`manifest: ${manifestError}`, 'bad'),
   },
 ];
+
+function verdictRun({ kernel, last }: KernelRow): Run {
+  if (kernel.manifestError !== undefined) return run('✗ manifest', 'bad');
+  if (last?.job === undefined) return run('-', 'dim');
+  const { mark, word, role } = jobMark(last.job);
+  return run(`${mark} ${word}`, role);
+}
 
 export const kernelsView: View = ({ state }, { width, height }) => {
   const { ui } = state;
@@ -57,10 +127,14 @@ export const kernelsView: View = ({ state }, { width, height }) => {
     };
   const selected = ui.selected.kernels;
   const chosen = kernels[selected];
-  const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter runs it`;
+  const last = lastExperiments(state.experiments);
+  const listed = kernels.map((kernel): KernelRow => ({ kernel, last: last.get(kernel.kernelId) }));
+  const table = (size: Size): Row[] =>
+    list(columns(state.now), listed, { ...size, selected, focused: ui.view === 'kernels' });
+  const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.kernelSort === 'ladder' ? '' : ` by ${ui.kernelSort}`}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter runs it`;
   if (width >= SIDE_BY_SIDE) {
-    const leftWidth = Math.floor(width * 0.5);
-    const left = list(COLUMNS, kernels, { width: leftWidth, height, selected, focused: ui.view === 'kernels' });
+    const leftWidth = Math.floor(width * 0.6);
+    const left = table({ width: leftWidth, height });
     return {
       title,
       remark,
@@ -72,12 +146,12 @@ export const kernelsView: View = ({ state }, { width, height }) => {
     };
   }
   const listHeight = Math.min(kernels.length + 1, Math.max(4, Math.floor(height * 0.5)));
-  const table = list(COLUMNS, kernels, { width, height: listHeight, selected, focused: ui.view === 'kernels' });
+  const rows = table({ width, height: listHeight });
   const details =
     chosen === undefined
       ? []
-      : pageOf(detail(state, chosen, width), { height: height - table.length - 1, page: ui.detail });
-  return { title, remark, body: [...table, [run('─'.repeat(width), 'border')], ...details] };
+      : pageOf(detail(state, chosen, width), { height: height - rows.length - 1, page: ui.detail });
+  return { title, remark, body: [...rows, [run('─'.repeat(width), 'border')], ...details] };
 };
 
 function detail(state: AppState, kernel: Kernel, width: number): Row[] {
@@ -119,18 +193,21 @@ const MOST_RESULTS = 3;
 function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width: number): Row[] {
   const own = experiments.filter(({ job }) => job?.kernelId === kernelId).slice(0, MOST_RESULTS);
   if (own.length === 0) return [textRow('not run on this runner yet', 'dim')];
-  return own.map((experiment): Row => {
-    const { job, passedCases, cases, p50Us, simulated } = experiment;
+  return own.flatMap((experiment): Row[] => {
+    const { job, passedCases, cases } = experiment;
     const { mark, word, role } = jobMark(job ?? { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED });
-    const time = p50Us === undefined ? '' : `  p50 ${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`;
     const age = job?.createTime === undefined ? '' : `  ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
-    return fitRow(
-      [
-        run(`${mark} ${word}`, role),
-        run(`  ${passedCases}/${cases} cases${time}`),
-        run(`  ${gatesText(experiment)}${experiment.hardGates > 0 ? ' gates passed' : ''}${age}`, 'dim'),
-      ],
-      width,
-    );
+    return [
+      fitRow(
+        [
+          run(`${mark} `, role),
+          run(word),
+          run(`  ${cases === 0 ? 'no case' : `${passedCases}/${cases} cases`}`),
+          run(`  ${gatesText(experiment)}${experiment.hardGates > 0 ? ' gates passed' : ''}${age}`, 'dim'),
+        ],
+        width,
+      ),
+      ...timingRows(experiment, width),
+    ];
   });
 }

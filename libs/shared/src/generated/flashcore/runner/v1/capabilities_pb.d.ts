@@ -240,6 +240,13 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
    * @generated from field: bool clusters = 17;
    */
   clusters: boolean;
+
+  /**
+   * How it is now; absent when nobody asked.
+   *
+   * @generated from field: flashcore.runner.v1.DeviceReading reading = 18;
+   */
+  reading?: DeviceReading | undefined;
 };
 
 /**
@@ -247,6 +254,82 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
  * Use `create(DeviceSchema)` to create a new message.
  */
 export declare const DeviceSchema: GenMessage<Device>;
+
+/**
+ * DeviceReading is the state of a GPU as nvidia-smi tells it. Absent values were not told.
+ *
+ * @generated from message flashcore.runner.v1.DeviceReading
+ */
+export declare type DeviceReading = Message<"flashcore.runner.v1.DeviceReading"> & {
+  /**
+   * When it was read; absent where it was not.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 1;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * SM clock, MHz.
+   *
+   * @generated from field: optional double sm_clock_mhz = 2;
+   */
+  smClockMhz?: number | undefined;
+
+  /**
+   * Memory clock, MHz.
+   *
+   * @generated from field: optional double memory_clock_mhz = 3;
+   */
+  memoryClockMhz?: number | undefined;
+
+  /**
+   * Temperature, degrees Celsius.
+   *
+   * @generated from field: optional double temperature_c = 4;
+   */
+  temperatureC?: number | undefined;
+
+  /**
+   * Power, watts.
+   *
+   * @generated from field: optional double power_w = 5;
+   */
+  powerW?: number | undefined;
+
+  /**
+   * Power limit, watts.
+   *
+   * @generated from field: optional double power_limit_w = 6;
+   */
+  powerLimitW?: number | undefined;
+
+  /**
+   * Memory in use, bytes.
+   *
+   * @generated from field: optional int64 memory_used_bytes = 7;
+   */
+  memoryUsedBytes?: bigint | undefined;
+
+  /**
+   * Share of the last moments in which a kernel ran, percent.
+   *
+   * @generated from field: optional double utilization_percent = 8;
+   */
+  utilizationPercent?: number | undefined;
+
+  /**
+   * Why there is none; absent where it was read.
+   *
+   * @generated from field: optional string missing = 9;
+   */
+  missing?: string | undefined;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.DeviceReading.
+ * Use `create(DeviceReadingSchema)` to create a new message.
+ */
+export declare const DeviceReadingSchema: GenMessage<DeviceReading>;
 
 /**
  * Roofline holds a device's ceilings and where they are from.

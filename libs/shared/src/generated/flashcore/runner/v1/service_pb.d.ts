@@ -1002,6 +1002,12 @@ export declare const GetKernelResponseSchema: GenMessage<GetKernelResponse>;
  * @generated from message flashcore.runner.v1.GetHostRequest
  */
 export declare type GetHostRequest = Message<"flashcore.runner.v1.GetHostRequest"> & {
+  /**
+   * Also read clocks, temperature, power and memory of each GPU: something runs on the host for it, if only for a moment.
+   *
+   * @generated from field: bool readings = 1;
+   */
+  readings: boolean;
 };
 
 /**
@@ -1319,6 +1325,20 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
    * @generated from field: int32 hard_gates_passed = 19;
    */
   hardGatesPassed: number;
+
+  /**
+   * Registers of a thread, the most of any entry; absent where nothing was built.
+   *
+   * @generated from field: optional int32 registers_per_thread = 20;
+   */
+  registersPerThread?: number | undefined;
+
+  /**
+   * What was timed, in the order of the job; not GPU times when simulated.
+   *
+   * @generated from field: repeated flashcore.runner.v1.ExperimentTiming timings = 21;
+   */
+  timings: ExperimentTiming[];
 };
 
 /**
@@ -1326,6 +1346,40 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
  * Use `create(ExperimentSummarySchema)` to create a new message.
  */
 export declare const ExperimentSummarySchema: GenMessage<ExperimentSummary>;
+
+/**
+ * ExperimentTiming is the median of a shape in a timing mode.
+ *
+ * @generated from message flashcore.runner.v1.ExperimentTiming
+ */
+export declare type ExperimentTiming = Message<"flashcore.runner.v1.ExperimentTiming"> & {
+  /**
+   * The shape.
+   *
+   * @generated from field: flashcore.runner.v1.Shape shape = 1;
+   */
+  shape?: Shape | undefined;
+
+  /**
+   * The mode.
+   *
+   * @generated from field: flashcore.runner.v1.TimingMode mode = 2;
+   */
+  mode: TimingMode;
+
+  /**
+   * The median, microseconds.
+   *
+   * @generated from field: double p50_us = 3;
+   */
+  p50Us: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.ExperimentTiming.
+ * Use `create(ExperimentTimingSchema)` to create a new message.
+ */
+export declare const ExperimentTimingSchema: GenMessage<ExperimentTiming>;
 
 /**
  * GetLeaderboardRequest asks for the leaderboard.

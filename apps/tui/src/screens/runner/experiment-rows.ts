@@ -1,0 +1,34 @@
+/** What an ended experiment found, in a few rows: for previews of jobs and kernels. */
+import type { ExperimentSummary } from '@flashcore/shared/contract';
+import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
+import { formatError, formatMicroseconds } from '../../present/numbers.ts';
+import { casesText, gatesText } from '../../present/sections/lists.ts';
+import { MODE_WORDS, shapeShort } from '../../present/words.ts';
+
+/** "2x8x512x64 hot 12.1 us  cold 13.4 us": medians by shape and mode. */
+export const timingRows = ({ timings, simulated }: ExperimentSummary, width: number): Row[] =>
+  flowRows(
+    timings.map(({ shape, mode, p50Us }): Row => [
+      run(`${shapeShort(shape)} ${MODE_WORDS[mode]} `, 'dim'),
+      run(`${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`),
+    ]),
+    width,
+  );
+
+/** Correctness, registers, gates; below them the medians. Nothing of a job that was no experiment. */
+export function experimentRows(experiment: ExperimentSummary | undefined, width: number): Row[] {
+  if (experiment === undefined) return [];
+  const { cases, passedCases, maxAbsError, registersPerThread } = experiment;
+  return [
+    ...flowRows(
+      [
+        labelled('cases', casesText(experiment), passedCases < cases ? 'bad' : undefined),
+        ...(cases === 0 ? [] : [labelled('max err', formatError(maxAbsError))]),
+        ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
+        labelled('gates', gatesText(experiment)),
+      ],
+      width,
+    ),
+    ...timingRows(experiment, width),
+  ];
+}

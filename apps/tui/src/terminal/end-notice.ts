@@ -1,0 +1,41 @@
+/** Tells of the end of a long job while the user looks elsewhere: a bell, or a notification of the terminal (OSC 9). */
+import { JobState } from '@flashcore/shared/contract';
+import { formatSeconds } from '../present/numbers.ts';
+import { jobMark, jobTitle } from '../present/words.ts';
+import type { EndNotice } from '../settings/appearance.ts';
+import type { AppState } from '../state/app-state.ts';
+import type { JobView } from '../state/job-view.ts';
+import { elapsedMs } from '../state/selectors.ts';
+import { plainLine } from '@flashcore/shared/text';
+
+/** A shorter job ends while its user still looks. */
+const LONG_MS = 10_000;
+
+interface Watched {
+  readonly state: AppState;
+  readonly subscribe: (listener: () => void) => unknown;
+}
+
+/** Writes for every long job that ends while it is watched; not for one that had ended before. */
+export function tellEnds(store: Watched, write: (text: string) => void, notice: EndNotice): void {
+  if (notice === 'none') return;
+  const running = new Set<string>();
+  store.subscribe(() => {
+    const { views, now } = store.state;
+    for (const [name, view] of Object.entries(views)) {
+      if (view.state === JobState.RUNNING) running.add(name);
+      if (view.state !== JobState.ENDED || !running.delete(name)) continue;
+      if (elapsedMs(view, now) >= LONG_MS && isNews(view, now)) write(sequenceOf(view, notice));
+    }
+  });
+}
+
+/** Events of a job that ended long ago run past too when it is shown. The runner's clock may differ from ours by some. */
+const isNews = ({ endTime = 0 }: JobView, now: number): boolean => Math.abs(now - endTime) < 60_000;
+
+function sequenceOf(view: JobView, notice: Exclude<EndNotice, 'none'>): string {
+  if (notice === 'bell') return '\u0007';
+  const { mark, word } = jobMark(view);
+  const text = `fa-tui: ${mark} ${jobTitle(view)} ${word} after ${formatSeconds(elapsedMs(view, 0) / 1000)}`;
+  return `\u001b]9;${plainLine(text)}\u001b\\`;
+}
