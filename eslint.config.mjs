@@ -25,7 +25,7 @@ const RUNNER_ROOMS = {
   spec: ['build', 'jobs', 'store', 'kernels.ts', '../worker/messages.ts'],
   findings: ['build', 'workers', '../worker/messages.ts'],
   device: [
-    ...['spec', 'build', 'workers', 'profile', 'sdpa', 'jobs', 'store', 'host-settings.ts'],
+    ...['spec', 'build', 'workers', 'profile', 'sdpa', 'jobs', 'store', 'sandbox', 'host-settings.ts'],
     '../worker/messages.ts',
   ],
   phases: [

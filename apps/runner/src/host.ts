@@ -10,7 +10,6 @@ import {
   type Host,
   type Tool,
 } from '@flashcore/shared/contract';
-import { DeviceReadings } from './device/readings.ts';
 import type { Logger } from './log.ts';
 
 export interface HostOptions {
@@ -21,6 +20,8 @@ export interface HostOptions {
   /** Asks for compilers and tools; may take seconds. */
   describeTools: () => Promise<Tool[]>;
   isolation: () => Promise<{ kind: string; detail: string }>;
+  /** The devices with how they are now. */
+  withReadings: (devices: readonly Device[]) => Device[];
   /** For clients on other machines: takes the data folder out of texts. */
   cleanText: CleanText;
   logger: Logger;
@@ -43,7 +44,6 @@ const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' 
 export class HostDescriber {
   readonly #options: HostOptions;
   readonly #startTime = new Date();
-  readonly #readings = new DeviceReadings();
 
   constructor(options: HostOptions) {
     this.#options = options;
@@ -60,7 +60,7 @@ export class HostDescriber {
       hostName: hostname(),
       platform: `${platform()} ${ARCHITECTURES[arch()] ?? arch()}`,
       startTime: timestampFromDate(this.#startTime),
-      devices: readings ? this.#readings.beside(devices) : devices,
+      devices: readings ? this.#options.withReadings(devices) : devices,
       tools: await this.#tools(),
       isolation: await isolation(),
       ...(trusted && { dataDirectory }),

@@ -1,3 +1,4 @@
+import { DeviceReadings } from './device/readings.ts';
 import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -118,6 +119,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       cleanText,
       writes,
     });
+    const readings = new DeviceReadings();
     const host = new HostDescriber({
       version,
       buildId,
@@ -125,6 +127,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       embedded,
       describeTools: () => planner.describeTools(),
       isolation: () => planner.isolation(),
+      withReadings: (devices) => readings.beside(devices),
       cleanText,
       logger,
     });

@@ -1,7 +1,5 @@
+import type { EndNotice } from '../state/end-notice.ts';
 import type { ThemeChoice } from '../present/cells/theme.ts';
-
-export const END_NOTICES = ['none', 'bell', 'notification'] as const;
-export type EndNotice = (typeof END_NOTICES)[number];
 
 /** How the terminal program looks and behaves. */
 export interface Appearance {

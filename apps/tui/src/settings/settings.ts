@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { UsageError } from '../usage-error.ts';
 import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
 import { ROLES } from '../present/roles.ts';
-import { END_NOTICES } from './appearance.ts';
+import { END_NOTICES } from '../state/end-notice.ts';
 
 const { flag, matching, oneOf, strict, text } = yamlFile;
 

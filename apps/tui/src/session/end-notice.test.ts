@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { initialState } from '../state/app-state.ts';
 import { reduce } from '../state/app-reducer.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf } from '../testing/sample-job.ts';
-import type { EndNotice } from '../settings/appearance.ts';
+import type { EndNotice } from '../state/end-notice.ts';
 import { tellEnds } from './end-notice.ts';
 
 /** A job of `steps` events, 200 ms each. */

@@ -2,7 +2,7 @@
 import { JobState } from '@flashcore/shared/contract';
 import { formatSeconds } from '../present/numbers.ts';
 import { jobMark, jobTitle } from '../present/words.ts';
-import type { EndNotice } from '../settings/appearance.ts';
+import type { EndNotice } from '../state/end-notice.ts';
 import type { AppState } from '../state/app-state.ts';
 import type { JobView } from '../state/job-view.ts';
 import { elapsedMs } from '../state/selectors.ts';
@@ -30,7 +30,7 @@ export function tellEnds(store: Watched, write: (text: string) => void, notice: 
   });
 }
 
-/** Events of a job that ended long ago run past too when it is shown. The runner's clock may differ from ours by some. */
+/** Events of a job that ended long ago run past too when it is shown; the runner's clock may differ from ours. */
 const isNews = ({ endTime = 0 }: JobView, now: number): boolean => Math.abs(now - endTime) < 60_000;
 
 function sequenceOf(view: JobView, notice: Exclude<EndNotice, 'none'>): string {
