@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRunnerRecord } from '../connection/data-directory.ts';
 
 // The built program as a process of its own, against a real embedded runner.
@@ -55,6 +55,20 @@ test('a shape that the kernel does not take: 2, with its limit', async () => {
   const { code, stderr } = await run('verify', 'flashcore_v6', '--shape', '1x1x64x128');
   expect(code).toBe(2);
   expect(stderr).toMatch(/1x1x64x128.*D == 64/);
+});
+
+test('completion knows the kernels and jobs of the runner that is there', async () => {
+  const { stdout } = await run('build', 'fa_v1_baseline', '--json', '--quiet');
+  const { job } = JSON.parse(stdout) as { job: { name: string } };
+  const short = job.name.slice('jobs/'.length, 'jobs/'.length + 8);
+  // A runner that does not answer in time is as good as none: on a loaded machine a word may take a second try.
+  const asked = async (...words: string[]) => (await run('__complete', ...words)).stdout;
+  const offers = (words: string[], expected: RegExp) =>
+    vi.waitFor(async () => expect(await asked(...words)).toMatch(expected), { timeout: 30_000 });
+  await offers(['run', 'fa_v1'], /^fa_v1_baseline\tScalar attention .+\n$/);
+  await offers(['watch', short.slice(0, 3)], new RegExp(`^${short}\\t`, 'm'));
+  await offers(['run', 'fa_v2_wmma', '--set', 'USE'], /^USE_WMMA=\t/);
+  await offers(['run', 'fa_v2_wmma', '--device', ''], /^emulator\t/);
 });
 
 test('the leaderboard of the emulator is empty, and says why; an unknown mode is bad usage', async () => {

@@ -1,25 +1,37 @@
 import { existsSync } from 'node:fs';
-import { readSettings, settingsFile, settingsSchema } from '../settings/settings.ts';
+import { tableOf, type Column } from '../present/blocks.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
+import { piece } from '../present/roles.ts';
+import { settingsFile, readSettings, settingsSchema } from '../settings/settings.ts';
 import type { CommandContext } from './context.ts';
+import { effectiveSettings, type EffectiveSetting } from './effective-settings.ts';
 import { ExitCode } from './exit-code.ts';
-import { UsageError } from '../usage-error.ts';
 
-const ACTIONS = ['show', 'path', 'validate', 'schema'];
+export const CONFIG_ACTIONS = ['show', 'path', 'validate', 'schema'] as const;
+
+const COLUMNS: readonly Column<EffectiveSetting>[] = [
+  { title: 'setting', cell: ({ name }) => name },
+  { title: 'value', shrinkTo: 16, cell: ({ value }) => sanitize(String(value)) },
+  { title: 'from', shrinkTo: 12, cell: ({ from }) => piece(from, from === 'default' ? 'dim' : undefined) },
+];
 
 /** `fa-tui config show|path|validate|schema`: the user's settings. */
 export function config(action: string, context: CommandContext): Promise<ExitCode> {
   const { environment } = context.surroundings;
   const file = settingsFile(environment);
-  switch (action) {
+  switch (action as (typeof CONFIG_ACTIONS)[number]) {
     case 'path':
       context.report([file]);
       break;
     case 'schema':
       context.document(settingsSchema());
       break;
-    case 'show':
-      context.document(readSettings(environment));
+    case 'show': {
+      const settings = effectiveSettings(context.options, environment);
+      if (context.options.json) context.document({ settings });
+      else context.show([tableOf(COLUMNS, settings)]);
       break;
+    }
     case 'validate': {
       readSettings(environment);
       context.report([
@@ -27,8 +39,6 @@ export function config(action: string, context: CommandContext): Promise<ExitCod
       ]);
       break;
     }
-    default:
-      throw new UsageError(`Wanted one of ${ACTIONS.join(', ')} after fa-tui config; got ${action}`);
   }
   return Promise.resolve(ExitCode.PASSED);
 }

@@ -1,4 +1,4 @@
-import { Command, CommanderError, Option } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
 import packageJson from '../../package.json' with { type: 'json' };
 import type { GlobalOptions, JobCommandOptions } from './options.ts';
 import type { CommandContext, Surroundings } from './context.ts';
@@ -21,6 +21,7 @@ import {
   exportOptions,
   reportOptions,
 } from './option-groups.ts';
+import { COMPLETE, SHELLS } from './completion-scripts.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
 import type { ExportCommandOptions } from './export.ts';
@@ -53,6 +54,10 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
       );
     });
   const program = buildProgram(define);
+  if (argumentList[0] === COMPLETE) {
+    await (await import('./complete.ts')).complete(program, argumentList.slice(1), surroundings);
+    return 0;
+  }
   try {
     configure(program, surroundings);
     await program.parseAsync([...argumentList], { from: 'user' });
@@ -264,9 +269,20 @@ function addQueries(program: Command, define: Define): void {
   query(
     program
       .command('config')
-      .argument('<show|path|validate|schema>')
+      .addArgument(new Argument('<action>').choices(['show', 'path', 'validate', 'schema']))
       .description('the settings file of the terminal program'),
     async (context, _, action) => (await import('./config.ts')).config(action, context),
+  );
+  query(
+    program
+      .command('completion')
+      .addArgument(new Argument('<shell>').choices(Object.keys(SHELLS)))
+      .description('what bash, zsh or fish complete commands, options, kernels and jobs with')
+      .addHelpText(
+        'after',
+        '\nbash: source <(fa-tui completion bash), in ~/.bashrc; zsh: the same in ~/.zshrc after compinit;\nfish: fa-tui completion fish > ~/.config/fish/completions/fa-tui.fish',
+      ),
+    async (context, _, shell) => (await import('./completion.ts')).completion(shell, context),
   );
   query(
     program.command('cancel').argument('<job>', 'its name or the first digits of it').description('end a job'),

@@ -2,6 +2,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { effectiveSettings } from '../commands/effective-settings.ts';
+import type { GlobalOptions } from '../commands/options.ts';
 import { runProgram } from '../commands/program.ts';
 import { initialState } from '../state/app-state.ts';
 import { savedViewOf, withSavedView } from '../state/saved-view.ts';
@@ -61,11 +63,11 @@ describe('settings', () => {
   });
 
   test('fa-tui config shows, finds and checks the file; a fault is exit code 2', async () => {
-    const run = async (action: string): Promise<{ code: number; text: string }> => {
+    const run = async (action: string, ...flags: string[]): Promise<{ code: number; text: string }> => {
       let text = '';
       const stream = { isTTY: false, write: (piece: string) => void (text += piece) };
       return {
-        code: await runProgram(['config', action], {
+        code: await runProgram(['config', action, ...flags], {
           stdin: {},
           stdout: stream,
           stderr: stream,
@@ -76,7 +78,12 @@ describe('settings', () => {
     };
     expect(await run('validate')).toMatchObject({ code: 0, text: expect.stringMatching(/there is none/) as string });
     writeFileSync(path.join(folder, 'fa-tui.yaml'), 'mouse: true');
-    expect(await run('show')).toEqual({ code: 0, text: '{\n  "mouse": true\n}\n' });
+    const shown = await run('show', '--runner', 'gpu01:50051');
+    expect(shown.code).toBe(0);
+    const lines = shown.text.split('\n').map((line) => line.trim().split(/ {2,}/));
+    expect(lines).toContainEqual(['runner', 'gpu01:50051', '--runner']);
+    expect(lines).toContainEqual(['mouse', 'true', expect.stringMatching(/fa-tui\.yaml$|…$/)]);
+    expect(lines).toContainEqual(['restore_view', 'true', 'default']);
     expect((await run('path')).text).toBe(`${folder}/fa-tui.yaml\n`);
     writeFileSync(path.join(folder, 'fa-tui.yaml'), 'mice: true');
     expect(await run('validate')).toMatchObject({
@@ -84,6 +91,38 @@ describe('settings', () => {
       text: expect.stringMatching(/unknown key "mice"/) as string,
     });
     expect((await run('shov')).code).toBe(2);
+  });
+});
+
+test('each setting is of the first that says something: flag, environment, file or default, as each is heeded', () => {
+  writeFileSync(path.join(folder, 'fa-tui.yaml'), 'runner: filed\nascii: true\ncolors: auto\ntheme: { good: bold }');
+  const file = `${folder}/fa-tui.yaml`;
+  const from = (options: Partial<GlobalOptions>, variables: NodeJS.ProcessEnv) =>
+    Object.fromEntries(
+      effectiveSettings({ color: 'auto', ...options }, { ...environment(), ...variables }).map(
+        ({ name, value, from }) => [name, [value, from]],
+      ),
+    );
+  const plain = from({}, {});
+  expect(plain).toMatchObject({
+    runner: ['filed', file],
+    ascii: [true, file],
+    colors: ['auto', 'default'],
+    mouse: [false, 'default'],
+    editor: ['vi', 'default'],
+    'theme.good': ['bold', file],
+  });
+  expect(from({}, { FLASHCORE_RUNNER: 'gpu01', NO_COLOR: '1', EDITOR: 'ed', FLASHCORE_TOKEN: 'secret' })).toMatchObject(
+    {
+      runner: ['gpu01', '$FLASHCORE_RUNNER'],
+      colors: ['none', '$NO_COLOR'],
+      editor: ['ed', '$EDITOR'],
+      token: ['set, not shown', '$FLASHCORE_TOKEN'],
+    },
+  );
+  expect(from({ runner: 'mine', color: 'never' }, { FLASHCORE_RUNNER: 'gpu01' })).toMatchObject({
+    runner: ['mine', '--runner'],
+    colors: ['never', '--color'],
   });
 });
 

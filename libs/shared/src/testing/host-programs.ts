@@ -5,7 +5,9 @@ const HOST_PROGRAMS = {
   bubblewrap: ['bwrap', '--ro-bind', '/', '/', 'true'],
   openssl: ['openssl', 'version'],
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
+  fish: ['fish', '--version'],
   tmux: ['tmux', '-V'],
+  zsh: ['zsh', '--version'],
   systemd: ['systemd-analyze', '--version'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;
 

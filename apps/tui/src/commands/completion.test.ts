@@ -1,0 +1,96 @@
+/** Completion as shells do it: each sources what `fa-tui completion` prints, and is asked what follows a line. */
+import { execFileSync, spawn } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { missing } from '@flashcore/shared/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+const BIN = fileURLToPath(new URL('../../bin/fa-tui.js', import.meta.url));
+
+let home: string;
+let environment: NodeJS.ProcessEnv;
+beforeAll(() => {
+  home = mkdtempSync(path.join(tmpdir(), 'fa-'));
+  // As it is called: by its name, in the path.
+  writeFileSync(path.join(home, 'fa-tui'), `#!/bin/sh\nexec "${process.execPath}" "${BIN}" "$@"\n`);
+  chmodSync(path.join(home, 'fa-tui'), 0o755);
+  environment = {
+    ...process.env,
+    PATH: `${home}:${process.env['PATH']}`,
+    FLASHCORE_HOME: home,
+    HOME: home,
+    FLASHCORE_RUNNER: '',
+  };
+  for (const shell of ['bash', 'zsh', 'fish'])
+    writeFileSync(path.join(home, shell), execFileSync(BIN, ['completion', shell], { env: environment }));
+});
+afterAll(() => rmSync(home, { recursive: true, force: true }));
+
+/** What bash offers for a line of words, the last at the cursor. */
+function inBash(...words: string[]): string[] {
+  const script = `source "${home}/bash"
+complete -p fa-tui >/dev/null || exit 1
+COMP_WORDS=(fa-tui "$@"); COMP_CWORD=$#; COMP_LINE="\${COMP_WORDS[*]}"; COMP_POINT=\${#COMP_LINE}
+_fa_tui fa-tui 2>/dev/null
+printf '%s\\n' "\${COMPREPLY[@]}"`;
+  return linesOf(
+    execFileSync('bash', ['--norc', '-c', script, 'bash', ...words], { env: environment, encoding: 'utf8' }),
+  );
+}
+
+function inFish(line: string): string[] {
+  const script = `source "${home}/fish"; complete -C ${JSON.stringify(line)}`;
+  return linesOf(execFileSync('fish', ['--no-config', '-c', script], { env: environment, encoding: 'utf8' }));
+}
+
+const linesOf = (text: string): string[] => text.split('\n').filter((line) => line !== '');
+
+/** What stands in zsh's line after Tab. */
+async function inZsh(line: string): Promise<string> {
+  const setup = `PROMPT='> '; autoload -U compinit; compinit -u -D; source "${home}/zsh"; LISTMAX=0; zstyle ':completion:*' menu no`;
+  // The widget writes the line to a file once the completion has run.
+  const script = `zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell ${quoted(setup)}
+zpty -w shell ${quoted(`show() { zle complete-word; print -r -- "$BUFFER" > ${home}/line; }; zle -N show; bindkey '^X' show; print ready`)}
+zpty -n -w shell ${quoted(line)}$'\\x18'
+for i in {1..200}; do [[ -s ${home}/line ]] && break; zpty -r -t shell ignored; sleep 0.05; done
+cat ${home}/line`;
+  const child = spawn('zsh', ['-f', '-c', script], { env: { ...environment, TERM: 'xterm' } });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (piece: string) => void (text += piece));
+  await new Promise((resolve) => child.once('close', resolve));
+  return text.trimEnd();
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+describe('bash', () => {
+  test('completes commands, options, their values, and a value after "="', () => {
+    expect(inBash('tu')).toEqual(['tune']);
+    expect(inBash('leaderboard', '--mo')).toEqual(['--mode']);
+    expect(inBash('leaderboard', '--mode', '')).toEqual(['hot', 'cold']);
+    // Bash breaks words at "=".
+    expect(inBash('leaderboard', '--mode', '=', 'c')).toEqual(['cold']);
+    expect(inBash('config', '')).toEqual(['show', 'path', 'validate', 'schema']);
+    expect(inBash('--color', 'ne')).toEqual(['never']);
+  });
+
+  test('where there is no runner it offers no kernel, says nothing, and starts none', () => {
+    expect(inBash('run', 'fa_')).toEqual([]);
+    expect(inBash('watch', '')).toEqual([]);
+  });
+});
+
+test.skipIf(missing('fish'))('fish completes with descriptions', () => {
+  expect(inFish('fa-tui leaderb')).toEqual([
+    'leaderboard\tthe best result of each kernel variant and of SDPA, fastest first',
+  ]);
+  expect(inFish('fa-tui evolve --config f')).toEqual(['free', 'full']);
+});
+
+test.skipIf(missing('zsh'))('zsh completes the line', async () => {
+  expect(await inZsh('fa-tui leaderb')).toBe('fa-tui leaderboard');
+});

@@ -1,0 +1,86 @@
+import { existsSync } from 'node:fs';
+import { RunnerProfiles } from '@flashcore/shared/client';
+import { dataDirectory } from '../connection/data-directory.ts';
+import { readSettings, settingsFile, type Settings } from '../settings/settings.ts';
+import type { GlobalOptions } from './options.ts';
+
+/** A setting as this command line would have it, and where that comes from. */
+export interface EffectiveSetting {
+  readonly name: string;
+  readonly value: string | boolean;
+  /** "default", the settings file, "$NO_COLOR", "--runner". */
+  readonly from: string;
+}
+
+type Source = readonly [from: string, value: string | boolean | undefined];
+
+const HIDDEN = 'set, not shown';
+
+/** The first source that says something; the last is the default. */
+function first(name: string, ...sources: readonly Source[]): EffectiveSetting {
+  const found = sources.find(([, value]) => value !== undefined)!;
+  return { name, value: found[1]!, from: found[0] };
+}
+
+/** What is meant where nothing is said. */
+const byDefault = (value: string | boolean): Source => ['default', value];
+
+/**
+ * Every setting with its value: flags, environment, file and default in the order in which each is heeded. Errors: as
+ * readSettings().
+ */
+export function effectiveSettings(options: GlobalOptions, environment: NodeJS.ProcessEnv): EffectiveSetting[] {
+  const file = settingsFile(environment);
+  const settings = readSettings(environment);
+  const env = (variable: string): Source => [`$${variable}`, environment[variable] || undefined];
+  const inFile = (key: Exclude<keyof Settings, 'theme'>): Source => [file, settings[key]];
+  const flag = (name: string, value: string | boolean | undefined): Source => [`--${name}`, value];
+  const isOn = (variable: string, on: string): Source => [
+    `$${variable}`,
+    environment[variable] === on ? true : undefined,
+  ];
+  const logins = new RunnerProfiles(environment);
+  return [
+    first(
+      'runner',
+      flag('runner', options.runner),
+      env('FLASHCORE_RUNNER'),
+      inFile('runner'),
+      byDefault('one of this machine, started on demand'),
+    ),
+    first('tls_ca', flag('tls-ca', options.tlsCa), env('FLASHCORE_TLS_CA'), byDefault("the login's")),
+    first('tls_cert', flag('tls-cert', options.tlsCert), env('FLASHCORE_TLS_CERT'), byDefault("the login's")),
+    first('tls_key', flag('tls-key', options.tlsKey), env('FLASHCORE_TLS_KEY'), byDefault("the login's")),
+    first('token', ['$FLASHCORE_TOKEN', environment['FLASHCORE_TOKEN'] ? HIDDEN : undefined], byDefault("the login's")),
+    first(
+      'colors',
+      flag('color', options.color === 'auto' ? undefined : options.color),
+      [file, settings.colors === 'auto' ? undefined : settings.colors],
+      ['$NO_COLOR', environment['NO_COLOR'] ? 'none' : undefined],
+      byDefault('auto'),
+    ),
+    first('ascii', flag('ascii', options.ascii), inFile('ascii'), isOn('FA_TUI_ASCII', '1'), byDefault(false)),
+    first('mouse', flag('mouse', options.mouse), inFile('mouse'), byDefault(false)),
+    first(
+      'inline',
+      flag('inline', options.inline),
+      inFile('inline'),
+      isOn('INK_SCREEN_READER', 'true'),
+      byDefault(false),
+    ),
+    first('restore_view', inFile('restore_view'), byDefault(true)),
+    first('editor', inFile('editor'), env('VISUAL'), env('EDITOR'), byDefault('vi')),
+    ...Object.entries(settings.theme ?? {}).flatMap(([role, style]) =>
+      style === undefined ? [] : [{ name: `theme.${role}`, value: style, from: file }],
+    ),
+    first('settings file', ['$FA_TUI_CONFIG', environment['FA_TUI_CONFIG'] || undefined], byDefault(withState(file))),
+    first(
+      'logins',
+      ['$FLASHCORE_CONFIG', environment['FLASHCORE_CONFIG'] || undefined],
+      byDefault(withState(logins.file)),
+    ),
+    first('data', env('FLASHCORE_HOME'), byDefault(dataDirectory(environment))),
+  ];
+}
+
+const withState = (file: string): string => (existsSync(file) ? file : `${file} (there is none)`);

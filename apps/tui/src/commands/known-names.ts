@@ -1,0 +1,91 @@
+import { RunnerClient, RunnerProfiles } from '@flashcore/shared/client';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
+import { resolveTarget, type Target } from '../connection/target.ts';
+import { shortName } from '../present/words.ts';
+import { searchIds } from '../search/search-store.ts';
+import { readSettings } from '../settings/settings.ts';
+import { UsageError } from '../usage-error.ts';
+import type { Candidate, NameKind, Names } from './complete-line.ts';
+
+/** A person waits for the Tab key: later than this, nothing is known. */
+const LIMIT_MS = 2000;
+const MAX_JOBS = 50;
+
+/** Names of the user's files, and of a runner that is there already; none is started, and none is waited for. */
+export const knownNames =
+  (environment: NodeJS.ProcessEnv, asked: string | undefined): Names =>
+  async (kind, kernel) => {
+    if (kind === 'runner')
+      return Object.entries(new RunnerProfiles(environment).list()).map(([word, { address }]) => ({
+        word,
+        about: address ?? '',
+      }));
+    if (kind === 'search') return searchIds(environment).map((word) => ({ word, about: '' }));
+    try {
+      return await fromRunner(environment, asked, (client, signal) => NAMES[kind](client, signal, kernel));
+    } catch (error) {
+      // No runner, or one that does not answer in time: there is nothing to offer, and no place to say so.
+      if (error instanceof FlashcoreError || error instanceof UsageError || isTimeout(error)) return [];
+      throw error;
+    }
+  };
+
+const isTimeout = (error: unknown): boolean =>
+  error instanceof DOMException && ['TimeoutError', 'AbortError'].includes(error.name);
+
+type Lookup = (client: RunnerClient, signal: AbortSignal, kernel: string) => Promise<Candidate[]>;
+
+const NAMES: Readonly<Record<Exclude<NameKind, 'runner' | 'search'>, Lookup>> = {
+  kernel: async (client, signal) =>
+    (await client.listKernels({ includeFaulty: true }, { signal })).kernels.map(({ kernelId, title }) => ({
+      word: kernelId,
+      about: title,
+    })),
+  job: async (client, signal) =>
+    (await client.listJobs({ pageSize: MAX_JOBS }, { signal })).jobs.map(({ name, label }) => ({
+      word: shortName(name),
+      about: label,
+    })),
+  device: (client) =>
+    Promise.resolve(client.host.devices.map(({ deviceId, name }) => ({ word: deviceId, about: name }))),
+  plan: async (client, signal) =>
+    (await client.getHost({}, { signal })).plans.map(({ name, title }) => ({ word: name, about: title })),
+  'case set': async (client, signal) =>
+    (await client.getHost({}, { signal })).caseSets.map(({ name, shapes }) => ({
+      word: name,
+      about: `${shapes.length} shapes`,
+    })),
+  parameter: async (client, signal, kernel) =>
+    (await client.listKernels({ includeFaulty: true }, { signal })).kernels
+      .filter(({ kernelId }) => kernelId === kernel)
+      .flatMap(({ parameters }) => parameters)
+      .map(({ name, about }) => ({ word: `${name}=`, about })),
+};
+
+async function fromRunner(
+  environment: NodeJS.ProcessEnv,
+  asked: string | undefined,
+  look: (client: RunnerClient, signal: AbortSignal) => Promise<Candidate[]>,
+): Promise<Candidate[]> {
+  const target = targetOf(environment, asked);
+  if (!target) return [];
+  const signal = AbortSignal.timeout(LIMIT_MS);
+  const client = await RunnerClient.connect({ address: target.address, security: target.security, signal });
+  try {
+    return await look(client, signal);
+  } finally {
+    client.close();
+  }
+}
+
+/** The runner that the command would use, where it runs. */
+function targetOf(
+  environment: NodeJS.ProcessEnv,
+  asked: string | undefined,
+): Pick<Target, 'address' | 'security'> | undefined {
+  const named = asked ?? (environment.FLASHCORE_RUNNER || readSettings(environment).runner);
+  if (named) return resolveTarget(named, {}, environment);
+  const record = readRunnerRecord(dataDirectory(environment));
+  return record && { address: record.address, security: undefined };
+}
