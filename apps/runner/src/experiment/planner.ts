@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import {
   CaseSetSchema,
+  JobKind,
   FlashcoreError,
   ToolSchema,
   WarningSchema,
+  type BenchmarkRequest,
   type CaseSet,
   type GatePlan,
   type Shape,
@@ -45,6 +47,8 @@ import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
 import { runJob, runTuneJob } from './experiment.ts';
+import { runSdpaJob } from './sdpa-job.ts';
+import { planSdpa, type SdpaSpec } from '../spec/sdpa-spec.ts';
 import type { GatesText } from '../spec/judged-by.ts';
 import { planSpec, type JobSpec } from '../spec/job-spec.ts';
 
@@ -129,6 +133,11 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     prepare: () => tools.toolchain.askCompilers(),
     planJob: (method, request, load) => {
       const cases = settings.cases();
+      if (method === 'benchmark' && !request.kernel)
+        return plannedSdpa(planSdpa(request as BenchmarkRequest, { devices: devices(), cases, load }), {
+          options,
+          runtimes,
+        });
       const spec = planSpec(method, request, {
         devices: devices(),
         kernels: options.kernels,
@@ -224,6 +233,35 @@ function plannedJob(spec: JobSpec, parts: PlannedJobParts): PlannedJob {
       return spec.tune ? runTuneJob(services, options.steps, runner) : runJob(services, runner);
     },
   };
+}
+
+/** SDPA without a kernel, on a device that has PyTorch. */
+function plannedSdpa(spec: SdpaSpec, { options, runtimes }: SdpaParts): PlannedJob {
+  const { deviceId } = spec.device;
+  return {
+    kind: JobKind.BENCHMARK,
+    label: 'SDPA',
+    kernelId: '',
+    deviceId,
+    body: async (job) => {
+      const runtime = runtimes.get(deviceId);
+      const sdpa = runtime?.instruments.sdpa;
+      if (!runtime || !sdpa)
+        throw new FlashcoreError(
+          'DEVICE_UNAVAILABLE',
+          { device_id: deviceId },
+          `Device ${deviceId} is no longer there`,
+        );
+      runtime.hold(job);
+      const runner = { version: options.version, buildId: options.buildId, rates: options.rates ?? new Map() };
+      return runSdpaJob({ job, spec, sdpa, runner, conditions: () => runtime.conditions(job.signal) });
+    },
+  };
+}
+
+interface SdpaParts {
+  options: PlannerOptions;
+  runtimes: ReadonlyMap<string, DeviceRuntime>;
 }
 
 const labelOf = ({ kernel, resolved, tune }: JobSpec): string => {

@@ -2,31 +2,23 @@ import { create } from '@bufbuild/protobuf';
 import {
   Phase,
   StopReason,
-  TimingMode,
-  BenchmarkProgressSchema,
   BenchmarkResultSchema,
   FlashcoreError,
   type BenchmarkResult,
-  type Device,
   type Finding,
-  type SdpaResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, findDataSheet, formatShape, rooflineSeconds } from '@flashcore/shared/kernels';
+import { attentionBytes, attentionFlops, formatShape } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
-import type {
-  LatencyReport,
-  SamplingProtocol,
-  StopReasonName,
-  TimingModeName,
-  WorkerNotice,
-} from '../../worker/messages.ts';
+import type { LatencyReport, StopReasonName } from '../../worker/messages.ts';
 import type { SdpaShape } from '../sdpa/sdpa-benchmark.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
-import { expectedSamples } from './expected-samples.ts';
+import { LiveSamples } from './live-samples.ts';
+import { ratesOf, withRates } from './rates.ts';
+import { MODES } from './timing-modes.ts';
 import { emitConditions, emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { BenchmarkSpec } from '../spec/job-spec.ts';
 import { leastTime } from '../findings/least-time.ts';
@@ -39,16 +31,12 @@ interface Benchmarking {
   findings: Finding[];
 }
 
-export const MODES: Record<TimingModeName, TimingMode> = { cold: TimingMode.COLD, hot: TimingMode.HOT };
 export const STOP_REASONS: Record<StopReasonName, StopReason> = {
   converged: StopReason.CONVERGED,
   'noise-floor': StopReason.NOISE_FLOOR,
   'timed-out': StopReason.TIMED_OUT,
   'sample-limit': StopReason.SAMPLE_LIMIT,
 };
-/** Each subject's samples are told about four times a second. */
-const TELL_EVERY_MS = 250;
-
 /** Times the candidate, beside SDPA where the device can run it. */
 export const benchmarkPhase: VariantPhase = {
   wants: ({ spec }, { build }) => spec.benchmark !== undefined && build?.image !== undefined,
@@ -111,7 +99,7 @@ async function measureShape(
   const { spec, image, shape } = options;
   const seeds = drawSeeds(spec.modes.length);
   options.onSeeds([...seeds.seeds, ...seeds.freshSeeds]);
-  const live = new LiveSamples(services, shape, spec.protocol.sampling);
+  const live = new LiveSamples({ job, device: services.spec.device, shape, protocol: spec.protocol.sampling });
   const sdpa = await openSdpa(services, { spec, shape, live });
   const outcome = await runtime.request(
     {
@@ -129,7 +117,10 @@ async function measureShape(
     },
     {
       signal: job.signal,
-      onNotice: (notice) => live.receive(notice),
+      onNotice: (notice) => {
+        emitConditions(services, notice);
+        if (notice.type === 'samples') live.add({ ...notice, subject: 'candidate' });
+      },
       ...('turn' in sdpa && { onTurn: (mode) => sdpa.turn(mode) }),
     },
   );
@@ -172,109 +163,6 @@ async function openSdpa({ job, runtime }: VariantServices, { spec, shape, live }
     signal: job.signal,
     onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }),
   });
-}
-
-/** Samples of one mode and subject so far. */
-interface SubjectSamples {
-  readonly mode: TimingModeName;
-  readonly subject: string;
-  readonly startedAt: number;
-  readonly all: number[];
-  pending: number[];
-  toldAt: number;
-}
-
-const newSubject = (mode: TimingModeName, subject: string): SubjectSamples => ({
-  mode,
-  subject,
-  startedAt: performance.now(),
-  all: [],
-  pending: [],
-  toldAt: -Infinity,
-});
-
-interface ToldSamples {
-  mode: TimingModeName;
-  subject: string;
-  samplesUs: number[];
-  warmUp: boolean;
-}
-
-interface NewSamples {
-  mode: TimingModeName;
-  subject: string;
-  samplesUs: Iterable<number>;
-  warmUp: boolean;
-}
-
-/**
- * Samples of the modes as they come, of the candidate and of what is measured in turns with it, with running
- * statistics.
- */
-class LiveSamples {
-  readonly #services: VariantServices;
-  readonly #shape: Shape;
-  readonly #subjects = new Map<string, SubjectSamples>();
-  readonly #protocol: SamplingProtocol;
-
-  constructor(services: VariantServices, shape: Shape, protocol: SamplingProtocol) {
-    this.#services = services;
-    this.#shape = shape;
-    this.#protocol = protocol;
-  }
-
-  receive(notice: WorkerNotice): void {
-    emitConditions(this.#services, notice);
-    if (notice.type === 'samples') this.add({ ...notice, subject: 'candidate' });
-  }
-
-  /** A sample of 0 was dropped. */
-  add({ mode, subject, samplesUs, warmUp }: NewSamples): void {
-    if (warmUp) return this.#tell({ mode, subject, samplesUs: Array.from(samplesUs), warmUp });
-    const key = `${mode} ${subject}`;
-    const known = this.#subjects.get(key) ?? newSubject(mode, subject);
-    this.#subjects.set(key, known);
-    known.pending.push(...samplesUs);
-    if (performance.now() - known.toldAt >= TELL_EVERY_MS) this.#tellPending(known);
-  }
-
-  /** What was not told yet. */
-  flush(): void {
-    for (const known of this.#subjects.values()) if (known.pending.length > 0) this.#tellPending(known);
-  }
-
-  // The running interval is a bootstrap, and in turns nothing is measured while it is calculated.
-  #tellPending(known: SubjectSamples): void {
-    known.all.push(...known.pending.filter((us) => us > 0));
-    this.#tell({ mode: known.mode, subject: known.subject, samplesUs: known.pending, warmUp: false }, known);
-    known.pending = [];
-    known.toldAt = performance.now();
-  }
-
-  #tell({ mode, subject, samplesUs, warmUp }: ToldSamples, known?: SubjectSamples): void {
-    const all = known?.all ?? [];
-    const latency = all.length > 0 ? describe(all) : undefined;
-    const {
-      job,
-      spec: { device },
-    } = this.#services;
-    job.emit({
-      case: 'benchmarkProgress',
-      value: create(BenchmarkProgressSchema, {
-        shape: this.#shape,
-        mode: MODES[mode],
-        subject,
-        samplesUs,
-        simulated: device.simulated,
-        warmUp,
-        ...(latency !== undefined && { latency, histogram: histogram(all) }),
-        ...(known !== undefined &&
-          latency !== undefined && {
-            expectedSamples: expectedSamples(latency, performance.now() - known.startedAt, this.#protocol),
-          }),
-      }),
-    });
-  }
 }
 
 interface ReportedShape {
@@ -333,36 +221,4 @@ function benchmarkResult({ spec: { device }, artifacts }: VariantServices, optio
     launchesPerSample: report.launchesPerSample,
     eventOverheadUs: report.eventOverheadUs,
   });
-}
-
-/** SDPA's rates are about the same arithmetic and the same bytes. */
-function withRates(
-  results: SdpaResult[],
-  device: Device,
-  { flops, bytes }: { flops: number; bytes: number },
-): SdpaResult[] {
-  return results.map((result) => ({
-    ...result,
-    ...ratesOf(device, { seconds: (result.latency?.p50Us ?? 0) / 1e6, flops, bytes }),
-  }));
-}
-
-interface TimedWork {
-  seconds: number;
-  flops: number;
-  bytes: number;
-}
-
-/** Absent on the emulator: rates of its times would be taken for a GPU's. */
-function ratesOf(
-  device: Device,
-  { seconds, flops, bytes }: TimedWork,
-): { tflops?: number; gbPerSecond?: number; rooflinePercent?: number } {
-  if (device.simulated || seconds <= 0) return {};
-  const sheet = findDataSheet(device.name);
-  return {
-    tflops: flops / seconds / 1e12,
-    gbPerSecond: bytes / seconds / 1e9,
-    ...(sheet && { rooflinePercent: (100 * rooflineSeconds(flops, bytes, sheet)) / seconds }),
-  };
 }

@@ -19,7 +19,7 @@ import type { TimingModeName, WorkerNotice } from '../../worker/messages.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
-import { MODES } from './benchmark-phase.ts';
+import { MODES } from './timing-modes.ts';
 import { drawSeeds } from '../spec/benchmark-protocol.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { candidateFor } from './candidate.ts';

@@ -4,7 +4,8 @@ import { blockRatioInterval, describe, histogram, judgeShape, type BlockRatio } 
 import type { ComparisonReport, PairedSamples } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { MAX_DROPPED_SHARE } from '../findings/timing-findings.ts';
-import { MODES, STOP_REASONS } from './benchmark-phase.ts';
+import { STOP_REASONS } from './benchmark-phase.ts';
+import { MODES } from './timing-modes.ts';
 import { storeRaw } from './raw-samples.ts';
 
 /** Samples of each build in a block. */

@@ -243,33 +243,56 @@ export class SdpaShape {
     this.#onSamples(mode, `sdpa/${name}`, samplesUs);
   }
 
+  /** Why no turn will bring more samples; undefined: turns do. */
+  get failure(): string | undefined {
+    return this.#failure ?? (this.#backends.some(({ available }) => available) ? undefined : this.#noBackend());
+  }
+
+  /** Samples of each backend so far, microseconds. */
+  samples(mode: TimingModeName): readonly (readonly number[])[] {
+    return [...this.#samples[mode].values()];
+  }
+
+  /** Forgets what was measured: it was the warm-up. */
+  restart(mode: TimingModeName): void {
+    this.#samples[mode].clear();
+  }
+
+  /** Without a candidate, fastest backend first; the speedup fields are 0. */
+  alone(mode: TimingModeName): SdpaResult[] {
+    return [...this.#samples[mode]].map(([name, samplesUs]) => this.#result(name, samplesUs)).sort(byMedian);
+  }
+
+  #result(name: string, samplesUs: readonly number[]): SdpaResult {
+    return create(SdpaResultSchema, {
+      name: `sdpa/${name}`,
+      latency: describe(samplesUs),
+      version: this.#version,
+      histogram: histogram(samplesUs),
+    });
+  }
+
   /** Against the candidate's samples in the same mode, fastest backend first. */
   results(mode: TimingModeName, candidateUs: ArrayLike<number>): SdpaResult[] {
     if (candidateUs.length === 0) return [];
     const results = [...this.#samples[mode]].map(([name, samplesUs]) => {
       const { ratio, low, high } = ratioInterval(samplesUs, candidateUs);
-      return create(SdpaResultSchema, {
-        name: `sdpa/${name}`,
-        latency: describe(samplesUs),
-        speedup: ratio,
-        speedupLow: low,
-        speedupHigh: high,
-        version: this.#version,
-        histogram: histogram(samplesUs),
-      });
+      return Object.assign(this.#result(name, samplesUs), { speedup: ratio, speedupLow: low, speedupHigh: high });
     });
-    return results.sort((a, b) => a.latency!.p50Us - b.latency!.p50Us);
+    return results.sort(byMedian);
   }
 
   /** Why there is no result, or why some backends are missing from it; undefined when all were measured. */
   missing(mode: TimingModeName): string | undefined {
     if (this.#failure !== undefined) return this.#failure;
     if (this.#samples[mode].size > 0) return this.refused.length > 0 ? this.refused.join('; ') : undefined;
-    return this.#backends.some(({ available }) => available)
-      ? 'SDPA had no turn'
-      : `no SDPA backend takes the shape: ${this.refused.join('; ')}`;
+    return this.#backends.some(({ available }) => available) ? 'SDPA had no turn' : this.#noBackend();
   }
+
+  readonly #noBackend = (): string => `no SDPA backend takes the shape: ${this.refused.join('; ')}`;
 }
+
+const byMedian = (a: SdpaResult, b: SdpaResult): number => a.latency!.p50Us - b.latency!.p50Us;
 
 const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): Record<string, number | boolean> => ({
   batch,

@@ -1,6 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
-  DeviceState,
   FlashcoreError,
   KernelReferenceSchema,
   VariantSchema,
@@ -30,13 +29,15 @@ import {
   type PlannedLaunch,
   type ResolvedVariant,
 } from '@flashcore/shared/kernels';
-import { didYouMean } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { missingCompiler } from '../build/missing-compiler.ts';
 import type { Toolchain } from '../build/toolchain.ts';
 import type { DeviceLoad, JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { requireMemory } from './device-memory.ts';
-import { plainDeviceId } from './device-id.ts';
+import { caseSet } from './case-set.ts';
+import { chooseDevice } from './choose-device.ts';
+import { sdpaBackendsOf } from './sdpa-backends.ts';
+import { uniqueShapes } from './unique-shapes.ts';
 import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import { judgedBy, plannedSettings, type GatesText, type JudgedBy } from './judged-by.ts';
 import type { ChampionPlace } from '../store/decisions.ts';
@@ -246,37 +247,8 @@ export function shapeLaunches(
   );
 }
 
-export function uniqueShapes(shapes: readonly Shape[]): Shape[] {
-  return [...new Map(shapes.map((shape) => [formatShape(shape), shape])).values()];
-}
-
 const namesNoShapes = (asked: BenchmarkSettings | undefined): boolean =>
   (asked?.shapes.length ?? 0) === 0 && (asked?.shapeSet ?? '') === '';
-
-const ANY_DEVICE = 'any';
-
-/**
- * The one named, the host's first, or the least loaded of those like the first: a job's arch, plan and limits follow
- * from its device, so it is chosen now.
- */
-function chooseDevice({ devices, load }: SpecContext, asked: string): Device {
-  const deviceId = plainDeviceId(asked);
-  const [first] = devices;
-  if (deviceId === ANY_DEVICE) {
-    const alike = devices.filter(
-      ({ arch, simulated, state }) =>
-        arch === first?.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED,
-    );
-    return alike.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0] ?? first!;
-  }
-  const device = deviceId === '' ? first : devices.find((one) => one.deviceId === deviceId);
-  if (device) return device;
-  const ids = devices.map((one) => one.deviceId);
-  throw invalidRequest({
-    field: 'options.device_id',
-    description: `must be one of this host's devices (${ids.join(', ')}) or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}`,
-  });
-}
 
 function kernelOf(reference: KernelReference | undefined): KernelReference {
   if (!reference)
@@ -429,21 +401,6 @@ const LEGACY_LAUNCHES = { gpu: 100, simulated: 3 };
 const legacyLaunches = (wanted: boolean, { simulated }: Device): number =>
   wanted ? LEGACY_LAUNCHES[simulated ? 'simulated' : 'gpu'] : 0;
 
-const SDPA_BACKENDS = ['flash', 'cudnn', 'efficient', 'math'];
-
-/** Names with or without "sdpa/"; "sdpa" is all of them. Errors: INVALID_REQUEST naming the backends. */
-function sdpaBackendsOf(asked: readonly string[]): string[] {
-  if (asked.includes('sdpa')) return [];
-  return asked.map((text) => {
-    const name = text.replace(/^sdpa\//, '');
-    if (SDPA_BACKENDS.includes(name)) return name;
-    throw invalidRequest({
-      field: 'sdpa_backends',
-      description: `must be some of ${SDPA_BACKENDS.join(', ')}, is "${text}"${didYouMean(name, SDPA_BACKENDS)}`,
-    });
-  });
-}
-
 interface ChampionContext {
   method: JobMethod;
   benchmark: BenchmarkSpec;
@@ -540,16 +497,6 @@ const noChampionAsked = (method: JobMethod, request: JobRequests[JobMethod]): bo
 function planProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {
   const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], against.cases.sets.canonical, against);
   return { shape: shape!, metricSet: settings.metricSet || 'gates', counters: [...new Set(settings.counters)] };
-}
-
-/** The shapes of a set of cases.yaml. Errors: INVALID_REQUEST naming the sets. */
-function caseSet(name: string, { sets }: Cases, field: string): readonly Shape[] {
-  if (Object.hasOwn(sets, name)) return sets[name]!;
-  const known = Object.keys(sets);
-  throw invalidRequest({
-    field,
-    description: `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`,
-  });
 }
 
 /**

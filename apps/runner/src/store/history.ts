@@ -60,8 +60,10 @@ export class HistoryStore {
   recordSdpa({ jobId, jobName, endMs, result }: Omit<EndedExperiment, 'kernelId' | 'outcome'>): void {
     const { device, protocol = '' } = result.provenance ?? {};
     if (!device || device.simulated) return;
-    for (const { shape, mode, valid, sdpa } of result.variants.flatMap(({ benchmarks }) => benchmarks)) {
-      if (!valid || !shape) continue;
+    const beside = result.variants.flatMap(({ benchmarks }) => benchmarks).filter(({ valid }) => valid);
+    const alone = result.sdpaBenchmarks.map(({ shape, mode, backends }) => ({ shape, mode, sdpa: backends }));
+    for (const { shape, mode, sdpa } of [...beside, ...alone]) {
+      if (!shape) continue;
       for (const { name, latency, version, tflops, rooflinePercent } of sdpa) {
         if (!latency) continue;
         const entry = create(LeaderboardEntrySchema, {

@@ -27,7 +27,7 @@ import { junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
 import { initialState } from '../state/app-state.ts';
 import { queueText } from '../state/queue-text.ts';
-import { resultOf } from '../state/job-result.ts';
+import { isTelling, resultOf } from '../state/job-result.ts';
 import type { JobView } from '../state/job-view.ts';
 import { attachedJob } from '../state/selectors.ts';
 import { Store } from '../session/store.ts';
@@ -150,8 +150,7 @@ async function reportEnd(
   const exitCode = exitCodeOfEnd(ended);
   // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
   process.exitCode = exitCode;
-  const result =
-    response.result !== undefined && response.result.variants.length > 0 ? response.result : resultOf(ended);
+  const result = response.result !== undefined && isTelling(response.result) ? response.result : resultOf(ended);
   if (junit !== undefined) writeFileSync(junit, junitOf(response.job?.label || name, result ?? { variants: [] }));
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
   else if (response.job) context.show(jobBlocks({ job: response.job, result, ...(error && { error }) }));

@@ -50,7 +50,7 @@ export const benchmarkOptions = (command: Command): Command =>
     .option('--shapes <set>', 'case set to measure on, for example success')
     .option(
       '--baseline <name>',
-      'SDPA to measure in turns: sdpa (all), flash, cudnn, efficient, math (repeatable)',
+      'SDPA to measure, in turns with the kernel: sdpa (all), flash, cudnn, efficient, math (repeatable)',
       repeated,
     )
     .option('--legacy-loop', 'also the mean of launches in a plain loop, as old notes have it; no latency')

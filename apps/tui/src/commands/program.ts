@@ -155,10 +155,10 @@ function buildProgram(define: Define): Command {
 }
 
 function addJobCommands(program: Command, define: Define): void {
-  const start = (name: JobCommand, about: string) => {
+  const start = (name: JobCommand, about: string, argument = '<kernel or folder>') => {
     const command = program
       .command(name)
-      .argument('<kernel or folder>', "id of a runner's kernel, a folder with a kernel.yaml, or a build_id")
+      .argument(argument, "id of a runner's kernel, a folder with a kernel.yaml, or a build_id")
       .description(about);
     define<JobCommandOptions>(command, async (context, options, kernel) =>
       (await import('./start-job.ts')).startJob(name, kernel, options, context),
@@ -168,7 +168,13 @@ function addJobCommands(program: Command, define: Define): void {
   saveOption(experimentOptions(start('run', 'an experiment: build, verify, bench, profile, then the gates')));
   jobOptions(variantOptions(start('build', 'compile; registers, shared memory, spills, occupancy')));
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
-  jobOptions(variantOptions(benchmarkOptions(shapeOption(start('bench', 'measure the latency')))));
+  jobOptions(
+    variantOptions(
+      benchmarkOptions(
+        shapeOption(start('bench', "measure the latency; without a kernel SDPA's (--baseline)", '[kernel or folder]')),
+      ),
+    ),
+  );
   saveOption(jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters'))))));
   define<EvaluateCommandOptions>(
     evaluateOptions(

@@ -22,7 +22,8 @@ import { kernelReference, otherName, parseKernelArgument, storedReference } from
 export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
 
 /**
- * `fa-tui run|build|verify|bench|profile <kernel or folder>`. All that can be wrong with the command line shows before
+ * `fa-tui run|build|verify|bench|profile <kernel or folder>`; an empty text: SDPA alone. All that can be wrong with the
+ * command line shows before
  * a runner is asked.
  */
 export async function startJob(
@@ -36,6 +37,7 @@ export async function startJob(
       'Wanted --detach, or --record, --junit and --save, which need the job to its end; both were given',
     );
   requireOutputs(options);
+  if (kernelText === '') return startSdpa(options, context);
   const requestFor = plannedRequest(command, options);
   const kernel = await parseKernelArgument(kernelText);
   const champion = options.champion ? await parseKernelArgument(options.champion) : undefined;
@@ -47,6 +49,22 @@ export async function startJob(
       champion && (await kernelReference(champion, client)),
     );
     const open: OpenEvents = (watch) => client.start(method, request, watch);
+    return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
+  });
+}
+
+/** `fa-tui bench --baseline sdpa`: SDPA without a kernel. What makes no sense then is for the runner to refuse. */
+function startSdpa(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
+  if ((options.baseline ?? []).length === 0)
+    throw new UsageError('bench: give a kernel or folder, or --baseline sdpa to measure SDPA alone');
+  if (options.champion) throw new UsageError('--champion: needs a kernel to compare with it; SDPA is measured alone');
+  const request = {
+    options: jobSettings(options),
+    variant: variantSettings(options),
+    settings: benchmarkSettings(options),
+  };
+  return context.withRunner((connection) => {
+    const open: OpenEvents = (watch) => connection.client.start('benchmark', request, watch);
     return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
   });
 }

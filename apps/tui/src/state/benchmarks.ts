@@ -1,5 +1,5 @@
 /** Latency by shape, timing mode and subject: updated by progress events, completed by results. */
-import type { BenchmarkProgress, BenchmarkResult } from '@flashcore/shared/contract';
+import type { BenchmarkProgress, BenchmarkResult, SdpaBenchmark } from '@flashcore/shared/contract';
 import { benchmarkKey } from './benchmark-key.ts';
 import type { BenchmarkView } from './job-view.ts';
 
@@ -49,24 +49,36 @@ export function withBenchmarkResult(benchmarks: readonly BenchmarkView[], result
     result,
   };
   return sdpa.reduce(
-    (all, baseline) => {
-      const baselineKey = benchmarkKey(shape, mode, baseline.name);
-      const before = all.find((benchmark) => benchmark.key === baselineKey);
-      return replaceByKey(all, {
-        key: baselineKey,
+    (all, backend) =>
+      withBackend(all, {
         shape,
         mode,
-        subject: baseline.name,
         simulated,
-        warmUp: false,
-        latency: baseline.latency,
-        histogram: before?.histogram,
-        recent: before?.recent ?? [],
-        speedup: baseline.speedup,
-      });
-    },
+        subject: backend.name,
+        latency: backend.latency,
+        speedup: backend.speedup,
+      }),
     replaceByKey(benchmarks, own),
   );
+}
+
+/** Adds the backends of SDPA measured alone. */
+export const withSdpaBenchmark = (
+  benchmarks: readonly BenchmarkView[],
+  { shape, mode, backends }: SdpaBenchmark,
+): BenchmarkView[] =>
+  backends.reduce<BenchmarkView[]>(
+    (all, { name, latency }) => withBackend(all, { shape, mode, simulated: false, subject: name, latency }),
+    [...benchmarks],
+  );
+
+type Backend = Pick<BenchmarkView, 'shape' | 'mode' | 'simulated' | 'subject' | 'latency' | 'speedup'>;
+
+function withBackend(benchmarks: readonly BenchmarkView[], backend: Backend): BenchmarkView[] {
+  const key = benchmarkKey(backend.shape, backend.mode, backend.subject);
+  const before = benchmarks.find((benchmark) => benchmark.key === key);
+  const { histogram, recent = [] } = before ?? {};
+  return replaceByKey(benchmarks, { ...backend, key, warmUp: false, histogram, recent });
 }
 
 /** Modes measured, a fraction for one whose samples still come: what the benchmark's steps count. */

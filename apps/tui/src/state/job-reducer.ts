@@ -5,7 +5,7 @@
 import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared/contract';
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './live-comparison.ts';
-import { measuredModes, withBenchmarkProgress, withBenchmarkResult } from './benchmarks.ts';
+import { measuredModes, withBenchmarkProgress, withBenchmarkResult, withSdpaBenchmark } from './benchmarks.ts';
 import { withGate } from './gate-board.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
@@ -106,6 +106,11 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
           benchmarks: withBenchmarkResult(variant.benchmarks, payload.value),
         })),
       );
+    case 'sdpaBenchmark':
+      return withCurrentVariant(withStepDone(view), (variant) => ({
+        ...variant,
+        benchmarks: withSdpaBenchmark(variant.benchmarks, payload.value),
+      }));
     case 'comparisonProgress':
       return withCurrentVariant(view, (variant) => ({
         ...variant,

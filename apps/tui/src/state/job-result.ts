@@ -17,11 +17,15 @@ import { variantsOf } from './selectors.ts';
  * has been found out.
  */
 export function resultOf(job: JobView): JobResult | undefined {
-  if (job.result !== undefined && job.result.variants.length > 0) return job.result;
+  if (job.result !== undefined && isTelling(job.result)) return job.result;
   const variants = variantsOf(job);
-  if (job.prechecks.length === 0 && !variants.some(isTelling)) return undefined;
+  if (job.prechecks.length === 0 && !variants.some(tellsSomething)) return undefined;
   return create(JobResultSchema, { prechecks: [...job.prechecks], variants: variants.map(variantResult) });
 }
+
+/** Whether a result has anything but its provenance. */
+export const isTelling = ({ variants, sdpaBenchmarks }: JobResult): boolean =>
+  variants.length + sdpaBenchmarks.length > 0;
 
 function variantResult(variant: VariantView): VariantResult {
   const { label, fallback, build, benchmarks, comparison, profile, gates, findings } = variant;
@@ -49,7 +53,7 @@ function verifyOf({ verify, cases }: VariantView): VerifyResult | undefined {
   });
 }
 
-const isTelling = ({ build, verify, cases, benchmarks, profile, gates, findings }: VariantView): boolean =>
+const tellsSomething = ({ build, verify, cases, benchmarks, profile, gates, findings }: VariantView): boolean =>
   build !== undefined ||
   verify !== undefined ||
   profile !== undefined ||

@@ -145,6 +145,8 @@ export {
   type Provenance,
   ProvenanceSchema,
   type RatioInterval,
+  type SdpaBenchmark,
+  SdpaBenchmarkSchema,
   type SdpaComparison,
   SdpaComparisonSchema,
   type SdpaResult,

@@ -1,10 +1,13 @@
+import { toBinary } from '@bufbuild/protobuf';
 import {
   TimingMode,
+  VariantSchema,
   type BenchmarkSettings,
   type ProfileSettings,
   type RunExperimentRequest,
   type Shape,
   type Tolerance,
+  type Variant,
   type VerifySettings,
 } from '@flashcore/shared/contract';
 import { isCounter, shapeViolations } from '@flashcore/shared/kernels';
@@ -82,6 +85,17 @@ export function checkBenchmarkSettings(
   protocol.modes
     .slice(0, 2)
     .forEach((mode, index) => violations.enumValue(`${place}.modes[${index}]`, mode, TimingMode));
+}
+
+/** What makes no sense without a kernel is refused, not ignored. */
+export function checkSdpaAlone(
+  { variant, settings }: { variant: Variant | undefined; settings: BenchmarkSettings },
+  violations: Violations,
+): void {
+  const alone = 'must be unset without a kernel: SDPA is measured alone';
+  if (variant && toBinary(VariantSchema, variant).byteLength > 0) violations.add('variant', alone);
+  if (settings.champion) violations.add('settings.champion', alone);
+  if (settings.legacyLoop) violations.add('settings.legacy_loop', alone);
 }
 
 export function checkProfileSettings(

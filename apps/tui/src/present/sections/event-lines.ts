@@ -9,6 +9,7 @@ import {
   type JobEvent,
   type PhaseStarted,
 } from '@flashcore/shared/contract';
+import { sdpaLine } from './sdpa-alone.ts';
 import { knowsPercentile } from '@flashcore/shared/statistics';
 import { formatError, formatMicroseconds, formatSeconds } from '../numbers.ts';
 import { sanitize } from '../cells/cell-text.ts';
@@ -108,6 +109,8 @@ function describe({ payload }: JobEvent): Described[] {
         },
       ];
     }
+    case 'sdpaBenchmark':
+      return [{ text: sdpaLine(payload.value), tone: payload.value.backends.length > 0 ? 'good' : 'warn' }];
     case 'shapeComparison':
       return [
         {

@@ -20,6 +20,7 @@ import { findingsBlocks } from './findings.ts';
 import { gatesBlocks } from './gates.ts';
 import { deviceText, provenanceBlocks } from './provenance.ts';
 import { buildBlocks } from './build.ts';
+import { sdpaAloneBlocks } from './sdpa-alone.ts';
 import { timingBlocks } from './timings.ts';
 
 /** An ended job with all that it found out. */
@@ -40,6 +41,7 @@ export function jobBlocks(ended: EndedJob): Block[] {
       ...(variants.length > 1 ? [variantHeading(variant)] : []),
       ...variantBlocks(variant),
     ]),
+    ...(result ? sdpaAloneBlocks(result.sdpaBenchmarks) : []),
     ...(result ? expectationsBlocks(result.expectations) : []),
     ...(result ? provenanceBlocks(result) : []),
     ...footBlocks(ended),

@@ -1,0 +1,103 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  Phase,
+  PhaseStartedSchema,
+  SdpaBenchmarkSchema,
+  type SdpaBenchmark,
+  type Shape,
+} from '@flashcore/shared/contract';
+import { attentionBytes, attentionFlops } from '@flashcore/shared/kernels';
+import { medianInterval } from '@flashcore/shared/statistics';
+import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
+import type { JobContext } from '../jobs/job-context.ts';
+import type { SdpaBenchmark as SdpaProcesses, SdpaShape } from '../sdpa/sdpa-benchmark.ts';
+import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
+import type { SdpaSpec } from '../spec/sdpa-spec.ts';
+import { LiveSamples } from './live-samples.ts';
+import { withRates } from './rates.ts';
+import { MODES } from './timing-modes.ts';
+
+/** Turns before what is kept: the device's clock rises within them. */
+const WARM_UP_SECONDS = 1;
+/** The interval of the median is looked at again when there are so many times as many samples. */
+const LOOK_AGAIN_AFTER = 1.25;
+
+/** What SDPA is measured with. */
+export interface SdpaAlone {
+  job: Pick<JobContext, 'emit' | 'signal'>;
+  spec: SdpaSpec;
+  sdpa: SdpaProcesses;
+}
+
+/** SDPA on every shape in every mode, its backends in turns. Errors: the signal's reason. */
+export async function measureSdpaAlone(parts: SdpaAlone): Promise<SdpaBenchmark[]> {
+  const { job, spec } = parts;
+  const steps = spec.shapes.length * spec.modes.length;
+  job.emit({
+    case: 'phaseStarted',
+    value: create(PhaseStartedSchema, { phase: Phase.BENCHMARK, variant: 'SDPA', steps }),
+  });
+  const results: SdpaBenchmark[] = [];
+  for (const shape of spec.shapes) {
+    const opened = await openShape(parts, shape);
+    for (const mode of spec.modes) {
+      if ('turn' in opened) await takeSamples(opened, mode, spec.protocol.sampling);
+      const result = resultOf(parts, { shape, mode, opened });
+      job.emit({ case: 'sdpaBenchmark', value: result });
+      results.push(result);
+    }
+  }
+  return results;
+}
+
+function openShape({ job, spec, sdpa }: SdpaAlone, shape: Shape): Promise<SdpaShape | { missing: string }> {
+  const live = new LiveSamples({ job, device: spec.device, shape, protocol: spec.protocol.sampling });
+  return sdpa.openShape(shape, {
+    modes: spec.modes,
+    inputSets: INPUT_SETS,
+    backends: spec.backends,
+    signal: job.signal,
+    onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }),
+  });
+}
+
+/** Turns until every backend's interval is narrow, there are samples enough, or the time is over. */
+async function takeSamples(shape: SdpaShape, mode: TimingModeName, protocol: SamplingProtocol): Promise<void> {
+  const warmUpUntil = performance.now() + 1000 * Math.min(WARM_UP_SECONDS, protocol.maxSeconds);
+  while (shape.failure === undefined && performance.now() < warmUpUntil) await shape.turn(mode);
+  shape.restart(mode);
+  const until = performance.now() + 1000 * protocol.maxSeconds;
+  let lookAt = protocol.minSamples;
+  do {
+    await shape.turn(mode);
+    const all = shape.samples(mode);
+    const fewest = Math.min(...all.map(({ length }) => length));
+    if (fewest >= protocol.maxSamples) return;
+    if (fewest < lookAt) continue;
+    if (all.every((samplesUs) => isNarrow(samplesUs, protocol))) return;
+    lookAt = Math.ceil(fewest * LOOK_AGAIN_AFTER);
+  } while (shape.failure === undefined && performance.now() < until);
+}
+
+function isNarrow(samplesUs: readonly number[], { targetRelativeHalfWidth }: SamplingProtocol): boolean {
+  const { low, high } = medianInterval(samplesUs);
+  return (high - low) / (high + low) <= targetRelativeHalfWidth;
+}
+
+interface Opened {
+  shape: Shape;
+  mode: TimingModeName;
+  opened: SdpaShape | { missing: string };
+}
+
+function resultOf({ spec }: SdpaAlone, { shape, mode, opened }: Opened): SdpaBenchmark {
+  const work = { flops: attentionFlops(shape), bytes: attentionBytes(shape) };
+  return create(SdpaBenchmarkSchema, {
+    shape,
+    mode: MODES[mode],
+    ...work,
+    ...('turn' in opened
+      ? { backends: withRates(opened.alone(mode), spec.device, work), missing: opened.missing(mode) ?? '' }
+      : { missing: opened.missing }),
+  });
+}

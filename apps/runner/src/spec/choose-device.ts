@@ -1,0 +1,35 @@
+import { DeviceState, invalidRequest, type Device } from '@flashcore/shared/contract';
+import { didYouMean } from '@flashcore/shared/text';
+import type { DeviceLoad } from '../jobs/job-context.ts';
+import { plainDeviceId } from './device-id.ts';
+
+/** Devices to choose from, and how many jobs each has. */
+export interface DeviceChoice {
+  devices: readonly Device[];
+  load: DeviceLoad;
+}
+
+const ANY_DEVICE = 'any';
+
+/**
+ * The one named, the host's first, or the least loaded of those like the first: a job's arch, plan and limits follow
+ * from its device, so it is chosen now.
+ */
+export function chooseDevice({ devices, load }: DeviceChoice, asked: string): Device {
+  const deviceId = plainDeviceId(asked);
+  const [first] = devices;
+  if (deviceId === ANY_DEVICE) {
+    const alike = devices.filter(
+      ({ arch, simulated, state }) =>
+        arch === first?.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED,
+    );
+    return alike.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0] ?? first!;
+  }
+  const device = deviceId === '' ? first : devices.find((one) => one.deviceId === deviceId);
+  if (device) return device;
+  const ids = devices.map((one) => one.deviceId);
+  throw invalidRequest({
+    field: 'options.device_id',
+    description: `must be one of this host's devices (${ids.join(', ')}) or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}`,
+  });
+}

@@ -1,0 +1,41 @@
+import { invalidRequest, type BenchmarkRequest, type Device, type Shape } from '@flashcore/shared/contract';
+import type { Cases } from '@flashcore/shared/kernels';
+import type { TimingModeName } from '../../worker/messages.ts';
+import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
+import { chooseDevice, type DeviceChoice } from './choose-device.ts';
+import { caseSet } from './case-set.ts';
+import { sdpaBackendsOf } from './sdpa-backends.ts';
+import { uniqueShapes } from './unique-shapes.ts';
+
+/** SDPA measured without a kernel, with every default filled in. */
+export interface SdpaSpec {
+  device: Device;
+  shapes: Shape[];
+  modes: TimingModeName[];
+  protocol: BenchmarkProtocolSpec;
+  /** For example "flash"; empty: all. */
+  backends: string[];
+}
+
+interface SdpaContext extends DeviceChoice {
+  cases: Cases;
+}
+
+/** Errors: INVALID_REQUEST, also for a device that has no PyTorch by its kind. */
+export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cases, load }: SdpaContext): SdpaSpec {
+  const device = chooseDevice({ devices, load }, options?.deviceId ?? '');
+  if (device.simulated)
+    throw invalidRequest({
+      field: 'options.device_id',
+      description: `must be a GPU where SDPA is measured alone: it is PyTorch's, which can't run on ${device.name}`,
+    });
+  const { modes, protocol } = planProtocol(settings?.protocol, device);
+  const asked = settings?.shapes ?? [];
+  return {
+    device,
+    shapes: uniqueShapes(asked.length > 0 ? asked : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set')),
+    modes,
+    protocol,
+    backends: sdpaBackendsOf(settings?.sdpaBackends ?? []),
+  };
+}

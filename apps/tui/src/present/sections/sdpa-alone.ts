@@ -1,0 +1,46 @@
+/** SDPA measured without a kernel: a row each backend, with the figures that a kernel has. */
+import type { SdpaBenchmark, SdpaResult } from '@flashcore/shared/contract';
+import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
+import { formatMicroseconds, formatNumber, formatPercent } from '../numbers.ts';
+import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
+
+const time =
+  (of: 'p50Us' | 'p90Us' | 'p99Us') =>
+  ({ latency }: SdpaResult): string =>
+    latency === undefined ? '-' : formatMicroseconds(latency[of], latency.p50Us);
+
+const COLUMNS: readonly Column<SdpaResult>[] = [
+  { title: 'backend', cell: ({ name }) => name },
+  { title: 'p50', align: 'right', cell: time('p50Us') },
+  {
+    title: '95 % of p50',
+    align: 'right',
+    drop: 3,
+    cell: ({ latency }) =>
+      latency === undefined
+        ? '-'
+        : `${formatMicroseconds(latency.p50LowUs, latency.p50Us)}..${formatMicroseconds(latency.p50HighUs, latency.p50Us)}`,
+  },
+  { title: 'p90', align: 'right', cell: time('p90Us') },
+  { title: 'n', align: 'right', drop: 2, cell: ({ latency }) => String(latency?.samples ?? '-') },
+  { title: 'TFLOP/s', align: 'right', cell: ({ tflops }) => (tflops === undefined ? '-' : formatNumber(tflops)) },
+  {
+    title: 'of the roofline',
+    align: 'right',
+    drop: 1,
+    cell: ({ rooflinePercent }) => (rooflinePercent === undefined ? '-' : formatPercent(rooflinePercent)),
+  },
+];
+
+export const sdpaAloneBlocks = (benchmarks: readonly SdpaBenchmark[]): Block[] =>
+  benchmarks.flatMap(({ shape, mode, backends, missing }) => [
+    heading(`SDPA ${shapeShort(shape)} ${MODE_WORDS[mode]}`, backends[0]?.version ?? ''),
+    ...(backends.length === 0 ? [] : [tableOf(COLUMNS, backends)]),
+    ...(missing === '' ? [] : [notice(notMeasured(missing), 'dim')]),
+  ]);
+
+/** "2x8x512x64 hot: sdpa/cudnn p50 11.30 us, sdpa/flash p50 21.00 us". */
+export function sdpaLine({ shape, mode, backends, missing }: SdpaBenchmark): string {
+  const each = backends.map((backend) => `${backend.name} p50 ${time('p50Us')(backend)}`);
+  return `${shapeShort(shape)} ${MODE_WORDS[mode]}: ${each.length === 0 ? notMeasured(missing) : each.join(', ')}`;
+}
