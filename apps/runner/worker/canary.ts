@@ -1,15 +1,15 @@
 import type { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
-import type { CaseShape, KernelPlan } from './messages.ts';
+import type { LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
 import type { Reporter } from './reporter.ts';
 import { RunBuffers } from './verify/buffers.ts';
 
 /** One head of two rows: the buffers that the canary gets. */
-const SHAPE: CaseShape = { batch: 1, heads: 1, sequenceLength: 2, headDim: 64, causal: false };
+const SHAPE: ShapeFields = { batch: 1, heads: 1, sequenceLength: 2, headDim: 64, causal: false };
 const COUNT = 128;
 const LIMIT_MS = 10_000;
 
-const PLAN: KernelPlan = {
+const PLAN: LaunchPlan = {
   launches: [
     {
       entry: 'flashcore_canary',

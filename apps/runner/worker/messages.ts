@@ -1,58 +1,16 @@
 /**
- * All that the daemon and its worker process share: plain data, sent over the fork's IPC channel (structured clone).
- * One request is in flight at a time; it is answered by exactly one reply, before which come any number of notices.
+ * What the daemon and its worker process tell each other: requests, notices and replies, plain data sent over the fork's
+ * IPC channel (structured clone). One request is in flight at a time; it is answered by exactly one reply, before which
+ * come any number of notices. What a launch, a shape or a result is, the contract and the manifests say.
  */
+import type { CaseResult, Device, DeviceConditions, ElementError, ErrorMap } from '@flashcore/shared/contract';
+import type { Distribution, LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
 
-export type TensorName = 'Q' | 'K' | 'V' | 'O';
+/** The fields of a message of the contract. */
+export type Plain<Message> = Omit<Message, '$typeName' | '$unknown'>;
 
-/** Q, K, V, O are [batch, heads, sequenceLength, headDim] contiguous fp16. */
-export interface CaseShape {
-  batch: number;
-  heads: number;
-  sequenceLength: number;
-  headDim: number;
-  causal: boolean;
-}
-
-export type LaunchArgument =
-  | { kind: 'tensor'; tensor: TensorName }
-  | { kind: 'workspace'; name: string }
-  | { kind: 'int32'; value: number }
-  | { kind: 'float32'; value: number }
-  | { kind: 'tensorMap'; tensor: TensorName; box: number[]; swizzle: 'none' | '32B' | '64B' | '128B' };
-
-export interface Launch {
-  entry: string;
-  grid: [number, number, number];
-  block: [number, number, number];
-  /** Dynamic shared memory, bytes. */
-  sharedBytes: number;
-  cluster?: [number, number, number];
-  /** Tensors to keep in L2 by an access-policy window. */
-  l2Persist: TensorName[];
-  arguments: LaunchArgument[];
-}
-
-/** What to launch for a shape, in order, and the device buffers that it needs beside Q, K, V and O. */
-export interface KernelPlan {
-  launches: Launch[];
-  workspace: { name: string; bytes: number }[];
-}
-
-/** How one of Q, K, V is drawn. */
-export type TensorRule = 'normal' | 'constant' | 'one_hot';
-
-export interface InputRule {
-  /** Name of the distribution, for reports. */
-  name: string;
-  q: TensorRule;
-  k: TensorRule;
-  v: TensorRule;
-  /** Multiplies Q, so that every logit grows by it. */
-  logitScale: number;
-  /** Multiplies V. */
-  valueScale: number;
-}
+/** How Q, K and V are drawn. */
+export type InputRule = Omit<Distribution, 'about'>;
 
 export interface SeededInput {
   /** Hexadecimal, up to 32 digits. */
@@ -64,8 +22,8 @@ export interface SeededInput {
 export interface Candidate {
   /** Path of the cubin, or of the emulator's module. */
   image: string;
-  shape: CaseShape;
-  plan: KernelPlan;
+  shape: ShapeFields;
+  plan: LaunchPlan;
   /** Limit on one run of all launches; the process is killed when it is exceeded. */
   launchLimitMs: number;
 }
@@ -212,79 +170,58 @@ export interface ProfileOnceJob {
 export type WorkerRequest =
   OpenRequest | CanaryRequest | VerifyRequest | RunOnceRequest | BenchmarkRequest | CompareRequest | ConditionsRequest;
 
-export interface DeviceFacts {
-  name: string;
-  arch: string;
-  simulated: boolean;
-  multiprocessors: number;
-  memoryBytes: number;
-  l2Bytes: number;
-  smemOptinBytes: number;
-  smemPerMultiprocessorBytes: number;
-  registersPerMultiprocessor: number;
-  /** Most of L2 that access-policy windows can keep; 0: it has none. */
-  persistingL2Bytes: number;
-  /** Whether launches can have clusters. */
-  clusters: boolean;
-  /** CUDA version of the driver, for example "13.0". */
-  driverVersion: string;
+/** What the driver says of a device. Also said as JSON, by `--list-devices`: sizes are numbers. */
+export type DeviceFacts = Pick<
+  Device,
+  | 'name'
+  | 'arch'
+  | 'simulated'
+  | 'multiprocessors'
+  | 'smemOptinBytes'
+  | 'smemPerMultiprocessorBytes'
+  | 'registersPerMultiprocessor'
+  | 'clusters'
+  | 'driverVersion'
+> &
+  Record<'memoryBytes' | 'l2Bytes' | 'persistingL2Bytes', number>;
+
+/** The error map but for the CTA's tile, which the manifest says. */
+export type ErrorBlocks = Plain<Omit<ErrorMap, 'tileRows'>>;
+
+/** What CaseResult has of a case over all its seeds. */
+export interface CaseFigures extends Pick<
+  CaseResult,
+  | 'seeds'
+  | 'maxAbsError'
+  | 'meanAbsError'
+  | 'rmsError'
+  | 'maxRelError'
+  | 'p999AbsError'
+  | 'mismatches'
+  | 'nanCount'
+  | 'infCount'
+  | 'unwrittenCount'
+  | 'elements'
+  | 'fp16MaxAbsError'
+  | 'deterministic'
+  | 'seconds'
+> {
+  worst?: Plain<ElementError>;
+  firstMismatches: Plain<ElementError>[];
+  errorMap: ErrorBlocks;
 }
 
-export interface WrongElement {
-  batch: number;
-  head: number;
-  row: number;
-  column: number;
-  got: number;
-  want: number;
-}
-
-export interface ErrorMapData {
-  rows: number;
-  columns: number;
-  blockRows: number;
-  blockColumns: number;
-  /** [rows, columns]; NaN where an element is NaN. */
-  maxAbsError: number[];
-  /**
-   * [rows, columns]: index in [B, H, S, D] of the block's worst element, what was written there and what the reference
-   * has.
-   */
-  worstIndex: number[];
-  worstGot: number[];
-  worstWant: number[];
-  /** [batch, heads, rows, columns]; empty where there are too many heads. */
-  headMaxAbsError: number[];
-}
-
-/** A case over all its seeds; the fields mean what CaseResult says. */
+/** A case over all its seeds. */
 export interface CaseReport {
-  seeds: number;
-  maxAbsError: number;
-  meanAbsError: number;
-  rmsError: number;
-  maxRelError: number;
-  p999AbsError: number;
-  mismatches: number;
-  nanCount: number;
-  infCount: number;
-  unwrittenCount: number;
-  elements: number;
-  worst?: WrongElement;
-  firstMismatches: WrongElement[];
-  fp16MaxAbsError: number;
+  figures: CaseFigures;
   flashAttentionRule: boolean;
-  /** Undefined when not looked at. */
-  deterministic?: boolean;
-  errorMap: ErrorMapData;
   /** Buffers that the kernel changed and must not: "K", "guard bytes after O". */
   modified: string[];
   /** Right at first, and wrong when the bytes before and after the buffers were others: so many elements. */
   straying: number;
   /** The output's norm is less than half of the reference's on some seed. */
   trivialNorm: boolean;
-  seconds: number;
-  /** Where they went. */
+  /** Where the seconds went. */
   kernelSeconds: number;
   referenceSeconds: number;
 }
@@ -315,7 +252,7 @@ export interface LatencyReport {
   freshRatio?: number;
   /** Mean of a plain loop's launches, microseconds, in the last report; undefined where none was asked for. */
   legacyLoopUs?: number;
-  conditions: ConditionsReport;
+  conditions: Plain<DeviceConditions>;
 }
 
 /** Samples of two builds in blocks A B B A: the two of each build's in a block follow each other. */
@@ -338,21 +275,7 @@ export interface ComparisonReport {
   clockSource: string;
   championCheck: LatencyReport['outputCheck'];
   candidateCheck: LatencyReport['outputCheck'];
-  conditions: ConditionsReport;
-}
-
-/** NVML's view of the device; undefined: not measurable, `notMeasured` says why. */
-export interface ConditionsReport {
-  smClockMhz?: number;
-  maxSmClockMhz?: number;
-  memoryClockMhz?: number;
-  temperatureC?: number;
-  powerW?: number;
-  powerLimitW?: number;
-  persistenceMode?: boolean;
-  throttleReasons: string[];
-  otherProcesses?: number;
-  notMeasured?: string;
+  conditions: Plain<DeviceConditions>;
 }
 
 export interface ReplyByRequest {
@@ -362,7 +285,7 @@ export interface ReplyByRequest {
   'run-once': null;
   benchmark: LatencyReport[];
   compare: ComparisonReport[];
-  conditions: ConditionsReport;
+  conditions: Plain<DeviceConditions>;
 }
 
 /** What the emulator says about a fault (flashcore_emulator_last_fault). */
@@ -402,7 +325,7 @@ export type WorkerNotice =
   | { type: 'seed'; index: number }
   | { type: 'output'; output: VerifiedOutput }
   | { type: 'samples'; mode: TimingModeName; warmUp: boolean; samplesUs: Float32Array }
-  | { type: 'conditions'; conditions: ConditionsReport }
+  | { type: 'conditions'; conditions: Plain<DeviceConditions> }
   /** New blocks of a comparison. */
   | { type: 'pairs'; mode: TimingModeName; selfCheck: boolean; championUs: Float32Array; candidateUs: Float32Array }
   /** The worker's device is idle until `proceed` comes. */

@@ -141,6 +141,7 @@ function makeKey(folder: string, file: string): void {
   chmodSync(path, 0o600);
 }
 
+/** Synchronous, and so not by runProgram: of commands that a person waits for, while nothing is served. */
 function openssl(folder: string, args: readonly string[]): void {
   try {
     execFileSync('openssl', args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });

@@ -1,8 +1,8 @@
-import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { runProgram } from '../sandbox/run.ts';
 
 /** A compiler found on this host. */
 export interface Compiler {
@@ -196,6 +196,9 @@ export class Toolchain {
   }
 }
 
+/** Exit status of a shell whose program is not there. */
+const NOT_THERE = 127;
+
 /** A tool that was replaced is asked anew. */
 const keyOf = (path: string, args: readonly string[]): string => `${path} ${statSync(path).mtimeMs} ${args.join(' ')}`;
 
@@ -203,12 +206,14 @@ const keyOf = (path: string, args: readonly string[]): string => `${path} ${stat
  * What a program prints; undefined where it could not be started or did not end in time. A program that fails has
  * answered: an nvcc too old for the question.
  */
-function answerOf(path: string, args: readonly string[], timeout: number): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    execFile(path, args, { encoding: 'utf8', timeout, killSignal: 'SIGKILL' }, (error, stdout) =>
-      resolve(error && typeof error.code !== 'number' ? undefined : stdout),
-    );
-  });
+async function answerOf(path: string, args: readonly string[], limitMs: number): Promise<string | undefined> {
+  try {
+    const { signal } = new AbortController();
+    const { timedOut, exitCode, lines } = await runProgram(path, args, { limitMs, signal, environment: process.env });
+    return timedOut || exitCode === undefined || exitCode === NOT_THERE ? undefined : lines.join('\n');
+  } catch {
+    return undefined; // No process could be started: a host that is short of memory is asked again.
+  }
 }
 
 function missing(name: string, without: string): FoundTool {

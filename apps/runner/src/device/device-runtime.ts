@@ -1,6 +1,12 @@
 import { create } from '@bufbuild/protobuf';
-import { DeviceState, FlashcoreError, LogLineSchema, type Device } from '@flashcore/shared/contract';
-import type { ConditionsReport, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
+import {
+  DeviceState,
+  FlashcoreError,
+  LogLineSchema,
+  type Device,
+  type DeviceConditions,
+} from '@flashcore/shared/contract';
+import type { ReplyByRequest, WorkerRequest, Plain } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
@@ -119,7 +125,7 @@ export class DeviceRuntime {
   }
 
   /** Clocks, power limit, temperature, as the worker reads them from NVML. Errors: as warmUp(). */
-  async conditions(signal: AbortSignal): Promise<ConditionsReport> {
+  async conditions(signal: AbortSignal): Promise<Plain<DeviceConditions>> {
     const outcome = await this.request({ type: 'conditions', ownProcesses: this.ownProcesses }, { signal });
     return outcome.status === 'done' ? outcome.value : { throttleReasons: [], notMeasured: describeOutcome(outcome) };
   }

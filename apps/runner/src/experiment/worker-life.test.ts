@@ -107,7 +107,7 @@ test(
     const after = await worker.request(good, { signal });
     expect(before).toMatchObject({
       status: 'done',
-      value: { mismatches: 0, deterministic: true, modified: [], flashAttentionRule: true },
+      value: { figures: { mismatches: 0n, deterministic: true }, modified: [], flashAttentionRule: true },
     });
     expect(fault).toMatchObject({
       status: 'fault',

@@ -1,17 +1,18 @@
 import { create } from '@bufbuild/protobuf';
-import { FindingKind, FindingSchema, type Finding, type Shape } from '@flashcore/shared/contract';
+import { FindingKind, FindingSchema, type Finding, type Shape, type ElementError } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import type { CaseReport, WrongElement } from '../../worker/messages.ts';
+import type { CaseReport, Plain } from '../../worker/messages.ts';
 
 /** What is wrong with a case's output, worst first; empty: nothing. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
   const of = (kind: FindingKind, message: string, remedy: string): Finding =>
     create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
+  const { figures } = report;
   const findings: Finding[] = [];
-  const notFinite = report.nanCount + report.infCount;
-  const wrong = report.mismatches - notFinite - report.unwrittenCount;
-  const first = report.firstMismatches[0];
-  const share = (count: number): string => `${count} of ${report.elements} elements`;
+  const notFinite = figures.nanCount + figures.infCount;
+  const wrong = figures.mismatches - notFinite - figures.unwrittenCount;
+  const first = figures.firstMismatches[0];
+  const share = (count: number | bigint): string => `${count} of ${figures.elements} elements`;
   if (report.modified.length > 0) {
     findings.push(
       of(
@@ -30,11 +31,11 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
       ),
     );
   }
-  if (report.unwrittenCount > 0) {
+  if (figures.unwrittenCount > 0) {
     findings.push(
       of(
         FindingKind.UNWRITTEN_OUTPUT,
-        `${share(report.unwrittenCount)} were never written${first ? `, first ${elementText(first)}` : ''}`,
+        `${share(figures.unwrittenCount)} were never written${first ? `, first ${elementText(first)}` : ''}`,
         'Check the guards of the stores and the grid against the shape',
       ),
     );
@@ -43,7 +44,7 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
     findings.push(
       of(
         FindingKind.NAN_OUTPUT,
-        `${share(report.nanCount)} are NaN and ${report.infCount} Inf${first ? `, first ${elementText(first)}` : ''}`,
+        `${share(figures.nanCount)} are NaN and ${figures.infCount} Inf${first ? `, first ${elementText(first)}` : ''}`,
         'A row that is masked whole needs a finite running maximum; -inf - -inf and 0 / 0 are NaN; shared memory that was never written reads as NaN here',
       ),
     );
@@ -52,7 +53,7 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `${share(wrong)} are outside the tolerance, the largest error is ${report.maxAbsError.toExponential(2)}${report.worst ? ` ${elementText(report.worst)}` : ''}`,
+        `${share(wrong)} are outside the tolerance, the largest error is ${figures.maxAbsError.toExponential(2)}${figures.worst ? ` ${elementText(figures.worst)}` : ''}`,
         'The error map shows where: whole tiles point at indexing or a missing barrier, whole rows at the running maximum and sum',
       ),
     );
@@ -69,7 +70,7 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
   return findings;
 }
 
-function elementText({ batch, head, row, column, got, want }: WrongElement): string {
+function elementText({ batch, head, row, column, got, want }: Plain<ElementError>): string {
   return `at b=${batch} h=${head} s=${row} d=${column} (got ${got.toPrecision(4)}, want ${want.toPrecision(4)})`;
 }
 

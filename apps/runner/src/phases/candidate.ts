@@ -1,6 +1,6 @@
 import { type Shape } from '@flashcore/shared/contract';
 import { planLaunches } from '@flashcore/shared/kernels';
-import type { Candidate, CaseShape } from '../../worker/messages.ts';
+import type { Candidate } from '../../worker/messages.ts';
 import { launchLimitMs } from '../spec/launch-limit.ts';
 import type { VariantServices } from './job-services.ts';
 
@@ -15,12 +15,8 @@ export function candidateFor({ spec, resolved }: VariantServices, options: Candi
   const { image, shape, instrumented = false } = options;
   return {
     image,
-    shape: plainShape(shape),
+    shape,
     plan: planLaunches(spec.kernel.manifest, resolved, shape),
     launchLimitMs: launchLimitMs(shape, { simulated: spec.device.simulated, instrumented }),
   };
-}
-
-function plainShape({ batch, heads, sequenceLength, headDim, causal }: Shape): CaseShape {
-  return { batch, heads, sequenceLength, headDim, causal };
 }

@@ -4,9 +4,10 @@ import {
   type BuildResult,
   type PrecheckItem,
   type VariantResult,
+  type DeviceConditions,
 } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
-import type { ConditionsReport } from '../../worker/messages.ts';
+import type { Plain } from '../../worker/messages.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { Judging } from './judging.ts';
 
@@ -27,7 +28,7 @@ export interface BirthFacts {
   buildSources?: string;
   flagsDigest?: string;
   /** The device's state when the job had it ready. */
-  conditions?: ConditionsReport;
+  conditions?: Plain<DeviceConditions>;
 }
 
 /** The same for one variant of the job's kernel. */

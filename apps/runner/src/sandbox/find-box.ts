@@ -115,7 +115,10 @@ export class BoxFinder {
   }
 }
 
-/** bubblewrap 0.8 and later; false of one that can't be run, which the probe of the box then says. */
+/**
+ * bubblewrap 0.8 and later; false of one that can't be run, which the probe of the box then says. Synchronous, so
+ * that all who ask at the same time get the same box.
+ */
 function canDisableNamespaces(bwrap: string): boolean {
   const { error, stdout } = spawnSync(bwrap, ['--help'], { encoding: 'utf8', timeout: PROBE_LIMIT_MS });
   return error === undefined && stdout.includes('--disable-userns');

@@ -1,5 +1,5 @@
-import { execFile } from 'node:child_process';
 import type { BoxedCommand } from './box.ts';
+import { runProgram } from './run.ts';
 
 const FAILURE_KEPT_MS = 60_000;
 /** That a probe took too long says that the host is busy, not that the program does not work. */
@@ -41,13 +41,17 @@ export async function tryCommand(command: BoxedCommand, limitMs: number): Promis
   return `it did not end within ${limitMs / 1000} s, ${TRIES} times`;
 }
 
-function runOnce({ program, args }: BoxedCommand, timeout: number): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    execFile(program, args, { timeout, killSignal: 'SIGKILL' }, (error, _stdout, stderr) => {
-      if (error?.killed) resolve('time-limit');
-      else resolve(error ? (tellingLine(stderr) ?? error.message.split('\n')[0]) : undefined);
-    });
-  });
+async function runOnce({ program, args }: BoxedCommand, limitMs: number): Promise<string | undefined> {
+  try {
+    const { signal } = new AbortController();
+    const end = await runProgram(program, args, { limitMs, signal, environment: process.env });
+    if (end.timedOut) return 'time-limit';
+    return end.exitCode === 0
+      ? undefined
+      : (tellingLine(end.lines.join('\n')) ?? `${program} ended with exit status ${end.exitCode}`);
+  } catch (error) {
+    return (error as Error).message;
+  }
 }
 
 /** What a program says of its failure: its first line, or that of a JavaScript error, which stands below its place. */

@@ -15,7 +15,10 @@ export interface MaterialisedTree {
   digest: string;
 }
 
-/** Source files that clients uploaded, by digest, and the folders made of them. */
+/**
+ * Source files that clients uploaded, by digest, and the folders made of them. Copies, and no links: whoever changes a
+ * file in a folder must not change what was uploaded, from which the folder is then made again.
+ */
 export class SourceStore {
   readonly #blobs: BlobStore;
   readonly #trees: string;

@@ -139,7 +139,7 @@ export interface DriverAnswer {
 
 /**
  * The devices of a driver library, asked in a process of its own: a driver that hangs or crashes must not take the
- * daemon with it.
+ * daemon with it. Synchronous, and so not by runProgram: it is asked once, before the daemon serves.
  */
 export function listDevicesOf(library: string, limitMs = LIST_LIMIT_MS): DriverAnswer {
   const { status, signal, error, stdout, stderr } = spawnSync(

@@ -1,7 +1,8 @@
 import koffi, { type LibraryHandle } from 'koffi';
 import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
-import type { ConditionsReport } from '../messages.ts';
+import type { DeviceConditions } from '@flashcore/shared/contract';
+import type { Plain } from '../messages.ts';
 
 // nvml.h
 const CLOCK_SM = 1;
@@ -82,7 +83,7 @@ export class Conditions {
   }
 
   /** `ownProcesses` are no strangers on the device. */
-  read(ownProcesses: readonly number[]): ConditionsReport {
+  read(ownProcesses: readonly number[]): Plain<DeviceConditions> {
     if (this.#notMeasured !== undefined) return { throttleReasons: [], notMeasured: this.#notMeasured };
     const smClockMhz = this.#number(
       'int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)',

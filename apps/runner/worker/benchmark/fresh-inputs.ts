@@ -1,13 +1,13 @@
 import { randomInt } from 'node:crypto';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
 import type { AttentionInputs, HalfBits } from '../driver/reference.ts';
-import type { CaseShape } from '../messages.ts';
+import type { ShapeFields } from '@flashcore/shared/kernels';
 
 const HALF_BYTES = 2n;
 const MAX_MARK = 32_768;
 
 interface FreshInputsOptions {
-  shape: CaseShape;
+  shape: ShapeFields;
   inputs: AttentionInputs;
   addresses: Readonly<Record<'Q' | 'K' | 'V', DevicePointer>>;
 }
@@ -21,7 +21,7 @@ interface FreshInputsOptions {
  */
 export class FreshInputs {
   readonly #driver: CudaDriver;
-  readonly #shape: CaseShape;
+  readonly #shape: ShapeFields;
   readonly #inputs: AttentionInputs;
   readonly #addresses: Readonly<Record<'Q' | 'K' | 'V', DevicePointer>>;
   #mark: { index: number; before: number } | undefined;

@@ -2,7 +2,8 @@ import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { PreparedLaunches } from '../driver/arguments.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { AttentionInputs, Reference } from '../driver/reference.ts';
-import type { BenchmarkRequest, Candidate, CaseShape } from '../messages.ts';
+import type { ShapeFields } from '@flashcore/shared/kernels';
+import type { BenchmarkRequest, Candidate } from '../messages.ts';
 import { RunBuffers } from '../verify/buffers.ts';
 import { compareOutput } from '../verify/output-comparison.ts';
 import { drawInputs, NORMAL, type NormalDrawer } from '../verify/inputs.ts';
@@ -20,7 +21,7 @@ export interface InputSet {
 }
 
 /** Inputs of a set, N(0, 1). */
-const drawSet = (shape: CaseShape, seed: string, drawer: NormalDrawer): AttentionInputs =>
+const drawSet = (shape: ShapeFields, seed: string, drawer: NormalDrawer): AttentionInputs =>
   drawInputs(shape, { seed, rule: NORMAL }, drawer);
 
 /**

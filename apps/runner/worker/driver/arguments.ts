@@ -1,4 +1,4 @@
-import type { KernelPlan, Launch, LaunchArgument, TensorName } from '../messages.ts';
+import type { LaunchPlan, PlannedArgument, PlannedLaunch, TensorName } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
 import { addressOf } from './declarations.ts';
 import { parameterArray } from './packed-arguments.ts';
@@ -32,8 +32,8 @@ export interface PreparedLaunches {
 }
 
 interface LaunchParts {
-  plan: KernelPlan;
-  functions: ReadonlyMap<Launch, Handle>;
+  plan: LaunchPlan;
+  functions: ReadonlyMap<PlannedLaunch, Handle>;
   addresses: BufferAddresses;
   extent: TensorExtent;
 }
@@ -65,7 +65,7 @@ export function prepareLaunches(driver: CudaDriver, options: LaunchParts): Prepa
 // Buffers of their own (not from Node's pool) have an address that does not change while they are referenced.
 function argumentBytes(
   driver: CudaDriver,
-  argument: LaunchArgument,
+  argument: PlannedArgument,
   addresses: BufferAddresses,
   extent: TensorExtent,
 ): Buffer {
@@ -98,7 +98,7 @@ function argumentBytes(
  */
 function tensorMap(
   driver: CudaDriver,
-  argument: Extract<LaunchArgument, { kind: 'tensorMap' }>,
+  argument: Extract<PlannedArgument, { kind: 'tensorMap' }>,
   address: DevicePointer,
   extent: TensorExtent,
 ): Buffer {
@@ -137,7 +137,7 @@ const ACCESS_PERSISTING = 2;
 /** CUlaunchConfig with its attributes (cuda.h), where plain cuLaunchKernel can't say what the launch wants. */
 function launchConfig(
   driver: CudaDriver,
-  launch: Launch,
+  launch: PlannedLaunch,
   addresses: BufferAddresses,
   extent: TensorExtent,
   storage: Buffer[],

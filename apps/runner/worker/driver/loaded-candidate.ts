@@ -1,4 +1,5 @@
-import type { Candidate, Launch } from '../messages.ts';
+import type { PlannedLaunch } from '@flashcore/shared/kernels';
+import type { Candidate } from '../messages.ts';
 import type { BufferAddresses } from './arguments.ts';
 import { prepareLaunches, type PreparedLaunches } from './arguments.ts';
 import type { CudaDriver, Handle } from './cuda-driver.ts';
@@ -8,7 +9,7 @@ export class LoadedCandidate {
   readonly candidate: Candidate;
   readonly #driver: CudaDriver;
   readonly #module: Handle;
-  readonly #functions: ReadonlyMap<Launch, Handle>;
+  readonly #functions: ReadonlyMap<PlannedLaunch, Handle>;
 
   constructor(driver: CudaDriver, candidate: Candidate) {
     this.candidate = candidate;

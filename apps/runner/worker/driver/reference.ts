@@ -1,5 +1,5 @@
 import koffi from 'koffi';
-import type { CaseShape } from '../messages.ts';
+import type { ShapeFields } from '@flashcore/shared/kernels';
 
 /** fp16 bit patterns. */
 export type HalfBits = Uint16Array<ArrayBuffer>;
@@ -13,9 +13,9 @@ export interface AttentionInputs {
 /** Attention on the CPU (kernels/reference/attention_reference.h), through its C ABI. */
 export interface Reference {
   /** softmax(Q Kᵀ / sqrt(D)) V in double precision; [B, H, S, D]. */
-  fp64(inputs: AttentionInputs, shape: CaseShape): Float64Array;
+  fp64(inputs: AttentionInputs, shape: ShapeFields): Float64Array;
   /** The same as a plain fp16 implementation computes it. */
-  fp16(inputs: AttentionInputs, shape: CaseShape): HalfBits;
+  fp16(inputs: AttentionInputs, shape: ShapeFields): HalfBits;
   /**
    * Fills with N(0, 1) times scale, as CounterRandom.fillNormal() with this key and stream does: the same bits on all
    * threads of the host.
@@ -61,7 +61,7 @@ export function loadReference(path: string): Reference {
     native: NativeReference,
     inputs: AttentionInputs,
     out: Out,
-    shape: CaseShape,
+    shape: ShapeFields,
   ): Out => {
     const elements = elementsOf(shape);
     for (const tensor of [inputs.Q, inputs.K, inputs.V, out])
@@ -95,11 +95,11 @@ function checked<Out>(status: number, out: Out): Out {
   return out;
 }
 
-export function elementsOf(shape: CaseShape): number {
+export function elementsOf(shape: ShapeFields): number {
   return shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
 }
 
 /** 1 / sqrt(D) as the float that the kernel gets. */
-export function scaleOf(shape: CaseShape): number {
+export function scaleOf(shape: ShapeFields): number {
   return Math.fround(1 / Math.sqrt(shape.headDim));
 }

@@ -1,7 +1,7 @@
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import type { BufferAddresses } from '../driver/arguments.ts';
 import { elementsOf, type AttentionInputs, type HalfBits } from '../driver/reference.ts';
-import type { CaseShape, KernelPlan } from '../messages.ts';
+import type { LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
 
 /** Guard bytes before a buffer, and after it on a GPU. */
 const GUARD_BYTES = 4096;
@@ -37,8 +37,8 @@ export class RunBuffers {
    */
   constructor(
     driver: CudaDriver,
-    shape: CaseShape,
-    plan: KernelPlan,
+    shape: ShapeFields,
+    plan: LaunchPlan,
     { lender }: { lender?: RunBuffers | undefined } = {},
   ) {
     this.#driver = driver;

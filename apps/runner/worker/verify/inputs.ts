@@ -1,6 +1,7 @@
 import type { AttentionInputs, HalfBits, Reference } from '../driver/reference.ts';
 import { elementsOf } from '../driver/reference.ts';
-import type { CaseShape, InputRule, SeededInput, TensorRule } from '../messages.ts';
+import type { InputKind, ShapeFields } from '@flashcore/shared/kernels';
+import type { InputRule, SeededInput } from '../messages.ts';
 import { CounterRandom } from './random.ts';
 
 /** N(0, 1) everywhere. */
@@ -20,9 +21,9 @@ export type NormalDrawer = Pick<Reference, 'normal'>;
  * Draws Q, K and V of a shape, fp16, from a seed and a rule; with a drawer faster, and the same bits. The same seed
  * gives the same bits on every host.
  */
-export function drawInputs(shape: CaseShape, input: SeededInput, drawer?: NormalDrawer): AttentionInputs {
+export function drawInputs(shape: ShapeFields, input: SeededInput, drawer?: NormalDrawer): AttentionInputs {
   const { rule, seed } = input;
-  const draw = (tensor: TensorRule, stream: number, scale: number): HalfBits => {
+  const draw = (tensor: InputKind, stream: number, scale: number): HalfBits => {
     const random = new CounterRandom(seed, stream);
     if (tensor === 'normal' && drawer)
       return drawer.normal(new Uint16Array(elementsOf(shape)), { key: random.key, stream: random.stream, scale });
@@ -31,7 +32,7 @@ export function drawInputs(shape: CaseShape, input: SeededInput, drawer?: Normal
   return { Q: draw(rule.q, 1, rule.logitScale), K: draw(rule.k, 2, 1), V: draw(rule.v, 3, rule.valueScale) };
 }
 
-function drawTensor(shape: CaseShape, rule: TensorRule, random: CounterRandom, scale: number): HalfBits {
+function drawTensor(shape: ShapeFields, rule: InputKind, random: CounterRandom, scale: number): HalfBits {
   const values = new Float32Array(elementsOf(shape));
   switch (rule) {
     case 'normal':
@@ -48,7 +49,7 @@ function drawTensor(shape: CaseShape, rule: TensorRule, random: CounterRandom, s
 }
 
 /** Every row of a head is the same row; heads differ. */
-function fillConstantRows(values: Float32Array, shape: CaseShape, random: CounterRandom, scale: number): void {
+function fillConstantRows(values: Float32Array, shape: ShapeFields, random: CounterRandom, scale: number): void {
   const row = new Float32Array(shape.headDim);
   const headElements = shape.sequenceLength * shape.headDim;
   for (let head = 0; head < values.length; head += headElements) {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import type { CaseShape } from '../messages.ts';
+import type { ShapeFields } from '@flashcore/shared/kernels';
 import { compareOutput, nthSmallest } from './output-comparison.ts';
 
-const shape: CaseShape = { batch: 1, heads: 2, sequenceLength: 4, headDim: 8, causal: false };
+const shape: ShapeFields = { batch: 1, heads: 2, sequenceLength: 4, headDim: 8, causal: false };
 const POISON = 0xfe5a;
 const halves = (values: ArrayLike<number>): Uint16Array<ArrayBuffer> =>
   new Uint16Array(Float16Array.from(values).buffer);
@@ -38,7 +38,7 @@ test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for wha
 });
 
 test('the error map names the worst element of each block: the first that is not finite, else the largest error', () => {
-  const blocky: CaseShape = { batch: 2, heads: 1, sequenceLength: 32, headDim: 16, causal: false };
+  const blocky: ShapeFields = { batch: 2, heads: 1, sequenceLength: 32, headDim: 16, causal: false };
   const want = new Float64Array(2 * 32 * 16).fill(1);
   const got = halves(want);
   const at = (batch: number, row: number, column: number): number => (batch * 32 + row) * 16 + column;
@@ -63,7 +63,7 @@ test('the error map names the worst element of each block: the first that is not
 });
 
 test('each head has a map of its own, NaN where one of its elements is not finite', () => {
-  const heads: CaseShape = { batch: 2, heads: 2, sequenceLength: 16, headDim: 8, causal: false };
+  const heads: ShapeFields = { batch: 2, heads: 2, sequenceLength: 16, headDim: 8, causal: false };
   const want = new Float64Array(2 * 2 * 16 * 8).fill(1);
   const got = halves(want);
   got[2 * 128 + 3 * 8 + 5] = halves([3])[0]!;

@@ -1,5 +1,7 @@
 import type { HalfBits } from '../driver/reference.ts';
-import type { CaseShape, ErrorMapData, WrongElement } from '../messages.ts';
+import type { ElementError } from '@flashcore/shared/contract';
+import type { ShapeFields } from '@flashcore/shared/kernels';
+import type { ErrorBlocks, Plain } from '../messages.ts';
 
 /** What one run's output is against the reference. */
 export interface Comparison {
@@ -13,9 +15,9 @@ export interface Comparison {
   infCount: number;
   unwrittenCount: number;
   elements: number;
-  worst?: WrongElement;
-  firstMismatches: WrongElement[];
-  errorMap: ErrorMapData;
+  worst?: Plain<ElementError>;
+  firstMismatches: Plain<ElementError>[];
+  errorMap: ErrorBlocks;
   /** Root of the sum of squares of the output over that of the reference. */
   normRatio: number;
 }
@@ -32,7 +34,7 @@ const SMALLEST_NORMAL_FP16 = 2 ** -14;
 const HALF_VALUES = new Float32Array(new Float16Array(Uint16Array.from({ length: 0x10000 }, (_, bits) => bits).buffer));
 
 export interface CompareOptions {
-  shape: CaseShape;
+  shape: ShapeFields;
   /** The fp16 NaN that the output was filled with before the run. */
   poison: number;
   tolerance: { absolute: number; relative: number };
@@ -128,12 +130,12 @@ function emptyComparison(elements: number): Comparison {
   };
 }
 
-function note(result: Comparison, index: number, got: number, want: number, shape: CaseShape): void {
+function note(result: Comparison, index: number, got: number, want: number, shape: ShapeFields): void {
   result.mismatches += 1;
   if (result.firstMismatches.length < MAX_LISTED) result.firstMismatches.push(elementAt(index, got, want, shape));
 }
 
-function elementAt(index: number, got: number, want: number, shape: CaseShape): WrongElement {
+function elementAt(index: number, got: number, want: number, shape: ShapeFields): Plain<ElementError> {
   const column = index % shape.headDim;
   const row = Math.floor(index / shape.headDim) % shape.sequenceLength;
   const head = Math.floor(index / (shape.headDim * shape.sequenceLength)) % shape.heads;
@@ -145,10 +147,10 @@ function elementAt(index: number, got: number, want: number, shape: CaseShape): 
 class MapBuilder {
   readonly #headDim: number;
   readonly #headElements: number;
-  readonly #map: ErrorMapData;
+  readonly #map: ErrorBlocks;
   readonly #heads: Float32Array;
 
-  constructor(shape: CaseShape) {
+  constructor(shape: ShapeFields) {
     const blockRows = Math.ceil(shape.sequenceLength / MAP_ROWS);
     const blockColumns = Math.ceil(shape.headDim / MAP_COLUMNS);
     const rows = Math.ceil(shape.sequenceLength / blockRows);
@@ -189,7 +191,7 @@ class MapBuilder {
   }
 
   /** With what was written, and wanted, at the worst element of each block. */
-  finish(got: HalfBits, want: Float64Array): ErrorMapData {
+  finish(got: HalfBits, want: Float64Array): ErrorBlocks {
     const { worstIndex } = this.#map;
     return {
       ...this.#map,

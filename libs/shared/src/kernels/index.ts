@@ -1,5 +1,5 @@
 /** What a kernel folder says: manifest, variants, launches, cases, gates, shapes; and the devices it runs on. */
-export { type Cases, parseCases, parseHeldOut, toleranceProfile } from './cases.ts';
+export { type Cases, type Distribution, type InputKind, parseCases, parseHeldOut, toleranceProfile } from './cases.ts';
 export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
 export { type Expression, ExpressionError, evaluate, parseExpression } from './expression.ts';
@@ -26,10 +26,24 @@ export {
   shapesNamed,
   undecided,
 } from './gates/plan-gates.ts';
-export { type LaunchPlan, type PlannedLaunch, checkShape, planLaunches, requireShape } from './launch-plan.ts';
-export { MANIFEST_FILE, accumulateOf, loadManifest, parseManifest } from './manifest.ts';
-export { type Manifest, type ManifestArgument, type ManifestLaunch, TENSOR_NAMES } from './manifest-model.ts';
 export {
+  type LaunchPlan,
+  type PlannedArgument,
+  type PlannedLaunch,
+  checkShape,
+  planLaunches,
+  requireShape,
+} from './launch-plan.ts';
+export { MANIFEST_FILE, accumulateOf, loadManifest, parseManifest } from './manifest.ts';
+export {
+  type Manifest,
+  type ManifestArgument,
+  type ManifestLaunch,
+  TENSOR_NAMES,
+  type TensorName,
+} from './manifest-model.ts';
+export {
+  type ShapeFields,
   attentionBytes,
   attentionFlops,
   formatShape,
