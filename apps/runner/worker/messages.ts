@@ -1,7 +1,7 @@
 /**
- * What the daemon and its worker process tell each other: requests, notices and replies, plain data sent over the fork's
- * IPC channel (structured clone). One request is in flight at a time; it is answered by exactly one reply, before which
- * come any number of notices. What a launch, a shape or a result is, the contract and the manifests say.
+ * What the daemon and its worker process tell each other: requests, notices and replies, plain data sent over the
+ * fork's IPC channel (structured clone). One request is in flight at a time; it is answered by exactly one reply,
+ * before which come any number of notices. What a launch, a shape or a result is, the contract and the manifests say.
  */
 import type { CaseResult, Device, DeviceConditions, ElementError, ErrorMap } from '@flashcore/shared/contract';
 import type { Distribution, LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';

@@ -7,8 +7,8 @@ const MAX_WORDS = 300;
 
 /**
  * What ncu prints of a stored report, or why it can't: the report of a launch that was cut short, a full disk, more
- * than it prints in a minute. Not by runProgram, which bounds and cleans lines: this is a file of up to 64 MiB, byte for
- * byte. Errors: the signal's reason.
+ * than it prints in a minute. Not by runProgram, which bounds and cleans lines: this is a file of up to 64 MiB, byte
+ * for byte. Errors: the signal's reason.
  */
 export function readNcuReport(
   ncu: string,

@@ -1,4 +1,6 @@
-/** Figures before and after: of the comparison in the job, else beside the kernel's job before it, which judges nothing. */
+/**
+ * Figures before and after: of the comparison in the job, else beside the kernel's job before it, which judges nothing.
+ */
 import { TimingMode, type GetJobResponse, type VariantResult } from '@flashcore/shared/contract';
 import { comparisonAnswer, MODE_WORDS, shapeShort, shortName, type ComparisonAnswer } from '../present/words.ts';
 import { figuresOf, placeOf, placeTitle } from './figures.ts';

@@ -1,4 +1,6 @@
-/** The final report of chosen jobs: figures beside SDPA, parity, gates, success criteria, cost; each row names its job. */
+/**
+ * The final report of chosen jobs: figures beside SDPA, parity, gates, success criteria, cost; each row names its job.
+ */
 import { GetJobResponseSchema, Verdict, type GateResult, type GetJobResponse } from '@flashcore/shared/contract';
 import { toJson } from '@bufbuild/protobuf';
 import { chapter, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
@@ -12,6 +14,7 @@ import {
 } from '../present/numbers.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { piece } from '../present/roles.ts';
+import { p50IntervalText } from '../present/sections/timings.ts';
 import { shortName, VERDICT_MARKS } from '../present/words.ts';
 import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
 import { costText, errorText, gatesText, parityText, totalCost } from './job-facts.ts';
@@ -62,7 +65,7 @@ const LATENCY_COLUMNS: readonly Column<Figure>[] = [
   { title: 'shape', cell: ({ shape }) => shape },
   { title: 'mode', cell: ({ mode }) => mode },
   { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
-  { title: '95 % of p50', align: 'right', cell: ({ benchmark }) => intervalText(benchmark.latency!) },
+  { title: '95 % of p50', align: 'right', cell: ({ benchmark }) => p50IntervalText(benchmark.latency!) },
   {
     title: 'p90',
     align: 'right',
@@ -92,9 +95,6 @@ const LATENCY_COLUMNS: readonly Column<Figure>[] = [
   },
   { title: 'job', cell: ({ job }) => shortName(job) },
 ];
-
-const intervalText = ({ p50LowUs, p50HighUs, p50Us }: { p50LowUs: number; p50HighUs: number; p50Us: number }): string =>
-  `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`;
 
 function noteOf({ benchmark }: Figure) {
   if (!benchmark.valid) return piece(`not valid: ${benchmark.invalidReason ?? 'no reason given'}`, 'warn');

@@ -1,4 +1,6 @@
-/** Everything that is known of one kernel: what it is, its best figures by device, how it got there, what notes said. */
+/**
+ * Everything that is known of one kernel: what it is, its best figures by device, how it got there, what notes said.
+ */
 import { TimingMode, type Champion, type Decision, type GetJobResponse, type Kernel } from '@flashcore/shared/contract';
 import { chapter, fact, facts, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { counted, formatMicroseconds, formatNumber } from '../present/numbers.ts';

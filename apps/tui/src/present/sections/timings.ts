@@ -57,8 +57,8 @@ const derived =
     return figure === undefined ? piece('-', 'dim') : piece(format(figure));
   };
 
-const intervalText = ({ p50LowUs, p50HighUs, p50Us }: LatencyStatistics): string =>
-  `${formatMicroseconds(p50LowUs, p50Us)}..${formatMicroseconds(p50HighUs, p50Us)}`;
+export const p50IntervalText = ({ p50LowUs, p50HighUs, p50Us }: LatencyStatistics): string =>
+  `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`;
 
 const P50: Column<Timing> = {
   title: 'p50',
@@ -66,7 +66,7 @@ const P50: Column<Timing> = {
   cell: statistic(({ p50Us }) => formatMicroseconds(p50Us)),
 };
 const SPREAD: Column<Timing>[] = [
-  { title: '95 % of p50', align: 'right', drop: 6, cell: statistic(intervalText, FEWEST.interval) },
+  { title: '95 % of p50', align: 'right', drop: 6, cell: statistic(p50IntervalText, FEWEST.interval) },
   {
     title: 'p90',
     align: 'right',
@@ -143,7 +143,7 @@ export function spreadFacts({ latency }: Pick<Timing, 'latency'>): Fact[] {
     ...(samples < 2
       ? []
       : [fact('mean', formatMicroseconds(meanUs, p50Us)), fact('sd', formatMicroseconds(stddevUs, p50Us))]),
-    ...(samples < FEWEST.interval ? [] : [fact('95 % of p50', intervalText(latency))]),
+    ...(samples < FEWEST.interval ? [] : [fact('95 % of p50', p50IntervalText(latency))]),
     ...(samples < FEWEST.p99
       ? [
           fact(

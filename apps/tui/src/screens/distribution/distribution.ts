@@ -11,7 +11,7 @@ import { flowRows, labelled, run, textRow, wrapRows, type Row } from '../../pres
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
-import { FEWEST, marksOf } from '../../present/sections/timings.ts';
+import { FEWEST, marksOf, p50IntervalText } from '../../present/sections/timings.ts';
 import { notMeasured, MODE_WORDS, shapeShort } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
 
@@ -121,14 +121,13 @@ const STOP_WORDS: Record<StopReason, string> = {
 };
 
 /** One sample has no spread, few have no percentiles: it says how many it takes. */
-function spreadFacts({ samples, p50Us, meanUs, stddevUs, p50LowUs, p50HighUs }: LatencyStatistics): Row[] {
+function spreadFacts(latency: LatencyStatistics): Row[] {
+  const { samples, p50Us, meanUs, stddevUs } = latency;
   return [
     ...(samples < 2
       ? []
       : [labelled('mean', formatMicroseconds(meanUs, p50Us)), labelled('sd', formatMicroseconds(stddevUs, p50Us))]),
-    ...(samples < FEWEST.interval
-      ? []
-      : [labelled('95 % of p50', `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`)]),
+    ...(samples < FEWEST.interval ? [] : [labelled('95 % of p50', p50IntervalText(latency))]),
     ...(samples < FEWEST.p99
       ? [
           [
