@@ -38,19 +38,15 @@ export function App({ context: given, theme, inline = false }: AppProps) {
     }
   };
   const context: KeyContext = { ...given, lendTerminal };
-  const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
+  const hasMouse = useSyncExternalStore(store.subscribe, () => store.getSnapshot().state.ui.mouse);
   const { columns, rows } = useWindowSize();
   useEffect(
     () => store.dispatch({ type: 'resize', columns, rows: inline ? inlineRows(rows) : rows }),
     [store, columns, rows, inline],
   );
-  useMouse(snapshot.state.ui.mouse && !inline, (event) => pressMouse(event, context));
+  useMouse(hasMouse && !inline, (event) => pressMouse(event, context));
   useInput((input, key) => {
     for (const name of keyNames(input, key)) pressKey(name, context);
   });
-  return inline ? (
-    <Inline snapshot={snapshot} theme={theme} lent={lent} />
-  ) : (
-    <Screen snapshot={snapshot} theme={theme} />
-  );
+  return inline ? <Inline store={store} theme={theme} lent={lent} /> : <Screen store={store} theme={theme} />;
 }

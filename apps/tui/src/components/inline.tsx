@@ -1,19 +1,20 @@
-import { useEffect, useRef } from 'react';
+import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { useStdout } from 'ink';
 import { isStatusOnly, newRows, statusRows, type Printed } from '../screens/inline.ts';
-import type { Snapshot } from '../state/snapshot.ts';
+import type { KeyContext } from '../keys/handler.ts';
 import { paint, type Theme } from '../present/cells/theme.ts';
 import { Rows } from './rows.tsx';
 import { Screen } from './screen.tsx';
 
 interface InlineProps {
-  readonly snapshot: Snapshot;
+  readonly store: KeyContext['store'];
   readonly theme: Theme;
   readonly lent: { readonly current: boolean };
 }
 
 /** The program below the prompt; `lent`: another program has the terminal, and lines wait. */
-export function Inline({ snapshot, theme, lent }: InlineProps) {
+export function Inline({ store, theme, lent }: InlineProps) {
+  const snapshot = useSyncExternalStore(store.subscribe, store.getSnapshot);
   const { write } = useStdout();
   const printed = useRef<Printed>({ job: undefined, next: 0 });
   useEffect(() => {
@@ -26,6 +27,6 @@ export function Inline({ snapshot, theme, lent }: InlineProps) {
   return isStatusOnly(state) ? (
     <Rows rows={statusRows(state)} width={state.ui.columns} theme={theme} />
   ) : (
-    <Screen snapshot={snapshot} theme={theme} />
+    <Screen store={store} theme={theme} />
   );
 }

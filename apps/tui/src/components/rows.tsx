@@ -2,21 +2,30 @@ import { Box, Text } from 'ink';
 import { paint, type Theme } from '../present/cells/theme.ts';
 import type { Row } from '../present/cells/row.ts';
 
+interface PaintedRowsProps {
+  readonly rows: readonly string[];
+  readonly width: number;
+}
+
+/** Rows as text elements, one each: nothing that is not on the screen becomes an element. */
+export function PaintedRows({ rows, width }: PaintedRowsProps) {
+  return (
+    <Box flexDirection="column" width={width} height={rows.length} flexShrink={0}>
+      {rows.map((row, index) => (
+        <Text key={index} wrap="truncate">
+          {row}
+        </Text>
+      ))}
+    </Box>
+  );
+}
+
 interface RowsProps {
   readonly rows: readonly Row[];
   readonly width: number;
   readonly theme: Theme;
 }
 
-/** Rows as text elements, one each: nothing that is not on the screen becomes an element. */
-export function Rows({ rows, width, theme }: RowsProps) {
-  return (
-    <Box flexDirection="column" width={width} height={rows.length} flexShrink={0}>
-      {rows.map((row, index) => (
-        <Text key={index} wrap="truncate">
-          {paint(row, theme)}
-        </Text>
-      ))}
-    </Box>
-  );
-}
+export const Rows = ({ rows, width, theme }: RowsProps) => (
+  <PaintedRows rows={rows.map((row) => paint(row, theme))} width={width} />
+);

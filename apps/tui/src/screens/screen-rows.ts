@@ -1,0 +1,78 @@
+/** The whole screen as rows: header and tabs, the panes of the layout or what lies over them, message and hints. */
+import { frame, insideOf } from '../present/cells/frame.ts';
+import { fitRow, textRow, type Row } from '../present/cells/row.ts';
+import type { AppState, Overlay } from '../state/app-state.ts';
+import type { Snapshot } from '../state/snapshot.ts';
+import { footerRows, headRows } from './chrome/chrome.ts';
+import { formPane } from './chrome/form.ts';
+import { headerRow } from './chrome/header.ts';
+import { helpPane } from './chrome/help.ts';
+import {
+  CHROME_ROWS,
+  MIN_COLUMNS,
+  MIN_ROWS,
+  hasFocus,
+  isTooSmall,
+  layoutOf,
+  type PaneBand,
+  type PlacedPane,
+} from './chrome/layout.ts';
+import { screenOf } from './chrome/message.ts';
+import { decisionPane } from './gates/decision.ts';
+import type { PaneContent, Size } from './pane/view.ts';
+import { PANE_FUNCTIONS } from './views.ts';
+
+/** As many rows as the screen has, each as wide as it is. */
+export function screenRows(snapshot: Snapshot): Row[] {
+  const { state } = snapshot;
+  const { columns } = state.ui;
+  if (isTooSmall(state.ui)) return tooSmallRows(state);
+  return [...headRows(state, columns), ...bodyRows(snapshot), ...footerRows(state, columns)];
+}
+
+function bodyRows(snapshot: Snapshot): Row[] {
+  const ui = screenOf(snapshot.state);
+  const size = { width: ui.columns, height: ui.rows - CHROME_ROWS };
+  const over = overlayPane(snapshot.state, ui.overlay, insideOf(size));
+  if (over === undefined) return layoutOf(ui).flatMap((band) => bandRows(band, snapshot));
+  const { body, ...border } = over;
+  return frame({ ...border, focused: true }, body, size);
+}
+
+/** What takes the place of all panes; undefined: nothing does. */
+function overlayPane(state: AppState, overlay: Overlay | undefined, inside: Size): PaneContent | undefined {
+  switch (overlay?.kind) {
+    case 'help':
+      return helpPane(state, overlay, inside);
+    case 'form':
+      return formPane(overlay.form, inside);
+    case 'decide':
+      return decisionPane(state, overlay, inside);
+    default:
+      return undefined;
+  }
+}
+
+/** Columns of panes next to each other. */
+function bandRows(band: PaneBand, snapshot: Snapshot): Row[] {
+  const columns = band.map((panes) => panes.flatMap((pane) => paneRows(pane, snapshot)));
+  return (columns[0] ?? []).map((_, row): Row => columns.flatMap((rows) => rows[row] ?? []));
+}
+
+/** One view inside its border. */
+function paneRows(pane: PlacedPane, snapshot: Snapshot): Row[] {
+  const { body, title, remark } = PANE_FUNCTIONS[pane.id](snapshot, insideOf(pane));
+  const focused = hasFocus(pane.id, snapshot.state.ui.view);
+  return frame({ title, ...(remark !== undefined && { remark }), focused }, body, pane);
+}
+
+function tooSmallRows(state: AppState): Row[] {
+  const { columns, rows } = state.ui;
+  const lines = [
+    headerRow(state, columns),
+    textRow(`too small: ${columns}x${rows}, wanted`),
+    textRow(`${MIN_COLUMNS}x${MIN_ROWS} or more; q leaves`),
+  ];
+  // All rows: those of the screen before would stay below.
+  return Array.from({ length: rows }, (_, row): Row => fitRow(lines[row] ?? [], columns));
+}
