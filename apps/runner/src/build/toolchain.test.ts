@@ -52,6 +52,16 @@ test('a compiler that did not answer in time is told as such, and asked again', 
   });
 });
 
+test('cuobjdump: its version, not the name of who makes it', async () => {
+  // As CUDA 13 prints it.
+  const said =
+    'cuobjdump: NVIDIA (R) object file dumper utility\nCopyright (c) 2005-2025 NVIDIA Corporation\nBuilt on Wed_Aug_20_13:57:03_PM_PDT_2025\nCuda compilation tools, release 13.0, V13.0.85\n';
+  writeFileSync(join(folder, 'cuobjdump'), `#!/bin/sh\ncat <<'END'\n${said}END\n`, { mode: 0o755 });
+  const toolchain = new Toolchain();
+  await toolchain.askAll();
+  expect(toolchain.describe().find(({ name }) => name === 'cuobjdump')?.version).toBe('13.0.85');
+});
+
 test('the daemon goes on while a tool is asked', async () => {
   const { ready } = makeSlowNvcc();
   const toolchain = new Toolchain();

@@ -15,10 +15,12 @@ import type { AppState } from '../state/app-state.ts';
 import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';
 
-export const formContextOf = ({ kernels, host }: AppState): FormContext => ({
+export const formContextOf = ({ kernels, host, plans, caseSets }: AppState): FormContext => ({
   kernels,
   archs: host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? [],
   devices: host?.devices.map(({ deviceId }) => deviceId) ?? [],
+  plans,
+  caseSets,
 });
 
 /** Opens a form: `form` as it was left, or the kernel's own defaults. */

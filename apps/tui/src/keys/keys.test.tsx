@@ -244,7 +244,7 @@ test('an editor that was left without a change is not told as an edit', async ()
 test('Enter on a kernel opens its form; what is chosen and typed is what runs, and r runs it again', async () => {
   await terminal.press('7j\r');
   expect(await terminal.screen()).toMatch(/Run fa_v2_wmma[^]*kernel +← fa_v2_wmma →[^]*USE_WMMA +← 1 →/);
-  await terminal.press('jl');
+  await terminal.press('jjl');
   expect(await terminal.screen()).toMatch(/USE_WMMA +← 0 →[^]*tensor cores; 0: the scalar loop/);
   // Typed character by character: h, j, k, l and q are text there.
   await terminal.press('j2x8x512x64c, 1x1x65x32');
@@ -261,12 +261,12 @@ test('Enter on a kernel opens its form; what is chosen and typed is what runs, a
 
 test('a shape that the kernel does not take is refused before anything starts; another kernel keeps what was typed', async () => {
   await terminal.press('7gjjj\r');
-  await terminal.press('jjj1x1x64x32\r');
+  await terminal.press('jjjj1x1x64x32\r');
   expect(await terminal.screen()).toMatch(
     /flashcore_v6 does not take 1x1x64x32: it requires D == 64, because[^]*shapes must be corrected before it runs/,
   );
   expect(terminal.runner.started).toEqual([]);
-  await terminal.press(raw('up') + raw('up') + raw('up') + raw('up') + raw('left'));
+  await terminal.press(raw('up').repeat(5) + raw('left'));
   expect(await terminal.screen()).toMatch(/Run flashcore_v5[^]*1x1x64x32/);
   await terminal.press('\r');
   expect(terminal.runner.started).toEqual(['flashcore_v5']);

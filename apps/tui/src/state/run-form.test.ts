@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { KernelSchema } from '@flashcore/shared/contract';
+import { CaseSetSchema, GatePlanSchema, KernelSchema, TimingMode } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { formProblem } from './form-problem.ts';
@@ -39,7 +39,7 @@ test('fields are what the manifest and the compiler allow; what has one value is
     ['fast-math', 'off'],
     ['sanitizer', 'off'],
     ['metrics', 'as usual'],
-    ['champion', 'none'],
+    ['champion', 'as usual'],
   ]);
 });
 
@@ -69,7 +69,7 @@ test('what was chosen is asked for, values go around at their ends', () => {
     ['fast-math', 1],
     ['sanitizer', 1],
     ['metrics', 2],
-    ['champion', 2],
+    ['champion', 3],
   ].reduce((before, [id, change]) => press(before, id as string, change as number), FORM);
   const shape = parseShape('1x4x128x64');
   const kernel = { source: { case: 'kernelId', value: 'k' } };
@@ -90,6 +90,44 @@ test('what was chosen is asked for, values go around at their ends', () => {
     { method: 'profile', request: { kernel, variant, settings: profile } },
   ]);
   expect(withKeys(withKeys(FORM, { by: -3 }), { by: 99 }).selected).toBe(FORM.fields.length - 1);
+});
+
+const PLANS = [
+  create(GatePlanSchema, {
+    name: 'merge',
+    title: 'May be merged',
+    about: 'correct and no slower',
+    cases: 'parity',
+    shapes: 'canonical',
+    modes: [TimingMode.HOT],
+    metricSet: 'none',
+    champion: true,
+    gates: [
+      { gateId: 'correctness', level: 'hard' },
+      { gateId: 'tail', level: 'warn' },
+    ],
+  }),
+  create(GatePlanSchema, { name: 'explore', title: 'Is it right', cases: 'parity', shapes: 'none', metricSet: 'none' }),
+];
+
+test('the plan is chosen by its title, what it measures and the gates that decide; the champion may be left out', () => {
+  const context = { ...CONTEXT, plans: PLANS, caseSets: [create(CaseSetSchema, { name: 'parity', shapes: [{}, {}] })] };
+  const form = formOf(KERNEL, context);
+  const plan = form.fields.find(({ id }) => id === 'plan')!;
+  expect([plan.choices, plan.aboutChoices]).toEqual([
+    ['merge', 'explore'],
+    [
+      'May be merged: correct and no slower. verifies parity, 2 shapes, times canonical hot, reads no counters, compares with the champion. correctness decides; 1 other is only shown',
+      'Is it right. verifies parity, 2 shapes, times nothing, reads no counters, compares with no champion. no gate decides',
+    ],
+  ]);
+  expect(requestOf(form, form).request).not.toHaveProperty('plan');
+  const chosen = press(press(form, 'plan', 1), 'champion', 1);
+  expect(requestOf(chosen, form)).toMatchObject({
+    method: 'runExperiment',
+    request: { plan: 'explore', noChampion: true },
+  });
+  expect(requestOf(chosen, form).request).not.toHaveProperty('benchmark.champion');
 });
 
 const typed = (id: string, text: string, form = FORM): RunForm =>
@@ -152,7 +190,7 @@ test('another kernel brings its own parameters and keeps the rest', () => {
     ['fast-math', 'off'],
     ['sanitizer', 'off'],
     ['metrics', 'as usual'],
-    ['champion', 'none'],
+    ['champion', 'as usual'],
   ]);
 });
 

@@ -1,13 +1,16 @@
 /** What may be chosen before a run, from the kernel's manifest and the runner's cases: pure data, changed by keys. */
 import { type RpcRequestInit } from '@flashcore/shared/client';
-import { type Kernel, type Shape } from '@flashcore/shared/contract';
+import { type CaseSet, type GatePlan, type Kernel, type Shape } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { planLines } from '../present/sections/gate-plan.ts';
 
 export interface FormField {
   /** "kernel", "phases", "param:NAME", "config", "shape", "seeds" …: one of a form's fields. */
   readonly id: string;
   readonly label: string;
   readonly about: string;
+  /** What each choice means, where that is not in `about`. */
+  readonly aboutChoices?: readonly string[];
   readonly choices: readonly string[];
   readonly chosen: number;
   /** What was typed in place of a choice; absent on fields that take only choices. */
@@ -27,6 +30,9 @@ export interface FormContext {
   readonly archs: readonly string[];
   /** Ids of the runner's devices. */
   readonly devices: readonly string[];
+  /** The runner's plans, the default first, and its case sets. */
+  readonly plans?: readonly GatePlan[];
+  readonly caseSets?: readonly CaseSet[];
 }
 
 export const AS_USUAL = 'as usual';
@@ -43,7 +49,7 @@ const OFF_ON = ['off', 'on'];
 const TOLERANCES = [AS_USUAL, 'parity', 'strict', 'default'];
 
 /** The form with every field at its default: running it as it is runs the kernel as the manifest says. */
-export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext): RunForm {
+export function formOf(kernel: Kernel, { kernels, archs, devices, plans = [], caseSets = [] }: FormContext): RunForm {
   const parameters = kernel.parameters
     .filter(({ values }) => values.length > 1)
     .map(({ name, values, defaultValue, about }): FormField => {
@@ -77,6 +83,19 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
         PHASE_CHOICES,
         'all: the whole experiment with its gates; or one part of it, after the build that it needs',
       ),
+      ...(plans.length === 0
+        ? []
+        : [
+            {
+              ...field(
+                'plan',
+                'plan',
+                plans.map(({ name }) => name),
+                'what it is judged by',
+              ),
+              aboutChoices: plans.map((plan) => planLines(plan, caseSets).join('. ')),
+            },
+          ]),
       ...(kernel.configs.length === 0
         ? []
         : [
@@ -93,7 +112,7 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
           'shape',
           'shapes',
           SHAPES,
-          'batch x heads x length x head dimension, c: causal; type your own, several with commas; as usual: the seven parity cases',
+          'batch x heads x length x head dimension, c: causal; type your own, several with commas; as usual: the plan says',
         ),
         typed: '',
       },
@@ -145,8 +164,8 @@ export function formOf(kernel: Kernel, { kernels, archs, devices }: FormContext)
       field(
         'champion',
         'champion',
-        [NONE, ...usable],
-        'what it is compared with, in turns, in the same process: an interval and a verdict stand in 3',
+        [AS_USUAL, NONE, ...usable],
+        "what it is compared with, in turns, in the same process; as usual: the device's champion, where the plan compares",
       ),
     ],
   };
@@ -254,7 +273,8 @@ export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: R
         return value === undefined ? [] : [[label, BigInt(value)] as const];
       }),
   );
-  const [tolerance, seconds, champion, device, registers, metrics] = [
+  const [plan, tolerance, seconds, champion, device, registers, metrics] = [
+    chosen('plan'),
     chosen('tolerance'),
     chosen('seconds'),
     chosen('champion'),
@@ -289,7 +309,8 @@ export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: R
         ...(samples > 0 && { minSamples: samples, maxSamples: samples }),
       },
     }),
-    ...(champion !== undefined && { champion: { kernel: { source: { case: 'kernelId' as const, value: champion } } } }),
+    ...(champion !== undefined &&
+      champion !== NONE && { champion: { kernel: { source: { case: 'kernelId' as const, value: champion } } } }),
   };
   const profile = {
     ...(shapes[0] !== undefined && { shape: shapes[0] }),
@@ -307,7 +328,14 @@ export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: R
     default:
       return {
         method: 'runExperiment',
-        request: { ...common, verify, benchmark, ...(Object.keys(profile).length > 0 && { profile }) },
+        request: {
+          ...common,
+          verify,
+          benchmark,
+          ...(Object.keys(profile).length > 0 && { profile }),
+          ...(plan !== undefined && { plan }),
+          ...(champion === NONE && { noChampion: true }),
+        },
       };
   }
 }

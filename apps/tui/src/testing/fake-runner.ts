@@ -133,7 +133,7 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
       emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard',
       place: LEADERBOARD_PLACE,
     }),
-    getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST })),
+    getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST, plans: PLANS, caseSets: CASE_SETS })),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),
     listKernels: (request) =>
       Promise.resolve(
@@ -253,6 +253,45 @@ const EXPERIMENT = {
     { shape: parseShape('2x8x512x64'), mode: TimingMode.HOT, p50Us: 74_400 },
   ],
 };
+
+const PLANS = [
+  {
+    name: 'merge',
+    title: 'May be merged',
+    about: 'compiles without spills, parity, not slower than the champion, documented',
+    default: true,
+    acceptable: true,
+    cases: 'parity',
+    shapes: 'canonical',
+    modes: [TimingMode.COLD, TimingMode.HOT],
+    metricSet: 'gates',
+    champion: true,
+    fallback: 'beside',
+    gates: [
+      { gateId: 'spills', level: 'hard' },
+      { gateId: 'correctness', level: 'hard' },
+      { gateId: 'registers', level: 'warn' },
+    ],
+  },
+  {
+    name: 'explore',
+    title: 'Is it right',
+    about: 'correctness only; the rest is shown',
+    cases: 'parity',
+    shapes: 'canonical',
+    modes: [TimingMode.HOT],
+    metricSet: 'none',
+    fallback: 'none',
+    gates: [{ gateId: 'correctness', level: 'hard' }],
+  },
+];
+const CASE_SETS = [
+  {
+    name: 'parity',
+    shapes: [false, true].map((causal) => ({ batch: 1, heads: 4, sequenceLength: 128, headDim: 64, causal })),
+  },
+  { name: 'canonical', shapes: [{ batch: 2, heads: 8, sequenceLength: 512, headDim: 64 }] },
+];
 
 const HOST = {
   runnerVersion: '0.1.0',

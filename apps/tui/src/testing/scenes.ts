@@ -50,7 +50,8 @@ export const VIEW_SCENES: Record<string, Scene> = {
   leaderboard: { keys: '6tt', events: sampleEvents, stage: stageLeaderboard },
   kernels: { keys: '7jjj', events: sampleEvents },
   host: { keys: '8', events: sampleEvents },
-  form: { keys: '7jjj\rjjj1x1x64x32', events: sampleEvents },
+  'form-plan': { keys: '7jjj\rj', events: sampleEvents },
+  form: { keys: '7jjj\rjjjj1x1x64x32', events: sampleEvents },
   help: { keys: '?', events: sampleEvents },
 };
 
@@ -80,8 +81,8 @@ export async function enterScene(
   if (!unconnected) {
     const runner = fakeRunner();
     store.dispatch({ type: 'connection', connection: 'connected' });
-    const { host } = await runner.getHost();
-    if (host !== undefined) store.dispatch({ type: 'host', host });
+    const { host, plans, caseSets } = await runner.getHost();
+    if (host !== undefined) store.dispatch({ type: 'host', host, plans, caseSets });
     store.dispatch({ type: 'jobs', jobs: (await runner.listJobs()).jobs });
     store.dispatch({ type: 'kernels', kernels: (await runner.listKernels()).kernels });
     store.dispatch({ type: 'experiments', experiments: (await runner.listExperiments()).experiments });

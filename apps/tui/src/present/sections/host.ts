@@ -3,6 +3,7 @@ import { DeviceState, type Device, type GetHostResponse, type Host, type Tool } 
 import { fact, facts, heading, type Block, type Fact } from '../blocks.ts';
 import { counted, formatBytes, formatInstant, formatNumber } from '../numbers.ts';
 import { withShortNames } from '../words.ts';
+import { caseSetsBlocks, plansBlocks } from './gate-plan.ts';
 
 export const STATE_WORDS: Record<DeviceState, string> = {
   [DeviceState.UNSPECIFIED]: '-',
@@ -66,14 +67,14 @@ export function hostBlocks(
       host.dataDirectory ? fact('data', host.dataDirectory) : undefined,
       fact('isolation', host.isolation ? `${host.isolation.kind}: ${host.isolation.detail}` : 'unknown'),
       caller && caller.name !== 'local' ? fact('you', `${caller.name}, ${caller.role}`) : undefined,
-      fact('plans', plans.map(({ name }) => name).join(', ')),
-      fact('case sets', caseSets.map(({ name }) => name).join(', ')),
       heldOutShapes > 0 ? fact('held-out', `${counted(heldOutShapes, 'shape')} that no client sees`) : undefined,
     ),
     ...host.devices.flatMap((device): Block[] => [
       heading(`Device ${device.deviceId}`, device.simulated ? 'simulated: its times are not GPU times' : ''),
       { kind: 'facts', facts: deviceFacts(device) },
     ]),
+    ...plansBlocks(plans),
+    ...caseSetsBlocks(caseSets),
     heading('Tools'),
     facts(...host.tools.map((tool) => fact(tool.name, toolText(tool), tool.version ? undefined : 'dim'))),
   ];

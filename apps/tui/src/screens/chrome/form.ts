@@ -6,7 +6,7 @@ import { formProblem } from '../../state/form-problem.ts';
 import type { PaneContent, Size } from '../pane/view.ts';
 
 const LABEL_CELLS = 16;
-const MOST_ABOUT_ROWS = 4;
+const MOST_ABOUT_ROWS = 5;
 
 export function formPane(form: RunForm, { width, height }: Size): PaneContent {
   const { kernel, fields, selected } = form;
@@ -14,7 +14,7 @@ export function formPane(form: RunForm, { width, height }: Size): PaneContent {
   const rows = fields.map((field, index) =>
     fieldRow(field, { selected: index === selected, wrong: index === problem?.index, width }),
   );
-  const text = problem?.index === selected ? problem.text : (fields[selected]?.about ?? '');
+  const text = problem?.index === selected ? problem.text : aboutOf(fields[selected]);
   const about = wrapRows(text, width, { role: problem?.index === selected ? 'bad' : 'dim' }).slice(0, MOST_ABOUT_ROWS);
   const visible = Math.max(1, height - about.length - 1);
   const start = windowStart({ from: selected, to: selected + 1, count: rows.length, height: visible });
@@ -28,6 +28,9 @@ export function formPane(form: RunForm, { width, height }: Size): PaneContent {
     body: [...rows.slice(start, start + visible), [run('─'.repeat(width), 'border')], ...about],
   };
 }
+
+const aboutOf = (field: FormField | undefined): string =>
+  field === undefined ? '' : (field.aboutChoices?.[field.chosen] ?? field.about);
 
 interface FieldLook {
   selected: boolean;

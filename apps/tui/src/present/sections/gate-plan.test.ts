@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { fakeRunner } from '../../testing/fake-runner.ts';
+import { plainLines } from '../plain/plain-painter.ts';
+import { hostBlocks } from './host.ts';
+
+test('fa-tui host lists plans with what they measure and which gates decide, and case sets with their shapes', async () => {
+  const response = await fakeRunner().getHost();
+  const lines = plainLines(hostBlocks(response.host!, response), { width: 80, colors: false, ascii: false });
+  const from = lines.findIndex((line) => line.startsWith('Plans'));
+  expect(lines.slice(from, lines.indexOf('Tools')).filter((line) => line !== '')).toEqual([
+    'Plans  fa-tui run --plan NAME',
+    '  plan             cases   times      modes     counters  champion  accepts',
+    '  merge (default)  parity  canonical  cold hot  gates     compared  yes',
+    '    May be merged: compiles without spills, parity, not slower than the',
+    '    champion, documented; spills, correctness decide; 1 other is only shown',
+    '  explore          parity  canonical  hot       none      -         -',
+    '    Is it right: correctness only; the rest is shown; correctness decides',
+    'Case sets  --cases NAME, --shapes NAME',
+    '  parity     1x4x128x64 1x4x128x64c',
+    '  canonical  2x8x512x64',
+  ]);
+});

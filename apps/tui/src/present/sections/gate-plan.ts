@@ -1,0 +1,89 @@
+/** What a plan asks, in words: what it verifies and measures, which gates decide. */
+import type { CaseSet, GatePlan, Shape } from '@flashcore/shared/contract';
+import { fact, facts, heading, tableOf, type Block, type Column } from '../blocks.ts';
+import { piece } from '../roles.ts';
+import { counted } from '../numbers.ts';
+import { MODE_WORDS, shapeShort } from '../words.ts';
+
+/** "parity, 7 shapes"; the number of a set that the runner does not tell of stays away. */
+function setText(name: string, caseSets: readonly CaseSet[]): string {
+  const set = caseSets.find((known) => known.name === name);
+  return set === undefined ? name || 'none' : `${name}, ${counted(set.shapes.length, 'shape')}`;
+}
+
+const titles = ({ gates }: GatePlan, levels: readonly string[]): string[] =>
+  gates.filter(({ level }) => levels.includes(level)).map(({ gateId }) => gateId);
+
+/** "spills, correctness, regression, documented decide; 19 others are only shown". */
+export function decidingText(plan: GatePlan): string {
+  const [hard, shown, off] = [titles(plan, ['hard']), titles(plan, ['warn']), titles(plan, ['off'])];
+  const are = (number: number): string => (number === 1 ? 'is' : 'are');
+  return [
+    hard.length === 0 ? 'no gate decides' : `${hard.join(', ')} ${hard.length === 1 ? 'decides' : 'decide'}`,
+    ...(shown.length === 0 ? [] : [`${counted(shown.length, 'other')} ${are(shown.length)} only shown`]),
+    ...(off.length === 0 ? [] : [`${off.join(', ')} ${are(off.length)} off`]),
+  ].join('; ');
+}
+
+/** What it measures, without its gates: cases, shapes, modes, counters, champion. */
+export function measuresText(plan: GatePlan, caseSets: readonly CaseSet[]): string {
+  const { cases, shapes, modes, metricSet, champion } = plan;
+  return [
+    `verifies ${setText(cases, caseSets)}`,
+    shapes === 'none'
+      ? 'times nothing'
+      : `times ${setText(shapes, caseSets)} ${modes.map((mode) => MODE_WORDS[mode]).join(' and ')}`,
+    metricSet === 'none' ? 'reads no counters' : `reads counters "${metricSet}"`,
+    champion ? 'compares with the champion' : 'compares with no champion',
+  ].join(', ');
+}
+
+/** "May be merged: compiles without spills, …". */
+export const aimText = ({ title, about }: Pick<GatePlan, 'title' | 'about'>): string =>
+  about === '' ? title : `${title}: ${about}`;
+
+/** A plan's whole description, a line each. */
+export const planLines = (plan: GatePlan, caseSets: readonly CaseSet[]): string[] => [
+  aimText(plan),
+  measuresText(plan, caseSets),
+  decidingText(plan),
+];
+
+const PLAN_COLUMNS: readonly Column<GatePlan>[] = [
+  { title: 'plan', cell: ({ name, default: isDefault }) => `${name}${isDefault ? ' (default)' : ''}` },
+  { title: 'cases', cell: ({ cases }) => cases },
+  { title: 'times', cell: ({ shapes }) => (shapes === 'none' ? '-' : shapes) },
+  {
+    title: 'modes',
+    drop: 2,
+    cell: ({ shapes, modes }) => (shapes === 'none' ? '-' : modes.map((mode) => MODE_WORDS[mode]).join(' ')),
+  },
+  { title: 'counters', drop: 1, cell: ({ metricSet }) => metricSet },
+  { title: 'champion', drop: 3, cell: ({ champion }) => (champion ? 'compared' : '-') },
+  { title: 'accepts', drop: 4, cell: ({ acceptable }) => (acceptable ? 'yes' : '-') },
+];
+
+/** The plans of a runner, the default first. */
+export const plansBlocks = (plans: readonly GatePlan[]): Block[] =>
+  plans.length === 0
+    ? []
+    : [
+        heading('Plans', 'fa-tui run --plan NAME'),
+        tableOf(PLAN_COLUMNS, plans, (plan) => piece(`${aimText(plan)}; ${decidingText(plan)}`, 'dim')),
+      ];
+
+/** The case sets of a runner with their shapes. */
+export const caseSetsBlocks = (caseSets: readonly CaseSet[]): Block[] =>
+  caseSets.length === 0
+    ? []
+    : [
+        heading('Case sets', '--cases NAME, --shapes NAME'),
+        facts(...caseSets.map(({ name, shapes }) => fact(name, shapesText(shapes)))),
+      ];
+
+const MOST_SHAPES = 9;
+
+const shapesText = (shapes: readonly Shape[]): string =>
+  shapes.length <= MOST_SHAPES
+    ? shapes.map(shapeShort).join(' ')
+    : `${shapes.slice(0, MOST_SHAPES).map(shapeShort).join(' ')} and ${shapes.length - MOST_SHAPES} more (--json has them)`;
