@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { formatMarkdown } from '../../tools/format-markdown.ts';
+import { formatMarkdown } from '@flashcore/tools/format-markdown';
 import { ROOT } from '../support/home.ts';
 import { FA_TUI } from '../support/screens.ts';
 
