@@ -8,6 +8,8 @@ import {
   Verdict,
   FlashcoreError,
   GetJobResponseSchema,
+  type GetJobResponse,
+  type JobResult,
   type Job,
   type JobEvent,
   type ProfileResult,
@@ -23,7 +25,7 @@ import { ExitCode, exitCodeOfEnd } from './exit-code.ts';
 import { onInterrupt } from './interrupt.ts';
 import { jsonOf } from './json.ts';
 import { LiveProgress } from './live-progress.ts';
-import { junitOf } from '../record/junit.ts';
+import { couldNotRun, junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
 import { initialState } from '../state/app-state.ts';
 import { queueText } from '../state/queue-text.ts';
@@ -52,6 +54,8 @@ export interface OutputFiles {
   readonly junit?: string | undefined;
   /** Nsight Compute's report of the variant asked for. */
   readonly save?: string | undefined;
+  /** Writes what else is wanted of the ended job. */
+  readonly ended?: ((response: GetJobResponse) => void) | undefined;
 }
 
 const SILENT = { write: () => true };
@@ -143,7 +147,7 @@ async function reportEnd(
   ended: JobView,
   client: FollowedRunner['client'],
   context: CommandContext,
-  { junit, save }: OutputFiles,
+  { junit, save, ended: write }: OutputFiles,
 ): Promise<ExitCode> {
   const { name, error } = ended;
   const response = await client.getJob({ name });
@@ -151,7 +155,8 @@ async function reportEnd(
   // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
   process.exitCode = exitCode;
   const result = response.result !== undefined && isTelling(response.result) ? response.result : resultOf(ended);
-  if (junit !== undefined) writeFileSync(junit, junitOf(response.job?.label || name, result ?? { variants: [] }));
+  if (junit !== undefined) writeFileSync(junit, junitText(response, result));
+  write?.(response);
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
   else if (response.job) context.show(jobBlocks({ job: response.job, result, ...(error && { error }) }));
   const profile = result?.variants.find(({ fallback }) => !fallback)?.profile;
@@ -161,6 +166,12 @@ async function reportEnd(
   context.surroundings.stderr.write(`error: ${sanitize(problem)}\n`);
   return exitCode === ExitCode.PASSED ? ExitCode.RUNNER_CANNOT : exitCode;
 }
+
+const junitText = ({ job }: GetJobResponse, result: JobResult | undefined): string =>
+  junitOf(job?.label || job?.name || '', {
+    variants: result?.variants ?? [],
+    ...(couldNotRun(job?.outcome) && { error: job?.summary || 'the runner could not run it' }),
+  });
 
 /**
  * Why a job that was a profile and nothing else has none, or empty: the job passed, and what it was asked for could not

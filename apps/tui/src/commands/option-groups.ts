@@ -157,6 +157,9 @@ export const experimentOptions = (command: Command): Command =>
 /** Why something was decided. */
 export const noteOption = (command: Command): Command => command.option('--note <text>', 'why, for the audit trail');
 
+export const rbkOption = (command: Command): Command =>
+  command.option('--rbk <file>', 'shapes and iterations of an rbk_config.yaml; writes rbk_report.json and .md');
+
 export const reportOptions = (command: Command): Command =>
   command
     .addOption(
@@ -170,5 +173,6 @@ export const reportOptions = (command: Command): Command =>
     .option('--kernel <id>', 'lab-log: only of this kernel')
     .option('--limit <n>', 'lab-log, kernel: most jobs to read (default 200)')
     .option('--svg <folder>', 'also write each plot there as a picture')
+    .option('--suite <name>', 'pull-request: what the comment is called, and found by (default flashcore)')
     .option('--folder <path>', "the kernel's folder in the repository, for the places of problems")
     .option('-o, --output <file>', 'write it there (default: stdout)');

@@ -67,6 +67,8 @@ export interface JobCommandOptions extends GlobalOptions {
   /** Counters by the profiler's own names. */
   readonly metric?: string[];
   readonly legacyLoop?: boolean;
+  /** rbk_config.yaml with shapes and iterations. */
+  readonly rbk?: string;
   /** Backends of SDPA to measure. */
   readonly baseline?: string[];
   readonly fallback?: boolean;

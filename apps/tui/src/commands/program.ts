@@ -20,6 +20,7 @@ import {
   verifyOptions,
   exportOptions,
   reportOptions,
+  rbkOption,
 } from './option-groups.ts';
 import { COMPLETE, SHELLS } from './completion-scripts.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
@@ -168,10 +169,14 @@ function addJobCommands(program: Command, define: Define): void {
   saveOption(experimentOptions(start('run', 'an experiment: build, verify, bench, profile, then the gates')));
   jobOptions(variantOptions(start('build', 'compile; registers, shared memory, spills, occupancy')));
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
-  jobOptions(
-    variantOptions(
-      benchmarkOptions(
-        shapeOption(start('bench', "measure the latency; without a kernel SDPA's (--baseline)", '[kernel or folder]')),
+  rbkOption(
+    jobOptions(
+      variantOptions(
+        benchmarkOptions(
+          shapeOption(
+            start('bench', "measure the latency; without a kernel SDPA's (--baseline)", '[kernel or folder]'),
+          ),
+        ),
       ),
     ),
   );

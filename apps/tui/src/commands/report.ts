@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { JobState, type GetJobResponse, type JobEvent } from '@flashcore/shared/contract';
@@ -32,6 +32,8 @@ export interface ReportCommandOptions extends GlobalOptions {
   readonly since?: string;
   readonly kernel?: string;
   readonly limit?: string;
+  /** What a pull request's comment is called. */
+  readonly suite?: string;
   /** Folder for every plot as a picture. */
   readonly svg?: string;
 }
@@ -90,9 +92,10 @@ async function written(
   options: ReportCommandOptions,
   context: CommandContext,
 ): Promise<ExitCode> {
-  const { template, format, folder = '', output } = options;
+  const { template, format, folder = '', suite = 'flashcore', output } = options;
   if (!isPageFormat(format)) {
-    write(JOB_WRITERS[format](jobs, folder), output, context);
+    write(JOB_WRITERS[format](jobs, { folder, suite }), output, context);
+    if (format === 'github') writeStepSummary(jobs, context);
     return ExitCode.PASSED;
   }
   const made = await {
@@ -102,6 +105,18 @@ async function written(
   }[template as Exclude<TemplateName, 'search'>]();
   write(page(made, options, context), output, context);
   return ExitCode.PASSED;
+}
+
+/** GitHub drops a step's summary above 1 MiB. */
+const MOST_SUMMARY_BYTES = 1024 * 1024;
+
+/** In a step of a GitHub workflow the final report also becomes the step's summary. */
+function writeStepSummary(jobs: readonly GetJobResponse[], context: CommandContext): void {
+  const file = context.surroundings.environment.GITHUB_STEP_SUMMARY;
+  if (!file) return;
+  const text = PAGE_WRITERS.markdown(finalReport(jobs));
+  if (Buffer.byteLength(text) < MOST_SUMMARY_BYTES) appendFileSync(file, text);
+  else context.note(`The step's summary was left out: it has ${Buffer.byteLength(text)} bytes, GitHub takes 1 MiB`);
 }
 
 /** The page's text; its plots are written on the way where --svg asks for them. */

@@ -16,6 +16,7 @@ import { type ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { detachFromJob, followJob, type OpenEvents } from './job-command.ts';
 import { requireOutputs } from '../named-files.ts';
+import { readRbk } from './rbk.ts';
 import { kernelReference, otherName, parseKernelArgument, storedReference } from './kernel-argument.ts';
 
 /** The commands that start a job. */
@@ -37,8 +38,12 @@ export async function startJob(
       'Wanted --detach, or --record, --junit and --save, which need the job to its end; both were given',
     );
   requireOutputs(options);
-  if (kernelText === '') return startSdpa(options, context);
-  const requestFor = plannedRequest(command, options);
+  const rbk = options.rbk === undefined ? undefined : readRbk(options.rbk, options);
+  if (kernelText === '') {
+    if (rbk) throw new UsageError('--rbk: give the kernel that is to be benchmarked');
+    return startSdpa(options, context);
+  }
+  const requestFor = plannedRequest(command, rbk ? { ...options, ...rbk.options } : options);
   const kernel = await parseKernelArgument(kernelText);
   const champion = options.champion ? await parseKernelArgument(options.champion) : undefined;
   for (const text of [kernel, champion].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
@@ -49,7 +54,9 @@ export async function startJob(
       champion && (await kernelReference(champion, client)),
     );
     const open: OpenEvents = (watch) => client.start(method, request, watch);
-    return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
+    return options.detach
+      ? detachFromJob(open, connection, context)
+      : followJob(open, connection, context, { ...options, ended: rbk?.write });
   });
 }
 

@@ -142,7 +142,7 @@ test.each([...PAGE_FORMATS, ...JOB_FORMATS])('%s can be written of a measured an
   const text =
     format in PAGE_WRITERS
       ? PAGE_WRITERS[format as keyof typeof PAGE_WRITERS](finalReport(jobs))
-      : JOB_WRITERS[format as keyof typeof JOB_WRITERS](jobs, 'kernels/mine');
+      : JOB_WRITERS[format as keyof typeof JOB_WRITERS](jobs, { folder: 'kernels/mine', suite: 'mine' });
   expect(text.length).toBeGreaterThan(0);
   expect(text.endsWith('\n')).toBe(true);
 });

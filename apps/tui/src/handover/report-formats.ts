@@ -7,7 +7,17 @@ export const PAGE_FORMATS = ['markdown', 'html', 'json'] as const;
 export type PageFormatName = (typeof PAGE_FORMATS)[number];
 
 /** Files of ended jobs for other programs. */
-export const JOB_FORMATS = ['junit', 'sarif', 'github', 'github-action-benchmark', 'bencher', 'hyperfine'] as const;
+export const JOB_FORMATS = [
+  'junit',
+  'sarif',
+  'github',
+  'pull-request',
+  'github-action-benchmark',
+  'bencher',
+  'hyperfine',
+  'eval-results',
+  'fast-p',
+] as const;
 export type JobFormatName = (typeof JOB_FORMATS)[number];
 
 export const REPORT_FORMATS = [...PAGE_FORMATS, ...JOB_FORMATS] as const;

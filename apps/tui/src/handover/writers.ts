@@ -3,32 +3,46 @@ import type { GetJobResponse } from '@flashcore/shared/contract';
 import type { Block } from '../present/blocks.ts';
 import { htmlPage } from '../present/html/html-painter.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
-import { junitOf } from '../record/junit.ts';
+import { couldNotRun, junitOfJobs } from '../record/junit.ts';
 import { actionBenchmark, bencherMetrics, hyperfineResults } from './benchmark-files.ts';
 import { figuresOf } from './figures.ts';
+import { evalResults, fastP } from './kernelbench-eval.ts';
 import { annotations, problemsOf, sarif } from './problems.ts';
+import { pullRequestComment } from './pull-request.ts';
 import type { Report } from './report.ts';
 import type { JobFormatName, PageFormatName } from './report-formats.ts';
 
-type Writer = (jobs: readonly GetJobResponse[], folder: string) => string;
+export interface JobFileSettings {
+  /** Where the kernel lies in the repository, for the places of problems. */
+  readonly folder: string;
+  /** What a pull request's comment is called. */
+  readonly suite: string;
+}
+
+type Writer = (jobs: readonly GetJobResponse[], settings: JobFileSettings) => string;
 
 const json = (value: unknown): string => `${JSON.stringify(value, null, 1)}\n`;
 
-/** `folder`: where the kernel lies in the repository, for the places of problems. */
 export const JOB_WRITERS: Readonly<Record<JobFormatName, Writer>> = {
-  junit: (jobs) =>
-    junitOf(jobs.map(({ job }) => job?.label || job?.name).join(', '), {
-      variants: jobs.flatMap(({ result }) => result?.variants ?? []),
-    }),
-  sarif: (jobs, folder) => json(sarif(problemsOf(jobs), folder)),
-  github: (jobs, folder) =>
+  junit: (jobs) => junitOfJobs(jobs.map(junitJob)),
+  sarif: (jobs, { folder }) => json(sarif(problemsOf(jobs), folder)),
+  github: (jobs, { folder }) =>
     annotations(problemsOf(jobs), folder)
       .map((line) => `${line}\n`)
       .join(''),
+  'pull-request': (jobs, { suite }) => pullRequestComment(jobs, suite),
   'github-action-benchmark': (jobs) => json(actionBenchmark(figuresOf(jobs))),
   bencher: (jobs) => json(bencherMetrics(figuresOf(jobs))),
   hyperfine: (jobs) => json(hyperfineResults(figuresOf(jobs))),
+  'eval-results': (jobs) => json(evalResults(jobs)),
+  'fast-p': (jobs) => json(fastP(jobs)),
 };
+
+const junitJob = ({ job, result }: GetJobResponse) => ({
+  label: job?.label || job?.name || '',
+  variants: result?.variants ?? [],
+  ...(couldNotRun(job?.outcome) && { error: job?.summary || 'the runner could not run it' }),
+});
 
 /** Markdown has no plots: they stand in HTML, and as files with --svg. A chapter of plots alone goes with them. */
 const withoutPlots = (blocks: readonly Block[]): Block[] =>

@@ -1,9 +1,9 @@
 /** A result as JUnit XML, which every CI shows: build, findings, cases and gates of each variant. */
 import {
   FindingKind,
+  Outcome,
   Verdict,
   type GateResult,
-  type JobResult,
   type SdpaComparison,
   type VariantResult,
 } from '@flashcore/shared/contract';
@@ -18,14 +18,34 @@ interface TestCase {
   readonly output?: string;
 }
 
+/** An ended job: what it found out, and why it could not where it could not. */
+export interface JunitJob {
+  readonly label: string;
+  readonly variants: readonly VariantResult[];
+  readonly error?: string;
+}
+
+/** Neither a result: the runner could not find out, or was stopped. */
+export const couldNotRun = (outcome: Outcome | undefined): boolean =>
+  outcome === Outcome.ERROR || outcome === Outcome.INTERRUPTED || outcome === Outcome.CANCELLED;
+
 /**
  * One suite for each variant. Only what fails the job is a failure: a failed gate of level "warn" is told in the case's
- * output.
+ * output. A job that could not run has an error.
  */
-export function junitOf(label: string, result: Pick<JobResult, 'variants'>): string {
-  const suites = result.variants.map((variant) => suiteOf(label, variant));
-  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="${escape(label)}">\n${suites.join('')}</testsuites>\n`;
+export const junitOf = (label: string, job: Omit<JunitJob, 'label'>): string => junitOfJobs([{ label, ...job }]);
+
+export function junitOfJobs(jobs: readonly JunitJob[]): string {
+  const suites = jobs.flatMap(({ label, variants, error }) => [
+    ...variants.map((variant) => suiteOf(label, variant)),
+    ...(error === undefined ? [] : [errorSuite(label, error)]),
+  ]);
+  const name = jobs.map(({ label }) => label).join(', ');
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="${escape(name)}">\n${suites.join('')}</testsuites>\n`;
 }
+
+const errorSuite = (label: string, error: string): string =>
+  `  <testsuite name="${escape(label)}" tests="1" failures="0" errors="1" skipped="0">\n    <testcase classname="job" name="runs"><error message="${escape(error.split('\n')[0] ?? '')}">${escape(error)}</error></testcase>\n  </testsuite>\n`;
 
 function suiteOf(label: string, variant: VariantResult): string {
   const cases = [

@@ -1,0 +1,177 @@
+/** rbk_config.yaml and its reports, KernelBench's figures, a pull request's comment, JUnit of lost jobs. */
+import { create } from '@bufbuild/protobuf';
+import { GetJobResponseSchema, JobState, Outcome, type GetJobResponse } from '@flashcore/shared/contract';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import * as z from 'zod';
+import { evalResults, fastP } from './kernelbench-eval.ts';
+import { markerOf, pullRequestComment } from './pull-request.ts';
+import { parseRbkConfig } from './rbk-config.ts';
+import { rbkReports } from './rbk-report.ts';
+import { FileSource } from './sources.ts';
+import { JOB_WRITERS } from './writers.ts';
+
+const RESULTS = fileURLToPath(new URL('../../../../docs/results/', import.meta.url));
+const jobsOf = (...files: string[]): readonly GetJobResponse[] =>
+  new FileSource(files.map((file) => path.join(RESULTS, file))).jobs;
+const [run] = jobsOf('h200-2026-11-21/run.flashcore_v11.json') as [GetJobResponse];
+const ladder = jobsOf(...['v6', 'v10', 'v11'].map((id) => `h200-2026-11-21/run.flashcore_${id}.json`));
+const SETTINGS = { folder: '', suite: 'flashcore' };
+
+const CONFIG = `
+warmups: 10
+iterations: 200
+output_dir: out
+save_csv: true
+shapes:
+  - { name: canonical, batch_size: 2, num_heads: 8, seq_len: 512, head_dim: 64, dtype: fp16 }
+  - { batch_size: 1, num_heads: 8, seq_len: 512, head_dim: 64, causal: true }
+`;
+
+test('rbk_config.yaml gives shapes, iterations and what is written', () => {
+  expect(parseRbkConfig(CONFIG, 'rbk_config.yaml')).toEqual({
+    warmups: 10,
+    iterations: 200,
+    outputFolder: 'out',
+    saves: { json: true, csv: true, markdown: true },
+    shapes: [
+      { name: 'canonical', shape: '2x8x512x64' },
+      { name: '1x8x512x64c', shape: '1x8x512x64c' },
+    ],
+  });
+});
+
+test.each([
+  [
+    'a dtype of a shape',
+    CONFIG.replace('dtype: fp16', 'dtype: bf16'),
+    /rbk_config.yaml:7: shapes\[0\]\.dtype: bf16 is not supported: kernels here take fp16/,
+  ],
+  ['a dtype of all', `dtype: fp32\n${CONFIG}`, /dtype.*fp32 is not supported/],
+  ['a key that nobody knows', CONFIG.replace('warmups', 'eval_type: kineto\nwarmups'), /unknown key "eval_type"/],
+  ['no shape', 'shapes: []\n', /wanted at least one shape/],
+  ['a size that is none', CONFIG.replace('seq_len: 512', 'seq_len: 0'), /seq_len.*wanted an integer of 1/],
+])('rbk_config.yaml: %s is refused by its name', (_, yaml, message) => {
+  expect(() => parseRbkConfig(yaml, 'rbk_config.yaml')).toThrow(message);
+});
+
+test('rbk_report has the measured figures under the names of the configuration, as JSON, Markdown and CSV', async () => {
+  const files = rbkReports(parseRbkConfig(CONFIG, 'rbk_config.yaml'), run);
+  expect(Object.keys(files)).toEqual(['rbk_report.json', 'rbk_report.csv', 'rbk_report.md']);
+  const report = JSON.parse(files['rbk_report.json']!) as { job: string; results: Record<string, unknown>[] };
+  const { latency } = run.result!.variants[0]!.benchmarks[0]!;
+  expect(report).toMatchObject({ job: run.job!.name, correct: true, simulated: false });
+  expect(report.results[0]).toMatchObject({ name: 'canonical', mode: 'cold', mean_us: latency!.meanUs, valid: true });
+  await expect(Object.values(files).join('\n')).toMatchFileSnapshot('goldens/rbk-report.txt');
+});
+
+test('a cell of the CSV can neither break its row nor be a formula', () => {
+  const config = parseRbkConfig(CONFIG.replace('canonical', '"=1+1,\\"x\\""'), 'rbk_config.yaml');
+  const [, row] = rbkReports(config, run)['rbk_report.csv']!.split('\n');
+  expect(row).toMatch(/^"'=1\+1,""x""",2x8x512x64,cold,fp16,/);
+});
+
+// KernelBench's eval_results.json (HEAD 423217d, 2026-03-05).
+const STATS = z.strictObject({
+  mean: z.number(),
+  std: z.number(),
+  min: z.number(),
+  max: z.number(),
+  num_trials: z.number().int(),
+  hardware: z.string().min(1),
+  device: z.string().min(1),
+});
+const EVAL_RESULTS = z.record(
+  z.string(),
+  z.array(
+    z.strictObject({
+      sample_id: z.number().int(),
+      compiled: z.boolean(),
+      correctness: z.boolean(),
+      metadata: z.record(z.string(), z.unknown()),
+      runtime: z.number(),
+      runtime_stats: z.union([STATS, z.strictObject({})]),
+    }),
+  ),
+);
+
+const broken = create(GetJobResponseSchema, {
+  job: { name: 'jobs/broken', kernelId: 'mine', state: JobState.ENDED, outcome: Outcome.COMPILE_FAILED },
+  result: { variants: [{ build: { succeeded: false } }] },
+});
+
+test('eval_results.json follows its schema: milliseconds of hot figures, -1 where there is none', () => {
+  const results = EVAL_RESULTS.parse(evalResults([...ladder, ...ladder.slice(0, 1), broken]));
+  expect(results['flashcore_v6 2x8x512x64']!.map(({ sample_id }) => sample_id)).toEqual([0, 1]);
+  const hot = run.result!.variants[0]!.benchmarks[1]!.latency!;
+  expect(results['flashcore_v11 2x8x512x64']![0]!.runtime).toBe(hot.meanUs / 1000);
+  expect(results['mine']).toEqual([
+    {
+      sample_id: 0,
+      compiled: false,
+      correctness: false,
+      metadata: { job: 'jobs/broken' },
+      runtime: -1,
+      runtime_stats: {},
+    },
+  ]);
+});
+
+test('fast_p is the share of right kernels that are more than p times as fast as SDPA, of all of them', () => {
+  const [summary, ...others] = fastP([...ladder, broken]) as {
+    place: string;
+    total_count: number;
+    fast_p: Record<string, number>;
+    geo_mean_speedup: number;
+  }[];
+  expect(others).toEqual([]);
+  // Medians on that day: v6 0.315, v10 1.310, v11 1.552 times the fastest backend; the fourth does not compile.
+  expect(summary).toMatchObject({
+    place: 'NVIDIA H200, flashcore-protocol 3',
+    total_count: 4,
+    compiled_count: 3,
+    correct_count: 3,
+    fast_p: { '0.0': 0.75, '0.5': 0.5, '0.8': 0.5, '1.0': 0.5, '1.5': 0.25, '2.0': 0 },
+  });
+  expect(summary!.geo_mean_speedup).toBeCloseTo(Math.cbrt(0.315 * 1.31 * 1.552), 1);
+});
+
+test('fast_p of two devices are two, and simulated times are in none', () => {
+  const elsewhere = structuredClone(ladder[0]!);
+  elsewhere.result!.provenance!.device!.name = 'NVIDIA L4';
+  expect((fastP([...ladder, elsewhere]) as { place: string }[]).map(({ place }) => place)).toEqual([
+    'NVIDIA H200, flashcore-protocol 3',
+    'NVIDIA L4, flashcore-protocol 3',
+  ]);
+  const simulated = structuredClone(ladder[0]!);
+  for (const { benchmarks } of simulated.result!.variants) for (const each of benchmarks) each.simulated = true;
+  expect(fastP([simulated])).toMatchObject([{ place: 'none measured', fast_p: { '0.0': 0 }, geo_mean_speedup: null }]);
+});
+
+test("a pull request's comment begins with its marker, has the comparison, and fits", async () => {
+  const jobs = jobsOf('h200-decide-2026-11-22/decide.slower.json');
+  const body = pullRequestComment(jobs, 'attention');
+  expect(body.startsWith('<!-- flashcore:attention -->\n')).toBe(true);
+  await expect(body).toMatchFileSnapshot('goldens/pull-request.txt');
+  const many = pullRequestComment(
+    Array.from({ length: 400 }, () => jobs[0]!),
+    'attention',
+  );
+  expect(many.length).toBeLessThanOrEqual(65_536);
+  expect(many).toMatch(/\|\n\nThe rest did not fit into a comment/);
+});
+
+test('a suite can’t end the marker', () => {
+  expect(markerOf('a --> <script>')).toBe('<!-- flashcore:a------script- -->');
+});
+
+test('in JUnit a job that could not run is an error, a hard gate that failed a failure', () => {
+  const lost = create(GetJobResponseSchema, {
+    job: { name: 'jobs/lost', label: 'lost', outcome: Outcome.ERROR, summary: 'no device\nat all' },
+  });
+  const xml = JOB_WRITERS.junit([lost, ...jobsOf('h200-decide-2026-11-22/decide.slower.json')], SETTINGS);
+  expect(xml).toContain('<testsuite name="lost" tests="1" failures="0" errors="1" skipped="0">');
+  expect(xml).toContain('<error message="no device">no device&#10;at all</error>');
+  expect(xml).toMatch(/name="regression: [^>]*><failure/);
+});

@@ -1,0 +1,80 @@
+/** The body of a pull request's comment: a marker by which the next run finds and replaces it, then what matters. */
+import type { GetJobResponse } from '@flashcore/shared/contract';
+import { chapter, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
+import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
+import { markdownOf } from '../present/plain/markdown-painter.ts';
+import { COMPARISON_MARKS, MODE_WORDS, outcomeWord, shapeShort, shortName } from '../present/words.ts';
+import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
+import { gatesText, parityText } from './job-facts.ts';
+
+/** GitHub refuses a longer one. */
+const MOST_CHARACTERS = 65_536;
+const CUT = '\n\nThe rest did not fit into a comment: fa-tui report has all of it.\n';
+
+/** `<!-- flashcore:suite -->`; the suite's letters, digits and hyphens alone: nothing closes the comment early. */
+export const markerOf = (suite: string): string => `<!-- flashcore:${suite.replaceAll(/[^\w.-]/g, '-')} -->`;
+
+export function pullRequestComment(jobs: readonly GetJobResponse[], suite: string): string {
+  const blocks: Block[] = [
+    chapter(suite, 2),
+    tableOf(JOB_COLUMNS, jobs),
+    ...jobs.flatMap(findingBlocks),
+    ...jobs.flatMap(comparisonBlocks),
+    ...byPlace(figuresOf(jobs)).flatMap(({ place, figures }) => [
+      heading(placeTitle(place)),
+      tableOf(FIGURE_COLUMNS, figures),
+    ]),
+  ];
+  const body = `${markerOf(suite)}\n${markdownOf(blocks)}`;
+  return body.length <= MOST_CHARACTERS ? body : `${cutAtLine(body, MOST_CHARACTERS - CUT.length)}${CUT}`;
+}
+
+/** A table's row is whole or not there. */
+const cutAtLine = (text: string, most: number): string => text.slice(0, text.lastIndexOf('\n', most));
+
+const askedOf = ({ result }: GetJobResponse) => result?.variants.find(({ fallback }) => !fallback);
+
+const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [
+  { title: 'kernel', cell: ({ job }) => job?.label || job?.kernelId || '' },
+  { title: 'outcome', cell: ({ job }) => outcomeWord(job?.outcome ?? 0) },
+  {
+    title: 'parity',
+    cell: (response) => {
+      const variant = askedOf(response);
+      return variant ? parityText(variant) : 'not checked';
+    },
+  },
+  { title: 'gates', cell: (response) => gatesText(askedOf(response)?.gates ?? []) },
+  { title: 'job', cell: ({ job }) => shortName(job?.name ?? '') },
+];
+
+const findingBlocks = (response: GetJobResponse): Block[] =>
+  (askedOf(response)?.findings ?? []).map(({ message, remedy }) =>
+    notice(`${shortName(response.job?.name ?? '')}: ${message}${remedy === '' ? '' : `. ${remedy}`}`, 'bad', '✗'),
+  );
+
+/** What was measured in turns with the champion decides; figures of two runs do not. */
+const comparisonBlocks = (response: GetJobResponse): Block[] => {
+  const comparison = askedOf(response)?.comparison;
+  return (comparison?.shapes ?? []).map(({ shape, mode, verdict, time, reason }) =>
+    notice(
+      `${shortName(response.job?.name ?? '')} against ${comparison?.champion?.label ?? 'the champion'} at ${shapeShort(shape)} ${MODE_WORDS[mode]}, ${COMPARISON_MARKS[verdict].word}: ${time ? `${formatInterval(time)} times as fast` : 'not measured'} (${reason})`,
+    ),
+  );
+};
+
+const FIGURE_COLUMNS: readonly Column<Figure>[] = [
+  { title: 'kernel', cell: ({ kernel }) => kernel },
+  { title: 'shape', cell: ({ shape }) => shape },
+  { title: 'mode', cell: ({ mode }) => mode },
+  { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
+  {
+    title: 'over the fastest SDPA',
+    align: 'right',
+    cell: ({ benchmark }) => {
+      const sdpa = fastestSdpa(benchmark);
+      return sdpa ? `${sdpa.speedup.toFixed(3)} x (${sdpa.name})` : 'not measured';
+    },
+  },
+  { title: 'job', cell: ({ job }) => shortName(job) },
+];

@@ -1,0 +1,72 @@
+/** `rbk_config.yaml`: a benchmark in the notes' own form. What this program can't do is refused by name. */
+import { yamlFile } from '@flashcore/shared/kernels';
+
+const { strict, text, integer, flag, listOf, oneOf } = yamlFile;
+
+const MOST_EXTENT = 1_000_000;
+
+// fp16 is what every kernel here takes; the others are known, so that their refusal can say what is.
+const DTYPES = ['fp16', 'float16', 'half', 'bf16', 'bfloat16', 'fp32', 'float32', 'fp8'] as const;
+const FP16: readonly string[] = DTYPES.slice(0, 3);
+
+const shapeSchema = strict({
+  name: text().optional(),
+  batch_size: integer(1, MOST_EXTENT),
+  num_heads: integer(1, MOST_EXTENT),
+  seq_len: integer(1, MOST_EXTENT),
+  head_dim: integer(1, MOST_EXTENT),
+  causal: flag().default(false),
+  dtype: oneOf(DTYPES).default('fp16'),
+});
+
+const configSchema = strict({
+  warmups: integer(0, 1_000_000).optional(),
+  iterations: integer(1, 1_000_000).optional(),
+  dtype: oneOf(DTYPES).default('fp16'),
+  output_dir: text().default('.'),
+  save_json: flag().default(true),
+  save_csv: flag().default(false),
+  save_markdown: flag().default(true),
+  shapes: listOf(shapeSchema),
+});
+
+export interface RbkShape {
+  readonly name: string;
+  /** As --shape takes it. */
+  readonly shape: string;
+}
+
+export interface RbkConfig {
+  /** Asked for; the runner warms up by its own protocol, and the report says so. */
+  readonly warmups: number | undefined;
+  readonly iterations: number | undefined;
+  readonly outputFolder: string;
+  readonly saves: { readonly json: boolean; readonly csv: boolean; readonly markdown: boolean };
+  readonly shapes: readonly RbkShape[];
+}
+
+/** `file` is for the texts. Errors: INVALID_MANIFEST with file, line and key. */
+export function parseRbkConfig(yaml: string, file: string): RbkConfig {
+  const parsed = yamlFile.parseYamlFile(yaml, file, configSchema);
+  const { value } = parsed;
+  const faults = [
+    ...(value.shapes.length === 0 ? [{ key: ['shapes'], message: 'wanted at least one shape' }] : []),
+    ...[
+      { key: ['dtype'], dtype: value.dtype },
+      ...value.shapes.map(({ dtype }, at) => ({ key: ['shapes', at, 'dtype'], dtype })),
+    ]
+      .filter(({ dtype }) => !FP16.includes(dtype))
+      .map(({ key, dtype }) => ({ key, message: `${dtype} is not supported: kernels here take fp16` })),
+  ];
+  if (faults.length > 0) throw parsed.refuse(faults);
+  return {
+    warmups: value.warmups,
+    iterations: value.iterations,
+    outputFolder: value.output_dir,
+    saves: { json: value.save_json, csv: value.save_csv, markdown: value.save_markdown },
+    shapes: value.shapes.map(({ name, batch_size, num_heads, seq_len, head_dim, causal }) => {
+      const shape = `${batch_size}x${num_heads}x${seq_len}x${head_dim}${causal ? 'c' : ''}`;
+      return { name: name ?? shape, shape };
+    }),
+  };
+}
