@@ -11,6 +11,7 @@ import {
   formatMicroseconds,
   formatNumber,
   formatSeconds,
+  formatSpeedupInterval,
 } from '../present/numbers.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { piece } from '../present/roles.ts';
@@ -90,7 +91,8 @@ const LATENCY_COLUMNS: readonly Column<Figure>[] = [
     align: 'right',
     cell: ({ benchmark }) => {
       const sdpa = fastestSdpa(benchmark);
-      return sdpa ? `${sdpa.speedup.toFixed(3)} (${sdpa.speedupLow.toFixed(3)} to ${sdpa.speedupHigh.toFixed(3)})` : '';
+      if (sdpa === undefined) return '';
+      return formatSpeedupInterval({ ratio: sdpa.speedup, low: sdpa.speedupLow, high: sdpa.speedupHigh });
     },
   },
   { title: 'job', cell: ({ job }) => shortName(job) },

@@ -3,7 +3,7 @@
  */
 import { TimingMode, type Champion, type Decision, type GetJobResponse, type Kernel } from '@flashcore/shared/contract';
 import { chapter, fact, facts, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
-import { counted, formatMicroseconds, formatNumber } from '../present/numbers.ts';
+import { counted, formatMicroseconds, formatNumber, formatSpeedup } from '../present/numbers.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { championsBlocks } from '../present/sections/decisions.ts';
 import { expectationText } from '../present/sections/plan.ts';
@@ -103,7 +103,7 @@ const BEST_COLUMNS: readonly Column<Figure>[] = [
     align: 'right',
     cell: ({ benchmark }) => {
       const sdpa = fastestSdpa(benchmark);
-      return sdpa ? `${sdpa.speedup.toFixed(3)} x (${sdpa.name})` : 'not measured';
+      return sdpa ? `${formatSpeedup(sdpa.speedup)} (${sdpa.name})` : 'not measured';
     },
   },
   { title: 'job', cell: ({ job }) => shortName(job) },

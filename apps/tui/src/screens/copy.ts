@@ -14,12 +14,14 @@ import {
 import { frame, insideOf } from '../present/cells/frame.ts';
 import { rowText } from '../present/cells/row.ts';
 import { rowsToSvg } from '../present/cells/svg.ts';
+import { markdownOf } from '../present/plain/markdown-painter.ts';
 import type { AppState, ViewId } from '../state/app-state.ts';
 import { historyOf, leaderboardOf, shownVariant } from '../state/selectors.ts';
 import type { Snapshot } from '../state/snapshot.ts';
 import { focusedPane } from './chrome/layout.ts';
 import { screenOf } from './chrome/message.ts';
 import { wholeLine } from './run/log.ts';
+import { viewBlocks } from './view-blocks.ts';
 import { VIEW_FUNCTIONS } from './views.ts';
 
 export const COPY_FORMATS = ['text', 'markdown', 'json', 'svg'] as const;
@@ -32,10 +34,12 @@ export function copyOf(snapshot: Snapshot, format: CopyFormat): { text: string; 
   const { body, ...border } = VIEW_FUNCTIONS[view](snapshot, insideOf(pane));
   // Of view 1 the log is what people paste: all of it, as it came, whatever is in sight.
   const lines = view === 'run' ? wholeLog(snapshot) : body.map((row) => rowText(row).trimEnd());
+  const blocks = viewBlocks(snapshot.state, view);
+  const results = (): string =>
+    blocks.length > 0 ? markdownOf(blocks) : `\`\`\`\n${lines.join('\n').trimEnd().replaceAll('```', "'''")}\n\`\`\`\n`;
   const text = {
     text: () => `${lines.join('\n').trimEnd()}\n`,
-    markdown: () =>
-      `**${border.title}**${border.badge === undefined ? '' : ` (${border.badge})`}\n\`\`\`\n${lines.join('\n').trimEnd()}\n\`\`\`\n`,
+    markdown: () => `**${border.title}**${border.badge === undefined ? '' : ` (${border.badge})`}\n\n${results()}`,
     json: () => `${JSON.stringify(dataOf(snapshot, view), null, 2)}\n`,
     svg: () => rowsToSvg(frame(border, body, pane), pane.width),
   }[format]();

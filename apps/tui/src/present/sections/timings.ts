@@ -9,7 +9,14 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact, type PlotMark } from '../blocks.ts';
-import { counted, formatInterval, formatMicroseconds, formatNumber, formatPercent, formatSpeedup } from '../numbers.ts';
+import {
+  counted,
+  formatSpeedupInterval,
+  formatMicroseconds,
+  formatNumber,
+  formatPercent,
+  formatSpeedup,
+} from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
 import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
 import { conditionsText } from './conditions.ts';
@@ -212,7 +219,7 @@ function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult)
 }
 
 const sdpaText = ({ latency, speedup, speedupLow, speedupHigh, version }: SdpaResult): string =>
-  `${latency ? `p50 ${formatMicroseconds(latency.p50Us)}, ` : ''}speedup ${formatInterval({ ratio: speedup, low: speedupLow, high: speedupHigh })} (${version})`;
+  `${latency ? `p50 ${formatMicroseconds(latency.p50Us)}, ` : ''}speedup ${formatSpeedupInterval({ ratio: speedup, low: speedupLow, high: speedupHigh })} (${version})`;
 
 function slowedText({ slowedSamples, throttledSamples, latency }: BenchmarkResult): string {
   const share = (samples: number): string => formatPercent((100 * samples) / latency!.samples);

@@ -6,7 +6,7 @@ import type { ExperimentSummary, LeaderboardEntry, LeaderboardPlace } from '@fla
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatShape } from '@flashcore/shared/kernels';
 import { gatesRole, gatesText } from '../../present/sections/lists.ts';
-import { formatAge, formatError, formatMicroseconds } from '../../present/numbers.ts';
+import { formatAge, formatError, formatMicroseconds, formatSpeedup } from '../../present/numbers.ts';
 import { run, wrapRows, BLANK_ROW, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -156,7 +156,7 @@ const leaderboardColumns = (state: AppState): Column<Ranked>[] => [
     title: 'against SDPA',
     align: 'right',
     cell: ({ speedup }) =>
-      speedup === undefined ? run('-', 'dim') : run(`${speedup.toFixed(2)}x`, speedup > 1 ? 'good' : 'bad'),
+      speedup === undefined ? run('-', 'dim') : run(formatSpeedup(speedup), speedup > 1 ? 'good' : 'bad'),
   },
   { title: 'n', align: 'right', drop: 5, cell: ({ latency }) => String(latency?.samples ?? '-') },
   { title: 'id', drop: 4, cell: ({ job }) => run(shortName(job), 'dim') },

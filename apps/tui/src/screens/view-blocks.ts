@@ -1,0 +1,60 @@
+/**
+ * The results behind a view as blocks: those that the plain report is painted of, so that a copy has its words and
+ * digits. Empty where the view has none: a log, two jobs side by side, what is still being measured.
+ */
+import type { Block } from '../present/blocks.ts';
+import { buildBlocks } from '../present/sections/build.ts';
+import { verifyBlocks } from '../present/sections/cases.ts';
+import { comparisonBlocks } from '../present/sections/comparison.ts';
+import { profileBlocks } from '../present/sections/counters.ts';
+import { gatesBlocks } from '../present/sections/gates.ts';
+import { hostBlocks } from '../present/sections/host.ts';
+import { leaderboardBlocks } from '../present/sections/leaderboard.ts';
+import { historyBlocks, jobsBlocks, kernelsBlocks } from '../present/sections/lists.ts';
+import { timingBlocks } from '../present/sections/timings.ts';
+import type { AppState, ViewId } from '../state/app-state.ts';
+import type { VariantView } from '../state/job-view.ts';
+import { historyOf, jobsOf, kernelsOf, leaderboardOf, shownVariant } from '../state/selectors.ts';
+
+export function viewBlocks(state: AppState, view: ViewId): Block[] {
+  const variant = shownVariant(state);
+  switch (view) {
+    case 'run':
+      return [];
+    case 'correct':
+      return variant?.verify ? verifyBlocks(variant.verify) : [];
+    case 'latency':
+      return variant === undefined || state.ui.comparing ? [] : latencyBlocks(variant);
+    case 'profile':
+      return [
+        ...(variant?.build ? buildBlocks(variant.build) : []),
+        ...(variant?.profile ? profileBlocks(variant.profile) : []),
+      ];
+    case 'gates':
+      return variant && variant.gates.length > 0 ? gatesBlocks(variant.gates) : [];
+    case 'jobs':
+      return jobListBlocks(state);
+    case 'kernels':
+      return kernelsBlocks(kernelsOf(state));
+    case 'host':
+      return state.host ? hostBlocks(state.host) : [];
+  }
+}
+
+const latencyBlocks = ({ benchmarks, comparison }: VariantView): Block[] => [
+  ...(comparison?.result ? comparisonBlocks(comparison.result) : []),
+  ...benchmarks.flatMap(({ result }) => (result === undefined ? [] : timingBlocks(result))),
+];
+
+function jobListBlocks(state: AppState): Block[] {
+  switch (state.ui.jobList) {
+    case 'jobs':
+      return jobsBlocks(jobsOf(state));
+    case 'history':
+      return historyBlocks(historyOf(state));
+    case 'leaderboard':
+      return state.leaderboard === undefined
+        ? []
+        : leaderboardBlocks({ ...state.leaderboard, entries: leaderboardOf(state) }, { limit: Infinity });
+  }
+}
