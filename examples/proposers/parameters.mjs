@@ -1,6 +1,6 @@
-// A proposer without a model: changes one build-time parameter, or one marked constant, of the base. Deterministic: the
-// same request is answered with the same proposal. Nothing that was tried on this base, or came to the same, is
-// proposed again.
+// A proposer without a model: changes one build-time parameter, or one marked constant, of the base; when all of those
+// were tried, two at once. Deterministic: the same request is answered with the same proposal. Nothing that was tried on
+// this base, or came to the same, is proposed again.
 //
 //   fa-tui evolve fa_s512_v3_wmma --proposer "node examples/proposers/parameters.mjs" --trials 20
 //
@@ -32,10 +32,10 @@ const parameterMoves = task.parameters.flatMap(({ name, values, about }) =>
   values
     .filter((value) => value !== current[name])
     .map((value) => ({
+      target: name,
       name: `${name} ${current[name]} -> ${value}`,
       thought: `${name} (${about}): ${value} in place of ${current[name]}`,
-      parameters: { ...current, [name]: value },
-      files: undefined,
+      change: ({ parameters, files }) => ({ parameters: { ...parameters, [name]: value }, files }),
     })),
 );
 
@@ -47,10 +47,13 @@ const constantMoves = Object.entries(base.files).flatMap(([path, text]) =>
       .map((each) => each.trim())
       .filter((each) => each !== value)
       .map((each) => ({
+        target: `${path} ${name}`,
         name: `${name} ${value} -> ${each}`,
         thought: `the constant ${name} of ${path}: ${each} in place of ${value}`,
-        parameters: { ...current },
-        files: { [path]: text.replace(line, `${before}${each}${mark}${values}`) },
+        change: ({ parameters, files }) => ({
+          parameters,
+          files: { ...files, [path]: (files[path] ?? text).replace(line, `${before}${each}${mark}${values}`) },
+        }),
       })),
   ),
 );
@@ -59,13 +62,29 @@ const whole = (parameters) =>
   JSON.stringify(task.parameters.map(({ name, default: value }) => [name, parameters[name] ?? value]));
 const triedSets = new Set(insights.tried.map(({ parameters }) => whole(parameters)));
 const triedHere = new Set(insights.tried.filter(({ parents }) => parents[0] === base.trial).map(({ name }) => name));
-const fresh = [
-  ...parameterMoves.filter(({ parameters }) => !triedSets.has(whole(parameters))),
-  ...constantMoves.filter(({ name }) => !triedHere.has(name)),
-];
-if (fresh.length === 0) {
-  console.error('every change of one parameter or constant of this base was tried');
+
+/** Moves made at once, and whether nothing like it was tried. */
+function proposal(moves) {
+  const { parameters, files } = moves.reduce((made, { change }) => change(made), {
+    parameters: { ...current },
+    files: {},
+  });
+  const name = moves.map((move) => move.name).join(', ');
+  const isNew = Object.keys(files).length > 0 ? !triedHere.has(name) : !triedSets.has(whole(parameters));
+  return { isNew, name, thought: moves.map((move) => move.thought).join('; '), parameters, files };
+}
+
+// One change at a time says what it did; two are for when all single ones are known.
+const singles = [...parameterMoves, ...constantMoves];
+const doubles = singles.flatMap((one, index) =>
+  singles.slice(index + 1).flatMap((other) => (one.target === other.target ? [] : [[one, other]])),
+);
+const newOnes = (all) => all.map(proposal).filter(({ isNew }) => isNew);
+const fresh = newOnes(singles.map((move) => [move]));
+const left = fresh.length > 0 ? fresh : newOnes(doubles);
+if (left.length === 0) {
+  console.error('every change of one or two parameters or constants of this base was tried');
   process.exit(1);
 }
-const { name, thought, parameters, files } = fresh[Math.floor(generator(seed)() * fresh.length)];
-console.log(JSON.stringify({ name, thought, parameters, ...(files && { files }) }));
+const { name, thought, parameters, files } = left[Math.floor(generator(seed)() * left.length)];
+console.log(JSON.stringify({ name, thought, parameters, ...(Object.keys(files).length > 0 && { files }) }));

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
+import { sanitize } from '../present/cells/cell-text.ts';
 import { MAX_ANSWER_BYTES, NoProposal, type ProposalRequest } from './protocol.ts';
 
 export interface ProposerOptions {
@@ -47,15 +48,19 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
     if (bytes > MAX_ANSWER_BYTES) kill(`The proposer printed more than ${MAX_ANSWER_BYTES} bytes and was killed`);
     else pieces.push(piece);
   });
-  child.stderr.on('data', toLog);
+  const said = new LastWords();
+  child.stderr.on('data', (piece: Buffer) => {
+    toLog(piece);
+    said.add(piece);
+  });
   // One that does not read its input to the end (EPIPE) may answer all the same.
   child.stdin.on('error', () => undefined);
   child.stdin.end(`${JSON.stringify(request)}\n`);
   try {
     const end = await ended(child);
     signal.throwIfAborted();
-    if (stopped !== '') throw new NoProposal(stopped);
-    if (end !== '') throw new NoProposal(`The proposer ${end}: ${tail(pieces)}`);
+    if (stopped !== '') throw new NoProposal(`${stopped}${said.text === '' ? '' : `; it said: ${said.text}`}`);
+    if (end !== '') throw new NoProposal(`The proposer ${end}: ${said.text || tail(pieces)}`);
     return Buffer.concat(pieces).toString('utf8');
   } finally {
     clearTimeout(timer);
@@ -89,6 +94,30 @@ function killGroup(pid: number | undefined): void {
   }
 }
 
-const TAIL = 500;
+const TAIL_BYTES = 500;
+
+/** The end of what a proposer writes on stderr, where programs say what went wrong. */
+class LastWords {
+  #bytes = Buffer.alloc(0);
+
+  add(piece: Buffer): void {
+    this.#bytes = Buffer.concat([this.#bytes, piece.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES);
+  }
+
+  /** In one line, without control characters. */
+  get text(): string {
+    return readable(this.#bytes);
+  }
+}
+
 const tail = (pieces: readonly Buffer[]): string =>
-  Buffer.concat(pieces).toString('utf8').slice(-TAIL) || 'it printed nothing';
+  readable(Buffer.concat(pieces).subarray(-TAIL_BYTES)) || 'it printed nothing';
+
+/** A character that was cut in two at the beginning is left out. */
+const readable = (bytes: Buffer): string =>
+  sanitize(
+    bytes
+      .toString('utf8')
+      .replace(/^\uFFFD+/, '')
+      .replace(/\s+/g, ' '),
+  ).trim();

@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   ComparisonVerdict,
@@ -275,11 +277,61 @@ describe('a proposer', () => {
     ['hangs', 'sleep 100', /did not answer within 0\.5 s and was killed/],
     ['leaves a child that hangs', 'sleep 100 & wait', /did not answer within 0\.5 s/],
     ['fails', 'echo no key; exit 7', /ended with status 7: no key/],
-    ['is not there', 'no-such-program-here', /ended with status 127/],
+    ['is not there', 'no-such-program-here', /ended with status 127: .*not found/],
+    [
+      'says on stderr why it fails',
+      'echo out; printf "Error: no\\033[31m key\\n\\n" >&2; exit 1',
+      /ended with status 1: Error: no key$/,
+    ],
+    ['says so much that its end is shown', 'yes | head -c 100000 >&2; echo last >&2; exit 1', /^.{20,560} y last$/],
+    ['hangs and has said why', 'echo waiting for a key >&2; sleep 100', /was killed; it said: waiting for a key$/],
     ['crashes', 'kill -SEGV $$', /was ended by SIGSEGV|status 139/],
     ['floods', 'yes', /printed more than 1048576 bytes and was killed/],
   ])('that %s is no proposal', async (_, command, text) => {
     await expect(ask(command, 0.5)).rejects.toThrow(text);
+  });
+});
+
+describe('examples/proposers/parameters.mjs', () => {
+  const file = fileURLToPath(new URL('../../../../examples/proposers/parameters.mjs', import.meta.url));
+  type Tried = { name: string; parents: number[]; parameters: Record<string, number> };
+  const answer = (tried: readonly Tried[]) => {
+    const request = {
+      protocol: 'flashcore-proposer 1',
+      seed: tried.length,
+      base: { trial: 0, parameters: {}, files: { 'k.cu': 'constexpr int UNROLL = 4;  // evolve: 2, 4\n' } },
+      task: {
+        parameters: [
+          { name: 'A', values: [0, 1], default: 0, about: 'a' },
+          { name: 'B', values: [0, 1], default: 0, about: 'b' },
+        ],
+      },
+      insights: { tried },
+    };
+    const { status, stdout, stderr } = spawnSync(process.execPath, [file], {
+      input: JSON.stringify(request),
+      encoding: 'utf8',
+    });
+    if (status !== 0) return stderr.trim();
+    return JSON.parse(stdout) as { name: string; parameters: Record<string, number>; files?: Record<string, string> };
+  };
+
+  test('changes one thing, then two at once, each once, then says that all was tried', () => {
+    const tried: Tried[] = [];
+    let last = '';
+    for (let trial = 0; trial < 20 && last === ''; ++trial) {
+      const made = answer(tried);
+      if (typeof made === 'string') last = made;
+      else tried.push({ name: made.name, parents: [0], parameters: made.parameters });
+    }
+    const names = tried.map(({ name }) => name);
+    expect(names.slice(0, 3).toSorted()).toEqual(['A 0 -> 1', 'B 0 -> 1', 'UNROLL 4 -> 2']);
+    expect(names.slice(3).toSorted()).toEqual([
+      'A 0 -> 1, B 0 -> 1',
+      'A 0 -> 1, UNROLL 4 -> 2',
+      'B 0 -> 1, UNROLL 4 -> 2',
+    ]);
+    expect(last).toBe('every change of one or two parameters or constants of this base was tried');
   });
 });
 
