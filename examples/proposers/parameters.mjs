@@ -1,6 +1,6 @@
-// A proposer without a model: changes one build-time parameter, or one marked constant, of the base; when all of those
-// were tried, two at once. Deterministic: the same request is answered with the same proposal. Nothing that was tried on
-// this base, or came to the same, is proposed again.
+// A proposer without a model: changes one build-time parameter, or one marked constant, of the base; when all of
+// those were tried, two at once. Deterministic: the same request is answered with the same proposal. Nothing that was
+// tried on this base, or came to the same, is proposed again.
 //
 //   fa-tui evolve fa_s512_v3_wmma --proposer "node examples/proposers/parameters.mjs" --trials 20
 //

@@ -147,11 +147,24 @@ describe.each(ERAS)('era %s', (era) => {
     expect(texts[0]).toMatch(/did you mean "?fa_v1_baseline/);
     expect(texts[2]).toMatch(/\/nowhere\/at\/all/);
     expect(texts[3]).toMatch(/2x8/);
-    expect(texts[4]).toMatch(/only bench and run compare/);
+    expect(texts[4]).toMatch(/only bench, run, tune compare/);
     expect(texts[5]).toMatch(/BLOCK_Q.*64.*96/);
     expect(texts[6]).toMatch(/jobs\/none/);
     expect(texts[8]).toMatch(/file: must be one of/);
+    const misplaced = { action: 'build', kernel: 'fa_v2_wmma', values: { USE_WMMA: [1, 0] }, max_variants: 3 };
+    expect((await agent.call('submit', misplaced)).text).toMatch(/values, max_variants: of tune alone/);
     expect((await agent.call('list_kernels', {})).isError).toBe(false);
+  });
+
+  test('tune searches the variants of a kernel; its result has the table', { timeout: 180_000 }, async () => {
+    const asked = { action: 'tune', kernel: 'fa_v2_wmma', shapes: ['1x1x64x64'], values: { USE_WMMA: [1, 0] } };
+    const { document } = await agent.call('submit', asked);
+    const result = await agent.finish(document['job']);
+    expect(result.document['outcome']).toBe('PASSED');
+    const table = result.document['table'] as string[];
+    expect(table[0]).toMatch(/^2 variants; ranked by registers, then shared memory: .*times judge nothing/);
+    expect(table.join('\n')).toMatch(/USE_WMMA=1[^]*USE_WMMA=0|USE_WMMA=0[^]*USE_WMMA=1/);
+    expect(Buffer.byteLength(result.text)).toBeLessThanOrEqual(8 * 1024);
   });
 
   test(

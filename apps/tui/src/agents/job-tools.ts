@@ -18,6 +18,7 @@ import * as z from 'zod';
 import type { Connection } from '../connection/connect.ts';
 import { askedVariant, evaluationOf } from '../search/evaluation.ts';
 import { bounded, findingText } from '../search/feedback.ts';
+import { tuneLines, variantLine } from '../search/tune-report.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import { Refused, answer, answered, type ResourceLink } from './answers.ts';
 import type { ToolContext } from './tool-context.ts';
@@ -26,8 +27,11 @@ import type { ToolContext } from './tool-context.ts';
 const MAX_WAIT_SECONDS = 45;
 const MAX_FINDING = 1500;
 const MAX_FINDINGS = 3;
+/** Of a tune's table: an answer has at most 8 kB. */
+const MAX_TABLE_LINES = 20;
+const MAX_TABLE_LINE = 200;
 
-const ACTIONS = ['build', 'verify', 'bench', 'profile', 'run'] as const;
+const ACTIONS = ['build', 'verify', 'bench', 'profile', 'run', 'tune'] as const;
 
 const parameters = z.record(z.string(), z.number().int()).default({}).describe('build-time parameters, NAME to value');
 const shapes = z.array(z.string()).default([]).describe('BxHxSxD, c appended when causal; empty: the usual ones');
@@ -52,7 +56,7 @@ export function registerJobTools(server: McpServer, context: ToolContext): void 
     {
       title: 'Start a job',
       description:
-        'Builds, verifies, benchmarks, profiles a kernel, or runs all of it with the gates (run). Answers at once with the job’s name: wait for it, then read its result. A folder’s files are uploaded as they are now.',
+        'Builds, verifies, benchmarks, profiles a kernel, runs all of it with the gates (run), or searches its variants for the fastest right one (tune). Answers at once with the job’s name: wait for it, then read its result. A folder’s files are uploaded as they are now.',
       inputSchema: z.object({
         action: z.enum(ACTIONS),
         kernel: z.string().describe('id of a kernel of the runner, or a folder of this machine with a kernel.yaml'),
@@ -60,7 +64,13 @@ export function registerJobTools(server: McpServer, context: ToolContext): void 
         shapes,
         seeds: z.number().int().min(1).max(100).optional().describe('fresh random inputs a shape (default 5)'),
         samples: z.number().int().min(1).max(1_000_000).optional().describe('exactly so many timed samples'),
-        champion: z.string().optional().describe('kernel or folder to compare with in the same job (bench, run)'),
+        champion: z.string().optional().describe('kernel or folder to compare with in the same job (bench, run, tune)'),
+        values: z
+          .record(z.string(), z.array(z.number().int()).min(1))
+          .default({})
+          .describe('tune: values to try, NAME to list; a parameter that is not named stays; empty: all of all'),
+        max_variants: z.number().int().min(1).optional().describe('tune: most variants, drawn where there are more'),
+        max_device_seconds: z.number().positive().optional().describe('tune: begin no measurement beyond it'),
         device: z.string().optional(),
         labels: z.record(z.string(), z.string()).default({}).describe('to find the job by'),
       }),
@@ -110,6 +120,7 @@ export function registerJobTools(server: McpServer, context: ToolContext): void 
         findings: z.array(z.string()).optional(),
         feedback: z.string().optional(),
         metrics: z.record(z.string(), z.number()).optional(),
+        table: z.array(z.string()).optional().describe('of tune: its variants, the best first; a star: Pareto front'),
         gates_failed: z.array(z.string()).optional(),
       }),
       annotations: readOnly,
@@ -137,6 +148,11 @@ export function registerJobTools(server: McpServer, context: ToolContext): void 
               MAX_FINDING,
             ),
             metrics: evaluation.metrics,
+            ...(result?.tune && {
+              table: tuneLines(result.tune)
+                .slice(0, MAX_TABLE_LINES)
+                .map((line) => bounded(line, MAX_TABLE_LINE)),
+            }),
             gates_failed: (variant?.gates ?? [])
               .filter(({ verdict }) => verdict === Verdict.FAIL)
               .slice(0, 10)
@@ -215,6 +231,22 @@ interface Submitted {
   readonly champion_parameters?: Record<string, number>;
   readonly device?: string | undefined;
   readonly labels: Record<string, string>;
+  /** Of tune. */
+  readonly values?: Record<string, number[]>;
+  readonly max_variants?: number | undefined;
+  readonly max_device_seconds?: number | undefined;
+}
+
+const COMPARING: readonly Submitted['action'][] = ['bench', 'run', 'tune'];
+
+/** What only some actions heed is refused with the others. Errors: Refused. */
+function requireHeeded({ action, champion, values = {}, max_variants, max_device_seconds }: Submitted): void {
+  if (champion !== undefined && !COMPARING.includes(action))
+    throw new Refused(`champion: only ${COMPARING.join(', ')} compare; the action is ${action}`);
+  if (action === 'tune') return;
+  const given = Object.entries({ max_variants, max_device_seconds }).filter(([, value]) => value !== undefined);
+  const names = [...(Object.keys(values).length > 0 ? ['values'] : []), ...given.map(([name]) => name)];
+  if (names.length > 0) throw new Refused(`${names.join(', ')}: of tune alone; the action is ${action}`);
 }
 
 async function requestOf(
@@ -223,8 +255,7 @@ async function requestOf(
   { kernelOf, referenceTo }: ToolContext,
 ): Promise<StartRequest> {
   const { action, samples, seeds } = asked;
-  if (asked.champion !== undefined && action !== 'bench' && action !== 'run')
-    throw new Refused(`champion: only bench and run compare; the action is ${action}`);
+  requireHeeded(asked);
   const shapeList = asked.shapes.map((text) => parseShape(text));
   const side = async (kernel: string, values: Record<string, number>) => ({
     kernel: await referenceTo(await kernelOf(kernel), client),
@@ -261,8 +292,17 @@ async function requestOf(
       return { method: 'profile', request: { ...common, settings: shapeList[0] ? { shape: shapeList[0] } : {} } };
     case 'run':
       return { method: 'runExperiment', request: { ...common, verify, benchmark, noFallback: true } };
+    case 'tune':
+      return { method: 'tune', request: { ...common, ...tuneSettings(asked), shapes: shapeList, champion } };
   }
 }
+
+const tuneSettings = ({ values = {}, max_variants, max_device_seconds }: Submitted) => ({
+  parameters: Object.entries(values).map(([name, all]) => ({ name, values: all.map(BigInt) })),
+  maxTrials: max_variants ?? 0,
+  maxSeconds: max_device_seconds ?? 0,
+  seed: 1,
+});
 
 /** Starts a job and lets it go on: its name is all that is needed. */
 async function start({ client }: Connection, { method, request }: StartRequest): Promise<Job> {
@@ -312,6 +352,8 @@ function phaseOf({ payload }: JobEvent): string {
   switch (payload.case) {
     case 'phaseStarted':
       return `${Phase[payload.value.phase]?.toLowerCase() ?? 'a phase'} ${payload.value.variant}`.trim();
+    case 'tunedVariant':
+      return variantLine(payload.value);
     case 'verifyProgress':
       return `verify, case ${payload.value.caseIndex + 1} of ${payload.value.caseCount}`;
     default:

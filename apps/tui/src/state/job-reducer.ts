@@ -6,6 +6,7 @@ import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/share
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './live-comparison.ts';
 import { measuredModes, withBenchmarkProgress, withBenchmarkResult, withSdpaBenchmark } from './benchmarks.ts';
+import { withTunedVariant } from './tuned-variants.ts';
 import { withGate } from './gate-board.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
@@ -149,6 +150,8 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     }
     case 'finding':
       return withCurrentVariant(view, (variant) => ({ ...variant, findings: [...variant.findings, payload.value] }));
+    case 'tunedVariant':
+      return { ...view, tuned: withTunedVariant(view.tuned, payload.value) };
     case 'deviceConditions':
       return { ...view, conditions: payload.value };
     case 'warning':

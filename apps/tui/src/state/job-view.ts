@@ -25,6 +25,7 @@ import {
   type ProfileResult,
   type Provenance,
   type Shape,
+  type TunedVariant,
   type VerifyProgress,
   type VerifyResult,
 } from '@flashcore/shared/contract';
@@ -60,6 +61,8 @@ export interface JobView {
   readonly prechecks: readonly PrecheckItem[];
   readonly phases: readonly PhaseView[];
   readonly variants: readonly VariantView[];
+  /** Of a search over variants: the rows of its table. */
+  readonly tuned: readonly TunedVariant[];
   readonly warnings: readonly string[];
   readonly conditions?: DeviceConditions | undefined;
   readonly provenance?: Provenance | undefined;
@@ -159,6 +162,7 @@ export function jobViewOf(
     prechecks: [],
     phases: [],
     variants: [],
+    tuned: [],
     warnings: [],
   };
 }

@@ -14,6 +14,7 @@ import {
 } from '@flashcore/shared/contract';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
+import { raceOf, type TuneRace } from './tuned-variants.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined =>
   state.attached === undefined ? undefined : state.views[state.attached];
@@ -182,16 +183,25 @@ export function selectedJobName(state: AppState): string | undefined {
   return state.ui.jobList === 'history' ? historyOf(state)[index]?.job?.name : jobsOf(state)[index]?.name;
 }
 
+/** The race of the shown job; undefined: it is no search over variants. */
+export function raceOfAttached(state: AppState): TuneRace | undefined {
+  const job = attachedJob(state);
+  return job && raceOf(job);
+}
+
 /** How many things the cursor of a view can be on; undefined: the view has no cursor. */
 export function itemCount(state: AppState, view: ViewId): number | undefined {
   const variant = shownVariant(state);
   switch (view) {
     case 'correct':
       return variant?.cases.length ?? 0;
-    case 'latency':
+    case 'latency': {
+      const race = raceOfAttached(state);
+      if (race && !state.ui.comparing) return race.rows.length;
       return state.ui.comparing && state.ui.comparePage !== 'latency'
         ? undefined
         : (variant?.benchmarks.length ?? 0) + (state.ui.comparing ? 0 : (variant?.comparison?.shapes.length ?? 0));
+    }
     case 'gates':
       return variant?.gates.length ?? 0;
     case 'jobs':

@@ -7,8 +7,9 @@ import { formatMicroseconds } from '../../present/numbers.ts';
 import { MODE_WORDS, shapeShort } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
-import { shownVariant, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { FEWEST } from '../../present/sections/timings.ts';
+import { racePane } from '../latency/tune-race.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, type Size, type View } from '../pane/view.ts';
 
@@ -16,6 +17,12 @@ const SIDE_CELLS = 32;
 const WIDE = 70;
 
 export const latencyLive: View = ({ state }, size) => {
+  const race = racePane(attachedJob(state), 'Latency', {
+    ...size,
+    selected: state.ui.selected.latency,
+    focused: false,
+  });
+  if (race) return { ...race, remark: '3 details' };
   const shown = liveBenchmark(shownVariant(state));
   if (shown === undefined) return { title: 'Latency', body: nothingRows(state, 'latency', size) };
   const isLive = shown.result === undefined;

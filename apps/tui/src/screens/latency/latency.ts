@@ -3,11 +3,12 @@ import { run, type Row } from '../../present/cells/row.ts';
 import type { ComparisonView } from '../../state/live-comparison.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
-import { isSimulated, shownVariant } from '../../state/selectors.ts';
+import { attachedJob, isSimulated, shownVariant } from '../../state/selectors.ts';
 import { comparisonDetail, comparisonHead } from './comparison.ts';
 import { comparePane } from '../pinned/pinned-pages.ts';
 import { distributionRows } from '../distribution/distribution.ts';
 import { list } from '../pane/list.ts';
+import { racePane } from './tune-race.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { SIMULATED_BADGE, positionRemark, type Size, type View } from '../pane/view.ts';
 import { PAIR_COLUMNS } from '../../present/sections/comparison.ts';
@@ -15,6 +16,12 @@ import { TIMING_COLUMNS } from '../../present/sections/timings.ts';
 
 export const latencyView: View = ({ state }, size) => {
   if (state.ui.comparing) return comparePane(state, size);
+  const race = racePane(attachedJob(state), '3 Latency', {
+    ...size,
+    selected: state.ui.selected.latency,
+    focused: state.ui.view === 'latency',
+  });
+  if (race) return race;
   const variant = shownVariant(state);
   const benchmarks = variant?.benchmarks ?? [];
   const comparison = variant?.comparison;

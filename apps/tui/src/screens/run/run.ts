@@ -19,12 +19,13 @@ import {
 import type { AppState } from '../../state/app-state.ts';
 import { gateTally } from '../../state/gate-board.ts';
 import { phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
-import { attachedJob, elapsedMs, phaseVerdict, shownVariant } from '../../state/selectors.ts';
+import { attachedJob, elapsedMs, phaseVerdict, raceOfAttached, shownVariant } from '../../state/selectors.ts';
 import { shownFinding } from '../../state/shown-finding.ts';
 import { caseTally, limitText, worstCase } from '../dashboard/correct-live.ts';
 import { findingBody } from '../dashboard/finding-pane.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
 import { halfWidthText, liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
+import { raceText } from '../latency/tune-race.ts';
 import { nothingText } from '../pane/nothing.ts';
 import type { PaneContent, Size, View } from '../pane/view.ts';
 import { logRemark, logRows } from './log.ts';
@@ -156,6 +157,8 @@ function correctLine(state: AppState, width: number): Row {
 }
 
 function latencyLine(state: AppState, width: number): Row {
+  const race = raceOfAttached(state);
+  if (race) return line('latency', [run(raceText(race), 'accent'), run('  3 the race', 'key')], width);
   const shown = liveBenchmark(shownVariant(state));
   const latency = shown?.latency;
   if (shown === undefined || latency === undefined || latency.samples === 0)

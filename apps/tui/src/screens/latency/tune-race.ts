@@ -1,0 +1,112 @@
+/** The race of a search over variants, live: in view 3, and in the latency pane of the dashboard. */
+import { Verdict, type TunedVariant } from '@flashcore/shared/contract';
+import { counted, formatBytes, formatMicroseconds, formatRatio } from '../../present/numbers.ts';
+import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import type { Column } from '../../present/cells/table.ts';
+import { VERDICT_MARKS } from '../../present/words.ts';
+import type { JobView } from '../../state/job-view.ts';
+import { raceOf, type TuneRace } from '../../state/tuned-variants.ts';
+import { list } from '../pane/list.ts';
+import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
+
+export interface RaceLook extends Size {
+  readonly selected: number;
+  readonly focused: boolean;
+}
+
+/** The table, the Pareto front, and below them why the selected variant was dropped. Undefined: no search. */
+export function racePane(job: JobView | undefined, title: string, look: RaceLook): PaneContent | undefined {
+  const race = job && raceOf(job);
+  if (!race) return undefined;
+  const { rows } = race;
+  const selected = Math.min(look.selected, rows.length - 1);
+  const foot = footRows(race, rows[selected], look.width).slice(0, Math.max(0, look.height - MIN_TABLE));
+  const table = list(columnsOf(race), rows, { ...look, height: look.height - foot.length, selected });
+  return {
+    title: `${title}  ${standing(race)}`,
+    remark: positionRemark(selected, rows.length, 'variant'),
+    body: [...table, ...foot].slice(0, look.height),
+  };
+}
+
+const MIN_TABLE = 4;
+
+/** In a line: how many run, and which leads. */
+export function raceText(race: TuneRace): string {
+  const [leader] = race.rows.filter(({ verified }) => verified === Verdict.PASS);
+  const time = leader?.p50Us === undefined ? '' : `, ${formatMicroseconds(leader.p50Us)}`;
+  return `${standing(race)}${leader === undefined ? '' : `  ${leader.label} leads${time}`}`;
+}
+
+/** "race of 12 variants, 3 dropped". */
+function standing({ rows, result }: TuneRace): string {
+  const dropped = rows.filter((row) => row.dropped !== undefined).length;
+  const ended = result?.complete ? 'decided' : 'stopped before the end';
+  return `race of ${counted(rows.length, 'variant')}, ${dropped} dropped  ${result === undefined ? 'LIVE' : ended}`;
+}
+
+function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
+  const built = (row: TunedVariant, text: string): string => (row.buildId === undefined ? '-' : text);
+  return [
+    {
+      title: '#',
+      align: 'right',
+      cell: ({ rank, label }) =>
+        run(`${rank > 0 ? rank : '-'}${pareto.has(label) ? '*' : ' '}`, rank === 1 ? 'good' : 'dim'),
+    },
+    {
+      title: 'variant',
+      cell: ({ label, dropped }) => run(label, dropped === undefined ? 'title' : 'dim'),
+      shrinkTo: 14,
+    },
+    { title: 'regs', align: 'right', cell: (row) => built(row, row.registers > 0 ? String(row.registers) : '-') },
+    { title: 'SMEM', align: 'right', cell: (row) => built(row, formatBytes(row.smemBytes)) },
+    {
+      title: 'CTAs/SM',
+      align: 'right',
+      drop: 2,
+      cell: (row) => built(row, row.registers > 0 ? String(row.ctasPerSm) : '-'),
+    },
+    { title: 'right', cell: verifiedPiece },
+    {
+      title: 'p50',
+      align: 'right',
+      cell: ({ p50Us }) => (p50Us === undefined ? run('-', 'dim') : formatMicroseconds(p50Us)),
+    },
+    {
+      title: '95 %',
+      align: 'right',
+      drop: 3,
+      cell: ({ p50Us, p50LowUs, p50HighUs }) =>
+        p50Us === undefined || p50LowUs === undefined || p50HighUs === undefined
+          ? run('-', 'dim')
+          : `${formatMicroseconds(p50LowUs, p50Us)}..${formatMicroseconds(p50HighUs, p50Us)}`,
+    },
+    {
+      title: 'x leader',
+      align: 'right',
+      drop: 4,
+      cell: ({ ratio }) => (ratio === undefined ? run('-', 'dim') : formatRatio(ratio.ratio)),
+    },
+    { title: 'dropped', drop: 1, shrinkTo: 12, cell: ({ dropped }) => run(dropped ?? '', 'dim') },
+  ];
+}
+
+function verifiedPiece({ verified, buildId, dropped }: TunedVariant) {
+  const open = verified === Verdict.NOT_MEASURED || verified === Verdict.UNSPECIFIED;
+  if (open && dropped === undefined) return run(buildId === undefined ? '● building' : '○ waits', 'accent');
+  const { mark, role } = VERDICT_MARKS[verified];
+  return run(mark, role);
+}
+
+function footRows({ rows, pareto, result }: TuneRace, chosen: TunedVariant | undefined, width: number): Row[] {
+  const timed = rows.some(({ p50Us }) => p50Us !== undefined);
+  const front = rows.filter(({ label }) => pareto.has(label)).map(({ label }) => label);
+  const figures = result?.paretoOf || (timed ? 'median latency and registers' : 'shared memory and registers');
+  return [
+    fitRow([run('─'.repeat(width), 'border')], width),
+    ...wrapRows(`* Pareto front of ${figures}: ${front.join('; ') || 'nothing is known yet'}`, width),
+    ...(result ? wrapRows(`ranked by ${result.rankedBy}`, width, { role: 'dim' }) : []),
+    ...(chosen?.dropped === undefined ? [] : wrapRows(`${chosen.label} was dropped: ${chosen.dropped}`, width)),
+  ];
+}
