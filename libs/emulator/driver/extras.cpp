@@ -26,6 +26,12 @@ FLASHCORE_DRIVER_API int flashcore_emulator_last_fault(char* json, size_t capaci
 
 FLASHCORE_DRIVER_API void flashcore_emulator_clear_fault() { set_last_fault(""); }
 
+/** Launches from now on that take longer end with CUDA_ERROR_LAUNCH_TIMEOUT and a fault; 0: no limit. */
+FLASHCORE_DRIVER_API int flashcore_emulator_time_limit(uint64_t milliseconds) {
+  set_time_limit(milliseconds);
+  return 0;
+}
+
 /** Counts since the library was loaded, as one JSON object. */
 FLASHCORE_DRIVER_API int flashcore_emulator_statistics(char* json, size_t capacity) {
   const GridStatistics statistics = grid_statistics();

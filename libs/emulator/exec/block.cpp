@@ -319,16 +319,18 @@ void Block::fail(Fault fault) {
 }
 
 namespace {
-std::string waiting_place(const Fibre& fibre) {
+std::string waiting_place(const Fibre& fibre, const Fibre* running) {
   if (fibre.state == FibreState::Exited) return "exited";
+  if (&fibre == running) return "runs at {place}";
   if (!fibre.waits_for) return "running";
-  std::string text = fibre.waits_for;
+  const bool has_passed = fibre.state == FibreState::Ready;
+  std::string text = has_passed ? std::string("past ") + fibre.waits_for : fibre.waits_for;
   if (fibre.place.file) text += std::string(" at ") + fibre.place.file + ":" + std::to_string(fibre.place.line);
   return text;
 }
 }  // namespace
 
-void Block::describe_waiting_threads(Fault& fault) const {
+void Block::describe_waiting_threads(Fault& fault, const Fibre* running) const {
   constexpr size_t MAX_LISTED = 128;
   struct Group {
     std::string place;
@@ -338,7 +340,7 @@ void Block::describe_waiting_threads(Fault& fault) const {
   std::vector<Group> groups;
   fault.threads_total = thread_count_;
   for (unsigned i = 0; i < thread_count_; ++i) {
-    const std::string place = waiting_place(*fibres_[i]);
+    const std::string place = waiting_place(*fibres_[i], running);
     if (fault.threads.size() < MAX_LISTED) fault.threads.push_back({fibres_[i]->thread_index, place});
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.place == place; });
     if (group == groups.end())
@@ -348,13 +350,26 @@ void Block::describe_waiting_threads(Fault& fault) const {
   }
   const char* separator = ": ";
   for (const Group& group : groups) {
-    fault.message += separator + std::to_string(group.count) + (group.count == 1 ? " thread " : " threads ") +
-                     (group.place == "exited"    ? "have exited"
-                      : group.place == "running" ? "still run"
-                                                 : "in " + group.place) +
-                     " (first: thread " + describe(thread_index(group.first)) + ")";
+    fault.message +=
+        separator + std::to_string(group.count) + (group.count == 1 ? " thread " : " threads ") +
+        (group.place == "exited"                                                              ? "have exited"
+         : group.place == "running"                                                           ? "still run"
+         : group.place.compare(0, 5, "runs ") == 0 || group.place.compare(0, 5, "past ") == 0 ? group.place
+                                                                                              : "in " + group.place) +
+        " (first: thread " + describe(thread_index(group.first)) + ")";
     separator = "; ";
   }
+}
+
+void Block::fail_at_time_limit(Fault fault) {
+  const Fibre* running = current_fibre();
+  fault.kind = "TIMED_OUT";
+  fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;
+  fault.message = "the launch did not end within {limit}";
+  fault.has_thread = true;
+  fault.thread = running->thread_index;
+  describe_waiting_threads(fault, running);
+  fail(std::move(fault));
 }
 
 void Block::report_deadlock(const char* headline) {

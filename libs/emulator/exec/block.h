@@ -43,6 +43,8 @@ class Block {
   void yield();
     /** Ends the block: the fibres are abandoned where they stand. */
   [[noreturn]] void fail(Fault fault);
+  /** The same of a block that did not end in time: the current fibre ran, the others wait or have not had their turn. */
+  [[noreturn]] void fail_at_time_limit(Fault fault);
 
   SharedMemory& shared() { return shared_; }
   const StackPool& stacks() const { return stacks_; }
@@ -51,7 +53,7 @@ class Block {
   uint32_t barrier_epoch() const { return barrier_epoch_; }
   uint32_t warp_epoch(unsigned warp) const { return warps_[warp].epoch; }
   unsigned thread_count() const { return thread_count_; }
-    /** The position within the block of the thread with this linear index. */
+  /** The position within the block of the thread with this linear index. */
   uint3 thread_index(unsigned linear) const;
 
  private:
@@ -70,7 +72,7 @@ class Block {
   void complete_barriers_after_exit();
   void complete_meetings_after_exit(Warp& warp);
   void report_deadlock(const char* headline);
-  void describe_waiting_threads(Fault& fault) const;
+  void describe_waiting_threads(Fault& fault, const Fibre* running = nullptr) const;
 
   const LaunchPlan* plan_ = nullptr;
   void* main_context_ = nullptr;

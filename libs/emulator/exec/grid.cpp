@@ -1,7 +1,11 @@
 #include "grid.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
@@ -26,6 +30,48 @@ unsigned worker_count() {
   return hardware ? hardware : 1;
 }
 
+void tell_limit(Fault& fault, uint64_t milliseconds) {
+  char text[32];
+  snprintf(text, sizeof text, "%.1f s", static_cast<double>(milliseconds) / 1000);
+  const size_t at = fault.message.find("{limit}");
+  if (at != std::string::npos) fault.message.replace(at, 7, text);
+}
+
+/** While it lives it watches a launch: past its limit the threads that run it are told to stop, again until they have. */
+class TimeLimit {
+ public:
+  TimeLimit(uint64_t milliseconds, std::vector<std::thread>& workers) {
+    if (milliseconds == 0) return;
+    std::vector<pthread_t> threads{pthread_self()};
+    for (std::thread& worker : workers) threads.push_back(worker.native_handle());
+    watcher_ = std::thread([this, milliseconds, threads] {
+      std::unique_lock<std::mutex> lock(mutex_);
+      auto patience = std::chrono::milliseconds(milliseconds);
+      while (!ended_.wait_for(lock, patience, [this] { return has_ended_; })) {
+        for (const pthread_t thread : threads) pthread_kill(thread, time_limit_signal());
+        patience = AGAIN;
+      }
+    });
+  }
+  TimeLimit(const TimeLimit&) = delete;
+  ~TimeLimit() {
+    if (!watcher_.joinable()) return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      has_ended_ = true;
+    }
+    ended_.notify_one();
+    watcher_.join();
+  }
+
+ private:
+  static constexpr auto AGAIN = std::chrono::milliseconds(20);
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool has_ended_ = false;
+  std::thread watcher_;
+};
+
 /** The launching thread is worker 0; the others sleep between launches and are woken for grids of several blocks. */
 class WorkerPool {
  public:
@@ -47,14 +93,18 @@ class WorkerPool {
       running_ = blocks > 1 ? static_cast<unsigned>(threads_.size()) : 0;
       if (running_) ++generation_;
     }
+    TimeLimit limit(limit_ms_.load(std::memory_order_relaxed), threads_);
     if (blocks > 1) wake_.notify_all();
     work(0);
     std::unique_lock<std::mutex> lock(mutex_);
     done_.wait(lock, [&] { return running_ == 0; });
     ++launches_;
+    if (result_.fault.kind == "TIMED_OUT") tell_limit(result_.fault, limit_ms_.load(std::memory_order_relaxed));
     seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
   }
+
+  void set_time_limit(uint64_t milliseconds) { limit_ms_.store(milliseconds, std::memory_order_relaxed); }
 
   GridStatistics statistics() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -102,6 +152,7 @@ class WorkerPool {
       if (linear >= total_) break;
       const uint3 index{static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
                         static_cast<unsigned>(linear / grid.x / grid.y)};
+      expect_time_limit_signal();
       if (!block.run(*plan_, index)) note_fault(block.fault());
     }
   }
@@ -114,6 +165,7 @@ class WorkerPool {
     faulted_.store(true, std::memory_order_relaxed);
   }
 
+  std::atomic<uint64_t> limit_ms_{0};
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
@@ -148,7 +200,8 @@ void resolve_places(Fault& fault) {
     replace_all(thread.waits_at, "{place}", fault.place);
     replace_all(thread.waits_at, "{other}", other);
   }
-  if (fault.kind != "RACE" && fault.kind != "DEADLOCK" && !fault.place.empty()) fault.message += ", at " + fault.place;
+  if (fault.kind != "RACE" && fault.kind != "DEADLOCK" && fault.kind != "TIMED_OUT" && !fault.place.empty())
+    fault.message += ", at " + fault.place;
 }
 
 /** A write into the few bytes between an allocation's end and its guard page leaves no signal, only a trace. */
@@ -178,6 +231,8 @@ GridResult run_grid(const LaunchPlan& plan) {
   flush_device_printf();
   return result;
 }
+
+void set_time_limit(uint64_t milliseconds) { WorkerPool::instance().set_time_limit(milliseconds); }
 
 GridStatistics grid_statistics() { return WorkerPool::instance().statistics(); }
 

@@ -15,6 +15,9 @@ struct GridResult {
 /** Runs all blocks of the launch, or stops at the first fault. Called from one thread at a time. */
 GridResult run_grid(const LaunchPlan& plan);
 
+/** Launches that take longer end as faults that tell where every thread of a block stood; 0: no limit. */
+void set_time_limit(uint64_t milliseconds);
+
 struct GridStatistics {
   uint64_t launches = 0;
   Counters counters;

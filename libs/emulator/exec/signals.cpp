@@ -2,6 +2,7 @@
 // that may allocate and print: there the fault is described and the block abandoned.
 #include "signals.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -26,8 +27,15 @@ struct SignalNote {
   int write;  // 1 write, 0 read, -1 not known
 };
 thread_local SignalNote note;
+/** What lay on the stack of a fibre that was stopped at its time limit, from its top on: return addresses are among it. */
+constexpr size_t KEPT_WORDS = 128;
+thread_local const void* kept_stack[KEPT_WORDS];
+thread_local size_t kept_words;
+/** Told once a block: told again, it would interrupt the code that describes where the threads stand. */
+thread_local bool is_told_of_time_limit;
 
-constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+constexpr int TIME_LIMIT_SIGNAL = SIGUSR2;
+constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, TIME_LIMIT_SIGNAL};
 struct sigaction previous_actions[64];
 
 const void* program_counter_of(const ucontext_t* context) {
@@ -94,6 +102,43 @@ int was_write(const ucontext_t* context) {
 #endif
 }
 
+uintptr_t stack_pointer_of(const ucontext_t* context) {
+#if defined(__linux__) && defined(__x86_64__)
+  return static_cast<uintptr_t>(context->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__linux__) && defined(__aarch64__)
+  return context->uc_mcontext.sp;
+#elif defined(__APPLE__) && defined(__x86_64__)
+  return context->uc_mcontext->__ss.__rsp;
+#elif defined(__APPLE__) && defined(__aarch64__)
+  return __darwin_arm_thread_state64_get_sp(context->uc_mcontext->__ss);
+#endif
+}
+
+/** Before the fibre's stack is used for something else. */
+void keep_stack(const ucontext_t* context, const char* stack_top) {
+  kept_words = 0;
+  const uintptr_t top = reinterpret_cast<uintptr_t>(stack_top);
+  uintptr_t at = (stack_pointer_of(context) + sizeof(void*) - 1) & ~(sizeof(void*) - 1);
+  // A stack pointer that is none of this fibre's: it was interrupted on its way from one to the next.
+  if (at >= top || top - at > StackPool::STACK_BYTES) return;
+  for (; at < top && kept_words < KEPT_WORDS; at += sizeof(void*))
+    kept_stack[kept_words++] = *reinterpret_cast<const void* const*>(at);
+}
+
+/** Where the kernel itself stands: where it was interrupted, else where it called what was. */
+const void* kernel_address(const Block& block) {
+  Dl_info kernel, other;
+  const void* const function = reinterpret_cast<const void*>(block.plan().entry->function);
+  if (!dladdr(function, &kernel)) return note.program_counter;
+  const auto is_kernels = [&](const void* address) {
+    return dladdr(address, &other) != 0 && other.dli_fbase == kernel.dli_fbase && other.dli_sname != nullptr;
+  };
+  if (is_kernels(note.program_counter)) return note.program_counter;
+  for (size_t i = 0; i < kept_words; ++i)
+    if (is_kernels(kept_stack[i])) return kept_stack[i];
+  return note.program_counter;
+}
+
 void describe_bad_address(Block& block, Fault& fault) {
   const void* address = note.address;
   fault.has_address = true;
@@ -133,6 +178,10 @@ void describe_bad_address(Block& block, Fault& fault) {
   Block& block = current_block();
   Fault fault;
   fault.program_counter = note.program_counter;
+  if (note.signal == TIME_LIMIT_SIGNAL) {
+    fault.program_counter = kernel_address(block);
+    block.fail_at_time_limit(std::move(fault));
+  }
   if (note.signal == SIGFPE) {
     fault.kind = "INTEGER_DIVISION_BY_ZERO";
     fault.message = "divided an integer by zero (a GPU gives an undefined result instead)";
@@ -164,7 +213,10 @@ void give_to_previous(int signal, siginfo_t* info, void* context) {
 void on_signal(int signal, siginfo_t* info, void* context_pointer) {
   auto* context = static_cast<ucontext_t*>(context_pointer);
   ThreadState* thread = flashcore_emu_thread;
+  // Between two fibres there is nobody to stop; the signal comes again.
+  if (signal == TIME_LIMIT_SIGNAL && (!thread || is_told_of_time_limit)) return;
   if (!thread) return give_to_previous(signal, info, context_pointer);
+  is_told_of_time_limit = signal == TIME_LIMIT_SIGNAL;
   note.signal = signal;
   note.address = info->si_addr;
   note.program_counter = program_counter_of(context);
@@ -182,10 +234,14 @@ void on_signal(int signal, siginfo_t* info, void* context_pointer) {
     note.write = -1;  // the error code of this fault does not say
   }
 #endif
+  if (signal == TIME_LIMIT_SIGNAL) keep_stack(context, static_cast<Fibre*>(thread)->stack_top);
   redirect(context, reinterpret_cast<void (*)()>(&abandon_after_signal), static_cast<Fibre*>(thread)->stack_top);
 }
 
 }  // namespace
+
+int time_limit_signal() { return TIME_LIMIT_SIGNAL; }
+void expect_time_limit_signal() { is_told_of_time_limit = false; }
 
 void install_fault_signals() {
   static std::once_flag once;

@@ -1,6 +1,8 @@
 // Every fault is the CUDA error that a GPU gives, named with what a GPU would not say; the next launch is unharmed.
 #include "driver.h"
 
+extern "C" int flashcore_emulator_time_limit(uint64_t milliseconds);
+
 namespace {
 void test_global_memory(const Kernels& kernels) {
   const Buffer<int> out(100);
@@ -75,6 +77,16 @@ void test_waiting(const Kernels& kernels) {
   expect_fault({"INVALID_WARP_MASK", "lane 8"});
 }
 
+void test_time_limit(const Kernels& kernels) {
+  const Buffer<int> out(std::vector<int>(64, 0));
+  flashcore_emulator_time_limit(200);
+  // Blocks on every thread of the host: all are stopped.
+  CHECK_RESULT(kernels.run("never_ends", {64}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
+  expect_fault({"TIMED_OUT", "the launch did not end within 0.2 s", "1 thread runs at ", "faults.cu:69",
+                "63 threads past __syncthreads() at faults.cu:68"});
+  flashcore_emulator_time_limit(0);
+}
+
 void test_traps(const Kernels& kernels) {
   const Buffer<int> out(64);
   CHECK_RESULT(kernels.run("traps", {1}, {8}, 0, out.address()), CUDA_ERROR_LAUNCH_FAILED);
@@ -106,6 +118,7 @@ int main() {
   test_alignment(kernels);
   test_shared_memory(kernels);
   test_waiting(kernels);
+  test_time_limit(kernels);
   test_traps(kernels);
   test_a_good_launch_after_all_that(kernels);
 }

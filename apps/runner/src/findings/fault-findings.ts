@@ -21,6 +21,7 @@ const EMULATOR_KINDS: Record<string, FindingKind> = {
   RACE: FindingKind.RACE,
   TRAP: FindingKind.TRAP,
   ASSERT: FindingKind.TRAP,
+  TIMED_OUT: FindingKind.TIMED_OUT,
   STATIC_SHARED_TOO_LARGE: FindingKind.SMEM_LIMIT,
 };
 

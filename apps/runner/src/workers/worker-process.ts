@@ -43,7 +43,7 @@ export interface RequestOptions {
 /** A request without a step of its own yet. */
 const FIRST_STEP_LIMIT_MS = 30_000;
 /** Messages may lag behind when the machine is busy. */
-const GRACE_MS = 500;
+const GRACE_MS = 1_500;
 const KEPT_ERROR_LINES = 20;
 const LAST_WORDS_MS = 50;
 /**

@@ -66,6 +66,15 @@ export class CudaDriver {
     return cString(id);
   }
 
+  /**
+   * On the emulator launches from now on end after so many milliseconds with a fault that tells where their threads
+   * stood; 0: no limit. A GPU's can't be ended, and know no such limit.
+   */
+  limitLaunches(milliseconds: number): void {
+    if (this.#native.has('flashcore_emulator_time_limit'))
+      this.#native.call('flashcore_emulator_time_limit', BigInt(Math.ceil(milliseconds)));
+  }
+
   loadModule(path: string): Handle {
     // A zero byte ends PTX text; a cubin and an emulator module do not mind it.
     const image = Buffer.concat([readFileSync(path), Buffer.alloc(1)]);

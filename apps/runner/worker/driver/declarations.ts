@@ -55,6 +55,7 @@ const DECLARATIONS = {
   cuTensorMapEncodeTiled:
     'int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, uint64_t address, const void *dimensions, const void *strides, const void *box, const void *elementStrides, int interleave, int swizzle, int promotion, int fill)',
   flashcore_emulator_last_fault: 'int flashcore_emulator_last_fault(void *json, uint64_t capacity)',
+  flashcore_emulator_time_limit: 'int flashcore_emulator_time_limit(uint64_t milliseconds)',
   flashcore_emulator_statistics: 'int flashcore_emulator_statistics(void *json, uint64_t capacity)',
 } as const;
 

@@ -140,12 +140,15 @@ export class CandidateRun {
     this.buffers.upload(inputs);
     this.buffers.poison(poison);
     await this.reporter.step('the kernel', this.candidate.launchLimitMs);
+    this.#driver.limitLaunches(this.candidate.launchLimitMs);
     try {
       this.#loaded.enqueue(this.#prepared);
       this.#driver.synchronize();
     } catch (error) {
       throw error instanceof CudaError ? this.#placed(error, seed) : error;
     }
+    // Timed launches have no watcher beside them.
+    this.#driver.limitLaunches(0);
     await this.reporter.step('reading the output', PREPARE_LIMIT_MS);
     return this.buffers.output();
   }

@@ -1,6 +1,6 @@
 // entries: write_past write_slack read_freed through_null misaligned_vector misaligned_half2 shared_past shared_slack
 // waits_for_nobody different_barriers wrong_mask traps asserts divides overflows_stack last_lane_leaves write_far
-// read_far
+// read_far never_ends
 #include <cuda_fp16.h>
 
 extern "C" __global__ void write_past(int* out, int count) { out[blockIdx.x * blockDim.x + threadIdx.x] = count; }
@@ -62,4 +62,9 @@ extern "C" __global__ void last_lane_leaves(int* out) {
 extern "C" __global__ void write_far(int* out, long long elements) { out[elements + threadIdx.x] = 1; }
 extern "C" __global__ void read_far(const float4* in, float4* out, long long elements) {
   out[threadIdx.x] = in[elements + threadIdx.x];
+}
+// Ends only when somebody else writes the flag.
+extern "C" __global__ void never_ends(volatile int* flag) {
+  __syncthreads();
+  if (threadIdx.x < 40) while (*flag == 0) {}
 }
