@@ -10,17 +10,18 @@ import type { ProbeReport } from './testing/probe.ts';
 import { sampleEvents } from './testing/sample-job.ts';
 
 const BUDGET = {
-  cpuPercent: 30,
-  idlePercent: 5,
+  cpuPercent: 23,
+  idlePercent: 2,
   loopP99Ms: 15,
   pausedLoopMs: 100,
-  keyP90Ms: 50,
+  keyP90Ms: 30,
+  firstFrameMs: 300,
   heatMapFrameMs: 10,
   rssMiB: 300,
 };
 // What a busy machine may add: other processes take caches from a core, and turns from a loop.
 const CPU_TOLERANCE = 1.35;
-const TIME_TOLERANCE = 3;
+const TIME_TOLERANCE = 5;
 // Memory is the same on a busy machine; what V8 keeps in reserve differs from run to run.
 const RSS_TOLERANCE = 1.05;
 
@@ -57,16 +58,16 @@ const cpuOf = ({ cpuPercent }: ProbeReport): number => cpuPercent;
 
 const tell = (what: string, report: ProbeReport): void =>
   console.info(
-    `${what}: CPU ${report.cpuPercent.toFixed(1)} % of a core, loop p99 ${report.loopP99Ms.toFixed(1)} ms, max ${report.loopMaxMs.toFixed(0)} ms, RSS ${report.rssMiB.toFixed(0)} MiB, ${(program.written / 1024).toFixed(0)} KiB written`,
+    `${what}: CPU ${report.cpuPercent.toFixed(1)} % of a core, loop p99 ${report.loopP99Ms?.toFixed(1) ?? '-'} ms, max ${report.loopMaxMs?.toFixed(0) ?? '-'} ms, RSS ${report.rssMiB.toFixed(0)} MiB, ${(program.written / 1024).toFixed(0)} KiB written`,
   );
 
-test('5,000 log lines a second at 120x40: at most 30 % of a core, event loop p99 at most 15 ms', async () => {
+test('5,000 log lines a second at 120x40: at most 23 % of a core, event loop p99 at most 15 ms', async () => {
   program = await openBudgetProgram();
   program.server.rate = RATE;
   await sleep(1_000);
   const report = await best(
     during(2_500),
-    ({ cpuPercent, loopP99Ms }) => Math.max(cpuPercent / BUDGET.cpuPercent, loopP99Ms / BUDGET.loopP99Ms),
+    ({ cpuPercent, loopP99Ms }) => Math.max(cpuPercent / BUDGET.cpuPercent, (loopP99Ms ?? 0) / BUDGET.loopP99Ms),
     1,
   );
   tell(`5,000 lines/s (budget ${BUDGET.cpuPercent} %, ${BUDGET.loopP99Ms} ms)`, report);
@@ -74,7 +75,7 @@ test('5,000 log lines a second at 120x40: at most 30 % of a core, event loop p99
   expect(report.loopP99Ms).toBeLessThan(BUDGET.loopP99Ms * TIME_TOLERANCE);
 });
 
-test('5,000 log lines a second: from a key to the screen p90 at most 50 ms', async () => {
+test('5,000 log lines a second: from a key to the screen p90 at most 30 ms', async () => {
   program = await openBudgetProgram();
   program.server.rate = RATE;
   await sleep(500);
@@ -113,8 +114,24 @@ test('a frame with the heat map at 120x40 in 24-bit colour: at most 10 ms', asyn
   expect(median).toBeLessThan(BUDGET.heatMapFrameMs * TIME_TOLERANCE);
 });
 
-test('idle at 120x40: at most 5 % of a core', async () => {
-  program = await openBudgetProgram();
+test('from the command to the first frame: at most 0.3 s of the processor', async () => {
+  const measureOnce = async (): Promise<number> => {
+    program = await openBudgetProgram({ watchesLoop: false });
+    const { firstFrameMs, firstFrameCpuMs } = program;
+    console.info(
+      `first frame (budget ${BUDGET.firstFrameMs} ms): CPU ${firstFrameCpuMs} ms, ${firstFrameMs.toFixed(0)} ms in all`,
+    );
+    program.close();
+    return firstFrameCpuMs;
+  };
+  const least = await best(measureOnce, (milliseconds) => milliseconds, BUDGET.firstFrameMs);
+  program = await openBudgetProgram({ watchesLoop: false });
+  // The probe and its TypeScript are loaded too.
+  expect(least).toBeLessThan(BUDGET.firstFrameMs * TIME_TOLERANCE);
+});
+
+test('idle at 120x40: at most 2 % of a core', async () => {
+  program = await openBudgetProgram({ watchesLoop: false });
   await sleep(2_000);
   const report = await best(during(2_500), cpuOf, BUDGET.idlePercent);
   tell(`idle (budget ${BUDGET.idlePercent} %)`, report);

@@ -82,7 +82,7 @@ void test_time_limit(const Kernels& kernels) {
   flashcore_emulator_time_limit(200);
   // Blocks on every thread of the host: all are stopped.
   CHECK_RESULT(kernels.run("never_ends", {64}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
-  expect_fault({"TIMED_OUT", "the launch did not end within 0.2 s", "1 thread runs at ", "faults.cu:69",
+  expect_fault({"TIMED_OUT", "the launch did not end within 0.2 s", "1 thread runs at ", "faults.cu:70",
                 "63 threads past __syncthreads() at faults.cu:68"});
   flashcore_emulator_time_limit(0);
 }

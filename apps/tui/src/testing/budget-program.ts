@@ -16,6 +16,10 @@ const PROBE = new URL('./probe.ts', import.meta.url).href;
 export const SIZE = { columns: 120, rows: 40 };
 
 export interface BudgetProgram {
+  /** From the command to the first whole frame, milliseconds. */
+  readonly firstFrameMs: number;
+  /** What of it the program computed: a busy machine makes it wait, not compute. Linux tells. */
+  readonly firstFrameCpuMs: number;
   readonly server: FloodServer;
   readonly pty: IPty;
   /** Characters written to the terminal so far. */
@@ -29,15 +33,22 @@ export interface BudgetProgram {
 
 export interface BudgetOptions {
   readonly prelude?: readonly JobEvent[];
+  /** Whether the probe watches the event loop, which costs some of the processor itself. */
+  readonly watchesLoop?: boolean;
   /** Hears every chunk that the program writes. */
   readonly onData?: (data: string) => void;
 }
 
 /** Resolves once the program shows the job. */
-export async function openBudgetProgram({ prelude, onData }: BudgetOptions = {}): Promise<BudgetProgram> {
+export async function openBudgetProgram({
+  prelude,
+  onData,
+  watchesLoop = true,
+}: BudgetOptions = {}): Promise<BudgetProgram> {
   const server = await floodServer(prelude === undefined ? {} : { prelude });
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-budget-'));
   const file = path.join(folder, 'probe.json');
+  const startedAt = performance.now();
   const pty = spawn(process.execPath, ['--import', PROBE, MAIN, '--runner', server.address], {
     // CI off: where it is set Ink takes the terminal for a build log and draws one frame, at the end.
     name: 'xterm-256color',
@@ -49,6 +60,7 @@ export async function openBudgetProgram({ prelude, onData }: BudgetOptions = {})
       XDG_CONFIG_HOME: folder,
       XDG_STATE_HOME: folder,
       PROBE_FILE: file,
+      PROBE_LOOP: watchesLoop ? '1' : '0',
       COLORTERM: 'truecolor',
       CI: 'false',
     },
@@ -75,8 +87,13 @@ export async function openBudgetProgram({ prelude, onData }: BudgetOptions = {})
         resolve();
       };
     });
+  await shown(/8 Host/);
+  const firstFrameMs = performance.now() - startedAt;
+  const firstFrameCpuMs = cpuMsOf(pty.pid);
   await shown(/flashcore_v6/);
   return {
+    firstFrameMs,
+    firstFrameCpuMs,
     server,
     pty,
     get written() {
@@ -101,6 +118,13 @@ export async function openBudgetProgram({ prelude, onData }: BudgetOptions = {})
       rmSync(folder, { recursive: true });
     },
   };
+}
+
+/** User and system time of a process so far; /proc counts it in hundredths of a second. */
+function cpuMsOf(processId: number): number {
+  const [, rest = ''] = readFileSync(`/proc/${processId}/stat`, 'utf8').split(') ');
+  const fields = rest.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
 async function readReport(file: string): Promise<ProbeReport> {
