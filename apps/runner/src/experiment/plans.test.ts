@@ -134,6 +134,38 @@ test('what the tensor cores add up in is evaluated from the parameters; a plan t
   ]);
 }, 180_000);
 
+test('shared memory that the compiler refused is known to its gate', { timeout: 60_000 }, async () => {
+  const kernel = { source: { case: 'kernelId', value: 'static_smem_69kb' } } as const;
+  const { outcome } = await fixture.run('runExperiment', { kernel, ...settings });
+  expect(Outcome[outcome.outcome]).toBe('COMPILE_FAILED');
+  expect(gateOf(outcome.result.variants[0]!, 'shared_memory')).toMatchObject({
+    verdict: Verdict.FAIL,
+    value: 69 * 1024,
+    target: 48 * 1024,
+  });
+});
+
+test('a deprecated kernel is no champion, neither accepted nor named', { timeout: 120_000 }, async () => {
+  const files = filesOf('fa_v1_baseline');
+  files['kernel.yaml'] = `${files['kernel.yaml']!}\ndeprecated: "its rows are wrong on Tuesdays"\n`;
+  const kernel = fixture.upload(files);
+  const { outcome } = await fixture.run('runExperiment', { kernel, ...settings });
+  expect(outcome.result.acceptability).toMatchObject({
+    possible: false,
+    reason: 'the kernel is deprecated: its rows are wrong on Tuesdays',
+  });
+  await expect(
+    fixture.run('runExperiment', {
+      kernel: { source: { case: 'kernelId', value: 'fa_v2_wmma' } },
+      verify: settings.verify,
+      benchmark: { ...settings.benchmark, champion: { kernel } },
+    }),
+  ).rejects.toMatchObject({
+    reason: 'INVALID_REQUEST',
+    message: expect.stringMatching(/champion\.kernel: must not be deprecated/) as string,
+  });
+});
+
 test.each([
   ['a gate rejects it', (source: string) => source, '  - { id: registers, level: hard, target: 8, why: too many }'],
   ['it does not compile', (source: string) => `#if USE_WMMA\n#error no tensor cores today\n#endif\n${source}`, ''],
@@ -248,5 +280,6 @@ test(
     });
     const without = await experiment({ noChampion: true });
     expect(without.result.variants[0]!.difference).toBeUndefined();
+    expect(without.result.acceptability?.reason).toBe('the request left the champion out');
   },
 );

@@ -57,7 +57,7 @@ export function expectationText(expectation: Expectation): string {
   const here =
     measured === undefined ? 'not measured here' : `measured ${formatNumber(measured)} ${unit} on ${measuredOn}`;
   // "L4" is NVIDIA L4, and not NVIDIA L40.
-  const same = measuredOn.split(/\s+/).includes(device);
+  const same = measuredOn === device || measuredOn.split(/\s+/).includes(device);
   return [
     `${metric} ${shapeShort(shape)} on ${device}: ${kind} ${range} ${unit}${neverMeasured ? ', never measured' : ''}`,
     here,
