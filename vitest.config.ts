@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { fastInkTests } from './tools/fast-ink.mjs';
 
 // Campaigns of minutes, and every build of the ladder: `npm run test:all` (FLASHCORE_TESTS=all) has them too.
 const SLOW = [
@@ -17,6 +18,13 @@ const project = (name: string, root: string) => ({
     include: ['**/*.test.{ts,tsx}'],
     exclude: ['**/node_modules/**', '**/dist/**', ...(process.env['FLASHCORE_TESTS'] === 'all' ? [] : SLOW)],
   },
+});
+
+// fa-tui as the build makes it: what its tests draw is what users see.
+const withFastInk = ({ test, ...config }: ReturnType<typeof project>) => ({
+  ...config,
+  plugins: [fastInkTests],
+  test: { ...test, server: { deps: { inline: ['ink'] } } },
 });
 
 export default defineConfig({
@@ -39,7 +47,7 @@ export default defineConfig({
       project('emulator', 'libs/emulator'),
       project('shared', 'libs/shared'),
       project('runner', 'apps/runner'),
-      project('tui', 'apps/tui'),
+      withFastInk(project('tui', 'apps/tui')),
       project('tools', 'tools'),
       project('test', 'test'),
     ],

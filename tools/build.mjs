@@ -4,6 +4,7 @@
 // When no file that a program's last build read has changed, it is left as it is.
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
+import { fastInkBuild } from './fast-ink.mjs';
 
 const root = new URL('..', import.meta.url).pathname;
 
@@ -27,26 +28,6 @@ const bundleProtos = {
         ),
       }));
     }
-  },
-};
-
-// Ink asks string-width for every cell of every frame and lays every cell out anew: fa-tui brings faster ways for what
-// it draws, which leave the rest to the originals.
-const terminalModule = (name) => `${root}apps/tui/src/terminal/${name}.ts`;
-const inkRendererImport = "import Output from './output.js';";
-const fastInk = {
-  name: 'fast-ink',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^string-width$/ }, ({ importer }) =>
-      importer === terminalModule('string-width') ? undefined : { path: terminalModule('string-width') },
-    );
-    onLoad({ filter: /ink\/build\/renderer\.js$/ }, ({ path }) => {
-      const source = readFileSync(path, 'utf8');
-      if (!source.includes(inkRendererImport))
-        throw new Error(`Wanted ${inkRendererImport} in ${path}; this version of Ink is another one`);
-      const imports = `import InkOutput from './output.js'; import { withRowFastPath } from ${JSON.stringify(terminalModule('row-output'))}; const Output = withRowFastPath(InkOutput);`;
-      return { contents: source.replace(inkRendererImport, imports), resolveDir: dirname(path) };
-    });
   },
 };
 
@@ -93,7 +74,7 @@ const programs = {
     outdir: 'apps/tui/dist',
     entryPoints: { main: 'apps/tui/src/main.tsx' },
     splitting: true,
-    plugins: [fastInk],
+    plugins: [fastInkBuild],
   },
 };
 
@@ -120,7 +101,13 @@ async function buildProgram(build, { outdir, ...options }) {
   removeOthers(outdir, outputs);
   // Outputs too: a deleted one is built again. package-lock.json stands for the versions of everything. A source that
   // changed meanwhile counts as changed.
-  const inputs = ['tools/build.mjs', 'package-lock.json', 'tsconfig.base.json', ...Object.keys(metafile.inputs)];
+  const inputs = [
+    'tools/build.mjs',
+    'tools/fast-ink.mjs',
+    'package-lock.json',
+    'tsconfig.base.json',
+    ...Object.keys(metafile.inputs),
+  ];
   const stamps = [
     ...inputs.map((path) => [path, statSync(join(root, path)).mtimeMs < startedMs ? stampOf(path) : '']),
     ...outputs.map((path) => [path, stampOf(path)]),

@@ -1,0 +1,70 @@
+/**
+ * What fa-tui changes in Ink, for the build and for the tests alike, so that these see the program that users run. Ink
+ * asks string-width for every cell of every frame and lays every cell out anew: fa-tui brings faster ways for what it
+ * draws (apps/tui/src/terminal), which leave the rest to the originals.
+ */
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** @param {string} name */
+const terminalModule = (name) => fileURLToPath(new URL(`../apps/tui/src/terminal/${name}.ts`, import.meta.url).href);
+const STRING_WIDTH = terminalModule('string-width');
+const RENDERER = /\/ink\/build\/renderer\.js$/;
+const OUTPUT_IMPORT = "import Output from './output.js';";
+
+/**
+ * Ink's renderer, with our rows in front of its output. Throws where this version of Ink is another one.
+ * @param {string} source
+ * @param {string} path
+ * @returns {string}
+ */
+export function withFastOutput(source, path) {
+  if (source.split(OUTPUT_IMPORT).length !== 2)
+    throw new Error(`Adapt tools/fast-ink.mjs to this version of Ink: ${path} has no one line "${OUTPUT_IMPORT}"`);
+  const imports = [
+    "import InkOutput from './output.js';",
+    `import { withRowFastPath } from ${JSON.stringify(terminalModule('row-output'))};`,
+    'const Output = withRowFastPath(InkOutput);',
+  ];
+  return source.replace(OUTPUT_IMPORT, imports.join(' '));
+}
+
+/**
+ * Our string-width in the package's place, but for our own file, which asks the package where it does not know.
+ * @param {string} name
+ * @param {string | undefined} importer
+ * @returns {string | undefined}
+ */
+const resolved = (name, importer) => (name === 'string-width' && importer !== STRING_WIDTH ? STRING_WIDTH : undefined);
+
+/** For esbuild. */
+export const fastInkBuild = {
+  name: 'fast-ink',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^string-width$/ }, ({ path, importer }) => {
+      const ours = resolved(path, importer);
+      return ours === undefined ? undefined : { path: ours };
+    });
+    onLoad({ filter: RENDERER }, ({ path }) => ({
+      contents: withFastOutput(readFileSync(path, 'utf8'), path),
+      resolveDir: dirname(path),
+    }));
+  },
+};
+
+/** For Vite, and so for Vitest, where Ink is inlined. */
+export const fastInkTests = {
+  name: 'fast-ink',
+  enforce: /** @type {const} */ ('pre'),
+  /**
+   * @param {string} name
+   * @param {string | undefined} importer
+   */
+  resolveId: (name, importer) => resolved(name, importer),
+  /**
+   * @param {string} code
+   * @param {string} id
+   */
+  transform: (code, id) => (RENDERER.test(id) ? { code: withFastOutput(code, id), map: null } : undefined),
+};

@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import config from '../vitest.config.ts';
+import { fastInkTests, withFastOutput } from './fast-ink.mjs';
+
+const ink = dirname(createRequire(import.meta.url).resolve('ink'));
+const renderer = join(ink, 'renderer.js');
+
+test("the installed Ink's renderer draws by our rows; all else of it stays", () => {
+  const original = readFileSync(renderer, 'utf8');
+  const changed = withFastOutput(original, renderer).split('\n');
+  expect(changed.filter((line, index) => line !== original.split('\n')[index])).toEqual([
+    expect.stringMatching(/^import InkOutput .*row-output\.ts"; const Output = withRowFastPath\(InkOutput\);$/),
+  ]);
+  // What our rows stand on: an output that is written to and read once.
+  expect(original).toMatch(/new Output\(\{/);
+  expect(readFileSync(join(ink, 'output.js'), 'utf8')).toMatch(/^ {4}write\(x, y, text, options\)/m);
+});
+
+test('an Ink that imports its output in another way is refused', () => {
+  expect(() => withFastOutput("import {Output} from './output.js';", 'renderer.js')).toThrow(
+    'Adapt tools/fast-ink.mjs to this version of Ink: renderer.js has no one line',
+  );
+});
+
+test("fa-tui's tests draw by our rows too", () => {
+  const projects = (config.test?.projects ?? []) as { plugins?: unknown[]; test: { name: string; server?: unknown } }[];
+  const tui = projects.find(({ test: { name } }) => name === 'tui');
+  expect(tui?.plugins).toContain(fastInkTests);
+  expect(tui?.test.server).toEqual({ deps: { inline: ['ink'] } });
+});
