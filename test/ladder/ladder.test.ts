@@ -83,6 +83,18 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     ).toEqual([]);
   });
 
+  test('is right on the inputs that break known mistakes', () => {
+    const { response, stderr } = home.runJson(['verify', id, '--cases', 'probes', '--seeds', '1']);
+    const { probes } = response.result!.variants[0]!.verify!;
+    expect(
+      probes.map(({ verdict, inputs }) => [Verdict[verdict], inputs.length > 5]),
+      stderr,
+    ).toEqual([
+      ['PASS', true],
+      ['PASS', true],
+    ]);
+  });
+
   test(`and on ${others.join(', ')}`, () => {
     const { response, stderr } = home.runJson([
       'verify',

@@ -167,7 +167,9 @@ function runBuild(step: Manifest, build: LadderBuild): BuildReport {
   const { device, tools, protocol, sourceDigest } = result!.provenance!;
   provenance = { device: device!.name, tools: tools.map(({ name, version }) => `${name} ${version ?? ''}`), protocol };
   const cases = [...experiments, verification]
-    .flatMap((response) => response.result!.variants[0]?.verify?.cases ?? [])
+    .flatMap((response) => response.result!.variants[0]?.verify ?? [])
+    // A probe that fails is one case too many.
+    .flatMap(({ cases: all, probes }) => [...all, ...probes.filter(({ verdict }) => verdict === Verdict.FAIL)])
     .map(({ shape, verdict, reason, seeds, maxAbsError, meanAbsError, flashAttentionRule, deterministic }) => ({
       shape: formatShape(shape!),
       verdict: Verdict[verdict],

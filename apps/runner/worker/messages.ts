@@ -10,7 +10,7 @@ import type { Distribution, LaunchPlan, ShapeFields } from '@flashcore/shared/ke
 export type Plain<Message> = Omit<Message, '$typeName' | '$unknown'>;
 
 /** How Q, K and V are drawn. */
-export type InputRule = Omit<Distribution, 'about'>;
+export type InputRule = Omit<Distribution, 'about' | 'finds'>;
 
 export interface SeededInput {
   /** Hexadecimal, up to 32 digits. */
@@ -66,6 +66,8 @@ export interface VerifyRequest {
   tolerance: { absolute: number; relative: number };
   /** Run the first input twice and compare the bits. */
   checkDeterminism: boolean;
+  /** Go on after an input that failed; default: stop there. */
+  allInputs?: boolean;
   /**
    * Of so many inputs, from the first, tell tensors, output and reference: they are compared with another
    * implementation.
@@ -214,6 +216,8 @@ export interface CaseFigures extends Pick<
 /** A case over all its seeds. */
 export interface CaseReport {
   figures: CaseFigures;
+  /** What was found on each input, in order. */
+  inputs: { failed: boolean; maxAbsError: number }[];
   flashAttentionRule: boolean;
   /** Buffers that the kernel changed and must not: "K", "guard bytes after O". */
   modified: string[];

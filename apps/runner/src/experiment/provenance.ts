@@ -10,7 +10,7 @@ import {
   type Tool,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
+import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { RunnerIdentity } from './runner-identity.ts';
 import type { JobFound } from '../phases/job-found.ts';
 import type { JobServices } from '../phases/job-services.ts';
@@ -32,6 +32,7 @@ export function provenanceOf(
     time: timestampFromDate(startTime),
     seeds,
     protocol: PROTOCOL_VERSION,
+    ...(spec.verify && { inputsVersion: INPUTS_VERSION }),
     flagsDigest: birth.flagsDigest,
     ...(spec.judged && {
       gatesDigest: spec.judged.digest,

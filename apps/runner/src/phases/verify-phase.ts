@@ -5,6 +5,7 @@ import {
   Phase,
   Verdict,
   CaseResultSchema,
+  InputResultSchema,
   FlashcoreError,
   VerifyProgressSchema,
   VerifyResultSchema,
@@ -89,6 +90,12 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   const results = new Map<Shape, CaseResult>();
   const findings: Finding[] = [];
   let stopped: string | undefined;
+  const probes = spec.probes ? await runProbes(services, { spec, image, seed: inputs[0]!.seed }) : [];
+  for (const { result, findings: found, ends } of probes) {
+    findings.push(...found);
+    if (ends) stopped = `${FindingKind[found[0]?.kind ?? 0]} on ${formatShape(result.shape!)} stopped the run`;
+  }
+  const probed = probes.map(({ result }) => result);
   for (const shape of spec.shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b))) {
     const refused = checkShape(kernel.manifest, services.resolved, shape);
     const skipped = refused
@@ -102,7 +109,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
     findings.push(...ran.findings);
     results.set(shape, ran.result);
     job.emit({ case: 'caseResult', value: ran.result });
-    options.onCase?.(verifyResult(spec, results, { inputs, started }));
+    options.onCase?.(verifyResult(spec, results, { inputs, started, probed }));
   }
   const raced =
     instrumented &&
@@ -117,7 +124,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
     : [];
   const distinct = distinctFindings([...(raced ?? []), ...sanitized, ...findings]);
   emitFindings(services, distinct);
-  const result = verifyResult(spec, results, { inputs, started });
+  const result = verifyResult(spec, results, { inputs, started, probed });
   job.emit({ case: 'verifyResult', value: result });
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
 }
@@ -125,7 +132,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
 function verifyResult(
   { shapes, tolerance }: VerifySpec,
   results: ReadonlyMap<Shape, CaseResult>,
-  { inputs, started }: { inputs: readonly SeededInput[]; started: number },
+  { inputs, started, probed }: { inputs: readonly SeededInput[]; started: number; probed: CaseResult[] },
 ): VerifyResult {
   return create(VerifyResultSchema, {
     cases: shapes.map((shape) => results.get(shape) ?? notRun(shape, 'the job ended before it')),
@@ -134,6 +141,7 @@ function verifyResult(
     reference: 'fp64 on the CPU',
     seconds: (performance.now() - started) / 1000,
     seeds: inputs.map(({ seed }) => seed),
+    probes: probed,
   });
 }
 
@@ -149,6 +157,67 @@ interface CaseOptions {
   image: string;
   shape: Shape;
   inputs: SeededInput[];
+}
+
+/**
+ * Runs the first probe that the kernel takes with a mask, and the first without, on every input that breaks a known
+ * mistake.
+ */
+async function runProbes(
+  services: VariantServices,
+  { spec, image, seed }: { spec: VerifySpec; image: string; seed: string },
+): Promise<CaseRun[]> {
+  const {
+    job,
+    runtime,
+    resolved,
+    cases: { probes },
+    spec: { kernel },
+  } = services;
+  const taken = probes.shapes.filter((shape) => checkShape(kernel.manifest, resolved, shape) === undefined);
+  const inputs = probes.distributions.map((rule) => ({ seed, rule }));
+  const runs: CaseRun[] = [];
+  for (const causal of [false, true]) {
+    const shape = taken.find((each) => each.causal === causal);
+    if (!shape || inputs.length === 0 || runs.some(({ ends }) => ends)) continue;
+    const candidate = candidateFor(services, { image, shape });
+    const outcome = await runtime.request(
+      {
+        type: 'verify',
+        candidate,
+        inputs,
+        tolerance: { absolute: spec.tolerance.absolute, relative: spec.tolerance.relative },
+        checkDeterminism: true,
+        allInputs: true,
+        tellOutputs: 0,
+      },
+      { signal: job.signal },
+    );
+    const run = judge(outcome, { shape, tileRows: tileRowsOf(candidate.plan, shape), tolerance: spec.tolerance });
+    runs.push(outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run);
+  }
+  return runs;
+}
+
+interface ProbedInputs {
+  shape: Shape;
+  inputs: readonly SeededInput[];
+  found: CaseReport['inputs'];
+}
+
+/** Says of each input what was found on it, and in texts on which the kernel was wrong. */
+function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs): CaseRun {
+  run.result.inputs = inputs.map(({ rule }, index) =>
+    create(InputResultSchema, {
+      distribution: rule.name,
+      verdict: found[index]!.failed ? Verdict.FAIL : Verdict.PASS,
+      maxAbsError: found[index]!.maxAbsError,
+    }),
+  );
+  const failed = inputs.filter((_, index) => found[index]!.failed).map(({ rule }) => rule.name);
+  for (const finding of run.findings)
+    finding.message = finding.message.replace(formatShape(shape), `${formatShape(shape)} on ${failed.join(', ')}`);
+  return run;
 }
 
 async function runCase(services: VariantServices, options: CaseOptions): Promise<CaseRun> {

@@ -5,6 +5,12 @@ import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts'
 /** Version of the way in which is measured; stands in every result. */
 export const PROTOCOL_VERSION = 'flashcore-protocol 3';
 
+/**
+ * How inputs of a verification are drawn. 1, which results from before do not name: each seed draws the next of five
+ * distributions. 2: the same bits, and the probes of cases.yaml before them.
+ */
+export const INPUTS_VERSION = 'flashcore-inputs 2';
+
 /** Timed launches walk through so many sets of inputs in turn. */
 export const INPUT_SETS = 2;
 

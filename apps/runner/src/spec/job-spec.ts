@@ -88,6 +88,8 @@ export interface VerifySpec {
   tolerance: { profile?: string; absolute: number; relative: number };
   /** Run a case under compute-sanitizer too, on a GPU. */
   sanitize: boolean;
+  /** Whether small cases on inputs that break known mistakes come first. */
+  probes: boolean;
 }
 
 export interface BenchmarkSpec {
@@ -366,6 +368,9 @@ interface Against {
   cases: Cases;
 }
 
+/** The cases that a kernel must pass before anyone looks at its speed, and the probes for themselves. */
+const PROBED_SETS: readonly string[] = ['parity', 'probes'];
+
 function planVerify(settings: Partial<VerifySettings>, against: Against): VerifySpec {
   const { cases } = against;
   return {
@@ -378,6 +383,7 @@ function planVerify(settings: Partial<VerifySettings>, against: Against): Verify
     seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
     tolerance: chooseTolerance(settings.tolerance, cases),
     sanitize: settings.sanitize ?? false,
+    probes: (settings.shapes ?? []).length === 0 && PROBED_SETS.includes(settings.caseSet || cases.defaults.set),
   };
 }
 
@@ -440,7 +446,13 @@ function championSpec(
     resolved,
     arch,
     modes,
-    verify: { seedCount: 1, seeds: [], tolerance: chooseTolerance(undefined, context.cases), sanitize: false },
+    verify: {
+      seedCount: 1,
+      seeds: [],
+      tolerance: chooseTolerance(undefined, context.cases),
+      sanitize: false,
+      probes: false,
+    },
   };
 }
 

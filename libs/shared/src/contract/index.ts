@@ -97,6 +97,7 @@ export {
   type CaseResult,
   type CodeFrame,
   CaseResultSchema,
+  InputResultSchema,
   CodeFrameSchema,
   type ChampionDifference,
   ChampionDifferenceSchema,

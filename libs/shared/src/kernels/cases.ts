@@ -1,5 +1,6 @@
 /** cases.yaml: which shapes are verified, on which inputs, within which tolerance. */
 import { create } from '@bufbuild/protobuf';
+import type { z } from 'zod';
 import { FlashcoreError } from '../contract/errors.ts';
 import { type Shape, ShapeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../text/nearest-names.ts';
@@ -18,9 +19,23 @@ import {
 } from './yaml-file.ts';
 
 const MAX_INT32 = 2 ** 31 - 1;
-const INPUT_KINDS = ['normal', 'constant', 'one_hot'] as const;
+const INPUT_KINDS = [
+  'normal',
+  'constant',
+  'one_hot',
+  'along',
+  'near',
+  'either_way',
+  'rising',
+  'falling',
+  'far',
+  'one_far',
+  'two_steps',
+  'largest',
+  'subnormal',
+] as const;
 
-/** How a tensor is drawn: N(0, 1); every row the same; rows with a single 1 at a random place. */
+/** How a tensor is drawn; cases.yaml says what each is. */
 export type InputKind = (typeof INPUT_KINDS)[number];
 
 /** |out - ref| <= atol + rtol |ref|. */
@@ -38,11 +53,22 @@ export interface Distribution {
   readonly logitScale: number;
   readonly valueScale: number;
   readonly about: string;
+  /** Faulty kernels that its inputs find. */
+  readonly finds: readonly string[];
+}
+
+/** Small cases on the inputs that break known mistakes, run beside the parity cases. */
+export interface Probes {
+  /** The first that a kernel takes, with a causal mask and without. */
+  readonly shapes: readonly Shape[];
+  readonly distributions: readonly Distribution[];
 }
 
 export interface Cases {
   readonly tolerances: Readonly<Record<string, ToleranceProfile>>;
+  /** Those that an input's seeds walk through, in order. */
   readonly distributions: Readonly<Record<string, Distribution>>;
+  readonly probes: Probes;
   /** `parity`, `canonical`, `emulated` and others, each at least one shape. */
   readonly sets: Readonly<Record<string, readonly Shape[]>> & {
     readonly parity: readonly Shape[];
@@ -67,20 +93,26 @@ const shape = strict({ B: extent(), H: extent(), S: extent(), D: extent(), causa
 );
 const inputKind = oneOf(INPUT_KINDS);
 
+const distribution = strict({
+  q: inputKind,
+  k: inputKind,
+  v: inputKind,
+  logit_scale: finite().default(1),
+  value_scale: finite().default(1),
+  about: text(),
+  finds: listOf(name).default([]),
+});
+
+type WrittenDistribution = z.infer<typeof distribution>;
+
 const casesSchema = strict({
   tolerances: mapOf(name, strict({ atol: positive(), rtol: positive() })),
   defaults: strict({ set: name, tolerance: name, seeds: integer(1, 100), distribution: name }),
-  distributions: mapOf(
-    name,
-    strict({
-      q: inputKind,
-      k: inputKind,
-      v: inputKind,
-      logit_scale: finite().default(1),
-      value_scale: finite().default(1),
-      about: text(),
-    }),
-  ),
+  distributions: mapOf(name, distribution),
+  probes: strict({ shapes: listOf(shape), distributions: mapOf(name, distribution) }).default({
+    shapes: [],
+    distributions: {},
+  }),
   sets: mapOf(name, listOf(shape).min(1, 'wanted at least one shape')),
 }).superRefine((cases, context) => {
   const require = (path: string[], wantedName: string, names: string[]) => {
@@ -104,14 +136,8 @@ export function parseCases(yamlText: string, path: string): Cases {
   return {
     tolerances: value.tolerances,
     defaults: value.defaults,
-    distributions: Object.fromEntries(
-      Object.entries(value.distributions).map(
-        ([key, { logit_scale: logitScale, value_scale: valueScale, ...distribution }]) => [
-          key,
-          { name: key, logitScale, valueScale, ...distribution },
-        ],
-      ),
-    ),
+    distributions: Object.fromEntries(distributionsOf(value.distributions).map((each) => [each.name, each])),
+    probes: { shapes: value.probes.shapes, distributions: distributionsOf(value.probes.distributions) },
     sets: value.sets as Record<'parity' | 'canonical' | 'emulated', Shape[]>,
   };
 }
@@ -126,6 +152,14 @@ const heldOutSchema = strict({ shapes: listOf(shape).min(1, 'wanted at least one
  */
 export const parseHeldOut = (yamlText: string, path: string): Shape[] =>
   parseYamlFile(yamlText, path, heldOutSchema).value.shapes;
+
+const distributionsOf = (written: Readonly<Record<string, WrittenDistribution>>): Distribution[] =>
+  Object.entries(written).map(([key, { logit_scale: logitScale, value_scale: valueScale, ...rest }]) => ({
+    name: key,
+    logitScale,
+    valueScale,
+    ...rest,
+  }));
 
 /** The tolerance of that name. Errors: INVALID_REQUEST naming the known profiles. */
 export function toleranceProfile(cases: Cases, profile: string): ToleranceProfile {

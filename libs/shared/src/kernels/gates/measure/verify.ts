@@ -1,5 +1,10 @@
 /** Metrics of a verification. */
-import { type CaseResult, type SdpaComparison, Verdict } from '../../../generated/flashcore/runner/v1/result_pb.js';
+import {
+  type CaseResult,
+  type SdpaComparison,
+  Verdict,
+  type VerifyResult,
+} from '../../../generated/flashcore/runner/v1/result_pb.js';
 import { formatShape, sameShape } from '../../shape.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
@@ -116,7 +121,7 @@ function casesOf({ variant: { verify: result }, cases }: GateContext, set: strin
 
 /** Of those that were run: a kernel may refuse a shape. */
 function casesPassed({ variant: { verify }, verified }: GateContext): MetricAnswer {
-  const run = verify!.cases.filter(wasRun);
+  const run = [...verify!.cases.filter(wasRun), ...failedProbes(verify!)];
   if (run.length === 0) return { notMeasured: verify!.cases[0]?.reason || 'no case was run' };
   const share = shareOf(
     run.filter(({ verdict }) => verdict === Verdict.PASS),
@@ -134,9 +139,10 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
     variant: { verify: result },
     cases: { tolerances },
   } = context;
-  const cases = requiredCases(context, { name: '' });
+  const parity = requiredCases(context, { name: '' });
+  const cases = 'notMeasured' in parity ? parity : [...parity, ...failedProbes(result)];
   if ('notMeasured' in cases) {
-    const run = casesOf(context, 'parity');
+    const run = [...casesOf(context, 'parity'), ...failedProbes(result)];
     // One that fails is enough to know that it is not all; the share is of those that were run, and the detail says how
     // many were not.
     if (result?.tolerance?.profile !== 'parity' || run.every(({ verdict }) => verdict !== Verdict.FAIL)) return cases;
@@ -157,6 +163,10 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
     };
   return shareOf(passed, cases);
 }
+
+/** A kernel that is wrong on a probe is wrong; one that is right has passed its cases and no more of them. */
+const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
+  result?.probes.filter(({ verdict }) => verdict === Verdict.FAIL) ?? [];
 
 const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
 

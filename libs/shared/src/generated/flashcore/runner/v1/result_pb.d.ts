@@ -982,6 +982,13 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
    * @generated from field: flashcore.runner.v1.GitState git = 15;
    */
   git?: GitState | undefined;
+
+  /**
+   * How inputs were drawn: "flashcore-inputs 2"; empty for results from before it was said, which is 1.
+   *
+   * @generated from field: string inputs_version = 16;
+   */
+  inputsVersion: string;
 };
 
 /**
@@ -1480,6 +1487,13 @@ export declare type VerifyResult = Message<"flashcore.runner.v1.VerifyResult"> &
    * @generated from field: repeated string seeds = 6;
    */
   seeds: string[];
+
+  /**
+   * Small cases on the inputs that break known mistakes, drawn from the first seed; only beside the parity cases.
+   *
+   * @generated from field: repeated flashcore.runner.v1.CaseResult probes = 7;
+   */
+  probes: CaseResult[];
 };
 
 /**
@@ -1662,6 +1676,13 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
    * @generated from field: optional double worst_of_limit = 24;
    */
   worstOfLimit?: number | undefined;
+
+  /**
+   * Of a probe: what was found on each of its inputs.
+   *
+   * @generated from field: repeated flashcore.runner.v1.InputResult inputs = 25;
+   */
+  inputs: InputResult[];
 };
 
 /**
@@ -1669,6 +1690,40 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
  * Use `create(CaseResultSchema)` to create a new message.
  */
 export declare const CaseResultSchema: GenMessage<CaseResult>;
+
+/**
+ * InputResult is one input of a case.
+ *
+ * @generated from message flashcore.runner.v1.InputResult
+ */
+export declare type InputResult = Message<"flashcore.runner.v1.InputResult"> & {
+  /**
+   * Name of the distribution in cases.yaml.
+   *
+   * @generated from field: string distribution = 1;
+   */
+  distribution: string;
+
+  /**
+   * PASS or FAIL.
+   *
+   * @generated from field: flashcore.runner.v1.Verdict verdict = 2;
+   */
+  verdict: Verdict;
+
+  /**
+   * Largest |out - ref|, of elements that are finite.
+   *
+   * @generated from field: double max_abs_error = 3;
+   */
+  maxAbsError: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.InputResult.
+ * Use `create(InputResultSchema)` to create a new message.
+ */
+export declare const InputResultSchema: GenMessage<InputResult>;
 
 /**
  * SdpaComparison sets the kernel's output beside that of one backend of PyTorch's scaled_dot_product_attention, on the

@@ -1,0 +1,95 @@
+/** The probes of cases.yaml find every known mistake: docs/inputs.md has the matrix that this measures. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Outcome, Verdict } from '@flashcore/shared/contract';
+import { formatShape, parseCases } from '@flashcore/shared/kernels';
+import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+const SEED = '5eed';
+const MISTAKES = [
+  'no_maximum',
+  'maximum_never_raised',
+  'sum_not_rescaled',
+  'mask_off_by_one',
+  'tail_read',
+  'scale_forgotten',
+  'last_tile_skipped',
+  'wrong_heads_keys',
+  'fp16_sums',
+] as const;
+
+const cases = parseCases(readFileSync(join(REPOSITORY_ROOT, 'kernels/cases.yaml'), 'utf8'), 'cases.yaml');
+const names = cases.probes.distributions.map(({ name }) => name);
+let fixture: TestPlanner;
+beforeAll(() => void (fixture = openTestPlanner()));
+afterAll(() => fixture.close());
+
+/** What each distribution found of a kernel, on either shape; a kernel that crashed is found by all. */
+async function probed(kernelId: string) {
+  const { outcome } = await fixture.run('verify', {
+    kernel: { source: { case: 'kernelId', value: kernelId } },
+    settings: { caseSet: 'probes', seeds: [SEED] },
+  });
+  const { verify, findings } = outcome.result.variants[0]!;
+  const probes = verify!.probes;
+  const fails = (name: string): boolean =>
+    probes.some(({ verdict, inputs }) =>
+      inputs.length === 0
+        ? verdict === Verdict.FAIL
+        : inputs.some((input) => input.distribution === name && input.verdict === Verdict.FAIL),
+    );
+  return { outcome: Outcome[outcome.outcome], probes, findings, found: names.filter(fails) };
+}
+
+/** Rows of the page's matrix: a mistake, and a cell for each distribution. */
+function matrix(): Map<string, string[]> {
+  const page = readFileSync(join(REPOSITORY_ROOT, 'docs/inputs.md'), 'utf8');
+  const rows = page
+    .slice(page.indexOf('## Mistakes by distributions'))
+    .split('\n')
+    .filter((line) => line.startsWith('|'))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+  expect(rows[0]!.slice(1)).toEqual(names);
+  return new Map(rows.slice(2).map(([mistake, ...cells]) => [mistake!.replaceAll('`', ''), cells]));
+}
+
+test('the page has every mistake and every distribution, and each distribution finds what it says', () => {
+  const rows = matrix();
+  expect([...rows.keys()]).toEqual([...MISTAKES]);
+  for (const { name, finds } of cases.probes.distributions) {
+    expect(finds.length, name).toBeGreaterThan(0);
+    for (const mistake of finds) expect(rows.get(mistake)![names.indexOf(name)], `${mistake} by ${name}`).toBe('found');
+  }
+});
+
+test.each(MISTAKES)(
+  '%s is found by the distributions that the page says, and by no other',
+  { timeout: 120_000 },
+  async (mistake) => {
+    const { outcome, found, findings } = await probed(mistake);
+    expect(found).not.toEqual([]);
+    expect(names.map((name) => (found.includes(name) ? 'found' : '-'))).toEqual(matrix().get(mistake));
+    expect(['WRONG_RESULT', 'CRASHED']).toContain(outcome);
+    expect(findings.length).toBeGreaterThan(0);
+  },
+);
+
+test(
+  'a kernel that is right passes, on shapes that no tile divides, with a mask and without',
+  { timeout: 120_000 },
+  async () => {
+    const { outcome, probes, found } = await probed('flashcore_v6');
+    expect({ outcome, found }).toEqual({ outcome: 'PASSED', found: [] });
+    expect(probes.map(({ shape, inputs }) => [formatShape(shape!), inputs.length])).toEqual([
+      ['1x2x333x64', names.length],
+      ['2x2x197x64c', names.length],
+    ]);
+  },
+);
