@@ -32,7 +32,7 @@ export function provenanceOf(
     time: timestampFromDate(startTime),
     seeds,
     protocol: PROTOCOL_VERSION,
-    ...(spec.verify && { inputsVersion: INPUTS_VERSION }),
+    inputsVersion: INPUTS_VERSION,
     flagsDigest: birth.flagsDigest,
     ...(spec.judged && {
       gatesDigest: spec.judged.digest,

@@ -2,3 +2,4 @@
 export { type HostProgram, missing, missingIn } from './host-programs.ts';
 export { growth, REPEATED } from './linear-time.ts';
 export { HOSTILE_TEXT, hostileMessage } from './hostile-message.ts';
+export { JOB, serve, type FakeRunner } from './fake-runner.ts';
