@@ -53,7 +53,7 @@ function handlers(): Partial<RpcHandlers> {
     const answer = answerOf(method.output);
     return [[method.localName, (_call: unknown, done: (error: null, value: unknown) => void) => done(null, answer)]];
   });
-  return Object.fromEntries(entries) as Partial<RpcHandlers>;
+  return Object.fromEntries(entries);
 }
 
 /** Hostile but for what a client must find as it is: versions, names, states. */
@@ -70,11 +70,13 @@ function answerOf(schema: DescMessage): unknown {
   return answer;
 }
 
-function streamEvents(call: {
+interface EventCall {
   request: { afterSequence?: bigint };
   write: (value: unknown) => void;
   end: () => void;
-}): void {
+}
+
+function streamEvents(call: EventCall): void {
   for (const event of EVENTS) if (event.sequence > (call.request.afterSequence ?? 0n)) call.write({ event });
   call.end();
 }

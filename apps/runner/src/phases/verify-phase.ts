@@ -129,10 +129,16 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
 }
 
+interface VerifySoFar {
+  inputs: readonly SeededInput[];
+  started: number;
+  probed: CaseResult[];
+}
+
 function verifyResult(
   { shapes, tolerance }: VerifySpec,
   results: ReadonlyMap<Shape, CaseResult>,
-  { inputs, started, probed }: { inputs: readonly SeededInput[]; started: number; probed: CaseResult[] },
+  { inputs, started, probed }: VerifySoFar,
 ): VerifyResult {
   return create(VerifyResultSchema, {
     cases: shapes.map((shape) => results.get(shape) ?? notRun(shape, 'the job ended before it')),
@@ -159,14 +165,17 @@ interface CaseOptions {
   inputs: SeededInput[];
 }
 
+interface ProbeOptions {
+  spec: VerifySpec;
+  image: string;
+  seed: string;
+}
+
 /**
  * Runs the first probe that the kernel takes with a mask, and the first without, on every input that breaks a known
  * mistake.
  */
-async function runProbes(
-  services: VariantServices,
-  { spec, image, seed }: { spec: VerifySpec; image: string; seed: string },
-): Promise<CaseRun[]> {
+async function runProbes(services: VariantServices, { spec, image, seed }: ProbeOptions): Promise<CaseRun[]> {
   const {
     job,
     runtime,

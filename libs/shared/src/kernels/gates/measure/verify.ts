@@ -121,7 +121,7 @@ function casesOf({ variant: { verify: result }, cases }: GateContext, set: strin
 
 /** Of those that were run: a kernel may refuse a shape. */
 function casesPassed({ variant: { verify }, verified }: GateContext): MetricAnswer {
-  const run = [...verify!.cases.filter(wasRun), ...failedProbes(verify!)];
+  const run = [...verify!.cases.filter(wasRun), ...failedProbes(verify)];
   if (run.length === 0) return { notMeasured: verify!.cases[0]?.reason || 'no case was run' };
   const share = shareOf(
     run.filter(({ verdict }) => verdict === Verdict.PASS),
