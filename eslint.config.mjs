@@ -100,6 +100,7 @@ const SHARED_ROOMS = {
   contract: ['generated', 'text'],
   kernels: ['contract', 'generated', 'text'],
   statistics: ['kernels', 'generated', 'text'],
+  trace: ['kernels', 'contract', 'generated', 'text'],
   client: ['kernels', 'contract', 'files', 'generated', 'text'],
   testing: ['*'],
   '.': ['*'],

@@ -8,6 +8,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { createLogger } from './log.ts';
 import { parseOptions, type ServeOptions } from './options.ts';
 import { createPlanner } from './experiment/planner.ts';
+import { traceTarget } from './operation/tracing.ts';
 import { UsageError } from './usage-error.ts';
 import { AddressInUse, mostDescriptors } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
@@ -50,6 +51,7 @@ async function main(): Promise<void> {
     repositoryRoot,
     logger,
     createPlanner,
+    traces: traceTarget(process.env),
   });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
   logger.info({ address: runner.address, data: options.dataDirectory, version, buildId }, 'serving');

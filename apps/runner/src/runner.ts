@@ -26,6 +26,7 @@ import type { PlannerOptions } from './experiment/planner.ts';
 import { makePrivate } from './private-data.ts';
 import { retainDaily } from './operation/daily.ts';
 import { serveMetrics } from './operation/prometheus.ts';
+import { Tracing, type TraceTarget } from './operation/tracing.ts';
 import { BEGIN_WITHIN_MS, listen } from './rpc/listen.ts';
 import { STREAM_LIMITS, type StreamLimits } from './rpc/open-streams.ts';
 import { createRpcServer } from './rpc/server.ts';
@@ -55,6 +56,8 @@ export interface RunnerOptions extends ServeOptions {
   streams?: Partial<StreamLimits>;
   /** How long a connection may take to begin; default 10 s. */
   beginWithinMs?: number;
+  /** Where the spans of ended jobs go; default: nowhere. */
+  traces?: TraceTarget | undefined;
 }
 
 /** A runner that serves. */
@@ -110,6 +113,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     });
     if (isolation === 'required') await requireBox(planner, options);
     else void warnWithoutBox(planner, logger);
+    let tracing: Tracing | undefined;
     const jobs = new Jobs({
       database,
       history,
@@ -118,7 +122,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       logger,
       cleanText,
       writes,
+      onEnded: (name) => tracing?.send(name),
     });
+    tracing = options.traces && new Tracing({ target: options.traces, jobs, version, logger });
     const readings = new DeviceReadings();
     const host = new HostDescriber({
       version,
@@ -187,6 +193,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       if (!(await endsWithin(planner.close(), WORKERS_GRACE_MS)))
         logger.warn('a worker or compiler does not end: it is left behind');
       await listener.close(CALLS_GRACE_MS);
+      await tracing?.close();
       kept.dispose();
     };
     if (embedded) {

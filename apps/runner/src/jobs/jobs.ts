@@ -48,6 +48,8 @@ export interface JobsOptions {
   logger: Logger;
   /** What is taken out of all texts of events. */
   cleanText?: CleanText;
+  /** Told of each job that has ended. */
+  onEnded?: ((name: string) => void) | undefined;
   /** Whether the store takes writes; default: always. */
   writes?: Pick<WriteState, 'failure' | 'failed' | 'onChange'>;
 }
@@ -191,7 +193,10 @@ export class Jobs {
       'job accepted',
     );
     this.#runs.set(run.jobId, run);
-    void run.ended.then(() => this.#runs.delete(run.jobId));
+    void run.ended.then(() => {
+      this.#runs.delete(run.jobId);
+      this.#options.onEnded?.(run.name);
+    });
     queue.add(run);
     return this.get(run.name).job;
   }

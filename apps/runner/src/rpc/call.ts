@@ -19,6 +19,8 @@ export interface CallContext {
   readonly signal: AbortSignal;
   /** Who makes it; allowed to, as access/roles.ts says. */
   readonly caller: Caller;
+  /** W3C trace context of the client's; undefined where it sent none. */
+  readonly traceparent: string | undefined;
 }
 
 export type UnaryHandler<Request, Response> = (request: Request, context: CallContext) => Response | Promise<Response>;
@@ -28,6 +30,12 @@ export type UploadHandler<Request, Response> = (
   requests: AsyncIterable<Request>,
   context: CallContext,
 ) => Promise<Response>;
+
+/** What the call's metadata says. */
+function callOf(metadata: Metadata): Pick<CallContext, 'caller' | 'traceparent'> {
+  const [traceparent] = metadata.get('traceparent');
+  return { caller: callerOf(metadata), traceparent: typeof traceparent === 'string' ? traceparent : undefined };
+}
 
 /** Where calls come from that grpc-js makes: an emitter of 'cancelled', which it also emits after a normal end. */
 interface AnyCall {
@@ -83,7 +91,7 @@ export function callWrappers({ logger, streams, cleanText }: CallWrapperOptions)
   ): Promise<void> => {
     const signal = signalOf(call);
     try {
-      const response = await work({ signal, caller: callerOf(call.metadata) });
+      const response = await work({ signal, ...callOf(call.metadata) });
       if (!signal.aborted) callback(null, response);
     } catch (thrown) {
       if (!signal.aborted) callback(failed(call, thrown));
@@ -106,7 +114,7 @@ export function callWrappers({ logger, streams, cleanText }: CallWrapperOptions)
     try {
       // At once, so that a client that watches a quiet job knows that it is connected.
       call.sendMetadata(new Metadata());
-      for await (const batch of handler(call.request, { signal, caller: callerOf(call.metadata) }))
+      for await (const batch of handler(call.request, { signal, ...callOf(call.metadata) }))
         await writeAll(call, batch, { signal, open, streams });
       open.signal.throwIfAborted();
       if (!gone.aborted) call.end();

@@ -1,8 +1,10 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import type { JobOptions } from '@flashcore/shared/contract';
+import { parseTraceParent } from '@flashcore/shared/trace';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { requestDigest } from '../jobs/request-digest.ts';
 import type { StreamHandler } from './call.ts';
+import { TRACEPARENT } from './trace-parent.ts';
 import type { Services } from './services.ts';
 import { checkJobOptions } from './validate/job-options.ts';
 import { Violations } from './validate/violations.ts';
@@ -24,7 +26,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
   { method, schema, validate, resumable = false }: JobRpc<Method, Schema>,
   { jobs, planner, quotas }: Services,
 ): StreamHandler<JobRequests[Method] & MessageShape<Schema> & { options?: JobOptions | undefined }, Uint8Array> {
-  return async function* start(request, { signal, caller }) {
+  return async function* start(request, { signal, caller, traceparent }) {
     const violations = new Violations();
     const limits = checkJobOptions(request.options, violations);
     validate(request, violations);
@@ -38,6 +40,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     await planner.prepare();
     const job = jobs.start({
       ...limits,
+      labels: withTraceParent(limits.labels, traceparent),
       owner: caller.name,
       resumable: resumable || restart,
       maxJobsOfOwner: quotas.maxJobs(caller),
@@ -48,3 +51,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     yield* jobs.watch(job.name, { afterSequence: 0, signal });
   };
 }
+
+/** A label of the client's own of that name stays; what is no trace context is passed over, as the standard has it. */
+const withTraceParent = (labels: Record<string, string>, text: string | undefined): Record<string, string> =>
+  text === undefined || parseTraceParent(text) === undefined ? labels : { [TRACEPARENT]: text, ...labels };

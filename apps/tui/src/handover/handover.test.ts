@@ -130,10 +130,11 @@ test('a trace has the wait, the device and each phase one after another', () => 
   ];
   const { traceEvents } = traceOf(events) as { traceEvents: { ph: string; name: string; ts: number; dur: number }[] };
   expect(traceEvents.filter(({ ph }) => ph === 'X').map(({ name, ts, dur }) => [name, ts / 1e6, dur / 1e6])).toEqual([
+    ['jobs/1', 10, 6],
     ['waits for the device', 10, 2],
+    ['has the device', 12, 4],
     ['build', 12, 3],
     ['verify', 15, 1],
-    ['has the device', 12, 4],
   ]);
 });
 

@@ -1,0 +1,179 @@
+/** What a job did when, as spans: the wait for its device, the device, phases, compilers, cases, blocks of timing. */
+import { Outcome, Phase, TimingMode, type JobEvent } from '../contract/index.ts';
+import { formatShape } from '../kernels/index.ts';
+
+export type SpanKind = 'job' | 'wait' | 'device' | 'phase' | 'compile' | 'case' | 'timing';
+
+export interface JobSpan {
+  readonly kind: SpanKind;
+  readonly name: string;
+  /** Microseconds since 1970. */
+  readonly fromUs: number;
+  readonly untilUs: number;
+  /** Where it happened: "queue", a device, a compiler. */
+  readonly track: string;
+  /** Index of the span that it lies in; undefined for the job's own, which is the first. */
+  readonly parent: number | undefined;
+  readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  /** The runner could not find out. */
+  readonly failed: boolean;
+}
+
+/** Empty for no events. A job that goes on ends with its last event. */
+export function jobSpans(events: readonly JobEvent[]): JobSpan[] {
+  const spans = new SpanList(events);
+  for (const event of events) spans.take(event);
+  return spans.ended();
+}
+
+const QUEUE = 'queue';
+
+type Draft = { -readonly [Key in keyof JobSpan]: JobSpan[Key] };
+
+interface NewSpan {
+  readonly kind: SpanKind;
+  readonly name: string;
+  readonly fromUs: number;
+  readonly untilUs?: number;
+  readonly track?: string;
+  readonly parent?: number | undefined;
+  readonly attributes?: JobSpan['attributes'];
+}
+
+/** Spans in the order of their beginning; those that are open end with what comes next. */
+class SpanList {
+  readonly #spans: Draft[] = [];
+  readonly #lastUs: number;
+  #device = QUEUE;
+  #holder: number | undefined;
+  #phase: number | undefined;
+  /** The open block of timing, and what it times. */
+  #timing: { index: number; key: string } | undefined;
+
+  constructor(events: readonly JobEvent[]) {
+    const [first] = events;
+    this.#lastUs = events.length === 0 ? 0 : usOf(events.at(-1)!);
+    if (!first) return;
+    const created = first.payload.case === 'created' ? first.payload.value.job : undefined;
+    const about = { job: first.job, kernel: created?.kernelId ?? '', label: created?.label ?? '' };
+    this.#add({ kind: 'job', name: created?.label || first.job, fromUs: usOf(first), track: QUEUE, attributes: about });
+    this.#holder = this.#add({
+      kind: 'wait',
+      name: 'waits for the device',
+      fromUs: usOf(first),
+      track: QUEUE,
+      parent: 0,
+    });
+  }
+
+  take(event: JobEvent): void {
+    const at = usOf(event);
+    const { case: kind, value } = event.payload;
+    switch (kind) {
+      case 'started':
+        this.#close(this.#holder, at);
+        this.#device = value.device?.deviceId || 'device';
+        this.#holder = this.#add({
+          kind: 'device',
+          name: 'has the device',
+          fromUs: at,
+          parent: 0,
+          attributes: { device: value.device?.name ?? '', simulated: value.device?.simulated ?? false },
+        });
+        return;
+      case 'phaseStarted':
+        this.#closePhase(at);
+        this.#phase = this.#add({
+          kind: 'phase',
+          name: (Phase[value.phase] ?? 'phase').toLowerCase(),
+          fromUs: at,
+          parent: this.#holder,
+          attributes: { variant: value.variant, steps: value.steps },
+        });
+        return;
+      case 'buildResult':
+        for (const run of value.runs.filter(({ cacheHit }) => !cacheHit))
+          // They run side by side from the phase's beginning.
+          this.#add({
+            kind: 'compile',
+            name: `${run.compiler} ${run.target}`,
+            fromUs: this.#phaseStart(at),
+            untilUs: this.#phaseStart(at) + run.seconds * 1e6,
+            track: run.compiler,
+            parent: this.#phase,
+            attributes: { exit_code: run.exitCode },
+          });
+        return;
+      case 'caseResult':
+        this.#add({
+          kind: 'case',
+          name: value.shape ? formatShape(value.shape) : 'case',
+          fromUs: Math.max(this.#phaseStart(at), at - value.seconds * 1e6),
+          untilUs: at,
+          parent: this.#phase,
+          attributes: { seeds: value.seeds },
+        });
+        return;
+      case 'benchmarkProgress': {
+        const shape = value.shape ? formatShape(value.shape) : '';
+        this.#time(
+          `${shape} ${value.mode === TimingMode.COLD ? 'cold' : 'hot'} ${value.subject}${value.warmUp ? ', warm-up' : ''}`,
+          at,
+        );
+        return;
+      }
+      case 'comparisonProgress': {
+        const shape = value.shape ? formatShape(value.shape) : '';
+        this.#time(`${shape} ${value.selfCheck ? 'champion against itself' : 'champion and candidate'}`, at);
+        return;
+      }
+      case 'finished':
+        this.#closePhase(at);
+        this.#close(this.#holder, at);
+        this.#close(0, at);
+        this.#spans[0]!.failed = value.outcome === Outcome.ERROR || value.outcome === Outcome.INTERRUPTED;
+        this.#spans[0]!.attributes = {
+          ...this.#spans[0]!.attributes,
+          outcome: (Outcome[value.outcome] ?? '').toLowerCase(),
+        };
+    }
+  }
+
+  ended(): JobSpan[] {
+    return this.#spans;
+  }
+
+  /** Samples of one subject after another are one block; it began when the one before it ended. */
+  #time(key: string, at: number): void {
+    const last = this.#timing;
+    if (last?.key === key) {
+      this.#close(last.index, at);
+      return;
+    }
+    const fromUs = last ? this.#spans[last.index]!.untilUs : this.#phaseStart(at);
+    const index = this.#add({ kind: 'timing', name: key, fromUs, untilUs: at, parent: this.#phase });
+    this.#timing = { index, key };
+  }
+
+  #phaseStart(otherwise: number): number {
+    return this.#phase === undefined ? otherwise : this.#spans[this.#phase]!.fromUs;
+  }
+
+  #closePhase(at: number): void {
+    this.#close(this.#phase, at);
+    this.#phase = undefined;
+    this.#timing = undefined;
+  }
+
+  #close(index: number | undefined, at: number): void {
+    const span = index === undefined ? undefined : this.#spans[index];
+    if (span) span.untilUs = at;
+  }
+
+  #add({ track = this.#device, untilUs = this.#lastUs, parent, attributes = {}, ...span }: NewSpan): number {
+    this.#spans.push({ ...span, untilUs: Math.max(span.fromUs, untilUs), track, parent, attributes, failed: false });
+    return this.#spans.length - 1;
+  }
+}
+
+const usOf = ({ time }: JobEvent): number => Number(time?.seconds ?? 0) * 1e6 + Math.round((time?.nanos ?? 0) / 1e3);
