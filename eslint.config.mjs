@@ -52,7 +52,7 @@ const RUNNER_ROOMS = {
   'host.ts': ['log.ts', 'store'],
   // An RPC starts jobs and does not know what is in them.
   rpc: ['jobs', 'acceptance', 'access', 'store', 'kernels.ts', 'host.ts', 'usage-error.ts', 'async.ts', 'log.ts'],
-  operation: ['jobs', 'rpc', 'store', 'usage-error.ts', 'log.ts'],
+  operation: ['jobs', 'rpc', 'store', 'usage-error.ts', 'async.ts', 'log.ts'],
   testing: ['*'],
   // The files that put the rooms together.
   '.': ['*', '../package.json'],

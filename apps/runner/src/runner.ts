@@ -113,7 +113,6 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     });
     if (isolation === 'required') await requireBox(planner, options);
     else void warnWithoutBox(planner, logger);
-    let tracing: Tracing | undefined;
     const jobs = new Jobs({
       database,
       history,
@@ -124,7 +123,8 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       writes,
       onEnded: (name) => tracing?.send(name),
     });
-    tracing = options.traces && new Tracing({ target: options.traces, jobs, version, logger });
+    const tracing: Tracing | undefined =
+      options.traces && new Tracing({ target: options.traces, jobs, version, logger });
     const readings = new DeviceReadings();
     const host = new HostDescriber({
       version,

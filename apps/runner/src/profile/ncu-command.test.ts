@@ -33,6 +33,15 @@ test('the full set is asked for on request only, with our counters beside it', (
   expect(args[args.indexOf('--metrics') + 1]).toContain('gpu__time_duration.sum');
 });
 
+test('the counters of sm_89 that its metric lists are known to have are asked for by those names', () => {
+  const known = readFileSync(new URL('recorded/sm_89.counter-names.txt', import.meta.url), 'utf8')
+    .trim()
+    .split('\n');
+  const asked = new Set(countersOf('gates', 'sm_89'));
+  expect(known.length).toBeGreaterThan(15);
+  expect(known.filter((name) => !asked.has(name))).toEqual([]);
+});
+
 test('counters differ by architecture', () => {
   const tensor = (arch: string): string | undefined =>
     countersOf('gates', arch).find((name) => name.startsWith('sm__pipe_tensor'));

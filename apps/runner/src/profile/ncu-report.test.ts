@@ -46,19 +46,6 @@ test('several launches, with what ncu says around them', () => {
   ]);
 });
 
-test('sm_89, wide and long, the same counters; the values are invented, and the files say so', () => {
-  const names = ['sm_89.invented-values.raw.csv', 'sm_89.invented-values.details.csv'];
-  const [wide, long] = names.map((name) => recorded(name)[0]!);
-  expect(wide!.counters).toEqual(long!.counters);
-  expect([
-    wide!.kernel,
-    wide!.counters.get('sm__pipe_tensor_cycles_active_v2.avg.pct_of_peak_sustained_active'),
-    wide!.counters.get('gpu__time_duration.sum'),
-  ]).toEqual(['fa_v2_wmma', 6.25, 318_208]);
-  for (const name of names)
-    expect(readFileSync(new URL(`recorded/${name}`, import.meta.url), 'utf8')).toMatch(/^==NOTE== Not a recording/);
-});
-
 test('nothing but messages is no launch', () => {
   expect(
     parseNcuCsv(

@@ -2,56 +2,70 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { Verdict, type ProfileResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { evaluateRule, metricRules } from './counters.ts';
 import { parseNcuCsv } from './ncu-report.ts';
 import { profileResult } from './profile-result.ts';
 
 const recorded = (name: string) => parseNcuCsv(readFileSync(new URL(`recorded/${name}`, import.meta.url), 'utf8'));
 const of = (result: ProfileResult, name: string): number | undefined =>
   result.metrics.find((metric) => metric.name === name)?.value;
-const l4 = (): ProfileResult =>
+/** flashcore_v10 at 2x8x512x64 on an H200, saved with all of our counters. */
+const SAVED = new URL('../../../../docs/results/h200-2026-11-21/profile.flashcore_v10.saved.csv', import.meta.url);
+const h200 = (launches = parseNcuCsv(readFileSync(SAVED, 'utf8'))): ProfileResult =>
   profileResult({
-    arch: 'sm_89',
-    deviceName: 'NVIDIA L4',
+    arch: 'sm_90',
+    deviceName: 'NVIDIA H200',
     shape: parseShape('2x8x512x64'),
     accumulate: 'fp32',
-    launches: recorded('sm_89.invented-values.details.csv'),
+    launches,
   });
 
-test('metrics of sm_89', () => {
-  const result = l4();
+test('metrics of a recorded launch', () => {
+  const result = h200();
   expect(result.verdict).toBe(Verdict.PASS);
-  expect(of(result, 'gpu_time_us')).toBeCloseTo(318.208);
-  expect(of(result, 'tensor_pipe_percent')).toBe(6.25);
-  expect(of(result, 'smem_bank_conflict_percent')).toBe(25); // (900,000 + 100,000) of 4,000,000 wavefronts
-  expect(of(result, 'smem_wavefronts_per_request')).toBe(4);
-  expect(of(result, 'resident_ctas_per_sm')).toBe(3);
-  expect(of(result, 'achieved_tflops')).toBeCloseTo((4 * 2 * 8 * 512 * 512 * 64) / 318.208e-6 / 1e12, 6);
+  expect(of(result, 'gpu_time_us')).toBeCloseTo(8.736);
+  expect(of(result, 'tensor_pipe_percent')).toBe(30.49);
+  expect(of(result, 'smem_bank_conflict_percent')).toBe(0);
+  // (304,128 + 26,624) wavefronts of (14,848 + 13,312) requests
+  expect(of(result, 'smem_wavefronts_per_request')).toBeCloseTo(11.7455, 4);
+  expect(of(result, 'resident_ctas_per_sm')).toBe(2);
+  expect(of(result, 'achieved_tflops')).toBeCloseTo((4 * 2 * 8 * 512 * 512 * 64) / 8.736e-6 / 1e12, 6);
+});
+
+test('bank conflicts are a share of the wavefronts, loads and stores together', () => {
+  const rule = metricRules('sm_90').find(({ name }) => name === 'smem_bank_conflict_percent')!;
+  const values = [900, 100, 3_000, 1_000];
+  expect(evaluateRule(rule, new Map(rule.counters.map((counter, index) => [counter, values[index]!])))).toBe(25);
 });
 
 test('a counter that was not read leaves its metric out, so that its gate is not measured', () => {
-  expect(of(l4(), 'l2_hit_percent')).toBeUndefined();
-  expect(of(l4(), 'achieved_occupancy_percent')).toBeUndefined();
+  const result = h200(recorded('sm_90.raw.base.csv'));
+  expect(of(result, 'l2_hit_percent')).toBeUndefined();
+  expect(of(result, 'achieved_occupancy_percent')).toBeUndefined();
 });
 
 test('stalls come largest first', () => {
-  expect(l4().stalls.map(({ name, value }) => [name, value])).toEqual([
-    ['barrier', 2.5],
-    ['long_scoreboard', 1.5],
+  expect(
+    h200()
+      .stalls.slice(0, 4)
+      .map(({ name, value }) => [name, value]),
+  ).toEqual([
+    ['wait', 1.31],
     ['selected', 1],
+    ['long_scoreboard', 0.39],
+    ['short_scoreboard', 0.16],
   ]);
 });
 
 test('the bottleneck and the advice carry their figures', () => {
-  const result = l4();
+  const result = h200();
   expect(result.bottleneck).toBe(
-    'latency: tensor cores 6.3 %, device memory 4.5 %, issue 41.0 %; the most frequent stall is barrier',
+    'latency: tensor cores 30.5 %, device memory 0.5 %, issue 30.5 %; the most frequent stall is wait',
   );
   expect(result.advice.map(({ evidence }) => evidence)).toEqual([
-    '96 registers a thread (bound 64), 3 CTAs a multiprocessor (wanted 4), bound by shared memory',
-    'bank conflicts are 25.0 % of the shared-memory wavefronts, 4.0 wavefronts a request',
-    'tensor cores 6.3 %, device memory 4.5 %, issue 41.0 %',
-    'stall barrier: 2.50 of 5.00 warp cycles an issued instruction (50.0 %)',
-    'stall long_scoreboard: 1.50 of 5.00 warp cycles an issued instruction (30.0 %)',
+    '232 registers a thread (bound 64), 2 CTAs a multiprocessor (wanted 4), bound by registers',
+    'tensor cores 30.5 %, device memory 0.5 %, achieved occupancy 6.5 %, issue 30.5 %',
+    'stall wait: 1.31 of 3.28 warp cycles an issued instruction (39.9 %)',
   ]);
 });
 

@@ -136,6 +136,8 @@ class SpanList {
           ...this.#spans[0]!.attributes,
           outcome: (Outcome[value.outcome] ?? '').toLowerCase(),
         };
+        return;
+      default:
     }
   }
 
