@@ -24,7 +24,7 @@ test('ranks by registers and shared memory, and says that times judge nothing he
   const { exitCode, stdout, stderr } = home.faTui(SEARCH);
   expect(exitCode, stderr).toBe(0);
   expect(stdout).toMatch(
-    /2 variants; ranked by registers, then shared memory: the emulator's times judge nothing[^]*variant +registers[^]*BLOCK_Q=64 BLOCK_KV=64[^]*not timed[^]*Best: BLOCK_Q=/,
+    /2 variants\n +ranked by registers, then shared memory: the emulator's times judge nothing[^]*variant +registers[^]*BLOCK_Q=64 BLOCK_KV=64[^]*not timed[^]*Best: BLOCK_Q=/,
   );
   expect(stderr).toMatch(/BLOCK_Q=96 BLOCK_KV=64: right, \d+ registers/);
 });

@@ -7,6 +7,7 @@ import {
   FlashcoreError,
   ToolSchema,
   WarningSchema,
+  invalidRequest,
   type BenchmarkRequest,
   type CaseSet,
   type GatePlan,
@@ -42,7 +43,7 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import { championFor, type DecisionStore } from '../store/decisions.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import type { SourceStore } from '../store/sources.ts';
-import type { DeviceRates } from './cost.ts';
+import { costOf, type DeviceRates } from './cost.ts';
 import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
@@ -148,6 +149,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         load,
         heldOut: options.heldOut ?? [],
       });
+      if (spec.tune && spec.tune.maxUsd > 0) requireRate(spec.device, options.rates ?? new Map());
       return plannedJob(spec, { options, tools, runtimes, cases });
     },
     judging: () => {
@@ -168,6 +170,16 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
   } satisfies {
     planJob: <Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad) => PlannedJob;
   } & Omit<JobPlanner, 'planJob'>;
+}
+
+/** A budget in dollars bounds nothing where nobody knows what the device costs. Errors: INVALID_REQUEST. */
+function requireRate(device: DeviceDescription, rates: DeviceRates): void {
+  const { costMissing } = costOf(device, 1, rates);
+  if (costMissing === undefined) return;
+  throw invalidRequest({
+    field: 'max_usd',
+    description: `must be 0 on ${device.deviceId}, give seconds or variants: ${costMissing}`,
+  });
 }
 
 function judgingOf(file: GatesFile, cases: Cases): { plans: GatePlan[]; caseSets: CaseSet[] } {

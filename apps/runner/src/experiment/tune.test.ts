@@ -141,6 +141,23 @@ test(
   },
 );
 
+test('a budget of the device leaves out what it has no time for, and says so; dollars need a rate', async () => {
+  const asked = { kernel: fixture.upload(KERNEL), shapes: [SHAPE], parameters: [{ name: 'PAD', values: [1n, 2n] }] };
+  const { outcome } = await fixture.run('tune', { ...asked, maxSeconds: 1e-6, remeasure: true });
+  expect([Outcome[outcome.outcome], outcome.summary, outcome.result.tune!.complete]).toEqual([
+    'FAILED',
+    'none of 2 variants is right: the budget was used up',
+    false,
+  ]);
+  expect(outcome.result.tune!.variants.map(({ dropped }) => dropped)).toEqual([
+    'the budget was used up before it was verified',
+    'the budget was used up before it was verified',
+  ]);
+  await expect(fixture.run('tune', { ...asked, maxUsd: 0.25 })).rejects.toThrow(
+    /max_usd: must be 0 on emulator, give seconds or variants: no charge: the emulator/,
+  );
+});
+
 test('planVariants() takes the grid, or draws from it by the seed, and refuses what the manifest does not have', () => {
   const manifest = parseManifest(KERNEL['kernel.yaml'], 'kernel.yaml');
   const [device] = fixture.planner.devices();

@@ -110,7 +110,10 @@ class Tuning {
 
   ended(result: JobResult): Pick<JobOutcome, 'outcome' | 'summary'> {
     const { row } = this.#winner ?? {};
-    if (!row) return { outcome: Outcome.FAILED, summary: `none of ${this.#contenders.length} variants is right` };
+    if (!row) {
+      const why = this.#raceComplete ? '' : ': the budget was used up';
+      return { outcome: Outcome.FAILED, summary: `none of ${this.#contenders.length} variants is right${why}` };
+    }
     const champion = this.#comparison
       ? `; against ${this.#comparison.champion?.label}: ${this.#comparison.reason}`
       : '';
@@ -139,7 +142,8 @@ class Tuning {
     // One at a time has the device: a verification waits for the one before it, and one that fails ends all.
     const verifyAfter = async (before: Promise<void> | undefined, contender: Contender): Promise<void> => {
       await before;
-      await this.#verify(contender);
+      if (this.#withinBudget()) await this.#verify(contender);
+      else this.#leaveOut(contender);
     };
     const build = async (): Promise<void> => {
       try {
@@ -168,10 +172,17 @@ class Tuning {
     else if (row.spillBytes > 0) row.dropped = `${row.spillBytes} bytes of registers spilled`;
   }
 
+  #leaveOut(contender: Contender): void {
+    this.#raceComplete = false;
+    contender.row.dropped = 'the budget was used up before it was verified';
+    this.#tell(contender);
+  }
+
   /** Where all variants spill, spilling drops none. */
   async #takeSpilledWhereNothingElseIs(): Promise<void> {
     if (this.#contenders.some(({ row }) => row.verified === Verdict.PASS)) return;
     for (const contender of this.#contenders.filter(({ row }) => row.spillBytes > 0)) {
+      if (!this.#withinBudget()) return this.#leaveOut(contender);
       delete contender.row.dropped;
       await this.#verify(contender);
       this.#tell(contender);
@@ -224,7 +235,7 @@ class Tuning {
         this.#tell(contender);
       },
     });
-    this.#raceComplete = complete;
+    this.#raceComplete &&= complete;
     standing.forEach(({ contender: { row } }, index) => (row.rank = index + 1));
     this.#winner = standing[0]?.contender;
     for (const { contender } of standing) this.#tell(contender);

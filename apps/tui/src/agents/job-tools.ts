@@ -18,7 +18,7 @@ import * as z from 'zod';
 import type { Connection } from '../connection/connect.ts';
 import { askedVariant, evaluationOf } from '../search/evaluation.ts';
 import { bounded, findingText } from '../search/feedback.ts';
-import { tuneLines, variantLine } from '../search/tune-report.ts';
+import { tuneText, variantLine } from '../search/tune-report.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import { Refused, answer, answered, type ResourceLink } from './answers.ts';
 import type { ToolContext } from './tool-context.ts';
@@ -149,7 +149,7 @@ export function registerJobTools(server: McpServer, context: ToolContext): void 
             ),
             metrics: evaluation.metrics,
             ...(result?.tune && {
-              table: tuneLines(result.tune)
+              table: tuneText(result.tune)
                 .slice(0, MAX_TABLE_LINES)
                 .map((line) => bounded(line, MAX_TABLE_LINE)),
             }),

@@ -14,7 +14,9 @@ import {
 import { parseShape } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
 import { JobUndecided, runToResult, type EndedJob } from '../search/experiment.ts';
-import { tuneLines, variantLine } from '../search/tune-report.ts';
+import { notice } from '../present/blocks.ts';
+import { tuneBlocks } from '../present/sections/tuned.ts';
+import { variantLine } from '../search/tune-report.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { exitCodeOfEnd, type ExitCode } from './exit-code.ts';
@@ -70,7 +72,7 @@ export async function tune(
     const { job, result } = await resumed(connection, request, context);
     if (context.options.json)
       context.document(jsonOf(GetJobResponseSchema, create(GetJobResponseSchema, { job, ...(result && { result }) })));
-    else context.report([job.summary, '', ...(result?.tune ? tuneLines(result.tune) : [])]);
+    else context.show([notice(job.summary), ...(result?.tune ? tuneBlocks(result.tune) : [])]);
     return exitCodeOfEnd(job);
   });
 }
@@ -92,7 +94,11 @@ async function resumed(
     try {
       return await runToResult(connection, { method: 'tune', request }, { onEvent });
     } catch (error) {
-      if (!(error instanceof JobUndecided) || error.job.outcome !== Outcome.INTERRUPTED) throw error;
+      if (!(error instanceof JobUndecided)) throw error;
+      // Somebody ended it: what is known by then is told all the same.
+      if (error.job.outcome === Outcome.CANCELLED)
+        return { job: error.job, result: (await connection.client.getJob({ name: error.job.name })).result };
+      if (error.job.outcome !== Outcome.INTERRUPTED) throw error;
       if (attempt >= MAX_INTERRUPTIONS) throw error;
       context.note(`${error.message}; it goes on`);
     }

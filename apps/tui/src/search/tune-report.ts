@@ -1,4 +1,6 @@
 import { Verdict, type TuneResult, type TunedVariant } from '@flashcore/shared/contract';
+import { plainLines } from '../present/plain/plain-painter.ts';
+import { tuneBlocks } from '../present/sections/tuned.ts';
 
 /** What is known of a variant so far. */
 export function variantLine(row: TunedVariant): string {
@@ -10,51 +12,7 @@ export function variantLine(row: TunedVariant): string {
   return `${label}: right, ${row.p50Us === undefined ? resources : `${row.p50Us.toPrecision(4)} us`}${known}`;
 }
 
-const HEADS = ['', 'variant', 'registers', 'shared B', 'CTAs/SM', 'p50 us', '95 % interval', 'x leader', 'right', ''];
+const FORMAT = { width: 100, uncut: true, colors: false, ascii: false } as const;
 
-/** The table, best first, and the Pareto front, whose members have a star. */
-export function tuneLines(tune: TuneResult): string[] {
-  const rows = [HEADS, ...tune.variants.map((row) => cellsOf(row, tune))];
-  const widths = HEADS.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  const looked = tune.drawn
-    ? `${tune.variants.length} of ${tune.combinations} combinations, drawn at random`
-    : `${tune.variants.length} variants`;
-  return [
-    `${looked}; ranked by ${tune.rankedBy}${tune.complete ? '' : '; not decided: stopped before the end'}`,
-    '',
-    ...rows.map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column]!))
-        .join('  ')
-        .trimEnd(),
-    ),
-    '',
-    `Best: ${tune.winner ?? 'none is right'}`,
-    `Pareto front of ${tune.paretoOf}: ${tune.pareto.join('; ') || 'nothing was measured'}`,
-  ];
-}
-
-function cellsOf(row: TunedVariant, { pareto }: TuneResult): string[] {
-  const { p50Us, p50LowUs, p50HighUs } = row;
-  const known = row.registers > 0;
-  return [
-    `${row.rank > 0 ? row.rank : '-'}${pareto.includes(row.label) ? '*' : ''}`,
-    row.label,
-    known ? String(row.registers) : '?',
-    known ? String(row.smemBytes) : '?',
-    known ? String(row.ctasPerSm) : '?',
-    p50Us === undefined ? 'not timed' : p50Us.toPrecision(4),
-    p50LowUs === undefined || p50HighUs === undefined
-      ? ''
-      : `${p50LowUs.toPrecision(4)} to ${p50HighUs.toPrecision(4)}`,
-    row.ratio ? row.ratio.ratio.toFixed(3) : '',
-    VERDICTS[row.verified] ?? '?',
-    row.dropped ?? '',
-  ];
-}
-
-const VERDICTS: Partial<Record<Verdict, string>> = {
-  [Verdict.PASS]: 'yes',
-  [Verdict.FAIL]: 'no',
-  [Verdict.NOT_MEASURED]: 'not known',
-};
+/** The table of a search as text for a program. */
+export const tuneText = (tune: TuneResult): string[] => plainLines(tuneBlocks(tune), FORMAT);

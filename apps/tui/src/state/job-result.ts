@@ -24,8 +24,8 @@ export function resultOf(job: JobView): JobResult | undefined {
 }
 
 /** Whether a result has anything but its provenance. */
-export const isTelling = ({ variants, sdpaBenchmarks }: JobResult): boolean =>
-  variants.length + sdpaBenchmarks.length > 0;
+export const isTelling = ({ variants, sdpaBenchmarks, tune }: JobResult): boolean =>
+  variants.length + sdpaBenchmarks.length > 0 || tune !== undefined;
 
 function variantResult(variant: VariantView): VariantResult {
   const { label, fallback, build, benchmarks, comparison, profile, gates, findings } = variant;

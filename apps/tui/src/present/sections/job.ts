@@ -22,6 +22,7 @@ import { deviceText, provenanceBlocks } from './provenance.ts';
 import { buildBlocks } from './build.ts';
 import { sdpaAloneBlocks } from './sdpa-alone.ts';
 import { timingBlocks } from './timings.ts';
+import { tuneBlocks } from './tuned.ts';
 
 /** An ended job with all that it found out. */
 export interface EndedJob {
@@ -42,6 +43,7 @@ export function jobBlocks(ended: EndedJob): Block[] {
       ...variantBlocks(variant),
     ]),
     ...(result ? sdpaAloneBlocks(result.sdpaBenchmarks) : []),
+    ...(result?.tune ? tuneBlocks(result.tune) : []),
     ...(result ? expectationsBlocks(result.expectations) : []),
     ...(result ? provenanceBlocks(result) : []),
     ...footBlocks(ended),
