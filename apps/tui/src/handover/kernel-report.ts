@@ -9,7 +9,7 @@ import { championsBlocks } from '../present/sections/decisions.ts';
 import { expectationText } from '../present/sections/plan.ts';
 import { outcomeWord, shapeShort, shortName } from '../present/words.ts';
 import { adviceOf, nextSteps } from './advice.ts';
-import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
+import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure, type Place } from './figures.ts';
 import { instantOf } from './instants.ts';
 import { errorText, gatesText, parityText, totalCost } from './job-facts.ts';
 import type { Report } from './report.ts';
@@ -39,7 +39,10 @@ export function kernelReport(input: KernelReportInput): Report {
       chapter(kernelId, 1),
       ...(kernel ? aboutBlocks(kernel) : []),
       ...remarks.map((text) => notice(text)),
-      ...places.flatMap(({ place, best }) => [chapter(`Best on ${placeTitle(place)}`), tableOf(BEST_COLUMNS, best)]),
+      ...places.flatMap(({ place, best }) => [
+        chapter(`Best on ${placeTitle(place)}`),
+        best.length > 0 ? tableOf(BEST_COLUMNS, best) : notice(nothingValid(place)),
+      ]),
       ...(places.length === 0 ? [notice('Nothing of it was measured in these jobs.')] : []),
       chapter('Champions'),
       ...championsBlocks(champions, decisions),
@@ -76,6 +79,12 @@ function aboutBlocks({ title, lesson, after, parameters, limits, minArch, deprec
     ),
   ];
 }
+
+/** Of figures that were taken there. */
+const nothingValid = ({ simulated }: Place): string =>
+  simulated
+    ? 'The emulator’s times judge nothing: none is a best.'
+    : 'No figure from there is valid; the jobs below say why.';
 
 /** The least valid median of each shape and mode; of variants the fastest. */
 function bestOf(figures: readonly Figure[]): Figure[] {

@@ -136,6 +136,17 @@ test('a kernel’s page has its best figure of each device with the job that it 
   });
 });
 
+test('a kernel that only the emulator has timed has no best, and its page says so', () => {
+  const [job] = new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs;
+  const simulated = structuredClone(job!);
+  for (const { benchmarks } of simulated.result!.variants)
+    for (const each of benchmarks) Object.assign(each, { simulated: true, valid: false });
+  const input = { kernel: undefined, champions: [], decisions: [], remarks: [] };
+  const report = kernelReport({ kernelId: 'flashcore_v11', jobs: [simulated], ...input });
+  expect(PAGE_WRITERS.markdown(report)).toContain('The emulator’s times judge nothing: none is a best.');
+  expect(report.data).toMatchObject({ best: [{ simulated: true, figures: [] }] });
+});
+
 test('a search’s page has every trial, and its race as a picture', async () => {
   const store = SearchStore.openFolder(SEARCH);
   const summary = summaryOf(store.plan, store.trials());
