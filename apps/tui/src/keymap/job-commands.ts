@@ -9,6 +9,8 @@ import { next, type CommandRow } from './command.ts';
 
 const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.jobList !== 'jobs';
 
+const inBoard = (state: AppState): boolean => inJobs(state) && state.ui.jobList === 'leaderboard';
+
 const chosenView = (state: AppState): JobView | undefined => state.views[chosenJob(state) ?? ''];
 
 /** What the list on the screen is filtered by; empty: it is not, or there is none. */
@@ -97,6 +99,14 @@ export const JOB_COMMANDS = [
     when: (state) => chosenJob(state) !== undefined,
   },
   { id: 'watch-folder', keys: ['W'], group: 'jobs', help: 'Watch a kernel folder: every save runs; again: stop' },
+  {
+    id: 'next-place',
+    keys: ['P'],
+    group: 'jobs',
+    help: 'In the leaderboard: next device, shape, mode',
+    hint: 'place',
+    when: (state) => inBoard(state) && (state.leaderboard?.places.length ?? 0) > 1,
+  },
   {
     id: 'sort-list',
     keys: ['s'],

@@ -5,6 +5,7 @@ import { jobTitle } from '../present/words.ts';
 import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
 import { cancellableJob, chosenJob, kernelToRun, kernelShown } from '../state/chosen.ts';
 import { formOf } from '../state/run-form.ts';
+import { nextPlace } from '../state/board-place.ts';
 import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { openDecision } from './decision-keys.ts';
 import { formContextOf, openForm, startForm } from './form-keys.ts';
@@ -42,6 +43,10 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
     if (store.state.watching !== undefined) return session.stopWatchingFolder();
     const text = kernelFolder(kernelsDirectory, kernelShown(store.state)) ?? '';
     store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text, names: [], quick: false } });
+  },
+  'next-place': ({ store, session }) => {
+    const place = nextPlace(store.state);
+    if (place !== undefined) void session.refreshLeaderboard(place);
   },
   'sort-list': ({ store }) => {
     const { view, historySort, kernelSort } = store.state.ui;

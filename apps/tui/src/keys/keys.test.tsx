@@ -1,4 +1,5 @@
 import { homedir } from 'node:os';
+import { TimingMode } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
@@ -119,6 +120,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   reject: { first: '1', shows: (_, after) => after.ui.overlay?.kind === 'decide' },
   undo: { first: '1', shows: (_, after) => after.notice?.text.startsWith('Cannot undo') === true },
   cancel: { first: '6g', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
+  'next-place': { first: '6tt', shows: (_, after) => after.leaderboard?.place?.mode === TimingMode.COLD },
   history: { first: '6', shows: (_, after) => after.ui.jobList === 'history' },
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
   copy: { shows: (_, after) => after.ui.overlay?.kind === 'copy' },

@@ -18,7 +18,7 @@ import {
   type PlacedPane,
 } from './chrome/layout.ts';
 import { screenOf } from './chrome/message.ts';
-import { decisionPane } from './gates/decision.ts';
+import { decisionPane } from './gates/decision-pane.ts';
 import type { PaneContent, Size } from './pane/view.ts';
 import { PANE_FUNCTIONS } from './views.ts';
 

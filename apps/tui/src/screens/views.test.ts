@@ -9,7 +9,7 @@ import { fakeRunner } from '../testing/fake-runner.ts';
 import { measuredEvents } from '../testing/measured-job.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../testing/sample-job.ts';
 import { footerRows, headRows } from './chrome/chrome.ts';
-import { leaderboardPane } from './runner/history.ts';
+import { leaderboardPane } from './runner/leaderboard-pane.ts';
 import { latencyView } from './latency/latency.ts';
 import { hasFocus, layoutOf, type PaneColumn } from './chrome/layout.ts';
 import { messageRows, screenOf } from './chrome/message.ts';

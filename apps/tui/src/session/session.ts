@@ -2,7 +2,14 @@
  * Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends
  * a job.
  */
-import { JobState, Outcome, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
+import { type RpcRequestInit } from '@flashcore/shared/client';
+import {
+  JobState,
+  Outcome,
+  type JobEvent,
+  type KernelReference,
+  type LeaderboardPlace,
+} from '@flashcore/shared/contract';
 import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
@@ -317,9 +324,13 @@ export class Session {
     );
   }
 
-  async refreshLeaderboard(): Promise<void> {
+  /** `place`: another than the one shown; the first time the runner chooses. */
+  async refreshLeaderboard(place = this.#store.state.leaderboard?.place): Promise<void> {
     await this.#ask(async (signal) =>
-      this.#store.dispatch({ type: 'leaderboard', leaderboard: await this.#client.getLeaderboard({}, { signal }) }),
+      this.#store.dispatch({
+        type: 'leaderboard',
+        leaderboard: await this.#client.getLeaderboard(place === undefined ? {} : placeRequest(place), { signal }),
+      }),
     );
   }
 
@@ -401,3 +412,10 @@ export class Session {
     this.#timers.push(setInterval(action, milliseconds));
   }
 }
+
+const placeRequest = ({ deviceName, shape, mode, protocol }: LeaderboardPlace): RpcRequestInit<'getLeaderboard'> => ({
+  deviceName,
+  mode,
+  protocol,
+  ...(shape && { shape }),
+});

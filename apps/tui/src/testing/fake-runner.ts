@@ -132,6 +132,7 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     leaderboard: create(GetLeaderboardResponseSchema, {
       emptyReason: 'Emulator times are not GPU times and never count: the emulator has no place in a leaderboard',
       place: LEADERBOARD_PLACE,
+      places: [LEADERBOARD_PLACE, { ...LEADERBOARD_PLACE, mode: TimingMode.COLD }],
     }),
     getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST, plans: PLANS, caseSets: CASE_SETS })),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),
@@ -147,8 +148,9 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
             .map((job) => ({ job, ...EXPERIMENT })),
         }),
       ),
-    getLeaderboard() {
-      return Promise.resolve(this.leaderboard);
+    getLeaderboard(request) {
+      const mode = request?.mode || TimingMode.HOT;
+      return Promise.resolve({ ...this.leaderboard, place: { ...LEADERBOARD_PLACE, mode } });
     },
     listChampions() {
       return Promise.resolve(

@@ -1,7 +1,7 @@
 /** Screens that goldens are kept of: which jobs a client knows, what it shows, which keys were pressed before. */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { ArtifactKind, GetLeaderboardResponseSchema, type JobEvent } from '@flashcore/shared/contract';
+import { ArtifactKind, GetLeaderboardResponseSchema, TimingMode, type JobEvent } from '@flashcore/shared/contract';
 import { samplesOf } from '../state/pinned.ts';
 import { comparisonEvents } from './comparison-job.ts';
 import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
@@ -141,10 +141,17 @@ function stageLeaderboard({ store, runner }: TestTerminal): void {
   const entry = (label: string, p50Us: number, speedup: number | undefined, minutes: number) => ({
     label,
     kernelId: label.split(' ')[0] ?? '',
-    latency: { samples: 107, p50Us, p50LowUs: p50Us * 0.999, p50HighUs: p50Us * 1.001 },
+    latency: { samples: 107, p50Us, p50LowUs: p50Us * 0.999, p50HighUs: p50Us * 1.001, p90Us: p50Us * 1.01 },
     job: `jobs/${label.length}4444444-0000-4000-8000-000000000007`,
     time: timestampFromMs(SAMPLE_START_MS - minutes * 60_000),
-    ...(speedup !== undefined && { speedup }),
+    ...(speedup !== undefined && { speedup, sdpaInTurns: true }),
+    tflops: 1073.7 / p50Us,
+    registers: 168,
+    speedupOverBaseline: 106.51 / p50Us,
+    owner: 'ada',
+    lineage: [label.split(' ')[0] ?? '', 'flashcore_v9', 'flashcore_v8'],
+    sourceDigest: '1f2e3d4c5b6a7988',
+    champion: p50Us < 6,
   });
   const leaderboard = create(GetLeaderboardResponseSchema, {
     place: LEADERBOARD_PLACE,
@@ -152,9 +159,18 @@ function stageLeaderboard({ store, runner }: TestTerminal): void {
       entry('flashcore_v11 SMS=132', 5.76, 1.558, 4),
       entry('flashcore_v10 SMS=132', 6.96, 1.29, 9),
       entry('fa_tc_s512 CONFIG=1 REGISTER_LIMIT=0', 7.21, 1.244, 14),
+      {
+        label: 'sdpa/cudnn',
+        sdpaVersion: 'PyTorch 2.11.0, cuDNN 9.19.0',
+        latency: { samples: 400, p50Us: 8.973, p50LowUs: 8.965, p50HighUs: 8.98, p90Us: 9.02 },
+        tflops: 119.7,
+        job: 'jobs/55555555-0000-4000-8000-000000000007',
+      },
       entry('flashcore_v9 BLOCK_Q=64 STAGES=2', 14.68, 0.611, 21),
       entry('fa_v1_baseline', 106.51, undefined, 60),
     ],
+    places: [LEADERBOARD_PLACE, { ...LEADERBOARD_PLACE, mode: TimingMode.COLD }],
+    baselineKernel: 'fa_v1_baseline',
   });
   store.dispatch({ type: 'leaderboard', leaderboard });
   runner.leaderboard = leaderboard;

@@ -1,0 +1,14 @@
+/** Places that have a leaderboard: device, shape, timing mode and protocol. */
+import type { LeaderboardPlace } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import type { AppState } from './app-state.ts';
+
+const keyOf = ({ deviceName, shape, mode, protocol }: LeaderboardPlace): string =>
+  JSON.stringify([deviceName, shape ? formatShape(shape) : '', mode, protocol]);
+
+/** The place after the one shown, around at the end; the first where the one shown has no results. */
+export function nextPlace({ leaderboard }: Pick<AppState, 'leaderboard'>): LeaderboardPlace | undefined {
+  const { places = [], place } = leaderboard ?? {};
+  const shown = place === undefined ? -1 : places.findIndex((each) => keyOf(each) === keyOf(place));
+  return places[(shown + 1) % Math.max(1, places.length)];
+}
