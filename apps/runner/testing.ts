@@ -4,6 +4,7 @@ export type { CompileUnit } from './src/build/compile-unit.ts';
 export { emulatorUnit } from './src/build/emulator-unit.ts';
 export { emulatorLibraryUnit, readSources } from './src/build/host-libraries.ts';
 export { nvccUnit } from './src/build/nvcc-unit.ts';
+export { SharedBuilds } from './src/build/shared-builds.ts';
 export { snapshotSources } from './src/build/source-snapshot.ts';
 export { Toolchain } from './src/build/toolchain.ts';
 export { ArtifactStore } from './src/store/artifacts.ts';

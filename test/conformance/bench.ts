@@ -9,6 +9,7 @@ import {
   emulatorLibraryUnit,
   emulatorUnit,
   nvccUnit,
+  SharedBuilds,
   readSources,
   snapshotSources,
   Toolchain,
@@ -133,7 +134,8 @@ export interface Images {
 
 /**
  * Compiles kernels for a driver library ("emulator", or a path such as libcuda.so.1); images.json goes to `folder`,
- * compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them.
+ * compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them. What FLASHCORE_LIBRARY_CACHE has is not
+ * compiled anew.
  * What the device lacks is left out.
  */
 export async function compileImages(
@@ -144,7 +146,10 @@ export async function compileImages(
 ): Promise<Images> {
   const compiled = process.env['FLASHCORE_CONFORMANCE_CACHE'] ?? folder;
   const artifacts = new ArtifactStore(join(compiled, 'artifacts'));
-  const cache = new CompileCache(join(compiled, 'cache'), artifacts);
+  const shared = process.env['FLASHCORE_LIBRARY_CACHE'];
+  const cache = new CompileCache(join(compiled, 'cache'), artifacts, {
+    shared: shared === undefined ? undefined : new SharedBuilds(shared),
+  });
   const compile = async (unit: CompileUnit): Promise<string> =>
     pathOf(artifacts, await cache.compile(unit, { signal: AbortSignal.timeout(600_000) }));
   const tools = new Toolchain();

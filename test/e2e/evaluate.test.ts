@@ -4,6 +4,7 @@ import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
+import { rightSource } from '../support/small-kernel.ts';
 
 const FRAMEWORKS = join(ROOT, 'test/fixtures/frameworks');
 const RACE = join(ROOT, 'kernels/faulty/missing_syncthreads/missing_syncthreads.cu');
@@ -25,8 +26,7 @@ let right: string;
 beforeAll(() => {
   home = new Home();
   right = join(home.path, 'right.cu');
-  const barriers = readFileSync(RACE, 'utf8').replace(/\/\/ (__syncthreads\(\) belongs|and) here/g, '__syncthreads();');
-  writeFileSync(right, barriers);
+  writeFileSync(right, rightSource());
 });
 afterAll(() => home[Symbol.asyncDispose]());
 

@@ -200,31 +200,32 @@ describe.each(ERAS)('era %s', (era) => {
     },
   );
 
-  test(
-    'waiting tells progress; comparing on the emulator judges nothing and says so',
-    { timeout: 180_000 },
-    async () => {
-      const said: string[] = [];
-      const { document } = await agent.call('submit', {
-        action: 'verify',
-        kernel: 'flashcore_v5',
-        shapes: ['1x2x128x64'],
-      });
-      await agent.call('wait', { job: document['job'] }, (message) => said.push(message));
-      expect(said.join('\n')).toMatch(/build|verify/);
+  test('waiting tells progress', { timeout: 60_000 }, async () => {
+    const said: string[] = [];
+    const { document } = await agent.call('submit', {
+      action: 'verify',
+      kernel: 'fa_v1_baseline',
+      shapes: ['1x2x128x64'],
+    });
+    await agent.call('wait', { job: document['job'] }, (message) => said.push(message));
+    expect(said.join('\n')).toMatch(/build|verify/);
+  });
+
+  // What the tools do is the same in both: the dearest of them is used in one.
+  if (era === 'auto')
+    test('comparing on the emulator judges nothing and says so', { timeout: 180_000 }, async () => {
       const compared = await agent.call('compare', {
-        kernel: 'flashcore_v5',
+        kernel: 'fa_v2_wmma',
         champion: 'fa_v1_baseline',
         shapes: ['1x1x64x64'],
         wait_seconds: 0,
       });
       const { document: result } = await agent.finish(compared.document['job']);
       expect(result['feedback']).toMatch(/emulator times are not GPU times/);
-      const { document: history } = await agent.call('history', { kernel: 'flashcore_v5', limit: 1 });
+      const { document: history } = await agent.call('history', { kernel: 'fa_v2_wmma', limit: 1 });
       expect((history['experiments'] as object[])[0]).toMatchObject({ simulated: true, job: compared.document['job'] });
       expect(JSON.stringify(history)).not.toContain('median_us');
-    },
-  );
+    });
 });
 
 /**

@@ -3,9 +3,10 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
+import { layOutSmallKernel } from '../support/small-kernel.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-const SEARCH = ['tune', 'flashcore_v8', '--set', 'BLOCK_Q=64,96', '--set', 'BLOCK_KV=64', '--shape', '1x1x64x64'];
+const search = (folder: string): string[] => ['tune', folder, '--set', 'TILE=32,16', '--shape', '1x1x64x64'];
 
 interface Tuned {
   job: { requestId: string };
@@ -15,18 +16,21 @@ interface Tuned {
 }
 
 let home: Home;
+let kernel: string;
 beforeAll(() => {
   home = new Home();
+  kernel = join(home.path, 'kernel');
+  layOutSmallKernel(kernel);
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
 test('ranks by registers and shared memory, and says that times judge nothing here', { timeout: 180_000 }, () => {
-  const { exitCode, stdout, stderr } = home.faTui(SEARCH);
+  const { exitCode, stdout, stderr } = home.faTui(search(kernel));
   expect(exitCode, stderr).toBe(0);
   expect(stdout).toMatch(
-    /2 variants\n +ranked by registers, then shared memory: the emulator's times judge nothing[^]*variant +registers[^]*BLOCK_Q=64 BLOCK_KV=64[^]*not timed[^]*Best: BLOCK_Q=/,
+    /2 variants\n +ranked by registers, then shared memory: the emulator's times judge nothing[^]*variant +registers[^]*TILE=32[^]*not timed[^]*Best: TILE=/,
   );
-  expect(stderr).toMatch(/BLOCK_Q=96 BLOCK_KV=64: right, \d+ registers/);
+  expect(stderr).toMatch(/TILE=16: right, \d+ registers/);
 });
 
 test(
@@ -35,7 +39,7 @@ test(
   async () => {
     await using own = new Home();
     const requestId = '123e4567-e89b-42d3-a456-426614174000';
-    const args = [...SEARCH, '--request-id', requestId, '--json'];
+    const args = [...search(kernel), '--request-id', requestId, '--json'];
     const client = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, { cwd: ROOT, env: own.env });
     let [stdout, stderr] = ['', ''];
     client.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

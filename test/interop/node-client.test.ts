@@ -2,10 +2,17 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 
 const FOLDER = join(ROOT, 'examples/node-client');
+
+const home = new Home();
+let address: string;
+beforeAll(async () => {
+  ({ address } = await home.startDaemon());
+});
+afterAll(() => home[Symbol.asyncDispose]());
 
 async function client(...args: string[]): Promise<{ exitCode: number; lines: string[]; errors: string }> {
   const child = spawn(process.execPath, [join(FOLDER, 'client.js'), ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -37,8 +44,6 @@ test.each([
 ])(
   '%s of %s: the stream is dropped after event %i and resumed without a gap',
   async (what, kernel, cut) => {
-    await using home = new Home();
-    const { address } = await home.startDaemon();
     const { exitCode, lines, errors } = await client(
       what,
       '--address',
@@ -58,8 +63,6 @@ test.each([
 );
 
 test('an error has its reason', async () => {
-  await using home = new Home();
-  const { address } = await home.startDaemon();
   const { exitCode, errors } = await client('build', '--address', address, '--kernel', 'no_such_kernel');
   expect(exitCode).toBe(3);
   expect(errors).toContain('error: KERNEL_NOT_FOUND: ');

@@ -2,7 +2,7 @@
  * The API from another language: Debian's Python gRPC client starts Build, drops the stream and watches again without
  * gap or repeat.
  */
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Outcome } from '@flashcore/shared/contract';
 import { Home } from '../support/home.ts';
 import { runPython } from './python.ts';
@@ -15,11 +15,16 @@ interface Pieces {
   outcome: number;
 }
 
-test.skipIf(missing('python3-grpcio')).each([1, 2, 3, 5])(
+const home = new Home();
+let address: string;
+beforeAll(async () => {
+  if (!missing('python3-grpcio')) ({ address } = await home.startDaemon());
+});
+afterAll(() => home[Symbol.asyncDispose]());
+
+test.skipIf(missing('python3-grpcio')).each([1, 2, 3, 4])(
   'Build from Python, stream dropped after event %i, watched again',
   async (cutAfter) => {
-    await using home = new Home();
-    const { address } = await home.startDaemon();
     const { first, second, outcome } = (await runPython('watch_again.py', ['fa_v1_baseline', String(cutAfter)], {
       folder: home.path,
       address,

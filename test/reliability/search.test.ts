@@ -3,17 +3,18 @@
  * once.
  */
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { Home, ROOT, isAlive } from '../support/home.ts';
+import { layOutSmallKernel } from '../support/small-kernel.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { campaign, integer } from './campaign.ts';
 
 const QUICK = ['--shape', '1x1x64x64', '--seeds', '1', '--samples', '10', '--max-seconds', '0.2'];
 /** Trials for each kill. */
-const TRIALS_PER_KILL = 4.5;
+const TRIALS_PER_KILL = 3;
 
 /** Of every three trials one is right, one does not compile, one has no proposal: what each came to is known before. */
 const PROPOSER = `import { readFileSync } from 'node:fs';
@@ -25,11 +26,11 @@ const STATUS = ['no-proposal', 'valid', 'not-built'];
 
 campaign(
   'a search under kill -9 of client and runner',
-  { promise: 'jobs-survive', rounds: { ci: 9, soak: 45 }, timeoutMs: 300_000 },
+  { promise: 'jobs-survive', rounds: { ci: 6, soak: 45 }, timeoutMs: 300_000 },
   async ({ random, rounds: trials, figure }) => {
     await using home = new Home();
     const kernel = join(home.path, 'kernel');
-    layOut(kernel);
+    layOutSmallKernel(kernel, { source: 'kernel.cu' });
     const proposer = join(home.path, 'proposer.mjs');
     writeFileSync(proposer, PROPOSER);
     let args = ['evolve', kernel, ...QUICK, '--trials', String(trials), '--proposer', `node ${proposer}`];
@@ -39,13 +40,13 @@ campaign(
       const from = ended(home);
       // After some trials more, at any moment of the next one.
       await waitFor('a trial to end', () => ended(home) > from || client.exitCode !== null || undefined, 120_000);
-      await sleep(integer(random, 0, 3000));
+      await sleep(integer(random, 0, 1500));
       args = ['evolve', '--resume', searchOf(home)];
       if (kill % 2 === 1) {
         const pid = home.runnerInfo()?.pid;
         if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
         // This client lives on with the next runner for a while.
-        await sleep(integer(random, 500, 3000));
+        await sleep(integer(random, 200, 1500));
       }
       client.kill('SIGKILL');
       await waitFor('the client to end', () => client.exitCode ?? client.signalCode ?? undefined);
@@ -68,21 +69,6 @@ campaign(
     figure('searches under kill -9', `${trials} trials, ${kills} kills of client and runner; every trial counted once`);
   },
 );
-
-/** A small kernel that is right: that of kernels/faulty/missing_syncthreads with its barriers. */
-function layOut(folder: string): void {
-  const from = join(ROOT, 'kernels/faulty/missing_syncthreads');
-  mkdirSync(folder);
-  const manifest = readFileSync(join(from, 'kernel.yaml'), 'utf8')
-    .replace(/^faulty:.*$/m, '')
-    .replace(/^source: .*$/m, 'source: kernel.cu');
-  writeFileSync(join(folder, 'kernel.yaml'), manifest);
-  const source = readFileSync(join(from, 'missing_syncthreads.cu'), 'utf8');
-  writeFileSync(
-    join(folder, 'kernel.cu'),
-    source.replace(/\/\/ (__syncthreads\(\) belongs|and) here/g, '__syncthreads();'),
-  );
-}
 
 const searches = (home: Home): string => join(home.path, 'state/flashcore/searches');
 

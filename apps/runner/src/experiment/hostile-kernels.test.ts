@@ -6,7 +6,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FindingKind, Outcome } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { inFull } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { JobOutcome } from '../jobs/job-context.ts';
 import { until } from '../testing/test-runner.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
@@ -23,7 +25,7 @@ launches:
 `;
 
 /** A kernel that writes zeros, and what its host code does once the module is loaded. */
-const source = (attack: string): string => `
+const source = (attack: string, atLaunch = ''): string => `
 #include <cuda_fp16.h>
 #ifdef FLASHCORE_EMULATOR
 #include <csignal>
@@ -40,6 +42,9 @@ __attribute__((constructor)) static void attack() { ${attack.includes('thread_bo
 ${attack.includes('thread_body(') ? attack : 'static void* thread_body(void*) { return nullptr; }'}
 #endif
 extern "C" __global__ void hostile(const half* Q, const half* K, const half* V, half* O, int S, int D) {
+#ifdef FLASHCORE_EMULATOR
+  if (threadIdx.x == 0 && blockIdx.x == 0) { ${atLaunch} }
+#endif
   for (int i = threadIdx.x; i < S * D; i += blockDim.x) O[size_t(blockIdx.x) * S * D + i] = __float2half(0.0f);
 }
 `;
@@ -77,7 +82,10 @@ afterAll(() => fixture.close());
 
 async function verify(attack: string): Promise<{ outcome: string; kinds: string[]; messages: string[] }> {
   const kernel = fixture.upload({ 'kernel.yaml': MANIFEST, 'hostile.cu': source(attack) });
-  const { outcome } = await fixture.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } });
+  return found(await fixture.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } }));
+}
+
+function found({ outcome }: { outcome: JobOutcome }): { outcome: string; kinds: string[]; messages: string[] } {
   const findings = outcome.result.variants[0]?.findings ?? [];
   return {
     outcome: Outcome[outcome.outcome],
@@ -96,8 +104,31 @@ async function control(): Promise<unknown> {
   return [Outcome[outcome.outcome], found?.maxAbsError, found?.meanAbsError];
 }
 
-test.each(Object.entries(ATTACKS))(
-  '%s: its own job fails, and nothing else',
+/** One kernel with all attacks: the length of the sequence chooses which one its first thread makes. */
+const chosenAttack = (): string => {
+  const cases = Object.values(ATTACKS).map((attack, index) => `case ${FIRST_LENGTH + index}: { ${attack} } break;`);
+  return `switch (S) { ${cases.join('\n')} }`;
+};
+const FIRST_LENGTH = 64;
+
+test.each(Object.keys(ATTACKS).map((name, index) => [name, FIRST_LENGTH + index] as const))(
+  '%s, while it runs: its own job fails, and nothing else',
+  { timeout: 120_000 },
+  async (_, length) => {
+    const before = await control();
+    const kernel = fixture.upload({ 'kernel.yaml': MANIFEST, 'hostile.cu': source('', chosenAttack()) });
+    const shapes = [parseShape(`1x1x${length}x64`)];
+    const { outcome, kinds } = found(await fixture.run('verify', { kernel, settings: { shapes, seedCount: 1 } }));
+    expect(outcome).not.toBe('PASSED');
+    expect(kinds.some((kind) => kind === 'CRASHED' || kind === 'WRONG_RESULT')).toBe(true);
+    expect(await control()).toEqual(before);
+  },
+);
+
+// Those that reach the most, before anything of the kernel was launched.
+const AT_LOAD = ['garbage on every descriptor', 'replies of its own', 'kill of its group and its parent'];
+test.each(inFull(Object.entries(ATTACKS), ([name]) => AT_LOAD.includes(name)))(
+  '%s, when it is loaded: its own job fails, and nothing else',
   { timeout: 120_000 },
   async (_, attack) => {
     const before = await control();

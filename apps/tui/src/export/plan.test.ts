@@ -161,14 +161,37 @@ print(json.dumps([told(row) for row in ${JSON.stringify(rows)}]))
   );
 }
 
-function cppPrints({ manifest, parameters }: (typeof kernels)[number]): unknown {
+/** What each kernel's plan in C++ gives, of one program: a compiler reads the standard library once. */
+const cppPrinted = (() => {
+  let printed: Record<string, unknown> | undefined;
+  return (): Record<string, unknown> =>
+    (printed ??= JSON.parse(cpp(kernels.map(cppNamespace).join('\n') + CPP_MAIN)) as Record<string, unknown>);
+})();
+
+const CPP_MAIN = `
+#include <cstdio>
+int main() {
+${kernels.map(({ id }, index) => `  printf("%s\\"${id}\\":", ${index} ? "," : "{"), k${index}::print();`).join('\n')}
+  printf("}");
+}
+`;
+
+/** A kernel's plan and what prints it, in a namespace; what it includes stands before. */
+function cppNamespace(kernel: (typeof kernels)[number], index: number): string {
+  const lines = cppPrints(kernel).split('\n');
+  const includes = lines.filter((line) => line.startsWith('#include'));
+  const others = lines.filter((line) => !/^#(include|pragma once)/.test(line));
+  return [...includes, `namespace k${index} {`, ...others, '}'].join('\n');
+}
+
+function cppPrints({ manifest, parameters }: (typeof kernels)[number]): string {
   const rows = shapes.map(
     ({ batch, heads, sequenceLength, headDim, causal }) =>
       `{${batch}, ${heads}, ${sequenceLength}, ${headDim}, ${Number(causal)}}`,
   );
-  const printed = cpp(`#include <cstdio>
+  return `#include <cstdio>
 ${cppPlan(manifest, parameters)}
-int main() {
+inline void print() {
   const long long rows[][5] = {${rows.join(', ')}};
   const char* comma = "";
   printf("[");
@@ -203,8 +226,7 @@ int main() {
   }
   printf("]");
 }
-`);
-  return JSON.parse(printed);
+`;
 }
 
 describe.each(kernels)('$id', (kernel) => {
@@ -215,7 +237,7 @@ describe.each(kernels)('$id', (kernel) => {
   });
 
   test('C++ too', { timeout: 60_000 }, () => {
-    expect(cppPrints(kernel)).toEqual(expected);
+    expect(cppPrinted()[kernel.id]).toEqual(expected);
   });
 
   test('the shapes say something: some are taken, some refused', () => {

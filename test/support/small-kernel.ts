@@ -1,0 +1,26 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from './home.ts';
+
+const FROM = join(ROOT, 'kernels/faulty/missing_syncthreads');
+
+/**
+ * Lays out a small kernel that is right, of a second to build: kernels/faulty/missing_syncthreads with its barriers, and
+ * with the rows of a tile as a parameter, TILE.
+ */
+export function layOutSmallKernel(folder: string, { source = 'missing_syncthreads.cu' } = {}): void {
+  mkdirSync(folder);
+  const manifest = readFileSync(join(FROM, 'kernel.yaml'), 'utf8')
+    .replace(/^faulty:.*$/m, '')
+    .replace(/^source: .*$/m, `source: ${source}`)
+    .replace(/^launches:$/m, `parameters:\n  TILE: { values: [32, 16, 8], default: 32, about: "rows of a tile" }\n$&`);
+  writeFileSync(join(folder, 'kernel.yaml'), manifest);
+  writeFileSync(join(folder, source), rightSource().replace('BLOCK_KV = 32;', 'BLOCK_KV = TILE;'));
+}
+
+/** The source of kernels/faulty/missing_syncthreads with its barriers. */
+export const rightSource = (): string =>
+  readFileSync(join(FROM, 'missing_syncthreads.cu'), 'utf8').replace(
+    /\/\/ (__syncthreads\(\) belongs|and) here/g,
+    '__syncthreads();',
+  );
