@@ -56,6 +56,8 @@ function otherBuild(): string {
   mkdirSync(path.join(folder, 'apps/runner'), { recursive: true });
   mkdirSync(path.join(folder, 'libs'), { recursive: true });
   symlinkSync(path.join(ROOT, 'libs/emulator'), path.join(folder, 'libs/emulator'));
+  // What it compiles for itself: without it a job of this build would fail at once.
+  symlinkSync(path.join(ROOT, 'apps/runner/worker'), path.join(folder, 'apps/runner/worker'));
   const program = path.join(dist, 'main.js');
   appendFileSync(program, '// another build\n');
   return program;
