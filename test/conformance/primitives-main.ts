@@ -70,16 +70,14 @@ async function compareAll(gpu: string | undefined): Promise<number> {
   }
 }
 
-const foundText = (row: ReturnType<typeof rowOf>): string =>
-  (
-    [
-      ['emulator', row.emulator],
-      ['gpu', row.gpu],
-      ['gpu against emulator', row.gpuAgainstEmulator],
-    ] as const
-  )
-    .flatMap(([what, found]) => (found === undefined ? [] : [`${what} ${textOf(found)}`]))
-    .join('; ');
+function foundText(row: ReturnType<typeof rowOf>): string {
+  const found = [
+    ['emulator', row.emulator],
+    ['gpu', row.gpu],
+    ['gpu against emulator', row.gpuAgainstEmulator],
+  ] as const;
+  return found.flatMap(([what, value]) => (value === undefined ? [] : [`${what} ${textOf(value)}`])).join('; ');
+}
 
 function textOf(found: Agreement | string): string {
   return typeof found === 'string' ? found : found.detail;
