@@ -134,8 +134,8 @@ export interface Images {
 
 /**
  * Compiles kernels for a driver library ("emulator", or a path such as libcuda.so.1); images.json goes to `folder`,
- * compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them. What FLASHCORE_LIBRARY_CACHE has is not
- * compiled anew.
+ * compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them.
+ * What FLASHCORE_LIBRARY_CACHE has is not compiled anew.
  * What the device lacks is left out.
  */
 export async function compileImages(

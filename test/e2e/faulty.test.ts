@@ -23,7 +23,7 @@ const NEEDS_OTHER_INPUTS = ['maximum_never_raised', 'fp16_sums'];
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-// In short: what a compiler, ptxas, a launch and a comparison find; the runner's faulty-kernels.test.ts has more of them.
+// In short: what a compiler, ptxas, a launch and a comparison find; the runner's faulty-kernels.test.ts has more.
 const SHORT = [
   'syntax_error',
   'register_spills',

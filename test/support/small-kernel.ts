@@ -5,8 +5,8 @@ import { ROOT } from './home.ts';
 const FROM = join(ROOT, 'kernels/faulty/missing_syncthreads');
 
 /**
- * Lays out a small kernel that is right, of a second to build: kernels/faulty/missing_syncthreads with its barriers, and
- * with the rows of a tile as a parameter, TILE.
+ * Lays out a small kernel that is right, of a second to build: kernels/faulty/missing_syncthreads with its barriers,
+ * and with the rows of a tile as a parameter, TILE.
  */
 export function layOutSmallKernel(folder: string, { source = 'missing_syncthreads.cu' } = {}): void {
   mkdirSync(folder);
