@@ -13,6 +13,9 @@
 #include "exec/shared_memory.cpp"
 #include "exec/signals.cpp"
 #include "exec/stack_pool.cpp"
+#if !FLASHCORE_PTX_ENGINE  // else ptx/*.cpp are compiled beside this file, for the processor that they run on
+#include "ptx/absent.cpp"
+#endif
 #include "driver/context.cpp"
 #include "driver/device.cpp"
 #include "driver/errors.cpp"

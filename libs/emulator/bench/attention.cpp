@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
   const unsigned rows = atoi(argv[3]), threads = atoi(argv[4]), shared = atoi(argv[5]);
   CHECK_OK(cuFuncSetAttribute(kernels.function(argv[2]), 8, static_cast<int>(shared)));
   double total_seconds = 0, total_flops = 0;
+  flashcore_emulator_set_profiling(getenv("PROFILE") != nullptr);
   for (int i = 0; i < 7; ++i) {
     if (argc > 6 && atoi(argv[6]) != i) continue;
     const Case& c = PARITY[i];
@@ -90,6 +91,11 @@ int main(int argc, char** argv) {
   }
   printf("all: %.3f s, %.2f GFLOP, %.2f GFLOP/s\n", total_seconds, total_flops * 1e-9,
          total_flops / total_seconds * 1e-9);
+  if (getenv("PROFILE")) {
+    std::vector<char> profile(1 << 20);
+    flashcore_emulator_profile(profile.data(), profile.size());
+    puts(profile.data());
+  }
   char statistics[512];
   flashcore_emulator_statistics(statistics, sizeof statistics);
   puts(statistics);

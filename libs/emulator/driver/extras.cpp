@@ -1,6 +1,9 @@
 // What the emulator says beyond the driver API. Their presence tells it from a GPU's driver.
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <string>
 
 #include "../exec/grid.h"
 #include "state.h"
@@ -8,6 +11,10 @@
 using namespace flashcore::emu;
 
 namespace {
+std::atomic<bool> counting{false};
+std::mutex profile_mutex;
+std::string profile_json;
+
 /** Copies as much of the text as fits, always terminated. Returns the length of the whole text. */
 int copy_out(const std::string& text, char* out, size_t capacity) {
   if (out && capacity > 0) {
@@ -18,6 +25,29 @@ int copy_out(const std::string& text, char* out, size_t capacity) {
   return static_cast<int>(text.size());
 }
 }  // namespace
+
+namespace flashcore::emu {
+
+bool profiling() { return counting; }
+
+void set_last_profile(std::string json) {
+  const std::lock_guard<std::mutex> lock(profile_mutex);
+  profile_json = std::move(json);
+}
+
+}  // namespace flashcore::emu
+
+/** Launches of PTX are counted from now on, or no longer: several times slower. */
+FLASHCORE_DRIVER_API int flashcore_emulator_set_profiling(int on) {
+  counting = on != 0;
+  return 0;
+}
+
+/** The counts of the latest launch that was counted, as one JSON object; 0 bytes if none was. */
+FLASHCORE_DRIVER_API int flashcore_emulator_profile(char* json, size_t capacity) {
+  const std::lock_guard<std::mutex> lock(profile_mutex);
+  return copy_out(profile_json, json, capacity);
+}
 
 /** The latest fault as one JSON object; 0 if there was none. Cleared by flashcore_emulator_clear_fault. */
 FLASHCORE_DRIVER_API int flashcore_emulator_last_fault(char* json, size_t capacity) {

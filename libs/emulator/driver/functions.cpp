@@ -24,8 +24,8 @@ FLASHCORE_DRIVER_API CUresult cuFuncGetAttribute(int* value, int attribute, CUfu
   const auto module = module_of(handle, &function);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   switch (attribute) {
-    case MAX_THREADS_PER_BLOCK: *value = limits::MAX_THREADS_PER_BLOCK; break;
-    case SHARED_SIZE_BYTES: *value = static_cast<int>(module->static_shared); break;
+    case MAX_THREADS_PER_BLOCK: *value = max_threads(*function); break;
+    case SHARED_SIZE_BYTES: *value = static_cast<int>(function->static_shared); break;
     case BINARY_VERSION: *value = 89; break;
     case MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = function->max_dynamic_shared; break;
     default: *value = 0;
@@ -40,7 +40,7 @@ FLASHCORE_DRIVER_API CUresult cuFuncSetAttribute(CUfunction handle, int attribut
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (attribute < MAX_DYNAMIC_SHARED_SIZE_BYTES || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
   if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;  // carve-out and the like: no effect
-  if (value < 0 || value + static_cast<int>(module->static_shared) > limits::SHARED_PER_BLOCK_OPTIN)
+  if (value < 0 || value + static_cast<int>(function->static_shared) > limits::SHARED_PER_BLOCK_OPTIN)
     return CUDA_ERROR_INVALID_VALUE;
   function->max_dynamic_shared = value;
   return CUDA_SUCCESS;
@@ -55,7 +55,7 @@ FLASHCORE_DRIVER_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* b
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (!blocks || block_size < 1 || block_size > limits::MAX_THREADS_PER_BLOCK) return CUDA_ERROR_INVALID_VALUE;
   const int threads = (block_size + 31) / 32 * 32;
-  const size_t shared = (module->static_shared + dynamic_bytes + 127) / 128 * 128 + limits::SHARED_RESERVED_PER_BLOCK;
+  const size_t shared = (function->static_shared + dynamic_bytes + 127) / 128 * 128 + limits::SHARED_RESERVED_PER_BLOCK;
   const int by_shared = static_cast<int>(limits::SHARED_PER_MULTIPROCESSOR / shared);
   const bool fits = static_cast<int64_t>(dynamic_bytes) <= function->max_dynamic_shared;
   *blocks =

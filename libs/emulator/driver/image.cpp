@@ -11,9 +11,19 @@
 
 namespace flashcore::emu {
 
+namespace {
+/** PTX begins with comments or with .version. */
+bool is_ptx(const void* image) {
+  const char* text = static_cast<const char*>(image);
+  while (*text == ' ' || *text == '\t' || *text == '\r' || *text == '\n') ++text;
+  return strncmp(text, "//", 2) == 0 || strncmp(text, "/*", 2) == 0 || strncmp(text, ".version", 8) == 0;
+}
+}  // namespace
+
 #if defined(__APPLE__)
 
 Image inspect_image(const void* image) {
+  if (is_ptx(image)) return {ImageKind::Ptx, strlen(static_cast<const char*>(image))};
   mach_header_64 header;
   memcpy(&header, image, sizeof header);
   if (header.magic != MH_MAGIC_64) return {ImageKind::Unknown, 0};
@@ -43,6 +53,7 @@ constexpr Elf64_Half THIS_MACHINE = EM_AARCH64;
 }  // namespace
 
 Image inspect_image(const void* image) {
+  if (is_ptx(image)) return {ImageKind::Ptx, strlen(static_cast<const char*>(image))};
   if (memcmp(image, ELFMAG, SELFMAG) != 0) return {ImageKind::Unknown, 0};
   Elf64_Ehdr header;
   memcpy(&header, image, sizeof header);

@@ -1,7 +1,9 @@
 // Kernel launches: the argument checks of the real driver, then the grid.
+#include <atomic>
 #include <cstring>
 
 #include "../exec/grid.h"
+#include "../ptx/shadow.h"
 #include "device_limits.h"
 #include "module.h"
 #include "state.h"
@@ -76,6 +78,8 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
   const auto stream = Queue::instance().stream(config->hStream);
   if (!module || !stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!is_valid_grid(*config) || !is_valid_block(*config)) return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t threads = uint64_t(config->blockDimX) * config->blockDimY * config->blockDimZ;
+  if (threads > static_cast<uint64_t>(max_threads(*function))) return CUDA_ERROR_INVALID_VALUE;
   if (static_cast<int64_t>(config->sharedMemBytes) > function->max_dynamic_shared) return CUDA_ERROR_INVALID_VALUE;
   FLASHCORE_REQUIRE(check_attributes(*config));
 
@@ -89,10 +93,16 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
   launch->plan.module = module->info;
   launch->plan.library = module->library;
   launch->plan.module_serial = module->serial;
+  launch->plan.kernel = function->kernel;
+  static std::atomic<uint64_t> launches{0};
+  launch->plan.launch = ++launches;
   launch->module = std::move(module);
   Operation operation;
   operation.run = [launch] {
+    ptx::Profile profile;
+    if (launch->plan.kernel && profiling()) launch->plan.profile = &profile;
     const GridResult result = run_grid(launch->plan);
+    if (launch->plan.profile && result.ok) set_last_profile(profile.to_json());
     if (result.ok) return CUDA_SUCCESS;
     set_last_fault(to_json(result.fault));
     return result.fault.error;

@@ -19,6 +19,7 @@
 #include "../exec/fault.h"
 #include "../exec/module_files.h"
 #include "../exec/shared_memory.h"
+#include "../ptx/loaded.h"
 #include "device_limits.h"
 #include "image.h"
 #include "state.h"
@@ -43,11 +44,13 @@ void make_own_symbols_global() {
   });
 }
 
-void note_load_failure(const char* kind, const std::string& message) {
+void note_load_failure(const char* kind, const std::string& message, CUresult error = CUDA_ERROR_INVALID_IMAGE,
+                       const std::string& place = "") {
   Fault fault;
   fault.kind = kind;
-  fault.error = CUDA_ERROR_INVALID_IMAGE;
+  fault.error = error;
   fault.message = message;
+  fault.place = place;
   set_last_fault(to_json(fault));
 }
 
@@ -70,6 +73,12 @@ int write_temporary(std::string& path, const void* image, size_t bytes) {
     bytes -= static_cast<size_t>(written);
   }
   return file;
+}
+
+CUresult too_much_static_shared(unsigned bytes) {
+  note_load_failure("STATIC_SHARED_TOO_LARGE", "uses too much shared data (" + std::to_string(bytes) + " bytes, " +
+                                                   std::to_string(limits::SHARED_PER_BLOCK) + " max)");
+  return CUDA_ERROR_INVALID_IMAGE;
 }
 
 CUresult load(const void* image, size_t bytes, LoadedModule& module) {
@@ -99,20 +108,55 @@ CUresult load(const void* image, size_t bytes, LoadedModule& module) {
   module.info = info;
   module.base = where.dli_fbase;
   module.static_shared = static_cast<unsigned>(static_shared_of(module.library).bytes);
-  if (module.static_shared > limits::SHARED_PER_BLOCK) {
-    note_load_failure("STATIC_SHARED_TOO_LARGE", "uses too much shared data (" + std::to_string(module.static_shared) +
-                                                     " bytes, " + std::to_string(limits::SHARED_PER_BLOCK) + " max)");
-    return CUDA_ERROR_INVALID_IMAGE;
+  return module.static_shared > limits::SHARED_PER_BLOCK ? too_much_static_shared(module.static_shared) : CUDA_SUCCESS;
+}
+
+CUresult load_ptx(const char* text, size_t bytes, LoadedModule& module) {
+  try {
+    module.program = std::make_unique<ptx::LoadedProgram>(std::string(text, bytes));
+  } catch (const ptx::ProgramError& error) {
+    note_load_failure("LOAD_FAILED", error.what(), CUDA_ERROR_INVALID_PTX, error.place);
+    return CUDA_ERROR_INVALID_PTX;
+  } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
   return CUDA_SUCCESS;
 }
 
+const Entry* find_entry(const LoadedModule& module, const char* name) {
+  if (module.program) return module.program->entry(name);
+  for (const Entry* entry = module.info->entries; entry; entry = entry->next)
+    if (strcmp(entry->name, name) == 0) return entry;
+  return nullptr;
+}
+
+/** An entry of PTX is made ready to run when it is first asked for. */
+CUresult lower_entry(LoadedModule& module, Function& function) {
+  if (!module.program) return CUDA_SUCCESS;
+  try {
+    function.kernel = module.program->kernel(function.entry->name);
+  } catch (const ptx::ProgramError& error) {
+    note_load_failure("LOAD_FAILED", error.what(), CUDA_ERROR_INVALID_PTX, error.place);
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  function.static_shared = function.kernel->static_shared;
+  return function.static_shared > limits::SHARED_PER_BLOCK ? too_much_static_shared(function.static_shared)
+                                                           : CUDA_SUCCESS;
+}
+
 }  // namespace
+
+LoadedModule::LoadedModule() = default;
 
 LoadedModule::~LoadedModule() {
   if (!library) return;
   module_files().remove(path);
   dlclose(library);
+}
+
+int max_threads(const Function& function) {
+  const unsigned bound = function.kernel ? function.kernel->function->max_threads : 0;
+  return bound ? static_cast<int>(bound) : limits::MAX_THREADS_PER_BLOCK;
 }
 
 std::shared_ptr<LoadedModule> module_of(CUfunction handle, Function** function) {
@@ -141,7 +185,8 @@ FLASHCORE_DRIVER_API CUresult cuModuleLoadData(CUmodule* handle, const void* ima
   static std::atomic<uint64_t> serial{0};
   auto module = std::make_shared<LoadedModule>();
   module->serial = ++serial;
-  FLASHCORE_REQUIRE(load(image, found.bytes, *module));
+  FLASHCORE_REQUIRE(found.kind == ImageKind::Ptx ? load_ptx(static_cast<const char*>(image), found.bytes, *module)
+                                                 : load(image, found.bytes, *module));
   *handle = modules().add(std::move(module));
   return CUDA_SUCCESS;
 }
@@ -161,20 +206,20 @@ FLASHCORE_DRIVER_API CUresult cuModuleGetFunction(CUfunction* handle, CUmodule m
   if (!handle || !name) return CUDA_ERROR_INVALID_VALUE;
   const auto module = modules().find(module_handle);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
-  for (const Entry* entry = module->info->entries; entry; entry = entry->next) {
-    if (strcmp(entry->name, name) != 0) continue;
-    const int default_dynamic = limits::SHARED_PER_BLOCK - static_cast<int>(module->static_shared);
-    const std::lock_guard<std::mutex> lock(functions_mutex);
-    auto known = std::find_if(module->functions.begin(), module->functions.end(),
-                              [&](const auto& f) { return f->entry == entry; });
-    if (known == module->functions.end())
-      known =
-          module->functions.insert(known, std::make_unique<Function>(Function{entry, module.get(), default_dynamic}));
-    *handle = reinterpret_cast<CUfunction>(known->get());
-    module_by_function[*handle] = module;
-    return CUDA_SUCCESS;
+  const Entry* entry = find_entry(*module, name);
+  if (!entry) return CUDA_ERROR_NOT_FOUND;
+  const std::lock_guard<std::mutex> lock(functions_mutex);
+  auto known = std::find_if(module->functions.begin(), module->functions.end(),
+                            [&](const auto& f) { return f->entry == entry; });
+  if (known == module->functions.end()) {
+    Function function{entry, module.get(), 0, module->static_shared};
+    FLASHCORE_REQUIRE(lower_entry(*module, function));
+    function.max_dynamic_shared = limits::SHARED_PER_BLOCK - static_cast<int>(function.static_shared);
+    known = module->functions.insert(known, std::make_unique<Function>(function));
   }
-  return CUDA_ERROR_NOT_FOUND;
+  *handle = reinterpret_cast<CUfunction>(known->get());
+  module_by_function[*handle] = module;
+  return CUDA_SUCCESS;
 }
 
 /** Finds `__device__` and `__constant__` variables of the global namespace that are not static. */
@@ -184,6 +229,14 @@ FLASHCORE_DRIVER_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t*
   if (!name) return CUDA_ERROR_INVALID_VALUE;
   const auto module = modules().find(handle);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (module->program) {
+    CUdeviceptr found;
+    size_t size;
+    if (!module->program->find_variable(name, &found, &size)) return CUDA_ERROR_NOT_FOUND;
+    if (address) *address = found;
+    if (bytes) *bytes = size;
+    return CUDA_SUCCESS;
+  }
   void* variable = dlsym(module->library, name);
   if (!variable) return CUDA_ERROR_NOT_FOUND;
   if (address) *address = reinterpret_cast<CUdeviceptr>(variable);

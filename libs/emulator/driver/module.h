@@ -9,12 +9,18 @@
 
 namespace flashcore::emu {
 
+namespace ptx {
+class LoadedProgram;
+}
+
 struct LoadedModule;
 
 struct Function {
   const Entry* entry;
   LoadedModule* module;
   int max_dynamic_shared;  // bytes; raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  unsigned static_shared;  // bytes
+  const ptx::Kernel* kernel = nullptr;  // of a module of PTX
 };
 
 struct LoadedModule {
@@ -24,11 +30,15 @@ struct LoadedModule {
   const void* base = nullptr;
   uint64_t serial = 0;
   unsigned static_shared = 0;  // bytes, all entries of the module together
+  std::unique_ptr<ptx::LoadedProgram> program;  // of a module of PTX
   std::vector<std::unique_ptr<Function>> functions;
-  LoadedModule() = default;
+  LoadedModule();
   LoadedModule(const LoadedModule&) = delete;
   ~LoadedModule();
 };
+
+/** Threads of a block: __launch_bounds__ of PTX, else the device's limit. */
+int max_threads(const Function& function);
 
 /** The function behind a handle and a reference that keeps its module loaded; null if there is none. */
 std::shared_ptr<LoadedModule> module_of(CUfunction handle, Function** function);

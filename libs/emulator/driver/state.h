@@ -19,6 +19,10 @@ CUresult check_context();
 void set_last_fault(std::string json);
 std::string last_fault();
 
+/** Whether launches of PTX are counted, and what flashcore_emulator_profile answers of the latest that was. */
+bool profiling();
+void set_last_profile(std::string json);
+
 }  // namespace flashcore::emu
 
 #define FLASHCORE_REQUIRE(check)                     \

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "device_memory.h"
+#include "../ptx/block.h"
 #include "device_printf.h"
 #include "signals.h"
 
@@ -119,11 +120,16 @@ class WorkerPool {
       sum.counters.warp_meetings += block->counters().warp_meetings;
       sum.counters.blocks += block->counters().blocks;
     }
+    for (const auto& block : ptx_blocks_) {
+      if (!block) continue;
+      sum.counters.barriers += block->counters().barriers;
+      sum.counters.blocks += block->counters().blocks;
+    }
     return sum;
   }
 
  private:
-  WorkerPool() : blocks_(worker_count()) {
+  WorkerPool() : blocks_(worker_count()), ptx_blocks_(blocks_.size()) {
     for (unsigned i = 1; i < blocks_.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
   }
 
@@ -141,11 +147,19 @@ class WorkerPool {
   }
 
   void work(unsigned worker) {
+    if (plan_->kernel) {
+      if (!ptx_blocks_[worker]) ptx_blocks_[worker] = std::make_unique<ptx::BlockRun>();
+      return run_blocks(*ptx_blocks_[worker]);
+    }
     if (!blocks_[worker]) {
       use_alternate_signal_stack();
       blocks_[worker] = std::make_unique<Block>();
     }
-    Block& block = *blocks_[worker];
+    run_blocks(*blocks_[worker]);
+  }
+
+  template <class AnyBlock>
+  void run_blocks(AnyBlock& block) {
     const dim3 grid = plan_->grid;
     while (!faulted_.load(std::memory_order_relaxed)) {
       const uint64_t linear = next_.fetch_add(1, std::memory_order_relaxed);
@@ -170,6 +184,7 @@ class WorkerPool {
   std::condition_variable wake_;
   std::condition_variable done_;
   std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<ptx::BlockRun>> ptx_blocks_;
   std::vector<std::thread> threads_;
   const LaunchPlan* plan_ = nullptr;
   uint64_t total_ = 0;

@@ -3,6 +3,11 @@
 
 #include "../include/flashcore_emulator/abi.h"
 
+namespace flashcore::emu::ptx {
+struct Kernel;
+class Profile;
+}  // namespace flashcore::emu::ptx
+
 namespace flashcore::emu {
 
 /** All that the blocks of one launch have in common. */
@@ -15,6 +20,9 @@ struct LaunchPlan {
   const Module* module = nullptr;
   void* library = nullptr;      // the module's dlopen handle
   uint64_t module_serial = 0;         // never used twice, unlike the addresses
+  const ptx::Kernel* kernel = nullptr;  // of a module of PTX; null: the entry is a function of this process
+  uint64_t launch = 0;                  // counts launches of PTX, from 1
+  ptx::Profile* profile = nullptr;      // where its counts go, if a profile is made
 };
 
 }  // namespace flashcore::emu

@@ -11,6 +11,20 @@ build_library() {
   $CXX -std=c++17 -O2 -Wall -Wextra -fPIC -shared -pthread -fvisibility=hidden "$EMULATOR/library.cpp" -o "$BUILD/libcuda_emu.so" -ldl
 }
 
+# build_library_with_ptx <optimisation>: three units at a time
+build_library_with_ptx() {
+  flags="-std=c++17 -Wall -Wextra -fPIC -pthread -fvisibility=hidden"
+  vectors="$ARCH_FLAGS -fno-math-errno -fno-trapping-math -Wno-uninitialized"  # g++ 12 warns of its own avx512fintrin.h
+  $CXX $flags -O1 -DFLASHCORE_PTX_ENGINE=1 -c "$EMULATOR/library.cpp" -o "$BUILD/library.o" &
+  first=$!
+  $CXX $flags $1 $vectors -c "$EMULATOR/ptx/arithmetic.cpp" -o "$BUILD/arithmetic.o" &
+  second=$!
+  $CXX $flags $1 $vectors -c "$EMULATOR/ptx/engine.cpp" -o "$BUILD/engine.o"
+  wait $first
+  wait $second
+  $CXX -shared -pthread "$BUILD/library.o" "$BUILD/engine.o" "$BUILD/arithmetic.o" -o "$BUILD/libcuda_emu.so" -ldl
+}
+
 # build_module <source> <name> <more flags> <linker script or nothing> [entries]
 # Without entries the source names them in the comment that it begins with: // entries: a b c
 build_module() {

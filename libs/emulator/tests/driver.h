@@ -63,6 +63,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**);
 int flashcore_emulator_last_fault(char*, size_t);
 void flashcore_emulator_clear_fault();
 int flashcore_emulator_statistics(char*, size_t);
+int flashcore_emulator_set_profiling(int);
+int flashcore_emulator_profile(char*, size_t);
 }
 
 #define CHECK(condition)                                                      \
@@ -79,13 +81,16 @@ inline const char* name_of(CUresult result) {
   return name;
 }
 
-#define CHECK_RESULT(call, wanted)                                                                                    \
-  do {                                                                                                                \
-    const CUresult result_ = (call);                                                                                  \
-    if (result_ != (wanted)) {                                                                                        \
-      fprintf(stderr, "%s:%d: wanted %s, is %s: %s\n", __FILE__, __LINE__, name_of(wanted), name_of(result_), #call); \
-      exit(1);                                                                                                        \
-    }                                                                                                                 \
+#define CHECK_RESULT(call, wanted)                                                                               \
+  do {                                                                                                           \
+    const CUresult result_ = (call);                                                                             \
+    if (result_ != (wanted)) {                                                                                   \
+      char fault_[4096] = "";                                                                                    \
+      flashcore_emulator_last_fault(fault_, sizeof fault_);                                                      \
+      fprintf(stderr, "%s:%d: wanted %s, is %s: %s %s\n", __FILE__, __LINE__, name_of(wanted), name_of(result_), \
+              #call, fault_);                                                                                    \
+      exit(1);                                                                                                   \
+    }                                                                                                            \
   } while (0)
 #define CHECK_OK(call) CHECK_RESULT(call, CUDA_SUCCESS)
 
@@ -108,7 +113,9 @@ class Kernels {
   }
   static std::string bytes_of(const std::string& name) {
     const char* folder = getenv("FLASHCORE_TEST_MODULES");
-    std::ifstream file(std::string(folder ? folder : ".") + "/" + name + ".so", std::ios::binary);
+    const std::string path = std::string(folder ? folder : ".") + "/" + name;
+    std::ifstream file(path + ".so", std::ios::binary);
+    if (!file.good()) file.open(path + ".ptx", std::ios::binary);
     CHECK(file.good());
     return {std::istreambuf_iterator<char>(file), {}};
   }

@@ -1,5 +1,5 @@
 /** The emulator's own tests, in C++ below the driver API. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,13 @@ import { afterAll, expect, test } from 'vitest';
 
 const build = mkdtempSync(join(tmpdir(), 'fc-emulator-'));
 afterAll(() => rmSync(build, { recursive: true }));
+
+test("the PTX engine: divergence, a GPU's answers, bounds, what it does not carry", () => {
+  const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, 'ptx')], { encoding: 'utf8' });
+  const hasNvcc = spawnSync('nvcc', ['--version'], { stdio: 'ignore' }).status === 0;
+  const names = hasNvcc ? ['ptx', 'warps', 'matrices', 'memory', 'races'] : ['ptx'];
+  expect(output.trim().split('\n')).toEqual(names.map((name) => `ok   ${name}`));
+}, 300_000);
 
 test('conversions, driver, faults, matrices, memory, races, warps', () => {
   const output = execFileSync('sh', [join(import.meta.dirname, 'run.sh'), build], { encoding: 'utf8' });

@@ -1,0 +1,25 @@
+// Where the lanes of a memory instruction point: checked, and as host pointers.
+#pragma once
+#include "block.h"
+
+namespace flashcore::emu::ptx {
+
+enum AddressSpace : uint8_t { GLOBAL_SPACE, SHARED_SPACE, LOCAL_SPACE, PARAMETER_SPACE, GENERIC_SPACE };
+
+enum class Access : uint8_t { Read, Write, ReadWrite };
+
+struct Pointers {
+  alignas(64) char* at[LANES];  // of lanes that take no part: the first one's
+};
+
+/** Host pointers of the lanes in `m` (not empty) for so many bytes each; faults where one points elsewhere. */
+void resolve(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p);
+
+/** The shared-memory offsets of the lanes, checked. Lanes outside of `m` get the first one's. */
+void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, uint32_t* offsets);
+
+/** One range of shared or global memory that one lane names (a row of ldmatrix, a matrix of wmma.load). */
+char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64_t bytes, unsigned alignment,
+                  Access access);
+
+}  // namespace flashcore::emu::ptx

@@ -1,0 +1,301 @@
+#include "block.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "halves.h"
+#include "shadow.h"
+
+namespace flashcore::emu::ptx {
+
+namespace {
+constexpr size_t SHARED_BYTES = 256 * 1024;
+constexpr int POISON = 0xFF;
+}  // namespace
+
+BlockRun::BlockRun() {
+  shared_memory_ = static_cast<char*>(aligned_alloc(1024, SHARED_BYTES));
+  if (!shared_memory_) throw std::bad_alloc();
+}
+
+BlockRun::~BlockRun() {
+  free(shared_memory_);
+  free(registers_);
+}
+
+uint3 BlockRun::thread_index(unsigned linear) const {
+  const dim3 size = plan_->block;
+  return {linear % size.x, linear / size.x % size.y, linear / size.x / size.y};
+}
+
+void BlockRun::attach() {
+  const size_t bytes = static_cast<size_t>(kernel_->frame_bytes) * warps_.size();
+  if (bytes > registers_bytes_) {
+    free(registers_);
+    registers_ = static_cast<char*>(aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
+    if (!registers_) throw std::bad_alloc();
+    registers_bytes_ = bytes;
+  }
+  memset(registers_, 0, bytes);
+  for (size_t n = 0; n < warps_.size(); ++n) {
+    char* regs = registers_ + n * kernel_->frame_bytes;
+    for (const Kernel::Constant& constant : kernel_->constants) {
+      char* slot = regs + constant.slot;
+      if (constant.bytes == 0) {
+        const uint32_t all = constant.bits ? ALL : 0;
+        memcpy(slot, &all, 4);
+      }
+      for (int lane = 0; lane < LANES && constant.bytes; ++lane)
+        memcpy(slot + lane * constant.bytes, &constant.bits, constant.bytes);
+    }
+  }
+}
+
+void BlockRun::fill_specials(Warp& w) {
+  const auto fill = [&](uint32_t slot, auto value) {
+    uint32_t* d = w.reg<uint32_t>(slot);
+    for (unsigned k = 0; k < LANES; ++k) d[k] = value(k);
+  };
+  const dim3 grid = plan_->grid, size = plan_->block;
+  for (const auto& [slot, name] : kernel_->specials) {
+    const auto uniform = [&](unsigned value) { fill(slot, [=](unsigned) { return value; }); };
+    if (name == "%tid.x")
+      fill(slot, [&](unsigned k) { return thread_index(w.linear(k)).x; });
+    else if (name == "%tid.y")
+      fill(slot, [&](unsigned k) { return thread_index(w.linear(k)).y; });
+    else if (name == "%tid.z")
+      fill(slot, [&](unsigned k) { return thread_index(w.linear(k)).z; });
+    else if (name == "%ntid.x")
+      uniform(size.x);
+    else if (name == "%ntid.y")
+      uniform(size.y);
+    else if (name == "%ntid.z")
+      uniform(size.z);
+    else if (name == "%ctaid.x")
+      uniform(index_.x);
+    else if (name == "%ctaid.y")
+      uniform(index_.y);
+    else if (name == "%ctaid.z")
+      uniform(index_.z);
+    else if (name == "%nctaid.x")
+      uniform(grid.x);
+    else if (name == "%nctaid.y")
+      uniform(grid.y);
+    else if (name == "%nctaid.z")
+      uniform(grid.z);
+    else if (name == "%laneid")
+      fill(slot, [](unsigned k) { return k; });
+    else if (name == "%warpid")
+      uniform(w.index);
+    else if (name == "%nwarpid")
+      uniform(static_cast<unsigned>(warps_.size()));
+    else if (name == "%lanemask_eq")
+      fill(slot, [](unsigned k) { return 1u << k; });
+    else if (name == "%lanemask_lt")
+      fill(slot, [](unsigned k) { return (1u << k) - 1; });
+    else if (name == "%lanemask_le")
+      fill(slot, [](unsigned k) { return (2u << k) - 1; });
+    else if (name == "%lanemask_gt")
+      fill(slot, [](unsigned k) { return ~((2u << k) - 1); });
+    else if (name == "%lanemask_ge")
+      fill(slot, [](unsigned k) { return ~((1u << k) - 1); });
+    else if (name == "%dynamic_smem_size")
+      uniform(plan_->dynamic_shared_bytes);
+    else if (name == "%total_smem_size")
+      uniform(shared_bytes);
+    else
+      uniform(0);  // %smid, %gridid …: one of each
+  }
+}
+
+void BlockRun::prepare(const LaunchPlan& plan, uint3 index) {
+  plan_ = &plan;
+  index_ = index;
+  const bool other_launch = kernel_ != plan.kernel || attached_ != plan.launch;
+  kernel_ = plan.kernel;
+  threads_ = plan.block.x * plan.block.y * plan.block.z;
+  const unsigned warps = (threads_ + LANES - 1) / LANES;
+  if (other_launch) {
+    attached_ = plan.launch;
+    warps_.assign(warps, Warp());
+    ranges.assign(kernel_->caches, Range());
+    attach();
+  }
+  shared = shared_memory_;
+  shared_bytes = kernel_->dynamic_offset + plan.dynamic_shared_bytes;
+  if (shared_bytes) memset(shared, POISON, shared_bytes);
+  local_bytes = kernel_->local_bytes;
+  if (local_bytes) {
+    local_memory_.assign(local_bytes * warps * LANES, static_cast<char>(POISON));
+    local = local_memory_.data();
+  }
+  parameters = plan.packed_arguments;
+  parameter_bytes = kernel_->function->parameter_bytes;
+  copies.clear();
+  open_groups.assign(warps, {});
+  barriers.fill(BlockBarrier());
+  epoch = 1;
+  for (unsigned n = 0; n < warps; ++n) {
+    Warp& w = warps_[n];
+    w.index = n;
+    w.block = this;
+    w.regs = registers_ + static_cast<size_t>(n) * kernel_->frame_bytes;
+    const unsigned lanes = std::min(threads_ - n * LANES, static_cast<unsigned>(LANES));
+    w.live = lanes == LANES ? ALL : (1u << lanes) - 1;
+    w.epoch = 1;
+    w.others.assign(1, Split{kernel_->code.data(), w.live});
+    for (const auto& [slot, bytes] : kernel_->read_before_written) memset(w.regs + slot, 0, bytes);
+    fill_specials(w);
+  }
+  shadow = nullptr;
+  if (kernel_->program->races) {
+    if (!shadow_) shadow_ = std::make_unique<Shadow>();
+    shadow = shadow_.get();
+    shadow->begin(*this);
+  }
+  observed = nullptr;
+  if (plan.profile) {
+    if (!observed_) observed_ = std::make_unique<Counters>();
+    observed = observed_.get();
+    observed->begin(*kernel_);
+  }
+}
+
+bool BlockRun::run(const LaunchPlan& plan, uint3 index) {
+  try {
+    prepare(plan, index);
+    const FlushSubnormals flush(kernel_->flush_subnormals);
+    for (bool alive = true; alive;) {
+      alive = false;
+      bool went_on = false;
+      for (Warp& w : warps_) {
+        if (!w.live) continue;
+        alive = true;
+        if (!w.has_runnable()) continue;
+        went_on = true;
+        w.budget = 20'000;
+        const Ins* i = w.pick();
+        if (observed)
+          while (i) {
+            observed->executed(w, i);
+            i = i->fn(w, i);
+          }
+        else
+          while (i) i = i->fn(w, i);
+      }
+      if (alive && !went_on) deadlock("all threads of the block wait and none can go on");
+    }
+    ++counters_.blocks;
+    if (observed) plan.profile->add(*observed);
+    return true;
+  } catch (Fault& fault) {
+    fault_ = std::move(fault);
+    fault_.entry = plan.entry->name;
+    fault_.block = index;
+    attached_ = 0;
+    return false;
+  }
+}
+
+unsigned BlockRun::live_threads() const {
+  unsigned live = 0;
+  for (const Warp& w : warps_) live += static_cast<unsigned>(__builtin_popcount(w.live));
+  return live;
+}
+
+void BlockRun::arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths,
+                      bool waits) {
+  BlockBarrier& barrier = barriers[id];
+  if (barrier.arrived == 0) {
+    barrier.first = i;
+    barrier.expected = expected;
+    barrier.truths = 0;
+    barrier.voters = 0;
+  } else if (barrier.expected != expected ||
+             (expected == 0 && barrier.first != i && place_of(barrier.first) != place_of(i))) {
+    // The lanes wait where they are, so that the report tells of them too.
+    w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
+    deadlock("divergent barrier: threads of one block came to different __syncthreads()");
+  }
+  barrier.arrived += static_cast<unsigned>(__builtin_popcount(lanes));
+  barrier.truths += __builtin_popcount(truths & lanes);
+  barrier.voters += static_cast<unsigned>(__builtin_popcount(lanes));
+  if (waits) w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
+  complete_if_full(id);
+}
+
+void BlockRun::complete_if_full(unsigned id) {
+  BlockBarrier& barrier = barriers[id];
+  if (barrier.arrived == 0) return;
+  const unsigned wanted = barrier.expected ? barrier.expected : live_threads();
+  if (barrier.arrived < wanted) return;
+  ++counters_.barriers;
+  ++epoch;
+  for (Warp& w : warps_)
+    for (Split& split : w.others) {
+      if (split.state != SplitState::AtBarrier || split.barrier != id) continue;
+      const Ins* i = split.pc;
+      // bar.red: 1 popc, 2 and, 3 or
+      const int kind = i->extra ? i->extra->options[0] : 0;
+      if (kind == 1) {
+        const auto count = static_cast<uint32_t>(barrier.truths);
+        write_lanes<uint32_t>(w, i->d, split.mask, [=](int) { return count; });
+      } else if (kind != 0) {
+        const bool truth = kind == 2 ? barrier.truths == static_cast<int>(barrier.voters) : barrier.truths > 0;
+        write_pred(w, i->d, split.mask, truth ? ALL : 0);
+      }
+      split.state = SplitState::Runnable;
+      split.pc = i + 1;
+    }
+  barrier = BlockBarrier();
+}
+
+void BlockRun::complete_barriers_after_exit() {
+  for (unsigned id = 0; id < barriers.size(); ++id)
+    if (barriers[id].arrived && barriers[id].expected == 0) complete_if_full(id);
+}
+
+void BlockRun::deadlock(const char* headline) {
+  constexpr size_t MAX_LISTED = 128;
+  struct Group {
+    std::string place;
+    unsigned count, first;
+  };
+  std::vector<Group> groups;
+  Fault fault;
+  fault.kind = "DEADLOCK";
+  fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;
+  fault.message = headline;
+  fault.threads_total = threads_;
+  for (const Warp& w : warps_)
+    for (unsigned lane = 0; lane < LANES && w.linear(lane) < threads_; ++lane) {
+      std::string place = w.live >> lane & 1 ? "running" : "exited";
+      for (const Split& split : w.others)
+        if ((split.mask >> lane & 1) && split.state != SplitState::Runnable) {
+          const std::string where = place_of(split.pc);
+          place = split.pc->extra ? split.pc->extra->what : "a barrier";
+          if (!where.empty()) place += " at " + where;
+        }
+      if (fault.threads.size() < MAX_LISTED) fault.threads.push_back({thread_index(w.linear(lane)), place});
+      const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.place == place; });
+      if (group == groups.end())
+        groups.push_back({place, 1, w.linear(lane)});
+      else
+        ++group->count;
+    }
+  const char* separator = ": ";
+  for (const Group& group : groups) {
+    fault.message += separator + std::to_string(group.count) + (group.count == 1 ? " thread " : " threads ") +
+                     (group.place == "exited"    ? "have exited"
+                      : group.place == "running" ? "still run"
+                                                 : "in " + group.place) +
+                     " (first: thread " + describe(thread_index(group.first)) + ")";
+    separator = "; ";
+  }
+  throw fault;
+}
+
+}  // namespace flashcore::emu::ptx

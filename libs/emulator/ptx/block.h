@@ -1,0 +1,101 @@
+// A block in flight: its warps, its shared memory, its barriers. A block is data: it can stand still anywhere.
+#pragma once
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "../exec/launch_plan.h"
+#include "warp.h"
+
+namespace flashcore::emu::ptx {
+
+class Shadow;
+class Counters;
+
+/** A cp.async that was issued and not yet carried out, of the lanes that are left. */
+struct Copy {
+  uint32_t mask;
+  unsigned warp;
+  uint8_t bytes;
+  const Ins* ins;
+  uint32_t to[LANES];
+  uint64_t from[LANES];
+  uint8_t source_bytes[LANES];
+  uint32_t group[LANES];
+};
+
+struct BlockBarrier {
+  unsigned arrived = 0, expected = 0;  // threads; expected 0: all that live
+  int truths = 0;                      // of bar.red
+  unsigned voters = 0;
+  const Ins* first = nullptr;
+};
+
+struct RunCounters {
+  uint64_t blocks = 0, barriers = 0;
+};
+
+/** Runs blocks of PTX kernels, one after the other, on one OS thread. */
+class BlockRun {
+ public:
+  BlockRun();
+  ~BlockRun();
+  /** False if it faulted; fault() then says how. */
+  bool run(const LaunchPlan& plan, uint3 index);
+  const Fault& fault() const { return fault_; }
+  const RunCounters& counters() const { return counters_; }
+
+  const Kernel& kernel() const { return *kernel_; }
+  const LaunchPlan& plan() const { return *plan_; }
+  uint3 index() const { return index_; }
+  unsigned threads() const { return threads_; }
+  uint3 thread_index(unsigned linear) const;
+  std::string place_of(const Ins* i) const { return kernel_->program->describe(static_cast<int>(i->place)); }
+
+  char* shared = nullptr;
+  uint32_t shared_bytes = 0;
+  char* local = nullptr;
+  uint64_t local_bytes = 0;  // of a thread
+  const char* parameters = nullptr;
+  uint32_t parameter_bytes = 0;
+  struct Range {
+    uint64_t base = 1, end = 0;
+  };
+  std::vector<Range> ranges;  // by Ins::cache
+  std::vector<Copy> copies;
+  std::vector<std::array<uint32_t, LANES>> open_groups;  // of cp.async, by warp
+  std::array<BlockBarrier, 16> barriers;
+  Shadow* shadow = nullptr;      // when races are looked for
+  Counters* observed = nullptr;  // when a profile is made
+  uint32_t epoch = 1;            // counts barriers of the whole block, for races
+
+  /** Lanes arrive; completes the barrier if they were the last. */
+  void arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths, bool waits);
+  void complete_if_full(unsigned id);
+  void complete_barriers_after_exit();
+  unsigned live_threads() const;
+
+ private:
+  void prepare(const LaunchPlan& plan, uint3 index);
+  void attach();
+  void fill_specials(Warp& w);
+  [[noreturn]] void deadlock(const char* headline);
+
+  const LaunchPlan* plan_ = nullptr;
+  const Kernel* kernel_ = nullptr;
+  uint64_t attached_ = 0;
+  unsigned attached_warps_ = 0;
+  uint3 index_{};
+  unsigned threads_ = 0;
+  std::vector<Warp> warps_;
+  char* registers_ = nullptr;
+  size_t registers_bytes_ = 0;
+  std::vector<char> local_memory_;
+  char* shared_memory_ = nullptr;
+  Fault fault_;
+  RunCounters counters_;
+  std::unique_ptr<Shadow> shadow_;
+  std::unique_ptr<Counters> observed_;
+};
+
+}  // namespace flashcore::emu::ptx

@@ -1,0 +1,299 @@
+#include "collective.h"
+
+#include <algorithm>
+#include <string>
+
+#include "lower.h"
+
+namespace flashcore::emu::ptx {
+
+void fail_membership(Warp& w, const Ins* i, unsigned lane, uint32_t members) {
+  char text[16];
+  snprintf(text, sizeof text, "0x%08x", members);
+  Fault fault;
+  fault.kind = "INVALID_WARP_MASK";
+  fault.message = std::string("called ") + (i->extra ? i->extra->what : "a warp operation") + " with mask " + text +
+                  ", in which its own lane " + std::to_string(lane) + " is missing";
+  w.fail(i, lane, std::move(fault));
+}
+
+void join_waiting(Warp& w, const Ins* i) {
+  for (size_t n = 0; n < w.others.size();) {
+    const Split& split = w.others[n];
+    if (split.pc == i && split.state == SplitState::AtSync) {
+      w.mask |= split.mask;
+      w.others.erase(w.others.begin() + static_cast<std::ptrdiff_t>(n));
+    } else {
+      ++n;
+    }
+  }
+}
+
+const Ins* after_meeting(Warp& w, const Ins* i, uint32_t waiting) {
+  if (waiting) w.others.push_back({i, waiting, SplitState::AtSync});
+  w.mask &= ~waiting;
+  return w.mask ? w.go_on_at(i + 1) : w.pick();
+}
+
+namespace {
+
+// --- bar.warp.sync: different ones of a warp can meet -------------------------------------------------------------
+
+const Ins* sync_warp(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  const uint32_t* members = w.reg<uint32_t>(i->a);
+  if (all_here(w, members, m)) {
+    ++w.epoch;
+    return i + 1;
+  }
+  uint32_t waiting = 0, here = m;
+  const uint32_t wanted = members[__builtin_ctz(m)];
+  for (unsigned k = 0; k < LANES; ++k)
+    if (m >> k & 1) {
+      if (!(members[k] >> k & 1)) fail_membership(w, i, k, members[k]);
+      if (members[k] != wanted) waiting |= 1u << k;
+    }
+  if (waiting) {  // several masks at once: one after the other
+    w.others.push_back({i, waiting});
+    w.mask &= ~waiting;
+    here &= ~waiting;
+  }
+  for (const Split& split : w.others)
+    if (split.state == SplitState::AtSync && split.pc->fn == sync_warp && split.wanted == wanted) here |= split.mask;
+  if (wanted & w.live & ~here) return w.park(i, SplitState::AtSync, 0, wanted);
+  for (Split& split : w.others)
+    if (split.state == SplitState::AtSync && split.pc->fn == sync_warp && split.wanted == wanted) {
+      split.state = SplitState::Runnable;
+      ++split.pc;
+    }
+  ++w.epoch;
+  return w.go_on_at(i + 1);
+}
+
+// --- shuffles -------------------------------------------------------------------------------------------------------
+
+enum class Shuffle : uint8_t { Up, Down, Butterfly, Index };
+
+/** a: values, b: distance, c: clamp and segment mask, extra->a[0]: members, extra->d[0]: predicate or NO_SLOT. */
+template <Shuffle MODE>
+const Ins* shuffle(Warp& w, const Ins* i) {
+  return together(w, i, w.reg<uint32_t>(i->extra->a[0]), [&](uint32_t m) {
+    const uint32_t *a = w.reg<uint32_t>(i->a), *b = w.reg<uint32_t>(i->b), *c = w.reg<uint32_t>(i->c);
+    alignas(64) uint32_t t[LANES];
+    uint32_t inside = 0;
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      const uint32_t clamp = c[lane] & 31, segment = c[lane] >> 8 & 31, by = b[lane] & 31;
+      const uint32_t last = (lane & segment) | (clamp & ~segment), first = lane & segment;
+      int64_t from = lane;
+      bool valid = false;
+      switch (MODE) {
+        case Shuffle::Up:
+          from = static_cast<int64_t>(lane) - by;
+          valid = from >= static_cast<int64_t>(last);
+          break;
+        case Shuffle::Down:
+          from = lane + by;
+          valid = from <= static_cast<int64_t>(last);
+          break;
+        case Shuffle::Butterfly:
+          from = lane ^ by;
+          valid = from <= static_cast<int64_t>(last);
+          break;
+        case Shuffle::Index:
+          from = first | (by & ~segment);
+          valid = from <= static_cast<int64_t>(last);
+          break;
+      }
+      t[lane] = a[valid ? from & 31 : lane];
+      inside |= valid ? 1u << lane : 0;
+    }
+    write_lanes<uint32_t>(w, i->d, m, [&](int k) { return t[k]; });
+    if (i->extra->d[0] != NO_SLOT) write_pred(w, i->extra->d[0], m, inside);
+  });
+}
+
+bool lower_shuffle(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (!has(s, "sync") || s.operands.size() != 5) return false;
+  Extra& extra = l.extra(ins);
+  const Operand& d = s.operands[0];
+  const bool pair = d.kind == OperandKind::Vector;
+  ins.d = l.slot(pair ? d.items[0] : d, 4);
+  extra.d.push_back(pair && d.items[1].kind == OperandKind::Register ? l.slot(d.items[1], 0) : NO_SLOT);
+  ins.a = l.slot(s.operands[1], 4);
+  ins.b = l.slot(s.operands[2], 4);
+  ins.c = l.slot(s.operands[3], 4);
+  extra.a.push_back(l.slot(s.operands[4], 4));
+  if (has(s, "up")) {
+    ins.fn = shuffle<Shuffle::Up>;
+    extra.what = "__shfl_up_sync()";
+  } else if (has(s, "down")) {
+    ins.fn = shuffle<Shuffle::Down>;
+    extra.what = "__shfl_down_sync()";
+  } else if (has(s, "bfly")) {
+    ins.fn = shuffle<Shuffle::Butterfly>;
+    extra.what = "__shfl_xor_sync()";
+  } else {
+    ins.fn = shuffle<Shuffle::Index>;
+    extra.what = "__shfl_sync()";
+  }
+  return true;
+}
+
+// --- votes, matches, reductions -------------------------------------------------------------------------------------
+
+enum class Vote : uint8_t { All, Any, Uniform, Ballot };
+
+/** imm: whether the predicate is negated. */
+template <Vote MODE>
+const Ins* vote(Warp& w, const Ins* i) {
+  return together(w, i, w.reg<uint32_t>(i->b), [&](uint32_t m) {
+    const uint32_t p = (w.pred(i->a) ^ (i->imm ? ALL : 0)) & m;
+    switch (MODE) {
+      case Vote::All: return write_pred(w, i->d, m, p == m ? ALL : 0);
+      case Vote::Any: return write_pred(w, i->d, m, p ? ALL : 0);
+      case Vote::Uniform: return write_pred(w, i->d, m, p == m || p == 0 ? ALL : 0);
+      case Vote::Ballot: return write_lanes<uint32_t>(w, i->d, m, [=](int) { return p; });
+    }
+  });
+}
+
+bool lower_vote(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (!has(s, "sync")) return false;
+  const bool ballot = has(s, "ballot");
+  ins.d = l.slot(s.operands[0], ballot ? 4 : 0);
+  ins.a = l.slot(s.operands[1], 0);
+  ins.imm = s.operands[1].negated;
+  ins.b = l.slot(s.operands[2], 4);
+  ins.fn = ballot          ? vote<Vote::Ballot>
+           : has(s, "all") ? vote<Vote::All>
+           : has(s, "any") ? vote<Vote::Any>
+                           : vote<Vote::Uniform>;
+  l.extra(ins).what = ballot ? "__ballot_sync()" : has(s, "all") ? "__all_sync()" : "__any_sync()";
+  return true;
+}
+
+template <class T, bool ALL_EQUAL>
+const Ins* match(Warp& w, const Ins* i) {
+  return together(w, i, w.reg<uint32_t>(i->b), [&](uint32_t m) {
+    const T* a = w.reg<T>(i->a);
+    alignas(64) uint32_t t[LANES] = {};
+    bool equal = true;
+    for (unsigned k = 0; k < LANES; ++k) {
+      if (!(m >> k & 1)) continue;
+      for (unsigned other = 0; other < LANES; ++other)
+        if ((m >> other & 1) && a[other] == a[k]) t[k] |= 1u << other;
+      equal = equal && t[k] == m;
+    }
+    write_lanes<uint32_t>(w, i->d, m, [&](int k) { return ALL_EQUAL ? (equal ? m : 0u) : t[k]; });
+    if (ALL_EQUAL && i->extra->d[0] != NO_SLOT) write_pred(w, i->extra->d[0], m, equal ? ALL : 0);
+  });
+}
+
+bool lower_match(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  const bool all = has(s, "all"), wide = has(s, "b64");
+  Extra& extra = l.extra(ins);
+  const Operand& d = s.operands[0];
+  const bool pair = d.kind == OperandKind::Vector;
+  ins.d = l.slot(pair ? d.items[0] : d, 4);
+  extra.d.push_back(pair && d.items[1].kind == OperandKind::Register ? l.slot(d.items[1], 0) : NO_SLOT);
+  ins.a = l.slot(s.operands[1], wide ? 8 : 4);
+  ins.b = l.slot(s.operands[2], 4);
+  ins.fn = wide ? (all ? match<uint64_t, true> : match<uint64_t, false>)
+                : (all ? match<uint32_t, true> : match<uint32_t, false>);
+  extra.what = all ? "__match_all_sync()" : "__match_any_sync()";
+  return true;
+}
+
+/** options 0: 0 add, 1 min, 2 max, 3 and, 4 or, 5 xor. */
+template <class T>
+const Ins* reduce(Warp& w, const Ins* i) {
+  return together(w, i, w.reg<uint32_t>(i->b), [&](uint32_t m) {
+    const T* a = w.reg<T>(i->a);
+    T sum{};
+    bool first = true;
+    for (unsigned k = 0; k < LANES; ++k) {
+      if (!(m >> k & 1)) continue;
+      const T x = a[k];
+      if (first) {
+        sum = x;
+        first = false;
+        continue;
+      }
+      switch (i->extra->options[0]) {
+        case 0: sum = static_cast<T>(static_cast<uint32_t>(sum) + static_cast<uint32_t>(x)); break;
+        case 1: sum = x < sum ? x : sum; break;
+        case 2: sum = x > sum ? x : sum; break;
+        case 3: sum = static_cast<T>(static_cast<uint32_t>(sum) & static_cast<uint32_t>(x)); break;
+        case 4: sum = static_cast<T>(static_cast<uint32_t>(sum) | static_cast<uint32_t>(x)); break;
+        default: sum = static_cast<T>(static_cast<uint32_t>(sum) ^ static_cast<uint32_t>(x)); break;
+      }
+    }
+    write_lanes<T>(w, i->d, m, [=](int) { return sum; });
+  });
+}
+
+bool lower_reduce(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  static const char* const NAMES[] = {"add", "min", "max", "and", "or", "xor"};
+  Extra& extra = l.extra(ins);
+  const std::string& type = s.mods.back();
+  if (type != "u32" && type != "s32" && type != "b32") return false;
+  for (int n = 0; n < 6; ++n)
+    if (has(s, NAMES[n])) extra.options[0] = n;
+  ins.d = l.slot(s.operands[0], 4);
+  ins.a = l.slot(s.operands[1], 4);
+  ins.b = l.slot(s.operands[2], 4);
+  ins.fn = type == "s32" ? reduce<int32_t> : reduce<uint32_t>;
+  extra.what = "__reduce_sync()";
+  return true;
+}
+
+const Ins* active_mask(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  write_lanes<uint32_t>(w, i->d, m, [=](int) { return m; });
+  return i + 1;
+}
+
+const Ins* elect(Warp& w, const Ins* i) {
+  return together(w, i, w.reg<uint32_t>(i->a), [&](uint32_t m) {
+    const auto leader = static_cast<uint32_t>(__builtin_ctz(m));
+    if (i->d != NO_SLOT) write_lanes<uint32_t>(w, i->d, m, [=](int) { return leader; });
+    write_pred(w, i->extra->d[0], m, 1u << leader);
+  });
+}
+
+}  // namespace
+
+bool lower_warp(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op == "shfl") return lower_shuffle(l, ins);
+  if (s.op == "vote") return lower_vote(l, ins);
+  if (s.op == "match") return lower_match(l, ins);
+  if (s.op == "redux") return lower_reduce(l, ins);
+  if (s.op == "activemask") {
+    ins.fn = active_mask;
+    ins.d = l.slot(s.operands[0], 4);
+    return true;
+  }
+  if (s.op == "elect") {
+    const Operand& d = s.operands[0];
+    ins.fn = elect;
+    if (d.items[0].kind == OperandKind::Register) ins.d = l.slot(d.items[0], 4);
+    l.extra(ins).d.push_back(l.slot(d.items[1], 0));
+    ins.a = l.slot(s.operands[1], 4);
+    return true;
+  }
+  if (s.op == "bar" && has(s, "warp")) {
+    ins.fn = sync_warp;
+    ins.a = l.slot(s.operands[0], 4);
+    l.extra(ins).what = "__syncwarp()";
+    return true;
+  }
+  return false;
+}
+
+}  // namespace flashcore::emu::ptx

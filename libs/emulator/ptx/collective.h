@@ -1,0 +1,71 @@
+// What lanes of a warp do together: they wait for each other until all lanes of the member mask are at the instruction.
+#pragma once
+#include "block.h"
+
+namespace flashcore::emu::ptx {
+
+/** Lanes of the split that name the same members. Faults where a lane is not among the members that it names. */
+struct Meeting {
+  uint32_t ready = 0;  // lanes that go on
+  uint32_t waiting = 0;  // lanes that lack others
+};
+
+/** Whether all lanes in `m` name the same members and are all of them that live. */
+inline bool all_here(Warp& w, const uint32_t* members, uint32_t m) {
+  const uint32_t wanted = members[__builtin_ctz(m)];
+  uint32_t differs = 0;
+#pragma GCC ivdep
+  for (int k = 0; k < LANES; ++k) differs |= members[k] == wanted ? 0u : 1u << k;
+  return !(differs & m) && !(m & ~wanted) && !(wanted & w.live & ~m);
+}
+
+[[noreturn]] void fail_membership(Warp& w, const Ins* i, unsigned lane, uint32_t members);
+/** Lanes that wait at this very instruction join the running split. */
+void join_waiting(Warp& w, const Ins* i);
+const Ins* after_meeting(Warp& w, const Ins* i, uint32_t waiting);
+
+/** Runs body(lanes) for each group of lanes whose members are all here; the others wait. */
+template <class Body>
+inline const Ins* together(Warp& w, const Ins* i, const uint32_t* members, Body body) {
+  uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  if (__builtin_expect(all_here(w, members, m), 1)) {
+    ++w.epoch;
+    body(m);
+    return i + 1;
+  }
+  join_waiting(w, i);
+  m = w.active(i);
+  uint32_t waiting = 0;
+  for (uint32_t left = m; left;) {
+    const auto first = static_cast<unsigned>(__builtin_ctz(left));
+    uint32_t group = 0;
+    for (unsigned k = first; k < LANES; ++k)
+      if ((left >> k & 1) && members[k] == members[first]) group |= 1u << k;
+    left &= ~group;
+    if (group & ~members[first])
+      fail_membership(w, i, static_cast<unsigned>(__builtin_ctz(group & ~members[first])), members[first]);
+    if (members[first] & w.live & ~group) {
+      waiting |= group;
+      continue;
+    }
+    ++w.epoch;
+    body(group);
+  }
+  return after_meeting(w, i, waiting);
+}
+
+/** For instructions that all lanes of the warp carry out. */
+template <class Body>
+inline const Ins* whole_warp(Warp& w, const Ins* i, Body body) {
+  if (__builtin_expect(w.mask == w.live && i->guard == NO_GUARD, 1)) {
+    ++w.epoch;
+    body(w.mask);
+    return i + 1;
+  }
+  alignas(64) uint32_t all[LANES];
+  for (uint32_t& each : all) each = ALL;
+  return together(w, i, all, body);
+}
+
+}  // namespace flashcore::emu::ptx

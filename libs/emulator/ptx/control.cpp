@@ -1,0 +1,309 @@
+// Branches, barriers, ends and the few calls that a kernel makes of the system.
+#include <chrono>
+#include <string>
+
+#include "../exec/device_printf.h"
+#include "access.h"
+#include "lower.h"
+
+namespace flashcore::emu::ptx {
+
+namespace {
+
+const Ins* branch(Warp& w, const Ins* i) {
+  const uint32_t taken = w.active(i);
+  if (taken == 0) return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
+  const bool backward = i->target <= i;
+  if (taken == w.mask) {
+    if (backward && --w.budget <= 0) return w.yield(i->target);
+    return w.others.empty() ? i->target : w.go_on_at(i->target);
+  }
+  if (backward && --w.budget <= 0) {
+    w.others.push_back({i + 1, w.mask & ~taken});
+    w.mask = taken;
+    return w.yield(i->target);
+  }
+  return w.diverge(i->target, taken, i + 1);
+}
+
+const Ins* branch_by_table(Warp& w, const Ins* i) {
+  const uint32_t* index = w.reg<uint32_t>(i->a);
+  const auto& targets = i->extra->targets;
+  for (unsigned k = 0; k < LANES; ++k) {
+    if (!(w.mask >> k & 1)) continue;
+    w.others.push_back({index[k] < targets.size() ? targets[index[k]] : i + 1, 1u << k});
+  }
+  return w.pick();
+}
+
+/** Where a jump leads: lanes that stand here already come along. */
+const Ins* label(Warp& w, const Ins* i) {
+  if (w.others.empty()) return i + 1;
+  bool earlier = false;
+  for (size_t n = 0; n < w.others.size();) {
+    const Split& split = w.others[n];
+    if (split.state == SplitState::Runnable && split.pc == i) {
+      w.mask |= split.mask;
+      w.others.erase(w.others.begin() + static_cast<std::ptrdiff_t>(n));
+      continue;
+    }
+    earlier |= split.state == SplitState::Runnable && split.pc < i;
+    ++n;
+  }
+  return earlier ? w.go_on_at(i) : i + 1;
+}
+
+const Ins* leave(Warp& w, const Ins* i) {
+  const uint32_t lanes = w.active(i);
+  return lanes ? w.exit_lanes(lanes, i + 1) : i + 1;
+}
+
+unsigned first_lane(uint32_t m) { return static_cast<unsigned>(__builtin_ctz(m)); }
+
+const Ins* trap(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  Fault fault;
+  fault.kind = "TRAP";
+  fault.message = "reached a trap or code that the compiler took for unreachable";
+  w.fail(i, first_lane(m), std::move(fault));
+}
+
+const Ins* unsupported(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  Fault fault;
+  fault.error = CUDA_ERROR_ILLEGAL_INSTRUCTION;
+  fault.kind = "UNSUPPORTED_INSTRUCTION";
+  const Statement& s = w.block->kernel().function->statements[i->statement];
+  std::string name = s.op;
+  for (const std::string& mod : s.mods) name += "." + mod;
+  if (s.op == "call" && s.operands.size() > 1) name += " of " + s.operands[1].name;
+  const auto& reasons = w.block->kernel().reasons;
+  const auto reason = reasons.find(i->statement);
+  fault.message = "reached " + name + ", which the emulator does not carry" +
+                  (reason == reasons.end() ? "" : ": " + reason->second);
+  w.fail(i, first_lane(m), std::move(fault));
+}
+
+// --- barriers -------------------------------------------------------------------------------------------------------
+
+/** b: its number, c: how many threads, or NO_SLOT. options: 0 reduction, 1 whether it waits; a: a predicate. */
+const Ins* barrier(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  const unsigned first = first_lane(m);
+  const uint32_t id = w.reg<uint32_t>(i->b)[first];
+  const uint32_t count = i->c == NO_SLOT ? 0 : w.reg<uint32_t>(i->c)[first];
+  if (id >= 16 || count % LANES) {
+    Fault fault;
+    fault.kind = "TRAP";
+    fault.message = id >= 16 ? "used barrier " + std::to_string(id) + ": a block has 16, from 0"
+                             : "used a barrier of " + std::to_string(count) + " threads: must be whole warps";
+    w.fail(i, first, std::move(fault));
+  }
+  ++w.epoch;
+  const bool waits = i->extra->options[1] != 0;
+  const uint32_t truths = i->a == NO_SLOT ? 0 : w.pred(i->a) ^ (i->imm ? ALL : 0);
+  if (!waits) {
+    w.block->arrive(w, i, id, count, m, truths, false);
+    return i + 1;
+  }
+  if (m != w.mask) w.others.push_back({i + 1, w.mask & ~m});
+  w.block->arrive(w, i, id, count, m, truths, true);
+  return w.pick();
+}
+
+bool lower_barrier(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (has(s, "cluster")) return false;
+  Extra& extra = l.extra(ins);
+  extra.options[1] = !has(s, "arrive");
+  ins.fn = barrier;
+  size_t n = 0;
+  if (has(s, "red")) {
+    const bool popc = has(s, "popc");
+    extra.options[0] = popc ? 1 : (has(s, "and") ? 2 : 3);
+    extra.what = popc ? "__syncthreads_count()" : has(s, "and") ? "__syncthreads_and()" : "__syncthreads_or()";
+    ins.d = l.slot(s.operands[n++], popc ? 4 : 0);
+    ins.b = l.slot(s.operands[n++], 4);
+    const Operand& truth = s.operands.back();
+    if (s.operands.size() == n + 2) ins.c = l.slot(s.operands[n], 4);
+    ins.a = l.slot(truth, 0);
+    ins.imm = truth.negated;
+    return true;
+  }
+  if (!has(s, "sync") && !has(s, "arrive")) return false;
+  ins.b = l.slot(s.operands[n++], 4);
+  const bool counted = n < s.operands.size();
+  if (counted) ins.c = l.slot(s.operands[n], 4);
+  extra.what = counted ? (has(s, "arrive") ? "bar.arrive" : "bar.sync") : "__syncthreads()";
+  return true;
+}
+
+// --- clocks and calls -------------------------------------------------------------------------------------------------
+
+template <class T>
+const Ins* clock_register(Warp& w, const Ins* i) {
+  const auto now = static_cast<T>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+  write_lanes<T>(w, i->d, w.active(i), [=](int) { return now; });
+  return i + 1;
+}
+
+/** Text that a generic address points to, as far as it is the device's. */
+std::string text_at(Warp& w, const Ins* i, unsigned lane, uint64_t address) {
+  Ins generic = *i;
+  generic.space = GENERIC_SPACE;
+  std::string text;
+  while (text.size() < 4096) {
+    const char c = *resolve_one(w, &generic, lane, address + text.size(), 1, 1, Access::Read);
+    if (!c) break;
+    text += c;
+  }
+  return text;
+}
+
+template <class T>
+T argument(Warp& w, const Ins* i, unsigned lane, uint64_t& at) {
+  Ins generic = *i;
+  generic.space = GENERIC_SPACE;
+  at = (at + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+  T value;
+  memcpy(&value, resolve_one(w, &generic, lane, at, sizeof(T), sizeof(T), Access::Read), sizeof(T));
+  at += sizeof(T);
+  return value;
+}
+
+/** printf's text with its arguments, which lie packed in local memory. */
+std::string formatted(Warp& w, const Ins* i, unsigned lane, const std::string& format, uint64_t at) {
+  std::string out;
+  for (size_t n = 0; n < format.size(); ++n) {
+    if (format[n] != '%') {
+      out += format[n];
+      continue;
+    }
+    std::string one = "%";
+    int longs = 0;
+    for (++n; n < format.size() && !isalpha(static_cast<unsigned char>(format[n])) && format[n] != '%'; ++n) {
+      if (format[n] == '*')
+        one += std::to_string(argument<int32_t>(w, i, lane, at));
+      else
+        one += format[n];
+    }
+    for (; n < format.size() && strchr("lhzjt", format[n]); ++n) longs += format[n] == 'l' || format[n] == 'z';
+    if (n >= format.size()) break;
+    const char kind = format[n];
+    char text[512] = "";
+    if (kind == '%') {
+      out += '%';
+    } else if (strchr("fFeEgGaA", kind)) {
+      snprintf(text, sizeof text, (one + kind).c_str(), argument<double>(w, i, lane, at));
+    } else if (kind == 's') {
+      snprintf(text, sizeof text, (one + "s").c_str(), text_at(w, i, lane, argument<uint64_t>(w, i, lane, at)).c_str());
+    } else if (kind == 'p' || longs) {
+      const auto value = argument<int64_t>(w, i, lane, at);
+      snprintf(text, sizeof text, (one + "ll" + (kind == 'p' ? 'x' : kind)).c_str(), static_cast<long long>(value));
+    } else if (strchr("diouxXc", kind)) {
+      snprintf(text, sizeof text, (one + kind).c_str(), argument<int32_t>(w, i, lane, at));
+    }
+    out += text;
+  }
+  return out;
+}
+
+uint64_t passed(Warp& w, unsigned lane, int offset) {
+  uint64_t value;
+  memcpy(&value, w.block->local + w.linear(lane) * w.block->local_bytes + offset, sizeof value);
+  return value;
+}
+
+/** options: 0, 1: where its arguments lie; 2: where the answer goes, or -1. */
+const Ins* call_printf(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  for (unsigned lane = 0; lane < LANES; ++lane) {
+    if (!(m >> lane & 1)) continue;
+    const std::string format = text_at(w, i, lane, passed(w, lane, i->extra->options[0]));
+    const std::string text = formatted(w, i, lane, format, passed(w, lane, i->extra->options[1]));
+    const int length = flashcore_emu_printf("%s", text.c_str());
+    if (i->extra->options[2] >= 0)
+      memcpy(w.block->local + w.linear(lane) * w.block->local_bytes + i->extra->options[2], &length, sizeof length);
+  }
+  return i + 1;
+}
+
+const Ins* call_assertion(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  const unsigned lane = first_lane(m);
+  Fault fault;
+  fault.kind = "ASSERT";
+  fault.error = CUDA_ERROR_ASSERT;
+  fault.message = "failed assert(" + text_at(w, i, lane, passed(w, lane, i->extra->options[0])) + ")";
+  w.fail(i, lane, std::move(fault));
+}
+
+bool lower_call(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  const std::string& name = s.operands[1].name;
+  Extra& extra = l.extra(ins);
+  const auto& passed_ones = s.operands[2].items;
+  const auto offset = [&](const Operand& o) {
+    Ins at;
+    Operand address = o;
+    address.kind = OperandKind::Address;
+    l.address(address, at);
+    return static_cast<int>(at.imm);
+  };
+  if (name == "vprintf" && passed_ones.size() == 2) {
+    extra.options[0] = offset(passed_ones[0]);
+    extra.options[1] = offset(passed_ones[1]);
+    extra.options[2] = s.operands[0].items.empty() ? -1 : offset(s.operands[0].items[0]);
+    ins.fn = call_printf;
+  } else if (name == "__assertfail" && !passed_ones.empty()) {
+    extra.options[0] = offset(passed_ones[0]);
+    ins.fn = call_assertion;
+  }
+  return ins.fn != nullptr;
+}
+
+const Ins* nothing(Warp&, const Ins* i) { return i + 1; }
+
+}  // namespace
+
+Handler label_handler() { return label; }
+Handler unsupported_handler() { return unsupported; }
+
+bool lower_control(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op == "bra")
+    ins.fn = branch;
+  else if (s.op == "ret" || s.op == "exit")
+    ins.fn = leave;
+  else if (s.op == "trap" || s.op == "brkpt")
+    ins.fn = trap;
+  else if (s.op == "nanosleep" || s.op == "setmaxnreg" || s.op == "pmevent" || s.op == "griddepcontrol")
+    ins.fn = nothing;
+  else if (s.op == "brx") {
+    ins.fn = branch_by_table;
+    ins.a = l.slot(s.operands[0], 4);
+    l.extra(ins);
+  } else if ((s.op == "bar" && !has(s, "warp")) || s.op == "barrier")
+    return lower_barrier(l, ins);
+  else if (s.op == "call")
+    return lower_call(l, ins);
+  else if (s.op == "mov" && s.operands.size() == 2 && s.operands[1].kind == OperandKind::Special) {
+    const std::string& name = s.operands[1].name;
+    if (name == "%clock64" || name == "%globaltimer") {
+      ins.fn = clock_register<uint64_t>;
+      ins.d = l.slot(s.operands[0], 8);
+    } else if (name == "%clock" || name == "%clock_hi" || name == "%globaltimer_lo" || name == "%globaltimer_hi") {
+      ins.fn = clock_register<uint32_t>;
+      ins.d = l.slot(s.operands[0], 4);
+    }
+  }
+  return ins.fn != nullptr;
+}
+
+}  // namespace flashcore::emu::ptx

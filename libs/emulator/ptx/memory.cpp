@@ -1,0 +1,746 @@
+// Loads, stores, atomics and cp.async, each address checked.
+#include <algorithm>
+#include <string>
+
+#include "../driver/host_memory.h"
+#include "../exec/device_memory.h"
+#include "access.h"
+#include "halves.h"
+#include "lower.h"
+#include "shadow.h"
+
+namespace flashcore::emu::ptx {
+
+namespace {
+
+const char* verb(Access access) { return access == Access::Read ? "read " : "wrote "; }
+
+[[noreturn]] void misaligned(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, Access access,
+                             const std::string& buffer) {
+  Fault fault;
+  fault.error = CUDA_ERROR_MISALIGNED_ADDRESS;
+  fault.kind = "MISALIGNED_ADDRESS";
+  fault.has_address = true;
+  fault.address = address;
+  fault.access = access == Access::Read ? "read" : "write";
+  fault.bytes = bytes;
+  fault.buffer = buffer;
+  fault.message = verb(access) + std::to_string(bytes) + " bytes at an address that is " +
+                  std::to_string(address % bytes) + " past a multiple of " + std::to_string(bytes) +
+                  (buffer.empty() ? "" : ", " + buffer);
+  w.fail(i, lane, std::move(fault));
+}
+
+Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
+  Fault fault;
+  fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
+  fault.kind = "OUT_OF_BOUNDS";
+  fault.has_address = true;
+  fault.address = address;
+  fault.access = access == Access::Read ? "read" : "write";
+  fault.bytes = bytes;
+  return fault;
+}
+
+[[noreturn]] void shared_fault(Warp& w, const Ins* i, unsigned lane, uint32_t offset, unsigned bytes, Access access) {
+  BlockRun& block = *w.block;
+  if (offset % bytes && offset <= block.shared_bytes) misaligned(w, i, lane, offset, bytes, access, "shared memory");
+  Fault fault = out_of_bounds(offset, bytes, access);
+  const unsigned fixed = block.kernel().dynamic_offset, dynamic = block.plan().dynamic_shared_bytes;
+  const auto at = static_cast<int32_t>(offset);
+  if (dynamic) {
+    fault.buffer = "dynamic shared memory";
+    const int64_t past = static_cast<int64_t>(at) - fixed - dynamic;
+    // As other out-of-bounds faults: an access that begins inside ends past the end by what is told.
+    fault.message = verb(access) +
+                    (at < 0 ? std::to_string(-static_cast<int64_t>(at)) + " bytes before the start"
+                            : std::to_string(std::max<int64_t>(past, 0)) + " bytes past the end") +
+                    " of the block's " + std::to_string(dynamic) + " bytes of dynamic shared memory";
+  } else {
+    fault.buffer = "static shared memory";
+    fault.message = verb(access) +
+                    (at < 0 ? std::to_string(-static_cast<int64_t>(at)) + " bytes before the start"
+                            : std::to_string(std::max<int64_t>(at - static_cast<int64_t>(block.shared_bytes), 0)) +
+                                  " bytes past the end") +
+                    " of the block's " + std::to_string(block.shared_bytes) + " bytes of shared memory";
+  }
+  w.fail(i, lane, std::move(fault));
+}
+
+[[noreturn]] void global_fault(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, Access access) {
+  Fault fault = out_of_bounds(address, bytes, access);
+  fault.buffer = DeviceMemory::instance().describe(address);
+  if (!fault.buffer.empty()) {
+    CUdeviceptr base;
+    size_t size;
+    // The first byte may still be inside.
+    if (DeviceMemory::instance().find(address, &base, &size)) {
+      const uint64_t inside = size - (address - base);
+      fault.buffer = std::to_string(bytes - inside) + " bytes past the end of" +
+                     fault.buffer.substr(fault.buffer.find(" of ") + 3);
+    }
+    fault.message = verb(access) + fault.buffer;
+  } else if (address < 1 << 20) {
+    fault.message = std::string(verb(access)) + "through a null pointer (address " + std::to_string(address) + ")";
+  } else {
+    fault.message = std::string(verb(access)) + "an address that belongs to no allocation";
+  }
+  w.fail(i, lane, std::move(fault));
+}
+
+[[noreturn]] void local_fault(Warp& w, const Ins* i, unsigned lane, uint64_t offset, unsigned bytes, Access access) {
+  if (offset % bytes) misaligned(w, i, lane, offset, bytes, access, "local memory");
+  Fault fault = out_of_bounds(offset, bytes, access);
+  fault.buffer = "local memory";
+  const auto at = static_cast<int64_t>(offset);
+  fault.message = verb(access) +
+                  (at < 0 ? std::to_string(-at) + " bytes before the start"
+                          : std::to_string(at - static_cast<int64_t>(w.block->local_bytes)) + " bytes past the end") +
+                  " of the thread's " + std::to_string(w.block->local_bytes) +
+                  " bytes of local memory (arrays that are not in registers)";
+  w.fail(i, lane, std::move(fault));
+}
+
+uint64_t address_of(Warp& w, const Ins* i, unsigned lane) {
+  if (i->wide_address) return w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm);
+  return w.reg<uint32_t>(i->a)[lane] + static_cast<uint32_t>(i->imm);
+}
+
+bool find_range(uint64_t address, unsigned bytes, BlockRun::Range& range) {
+  CUdeviceptr base;
+  size_t size;
+  if (DeviceMemory::instance().find(address, &base, &size)) {
+    range = {base, base + size};
+    return bytes <= size - (address - base);
+  }
+  if (HostMemory::instance().covers(reinterpret_cast<const void*>(address), bytes)) {
+    range = {address, address + bytes};
+    return true;
+  }
+  return false;
+}
+
+void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
+  alignas(64) uint64_t address[LANES];
+  if (i->wide_address) {
+    const uint64_t* a = w.reg<uint64_t>(i->a);
+    const auto offset = static_cast<uint64_t>(i->imm);
+    for (int k = 0; k < LANES; ++k) address[k] = a[k] + offset;
+  } else {
+    for (unsigned k = 0; k < LANES; ++k) address[k] = address_of(w, i, k);
+  }
+  if (m != ALL) {
+    const uint64_t first = address[__builtin_ctz(m)];
+    for (int k = 0; k < LANES; ++k) address[k] = (m >> k & 1) ? address[k] : first;
+  }
+  uint64_t low = address[0], high = address[0], ones = 0;
+  for (int k = 0; k < LANES; ++k) {
+    low = address[k] < low ? address[k] : low;
+    high = address[k] > high ? address[k] : high;
+    ones |= address[k];
+  }
+  BlockRun::Range& range = w.block->ranges[i->cache];
+  if (__builtin_expect(low < range.base || high >= range.end || range.end - high < bytes || (ones & (bytes - 1)), 0)) {
+    for (unsigned k = 0; k < LANES; ++k) {
+      if (!(m >> k & 1)) continue;
+      if (address[k] >= range.base && address[k] < range.end && range.end - address[k] >= bytes) {
+      } else if (!find_range(address[k], bytes, range)) {
+        global_fault(w, i, k, address[k], bytes, access);
+      }
+      if (address[k] & (bytes - 1))
+        misaligned(w, i, k, address[k], bytes, access, DeviceMemory::instance().describe(address[k]));
+    }
+  }
+  for (int k = 0; k < LANES; ++k) p.at[k] = reinterpret_cast<char*>(address[k]);
+  if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->global(i, m, bytes, address);
+}
+
+void resolve_generic(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
+  for (unsigned k = 0; k < LANES; ++k)
+    if (m >> k & 1)
+      p.at[k] = resolve_one(w, i, k, address_of(w, i, k), bytes, bytes, access);
+    else
+      p.at[k] = nullptr;
+  char* const first = p.at[__builtin_ctz(m)];
+  for (unsigned k = 0; k < LANES; ++k)
+    if (!(m >> k & 1)) p.at[k] = first;
+}
+
+}  // namespace
+
+void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, uint32_t* offsets) {
+  if (i->wide_address) {
+    const uint64_t* a = w.reg<uint64_t>(i->a);
+    for (int k = 0; k < LANES; ++k) offsets[k] = static_cast<uint32_t>(a[k] + static_cast<uint64_t>(i->imm));
+  } else {
+    const uint32_t* a = w.reg<uint32_t>(i->a);
+    const auto offset = static_cast<uint32_t>(i->imm);
+    for (int k = 0; k < LANES; ++k) offsets[k] = a[k] + offset;
+  }
+  if (m != ALL) {
+    const uint32_t first = offsets[__builtin_ctz(m)];
+    for (int k = 0; k < LANES; ++k) offsets[k] = (m >> k & 1) ? offsets[k] : first;
+  }
+  const uint32_t end = w.block->shared_bytes, last = end - bytes;
+  uint32_t high = 0, ones = 0;
+  for (int k = 0; k < LANES; ++k) {
+    high = offsets[k] > high ? offsets[k] : high;
+    ones |= offsets[k];
+  }
+  if (__builtin_expect(end < bytes || high > last || (ones & (bytes - 1)), 0))
+    for (unsigned k = 0; k < LANES; ++k)
+      if ((m >> k & 1) && (end < bytes || offsets[k] > last || (offsets[k] & (bytes - 1))))
+        shared_fault(w, i, k, offsets[k], bytes, access);
+  if (__builtin_expect(w.block->shadow != nullptr, 0)) w.block->shadow->access(w, i, m, bytes, access, offsets);
+  if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->shared(i, m, bytes, access, offsets);
+}
+
+char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64_t bytes, unsigned alignment,
+                  Access access) {
+  BlockRun& block = *w.block;
+  const auto width = static_cast<unsigned>(bytes);
+  const uint64_t window = i->space == GENERIC_SPACE     ? address & WINDOW_MASK
+                          : i->space == SHARED_SPACE    ? SHARED_WINDOW
+                          : i->space == LOCAL_SPACE     ? LOCAL_WINDOW
+                          : i->space == PARAMETER_SPACE ? PARAMETER_WINDOW
+                                                        : 0;
+  const uint64_t offset = i->space == GENERIC_SPACE ? address & ~WINDOW_MASK : address;
+  if (window == SHARED_WINDOW) {
+    const auto at = static_cast<uint32_t>(offset);
+    if (at > block.shared_bytes || block.shared_bytes - at < bytes) shared_fault(w, i, lane, at, width, access);
+    if (at & (alignment - 1)) misaligned(w, i, lane, at, alignment, access, "shared memory");
+    if (block.shadow) {
+      uint32_t offsets[LANES];
+      std::fill_n(offsets, LANES, at);
+      block.shadow->access(w, i, 1u << lane, width, access, offsets);
+    }
+    return block.shared + at;
+  }
+  if (window == LOCAL_WINDOW) {
+    if (offset > block.local_bytes || block.local_bytes - offset < bytes || (offset & (alignment - 1)))
+      local_fault(w, i, lane, offset, width, access);
+    return block.local + w.linear(lane) * block.local_bytes + offset;
+  }
+  if (window == PARAMETER_WINDOW) {
+    if (offset > block.parameter_bytes || block.parameter_bytes - offset < bytes) {
+      Fault fault = out_of_bounds(offset, width, access);
+      fault.message = std::string(verb(access)) + "past the end of the kernel's parameters";
+      w.fail(i, lane, std::move(fault));
+    }
+    return const_cast<char*>(block.parameters) + offset;
+  }
+  BlockRun::Range& range = block.ranges[i->cache];
+  if (address < range.base || address >= range.end || range.end - address < bytes)
+    if (!find_range(address, width, range)) global_fault(w, i, lane, address, width, access);
+  if (address & (alignment - 1))
+    misaligned(w, i, lane, address, alignment, access, DeviceMemory::instance().describe(address));
+  return reinterpret_cast<char*>(address);
+}
+
+void resolve(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
+  if (i->space == SHARED_SPACE) {
+    alignas(64) uint32_t offsets[LANES];
+    resolve_shared(w, i, m, bytes, access, offsets);
+    char* const base = w.block->shared;
+    for (int k = 0; k < LANES; ++k) p.at[k] = base + offsets[k];
+    return;
+  }
+  if (i->space == GLOBAL_SPACE) return resolve_global(w, i, m, bytes, access, p);
+  resolve_generic(w, i, m, bytes, access, p);
+}
+
+namespace {
+
+// --- ld and st ------------------------------------------------------------------------------------------------------
+
+template <class T, class R, int COUNT>
+const Ins* load(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  Pointers p;
+  resolve(w, i, m, sizeof(T) * COUNT, Access::Read, p);
+  if constexpr (COUNT == 1) {
+    const auto one = [&](int k) {
+      T value;
+      memcpy(&value, p.at[k], sizeof value);
+      return static_cast<R>(value);
+    };
+    write_lanes<R>(w, i->d, m, one);
+  } else {
+    alignas(64) T t[COUNT][LANES];
+    for (int k = 0; k < LANES; ++k) {
+      T values[COUNT];
+      memcpy(values, p.at[k], sizeof values);
+      for (int n = 0; n < COUNT; ++n) t[n][k] = values[n];
+    }
+    for (int n = 0; n < COUNT; ++n)
+      if (i->extra->d[n] != NO_SLOT)
+        write_lanes<R>(w, i->extra->d[n], m, [&](int k) { return static_cast<R>(t[n][k]); });
+  }
+  return i + 1;
+}
+
+/** From shared memory: lanes that read one address, and what lies side by side, are the common cases. */
+template <class T, class R>
+const Ins* load_shared(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  alignas(64) uint32_t offsets[LANES];
+  resolve_shared(w, i, m, sizeof(T), Access::Read, offsets);
+  const char* const base = w.block->shared;
+  const uint32_t first = offsets[0];
+  uint32_t uneven = 0, apart = 0;
+  for (uint32_t k = 0; k < LANES; ++k) {
+    uneven |= offsets[k] ^ first;
+    apart |= offsets[k] ^ (first + k * static_cast<uint32_t>(sizeof(T)));
+  }
+  if (!uneven) {
+    T value;
+    memcpy(&value, base + first, sizeof value);
+    const R r = static_cast<R>(value);
+    write_lanes<R>(w, i->d, m, [=](int) { return r; });
+  } else if (!apart) {
+    alignas(64) T t[LANES];
+    memcpy(t, base + first, sizeof t);
+    write_lanes<R>(w, i->d, m, [&](int k) { return static_cast<R>(t[k]); });
+  } else {
+    write_lanes<R>(w, i->d, m, [=](int k) { return static_cast<R>(*reinterpret_cast<const T*>(base + offsets[k])); });
+  }
+  return i + 1;
+}
+
+/** 16 bytes a lane: eight lanes' rows are turned at a time. */
+const Ins* load_shared_words4(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  alignas(64) uint32_t offsets[LANES];
+  resolve_shared(w, i, m, 16, Access::Read, offsets);
+  const char* const base = w.block->shared;
+  typedef uint32_t Words __attribute__((vector_size(16)));
+  alignas(64) Words t[LANES];
+  for (int k = 0; k < LANES; ++k) memcpy(&t[k], base + offsets[k], 16);
+  alignas(64) Words turned[4][LANES / 4];
+  for (int k = 0; k < LANES; k += 4) {
+    const Words a = __builtin_shuffle(t[k], t[k + 1], Words{0, 4, 1, 5});
+    const Words b = __builtin_shuffle(t[k], t[k + 1], Words{2, 6, 3, 7});
+    const Words c = __builtin_shuffle(t[k + 2], t[k + 3], Words{0, 4, 1, 5});
+    const Words d = __builtin_shuffle(t[k + 2], t[k + 3], Words{2, 6, 3, 7});
+    turned[0][k / 4] = __builtin_shuffle(a, c, Words{0, 1, 4, 5});
+    turned[1][k / 4] = __builtin_shuffle(a, c, Words{2, 3, 6, 7});
+    turned[2][k / 4] = __builtin_shuffle(b, d, Words{0, 1, 4, 5});
+    turned[3][k / 4] = __builtin_shuffle(b, d, Words{2, 3, 6, 7});
+  }
+  for (int n = 0; n < 4; ++n) {
+    if (i->extra->d[n] == NO_SLOT) continue;
+    const uint32_t* words = reinterpret_cast<const uint32_t*>(turned[n]);
+    write_lanes<uint32_t>(w, i->extra->d[n], m, [=](int k) { return words[k]; });
+  }
+  return i + 1;
+}
+
+template <class T, class R, int COUNT>
+const Ins* store(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  Pointers p;
+  resolve(w, i, m, sizeof(T) * COUNT, Access::Write, p);
+  const R* values[COUNT];
+  if constexpr (COUNT == 1)
+    values[0] = w.reg<R>(i->d);
+  else
+    for (int n = 0; n < COUNT; ++n) values[n] = w.reg<R>(i->extra->d[n]);
+  for (int k = 0; k < LANES; ++k) {
+    if (!(m >> k & 1)) continue;
+    T t[COUNT];
+    for (int n = 0; n < COUNT; ++n) t[n] = static_cast<T>(values[n][k]);
+    memcpy(p.at[k], t, sizeof t);
+  }
+  return i + 1;
+}
+
+/** ld.param of a parameter's name: the same for all lanes. */
+template <class T, class R>
+const Ins* load_parameter(Warp& w, const Ins* i) {
+  T value;
+  memcpy(&value, w.block->parameters + i->imm, sizeof value);
+  const R r = static_cast<R>(value);
+  write_lanes<R>(w, i->d, w.active(i), [=](int) { return r; });
+  return i + 1;
+}
+
+template <class T, class R>
+Handler load_of(unsigned count, bool parameter) {
+  if (parameter) return count == 1 ? load_parameter<T, R> : nullptr;
+  if (count == 1) return load<T, R, 1>;
+  if constexpr (sizeof(T) == sizeof(R)) {
+    if (count == 2) return load<T, R, 2>;
+    if constexpr (sizeof(T) < 8)
+      if (count == 4) return load<T, R, 4>;
+  }
+  return nullptr;
+}
+template <class T, class R>
+Handler store_of(unsigned count) {
+  if (count == 1) return store<T, R, 1>;
+  if constexpr (sizeof(T) == sizeof(R)) {
+    if (count == 2) return store<T, R, 2>;
+    if constexpr (sizeof(T) < 8)
+      if (count == 4) return store<T, R, 4>;
+  }
+  return nullptr;
+}
+
+/** By the memory's type and the register's bytes. */
+Handler find_load(const std::string& type, unsigned reg, unsigned count, bool parameter) {
+  const bool is_signed = type[0] == 's';
+  const int bits = atoi(type.c_str() + (type[0] == 'b' && type[1] == 'f' ? 2 : 1));
+  if (bits == 64 && reg == 8) return load_of<uint64_t, uint64_t>(count, parameter);
+  if (bits == 32 && reg == 4) return load_of<uint32_t, uint32_t>(count, parameter);
+  if (bits == 32 && reg == 8)
+    return is_signed ? load_of<int32_t, int64_t>(count, parameter) : load_of<uint32_t, uint64_t>(count, parameter);
+  if (bits == 16 && reg == 2) return load_of<uint16_t, uint16_t>(count, parameter);
+  if (bits == 16 && reg == 4)
+    return is_signed ? load_of<int16_t, int32_t>(count, parameter) : load_of<uint16_t, uint32_t>(count, parameter);
+  if (bits == 16 && reg == 8)
+    return is_signed ? load_of<int16_t, int64_t>(count, parameter) : load_of<uint16_t, uint64_t>(count, parameter);
+  if (bits == 8 && reg == 2)
+    return is_signed ? load_of<int8_t, int16_t>(count, parameter) : load_of<uint8_t, uint16_t>(count, parameter);
+  if (bits == 8 && reg == 4)
+    return is_signed ? load_of<int8_t, int32_t>(count, parameter) : load_of<uint8_t, uint32_t>(count, parameter);
+  if (bits == 8 && reg == 8)
+    return is_signed ? load_of<int8_t, int64_t>(count, parameter) : load_of<uint8_t, uint64_t>(count, parameter);
+  return nullptr;
+}
+Handler find_store(const std::string& type, unsigned reg, unsigned count) {
+  const int bits = atoi(type.c_str() + (type[0] == 'b' && type[1] == 'f' ? 2 : 1));
+  if (bits == 64) return store_of<uint64_t, uint64_t>(count);
+  if (bits == 32) return reg == 8 ? store_of<uint32_t, uint64_t>(count) : store_of<uint32_t, uint32_t>(count);
+  if (bits == 16)
+    return reg == 8   ? store_of<uint16_t, uint64_t>(count)
+           : reg == 4 ? store_of<uint16_t, uint32_t>(count)
+                      : store_of<uint16_t, uint16_t>(count);
+  if (bits == 8)
+    return reg == 8   ? store_of<uint8_t, uint64_t>(count)
+           : reg == 4 ? store_of<uint8_t, uint32_t>(count)
+                      : store_of<uint8_t, uint16_t>(count);
+  return nullptr;
+}
+
+// --- atomics --------------------------------------------------------------------------------------------------------
+
+enum class Atomic : uint8_t { Add, Min, Max, And, Or, Xor, Exchange, CompareExchange, Increment, Decrement };
+
+template <class T>
+T combine(Atomic op, T old, T b, T c) {
+  switch (op) {
+    case Atomic::Add: return static_cast<T>(old + b);
+    case Atomic::Min: return b < old ? b : old;
+    case Atomic::Max: return b > old ? b : old;
+    case Atomic::Exchange: return b;
+    case Atomic::CompareExchange: return old == b ? c : old;
+    default: break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    switch (op) {
+      case Atomic::And: return old & b;
+      case Atomic::Or: return old | b;
+      case Atomic::Xor: return old ^ b;
+      case Atomic::Increment: return old >= b ? T(0) : static_cast<T>(old + 1);
+      case Atomic::Decrement: return old == 0 || old > b ? b : static_cast<T>(old - 1);
+      default: break;
+    }
+  }
+  return old;
+}
+
+/** Two halves at once. */
+template <uint16_t (*TO)(float), float (*FROM)(uint16_t)>
+struct Pair {
+  uint32_t bits;
+  friend Pair operator+(Pair a, Pair b) {
+    const uint16_t low = TO(FROM(static_cast<uint16_t>(a.bits)) + FROM(static_cast<uint16_t>(b.bits)));
+    const uint16_t high = TO(FROM(static_cast<uint16_t>(a.bits >> 16)) + FROM(static_cast<uint16_t>(b.bits >> 16)));
+    return {static_cast<uint32_t>(high) << 16 | low};
+  }
+  friend bool operator<(Pair, Pair) { return false; }
+  friend bool operator>(Pair, Pair) { return false; }
+  friend bool operator==(Pair a, Pair b) { return a.bits == b.bits; }
+};
+/** One half. */
+struct OneHalf {
+  uint16_t bits;
+  friend OneHalf operator+(OneHalf a, OneHalf b) {
+    return {float_to_half(half_to_float(a.bits) + half_to_float(b.bits))};
+  }
+  friend bool operator<(OneHalf, OneHalf) { return false; }
+  friend bool operator>(OneHalf, OneHalf) { return false; }
+  friend bool operator==(OneHalf a, OneHalf b) { return a.bits == b.bits; }
+};
+using HalfPair = Pair<float_to_half, half_to_float>;
+using BfloatPair = Pair<float_to_bfloat16, bfloat16_to_float>;
+
+/** options: 0 the operation, 1 whether the old value is wanted. */
+template <class T, class Bits>
+const Ins* atomic(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  Pointers p;
+  resolve(w, i, m, sizeof(T), Access::ReadWrite, p);
+  const auto op = static_cast<Atomic>(i->extra->options[0]);
+  const Bits* b = w.reg<Bits>(i->b);
+  const Bits* c = i->c == NO_SLOT ? b : w.reg<Bits>(i->c);
+  alignas(64) Bits old[LANES] = {};
+  for (int k = 0; k < LANES; ++k) {
+    if (!(m >> k & 1)) continue;
+    auto* at = reinterpret_cast<Bits*>(p.at[k]);
+    Bits found = __atomic_load_n(at, __ATOMIC_RELAXED), wanted;
+    do {
+      T was, x, y;
+      memcpy(&was, &found, sizeof was);
+      memcpy(&x, &b[k], sizeof x);
+      memcpy(&y, &c[k], sizeof y);
+      const T now = combine<T>(op, was, x, y);
+      memcpy(&wanted, &now, sizeof now);
+    } while (!__atomic_compare_exchange_n(at, &found, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    old[k] = found;
+  }
+  if (i->d != NO_SLOT) write_lanes<Bits>(w, i->d, m, [&](int k) { return old[k]; });
+  return i + 1;
+}
+
+bool lower_atomic(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  const bool returns = s.op == "atom";
+  static const std::map<std::string, Atomic> OPERATIONS = {{"add", Atomic::Add},       {"min", Atomic::Min},
+                                                           {"max", Atomic::Max},       {"and", Atomic::And},
+                                                           {"or", Atomic::Or},         {"xor", Atomic::Xor},
+                                                           {"exch", Atomic::Exchange}, {"cas", Atomic::CompareExchange},
+                                                           {"inc", Atomic::Increment}, {"dec", Atomic::Decrement}};
+  Extra& extra = l.extra(ins);
+  bool known = false;
+  ins.space = GENERIC_SPACE;
+  for (const std::string& mod : s.mods) {
+    if (mod == "global") ins.space = GLOBAL_SPACE;
+    if (mod == "shared" || mod == "shared::cta") ins.space = SHARED_SPACE;
+    const auto found = OPERATIONS.find(mod);
+    if (found == OPERATIONS.end()) continue;
+    extra.options[0] = static_cast<int>(found->second);
+    known = true;
+  }
+  const std::string& type = s.mods.back();
+  const unsigned bytes = type.find("64") != std::string::npos ? 8 : type == "b16" || type == "f16" ? 2 : 4;
+  if (type == "u32" || type == "b32") ins.fn = atomic<uint32_t, uint32_t>;
+  if (type == "s32") ins.fn = atomic<int32_t, uint32_t>;
+  if (type == "u64" || type == "b64") ins.fn = atomic<uint64_t, uint64_t>;
+  if (type == "s64") ins.fn = atomic<int64_t, uint64_t>;
+  if (type == "f32") ins.fn = atomic<float, uint32_t>;
+  if (type == "f64") ins.fn = atomic<double, uint64_t>;
+  if (type == "b16") ins.fn = atomic<uint16_t, uint16_t>;
+  if (type == "f16") ins.fn = atomic<OneHalf, uint16_t>;
+  if (type == "f16x2") ins.fn = atomic<HalfPair, uint32_t>;
+  if (type == "bf16x2") ins.fn = atomic<BfloatPair, uint32_t>;
+  if (!known || !ins.fn) return false;
+  size_t n = 0;
+  if (returns) {
+    const Operand& d = s.operands[n++];
+    if (d.kind != OperandKind::Sink) ins.d = l.slot(d, bytes);
+  }
+  l.address(s.operands[n++], ins);
+  ins.b = l.slot(s.operands[n++], bytes);
+  if (n < s.operands.size()) ins.c = l.slot(s.operands[n], bytes);
+  return true;
+}
+
+// --- cp.async -------------------------------------------------------------------------------------------------------
+
+const Ins* copy_async(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  BlockRun& block = *w.block;
+  block.copies.emplace_back();
+  Copy& copy = block.copies.back();
+  copy.mask = m;
+  copy.warp = w.index;
+  copy.bytes = i->bytes;
+  copy.ins = i;
+  resolve_shared(w, i, m, i->bytes, Access::Write, copy.to);
+  const uint32_t* sizes = i->c == NO_SLOT ? nullptr : w.reg<uint32_t>(i->c);
+  const uint64_t* from = w.reg<uint64_t>(i->b);
+  Ins source = *i;
+  source.space = GLOBAL_SPACE;
+  alignas(64) uint64_t addresses[LANES];
+  for (unsigned k = 0; k < LANES; ++k) {
+    copy.source_bytes[k] = i->bytes;
+    if (sizes && sizes[k] < i->bytes) copy.source_bytes[k] = static_cast<uint8_t>(sizes[k]);
+    copy.from[k] = addresses[k] = from[k] + static_cast<uint64_t>(i->extra->options[0]);
+    copy.group[k] = block.open_groups[w.index][k];
+    if ((m >> k & 1) && copy.source_bytes[k])
+      resolve_one(w, &source, k, copy.from[k], copy.source_bytes[k], i->bytes, Access::Read);
+  }
+  if (block.observed) block.observed->global(i, m, i->bytes, addresses);
+  return i + 1;
+}
+
+const Ins* copy_commit(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  auto& open = w.block->open_groups[w.index];
+  for (int k = 0; k < LANES; ++k) open[k] += m >> k & 1;
+  return i + 1;
+}
+
+/** imm: how many of the newest committed groups may be unfinished; negative: none, the open one neither. */
+const Ins* copy_wait(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  BlockRun& block = *w.block;
+  const auto& open = block.open_groups[w.index];
+  bool gone = false;
+  for (Copy& copy : block.copies) {
+    if (copy.warp != w.index) continue;
+    uint32_t done = 0;
+    for (unsigned k = 0; k < LANES; ++k) {
+      if (!(copy.mask & m & 1u << k)) continue;
+      if (i->imm >= 0 && copy.group[k] + static_cast<uint64_t>(i->imm) >= open[k]) continue;
+      char* to = block.shared + copy.to[k];
+      if (copy.source_bytes[k]) memcpy(to, reinterpret_cast<const void*>(copy.from[k]), copy.source_bytes[k]);
+      memset(to + copy.source_bytes[k], 0, copy.bytes - copy.source_bytes[k]);
+      done |= 1u << k;
+    }
+    if (block.shadow && done) block.shadow->access(w, copy.ins, done, copy.bytes, Access::Write, copy.to);
+    copy.mask &= ~done;
+    gone |= copy.mask == 0;
+  }
+  if (gone)
+    block.copies.erase(
+        std::remove_if(block.copies.begin(), block.copies.end(), [](const Copy& c) { return c.mask == 0; }),
+        block.copies.end());
+  return i + 1;
+}
+
+const Ins* no_effect(Warp&, const Ins* i) { return i + 1; }
+
+bool lower_copy(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.mods.empty() || s.mods[0] != "async") return false;
+  if (has(s, "bulk") || has(s, "mbarrier")) return false;
+  if (has(s, "commit_group")) {
+    ins.fn = copy_commit;
+  } else if (has(s, "wait_group")) {
+    ins.fn = copy_wait;
+    ins.imm = s.operands[0].value;
+  } else if (has(s, "wait_all")) {
+    ins.fn = copy_wait;
+    ins.imm = -1;
+  } else if (has(s, "ca") || has(s, "cg")) {
+    ins.fn = copy_async;
+    ins.space = SHARED_SPACE;
+    l.address(s.operands[0], ins);
+    Ins source;
+    l.address(s.operands[1], source);
+    ins.b = source.a;
+    l.extra(ins).options[0] = static_cast<int>(source.imm);
+    ins.bytes = static_cast<uint8_t>(s.operands[2].value);
+    if (ins.bytes != 4 && ins.bytes != 8 && ins.bytes != 16) return false;
+    if (s.operands.size() > 3) ins.c = l.slot(s.operands[3], 4);
+  }
+  return ins.fn != nullptr;
+}
+
+bool lower_cvta(Lowering& l, Ins& ins);
+
+uint8_t space_of(const Statement& s) {
+  for (const std::string& mod : s.mods) {
+    if (mod == "global" || mod == "const") return GLOBAL_SPACE;
+    if (mod == "shared" || mod == "shared::cta") return SHARED_SPACE;
+    if (mod == "local") return LOCAL_SPACE;
+    if (mod == "param") return PARAMETER_SPACE;
+  }
+  return GENERIC_SPACE;
+}
+
+bool lower_load_store(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  const bool loads = s.op != "st";
+  ins.space = space_of(s);
+  if (has(s, "shared::cluster")) return false;
+  const unsigned count = has(s, "v4") ? 4 : (has(s, "v2") ? 2 : 1);
+  const Operand& at = s.operands[loads ? 1 : 0];
+  const Operand& value = s.operands[loads ? 0 : 1];
+  const Operand& first = count > 1 ? value.items[0] : value;
+  if (count > 1 && value.items.size() != count) return false;
+  const std::string& type = s.mods.back();
+  const int bits = atoi(type.c_str() + (type[0] == 'b' && type[1] == 'f' ? 2 : 1));
+  const unsigned memory_bytes = static_cast<unsigned>(bits) / 8;
+  const unsigned bytes = first.kind == OperandKind::Register ? l.register_bytes(first) : std::max(memory_bytes, 2u);
+  l.address(at, ins);
+  // The name of a kernel's parameter; what is passed to a call lies in local memory.
+  const bool parameter = ins.space == PARAMETER_SPACE && at.reg < 0;
+  ins.fn = loads ? find_load(type, bytes, count, parameter) : find_store(type, bytes, count);
+  if (!ins.fn) return false;
+  if (loads && ins.space == SHARED_SPACE) {
+    if (ins.fn == load<uint32_t, uint32_t, 4>) ins.fn = load_shared_words4;
+    if (ins.fn == load<uint32_t, uint32_t, 1>) ins.fn = load_shared<uint32_t, uint32_t>;
+    if (ins.fn == load<uint16_t, uint16_t, 1>) ins.fn = load_shared<uint16_t, uint16_t>;
+  }
+  ins.count = static_cast<uint8_t>(count);
+  ins.bytes = static_cast<uint8_t>(memory_bytes);
+  ins.volatile_access = has(s, "volatile") || has(s, "relaxed") || has(s, "acquire") || has(s, "release");
+  if (count == 1) {
+    ins.d = l.slot(first, bytes);
+    return true;
+  }
+  Extra& extra = l.extra(ins);
+  for (const Operand& item : value.items)
+    extra.d.push_back(item.kind == OperandKind::Sink ? NO_SLOT : l.slot(item, bytes));
+  return true;
+}
+
+// --- cvta -----------------------------------------------------------------------------------------------------------
+
+template <class D, class A, bool TO>
+const Ins* convert_address(Warp& w, const Ins* i) {
+  const A* a = w.reg<A>(i->a);
+  const auto window = static_cast<uint64_t>(i->imm);
+  write_lanes<D>(w, i->d, w.active(i), [=](int k) {
+    return TO ? static_cast<D>(a[k] & (window ? ~WINDOW_MASK : ~0ull)) : static_cast<D>(a[k] | window);
+  });
+  return i + 1;
+}
+
+bool lower_cvta(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  const bool to = has(s, "to");
+  const uint8_t space = space_of(s);
+  ins.imm = static_cast<int64_t>(space == SHARED_SPACE      ? SHARED_WINDOW
+                                 : space == LOCAL_SPACE     ? LOCAL_WINDOW
+                                 : space == PARAMETER_SPACE ? PARAMETER_WINDOW
+                                                            : 0);
+  const unsigned d = l.register_bytes(s.operands[0]);
+  const unsigned a = s.operands[1].kind == OperandKind::Register ? l.register_bytes(s.operands[1]) : 8;
+  ins.d = l.slot(s.operands[0], d);
+  ins.a = l.slot(s.operands[1], a);
+  if (d == 8 && a == 8)
+    ins.fn = to ? convert_address<uint64_t, uint64_t, true> : convert_address<uint64_t, uint64_t, false>;
+  if (d == 4 && a == 8 && to) ins.fn = convert_address<uint32_t, uint64_t, true>;
+  return ins.fn != nullptr;
+}
+
+}  // namespace
+
+bool lower_memory(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op == "ld" || s.op == "ldu" || s.op == "st") return lower_load_store(l, ins);
+  if (s.op == "atom" || s.op == "red") return lower_atomic(l, ins);
+  if (s.op == "cp") return lower_copy(l, ins);
+  if (s.op == "cvta") return lower_cvta(l, ins);
+  if (s.op == "prefetch" || s.op == "prefetchu" || s.op == "membar" || s.op == "applypriority" || s.op == "discard") {
+    ins.fn = no_effect;
+    return true;
+  }
+  if (s.op == "fence") {
+    ins.fn = no_effect;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace flashcore::emu::ptx

@@ -1,0 +1,630 @@
+// Reads PTX text: one pass over its tokens, with a scope for each pair of braces.
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "program.h"
+
+namespace flashcore::emu::ptx {
+
+namespace {
+
+constexpr size_t MAX_STATEMENTS = 4'000'000;
+
+bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%'; }
+
+struct Token {
+  enum Kind { End, Word, Number, Text, Mark } kind = End;
+  std::string text;
+};
+
+class Parser {
+ public:
+  explicit Parser(const std::string& text) : text_(text) { program_.places.emplace_back(); }
+
+  Program run() {
+    program_.races = text_.rfind("// flashcore: races", 0) == 0;
+    next();
+    while (token_.kind != Token::End) top_level();
+    return std::move(program_);
+  }
+
+ private:
+  struct Scope {
+    std::map<std::string, int> registers;
+    std::map<std::string, int> labels;
+  };
+
+  // --- tokens -------------------------------------------------------------------------------------------------
+
+  [[noreturn]] void fail(const std::string& message) const {
+    throw ProgramError("PTX line " + std::to_string(line_) + ": " + message, program_.describe(place_));
+  }
+
+  void skip_blank() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '\n') ++line_;
+      if (isspace(static_cast<unsigned char>(c))) {
+        ++at_;
+      } else if (c == '/' && at_ + 1 < text_.size() && text_[at_ + 1] == '/') {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else if (c == '/' && at_ + 1 < text_.size() && text_[at_ + 1] == '*') {
+        const size_t end = text_.find("*/", at_ + 2);
+        const size_t stop = end == std::string::npos ? text_.size() : end + 2;
+        for (; at_ < stop; ++at_) line_ += text_[at_] == '\n';
+      } else {
+        return;
+      }
+    }
+  }
+
+  void next() {
+    skip_blank();
+    token_ = Token();
+    if (at_ >= text_.size() || text_[at_] == 0) return;
+    const size_t start = at_;
+    const char c = text_[at_];
+    if (c == '"') {
+      const size_t end = text_.find('"', at_ + 1);
+      if (end == std::string::npos) fail("a text has no end");
+      token_ = {Token::Text, text_.substr(at_ + 1, end - at_ - 1)};
+      at_ = end + 1;
+      return;
+    }
+    if (isdigit(static_cast<unsigned char>(c))) {
+      while (at_ < text_.size() && (isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '.')) ++at_;
+      token_ = {Token::Number, text_.substr(start, at_ - start)};
+      return;
+    }
+    if (is_word(c) || c == '.') {
+      ++at_;
+      while (at_ < text_.size() && (is_word(text_[at_]) || text_[at_] == '.' ||
+                                    (text_[at_] == ':' && at_ + 1 < text_.size() && text_[at_ + 1] == ':'))) {
+        if (text_[at_] == ':') ++at_;
+        ++at_;
+      }
+      token_ = {Token::Word, text_.substr(start, at_ - start)};
+      return;
+    }
+    ++at_;
+    token_ = {Token::Mark, std::string(1, c)};
+  }
+
+  bool is(const char* text) const { return token_.text == text && token_.kind != Token::Text; }
+  bool take(const char* text) {
+    if (!is(text)) return false;
+    next();
+    return true;
+  }
+  void expect(const char* text) {
+    if (!take(text)) fail(std::string("wanted ") + text + ", is " + (token_.text.empty() ? "the end" : token_.text));
+  }
+  std::string word() {
+    std::string text = token_.text;
+    if (token_.kind != Token::Word) fail("wanted a name, is " + text);
+    next();
+    return text;
+  }
+  int64_t integer() {
+    const bool minus = take("-");
+    if (token_.kind != Token::Number) fail("wanted a number, is " + token_.text);
+    const auto value = static_cast<int64_t>(strtoull(token_.text.c_str(), nullptr, 0));
+    next();
+    return minus ? -value : value;
+  }
+  void skip_line() {
+    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+    next();
+  }
+  void skip_to(const char* mark) {
+    while (!is(mark) && token_.kind != Token::End) next();
+    expect(mark);
+  }
+  void skip_braces() {
+    int depth = 0;
+    do {
+      if (is("{")) ++depth;
+      if (is("}")) --depth;
+      if (token_.kind == Token::End) fail("a brace has no end");
+      next();
+    } while (depth > 0);
+  }
+
+  // --- directives -----------------------------------------------------------------------------------------------
+
+  static unsigned type_bytes(const std::string& type) {
+    if (type == ".pred") return 0;
+    const unsigned bits = static_cast<unsigned>(atoi(type.c_str() + (isdigit(type[2]) ? 2 : 3)));
+    return bits / 8;
+  }
+
+  void file_directive() {
+    const auto number = static_cast<size_t>(integer());
+    if (number > 10'000) fail("a file's number is too large");
+    if (program_.files.size() <= number) program_.files.resize(number + 1);
+    program_.files[number] = token_.text;
+    next();
+    while (take(",")) next();  // time and size
+  }
+
+  void loc_directive() {
+    SourcePlace place;
+    place.file = static_cast<int>(integer());
+    place.line = static_cast<int>(integer());
+    place.column = static_cast<int>(integer());
+    while (take(",")) {
+      const std::string what = word();
+      if (what == "function_name") {
+        word();
+        if (take("+")) integer();
+      } else if (what == "inlined_at") {
+        const int file = static_cast<int>(integer()), line = static_cast<int>(integer());
+        place.inlined_at = place_of(file, line, static_cast<int>(integer()));
+      }
+    }
+    program_.places.push_back(place);
+    place_ = static_cast<int>(program_.places.size()) - 1;
+    places_by_line_[{place.file, place.line, place.column}] = place_;
+  }
+  int place_of(int file, int line, int column) {
+    const auto found = places_by_line_.find({file, line, column});
+    if (found != places_by_line_.end()) return found->second;
+    program_.places.push_back({file, line, column, 0});
+    return places_by_line_[{file, line, column}] = static_cast<int>(program_.places.size()) - 1;
+  }
+
+  void top_level() {
+    if (token_.kind != Token::Word) fail("unexpected " + token_.text);
+    const std::string directive = word();
+    if (directive == ".version" || directive == ".address_size") return next();
+    if (directive == ".target") {
+      program_.target = word();
+      while (take(",")) word();
+      return;
+    }
+    if (directive == ".file") return file_directive();
+    if (directive == ".loc") return loc_directive();
+    if (directive == ".section") {
+      word();
+      return skip_braces();
+    }
+    if (directive == ".pragma") return skip_to(";");
+    if (directive == ".visible" || directive == ".extern" || directive == ".weak" || directive == ".common") {
+      external_ = directive == ".extern";
+      return;
+    }
+    if (directive == ".entry") return function(true);
+    if (directive == ".func") return function(false);
+    if (directive == ".alias") return skip_to(";");
+    const bool external = std::exchange(external_, false);
+    if (directive == ".global") return variable(Space::Global, program_.globals, external);
+    if (directive == ".const") return variable(Space::Constant, program_.globals, external);
+    if (directive == ".shared") return variable(Space::Shared, program_.shared, external);
+    fail("the emulator does not carry " + directive);
+  }
+
+  /** .align 16 .b8 name[64] = {1, 2}; several names may follow one another. */
+  void variable(Space space, std::vector<Variable>& into, bool external) {
+    Variable variable;
+    variable.space = space;
+    variable.external = external;
+    std::string type;
+    unsigned vector = 1;
+    while (token_.kind == Token::Word && token_.text[0] == '.') {
+      type = word();
+      if (type == ".align") variable.align = static_cast<unsigned>(integer());
+      if (type == ".v2") vector = 2;
+      if (type == ".v4") vector = 4;
+      if (type == ".attribute") skip_to(")");
+    }
+    const unsigned element = type_bytes(type) * vector;
+    if (variable.align < element) variable.align = element;
+    do {
+      Variable one = variable;
+      one.name = word();
+      one.bytes = element;
+      bool unsized = false;
+      while (take("[")) {
+        if (is("]"))
+          unsized = true;
+        else
+          one.bytes *= static_cast<uint64_t>(integer());
+        expect("]");
+      }
+      if (unsized) one.bytes = 0;
+      if (take("=")) initialise(one, element, type);
+      into.push_back(std::move(one));
+    } while (take(","));
+    expect(";");
+  }
+
+  void initialise(Variable& variable, unsigned element, const std::string& type) {
+    const bool braces = is("{");
+    int depth = 0;
+    do {
+      if (take("{")) {
+        ++depth;
+        continue;
+      }
+      if (take("}")) {
+        --depth;
+        continue;
+      }
+      if (take(",")) continue;
+      const Operand value = operand();
+      if (value.kind != OperandKind::Immediate) fail("the emulator does not carry addresses in initial values");
+      int64_t bits = value.value;
+      if (type[1] == 'f' && value.literal == 0) fail("an initial value of a wrong type");
+      for (unsigned i = 0; i < element; ++i, bits >>= 8) variable.initial += static_cast<char>(bits);
+    } while (braces && depth > 0);
+  }
+
+  // --- functions ------------------------------------------------------------------------------------------------
+
+  void parameters(std::vector<Parameter>& list, unsigned& total) {
+    while (!take(")")) {
+      if (take(",")) continue;
+      Parameter parameter;
+      std::string type;
+      while (token_.kind == Token::Word && token_.text[0] == '.') {
+        const std::string part = word();
+        if (part == ".align")
+          parameter.align = static_cast<unsigned>(integer());
+        else if (part != ".param" && part != ".ptr" && part != ".global" && part != ".shared" && part != ".const")
+          type = part;
+      }
+      parameter.bytes = type_bytes(type);
+      if (parameter.align < parameter.bytes) parameter.align = parameter.bytes;
+      parameter.name = word();
+      if (take("[")) {
+        parameter.bytes *= static_cast<unsigned>(integer());
+        expect("]");
+      }
+      total = (total + parameter.align - 1) / parameter.align * parameter.align;
+      parameter.offset = total;
+      total += parameter.bytes;
+      list.push_back(std::move(parameter));
+    }
+  }
+
+  void function(bool entry) {
+    function_ = Function();
+    function_.place = place_;
+    const bool external = std::exchange(external_, false);
+    std::vector<Parameter> answer;
+    unsigned bytes = 0;
+    if (take("(")) parameters(answer, bytes);
+    function_.name = word();
+    if (take("(")) parameters(function_.parameters, function_.parameter_bytes);
+    while (!is("{") && !is(";")) {
+      const std::string directive = word();
+      if (directive == ".maxntid") {
+        function_.max_threads = static_cast<unsigned>(integer());
+        while (take(",")) function_.max_threads *= static_cast<unsigned>(integer());
+      } else if (token_.kind == Token::Number) {
+        next();
+        while (take(",")) next();
+      }
+    }
+    if (take(";")) return;
+    if (external) fail("an extern function has a body");
+    if (!entry) return skip_braces();  // a call of it is refused
+    scopes_.assign(1, Scope());
+    branches_.clear();
+    expect("{");
+    while (!scopes_.empty()) statement();
+    std::vector<bool> jumped(function_.statements.size() + 1);
+    for (const Statement& s : function_.statements)
+      if (s.target >= 0) jumped[s.target] = true;
+    for (const auto& table : function_.branch_tables)
+      for (const int target : table) jumped[target] = true;
+    Statement end;
+    end.op = "ret";
+    end.place = place_;
+    function_.statements.push_back(end);
+    for (size_t i = 0; i < jumped.size(); ++i) function_.statements[i].is_label = jumped[i];
+    program_.functions.push_back(std::move(function_));
+  }
+
+  struct Branch {
+    int statement;     // or -1
+    int table, entry;  // of Function::branch_tables
+    std::string label;
+    int depth;
+  };
+
+  void close_scope() {
+    const int depth = static_cast<int>(scopes_.size());
+    const auto& labels = scopes_.back().labels;
+    std::vector<Branch> open;
+    for (Branch& branch : branches_) {
+      const auto found = branch.depth == depth ? labels.find(branch.label) : labels.end();
+      if (found == labels.end()) {
+        if (depth == 1) fail("there is no label " + branch.label);
+        if (branch.depth == depth) --branch.depth;
+        open.push_back(branch);
+      } else if (branch.statement >= 0) {
+        function_.statements[branch.statement].target = found->second;
+      } else {
+        function_.branch_tables[branch.table][branch.entry] = found->second;
+      }
+    }
+    branches_ = std::move(open);
+    scopes_.pop_back();
+  }
+
+  void declare_registers() {
+    const std::string type = word();
+    Register reg;
+    reg.bytes = type_bytes(type);
+    if (reg.bytes == 1) reg.bytes = 2;
+    if (reg.bytes > 8) fail("the emulator does not carry registers of type " + type);
+    do {
+      const std::string name = word();
+      int count = -1;
+      if (take("<")) {
+        count = static_cast<int>(integer());
+        expect(">");
+      }
+      if (count > 1'000'000 || function_.registers.size() > 2'000'000) fail("too many registers");
+      for (int i = 0; i < (count < 0 ? 1 : count); ++i) {
+        scopes_.back().registers[count < 0 ? name : name + std::to_string(i)] =
+            static_cast<int>(function_.registers.size());
+        function_.registers.push_back(reg);
+      }
+    } while (take(","));
+    expect(";");
+  }
+
+  void statement() {
+    if (take("{")) {
+      scopes_.emplace_back();
+      return;
+    }
+    if (take("}")) return close_scope();
+    if (token_.kind == Token::End) fail("a function has no end");
+    if (function_.statements.size() > MAX_STATEMENTS) fail("the kernel has too many instructions");
+    if (token_.kind == Token::Word && token_.text[0] == '.') return directive();
+    if (token_.kind == Token::Word && token_.text[0] != '%') {
+      std::string name = word();
+      if (take(":")) {
+        scopes_.back().labels[name] = static_cast<int>(function_.statements.size());
+        if (is(".branchtargets")) branch_table(name);
+        return;
+      }
+      return instruction(std::move(name), -1, false);
+    }
+    if (take("@")) {
+      const bool negated = take("!");
+      const int guard = find_register(word());
+      if (guard < 0) fail("an unknown predicate");
+      return instruction(word(), guard, negated);
+    }
+    fail("unexpected " + token_.text);
+  }
+
+  void branch_table(const std::string& name) {
+    next();
+    const int table = static_cast<int>(function_.branch_tables.size());
+    function_.branch_tables.emplace_back();
+    tables_[name] = table;
+    do {
+      const int entry = static_cast<int>(function_.branch_tables[table].size());
+      function_.branch_tables[table].push_back(0);
+      branches_.push_back({-1, table, entry, word(), static_cast<int>(scopes_.size())});
+    } while (take(","));
+    expect(";");
+  }
+
+  void directive() {
+    const std::string directive = word();
+    if (directive == ".reg") return declare_registers();
+    if (directive == ".loc") return loc_directive();
+    if (directive == ".pragma") return skip_to(";");
+    if (directive == ".shared") return variable(Space::Shared, function_.variables, false);
+    if (directive == ".local") return variable(Space::Local, function_.variables, false);
+    if (directive == ".param") {
+      std::vector<Variable> list;
+      variable(Space::Parameter, list, false);
+      // What is passed to a call lies in the thread's local memory.
+      for (Variable& each : list) {
+        each.space = Space::Local;
+        function_.variables.push_back(std::move(each));
+      }
+      return;
+    }
+    if (directive == ".const" || directive == ".global")
+      return variable(directive == ".const" ? Space::Constant : Space::Global, program_.globals, false);
+    fail("the emulator does not carry " + directive);
+  }
+
+  int find_register(const std::string& name) const {
+    for (size_t i = scopes_.size(); i-- > 0;) {
+      const auto found = scopes_[i].registers.find(name);
+      if (found != scopes_[i].registers.end()) return found->second;
+    }
+    return -1;
+  }
+
+  void instruction(std::string opcode, int guard, bool negated) {
+    Statement s;
+    s.guard = guard;
+    s.guard_negated = negated;
+    s.place = place_;
+    size_t start = 0;
+    for (size_t dot; (dot = opcode.find('.', start)) != std::string::npos; start = dot + 1)
+      (start == 0 ? s.op = opcode.substr(0, dot) : s.mods.emplace_back(opcode.substr(start, dot - start)));
+    (start == 0 ? s.op = opcode.substr(start) : s.mods.emplace_back(opcode.substr(start)));
+    if (s.op == "call") return call(std::move(s));
+    while (!is(";")) {
+      if (take(",")) continue;
+      Operand o = operand();
+      if (take("|")) {
+        Operand pair;
+        pair.kind = OperandKind::Vector;
+        pair.items = {o, operand()};
+        o = std::move(pair);
+      }
+      s.operands.push_back(std::move(o));
+    }
+    expect(";");
+    if (s.op == "bra" || s.op == "brx") {
+      const std::string label = s.operands.back().name;
+      if (s.op == "bra")
+        branches_.push_back(
+            {static_cast<int>(function_.statements.size()), 0, 0, label, static_cast<int>(scopes_.size())});
+      else
+        s.operands.back().value = tables_.count(label) ? tables_[label] : -1;
+    }
+    function_.statements.push_back(std::move(s));
+  }
+
+  /** call (answer), name, (parameters); what was stored to the parameters comes as operands. */
+  void call(Statement s) {
+    Operand answers, arguments;
+    answers.kind = arguments.kind = OperandKind::Vector;
+    if (take("(")) {
+      while (!take(")"))
+        if (!take(",")) answers.items.push_back(operand());
+      expect(",");
+    }
+    Operand name = operand();
+    if (take(",") && take("("))
+      while (!take(")"))
+        if (!take(",")) arguments.items.push_back(operand());
+    while (!is(";")) next();
+    expect(";");
+    s.operands = {std::move(answers), std::move(name), std::move(arguments)};
+    function_.statements.push_back(std::move(s));
+  }
+
+  Operand operand() {
+    Operand o;
+    if (take("!")) {
+      o = operand();
+      o.negated = true;
+      return o;
+    }
+    if (take("{")) {
+      o.kind = OperandKind::Vector;
+      while (!take("}"))
+        if (!take(",")) o.items.push_back(operand());
+      return o;
+    }
+    if (take("[")) return address();
+    if (is("-") || token_.kind == Token::Number) return immediate();
+    if (is("_")) {
+      next();
+      return o;
+    }
+    const std::string name = word();
+    o.reg = find_register(name);
+    o.name = name;
+    if (o.reg >= 0) {
+      o.kind = OperandKind::Register;
+      return o;
+    }
+    o.kind = name[0] == '%' ? OperandKind::Special : OperandKind::Symbol;
+    if (take("+")) o.value = integer();
+    return o;
+  }
+
+  Operand address() {
+    Operand o;
+    o.kind = OperandKind::Address;
+    if (token_.kind == Token::Number || is("-")) {
+      o.value = integer();
+    } else {
+      o.name = word();
+      o.reg = find_register(o.name);
+      if (take("+"))
+        o.value = integer();
+      else if (is("-"))
+        o.value = integer();
+    }
+    while (take(",")) o.items.push_back(operand());
+    expect("]");
+    return o;
+  }
+
+  Operand immediate() {
+    Operand o;
+    o.kind = OperandKind::Immediate;
+    const bool minus = take("-");
+    const std::string text = token_.text;
+    if (token_.kind != Token::Number) fail("wanted a number, is " + text);
+    next();
+    if (text.size() > 2 && text[0] == '0' && strchr("fFdD", text[1])) {
+      o.literal = text[1] == 'f' || text[1] == 'F' ? 'f' : 'd';
+      o.value = static_cast<int64_t>(strtoull(text.c_str() + 2, nullptr, 16));
+      if (minus) o.value ^= o.literal == 'f' ? int64_t(1) << 31 : INT64_MIN;
+      return o;
+    }
+    if (text.find('.') != std::string::npos) {
+      const double value = strtod(text.c_str(), nullptr) * (minus ? -1 : 1);
+      o.literal = 'd';
+      memcpy(&o.value, &value, 8);
+      return o;
+    }
+    o.value = static_cast<int64_t>(strtoull(text.c_str(), nullptr, 0));
+    if (minus) o.value = -o.value;
+    return o;
+  }
+
+  const std::string& text_;
+  size_t at_ = 0;
+  int line_ = 1;
+  Token token_;
+  Program program_;
+  Function function_;
+  std::vector<Scope> scopes_;
+  std::vector<Branch> branches_;
+  std::map<std::string, int> tables_;
+  int place_ = 0;
+  bool external_ = false;
+  struct LineKey {
+    int file, line, column;
+    bool operator<(const LineKey& o) const {
+      if (file != o.file) return file < o.file;
+      return line != o.line ? line < o.line : column < o.column;
+    }
+  };
+  std::map<LineKey, int> places_by_line_;
+};
+
+/** CUDA's own headers: what they do on the kernel's behalf is not where the kernel stands. */
+bool is_toolkit_file(const std::string& path) {
+  return path.find("/targets/") != std::string::npos || path.find("/cuda") != std::string::npos ||
+         path.find("/crt/") != std::string::npos;
+}
+
+/** Below the folder of the kernel or of all kernels, as the build calls it. */
+std::string shown_path(const std::string& path) {
+  for (const char* folder : {"/kernel/", "/kernels/"}) {
+    const size_t at = path.rfind(folder);
+    if (at != std::string::npos) return path.substr(at + strlen(folder));
+  }
+  for (const char* folder : {"kernel/", "kernels/"})
+    if (path.rfind(folder, 0) == 0) return path.substr(strlen(folder));
+  return path.substr(path.rfind('/') + 1);
+}
+
+}  // namespace
+
+std::string Program::describe(int place) const {
+  for (int hops = 0; place > 0 && hops < 64; place = places[place].inlined_at, ++hops) {
+    const SourcePlace& at = places[place];
+    if (at.file <= 0 || static_cast<size_t>(at.file) >= files.size() || at.line <= 0) continue;
+    const std::string& path = files[at.file];
+    if (is_toolkit_file(path) && at.inlined_at) continue;
+    return shown_path(path) + ":" + std::to_string(at.line);
+  }
+  return "";
+}
+
+Program parse(const std::string& text) { return Parser(text).run(); }
+
+}  // namespace flashcore::emu::ptx

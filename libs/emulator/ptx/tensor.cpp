@@ -1,0 +1,501 @@
+// Tensor cores. A slot of 32 lanes of two halves is an 8 x 8 matrix in row order: lane 4 * row + column / 2.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "access.h"
+#include "collective.h"
+#include "halves.h"
+#include "lower.h"
+#include "shadow.h"
+
+namespace flashcore::emu::ptx {
+
+namespace {
+
+enum class Number : uint8_t { Half, Bfloat };
+
+inline void read_numbers(Number type, const uint16_t* from, float* to, int count) {
+  if (type == Number::Half) return floats_of(from, to, count);
+  for (int k = 0; k < count; ++k) to[k] = bfloat16_to_float(from[k]);
+}
+
+typedef float Row8 __attribute__((vector_size(32), aligned(32)));
+
+/** acc[rows][8] += a[rows][depth] * b[depth][8], in order of depth, in fp32. */
+template <int ROWS, int DEPTH>
+inline void multiply(float (*a)[16], float (*b)[8], Row8* acc) {
+  const Row8* rows = reinterpret_cast<const Row8*>(b);
+  for (int r = 0; r < ROWS; r += 4) {
+    Row8 s0 = acc[r], s1 = acc[r + 1], s2 = acc[r + 2], s3 = acc[r + 3];
+#pragma GCC unroll 16
+    for (int k = 0; k < DEPTH; ++k) {
+      s0 += a[r][k] * rows[k];
+      s1 += a[r + 1][k] * rows[k];
+      s2 += a[r + 2][k] * rows[k];
+      s3 += a[r + 3][k] * rows[k];
+    }
+    acc[r] = s0;
+    acc[r + 1] = s1;
+    acc[r + 2] = s2;
+    acc[r + 3] = s3;
+  }
+}
+
+/** An 8 x 8 matrix of halves, transposed, as floats with 8 a row. */
+inline void transposed(Number type, const uint16_t* from, float (*to)[8]) {
+  alignas(64) float t[64];
+  read_numbers(type, from, t, 64);
+  for (int n = 0; n < 8; ++n)
+    for (int k = 0; k < 8; ++k) to[k][n] = t[8 * n + k];
+}
+
+/** Accumulators of m16n8: registers 0, 1 rows 0 to 7, 2, 3 rows 8 to 15; even and odd columns. */
+inline void accumulators_in(Warp& w, const uint32_t* slots, Row8* acc) {
+  float* flat = reinterpret_cast<float*>(acc);
+  for (int half = 0; half < 2; ++half) {
+    const float *even = w.reg<float>(slots[2 * half]), *odd = w.reg<float>(slots[2 * half + 1]);
+    for (int k = 0; k < LANES; ++k) {
+      flat[64 * half + 2 * k] = even[k];
+      flat[64 * half + 2 * k + 1] = odd[k];
+    }
+  }
+}
+inline void accumulators_out(Warp& w, const uint32_t* slots, uint32_t m, const Row8* acc) {
+  const float* flat = reinterpret_cast<const float*>(acc);
+  for (int half = 0; half < 2; ++half)
+    for (int odd = 0; odd < 2; ++odd)
+      write_lanes<float>(w, slots[2 * half + odd], m, [=](int k) { return flat[64 * half + 2 * k + odd]; });
+}
+inline void half_accumulators_in(Warp& w, const uint32_t* slots, Row8* acc) {
+  for (int half = 0; half < 2; ++half)
+    floats_of(w.reg<uint16_t>(slots[half]), reinterpret_cast<float*>(acc) + 64 * half, 64);
+}
+inline void half_accumulators_out(Warp& w, const uint32_t* slots, uint32_t m, const Row8* acc) {
+  for (int half = 0; half < 2; ++half) {
+    alignas(64) uint16_t t[64];
+    halves_of(reinterpret_cast<const float*>(acc) + 64 * half, t, 64);
+    const uint32_t* pairs = reinterpret_cast<const uint32_t*>(t);
+    write_lanes<uint32_t>(w, slots[half], m, [=](int k) { return pairs[k]; });
+  }
+}
+
+/** A of 16 rows: slots 0 rows 0 to 7, 1 rows 8 to 15; 2 and 3 the same of columns 8 to 15. */
+inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, float (*a)[16]) {
+  alignas(64) float t[64];
+  for (int block = 0; block < depth / 8; ++block)
+    for (int half = 0; half < 2; ++half) {
+      read_numbers(type, w.reg<uint16_t>(slots[2 * block + half]), t, 64);
+      for (int r = 0; r < 8; ++r) memcpy(&a[8 * half + r][8 * block], &t[8 * r], 32);
+    }
+}
+
+// --- mma.sync --------------------------------------------------------------------------------------------------------
+
+/** options: 0 depth, 1 number type, 2 whether C is half, 3 whether D is. */
+template <int DEPTH>
+const Ins* mma(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    const auto type = static_cast<Number>(x.options[1]);
+    alignas(64) float a[16][16], b[16][8];
+    alignas(64) Row8 acc[16];
+    left_in(w, type, x.a.data(), DEPTH, a);
+    for (int block = 0; block < DEPTH / 8; ++block) transposed(type, w.reg<uint16_t>(x.b[block]), b + 8 * block);
+    if (x.options[2])
+      half_accumulators_in(w, x.c.data(), acc);
+    else
+      accumulators_in(w, x.c.data(), acc);
+    multiply<16, DEPTH>(a, b, acc);
+    if (x.options[3])
+      half_accumulators_out(w, x.d.data(), m, acc);
+    else
+      accumulators_out(w, x.d.data(), m, acc);
+  });
+}
+
+void slots_of(Lowering& l, const Operand& vector, unsigned bytes, std::vector<uint32_t>& slots) {
+  if (vector.kind != OperandKind::Vector) {
+    slots.push_back(l.slot(vector, bytes));
+    return;
+  }
+  for (const Operand& item : vector.items) slots.push_back(l.slot(item, bytes));
+}
+
+bool lower_mma(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+  if (s.mods.size() != 9 || s.mods[3] != "row" || s.mods[4] != "col" || s.operands.size() != 4) return false;
+  const std::string &shape = s.mods[2], &d = s.mods[5], &a = s.mods[6], &b = s.mods[7], &c = s.mods[8];
+  if (a != b || (a != "f16" && a != "bf16") || (d != "f32" && d != "f16") || (c != "f32" && c != "f16")) return false;
+  Extra& extra = l.extra(ins);
+  extra.what = "mma.sync";
+  extra.options[1] = a == "bf16";
+  extra.options[2] = c == "f16";
+  extra.options[3] = d == "f16";
+  slots_of(l, s.operands[0], 4, extra.d);
+  slots_of(l, s.operands[1], 4, extra.a);
+  slots_of(l, s.operands[2], 4, extra.b);
+  slots_of(l, s.operands[3], 4, extra.c);
+  ins.fn = shape == "m16n8k16" ? mma<16> : (shape == "m16n8k8" ? mma<8> : nullptr);
+  return ins.fn != nullptr;
+}
+
+// --- ldmatrix, stmatrix, movmatrix -----------------------------------------------------------------------------------
+
+inline void transpose8(const uint16_t* from, uint16_t* to) {
+  for (int r = 0; r < 8; ++r)
+    for (int c = 0; c < 8; ++c) to[8 * r + c] = from[8 * c + r];
+}
+
+/** Addresses of rows of 16 bytes; lane n names row n. */
+void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
+  const uint32_t lanes = rows == LANES ? ALL : (1u << rows) - 1;
+  if (i->space != SHARED_SPACE) return resolve(w, i, lanes, 16, access, p);
+  alignas(64) uint32_t offsets[LANES];
+  Counters* const observed = std::exchange(w.block->observed, nullptr);
+  resolve_shared(w, i, lanes, 16, access, offsets);
+  w.block->observed = observed;
+  for (int k = 0; k < LANES; ++k) p.at[k] = w.block->shared + offsets[k];
+  if (observed) observed->rows(i, offsets, rows, false);
+}
+
+/** options: 0 matrices, 1 transposed. */
+const Ins* load_matrices(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const int matrices = i->extra->options[0];
+    Pointers p;
+    rows_of(w, i, static_cast<unsigned>(8 * matrices), Access::Read, p);
+    alignas(64) uint16_t t[4][64];
+    for (int n = 0; n < matrices; ++n)
+      for (int r = 0; r < 8; ++r) memcpy(&t[n][8 * r], p.at[8 * n + r], 16);
+    for (int n = 0; n < matrices; ++n) {
+      alignas(64) uint16_t turned[64];
+      if (i->extra->options[1]) transpose8(t[n], turned);
+      const uint32_t* words = reinterpret_cast<const uint32_t*>(i->extra->options[1] ? turned : t[n]);
+      if (m == ALL)
+        memcpy(w.reg<uint32_t>(i->extra->d[n]), words, 128);
+      else
+        write_lanes<uint32_t>(w, i->extra->d[n], m, [=](int k) { return words[k]; });
+    }
+  });
+}
+
+const Ins* store_matrices(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t) {
+    const int matrices = i->extra->options[0];
+    Pointers p;
+    rows_of(w, i, static_cast<unsigned>(8 * matrices), Access::Write, p);
+    for (int n = 0; n < matrices; ++n) {
+      alignas(64) uint16_t turned[64];
+      const uint16_t* from = w.reg<uint16_t>(i->extra->d[n]);
+      if (i->extra->options[1]) transpose8(from, turned);
+      for (int r = 0; r < 8; ++r) memcpy(p.at[8 * n + r], (i->extra->options[1] ? turned : from) + 8 * r, 16);
+    }
+  });
+}
+
+bool lower_matrix_access(Lowering& l, Ins& ins, bool loads) {
+  const Statement& s = l.statement();
+  if (!has(s, "m8n8") || !has(s, "b16")) return false;
+  Extra& extra = l.extra(ins);
+  extra.what = loads ? "ldmatrix" : "stmatrix";
+  extra.options[0] = has(s, "x4") ? 4 : (has(s, "x2") ? 2 : 1);
+  extra.options[1] = has(s, "trans");
+  ins.space = has(s, "shared") || has(s, "shared::cta") ? SHARED_SPACE : GENERIC_SPACE;
+  slots_of(l, s.operands[loads ? 0 : 1], 4, extra.d);
+  l.address(s.operands[loads ? 1 : 0], ins);
+  ins.fn = loads ? load_matrices : store_matrices;
+  return extra.d.size() == static_cast<size_t>(extra.options[0]);
+}
+
+const Ins* move_matrix(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    alignas(64) uint16_t t[64];
+    transpose8(w.reg<uint16_t>(i->a), t);
+    const uint32_t* words = reinterpret_cast<const uint32_t*>(t);
+    write_lanes<uint32_t>(w, i->d, m, [=](int k) { return words[k]; });
+  });
+}
+
+// --- wmma ------------------------------------------------------------------------------------------------------------
+
+// How elements lie in the registers of a fragment is the hardware's own business, but for this: elements of the same
+// register of two accumulators are the same element. A and B lie as mma.sync has them, repeated where there are more
+// registers than elements; accumulators as those of mma.sync, side by side.
+struct Shape {
+  int rows, columns;  // of A and C, of B and C; the depth is 16
+};
+
+bool shape_of(const Statement& s, Shape& shape) {
+  for (const std::string& mod : s.mods) {
+    if (mod == "m16n16k16")
+      shape = {16, 16};
+    else if (mod == "m32n8k16")
+      shape = {32, 8};
+    else if (mod == "m8n32k16")
+      shape = {8, 32};
+    else
+      continue;
+    return true;
+  }
+  return false;
+}
+
+/** Where the 8 x 8 block of an A or B register begins: row of A or column of B, and depth. */
+struct Corner {
+  int outer, depth;
+};
+Corner corner_of(bool is_left, const Shape& shape, int reg) {
+  if (!is_left) {
+    const int blocks = shape.columns / 8;
+    return {8 * (reg / 2 % blocks), 8 * (reg & 1)};
+  }
+  if (shape.rows == 8) return {0, 8 * (reg & 1)};
+  const int group = shape.rows == 32 ? reg / 4 : 0;
+  return {16 * group + 8 * (reg & 1), 8 * (reg >> 1 & 1)};
+}
+
+/** Where element (lane, number) of an accumulator lies, of `per` numbers in a row block. */
+struct Element {
+  int row, column;
+};
+Element element_of(const Shape& shape, int number, int lane) {
+  const int group = lane / 4, pair = 2 * (lane % 4);
+  if (shape.rows == 8) return {group, 8 * (number / 2) + pair + (number & 1)};
+  const int outer = number / 4;
+  const int row = group + 8 * (number >> 1 & 1) + (shape.rows == 32 ? 16 * outer : 0);
+  return {row, (shape.rows == 32 ? 0 : 8 * outer) + pair + (number & 1)};
+}
+
+struct Memory {
+  char* base = nullptr;
+  int64_t stride = 0;  // bytes
+  uint32_t offset = 0;  // in shared memory
+};
+
+/** A matrix of `lines` lines of so many bytes, all checked; lane 0 names it. */
+Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, unsigned element, Access access) {
+  const auto lane = static_cast<unsigned>(__builtin_ctz(m));
+  const uint64_t address = i->wide_address ? w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm)
+                                           : w.reg<uint32_t>(i->a)[lane] + static_cast<uint32_t>(i->imm);
+  Memory memory;
+  memory.stride = static_cast<int64_t>(static_cast<int32_t>(w.reg<uint32_t>(i->b)[lane])) * element;
+  memory.offset = static_cast<uint32_t>(address);
+  for (int line = 0; line < lines; ++line) {
+    char* at = resolve_one(w, i, lane, address + static_cast<uint64_t>(memory.stride * line), bytes, element, access);
+    if (line == 0) memory.base = at;
+  }
+  return memory;
+}
+
+/** options: 0 rows, 1 columns, 2 whether it is A, 3 whether the memory's lines run along the depth, 4 registers. */
+const Ins* wmma_load_operand(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    const Shape shape{x.options[0], x.options[1]};
+    const bool is_left = x.options[2] != 0, along_depth = x.options[3] != 0;
+    const int outer = is_left ? shape.rows : shape.columns;
+    const Memory memory = along_depth ? matrix_at(w, i, m, outer, 32, 2, Access::Read)
+                                      : matrix_at(w, i, m, 16, static_cast<unsigned>(2 * outer), 2, Access::Read);
+    const int distinct = outer / 8 * 2;
+    for (int reg = 0; reg < x.options[4]; ++reg) {
+      uint16_t* slot = w.reg<uint16_t>(x.d[reg]);
+      if (reg >= distinct) {
+        memcpy(slot, w.reg<uint16_t>(x.d[reg % distinct]), 128);
+        continue;
+      }
+      const Corner corner = corner_of(is_left, shape, reg);
+      if (along_depth) {
+        for (int r = 0; r < 8; ++r)
+          memcpy(slot + 8 * r, memory.base + (corner.outer + r) * memory.stride + 2 * corner.depth, 16);
+      } else {
+        alignas(64) uint16_t t[64];
+        for (int r = 0; r < 8; ++r)
+          memcpy(t + 8 * r, memory.base + (corner.depth + r) * memory.stride + 2 * corner.outer, 16);
+        transpose8(t, slot);
+      }
+      if (w.block->observed && i->space == SHARED_SPACE) {
+        uint32_t offsets[8];
+        for (int r = 0; r < 8; ++r)
+          offsets[r] = memory.offset +
+                       static_cast<uint32_t>(along_depth ? (corner.outer + r) * memory.stride + 2 * corner.depth
+                                                         : (corner.depth + r) * memory.stride + 2 * corner.outer);
+        w.block->observed->rows(i, offsets, 8, false);
+      }
+    }
+  });
+}
+
+/** options: 0 rows, 1 columns, 2 numbers a lane, 3 column order, 4 half, 5 whether it stores. */
+const Ins* wmma_accumulator(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    const Shape shape{x.options[0], x.options[1]};
+    const bool by_columns = x.options[3] != 0, half = x.options[4] != 0, stores = x.options[5] != 0;
+    const unsigned element = half ? 2 : 4;
+    const int lines = by_columns ? shape.columns : shape.rows, width = by_columns ? shape.rows : shape.columns;
+    const Memory memory = matrix_at(w, i, m, lines, static_cast<unsigned>(width) * element, element,
+                                    stores ? Access::Write : Access::Read);
+    for (int number = 0; number < x.options[2]; ++number) {
+      char* slot = w.regs + x.d[half ? number / 2 : number];
+      for (int lane = 0; lane < LANES; ++lane) {
+        const Element at = element_of(shape, number, lane);
+        char* there = memory.base + (by_columns ? at.column : at.row) * memory.stride +
+                      static_cast<int64_t>(by_columns ? at.row : at.column) * element;
+        char* here = half ? slot + 4 * lane + 2 * (number & 1) : slot + 4 * lane;
+        if (element == 4)
+          memcpy(stores ? there : here, stores ? here : there, 4);
+        else
+          memcpy(stores ? there : here, stores ? here : there, 2);
+      }
+    }
+    if (w.block->observed && i->space == SHARED_SPACE && !by_columns && !half)
+      for (int number = 0; number < x.options[2]; number += 2) {
+        uint32_t offsets[LANES];
+        for (int lane = 0; lane < LANES; ++lane) {
+          const Element at = element_of(shape, number, lane);
+          offsets[lane] = memory.offset + static_cast<uint32_t>(at.row * memory.stride + at.column * 4);
+        }
+        w.block->observed->shared(i, ALL, 8, stores ? Access::Write : Access::Read, offsets);
+      }
+  });
+}
+
+/** options: 0 rows, 1 columns, 2 number type, 3 whether C is half, 4 whether D is. */
+const Ins* wmma_multiply(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    const Shape shape{x.options[0], x.options[1]};
+    const auto type = static_cast<Number>(x.options[2]);
+    const bool half_c = x.options[3] != 0, half_d = x.options[4] != 0;
+    for (int top = 0; top < shape.rows; top += 16)
+      for (int column = 0; column < shape.columns; column += 8) {
+        alignas(64) float a[16][16] = {}, b[16][8];
+        alignas(64) Row8 acc[16] = {};
+        if (shape.rows == 8) {
+          alignas(64) float t[64];
+          for (int block = 0; block < 2; ++block) {
+            read_numbers(type, w.reg<uint16_t>(x.a[block]), t, 64);
+            for (int r = 0; r < 8; ++r) memcpy(&a[r][8 * block], &t[8 * r], 32);
+          }
+        } else {
+          left_in(w, type, x.a.data() + top / 16 * 4, 16, a);
+        }
+        for (int block = 0; block < 2; ++block)
+          transposed(type, w.reg<uint16_t>(x.b[column / 8 * 2 + block]), b + 8 * block);
+        float* flat = reinterpret_cast<float*>(acc);
+        const int numbers = shape.rows == 8 ? 2 : 4, first = shape.rows == 8 ? column / 4 : top / 4 + column / 2;
+        for (int n = 0; n < numbers; ++n) {
+          const int number = first + n, row = 8 * (n >> 1);
+          const char* slot = w.regs + x.c[half_c ? number / 2 : number];
+          for (int lane = 0; lane < LANES; ++lane) {
+            float value;
+            if (half_c) {
+              uint16_t bits;
+              memcpy(&bits, slot + 4 * lane + 2 * (number & 1), 2);
+              value = half_to_float(bits);
+            } else {
+              memcpy(&value, slot + 4 * lane, 4);
+            }
+            flat[(row + lane / 4) * 8 + 2 * (lane % 4) + (n & 1)] = value;
+          }
+        }
+        multiply<16, 16>(a, b, acc);
+        for (int n = 0; n < numbers; ++n) {
+          const int number = first + n, row = 8 * (n >> 1);
+          char* slot = w.regs + x.d[half_d ? number / 2 : number];
+          for (int lane = 0; lane < LANES; ++lane) {
+            if (!(m >> lane & 1)) continue;
+            const float value = flat[(row + lane / 4) * 8 + 2 * (lane % 4) + (n & 1)];
+            const uint16_t bits = half_d ? float_to_half(value) : uint16_t(0);
+            if (half_d)
+              memcpy(slot + 4 * lane + 2 * (number & 1), &bits, 2);
+            else
+              memcpy(slot + 4 * lane, &value, 4);
+          }
+        }
+      }
+  });
+}
+
+bool lower_wmma(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  Shape shape{};
+  if (!shape_of(s, shape)) return false;
+  const std::string& what = s.mods[0];
+  Extra& extra = l.extra(ins);
+  extra.what =
+      what == "mma" ? "wmma::mma_sync()" : (what == "load" ? "wmma::load_matrix_sync()" : "wmma::store_matrix_sync()");
+  extra.options[0] = shape.rows;
+  extra.options[1] = shape.columns;
+  ins.space =
+      has(s, "shared") || has(s, "shared::cta") ? SHARED_SPACE : (has(s, "global") ? GLOBAL_SPACE : GENERIC_SPACE);
+  const std::string& type = s.mods.back();
+  if (what == "mma") {
+    // wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 (d, c) or .f32.bf16.bf16.f32
+    std::vector<std::string> types;
+    for (const std::string& mod : s.mods)
+      if (mod == "f32" || mod == "f16" || mod == "bf16") types.push_back(mod);
+    if (types.size() != 2 && types.size() != 4) return false;
+    if (s.mods.back() != types.back()) return false;
+    extra.options[2] = types.size() == 4 && types[1] == "bf16";
+    extra.options[3] = types.back() == "f16";
+    extra.options[4] = types.front() == "f16";
+    slots_of(l, s.operands[0], 4, extra.d);
+    slots_of(l, s.operands[1], 4, extra.a);
+    slots_of(l, s.operands[2], 4, extra.b);
+    slots_of(l, s.operands[3], 4, extra.c);
+    ins.fn = wmma_multiply;
+    return true;
+  }
+  const bool loads = what == "load";
+  if (!loads && what != "store") return false;
+  const Operand& fragment = s.operands[loads ? 0 : 1];
+  l.address(s.operands[loads ? 1 : 0], ins);
+  const bool by_columns = has(s, "col");
+  slots_of(l, fragment, 4, extra.d);
+  if (s.mods[1] == "a" || s.mods[1] == "b") {
+    if (type != "f16" && type != "bf16") return false;
+    extra.options[2] = s.mods[1] == "a";
+    extra.options[3] = (s.mods[1] == "a") != by_columns;
+    extra.options[4] = static_cast<int>(extra.d.size());
+    ins.fn = wmma_load_operand;
+  } else {
+    if (type != "f32" && type != "f16") return false;
+    extra.options[2] = shape.rows * shape.columns / LANES;
+    extra.options[3] = by_columns;
+    extra.options[4] = type == "f16";
+    extra.options[5] = !loads;
+    ins.fn = wmma_accumulator;
+  }
+  if (s.operands.size() > 2) {
+    ins.b = l.slot(s.operands[2], 4);
+  } else {
+    const int line = s.mods[1] == "a"   ? (by_columns ? shape.rows : 16)
+                     : s.mods[1] == "b" ? (by_columns ? 16 : shape.columns)
+                                        : (by_columns ? shape.rows : shape.columns);
+    ins.b = l.constant(static_cast<uint64_t>(line), 4);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool lower_tensor(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op == "mma") return lower_mma(l, ins);
+  if (s.op == "wmma") return lower_wmma(l, ins);
+  if (s.op == "ldmatrix") return lower_matrix_access(l, ins, true);
+  if (s.op == "stmatrix") return lower_matrix_access(l, ins, false);
+  if (s.op == "movmatrix") {
+    ins.fn = move_matrix;
+    ins.d = l.slot(s.operands[0], 4);
+    ins.a = l.slot(s.operands[1], 4);
+    l.extra(ins).what = "movmatrix";
+    return true;
+  }
+  return false;
+}
+
+}  // namespace flashcore::emu::ptx

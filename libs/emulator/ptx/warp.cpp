@@ -1,0 +1,115 @@
+// Which lanes of a warp go on, and where: sets of (instruction, lanes), the lowest instruction first. Lanes that meet at
+// an instruction go on together.
+#include "warp.h"
+
+#include <algorithm>
+
+#include "block.h"
+
+namespace flashcore::emu::ptx {
+
+namespace {
+template <class Bits>
+void blend_bits(Bits* d, const Bits* t, uint32_t m) {
+#pragma GCC ivdep
+  for (int k = 0; k < LANES; ++k) {
+    const Bits keep = static_cast<Bits>(static_cast<Bits>(m >> k & 1) - 1);
+    d[k] = static_cast<Bits>((t[k] & static_cast<Bits>(~keep)) | (d[k] & keep));
+  }
+}
+}  // namespace
+
+void blend(uint16_t* d, const uint16_t* t, uint32_t m) { blend_bits(d, t, m); }
+void blend(uint32_t* d, const uint32_t* t, uint32_t m) { blend_bits(d, t, m); }
+void blend(uint64_t* d, const uint64_t* t, uint32_t m) { blend_bits(d, t, m); }
+
+bool Warp::has_runnable() const {
+  return std::any_of(others.begin(), others.end(), [](const Split& s) { return s.state == SplitState::Runnable; });
+}
+
+const Ins* Warp::pick() {
+  constexpr size_t NONE = ~size_t(0);
+  size_t best = NONE;
+  for (size_t n = 0; n < others.size(); ++n) {
+    if (others[n].state != SplitState::Runnable) continue;
+    for (size_t other = n + 1; other < others.size();) {
+      if (others[other].pc == others[n].pc && others[other].state == SplitState::Runnable) {
+        others[n].mask |= others[other].mask;
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(other));
+      } else {
+        ++other;
+      }
+    }
+    if (best == NONE || others[n].pc < others[best].pc) best = n;
+  }
+  if (best == NONE) return nullptr;
+  if (rotate_) {
+    // Its turn is over: the next one behind it, so that who waits in a loop for another lane lets that lane run.
+    rotate_ = false;
+    size_t after = NONE;
+    for (size_t n = 0; n < others.size(); ++n)
+      if (others[n].state == SplitState::Runnable && others[n].pc > last_ &&
+          (after == NONE || others[n].pc < others[after].pc))
+        after = n;
+    if (after != NONE) best = after;
+  }
+  const Ins* pc = others[best].pc;
+  mask = others[best].mask;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(best));
+  return pc;
+}
+
+const Ins* Warp::go_on_at(const Ins* pc) {
+  if (others.empty()) return pc;
+  others.push_back({pc, mask});
+  return pick();
+}
+
+const Ins* Warp::diverge(const Ins* to, uint32_t taken, const Ins* next) {
+  others.push_back({to, taken});
+  others.push_back({next, mask & ~taken});
+  return pick();
+}
+
+const Ins* Warp::park(const Ins* pc, SplitState state, unsigned barrier, uint32_t wanted) {
+  others.push_back({pc, mask, state, barrier, wanted});
+  return pick();
+}
+
+const Ins* Warp::yield(const Ins* pc) {
+  others.push_back({pc, mask});
+  rotate_ = others.size() > 1;
+  last_ = pc;
+  return nullptr;
+}
+
+const Ins* Warp::exit_lanes(uint32_t lanes, const Ins* next) {
+  live &= ~lanes;
+  // Who waits for them waits no more: they try again.
+  for (Split& split : others)
+    if (split.state == SplitState::AtSync) split.state = SplitState::Runnable;
+  block->complete_barriers_after_exit();
+  mask &= ~lanes;
+  if (mask) return go_on_at(next);
+  return pick();
+}
+
+uint3 Warp::thread(unsigned lane) const { return block->thread_index(linear(lane)); }
+
+void Warp::fail(const Ins* i, unsigned lane, Fault fault) {
+  fault.has_thread = true;
+  fault.thread = thread(lane);
+  fault.place = block->place_of(i);
+  fault.message =
+      "thread " + describe(fault.thread) + " of block " + describe(block->index()) + " " + std::move(fault.message);
+  throw fault;
+}
+
+void Warp::fail_unsupported(const Ins* i, const std::string& what) {
+  Fault fault;
+  fault.kind = "TRAP";
+  fault.message = "reached what the emulator does not carry: " + what;
+  fail(i, mask ? static_cast<unsigned>(__builtin_ctz(mask)) : 0, std::move(fault));
+}
+
+}  // namespace flashcore::emu::ptx

@@ -1,0 +1,167 @@
+// A warp as one vector: a register is a slot with 32 lanes, an instruction a function over all of them.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../exec/fault.h"
+#include "program.h"
+
+namespace flashcore::emu::ptx {
+
+constexpr int LANES = 32;
+constexpr uint32_t ALL = ~0u;
+constexpr uint32_t NO_GUARD = ~0u;
+constexpr uint32_t NO_SLOT = ~0u;
+
+// Generic addresses: the spaces of a block lie where no host address is.
+constexpr uint64_t SHARED_WINDOW = 1ull << 56, LOCAL_WINDOW = 2ull << 56, PARAMETER_WINDOW = 3ull << 56;
+constexpr uint64_t WINDOW_MASK = 0xffull << 56;
+
+class Warp;
+class BlockRun;
+struct Ins;
+using Handler = const Ins* (*)(Warp&, const Ins*);
+
+/** What few instructions have: vectors of operands, and what an opcode needs to know. */
+struct Extra {
+  std::vector<uint32_t> d, a, b, c;  // slots
+  int options[6] = {};
+  void (*readers[2])() = {};         // of a conversion: what reads it and what writes it
+  const char* what = "";             // as deadlock reports call it
+  std::vector<const Ins*> targets;   // of brx
+};
+
+/** A decoded instruction. d, a, b, c are byte offsets of slots in the warp's register file. */
+struct Ins {
+  Handler fn = nullptr;
+  uint32_t d = NO_SLOT, a = NO_SLOT, b = NO_SLOT, c = NO_SLOT;
+  uint32_t guard = NO_GUARD, guard_flip = 0;
+  int64_t imm = 0;
+  const Ins* target = nullptr;
+  const Extra* extra = nullptr;
+  uint32_t place = 0;
+  uint32_t cache = 0;  // of the allocation that it last touched
+  uint8_t space = 0, bytes = 0, count = 1, wide_address = 0;
+  bool volatile_access = false;
+  uint32_t statement = 0;  // it was made of: index into Function::statements
+};
+
+enum class SplitState : uint8_t { Runnable, AtBarrier, AtSync };
+
+/** Lanes of a warp that stand at the same instruction. */
+struct Split {
+  const Ins* pc;
+  uint32_t mask;
+  SplitState state = SplitState::Runnable;
+  unsigned barrier = 0;
+  uint32_t wanted = 0;  // AtSync: the member mask
+};
+
+class Warp {
+ public:
+  char* regs = nullptr;
+  uint32_t mask = 0;  // lanes of the running split
+  uint32_t live = 0;  // lanes that have not exited
+  int budget = 0;     // backward jumps until the others get their turn
+  BlockRun* block = nullptr;
+  unsigned index = 0;
+  std::vector<Split> others;
+  uint32_t epoch = 1;  // counts meetings, for races
+
+  template <class T>
+  T* reg(uint32_t slot) {
+    return static_cast<T*>(__builtin_assume_aligned(regs + slot, 64));
+  }
+  uint32_t& pred(uint32_t slot) { return *reinterpret_cast<uint32_t*>(regs + slot); }
+  uint32_t active(const Ins* i) { return i->guard == NO_GUARD ? mask : mask & (pred(i->guard) ^ i->guard_flip); }
+
+  /** The running split goes to `pc` while there are others: they meet, and the one that stands first goes on. */
+  const Ins* go_on_at(const Ins* pc);
+  /** Lanes `taken` go to `to`, the rest to `next`. */
+  const Ins* diverge(const Ins* to, uint32_t taken, const Ins* next);
+  const Ins* pick();
+  /** The running split waits. */
+  const Ins* park(const Ins* pc, SplitState state, unsigned barrier, uint32_t wanted);
+  const Ins* yield(const Ins* pc);
+  /** Lanes end; the rest of the split goes on. */
+  const Ins* exit_lanes(uint32_t lanes, const Ins* next);
+  bool has_runnable() const;
+
+  [[noreturn]] void fail(const Ins* i, unsigned lane, Fault fault);
+  [[noreturn]] void fail_unsupported(const Ins* i, const std::string& what);
+  uint3 thread(unsigned lane) const;
+  unsigned linear(unsigned lane) const { return index * LANES + lane; }
+
+ private:
+  bool rotate_ = false;
+  const Ins* last_ = nullptr;
+};
+
+struct Copy;  // a cp.async
+
+/** An entry of a program, ready to run. */
+struct Kernel {
+  const Program* program = nullptr;
+  const Function* function = nullptr;
+  std::vector<Ins> code;
+  std::vector<std::unique_ptr<Extra>> extras;
+  unsigned frame_bytes = 0;  // of a warp's register file
+  struct Constant {
+    uint32_t slot;
+    uint64_t bits;
+    unsigned bytes;
+  };
+  std::vector<Constant> constants;
+  struct Special {
+    uint32_t slot;
+    std::string name;
+  };
+  std::vector<Special> specials;
+  std::vector<std::pair<uint32_t, unsigned>> read_before_written;  // slots and their bytes, which start as 0
+  unsigned caches = 0;
+  unsigned static_shared = 0, dynamic_offset = 0, local_bytes = 0;
+  bool flush_subnormals = false;
+  std::map<size_t, std::string> reasons;  // why a statement is not carried, where more is known than its opcode
+  uint64_t serial = 0;
+};
+
+/** d's lanes of the mask become t's. Apart, as bits and by width: one copy of it in the program. */
+void blend(uint16_t* d, const uint16_t* t, uint32_t m);
+void blend(uint32_t* d, const uint32_t* t, uint32_t m);
+void blend(uint64_t* d, const uint64_t* t, uint32_t m);
+template <size_t BYTES>
+struct BitsOf;
+template <>
+struct BitsOf<2> {
+  using type = uint16_t;
+};
+template <>
+struct BitsOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct BitsOf<8> {
+  using type = uint64_t;
+};
+
+template <class T, class F>
+inline __attribute__((always_inline)) void write_lanes(Warp& w, uint32_t slot, uint32_t m, F value) {
+  T* const d = w.reg<T>(slot);
+  alignas(64) T t[LANES];
+  T* const out = static_cast<T*>(__builtin_assume_aligned(__builtin_expect(m == ALL, 1) ? d : t, 64));
+#pragma GCC ivdep
+  for (int k = 0; k < LANES; ++k) out[k] = value(k);
+  using Bits = typename BitsOf<sizeof(T)>::type;
+  if (__builtin_expect(m != ALL, 0)) blend(reinterpret_cast<Bits*>(d), reinterpret_cast<const Bits*>(t), m);
+}
+
+inline void write_pred(Warp& w, uint32_t slot, uint32_t m, uint32_t bits) {
+  uint32_t& p = w.pred(slot);
+  p = (p & ~m) | (bits & m);
+}
+
+}  // namespace flashcore::emu::ptx

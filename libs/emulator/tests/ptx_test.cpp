@@ -1,0 +1,61 @@
+// The PTX engine on a program of its own, where it differs from code of the C++ compiler: divergence, a GPU's answers,
+// bounds, and opcodes that it does not carry.
+#include "driver.h"
+
+namespace {
+void test_divergence(const Kernels& kernels) {
+  const Buffer<int> out(64);
+  CHECK_OK(kernels.run("counts_who_is_in", {1}, {32}, 0, out.address()));
+  const std::vector<int> counts = out.read();
+  for (int lane = 0, sum = 0; lane < 32; ++lane) CHECK(counts[lane] == (sum += 32 - lane));
+  CHECK_OK(kernels.run("waits_for_a_flag", {1}, {64}, 0, out.address()));
+  CHECK(out.read() == std::vector<int>(64, 7));
+}
+
+void test_answers(const Kernels& kernels) {
+  const Buffer<int> out(6);
+  CHECK_OK(kernels.run("answers_as_a_gpu", {1}, {1}, 0, out.address(), 32));
+  CHECK(out.read() == (std::vector<int>{0, -1, 2147483647, 0, 0, -1}));
+}
+
+void test_bounds(const Kernels& kernels) {
+  const Buffer<int> out(8);
+  CHECK_RESULT(kernels.run("reads_before", {1}, {1}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "read 16 bytes before the start of device allocation", "of 32 bytes",
+                "divergence.cu:70", "\"access\":\"read\""});
+  CHECK_OK(kernels.run("writes_past_static", {1}, {32}, 0, out.address()));
+  CHECK_RESULT(kernels.run("writes_past_static", {1}, {33}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "thread (32,0,0)", "wrote 0 bytes past the end", "128 bytes of shared memory",
+                "divergence.cu:80"});
+  CHECK_OK(kernels.run("writes_past_local", {1}, {32}, 0, 3));
+  CHECK_RESULT(kernels.run("writes_past_local", {1}, {32}, 0, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault(
+      {"OUT_OF_BOUNDS", "wrote 0 bytes past the end of the thread's 16 bytes of local memory", "divergence.cu:90"});
+}
+
+void test_what_is_not_carried(const Kernels& kernels) {
+  CHECK_OK(kernels.run("unknown_opcode", {1}, {32}, 0, 0));
+  CHECK_RESULT(kernels.run("unknown_opcode", {1}, {32}, 0, 1), CUDA_ERROR_ILLEGAL_INSTRUCTION);
+  expect_fault({"UNSUPPORTED_INSTRUCTION", "reached frobnicate.sync.b32, which the emulator does not carry",
+                "divergence.cu:100"});
+  CUmodule module;
+  CHECK_RESULT(cuModuleLoadData(&module, ".version 8.0\n.target sm_80\n.frobnicate 3;"), CUDA_ERROR_INVALID_PTX);
+  expect_fault({"LOAD_FAILED", "PTX line 3"});
+}
+
+void test_deadlock(const Kernels& kernels) {
+  const Buffer<int> out(64);
+  CHECK_RESULT(kernels.run("half_arrives", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
+  expect_fault({"DEADLOCK", "8 threads in __syncwarp() at divergence.cu:110",
+                "56 threads in __syncthreads() at divergence.cu:112"});
+}
+}  // namespace
+
+int main() {
+  const Kernels kernels("divergence");
+  test_divergence(kernels);
+  test_answers(kernels);
+  test_bounds(kernels);
+  test_what_is_not_carried(kernels);
+  test_deadlock(kernels);
+}
