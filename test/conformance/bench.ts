@@ -163,7 +163,7 @@ export async function compileImages(
     );
 
   const emulator = join(root, 'libs/emulator');
-  const library = simulated ? await compile(emulatorLibraryUnit(cxx!, emulator)) : target;
+  const library = simulated ? await compile(emulatorLibraryUnit(cxx!, emulator, 'fibres')) : target;
   const arch = simulated ? '' : new CudaDriver(target, 0).facts.arch;
   const emulatorFiles = [
     ...readSources(join(emulator, 'include'), 'emulator/include'),

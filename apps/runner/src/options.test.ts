@@ -18,6 +18,7 @@ test('every option has a default', () => {
     maxStreamsPerClient: 256,
     isolation: 'auto',
     emulator: true,
+    emulatorEngine: 'fibres',
     allowRoot: false,
     security: undefined,
     reflection: true,

@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
+import { ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { addAccessCommands } from './access/access-commands.ts';
 import type { QuotaLimits } from './access/quotas.ts';
@@ -32,6 +33,8 @@ export interface ServeOptions {
   isolation: IsolationWanted;
   /** Whether the emulator is served beside the GPUs. */
   emulator: boolean;
+  /** What the emulator runs kernels with: fibres, the PTX that nvcc makes, or that where there is an nvcc. */
+  emulatorEngine: EngineWanted;
   /** Root may serve. */
   allowRoot: boolean;
   /** TLS, and how clients show who they are; undefined: plain text, on this machine alone. */
@@ -112,6 +115,14 @@ export function parseOptions(
         .default('auto'),
     )
     .option('--no-emulator', 'serves GPUs alone: no code of a kernel runs on the processor')
+    .addOption(
+      new Option(
+        '--emulator-engine <engine>',
+        "what the emulator runs: fibres over the C++ compiler's code, nvcc's PTX, or that where there is an nvcc",
+      )
+        .choices(ENGINES_WANTED)
+        .default('fibres'),
+    )
     .option('--allow-root', 'serves as root, whose boxes and limits hold less ($FLASHCORE_ALLOW_ROOT=1 says the same)')
     .option(
       '--tls <folder>',
@@ -194,6 +205,7 @@ interface Flags extends KeepFlags {
   maxQueued: number;
   isolation: IsolationWanted;
   emulator: boolean;
+  emulatorEngine: EngineWanted;
   allowRoot?: boolean;
   tls?: string;
   clients: ServeSecurity['clients'];
@@ -224,6 +236,7 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     maxStreamsPerClient: flags.maxStreamsPerClient,
     isolation: flags.isolation,
     emulator: flags.emulator,
+    emulatorEngine: flags.emulatorEngine,
     allowRoot: flags.allowRoot ?? environment['FLASHCORE_ALLOW_ROOT'] === '1',
     security: securityOf(flags, exposed && address),
     reflection: !exposed || (flags.reflection ?? false),

@@ -107,6 +107,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       logger,
       isolation,
       emulator: options.emulator,
+      emulatorEngine: options.emulatorEngine,
       rates: options.rates,
       heldOut: readHeldOut(options.heldOut),
       host: options.host,

@@ -87,6 +87,7 @@ class WorkerPool {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       plan_ = &plan;
+      start_ = start;
       total_ = blocks;
       next_.store(0, std::memory_order_relaxed);
       faulted_.store(false, std::memory_order_relaxed);
@@ -149,6 +150,9 @@ class WorkerPool {
   void work(unsigned worker) {
     if (plan_->kernel) {
       if (!ptx_blocks_[worker]) ptx_blocks_[worker] = std::make_unique<ptx::BlockRun>();
+      const uint64_t limit = limit_ms_.load(std::memory_order_relaxed);
+      ptx_blocks_[worker]->set_deadline(limit ? start_ + std::chrono::milliseconds(limit)
+                                              : std::chrono::steady_clock::time_point::max());
       return run_blocks(*ptx_blocks_[worker]);
     }
     if (!blocks_[worker]) {
@@ -187,6 +191,7 @@ class WorkerPool {
   std::vector<std::unique_ptr<ptx::BlockRun>> ptx_blocks_;
   std::vector<std::thread> threads_;
   const LaunchPlan* plan_ = nullptr;
+  std::chrono::steady_clock::time_point start_;
   uint64_t total_ = 0;
   std::atomic<uint64_t> next_{0};
   std::atomic<bool> faulted_{false};

@@ -186,6 +186,7 @@ bool BlockRun::run(const LaunchPlan& plan, uint3 index) {
         else
           while (i) i = i->fn(w, i);
       }
+      if (alive && std::chrono::steady_clock::now() > deadline_) fail_at_deadline();
       if (alive && !went_on) deadlock("all threads of the block wait and none can go on");
     }
     ++counters_.blocks;
@@ -259,26 +260,48 @@ void BlockRun::complete_barriers_after_exit() {
 }
 
 void BlockRun::deadlock(const char* headline) {
+  Fault fault;
+  fault.kind = "DEADLOCK";
+  fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;
+  fault.message = headline;
+  describe_threads(fault);
+  throw fault;
+}
+
+void BlockRun::fail_at_deadline() {
+  Fault fault;
+  fault.kind = "TIMED_OUT";
+  fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;
+  fault.message = "the launch did not end within {limit}";
+  for (const Warp& w : warps_)
+    for (const Split& split : w.others) {
+      if (fault.has_thread || split.state != SplitState::Runnable) continue;
+      fault.has_thread = true;
+      fault.thread = w.thread(static_cast<unsigned>(__builtin_ctz(split.mask)));
+      fault.place = place_of(split.pc);
+    }
+  describe_threads(fault);
+  throw fault;
+}
+
+void BlockRun::describe_threads(Fault& fault) const {
   constexpr size_t MAX_LISTED = 128;
   struct Group {
     std::string place;
     unsigned count, first;
   };
   std::vector<Group> groups;
-  Fault fault;
-  fault.kind = "DEADLOCK";
-  fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;
-  fault.message = headline;
   fault.threads_total = threads_;
   for (const Warp& w : warps_)
     for (unsigned lane = 0; lane < LANES && w.linear(lane) < threads_; ++lane) {
       std::string place = w.live >> lane & 1 ? "running" : "exited";
-      for (const Split& split : w.others)
-        if ((split.mask >> lane & 1) && split.state != SplitState::Runnable) {
-          const std::string where = place_of(split.pc);
-          place = split.pc->extra ? split.pc->extra->what : "a barrier";
-          if (!where.empty()) place += " at " + where;
-        }
+      for (const Split& split : w.others) {
+        if (!(split.mask >> lane & 1) || place == "exited") continue;
+        const std::string where = place_of(split.pc);
+        const char* what = split.pc->extra ? split.pc->extra->what : "a barrier";
+        place = split.state == SplitState::Runnable ? "running" : what;
+        if (!where.empty()) place += " at " + where;
+      }
       if (fault.threads.size() < MAX_LISTED) fault.threads.push_back({thread_index(w.linear(lane)), place});
       const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.place == place; });
       if (group == groups.end())
@@ -288,14 +311,12 @@ void BlockRun::deadlock(const char* headline) {
     }
   const char* separator = ": ";
   for (const Group& group : groups) {
+    const bool runs = group.place.rfind("running", 0) == 0;
     fault.message += separator + std::to_string(group.count) + (group.count == 1 ? " thread " : " threads ") +
-                     (group.place == "exited"    ? "have exited"
-                      : group.place == "running" ? "still run"
-                                                 : "in " + group.place) +
+                     (group.place == "exited" ? "have exited" : (runs ? "" : "in ") + group.place) +
                      " (first: thread " + describe(thread_index(group.first)) + ")";
     separator = "; ";
   }
-  throw fault;
 }
 
 }  // namespace flashcore::emu::ptx

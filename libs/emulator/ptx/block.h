@@ -1,6 +1,7 @@
 // A block in flight: its warps, its shared memory, its barriers. A block is data: it can stand still anywhere.
 #pragma once
 #include <array>
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -44,6 +45,8 @@ class BlockRun {
   bool run(const LaunchPlan& plan, uint3 index);
   const Fault& fault() const { return fault_; }
   const RunCounters& counters() const { return counters_; }
+  /** A block that still runs then ends with a fault that tells where its threads stand. */
+  void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
 
   const Kernel& kernel() const { return *kernel_; }
   const LaunchPlan& plan() const { return *plan_; }
@@ -80,6 +83,9 @@ class BlockRun {
   void attach();
   void fill_specials(Warp& w);
   [[noreturn]] void deadlock(const char* headline);
+  [[noreturn]] void fail_at_deadline();
+  /** Adds where each thread stands. */
+  void describe_threads(Fault& fault) const;
 
   const LaunchPlan* plan_ = nullptr;
   const Kernel* kernel_ = nullptr;
@@ -92,6 +98,7 @@ class BlockRun {
   size_t registers_bytes_ = 0;
   std::vector<char> local_memory_;
   char* shared_memory_ = nullptr;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   Fault fault_;
   RunCounters counters_;
   std::unique_ptr<Shadow> shadow_;

@@ -7,6 +7,7 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import { CompileCache } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { disassemble } from './disassembly.ts';
+import type { EmulatorEngine, EngineWanted } from './emulator-engine.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { emulatorLibraryUnit, executorUnit, readSources, referenceUnit } from './host-libraries.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
@@ -32,6 +33,8 @@ interface BuildToolsOptions {
   /** Builds of kernels that several runners share. */
   buildCache?: string | undefined;
   box?: () => Promise<Box>;
+  /** Default: fibres. */
+  engine?: EngineWanted | undefined;
 }
 
 /**
@@ -51,6 +54,7 @@ export class BuildTools {
   readonly #kernelsFolder: string;
   readonly #runnerFolder: string;
   readonly #emulatorFolder: string;
+  readonly #engineWanted: EngineWanted;
 
   /**
    * `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources
@@ -58,6 +62,7 @@ export class BuildTools {
    */
   constructor(options: BuildToolsOptions) {
     this.box = options.box ?? (() => findBox('none'));
+    this.#engineWanted = options.engine ?? 'fibres';
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
     this.#emulatorFolder = join(options.repositoryRoot, 'libs/emulator');
@@ -78,9 +83,16 @@ export class BuildTools {
       artifacts: options.artifacts,
       kernelsFolder: options.kernelsFolder,
       emulatorFiles: () => emulatorHeaders(this.#emulatorFolder),
+      engine: () => this.engine(),
       disassemble: (cubin, signal) =>
         disassemble(cubin, { toolchain: this.toolchain, box: this.box, dataDirectory: options.dataDirectory, signal }),
     });
+  }
+
+  /** What the emulator runs kernels with. Errors: COMPILER_MISSING where nvcc did not say what it is. */
+  engine(): EmulatorEngine {
+    if (this.#engineWanted !== 'auto') return this.#engineWanted;
+    return this.toolchain.nvcc() ? 'ptx' : 'fibres';
   }
 
   /** Compilations of kernels since the start, found in the cache or not. */
@@ -91,7 +103,7 @@ export class BuildTools {
   /** Path of libcuda_emu.so, compiled on first use. Errors: COMPILER_MISSING, INTERNAL where it does not compile. */
   async emulatorLibrary(listener: BuildListener): Promise<string> {
     await this.toolchain.askCompilers();
-    return this.#library(emulatorLibraryUnit(this.#cxx(), this.#emulatorFolder), listener);
+    return this.#library(emulatorLibraryUnit(this.#cxx(), this.#emulatorFolder, this.engine()), listener);
   }
 
   /** Path of the program that candidates run in, compiled on first use. Errors as above. */

@@ -1,6 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import type { CompileUnit } from './compile-unit.ts';
+import type { Command, CompileUnit } from './compile-unit.ts';
+import type { EmulatorEngine } from './emulator-engine.ts';
 import { nativeFlag } from './emulator-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
@@ -18,32 +19,31 @@ export function readSources(folder: string, prefix: string): SnapshotFile[] {
 
 /**
  * libcuda_emu.so (libs/emulator/README.md, section a): one translation unit, which takes a third of the time of
- * its parts.
+ * its parts. With the PTX engine two more, which take longer: its loops over 32 lanes become this processor's vectors.
  */
-export function emulatorLibraryUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {
-  const files = ['exec', 'driver', 'include'].flatMap((part) => readSources(join(emulatorFolder, part), part));
+export function emulatorLibraryUnit(cxx: Compiler, emulatorFolder: string, engine: EmulatorEngine): CompileUnit {
+  const files = ['exec', 'driver', 'include', 'ptx'].flatMap((part) => readSources(join(emulatorFolder, part), part));
+  const common = ['-std=c++17', '-fPIC', '-pthread', '-fvisibility=hidden'];
+  const vectors = ['-O3', nativeFlag(), '-fno-math-errno', '-fno-trapping-math'];
+  const object = (source: string, name: string, flags: string[]): Command => ({
+    arguments: [...common, ...flags, '-c', source, '-o', name],
+  });
+  const link = ['-shared', '-o', 'libcuda_emu.so'];
   return {
     compiler: cxx,
-    target: 'libcuda_emu',
+    target: engine === 'ptx' ? 'libcuda_emu, with the PTX engine' : 'libcuda_emu',
     files: [{ path: 'library.cpp', text: readFileSync(join(emulatorFolder, 'library.cpp'), 'utf8') }, ...files],
-    stages: [
-      [
-        {
-          arguments: [
-            '-std=c++17',
-            '-O2',
-            '-fPIC',
-            '-shared',
-            '-pthread',
-            '-fvisibility=hidden',
-            '-o',
-            'libcuda_emu.so',
-            'library.cpp',
-            '-ldl',
-          ],
-        },
-      ],
-    ],
+    stages:
+      engine === 'ptx'
+        ? [
+            [
+              object('library.cpp', 'library.o', ['-O2', '-DFLASHCORE_PTX_ENGINE=1']),
+              object('ptx/engine.cpp', 'engine.o', vectors),
+              object('ptx/arithmetic.cpp', 'arithmetic.o', vectors),
+            ],
+            [{ arguments: [...common, ...link, 'library.o', 'engine.o', 'arithmetic.o', '-ldl'] }],
+          ]
+        : [[{ arguments: [...common, '-O2', ...link, 'library.cpp', '-ldl'] }]],
     outputs: [{ path: 'libcuda_emu.so', fileName: 'libcuda_emu.so', kind: 'library' }],
     limitMs: LIMIT_MS,
   };

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import {
   ArtifactKind,
@@ -24,6 +25,7 @@ import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } fr
 import type { Listing } from './disassembly.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { entryResources, type ShapeLaunch } from './entry-resources.ts';
+import { LOOK_FOR_RACES, type EmulatorEngine } from './emulator-engine.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
@@ -105,6 +107,8 @@ interface KernelBuilderParts {
   kernelsFolder: string;
   emulatorFiles: () => SnapshotFile[];
   disassemble: Disassemble;
+  /** What the emulator runs kernels with; default: fibres. */
+  engine?: () => EmulatorEngine;
 }
 
 /** Compiles kernels: with nvcc where it exists, and with the C++ compiler for the emulator, at the same time. */
@@ -115,6 +119,7 @@ export class KernelBuilder {
   readonly #kernelsFolder: string;
   readonly #emulatorFiles: () => SnapshotFile[];
   readonly #disassemble: Disassemble;
+  readonly #engine: () => EmulatorEngine;
 
   constructor(parts: KernelBuilderParts) {
     this.#toolchain = parts.toolchain;
@@ -123,6 +128,7 @@ export class KernelBuilder {
     this.#kernelsFolder = parts.kernelsFolder;
     this.#emulatorFiles = parts.emulatorFiles;
     this.#disassemble = parts.disassemble;
+    this.#engine = parts.engine ?? (() => 'fibres');
   }
 
   /** That a kernel does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
@@ -149,8 +155,13 @@ export class KernelBuilder {
       : { missing: 'no nvcc on this host, so no machine code' };
   }
 
-  /** A module with the hooks that find data races; undefined when it does not compile. */
+  /** A module that looks for data races; undefined when it does not compile. */
   async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<string | undefined> {
+    if (this.#engine() === 'ptx') {
+      const { image } = await this.build(spec, listener);
+      const ptx = image && Buffer.concat([Buffer.from(LOOK_FOR_RACES), readFileSync(image)]);
+      return ptx && this.#artifacts.path(this.#artifacts.put(ptx));
+    }
     await this.#toolchain.askCompilers();
     const { files } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder: this.#kernelsFolder });
     const { compilation } = await this.#run(this.#emulatorUnit(spec, files, true), listener);
@@ -160,7 +171,8 @@ export class KernelBuilder {
   #units(spec: BuildSpec, files: readonly SnapshotFile[]): CompileUnit[] {
     const { resolved } = spec;
     const nvcc = this.#toolchain.nvcc();
-    if (!nvcc && !spec.emulated) throw missingCompiler('nvcc');
+    const runsPtx = spec.emulated && this.#engine() === 'ptx';
+    if (!nvcc && (!spec.emulated || runsPtx)) throw missingCompiler('nvcc');
     const gpu = nvcc
       ? [
           nvccUnit({
@@ -172,11 +184,16 @@ export class KernelBuilder {
             defines: resolved.defines,
             fastMath: resolved.fastMath,
             maxRegisters: resolved.maxRegisters,
-            keepPtx: resolved.keepPtx,
+            keepPtx: resolved.keepPtx || runsPtx,
           }),
         ]
       : [];
-    return spec.emulated ? [...gpu, this.#emulatorUnit(spec, files, false)] : gpu;
+    return spec.emulated && !runsPtx ? [...gpu, this.#emulatorUnit(spec, files, false)] : gpu;
+  }
+
+  #imageKind({ emulated }: BuildSpec): OutputKind {
+    if (!emulated) return 'cubin';
+    return this.#engine() === 'ptx' ? 'ptx' : 'emulator-module';
   }
 
   #emulatorUnit(spec: BuildSpec, files: readonly SnapshotFile[], instrumented: boolean): CompileUnit {
@@ -210,7 +227,7 @@ export class KernelBuilder {
     const resources = entryResources(entries, spec.launches, spec.multiprocessors);
     const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
     const sources = files.map(({ path, text }): SourceText => ({ path: shownPath(path), text }));
-    const loaded = outputs.find(({ kind }) => kind === (spec.emulated ? 'emulator-module' : 'cubin'));
+    const loaded = outputs.find(({ kind }) => kind === this.#imageKind(spec));
     const result = create(BuildResultSchema, {
       buildId: buildIdOf(spec, files, runs),
       succeeded,

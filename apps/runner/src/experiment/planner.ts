@@ -44,6 +44,7 @@ import { championFor, type DecisionStore } from '../store/decisions.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import type { SourceStore } from '../store/sources.ts';
 import { costOf, type DeviceRates } from './cost.ts';
+import type { EngineWanted } from '../build/emulator-engine.ts';
 import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
@@ -65,6 +66,8 @@ export interface PlannerOptions {
   host?: HostSettings;
   /** Default: boxed where that works. */
   isolation?: IsolationWanted;
+  /** What the emulator runs kernels with; default: fibres. */
+  emulatorEngine?: EngineWanted;
   /** Whether the emulator is a device; default: it is. */
   emulator?: boolean;
   artifacts: ArtifactStore;
@@ -92,6 +95,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     artifacts: options.artifacts,
     libraryCache: host.libraryCache,
     buildCache: host.buildCache,
+    engine: options.emulatorEngine,
   });
   const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>

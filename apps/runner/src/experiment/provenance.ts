@@ -10,6 +10,7 @@ import {
   type Tool,
   type VariantResult,
 } from '@flashcore/shared/contract';
+import type { EmulatorEngine } from '../build/emulator-engine.ts';
 import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { RunnerIdentity } from './runner-identity.ts';
 import type { JobFound } from '../phases/job-found.ts';
@@ -47,12 +48,14 @@ export function provenanceOf(
   } satisfies Partial<Provenance> | MessageInitShape<typeof ProvenanceSchema>;
 }
 
+const ENGINES: Record<EmulatorEngine, string> = { fibres: 'fibre engine', ptx: 'PTX engine' };
+
 /** Over the folder, and over what the build took from elsewhere: a changed primitive makes another kernel. */
 function sourceDigest(folder: string, buildSources: string | undefined): string {
   return buildSources === undefined ? folder : createHash('sha256').update(`${folder}\n${buildSources}`).digest('hex');
 }
 
-/** Compilers, then what was used of the other tools: ncu, compute-sanitizer, PyTorch. */
+/** Compilers, the engine of an emulator, then what was used of the other tools: ncu, compute-sanitizer, PyTorch. */
 function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResult[]): Tool[] {
   const profiled = variants.some(({ profile }) => profile?.verdict === Verdict.PASS);
   const sanitized = spec.verify?.sanitize === true && !spec.device.simulated;
@@ -68,6 +71,7 @@ function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResul
   )[0];
   return [
     ...found.map((tool) => create(ToolSchema, tool)),
+    ...(spec.device.simulated ? [create(ToolSchema, { name: 'emulator', version: ENGINES[tools.engine()] })] : []),
     ...(version ? [create(ToolSchema, { name: 'PyTorch', version: version.replace(/^PyTorch /, '') })] : []),
   ];
 }

@@ -53,6 +53,11 @@ const REMEDIES: Partial<Record<FindingKind, string>> = {
     'Compare grid, block, shared memory and arguments in kernel.yaml with what the kernel expects',
 };
 
+const EMULATOR_REMEDIES: Record<string, string | undefined> = {
+  UNSUPPORTED_INSTRUCTION:
+    "The emulator's PTX engine does not carry this instruction (docs/emulator.md lists what it carries): run the kernel on a GPU, or on a runner that serves with --emulator-engine fibres",
+};
+
 /** What a kernel did when its run did not end well; undefined where the fault is the runner's. */
 export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Finding | undefined {
   switch (outcome.status) {
@@ -84,7 +89,7 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
     message: emulator
       ? messageOf(emulator, fault.buffer)
       : `${fault.call} failed with ${fault.name}${fault.description ? `: ${fault.description}` : ''}`,
-    remedy: REMEDIES[kind] ?? '',
+    remedy: (emulator && EMULATOR_REMEDIES[emulator.kind]) ?? REMEDIES[kind] ?? '',
     ...(emulator && {
       location: locationOf(emulator, fault.buffer),
       threads: threadsOf(emulator),

@@ -46,6 +46,7 @@ export async function startTestRunner(
     // The fake planner has no box; tests of boxes say what they want.
     isolation: options.createPlanner ? 'auto' : 'none',
     emulator: true,
+    emulatorEngine: 'fibres',
     allowRoot: true,
     security: undefined,
     reflection: true,

@@ -1,0 +1,10 @@
+/** What runs blocks in libcuda_emu.so: fibres over code of the C++ compiler, or the PTX that nvcc makes. */
+export type EmulatorEngine = 'fibres' | 'ptx';
+
+/** As `serve --emulator-engine` says it; auto: PTX where there is an nvcc. */
+export type EngineWanted = EmulatorEngine | 'auto';
+
+export const ENGINES_WANTED: readonly EngineWanted[] = ['fibres', 'ptx', 'auto'];
+
+/** What an image of PTX begins with when races are to be looked for (libs/emulator/ptx/parse.cpp). */
+export const LOOK_FOR_RACES = '// flashcore: races\n';
