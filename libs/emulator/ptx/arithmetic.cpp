@@ -946,11 +946,11 @@ Table make_table() {
   return t;
 }
 
+// clang-format off: it does not come to rest on this
 #define EACH_INTEGER(X)                                                                                         \
-  X("s8", int8_t)                                                                                               \
-  X("u8", uint8_t)                                                                                              \
-  X("b8", uint8_t) X("s16", int16_t) X("u16", uint16_t) X("b16", uint16_t) X("s32", int32_t) X("u32", uint32_t) \
-      X("b32", uint32_t) X("s64", int64_t) X("u64", uint64_t) X("b64", uint64_t)
+  X("s8", int8_t) X("u8", uint8_t) X("b8", uint8_t) X("s16", int16_t) X("u16", uint16_t) X("b16", uint16_t)    \
+  X("s32", int32_t) X("u32", uint32_t) X("b32", uint32_t) X("s64", int64_t) X("u64", uint64_t) X("b64", uint64_t)
+// clang-format on
 
 /** cvt between integers: any width to any, from and to registers that may be wider than the type. */
 bool lower_integer_conversion(Lowering& l, Ins& ins) {
