@@ -1,6 +1,6 @@
 /** A host that lacks what a program needs says which of it, and what to do: folders that take no writes, few files. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -73,6 +73,20 @@ test('too few files for a runner are told at its start', () => {
     stderr: expect.stringContaining('Raise the limit of open files (ulimit -n 1024') as string,
   });
 });
+
+test.skipIf(existsSync('/dev/nvidiactl'))(
+  'serve --no-emulator: no device where there is no GPU, and a job is told so',
+  async () => {
+    await using home = new Home();
+    const { address } = await home.startDaemonAt('127.0.0.1:0', '--no-emulator');
+    expect(home.faTui(['host', '--runner', address]).stdout).not.toContain('Device');
+    const { exitCode, stderr } = home.faTui(['build', 'fa_v1_baseline', '--runner', address]);
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 3,
+      stderr: expect.stringContaining('without --no-emulator: it has no device') as string,
+    });
+  },
+);
 
 test("a runner's files are its user's alone, whatever the mode of a folder that was there", async () => {
   await using home = new Home();

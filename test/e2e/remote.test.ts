@@ -2,6 +2,7 @@
  * fa-tui against a runner on another address, by TLS and certificates, works as the embedded one: every command,
  * artifacts, files, and a stream that is cut.
  */
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
@@ -112,6 +113,32 @@ test.skipIf(missing('openssl'))('every command answers as with an embedded runne
 });
 
 test.skipIf(missing('openssl'))(
+  'a connection that is cut in the middle is taken up again: no event is missing, none comes twice',
+  { timeout: 120_000 },
+  async () => {
+    await using proxy = await CutProxy.openTcp(host, address);
+    // Twice while the client greets, then in the middle of the events.
+    proxy.cutAfter(2_000, 6_000);
+    const file = join(laptop.path, 'cut.jsonl');
+    let told = false;
+    const { exitCode, stderr } = await faTui([...VERIFY, '--record', file, ...at(proxy.address)], (text) => {
+      if (told || !text.includes('jobs/')) return;
+      told = true;
+      expect(proxy.cuts).toBe(2);
+      proxy.cutAfter(300, 6_000);
+    });
+    expect(exitCode, stderr).toBe(0);
+    const numbers = readFileSync(file, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => Number((JSON.parse(line) as { sequence: string }).sequence));
+    expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+    expect(stderr).toContain('connected again');
+    expect(proxy.cuts).toBe(2);
+  },
+);
+
+test.skipIf(missing('openssl'))(
   'the terminal program says that the connection is lost, takes it up again, and its log has every event once',
   { timeout: 120_000 },
   async () => {
@@ -150,3 +177,19 @@ test.skipIf(missing('openssl'))(
     }
   },
 );
+
+/** As Home.faTui(), while this process goes on to pass bytes. */
+async function faTui(args: string[], onStderr: (text: string) => void): Promise<CommandResult> {
+  const child = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, {
+    cwd: ROOT,
+    env: laptop.env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const text = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (piece: string) => void (text[name] += piece));
+  child.stderr.on('data', () => onStderr(text.stderr));
+  const { promise, resolve } = Promise.withResolvers<number | null>();
+  child.once('close', resolve);
+  return { exitCode: await promise, ...text };
+}

@@ -45,7 +45,9 @@ function figuresOf(id: PromiseId, figures: SoakRun['figures']): string[] {
   const rows = figures
     .filter(({ promise }) => promise === id)
     .map(({ what, value, date, seed }) => `| ${what} | ${value} | ${date}, ${seed} |`);
-  return rows.length === 0 ? [] : ['', '| what | found | day, seed |', '| --- | --- | --- |', ...rows];
+  return rows.length === 0
+    ? ['', 'Not counted by a campaign: its tests run with all others.']
+    : ['', '| what | found | day, seed |', '| --- | --- | --- |', ...rows];
 }
 
 const link = (path: string): string => `[${path.split('/').at(-1)}](../${path})`;

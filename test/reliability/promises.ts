@@ -31,7 +31,11 @@ export const PROMISES = {
   },
   'slow-watchers': {
     promise: 'A slow or dead watcher neither slows a job nor grows memory',
-    tests: ['test/reliability/watchers.test.ts', 'apps/runner/src/jobs/stream-share.test.ts'],
+    tests: [
+      'test/reliability/watchers.test.ts',
+      'apps/runner/src/jobs/stream-share.test.ts',
+      'apps/runner/src/rpc/open-streams.test.ts',
+    ],
   },
   cancel: {
     promise: 'Cancel: the whole process tree is dead within 2 s and the device free; it may be repeated',
@@ -110,6 +114,20 @@ export const PROMISES = {
     promise:
       'A kernel that cheats the measurement or attacks the compiler gets the verdict of its manifest, and gains nothing',
     tests: ['apps/runner/src/experiment/cheating-kernels.test.ts'],
+  },
+  mistakes: {
+    promise:
+      'A mistake of the known kinds that N(0, 1) forgives is found on the default cases, and no kernel of the ladder is blamed',
+    tests: ['apps/runner/src/experiment/probes.test.ts', 'test/ladder/ladder.test.ts'],
+  },
+  fairness: {
+    promise:
+      'Clients take turns on a device; what one has used and was promised of it, its jobs, calls, uploads and streams are bounded',
+    tests: [
+      'apps/runner/src/jobs/jobs.test.ts',
+      'apps/runner/src/access/roles.test.ts',
+      'apps/runner/src/rpc/open-streams.test.ts',
+    ],
   },
 } as const satisfies Record<string, { promise: string; tests: readonly string[] }>;
 

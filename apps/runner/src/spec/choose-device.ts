@@ -1,4 +1,4 @@
-import { DeviceState, invalidRequest, type Device } from '@flashcore/shared/contract';
+import { DeviceState, FlashcoreError, invalidRequest, type Device } from '@flashcore/shared/contract';
 import { didYouMean } from '@flashcore/shared/text';
 import type { DeviceLoad } from '../jobs/job-context.ts';
 import { plainDeviceId } from './device-id.ts';
@@ -18,12 +18,18 @@ const ANY_DEVICE = 'any';
 export function chooseDevice({ devices, load }: DeviceChoice, asked: string): Device {
   const deviceId = plainDeviceId(asked);
   const [first] = devices;
+  if (!first)
+    throw new FlashcoreError(
+      'DEVICE_UNAVAILABLE',
+      { device_id: asked },
+      'Start the runner on a host with an NVIDIA GPU, or without --no-emulator: it has no device',
+    );
   if (deviceId === ANY_DEVICE) {
     const alike = devices.filter(
       ({ arch, simulated, state }) =>
-        arch === first?.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED,
+        arch === first.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED,
     );
-    return alike.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0] ?? first!;
+    return alike.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0] ?? first;
   }
   const device = deviceId === '' ? first : devices.find((one) => one.deviceId === deviceId);
   if (device) return device;

@@ -5,10 +5,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { clone, create } from '@bufbuild/protobuf';
-import { Client, status } from '@grpc/grpc-js';
+import { Client, status, type ServiceError } from '@grpc/grpc-js';
 import { callStreaming, callUnary, callUpload } from './calls.ts';
 import { channelCredentials, tlsChannelOptions, type ClientSecurity } from './client-security.ts';
-import { connectionError, connectionLost, versionMismatch, type Attempt } from './connection-error.ts';
+import { connectionError, connectionLost, isCut, versionMismatch, type Attempt } from './connection-error.ts';
 import { errorFromStatus, hasErrorDetails } from '../contract/error-status.ts';
 import { FlashcoreError, invalidRequest } from '../contract/errors.ts';
 import type { Host } from '../generated/flashcore/runner/v1/capabilities_pb.js';
@@ -284,12 +284,15 @@ export class RunnerClient {
   }
 
   /** A call whose connection was cut is made again, some times. */
-  async #again<Response>(call: () => Promise<Response>): Promise<Response> {
+  async #again<Response>(
+    call: () => Promise<Response>,
+    mayPass: (error: ServiceError) => boolean = ({ code }) => code === status.UNAVAILABLE,
+  ): Promise<Response> {
     for (const delayMs of AGAIN_AFTER_MS) {
       try {
         return await call();
       } catch (error) {
-        if (!isServiceError(error) || hasErrorDetails(error) || error.code !== status.UNAVAILABLE) throw error;
+        if (!isServiceError(error) || hasErrorDetails(error) || !mayPass(error)) throw error;
       }
       await sleep(delayMs);
     }
@@ -306,10 +309,11 @@ export class RunnerClient {
 
   async #greet(signal: AbortSignal | undefined): Promise<{ host: Host; caller: Caller | undefined }> {
     const request = create(KernelRunnerService.method.getHost.input);
-    const { host, caller } = await callUnary(this.#channel, 'getHost', request, {
-      signal,
-      timeoutMs: CONNECT_TIMEOUT_MS,
-    }).catch((error: unknown) => {
+    const deadline = Date.now() + CONNECT_TIMEOUT_MS;
+    const call = () =>
+      callUnary(this.#channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
+    // Nothing that was never there is waited for, and a certificate that is refused looks like a cut at first.
+    const { host, caller } = await this.#again(call, isCut).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);
       throw error.code === status.UNIMPLEMENTED

@@ -68,7 +68,11 @@ const NO_NAME = /ENOTFOUND|EAI_AGAIN|Name resolution/;
 const NO_CONNECTION =
   /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ENOENT|EACCES|Name resolution/;
 // A connection that was made and then cut reaches grpc-js' callers with no cause at all, or with the socket's.
-const CUT = /Failed to connect|ECONNRESET|socket hang up|EPIPE|Connection dropped/;
+const CUT = /Failed to connect|ECONNRESET|socket hang up|EPIPE|Connection dropped|socket disconnected/;
+
+/** Whether a connection that had been made was cut: the next one may live. */
+export const isCut = ({ code, details }: ServiceError): boolean =>
+  code === status.UNAVAILABLE && CUT.test(details) && !NO_CONNECTION.test(details);
 
 /** Text of OpenSSL or Node, what it means, what to do. The first that fits counts. */
 const TLS_PROBLEMS: readonly [found: RegExp, (attempt: Attempt) => string][] = [
