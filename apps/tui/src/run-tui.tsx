@@ -37,7 +37,8 @@ export interface RunTuiOptions {
   readonly watchFolder?: WatchFolder | undefined;
 }
 
-// Frames are paced by the store (30 a second); Ink's own limit must lie above it, or both together halve the rate.
+// Frames are paced by the store (FRAME_MS, faster after a key); Ink's own limit must not lie below it, or both together
+// halve the rate.
 const INK_MAX_FPS = 60;
 
 /** Draws on the terminal until the user leaves; gives the exit code. Jobs go on. */

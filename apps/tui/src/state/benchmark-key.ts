@@ -1,10 +1,6 @@
 import { TimingMode, type Shape } from '@flashcore/shared/contract';
+import { shapeShort } from '../present/words.ts';
 
 /** Names a series of samples: "2x8x512x64 HOT candidate". */
-export function benchmarkKey(shape: Shape | undefined, mode: TimingMode, subject: string): string {
-  const place =
-    shape === undefined
-      ? ''
-      : [shape.batch, shape.heads, shape.sequenceLength, shape.headDim, shape.causal ? 'c' : ''].join('x');
-  return `${place} ${TimingMode[mode]} ${subject}`;
-}
+export const benchmarkKey = (shape: Shape | undefined, mode: TimingMode, subject: string): string =>
+  `${shapeShort(shape)} ${TimingMode[mode]} ${subject}`;

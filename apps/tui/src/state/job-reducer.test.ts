@@ -55,7 +55,7 @@ describe('what a whole experiment leaves', () => {
         label: 'USE_WMMA=1',
         fallback: false,
         cases: 7,
-        benchmarks: ['2x8x512x64x COLD candidate', '2x8x512x64x HOT candidate'],
+        benchmarks: ['2x8x512x64 COLD candidate', '2x8x512x64 HOT candidate'],
         gates: 10,
         findings: 1,
         built: true,

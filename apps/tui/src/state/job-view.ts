@@ -4,8 +4,6 @@ import {
   type JobState,
   type Outcome,
   type Phase,
-  type TimingMode,
-  type BenchmarkResult,
   type BuildResult,
   type CaseResult,
   type Device,
@@ -14,21 +12,19 @@ import {
   type Finding,
   type GatePlan,
   type GateResult,
-  type Histogram,
   type Job,
   type JobError,
   type JobEvent,
   type JobResult,
-  type LatencyStatistics,
   type PrecheckItem,
   type ProfileProgress,
   type ProfileResult,
   type Provenance,
-  type Shape,
   type TunedVariant,
   type VerifyProgress,
   type VerifyResult,
 } from '@flashcore/shared/contract';
+import type { Timing } from '../present/sections/timings.ts';
 import type { ComparisonView } from './live-comparison.ts';
 
 export interface JobView {
@@ -117,23 +113,12 @@ export interface VariantView {
 }
 
 /** Latency of one shape, timing mode and subject, live or done. */
-export interface BenchmarkView {
+export interface BenchmarkView extends Timing {
   readonly key: string;
-  readonly shape: Shape | undefined;
-  readonly mode: TimingMode;
-  /** "candidate", or a baseline's name. */
-  readonly subject: string;
-  readonly simulated: boolean;
-  readonly warmUp: boolean;
-  readonly latency?: LatencyStatistics | undefined;
-  readonly histogram?: Histogram | undefined;
   /** About how many samples there will be; 0: not known. */
   readonly expectedSamples?: number | undefined;
   /** The last samples in order, microseconds; 0 marks one that was dropped. */
   readonly recent: readonly number[];
-  readonly result?: BenchmarkResult | undefined;
-  /** Of a baseline: its median over the kernel's; above 1 the kernel is faster. */
-  readonly speedup?: number | undefined;
 }
 
 export const EMPTY_VARIANT: Omit<VariantView, 'label'> = {

@@ -3,11 +3,10 @@ import {
   TimingMode,
   type ComparisonProgress,
   type ComparisonResult,
-  type LatencyStatistics,
-  type RatioInterval,
   type Shape,
   type ShapeComparison,
 } from '@flashcore/shared/contract';
+import type { ShapePairs } from '../present/sections/comparison.ts';
 import { benchmarkKey } from './benchmark-key.ts';
 
 /** A comparison as far as it has come; `result` once all shapes were compared. */
@@ -16,26 +15,9 @@ export interface ComparisonView {
   readonly result?: ComparisonResult | undefined;
 }
 
-/** One shape in one timing mode. */
-export interface ShapeComparisonView {
+/** One shape in one timing mode, by its key. */
+export interface ShapeComparisonView extends ShapePairs {
   readonly key: string;
-  readonly shape: Shape | undefined;
-  readonly mode: TimingMode;
-  readonly simulated: boolean;
-  /** Champion against itself, which comes first. */
-  readonly self?: InterleavedPairs | undefined;
-  /** Champion against candidate. */
-  readonly pairs?: InterleavedPairs | undefined;
-  readonly result?: ShapeComparison | undefined;
-}
-
-/** Running figures of interleaved blocks. */
-export interface InterleavedPairs {
-  readonly blocks: number;
-  /** Champion's median over the candidate's. */
-  readonly time?: RatioInterval | undefined;
-  readonly champion?: LatencyStatistics | undefined;
-  readonly candidate?: LatencyStatistics | undefined;
 }
 
 const EMPTY: ComparisonView = { shapes: [] };

@@ -2,6 +2,7 @@
 import type { SdpaBenchmark, SdpaResult } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatMicroseconds, formatNumber, formatPercent } from '../numbers.ts';
+import { p50IntervalText } from './timings.ts';
 import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
 
 const time =
@@ -16,10 +17,7 @@ const COLUMNS: readonly Column<SdpaResult>[] = [
     title: '95 % of p50',
     align: 'right',
     drop: 3,
-    cell: ({ latency }) =>
-      latency === undefined
-        ? '-'
-        : `${formatMicroseconds(latency.p50LowUs, latency.p50Us)}..${formatMicroseconds(latency.p50HighUs, latency.p50Us)}`,
+    cell: ({ latency }) => (latency === undefined ? '-' : p50IntervalText(latency)),
   },
   { title: 'p90', align: 'right', cell: time('p90Us') },
   { title: 'n', align: 'right', drop: 2, cell: ({ latency }) => String(latency?.samples ?? '-') },
