@@ -17,7 +17,7 @@ import { runEditor, type SourcePlace } from './terminal/editor.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
 import { keepYoungGeneration } from './terminal/young-generation.ts';
 import { themeOf } from './present/cells/theme.ts';
-import { tellEnds } from './session/end-notice.ts';
+import { tellEnds } from './session/tell-ends.ts';
 
 export interface RunTuiOptions {
   /** Connected; stays the caller's to close. */

@@ -64,7 +64,10 @@ const derived =
     return figure === undefined ? piece('-', 'dim') : piece(format(figure));
   };
 
-export const p50IntervalText = ({ p50LowUs, p50HighUs, p50Us }: LatencyStatistics): string =>
+type P50Interval = Pick<LatencyStatistics, 'p50Us' | 'p50LowUs' | 'p50HighUs'>;
+
+/** "5.780 us to 5.789 us". */
+export const p50IntervalText = ({ p50LowUs, p50HighUs, p50Us }: P50Interval): string =>
   `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`;
 
 const P50: Column<Timing> = {

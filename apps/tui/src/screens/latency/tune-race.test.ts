@@ -57,11 +57,11 @@ test('live, the fastest leads, what is dropped comes last with its reason, and t
   const pane = textOf({ ...job, tuned: ROWS });
   expect(pane.title).toBe('3 Latency  race of 4 variants, 1 dropped  LIVE');
   expect(pane.body.map(rowText).map((text) => text.trimEnd())).toEqual([
-    '   #  variant   regs    SMEM  CTAs/SM  right            p50                95 %  x leader  dropped',
-    '  -*  TILE=64     96  16 KiB        4  ✓           9.600 us  9.500 us..9.700 us         -',
-    '  -*  TILE=32     64   8 KiB        4  ✓           12.00 us  11.90 us..12.10 us    0.8000',
-    '  -   TILE=256     -       -        -  ● building         -                   -         -',
-    '▸ -   TILE=128   168  64 KiB        4  ✓           13.00 us                   -         -  slower than TILE=6…',
+    '   #  variant   regs    SMEM  CTAs/SM  right            p50                  95 %  x leader  dropped',
+    '  -*  TILE=64     96  16 KiB        4  ✓           9.600 us  9.500 us to 9.700 us         -',
+    '  -*  TILE=32     64   8 KiB        4  ✓           12.00 us  11.90 us to 12.10 us    0.8000',
+    '  -   TILE=256     -       -        -  ● building         -                     -         -',
+    '▸ -   TILE=128   168  64 KiB        4  ✓           13.00 us                     -         -  slower than TILE…',
     '─'.repeat(110),
     '* Pareto front of median latency and registers: TILE=64; TILE=32',
     'TILE=128 was dropped: slower than TILE=64 by 1.354 [1.34, 1.37]',

@@ -1,6 +1,7 @@
 /** The race of a search over variants, live: in view 3, and in the latency pane of the dashboard. */
 import { Verdict, type TunedVariant } from '@flashcore/shared/contract';
 import { counted, formatBytes, formatMicroseconds, formatRatio } from '../../present/numbers.ts';
+import { p50IntervalText } from '../../present/sections/timings.ts';
 import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import { VERDICT_MARKS } from '../../present/words.ts';
@@ -80,7 +81,7 @@ function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
       cell: ({ p50Us, p50LowUs, p50HighUs }) =>
         p50Us === undefined || p50LowUs === undefined || p50HighUs === undefined
           ? run('-', 'dim')
-          : `${formatMicroseconds(p50LowUs, p50Us)}..${formatMicroseconds(p50HighUs, p50Us)}`,
+          : p50IntervalText({ p50Us, p50LowUs, p50HighUs }),
     },
     {
       title: 'x leader',

@@ -21,6 +21,7 @@ import { leaderboardOf } from '../../state/selectors.ts';
 import { list } from '../pane/list.ts';
 import { pinnedMark, sortRemark } from './history.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
+import { p50IntervalText } from '../../present/sections/timings.ts';
 
 type Ranked = LeaderboardEntry & { readonly rank: number; readonly behind: number };
 
@@ -71,10 +72,7 @@ const DETAIL_FROM = 14;
 /** What the table has no room for. */
 function detailRows(entry: LeaderboardEntry, baseline: string, width: number): Row[] {
   const { latency, tflops, rooflinePercent, registers, speedupOverBaseline, owner, time, job, sourceDigest } = entry;
-  const interval =
-    latency === undefined
-      ? ''
-      : `${formatMicroseconds(latency.p50LowUs, latency.p50Us)}..${formatMicroseconds(latency.p50HighUs, latency.p50Us)}`;
+  const interval = latency === undefined ? '' : p50IntervalText(latency);
   return [
     [run('─'.repeat(width), 'border')],
     ...wrapRows(entry.label, width, { role: 'title' }),

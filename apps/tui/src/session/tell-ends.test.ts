@@ -4,7 +4,7 @@ import { initialState } from '../state/app-state.ts';
 import { reduce } from '../state/app-reducer.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf } from '../testing/sample-job.ts';
 import type { EndNotice } from '../state/end-notice.ts';
-import { tellEnds } from './end-notice.ts';
+import { tellEnds } from './tell-ends.ts';
 
 /** A job of `steps` events, 200 ms each. */
 const job = (steps: number): JobEvent[] =>
