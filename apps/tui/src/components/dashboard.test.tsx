@@ -1,6 +1,8 @@
 /** Everything that a run tells stands on one screen, at every moment and every size. */
+import { FindingKind, Outcome, Verdict, type JobEvent } from '@flashcore/shared/contract';
 import { describe, expect, test } from 'vitest';
 import { DASHBOARD_MOMENTS } from '../testing/dashboard-job.ts';
+import { eventsOf } from '../testing/sample-job.ts';
 import { enterScene } from '../testing/scenes.ts';
 import { openTerminal } from '../testing/terminal.tsx';
 
@@ -42,6 +44,59 @@ describe.each([
     expect(missing, screen).toEqual([]);
   });
 });
+
+test('of a kernel that does not compile no gate is told one by one, but the source with a caret and how many there are', async () => {
+  const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(terminal, { keys: '1', events: uncompiled });
+    const screen = await terminal.screen();
+    expect(screen).toMatch(/– 7 not evaluated: the kernel does/);
+    expect(screen).toMatch(/✓0 ⚠0 ✗0 –7/);
+    expect(screen).toMatch(/11 │ {3}x = y[^]*│ {5}\^/);
+    // The log stands at the first error, which is there once.
+    expect(screen.match(/error: expected a ";"/g)).toHaveLength(1);
+    expect(screen).not.toMatch(/gates \d+\/\d+|gates \(\d+\)/);
+  } finally {
+    terminal.close();
+  }
+});
+
+function uncompiled(): JobEvent[] {
+  const [created, started, plan, phase] = DASHBOARD_MOMENTS.building();
+  const gates = plan?.payload.case === 'gatePlan' ? (plan.payload.value.plan?.gates ?? []) : [];
+  const frame = { file: 'k.cu', line: 11, column: 5, firstLine: 10, lines: ['{', '  x = y', '}'] };
+  const error = {
+    severity: 'error',
+    tool: 'nvcc',
+    file: 'k.cu',
+    line: 11,
+    column: 5,
+    message: 'expected a ";"',
+    frame,
+  };
+  return eventsOf(
+    [
+      ...[created, started, plan, phase].flatMap((event) => (event?.payload.case === undefined ? [] : [event.payload])),
+      { case: 'diagnostic' as const, value: error },
+      { case: 'buildResult' as const, value: { succeeded: false, diagnostics: [error] } },
+      {
+        case: 'finding' as const,
+        value: {
+          kind: FindingKind.COMPILE_FAILED,
+          message: 'k.cu:11:5: does not compile',
+          remedy: 'Correct it',
+          frame,
+        },
+      },
+      ...gates.map((gate) => ({
+        case: 'gateResult' as const,
+        value: { ...gate, verdict: Verdict.NOT_MEASURED, detail: 'the kernel was not built' },
+      })),
+      { case: 'finished' as const, value: { outcome: Outcome.COMPILE_FAILED, summary: 'COMPILE_FAILED: k.cu:11:5' } },
+    ],
+    created?.job,
+  );
+}
 
 test('gates stand with their targets from the start, and change as data arrives', async () => {
   const building = await screenAt('building', 120, 40);

@@ -1,9 +1,9 @@
-import { Phase } from '@flashcore/shared/contract';
+import { JobState, Outcome, Phase } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import { reduceJob } from '../../state/job-reducer.ts';
 import { jobViewOf } from '../../state/job-view.ts';
-import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from '../../testing/sample-job.ts';
+import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../../testing/sample-job.ts';
 import { jobRow } from './run.ts';
 
 test('the build ends with its result; what follows until the next phase is told as a wait for the device', () => {
@@ -22,4 +22,15 @@ test('the build ends with its result; what follows until the next phase is told 
     '● running  2.30 s  ✓ build USE_WMMA=1 1/2 1.40 s',
     '● running  10.2 s  ✓ build USE_WMMA=1 1/2 1.40 s   ● waiting for the device 8.00 s',
   ]);
+});
+
+test('a job that was cancelled before it ran took no time, and says what happened', () => {
+  const view = eventsOf([
+    { case: 'created', value: { job: { name: SAMPLE_JOB, label: 'k', state: JobState.QUEUED } } },
+    { case: 'finished', value: { outcome: Outcome.CANCELLED, summary: 'Cancelled while it was queued' } },
+  ]).reduce(
+    reduceJob,
+    jobViewOf({ name: SAMPLE_JOB, kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' }),
+  );
+  expect(rowText(jobRow(view, SAMPLE_START_MS, 60)).trimEnd()).toBe('○ cancelled  Cancelled while it was queued');
 });

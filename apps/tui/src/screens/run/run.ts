@@ -86,7 +86,8 @@ export function jobRow(job: JobView, now: number, width: number): Row {
   return fitRow(
     [
       run(`${mark} ${word}`, role),
-      run(`  ${formatSeconds(elapsedMs(job, now) / 1000)}  `, 'dim'),
+      // A job that never ran took no time: "0 ms" would look like a measurement.
+      run(job.startTime === undefined ? '  ' : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `, 'dim'),
       ...aboutRuns(job, now),
     ],
     width,
