@@ -133,6 +133,11 @@ const STEPS: Record<string, Step> = {
   'next-error': { first: '1', shows: /No line of the log tells of an error|f follows/, undo: 'G', recorded: true },
   follow: { first: '1', shows: /f follows/, undo: 'f', recorded: true },
   wrap: { first: '1', shows: (screen) => /│ \d\d:\d\d:\d\d.*…/.test(screen), undo: 'w', recorded: true },
+  'log-left': { first: '1>>', shows: /from column 21,/, undo: 'w', recorded: true },
+  'log-right': { first: '1', shows: /from column 21,/, undo: 'w', recorded: true },
+  // Of a case that fails: with the other variant.
+  'next-head': { first: '2', shows: /batch 0 head 0/, undo: '[' },
+  'previous-head': { first: '2', shows: /batch 0 head 1/, undo: ']' },
   'show-job': { first: '6gjj', shows: /\[1 Run\][^]*1 Run {2}fa_v1_baseline/, undo: '6k\r' },
   'run-kernel': { first: '7gj', shows: /─ Run fa_v2_wmma/, undo: ESCAPE },
   rerun: { first: '1', shows: /● running|· queued/ },
@@ -141,12 +146,12 @@ const STEPS: Record<string, Step> = {
   cancel: { ready: /● running/, shows: /Cancel flashcore_v6[^\n]*\?/, undo: 'y' },
   pin: { first: '6gj', shows: /Pinned: flashcore_v6/ },
   compare: { first: '6gjjb6k', shows: /B against A/, undo: 'c' },
-  'watch-folder': { first: '1', shows: /folder to watch: █/, undo: ESCAPE },
+  'watch-folder': { first: '1', shows: /folder to watch: \S*kernels\/flashcore_v6█/, undo: ESCAPE },
   // The gate wants all parity cases; here one small shape was verified.
   accept: { first: '1', shows: /Cannot accept flashcore_v6[^]*correctness is not known/ },
   reject: { first: '1', shows: /Reject flashcore_v6/, undo: ESCAPE },
   undo: { first: '1', shows: /Cannot undo flashcore_v6[^]*neither accepted nor rejected/ },
-  'sort-history': { first: '6t', shows: /by latency/, undo: 'tt' },
+  'sort-list': { first: '6t', shows: /by latency/, undo: 'tt' },
   'filter-list': { first: '6', shows: /\n \/█/, undo: ESCAPE },
   'clear-filter': { first: '6/v6\r', ready: /only "v6"/, shows: (screen) => !/only "v6"/.test(screen) },
   history: { first: '6', shows: /6 History/, undo: 'tt' },
@@ -161,7 +166,7 @@ const STEPS: Record<string, Step> = {
 // These leave another job on the screen.
 const LAST = ['rerun', 'cancel'];
 // These have a test of their own below; an emulator's leaderboard has no places.
-const APART = ['leave', 'next-variant', 'next-place'];
+const APART = ['leave', 'next-variant', 'next-head', 'previous-head', 'next-place'];
 const IN_ORDER = [
   ...COMMANDS.filter(({ id }) => !LAST.includes(id)),
   ...COMMANDS.filter(({ id }) => LAST.includes(id)),
@@ -371,7 +376,12 @@ test.concurrent(
     const terminal = open(['replay', recordingOfTwo, '--speed', '0']);
     try {
       await terminal.waitFor(/1 Run {2}toggled[^]*wrong result/);
-      expect(await walk(terminal, [{ id: 'next-variant', key: 'v' }])).toEqual([]);
+      const keys = [
+        { id: 'next-head', key: ']' },
+        { id: 'previous-head', key: '[' },
+        { id: 'next-variant', key: 'v' },
+      ];
+      expect(await walk(terminal, keys)).toEqual([]);
       terminal.type('\u0003');
       expect(await terminal.exit).toBe(0);
     } finally {

@@ -279,7 +279,7 @@ test('a view is copied as text, Markdown, data or picture, and the user is told 
   await terminal.press('ymyjys');
   const [text, markdown, json, svg] = terminal.copied;
   expect(text?.text).toMatch(/^ *gate .*value/m);
-  expect(markdown?.text).toMatch(/^\*\*5 Gates[^]*\n```\n[^]*```\n$/);
+  expect(markdown?.text).toMatch(/^\*\*5 Gates[^]*\n### Gates\n[^]*\n\| ✓ Registers\/thread \| pass \|/);
   expect((JSON.parse(json?.text ?? '') as { gateId: string }[]).length).toBeGreaterThan(3);
   expect(svg?.text).toMatch(/^<svg [^]*<text [^]*<\/svg>\n$/);
   expect(terminal.copied.map(({ fileName }) => fileName)).toEqual(['gates.txt', 'gates.md', 'gates.json', 'gates.svg']);
