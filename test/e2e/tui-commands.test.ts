@@ -244,11 +244,28 @@ async function settle(terminal: Terminal): Promise<string> {
   return terminal.text();
 }
 
-/** One key at a time: Escape alone is told from a sequence by the time that follows it. */
+const ANSWERED_WITHIN_MS = 500;
+// Keys that bring the program where it is already draw nothing.
+const BROUGHT_WITHIN_MS = 200;
+
+/** Waits until something was written after `length` characters, at most so long. */
+async function answered(terminal: Terminal, length: number, milliseconds: number): Promise<void> {
+  const deadline = Date.now() + milliseconds;
+  while (terminal.output.length === length && Date.now() < deadline)
+    await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+/**
+ * One key at a time: Escape alone is told from a sequence by the time that follows it, so that the next key waits until
+ * something was drawn for it.
+ */
 async function typeAll(terminal: Terminal, keys: string): Promise<void> {
   for (const key of keys.match(/\u001b\[[\d;]*[A-Za-z~]|\u001b|[^\u001b]+/g) ?? []) {
+    const before = terminal.output.length;
     terminal.type(key);
-    if (key === ESCAPE) await settle(terminal);
+    if (key !== ESCAPE) continue;
+    await answered(terminal, before, ANSWERED_WITHIN_MS);
+    await settle(terminal);
   }
 }
 
@@ -261,7 +278,9 @@ async function press(
   { first = '', ready, shows, undo = '' }: Step,
 ): Promise<string | undefined> {
   const isShown = (screen: string): boolean => (typeof shows === 'function' ? shows(screen) : shows.test(screen));
+  const { length } = terminal.output;
   await typeAll(terminal, first);
+  if (first !== '') await answered(terminal, length, BROUGHT_WITHIN_MS);
   if (ready !== undefined) await terminal.waitFor(ready);
   const before = await settle(terminal);
   await typeAll(terminal, raw(key));
