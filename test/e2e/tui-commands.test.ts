@@ -307,7 +307,9 @@ async function walk(
 }
 
 test('every command of the table has its step here', () => {
-  expect(COMMANDS.map(({ id }) => id).filter((id) => STEPS[id] === undefined && id !== 'leave')).toEqual([]);
+  expect(
+    COMMANDS.map(({ id }) => id).filter((id) => STEPS[id] === undefined && !['leave', 'next-place'].includes(id)),
+  ).toEqual([]);
   expect(Object.keys(STEPS).filter((id) => !COMMANDS.some((command) => command.id === id))).toEqual([]);
 });
 
