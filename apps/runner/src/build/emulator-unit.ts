@@ -113,7 +113,9 @@ function compileFlags(cxx: Compiler): string[] {
     '-ffp-contract=fast',
     '-fno-strict-aliasing',
     '-fno-exceptions',
-    ...(cxx.name === 'g++' ? ['-fno-gnu-unique', '-fno-semantic-interposition'] : []),
+    // With the last an array larger than a thread's stack is touched page by page: it meets the guard page below rather
+    // than what lies beyond it, another thread's variables.
+    ...(cxx.name === 'g++' ? ['-fno-gnu-unique', '-fno-semantic-interposition', '-fstack-clash-protection'] : []),
     // Places in faults name files as the kernel folder does.
     `-fdebug-prefix-map=${BUILD_FOLDER}=.`,
     '-Wno-attributes',

@@ -106,3 +106,35 @@ test('an endless loop ends within fifteen seconds, and the next kernel is unharm
   expect(seconds).toBeLessThan(15);
   expect(Outcome[(await verify('fa_v1_baseline')).outcome]).toBe('PASSED');
 });
+
+test(
+  "an array larger than a thread's stack is named as that, and not as an access past a tensor",
+  { timeout: 120_000 },
+  async () => {
+    const manifest = `id: large_array
+title: A large local array
+lesson: "an emulated thread has 128 KB"
+source: large_array.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+launches:
+  - { entry: large_array, grid: ["B * H * S", 1, 1], block: [64, 1, 1], arguments: [Q, O] }
+`;
+    const source = `#include <cuda_fp16.h>
+extern "C" __global__ void large_array(const half* Q, half* O) {
+  float local[61440];
+  for (int i = 0; i < 61440; ++i) local[i] = __half2float(Q[threadIdx.x]) + i;
+  float sum = 0.0f;
+  for (int i = threadIdx.x; i < 61440; i += 7) sum += local[(i * 31) % 61440];
+  O[blockIdx.x * 64 + threadIdx.x] = __float2half(sum);
+}
+`;
+    const { outcome } = await fixture.run('verify', {
+      kernel: fixture.upload({ 'kernel.yaml': manifest, 'large_array.cu': source }),
+      settings: { shapes: [parseShape('1x1x16x64')], seedCount: 1 },
+    });
+    expect(outcome.result.variants[0]!.findings[0]?.message).toMatch(
+      /Thread \(0,0,0\) of block \(0,0,0\) used more than the emulator's 128 KB of stack a thread/i,
+    );
+  },
+);
