@@ -109,6 +109,7 @@ const TEST_ROOMS = {
   support: [],
   reliability: ['support'],
   conformance: ['support'],
+  bench: [],
   e2e: ['support', 'reliability'],
   interop: ['support'],
   ladder: ['support'],

@@ -1,0 +1,52 @@
+/** What a user waits for as a multiple of a yardstick measured beside it: a machine's speed is in both. */
+export interface Bench {
+  id: string;
+  /** What is measured, and what it is set beside. */
+  what: string;
+  yardstick: string;
+  /** One measurement of each, milliseconds. */
+  measure: () => Promise<number>;
+  measureYardstick: () => Promise<number>;
+}
+
+export interface Figure {
+  id: string;
+  what: string;
+  yardstick: string;
+  milliseconds: number;
+  yardstickMilliseconds: number;
+  ratio: number;
+}
+
+const ROUNDS = 5;
+
+/** In turns, after one round of each to warm up; medians, and the median of the rounds' ratios. */
+export async function figureOf(bench: Bench): Promise<Figure> {
+  const rounds: { ours: number; yardstick: number }[] = [];
+  for (let round = 0; round <= ROUNDS; round++) {
+    const yardstick = await bench.measureYardstick();
+    rounds.push({ ours: await bench.measure(), yardstick });
+  }
+  const kept = rounds.slice(1);
+  return {
+    id: bench.id,
+    what: bench.what,
+    yardstick: bench.yardstick,
+    milliseconds: median(kept.map(({ ours }) => ours)),
+    yardstickMilliseconds: median(kept.map(({ yardstick }) => yardstick)),
+    ratio: median(kept.map(({ ours, yardstick }) => ours / yardstick)),
+  };
+}
+
+export const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!;
+
+/** A ratio this many times the earlier one is worse. */
+const WORSE = 1.3;
+const TRIES = 3;
+
+/** Measures again what looks worse; worse is what does so in every try. */
+export async function isWorse(bench: Bench, first: Figure, earlier: number): Promise<boolean> {
+  let { ratio } = first;
+  for (let tries = 1; tries < TRIES && ratio > WORSE * earlier; tries++) ({ ratio } = await figureOf(bench));
+  return ratio > WORSE * earlier;
+}
