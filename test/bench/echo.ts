@@ -1,4 +1,4 @@
-import { Client, credentials, Server, ServerCredentials, type ServiceDefinition } from '@grpc/grpc-js';
+import { Client, credentials, Server, ServerCredentials } from '@grpc/grpc-js';
 
 const same = (bytes: Buffer): Buffer => bytes;
 const METHOD = {
@@ -18,9 +18,12 @@ export interface Echo extends Disposable {
 /** A grpc-js server on a Unix socket that gives back what it gets, and a client of it. */
 export async function openEcho(path: string): Promise<Echo> {
   const server = new Server();
-  server.addService({ echo: METHOD } as ServiceDefinition, {
-    echo: (call: { request: Buffer }, done: (error: null, bytes: Buffer) => void) => done(null, call.request),
-  });
+  server.addService(
+    { echo: METHOD },
+    {
+      echo: (call: { request: Buffer }, done: (error: null, bytes: Buffer) => void) => done(null, call.request),
+    },
+  );
   const address = `unix:${path}`;
   await new Promise<void>((resolve, reject) => {
     server.bindAsync(address, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve()));
