@@ -181,6 +181,9 @@ FLASHCORE_DRIVER_API CUresult cuModuleLoadData(CUmodule* handle, const void* ima
   if (!handle || !image) return CUDA_ERROR_INVALID_VALUE;
   const Image found = inspect_image(image);
   if (found.kind == ImageKind::Unknown) return CUDA_ERROR_INVALID_IMAGE;
+#if !FLASHCORE_PTX_ENGINE
+  if (found.kind == ImageKind::Ptx) return CUDA_ERROR_INVALID_IMAGE;
+#endif
   if (found.kind == ImageKind::OtherMachine) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   static std::atomic<uint64_t> serial{0};
   auto module = std::make_shared<LoadedModule>();
