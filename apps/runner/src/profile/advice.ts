@@ -44,7 +44,7 @@ const STALL_ADVICE: Record<string, string> = {
     'The shared-memory queue is full: 16-byte accesses, ldmatrix instead of scalar loads, or keep the operand in registers',
   lg_throttle: 'The load queue is full: fewer and wider global accesses (16 bytes a thread)',
   math_pipe_throttle:
-    'The arithmetic pipe is busy: this is the good kind of waiting; less arithmetic beside the matrix products is what is left',
+    'The arithmetic pipe is busy, which is the good kind of stall: what is left is to do less arithmetic around the matrix products',
   wait: 'Warps wait a fixed latency between dependent instructions: interleave independent accumulators',
   no_instruction: 'The instruction cache misses: unroll less',
   imc_miss: 'Constants miss their cache: pass fewer, or copy them to registers once',

@@ -264,7 +264,7 @@ function variantOf({ build }: ResolvedKernel, asked: Variant | undefined, field:
   if (asked && toBinary(VariantSchema, asked).byteLength > 0)
     throw invalidRequest({
       field,
-      description: 'must be unset beside a build_id, which stands for sources and variant',
+      description: 'must be unset when a build_id is given: a build has its sources and its variant',
     });
   return build.variant;
 }

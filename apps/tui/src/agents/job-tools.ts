@@ -63,7 +63,7 @@ export function registerJobTools(server: McpServer, context: ToolContext): void 
         parameters,
         shapes,
         seeds: z.number().int().min(1).max(100).optional().describe('fresh random inputs a shape (default 5)'),
-        samples: z.number().int().min(1).max(1_000_000).optional().describe('exactly so many timed samples'),
+        samples: z.number().int().min(1).max(1_000_000).optional().describe('take exactly this many timed samples'),
         champion: z.string().optional().describe('kernel or folder to compare with in the same job (bench, run, tune)'),
         values: z
           .record(z.string(), z.array(z.number().int()).min(1))

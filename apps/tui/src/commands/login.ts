@@ -46,7 +46,7 @@ async function askToken(address: string, { surroundings: { stdin, stderr } }: Co
   const token = await readSecret(`Token for ${address}: `, stdin, stderr);
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new UsageError(
-    `Wanted a token on stdin (on the runner's host: flashcore-runner token add <name>), or --tls-cert with --tls-key; got ${token === '' ? 'neither' : 'a text that is none'}`,
+    `${token === '' ? 'No token and no certificate was given' : 'What was given is not a token'}: type a token, or put it on stdin (on the runner's host: flashcore-runner token add <name>), or give --tls-cert with --tls-key`,
   );
 }
 

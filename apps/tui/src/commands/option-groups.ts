@@ -41,7 +41,7 @@ export const verifyOptions = (command: Command): Command =>
 
 export const benchmarkOptions = (command: Command): Command =>
   command
-    .option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)')
+    .option('--samples <n>', 'take exactly this many timed samples (default: until the interval is narrow)')
     .option('--max-seconds <s>', 'limit on the time for one shape')
     .option(
       '--champion <kernel or folder>',
@@ -93,7 +93,7 @@ const settingsOptions = (command: Command): Command =>
   parameterOptions(shapeOption(command))
     .option('--plan <name>', "of the runner's gates file (default: its first)")
     .option('--seeds <n>', 'fresh random inputs a shape, 1 to 100 (default 5)')
-    .option('--samples <n>', 'exactly so many timed samples (default: until the interval is narrow)')
+    .option('--samples <n>', 'take exactly this many timed samples (default: until the interval is narrow)')
     .option('--max-seconds <s>', 'limit on the time for one shape')
     .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)');
 

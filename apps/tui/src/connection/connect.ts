@@ -38,7 +38,7 @@ export async function connect({ runner, tls = {}, environment, signal, notify }:
   if (asked) return connectTo(resolveTarget(asked, tls, environment), signal);
   if (hasTlsFlags(tls))
     throw new UsageError(
-      'Wanted --runner beside --tls-ca, --tls-cert and --tls-key: the runner of this machine is reached without TLS',
+      '--tls-ca, --tls-cert and --tls-key are for a runner elsewhere: name it with --runner; that of this machine is reached without TLS',
     );
   const directory = dataDirectory(environment);
   const ensure = () =>

@@ -129,7 +129,7 @@ export function formOf(kernel: Kernel, { kernels, archs, devices, plans = [], ca
           'samples',
           'samples',
           SAMPLES,
-          'so many a shape and mode, 1 to 1,000,000; as usual: until p50 is narrow',
+          'for each shape and mode, 1 to 1,000,000; usually until the p50 interval is narrow',
         ),
         typed: '',
       },
