@@ -115,7 +115,11 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
       () => /host:port[\s\S]*No runner has a name here/,
     ],
     ['TLS without a runner', () => ['host', '--tls-ca', 'x'], () => /--tls-ca, .* name it with --runner/],
-    ['a login without a credential', () => ['login', 'gpu01:50051'], () => /No token and no certificate was given: .*stdin/],
+    [
+      'a login without a credential',
+      () => ['login', 'gpu01:50051'],
+      () => /No token and no certificate was given: .*stdin/,
+    ],
     ['a login to a socket file', () => ['login', 'unix:/x'], () => /needs no login/],
     ['a login by a name that is none', () => ['login', 'gpu01:50051', '--name', '../x'], () => /--name of letters/],
     ['a logout from nowhere', () => ['logout', 'gpu01'], () => /there is no "gpu01"/],
