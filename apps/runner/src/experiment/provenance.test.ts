@@ -56,6 +56,8 @@ test.each([
     expect(provenance.tools.map(({ name, version }) => [name, /^\d+\.\d+\.\d+$/.test(version ?? '')])).toEqual([
       ['nvcc', true],
       ['g++', true],
+      // The engine, by its name.
+      ['emulator', false],
     ]);
     expect(
       [provenance.sourceDigest, provenance.flagsDigest].map((digest) => /^[0-9a-f]{64}$/.test(digest ?? '')),
