@@ -430,5 +430,5 @@ test('cases.yaml: the seven parity cases, and what is wrong is named', () => {
   );
   expect(() =>
     parseCases(read('cases.yaml').replace('D: 64, causal: false }', 'D: 0, causal: false }'), 'cases.yaml'),
-  ).toThrow(/sets\.parity\[0\]\.D: wanted an integer of 1/);
+  ).toThrow(/probes\.shapes\[0\]\.D: wanted an integer of 1/);
 });
