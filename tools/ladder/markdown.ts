@@ -1,5 +1,8 @@
 /** Tables as Markdown. */
 
+/** A head and its rows; undefined where nothing was measured. */
+export type Table = string[][] | undefined;
+
 export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |\n`).join('');
 }
@@ -28,3 +31,13 @@ export const validity = ({ valid, invalidReason }: { valid: boolean; invalidReas
 
 export const fixed = (value: number | undefined, digits: number): string =>
   value === undefined || Number.isNaN(value) ? '-' : value.toFixed(digits);
+
+export const figure = (value: number | undefined, digits = 2): string =>
+  value === undefined || Number.isNaN(value) ? 'not measured' : value.toFixed(digits);
+
+/** A heading, a table and a remark below it; nothing where the table has no row. */
+export function section(title: string, table: Table, remark?: string): string[] {
+  if (!table || table.length < 2) return [];
+  const [head, ...rows] = table;
+  return [`## ${title}`, '', markdownTable(head!, rows), ...(remark === undefined ? [] : [remark, ''])];
+}

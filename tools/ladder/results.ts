@@ -42,9 +42,20 @@ export function foldersWith(names: RegExp): string[] {
 }
 
 export function experimentsOf(folder: string, names: RegExp): GetJobResponse[] {
+  return filesOf(folder, names).flatMap((name) => experimentOf(folder, name) ?? []);
+}
+
+/** undefined for a file of another kind. */
+export function experimentOf(folder: string, name: string): GetJobResponse | undefined {
+  const json = withCurrentNames(jsonOf(folder, name)) as JsonValue;
+  const isJob = typeof json === 'object' && json !== null && !Array.isArray(json) && 'job' in json && 'result' in json;
+  return isJob ? fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }) : undefined;
+}
+
+export function filesOf(folder: string, names: RegExp): string[] {
   return readdirSync(join(RESULTS, folder))
     .filter((name) => names.test(name))
-    .flatMap((name) => readExperiment(join(RESULTS, folder, name)) ?? []);
+    .sort();
 }
 
 export function rowsOf(folder: string, names: RegExp): LadderRow[] {
@@ -59,8 +70,14 @@ export function rowsOf(folder: string, names: RegExp): LadderRow[] {
 
 /** undefined where the folder has no such file. */
 export function jsonOf<T>(folder: string, name: string): T | undefined {
+  const text = textOf(folder, name);
+  return text === undefined ? undefined : (JSON.parse(text) as T);
+}
+
+/** undefined where the folder has no such file. */
+export function textOf(folder: string, name: string): string | undefined {
   const path = join(RESULTS, folder, name);
-  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as T) : undefined;
+  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
 }
 
 /** What `npm run ladder:verify` wrote last: each build's cases on the emulator, and ptxas' facts for sm_89. */
@@ -100,8 +117,8 @@ export function emulatorRun(): EmulatorRun | undefined {
 export function sanitizerOf(folder: string, kernel: string): string | undefined {
   const [job] = experimentsOf(folder, new RegExp(`^sanitize\\.${kernel}\\.json$`));
   const [variant] = job?.result?.variants ?? [];
-  const told = join(RESULTS, folder, `sanitize.${kernel}.txt`);
-  return variant && sanitizerText(existsSync(told) ? readFileSync(told, 'utf8') : '', variant.findings.length);
+  const told = textOf(folder, `sanitize.${kernel}.txt`) ?? '';
+  return variant && sanitizerText(told, variant.findings.length);
 }
 
 /**
@@ -121,11 +138,4 @@ export function sanitizerText(lines: string, findings: number): string {
   if (errors > 0) return `${errors} errors${unanswered}`;
   const answers = tools.length - silent.length;
   return answers === 0 ? 'no tool answered' : `clean (${answers} ${answers === 1 ? 'tool' : 'tools'})${unanswered}`;
-}
-
-/** undefined for a file of another kind. */
-function readExperiment(path: string): GetJobResponse | undefined {
-  const json = withCurrentNames(JSON.parse(readFileSync(path, 'utf8'))) as JsonValue;
-  const isJob = typeof json === 'object' && json !== null && !Array.isArray(json) && 'job' in json && 'result' in json;
-  return isJob ? fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }) : undefined;
 }

@@ -9,12 +9,13 @@ import { join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { formatShape } from '@flashcore/shared/kernels';
 import { formatMarkdown } from '../format-markdown.ts';
-import { graphRows, overlapRows } from '../launch-tables.mjs';
-import { resultsTables } from '../results-tables.mjs';
+import { editRounds, torchExtension } from './edit-times.ts';
 import { emulatorPage, emulatorSentence } from './emulator-page.ts';
 import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
+import { graphRows, overlapRows } from './launch-cost.ts';
 import { markdownTable } from './markdown.ts';
+import { resultsPage } from './results-page.ts';
 import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
 import { triedPage } from './tried-page.ts';
 import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
@@ -71,7 +72,7 @@ export async function documents(): Promise<Document[]> {
  */
 function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
-  if (foldersWith(/^(run|several)\..*\.json$/).includes(folder)) return resultsTables(join(RESULTS, folder));
+  if (foldersWith(/^(run|several)\..*\.json$/).includes(folder)) return resultsPage(folder);
   const sweep = sweepPage(folder);
   if (sweep !== undefined) return sweep;
   return foldersWith(/^bench\..*\.json$/).includes(folder) ? triedPage(folder) : undefined;
@@ -81,9 +82,7 @@ function pageOf(folder: string): string | undefined {
 function overlapMarkdown(): string {
   const folder = laddersMeasured().findLast((name) => existsSync(join(RESULTS, name, 'overlap.json')));
   if (folder === undefined) return 'Nothing measured yet.\n';
-  const tables = [overlapRows(join(RESULTS, folder)), graphRows(join(RESULTS, folder))].map((rows) =>
-    markdownTable(rows![0]!, rows!.slice(1)),
-  );
+  const tables = [overlapRows(folder), graphRows(folder)].map((rows) => markdownTable(rows![0]!, rows!.slice(1)));
   const { shape, device } = jsonOf<{ shape: string; device: { name: string } }>(folder, 'overlap.json')!;
   return `${tables.join('\n')}\nMicroseconds a launch at ${shape} on one ${device.name}; docs/results/${folder}.\n`;
 }
@@ -97,10 +96,8 @@ function summaryMarkdown(): string {
   const { kernel, benchmark } = rows[0]!;
   const fastest = benchmark.sdpa.toSorted((a, b) => a.speedup - b.speedup)[0]!;
   const device = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!.device!.name;
-  const builds = (jsonOf<{ phases: { build: number } }[]>(folder, 'edit-to-gates.json') ?? [])
-    .map(({ phases }) => phases.build)
-    .sort((a, b) => a - b);
-  const extension = jsonOf<{ build_seconds: number }>(folder, 'torch-extension.json');
+  const builds = (editRounds(folder) ?? []).map(({ phases }) => phases.build).sort((a, b) => a - b);
+  const extension = torchExtension(folder);
   const edits =
     builds.length > 0 && extension
       ? `An edited flashcore_v6 is built in ${builds[Math.floor(builds.length / 2)]!.toFixed(2)} s (median of ${builds.length}); torch.utils.cpp_extension.load_inline takes ${extension.build_seconds.toFixed(1)} s to build the same kernel behind a PyTorch binding, in the same run. `

@@ -1,0 +1,143 @@
+/** Tables of a GPU host as it was found, and of what its driver offers: cards, several GPUs, launch options, seams. */
+import { TimingMode, Verdict, type VariantResult } from '@flashcore/shared/contract';
+import { parseNvidiaSmi } from '../nvidia-smi.ts';
+import { figure, type Table } from './markdown.ts';
+import { experimentOf, filesOf, jsonOf, textOf } from './results.ts';
+
+const CARD_FACTS = [
+  ['state', 'Performance State'],
+  ['SM clock, most', 'Max Clocks/SM'],
+  ['memory clock, most', 'Max Clocks/Memory'],
+  ['power limit', 'GPU Power Readings/Current Power Limit'],
+  ['temperature', 'Temperature/GPU Current Temp'],
+] as const;
+
+/** The cards as they were found, by `nvidia-smi -q`. */
+export function cardRows(folder: string): Table {
+  const text = textOf(folder, 'nvidia-smi.txt');
+  if (text === undefined) return undefined;
+  return [
+    ['GPU', ...CARD_FACTS.map(([title]) => title)],
+    ...parseNvidiaSmi(text).map(({ id, values }) => [
+      id,
+      ...CARD_FACTS.map(([, name]) => values.get(name) ?? 'not told'),
+    ]),
+  ];
+}
+
+interface StartedJob {
+  kernel: string;
+  device: string;
+  from_s: number;
+  to_s: number;
+  outcome: string;
+  findings: string[];
+  hot_p50_us: number | null;
+}
+
+/** Jobs that were started together on a host with several GPUs. */
+export function severalRows(folder: string): Table {
+  const report = jsonOf<Record<string, StartedJob[]>>(folder, 'several.json');
+  return (
+    report && [
+      ['started together', 'kernel', 'device', 'from, s', 'to, s', 'outcome', 'hot p50, us'],
+      ...Object.entries(report).flatMap(([name, jobs]) =>
+        jobs.map((job, index) => [
+          index === 0 ? name : '',
+          job.kernel,
+          job.device,
+          figure(job.from_s),
+          figure(job.to_s),
+          [job.outcome, ...job.findings].join(', '),
+          job.hot_p50_us === null ? '' : figure(job.hot_p50_us),
+        ]),
+      ),
+    ]
+  );
+}
+
+/** A kernel that traps unless its cluster is as the manifest says, and reads K and V after a stream of writes. */
+export function launchOptionRows(folder: string): Table {
+  const files = filesOf(folder, /^launch_options\.cluster\d+\.persist\d\.json$/);
+  if (files.length === 0) return undefined;
+  return [
+    ['cluster', 'l2_persist', 'hot, us', 'interval', 'cold, us', 'verified'],
+    ...files.map((name) => {
+      const [, cluster, persist] = /cluster(\d+)\.persist(\d)/.exec(name)!;
+      const variant = experimentOf(folder, name)!.result!.variants[0]!;
+      const hot = latencyOf(variant, TimingMode.HOT);
+      return [
+        `${cluster} x 1 x 1`,
+        persist === '1' ? 'K, V' : 'none',
+        figure(hot?.p50Us),
+        `${figure(hot?.p50LowUs)} to ${figure(hot?.p50HighUs)}`,
+        figure(latencyOf(variant, TimingMode.COLD)?.p50Us),
+        variant.verify!.cases.every(({ verdict }) => verdict === Verdict.PASS) ? 'right' : '**wrong**',
+      ];
+    }),
+  ];
+}
+
+const latencyOf = ({ benchmarks }: VariantResult, wanted: TimingMode): VariantResult['benchmarks'][number]['latency'] =>
+  benchmarks.find(({ mode }) => mode === wanted)?.latency;
+
+interface BoxReport {
+  isolation: { kind: string };
+  verify_seconds: number[];
+  /** Low end, median and high end of each. */
+  p50_us: Record<'TIMING_MODE_COLD' | 'TIMING_MODE_HOT', [number, number, number]>;
+}
+
+/** The same jobs with the worker in a box and without one. */
+export function boxRows(folder: string): Table {
+  const report = jsonOf<Record<string, BoxReport>>(folder, 'box.json');
+  return (
+    report && [
+      ['', 'first job, s', 'second and third job, s', 'cold, us', 'hot, us', 'interval of hot'],
+      ...Object.values(report).map(({ isolation, verify_seconds: [first, ...others], p50_us: times }) => {
+        const [low, hot, high] = times.TIMING_MODE_HOT;
+        return [
+          isolation.kind === 'none' ? 'no box' : 'boxed',
+          figure(first),
+          others.map((seconds) => figure(seconds)).join(', '),
+          figure(times.TIMING_MODE_COLD[1]),
+          figure(hot, 3),
+          `${figure(low, 3)} to ${figure(high, 3)}`,
+        ];
+      }),
+    ]
+  );
+}
+
+interface RecoveryReport {
+  rounds: { goneMs: number; servesMs: number }[];
+}
+
+/** From the SIGKILL of a worker whose kernel spins, milliseconds. */
+export function recoveryRows(folder: string): Table {
+  const report = jsonOf<RecoveryReport>(folder, 'recovery.json');
+  if (!report) return undefined;
+  const row = (title: string, key: keyof RecoveryReport['rounds'][number]): string[] => {
+    const times = report.rounds.map((round) => round[key]).sort((a, b) => a - b);
+    return [title, figure(times[times.length >> 1], 0), figure(times.at(-1), 0), String(times.length)];
+  };
+  return [
+    ['', 'median', 'slowest', 'times'],
+    row('process gone', 'goneMs'),
+    row('canary kernel answered in a new process', 'servesMs'),
+  ];
+}
+
+interface ConformanceReport {
+  checks: { name: string; failure?: string }[];
+}
+
+/** The checks of the driver seam, on NVIDIA's driver and on the emulator's. */
+export function conformanceRows(folder: string): Table {
+  const rows = ['libcuda.so.1', 'emulator'].flatMap((target) => {
+    const report = jsonOf<ConformanceReport>(folder, `conformance.${target}.json`);
+    if (!report) return [];
+    return [[target, String(report.checks.length), String(report.checks.filter(({ failure }) => failure).length)]];
+  });
+  return [['driver', 'checks', 'failed'], ...rows];
+}

@@ -1,2 +1,0 @@
-/** The tables of a results folder, as Markdown. */
-export function resultsTables(folder: string): string;
