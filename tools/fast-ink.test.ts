@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+// eslint-disable-next-line @nx/enforce-module-boundaries -- the root's configuration has no package name
 import config from '../vitest.config.ts';
 import { fastInkTests, withFastOutput } from './fast-ink.mjs';
 
