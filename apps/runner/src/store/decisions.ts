@@ -13,6 +13,7 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
+import { EventLog } from './event-log.ts';
 
 /** What somebody decides about an experiment. */
 export interface NewDecision {
@@ -105,14 +106,11 @@ export class DecisionStore {
     return this.find(Number(lastInsertRowid))!.decision;
   }
 
-  /** The result of a job that has ended, from its last event. */
+  /** The result of a job that has ended, from its last event. Errors: DATA_DAMAGED. */
   resultOf(job: string): JobResult | undefined {
-    const row = this.#database
-      .prepare(
-        'SELECT event FROM events JOIN jobs ON jobs.id = job_id AND sequence = last_sequence WHERE jobs.name = ?',
-      )
-      .get(job);
-    const payload = row && fromBinary(JobEventSchema, row['event'] as Uint8Array).payload;
+    const row = this.#database.prepare('SELECT id, last_sequence FROM jobs WHERE name = ?').get(job);
+    const last = row && new EventLog(this.#database).read(Number(row['id']), Number(row['last_sequence']));
+    const payload = last && fromBinary(JobEventSchema, last.event).payload;
     return payload?.case === 'finished' ? payload.value.result : undefined;
   }
 

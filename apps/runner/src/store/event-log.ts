@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
+import { withBareReasons } from './old-reasons.ts';
 
 /** An event as it is stored and sent: JobEvent in protobuf's binary form. */
 export interface StoredEvent {
@@ -75,7 +76,7 @@ interface EventRow extends StoredEvent {
 function checked(jobId: number, expected: number, { sequence, event, checksum: stored }: EventRow): StoredEvent {
   if (sequence !== expected) throw damaged(jobId, expected);
   if (stored !== null && stored !== checksum(jobId, sequence, event)) throw damaged(jobId, sequence);
-  return { sequence, event };
+  return { sequence, event: withBareReasons(event) };
 }
 
 /** Of flipped bits, and of an event that stands in another's place. */

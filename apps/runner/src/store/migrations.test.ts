@@ -2,8 +2,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
+import { toJsonString } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { Outcome } from '@flashcore/shared/contract';
+import { JobEventSchema, Outcome, TimingMode } from '@flashcore/shared/contract';
 import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { openDatabase } from './database.ts';
 
@@ -56,6 +57,16 @@ test('a database of the oldest schema is brought up to date: its jobs, events, r
   expect(seen.flat()).toHaveLength(events.length);
   const { result } = await fixture.client.getJob({ name: jobs[2]!.name });
   expect(result?.variants[0]?.verify?.passedCases).toBe(1);
+  // They were stored as "not measured: …".
+  expect(result?.variants[0]?.benchmarks).toMatchObject(
+    [TimingMode.COLD, TimingMode.HOT].map((mode) => ({
+      mode,
+      sdpaMissing: expect.stringMatching(/^the emulator can't run PyTorch's SDPA; /) as string,
+      conditions: { notMeasured: 'the emulator has no clocks, temperature or power' },
+    })),
+  );
+  const texts = seen.flat().map((event) => toJsonString(JobEventSchema, event));
+  expect(texts.filter((text) => /"not (?:measured|judged): /.test(text))).toEqual([]);
   expect((await fixture.client.listExperiments()).experiments).toMatchObject([
     { job: { name: jobs[2]!.name }, passedCases: 1 },
   ]);

@@ -245,4 +245,4 @@ export {
 export { errorFromStatus, hasErrorDetails, statusFromError } from './error-status.ts';
 export { type FieldViolation, FlashcoreError, asFlashcoreError, invalidRequest, isErrorReasonName } from './errors.ts';
 export { type ExitCode, exitCodeOfError, exitCodeOfOutcome, outcomeOfJob } from './outcome.ts';
-export { withCurrentNames } from './renamed-fields.ts';
+export { VERDICT_WORDS, withCurrentNames } from './renamed-fields.ts';

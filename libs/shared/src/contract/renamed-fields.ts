@@ -6,9 +6,9 @@ const RENAMED: Readonly<Record<string, string>> = {
   speedupAgainst: 'speedupOverChampion',
 };
 
-/** Texts that once began with the word of the verdict beside them; now they are the bare reason. */
+/** Texts that once began with the words of the verdict beside them; now they are the bare reason. */
 const REASONS = new Set(['clockSource', 'detail', 'entriesMissing', 'missing', 'notMeasured', 'reason', 'sdpaMissing']);
-const VERDICT_WORD = /^not (?:measured|judged): /;
+export const VERDICT_WORDS = ['not measured: ', 'not judged: '] as const;
 
 /**
  * A JSON document of any version of the contract with the names of the present one. Recordings and stored results
@@ -23,7 +23,12 @@ export function withCurrentNames(json: unknown): unknown {
       if (name === 'labels') return [[name, value]]; // Their names and texts are the client's.
       if (value === '') return []; // It meant "none", which is now an absent field.
       const isReason = typeof value === 'string' && REASONS.has(name);
-      return [[name, isReason ? value.replace(VERDICT_WORD, '') : withCurrentNames(value)]];
+      return [[name, isReason ? bareReason(value) : withCurrentNames(value)]];
     }),
   );
+}
+
+function bareReason(text: string): string {
+  const words = VERDICT_WORDS.find((each) => text.startsWith(each));
+  return words === undefined ? text : text.slice(words.length);
 }
