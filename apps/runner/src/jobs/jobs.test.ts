@@ -234,6 +234,11 @@ test("a job that the runner's end cut off is queued again by its request_id wher
   expect(start('hang', { ...request, resumable: true }).name).toBe(first.name);
   const after = jobsOn(database, history);
   expect(after.start('hang', request)).toMatchObject({ name: first.name, outcome: Outcome.INTERRUPTED });
+  // One that is refused changes nothing: the id still names the job that was cut off.
+  expect(() => after.start('hang', { ...request, resumable: true, maxJobsOfOwner: 0 })).toThrow(
+    /jobs that wait or run/,
+  );
+  expect(after.start('hang', request).name).toBe(first.name);
   const again = after.start('hang', { ...request, resumable: true });
   expect(again).toMatchObject({ state: JobState.QUEUED, requestId: 'r' });
   expect(after.start('hang', { ...request, resumable: true }).name).toBe(again.name);

@@ -181,13 +181,13 @@ export class Jobs {
    */
   start(options: StartOptions): Job {
     const before = this.#findRepeated(options);
-    if (before) return this.#message(before);
+    if (before && !goesOn(before, options)) return this.#message(before);
     if (this.#options.writes?.failure) throw this.#options.writes.failure;
     this.#refuseWhenFull();
     this.#refuseOverQuota(options);
     const planned = options.plan((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
     const queue = this.#queueOf(planned.deviceId);
-    const run = this.#accept(options, planned);
+    const run = this.#accept(options, planned, before);
     this.#options.logger.info(
       { job: run.name, label: planned.label, device: planned.deviceId, owner: options.owner },
       'job accepted',
@@ -301,12 +301,8 @@ export class Jobs {
     await endsWithin(Promise.all([...this.#runs.values()].map((run) => run.ended)), withinMs);
   }
 
-  #findRepeated({ owner, requestId, requestDigest, resumable }: StartOptions): JobRow | undefined {
+  #findRepeated({ owner, requestId, requestDigest }: StartOptions): JobRow | undefined {
     const row = requestId ? this.#table.byRequestId(owner, requestId) : undefined;
-    if (row?.request_digest === requestDigest && resumable && row.outcome === Outcome.INTERRUPTED) {
-      this.#table.releaseRequestId(row.id);
-      return undefined;
-    }
     if (!row || row.request_digest === requestDigest) return row;
     throw new FlashcoreError(
       'REQUEST_ID_REUSED',
@@ -389,15 +385,22 @@ export class Jobs {
     );
   }
 
-  /** Stores the job and its first event in one transaction. */
+  /**
+   * Stores the job and its first event in one transaction, in which the request_id leaves the job that this one goes on
+   * with: one that is refused leaves all as it was.
+   */
   #accept(
     { requestId, requestDigest, owner, labels, maxQueueSeconds, maxRunSeconds }: StartOptions,
     planned: PlannedJob,
+    interrupted: JobRow | undefined,
   ): JobRun {
     const { database, logger } = this.#options;
     const name = `jobs/${randomUUID()}`;
     const { jobId, recorder } = this.#noting(() =>
-      database.transaction(() => this.#store(name, { requestId, requestDigest, owner, labels }, planned)),
+      database.transaction(() => {
+        if (interrupted) this.#table.releaseRequestId(interrupted.id);
+        return this.#store(name, { requestId, requestDigest, owner, labels }, planned);
+      }),
     );
     // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
     // the next.
@@ -492,6 +495,10 @@ export class Jobs {
     return payload?.case === 'finished' ? payload.value.result : undefined;
   }
 }
+
+/** Whether the job that a request made before is one that the runner's end cut off, and that is to go on. */
+const goesOn = ({ outcome }: JobRow, { resumable = false }: StartOptions): boolean =>
+  resumable && outcome === Outcome.INTERRUPTED;
 
 function jobNotFound(name: string): never {
   throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Name a job that ListJobs gives: there is no "${name}"`);
