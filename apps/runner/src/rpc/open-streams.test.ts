@@ -101,6 +101,15 @@ test('streams that nobody reads are reset, and leave the runner', async () => {
   for (const { session } of [...first, ...second]) session?.destroy();
 });
 
+test('where a credential can’t be checked any more its stream ends, and the runner does not', async () => {
+  const streams = new OpenStreams();
+  const recheck = (): void => void JSON.parse('[{"name": ');
+  const caller = { name: 'ada', role: 'submitter', authenticated: true } as const;
+  const { signal } = streams.open({ caller, transport: undefined, recheck });
+  await once(signal, 'abort');
+  expect([signal.reason, streams.count]).toEqual([expect.objectContaining({ reason: 'INTERNAL' }), 0]);
+});
+
 test.skipIf(missing('openssl'))(
   "a token that is revoked ends the streams that it opened, and nobody else's",
   async () => {

@@ -1,5 +1,5 @@
 import { constants } from 'node:http2';
-import { FlashcoreError } from '@flashcore/shared/contract';
+import { FlashcoreError, asFlashcoreError } from '@flashcore/shared/contract';
 import type { Caller } from '../access/caller.ts';
 import type { Transport } from './transport.ts';
 
@@ -141,8 +141,8 @@ export class OpenStreams {
       try {
         stream.opening.recheck();
       } catch (error) {
-        if (!(error instanceof FlashcoreError)) throw error;
-        this.#end(stream, error);
+        // Thrown here it would end the runner: a list of tokens that can't be read lets nobody in, and no stream stay.
+        this.#end(stream, asFlashcoreError(error));
       }
     }
   }
