@@ -52,6 +52,11 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
   };
 }
 
+/** Of any version; what a later one has behind it nobody here reads (W3C Trace Context, section 3.2.2). */
+const TRACEPARENT_CHARACTERS = 55;
+
 /** A label of the client's own of that name stays; what is no trace context is passed over, as the standard has it. */
 const withTraceParent = (labels: Record<string, string>, text: string | undefined): Record<string, string> =>
-  text === undefined || parseTraceParent(text) === undefined ? labels : { [TRACEPARENT]: text, ...labels };
+  text === undefined || parseTraceParent(text) === undefined
+    ? labels
+    : { [TRACEPARENT]: text.slice(0, TRACEPARENT_CHARACTERS), ...labels };
