@@ -99,6 +99,18 @@ test("a process that ran one owner's code serves no other: a new one does, witho
   await device.close();
 });
 
+test('an owner who comes after a start that was given up has one process, which is heard', async () => {
+  const { device, asked } = openDevice('given-up');
+  device.serve('ada');
+  const gone = AbortSignal.abort(new Error('cancelled'));
+  await expect(device.request({ type: 'run-once', image: 'good' } as never, { signal: gone })).rejects.toThrow();
+  device.serve('bob');
+  await run(device, 'good');
+  await run(device, 'good');
+  expect(asked()).toEqual(['open', 'canary', 'run-once', 'run-once']);
+  await device.close();
+});
+
 test('a device whose canary fails three times is quarantined and says why; it serves again once a canary runs', async () => {
   const { device, asked, setHealth } = openDevice('quarantine');
   await run(device, 'bad');

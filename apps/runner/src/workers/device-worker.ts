@@ -121,7 +121,10 @@ export class DeviceWorker {
    */
   async #endProcess(signal: AbortSignal): Promise<void> {
     const former = this.#process;
-    if (!former) return;
+    if (!former) {
+      this.#outworn = false;
+      return;
+    }
     if (await untilAborted(former.stop(), signal)) {
       this.#process = undefined;
       this.#outworn = false;
