@@ -110,6 +110,38 @@ test(
 );
 
 test(
+  'a variant that a probe alone finds wrong, or that races, is dropped, again too',
+  { timeout: 120_000 },
+  async () => {
+    const kernel = fixture.upload({
+      'kernel.yaml': KERNEL['kernel.yaml'].replace('WRONG: { values: [0, 1]', 'WRONG: { values: [0, 2, 3]'),
+      'choices.cu': KERNEL['choices.cu']
+        .replace('WRONG ? 1.0f', 'WRONG == 2 && seq_len % 64 != 0 ? 1.0f')
+        .replace('pad[threadIdx.x]', 'pad[WRONG == 3 ? 0 : threadIdx.x]')
+        .replace('= 1;', '= (char)threadIdx.x;'),
+    });
+    const request = {
+      kernel,
+      parameters: [
+        { name: 'PAD', values: [1n] },
+        { name: 'WRONG', values: [0n, 2n, 3n] },
+      ],
+    };
+    for (const again of [false, true]) {
+      const { outcome } = await fixture.run('tune', request);
+      expect({ again, rows: rowsOf(outcome.result) }).toEqual({
+        again,
+        rows: [
+          ['PAD=1 WRONG=0 BROKEN=0', 1, 'PASS', 1024, ''],
+          ['PAD=1 WRONG=2 BROKEN=0', 0, 'FAIL', 1024, expect.stringMatching(/^wrong on 1x2x333x64/)],
+          ['PAD=1 WRONG=3 BROKEN=0', 0, 'FAIL', 1024, 'RACE'],
+        ],
+      });
+    }
+  },
+);
+
+test(
   'where nothing is right it fails and says why of each; a search that is stopped keeps what it knows',
   { timeout: 120_000 },
   async () => {

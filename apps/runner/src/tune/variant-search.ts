@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { create } from '@bufbuild/protobuf';
 import {
+  FindingKind,
   HeldOutVerdict,
   Outcome,
   ShapeComparisonSchema,
@@ -9,6 +10,7 @@ import {
   Verdict,
   VerifyResultSchema,
   outcomeOfJob,
+  type CaseResult,
   type ComparisonResult,
   type HeldOutResult,
   type JobResult,
@@ -26,8 +28,8 @@ import { compareShape, comparisonPhase } from '../phases/comparison-phase.ts';
 import { heldOutPhase } from '../phases/held-out-phase.ts';
 import { nothingFound, variantFound, type JobFound } from '../phases/job-found.ts';
 import { emitLog, variantServices, type JobServices, type VariantServices } from '../phases/job-services.ts';
-import { noteSeeds, runVerify } from '../phases/verify-phase.ts';
-import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
+import { noteSeeds, runVerify, type Verification } from '../phases/verify-phase.ts';
+import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { TuneSpec } from '../spec/job-spec.ts';
 import type { MeasuredSteps, StepKey } from '../store/measured-steps.ts';
 import { overShapes, paretoFront, race, type Measured } from './race.ts';
@@ -193,27 +195,41 @@ class Tuning {
     const { services, row, build } = contender;
     const { spec } = this.#parts.services;
     const verify = spec.verify!;
-    const key = this.#key(['verify', row.buildId!, verify.seedCount, ...verify.shapes.map(formatShape)]);
+    const of = [
+      row.buildId!,
+      verify.seedCount,
+      INPUTS_VERSION,
+      String(verify.probes),
+      ...verify.shapes.map(formatShape),
+    ];
+    const key = this.#key(['verify', ...of]);
     const known = this.#known(VerifyResultSchema, key);
-    const result = known ?? (await this.#verifyNow(services, build!, key));
+    const { result, findings, passed } = known
+      ? { result: known, findings: [], passed: !firstWrong(known) && known.passedCases > 0 }
+      : await this.#verifyNow(services, build!, key);
     contender.verify = result;
     row.reused ||= known !== undefined;
-    const wrong = result.cases.find(({ verdict }) => verdict === Verdict.FAIL);
-    row.verified = !wrong && result.passedCases > 0 ? Verdict.PASS : Verdict.FAIL;
+    row.verified = passed ? Verdict.PASS : Verdict.FAIL;
+    const wrong = firstWrong(result);
     if (wrong) row.dropped = `wrong on ${formatShape(wrong.shape!)}: ${wrong.reason}`;
-    else if (row.verified === Verdict.FAIL) row.dropped = 'it takes none of the cases';
+    else if (!passed)
+      row.dropped = findings[0]
+        ? `${FindingKind[findings[0].kind]}: ${findings[0].message}`
+        : 'it takes none of the cases';
     this.#tell(contender);
   }
 
-  async #verifyNow(services: VariantServices, build: KernelBuild, key: StepKey): Promise<VerifyResult> {
-    const { result } = await runVerify(services, {
+  async #verifyNow(services: VariantServices, build: KernelBuild, key: StepKey): Promise<Verification> {
+    const verification = await runVerify(services, {
       spec: services.spec.verify!,
       image: build.image!,
       races: services.spec.device.simulated,
       onSeeds: (seeds) => noteSeeds(this.#found, seeds),
     });
-    this.#parts.steps.keep(VerifyResultSchema, key, result);
-    return result;
+    // A race is a finding alone: the result without it would say that the variant is right.
+    if (verification.passed || firstWrong(verification.result))
+      this.#parts.steps.keep(VerifyResultSchema, key, verification.result);
+    return verification;
   }
 
   #rankByResources(right: readonly Contender[]): void {
@@ -388,6 +404,10 @@ function handled(work: Promise<void>): Promise<void> {
   work.catch(() => undefined);
   return work;
 }
+
+/** Probes count as cases do. */
+const firstWrong = ({ probes, cases }: VerifyResult): CaseResult | undefined =>
+  [...probes, ...cases].find(({ verdict }) => verdict === Verdict.FAIL);
 
 const rowOf = ({ label, parameters }: ResolvedVariant): TunedVariant =>
   create(TunedVariantSchema, {
