@@ -70,7 +70,8 @@ async function judgeHeldOut(services: VariantServices, image: string): Promise<H
   // What the champion takes must be computed: a candidate can't narrow its manifest to what it is shown.
   const shapes = heldOut.filter((shape) => !checkShape(champion!.kernel.manifest, champion!.resolved, shape));
   const answer = (verdict: keyof typeof TEXTS, why = ''): HeldOutResult =>
-    create(HeldOutResultSchema, { verdict, detail: `${TEXTS[verdict]}${why}`, shapes: shapes.length });
+    // Not how many the champion takes: its manifest may be the client's, whose limits would count shapes by length.
+    create(HeldOutResultSchema, { verdict, detail: `${TEXTS[verdict]}${why}`, shapes: heldOut.length });
   if (shapes.length === 0) return answer(HeldOutVerdict.NOT_JUDGED, ': the champion takes none of the shapes');
   const verified = await verifiedOn(services, shapes, image);
   if (verified !== 'right') return answer(verified);

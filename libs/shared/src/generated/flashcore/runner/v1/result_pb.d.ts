@@ -398,7 +398,7 @@ export declare type HeldOutResult = Message<"flashcore.runner.v1.HeldOutResult">
   detail: string;
 
   /**
-   * Number of shapes tried: those that the champion takes.
+   * Number of shapes that the runner keeps to itself; how many of them the champion takes is not told.
    *
    * @generated from field: int32 shapes = 3;
    */
