@@ -1,6 +1,13 @@
 /** rbk_config.yaml and its reports, KernelBench's figures, a pull request's comment, JUnit of lost jobs. */
 import { create } from '@bufbuild/protobuf';
-import { GetJobResponseSchema, JobState, Outcome, type GetJobResponse } from '@flashcore/shared/contract';
+import {
+  FindingKind,
+  GetJobResponseSchema,
+  JobState,
+  Outcome,
+  Verdict,
+  type GetJobResponse,
+} from '@flashcore/shared/contract';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
@@ -147,6 +154,27 @@ test('fast_p of two devices are two, and simulated times are in none', () => {
   const simulated = structuredClone(ladder[0]!);
   for (const { benchmarks } of simulated.result!.variants) for (const each of benchmarks) each.simulated = true;
   expect(fastP([simulated])).toMatchObject([{ place: 'none measured', fast_p: { '0.0': 0 }, geo_mean_speedup: null }]);
+});
+
+test.each([
+  ['a probe found wrong', { probes: [{ verdict: Verdict.FAIL }] }, []],
+  ['raced', {}, [{ kind: FindingKind.RACE }]],
+])('a kernel that %s is not called correct, though it passed its cases', (_, verify, findings) => {
+  const wrong = create(GetJobResponseSchema, {
+    job: { name: 'jobs/wrong', kernelId: 'mine', state: JobState.ENDED, outcome: Outcome.WRONG_RESULT },
+    result: {
+      variants: [
+        {
+          build: { succeeded: true },
+          verify: { cases: [{ verdict: Verdict.PASS }], passedCases: 1, ...verify },
+          findings,
+        },
+      ],
+    },
+  });
+  expect(evalResults([wrong])['mine']).toMatchObject([{ compiled: true, correctness: false }]);
+  const files = rbkReports(parseRbkConfig(CONFIG, 'rbk_config.yaml'), wrong);
+  expect(JSON.parse(files['rbk_report.json']!)).toMatchObject({ correct: false });
 });
 
 test("a pull request's comment begins with its marker, has the comparison, and fits", async () => {

@@ -1,6 +1,8 @@
 /** What one ended job found, in short: parity, errors, gates, cost. Pages and their data share it. */
 import {
+  Outcome,
   Verdict,
+  outcomeOfVariant,
   type GateResult,
   type GetJobResponse,
   type JobResult,
@@ -38,6 +40,21 @@ export function gatesText(gates: readonly GateResult[]): string {
     open > 0 && `${open} not measured`,
   ];
   return parts.filter(Boolean).join('; ');
+}
+
+/**
+ * Whether a variant was verified and is right: in all of its cases, in the probes, which are none of them, and by all
+ * that was found. Too slow or too large is not wrong.
+ */
+export function isRight(variant: VariantResult): boolean {
+  const { passedCases = 0, cases = [], probes = [] } = variant.verify ?? {};
+  const outcome = outcomeOfVariant({ ...variant, gates: [], comparison: undefined });
+  return (
+    cases.length > 0 &&
+    passedCases === cases.length &&
+    probes.every(({ verdict }) => verdict !== Verdict.FAIL) &&
+    (outcome === Outcome.PASSED || outcome === Outcome.FAILED)
+  );
 }
 
 export const parityText = ({ verify }: VariantResult): string =>

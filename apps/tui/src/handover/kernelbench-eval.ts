@@ -4,6 +4,7 @@
  */
 import type { GetJobResponse } from '@flashcore/shared/contract';
 import { fastestSdpa, figuresOf, placeOf, placeTitle, type Figure } from './figures.ts';
+import { isRight } from './job-facts.ts';
 
 /** `{"<kernel> <shape>": [sample]}`, milliseconds; hot figures of a GPU alone have a runtime. */
 export function evalResults(jobs: readonly GetJobResponse[]): Record<string, unknown[]> {
@@ -26,11 +27,10 @@ function problemsOf(response: GetJobResponse): { problem: string; sample: Sample
   const { job, result } = response;
   const variant = result?.variants.find(({ fallback }) => !fallback);
   const compiled = variant?.build?.succeeded ?? false;
-  const cases = variant?.verify?.cases.length ?? 0;
   const sample: Sample = {
     job: job?.name ?? '',
     compiled,
-    correct: compiled && cases > 0 && variant?.verify?.passedCases === cases,
+    correct: compiled && variant !== undefined && isRight(variant),
     figure: undefined,
   };
   const figures = figuresOf([response]).filter((each) => !each.variant.fallback && isCounted(each));

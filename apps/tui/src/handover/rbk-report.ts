@@ -5,7 +5,7 @@ import { formatMicroseconds } from '../present/numbers.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
 import { SIMULATED_TEXT } from '../present/words.ts';
 import { fastestSdpa, figuresOf, type Figure } from './figures.ts';
-import { largestError, parityText } from './job-facts.ts';
+import { isRight, largestError, parityText } from './job-facts.ts';
 import type { RbkConfig } from './rbk-config.ts';
 
 /** Texts by file name, those that the configuration asks for. */
@@ -83,7 +83,7 @@ function reportData(config: RbkConfig, { job, result }: GetJobResponse, rows: re
     protocol: result?.provenance?.protocol ?? null,
     warmups: warmupsText(config),
     iterations: config.iterations ?? null,
-    correct: variant?.verify ? variant.verify.passedCases === variant.verify.cases.length : null,
+    correct: variant?.verify ? isRight(variant) : null,
     max_abs_error: (variant && largestError(variant)) ?? null,
     results: rows,
   };

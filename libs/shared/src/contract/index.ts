@@ -244,5 +244,5 @@ export {
 } from '../generated/flashcore/runner/v1/service_pb.js';
 export { errorFromStatus, hasErrorDetails, statusFromError } from './error-status.ts';
 export { type FieldViolation, FlashcoreError, asFlashcoreError, invalidRequest, isErrorReasonName } from './errors.ts';
-export { type ExitCode, exitCodeOfError, exitCodeOfOutcome, outcomeOfJob } from './outcome.ts';
+export { type ExitCode, exitCodeOfError, exitCodeOfOutcome, outcomeOfJob, outcomeOfVariant } from './outcome.ts';
 export { VERDICT_WORDS, withCurrentNames } from './renamed-fields.ts';
