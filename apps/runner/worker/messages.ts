@@ -3,11 +3,22 @@
  * fork's IPC channel (structured clone). One request is in flight at a time; it is answered by exactly one reply,
  * before which come any number of notices. What a launch, a shape or a result is, the contract and the manifests say.
  */
-import type { CaseResult, Device, DeviceConditions, ElementError, ErrorMap } from '@flashcore/shared/contract';
+import type {
+  CaseResult,
+  Device,
+  DeviceConditions,
+  ElementError,
+  ErrorMap,
+  StopReason,
+  TimingMode,
+} from '@flashcore/shared/contract';
 import type { Distribution, LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
 
 /** The fields of a message of the contract. */
 export type Plain<Message> = Omit<Message, '$typeName' | '$unknown'>;
+
+/** The names of an enum of the contract. */
+type EnumName<Enum> = Exclude<keyof Enum & string, 'UNSPECIFIED'>;
 
 /** How Q, K and V are drawn. */
 export type InputRule = Omit<Distribution, 'about' | 'finds'>;
@@ -94,7 +105,8 @@ export interface RunOnceRequest {
   input: SeededInput;
 }
 
-export type TimingModeName = 'cold' | 'hot';
+/** "cold" or "hot". */
+export type TimingModeName = Lowercase<EnumName<typeof TimingMode>>;
 
 export interface BenchmarkRequest {
   type: 'benchmark';
@@ -230,7 +242,8 @@ export interface CaseReport {
   referenceSeconds: number;
 }
 
-export type StopReasonName = 'converged' | 'noise-floor' | 'timed-out' | 'sample-limit';
+/** For example "NOISE_FLOOR". */
+export type StopReasonName = EnumName<typeof StopReason>;
 
 export interface LatencyReport {
   mode: TimingModeName;

@@ -24,7 +24,7 @@ function report(more: Partial<LatencyReport>): LatencyReport {
     clockSource: '',
     slowed: 0,
     throttled: 0,
-    stopReason: 'converged',
+    stopReason: 'CONVERGED',
     launchesPerSample: 200,
     eventOverheadUs: 1,
     outputCheck: { passed: true, detail: '' },

@@ -22,7 +22,7 @@ interface TimedOn {
 export function invalidReasons(report: LatencyReport, { device, timed, shortened }: TimedOn): string[] {
   const reasons: string[] = [];
   if (device.simulated) reasons.push(shortened ? `${EMULATOR_TIMES} (${shortened})` : EMULATOR_TIMES);
-  else if (report.stopReason === 'timed-out')
+  else if (report.stopReason === 'TIMED_OUT')
     reasons.push('the time limit came before the interval of the median was narrow enough');
   const dropped = report.samplesUs.filter((us) => us === 0).length;
   if (dropped > MAX_DROPPED_SHARE * report.samplesUs.length)

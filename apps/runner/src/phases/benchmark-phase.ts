@@ -10,7 +10,7 @@ import {
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, formatShape } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
-import type { LatencyReport, StopReasonName } from '../../worker/messages.ts';
+import type { LatencyReport } from '../../worker/messages.ts';
 import type { SdpaShape } from '../sdpa/sdpa-benchmark.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';
@@ -31,12 +31,6 @@ interface Benchmarking {
   findings: Finding[];
 }
 
-export const STOP_REASONS: Record<StopReasonName, StopReason> = {
-  converged: StopReason.CONVERGED,
-  'noise-floor': StopReason.NOISE_FLOOR,
-  'timed-out': StopReason.TIMED_OUT,
-  'sample-limit': StopReason.SAMPLE_LIMIT,
-};
 /** Times the candidate, beside SDPA where the device can run it. */
 export const benchmarkPhase: VariantPhase = {
   wants: ({ spec }, { build }) => spec.benchmark !== undefined && build?.image !== undefined,
@@ -196,7 +190,7 @@ function benchmarkResult({ spec: { device }, artifacts }: VariantServices, optio
     mode: MODES[report.mode],
     simulated: device.simulated,
     latency,
-    stopReason: STOP_REASONS[report.stopReason],
+    stopReason: StopReason[report.stopReason],
     flops,
     bytes,
     ...rates,

@@ -1,10 +1,9 @@
 import { create } from '@bufbuild/protobuf';
-import { ShapeComparisonSchema, type Shape, type ShapeComparison } from '@flashcore/shared/contract';
+import { ShapeComparisonSchema, StopReason, type Shape, type ShapeComparison } from '@flashcore/shared/contract';
 import { blockRatioInterval, describe, histogram, judgeShape, type BlockRatio } from '@flashcore/shared/statistics';
 import type { ComparisonReport, PairedSamples } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { MAX_DROPPED_SHARE } from '../findings/timing-findings.ts';
-import { STOP_REASONS } from './benchmark-phase.ts';
 import { MODES } from './timing-modes.ts';
 import { storeRaw } from './raw-samples.ts';
 
@@ -67,7 +66,7 @@ export function shapeComparison(
     blocks: kept.championUs.length / PER_BLOCK,
     droppedBlocks: (kept.dropped + selfKept.dropped) / PER_BLOCK,
     selfBlocks: selfKept.championUs.length / PER_BLOCK,
-    stopReason: STOP_REASONS[pairs.stopReason],
+    stopReason: StopReason[pairs.stopReason],
     championOutputCheck: championCheck.detail,
     candidateOutputCheck: candidateCheck.detail,
     samples: files.map(([name, values]) => storeRaw(artifacts, values, { name, ...place })),

@@ -290,10 +290,10 @@ class Series {
     const taken = this.#us[0].length;
     if (taken >= this.#checkAgainAt) {
       this.#checkAgainAt = Math.ceil(taken * 1.25);
-      if (this.#converged()) return 'converged';
+      if (this.#converged()) return 'CONVERGED';
     }
     if (taken >= this.#protocol.maxSamples) return limitReason(this.#protocol);
-    return elapsedMs > this.#protocol.maxSeconds * 1000 ? 'timed-out' : undefined;
+    return elapsedMs > this.#protocol.maxSeconds * 1000 ? 'TIMED_OUT' : undefined;
   }
 
   #converged(): boolean {

@@ -248,10 +248,10 @@ class Measurement {
       }
       if (this.#samples.length >= checkAgainAt && (!this.#turns || this.#turnsTaken >= MIN_TURNS)) {
         checkAgainAt = Math.ceil(this.#samples.length * 1.25);
-        if (this.#converged()) return { stopReason: 'converged', last };
+        if (this.#converged()) return { stopReason: 'CONVERGED', last };
       }
       if (this.#samples.length >= this.#protocol.maxSamples) return { stopReason: limitReason(this.#protocol), last };
-      if (performance.now() - started > limitMs) return { stopReason: 'timed-out', last };
+      if (performance.now() - started > limitMs) return { stopReason: 'TIMED_OUT', last };
     }
   }
 
@@ -319,5 +319,5 @@ function medianClock(samplesUs: readonly number[], clocksMhz: readonly number[])
 }
 
 /** Why sampling ends at the most samples: they were asked for, or the protocol takes no more. */
-export const limitReason = ({ samplesAsked }: SamplingProtocol): 'sample-limit' | 'noise-floor' =>
-  samplesAsked ? 'sample-limit' : 'noise-floor';
+export const limitReason = ({ samplesAsked }: SamplingProtocol): 'SAMPLE_LIMIT' | 'NOISE_FLOOR' =>
+  samplesAsked ? 'SAMPLE_LIMIT' : 'NOISE_FLOOR';
