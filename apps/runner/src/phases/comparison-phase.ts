@@ -106,24 +106,24 @@ async function runComparison(
   } = services;
   const started = performance.now();
   startPhase(services, Phase.COMPARE, spec.shapes.length * champion.modes.length);
-  const rival = championServices(services, champion);
-  const build = await runBuild(rival);
+  const championSide = championServices(services, champion);
+  const build = await runBuild(championSide);
   const verified = stopsAfterBuild(build)
     ? undefined
-    : await runVerify(rival, {
+    : await runVerify(championSide, {
         spec: { ...champion.verify, shapes: spec.shapes },
         image: build.image!,
         races: false,
         onSeeds,
       });
   const compared = {
-    champion: comparedBuild(rival, build, verification(verified?.result, spec.shapes)),
+    champion: comparedBuild(championSide, build, verification(verified?.result, spec.shapes)),
     candidate: comparedBuild(services, candidate.build, verification(candidate.verify, spec.shapes)),
   };
   const refusal = refusalOf(compared, build);
   const { shapes, findings } = refusal
     ? { shapes: [], findings: [] }
-    : await compareShapes(services, rival, {
+    : await compareShapes(services, championSide, {
         champion: build.image!,
         candidate: candidate.image,
         spec,
@@ -214,13 +214,13 @@ export interface Images {
 
 async function compareShapes(
   services: VariantServices,
-  rival: VariantServices,
+  championSide: VariantServices,
   images: Images,
 ): Promise<{ shapes: ShapeComparison[]; findings: Finding[] }> {
   const shapes: ShapeComparison[] = [];
   const findings: Finding[] = [];
   for (const shape of images.spec.shapes) {
-    const measured = await compareShape(services, rival, { ...images, shape });
+    const measured = await compareShape(services, championSide, { ...images, shape });
     shapes.push(...measured.shapes);
     findings.push(...measured.findings);
     if (measured.shapes.length === 0) break;
@@ -228,10 +228,10 @@ async function compareShapes(
   return { shapes, findings };
 }
 
-/** Measures candidate and rival on a shape, in each mode; with findings where one of them failed. */
+/** Measures candidate and champion on a shape, in each mode; with findings where one of them failed. */
 export async function compareShape(
   services: VariantServices,
-  rival: VariantServices,
+  championSide: VariantServices,
   { champion, candidate, spec, modes, onSeeds, shape }: Images & { shape: Shape },
 ): Promise<{ shapes: ShapeComparison[]; findings: Finding[] }> {
   const {
@@ -246,7 +246,7 @@ export async function compareShape(
   const outcome = await runtime.request(
     {
       type: 'compare',
-      champion: candidateFor(rival, { image: champion, shape }),
+      champion: candidateFor(championSide, { image: champion, shape }),
       candidate: candidateFor(services, { image: candidate, shape }),
       modes,
       ...seeds,

@@ -66,7 +66,7 @@ const TEXTS = {
 
 async function judgeHeldOut(services: VariantServices, image: string): Promise<HeldOutResult> {
   const { champion, device, heldOut } = services.spec;
-  const rival = championServices(services, champion!);
+  const championSide = championServices(services, champion!);
   // What the champion takes must be computed: a candidate can't narrow its manifest to what it is shown.
   const shapes = heldOut.filter((shape) => !checkShape(champion!.kernel.manifest, champion!.resolved, shape));
   const answer = (verdict: keyof typeof TEXTS, why = ''): HeldOutResult =>
@@ -76,7 +76,7 @@ async function judgeHeldOut(services: VariantServices, image: string): Promise<H
   const verified = await verifiedOn(services, shapes, image);
   if (verified !== 'right') return answer(verified);
   if (device.simulated) return answer(HeldOutVerdict.PASSED, ': right; the emulator’s times judge nothing');
-  return answer(await timedOn(services, { rival, shapes, image }));
+  return answer(await timedOn(services, { championSide, shapes, image }));
 }
 
 type Fault = HeldOutVerdict.WRONG | HeldOutVerdict.NOT_JUDGED;
@@ -99,20 +99,20 @@ async function verifiedOn(
 }
 
 interface Timed {
-  rival: VariantServices;
+  championSide: VariantServices;
   shapes: readonly Shape[];
   image: string;
 }
 
 /** Slower where one shape is. One that fails while it is timed is wrong, whichever of the two it was. */
-async function timedOn(services: VariantServices, { rival, shapes, image }: Timed): Promise<keyof typeof TEXTS> {
+async function timedOn(services: VariantServices, { championSide, shapes, image }: Timed): Promise<keyof typeof TEXTS> {
   const { benchmark, champion } = services.spec;
-  const build = await runBuild(rival);
+  const build = await runBuild(championSide);
   if (build.image === undefined) return HeldOutVerdict.NOT_JUDGED;
   const images = { champion: build.image, candidate: image, spec: benchmark!, modes: champion!.modes };
   const measured = [];
   for (const shape of shapes) {
-    const { shapes: compared, findings } = await compareShape(services, rival, {
+    const { shapes: compared, findings } = await compareShape(services, championSide, {
       ...images,
       onSeeds: () => undefined,
       shape,

@@ -362,7 +362,7 @@ function settingsOf({ method, request, judged, device }: Asked): Settings {
   }
 }
 
-interface Against {
+interface PlannedKernel {
   manifest: Manifest;
   resolved: ResolvedVariant;
   cases: Cases;
@@ -371,13 +371,13 @@ interface Against {
 /** The cases that a kernel must pass before anyone looks at its speed, and the probes for themselves. */
 const PROBED_SETS: readonly string[] = ['parity', 'probes'];
 
-function planVerify(settings: Partial<VerifySettings>, against: Against): VerifySpec {
-  const { cases } = against;
+function planVerify(settings: Partial<VerifySettings>, planned: PlannedKernel): VerifySpec {
+  const { cases } = planned;
   return {
     shapes: chooseShapes(
       settings.shapes ?? [],
       caseSet(settings.caseSet || cases.defaults.set, cases, 'case_set'),
-      against,
+      planned,
     ),
     seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
     seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
@@ -387,17 +387,20 @@ function planVerify(settings: Partial<VerifySettings>, against: Against): Verify
   };
 }
 
-function planBenchmark(settings: Partial<BenchmarkSettings>, against: Against & { device: Device }): BenchmarkSpec {
-  const { modes, protocol } = planProtocol(settings.protocol, against.device);
-  const { absolute, relative } = chooseTolerance(undefined, against.cases);
-  const set = against.device.simulated ? 'emulated' : 'canonical';
+function planBenchmark(
+  settings: Partial<BenchmarkSettings>,
+  planned: PlannedKernel & { device: Device },
+): BenchmarkSpec {
+  const { modes, protocol } = planProtocol(settings.protocol, planned.device);
+  const { absolute, relative } = chooseTolerance(undefined, planned.cases);
+  const set = planned.device.simulated ? 'emulated' : 'canonical';
   return {
-    shapes: chooseShapes(settings.shapes ?? [], caseSet(settings.shapeSet || set, against.cases, 'shape_set'), against),
+    shapes: chooseShapes(settings.shapes ?? [], caseSet(settings.shapeSet || set, planned.cases, 'shape_set'), planned),
     modes,
     protocol,
     tolerance: { absolute, relative },
     sdpaBackends: sdpaBackendsOf(settings.sdpaBackends ?? []),
-    legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, against.device),
+    legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, planned.device),
   };
 }
 
@@ -506,8 +509,8 @@ function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpe
 const noChampionAsked = (method: JobMethod, request: JobRequests[JobMethod]): boolean =>
   method === 'runExperiment' && (request as JobRequests['runExperiment']).noChampion;
 
-function planProfile(settings: Partial<ProfileSettings>, against: Against): ProfileSpec {
-  const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], against.cases.sets.canonical, against);
+function planProfile(settings: Partial<ProfileSettings>, planned: PlannedKernel): ProfileSpec {
+  const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], planned.cases.sets.canonical, planned);
   return { shape: shape!, metricSet: settings.metricSet || 'gates', counters: [...new Set(settings.counters)] };
 }
 
@@ -515,7 +518,7 @@ function planProfile(settings: Partial<ProfileSettings>, against: Against): Prof
  * Shapes that were asked for must all be taken; of a set it is enough when the kernel takes one (the others are
  * reported as refused).
  */
-function chooseShapes(asked: readonly Shape[], set: readonly Shape[], { manifest, resolved }: Against): Shape[] {
+function chooseShapes(asked: readonly Shape[], set: readonly Shape[], { manifest, resolved }: PlannedKernel): Shape[] {
   if (asked.length > 0) {
     for (const shape of asked) planLaunches(manifest, resolved, shape);
     return uniqueShapes(asked);

@@ -43,7 +43,7 @@ export interface JudgedBy {
   source: string;
 }
 
-interface Against {
+interface JudgedKernel {
   manifest: Manifest;
   arch: string;
   cases: Cases;
@@ -56,7 +56,7 @@ interface Against {
  */
 export function judgedBy(
   request: JobRequests['runExperiment'],
-  { manifest, arch, cases, gates: runnerGates }: Against,
+  { manifest, arch, cases, gates: runnerGates }: JudgedKernel,
 ): JudgedBy {
   const own = request.gatesYaml !== '';
   const { text, file } = own

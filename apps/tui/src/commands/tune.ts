@@ -59,15 +59,18 @@ export async function tune(
     labels: labelSettings(options.label),
   });
   const kernel = await parseKernelArgument(kernelText);
-  const rival = champion === undefined ? undefined : await parseKernelArgument(champion);
+  const championKernel = champion === undefined ? undefined : await parseKernelArgument(champion);
   return context.withRunner(async (connection) => {
     const { client } = connection;
-    const against = rival && { kernel: await kernelReference(rival, client), variant: create(VariantSchema) };
+    const compared = championKernel && {
+      kernel: await kernelReference(championKernel, client),
+      variant: create(VariantSchema),
+    };
     const request = {
       options: jobOptions,
       kernel: await kernelReference(kernel, client),
       ...settings,
-      ...(against && { champion: create(KernelVariantSchema, against) }),
+      ...(compared && { champion: create(KernelVariantSchema, compared) }),
     };
     const { job, result } = await resumed(connection, request, context);
     if (context.options.json)

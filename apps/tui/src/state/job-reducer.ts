@@ -54,7 +54,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'phaseStarted': {
       const { phase, variant, steps } = payload.value;
       const phases = [...endPhases(view.phases, time), { phase, variant, steps, done: 0, startTime: time }];
-      // The go/no-go check is about the kernel, not about a variant of it.
+      // The precheck is about the kernel, not about a variant of it.
       const next = { ...view, phases };
       return phase === Phase.PRECHECK ? next : withVariant(next, variant, (current) => current);
     }

@@ -52,7 +52,7 @@ export interface PlannedGate extends Gate {
   readonly ownReason: string | undefined;
 }
 
-/** What the go/no-go check before a build requires. */
+/** What the precheck requires, before a build. */
 export interface Requirements {
   readonly inputs?: 'fp16' | 'bf16' | 'fp32' | undefined;
   readonly accumulate?: 'fp16' | 'fp32' | undefined;

@@ -218,7 +218,7 @@ export declare type GatePlan = Message<"flashcore.runner.v1.GatePlan"> & {
   gates: GateResult[];
 
   /**
-   * What the go/no-go check requires, for example "inputs fp16".
+   * What the precheck requires, for example "inputs fp16".
    *
    * @generated from field: repeated string requirements = 13;
    */
@@ -2483,7 +2483,7 @@ export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
   latency?: LatencyStatistics | undefined;
 
   /**
-   * Baseline's median over the kernel's: above 1 the kernel is faster.
+   * Its median over the kernel's: above 1 the kernel is faster.
    *
    * @generated from field: double speedup = 3;
    */
