@@ -164,6 +164,18 @@ test('after a crash, experiments that ran or waited are ended and stand in the h
   ]);
 });
 
+test('the hours in which a killed runner was not there are no device time of the job that it left', async () => {
+  const { database, history, start } = fixture();
+  const left = start('hang', { owner: 'ada' });
+  await settle();
+  vi.setSystemTime(Date.now() + 20 * 3_600_000);
+  const after = jobsOn(database, history);
+  const { startTime, endTime } = after.jobs.get(left.name).job;
+  expect(endTime).toEqual(startTime);
+  const again = { owner: 'ada', maxDeviceSecondsOfOwner: 2 * 3600, maxRunSeconds: 3600 };
+  expect(after.start('ok', again).owner).toBe('ada');
+});
+
 test('the limits on waiting and on running are apart: a job may wait long and then run long', async () => {
   const { jobs, start } = fixture({
     bodies: {

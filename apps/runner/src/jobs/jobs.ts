@@ -127,8 +127,8 @@ export class Jobs {
         database: this.#options.database,
         table: this.#table,
         log: this.#log,
-        markEnded: (row, end) =>
-          this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, Date.now()),
+        markEnded: (row, end, endMs) =>
+          this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, endMs),
       });
       this.#recovered = true;
       if (recovered > 0)

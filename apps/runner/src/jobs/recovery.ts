@@ -1,4 +1,5 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
 import {
   JobState,
   Outcome,
@@ -19,7 +20,7 @@ interface RecoveryOptions {
   table: JobTable;
   log: EventLog;
   /** Stores a job's outcome, as that of any job; part of a transaction. */
-  markEnded: (row: JobRow, end: JobOutcome) => void;
+  markEnded: (row: JobRow, end: JobOutcome, endMs: number) => void;
 }
 
 /**
@@ -36,6 +37,7 @@ export function recoverJobs({ database, table, log, markEnded }: RecoveryOptions
       summary,
       result: create(JobResultSchema, device && { provenance: { device } }),
     };
+    const endMs = row.state === JobState.RUNNING ? lastHeardMs(log, row) : Date.now();
     const recorder = new JobRecorder({
       database,
       log,
@@ -47,9 +49,16 @@ export function recoverJobs({ database, table, log, markEnded }: RecoveryOptions
         throw error;
       },
     });
-    recorder.record({ case: 'finished', value: create(JobFinishedSchema, end) }, () => markEnded(row, end));
+    recorder.record({ case: 'finished', value: create(JobFinishedSchema, end) }, () => markEnded(row, end, endMs));
   }
   return rows.length;
+}
+
+/** When a job was last heard of: while the runner was not there it had no device, and its owner pays for none. */
+function lastHeardMs(log: EventLog, { id, last_sequence: last }: JobRow): number {
+  const stored = log.read(id, last);
+  const { time } = stored ? fromBinary(JobEventSchema, stored.event) : {};
+  return time ? timestampMs(time) : Date.now();
 }
 
 /** Where a job ran: its second event says so. Undefined: it waited. */
