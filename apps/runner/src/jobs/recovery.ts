@@ -55,10 +55,11 @@ export function recoverJobs({ database, table, log, markEnded }: RecoveryOptions
 }
 
 /** When a job was last heard of: while the runner was not there it had no device, and its owner pays for none. */
-function lastHeardMs(log: EventLog, { id, last_sequence: last }: JobRow): number {
+function lastHeardMs(log: EventLog, { id, start_ms: started, last_sequence: last }: JobRow): number {
   const stored = log.read(id, last);
   const { time } = stored ? fromBinary(JobEventSchema, stored.event) : {};
-  return time ? timestampMs(time) : Date.now();
+  // The event that it started was made a moment before its start was noted.
+  return time ? Math.max(timestampMs(time), started ?? 0) : Date.now();
 }
 
 /** Where a job ran: its second event says so. Undefined: it waited. */
