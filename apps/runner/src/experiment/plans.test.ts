@@ -169,6 +169,11 @@ test('a deprecated kernel is no champion, neither accepted nor named', { timeout
 test.each([
   ['a gate rejects it', (source: string) => source, '  - { id: registers, level: hard, target: 8, why: too many }'],
   ['it does not compile', (source: string) => `#if USE_WMMA\n#error no tensor cores today\n#endif\n${source}`, ''],
+  [
+    'it faults',
+    (source: string) => source.replace('int causal) {', 'int causal) {\n  if (USE_WMMA) O -= 1 << 20;'),
+    '',
+  ],
 ])(
   'where the variant with tensor cores fails because %s, the plan says what the other one decides',
   { timeout: 240_000 },
