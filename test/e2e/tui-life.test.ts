@@ -126,7 +126,7 @@ test('kill -9 of the runner in mid-stream: it is told, the runner comes back, an
   const { pid } = home.runnerInfo()!;
   process.kill(pid, 'SIGKILL');
   await terminal.waitFor(/reconnecting/);
-  await terminal.waitFor(/● .*connected[^]*interrupted/);
+  await terminal.waitFor(/● embedded[^]*interrupted/);
   expect(
     await waitFor('another runner', () => (home.runnerInfo()?.pid === pid ? undefined : home.runnerInfo()?.pid)),
   ).not.toBe(pid);
