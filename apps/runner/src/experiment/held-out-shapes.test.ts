@@ -1,6 +1,7 @@
 /** Shapes that a runner keeps to itself: what leads a search is tried on them, and nothing tells which they are. */
 import { Outcome, HeldOutVerdict } from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { JobOutcome, JobPayload } from '../jobs/job-context.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
@@ -74,7 +75,7 @@ const experiment = (kernel = fixture.upload(KERNEL)) =>
 const leaks = (run: { outcome: JobOutcome; events: JobPayload[] }): string[] =>
   told(run).match(/.{0,80}(length 77|1x1x77x64|"sequenceLength":77\b).{0,20}/g) ?? [];
 
-test(
+test.skipIf(missing('nvcc'))(
   'tune: a winner that fitted to the shown shape is found wrong, and no shape is told',
   { timeout: 120_000 },
   async () => {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Outcome, Verdict, type JobEvent, type VariantResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
 import type { JobPayload } from '../jobs/job-context.ts';
 import { REPOSITORY_ROOT, collect, startTestRunner } from '../testing/test-runner.ts';
 import { createPlanner } from './planner.ts';
@@ -32,7 +33,7 @@ beforeAll(() => {
 });
 afterAll(() => fixture.close());
 
-test(
+test.skipIf(missing('nvcc'))(
   'gates are announced first, decided as data arrives, and a folder is judged by its own',
   { timeout: 120_000 },
   async () => {
@@ -76,8 +77,11 @@ test(
   },
 );
 
-test('a client sends its own gates file: its plan, its metrics, its digest', { timeout: 120_000 }, async () => {
-  const gatesYaml = `
+test.skipIf(missing('nvcc'))(
+  'a client sends its own gates file: its plan, its metrics, its digest',
+  { timeout: 120_000 },
+  async () => {
+    const gatesYaml = `
 default: mine
 gates:
   - { id: cases, metric: cases_passed, op: "==", target: 1, why: all that was run }
@@ -85,30 +89,31 @@ gates:
 plans:
   mine: { title: Mine, about: all, from: me, shapes: none, metrics: none, gates: { cases: hard, occupancy: hard } }
 `;
-  const kernel = { source: { case: 'kernelId', value: 'fa_v1_baseline' } } as const;
-  const { outcome } = await fixture.run('runExperiment', { kernel, verify: settings.verify, gatesYaml });
-  const [variant] = outcome.result.variants;
-  expect(variant!.gates.map(({ gateId, verdict }) => [gateId, Verdict[verdict]])).toEqual([
-    ['cases', 'PASS'],
-    ['occupancy', 'FAIL'],
-  ]);
-  expect([variant!.benchmarks.length, variant!.profile]).toEqual([0, undefined]);
-  expect(outcome.result.provenance).toMatchObject({
-    plan: 'mine',
-    gatesSource: "the client's gates file, and fa_v1_baseline's own",
-  });
-  expect(outcome.result.provenance!.gatesDigest).toMatch(/^[0-9a-f]{64}$/);
-  await expect(fixture.run('runExperiment', { kernel, plan: 'merg' })).rejects.toMatchObject({
-    reason: 'INVALID_REQUEST',
-    message: expect.stringMatching(/plan: must be one of merge, .*did you mean "merge"/) as string,
-  });
-  await expect(fixture.run('runExperiment', { kernel, gatesYaml: 'gates: 3' })).rejects.toMatchObject({
-    reason: 'INVALID_MANIFEST',
-  });
-  await expect(fixture.run('runExperiment', { kernel, verify: { caseSet: 'od' } })).rejects.toMatchObject({
-    message: expect.stringMatching(/did you mean "odd"/) as string,
-  });
-});
+    const kernel = { source: { case: 'kernelId', value: 'fa_v1_baseline' } } as const;
+    const { outcome } = await fixture.run('runExperiment', { kernel, verify: settings.verify, gatesYaml });
+    const [variant] = outcome.result.variants;
+    expect(variant!.gates.map(({ gateId, verdict }) => [gateId, Verdict[verdict]])).toEqual([
+      ['cases', 'PASS'],
+      ['occupancy', 'FAIL'],
+    ]);
+    expect([variant!.benchmarks.length, variant!.profile]).toEqual([0, undefined]);
+    expect(outcome.result.provenance).toMatchObject({
+      plan: 'mine',
+      gatesSource: "the client's gates file, and fa_v1_baseline's own",
+    });
+    expect(outcome.result.provenance!.gatesDigest).toMatch(/^[0-9a-f]{64}$/);
+    await expect(fixture.run('runExperiment', { kernel, plan: 'merg' })).rejects.toMatchObject({
+      reason: 'INVALID_REQUEST',
+      message: expect.stringMatching(/plan: must be one of merge, .*did you mean "merge"/) as string,
+    });
+    await expect(fixture.run('runExperiment', { kernel, gatesYaml: 'gates: 3' })).rejects.toMatchObject({
+      reason: 'INVALID_MANIFEST',
+    });
+    await expect(fixture.run('runExperiment', { kernel, verify: { caseSet: 'od' } })).rejects.toMatchObject({
+      message: expect.stringMatching(/did you mean "odd"/) as string,
+    });
+  },
+);
 
 test('what the tensor cores add up in is evaluated from the parameters; a plan that does not ask explores it', () => {
   const run = (plan: string) =>
@@ -134,16 +139,20 @@ test('what the tensor cores add up in is evaluated from the parameters; a plan t
   ]);
 }, 180_000);
 
-test('shared memory that the compiler refused is known to its gate', { timeout: 60_000 }, async () => {
-  const kernel = { source: { case: 'kernelId', value: 'static_smem_69kb' } } as const;
-  const { outcome } = await fixture.run('runExperiment', { kernel, ...settings });
-  expect(Outcome[outcome.outcome]).toBe('COMPILE_FAILED');
-  expect(gateOf(outcome.result.variants[0]!, 'shared_memory')).toMatchObject({
-    verdict: Verdict.FAIL,
-    value: 69 * 1024,
-    target: 48 * 1024,
-  });
-});
+test.skipIf(missing('nvcc'))(
+  'shared memory that the compiler refused is known to its gate',
+  { timeout: 60_000 },
+  async () => {
+    const kernel = { source: { case: 'kernelId', value: 'static_smem_69kb' } } as const;
+    const { outcome } = await fixture.run('runExperiment', { kernel, ...settings });
+    expect(Outcome[outcome.outcome]).toBe('COMPILE_FAILED');
+    expect(gateOf(outcome.result.variants[0]!, 'shared_memory')).toMatchObject({
+      verdict: Verdict.FAIL,
+      value: 69 * 1024,
+      target: 48 * 1024,
+    });
+  },
+);
 
 test('a deprecated kernel is no champion, neither accepted nor named', { timeout: 120_000 }, async () => {
   const files = filesOf('fa_v1_baseline');
@@ -166,7 +175,7 @@ test('a deprecated kernel is no champion, neither accepted nor named', { timeout
   });
 });
 
-test.each([
+test.skipIf(missing('nvcc')).each([
   ['a gate rejects it', (source: string) => source, '  - { id: registers, level: hard, target: 8, why: too many }'],
   ['it does not compile', (source: string) => `#if USE_WMMA\n#error no tensor cores today\n#endif\n${source}`, ''],
   [

@@ -4,6 +4,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Outcome, TuneRequestSchema, Verdict, type JobResult } from '@flashcore/shared/contract';
 import { parseManifest, parseShape } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { planVariants } from '../spec/tune-variants.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
@@ -63,7 +64,7 @@ const rowsOf = (result: JobResult): (string | number | boolean)[][] =>
     (dropped ?? '').split(/[:,]/)[0]!,
   ]);
 
-test(
+test.skipIf(missing('nvcc'))(
   'builds all, drops what does not compile or is wrong, ranks by resources and says so; again nothing is measured',
   { timeout: 180_000 },
   async () => {
@@ -109,7 +110,7 @@ test(
   },
 );
 
-test(
+test.skipIf(missing('nvcc'))(
   'a variant that a probe alone finds wrong, or that races, is dropped, again too',
   { timeout: 120_000 },
   async () => {
@@ -141,7 +142,7 @@ test(
   },
 );
 
-test(
+test.skipIf(missing('nvcc'))(
   'where nothing is right it fails and says why of each; a search that is stopped keeps what it knows',
   { timeout: 120_000 },
   async () => {

@@ -6,6 +6,7 @@ const HOST_PROGRAMS = {
   openssl: ['openssl', 'version'],
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
   fish: ['fish', '--version'],
+  nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],
   tmux: ['tmux', '-V'],
   zsh: ['zsh', '--version'],
   systemd: ['systemd-analyze', '--version'],
