@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -49,6 +49,33 @@ test('a compiler that did not answer in time is told as such, and asked again', 
       identity: 'nvcc 13.0.88',
       archs: ['sm_89', 'sm_90', 'sm_90a'],
     });
+  });
+});
+
+test.each([
+  ['may not be executed', 'echo V13.0.88', 0o644, /ended with 126: .*[Pp]ermission denied$|can't be run \(EACCES\)$/],
+  ['has lost its interpreter', '#!/nowhere/sh\n', 0o755, /ended with 127(: .*)?$/],
+  ['is something else', '#!/bin/sh\necho hello\n', 0o755, /names no version: hello$/],
+  [
+    'fails',
+    "#!/bin/sh\necho 'libcudart.so.13: cannot open shared object file'; exit 1\n",
+    0o755,
+    /ended with 1: libcudart/,
+  ],
+])('an nvcc that %s is named with what it said, and asked again once it is mended', async (_, text, mode, why) => {
+  const path = join(folder, 'nvcc');
+  writeFileSync(path, text, { mode });
+  const toolchain = new Toolchain({ failureKeptMs: 0 });
+  await toolchain.askCompilers();
+  expect(() => toolchain.nvcc()).toThrow(
+    expect.objectContaining({ reason: 'COMPILER_MISSING', message: expect.stringMatching(why) as string }),
+  );
+  expect(() => toolchain.nvcc()).toThrow(`Mend ${path} or take its folder off PATH: "${path} --version"`);
+  makeSlowNvcc().ready();
+  chmodSync(path, 0o755);
+  await vi.waitFor(async () => {
+    await toolchain.askCompilers();
+    expect(toolchain.nvcc()?.version).toBe('13.0.88');
   });
 });
 

@@ -55,6 +55,8 @@ const ARCHS = ['--list-gpu-code'];
  */
 export class Toolchain {
   readonly #answers = new Map<string, string>();
+  /** Why one that is there does not answer, until it is asked again. */
+  readonly #failures = new Map<string, string>();
   readonly #asking = new Map<string, Promise<void>>();
   readonly #limitMs: number;
   readonly #failureKeptMs: number;
@@ -76,12 +78,11 @@ export class Toolchain {
     await Promise.all([this.askCompilers(), ...Object.keys(OPTIONAL).map((name) => this.#ask(name, VERSION))]);
   }
 
-  /** Errors: COMPILER_MISSING where it is there and did not say what it is. */
+  /** Errors: COMPILER_MISSING where it is there and did not say what it is, or can't be run. */
   nvcc(): Nvcc | undefined {
     const path = this.#find('nvcc');
     if (!path) return undefined;
-    const text = this.#answerOf(path, VERSION);
-    const version = /V(\d+\.\d+\.\d+)/.exec(text)?.[1] ?? '';
+    const version = versionIn(this.#answerOf(path, VERSION), /V(\d+\.\d+\.\d+)/, path);
     const codes = this.#answerOf(path, ARCHS)
       .split(/\s+/)
       .filter((code) => /^sm_\d+$/.test(code));
@@ -94,7 +95,7 @@ export class Toolchain {
       const path = this.#find(name);
       if (!path) continue;
       const text = this.#answerOf(path, VERSION);
-      const version = /(\d+\.\d+\.\d+)/.exec(text)?.[1] ?? '';
+      const version = versionIn(text, /(\d+\.\d+\.\d+)/, path);
       // On macOS g++ is clang.
       const real = /clang/i.test(text) ? 'clang++' : name;
       return { name: real, path, version, identity: `${text.split('\n')[0]} ${hostProcessor()}` };
@@ -168,10 +169,10 @@ export class Toolchain {
   #answerOf(path: string, args: readonly string[]): string {
     const answer = this.#known(path, args);
     if (answer !== undefined) return answer;
-    throw new FlashcoreError(
-      'COMPILER_MISSING',
-      { wanted: path },
-      `Try again when the runner's host is less busy: ${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s`,
+    throw unusable(
+      path,
+      this.#failures.get(keyOf(path, args)) ??
+        `Try again when the runner's host is less busy: ${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s`,
     );
   }
 
@@ -186,8 +187,10 @@ export class Toolchain {
     const key = keyOf(path, args);
     let asking = this.#asking.get(key);
     if (!asking) {
-      asking = answerOf(path, args, this.#limitMs).then((answer) => {
+      asking = answerOf(path, args, this.#limitMs).then(({ answer, failure }) => {
+        this.#failures.delete(key);
         if (answer !== undefined) this.#answers.set(key, answer);
+        else if (failure !== undefined) this.#failures.set(key, failure);
         setTimeout(() => this.#asking.delete(key), answer === undefined ? this.#failureKeptMs : 0).unref();
       });
       this.#asking.set(key, asking);
@@ -196,25 +199,49 @@ export class Toolchain {
   }
 }
 
-/** Exit status of a shell whose program is not there. */
-const NOT_THERE = 127;
-
 /** A tool that was replaced is asked anew. */
 const keyOf = (path: string, args: readonly string[]): string => `${path} ${statSync(path).mtimeMs} ${args.join(' ')}`;
 
+/** Exit status of a shell that could not run a program; the next one: that did not find it. */
+const NOT_RUN = 126;
+
+interface Answer {
+  /** What it prints. */
+  answer?: string;
+  /** Why there is none, where it is not for want of time: what to do about it. */
+  failure?: string;
+}
+
 /**
- * What a program prints; undefined where it could not be started or did not end in time. A program that fails has
- * answered: an nvcc too old for the question.
+ * What a program answers. One that fails at any question but the first has answered: an nvcc too old for it. One that
+ * can't tell its version can't be run: no execute permission, made for another machine, its interpreter gone.
  */
-async function answerOf(path: string, args: readonly string[], limitMs: number): Promise<string | undefined> {
+async function answerOf(path: string, args: readonly string[], limitMs: number): Promise<Answer> {
   try {
     const { signal } = new AbortController();
     const { timedOut, exitCode, lines } = await runProgram(path, args, { limitMs, signal, environment: process.env });
-    return timedOut || exitCode === undefined || exitCode === NOT_THERE ? undefined : lines.join('\n');
-  } catch {
-    return undefined; // No process could be started: a host that is short of memory is asked again.
+    if (timedOut || exitCode === undefined) return {};
+    if (exitCode === 0 || (args !== VERSION && exitCode < NOT_RUN)) return { answer: lines.join('\n') };
+    return { failure: cannotRun(path, `ended with ${exitCode}${lines[0] ? `: ${lines[0].slice(0, 200)}` : ''}`) };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // Anything else: a host that is short of memory or of processes is asked again.
+    return code === 'EACCES' || code === 'ENOEXEC' ? { failure: cannotRun(path, `can't be run (${code})`) } : {};
   }
 }
+
+/** Errors: COMPILER_MISSING where it says nothing of the kind: it is no compiler. */
+function versionIn(text: string, pattern: RegExp, path: string): string {
+  const version = pattern.exec(text)?.[1];
+  if (version !== undefined) return version;
+  throw unusable(path, cannotRun(path, `names no version${text ? `: ${text.split('\n')[0]!.slice(0, 200)}` : ''}`));
+}
+
+const unusable = (path: string, message: string): FlashcoreError =>
+  new FlashcoreError('COMPILER_MISSING', { wanted: path }, message);
+
+const cannotRun = (path: string, how: string): string =>
+  `Mend ${path} or take its folder off PATH: "${path} --version" ${how}`;
 
 function missing(name: string, without: string): FoundTool {
   return { name, archs: [], missing: without };
