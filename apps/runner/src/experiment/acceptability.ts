@@ -24,7 +24,7 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
   const replaces = spec.champion?.accepted?.label;
   // Where it was left out, or can't be compared with any more, there may be one all the same.
   const none =
-    spec.noChampion ||
+    spec.noChampion ??
     (spec.champion ? 'the request named what to compare with' : `no champion of ${spec.device.name} yet`);
   const answer: MessageInitShape<typeof AcceptabilitySchema> =
     reason === ''

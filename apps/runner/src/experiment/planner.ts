@@ -52,7 +52,8 @@ import { runJob, runTuneJob } from './experiment.ts';
 import { runSdpaJob } from './sdpa-job.ts';
 import { planSdpa, type SdpaSpec } from '../spec/sdpa-spec.ts';
 import type { GatesText } from '../spec/judged-by.ts';
-import { planSpec, type JobSpec } from '../spec/job-spec.ts';
+import type { JobSpec } from '../spec/job-spec.ts';
+import { planSpec } from '../spec/plan-spec.ts';
 
 export interface PlannerOptions {
   version: string;

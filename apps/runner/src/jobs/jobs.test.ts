@@ -248,7 +248,7 @@ test("a job that the runner's end cut off is queued again by its request_id wher
   expect(after.start('hang', request)).toMatchObject({ name: first.name, outcome: Outcome.INTERRUPTED });
   // One that is refused changes nothing: the id still names the job that was cut off.
   expect(() => after.start('hang', { ...request, resumable: true, maxJobsOfOwner: 0 })).toThrow(
-    /jobs that wait or run/,
+    /jobs waiting or running/,
   );
   expect(after.start('hang', request).name).toBe(first.name);
   const again = after.start('hang', { ...request, resumable: true });

@@ -17,26 +17,20 @@ import { didYouMean, plainText } from '@flashcore/shared/text';
 import { endsWithin } from '../async.ts';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
-import { BATCH_EVENTS, damaged, EventLog } from '../store/event-log.ts';
+import { EventLog } from '../store/event-log.ts';
 import { isStorageFailure } from '../store/storage-error.ts';
 import type { WriteState } from '../store/write-state.ts';
 import type { HistoryStore } from '../store/history.ts';
 import { labelsText, type Labels } from '../store/labels.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
+import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
 import { DeviceQueue } from './device-queue.ts';
-import { EventFeed } from './event-feed.ts';
+import { EventStreams, type WatchOptions } from './event-streams.ts';
 import type { PlannedJob, DeviceDescription, DeviceLoad, JobOutcome } from './job-context.ts';
 import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
 import { JobRun, STOP_GRACE_MS } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
-import { StreamShare } from './stream-share.ts';
-
-/** When to try again after QUEUE_FULL: about what a short job takes. */
-const RETRY_AFTER_SECONDS = 5;
-const DAY_MS = 24 * 3_600_000;
-/** Device time comes back as the day moves on. */
-const DEVICE_TIME_RETRY_SECONDS = 600;
 
 export interface JobsOptions {
   database: Database;
@@ -55,31 +49,18 @@ export interface JobsOptions {
 }
 
 /** A request to start a job. */
-export interface StartOptions {
+export interface StartOptions extends OwnerShare {
   /** The client's id for the request; empty: always a new job. */
   requestId: string;
   /** Of method and body. */
   requestDigest: string;
-  /** Name of the client. */
-  owner: string;
   /** Whether the same request makes another job where the runner's end cut the former off. */
   resumable?: boolean;
   /** Labels of the job. */
   labels: Labels;
-  /** Most jobs of this owner that may wait and run at once; undefined: no limit but the queue's. */
-  maxJobsOfOwner: number | undefined;
-  /** Most seconds of devices in a day for this owner's jobs; undefined: no limit. */
-  maxDeviceSecondsOfOwner?: number | undefined;
   maxQueueSeconds: number;
-  maxRunSeconds: number;
   /** Checks the request and makes its job; not called for a request that was made before. */
   plan: (load: DeviceLoad) => PlannedJob;
-}
-
-/** A stream of a job's events, and how far it has got. */
-interface Watcher {
-  readonly jobId: number;
-  sequence: number;
 }
 
 /** What goes on, in numbers. */
@@ -100,11 +81,9 @@ export class Jobs {
   readonly #options: JobsOptions;
   readonly #table: JobTable;
   readonly #log: EventLog;
-  readonly #feed = new EventFeed();
-  readonly #share = new StreamShare();
+  readonly #streams: EventStreams;
   readonly #queues = new Map<string, DeviceQueue>();
   readonly #runs = new Map<number, JobRun>();
-  readonly #watchers = new Set<Watcher>();
   #draining = false;
   #recovered = false;
 
@@ -113,6 +92,7 @@ export class Jobs {
     this.#options = options;
     this.#table = new JobTable(options.database);
     this.#log = new EventLog(options.database);
+    this.#streams = new EventStreams(this.#table, this.#log);
     options.writes?.onChange((writable) => {
       if (writable) this.#resume();
     });
@@ -157,14 +137,10 @@ export class Jobs {
 
   statistics(): JobStatistics {
     const states = [...this.#runs.values()].map(({ state }) => state);
-    const lags = [...this.#watchers].map(
-      ({ jobId, sequence }) => (this.#table.byId(jobId)?.last_sequence ?? sequence) - sequence,
-    );
     return {
       waiting: states.filter((state) => state === 'queued').length,
       running: states.filter((state) => state === 'running').length,
-      watchers: this.#watchers.size,
-      eventLag: Math.max(0, ...lags),
+      ...this.#streams.statistics(),
       eventsStored: this.#log.stored,
       outcomes: this.#table.countOutcomes(),
     };
@@ -183,8 +159,16 @@ export class Jobs {
     const before = this.#findRepeated(options);
     if (before && !goesOn(before, options)) return this.#message(before);
     if (this.#options.writes?.failure) throw this.#options.writes.failure;
-    this.#refuseWhenFull();
-    this.#refuseOverQuota(options);
+    const runs = [...this.#runs.values()];
+    requireRoom({
+      draining: this.#draining,
+      waiting: [...this.#queues.values()].reduce((sum, queue) => sum + queue.length, 0),
+      maxQueued: this.#options.maxQueued,
+    });
+    requireShare(options, {
+      jobs: runs.filter(({ owner }) => owner === options.owner),
+      usedSeconds: (sinceMs) => this.#table.deviceSeconds(options.owner, sinceMs),
+    });
     const planned = options.plan((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
     const queue = this.#queueOf(planned.deviceId);
     const run = this.#accept(options, planned, before);
@@ -232,44 +216,11 @@ export class Jobs {
   }
 
   /**
-   * The events of a job after a number (JobEvent in protobuf's binary form), in batches, then those to come, until the
-   * job's end. They are read from the
-   * log when the reader asks, so that a slow one costs no memory. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED,
+   * The events of a job after a number, as EventStreams gives them. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED,
    * INVALID_REQUEST for a number not reached yet.
    */
-  async *watch(
-    name: string,
-    { afterSequence, signal }: { afterSequence: number; signal: AbortSignal },
-  ): AsyncGenerator<Uint8Array[]> {
-    const row = this.#find(name);
-    checkAfterSequence(row, afterSequence);
-    const watcher = { jobId: row.id, sequence: afterSequence };
-    this.#watchers.add(watcher);
-    try {
-      yield* this.#eventsFor(watcher, signal);
-    } finally {
-      this.#watchers.delete(watcher);
-    }
-  }
-
-  async *#eventsFor(watcher: Watcher, signal: AbortSignal): AsyncGenerator<Uint8Array[]> {
-    const { jobId } = watcher;
-    const turn = this.#share.watcher(BATCH_EVENTS);
-    while (!signal.aborted) {
-      const batch = this.#log.readAfter(jobId, watcher.sequence, await turn());
-      const last = batch.at(-1);
-      if (last) {
-        yield batch.map(({ event }) => event);
-        watcher.sequence = last.sequence;
-      } else if (this.#table.hasEnded(jobId)) {
-        // Rather an error than a shorter history that looks whole.
-        const { last_sequence: expected } = this.#table.byId(jobId)!;
-        if (watcher.sequence !== expected) throw damaged(jobId, watcher.sequence + 1);
-        return;
-      } else {
-        await this.#feed.next(jobId, signal);
-      }
-    }
+  async *watch(name: string, options: WatchOptions): AsyncGenerator<Uint8Array[]> {
+    yield* this.#streams.watch(this.#find(name), options);
   }
 
   /** Ends a job; one that has ended stays as it is. Errors: JOB_NOT_FOUND. */
@@ -308,55 +259,6 @@ export class Jobs {
       'REQUEST_ID_REUSED',
       { request_id: requestId, job: row.name },
       `Make a new request_id for a new request: ${requestId} was used for ${row.name}, with another method or body`,
-    );
-  }
-
-  #refuseWhenFull(): void {
-    if (this.#draining)
-      throw new FlashcoreError(
-        'DRAINING',
-        {},
-        'Try again when the runner was started again: it is about to end and takes no new work',
-      );
-    const queued = [...this.#queues.values()].reduce((sum, queue) => sum + queue.length, 0);
-    if (queued < this.#options.maxQueued) return;
-    throw new FlashcoreError(
-      'QUEUE_FULL',
-      { queued: String(queued) },
-      `Try again in ${RETRY_AFTER_SECONDS} s: ${queued} jobs wait, and no more are taken`,
-      { retryAfterSeconds: RETRY_AFTER_SECONDS },
-    );
-  }
-
-  #refuseOverQuota(options: StartOptions): void {
-    const { owner, maxJobsOfOwner = Infinity } = options;
-    this.#refuseOverDeviceTime(options);
-    const jobs = this.#runsOf(owner).length;
-    if (jobs < maxJobsOfOwner) return;
-    throw new FlashcoreError(
-      'QUOTA_EXCEEDED',
-      { quota: 'jobs', jobs: String(jobs) },
-      `Try again in ${RETRY_AFTER_SECONDS} s, when a job of yours has ended, or cancel one: ${owner} has ${jobs} jobs that wait or run, the most that one client may have`,
-      { retryAfterSeconds: RETRY_AFTER_SECONDS },
-    );
-  }
-
-  #runsOf(owner: string): JobRun[] {
-    return [...this.#runs.values()].filter((run) => run.owner === owner);
-  }
-
-  /** Time that was used and time that was promised count alike: a queue of week-long jobs keeps others out too. */
-  #refuseOverDeviceTime({ owner, maxDeviceSecondsOfOwner: most = Infinity, maxRunSeconds }: StartOptions): void {
-    if (most === Infinity) return;
-    const used = this.#table.deviceSeconds(owner, Date.now() - DAY_MS);
-    const promised = this.#runsOf(owner).reduce((sum, run) => sum + run.maxRunSeconds, 0);
-    if (used + promised + maxRunSeconds <= most) return;
-    const hours = (seconds: number): string => `${(seconds / 3600).toFixed(1)} h`;
-    throw new FlashcoreError(
-      'QUOTA_EXCEEDED',
-      { quota: 'device', used_seconds: used.toFixed(0), promised_seconds: promised.toFixed(0) },
-      `Give the job a shorter max_run_seconds than ${maxRunSeconds}, cancel one that waits, or try again later: jobs of ${owner} had a device for ${hours(used)} in the last 24 hours, those that wait and run may take ${hours(promised)} more, and ${hours(most)} is the most that one client may have`,
-      { retryAfterSeconds: DEVICE_TIME_RETRY_SECONDS },
     );
   }
 
@@ -440,12 +342,12 @@ export class Jobs {
     const recorder = new JobRecorder({
       database: this.#options.database,
       log: this.#log,
-      feed: this.#feed,
+      feed: this.#streams.feed,
       jobId,
       jobName: name,
       lastSequence: 0,
       cleanText: this.#options.cleanText,
-      onStored: (events) => this.#share.stored(events),
+      onStored: (events) => this.#streams.stored(events),
       onFailure: (error) => this.#runs.get(jobId)?.failed(error),
     });
     // It is not in the queue yet: all that are there come before it.
@@ -502,20 +404,4 @@ const goesOn = ({ outcome }: JobRow, { resumable = false }: StartOptions): boole
 
 function jobNotFound(name: string): never {
   throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Name a job that ListJobs gives: there is no "${name}"`);
-}
-
-function checkAfterSequence(row: JobRow, afterSequence: number): void {
-  if (afterSequence > row.last_sequence) {
-    throw invalidRequest({
-      field: 'after_sequence',
-      description: `must be at most ${row.last_sequence}, the number of the job's last event so far, is ${afterSequence}`,
-    });
-  }
-  if (afterSequence < row.first_sequence - 1) {
-    throw new FlashcoreError(
-      'EVENTS_EXPIRED',
-      { first: String(row.first_sequence) },
-      `Watch after event ${row.first_sequence - 1} or later: the events of ${row.name} before ${row.first_sequence} are no longer kept`,
-    );
-  }
 }

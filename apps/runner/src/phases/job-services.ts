@@ -16,7 +16,8 @@ import type { BuildSpec } from '../build/kernel-builder.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
-import { shapeLaunches, type JobSpec } from '../spec/job-spec.ts';
+import { shapeLaunches } from '../spec/choose-shapes.ts';
+import type { JobSpec } from '../spec/job-spec.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { DecisionStore } from '../store/decisions.ts';
 

@@ -3,7 +3,8 @@ import { Phase, Verdict, PrecheckItemSchema, type PrecheckItem, type Shape } fro
 import { accumulateOf, formatShape, type Requirements } from '@flashcore/shared/kernels';
 import { startPhase } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
-import { WMMA_TOGGLE, type JobSpec } from '../spec/job-spec.ts';
+import type { JobSpec } from '../spec/job-spec.ts';
+import { WMMA_TOGGLE } from '../spec/plan-spec.ts';
 
 /**
  * The check before the build: what the manifest says of this variant must be what the plan requires. A fallback has

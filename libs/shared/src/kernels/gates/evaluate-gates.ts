@@ -61,7 +61,7 @@ export function measureMetric(
 ): number | undefined {
   const phase = phaseOfMetric(metric.name);
   if (phase === undefined || phase === 'group') return undefined;
-  const answer = MEASURES[phase]({ ...context, undocumented: [], noChampion: '', verified: [] }, metric, 0);
+  const answer = MEASURES[phase]({ ...context, undocumented: [], noChampion: undefined, verified: [] }, metric, 0);
   return 'value' in answer ? answer.value : undefined;
 }
 

@@ -36,7 +36,7 @@ function answers(
   const results = evaluateGates(gates, {
     cases,
     undocumented: [],
-    noChampion: '',
+    noChampion: undefined,
     verified: cases.sets.parity,
     benchmarked: [canonical],
     ...context,
@@ -331,7 +331,7 @@ test('a gate that is off shows its value unjudged', () => {
   const variant = create(VariantResultSchema, {
     profile: { metrics: [{ name: 'tensor_pipe_percent', value: 0, source: 'ncu' }] },
   });
-  const context = { variant, cases, undocumented: [], noChampion: '', verified: [], benchmarked: [] };
+  const context = { variant, cases, undocumented: [], noChampion: undefined, verified: [], benchmarked: [] };
   const off = evaluateGates(gates, context).find(({ gateId }) => gateId === 'tensor_cores')!;
   expect([Verdict[off.verdict], off.value, off.level]).toEqual(['NOT_JUDGED', 0, 'off']);
   expect(off.detail).toMatch(/^a scalar kernel has none \(/);
@@ -378,7 +378,7 @@ plans:
     variant,
     cases,
     undocumented: [],
-    noChampion: '',
+    noChampion: undefined,
     verified: [],
     benchmarked: [],
   });

@@ -19,8 +19,8 @@ export interface GateContext {
   cases: Cases;
   /** Which of title, lesson and NOTES.md the kernel lacks. */
   undocumented: readonly string[];
-  /** Why the job compares with no champion; empty: it does, or did not come to it. */
-  noChampion: string;
+  /** Why the job compares with no champion; undefined: it does, or did not come to it. */
+  noChampion: string | undefined;
   /** Shapes that the job verifies and benchmarks: what counts over them is complete when all were measured. */
   verified: readonly Shape[];
   benchmarked: readonly Shape[];

@@ -15,7 +15,7 @@ const FIGURES: Readonly<Record<string, (ratio: RatioInterval) => number>> = {
  * says nothing here.
  */
 export const measureHistory: Measure = ({ variant: { comparison }, noChampion }, { statistic = 'ratio' }) => {
-  if (!comparison) return { notMeasured: noChampion || 'the job did not come to the comparison with the champion' };
+  if (!comparison) return { notMeasured: noChampion ?? 'the job did not come to the comparison with the champion' };
   const source = `interleaved with ${comparison.champion?.label ?? 'the champion'} in this job`;
   if (comparison.verdict === ComparisonVerdict.NOT_JUDGED) return { notMeasured: comparison.reason, source };
   const values = comparison.shapes.flatMap((each) =>

@@ -1,0 +1,81 @@
+/** Whether one more job is taken: the queue's limit, and each owner's share of jobs and of device time. */
+import { FlashcoreError } from '@flashcore/shared/contract';
+
+/** When to try again after QUEUE_FULL: about what a short job takes. */
+const RETRY_AFTER_SECONDS = 5;
+const DAY_MS = 24 * 3_600_000;
+/** Device time comes back as the day moves on. */
+const DEVICE_TIME_RETRY_SECONDS = 600;
+
+/** Who asks for a job, and how much they may have. */
+export interface OwnerShare {
+  /** Name of the client. */
+  owner: string;
+  /** Most jobs of this owner that may wait and run at once; undefined: no limit but the queue's. */
+  maxJobsOfOwner: number | undefined;
+  /** Most seconds of devices in a day for this owner's jobs; undefined: no limit. */
+  maxDeviceSecondsOfOwner?: number | undefined;
+  /** Of the job asked for. */
+  maxRunSeconds: number;
+}
+
+interface QueueLoad {
+  draining: boolean;
+  /** Jobs that wait, over all devices. */
+  waiting: number;
+  maxQueued: number;
+}
+
+interface OwnerLoad {
+  /** The owner's jobs that wait or run. */
+  jobs: readonly { maxRunSeconds: number }[];
+  /** Seconds that the owner's jobs have had a device for. */
+  usedSeconds: (sinceMs: number) => number;
+}
+
+/** Errors: DRAINING, QUEUE_FULL. */
+export function requireRoom({ draining, waiting, maxQueued }: QueueLoad): void {
+  if (draining)
+    throw new FlashcoreError(
+      'DRAINING',
+      {},
+      'Try again once the runner has been restarted: it is shutting down and takes no new work',
+    );
+  if (waiting < maxQueued) return;
+  throw new FlashcoreError(
+    'QUEUE_FULL',
+    { queued: String(waiting) },
+    `Try again in ${RETRY_AFTER_SECONDS} s: ${waiting} jobs are waiting, and no more are taken`,
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}
+
+/** Errors: QUOTA_EXCEEDED. */
+export function requireShare(share: OwnerShare, load: OwnerLoad): void {
+  requireDeviceTime(share, load);
+  const { owner, maxJobsOfOwner = Infinity } = share;
+  const jobs = load.jobs.length;
+  if (jobs < maxJobsOfOwner) return;
+  throw new FlashcoreError(
+    'QUOTA_EXCEEDED',
+    { quota: 'jobs', jobs: String(jobs) },
+    `Try again in ${RETRY_AFTER_SECONDS} s, when one of your jobs has ended, or cancel one: ${owner} has ${jobs} jobs waiting or running, the most that one client may have`,
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  );
+}
+
+/** Time that was used and time that was promised count alike: a queue of week-long jobs keeps others out too. */
+function requireDeviceTime(share: OwnerShare, { jobs, usedSeconds }: OwnerLoad): void {
+  const { owner, maxDeviceSecondsOfOwner: most = Infinity, maxRunSeconds } = share;
+  if (most === Infinity) return;
+  const used = usedSeconds(Date.now() - DAY_MS);
+  const promised = jobs.reduce((sum, job) => sum + job.maxRunSeconds, 0);
+  if (used + promised + maxRunSeconds <= most) return;
+  const hours = (seconds: number): string => `${(seconds / 3600).toFixed(1)} h`;
+  throw new FlashcoreError(
+    'QUOTA_EXCEEDED',
+    { quota: 'device', used_seconds: used.toFixed(0), promised_seconds: promised.toFixed(0) },
+    `Give the job a shorter max_run_seconds than ${maxRunSeconds}, cancel one that is waiting, or try again later: jobs of ${owner} have used a device for ${hours(used)} in the last 24 hours, those waiting and running may take ${hours(promised)} more, and ${hours(most)} is the most that one client may have`,
+    { retryAfterSeconds: DEVICE_TIME_RETRY_SECONDS },
+  );
+}

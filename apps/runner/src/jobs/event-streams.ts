@@ -1,0 +1,94 @@
+import { FlashcoreError, invalidRequest } from '@flashcore/shared/contract';
+import { BATCH_EVENTS, damaged, type EventLog } from '../store/event-log.ts';
+import type { JobRow, JobTable } from '../store/job-table.ts';
+import { EventFeed } from './event-feed.ts';
+import { StreamShare } from './stream-share.ts';
+
+/** A stream of a job's events, and how far it has got. */
+interface Watcher {
+  readonly jobId: number;
+  sequence: number;
+}
+
+export interface WatchOptions {
+  afterSequence: number;
+  signal: AbortSignal;
+}
+
+/** The streams of jobs' events to those who watch. */
+export class EventStreams {
+  readonly feed = new EventFeed();
+  readonly #table: JobTable;
+  readonly #log: EventLog;
+  readonly #share = new StreamShare();
+  readonly #watchers = new Set<Watcher>();
+
+  constructor(table: JobTable, log: EventLog) {
+    this.#table = table;
+    this.#log = log;
+  }
+
+  /** Told of events that were stored. */
+  stored(events: number): void {
+    this.#share.stored(events);
+  }
+
+  statistics(): { watchers: number; eventLag: number } {
+    const lags = [...this.#watchers].map(
+      ({ jobId, sequence }) => (this.#table.byId(jobId)?.last_sequence ?? sequence) - sequence,
+    );
+    return { watchers: this.#watchers.size, eventLag: Math.max(0, ...lags) };
+  }
+
+  /**
+   * The events of a job after a number (JobEvent in protobuf's binary form), in batches, then those to come, until the
+   * job's end. They are read from the log when the reader asks, so that a slow one costs no memory. Errors:
+   * EVENTS_EXPIRED, INVALID_REQUEST for a number not reached yet.
+   */
+  async *watch(row: JobRow, { afterSequence, signal }: WatchOptions): AsyncGenerator<Uint8Array[]> {
+    checkAfterSequence(row, afterSequence);
+    const watcher = { jobId: row.id, sequence: afterSequence };
+    this.#watchers.add(watcher);
+    try {
+      yield* this.#eventsFor(watcher, signal);
+    } finally {
+      this.#watchers.delete(watcher);
+    }
+  }
+
+  async *#eventsFor(watcher: Watcher, signal: AbortSignal): AsyncGenerator<Uint8Array[]> {
+    const { jobId } = watcher;
+    const turn = this.#share.watcher(BATCH_EVENTS);
+    while (!signal.aborted) {
+      const batch = this.#log.readAfter(jobId, watcher.sequence, await turn());
+      const last = batch.at(-1);
+      if (last) {
+        yield batch.map(({ event }) => event);
+        watcher.sequence = last.sequence;
+      } else if (this.#table.hasEnded(jobId)) {
+        // Rather an error than a shorter history that looks whole.
+        const { last_sequence: expected } = this.#table.byId(jobId)!;
+        if (watcher.sequence !== expected) throw damaged(jobId, watcher.sequence + 1);
+        return;
+      } else {
+        await this.feed.next(jobId, signal);
+      }
+    }
+  }
+}
+
+function checkAfterSequence(row: JobRow, afterSequence: number): void {
+  if (afterSequence > row.last_sequence) {
+    throw invalidRequest({
+      field: 'after_sequence',
+      description: `must be at most ${row.last_sequence}, the number of the job's last event so far, is ${afterSequence}`,
+    });
+  }
+  if (afterSequence < row.first_sequence - 1) {
+    throw new FlashcoreError(
+      'EVENTS_EXPIRED',
+      { first: String(row.first_sequence) },
+      `Watch after event ${row.first_sequence - 1} or later: the events of ${row.name} before ${row.first_sequence} are no longer kept`,
+    );
+  }
+}

@@ -1,0 +1,59 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  KernelVariantSchema,
+  type BenchmarkSettings,
+  type Device,
+  type ProfileSettings,
+  type VerifySettings,
+} from '@flashcore/shared/contract';
+import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
+import { plannedSettings, type JudgedBy } from './judged-by.ts';
+
+/** Of a variant in a search: it is verified again before anybody accepts it. */
+const TUNE_SEEDS = 2;
+
+interface Settings {
+  verify?: Partial<VerifySettings>;
+  benchmark?: Partial<BenchmarkSettings>;
+  profile?: Partial<ProfileSettings>;
+}
+
+interface Asked {
+  method: JobMethod;
+  request: JobRequests[JobMethod];
+  judged: JudgedBy | undefined;
+  device: Device;
+}
+
+/** The parts of a job, with the settings that the request has for them; what it leaves open is the plan's. */
+export function settingsOf({ method, request, judged, device }: Asked): Settings {
+  switch (method) {
+    case 'build':
+      return {};
+    case 'verify':
+      return { verify: (request as JobRequests['verify']).settings ?? {} };
+    case 'benchmark': {
+      const settings: Partial<BenchmarkSettings> = (request as JobRequests['benchmark']).settings ?? {};
+      const shapes = settings.shapes ?? [];
+      // Nothing wrong is measured: one case is checked before; where two builds are compared, all that they are
+      // compared on.
+      return { verify: { shapes: settings.champion ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
+    }
+    case 'profile':
+      return { profile: (request as JobRequests['profile']).settings ?? {} };
+    case 'tune': {
+      const { shapes, kernel, variant, champion } = request as JobRequests['tune'];
+      // The winner is compared back to back, with the kernel as it is where no other champion is named.
+      return {
+        verify: { shapes: shapes.length > 0 ? shapes : [], seedCount: TUNE_SEEDS },
+        benchmark: { shapes, champion: champion ?? create(KernelVariantSchema, { kernel, variant }) },
+      };
+    }
+    case 'runExperiment': {
+      return plannedSettings(request as JobRequests['runExperiment'], judged!, device);
+    }
+  }
+}
+
+export const namesNoShapes = (asked: BenchmarkSettings | undefined): boolean =>
+  (asked?.shapes.length ?? 0) === 0 && (asked?.shapeSet ?? '') === '';

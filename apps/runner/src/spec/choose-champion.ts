@@ -1,0 +1,119 @@
+/** What a candidate is compared with: the champion that the request names, or the device's. */
+import { create } from '@bufbuild/protobuf';
+import {
+  FlashcoreError,
+  KernelReferenceSchema,
+  invalidRequest,
+  type BenchmarkSettings,
+  type Champion,
+  type Device,
+  type KernelVariant,
+} from '@flashcore/shared/contract';
+import { planLaunches, requireShape, resolveVariant } from '@flashcore/shared/kernels';
+import type { TimingModeName } from '../../worker/messages.ts';
+import type { JobMethod } from '../jobs/job-context.ts';
+import type { ResolvedKernel } from '../kernels.ts';
+import { PROTOCOL_VERSION } from './benchmark-protocol.ts';
+import { chooseArch, requireCompilers } from './choose-arch.ts';
+import { acceptedShapes } from './choose-shapes.ts';
+import type { BenchmarkSpec, ChampionSpec } from './job-spec.ts';
+import type { JudgedBy } from './judged-by.ts';
+import { kernelOf, variantOf } from './named-kernel.ts';
+import { chooseTolerance } from './phase-specs.ts';
+import type { SpecContext } from './spec-context.ts';
+
+interface ChampionContext {
+  method: JobMethod;
+  benchmark: BenchmarkSpec;
+  asked: Partial<BenchmarkSettings> | undefined;
+  context: SpecContext;
+  device: Device;
+}
+
+/** Errors: as for the kernel of the job; the champion must take every shape that is compared, and be fit to be one. */
+export function planChampion(named: KernelVariant, options: ChampionContext): ChampionSpec {
+  const { benchmark, context, device } = options;
+  const kernel = context.kernels.resolve(kernelOf(named.kernel));
+  const { manifest } = kernel;
+  if (manifest.deprecated !== undefined)
+    throw invalidRequest({
+      field: 'champion.kernel',
+      description: `must not be deprecated: ${manifest.id} is, ${manifest.deprecated}`,
+    });
+  const resolved = resolveVariant(manifest, variantOf(kernel, named.variant, 'champion.variant'), device);
+  for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
+  return championSpec({ kernel, resolved, shapes: benchmark.shapes, accepted: undefined }, options);
+}
+
+function championSpec(
+  { kernel, resolved, shapes, accepted: champion }: Pick<ChampionSpec, 'kernel' | 'resolved' | 'shapes' | 'accepted'>,
+  { method, benchmark, asked, context, device }: ChampionContext,
+): ChampionSpec {
+  const { manifest } = kernel;
+  const arch = chooseArch({ method, manifest, resolved, device });
+  requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
+  const modes: TimingModeName[] =
+    champion === undefined && (asked?.protocol?.modes ?? []).length > 0 ? benchmark.modes : ['hot'];
+  return {
+    accepted: champion,
+    shapes,
+    kernel,
+    resolved,
+    arch,
+    modes,
+    verify: {
+      seedCount: 1,
+      seeds: [],
+      tolerance: chooseTolerance(undefined, context.cases),
+      sanitize: false,
+      probes: false,
+    },
+  };
+}
+
+interface AcceptedContext extends Omit<ChampionContext, 'benchmark'> {
+  benchmark: BenchmarkSpec | undefined;
+  judged: JudgedBy | undefined;
+  /** The request does not want it. */
+  leftOut: boolean;
+}
+
+/** The device's champion, where the plan compares with it; else why there is none. */
+export function planAccepted(
+  kernel: ResolvedKernel,
+  { judged, leftOut, benchmark, ...options }: AcceptedContext,
+): { champion: ChampionSpec | undefined; noChampion: string | undefined } {
+  const none = (noChampion: string) => ({ champion: undefined, noChampion });
+  if (!judged || !benchmark) return none('nothing was benchmarked');
+  if (!judged.plan.champion) return none(`plan ${judged.plan.name} compares with no champion`);
+  if (leftOut) return none('the request left the champion out');
+  const { context, device } = options;
+  const place = { deviceName: device.name, protocol: PROTOCOL_VERSION };
+  const lineage = context.kernels.lineage(kernel);
+  const found = benchmark.shapes
+    .map((shape) => context.championFor(lineage, { ...place, shape }))
+    .find((champion) => champion !== undefined);
+  if (!found)
+    return none(`no champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet: fa-tui accept makes one`);
+  try {
+    const champion = acceptedSpec(found, { ...options, benchmark });
+    return { champion, noChampion: device.simulated ? 'emulator times are not GPU times' : undefined };
+  } catch (error) {
+    // What was accepted may not build here any more; the candidate is judged without it, and says so.
+    if (!(error instanceof FlashcoreError)) throw error;
+    return none(`the champion ${found.label} can't be compared with any more: ${error.message}`);
+  }
+}
+
+/**
+ * From the sources that were kept when it was built; with another compiler they give another build of the same source.
+ */
+function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpec {
+  const { build, ...kernel } = options.context.kernels.resolve(
+    create(KernelReferenceSchema, { source: { case: 'buildId', value: champion.buildId } }),
+  );
+  const resolved = resolveVariant(kernel.manifest, build!.variant, options.device);
+  const shapes = acceptedShapes(options.benchmark.shapes, kernel.manifest, resolved);
+  if (shapes.length === 0) requireShape(kernel.manifest, resolved, options.benchmark.shapes[0]!);
+  return championSpec({ kernel, resolved, shapes, accepted: champion }, options);
+}

@@ -1,0 +1,114 @@
+import { create } from '@bufbuild/protobuf';
+import { VariantSchema, type Device, type Shape, type Variant } from '@flashcore/shared/contract';
+import { resolveVariant, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
+import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
+import { namesNoShapes, settingsOf } from './asked-settings.ts';
+import { chooseArch, requireCompilers } from './choose-arch.ts';
+import { planAccepted, planChampion } from './choose-champion.ts';
+import { chooseDevice } from './choose-device.ts';
+import { acceptedShapes, shapeLaunches } from './choose-shapes.ts';
+import { requireMemory } from './device-memory.ts';
+import type { JobSpec, TuneSpec } from './job-spec.ts';
+import { judgedBy } from './judged-by.ts';
+import { kernelOf, variantOf } from './named-kernel.ts';
+import { planBenchmark, planProfile, planVerify } from './phase-specs.ts';
+import type { SpecContext } from './spec-context.ts';
+import { planVariants } from './tune-variants.ts';
+import { uniqueShapes } from './unique-shapes.ts';
+
+/** Toggle that turns tensor cores off: kernels that have it get a fallback. */
+export const WMMA_TOGGLE = 'USE_WMMA';
+
+/**
+ * Makes a request's job spec. Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING,
+ * INVALID_REQUEST …
+ */
+export function planSpec<Method extends JobMethod>(
+  method: Method,
+  request: JobRequests[Method],
+  context: SpecContext,
+): JobSpec {
+  const device = chooseDevice(context, request.options?.deviceId ?? '');
+  const kernel = context.kernels.resolve(kernelOf(request.kernel));
+  const { manifest } = kernel;
+  const variant = variantOf(kernel, request.variant, 'variant');
+  const resolved = resolveVariant(manifest, variant, device);
+  const arch = chooseArch({ method, manifest, resolved, device });
+  requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated });
+  const experiment = method === 'runExperiment' ? (request as JobRequests['runExperiment']) : undefined;
+  const { cases, gates } = context;
+  const judged = experiment && judgedBy(experiment, { manifest, arch, cases, gates });
+  const parts = settingsOf({ method, request, judged, device });
+  const verify = parts.verify && planVerify(parts.verify, { manifest, resolved, cases });
+  const benchmark = parts.benchmark && planBenchmark(parts.benchmark, { manifest, resolved, cases, device });
+  // Shapes that a gate names in addition to the plan's, where the request leaves the shapes to the plan.
+  if (benchmark && judged && !device.simulated && namesNoShapes(experiment?.benchmark))
+    benchmark.shapes = uniqueShapes([...benchmark.shapes, ...acceptedShapes(judged.needs.shapes, manifest, resolved)]);
+  const profile = parts.profile && planProfile(parts.profile, { manifest, resolved, cases });
+  requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
+  const named = parts.benchmark?.champion;
+  const asked = { method, benchmark, asked: parts.benchmark, context, device };
+  const { champion, noChampion } =
+    named && benchmark
+      ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: undefined }
+      : planAccepted(kernel, { ...asked, judged, leftOut: experiment?.noChampion ?? false });
+  // The emulator would take minutes for the parity cases of every variant.
+  if (method === 'tune' && device.simulated && verify && benchmark) verify.shapes = benchmark.shapes;
+  const shapes = uniqueShapes([
+    ...(verify?.shapes ?? []),
+    ...(benchmark?.shapes ?? []),
+    ...(profile ? [profile.shape] : []),
+  ]);
+  const spec: JobSpec = {
+    method,
+    kernel,
+    device,
+    resolved,
+    arch,
+    verify,
+    benchmark,
+    profile,
+    champion,
+    noChampion,
+    tune:
+      method === 'tune'
+        ? planTune(request as JobRequests['tune'], { manifest, device, shapes: benchmark!.shapes })
+        : undefined,
+    judged,
+    heldOut: method === 'tune' || experiment?.heldOut ? context.heldOut : [],
+    fallback:
+      judged && judged.plan.fallback !== 'none' && !experiment?.noFallback
+        ? fallbackOf(manifest, variant, { resolved, device })
+        : undefined,
+    shapes:
+      shapes.length > 0 ? shapes : acceptedShapes([...cases.sets.parity, ...cases.sets.canonical], manifest, resolved),
+  };
+  // What a manifest plans wrongly is known now: no job is made to tell it.
+  for (const each of [resolved, spec.fallback]) if (each) shapeLaunches(manifest, each, spec.shapes);
+  return spec;
+}
+
+interface TuneParts {
+  manifest: Manifest;
+  device: Device;
+  shapes: readonly Shape[];
+}
+
+const planTune = (request: JobRequests['tune'], of: TuneParts): TuneSpec => ({
+  plan: planVariants(of.manifest, request, of),
+  maxSeconds: request.maxSeconds,
+  maxUsd: request.maxUsd,
+  remeasure: request.remeasure,
+});
+
+/** The same variant without tensor cores, where the kernel has the toggle and it is on. */
+function fallbackOf(
+  manifest: Manifest,
+  variant: Variant | undefined,
+  { resolved, device }: { resolved: ResolvedVariant; device: Device },
+): ResolvedVariant | undefined {
+  const toggle = manifest.parameters[WMMA_TOGGLE];
+  if (!toggle?.values.includes(0) || resolved.parameters[WMMA_TOGGLE] === 0) return undefined;
+  const asked = variant ?? create(VariantSchema);
+  return resolveVariant(manifest, { ...asked, parameters: { ...asked.parameters, [WMMA_TOGGLE]: 0n } }, device);
+}

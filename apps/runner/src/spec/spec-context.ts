@@ -1,0 +1,22 @@
+import type { Champion, Device, Shape } from '@flashcore/shared/contract';
+import type { Cases } from '@flashcore/shared/kernels';
+import type { Toolchain } from '../build/toolchain.ts';
+import type { DeviceLoad } from '../jobs/job-context.ts';
+import type { KernelCatalog } from '../kernels.ts';
+import type { ChampionPlace } from '../store/decisions.ts';
+import type { GatesText } from './judged-by.ts';
+
+/** What the runner knows when it plans a job. */
+export interface SpecContext {
+  devices: readonly Device[];
+  kernels: KernelCatalog;
+  toolchain: Toolchain;
+  cases: Cases;
+  /** kernels/gates.yaml; read for experiments alone. */
+  gates: () => GatesText;
+  /** The device's champion that a kernel of this lineage is compared with; undefined: there is none. */
+  championFor: (lineage: readonly string[], place: ChampionPlace) => Champion | undefined;
+  load: DeviceLoad;
+  /** Shapes that the host keeps to itself. */
+  heldOut: readonly Shape[];
+}
