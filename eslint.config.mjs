@@ -14,7 +14,7 @@ const RUNNER_ROOMS = {
   '../worker/messages.ts': [],
   store: ['log.ts', 'async.ts'],
   sandbox: ['log.ts', 'async.ts'],
-  access: ['usage-error.ts', 'log.ts'],
+  access: ['sandbox', 'usage-error.ts', 'log.ts'],
   // They do not know each other: phases and device join them.
   build: ['sandbox', 'store', 'async.ts', 'log.ts'],
   workers: ['sandbox', 'async.ts', '../worker/messages.ts'],

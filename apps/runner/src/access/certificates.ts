@@ -1,8 +1,8 @@
-import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { makeFolder } from '@flashcore/shared/files';
+import { runSync } from '../sandbox/run-sync.ts';
 import { UsageError } from '../usage-error.ts';
 import { requireClientName } from './caller.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
@@ -141,22 +141,23 @@ function makeKey(folder: string, file: string): void {
   chmodSync(path, 0o600);
 }
 
-/** Synchronous, and so not by runProgram: of commands that a person waits for, while nothing is served. */
+/** Making a key takes milliseconds; a minute passes only where the host has no random numbers to give. */
+const OPENSSL_LIMIT_MS = 60_000;
+
+/** Synchronous: of commands that a person waits for, while nothing is served. */
 function openssl(folder: string, args: readonly string[]): void {
-  try {
-    execFileSync('openssl', args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
-      throw new UsageError(
-        'Install openssl, or make ca.crt, server.crt and server.key by other means: it is not on this host',
-      );
+  const { exitCode, startError, timedOut, stderr } = runSync('openssl', args, {
+    cwd: folder,
+    limitMs: OPENSSL_LIMIT_MS,
+    environment: process.env,
+  });
+  if (exitCode === 0) return;
+  if (startError?.code === 'ENOENT')
     throw new UsageError(
-      `openssl ${args[0]} failed: ${String((error as { stderr?: Buffer }).stderr)
-        .trim()
-        .split('\n')
-        .at(-1)}`,
+      'Install openssl, or make ca.crt, server.crt and server.key by other means: it is not on this host',
     );
-  }
+  const why = timedOut ? `it did not end within ${OPENSSL_LIMIT_MS / 1000} s` : stderr.trim().split('\n').at(-1);
+  throw new UsageError(`openssl ${args[0]} failed: ${startError?.message ?? why}`);
 }
 
 export interface ServerTls {

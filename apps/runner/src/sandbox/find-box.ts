@@ -1,10 +1,10 @@
-import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { bubblewrapCommand, type Box, type BoxPolicy } from './box.ts';
 import { Probes, tryCommand } from './probe.ts';
+import { runSync } from './run-sync.ts';
 
 export type IsolationWanted = 'auto' | 'none' | 'required';
 
@@ -120,8 +120,7 @@ export class BoxFinder {
  * that all who ask at the same time get the same box.
  */
 function canDisableNamespaces(bwrap: string): boolean {
-  const { error, stdout } = spawnSync(bwrap, ['--help'], { encoding: 'utf8', timeout: PROBE_LIMIT_MS });
-  return error === undefined && stdout.includes('--disable-userns');
+  return runSync(bwrap, ['--help'], { limitMs: PROBE_LIMIT_MS }).stdout.includes('--disable-userns');
 }
 
 /** The box of now. */

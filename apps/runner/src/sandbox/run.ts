@@ -25,6 +25,18 @@ export interface RunOptions {
   onLine?: (line: string) => void;
 }
 
+/** How a program ended whose standard output is a file to read. */
+export interface ProgramOutput extends ProgramEnd {
+  /** Byte for byte, as UTF-8; undefined when it was longer than the caller takes, which killed the program. */
+  output: string | undefined;
+  /** The signal that ended it, where it was not ours. */
+  signalName: NodeJS.Signals | undefined;
+}
+
+export interface ReadOptions extends Omit<RunOptions, 'onLine'> {
+  maxBytes: number;
+}
+
 const MAX_LINES = 5_000;
 
 /** What a killed program's children, out of its group, may hold its output for. */
@@ -33,15 +45,51 @@ const AFTER_KILL_MS = 1_000;
 /**
  * Runs a compiler or a profiler to its end, in a process group of its own, without a shell's expansions and with next
  * to no environment, and streams its lines. Past its limit, when the signal aborts, and when the runner dies, the whole
- * group is killed: a kernel that nobody waits for would run beside the next one's benchmark. A program that is not
- * there ends with exit status 127, as in a shell. Errors: the signal's reason; the system's where no process can be
- * started.
+ * group is killed: a kernel that nobody waits for would run at the same time as the next one's benchmark. A program
+ * that is not there ends with exit status 127, as in a shell. Errors: the signal's reason; the system's where no
+ * process can be started.
  */
-export async function runProgram(
+export async function runProgram(program: string, args: readonly string[], options: RunOptions): Promise<ProgramEnd> {
+  const collector = new LineCollector(options.onLine);
+  const end = await run(program, args, options, ({ stdout, stderr }) => {
+    collector.read(stdout);
+    collector.read(stderr);
+  });
+  return {
+    exitCode: end.exitCode,
+    timedOut: end.timedOut,
+    seconds: end.seconds,
+    lines: collector.lines,
+  };
+}
+
+/** runProgram for one whose standard output is data: `lines` has what it wrote to standard error. */
+export async function readProgram(
   program: string,
   args: readonly string[],
-  { cwd, limitMs, signal, environment, onLine }: RunOptions,
-): Promise<ProgramEnd> {
+  { maxBytes, ...options }: ReadOptions,
+): Promise<ProgramOutput> {
+  const collector = new LineCollector(undefined);
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  const end = await run(program, args, options, (child) => {
+    collector.read(child.stderr);
+    child.stdout.on('data', (piece: Buffer) => {
+      bytes += piece.length;
+      if (bytes <= maxBytes) pieces.push(piece);
+      else child.kill();
+    });
+  });
+  const output = bytes <= maxBytes ? Buffer.concat(pieces).toString('utf8') : undefined;
+  return { ...end, lines: collector.lines, output };
+}
+
+async function run(
+  program: string,
+  args: readonly string[],
+  { cwd, limitMs, signal, environment }: RunOptions,
+  listen: (child: Child) => void,
+): Promise<Omit<ProgramOutput, 'lines' | 'output'>> {
   signal.throwIfAborted();
   const started = performance.now();
   const child = new Child(program, args, {
@@ -61,11 +109,9 @@ export async function runProgram(
     kill();
   }, limitMs);
   signal.addEventListener('abort', kill);
-  const collector = new LineCollector(onLine);
-  collector.read(child.stdout);
-  collector.read(child.stderr);
+  listen(child);
   try {
-    const { exitCode, startError } = await Promise.race([
+    const { exitCode, signalName, startError } = await Promise.race([
       child.closed,
       killed.promise.then(() => child.ended(AFTER_KILL_MS)),
     ]);
@@ -73,9 +119,9 @@ export async function runProgram(
     if (startError) throw startError;
     return {
       exitCode: timedOut ? undefined : (exitCode ?? undefined),
+      signalName: timedOut ? undefined : (signalName ?? undefined),
       timedOut,
       seconds: (performance.now() - started) / 1000,
-      lines: collector.lines,
     };
   } finally {
     clearTimeout(timer);

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -8,6 +7,7 @@ import { tmpdir } from 'node:os';
 import type { DeviceFacts, Executor } from '../../worker/messages.ts';
 import type { Box } from '../sandbox/box.ts';
 import { tellingLine } from '../sandbox/probe.ts';
+import { runSync, type SyncEnd } from '../sandbox/run-sync.ts';
 
 /** dist/worker.js beside the bundle; worker/main.ts when the runner runs from its sources (Node strips the types). */
 export function workerEntry(): string {
@@ -139,35 +139,21 @@ export interface DriverAnswer {
 
 /**
  * The devices of a driver library, asked in a process of its own: a driver that hangs or crashes must not take the
- * daemon with it. Synchronous, and so not by runProgram: it is asked once, before the daemon serves.
+ * daemon with it. Synchronous: it is asked once, before the daemon serves.
  */
 export function listDevicesOf(library: string, limitMs = LIST_LIMIT_MS): DriverAnswer {
-  const { status, signal, error, stdout, stderr } = spawnSync(
-    process.execPath,
-    [workerEntry(), 'list-devices', library],
-    {
-      encoding: 'utf8',
-      timeout: limitMs,
-      killSignal: 'SIGKILL',
-      env: workerEnvironment(),
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  );
-  if (status === 0) return { devices: JSON.parse(stdout) as DeviceFacts[], problem: '' };
-  if (error)
-    return {
-      devices: [],
-      problem:
-        (error as NodeJS.ErrnoException).code === 'ETIMEDOUT'
-          ? `it did not answer within ${limitMs / 1000} s`
-          : error.message,
-    };
-  return {
-    devices: [],
-    problem:
-      tellingLine(stderr) ??
-      (signal
-        ? `the process that asked it ended by ${signal}`
-        : `the process that asked it ended with exit status ${status}`),
-  };
+  const end = runSync(process.execPath, [workerEntry(), 'list-devices', library], {
+    limitMs,
+    environment: workerEnvironment(),
+  });
+  return end.exitCode === 0
+    ? { devices: JSON.parse(end.stdout) as DeviceFacts[], problem: '' }
+    : { devices: [], problem: listFailure(end, limitMs) };
+}
+
+function listFailure({ timedOut, startError, stderr, signalName, exitCode }: SyncEnd, limitMs: number): string {
+  if (timedOut) return `it did not answer within ${limitMs / 1000} s`;
+  if (startError) return startError.message;
+  const ended = signalName === undefined ? `with exit status ${exitCode}` : `by ${signalName}`;
+  return tellingLine(stderr) ?? `the process that asked it ended ${ended}`;
 }
