@@ -140,6 +140,37 @@ const NAMED_PARAMETER_TYPES = {
     'TSTypeLiteral[members.length>2]',
   message: 'Give a parameter type of three or more members a name: an interface above the function.',
 };
+// A program started elsewhere has no time limit, no bounded output and nobody that ends it with the runner.
+const CHILD_PROCESSES = {
+  '@typescript-eslint/no-restricted-imports': [
+    'error',
+    {
+      paths: ['child_process', 'node:child_process'].map((name) => ({
+        name,
+        allowTypeImports: true,
+        message:
+          'Start programs through apps/runner/src/sandbox, or add the file to STARTS_PROGRAMS and say there why.',
+      })),
+    },
+  ],
+};
+// Who may start a program: the sandbox, and files that say themselves why they do not go through it.
+const STARTS_PROGRAMS = [
+  'apps/runner/src/sandbox/**',
+  // The executor's pipes are descriptors that it inherits.
+  'apps/runner/worker/driver/remote-library.ts',
+  // The embedded runner, which outlives fa-tui.
+  'apps/tui/src/connection/runner-launch.ts',
+  // The user's own: a proposer, an editor, tmux.
+  'apps/tui/src/search/proposer.ts',
+  'apps/tui/src/terminal/editor.ts',
+  'apps/tui/src/terminal/clipboard.ts',
+  // git, asked for a commit.
+  'libs/shared/src/files/git-state.ts',
+  '**/*.test.ts',
+  '**/*.test.tsx',
+  '**/testing/**',
+];
 const rooms = (root, table) => ({
   files: [`${root}/**/*.ts`, `${root}/**/*.tsx`],
   plugins: { flashcore: { rules: { 'import-rooms': importRooms } } },
@@ -190,6 +221,11 @@ export default tseslint.config(
     },
   },
   { files: ['**/*.mjs'], rules: LINES },
+  {
+    files: ['apps/**/*.ts', 'apps/**/*.tsx', 'libs/shared/src/**/*.ts'],
+    ignores: STARTS_PROGRAMS,
+    rules: CHILD_PROCESSES,
+  },
   rooms('apps/runner/src', RUNNER_ROOMS),
   rooms('apps/runner/worker', WORKER_ROOMS),
   rooms('apps/tui/src', TUI_ROOMS),

@@ -13,6 +13,7 @@ const bin = (name: string): string => join(ROOT, 'node_modules/.bin', name);
 
 const NEW_ROOM = 'apps/runner/src/a-new-room';
 const ROOMS = 'flashcore/import-rooms';
+const IMPORTS = '@typescript-eslint/no-restricted-imports';
 const PROBES: Probe[] = [
   { folder: 'libs/shared/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
   { folder: 'apps/tui/src', imports: '@flashcore/runner/testing', errors: ['@nx/enforce-module-boundaries'] },
@@ -33,6 +34,13 @@ const PROBES: Probe[] = [
   // A circle of two files, by types alone.
   { folder: 'apps/runner/src/spec', name: 'circle-a', imports: './circle-b.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/spec', name: 'circle-b', imports: './circle-a.ts', errors: [ROOMS] },
+  // Programs are started in the sandbox.
+  { folder: 'apps/runner/src/profile', imports: 'node:child_process', errors: [IMPORTS] },
+  { folder: 'apps/runner/src/access', imports: 'child_process', errors: [IMPORTS] },
+  { folder: 'apps/runner/worker/verify', imports: 'node:child_process', errors: [IMPORTS] },
+  { folder: 'apps/tui/src/search', imports: 'node:child_process', errors: [IMPORTS] },
+  { folder: 'libs/shared/src/files', imports: 'node:child_process', errors: [IMPORTS] },
+  { folder: 'apps/runner/src/sandbox', imports: 'node:child_process', errors: [] },
   { folder: 'apps/runner/src/jobs', imports: '@flashcore/shared/contract', errors: [] },
   { folder: 'apps/runner/src/phases', name: 'allowed', imports: '../spec/job-spec.ts', errors: [] },
 ];
@@ -82,7 +90,7 @@ beforeAll(async () => {
   execFileSync(bin('nx'), ['show', 'projects'], { cwd: ROOT, stdio: 'ignore' });
   for (const probe of PROBES) {
     mkdirSync(join(ROOT, probe.folder), { recursive: true });
-    writeFileSync(probeFile(probe), `import type {} from '${probe.imports}';\n`);
+    writeFileSync(probeFile(probe), `import {} from '${probe.imports}';\n`);
   }
   for (const probe of SHAPES) writeFileSync(shapeFile(probe), `${probe.text}\n`);
   const reports = await lint([...PROBES.map(probeFile), ...SHAPES.map(shapeFile)]);

@@ -33,7 +33,7 @@ export function runSync(program: string, args: readonly string[], options: SyncO
     env: environment ?? { PATH: process.env['PATH'], LC_ALL: 'C' },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const startError = error as NodeJS.ErrnoException | undefined;
+  const startError: NodeJS.ErrnoException | undefined = error;
   const timedOut = startError?.code === 'ETIMEDOUT';
   return {
     exitCode: status ?? undefined,
@@ -41,7 +41,7 @@ export function runSync(program: string, args: readonly string[], options: SyncO
     timedOut,
     startError: timedOut ? undefined : startError,
     // Null where it could not be started.
-    stdout: (stdout as string | null) ?? '',
-    stderr: (stderr as string | null) ?? '',
+    stdout: stdout ?? '',
+    stderr: stderr ?? '',
   };
 }

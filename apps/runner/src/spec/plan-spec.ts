@@ -20,8 +20,8 @@ import { uniqueShapes } from './unique-shapes.ts';
 export const WMMA_TOGGLE = 'USE_WMMA';
 
 /**
- * Makes a request's job spec. Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED, ARCH_UNSUPPORTED, COMPILER_MISSING,
- * INVALID_REQUEST …
+ * A request's job spec. Errors: KERNEL_NOT_FOUND, INVALID_MANIFEST, INVALID_VARIANT, SHAPE_UNSUPPORTED,
+ * ARCH_UNSUPPORTED, COMPILER_MISSING, INVALID_REQUEST …
  */
 export function planSpec<Method extends JobMethod>(
   method: Method,

@@ -86,6 +86,8 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     this.#requests = requests;
     this.#replies = replies;
     this.#mark = mark;
+    // Started by the worker itself, and not by the daemon's sandbox/: the executor inherits pipes and memory that the
+    // worker reads and writes synchronously, as a driver is called, and lives no longer than one request of the worker.
     this.#child = spawn(program, [...args, library, '3', '4', '5', String(MEMORY_BYTES)], {
       env,
       stdio: ['ignore', 'inherit', 'inherit', childRequests, childReplies, this.#memory],
