@@ -22,6 +22,8 @@ export interface HostOptions {
   isolation: () => Promise<{ kind: string; detail: string }>;
   /** The devices with how they are now. */
   withReadings: (devices: readonly Device[]) => Device[];
+  /** US dollars an hour; undefined: not known. */
+  usdPerHour: (device: Device) => number | undefined;
   /** For clients on other machines: takes the data folder out of texts. */
   cleanText: CleanText;
   logger: Logger;
@@ -53,6 +55,7 @@ export class HostDescriber {
   /** `trusted`: who asks is the runner's own user, who may know where its files are. */
   async describe({ devices, activeJobs, trusted, readings }: HostQuestion): Promise<Host> {
     const { version, buildId, dataDirectory, embedded, isolation, cleanText } = this.#options;
+    const described = readings ? this.#options.withReadings(devices) : devices;
     const host = create(HostSchema, {
       runnerVersion: version,
       apiVersion: API_VERSION,
@@ -60,7 +63,7 @@ export class HostDescriber {
       hostName: hostname(),
       platform: `${platform()} ${ARCHITECTURES[arch()] ?? arch()}`,
       startTime: timestampFromDate(this.#startTime),
-      devices: readings ? this.#options.withReadings(devices) : devices,
+      devices: described.map((device) => withRate(device, this.#options.usdPerHour(device))),
       tools: await this.#tools(),
       isolation: await isolation(),
       ...(trusted && { dataDirectory }),
@@ -80,3 +83,6 @@ export class HostDescriber {
     }
   }
 }
+
+const withRate = (device: Device, usdPerHour: number | undefined): Device =>
+  usdPerHour === undefined ? device : { ...device, usdPerHour };

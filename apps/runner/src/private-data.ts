@@ -7,7 +7,7 @@ import { UsageError } from './usage-error.ts';
  * What a runner keeps directly in its data folder; the folder may have been somebody's before, with files of theirs.
  */
 const OURS =
-  /^(?:flashcore\.db.*|lock\.(?:db.*|pid)|(?:runner|tokens|revoked-certificates)\.json(?:\.new)?|artifacts|builds|libraries|sources|tmp|tls)$/;
+  /^(?:flashcore\.db.*|lock\.(?:db.*|pid)|judging\.key|(?:runner|tokens|revoked-certificates)\.json(?:\.new)?|artifacts|builds|libraries|sources|tmp|tls)$/;
 const OTHERS = 0o077;
 
 /**

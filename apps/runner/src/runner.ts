@@ -22,6 +22,7 @@ import { KernelCatalog } from './kernels.ts';
 import type { Logger } from './log.ts';
 import type { ServeOptions } from './options.ts';
 import { PROTOCOL_VERSION } from './spec/benchmark-protocol.ts';
+import { usdPerHour } from './experiment/cost.ts';
 import type { PlannerOptions } from './experiment/planner.ts';
 import { makePrivate } from './private-data.ts';
 import { retainDaily } from './operation/daily.ts';
@@ -135,6 +136,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       describeTools: () => planner.describeTools(),
       isolation: () => planner.isolation(),
       withReadings: (devices) => readings.beside(devices),
+      usdPerHour: (device) => usdPerHour(device, options.rates),
       cleanText,
       logger,
     });

@@ -29,6 +29,10 @@ export function costOf(device: Pick<Device, 'name' | 'simulated'>, seconds: numb
   return { costUsd: (usdPerHour * seconds) / 3600, usdPerHour, rateSource };
 }
 
+/** US dollars that an hour of a device costs: the emulator none; undefined: no rate is known. */
+export const usdPerHour = (device: Pick<Device, 'name' | 'simulated'>, rates: DeviceRates): number | undefined =>
+  device.simulated ? 0 : costOf(device, 0, rates).usdPerHour;
+
 /** Reads "NVIDIA L4=0.68", several separated by ";" or given apart. Errors: RangeError with what was wanted. */
 export function parseRates(texts: readonly string[]): DeviceRates {
   const entries = texts

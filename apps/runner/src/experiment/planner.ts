@@ -49,6 +49,7 @@ import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
 import { runJob, runTuneJob } from './experiment.ts';
+import { JudgingDigest } from './judging-digest.ts';
 import { runSdpaJob } from './sdpa-job.ts';
 import { planSdpa, type SdpaSpec } from '../spec/sdpa-spec.ts';
 import type { GatesText } from '../spec/judged-by.ts';
@@ -117,6 +118,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     options.logger.error(silentDriver, 'the NVIDIA driver does not tell its devices: no GPU of this host is served');
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
+  const judgingDigest = new JudgingDigest(dataDirectory);
   const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
   return {
     devices,
@@ -158,14 +160,18 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       return plannedJob(spec, { options, tools, runtimes, cases });
     },
     judging: () => {
-      const heldOutShapes = options.heldOut?.length ?? 0;
+      const { heldOut = [] } = options;
+      const heldOutShapes = heldOut.length;
       try {
-        return { ...judgingOf(settings.gates().file, settings.cases()), heldOutShapes };
+        const gates = settings.gates();
+        const cases = settings.cases();
+        const digest = judgingDigest.of({ cases, gates, engine: () => tools.engine(), heldOut });
+        return { ...judgingOf(gates.file, cases), heldOutShapes, judgingDigest: digest };
       } catch (error) {
         // An edited file that is wrong is told to whom starts an experiment; the host is described all the same.
         if (!(error instanceof FlashcoreError)) throw error;
         options.logger.warn({ reason: error.reason, message: error.message }, 'plans and case sets cannot be read');
-        return { plans: [], caseSets: [], heldOutShapes };
+        return { plans: [], caseSets: [], heldOutShapes, judgingDigest: '' };
       }
     },
     cacheUse: () => tools.cacheUse(),

@@ -27,7 +27,7 @@ export class MeasuredSteps {
   }
 }
 
-/** Builds, shapes, samples, device with driver, measuring protocol. */
+/** Builds, shapes, samples, cases.yaml, device with driver, the emulator's engine, measuring protocol. */
 export type StepKey = readonly (string | number | undefined)[];
 
 const digestOf = (schema: DescMessage, key: StepKey): string =>

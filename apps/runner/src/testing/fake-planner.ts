@@ -80,7 +80,7 @@ export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: F
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
     prepare: () => Promise.resolve(),
     planJob: (method, request) => planFake(method, request, script),
-    judging: () => ({ plans: [], caseSets: [], heldOutShapes: 0 }),
+    judging: () => ({ plans: [], caseSets: [], heldOutShapes: 0, judgingDigest: '' }),
     cacheUse: () => ({ hits: 3, misses: 1 }),
     close: () => Promise.resolve(),
   };

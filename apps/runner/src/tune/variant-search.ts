@@ -29,10 +29,11 @@ import { heldOutPhase } from '../phases/held-out-phase.ts';
 import { nothingFound, variantFound, type JobFound } from '../phases/job-found.ts';
 import { emitLog, variantServices, type JobServices, type VariantServices } from '../phases/job-services.ts';
 import { noteSeeds, runVerify, type Verification } from '../phases/verify-phase.ts';
-import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
+import { INPUTS_VERSION } from '../spec/benchmark-protocol.ts';
 import type { TuneSpec } from '../spec/job-spec.ts';
 import type { MeasuredSteps, StepKey } from '../store/measured-steps.ts';
 import { overShapes, paretoFront, race, type Measured } from './race.ts';
+import { stepKey } from './step-key.ts';
 
 /** Rounds of the race; each has twice the samples of the one before. */
 const ROUNDS = 3;
@@ -360,8 +361,8 @@ class Tuning {
   }
 
   #key(of: StepKey): StepKey {
-    const { name, driverVersion, kernelDriverVersion } = this.#parts.services.spec.device;
-    return [...of, name, driverVersion, kernelDriverVersion, PROTOCOL_VERSION];
+    const { spec, cases, tools } = this.#parts.services;
+    return stepKey(of, { device: spec.device, cases, engine: () => tools.engine() });
   }
 
   #tell({ row }: Contender): void {

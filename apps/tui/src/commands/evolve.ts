@@ -66,13 +66,17 @@ export async function evolveCommand(
   }
   if (options.resume !== undefined) {
     const store = openSearch(environment, options.resume);
-    return context.withRunner((connection) => run(store, connection, context));
+    return context.withRunner((connection) => {
+      requireRate(deviceOf(connection.client, settingsOf(kept(store)).deviceId), store.plan.maxUsd);
+      return run(store, connection, context);
+    });
   }
   const start = planOf(kernelText, options);
   const kernel = await parseKernelArgument(kernelText);
   if (kernel.kind === 'build')
     throw new UsageError(`${kernelText}: must be a kernel or a folder, whose sources can be read`);
   return context.withRunner(async (connection) => {
+    requireRate(deviceOf(connection.client, options.device ?? ''), start.maxUsd);
     const store = SearchStore.create(environment, { ...start, ...(await rootOf(kernel, options, connection.client)) });
     return run(store, connection, context);
   });
@@ -154,7 +158,7 @@ async function run(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { environment, stderr } = context.surroundings;
-  const options = store.plan.options as unknown as JobCommandOptions;
+  const options = kept(store);
   const settings = settingsOf(options);
   const controller = new AbortController();
   const stop = (): void => controller.abort(new DOMException('stopped', 'AbortError'));
@@ -184,6 +188,19 @@ async function run(
   } finally {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, stop);
   }
+}
+
+const kept = ({ plan }: SearchStore): JobCommandOptions => plan.options as unknown as JobCommandOptions;
+
+/**
+ * Dollars bound nothing where nobody knows what the device costs. The emulator costs none: there the proposer's count.
+ * Errors: UsageError.
+ */
+export function requireRate({ deviceId, name, usdPerHour }: Device, maxUsd: number | null): void {
+  if (maxUsd === null || usdPerHour !== undefined) return;
+  throw new UsageError(
+    `--max-usd: wanted a device whose rate is known, and what an hour of ${deviceId} costs is not: set --usd-per-hour "${name}=2.50" where the runner starts, or give --max-device-seconds instead`,
+  );
 }
 
 function deviceOf({ host }: RunnerClient, deviceId: string): Device {

@@ -12,6 +12,7 @@ import {
   type KernelReference,
 } from '@flashcore/shared/contract';
 import { sha256Of } from '@flashcore/shared/kernels';
+import type { RunnerClient } from '@flashcore/shared/client';
 import type { Connection } from '../connection/connect.ts';
 import { evaluationOf, refusedEvaluation, type Evaluation } from './evaluation.ts';
 import { isDecided, runToResult, uuidOf } from './experiment.ts';
@@ -114,8 +115,14 @@ interface Content {
   readonly settings: ExperimentSettings;
 }
 
-/** Digest of everything that the result depends on: sources, variants, settings, the device and the runner's code. */
-function contentKey({ client: { host } }: Connection, { candidate, champion, settings }: Content): string {
+/**
+ * Digest of everything that the result depends on: sources, variants, settings, the device, the runner's code, and what
+ * it judges by.
+ */
+export function contentKey(
+  { client: { host, judgingDigest } }: { readonly client: Pick<RunnerClient, 'host' | 'judgingDigest'> },
+  { candidate, champion, settings }: Content,
+): string {
   const device = host.devices.find(({ deviceId }) => deviceId === settings.deviceId) ?? host.devices[0];
   const side = ({ kernel, variant }: Side) => [toJson(KernelReferenceSchema, kernel), toJson(VariantSchema, variant)];
   return sha256Of(
@@ -127,6 +134,7 @@ function contentKey({ client: { host } }: Connection, { candidate, champion, set
       settings.plan,
       [
         host.buildId,
+        judgingDigest,
         host.hostName,
         settings.deviceId,
         device?.name,

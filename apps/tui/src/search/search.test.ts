@@ -5,19 +5,26 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
+  BenchmarkSettingsSchema,
   ComparisonVerdict,
   FindingKind,
   HeldOutVerdict,
+  HostSchema,
   JobResultSchema,
   JobSchema,
+  KernelReferenceSchema,
   Outcome,
+  ProfileSettingsSchema,
   TimingMode,
+  VariantSchema,
   Verdict,
+  VerifySettingsSchema,
   type VariantResultSchema,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { candidateOf } from './candidate-source.ts';
+import { contentKey } from './evaluate.ts';
 import { SCORES, evaluationOf } from './evaluation.ts';
 import type { EndedJob } from './experiment.ts';
 import { uuidOf } from './experiment.ts';
@@ -437,6 +444,25 @@ test('a search is read again as it was written, keeps others out, and is told wi
     '  └─ 3 valid 1.190x n3',
   ]);
   rmSync(home, { recursive: true });
+});
+
+test('a judgement is reused only while the runner judges by the same cases, gates, engine and held-out shapes', () => {
+  const side = { kernel: create(KernelReferenceSchema), variant: create(VariantSchema) };
+  const settings = {
+    deviceId: '',
+    verify: create(VerifySettingsSchema),
+    benchmark: create(BenchmarkSettingsSchema),
+    profile: create(ProfileSettingsSchema),
+    plan: '',
+    maxQueueSeconds: 1,
+    maxRunSeconds: 1,
+  };
+  const keyBy = (judgingDigest: string) =>
+    contentKey(
+      { client: { host: create(HostSchema), judgingDigest } },
+      { candidate: side, champion: undefined, settings },
+    );
+  expect([keyBy('one') === keyBy('one'), keyBy('one') === keyBy('another')]).toEqual([true, false]);
 });
 
 test('uuidOf() gives a UUID that is the same for the same text', () => {

@@ -81,7 +81,7 @@ export class RunnerClient {
   readonly address: string;
   readonly #channel: Client;
   readonly #attempt: Attempt;
-  #greeting: { host: Host; caller: Caller | undefined } | undefined;
+  #greeting: Greeting | undefined;
 
   private constructor(address: string, security: ClientSecurity | undefined) {
     this.address = address;
@@ -116,6 +116,11 @@ export class RunnerClient {
   /** Whom the runner takes this client for; undefined where it is older than roles. */
   get caller(): Caller | undefined {
     return this.#greeting!.caller;
+  }
+
+  /** What the runner judged by when the connection was made; empty where it is older than the digest. */
+  get judgingDigest(): string {
+    return this.#greeting!.judgingDigest;
   }
 
   readonly getHost = (request: RpcRequestInit<'getHost'> = {}, options?: CallOptions) =>
@@ -307,13 +312,13 @@ export class RunnerClient {
     throw lost ? connectionLost(this.address, error) : errorFromStatus(error);
   };
 
-  async #greet(signal: AbortSignal | undefined): Promise<{ host: Host; caller: Caller | undefined }> {
+  async #greet(signal: AbortSignal | undefined): Promise<Greeting> {
     const request = create(KernelRunnerService.method.getHost.input);
     const deadline = Date.now() + CONNECT_TIMEOUT_MS;
     const call = () =>
       callUnary(this.#channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
     // Nothing that was never there is waited for, and a certificate that is refused looks like a cut at first.
-    const { host, caller } = await this.#again(call, isCut).catch((error: unknown) => {
+    const { host, caller, judgingDigest } = await this.#again(call, isCut).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);
       throw error.code === status.UNIMPLEMENTED
@@ -321,8 +326,14 @@ export class RunnerClient {
         : connectionError(this.#attempt, error);
     });
     if (host?.apiVersion !== API_VERSION) throw versionMismatch(this.address, host?.apiVersion || 'no version');
-    return { host, caller };
+    return { host, caller, judgingDigest };
   }
+}
+
+interface Greeting {
+  readonly host: Host;
+  readonly caller: Caller | undefined;
+  readonly judgingDigest: string;
 }
 
 /** Number of the first event that the runner still keeps, where a stream asked for earlier ones. */

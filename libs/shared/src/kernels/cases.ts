@@ -4,6 +4,7 @@ import type { z } from 'zod';
 import { FlashcoreError } from '../contract/errors.ts';
 import { type Shape, ShapeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../text/nearest-names.ts';
+import { sha256Of } from './source-tree.ts';
 import {
   finite,
   flag,
@@ -65,6 +66,8 @@ export interface Probes {
 }
 
 export interface Cases {
+  /** SHA-256 of the file. */
+  readonly digest: string;
   readonly tolerances: Readonly<Record<string, ToleranceProfile>>;
   /** Those that an input's seeds walk through, in order. */
   readonly distributions: Readonly<Record<string, Distribution>>;
@@ -134,6 +137,7 @@ const casesSchema = strict({
 export function parseCases(yamlText: string, path: string): Cases {
   const { value } = parseYamlFile(yamlText, path, casesSchema);
   return {
+    digest: sha256Of(yamlText),
     tolerances: value.tolerances,
     defaults: value.defaults,
     distributions: Object.fromEntries(distributionsOf(value.distributions).map((each) => [each.name, each])),

@@ -247,6 +247,13 @@ export declare type Device = Message<"flashcore.runner.v1.Device"> & {
    * @generated from field: flashcore.runner.v1.DeviceReading reading = 18;
    */
   reading?: DeviceReading | undefined;
+
+  /**
+   * US dollars that an hour of it costs; 0: the emulator. Absent: no rate is known, or nobody asked.
+   *
+   * @generated from field: optional double usd_per_hour = 19;
+   */
+  usdPerHour?: number | undefined;
 };
 
 /**

@@ -1056,6 +1056,14 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
    * @generated from field: int32 held_out_shapes = 5;
    */
   heldOutShapes: number;
+
+  /**
+   * Digest of what decides a judgement here besides the runner's code and its devices: cases.yaml, gates.yaml, the
+   * emulator's engine, the held-out shapes. Keyed by a secret of the runner, so that it tells nothing of those shapes.
+   *
+   * @generated from field: string judging_digest = 6;
+   */
+  judgingDigest: string;
 };
 
 /**

@@ -1,0 +1,59 @@
+import { createHmac, randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
+import { formatShape, type Cases } from '@flashcore/shared/kernels';
+import type { EmulatorEngine } from '../build/emulator-engine.ts';
+import type { GatesText } from '../spec/judged-by.ts';
+
+/** What decides a judgement besides the runner's code and its devices. */
+export interface JudgedWith {
+  readonly cases: Pick<Cases, 'digest'>;
+  readonly gates: Pick<GatesText, 'text'>;
+  readonly engine: () => EmulatorEngine;
+  readonly heldOut: readonly Shape[];
+}
+
+const SECRET_BYTES = 32;
+
+/**
+ * Tells a client when a judgement that it has does not hold any more. Keyed, because held-out shapes are few numbers:
+ * whoever saw a plain digest could try them all.
+ */
+export class JudgingDigest {
+  readonly #file: string;
+  #secret: Buffer | undefined;
+
+  constructor(dataDirectory: string) {
+    this.#file = join(dataDirectory, 'judging.key');
+  }
+
+  of({ cases, gates, engine, heldOut }: JudgedWith): string {
+    this.#secret ??= this.#keptSecret();
+    return createHmac('sha256', this.#secret)
+      .update(JSON.stringify([cases.digest, gates.text, engineName(engine), heldOut.map(formatShape)]))
+      .digest('hex');
+  }
+
+  /** Where none can be kept (a full disk), one for as long as the runner lives: no judgement outlives it. */
+  #keptSecret(): Buffer {
+    try {
+      if (!existsSync(this.#file)) writeFileSync(this.#file, randomBytes(SECRET_BYTES), { mode: 0o600, flag: 'wx' });
+      const secret = readFileSync(this.#file);
+      if (secret.length === SECRET_BYTES) return secret;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    }
+    return randomBytes(SECRET_BYTES);
+  }
+}
+
+/** A compiler that does not say what it is runs no kernel either. */
+function engineName(engine: () => EmulatorEngine): string {
+  try {
+    return engine();
+  } catch (error) {
+    if (error instanceof FlashcoreError) return '';
+    throw error;
+  }
+}

@@ -1,0 +1,27 @@
+import type { Device } from '@flashcore/shared/contract';
+import type { Cases } from '@flashcore/shared/kernels';
+import type { EmulatorEngine } from '../build/emulator-engine.ts';
+import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
+import type { StepKey } from '../store/measured-steps.ts';
+
+/** What every measurement of a search depends on, besides what it is of. */
+export interface MeasuredOn {
+  readonly device: Pick<Device, 'name' | 'driverVersion' | 'kernelDriverVersion' | 'simulated'>;
+  /** Draws the inputs, and says what is right. */
+  readonly cases: Pick<Cases, 'digest'>;
+  readonly engine: () => EmulatorEngine;
+}
+
+/** The key that a measurement is kept under. */
+export function stepKey(of: StepKey, { device, cases, engine }: MeasuredOn): StepKey {
+  const { name, driverVersion, kernelDriverVersion, simulated } = device;
+  return [
+    ...of,
+    cases.digest,
+    name,
+    driverVersion,
+    kernelDriverVersion,
+    simulated ? engine() : undefined,
+    PROTOCOL_VERSION,
+  ];
+}
