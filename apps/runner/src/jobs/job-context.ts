@@ -115,8 +115,8 @@ export interface JobPlanner {
   planJob<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): PlannedJob;
   /**
    * The plans that experiments are judged by, the default first, and the case sets; none where a file can't be read. Of
-   * the shapes that the host keeps to itself the number. The digest changes when one of all these does, or the emulator's
-   * engine; empty where a file can't be read.
+   * the shapes that the host keeps to itself the number. The digest changes when one of all these does, or the
+   * emulator's engine; it is empty where a file can't be read.
    */
   judging(): { plans: GatePlan[]; caseSets: CaseSet[]; heldOutShapes: number; judgingDigest: string };
   /** Compilations asked for since the start, found in the cache or not. */
