@@ -1,0 +1,658 @@
+"""What each form of table.py means by the PTX manual, done the obvious way: whole numbers, and exact fractions rounded
+once. Products of floats on tensor cores are in tensor.py.
+"""
+
+import math
+import re
+from fractions import Fraction
+
+from floats import FORMATS, is_negative, number_of, order_of, rounded
+from table import LANES, inputs_of, register_bits
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+
+
+def width_of(kind):
+    return int(re.sub(r"\D", "", kind.partition(":")[0]))
+
+
+def signed(value, kind):
+    """The whole number that a register stands for."""
+    width = width_of(kind)
+    value &= (1 << width) - 1
+    return value - (1 << width) if kind[0] == "s" and value >> (width - 1) else value
+
+
+def clamped(value, kind):
+    width = width_of(kind)
+    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if kind[0] == "s" else (0, (1 << width) - 1)
+    return max(low, min(high, value))
+
+
+def truncated_division(a, b):
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+def to_bits(value, kind):
+    """A whole number in a register: sign-extended where the register is wider."""
+    return value & ((1 << register_bits(kind)) - 1)
+
+
+# --- integers ---------------------------------------------------------------------------------------------------------
+
+
+def shift(value, by, kind, left):
+    width = width_of(kind)
+    if left:
+        return value << by if by < width else 0
+    return value >> min(by, width)
+
+
+def field(value, position, length, kind):
+    width = width_of(kind)
+    position, length = position & 255, length & 255
+    if length == 0:
+        return 0
+    raw = value & ((1 << width) - 1)
+    sign = kind[0] == "s" and raw >> min(position + length - 1, width - 1) & 1
+    out = 0
+    for n in range(width):
+        bit = raw >> (position + n) & 1 if n < length and position + n < width else int(sign)
+        out |= bit << n
+    return out
+
+
+def inserted(a, b, position, length, width):
+    position, length = position & 255, length & 255
+    for n in range(length):
+        if position + n < width:
+            b = b & ~(1 << (position + n)) | (a >> n & 1) << (position + n)
+    return b
+
+
+def highest(value, kind, amount):
+    width = width_of(kind)
+    raw = (~value if value < 0 else value) & ((1 << width) - 1)
+    if raw == 0:
+        return 0xFFFFFFFF
+    at = raw.bit_length() - 1
+    return width - 1 - at if amount else at
+
+
+def permuted(a, b, c, mode):
+    data = (b << 32 | a).to_bytes(8, "little")
+    n = c & 3
+    if mode == "":
+        picks = [c >> 4 * k & 15 for k in range(4)]
+    else:
+        picks = {
+            "f4e": [n + k for k in range(4)],
+            "b4e": [(n - k) % 8 for k in range(4)],
+            "rc8": [n] * 4,
+            "ecl": [max(k, n) for k in range(4)],
+            "ecr": [min(k, n) for k in range(4)],
+            "rc16": [2 * (n & 1), 2 * (n & 1) + 1] * 2,
+        }[mode]
+    return sum((data[p & 7] if not p & 8 else (255 if data[p & 7] & 128 else 0)) << 8 * k for k, p in enumerate(picks))
+
+
+def dot(a, b, c, kinds, parts_of_a, parts_of_b):
+    def part(x, n, kind, width):
+        return signed(x >> n * width, kind[0] + str(width))
+
+    width_a, first_b = parts_of_a
+    count, width_b = parts_of_b
+    return c + sum(part(a, n, kinds[0], width_a) * part(b, first_b + n, kinds[1], width_b) for n in range(count))
+
+
+def low24(value, kind):
+    return signed(value, kind[0] + "24")
+
+
+def carry_chain(op, a, b, c, d):
+    if op == "add":
+        low = a + b
+        return low, c + d + (low >> 32)
+    if op == "sub":
+        return a - b, c - d - (a < b)
+    low = (a * b & 0xFFFFFFFF) + c
+    return low, (a * b >> 32) + d + (low >> 32)
+
+
+def integer(op, kind, a):
+    """a: the operands as whole numbers. None: not an operation of integers."""
+    name, _, rest = op.partition(".")
+    width = width_of(kind)
+    simple = {
+        "add": lambda: a[0] + a[1],
+        "sub": lambda: a[0] - a[1],
+        "mul.lo": lambda: a[0] * a[1],
+        "mul.hi": lambda: a[0] * a[1] >> width,
+        "mul.wide": lambda: a[0] * a[1],
+        "mad.lo": lambda: a[0] * a[1] + a[2],
+        "mad.hi": lambda: (a[0] * a[1] >> width) + a[2],
+        "mad.wide": lambda: a[0] * a[1] + a[2],
+        "add.sat": lambda: clamped(a[0] + a[1], kind),
+        "sub.sat": lambda: clamped(a[0] - a[1], kind),
+        "mul24.lo": lambda: low24(a[0], kind) * low24(a[1], kind),
+        "mul24.hi": lambda: low24(a[0], kind) * low24(a[1], kind) >> 16,
+        "mad24.lo": lambda: low24(a[0], kind) * low24(a[1], kind) + a[2],
+        "mad24.hi": lambda: (low24(a[0], kind) * low24(a[1], kind) >> 16) + a[2],
+        "min": lambda: min(a),
+        "max": lambda: max(a),
+        "div": lambda: truncated_division(a[0], a[1]),
+        "rem": lambda: a[0] - truncated_division(a[0], a[1]) * a[1],
+        "sad": lambda: a[2] + abs(a[0] - a[1]),
+        "shr": lambda: shift(a[0], a[1], kind, False),
+        "shl": lambda: shift(a[0], a[1], kind, True),
+        "neg": lambda: -a[0],
+        "abs": lambda: abs(a[0]),
+        "and": lambda: a[0] & a[1],
+        "or": lambda: a[0] | a[1],
+        "xor": lambda: a[0] ^ a[1],
+        "not": lambda: ~a[0],
+        "cnot": lambda: int(a[0] == 0),
+        "selp": lambda: a[0] if a[2] else a[1],
+        "bfe": lambda: field(a[0], a[1], a[2], kind),
+        "bfind": lambda: highest(a[0], kind, False),
+        "bfind.shiftamt": lambda: highest(a[0], kind, True),
+        "popc": lambda: bin(a[0]).count("1"),
+        "clz": lambda: width - a[0].bit_length(),
+        "brev": lambda: int(f"{a[0]:0{width}b}"[::-1], 2),
+        "bfi": lambda: inserted(a[0], a[1], a[2], a[3], width),
+        "bmsk.clamp": lambda: ((1 << min(a[1], 32)) - 1) << min(a[0], 32),
+        "bmsk.wrap": lambda: ((1 << (a[1] & 31)) - 1) << (a[0] & 31),
+        "szext.clamp": lambda: extended(a[0], a[1], kind),
+        "szext.wrap": lambda: extended(a[0], a[1] & 31, kind),
+    }
+    return simple[op]() if op in simple else None
+
+
+def extended(value, length, kind):
+    if length >= 32:
+        return value
+    return field(value, 0, length, kind) if length else 0
+
+
+def shifted_pair(op, a, b, c):
+    c = min(c, 32) if "clamp" in op else c & 31
+    both = b << 32 | a
+    return both << c >> 32 if ".l." in op else both >> c
+
+
+# --- floats -----------------------------------------------------------------------------------------------------------
+
+
+def flushed(x):
+    return math.copysign(0.0, x) if abs(x) < 2.0**-126 else x
+
+
+def sum_of(terms, mode):
+    """An exact sum, and whether it is -0 if it is 0."""
+    if any(math.isnan(x) for x in terms) or (math.inf in terms and -math.inf in terms):
+        return math.nan, False
+    for x in terms:
+        if math.isinf(x):
+            return x, False
+    exact = sum((Fraction(x) for x in terms), Fraction(0))
+    all_negative = all(x == 0 and is_negative(x) for x in terms)
+    opposite = mode == "rm" and not all(x == 0 and not is_negative(x) for x in terms)
+    return exact, all_negative or opposite
+
+
+def product_of(a, b):
+    """Exact, with the sign of a zero; inf times 0 is NaN."""
+    if math.isinf(a) or math.isinf(b) or math.isnan(a) or math.isnan(b):
+        return a * b, False
+    return Fraction(a) * Fraction(b), is_negative(a) != is_negative(b)
+
+
+def fused_of(a, b, c, mode):
+    product, negative = product_of(a, b)
+    if isinstance(product, float) or not math.isfinite(c):
+        return (product if isinstance(product, float) else 0.0) + c, False
+    total = product + Fraction(c)
+    if total:
+        return total, False
+    if product:
+        return total, mode == "rm"
+    same = negative == is_negative(c) if c == 0 else True
+    return total, negative if same else mode == "rm"
+
+
+def quotient_of(a, b):
+    negative = is_negative(a) != is_negative(b)
+    if math.isnan(a) or math.isnan(b) or (math.isinf(a) and math.isinf(b)) or (a == 0 and b == 0):
+        return math.nan, False
+    if math.isinf(a) or b == 0:
+        return -math.inf if negative else math.inf, False
+    return (Fraction(0) if math.isinf(b) else Fraction(a) / Fraction(b)), negative
+
+
+def root_of(x, kind, mode):
+    """A number near the root that rounds as the root does: more digits than any format has, and a last one if inexact."""
+    if math.isnan(x) or x < 0:
+        return math.nan, False
+    if x == 0 or math.isinf(x):
+        return x, is_negative(x)
+    scaled = Fraction(x) * Fraction(4) ** 1200
+    whole = math.isqrt(scaled.numerator // scaled.denominator)
+    exact = whole * whole == scaled
+    return Fraction(2 * whole + (not exact), 2) / Fraction(2) ** 1200, False
+
+
+def smaller_or_larger(op, a, b, with_nan):
+    if math.isnan(a) or math.isnan(b):
+        return math.nan if with_nan or (math.isnan(a) and math.isnan(b)) else (b if math.isnan(a) else a)
+    if a == b == 0:
+        negative = (is_negative(a) or is_negative(b)) if op == "min" else (is_negative(a) and is_negative(b))
+        return -0.0 if negative else 0.0
+    return min(a, b) if op == "min" else max(a, b)
+
+
+def near(function, domain=lambda x: True):
+    """Of an approximation: the true value, in double."""
+
+    def value(x):
+        if math.isnan(x) or not domain(x):
+            return math.nan
+        try:
+            return function(x)
+        except OverflowError:
+            return math.inf
+        except (ValueError, ZeroDivisionError):
+            return math.copysign(math.inf, x) if x == 0 else math.nan
+
+    return value
+
+
+APPROXIMATIONS = {
+    "sin": near(math.sin),
+    "cos": near(math.cos),
+    "tanh": near(math.tanh),
+    "ex2": near(lambda x: 2.0**x if x < 2000 else math.inf),
+    "lg2": near(lambda x: -math.inf if x == 0 else math.log2(x), lambda x: x >= 0),
+    "rcp": near(lambda x: math.copysign(math.inf, x) if x == 0 else 1 / x),
+    "sqrt": near(math.sqrt, lambda x: x >= 0),
+    "rsqrt": near(lambda x: math.copysign(math.inf, x) if x == 0 else 1 / math.sqrt(x), lambda x: x >= 0),
+}
+
+TESTS = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+UNSIGNED_TESTS = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+
+
+def holds(test, a, b, kind):
+    if kind in FLOATS:
+        unordered = math.isnan(a) or math.isnan(b)
+        if test in ("num", "nan"):
+            return unordered == (test == "nan")
+        if test.endswith("u") and test[:-1] in TESTS:
+            return unordered or TESTS[test[:-1]](a, b)
+        return not unordered and TESTS[test](a, b)
+    return TESTS[UNSIGNED_TESTS.get(test, test)](a, b)
+
+
+def has_property(test, bits, kind):
+    f = FORMATS[kind]
+    magnitude = bits & ((1 << (f.bits - 1)) - 1)
+    return {
+        "finite": magnitude < f.infinity,
+        "infinite": magnitude == f.infinity,
+        "number": magnitude <= f.infinity,
+        "notanumber": magnitude > f.infinity,
+        "normal": 1 << f.mantissa <= magnitude < f.infinity,
+        "subnormal": 0 < magnitude < 1 << f.mantissa,
+    }[test]
+
+
+def float_operation(mods, kind, bits):
+    """One element; `bits` are the operands'. None: not defined here."""
+    op, flags = mods[0], set(mods[1:])
+    mode = next((m for m in ("rz", "rm", "rp") if m in flags), "rn")
+    sign = 1 << (FORMATS[kind].bits - 1)
+    ftz = "ftz" in flags and kind != "f16"
+    if op in ("neg", "abs") and not ftz:
+        return bits[0] ^ sign if op == "neg" else bits[0] & ~sign
+    if op == "copysign":
+        return bits[1] & ~sign | bits[0] & sign
+    x = [number_of(b, kind) for b in bits]
+    if ftz or (kind == "f16" and "ftz" in flags):
+        limit = 2.0**-126 if kind == "f32" else 2.0**-14
+        x = [math.copysign(0.0, v) if abs(v) < limit else v for v in x]
+    negative = False
+    if op in ("neg", "abs"):
+        value = -x[0] if op == "neg" else abs(x[0])
+    elif op in ("add", "sub"):
+        value, negative = sum_of([x[0], x[1] if op == "add" else -x[1]], mode)
+    elif op == "mul":
+        value, negative = product_of(x[0], x[1])
+    elif op == "fma":
+        value, negative = fused_of(x[0], x[1], x[2], mode)
+    elif op in ("min", "max"):
+        value = smaller_or_larger(op, *[abs(v) if "abs" in flags else v for v in x], "NaN" in flags)
+        if "xorsign" in flags and not math.isnan(value):
+            value = math.copysign(value, -1.0 if is_negative(x[0]) != is_negative(x[1]) else 1.0)
+    elif op == "div":
+        value, negative = quotient_of(x[0], x[1])
+    elif "approx" in flags and op in APPROXIMATIONS:
+        value = APPROXIMATIONS[op](x[0])
+    elif op == "rcp":
+        value, negative = quotient_of(1.0, x[0])
+    elif op == "sqrt":
+        value, negative = root_of(x[0], kind, mode)
+    else:
+        return None
+    if "sat" in flags:
+        value = 0.0 if isinstance(value, float) and math.isnan(value) else min(max(value, 0), 1)
+        negative = False
+        if value == 0:
+            return 0
+    if "relu" in flags and not (isinstance(value, float) and math.isnan(value)) and (value < 0 or value == 0):
+        return 0
+    return rounded(value, kind, mode, negative, flush="ftz" in flags)
+
+
+# --- conversions ------------------------------------------------------------------------------------------------------
+
+WHOLE = {
+    "rni": lambda x: round(x),  # Python rounds ties to even
+    "rzi": math.trunc,
+    "rmi": math.floor,
+    "rpi": math.ceil,
+}
+
+
+def to_integer(x, kind, mode):
+    """NaN becomes 0, but for 64 bits, where it is the sign bit."""
+    if math.isnan(x):
+        return 1 << 63 if width_of(kind) == 64 else 0
+    if math.isinf(x):
+        return clamped((1 << 70) if x > 0 else -(1 << 70), kind)
+    return clamped(WHOLE[mode](Fraction(x)), kind)
+
+
+def conversion(mods, d, sources, bits):
+    flags = mods[1:-2] if len(mods) > 3 else mods[1:-2]
+    to, source = mods[-2], mods[-1]
+    mode = next((m for m in ("rn", "rz", "rm", "rp", "rna") if m in flags), "rn")
+    relu = "relu" in flags
+    if mods[1] == "pack":
+        return packed_integers(mods, bits)
+    if to in ("f16x2", "bf16x2", "e4m3x2", "e5m2x2"):
+        part = to[:-2]
+        width = FORMATS[part].bits
+        if source == "f32":  # the first operand goes to the upper half
+            values = [number_of(bits[1], "f32"), number_of(bits[0], "f32")]
+        elif source == "f16x2":
+            values = [number_of(bits[0] & 0xFFFF, "f16"), number_of(bits[0] >> 16, "f16")]
+        else:
+            values = [number_of(bits[0] & 0xFF, source[:-2]), number_of(bits[0] >> 8 & 0xFF, source[:-2])]
+        if relu:
+            values = [x if math.isnan(x) else max(x, 0.0) + 0.0 for x in values]
+        return sum(
+            rounded(x, part, mode, saturate_finite="satfinite" in flags) << width * n for n, x in enumerate(values)
+        )
+    if to == "tf32":
+        return rounded(number_of(bits[0], "f32"), "tf32", mode) << 13
+    if source in FLOATS:
+        x = number_of(bits[0], source)
+        if "ftz" in flags:
+            x = flushed(x)
+        if to not in FORMATS:
+            return to_bits(to_integer(x, to, flags[0]), d)
+        if flags and flags[0] in WHOLE and math.isfinite(x):
+            whole = WHOLE[flags[0]](Fraction(x))
+            return rounded(Fraction(whole), to, "rn", is_negative(x))
+        if "sat" in flags:
+            x = 0.0 if math.isnan(x) else min(max(x, 0.0), 1.0) + 0.0
+        if relu and not math.isnan(x):
+            x = max(x, 0.0) + 0.0
+        return rounded(x, to, mode)
+    value = signed(bits[0], source)
+    if to in FORMATS:
+        return rounded(Fraction(value), to, mode)
+    value = clamped(value, to) if "sat" in flags else signed(value, to)
+    return to_bits(value, d)
+
+
+def packed_integers(mods, bits):
+    a, b = signed(bits[0], "s32"), signed(bits[1], "s32")
+    if mods[3] == "s16":
+        return to_bits(clamped(a, "s16"), "b16") << 16 | to_bits(clamped(b, "s16"), "b16")
+    return (bits[2] << 16 | clamped(a, "u8") << 8 | clamped(b, "u8")) & 0xFFFFFFFF
+
+
+# --- warps ------------------------------------------------------------------------------------------------------------
+
+
+def shuffled(name, values, by):
+    segment = 24 if "of 8" in name else 0
+    clamp = 0 if ".up" in name else (7 if segment else 31)
+    results, inside = [], []
+    for lane in range(32):
+        b = by[lane] & 31
+        last, first = (lane & segment) | (clamp & ~segment), lane & segment
+        if ".up" in name:
+            source = lane - b
+            valid = source >= last
+        else:
+            source = {"down": lane + b, "bfly": lane ^ b, "idx": first | (b & ~segment)}[name.split(".")[2]]
+            valid = source <= last
+        results.append(values[source] if valid else values[lane])
+        inside.append(int(valid))
+    return [results, inside]
+
+
+def warp_operation(name, given):
+    """Of one warp: a list a result. None: not one."""
+    parts = name.split(".")
+    if parts[0] == "shfl":
+        return shuffled(name, given[0], given[1])
+    if parts[0] == "vote":
+        truths = [bool(x) for x in given[0]]
+        if "ballot" in parts:
+            return [[sum(t << n for n, t in enumerate(truths))] * 32]
+        return [[int({"all": all(truths), "any": any(truths), "uni": len(set(truths)) == 1}[parts[2]])] * 32]
+    if parts[0] == "match":
+        same = [sum((other == x) << n for n, other in enumerate(given[0])) for x in given[0]]
+        if parts[1] == "any":
+            return [same]
+        all_same = len(set(given[0])) == 1
+        return [[0xFFFFFFFF if all_same else 0] * 32, [int(all_same)] * 32]
+    if parts[0] == "redux":
+        kind = parts[3]
+        values = [signed(x, kind) for x in given[0]]
+        total = values[0]
+        for x in values[1:]:
+            total = {
+                "add": total + x,
+                "min": min(total, x),
+                "max": max(total, x),
+                "and": total & x,
+                "or": total | x,
+                "xor": total ^ x,
+            }[parts[2]]
+        return [[to_bits(total, kind)] * 32]
+    if parts[0] == "movmatrix":
+        return [words_of(transposed(matrix_of(given[0])))]
+    return None
+
+
+def matrix_of(words):
+    """8 x 8 of 16 bits: lane 4 r + c has columns 2 c and 2 c + 1 of row r."""
+    return [[words[4 * r + c // 2] >> 16 * (c & 1) & 0xFFFF for c in range(8)] for r in range(8)]
+
+
+def words_of(matrix):
+    return [matrix[n // 4][2 * (n % 4)] | matrix[n // 4][2 * (n % 4) + 1] << 16 for n in range(32)]
+
+
+def transposed(matrix):
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
+def row_of(words):
+    """8 of 16 bits, of four words."""
+    return [words[c // 2] >> 16 * (c & 1) & 0xFFFF for c in range(8)]
+
+
+def matrix_access(name, given):
+    """ldmatrix and stmatrix of a warp, in which lane n names row n of memory and stored its four words there."""
+    count = int(name.split(".x")[1][0])
+    rows = [row_of([given[n][lane] for n in range(4)]) for lane in range(32)]
+    if name.startswith("ldmatrix"):
+        results = []
+        for n in range(count):
+            matrix = rows[8 * n : 8 * n + 8]
+            results.append(words_of(transposed(matrix) if ".trans" in name else matrix))
+        return results
+    for n in range(count):
+        matrix = matrix_of(given[n])
+        rows[8 * n : 8 * n + 8] = transposed(matrix) if ".trans" in name else matrix
+    return [[rows[lane][2 * n] | rows[lane][2 * n + 1] << 16 for lane in range(32)] for n in range(4)]
+
+
+# --- all --------------------------------------------------------------------------------------------------------------
+
+
+def lane_operation(each, bits):
+    """Results of one lane, or None where the form is not defined here."""
+    name = each.name.split(" ")[0]
+    mods = name.split(".")
+    kind = mods[-1]
+    if mods[0] == "cvt":
+        result = conversion(mods, each.writes[0], each.reads, bits)
+        return None if result is None else [result]
+    if mods[0] in ("setp", "set"):
+        test = mods[1]
+        numbers = (
+            [number_of(b, kind) if kind in FLOATS else signed(b, kind) for b in bits[:2]] if kind != "f16x2" else []
+        )
+        if mods[0] == "set":
+            if kind == "f16x2":
+                halves = [
+                    holds(test, number_of(bits[0] >> s & 0xFFFF, "f16"), number_of(bits[1] >> s & 0xFFFF, "f16"), "f16")
+                    for s in (0, 16)
+                ]
+                return [(0x3C00 if halves[0] else 0) | (0x3C00 if halves[1] else 0) << 16]
+            truth = holds(test, *numbers, kind)
+            return [(0x3F800000 if mods[2] == "f32" else 0xFFFFFFFF) if truth else 0]
+        truth = holds(test, *numbers, kind)
+        if len(bits) < 3:
+            return [int(truth)]
+        p = bool(bits[2]) != ("negated" in each.name)
+        join = {"and": lambda x: x and p, "or": lambda x: x or p, "xor": lambda x: x != p}[mods[2]]
+        return [int(join(truth)), int(join(not truth))][: len(each.writes)]
+    if mods[0] == "testp":
+        return [int(has_property(mods[1], bits[0], kind))]
+    if mods[0] == "lop3":
+        table = int(each.name.split(" ")[1], 16)
+        a, b, c = bits
+        return [sum((table >> ((a >> n & 1) << 2 | (b >> n & 1) << 1 | c >> n & 1) & 1) << n for n in range(32))]
+    if mods[0] == "shf":
+        return [to_bits(shifted_pair(name, *bits), "b32")]
+    if mods[0] == "prmt":
+        return [permuted(*bits, mods[2] if len(mods) > 2 else "")]
+    if mods[0] in ("dp4a", "dp2a"):
+        kinds = mods[-2:]
+        c = signed(bits[2], each.reads[2])
+        if mods[0] == "dp4a":
+            total = dot(bits[0], bits[1], c, kinds, (8, 0), (4, 8))
+        else:
+            total = dot(bits[0], bits[1], c, kinds, (16, 2 if mods[1] == "hi" else 0), (2, 8))
+        return [to_bits(total, "b32")]
+    if mods[-2:-1] == ["cc"]:
+        return [to_bits(x, "u32") for x in carry_chain(mods[0], *bits)]
+    if mods[0] == "slct":
+        c = number_of(bits[2], "f32") if kind == "f32" else signed(bits[2], "s32")
+        return [bits[0] if c >= 0 else bits[1]]
+    if kind in FLOATS:
+        result = float_operation(mods[:-1], kind, bits)
+        return None if result is None else [result]
+    if kind.endswith("x2") and kind[:-2] in FLOATS:
+        halves = [float_operation(mods[:-1], kind[:-2], [b >> s & 0xFFFF for b in bits]) for s in (0, 16)]
+        return None if None in halves else [halves[0] | halves[1] << 16]
+    numbers = [
+        signed(b, k) if k.partition(":")[0] not in ("pred",) else b for b, k in zip(bits, each.reads, strict=True)
+    ]
+    result = integer(".".join(mods[:-1]), kind, numbers)
+    return None if result is None else [to_bits(result, each.writes[0])]
+
+
+def by_warps(each, given, operation):
+    results = []
+    for first in range(0, LANES, 32):
+        part = operation(each.name, [lanes[first : first + 32] for lanes in given])
+        if part is None:
+            return None
+        results.append(part)
+    return [sum((part[n] for part in results), []) for n in range(len(each.writes))]
+
+
+def answer_of(each):
+    """[block][result][lane], or None where the form has no definition here."""
+    answer = []
+    for given in inputs_of(each):
+        op = each.name.split(".")[0]
+        if op in ("shfl", "vote", "match", "redux", "movmatrix"):
+            results = by_warps(each, given, warp_operation)
+        elif op in ("ldmatrix", "stmatrix"):
+            results = by_warps(each, given, matrix_access)
+        elif op == "mma":
+            results = None
+        else:
+            lanes = [lane_operation(each, [operand[lane] for operand in given]) for lane in range(LANES)]
+            results = None if None in lanes else [list(column) for column in zip(*lanes, strict=True)]
+        if results is None:
+            return None
+        answer.append(results)
+    return answer
+
+
+def parts_of(kind):
+    """The floats in a register: their kind and how many."""
+    kind = kind.partition(":")[0]
+    if kind.endswith("x2"):
+        return kind[:-2], 2
+    return (kind, 1) if kind in FLOATS else (None, 1)
+
+
+def differs(got, want, kind, ulps):
+    part, count = parts_of(kind)
+    if part is None:
+        return got != want
+    width = FORMATS[part].bits
+    for n in range(count):
+        a, b = got >> n * width & ((1 << width) - 1), want >> n * width & ((1 << width) - 1)
+        x, y = number_of(a, part), number_of(b, part)
+        if math.isnan(x) or math.isnan(y):
+            if math.isnan(x) != math.isnan(y):
+                return True
+        elif ulps < 0:
+            if x != y and not abs(x - y) <= abs(y) * 2.0**-10 + 2.0**-20:
+                return True
+        elif abs(order_of(a, part) - order_of(b, part)) > ulps:
+            return True
+    return False
+
+
+def difference(each, got, want):
+    """The first result that differs by more than the form allows, in words; None if there is none. Two NaN are equal."""
+    for block, (results, wanted) in enumerate(zip(got, want, strict=True)):
+        for n, kind in enumerate(each.writes):
+            for lane in range(LANES):
+                if differs(results[n][lane], wanted[n][lane], kind, each.ulps):
+                    given = [f"{operand[lane]:#x}" for operand in inputs_of(each)[block]]
+                    return (
+                        f"block {block} lane {lane} result {n}: {results[n][lane]:#x}, wanted {wanted[n][lane]:#x}"
+                        f" of {', '.join(given[:4])}"
+                    )
+    return None

@@ -1,0 +1,490 @@
+"""The forms of PTX that are compared with a GPU: what each reads and writes, and its text.
+
+An operand is named by its type; `text` has {d0}, {d1} … for what is written and {a0}, {a1} … for what is read.
+"""
+
+import dataclasses
+import random
+import struct
+
+LANES = 64  # of a block: two warps
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """One entry of the generated module."""
+
+    name: str
+    text: str
+    writes: tuple
+    reads: tuple
+    blocks: int = 1
+    # How far two implementations may lie apart: in units of the last place of the result. 0: the same bits.
+    ulps: int = 0
+    # Values of operands that are not drawn from everything: by operand.
+    ranges: tuple = ()
+
+
+FORMS = []
+
+
+def form(name, writes, reads, text="", **more):
+    writes, reads = writes.split(), reads.split()
+    if not text:
+        names = [f"{{d{n}}}" for n in range(len(writes))] + [f"{{a{n}}}" for n in range(len(reads))]
+        text = f"{name} {', '.join(names)};"
+    FORMS.append(Form(name, text, tuple(writes), tuple(reads), **more))
+
+
+def bits_of(kind):
+    """Width of an operand, 0 for a predicate."""
+    if kind == "pred":
+        return 0
+    return int("".join(c for c in kind.split(":")[0].lstrip("befsu") if c.isdigit()) or 32)
+
+
+# --- integers ---------------------------------------------------------------------------------------------------------
+
+WIDTHS = ("16", "32", "64")
+for w in WIDTHS:
+    for s in ("u", "s"):
+        t = s + w
+        for op in ("add", "sub", "mul.lo", "mul.hi", "min", "max"):
+            form(f"{op}.{t}", t, f"{t} {t}")
+        for op in ("mad.lo", "mad.hi"):
+            form(f"{op}.{t}", t, f"{t} {t} {t}")
+        for op in ("div", "rem"):
+            form(f"{op}.{t}", t, f"{t} {t}:divisor")
+        form(f"sad.{t}", t, f"{t} {t} {t}")
+        form(f"shr.{t}", t, f"{t} u32:shift")
+        if w != "64":
+            wide = s + str(2 * int(w))
+            form(f"mul.wide.{t}", wide, f"{t} {t}")
+            form(f"mad.wide.{t}", wide, f"{t} {t} {wide}")
+    form(f"neg.s{w}", f"s{w}", f"s{w}")
+    form(f"abs.s{w}", f"s{w}", f"s{w}")
+    b = "b" + w
+    for op in ("and", "or", "xor"):
+        form(f"{op}.{b}", b, f"{b} {b}")
+    form(f"not.{b}", b, b)
+    form(f"cnot.{b}", b, b)
+    form(f"shl.{b}", b, f"{b} u32:shift")
+    form(f"selp.{b}", b, f"{b} {b} pred")
+for t in ("s32", "u32", "s64", "u64"):
+    form(f"bfe.{t}", t, f"{t} u32:shift u32:shift")
+    form(f"bfind.{t}", "u32", t)
+    form(f"bfind.shiftamt.{t}", "u32", t)
+for b in ("b32", "b64"):
+    form(f"popc.{b}", "u32", b)
+    form(f"clz.{b}", "u32", b)
+    form(f"brev.{b}", b, b)
+    form(f"bfi.{b}", b, f"{b} {b} u32:shift u32:shift")
+for op in ("add.sat", "sub.sat"):
+    form(f"{op}.s32", "s32", "s32 s32")
+for s in ("u32", "s32"):
+    for half in ("lo", "hi"):
+        form(f"mul24.{half}.{s}", s, f"{s} {s}")
+        form(f"mad24.{half}.{s}", s, f"{s} {s} {s}")
+for a in ("s32", "u32"):
+    for b in ("s32", "u32"):
+        c = "u32" if a == b == "u32" else "s32"
+        form(f"dp4a.{a}.{b}", c, f"b32 b32 {c}")
+        for half in ("lo", "hi"):
+            form(f"dp2a.{half}.{a}.{b}", c, f"b32 b32 {c}")
+for lut in (0x00, 0x17, 0x6A, 0x80, 0x96, 0xCA, 0xE8, 0xFE):
+    form(f"lop3.b32 {lut:#x}", "b32", "b32 b32 b32", f"lop3.b32 {{d0}}, {{a0}}, {{a1}}, {{a2}}, {lut:#x};")
+for direction in "lr":
+    for mode in ("wrap", "clamp"):
+        form(f"shf.{direction}.{mode}.b32", "b32", "b32 b32 u32:shift")
+form("prmt.b32", "b32", "b32 b32 b32")
+for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
+    form(f"prmt.b32.{mode}", "b32", "b32 b32 b32")
+for mode in ("clamp", "wrap"):
+    form(f"bmsk.{mode}.b32", "b32", "u32:shift u32:shift")
+    for t in ("s32", "u32"):
+        form(f"szext.{mode}.{t}", t, f"{t} u32:shift")
+form("add.cc.u32", "u32 u32", "u32 u32 u32 u32", "add.cc.u32 {d0}, {a0}, {a1}; addc.u32 {d1}, {a2}, {a3};")
+form("sub.cc.u32", "u32 u32", "u32 u32 u32 u32", "sub.cc.u32 {d0}, {a0}, {a1}; subc.u32 {d1}, {a2}, {a3};")
+form(
+    "mad.lo.cc.u32",
+    "u32 u32",
+    "u32 u32 u32 u32",
+    "mad.lo.cc.u32 {d0}, {a0}, {a1}, {a2}; madc.hi.u32 {d1}, {a0}, {a1}, {a3};",
+)
+form("slct.s32.s32", "s32", "s32 s32 s32")
+form("slct.b32.f32", "b32", "b32 b32 f32")
+for test in ("eq", "ne", "lt", "le", "gt", "ge"):
+    for t in ("s16", "s32", "s64", "u32", "f32", "f64", "f16", "bf16"):
+        form(f"setp.{test}.{t}", "pred", f"{t} {t}")
+for test in ("lo", "ls", "hi", "hs"):
+    form(f"setp.{test}.u32", "pred", "u32 u32")
+for test in ("equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"):
+    for t in ("f32", "f64", "f16", "bf16"):
+        form(f"setp.{test}.{t}", "pred", f"{t} {t}")
+form("setp.lt.and.s32", "pred pred", "s32 s32 pred", "setp.lt.and.s32 {d0}|{d1}, {a0}, {a1}, {a2};")
+form("setp.ne.xor.f32", "pred pred", "f32 f32 pred", "setp.ne.xor.f32 {d0}|{d1}, {a0}, {a1}, {a2};")
+form("setp.gt.or.u32 negated", "pred", "u32 u32 pred", "setp.gt.or.u32 {d0}, {a0}, {a1}, !{a2};")
+form("set.lt.u32.s32", "u32", "s32 s32")
+form("set.ge.f32.f32", "f32", "f32 f32")
+form("set.gt.u32.f32", "u32", "f32 f32")
+form("set.eq.f16x2.f16x2", "b32", "f16x2 f16x2")
+form("set.lt.u32.f16", "u32", "f16 f16")
+
+# --- floats -----------------------------------------------------------------------------------------------------------
+
+for t in ("f32", "f64"):
+    for mode in ("rn", "rz", "rm", "rp"):
+        for op in ("add", "sub", "mul"):
+            form(f"{op}.{mode}.{t}", t, f"{t} {t}")
+        form(f"fma.{mode}.{t}", t, f"{t} {t} {t}")
+        form(f"div.{mode}.{t}", t, f"{t} {t}")
+        form(f"rcp.{mode}.{t}", t, t)
+        form(f"sqrt.{mode}.{t}", t, t)
+    for op in ("min", "max"):
+        form(f"{op}.{t}", t, f"{t} {t}")
+    for op in ("neg", "abs"):
+        form(f"{op}.{t}", t, t)
+    form(f"copysign.{t}", t, f"{t} {t}")
+    for test in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
+        form(f"testp.{test}.{t}", "pred", t)
+for op in ("add", "sub", "mul"):
+    for more in ("ftz", "sat", "ftz.sat"):
+        form(f"{op}.rn.{more}.f32", "f32", "f32 f32")
+for more in ("ftz", "sat", "ftz.sat"):
+    form(f"fma.rn.{more}.f32", "f32", "f32 f32 f32")
+for op in ("div.rn", "min", "max", "div.approx", "div.full"):
+    form(f"{op}.ftz.f32", "f32", "f32 f32", ulps=2 if "." in op and "rn" not in op else 0)
+for op in ("div.approx", "div.full"):
+    form(f"{op}.f32", "f32", "f32 f32", ulps=2)
+for op in ("min", "max"):
+    for more in ("NaN", "xorsign.abs", "NaN.xorsign.abs", "ftz.NaN"):
+        form(f"{op}.{more}.f32", "f32", "f32 f32")
+for op in ("rcp.rn", "sqrt.rn", "neg", "abs"):
+    form(f"{op}.ftz.f32", "f32", "f32")
+for op in ("rcp", "sqrt", "rsqrt", "lg2", "ex2"):
+    form(f"{op}.approx.f32", "f32", "f32", ulps=4)
+    form(f"{op}.approx.ftz.f32", "f32", "f32", ulps=4)
+for op in ("sin", "cos"):
+    form(f"{op}.approx.f32", "f32", "f32:angle", ulps=-1)
+    form(f"{op}.approx.ftz.f32", "f32", "f32:angle", ulps=-1)
+form("tanh.approx.f32", "f32", "f32:small", ulps=-1)
+form("rsqrt.approx.f64", "f64", "f64", ulps=-1)
+form("rcp.approx.ftz.f64", "f64", "f64", ulps=-1)
+for t in ("f16", "f16x2", "bf16", "bf16x2"):
+    for op in ("add", "sub", "mul"):
+        form(f"{op}.rn.{t}", t, f"{t} {t}")
+    form(f"fma.rn.{t}", t, f"{t} {t} {t}")
+    form(f"fma.rn.relu.{t}", t, f"{t} {t} {t}")
+    for op in ("min", "max", "min.NaN", "max.NaN"):
+        form(f"{op}.{t}", t, f"{t} {t}")
+    for op in ("neg", "abs"):
+        form(f"{op}.{t}", t, t)
+    if t[0] == "f":
+        for op in ("add", "sub", "mul"):
+            form(f"{op}.sat.{t}", t, f"{t} {t}")
+        form(f"fma.rn.sat.{t}", t, f"{t} {t} {t}")
+        form(f"add.ftz.{t}", t, f"{t} {t}")
+        form(f"ex2.approx.{t}", t, t, ulps=1)
+    else:
+        form(f"ex2.approx.ftz.{t}", t, t, ulps=1)
+    form(f"tanh.approx.{t}", t, t, ulps=1)
+
+# --- conversions ------------------------------------------------------------------------------------------------------
+
+for t in ("f32", "f64", "f16"):
+    for i in ("s16", "u16", "s32", "u32", "s64", "u64"):
+        for mode in ("rni", "rzi", "rmi", "rpi"):
+            if mode in ("rni", "rzi") or i in ("s32", "u32"):
+                form(f"cvt.{mode}.{i}.{t}", i, t)
+        for mode in ("rn", "rz", "rm", "rp"):
+            if mode == "rn" or i in ("s32", "u64"):
+                form(f"cvt.{mode}.{t}.{i}", t, i)
+    for i in ("s8", "u8"):
+        form(f"cvt.rzi.{i}.{t}", i + ":32", t, f"cvt.rzi.{i}.{t} {{d0}}, {{a0}};")
+for t in ("f32", "f64"):
+    for mode in ("rni", "rzi", "rmi", "rpi"):
+        form(f"cvt.{mode}.{t}.{t}", t, t)
+form("cvt.rni.f16.f16", "f16", "f16")
+form("cvt.sat.f32.f32", "f32", "f32")
+form("cvt.ftz.f32.f32", "f32", "f32", "cvt.rni.ftz.f32.f32 {d0}, {a0};")
+for mode in ("rn", "rz", "rm", "rp"):
+    form(f"cvt.{mode}.f32.f64", "f32", "f64")
+    form(f"cvt.{mode}.f16.f32", "f16", "f32")
+    form(f"cvt.{mode}.f16.f64", "f16", "f64")
+form("cvt.f32.f16", "f32", "f16")
+form("cvt.f64.f16", "f64", "f16")
+form("cvt.f64.f32", "f64", "f32")
+form("cvt.f32.bf16", "f32", "bf16")
+for mode in ("rn", "rz"):
+    form(f"cvt.{mode}.bf16.f32", "bf16", "f32")
+    form(f"cvt.{mode}.relu.bf16.f32", "bf16", "f32")
+    form(f"cvt.{mode}.relu.f16.f32", "f16", "f32")
+    for pair in ("f16x2", "bf16x2"):
+        form(f"cvt.{mode}.{pair}.f32", pair, "f32 f32")
+        form(f"cvt.{mode}.relu.{pair}.f32", pair, "f32 f32")
+form("cvt.rna.tf32.f32", "b32", "f32")
+form("cvt.rn.tf32.f32", "b32", "f32")
+for eight in ("e4m3x2", "e5m2x2"):
+    form(f"cvt.rn.satfinite.{eight}.f32", "b16", "f32 f32")
+    form(f"cvt.rn.satfinite.relu.{eight}.f32", "b16", "f32 f32")
+    form(f"cvt.rn.satfinite.{eight}.f16x2", "b16", "f16x2")
+    form(f"cvt.rn.f16x2.{eight}", "f16x2", "b16")
+    form(f"cvt.rn.relu.f16x2.{eight}", "f16x2", "b16")
+
+
+def in_register(kind):
+    """There is no register of 8 bits."""
+    return kind if int(kind[1:]) > 8 else kind + ":32"
+
+
+for a in ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"):
+    for d in ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"):
+        if a == d:
+            continue
+        form(f"cvt.{d}.{a}", in_register(d), in_register(a), f"cvt.{d}.{a} {{d0}}, {{a0}};")
+        if int(d[1:]) < int(a[1:]) or (d[0] == "u" and a[0] == "s") or (d[0] == "s" and a[0] == "u" and d[1:] == a[1:]):
+            form(f"cvt.sat.{d}.{a}", in_register(d), in_register(a), f"cvt.sat.{d}.{a} {{d0}}, {{a0}};")
+form("cvt.pack.sat.s16.s32", "b32", "s32 s32")
+form("cvt.pack.sat.u8.s32.b32", "b32", "s32 s32 b32")
+
+# --- warps ------------------------------------------------------------------------------------------------------------
+
+for mode in ("up", "down", "bfly", "idx"):
+    clamp = "0" if mode == "up" else "31"
+    form(
+        f"shfl.sync.{mode}.b32",
+        "b32 pred",
+        "b32 u32:lane",
+        f"shfl.sync.{mode}.b32 {{d0}}|{{d1}}, {{a0}}, {{a1}}, {clamp}, 0xffffffff;",
+    )
+    segment = "0x1800" if mode == "up" else "0x1807"
+    form(
+        f"shfl.sync.{mode}.b32 of 8 lanes",
+        "b32 pred",
+        "b32 u32:lane",
+        f"shfl.sync.{mode}.b32 {{d0}}|{{d1}}, {{a0}}, {{a1}}, {segment}, 0xffffffff;",
+    )
+for mode in ("all", "any", "uni"):
+    form(f"vote.sync.{mode}.pred", "pred", "pred", f"vote.sync.{mode}.pred {{d0}}, {{a0}}, 0xffffffff;")
+form("vote.sync.ballot.b32", "b32", "pred", "vote.sync.ballot.b32 {d0}, {a0}, 0xffffffff;")
+for b in ("b32", "b64"):
+    form(f"match.any.sync.{b}", "b32", f"{b}:few", f"match.any.sync.{b} {{d0}}, {{a0}}, 0xffffffff;")
+    form(f"match.all.sync.{b}", "b32 pred", f"{b}:few", f"match.all.sync.{b} {{d0}}|{{d1}}, {{a0}}, 0xffffffff;")
+for op, types in (("add", "us"), ("min", "us"), ("max", "us"), ("and", "b"), ("or", "b"), ("xor", "b")):
+    for t in types:
+        form(f"redux.sync.{op}.{t}32", f"{t}32", f"{t}32", f"redux.sync.{op}.{t}32 {{d0}}, {{a0}}, 0xffffffff;")
+form("movmatrix.sync.aligned.m8n8.trans.b16", "b32", "b32")
+# 2 warps x 4 matrices x 128 bytes.
+STORE = "shl.b32 {s0}, {tid}, 4; mov.u32 {s1}, tile; add.u32 {s0}, {s0}, {s1}; st.shared.v4.b32 [{s0}], {{{a0}, {a1}, {a2}, {a3}}}; bar.sync 0;"
+for n, out in ((1, "b32"), (2, "b32 b32"), (4, "b32 b32 b32 b32")):
+    for trans in ("", ".trans"):
+        into = "{{" + ", ".join(f"{{d{k}}}" for k in range(n)) + "}}"
+        op = f"ldmatrix.sync.aligned.m8n8.x{n}{trans}.shared.b16"
+        form(op, out, "b32 b32 b32 b32", STORE + f"{op} {into}, [{{s0}}];")
+        from_ = into.replace("d", "a")
+        op = f"stmatrix.sync.aligned.m8n8.x{n}{trans}.shared.b16"
+        form(
+            op,
+            "b32 b32 b32 b32",
+            "b32 b32 b32 b32",
+            STORE
+            + f"{op} [{{s0}}], {from_}; bar.sync 0; ld.shared.v4.b32 {{{{{{d0}}, {{d1}}, {{d2}}, {{d3}}}}}}, [{{s0}}];",
+        )
+
+# --- tensor cores -----------------------------------------------------------------------------------------------------
+
+
+def registers(first, count, letter):
+    return "{{" + ", ".join(f"{{{letter}{first + n}}}" for n in range(count)) + "}}"
+
+
+def mma(shape, d, a, b, c, counts, kinds, **more):
+    """counts: registers of D, A, B, C; kinds: types of the operands that A and B, and C are drawn from."""
+    nd, na, nb, nc = counts
+    name = f"mma.sync.aligned.{shape}.row.col.{more.pop('mods', '')}{d}.{a}.{b}.{c}"
+    text = f"{name} {registers(0, nd, 'd')}, {registers(0, na, 'a')}, {registers(na, nb, 'a')}, {registers(na + nb, nc, 'a')};"
+    form(
+        name,
+        " ".join([kinds[2]] * nd),
+        " ".join([kinds[0]] * na + [kinds[1]] * nb + [kinds[2]] * nc),
+        text,
+        blocks=8,
+        **more,
+    )
+
+
+for k, na, nb in ((8, 2, 1), (16, 4, 2)):
+    mma(f"m16n8k{k}", "f32", "f16", "f16", "f32", (4, na, nb, 4), ("f16x2:product", "f16x2:product", "f32:product"))
+    mma(f"m16n8k{k}", "f16", "f16", "f16", "f16", (2, na, nb, 2), ("f16x2:product", "f16x2:product", "f16x2:product"))
+    mma(f"m16n8k{k}", "f32", "bf16", "bf16", "f32", (4, na, nb, 4), ("bf16x2:product", "bf16x2:product", "f32:product"))
+for k, na, nb in ((4, 2, 1), (8, 4, 2)):
+    mma(f"m16n8k{k}", "f32", "tf32", "tf32", "f32", (4, na, nb, 4), ("f32:product", "f32:product", "f32:product"))
+for k, na, nb in ((16, 2, 1), (32, 4, 2)):
+    for a in ("s8", "u8"):
+        for b in ("s8", "u8"):
+            mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"))
+            mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"), mods="satfinite.")
+mma("m8n8k16", "s32", "s8", "s8", "s32", (2, 1, 1, 2), ("b32", "b32", "s32"))
+for a in ("e4m3", "e5m2"):
+    for b in ("e4m3", "e5m2"):
+        mma("m16n8k32", "f32", a, b, "f32", (4, 4, 2, 4), (a + "x4:product", b + "x4:product", "f32:product"))
+for k in (8, 16, 4):
+    a = "f64"
+    counts = {4: (4, 2, 1, 4), 8: (4, 4, 2, 4), 16: (4, 8, 4, 4)}[k]
+    mma(f"m16n8k{k}", a, a, a, a, counts, ("f64:product", "f64:product", "f64:product"), mods="")
+mma("m8n8k4", "f64", "f64", "f64", "f64", (2, 1, 1, 2), ("f64:product", "f64:product", "f64:product"))
+
+
+# --- inputs -----------------------------------------------------------------------------------------------------------
+
+SPECIAL = {
+    "f16": (0, 0x8000, 1, 0x8001, 0x3FF, 0x400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0x3800, 0x3555),
+    "bf16": (0, 0x8000, 1, 0x8001, 0x7F, 0x80, 0x3F80, 0xBF80, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0x3F00, 0x3EAB),
+    "f32": (
+        0, 0x80000000, 1, 0x80000001, 0x7FFFFF, 0x800000, 0x3F800000, 0xBF800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000,
+        0xFF800000, 0x7FC00000, 0x3F000000, 0x4F000000, 0xCF000000, 0x4F800000, 0x40490FDB, 0x3FC00000, 0x40200000,
+    ),
+    "f64": (
+        0, 1 << 63, 1, (1 << 63) + 1, 0xFFFFFFFFFFFFF, 1 << 52, 0x3FF << 52, 0xBFF << 52, 0x7FEFFFFFFFFFFFFF, 0x7FF << 52,
+        0xFFF << 52, 0x7FF8 << 48, 0x3FE << 52, 0x43E << 52, 0xC3E << 52, 0x41E << 52, 0x3FF8 << 48, 0x4004 << 48,
+    ),
+}  # fmt: skip
+
+
+def bit_pattern(value, kind):
+    """Bits of a Python float as f16, bf16 (cut), f32, f64."""
+    if kind == "f16":
+        return struct.unpack("<H", struct.pack("<e", value))[0]
+    if kind == "f64":
+        return struct.unpack("<Q", struct.pack("<d", value))[0]
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    return bits >> 16 if kind == "bf16" else bits
+
+
+def moderate(rng):
+    """Between 2^-8 and 2^8, of both signs."""
+    return (rng.getrandbits(20) / 2**20 + 0.5) * 2.0 ** (rng.getrandbits(4) - 8) * (1 if rng.getrandbits(1) else -1)
+
+
+def product(rng, block, kind):
+    """A factor of a matrix product: of one size, or (in every other block) of many."""
+    spread = (0, 2, 4, 8)[block % 4] if kind != "f64" else 2
+    return (rng.getrandbits(24) / 2**24 - 0.5) * 2.0 ** (rng.getrandbits(8) % (2 * spread + 1) - spread)
+
+
+def one_float(rng, index, kind, rule, block):
+    if rule == "product":
+        return bit_pattern(product(rng, block, kind), kind)
+    if rule == "angle":
+        return bit_pattern((rng.getrandbits(24) / 2**23 - 1) * 3.140625, kind)
+    if rule == "small":
+        return bit_pattern((rng.getrandbits(24) / 2**23 - 1) * 4, kind)
+    choice = rng.getrandbits(3)
+    special = SPECIAL[kind]
+    if choice < 2:
+        return special[rng.getrandbits(16) % len(special)]
+    if choice < 6:
+        return bit_pattern(moderate(rng), kind)
+    return rng.getrandbits({"f16": 16, "bf16": 16, "f32": 32, "f64": 64}[kind])
+
+
+def one_value(rng, index, kind, block):
+    kind, _, rule = kind.partition(":")
+    if kind == "pred":
+        return rng.getrandbits(1) if index >= 32 else int(rng.getrandbits(3) > 0)
+    if kind.endswith("x2"):
+        part = kind[:-2]
+        return one_float(rng, index, part, rule, block) | one_float(rng, index, part, rule, block) << 16
+    if kind.endswith("x4"):
+        # Finite fp8: e4m3 has NaN at 0x7f, e5m2 infinities and NaN from 0x7c.
+        top = 0x7E if kind.startswith("e4m3") else 0x7B
+        span = (0x20, 0x40, top, top)[block % 4]
+        low = 0x38 - min(span // 2, 0x38)
+        count = min(span, top + 1 - low)
+        return sum((low + rng.getrandbits(8) % count | rng.getrandbits(1) << 7) << 8 * n for n in range(4))
+    if kind in SPECIAL:
+        return one_float(rng, index, kind, rule, block)
+    width = 32 if rule == "32" else bits_of(kind)
+    if rule == "shift":
+        return rng.getrandbits(3) and rng.getrandbits(7) or rng.getrandbits(32)
+    if rule == "lane":
+        return rng.getrandbits(5)
+    if rule == "few":
+        return rng.getrandbits(2) if index < 32 else 7
+    choice = rng.getrandbits(3)
+    if choice == 0:
+        edges = (0, 1, (1 << width) - 1, 1 << (width - 1), (1 << (width - 1)) - 1, 2)
+        value = edges[rng.getrandbits(16) % len(edges)]
+    elif choice == 1:
+        value = rng.getrandbits(4)
+    else:
+        value = rng.getrandbits(width)
+    if rule == "divisor" and value == 0:
+        value = 3
+    return value
+
+
+def inputs_of(each):
+    """[block][operand][lane]: the same on every machine."""
+    rng = random.Random(each.name)
+    return [
+        [[one_value(rng, lane, kind, block) for lane in range(LANES)] for kind in each.reads]
+        for block in range(each.blocks)
+    ]
+
+
+# --- PTX --------------------------------------------------------------------------------------------------------------
+
+
+def register_bits(kind):
+    kind, _, rule = kind.partition(":")
+    if kind == "pred":
+        return 0
+    if kind.endswith("x2") or kind.endswith("x4"):
+        return 32
+    return 32 if rule == "32" else bits_of(kind)
+
+
+def entry_of(number, each):
+    """A thread reads 8 bytes an operand, at [block][operand][lane], and writes as many a result."""
+    lines = [f".visible .entry form{number}(.param .u64 in, .param .u64 out)", "{"]
+    lines += ["  .reg .b64 %in, %out;", "  .reg .b32 %lane, %block, %at, %scratch<2>;"]
+    names = {"tid": "%lane", "s0": "%scratch0", "s1": "%scratch1"}
+    for letter, kinds in (("d", each.writes), ("a", each.reads)):
+        for n, kind in enumerate(kinds):
+            width = register_bits(kind)
+            lines.append(f"  .reg .{'pred' if width == 0 else 'b' + str(width)} %{letter}{n};")
+            names[f"{letter}{n}"] = f"%{letter}{n}"
+    if any(kind == "pred" for kind in each.reads + each.writes):
+        lines.append("  .reg .b32 %truth;")
+    lines += ["  ld.param.u64 %in, [in];", "  ld.param.u64 %out, [out];"]
+    lines += ["  mov.u32 %lane, %tid.x;", "  mov.u32 %block, %ctaid.x;"]
+    for base, count in (("%in", len(each.reads)), ("%out", len(each.writes))):
+        lines.append(f"  mad.lo.u32 %at, %block, {LANES * count}, %lane;")
+        lines.append(f"  mad.wide.u32 {base}, %at, 8, {base};")
+    for n, kind in enumerate(each.reads):
+        width = register_bits(kind)
+        place = f"[%in+{8 * LANES * n}]"
+        if width:
+            lines.append(f"  ld.global.b{width} %a{n}, {place};")
+        else:
+            lines += [f"  ld.global.b32 %truth, {place};", f"  setp.ne.u32 %a{n}, %truth, 0;"]
+    lines.append("  " + each.text.format(**names))
+    for n, kind in enumerate(each.writes):
+        width = register_bits(kind)
+        place = f"[%out+{8 * LANES * n}]"
+        if width:
+            lines.append(f"  st.global.b{width} {place}, %d{n};")
+        else:
+            lines += [f"  selp.u32 %truth, 1, 0, %d{n};", f"  st.global.b32 {place}, %truth;"]
+    return "\n".join([*lines, "  ret;", "}"])
+
+
+def module_of(forms, target="sm_90"):
+    shared = ".shared .align 16 .b8 tile[1024];"
+    entries = [entry_of(number, each) for number, each in enumerate(forms)]
+    return "\n".join([".version 8.4", f".target {target}", ".address_size 64", shared, *entries]) + "\n"
+
+
+if __name__ == "__main__":
+    print(module_of(FORMS), end="")
