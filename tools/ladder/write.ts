@@ -18,6 +18,7 @@ import { markdownTable } from './markdown.ts';
 import { resultsPage } from './results-page.ts';
 import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
 import { triedPage } from './tried-page.ts';
+import { tunePage } from './tune-page.ts';
 import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
 import { ladderSteps } from './steps.ts';
 
@@ -75,6 +76,8 @@ function pageOf(folder: string): string | undefined {
   if (foldersWith(/^(run|several)\..*\.json$/).includes(folder)) return resultsPage(folder);
   const sweep = sweepPage(folder);
   if (sweep !== undefined) return sweep;
+  const tune = tunePage(folder);
+  if (tune !== undefined) return tune;
   return foldersWith(/^bench\..*\.json$/).includes(folder) ? triedPage(folder) : undefined;
 }
 

@@ -57,8 +57,11 @@ export async function race<Contender>(options: RaceOptions<Contender>): Promise<
     const [first] = alive;
     // The leader has a place of its own in the half that goes on.
     const kept = round === rounds - 1 ? alive : alive.slice(0, Math.ceil((alive.length + 1) / 2));
-    for (const { contender, measured } of alive.slice(kept.length))
-      onDropped(contender, `in the slower half of round ${round + 1}: ${timesText(measured)} as fast as its leader`);
+    const fastest = Math.max(1, first?.measured.ratio ?? 1);
+    for (const { contender, measured } of alive.slice(kept.length)) {
+      const asFast = (measured.ratio / fastest).toFixed(3);
+      onDropped(contender, `in the slower half of round ${round + 1}: about ${asFast}x as fast as the fastest in it`);
+    }
     const before = { contender: leader, measured: EVEN };
     if (first && first.measured.low > 1) {
       const ahead = first.measured;
