@@ -67,6 +67,7 @@ const programs = {
       'launch-overlap': 'test/measure/launch-overlap.ts',
       'clock-stamps': 'test/measure/clock-stamps.ts',
       'run-on-inputs': 'test/measure/run-on-inputs.ts',
+      'counter-names': 'test/measure/counter-names.ts',
     },
   },
   // Split, so that plain commands load neither ink and react nor, for --help, gRPC.

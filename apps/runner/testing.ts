@@ -21,4 +21,5 @@ export { NORMAL, drawInputs } from './worker/verify/inputs.ts';
 export { ClockStamps } from './worker/benchmark/clock-stamps.ts';
 export { Conditions } from './worker/benchmark/conditions.ts';
 export { InputRotation } from './worker/benchmark/input-rotation.ts';
+export { countersOf } from './src/profile/counters.ts';
 export { loadReference, type Reference } from './worker/driver/reference.ts';

@@ -7,7 +7,6 @@ writes what the programs printed, as they printed it, and its command lines go t
 """
 
 import argparse
-import shutil
 
 from measurement import Measurement
 from plan import KERNELS
@@ -40,7 +39,7 @@ def main():
             reason = f"{type(error).__name__}: {error}"
             print(f"section {name} failed: {reason}", flush=True)
             (measurement.out / f"{name}.failed.txt").write_text(f"{reason}\n", encoding="utf8")
-    shutil.rmtree(measurement.work, ignore_errors=True)
+    measurement.close()
 
 
 if __name__ == "__main__":

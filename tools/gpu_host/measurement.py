@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -11,6 +12,12 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAMS = {
+    "fa-tui": "apps/tui/dist/main.js",
+    "flashcore-runner": "apps/runner/dist/main.js",
+    "flashcore-conformance": "test/dist/conformance.js",
+    "flashcore-primitives": "test/dist/primitives.js",
+}
 
 
 class Measurement:
@@ -19,16 +26,21 @@ class Measurement:
     def __init__(self, options):
         self.options = options
         self.out = pathlib.Path(options.out).resolve()
-        (self.out / "samples").mkdir(parents=True, exist_ok=True)
+        self.out.mkdir(parents=True, exist_ok=True)
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="fc-"))
         self.environment = {**os.environ, "FLASHCORE_HOME": str(self.work / "home"), "NO_COLOR": "1"}
         self.commands = open(self.out / "commands.txt", "a", encoding="utf8")
+        # No command runs beyond this time.monotonic(); None: each has its own limit only.
+        self.deadline = None
+
+    def close(self):
+        self.commands.close()
+        shutil.rmtree(self.work, ignore_errors=True)
 
     def command(self, program):
+        """The bundle's launcher; in the repository the program that was built."""
         launcher = ROOT / program
-        if launcher.exists():
-            return [f"./{program}"]
-        return ["npx", program]
+        return [f"./{program}"] if launcher.exists() else [self.node, PROGRAMS[program]]
 
     def run(self, args, name="", limit=300, timed_lines=None):
         """Runs a command in the root; its standard output goes to NAME. Answers (exit code, seconds, output)."""
@@ -36,6 +48,9 @@ class Measurement:
         self.commands.write(shown + (f"   > {name}" if name else "") + "\n")
         self.commands.flush()
         started = time.monotonic()
+        if self.deadline is not None:
+            limit = min(limit, max(0, self.deadline - started))
+        # A session of its own, so that what a command started ends with it.
         child = subprocess.Popen(
             [str(each) for each in args],
             cwd=ROOT,
@@ -43,20 +58,26 @@ class Measurement:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         errors = []
         # Standard output is one document at the end: it fits the pipe only when it is read, so a thread does.
         reader_text = []
         reader = threading.Thread(target=lambda: reader_text.append(child.stdout.read()), daemon=True)
         reader.start()
-        timer = threading.Timer(limit, child.kill)
+        timer = threading.Timer(limit, end_session, [child])
         timer.start()
-        for line in child.stderr:
-            errors.append(line.rstrip("\n"))
-            if timed_lines is not None:
-                timed_lines.append((time.monotonic() - started, line.rstrip("\n")))
-        code = child.wait()
-        timer.cancel()
+        try:
+            for line in child.stderr:
+                errors.append(line.rstrip("\n"))
+                if timed_lines is not None:
+                    timed_lines.append((time.monotonic() - started, line.rstrip("\n")))
+            code = child.wait()
+        except KeyboardInterrupt:
+            end_session(child)
+            raise
+        finally:
+            timer.cancel()
         reader.join()
         seconds = time.monotonic() - started
         text = "".join(reader_text)
@@ -69,6 +90,10 @@ class Measurement:
 
     def tui(self, *args, **options):
         return self.run([*self.command("fa-tui"), *args], **options)
+
+    def serve(self, *options):
+        """The command of a runner for this program alone: like the embedded one it may be root's."""
+        return [*self.command("flashcore-runner"), "serve", *(["--allow-root"] if os.geteuid() == 0 else []), *options]
 
     def write(self, name, value):
         (self.out / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf8")
@@ -111,10 +136,18 @@ class Measurement:
 
     @property
     def node(self):
-        """The bundle's own Node, else the host's."""
-        bundled = ROOT / "bin/node"
-        return bundled if bundled.exists() else "node"
+        """The bundle's own Node, else the repository's, else the host's."""
+        found = [path for path in (ROOT / "bin/node", ROOT / "node_modules/node/bin/node") if path.exists()]
+        return found[0] if found else "node"
 
     def keep_program(self, name):
         """Copies a program of ours beside the results that it gives, and answers with its path."""
         return pathlib.Path(shutil.copy(pathlib.Path(__file__).parent / "programs" / name, self.out))
+
+
+def end_session(child):
+    """Kills a command and what it started; nothing where it has ended."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

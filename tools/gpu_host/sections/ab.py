@@ -42,6 +42,7 @@ def print_comparison(m, comparison, code, seconds):
             f"    S={place['sequenceLength']} B={place['batch']} time {ratio(shape.get('time'))} cycles {ratio(shape.get('cycles'))} itself {ratio(shape.get('selfTime'))} cycles {ratio(shape.get('selfCycles'))} "
             f"blocks {shape.get('blocks')} of itself {shape.get('selfBlocks')} dropped {shape.get('droppedBlocks', 0)} {shape.get('stopReason')} clock {shape.get('conditions', {}).get('smClockMhz')} {shape.get('clockSource')}"
         )
+        (m.out / "samples").mkdir(exist_ok=True)
         for artifact in shape.get("samples", []):
             m.tui(
                 "artifact",

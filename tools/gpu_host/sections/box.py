@@ -14,16 +14,7 @@ def measure(m):
         address = f"unix:{home}/s"
         home.mkdir()
         runner = subprocess.Popen(
-            [
-                *m.command("flashcore-runner"),
-                "serve",
-                "--isolation",
-                isolation,
-                "--data",
-                str(home),
-                "--address",
-                address,
-            ],
+            m.serve("--isolation", isolation, "--data", str(home), "--address", address),
             cwd=ROOT,
             env=m.environment,
             stdout=subprocess.PIPE,

@@ -49,6 +49,7 @@ def summarise(kernel, document):
 
 
 def keep_samples(m, document):
+    (m.out / "samples").mkdir(exist_ok=True)
     for variant in document["result"]["variants"]:
         for result in variant.get("benchmarks", []):
             artifact = result.get("samples")

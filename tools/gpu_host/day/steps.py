@@ -1,0 +1,167 @@
+"""The steps of a first day, in their order: what is cheap and what others rest on first."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+
+from plan import CANONICAL
+
+from .counters import check_counters
+from .day import BadOption, NotMeasured, StepFailed, last_line
+
+FINALISTS = 2
+# On the emulator: enough to see every step work.
+DRY = ["--shape", "1x1x64x64", "--seeds", "1", "--samples", "5", "--no-fallback"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What it does answers with a sentence, or raises StepFailed or NotMeasured with one."""
+
+    name: str
+    title: str
+    limit_s: float
+    run: Callable
+    # What it answers follows from other steps: it runs whenever first-day does.
+    always: bool = False
+
+
+def steps_of(day):
+    kernels = chosen_kernels(day)
+    return [
+        Step("host", "driver and tools", 60, check_host),
+        Step("counters", "ncu knows the names of our counters, and may read them", 120, check_counters),
+        Step("conformance", "the driver does what the runner relies on", 180, check_conformance),
+        Step("primitives", "every PTX instruction does what its definition says", 180, check_primitives),
+        *(Step(f"merge.{each['kernelId']}", "plan merge, SDPA in turns", 180, merge_of(each)) for each in kernels),
+        *(
+            Step(f"final.{place}", f"plan final of {ordinal} fastest kernel", 120, final_of(place), always=True)
+            for place, ordinal in zip(range(1, min(FINALISTS, len(kernels)) + 1), ("the", "the second"))
+        ),
+        Step("report", "the report final over all of it", 60, write_report, always=True),
+    ]
+
+
+def chosen_kernels(day):
+    known = {each["kernelId"]: each for each in day.kernels}
+    for name in day.options.kernels:
+        if name not in known:
+            raise BadOption(f"--kernels {name}: must be some of {', '.join(known)}")
+    return [known[name] for name in day.options.kernels or known]
+
+
+def check_host(day):
+    day.m.write("host.json", day.host)
+    if not day.dry:
+        day.m.run(["nvidia-smi", "-q", "-d", "CLOCK,PERFORMANCE,POWER,TEMPERATURE,ECC"], name="nvidia-smi.txt")
+    tools = day.host["tools"]
+    missing = [tool["name"] for tool in tools if "missing" in tool]
+    found = [f"{tool['name']} {tool['version']}" for tool in tools if "missing" not in tool]
+    told = f"driver {day.identity()['driver']}; {', '.join(found)}"
+    return told + (f"; not found: {', '.join(missing)}" if missing else "")
+
+
+def check_conformance(day):
+    return on_both(
+        day, "conformance", "flashcore-conformance", ["emulator"] if day.dry else ["libcuda.so.1", "emulator"]
+    )
+
+
+def check_primitives(day):
+    return on_both(day, "primitives", "flashcore-primitives", [None] if day.dry else ["libcuda.so.1"])
+
+
+def on_both(day, name, program, targets):
+    """Runs a suite on its targets. One that found a difference is a failed step: what follows rests on it."""
+    told = []
+    for target in targets:
+        file = f"{name}.{target}" if len(targets) > 1 else name
+        code, _, text, errors = day.m.run(
+            [*day.m.command(program), *([target] if target else []), "--json", day.m.out / f"{file}.json"],
+            name=f"{file}.txt",
+        )
+        last = last_line(text.splitlines()) or last_line(errors)
+        if code != 0:
+            raise StepFailed(f"{last} ({file}.txt)" if code == 1 else last or f"exit status {code}")
+        # "21 passed, 0 failed on {…}": the device is in the file.
+        told.append(re.sub(r" on \{.*", f" on {target or 'the emulator'}", last))
+    needs = "; on a GPU's driver: not measured, no GPU here" if day.dry else ""
+    return "; ".join(told) + needs
+
+
+def merge_of(kernel):
+    def run(day):
+        refuse_other_device(day, kernel)
+        return experiment(day, kernel["kernelId"], "merge")
+
+    return run
+
+
+def final_of(place):
+    def run(day):
+        ranked = fastest(day)
+        if len(ranked) < place:
+            raise NotMeasured("no other kernel was measured" if ranked else "no kernel was measured")
+        kernel = ranked[place - 1]
+        before = day.jobs / f"{kernel}.final.json"
+        if before.exists() and f"final.{place}" not in day.options.again:
+            return f"{kernel}: {json.loads(before.read_text(encoding='utf8'))['job']['summary']}"
+        return experiment(day, kernel, "final")
+
+    return run
+
+
+def experiment(day, kernel, plan):
+    options = DRY if day.dry else []
+    document = day.json_of("run", kernel, "--plan", plan, *options, name=f"jobs/{kernel}.{plan}.json")
+    return f"{kernel}: {document['job']['summary']}"
+
+
+def refuse_other_device(day, kernel):
+    """A kernel for another architecture has nothing to be measured here."""
+    wanted, here = kernel["minArch"], day.device["arch"]
+    if day.dry and not kernel["emulated"]:
+        raise NotMeasured(f"it needs a GPU with {wanted}: the emulator does not have its instructions")
+    # "sm_90a" is of sm_90 alone; without a letter later ones do too.
+    number = {text: int(re.search(r"\d+", text).group()) for text in (wanted, here)}
+    if number[here] < number[wanted] or (wanted[-1].isalpha() and number[here] != number[wanted]):
+        raise NotMeasured(f"it needs {wanted}, and this is {here}")
+
+
+def hot_p50(document):
+    """Microseconds at the canonical shape, of the build that was asked for; None where it is wrong or not valid."""
+    for variant in document.get("result", {}).get("variants", []):
+        correct = all(each["verdict"] == "VERDICT_PASS" for each in variant.get("verify", {}).get("cases", []))
+        if variant.get("fallback") or not correct:
+            continue
+        for each in variant.get("benchmarks", []):
+            shape = each["shape"]
+            name = "x".join(str(shape[key]) for key in ("batch", "heads", "sequenceLength", "headDim"))
+            at = name == CANONICAL and not shape.get("causal")
+            simulated = each.get("simulated", False)
+            if each["mode"].endswith("HOT") and (simulated or (at and each.get("valid"))):
+                return each["latency"]["p50Us"]
+    return None
+
+
+def fastest(day):
+    """Kernels that were measured and are correct, fastest first."""
+    measured = {}
+    for path in day.jobs.glob("*.merge.json"):
+        document = json.loads(path.read_text(encoding="utf8"))
+        us = hot_p50(document)
+        if us is not None:
+            measured[document["job"]["kernelId"]] = us
+    return sorted(measured, key=measured.get)
+
+
+def write_report(day):
+    jobs = sorted(day.jobs.glob("*.json"))
+    if not jobs:
+        raise NotMeasured("no kernel was measured")
+    for kind, name in (("markdown", "final.md"), ("html", "final.html"), ("json", "final.json")):
+        code, _, _, errors = day.m.tui("report", "--from", *jobs, "--format", kind, "-o", day.m.out / name)
+        if code != 0:
+            raise StepFailed(last_line(errors))
+    return f"final.html and final.json, from {len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}"
