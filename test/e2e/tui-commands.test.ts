@@ -145,7 +145,7 @@ const STEPS: Record<string, Step> = {
   // The job that rerun has started.
   cancel: { ready: /● running/, shows: /Cancel flashcore_v6[^\n]*\?/, undo: 'y' },
   pin: { first: '6gj', shows: /Pinned: flashcore_v6/ },
-  compare: { first: '6gjjb6k', shows: /B against A/, undo: 'c' },
+  compare: { first: '6gjjb6k', shows: /against the pinned job/, undo: 'c' },
   'watch-folder': { first: '1', shows: /folder to watch: \S*kernels\/flashcore_v6█/, undo: ESCAPE },
   // The gate wants all parity cases; here one small shape was verified.
   accept: { first: '1', shows: /Cannot accept flashcore_v6[^]*correctness is not known/ },

@@ -56,7 +56,9 @@ export async function completeLine(
   const command = commandOf(program, before);
   const fits = (all: readonly Candidate[]): Candidate[] =>
     all.filter(({ word }) => word.startsWith(current)).map(({ word, about }) => ({ word: `${prefix}${word}`, about }));
-  const options = [...(command?.options ?? []), ...program.options.filter((option) => heeds(command, option))];
+  const options = [...(command?.options ?? []), ...program.options.filter((option) => heeds(command, option))].filter(
+    ({ hidden }) => !hidden,
+  );
   const asked = options.find((option) => takesValue(option) && namesOf(option).includes(before.at(-1) ?? ''));
   const kernel = command ? (argumentsOf(command, program, before)[0] ?? '') : '';
   if (asked) return fits(await valuesOf(asked, kernel, names));

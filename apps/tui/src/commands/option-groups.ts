@@ -1,4 +1,4 @@
-import { Option, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';
 import { REPORT_FORMATS, TEMPLATES } from '../handover/report-formats.ts';
 
@@ -39,6 +39,23 @@ export const verifyOptions = (command: Command): Command =>
     .option('--cases <set>', 'case set to verify: parity, odd, quick, success … (fa-tui host lists them)')
     .option('--sanitize', 'run under compute-sanitizer too');
 
+const SDPA_NAMES = ['all', 'flash', 'cudnn', 'efficient', 'math'];
+
+/** A plain choice keeps only the last of several. */
+const sdpaOption = (): Option =>
+  new Option('--sdpa <backend>', "PyTorch's SDPA to measure, in turns with the kernel (repeatable)")
+    .choices(SDPA_NAMES)
+    .argParser((value, previous: string[] | undefined) => {
+      if (!SDPA_NAMES.includes(value)) throw new InvalidArgumentError(`Must be one of ${SDPA_NAMES.join(', ')}.`);
+      return repeated(value, previous);
+    });
+
+/** An option that had another name: whoever gives it is told the new one. */
+const formerOption = (flags: string, answer: string): Option =>
+  new Option(flags).hideHelp().argParser(() => {
+    throw new InvalidArgumentError(answer);
+  });
+
 export const benchmarkOptions = (command: Command): Command =>
   command
     .option('--samples <n>', 'take exactly this many timed samples (default: until the interval is narrow)')
@@ -48,11 +65,8 @@ export const benchmarkOptions = (command: Command): Command =>
       'compare with this build, the champion, in interleaved blocks in one process',
     )
     .option('--shapes <set>', 'case set to measure on, for example success')
-    .option(
-      '--baseline <name>',
-      'SDPA to measure, in turns with the kernel: sdpa (all), flash, cudnn, efficient, math (repeatable)',
-      repeated,
-    )
+    .addOption(sdpaOption())
+    .addOption(formerOption('--baseline <name>', 'The option is now --sdpa, for example --sdpa all.'))
     .option('--legacy-loop', 'also the mean of launches in a plain loop, as old notes have it; no latency')
     .option('--champion-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
 

@@ -70,7 +70,7 @@ export interface JobCommandOptions extends GlobalOptions {
   /** rbk_config.yaml with shapes and iterations. */
   readonly rbk?: string;
   /** Backends of SDPA to measure. */
-  readonly baseline?: string[];
+  readonly sdpa?: string[];
   readonly fallback?: boolean;
   /** Watching: the smallest case of a save first. */
   readonly quick?: boolean;
@@ -148,7 +148,7 @@ export function benchmarkSettings(options: JobCommandOptions): BenchmarkSettings
     shapes: shapeSettings(options),
     shapeSet: options.shapes ?? '',
     legacyLoop: options.legacyLoop ?? false,
-    sdpaBackends: options.baseline ?? [],
+    sdpaBackends: (options.sdpa ?? []).map((name) => (name === 'all' ? 'sdpa' : name)),
     protocol: { minSamples: samples, maxSamples: samples, maxSeconds },
   });
 }

@@ -78,6 +78,8 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ],
     ['both kinds of seeds', () => ['verify', 'fa_v2_wmma', '--seeds', '1', '--seed', 'ab'], () => /both were given/],
     ['a seed that is no number', () => ['verify', 'fa_v2_wmma', '--seed', 'xyz'], () => /--seed in hexadecimal/],
+    ['a backend of SDPA that is none', () => ['bench', '--sdpa', 'flsh'], () => /all, flash, cudnn, efficient, math/],
+    ['the former name of an option', () => ['bench', '--baseline', 'sdpa'], () => /now --sdpa, for example --sdpa all/],
     ['an unknown tolerance', () => ['verify', 'fa_v2_wmma', '--tolerance', 'loose'], () => /parity, strict, default/],
     ['a parameter without a value', () => ['build', 'fa_v2_wmma', '--set', 'USE_WMMA'], () => /--set NAME=INTEGER/],
     ['a parameter twice', () => ['build', 'fa_v2_wmma', '--set', 'A=1', '--set', 'A=2'], () => /gives A twice/],

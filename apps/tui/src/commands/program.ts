@@ -173,9 +173,7 @@ function addJobCommands(program: Command, define: Define): void {
     jobOptions(
       variantOptions(
         benchmarkOptions(
-          shapeOption(
-            start('bench', "measure the latency; without a kernel SDPA's (--baseline)", '[kernel or folder]'),
-          ),
+          shapeOption(start('bench', "measure the latency, or without a kernel SDPA's (--sdpa)", '[kernel or folder]')),
         ),
       ),
     ),

@@ -60,10 +60,10 @@ export async function startJob(
   });
 }
 
-/** `fa-tui bench --baseline sdpa`: SDPA without a kernel. What makes no sense then is for the runner to refuse. */
+/** `fa-tui bench --sdpa all`: SDPA without a kernel. What makes no sense then is for the runner to refuse. */
 function startSdpa(options: JobCommandOptions, context: CommandContext): Promise<ExitCode> {
-  if ((options.baseline ?? []).length === 0)
-    throw new UsageError('bench: give a kernel or folder, or --baseline sdpa to measure SDPA alone');
+  if ((options.sdpa ?? []).length === 0)
+    throw new UsageError('bench: give a kernel or folder, or --sdpa all to measure SDPA alone');
   if (options.champion) throw new UsageError('--champion: needs a kernel to compare with it; SDPA is measured alone');
   const request = {
     options: jobSettings(options),

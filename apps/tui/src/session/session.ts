@@ -194,7 +194,9 @@ export class Session {
   /** Texts of the files that the two jobs differ in. */
   async #loadSources(signal: AbortSignal): Promise<void> {
     const comparison = pinnedComparison(this.#store.state);
-    for (const file of comparison === undefined ? [] : changedSources(comparison).flatMap(({ a, b }) => [a, b])) {
+    for (const file of comparison === undefined
+      ? []
+      : changedSources(comparison).flatMap(({ pinned, shown }) => [pinned, shown])) {
       if (file === undefined || this.#store.state.sources[file.sha256] !== undefined) continue;
       this.#store.dispatch({
         type: 'source',

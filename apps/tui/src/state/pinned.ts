@@ -1,6 +1,5 @@
 /**
- * The job on the screen (B) against the pinned job (A), as the runner names the two sides of
- * its own comparison: latency of the shapes that both measured, and what their builds need.
+ * The shown job against the pinned one: latency of the shapes that both measured, and what their builds need.
  */
 import { ArtifactKind, type Artifact, type EntryResources } from '@flashcore/shared/contract';
 import { ratioInterval } from '@flashcore/shared/statistics';
@@ -11,48 +10,58 @@ import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
 export type PinnedVerdict = 'faster' | 'slower' | 'no difference shown';
 
 export interface LatencyPair {
-  readonly a: BenchmarkView;
-  readonly b: BenchmarkView;
-  /** median(A) / median(B): above 1, B is faster. */
+  readonly pinned: BenchmarkView;
+  readonly shown: BenchmarkView;
+  /** Median of the pinned job's over that of the shown one's: above 1, the shown one is faster. */
   readonly ratio?: { readonly ratio: number; readonly low: number; readonly high: number } | undefined;
   readonly verdict?: PinnedVerdict | undefined;
   /** Why there is no ratio. */
   readonly notCompared?: string | undefined;
 }
 
+export interface ComparedJob {
+  readonly job: JobView;
+  readonly variant: VariantView;
+}
+
 export interface PinnedComparison {
-  readonly a: { readonly job: JobView; readonly variant: VariantView };
-  readonly b: { readonly job: JobView; readonly variant: VariantView };
+  readonly pinned: ComparedJob;
+  readonly shown: ComparedJob;
   readonly pairs: readonly LatencyPair[];
 }
 
 /** Undefined while one of the two is missing. */
 export function pinnedComparison(state: AppState): PinnedComparison | undefined {
-  const jobA = state.ui.pinned === undefined ? undefined : state.views[state.ui.pinned];
-  const jobB = attachedJob(state);
-  const a = variantsOf(jobA)[0];
-  const b = shownVariant(state);
-  if (jobA === undefined || jobB === undefined || a === undefined || b === undefined) return undefined;
-  const pairs = b.benchmarks.flatMap((own) => {
-    const other = a.benchmarks.find(({ key }) => key === own.key);
-    return other === undefined || own.subject !== 'candidate' ? [] : [pairOf(state, [jobA, other], [jobB, own])];
+  const pinnedJob = state.ui.pinned === undefined ? undefined : state.views[state.ui.pinned];
+  const pinned = comparedJob(pinnedJob, variantsOf(pinnedJob)[0]);
+  const shown = comparedJob(attachedJob(state), shownVariant(state));
+  if (pinned === undefined || shown === undefined) return undefined;
+  const pairs = shown.variant.benchmarks.flatMap((own) => {
+    const other = pinned.variant.benchmarks.find(({ key }) => key === own.key);
+    return other === undefined || own.subject !== 'candidate'
+      ? []
+      : [pairOf(state, [pinned.job, other], [shown.job, own])];
   });
-  return { a: { job: jobA, variant: a }, b: { job: jobB, variant: b }, pairs };
+  return { pinned, shown, pairs };
 }
+
+const comparedJob = (job: JobView | undefined, variant: VariantView | undefined): ComparedJob | undefined =>
+  job === undefined || variant === undefined ? undefined : { job, variant };
 
 function pairOf(
   { samples }: AppState,
-  [jobA, a]: [JobView, BenchmarkView],
-  [jobB, b]: [JobView, BenchmarkView],
+  [pinnedJob, pinned]: [JobView, BenchmarkView],
+  [shownJob, shown]: [JobView, BenchmarkView],
 ): LatencyPair {
-  if (a.simulated || b.simulated) return { a, b, notCompared: 'simulated, not GPU times' };
-  if (jobA.device?.name !== jobB.device?.name)
-    return { a, b, notCompared: `other device: ${jobA.device?.name ?? 'unknown'}` };
-  const [samplesA, samplesB] = [a, b].map(({ result }) => samples[result?.samples?.sha256 ?? '']);
-  if (samplesA === undefined || samplesB === undefined) return { a, b, notCompared: 'its samples are not here' };
-  if (samplesA.length < 2 || samplesB.length < 2) return { a, b, notCompared: 'fewer than two samples' };
-  const ratio = ratioOf(samplesA, samplesB);
-  return { a, b, ratio, verdict: verdictOf(ratio) };
+  const notCompared = (why: string): LatencyPair => ({ pinned, shown, notCompared: why });
+  if (pinned.simulated || shown.simulated) return notCompared('simulated, not GPU times');
+  if (pinnedJob.device?.name !== shownJob.device?.name)
+    return notCompared(`other device: ${pinnedJob.device?.name ?? 'unknown'}`);
+  const [pinnedSamples, shownSamples] = [pinned, shown].map(({ result }) => samples[result?.samples?.sha256 ?? '']);
+  if (pinnedSamples === undefined || shownSamples === undefined) return notCompared('its samples are not here');
+  if (pinnedSamples.length < 2 || shownSamples.length < 2) return notCompared('fewer than two samples');
+  const ratio = ratioOf(pinnedSamples, shownSamples);
+  return { pinned, shown, ratio, verdict: verdictOf(ratio) };
 }
 
 type Ratio = ReturnType<typeof ratioInterval>;
@@ -88,8 +97,8 @@ export function mostOf(variant: VariantView, need: (entry: EntryResources) => nu
 }
 
 export interface SourcePair {
-  readonly a: Artifact | undefined;
-  readonly b: Artifact | undefined;
+  readonly pinned: Artifact | undefined;
+  readonly shown: Artifact | undefined;
 }
 
 /** Source files of a build; the translation unit is the first. */
@@ -97,15 +106,17 @@ export const sourcesOf = ({ build }: VariantView): Artifact[] =>
   (build?.artifacts ?? []).filter(({ kind }) => kind === ArtifactKind.SOURCE);
 
 /** Files that differ: paired by name, the translation units with each other whatever they are called. */
-export function changedSources({ a, b }: Pick<PinnedComparison, 'a' | 'b'>): SourcePair[] {
-  const [unitA, ...restA] = sourcesOf(a.variant);
-  const [unitB, ...restB] = sourcesOf(b.variant);
-  const paired = restA.map((file): SourcePair => ({
-    a: file,
-    b: restB.find(({ fileName }) => fileName === file.fileName),
+export function changedSources({ pinned, shown }: Pick<PinnedComparison, 'pinned' | 'shown'>): SourcePair[] {
+  const [pinnedUnit, ...pinnedRest] = sourcesOf(pinned.variant);
+  const [shownUnit, ...shownRest] = sourcesOf(shown.variant);
+  const paired = pinnedRest.map((file): SourcePair => ({
+    pinned: file,
+    shown: shownRest.find(({ fileName }) => fileName === file.fileName),
   }));
-  const onlyB = restB
-    .filter(({ fileName }) => !restA.some((file) => file.fileName === fileName))
-    .map((file): SourcePair => ({ a: undefined, b: file }));
-  return [{ a: unitA, b: unitB }, ...paired, ...onlyB].filter((pair) => pair.a?.sha256 !== pair.b?.sha256);
+  const onlyShown = shownRest
+    .filter(({ fileName }) => !pinnedRest.some((file) => file.fileName === fileName))
+    .map((file): SourcePair => ({ pinned: undefined, shown: file }));
+  return [{ pinned: pinnedUnit, shown: shownUnit }, ...paired, ...onlyShown].filter(
+    (pair) => pair.pinned?.sha256 !== pair.shown?.sha256,
+  );
 }

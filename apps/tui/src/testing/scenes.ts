@@ -109,14 +109,14 @@ const SOURCE_B =
   '__global__ void attention(const half* Q, const half* K) {\n  extern __shared__ half K_smem[];\n  prefetch(K, K_smem, 0);\n  for (int tile = 0; tile < tiles; ++tile) {\n    prefetch(K, K_smem, tile + 1);\n    cp_async_wait<1>();\n    __syncthreads();\n    multiply(Q, K_smem);\n  }\n}\n';
 
 /**
- * flashcore_v9 as the baseline; the measured jobs are of a time before sources were kept, so that those of the example
- * are put in.
+ * flashcore_v9 as the pinned job; the measured jobs are of a time before sources were kept, so that the example's are
+ * put in.
  */
 function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
   const { store } = terminal;
-  const baseline = measuredEvents('flashcore_v9');
-  for (const event of baseline) store.dispatch({ type: 'job-event', event });
-  store.dispatch({ type: 'pin', job: baseline[0]?.job ?? '' });
+  const pinned = measuredEvents('flashcore_v9');
+  for (const event of pinned) store.dispatch({ type: 'job-event', event });
+  store.dispatch({ type: 'pin', job: pinned[0]?.job ?? '' });
   for (const name of ['flashcore_v9', 'flashcore_v10'] as const) stageSamples(terminal, name);
   if (sources) {
     for (const { name, text, digest } of [

@@ -1,5 +1,5 @@
 /**
- * The candidate against its champion: medians of both, ratios with intervals, the champion against itself, the verdict.
+ * The candidate against its champion: medians of both, speedups with intervals, the self-check, the verdict.
  */
 import {
   Verdict,
@@ -30,7 +30,7 @@ export interface ShapePairs {
   readonly shape: Shape | undefined;
   readonly mode: TimingMode;
   readonly simulated: boolean;
-  /** Champion against itself, which comes first. */
+  /** The self-check, which comes first. */
   readonly self?: InterleavedPairs | undefined;
   /** Champion against candidate. */
   readonly pairs?: InterleavedPairs | undefined;
@@ -43,17 +43,16 @@ export const intervalText = (ratio: RatioInterval | undefined): string =>
 const median = (latency: LatencyStatistics | undefined, like?: LatencyStatistics): Piece =>
   latency === undefined ? piece('-', 'dim') : piece(formatMicroseconds(latency.p50Us, like?.p50Us));
 
-/** A is the champion, B the candidate. */
 export const PAIR_COLUMNS: readonly Column<ShapePairs>[] = [
   { title: 'case', cell: ({ shape }) => shapeShort(shape) },
   { title: 'mode', cell: ({ mode }) => MODE_WORDS[mode] },
-  { title: 'A p50', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.champion) },
-  { title: 'B p50', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.candidate, pairs?.champion) },
-  { title: 'A/B time [95 %]', align: 'right', cell: ({ pairs }) => intervalText(pairs?.time) },
-  { title: 'A/B cycles', align: 'right', drop: 4, cell: ({ result }) => intervalText(result?.cycles) },
-  { title: 'A/A time', align: 'right', drop: 5, cell: ({ self }) => piece(intervalText(self?.time), 'dim') },
+  { title: 'champion', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.champion) },
+  { title: 'candidate', align: 'right', drop: 2, cell: ({ pairs }) => median(pairs?.candidate, pairs?.champion) },
+  { title: 'speedup [95 %]', align: 'right', cell: ({ pairs }) => intervalText(pairs?.time) },
+  { title: 'in cycles', align: 'right', drop: 4, cell: ({ result }) => intervalText(result?.cycles) },
+  { title: 'self-check', align: 'right', drop: 5, cell: ({ self }) => piece(intervalText(self?.time), 'dim') },
   { title: 'blocks', align: 'right', drop: 3, cell: blocksPiece },
-  { title: 'B is', cell: answerPiece, cutLast: true },
+  { title: 'candidate is', cell: answerPiece, cutLast: true },
 ];
 
 function blocksPiece({ result, pairs, self }: ShapePairs): Piece {
@@ -64,7 +63,7 @@ function blocksPiece({ result, pairs, self }: ShapePairs): Piece {
 }
 
 function answerPiece({ result, pairs, simulated }: ShapePairs): Piece {
-  if (result === undefined) return piece(pairs === undefined ? '● A against itself' : '● measuring', 'accent');
+  if (result === undefined) return piece(pairs === undefined ? '● self-check' : '● measuring', 'accent');
   if (simulated) return piece('not judged: simulated', 'dim');
   const { mark, word, role } = COMPARISON_MARKS[result.verdict];
   return piece(`${mark} ${word}`, role);
@@ -75,10 +74,10 @@ export function comparisonBlocks(comparison: ComparisonResult): Block[] {
   const { mark, role } = COMPARISON_MARKS[verdict];
   return [
     heading(
-      `Comparison: B ${candidate?.label ?? 'the candidate'} against A ${champion?.label ?? 'the champion'}`,
-      'blocks A B B A in one process; above 1 the candidate is faster',
+      `Comparison: ${candidate?.label ?? 'the candidate'} against its champion ${champion?.label ?? ''}`.trimEnd(),
+      'medians of interleaved blocks in one process; above 1 the candidate is faster',
     ),
-    facts(champion && fact('A champion', buildText(champion)), candidate && fact('B candidate', buildText(candidate))),
+    facts(champion && fact('champion', buildText(champion)), candidate && fact('candidate', buildText(candidate))),
     ...(shapes.length === 0 ? [] : [tableOf(PAIR_COLUMNS, shapes.map(pairsOf))]),
     ...shapes.flatMap(shapeBlocks),
     facts(fact('rule', ruleText(comparison))),
@@ -106,9 +105,9 @@ function shapeBlocks(shape: ShapeComparison): Block[] {
   return [
     facts(
       fact(shapeShort(shape.shape), MODE_WORDS[shape.mode], 'title'),
-      fact('samples', `${blocks} blocks, ${selfBlocks} of the champion against itself${dropped}`),
-      fact('time', besideItself(time, selfTime)),
-      fact('cycles', cycles === undefined ? clockSource : besideItself(cycles, selfCycles)),
+      fact('samples', `${blocks} blocks, ${selfBlocks} of the self-check${dropped}`),
+      fact('speedup', withSelfCheck(time, selfTime)),
+      fact('in cycles', cycles === undefined ? clockSource : withSelfCheck(cycles, selfCycles)),
       cycles === undefined ? undefined : fact('clock', clockSource),
       fact('checked', checkText(shape)),
       fact('why', shape.reason),
@@ -116,8 +115,8 @@ function shapeBlocks(shape: ShapeComparison): Block[] {
   ];
 }
 
-const besideItself = (ratio: RatioInterval | undefined, self: RatioInterval | undefined): string =>
-  `${intervalText(ratio)}; champion against itself ${intervalText(self)}`;
+const withSelfCheck = (ratio: RatioInterval | undefined, self: RatioInterval | undefined): string =>
+  `${intervalText(ratio)}; self-check ${intervalText(self)}`;
 
 function checkText({ championOutputCheck, candidateOutputCheck }: ShapeComparison): string {
   return championOutputCheck === candidateOutputCheck

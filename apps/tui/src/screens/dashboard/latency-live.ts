@@ -88,7 +88,7 @@ function statisticsRow(shown: BenchmarkView, latency: LatencyStatistics, width: 
   return fitRow(flowRows(groups, width)[0] ?? [], width);
 }
 
-/** Beside the plot: the pinned job and the samples in their order. */
+/** Next to the plot: the pinned job and the samples in their order. */
 function sideRows(state: AppState, shown: BenchmarkView): Row[] {
   const { views, ui } = state;
   const pinned = ui.pinned === undefined || ui.pinned === state.attached ? undefined : views[ui.pinned];
@@ -100,9 +100,9 @@ function sideRows(state: AppState, shown: BenchmarkView): Row[] {
       ? []
       : [
           [
-            run('pinned A ', 'dim'),
+            run('pinned ', 'dim'),
             run(formatMicroseconds(other.p50Us, own?.p50Us)),
-            run(`  B ${ratio > 0 ? '+' : ''}${(ratio * 100).toFixed(0)} %`),
+            run(`  this ${ratio > 0 ? '+' : ''}${(ratio * 100).toFixed(0)} %`),
           ] satisfies Row,
         ]),
     ...(shown.recent.length < 2

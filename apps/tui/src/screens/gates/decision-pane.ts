@@ -96,7 +96,7 @@ function comparisonBlocks({ comparison, gates }: VariantResult): Block[] {
   const { champion, shapes, verdict } = comparison;
   const { mark, role } = COMPARISON_MARKS[verdict];
   return [
-    heading(`B this build against A ${champion?.label ?? 'the champion'}`, 'above 1: B is faster'),
+    heading(`This build against its champion ${champion?.label ?? ''}`.trimEnd(), 'above 1: this build is faster'),
     notice(comparisonAnswer(comparison), role, mark),
     ...(shapes.length === 0 ? [] : [tableOf(PAIR_COLUMNS, shapes.map(pairsOf))]),
   ];

@@ -1,5 +1,5 @@
 /**
- * The candidate (B) against its champion (A) as the runner measured them, in turns: a line for each shape, the verdict,
+ * The candidate against its champion as the runner measured them, in turns: a line for each shape, the verdict,
  * both distributions; live until the result comes.
  */
 import { flowRows, labelled, run, wrapRows, type Row } from '../../present/cells/row.ts';
@@ -15,7 +15,7 @@ export function comparisonHead({ result, shapes }: ComparisonView, width: number
   if (result === undefined)
     return [
       [
-        run('B against its champion A', 'title'),
+        run('The candidate against its champion', 'title'),
         run(
           `  ${shapes.filter((shape) => shape.result !== undefined).length} of ${shapes.length} shapes so far`,
           'accent',
@@ -25,7 +25,7 @@ export function comparisonHead({ result, shapes }: ComparisonView, width: number
   const { mark, role } = COMPARISON_MARKS[result.verdict];
   return [
     ...wrapRows(
-      `B ${result.candidate?.label ?? 'candidate'}  against  A ${result.champion?.label ?? 'champion'}`,
+      `${result.candidate?.label ?? 'The candidate'} against its champion ${result.champion?.label ?? ''}`.trimEnd(),
       width,
       { role: 'title', hang: 2 },
     ),
@@ -35,14 +35,16 @@ export function comparisonHead({ result, shapes }: ComparisonView, width: number
 
 const MOST_ROWS = 34;
 
-/** Distributions of a shape mirrored, B above; both ECDFs below them where there is room; then what it rests on. */
+/**
+ * A shape's figures, then both distributions mirrored, the candidate above, and their ECDFs where there is room.
+ */
 export function comparisonDetail(
   { result, pairs, self, shape, mode }: ShapeComparisonView,
   { width, height }: Size,
 ): Row[] {
   const title: Row = [
     run(`${shapeShort(shape)} ${MODE_WORDS[mode]}`, 'title'),
-    run('  B above the axis, A below', 'dim'),
+    run('  candidate above the axis, champion below', 'dim'),
   ];
   const facts = factRows({ result, pairs, self, width });
   const [upper, lower] = [histogramData(result?.candidateHistogram), histogramData(result?.championHistogram)];
@@ -60,9 +62,9 @@ function factRows({
   width,
 }: Pick<ShapeComparisonView, 'result' | 'pairs' | 'self'> & { width: number }): Row[] {
   const groups: Row[] = [
-    labelled('A/B time', intervalText(pairs?.time)),
-    ...(result?.cycles === undefined ? [] : [labelled('cycles', intervalText(result.cycles))]),
-    labelled('A/A', intervalText(self?.time)),
+    labelled('speedup', intervalText(pairs?.time)),
+    ...(result?.cycles === undefined ? [] : [labelled('in cycles', intervalText(result.cycles))]),
+    labelled('self-check', intervalText(self?.time)),
     labelled('blocks', String(pairs?.blocks ?? 0)),
     ...(result !== undefined && result.droppedBlocks > 0
       ? [labelled('dropped', `×${result.droppedBlocks}`, 'bad')]

@@ -9,8 +9,8 @@ import { MODE_WORDS, shapeShort } from '../../present/words.ts';
 
 interface Figure {
   readonly name: string;
-  readonly a: number | undefined;
-  readonly b: number | undefined;
+  readonly pinned: number | undefined;
+  readonly shown: number | undefined;
   readonly format: (value: number) => string;
   /** Which of two values is better; absent: neither. */
   readonly better?: 'less' | 'more' | undefined;
@@ -18,22 +18,22 @@ interface Figure {
 
 const COLUMNS: Column<Figure>[] = [
   { title: 'figure', cell: ({ name }) => name, shrinkTo: 24 },
-  { title: 'A', align: 'right', cell: ({ a, format }) => valueRun(a, format) },
-  { title: 'B', align: 'right', cell: ({ b, format }) => valueRun(b, format) },
-  { title: 'B against A', align: 'right', cell: changeRun },
+  { title: 'pinned', align: 'right', cell: ({ pinned, format }) => valueRun(pinned, format) },
+  { title: 'shown', align: 'right', cell: ({ shown, format }) => valueRun(shown, format) },
+  { title: 'change', align: 'right', cell: changeRun },
 ];
 
 const valueRun = (value: number | undefined, format: Figure['format']): Run =>
   value === undefined ? run('not measured', 'dim') : run(format(value));
 
-function changeRun({ a, b, better }: Figure): Run {
-  if (a === undefined || b === undefined) return run('');
-  if (a === b) return run('same', 'dim');
-  const improved = b < a === (better === 'less');
+function changeRun({ pinned, shown, better }: Figure): Run {
+  if (pinned === undefined || shown === undefined) return run('');
+  if (pinned === shown) return run('same', 'dim');
+  const improved = shown < pinned === (better === 'less');
   const text =
-    a === 0
-      ? `${b > 0 ? '+' : ''}${formatNumber(b)}`
-      : `${b > a ? '+' : ''}${formatNumber(Number((((b - a) / Math.abs(a)) * 100).toPrecision(3)))} %`;
+    pinned === 0
+      ? `${shown > 0 ? '+' : ''}${formatNumber(shown)}`
+      : `${shown > pinned ? '+' : ''}${formatNumber(Number((((shown - pinned) / Math.abs(pinned)) * 100).toPrecision(3)))} %`;
   if (better === undefined) return run(text);
   return run(text, improved ? 'good' : 'bad');
 }
@@ -55,22 +55,22 @@ export function figureRows(comparison: PinnedComparison, width: number): Row[] {
 /** Emulator times are no figures to compare. */
 const latencyFigures = ({ pairs }: PinnedComparison): Figure[] =>
   pairs
-    .filter(({ a, b }) => !a.simulated && !b.simulated)
-    .map(({ a, b }) => ({
-      name: `${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}`,
-      a: a.latency?.p50Us,
-      b: b.latency?.p50Us,
-      format: (value) => formatMicroseconds(value, a.latency?.p50Us),
+    .filter(({ pinned, shown }) => !pinned.simulated && !shown.simulated)
+    .map(({ pinned, shown }) => ({
+      name: `${shapeShort(pinned.shape)} ${MODE_WORDS[pinned.mode]}`,
+      pinned: pinned.latency?.p50Us,
+      shown: shown.latency?.p50Us,
+      format: (value) => formatMicroseconds(value, pinned.latency?.p50Us),
       better: 'less',
     }));
 
-function buildFigures({ a: { variant: a }, b: { variant: b } }: PinnedComparison): Figure[] {
+function buildFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): Figure[] {
   const figure = (
     name: string,
     need: Parameters<typeof mostOf>[1],
     format: Figure['format'],
     better: Figure['better'],
-  ): Figure => ({ name, a: mostOf(a, need), b: mostOf(b, need), format, better });
+  ): Figure => ({ name, pinned: mostOf(pinned, need), shown: mostOf(shown, need), format, better });
   return [
     figure('registers/thread', ({ registersPerThread }) => registersPerThread, formatNumber, 'less'),
     figure(
@@ -92,14 +92,14 @@ function buildFigures({ a: { variant: a }, b: { variant: b } }: PinnedComparison
   ];
 }
 
-function errorFigures({ a: { variant: a }, b: { variant: b } }: PinnedComparison): Figure[] {
+function errorFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): Figure[] {
   const most = ({ cases }: VariantView): number | undefined =>
     cases.length === 0 ? undefined : Math.max(...cases.map(({ maxAbsError }) => maxAbsError));
   const sum = ({ cases }: VariantView): number | undefined =>
     cases.length === 0 ? undefined : cases.reduce((total, { mismatches }) => total + Number(mismatches), 0);
   return [
-    { name: 'largest error', a: most(a), b: most(b), format: formatError, better: 'less' },
-    { name: 'mismatches', a: sum(a), b: sum(b), format: formatNumber, better: 'less' },
+    { name: 'largest error', pinned: most(pinned), shown: most(shown), format: formatError, better: 'less' },
+    { name: 'mismatches', pinned: sum(pinned), shown: sum(shown), format: formatNumber, better: 'less' },
   ];
 }
 
@@ -115,19 +115,19 @@ const BETTER: Record<string, Figure['better']> = {
   local_store_instructions: 'less',
 };
 
-function counterFigures({ a: { variant: a }, b: { variant: b } }: PinnedComparison): Figure[] {
+function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown } }: PinnedComparison): Figure[] {
   const metrics = ({ profile }: VariantView): readonly Metric[] =>
     profile?.verdict === Verdict.PASS ? profile.metrics : [];
-  const others = metrics(b);
-  return metrics(a).flatMap(({ name, unit, value }) => {
+  const others = metrics(shown);
+  return metrics(pinned).flatMap(({ name, unit, value }) => {
     const other = others.find((metric) => metric.name === name);
     return other === undefined
       ? []
       : [
           {
             name,
-            a: value,
-            b: other.value,
+            pinned: value,
+            shown: other.value,
             format: (shown: number) => `${formatNumber(Number(shown.toPrecision(4)))}${unit === '' ? '' : ` ${unit}`}`,
             better: BETTER[name],
           },

@@ -1,13 +1,19 @@
 /**
- * View 3 while comparing: A is the pinned job, B the job on the screen. Latencies with their distributions mirrored,
- * all figures side by side, or what differs in the source.
+ * View 3 while comparing the shown job with the pinned one. Latencies with their distributions mirrored, all figures
+ * side by side, or what differs in the source.
  */
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import { COMPARE_PAGES, type AppState, type ComparePage } from '../../state/app-state.ts';
-import { pinnedComparison, type PinnedComparison, type PinnedVerdict, type LatencyPair } from '../../state/pinned.ts';
+import {
+  pinnedComparison,
+  type ComparedJob,
+  type PinnedComparison,
+  type PinnedVerdict,
+  type LatencyPair,
+} from '../../state/pinned.ts';
 import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
 import { figureRows } from './pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
@@ -24,24 +30,24 @@ const VERDICT_ROLES: Record<PinnedVerdict, Role> = {
 const PAGE_WORDS: Record<ComparePage, string> = { latency: 'latency', figures: 'figures', source: 'source' };
 
 const time =
-  (side: 'a' | 'b') =>
+  (side: 'pinned' | 'shown') =>
   (pair: LatencyPair): string =>
-    pair[side].latency === undefined ? '-' : formatMicroseconds(pair[side].latency.p50Us, pair.a.latency?.p50Us);
+    pair[side].latency === undefined ? '-' : formatMicroseconds(pair[side].latency.p50Us, pair.pinned.latency?.p50Us);
 
 const COLUMNS: Column<LatencyPair>[] = [
-  { title: 'case', cell: ({ b }) => shapeShort(b.shape) },
-  { title: 'mode', cell: ({ b }) => MODE_WORDS[b.mode] },
-  { title: 'A p50', align: 'right', drop: 0.5, cell: time('a') },
-  { title: 'B p50', align: 'right', drop: 0.5, cell: time('b') },
+  { title: 'case', cell: ({ shown }) => shapeShort(shown.shape) },
+  { title: 'mode', cell: ({ shown }) => MODE_WORDS[shown.mode] },
+  { title: 'pinned p50', align: 'right', drop: 0.5, cell: time('pinned') },
+  { title: 'shown p50', align: 'right', drop: 0.5, cell: time('shown') },
   {
-    title: 'A/B [95 %]',
+    title: 'speedup [95 %]',
     align: 'right',
     drop: 1,
     cell: ({ ratio }) =>
       ratio === undefined ? '-' : `${ratio.ratio.toFixed(3)} [${ratio.low.toFixed(3)}, ${ratio.high.toFixed(3)}]`,
   },
   {
-    title: 'B is',
+    title: 'shown is',
     cutLast: true,
     cell: ({ verdict, notCompared = '' }) =>
       verdict === undefined ? run(`not compared: ${notCompared}`, 'dim') : run(verdict, VERDICT_ROLES[verdict]),
@@ -49,7 +55,7 @@ const COLUMNS: Column<LatencyPair>[] = [
 ];
 
 export function comparePane(state: AppState, size: Size): PaneContent {
-  const title = `3 Latency  B against A  ${COMPARE_PAGES.map((page) => (page === state.ui.comparePage ? `[${PAGE_WORDS[page]}]` : PAGE_WORDS[page])).join(' ')}`;
+  const title = `3 Latency  against the pinned job  ${COMPARE_PAGES.map((page) => (page === state.ui.comparePage ? `[${PAGE_WORDS[page]}]` : PAGE_WORDS[page])).join(' ')}`;
   const comparison = pinnedComparison(state);
   if (comparison === undefined)
     return {
@@ -60,7 +66,7 @@ export function comparePane(state: AppState, size: Size): PaneContent {
         { role: 'dim' },
       ),
     };
-  const simulated = comparison.pairs.some(({ a, b }) => a.simulated || b.simulated);
+  const simulated = comparison.pairs.some(({ pinned, shown }) => pinned.simulated || shown.simulated);
   const head = sideRows(comparison, size.width);
   const rest = { width: size.width, height: size.height - head.length };
   const page = { latency: latencyPage, figures: figuresPage, source: sourcePage }[state.ui.comparePage](
@@ -88,11 +94,14 @@ export function comparePageRows(state: AppState, { width }: Size): Row[] | undef
 /** Rows of a pane that the two sides above the pages take. */
 export const COMPARE_HEAD_ROWS = 3;
 
-/** Who A and B are. */
-function sideRows({ a, b }: PinnedComparison, width: number): Row[] {
+const MARK_CELLS = 'pinned '.length;
+
+/** Which jobs are compared. */
+function sideRows({ pinned, shown }: PinnedComparison, width: number): Row[] {
   const same =
-    a.job.provenance?.sourceDigest !== undefined && a.job.provenance.sourceDigest === b.job.provenance?.sourceDigest;
-  const side = (mark: string, role: Role, { job }: PinnedComparison['a']): Row => {
+    pinned.job.provenance?.sourceDigest !== undefined &&
+    pinned.job.provenance.sourceDigest === shown.job.provenance?.sourceDigest;
+  const side = (mark: string, role: Role, { job }: ComparedJob): Row => {
     const source =
       job.provenance === undefined
         ? ''
@@ -100,14 +109,14 @@ function sideRows({ a, b }: PinnedComparison, width: number): Row[] {
     const tail = `  ${shortName(job.name)}${source}`;
     return fitRow(
       [
-        run(`${mark} `, role),
-        run(cutCells(jobTitle(job), Math.max(12, width - 2 - tail.length)), 'title'),
+        run(mark.padEnd(MARK_CELLS), role),
+        run(cutCells(jobTitle(job), Math.max(12, width - MARK_CELLS - tail.length)), 'title'),
         run(tail, 'dim'),
       ],
       width,
     );
   };
-  return [side('A', 'barAlternative', a), side('B', 'bar', b), [run('─'.repeat(width), 'border')]];
+  return [side('pinned', 'barAlternative', pinned), side('shown', 'bar', shown), [run('─'.repeat(width), 'border')]];
 }
 
 const figuresPage = (state: AppState, comparison: PinnedComparison, { width, height }: Size): Page =>
@@ -118,7 +127,9 @@ const sourcePage = (state: AppState, comparison: PinnedComparison, { width, heig
 function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, height }: Size): Page {
   if (pairs.length === 0)
     return {
-      body: wrapRows('A and B measured no shape in common. d shows what else they differ in.', width, { role: 'dim' }),
+      body: wrapRows('The two jobs measured no shape in common. d shows what else they differ in.', width, {
+        role: 'dim',
+      }),
     };
   const selected = Math.min(state.ui.selected.latency, pairs.length - 1);
   const rows = list(COLUMNS, pairs, {
@@ -142,20 +153,20 @@ function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, heig
 }
 
 /** The answer in one line, before any curve. */
-function verdictRow({ a, ratio, verdict, notCompared = '' }: LatencyPair): Row {
-  const what = run(`${shapeShort(a.shape)} ${MODE_WORDS[a.mode]}  `, 'dim');
+function verdictRow({ pinned, ratio, verdict, notCompared = '' }: LatencyPair): Row {
+  const what = run(`${shapeShort(pinned.shape)} ${MODE_WORDS[pinned.mode]}  `, 'dim');
   if (ratio === undefined || verdict === undefined) return [what, run(`not compared: ${notCompared}`, 'dim')];
   const share = (value: number): string => `${value > 1 ? '+' : ''}${((value - 1) * 100).toFixed(1)} %`;
   return [
     what,
-    run(verdict === 'no difference shown' ? 'no difference shown' : `B is ${verdict}`, VERDICT_ROLES[verdict]),
+    run(verdict === 'no difference shown' ? 'no difference shown' : `shown is ${verdict}`, VERDICT_ROLES[verdict]),
     run(`  speed ${share(ratio.ratio)} [${share(ratio.low)}, ${share(ratio.high)}] at 95 %`),
   ];
 }
 
-/** B above the axis, A below. */
-function distributions({ a, b }: LatencyPair, size: Size): Row[] {
-  const [upper, lower] = [histogramData(b.histogram), histogramData(a.histogram)];
+/** The shown job's above the axis, the pinned one's below. */
+function distributions({ pinned, shown }: LatencyPair, size: Size): Row[] {
+  const [upper, lower] = [histogramData(shown.histogram), histogramData(pinned.histogram)];
   if (upper === undefined || lower === undefined) return [[run('no histogram of both', 'dim')]];
-  return twoDistributions({ upper, lower, medians: [b.latency?.p50Us ?? 0, a.latency?.p50Us ?? 0] }, size);
+  return twoDistributions({ upper, lower, medians: [shown.latency?.p50Us ?? 0, pinned.latency?.p50Us ?? 0] }, size);
 }

@@ -3,13 +3,19 @@ import { structuredPatch } from 'diff';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { changedSources, sourcesOf, type PinnedComparison, type SourcePair } from '../../state/pinned.ts';
+import {
+  changedSources,
+  sourcesOf,
+  type ComparedJob,
+  type PinnedComparison,
+  type SourcePair,
+} from '../../state/pinned.ts';
 
 const CONTEXT_LINES = 3;
 const NUMBER_CELLS = 5;
 
 export function sourceDiffRows({ sources }: AppState, comparison: PinnedComparison, width: number): Row[] {
-  if (sourcesOf(comparison.a.variant).length === 0 || sourcesOf(comparison.b.variant).length === 0) {
+  if (sourcesOf(comparison.pinned.variant).length === 0 || sourcesOf(comparison.shown.variant).length === 0) {
     return wrapRows(
       'The sources of one of the two are not kept: it was run by an older runner, or it never came to a build.',
       width,
@@ -25,57 +31,56 @@ export function sourceDiffRows({ sources }: AppState, comparison: PinnedComparis
       run(`${pairs.length} file${pairs.length === 1 ? '' : 's'} differ${pairs.length === 1 ? 's' : ''}  `, 'title'),
       run(`+${added} `, 'good'),
       run(`-${removed}`, 'bad'),
-      run('   + B, on the screen   - A, the pinned job', 'dim'),
+      run('   + the shown job   - the pinned job', 'dim'),
     ],
     ...pairs.flatMap((pair) => fileRows(pair, sources, width)),
   ];
 }
 
 /** What two jobs of the same sources differ in, as far as they tell. */
-function differencesText({ a, b }: PinnedComparison): string {
-  const shapesOf = ({ benchmarks }: PinnedComparison['a']['variant']): string =>
-    benchmarks.map(({ key }) => key).join(' ');
+function differencesText({ pinned, shown }: PinnedComparison): string {
+  const shapesOf = ({ benchmarks }: ComparedJob['variant']): string => benchmarks.map(({ key }) => key).join(' ');
   const buildDifference =
-    a.variant.label === b.variant.label
+    pinned.variant.label === shown.variant.label
       ? 'flags, compiler or device'
-      : `parameters (${a.variant.label} and ${b.variant.label})`;
+      : `parameters (${pinned.variant.label} and ${shown.variant.label})`;
   const differences = [
-    ...(a.variant.build?.buildId === b.variant.build?.buildId ? [] : [buildDifference]),
-    ...(shapesOf(a.variant) === shapesOf(b.variant) ? [] : ['the shapes that were timed']),
+    ...(pinned.variant.build?.buildId === shown.variant.build?.buildId ? [] : [buildDifference]),
+    ...(shapesOf(pinned.variant) === shapesOf(shown.variant) ? [] : ['the shapes that were timed']),
   ];
   return differences.length === 0 ? ', and are one build' : `: they differ in ${differences.join(' and in ')}`;
 }
 
 function fileRows(pair: SourcePair, sources: AppState['sources'], width: number): Row[] {
-  const names = [...new Set([pair.a?.fileName, pair.b?.fileName].filter((name) => name !== undefined))];
+  const names = [...new Set([pair.pinned?.fileName, pair.shown?.fileName].filter((name) => name !== undefined))];
   const title: Row = [run(`── ${names.join(' → ')}${onlyIn(pair)} `, 'accent')];
   const hunks = hunksOf(pair, sources);
   if (hunks === undefined) return [title, textRow('   is being read', 'dim')];
   return [
     title,
     ...hunks.flatMap((hunk): Row[] => [
-      [run(`@@ line ${hunk.oldStart} of A, ${hunk.newStart} of B`, 'dim')],
+      [run(`@@ line ${hunk.oldStart} pinned, ${hunk.newStart} shown`, 'dim')],
       ...hunkRows(hunk, width),
     ]),
   ];
 }
 
-function onlyIn({ a, b }: SourcePair): string {
-  if (a === undefined) return ', only in B';
-  return b === undefined ? ', only in A' : '';
+function onlyIn({ pinned, shown }: SourcePair): string {
+  if (pinned === undefined) return ', only in the shown job';
+  return shown === undefined ? ', only in the pinned job' : '';
 }
 
 const LINE_ROLES: Record<string, Role> = { '+': 'good', '-': 'bad' };
 
 function hunkRows({ newStart, oldStart, lines }: Hunk, width: number): Row[] {
-  let [numberA, numberB] = [oldStart, newStart];
+  let [oldNumber, newNumber] = [oldStart, newStart];
   return lines
     .filter((line) => !line.startsWith('\\'))
     .map((line): Row => {
       const mark = line[0] ?? ' ';
-      const number = mark === '-' ? numberA : numberB;
-      if (mark !== '+') numberA += 1;
-      if (mark !== '-') numberB += 1;
+      const number = mark === '-' ? oldNumber : newNumber;
+      if (mark !== '+') oldNumber += 1;
+      if (mark !== '-') newNumber += 1;
       return [
         run(`${String(number).padStart(NUMBER_CELLS)} `, 'dim'),
         run(
@@ -92,11 +97,11 @@ type Hunk = ReturnType<typeof structuredPatch>['hunks'][number];
 const known = new Map<string, Hunk[]>();
 
 /** Undefined while a text is still missing. */
-function hunksOf({ a, b }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
-  const [textA, textB] = [a, b].map((file) => (file === undefined ? '' : sources[file.sha256]));
-  if (textA === undefined || textB === undefined) return undefined;
-  const key = `${a?.sha256 ?? ''}:${b?.sha256 ?? ''}`;
-  const hunks = known.get(key) ?? structuredPatch('', '', textA, textB, '', '', { context: CONTEXT_LINES }).hunks;
+function hunksOf({ pinned, shown }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
+  const [before, after] = [pinned, shown].map((file) => (file === undefined ? '' : sources[file.sha256]));
+  if (before === undefined || after === undefined) return undefined;
+  const key = `${pinned?.sha256 ?? ''}:${shown?.sha256 ?? ''}`;
+  const hunks = known.get(key) ?? structuredPatch('', '', before, after, '', '', { context: CONTEXT_LINES }).hunks;
   known.set(key, hunks);
   return hunks;
 }

@@ -13,7 +13,7 @@ import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
 import { experimentRows } from './experiment-rows.ts';
 
 export const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
-  job !== undefined && job === ui.pinned ? 'A' : ' ';
+  job !== undefined && job === ui.pinned ? 'P' : ' ';
 
 const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
   { title: 'id', drop: 5, cell: ({ job }) => run(job === undefined ? '-' : shortName(job.name), 'dim') },

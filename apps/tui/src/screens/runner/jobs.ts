@@ -127,8 +127,8 @@ function tookText({ startTime, endTime, state, queuePosition }: Job, now: number
     : formatSeconds(((endTime === undefined ? now : timestampMs(endTime)) - timestampMs(startTime)) / 1000);
 }
 
-/** `*`: the job on the screen; `A`: the pinned one. */
+/** `*`: the job on the screen; `P`: the pinned one. */
 function placeMark({ name }: Job, state: AppState): string {
   if (name === state.attached) return '*';
-  return name === state.ui.pinned ? 'A' : ' ';
+  return name === state.ui.pinned ? 'P' : ' ';
 }
