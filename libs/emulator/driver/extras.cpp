@@ -13,7 +13,7 @@ using namespace flashcore::emu;
 namespace {
 std::atomic<bool> counting{false};
 std::mutex profile_mutex;
-std::string profile_json;
+std::string profiles;  // of the launches since counting was turned on, as JSON, separated by commas
 
 /** Copies as much of the text as fits, always terminated. Returns the length of the whole text. */
 int copy_out(const std::string& text, char* out, size_t capacity) {
@@ -30,23 +30,25 @@ namespace flashcore::emu {
 
 bool profiling() { return counting; }
 
-void set_last_profile(std::string json) {
+void add_profile(const std::string& json) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
-  profile_json = std::move(json);
+  profiles += (profiles.empty() ? "" : ",") + json;
 }
 
 }  // namespace flashcore::emu
 
-/** Launches of PTX are counted from now on, or no longer: several times slower. */
+/** Launches of PTX are counted from now on, or no longer: several times slower. What was counted before is forgotten. */
 FLASHCORE_DRIVER_API int flashcore_emulator_set_profiling(int on) {
+  const std::lock_guard<std::mutex> lock(profile_mutex);
   counting = on != 0;
+  profiles.clear();
   return 0;
 }
 
-/** The counts of the latest launch that was counted, as one JSON object; 0 bytes if none was. */
+/** The counts of each launch since then that ended well, in order, as one JSON array. */
 FLASHCORE_DRIVER_API int flashcore_emulator_profile(char* json, size_t capacity) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
-  return copy_out(profile_json, json, capacity);
+  return copy_out("[" + profiles + "]", json, capacity);
 }
 
 /** The latest fault as one JSON object; 0 if there was none. Cleared by flashcore_emulator_clear_fault. */

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "../exec/grid.h"
-#include "../ptx/shadow.h"
+#include "../ptx/counters.h"
 #include "device_limits.h"
 #include "module.h"
 #include "state.h"
@@ -102,7 +102,7 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
     ptx::Profile profile;
     if (launch->plan.kernel && profiling()) launch->plan.profile = &profile;
     const GridResult result = run_grid(launch->plan);
-    if (launch->plan.profile && result.ok) set_last_profile(profile.to_json());
+    if (launch->plan.profile && result.ok) add_profile(profile.to_json());
     if (result.ok) return CUDA_SUCCESS;
     set_last_fault(to_json(result.fault));
     return result.fault.error;

@@ -19,9 +19,9 @@ CUresult check_context();
 void set_last_fault(std::string json);
 std::string last_fault();
 
-/** Whether launches of PTX are counted, and what flashcore_emulator_profile answers of the latest that was. */
+/** Whether launches of PTX are counted, and what flashcore_emulator_profile answers of those that were. */
 bool profiling();
-void set_last_profile(std::string json);
+void add_profile(const std::string& json);
 
 }  // namespace flashcore::emu
 

@@ -1,7 +1,7 @@
 // Stands for the PTX engine in a library that is built without it: PTX is refused when it is loaded.
 #include "block.h"
 #include "loaded.h"
-#include "shadow.h"
+#include "counters.h"
 
 namespace flashcore::emu::ptx {
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "counters.h"
 #include "halves.h"
 #include "shadow.h"
 

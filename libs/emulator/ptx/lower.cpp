@@ -183,6 +183,7 @@ class Lower final : public Lowering {
       at[n] = kernel_->code.size() - (current_->is_label ? 1 : 0);
       emit(n);
     }
+    kernel_->counted = join_accesses(program_, function_);
     const Ins* base = kernel_->code.data();
     for (Ins& ins : kernel_->code) {
       const Statement& s = function_.statements[ins.statement];

@@ -1,10 +1,12 @@
 // Loads, stores, atomics and cp.async, each address checked.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "../driver/host_memory.h"
 #include "../exec/device_memory.h"
 #include "access.h"
+#include "counters.h"
 #include "halves.h"
 #include "lower.h"
 #include "shadow.h"
@@ -563,7 +565,11 @@ const Ins* copy_async(Warp& w, const Ins* i) {
   copy.warp = w.index;
   copy.bytes = i->bytes;
   copy.ins = i;
+  // Neither a load nor a store to ncu: what it writes is not counted as either.
+  Counters* const observed = std::exchange(block.observed, nullptr);
   resolve_shared(w, i, m, i->bytes, Access::Write, copy.to);
+  block.observed = observed;
+  uint32_t reading = 0;
   const uint32_t* sizes = i->c == NO_SLOT ? nullptr : w.reg<uint32_t>(i->c);
   const uint64_t* from = w.reg<uint64_t>(i->b);
   Ins source = *i;
@@ -574,10 +580,11 @@ const Ins* copy_async(Warp& w, const Ins* i) {
     if (sizes && sizes[k] < i->bytes) copy.source_bytes[k] = static_cast<uint8_t>(sizes[k]);
     copy.from[k] = addresses[k] = from[k] + static_cast<uint64_t>(i->extra->options[0]);
     copy.group[k] = block.open_groups[w.index][k];
-    if ((m >> k & 1) && copy.source_bytes[k])
-      resolve_one(w, &source, k, copy.from[k], copy.source_bytes[k], i->bytes, Access::Read);
+    if (!(m >> k & 1) || !copy.source_bytes[k]) continue;
+    resolve_one(w, &source, k, copy.from[k], copy.source_bytes[k], i->bytes, Access::Read);
+    reading |= 1u << k;
   }
-  if (block.observed) block.observed->global(i, m, i->bytes, addresses);
+  if (observed) observed->global(i, reading, i->bytes, addresses);
   return i + 1;
 }
 

@@ -625,6 +625,14 @@ std::string Program::describe(int place) const {
   return "";
 }
 
+std::string Program::describe_in_kernel(int place) const {
+  int outermost = place;
+  for (int hops = 0; places[outermost].inlined_at > 0 && hops < 64; ++hops) outermost = places[outermost].inlined_at;
+  for (int hops = 0; place > 0 && hops < 64; place = places[place].inlined_at, ++hops)
+    if (places[place].file == places[outermost].file && places[place].line > 0) return describe(place);
+  return "";
+}
+
 Program parse(const std::string& text) { return Parser(text).run(); }
 
 }  // namespace flashcore::emu::ptx

@@ -85,6 +85,8 @@ struct Program {
   bool races = false;                 // asked to look for races: "// flashcore: races"
   /** "flashcore_v6.cu:43": the innermost line that is not CUDA's own header's. Empty if not known. */
   std::string describe(int place) const;
+  /** Likewise in the file of the kernel itself: of what its headers do for it, the line that calls them. */
+  std::string describe_in_kernel(int place) const;
 };
 
 /** Reads PTX. Errors: ProgramError. */

@@ -5,6 +5,7 @@
 
 #include "access.h"
 #include "collective.h"
+#include "counters.h"
 #include "halves.h"
 #include "lower.h"
 #include "shadow.h"
@@ -157,7 +158,7 @@ void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
   resolve_shared(w, i, lanes, 16, access, offsets);
   w.block->observed = observed;
   for (int k = 0; k < LANES; ++k) p.at[k] = w.block->shared + offsets[k];
-  if (observed) observed->rows(i, offsets, rows, false);
+  if (observed) observed->rows(i, offsets, rows);
 }
 
 /** options: 0 matrices, 1 transposed. */
@@ -321,7 +322,7 @@ const Ins* wmma_load_operand(Warp& w, const Ins* i) {
           offsets[r] = memory.offset +
                        static_cast<uint32_t>(along_depth ? (corner.outer + r) * memory.stride + 2 * corner.depth
                                                          : (corner.depth + r) * memory.stride + 2 * corner.outer);
-        w.block->observed->rows(i, offsets, 8, false);
+        w.block->observed->rows(i, offsets, 8);
       }
     }
   });

@@ -13,11 +13,21 @@ build_library_with_ptx -O1
 cp "$HERE/kernels/divergence.ptx" "$BUILD/modules"
 tests=ptx
 if command -v nvcc > "$BUILD/nvcc.txt"; then
-  tests="ptx warps matrices memory races"
-  for name in warps matrices memory races; do
-    nvcc -ptx -lineinfo -O3 -std=c++17 -arch=sm_89 -I "$EMULATOR/../../kernels" "$HERE/kernels/$name.cu" \
-      -o "$BUILD/modules/$name.ptx"
-  done
+  tests="ptx warps matrices memory races counters"
+  KERNELS="$EMULATOR/../../kernels"
+  # to_ptx <source> <options>
+  to_ptx() {
+    source=$1
+    shift
+    nvcc -ptx -lineinfo -O3 -std=c++17 -arch=sm_89 -I "$KERNELS" "$@" "$source" \
+      -o "$BUILD/modules/$(basename "$source" .cu).ptx"
+  }
+  for name in warps matrices memory races; do to_ptx "$HERE/kernels/$name.cu"; done
+  to_ptx "$KERNELS/faulty/bank_conflict_32way/bank_conflict_32way.cu"
+  to_ptx "$KERNELS/fa_tc_s512/fa_tc_s512.cu" -DCONFIG=1 -DREGISTER_LIMIT=0 -DBLOCK_Q=64 -DBLOCK_KV=64 \
+    -DNUM_THREADS=128 -DSMEM_BYTES=24576
+  to_ptx "$KERNELS/flashcore_v7/flashcore_v7.cu" -DBLOCK_Q=64 -DBLOCK_KV=64 -DNUM_THREADS=128 -DROW_STRIDE=72 \
+    -DS_STRIDE=72 -DSMEM_BYTES=64512
   { echo "// flashcore: races"; cat "$BUILD/modules/races.ptx"; } > "$BUILD/modules/races_instrumented.ptx"
 fi
 

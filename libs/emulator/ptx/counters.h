@@ -1,0 +1,55 @@
+// What a profiler counts: of each instruction while blocks run, then of a launch by source line.
+#pragma once
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "access.h"
+
+namespace flashcore::emu::ptx {
+
+/** What Nsight Compute counts, by instruction. */
+class Counters {
+ public:
+  struct Line {
+    uint64_t executed = 0;       // warp instructions
+    uint64_t threads = 0;        // active lanes
+    uint64_t requests = 0;       // shared or global
+    uint64_t idle_requests = 0;  // shared, in which no lane takes part
+    uint64_t wavefronts = 0;     // shared
+    uint64_t ideal = 0;          // wavefronts if there were no conflict
+    uint64_t sectors = 0;        // global, of 32 bytes
+    uint64_t bytes = 0;
+    void add(const Line& more);
+  };
+  void begin(const Kernel& kernel);
+  void executed(Warp& w, const Ins* i);
+  void shared(const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets);
+  void global(const Ins* i, uint32_t m, unsigned bytes, const uint64_t* addresses);
+  /** Rows of 16 bytes that ldmatrix and wmma read or write together: eight a pass. */
+  void rows(const Ins* i, const uint32_t* offsets, unsigned rows);
+  const std::vector<Line>& lines() const { return lines_; }
+  const Kernel* kernel() const { return kernel_; }
+
+ private:
+  Line& line_of(const Ins* i) { return lines_[static_cast<size_t>(i - kernel_->code.data())]; }
+  const Kernel* kernel_ = nullptr;
+  std::vector<Line> lines_;
+};
+
+/** The counts of a launch, all blocks together. */
+class Profile {
+ public:
+  void add(const Counters& block);
+  /** One JSON object: entry, blocks, and counts by name, in all and of each line of the kernel's source. */
+  std::string to_json() const;
+
+ private:
+  mutable std::mutex mutex_;
+  const Kernel* kernel_ = nullptr;
+  uint64_t blocks_ = 0;
+  std::vector<Counters::Line> lines_;
+};
+
+}  // namespace flashcore::emu::ptx
