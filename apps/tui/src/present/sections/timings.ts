@@ -135,7 +135,8 @@ export function marksOf(latency: LatencyStatistics | undefined): PlotMark[] {
   ];
 }
 
-const STOP_WORDS: Record<StopReason, string> = {
+/** Why no more samples were taken. */
+export const STOP_WORDS: Record<StopReason, string> = {
   [StopReason.UNSPECIFIED]: '',
   [StopReason.CONVERGED]: 'the interval of p50 is narrow enough',
   [StopReason.NOISE_FLOOR]: 'the most that the protocol takes; the rest is noise',
@@ -154,17 +155,15 @@ export function spreadFacts({ latency }: Pick<Timing, 'latency'>): Fact[] {
       ? []
       : [fact('mean', formatMicroseconds(meanUs, p50Us)), fact('sd', formatMicroseconds(stddevUs, p50Us))]),
     ...(samples < FEWEST.interval ? [] : [fact('95 % of p50', p50IntervalText(latency))]),
-    ...(samples < FEWEST.p99
-      ? [
-          fact(
-            counted(samples, 'sample'),
-            `p99 takes ${FEWEST.p99}${samples < FEWEST.p90 ? `, p90 ${FEWEST.p90}` : ''}`,
-          ),
-        ]
-      : []),
+    ...(samples < FEWEST.p99 ? [tooFewFact(samples)] : []),
     fact('dropped', String(dropped), dropped > 0 ? 'bad' : undefined),
   ];
 }
+
+const tooFewFact = (samples: number): Fact =>
+  samples < FEWEST.p90
+    ? fact('p90, p99', `take ${FEWEST.p90} and ${FEWEST.p99} samples, got ${samples}`)
+    : fact('p99', `takes ${FEWEST.p99} samples, got ${samples}`);
 
 /** What stands behind the samples: how many, why no more, what they rest on. */
 export function resultFacts(result: BenchmarkResult): Fact[] {

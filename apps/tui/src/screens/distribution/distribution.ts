@@ -2,16 +2,18 @@
  * The distribution of one measurement: histogram and ECDF over one axis, its samples in their order with the dropped
  * ones marked, the last runs, facts.
  */
-import { StopReason, TimingMode, type LatencyStatistics } from '@flashcore/shared/contract';
+import { TimingMode } from '@flashcore/shared/contract';
+import { fact, facts, notice } from '../../present/blocks.ts';
 import { sampleStrip, sparkline } from '../../present/cells/bars.ts';
+import { blockRows } from '../../present/cells/cells-painter.ts';
 import { ecdf } from '../../present/cells/ecdf.ts';
 import { formatMicroseconds } from '../../present/numbers.ts';
 import { histogram, histogramData, type HistogramData } from '../../present/cells/histogram.ts';
-import { flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import { flowRows, run, textRow, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
-import { FEWEST, marksOf, p50IntervalText } from '../../present/sections/timings.ts';
+import { FEWEST, STOP_WORDS, marksOf, spreadFacts } from '../../present/sections/timings.ts';
 import { notMeasured, MODE_WORDS, shapeShort } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
 
@@ -112,64 +114,19 @@ function lastRuns(state: AppState, { mode, subject, simulated }: BenchmarkView, 
   ];
 }
 
-const STOP_WORDS: Record<StopReason, string> = {
-  [StopReason.UNSPECIFIED]: '-',
-  [StopReason.CONVERGED]: 'interval of p50 is narrow enough',
-  [StopReason.NOISE_FLOOR]: 'most samples taken',
-  [StopReason.TIMED_OUT]: 'time limit',
-  [StopReason.SAMPLE_LIMIT]: 'as many as asked for',
-};
-
-/** One sample has no spread, few have no percentiles: it says how many it takes. */
-function spreadFacts(latency: LatencyStatistics): Row[] {
-  const { samples, p50Us, meanUs, stddevUs } = latency;
-  return [
-    ...(samples < 2
-      ? []
-      : [labelled('mean', formatMicroseconds(meanUs, p50Us)), labelled('sd', formatMicroseconds(stddevUs, p50Us))]),
-    ...(samples < FEWEST.interval ? [] : [labelled('95 % of p50', p50IntervalText(latency))]),
-    ...(samples < FEWEST.p99
-      ? [
-          [
-            run(
-              `${samples} sample${samples === 1 ? '' : 's'}: p99 takes ${FEWEST.p99}${samples < FEWEST.p90 ? `, p90 ${FEWEST.p90}` : ''}`,
-              'dim',
-            ),
-          ],
-        ]
-      : []),
-  ];
-}
-
 function resultFacts({ result, latency }: BenchmarkView, width: number): Row[] {
-  const statistics: Row[] =
-    latency === undefined || latency.samples === 0
-      ? []
-      : [
-          labelled('min', formatMicroseconds(latency.minUs, latency.p50Us)),
-          labelled('max', formatMicroseconds(latency.maxUs, latency.p50Us)),
-          ...spreadFacts(latency),
-          labelled('dropped', String(latency.dropped), latency.dropped > 0 ? 'bad' : undefined),
-        ];
-  if (result === undefined) return flowRows(statistics, width);
-  const groups: Row[] = [
-    ...statistics,
-    labelled('stopped', STOP_WORDS[result.stopReason]),
-    ...(result.outputCheck === '' ? [] : [labelled('output', result.outputCheck)]),
-  ];
-  return [
-    ...(result.valid
-      ? []
-      : wrapRows(`not for a leaderboard: ${result.invalidReason ?? 'no reason given'}`, width, {
-          role: 'warn',
-          hang: 2,
-        })),
-    ...(result.sdpaMissing === undefined
-      ? []
-      : wrapRows(`sdpa ${notMeasured(result.sdpaMissing)}`, width, { role: 'dim', hang: 2 })),
-    ...flowRows(groups, width),
-    ...(result.conditions?.notMeasured
-      ? wrapRows(`clocks ${notMeasured(result.conditions.notMeasured)}`, width, { role: 'dim', hang: 2 })
-      : []),
-  ];
+  const figures = facts(
+    ...spreadFacts({ latency }),
+    result && fact('stopped', STOP_WORDS[result.stopReason]),
+    result && fact('output', result.outputCheck),
+  );
+  return blockRows(
+    [
+      result?.valid === false && notice(`not for a leaderboard: ${result.invalidReason ?? 'no reason given'}`, 'warn'),
+      result?.sdpaMissing !== undefined && notice(`sdpa ${notMeasured(result.sdpaMissing)}`, 'dim'),
+      figures.facts.length > 0 && figures,
+      result?.conditions?.notMeasured && notice(`clocks ${notMeasured(result.conditions.notMeasured)}`, 'dim'),
+    ].filter((block) => typeof block === 'object'),
+    width,
+  );
 }

@@ -7,7 +7,7 @@ import { attachedJob, isSimulated, shownVariant } from '../../state/selectors.ts
 import { comparisonDetail, comparisonHead } from './comparison.ts';
 import { comparePane } from '../pinned/pinned-pages.ts';
 import { distributionRows } from '../distribution/distribution.ts';
-import { list } from '../pane/list.ts';
+import { upperList } from '../pane/list.ts';
 import { racePane } from './tune-race.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { SIMULATED_BADGE, positionRemark, type Size, type View } from '../pane/view.ts';
@@ -64,9 +64,10 @@ const benchmarkTable = (
   benchmarks: readonly BenchmarkView[],
   { width, height, selected }: Cursor,
 ): Row[] =>
-  list(TIMING_COLUMNS, benchmarks, {
+  upperList(TIMING_COLUMNS, benchmarks, {
     width,
-    height: Math.min(benchmarks.length + 1, Math.max(3, Math.floor(height * 0.4))),
+    height,
+    share: 0.4,
     selected,
     focused: state.ui.view === 'latency',
   });
@@ -86,9 +87,10 @@ function withComparison(
 ): Row[] {
   const { shapes } = comparison;
   const head = comparisonHead(comparison, width);
-  const table = list(PAIR_COLUMNS, shapes, {
+  const table = upperList(PAIR_COLUMNS, shapes, {
     width,
-    height: Math.min(shapes.length + 1, Math.max(3, Math.floor(height * 0.3))),
+    height,
+    share: 0.3,
     selected,
     focused: state.ui.view === 'latency',
   });

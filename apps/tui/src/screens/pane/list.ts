@@ -36,3 +36,17 @@ export function list<Item>(
   });
   return [[run('  '), ...laid.header], ...rows].slice(0, height);
 }
+
+/** At least the header and two rows. */
+const LEAST_UPPER = 3;
+
+/** A list above the details of what it selects: it takes at most this share of the height. */
+export const upperList = <Item>(
+  columns: readonly Column<Item>[],
+  items: readonly Item[],
+  { share, ...look }: ListLook & { share: number },
+): Row[] =>
+  list(columns, items, {
+    ...look,
+    height: Math.min(items.length + 1, Math.max(LEAST_UPPER, Math.floor(look.height * share))),
+  });

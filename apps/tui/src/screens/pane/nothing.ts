@@ -53,12 +53,31 @@ const WORDS: Record<Subject, Words> = {
   },
 };
 
+export const noAnswer = ({ runner }: AppState): string =>
+  `No answer from ${runner.label} yet: fa-tui keeps trying. q leaves.`;
+
+interface EmptyList {
+  /** Everything there is, before the filter. */
+  readonly all: readonly unknown[];
+  /** What to say where the runner has nothing to list. */
+  readonly none: string;
+  /** "job". */
+  readonly noun: string;
+  readonly filter: string;
+}
+
+/** What a list without rows says: that the runner has nothing, has not answered, or that the filter hides all. */
+export function emptyListRows(state: AppState, { all, none, noun, filter }: EmptyList, { width }: Size): Row[] {
+  if (all.length > 0)
+    return wrapRows(`No ${noun} has "${filter}". / changes the filter, Esc shows all.`, width, { role: 'warn' });
+  return wrapRows(state.connection === 'connected' ? none : noAnswer(state), width, { role: 'dim' });
+}
+
 /** Why there is nothing, and what to press. */
 export function nothingText(state: AppState, subject: Subject): string {
   const job = attachedJob(state);
   if (job === undefined) {
-    if (state.connection !== 'connected')
-      return `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`;
+    if (state.connection !== 'connected') return noAnswer(state);
     return 'No job on this screen. 7, then Enter, runs a kernel; 6, then Enter, shows a job.';
   }
   const words = WORDS[subject];

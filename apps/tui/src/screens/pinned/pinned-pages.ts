@@ -17,7 +17,7 @@ import {
 import { MODE_WORDS, jobTitle, shapeShort, shortName } from '../../present/words.ts';
 import { figureRows } from './pinned-figures.ts';
 import { histogramData } from '../../present/cells/histogram.ts';
-import { list } from '../pane/list.ts';
+import { upperList } from '../pane/list.ts';
 import { sourceDiffRows } from './source-diff.ts';
 import { twoDistributions } from '../distribution/two-distributions.ts';
 import { SIMULATED_BADGE, positionRemark, scrolled, type PaneContent, type Size } from '../pane/view.ts';
@@ -132,9 +132,10 @@ function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, heig
       }),
     };
   const selected = Math.min(state.ui.selected.latency, pairs.length - 1);
-  const rows = list(COLUMNS, pairs, {
+  const rows = upperList(COLUMNS, pairs, {
     width,
-    height: Math.min(pairs.length + 1, Math.max(3, Math.floor(height * 0.4))),
+    height,
+    share: 0.4,
     selected,
     focused: state.ui.view === 'latency',
   });

@@ -13,6 +13,7 @@ import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '..
 import type { AppState } from '../../state/app-state.ts';
 import { attachedJob } from '../../state/selectors.ts';
 import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames, SIMULATED_TEXT } from '../../present/words.ts';
+import { noAnswer } from '../pane/nothing.ts';
 import { scrolled, type View } from '../pane/view.ts';
 import { sparkline } from '../../present/cells/bars.ts';
 import { padCells } from '../../present/cells/cell-text.ts';
@@ -23,8 +24,7 @@ export const hostView: View = ({ state }, size) =>
 /** The whole view; the pane shows a window of it. */
 export function hostRows(state: AppState, width: number): Row[] {
   const { host } = state;
-  if (host === undefined)
-    return wrapRows(`No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`, width, { role: 'dim' });
+  if (host === undefined) return wrapRows(noAnswer(state), width, { role: 'dim' });
   return [
     ...runnerRows(host, state, width),
     ...host.devices.flatMap((device) => [

@@ -10,6 +10,7 @@ import { KIND_WORDS, jobMark, jobTitle, shortName, summaryText } from '../../pre
 import { historyPane } from './history.ts';
 import { leaderboardPane } from './leaderboard-pane.ts';
 import { list } from '../pane/list.ts';
+import { emptyListRows } from '../pane/nothing.ts';
 import { positionRemark, type PaneContent, type Size, type View } from '../pane/view.ts';
 import { experimentRows } from './experiment-rows.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
@@ -27,25 +28,20 @@ export const jobsView: View = ({ state }, size) =>
 
 function jobs(state: AppState, size: Size): PaneContent {
   const title = '6 Jobs';
-  if (state.jobs.length === 0)
-    return {
-      title,
-      body: wrapRows(
-        state.connection === 'connected'
-          ? 'This runner has no job yet. 7 lists the kernels; Enter on one runs it.'
-          : `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`,
-        size.width,
-        { role: 'dim' },
-      ),
-    };
-  const { filters } = state.ui;
   const listed = jobsOf(state);
   if (listed.length === 0)
     return {
       title,
-      body: wrapRows(`No job has "${filters.jobs}". / changes the filter, Esc shows all.`, size.width, {
-        role: 'warn',
-      }),
+      body: emptyListRows(
+        state,
+        {
+          all: state.jobs,
+          none: 'This runner has no job yet. 7 lists the kernels; Enter on one runs it.',
+          noun: 'job',
+          filter: state.ui.filters.jobs,
+        },
+        size,
+      ),
     };
   const columns: Column<Job>[] = [
     ...(size.width < COMPACT ? [] : [{ title: 'id', cell: ({ name }: Job) => run(shortName(name), 'dim') }]),
@@ -75,7 +71,7 @@ function jobs(state: AppState, size: Size): PaneContent {
   const blank = Array.from({ length: size.height - rows.length - detail.length }, () => BLANK_ROW);
   return {
     title,
-    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${filters.jobs === '' ? '' : `, only "${filters.jobs}"`}${isShown ? ', * on screen' : ''}`,
+    remark: `${positionRemark(Math.max(0, selected), listed.length, 'job')}${state.ui.filters.jobs === '' ? '' : `, only "${state.ui.filters.jobs}"`}${isShown ? ', * on screen' : ''}`,
     body: [...rows, ...blank, ...detail],
   };
 }

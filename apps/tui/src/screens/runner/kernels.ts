@@ -26,6 +26,7 @@ import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
 import { findingWord, jobMark, shapeShort } from '../../present/words.ts';
 import { gatesText } from '../../present/sections/lists.ts';
 import { list } from '../pane/list.ts';
+import { emptyListRows } from '../pane/nothing.ts';
 import { beside, pageOf, positionRemark, type View, type Size } from '../pane/view.ts';
 import { timingRows } from './experiment-rows.ts';
 
@@ -111,23 +112,19 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   const { ui } = state;
   const kernels = kernelsOf(state);
   const title = ui.faulty ? '7 Kernels, faulty ones too' : '7 Kernels';
-  if (state.kernels.length === 0)
-    return {
-      title,
-      body: wrapRows(
-        state.connection === 'connected'
-          ? 'This runner has no kernels: W watches a kernel folder of yours and runs what is saved.'
-          : `No answer from ${state.runner.label} yet: fa-tui keeps trying. q leaves.`,
-        width,
-        { role: 'dim' },
-      ),
-    };
   if (kernels.length === 0)
     return {
       title,
-      body: wrapRows(`No kernel has "${ui.filters.kernels}". / changes the filter, Esc shows all.`, width, {
-        role: 'warn',
-      }),
+      body: emptyListRows(
+        state,
+        {
+          all: state.kernels,
+          none: 'This runner has no kernels: W watches a kernel folder of yours and runs what is saved.',
+          noun: 'kernel',
+          filter: ui.filters.kernels,
+        },
+        { width, height },
+      ),
     };
   const selected = ui.selected.kernels;
   const chosen = kernels[selected];

@@ -20,6 +20,7 @@ import type { AppState } from '../../state/app-state.ts';
 import { leaderboardOf } from '../../state/selectors.ts';
 import { list } from '../pane/list.ts';
 import { pinnedMark, sortRemark } from './history.ts';
+import { noAnswer } from '../pane/nothing.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
 import { p50IntervalText } from '../../present/sections/timings.ts';
 
@@ -110,13 +111,9 @@ export function leaderboardPane(state: AppState, size: Size): PaneContent {
   if (state.leaderboard === undefined)
     return {
       title,
-      body: wrapRows(
-        state.connection === 'connected'
-          ? 'Reading the leaderboard.'
-          : `No answer from ${state.runner.label} yet: fa-tui keeps trying.`,
-        size.width,
-        { role: 'dim' },
-      ),
+      body: wrapRows(state.connection === 'connected' ? 'Reading the leaderboard.' : noAnswer(state), size.width, {
+        role: 'dim',
+      }),
     };
   if (state.leaderboard.entries.length === 0)
     return {
