@@ -20,6 +20,7 @@ import { shortName, VERDICT_MARKS } from '../present/words.ts';
 import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
 import { costText, errorText, gatesText, parityText, totalCost } from './job-facts.ts';
 import type { Report } from './report.ts';
+import { saidAndMeasured } from './said-and-measured.ts';
 
 /** A table for each protocol and device: figures of two are never in one. */
 export function finalReport(jobs: readonly GetJobResponse[]): Report {
@@ -40,6 +41,7 @@ export function finalReport(jobs: readonly GetJobResponse[]): Report {
       chapter('What each job found'),
       foundTable(jobs),
       ...criteriaBlocks(jobs),
+      ...saidAndMeasured(jobs),
       chapter('Cost'),
       notice(totalCost(jobs)),
       ...(plots.length === 0 ? [] : [chapter('Plots')]),

@@ -105,6 +105,29 @@ test('the final report has the success criteria of jobs judged by the plan final
   expect(PAGE_WRITERS.markdown(finalReport(compared))).toContain('None of these jobs was judged by the plan final');
 });
 
+test('the final report holds what notes said against what was measured, and judges it on its own device alone', () => {
+  const [elsewhere] = new FileSource([decided('flashcore_v10.merge')]).jobs as [GetJobResponse];
+  const there = structuredClone(elsewhere);
+  const [goal, range] = there.result!.expectations;
+  Object.assign(goal!, { measuredOn: 'NVIDIA L4' });
+  Object.assign(range!, { measuredOn: 'NVIDIA L4', measured: 27 });
+  const unmeasured = structuredClone(elsewhere);
+  for (const each of unmeasured.result!.expectations) each.measured = undefined;
+  const judged = (jobs: readonly GetJobResponse[]) => {
+    const page = PAGE_WRITERS.markdown(finalReport(jobs));
+    const [, chapter = ''] = page.split('## What notes said');
+    return chapter
+      .split('\n## ')[0]!
+      .split('\n')
+      .filter((line) => line.startsWith('| flash'))
+      .map((line) => line.split(' | ')[6]);
+  };
+  expect(judged([elsewhere])).toEqual(['not judged: another device', 'not judged: another device']);
+  expect(judged([unmeasured, there])).toEqual(['met', 'missed: 1.50 times']);
+  expect(judged([unmeasured])).toEqual(['not measured', 'not measured']);
+  expect(judged(new FileSource([path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json')]).jobs)).toEqual([]);
+});
+
 test('a kernel’s page has its best figure of each device with the job that it is of', async () => {
   const { jobs } = new FileSource([
     path.join(RESULTS, 'h200-2026-11-21/run.flashcore_v11.json'),

@@ -101,3 +101,19 @@ test('foreign text is cleaned by every painter and is no structure in Markdown',
   expect(plainLines([hostile], PIPE)).toEqual(['  a|b `c` # d']);
   expect(markdownOf([hostile])).toBe('a\\|b \\`c\\` # d\n');
 });
+
+test.each([
+  ['@octocat look', '@&#8203;octocat look'],
+  ['a@b.example', 'a@&#8203;b.example'],
+  ['https://evil.example/x', 'https:&#8203;//evil.example/x'],
+  ['see www.evil.example', 'see www&#8203;.evil.example'],
+  ['owner/repo#12, GH-7', 'owner/repo#&#8203;12, GH-&#8203;7'],
+  ['&#64;octocat &amp; R & D', '\\&#&#8203;64;octocat \\&amp; R & D'],
+  ['[a](b) ![c](d) ~e~ $f$', '\\[a\\](b) !\\[c\\](d) \\~e\\~ \\$f\\$'],
+  ['# no heading', '\\# no heading'],
+  ['- no list', '\\- no list'],
+  ['1. no list', '1\\. no list'],
+  ['8.76 s of -5 % @ 1980 MHz', '8.76 s of -5 % @ 1980 MHz'],
+])('in Markdown %j tells nobody, links nowhere and is no structure', (text, written) => {
+  expect(markdownOf([notice(text)])).toBe(`${written}\n`);
+});

@@ -23,7 +23,7 @@ function paragraphOf(block: Block): string {
     case 'table':
       return tableText(block);
     case 'notice':
-      return `${block.mark === undefined ? '' : `${block.mark} `}${escaped(block.text)}`;
+      return block.mark === undefined ? asParagraph(escaped(block.text)) : `${block.mark} ${escaped(block.text)}`;
     case 'finding':
       return findingText(block);
     case 'code':
@@ -61,6 +61,20 @@ function findingText({ word, message, facts, remedy }: FindingBlock): string {
 const fenced = (rows: readonly Row[]): string =>
   ['```', ...rows.map((row) => rowText(row).trimEnd().replaceAll('```', "'''")), '```'].join('\n');
 
-/** Foreign text must not become structure: not a table's cell, not a tag, not emphasis. */
+/**
+ * Foreign text must not become structure (a cell, a tag, emphasis, a formula), nor do anything where the page is put:
+ * tell somebody, refer to an issue, be a link.
+ */
 const escaped = (text: string): string =>
-  sanitize(text.replaceAll('\n', ' ')).replace(/[\\`*_<>|[\]]/g, (character) => `\\${character}`);
+  inert(sanitize(text.replaceAll('\n', ' ')).replace(/[\\`*_<>|[\]~$]|&(?=#?\w+;)/g, (character) => `\\${character}`));
+
+/** An entity rather than the character, so that whoever reads the source sees it. */
+const ZERO_WIDTH_SPACE = '&#8203;';
+
+/** Where GitHub finds mentions, issues and links, also in text that Markdown has escaped: @name, #1, GH-1, ://, www. */
+const inert = (text: string): string =>
+  text.replace(/@(?=[\w\\-])|#(?=\d)|\bGH-(?=\d)|:(?=\/\/)|\bwww(?=\.)/gi, (found) => `${found}${ZERO_WIDTH_SPACE}`);
+
+/** Of a paragraph that begins with foreign text: no heading, list or rule. */
+const asParagraph = (text: string): string =>
+  text.replace(/^(\s*)(?=[#+-](?:[#\s-]|$))|^(\s*\d+)(?=[.)](?:\s|$))/, (before) => `${before}\\`);

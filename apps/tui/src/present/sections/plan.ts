@@ -52,16 +52,21 @@ export const expectationsBlocks = (expectations: readonly Expectation[]): Block[
 
 /** "projected 400 to 600 us, measured 28.7 us on NVIDIA H200, not measured on L4". */
 export function expectationText(expectation: Expectation): string {
-  const { kind, low, high, unit, device, shape, metric, measured, measuredOn, neverMeasured, note } = expectation;
-  const range = low === high ? formatNumber(low) : `${formatNumber(low)} to ${formatNumber(high)}`;
+  const { kind, unit, device, shape, metric, measured, measuredOn, neverMeasured, note } = expectation;
   const here =
     measured === undefined ? 'not measured here' : `measured ${formatNumber(measured)} ${unit} on ${measuredOn}`;
-  // "L4" is NVIDIA L4, and not NVIDIA L40.
-  const same = measuredOn === device || measuredOn.split(/\s+/).includes(device);
   return [
-    `${metric} ${shapeShort(shape)} on ${device}: ${kind} ${range} ${unit}${neverMeasured ? ', never measured' : ''}`,
+    `${metric} ${shapeShort(shape)} on ${device}: ${kind} ${saidRange(expectation)}${neverMeasured ? ', never measured' : ''}`,
     here,
-    ...(measured === undefined || same ? [] : [`not measured on ${device}`]),
+    ...(measured === undefined || isOfDevice(expectation) ? [] : [`not measured on ${device}`]),
     ...(note === '' ? [] : [note]),
   ].join(', ');
 }
+
+/** "400 to 600 us" */
+export const saidRange = ({ low, high, unit }: Expectation): string =>
+  `${low === high ? formatNumber(low) : `${formatNumber(low)} to ${formatNumber(high)}`} ${unit}`;
+
+/** Whether the device that was measured is the one it is about: "L4" is NVIDIA L4, and not NVIDIA L40. */
+export const isOfDevice = ({ device, measuredOn }: Expectation): boolean =>
+  measuredOn === device || measuredOn.split(/\s+/).includes(device);
