@@ -1,10 +1,12 @@
 /** The suite that a GPU's driver must pass, on the emulator. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { ROOT } from '../support/home.ts';
+import { CudaDriver } from '@flashcore/runner/testing';
+import { compileImages } from './bench.ts';
 import checks from './checks.ts';
 import { PRIMITIVES } from './primitives.ts';
 
@@ -18,6 +20,14 @@ test('libcuda_emu.so passes the conformance suite', () => {
     env,
   });
   expect(output).toMatch(new RegExp(`^${checks.length} passed, 0 failed`, 'm'));
+}, 300_000);
+
+test('a library without the PTX engine refuses PTX', async () => {
+  const folder = env.FLASHCORE_CONFORMANCE_CACHE;
+  const { library } = await compileImages('emulator', ROOT, folder, {});
+  const ptx = join(folder, 'nothing.ptx');
+  writeFileSync(ptx, '.version 8.0\n.target sm_89\n.address_size 64\n');
+  expect(() => new CudaDriver(library, 0).loadModule(ptx)).toThrow('CUDA_ERROR_INVALID_IMAGE');
 }, 300_000);
 
 test('every instruction of kernels/primitives that the emulator carries does what the PTX manual says', () => {

@@ -7,19 +7,39 @@ KERNEL_FLAGS="-x c++ -std=c++17 -O3 $ARCH_FLAGS -g1 -gdwarf-4 -fPIC -fno-math-er
 LIMIT="$EMULATOR/static_shared_limit.ld"
 mkdir -p "$BUILD/modules"
 
+# compile_cached <output> <argument…>: as $CXX -c. Where FLASHCORE_LIBRARY_CACHE names a folder, what was compiled before
+# from the same bytes is taken from there.
+compile_cached() {
+  output=$1
+  shift
+  if [ -z "$FLASHCORE_LIBRARY_CACHE" ]; then
+    $CXX "$@" -c -o "$output"
+    return
+  fi
+  # The preprocessor's output names the build folder, which is another each time.
+  key=$({ $CXX --version; echo "$@"; $CXX "$@" -E; } | sed "s|$BUILD||g" | sha256sum | cut -d ' ' -f 1)
+  kept="$FLASHCORE_LIBRARY_CACHE/objects/$key.o"
+  if [ ! -f "$kept" ]; then
+    mkdir -p "$FLASHCORE_LIBRARY_CACHE/objects"
+    $CXX "$@" -c -o "$kept.$$" && mv "$kept.$$" "$kept"
+  fi
+  cp "$kept" "$output"
+}
+
 build_library() {
-  $CXX -std=c++17 -O2 -Wall -Wextra -fPIC -shared -pthread -fvisibility=hidden "$EMULATOR/library.cpp" -o "$BUILD/libcuda_emu.so" -ldl
+  compile_cached "$BUILD/library.o" -std=c++17 -O2 -Wall -Wextra -fPIC -pthread -fvisibility=hidden "$EMULATOR/library.cpp"
+  $CXX -shared -pthread "$BUILD/library.o" -o "$BUILD/libcuda_emu.so" -ldl
 }
 
 # build_library_with_ptx <optimisation>: three units at a time
 build_library_with_ptx() {
   flags="-std=c++17 -Wall -Wextra -fPIC -pthread -fvisibility=hidden"
   vectors="$ARCH_FLAGS -fno-math-errno -fno-trapping-math -Wno-uninitialized"  # g++ 12 warns of its own avx512fintrin.h
-  $CXX $flags -O1 -DFLASHCORE_PTX_ENGINE=1 -c "$EMULATOR/library.cpp" -o "$BUILD/library.o" &
+  compile_cached "$BUILD/library.o" $flags -O1 -DFLASHCORE_PTX_ENGINE=1 "$EMULATOR/library.cpp" &
   first=$!
-  $CXX $flags $1 $vectors -c "$EMULATOR/ptx/arithmetic.cpp" -o "$BUILD/arithmetic.o" &
+  compile_cached "$BUILD/arithmetic.o" $flags $1 $vectors "$EMULATOR/ptx/arithmetic.cpp" &
   second=$!
-  $CXX $flags $1 $vectors -c "$EMULATOR/ptx/engine.cpp" -o "$BUILD/engine.o"
+  compile_cached "$BUILD/engine.o" $flags $1 $vectors "$EMULATOR/ptx/engine.cpp"
   wait $first
   wait $second
   $CXX -shared -pthread "$BUILD/library.o" "$BUILD/engine.o" "$BUILD/arithmetic.o" -o "$BUILD/libcuda_emu.so" -ldl
@@ -38,6 +58,12 @@ build_module() {
     for entry in $entries; do echo "FLASHCORE_EXPECT_ENTRY($entry)"; done
     echo "#include \"$copy\""
     for entry in $entries; do echo "FLASHCORE_ENTRY($entry)"; done; } > "$unit"
-  $CXX $KERNEL_FLAGS $extra -I "$(dirname "$source")" -c "$unit" -o "$BUILD/modules/$name.o"
+  compile_cached "$BUILD/modules/$name.o" $KERNEL_FLAGS $extra -I "$(dirname "$source")" "$unit"
   $CXX -shared -pthread "$BUILD/modules/$name.o" $limit -o "$BUILD/modules/$name.so"
+}
+
+# build_test <name> <optimisation>: <name>_test.cpp, linked with the library
+build_test() {
+  compile_cached "$BUILD/$1.o" -std=c++17 $2 -Wall -Wextra $ARCH_FLAGS "$EMULATOR/tests/$1_test.cpp"
+  $CXX "$BUILD/$1.o" -o "$BUILD/$1" -L "$BUILD" -lcuda_emu -pthread -Wl,-rpath,"$BUILD"
 }

@@ -33,8 +33,7 @@ fi
 
 failed=0
 for name in $tests; do
-  $CXX -std=c++17 -O1 -Wall -Wextra $ARCH_FLAGS "$HERE/${name}_test.cpp" -o "$BUILD/$name" -L "$BUILD" -lcuda_emu \
-    -pthread -Wl,-rpath,"$BUILD"
+  build_test "$name" -O1
   if FLASHCORE_TEST_MODULES="$BUILD/modules" $RUNNER "$BUILD/$name"; then echo "ok   $name"; else
     echo "FAIL $name"
     failed=1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the emulator, the test kernels and the tests, and runs the tests. Prints one line a test; fails if one does.
 #   tests/run.sh [build folder]
-# CXX: the compiler (default c++). ARCH_FLAGS: default -march=native (-mcpu=native on aarch64). RUNNER: what runs the tests,
+# LIBRARY: a libcuda_emu.so that is built already. CXX: the compiler (default c++). ARCH_FLAGS: default -march=native (-mcpu=native on aarch64). RUNNER: what runs the tests,
 # e.g. CXX=aarch64-linux-gnu-g++ ARCH_FLAGS=-march=armv8.2-a RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +10,7 @@ BUILD=${1:-$(mktemp -d)}
 CXX=${CXX:-c++}
 export CXX BUILD EMULATOR
 . "$HERE/build.sh"
-build_library
+if [ -n "$LIBRARY" ]; then ln -s "$LIBRARY" "$BUILD/libcuda_emu.so"; else build_library; fi
 for source in "$HERE"/kernels/*.cu; do
   name=$(basename "$source" .cu)
   case $name in
@@ -29,8 +29,8 @@ grep -q "uses too much shared data" "$BUILD/refused.txt"
 failed=0
 for source in "$HERE"/*_test.cpp; do
   case $(basename "$source") in ptx_test.cpp | counters_test.cpp) continue ;; esac  # by tests/ptx.sh
-  name=$(basename "$source" .cpp)
-  $CXX -std=c++17 -O2 -Wall -Wextra $ARCH_FLAGS "$source" -o "$BUILD/$name" -L "$BUILD" -lcuda_emu -pthread -Wl,-rpath,"$BUILD"
+  name=$(basename "$source" _test.cpp)
+  build_test "$name" -O1
   if FLASHCORE_TEST_MODULES="$BUILD/modules" $RUNNER "$BUILD/$name"; then echo "ok   $name"; else echo "FAIL $name"; failed=1; fi
 done
 exit $failed
