@@ -63,6 +63,37 @@ test.each([
   expect(() => parseRbkConfig(yaml, 'rbk_config.yaml')).toThrow(message);
 });
 
+const RBK_REPORT = z.strictObject({
+  version: z.literal(1),
+  job: z.string(),
+  kernel: z.string(),
+  device: z.string(),
+  simulated: z.boolean(),
+  protocol: z.string(),
+  warmups: z.string(),
+  iterations: z.int(),
+  correct: z.boolean(),
+  max_abs_error: z.number(),
+  results: z.array(
+    z.strictObject({
+      name: z.string(),
+      shape: z.string().regex(/^\d+x\d+x\d+x\d+c?$/),
+      mode: z.enum(['cold', 'hot']),
+      dtype: z.literal('fp16'),
+      iterations: z.int(),
+      mean_us: z.number(),
+      p50_us: z.number(),
+      p90_us: z.number(),
+      stddev_us: z.number(),
+      tflops: z.number().nullable(),
+      baseline: z.string().nullable(),
+      baseline_mean_us: z.number().nullable(),
+      speedup: z.number().nullable(),
+      valid: z.boolean(),
+    }),
+  ),
+});
+
 test('rbk_report has the measured figures under the names of the configuration, as JSON, Markdown and CSV', async () => {
   const files = rbkReports(parseRbkConfig(CONFIG, 'rbk_config.yaml'), run);
   expect(Object.keys(files)).toEqual(['rbk_report.json', 'rbk_report.csv', 'rbk_report.md']);
@@ -70,6 +101,7 @@ test('rbk_report has the measured figures under the names of the configuration, 
   const { latency } = run.result!.variants[0]!.benchmarks[0]!;
   expect(report).toMatchObject({ job: run.job!.name, correct: true, simulated: false });
   expect(report.results[0]).toMatchObject({ name: 'canonical', mode: 'cold', mean_us: latency!.meanUs, valid: true });
+  RBK_REPORT.parse(report);
   await expect(Object.values(files).join('\n')).toMatchFileSnapshot('goldens/rbk-report.txt');
 });
 

@@ -1,6 +1,8 @@
 /** Compiler diagnostics, findings and failed gates of ended jobs, for SARIF and GitHub's annotations. */
 import { createHash } from 'node:crypto';
-import { FindingKind, Verdict, type GetJobResponse } from '@flashcore/shared/contract';
+import { isAbsolute, normalize } from 'node:path/posix';
+import { FindingKind, Verdict, type Diagnostic, type GetJobResponse } from '@flashcore/shared/contract';
+import { formatInUnit } from '../present/numbers.ts';
 
 export interface Problem {
   readonly rule: string;
@@ -15,13 +17,10 @@ export interface Problem {
 export function problemsOf(jobs: readonly GetJobResponse[]): Problem[] {
   return jobs.flatMap(({ job, result }) =>
     (result?.variants ?? []).flatMap(({ build, findings, gates }) => [
-      ...(build?.diagnostics ?? []).map(({ severity, file, line, column, message, tool }): Problem => ({
-        rule: `${tool}-${severity}`,
-        level: levelOf(severity),
-        message,
-        file: file === '' ? undefined : file,
-        line,
-        column,
+      ...(build?.diagnostics ?? []).map((diagnostic): Problem => ({
+        rule: `${diagnostic.tool}-${diagnostic.severity}`,
+        level: levelOf(diagnostic.severity),
+        ...placeIn(diagnostic),
       })),
       ...findings.map(({ kind, message, remedy }): Problem => ({
         rule: FindingKind[kind].toLowerCase().replaceAll('_', '-'),
@@ -34,11 +33,18 @@ export function problemsOf(jobs: readonly GetJobResponse[]): Problem[] {
         .map(({ gateId, title, level, value, comparison, target, unit }): Problem => ({
           rule: `gate-${gateId}`,
           level: level === 'hard' ? 'error' : 'warning',
-          message: `${job?.kernelId ?? ''}: ${title} is ${value ?? 'not known'} ${unit}: must be ${comparison} ${target} ${unit}`,
+          message: `${job?.kernelId ?? ''}: ${title} is ${value === undefined ? 'not known' : formatInUnit(value, unit)}: must be ${comparison} ${formatInUnit(target, unit)}`,
           ...NOWHERE,
         })),
     ]),
   );
+}
+
+/** A header of the compiler's is no file of the kernel's folder: its place is told in the message. */
+function placeIn({ file, line, column, message }: Diagnostic): Pick<Problem, 'message' | keyof typeof NOWHERE> {
+  if (file === '') return { message, ...NOWHERE };
+  const isOutside = isAbsolute(file) || normalize(file).startsWith('..');
+  return isOutside ? { message: `${file}:${line}: ${message}`, ...NOWHERE } : { message, file, line, column };
 }
 
 const NOWHERE = { file: undefined, line: 0, column: 0 };
@@ -47,6 +53,15 @@ function levelOf(severity: string): Problem['level'] {
   if (severity === 'error') return 'error';
   return severity === 'warning' ? 'warning' : 'note';
 }
+
+/** GitHub takes no more of a run. */
+const MOST_RESULTS = 25_000;
+
+/** "[text](address)" is a link in SARIF's messages, but for a backslash before it. */
+const withoutLinks = (message: string): string => message.replaceAll('[', '\\[');
+
+/** A gate that is missed by another figure is the same alert. */
+const withoutFigures = (message: string): string => message.replaceAll(/\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi, '#');
 
 /** SARIF 2.1.0 for code scanning; `prefix` is the kernel's folder in the repository. */
 export function sarif(problems: readonly Problem[], prefix: string): unknown {
@@ -62,22 +77,22 @@ export function sarif(problems: readonly Problem[], prefix: string): unknown {
             rules: rules.map((id) => ({ id, shortDescription: { text: id.replaceAll('-', ' ') } })),
           },
         },
-        results: problems.map(({ rule, level, message, file, line, column }) => ({
+        results: problems.slice(0, MOST_RESULTS).map(({ rule, level, message, file, line, column }) => ({
           ruleId: rule,
           level,
-          message: { text: message },
+          message: { text: withoutLinks(message) },
           // Code scanning wants a place: what is of no file is of the manifest.
           locations: [
             {
               physicalLocation: {
-                artifactLocation: { uri: placeOf(prefix, file) },
+                artifactLocation: { uri: encodeURI(placeOf(prefix, file)) },
                 region: { startLine: Math.max(1, line), ...(column > 0 && { startColumn: column }) },
               },
             },
           ],
           partialFingerprints: {
             primaryLocationLineHash: createHash('sha256')
-              .update(`${rule} ${file ?? ''} ${message}`)
+              .update(`${rule} ${file ?? ''} ${withoutFigures(message)}`)
               .digest('hex')
               .slice(0, 32),
           },

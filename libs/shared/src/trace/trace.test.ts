@@ -96,7 +96,7 @@ const TRACES = z.strictObject({
   ]),
 });
 
-test('OTLP: parents are there, ids are the same each time, and the client’s trace goes on', () => {
+test('OTLP: parents are there, ids are the same each time, and the client’s trace goes on', async () => {
   const parent = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8) };
   const options = { job: 'jobs/1', parent, resource: { 'service.name': 'x' }, version: '1' };
   const body = otlpTraces(jobSpans(EVENTS), options);
@@ -108,6 +108,7 @@ test('OTLP: parents are there, ids are the same each time, and the client’s tr
   expect(spans.filter(({ parentSpanId }) => !ids.has(parentSpanId ?? ''))).toEqual([]);
   expect(spans[0]).toMatchObject({ parentSpanId: parent.spanId, startTimeUnixNano: '10000000000' });
   expect(otlpTraces(jobSpans(EVENTS), options)).toEqual(body);
+  await expect(`${JSON.stringify(body, null, 1)}\n`).toMatchFileSnapshot('goldens/otlp.txt');
 });
 
 test('without a client’s trace the job’s own span has no parent; one that the runner could not do is an error', () => {
