@@ -74,7 +74,8 @@ const TUI_ROOMS = {
   watch: ['state', 'usage-error.ts'],
   session: ['state', 'present', 'watch', 'usage-error.ts'],
   settings: ['state', 'present', 'usage-error.ts'],
-  connection: ['usage-error.ts', 'named-files.ts'],
+  remote: ['usage-error.ts'],
+  connection: ['remote', 'usage-error.ts', 'named-files.ts'],
   record: ['session', 'named-files.ts', 'usage-error.ts'],
   // A search knows the runner, and neither command line nor screen; so do tools for agents.
   search: ['connection', 'state', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
@@ -87,7 +88,7 @@ const TUI_ROOMS = {
   components: ['keys', 'screens', 'state', 'present', 'terminal'],
   // Plain commands start without ink and react.
   commands: [
-    ...['agents', 'connection', 'export', 'present', 'record', 'search', 'session', 'settings', 'state'],
+    ...['agents', 'connection', 'export', 'present', 'record', 'remote', 'search', 'session', 'settings', 'state'],
     ...['handover', 'watch', 'usage-error.ts', 'named-files.ts', '../package.json'],
   ],
   testing: ['*'],
@@ -165,6 +166,8 @@ const STARTS_PROGRAMS = [
   'apps/tui/src/search/proposer.ts',
   'apps/tui/src/terminal/editor.ts',
   'apps/tui/src/terminal/clipboard.ts',
+  // The user's own ssh, and hooks of their settings.
+  'apps/tui/src/remote/**',
   // git, asked for a commit.
   'libs/shared/src/files/git-state.ts',
   '**/*.test.ts',

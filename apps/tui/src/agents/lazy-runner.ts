@@ -22,6 +22,6 @@ export class LazyRunner {
 
   async close(): Promise<void> {
     const connection = await this.#connection?.catch(() => undefined);
-    connection?.client.close();
+    connection?.close();
   }
 }

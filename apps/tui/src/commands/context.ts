@@ -73,7 +73,7 @@ export class CommandContext {
     try {
       return await body(connection);
     } finally {
-      connection.client.close();
+      connection.close();
     }
   }
 
@@ -84,6 +84,7 @@ export class CommandContext {
       runner,
       tls,
       environment: this.surroundings.environment,
+      mayAsk: this.surroundings.stdin.isTTY === true && this.surroundings.stderr.isTTY === true,
       notify: (message) => this.note(message),
     });
     this.note(`runner: ${connection.description}`);

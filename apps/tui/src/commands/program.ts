@@ -113,7 +113,7 @@ function buildProgram(define: Define): Command {
     .helpCommand('help [command]', 'what a command does and takes')
     .option(
       '--runner <name>',
-      'host:port, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else one of this machine, started on demand',
+      'host:port, ssh://host, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else one of this machine, started on demand',
     )
     .option('--tls-ca <file>', "certificate of the runner's authority ($FLASHCORE_TLS_CA); default: that of the login")
     .option('--tls-cert <file>', 'client certificate ($FLASHCORE_TLS_CERT)')

@@ -1,7 +1,9 @@
 import { RunnerClient } from '@flashcore/shared/client';
 import { UsageError } from '../usage-error.ts';
 import { dataDirectory } from './data-directory.ts';
+import { isSshAddress } from '../remote/ssh-address.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
+import { connectBySsh } from './ssh-runner.ts';
 import { hasTlsFlags, resolveTarget, type Target, type TlsFlags } from './target.ts';
 
 /** A runner that answers, and how it was come by. */
@@ -12,8 +14,13 @@ export interface Connection {
   readonly address: string;
   /** "embedded (pid 4711, ~/.flashcore)" or "gpu01:50051". */
   readonly description: string;
-  /** Brings an embedded runner back at the same address after it was killed; remote ones are their owners' to start. */
+  /**
+   * Brings an embedded runner back at the same address after it was killed, and settles when a broken ssh tunnel is
+   * there again; others are their owners' to start. Errors: why it can't.
+   */
   readonly revive?: () => Promise<void>;
+  /** Ends the connection, with the tunnel that it may have. */
+  readonly close: () => void;
 }
 
 export interface ConnectOptions {
@@ -25,6 +32,8 @@ export interface ConnectOptions {
   readonly tls?: TlsFlags;
   readonly environment: NodeJS.ProcessEnv;
   readonly signal?: AbortSignal;
+  /** Whether a person at a terminal can be asked for what ssh wants to know. */
+  readonly mayAsk?: boolean;
   /** Told of what people should know meanwhile, for example that an older runner is replaced. */
   readonly notify?: (message: string) => void;
 }
@@ -33,9 +42,10 @@ export interface ConnectOptions {
  * Connects to the runner asked for. Errors: UsageError for what is neither address nor known name, RUNNER_UNREACHABLE,
  * UNAUTHENTICATED, VERSION_MISMATCH.
  */
-export async function connect({ runner, tls = {}, environment, signal, notify }: ConnectOptions): Promise<Connection> {
+export async function connect(options: ConnectOptions): Promise<Connection> {
+  const { runner, tls = {}, environment, signal, notify } = options;
   const asked = runner ?? environment.FLASHCORE_RUNNER;
-  if (asked) return connectTo(resolveTarget(asked, tls, environment), signal);
+  if (asked) return connectTo(resolveTarget(asked, tls, environment), options);
   if (hasTlsFlags(tls))
     throw new UsageError(
       '--tls-ca, --tls-cert and --tls-key are for a runner elsewhere: name it with --runner; that of this machine is reached without TLS',
@@ -44,17 +54,22 @@ export async function connect({ runner, tls = {}, environment, signal, notify }:
   const ensure = () =>
     ensureEmbeddedRunner({ directory, environment, ...(signal && { signal }), ...(notify && { notify }) });
   const { client, pid, address, embedded } = await ensure();
-  if (!embedded) return { client, kind: 'remote', address, description: `${address} (pid ${pid}, ${directory})` };
+  const close = (): void => client.close();
+  if (!embedded)
+    return { client, kind: 'remote', address, description: `${address} (pid ${pid}, ${directory})`, close };
   const revive = async () => (await ensure()).client.close();
-  return { client, kind: 'embedded', address, description: `embedded (pid ${pid}, ${directory})`, revive };
+  return { client, kind: 'embedded', address, description: `embedded (pid ${pid}, ${directory})`, revive, close };
 }
 
-async function connectTo({ name, address, security }: Target, signal: AbortSignal | undefined): Promise<Connection> {
+async function connectTo(
+  { name, address, security }: Target,
+  { environment, signal, mayAsk = false }: ConnectOptions,
+): Promise<Connection> {
+  const description = name === undefined || name === address ? address : `${name} (${address})`;
+  if (isSshAddress(address)) {
+    const reached = await connectBySsh({ address, security, environment, mayAsk, ...(signal && { signal }) });
+    return { ...reached, kind: 'remote', address, description };
+  }
   const client = await RunnerClient.connect({ address, security, ...(signal && { signal }) });
-  return {
-    client,
-    kind: 'remote',
-    address,
-    description: name === undefined || name === address ? address : `${name} (${address})`,
-  };
+  return { client, kind: 'remote', address, description, close: () => client.close() };
 }

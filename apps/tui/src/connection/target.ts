@@ -1,5 +1,6 @@
 import { RunnerProfiles, requirePrivate, type ClientSecurity } from '@flashcore/shared/client';
 import { didYouMean } from '@flashcore/shared/text';
+import { isSshAddress, parseSshAddress } from '../remote/ssh-address.ts';
 import { UsageError } from '../usage-error.ts';
 import { readNamed } from '../named-files.ts';
 import { parseAddress } from './address.ts';
@@ -32,7 +33,7 @@ export function resolveTarget(asked: string, flags: TlsFlags, environment: NodeJ
   const profiles = new RunnerProfiles(environment);
   const profile = profiles.find(asked);
   const address = profile?.address ?? parseAddress(asked, `. ${knownNames(asked, Object.keys(profiles.list()))}`);
-  if (address.startsWith('unix:')) {
+  if (reachesSocket(address)) {
     if (hasTlsFlags(flags))
       throw new UsageError(`Wanted no --tls options for ${address}: a socket file is reached without TLS`);
     return { name: profile?.name, address, security: undefined };
@@ -40,6 +41,9 @@ export function resolveTarget(asked: string, flags: TlsFlags, environment: NodeJ
   const given = givenSecurity(flags, environment);
   return { name: profile?.name, address, security: given || profile ? { ...profile?.security, ...given } : undefined };
 }
+
+const reachesSocket = (address: string): boolean =>
+  address.startsWith('unix:') || (isSshAddress(address) && parseSshAddress(address).runner.kind === 'socket');
 
 function knownNames(asked: string, names: readonly string[]): string {
   if (names.length === 0) return 'No runner has a name here: fa-tui login gives one';

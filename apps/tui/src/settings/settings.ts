@@ -27,7 +27,7 @@ const ROLE_STYLES = Object.fromEntries(ROLES.map((role) => [role, STYLE.optional
 export const SETTINGS = strict({
   runner: text()
     .describe(
-      'Runner where neither --runner nor $FLASHCORE_RUNNER names one: host:port, unix:/path, or a name of fa-tui login',
+      'Runner where neither --runner nor $FLASHCORE_RUNNER names one: host:port, ssh://host, unix:/path, or a name of fa-tui login',
     )
     .optional(),
   colors: oneOf(['auto', 'truecolor', '256', '16', 'none'])

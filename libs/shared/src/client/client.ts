@@ -49,6 +49,10 @@ export interface ConnectOptions {
   signal?: AbortSignal | undefined;
   /** For a runner that serves TLS; undefined: plain text. */
   security?: ClientSecurity | undefined;
+  /** What texts call it; default: the address. */
+  name?: string | undefined;
+  /** How long to wait for its greeting; default 2.5 s. */
+  timeoutMs?: number | undefined;
 }
 
 export interface CallOptions {
@@ -78,14 +82,19 @@ interface StreamBeginning {
  * is lost; and the signal's reason when aborted.
  */
 export class RunnerClient {
+  /** As texts call it. */
   readonly address: string;
   readonly #channel: Client;
   readonly #attempt: Attempt;
   #greeting: Greeting | undefined;
 
-  private constructor(address: string, security: ClientSecurity | undefined) {
-    this.address = address;
-    this.#attempt = { address, secured: security !== undefined, withCertificate: security?.certificate !== undefined };
+  private constructor({ address, security, name = address }: ConnectOptions) {
+    this.address = name;
+    this.#attempt = {
+      address: name,
+      secured: security !== undefined,
+      withCertificate: security?.certificate !== undefined,
+    };
     this.#channel = new Client(address, channelCredentials(address, security), {
       ...CLIENT_CHANNEL_OPTIONS,
       ...tlsChannelOptions(address, security),
@@ -93,14 +102,14 @@ export class RunnerClient {
   }
 
   /**
-   * Reaches a runner and checks that it speaks this API. Errors, within 3 s: RUNNER_UNREACHABLE, UNAUTHENTICATED,
-   * VERSION_MISMATCH; INVALID_REQUEST for an address that is none.
+   * Reaches a runner and checks that it speaks this API. Errors, soon after the time limit: RUNNER_UNREACHABLE,
+   * UNAUTHENTICATED, VERSION_MISMATCH; INVALID_REQUEST for an address that is none.
    */
-  static async connect({ address, signal, security }: ConnectOptions): Promise<RunnerClient> {
-    requireAddress(address);
-    const client = new RunnerClient(address, security);
+  static async connect(options: ConnectOptions): Promise<RunnerClient> {
+    requireAddress(options.address);
+    const client = new RunnerClient(options);
     try {
-      client.#greeting = await client.#greet(signal);
+      client.#greeting = await client.#greet(options);
       return client;
     } catch (error) {
       client.close();
@@ -312,9 +321,9 @@ export class RunnerClient {
     throw lost ? connectionLost(this.address, error) : errorFromStatus(error);
   };
 
-  async #greet(signal: AbortSignal | undefined): Promise<Greeting> {
+  async #greet({ signal, timeoutMs = CONNECT_TIMEOUT_MS }: ConnectOptions): Promise<Greeting> {
     const request = create(KernelRunnerService.method.getHost.input);
-    const deadline = Date.now() + CONNECT_TIMEOUT_MS;
+    const deadline = Date.now() + timeoutMs;
     const call = () =>
       callUnary(this.#channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
     // Nothing that was never there is waited for, and a certificate that is refused looks like a cut at first.

@@ -48,11 +48,12 @@ export async function serve(handlers: Partial<RpcHandlers>, address = '127.0.0.1
   return { address: address.startsWith('unix:') ? address : `127.0.0.1:${port}`, port, stop, [Symbol.dispose]: stop };
 }
 
-/** Writes the events after a number, as a runner does. */
-export function replay(events: JobEvent[]) {
+/** Writes the events after a number, as a runner does; each when `ready` has settled. */
+export function replay(events: JobEvent[], ready: (event: JobEvent) => unknown = () => undefined) {
   return async (call: ServerWritableStream<unknown, unknown>, afterSequence: bigint) => {
     for (const event of events) {
       if (event.sequence <= afterSequence) continue;
+      await ready(event);
       if (call.cancelled) return;
       if (!call.write({ event })) await new Promise((resolve) => call.once('drain', resolve));
     }

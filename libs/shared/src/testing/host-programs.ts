@@ -8,6 +8,7 @@ const HOST_PROGRAMS = {
   fish: ['fish', '--version'],
   nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],
   tmux: ['tmux', '-V'],
+  sshd: ['sh', '-c', 'test -x /usr/sbin/sshd && command -v ssh ssh-keygen pgrep'],
   zsh: ['zsh', '--version'],
   systemd: ['systemd-analyze', '--version'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;

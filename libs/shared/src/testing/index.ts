@@ -3,4 +3,5 @@ export { ALL_TESTS, inFull } from './all-tests.ts';
 export { type HostProgram, missing, missingIn } from './host-programs.ts';
 export { growth, REPEATED } from './linear-time.ts';
 export { HOSTILE_TEXT, hostileMessage } from './hostile-message.ts';
-export { JOB, serve, type FakeRunner } from './fake-runner.ts';
+export { JOB, recordedEvents, replay, serve, type FakeRunner } from './fake-runner.ts';
+export { childrenOf, Sshd } from './sshd.ts';

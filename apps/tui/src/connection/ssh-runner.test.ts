@@ -1,0 +1,179 @@
+/** ssh:// against a real sshd, with a recorded job behind it. */
+import { spawn } from 'node:child_process';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FlashcoreError, type JobEvent } from '@flashcore/shared/contract';
+import {
+  childrenOf,
+  JOB,
+  missing,
+  recordedEvents,
+  replay,
+  serve,
+  Sshd,
+  type FakeRunner,
+} from '@flashcore/shared/testing';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { parseAddress } from './address.ts';
+import { connect, type Connection } from './connect.ts';
+
+const EVENTS = recordedEvents(8);
+const PROGRAM = path.resolve(import.meta.dirname, '../../dist/main.js');
+
+let sshd: Sshd;
+let runner: FakeRunner;
+/** Events up to this one are sent; the stream then waits. */
+let last = EVENTS.length;
+const connections: Connection[] = [];
+
+beforeAll(async () => {
+  if (missing('sshd')) return;
+  sshd = await Sshd.start();
+  const ready = async ({ sequence }: JobEvent): Promise<void> => {
+    while (sequence > last) await sleep(5);
+  };
+  const write = replay(EVENTS, ready);
+  runner = await serve({ watchJob: (call) => void write(call, call.request.afterSequence) });
+});
+afterEach(() => {
+  last = EVENTS.length;
+  for (const { close } of connections.splice(0)) close();
+});
+afterAll(async () => {
+  runner?.stop();
+  await sshd?.[Symbol.asyncDispose]();
+});
+
+const environment = (more: Record<string, string> = {}): NodeJS.ProcessEnv => ({
+  ...process.env,
+  FLASHCORE_HOME: sshd.folder,
+  FLASHCORE_SSH_CONFIG: sshd.config,
+  ...more,
+});
+
+interface Reaching {
+  readonly mayAsk?: boolean;
+  readonly more?: Record<string, string>;
+}
+
+async function reach(address: string, { mayAsk = false, more }: Reaching = {}): Promise<Connection> {
+  const connection = await connect({ runner: address, environment: environment(more), mayAsk });
+  connections.push(connection);
+  return connection;
+}
+
+const problemOf = async (address: string): Promise<string> => {
+  const error: unknown = await reach(address).then(
+    () => 'reached',
+    (thrown: unknown) => thrown,
+  );
+  return error instanceof FlashcoreError ? `${error.reason} ${error.message}` : String(error);
+};
+
+const box = (): string => `ssh://box/${runner.port}`;
+const ownSsh = (): number[] => childrenOf(process.pid, 'ssh');
+
+describe.skipIf(missing('sshd'))('ssh://', () => {
+  test('reaches a runner that listens on its host alone; closing leaves neither ssh nor socket', async () => {
+    const { client, description, close } = await reach(box());
+    expect([client.address, description, client.host.apiVersion]).toEqual([box(), box(), 'v1']);
+    expect(ownSsh()).toHaveLength(1);
+    close();
+    await expect.poll(ownSsh).toEqual([]);
+    expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`fa-ssh-${process.pid}-`))).toEqual([]);
+  });
+
+  test.for(['ssh', "sshd's session"])('a stream goes on after the end of %s, each event once', async (which) => {
+    const { client, revive } = await reach(box());
+    const events: JobEvent[] = [];
+    const told: string[] = [];
+    last = 3;
+    let back: Promise<void> | undefined;
+    const onConnection = (state: string): void => {
+      told.push(state);
+      if (state === 'reconnecting') back = revive!();
+    };
+    for await (const event of client.watch(JOB, { onConnection })) {
+      events.push(event);
+      if (event.sequence !== 3n) continue;
+      if (which === 'ssh') process.kill(ownSsh()[0]!, 'SIGKILL');
+      else sshd.cutSessions();
+      last = EVENTS.length;
+    }
+    await back;
+    expect([events.map(({ sequence }) => sequence), told]).toEqual([
+      EVENTS.map(({ sequence }) => sequence),
+      ['reconnecting', 'connected'],
+    ]);
+  });
+
+  test('ssh ends with the program, even when that is killed', async () => {
+    last = 3;
+    const program = spawn(process.execPath, [PROGRAM, 'watch', JOB, '--runner', box()], {
+      env: environment(),
+      stdio: 'ignore',
+    });
+    await expect.poll(() => childrenOf(program.pid!, 'ssh'), { timeout: 10_000 }).toHaveLength(1);
+    await expect.poll(() => sshd.sessions().length, { timeout: 10_000 }).toBe(1);
+    program.kill('SIGKILL');
+    await expect.poll(() => sshd.sessions(), { timeout: 10_000 }).toEqual([]);
+  });
+
+  test('what is wrong is said at once, then what to do', async () => {
+    const wanted: readonly [address: string, text: RegExp][] = [
+      [
+        'ssh://box/1',
+        /^RUNNER_UNREACHABLE No runner listens at 127\.0\.0\.1:1 on box: .*flashcore-runner serve.*ssh said: .*refused/,
+      ],
+      ['ssh://closed', /No sshd answers on closed: .*refused/],
+      ['ssh://gpu.invalid', /No name server and no ssh configuration knows gpu\.invalid/],
+      ['ssh://stranger', /stranger did not let ssh in: make "ssh stranger" work.*Permission denied/],
+      [`ssh://restricted/${runner.port}`, /sshd on restricted forbids forwarding: set AllowTcpForwarding/],
+      ['ssh://expired', /^UNAUTHENTICATED The ssh certificate .*expired-cert\.pub expired at 2020-01-02.*: renew it/],
+    ];
+    const found = await Promise.all(wanted.map(([address]) => problemOf(address)));
+    wanted.forEach(([, text], at) => expect(found[at]).toMatch(text));
+  });
+
+  test('a host whose key changed is told from one that is not known', async () => {
+    try {
+      sshd.trustHost('stranger');
+      expect(await problemOf(box())).toMatch(/The host key of box changed: .*ssh-keygen -f .*known_hosts.* -R/);
+      writeFileSync(sshd.knownHosts, '');
+      expect(await problemOf(box())).toMatch(/The host key of box is not known here: .*accept it once \(ssh box\)/);
+    } finally {
+      sshd.trustHost();
+    }
+  });
+
+  test('ssh asks only where a person may be asked', async () => {
+    const yes = path.join(sshd.folder, 'yes.sh');
+    writeFileSync(yes, '#!/bin/sh\necho yes\n', { mode: 0o700 });
+    const more = { SSH_ASKPASS: yes, SSH_ASKPASS_REQUIRE: 'force' };
+    try {
+      writeFileSync(sshd.knownHosts, '');
+      await expect(reach(box(), { more })).rejects.toThrow('is not known here');
+      expect((await reach(box(), { mayAsk: true, more })).client.host.apiVersion).toBe('v1');
+    } finally {
+      sshd.trustHost();
+    }
+  });
+
+  test('without ssh the error says what to install', async () => {
+    await expect(reach(box(), { more: { PATH: sshd.folder } })).rejects.toThrow('Install ssh (openssh-client)');
+  });
+});
+
+test.each([
+  ['ssh://-oProxyCommand=x', /no name that ssh can take/],
+  ['ssh://$(id)', /no name that ssh can take/],
+  ['ssh://ada@', /no name that ssh can take/],
+  ['ssh://ada:secret@box', /a password has no place in an address/],
+  ['ssh://box:70000', /70000 is no port of sshd/],
+  ['ssh://box/0', /0 is no port of a runner/],
+  ["ssh://box/a'b", /neither a port nor the path of a socket/],
+])('%s is refused', (text, why) => {
+  expect(() => parseAddress(text)).toThrow(why);
+});

@@ -1,0 +1,43 @@
+/** Logins that expired, by what the tools say of it. */
+
+interface Tool {
+  readonly found: RegExp;
+  readonly what: string;
+  readonly renew: string;
+}
+
+/** A command's own words for it. Patterns are anchored to the tools' texts: "expired" alone says nothing. */
+const TOOLS: readonly Tool[] = [
+  {
+    found: /Reauthentication (?:required|failed)|problem refreshing your current auth tokens|gcloud auth login/,
+    what: "Google Cloud's login",
+    renew: 'gcloud auth login',
+  },
+  {
+    found:
+      /SSO session (?:associated with this profile )?has expired|Error loading SSO Token|Token has expired and refresh failed|aws sso login/,
+    what: "AWS's login",
+    renew: 'aws sso login',
+  },
+  {
+    found: /ExpiredToken|RequestExpired|security token included in the request is expired/,
+    what: "AWS's login",
+    renew: 'aws sso login',
+  },
+  { found: /AADSTS\d{4,7}|az login/, what: "Azure's login", renew: 'az login' },
+  { found: /tsh login|cert(?:ificate)? has expired.{0,80}teleport/i, what: "Teleport's login", renew: 'tsh login' },
+  { found: /cloudflared access login/, what: "Cloudflare's login", renew: 'cloudflared access login' },
+  { found: /certificate .{0,300}(?:has )?expired/i, what: 'A certificate', renew: '' },
+  { found: /(?:login|session|credentials?|token) (?:has |have )?expired/i, what: 'A login', renew: '' },
+];
+
+/** What expired and how it is renewed; undefined where the text does not speak of it. `login`: the user's command. */
+export function expiredLogin(text: string, login: string | undefined): string | undefined {
+  const tool = TOOLS.find(({ found }) => found.test(text));
+  if (tool === undefined) return undefined;
+  return `${tool.what} expired: ${renewal(login ?? tool.renew)}`;
+}
+
+/** What to do about it, by the command that renews it. */
+export const renewal = (command: string | undefined): string =>
+  command ? `renew it: ${command}` : 'renew it (the settings can name the command: login of its hooks)';

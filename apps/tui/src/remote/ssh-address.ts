@@ -1,0 +1,60 @@
+import { UsageError } from '../usage-error.ts';
+
+/** A runner behind ssh: `ssh://[user@]host[:port][/runner]`. */
+export interface SshAddress {
+  /** As it was given: what texts call it. */
+  readonly text: string;
+  /** A host of ssh's configuration, a name or an IP address. */
+  readonly host: string;
+  readonly user: string | undefined;
+  /** Of sshd; undefined: as ssh's configuration says. */
+  readonly port: number | undefined;
+  readonly runner: RunnerThere;
+}
+
+/** Where the runner listens on its host: a port on 127.0.0.1, or a Unix socket. */
+export type RunnerThere =
+  { readonly kind: 'port'; readonly port: number } | { readonly kind: 'socket'; readonly path: string };
+
+/** Of `flashcore-runner serve`. */
+const RUNNER_PORT = 50_051;
+
+// ssh gives the names to ProxyCommand and Match exec, and those to a shell: only what needs no quoting there.
+const PARTS =
+  /^ssh:\/\/(?:([\w.][\w.+-]{0,63})@)?(\[[0-9a-f:.]{2,45}\]|[a-z0-9_](?:[\w.-]{0,253}))(?::(\d{1,5}))?(\/.*)?$/i;
+const SOCKET = /^\/[\w./@+-]{1,100}$/;
+
+export const isSshAddress = (text: string): boolean => /^ssh:/i.test(text);
+
+/** Errors: UsageError with what is wrong and what an address looks like. */
+export function parseSshAddress(text: string): SshAddress {
+  const refuse = (why: string): UsageError =>
+    new UsageError(
+      `Wanted ssh://[user@]host[:port][/runner] (ssh://gpu-box, ssh://ada@gpu-box:2222/50052, ssh://gpu-box/run/flashcore.sock); ${text}: ${why}`,
+    );
+  const parts = PARTS.exec(text);
+  if (/^ssh:\/\/[^/]*:[^/]*@/i.test(text))
+    throw refuse('a password has no place in an address; ssh asks for it, or uses a key');
+  if (!parts) throw refuse('its host is no name that ssh can take');
+  const [, user, host, port, path = '/'] = parts;
+  return {
+    text,
+    user,
+    host: host!.replace(/^\[|\]$/g, ''),
+    port: port === undefined ? undefined : portOf(port, () => refuse(`${port} is no port of sshd`)),
+    runner: runnerOf(path.slice(1), path, refuse),
+  };
+}
+
+function runnerOf(rest: string, path: string, refuse: (why: string) => UsageError): RunnerThere {
+  if (rest === '') return { kind: 'port', port: RUNNER_PORT };
+  if (/^\d+$/.test(rest)) return { kind: 'port', port: portOf(rest, () => refuse(`${rest} is no port of a runner`)) };
+  if (!SOCKET.test(path)) throw refuse('what follows the host is neither a port nor the path of a socket');
+  return { kind: 'socket', path };
+}
+
+function portOf(text: string, refusal: () => UsageError): number {
+  const port = Number(text);
+  if (port < 1 || port > 65_535) throw refusal();
+  return port;
+}

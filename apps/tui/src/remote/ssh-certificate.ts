@@ -1,0 +1,43 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+
+const LIMIT_MS = 5_000;
+const MAX_BYTES = 64 * 1024;
+const MAX_FILES = 16;
+
+/** A certificate of the user that sshd does not take any more. */
+export interface ExpiredCertificate {
+  readonly file: string;
+  /** Local time, as ssh-keygen has it: 2026-11-22T08:00:00. */
+  readonly at: string;
+}
+
+/** The first expired one of these files; those that are not there, or are none, don't count. */
+export async function expiredCertificate(
+  files: readonly string[],
+  environment: NodeJS.ProcessEnv,
+  now = new Date(),
+): Promise<ExpiredCertificate | undefined> {
+  for (const file of files
+    .map((name) => expanded(name, environment))
+    .filter((name) => existsSync(name))
+    .slice(0, MAX_FILES)) {
+    const at = /Valid: from \S+ to (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)/.exec(await described(file, environment))?.[1];
+    if (at !== undefined && new Date(at) < now) return { file, at };
+  }
+  return undefined;
+}
+
+const expanded = (file: string, environment: NodeJS.ProcessEnv): string =>
+  file.startsWith('~/') ? path.join(environment['HOME'] || homedir(), file.slice(2)) : file;
+
+/** What ssh-keygen says of a file; empty where it is no certificate. */
+function described(file: string, env: NodeJS.ProcessEnv): Promise<string> {
+  return new Promise((resolve) => {
+    execFile('ssh-keygen', ['-L', '-f', file], { env, timeout: LIMIT_MS, maxBuffer: MAX_BYTES }, (error, stdout) =>
+      resolve(error ? '' : stdout),
+    );
+  });
+}

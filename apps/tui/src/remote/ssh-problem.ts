@@ -1,0 +1,154 @@
+/** What ssh said when it failed, in our words: what is wrong, then what to do. */
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { plainText } from '@flashcore/shared/text';
+import { expiredLogin, renewal } from './expired-login.ts';
+import type { ExpiredCertificate } from './ssh-certificate.ts';
+import type { SshAddress } from './ssh-address.ts';
+
+/** How ssh ended. */
+export interface SshEnd {
+  readonly address: SshAddress;
+  readonly stderr: string;
+  /** Of the spawn itself: no ssh on this machine. */
+  readonly spawnError?: NodeJS.ErrnoException | undefined;
+  /** The user's command that renews a login. */
+  readonly login?: string | undefined;
+  /** Of the user, where there is one: why sshd refuses what it took yesterday. */
+  readonly certificate?: ExpiredCertificate | undefined;
+}
+
+interface Remedy {
+  readonly found: RegExp;
+  readonly say: (address: SshAddress, stderr: string) => string;
+  /** A person before a terminal could help: a password, a passphrase, "yes" to a new host's key. */
+  readonly asks?: boolean;
+}
+
+/** An ssh that could not reach the runner. */
+export class SshError extends FlashcoreError {
+  /** Whether ssh would have had to ask a person. */
+  readonly asks: boolean;
+
+  constructor(
+    reason: 'RUNNER_UNREACHABLE' | 'UNAUTHENTICATED',
+    message: string,
+    { address, asks = false }: SshErrorAbout,
+  ) {
+    super(reason, { address }, message);
+    this.asks = asks;
+  }
+}
+
+interface SshErrorAbout {
+  readonly address: string;
+  readonly asks?: boolean;
+}
+
+const MAX_LINES = 4;
+const MAX_LINE = 300;
+
+const by = ({ host, user, port }: SshAddress): string =>
+  `ssh ${port === undefined ? '' : `-p ${port} `}${user === undefined ? '' : `${user}@`}${host}`;
+
+const runnerThere = ({ runner }: SshAddress): string =>
+  runner.kind === 'port' ? `127.0.0.1:${runner.port}` : runner.path;
+
+/** The first that fits counts: a changed key comes before "verification failed". */
+const REMEDIES: readonly Remedy[] = [
+  {
+    found: /REMOTE HOST IDENTIFICATION HAS CHANGED|host key .{0,80}has changed/i,
+    say: (address, stderr) =>
+      `The host key of ${address.host} changed: another machine may answer in its place. If it was set up anew, forget the old key (${forget(stderr, address)}) and accept the new one (${by(address)})`,
+  },
+  {
+    found: /Host key verification failed|No \S+ host key is known/,
+    say: (address) => `The host key of ${address.host} is not known here: compare and accept it once (${by(address)})`,
+    asks: true,
+  },
+  {
+    found: /Too many authentication failures/,
+    say: (address) =>
+      `${address.host} cut the login after too many keys: name the right one in ssh's configuration (IdentityFile, IdentitiesOnly yes)`,
+  },
+  {
+    found: /Permission denied/,
+    say: (address) =>
+      `${address.host} did not let ssh in: make "${by(address)}" work without a question (ssh-add a key, or ControlMaster in ssh's configuration)`,
+    asks: true,
+  },
+  {
+    found: /open failed: administratively prohibited/,
+    say: (address) =>
+      `sshd on ${address.host} forbids forwarding: set AllowTcpForwarding there to yes or local (and PermitOpen to ${runnerThere(address)})`,
+  },
+  {
+    found: /open failed: connect failed|no runner (?:listens|answers) at/,
+    say: (address) =>
+      `No runner listens at ${runnerThere(address)} on ${address.host}: start one there (flashcore-runner serve), or have it started (--start-runner, after fa-tui host install ${address.text})`,
+  },
+  {
+    found: /fa-tui: (?:not found|No such file)|is not installed there/,
+    say: (address) => `flashcore is not installed on ${address.host}: fa-tui host install ${address.text}`,
+  },
+  {
+    found: /Could not resolve hostname|Name or service not known|nodename nor servname/i,
+    say: (address) => `No name server and no ssh configuration knows ${address.host}: correct the host's name`,
+  },
+  {
+    found: /connect to (?:host|address) .{1,300}: Connection refused/,
+    say: (address) => `No sshd answers on ${address.host}: look whether the machine runs, and the port`,
+  },
+  {
+    found: /timed out|No route to host|Network is unreachable|Host is down/i,
+    say: (address) => `${address.host} can't be reached: look whether the machine and the network are up`,
+  },
+  {
+    found: /Bad configuration option|bad configuration options|Bad owner or permissions|Can't open user config/,
+    say: () => `Correct ssh's configuration`,
+  },
+  {
+    found: /Connection (?:closed|reset)|kex_exchange_identification|Broken pipe|banner exchange|not responding/,
+    say: (address) => `The connection to ${address.host} was cut`,
+  },
+];
+
+/** RUNNER_UNREACHABLE, or UNAUTHENTICATED where a login expired. */
+export function sshError({ address, stderr, spawnError, login, certificate }: SshEnd): SshError {
+  const about = { address: address.text };
+  if (spawnError)
+    return new SshError(
+      'RUNNER_UNREACHABLE',
+      spawnError.code === 'ENOENT'
+        ? `Install ssh (openssh-client), or name a runner by host:port: ${address.text} needs it, and there is none`
+        : `ssh could not be started: ${spawnError.message}`,
+      about,
+    );
+  const said = lastLines(stderr);
+  const quoted = said === '' ? '' : `; ssh said: ${said}`;
+  const expired = certificate ? certificateText(certificate, login) : expiredLogin(stderr, login);
+  if (expired !== undefined) return new SshError('UNAUTHENTICATED', `${expired}${quoted}`, about);
+  const remedy = REMEDIES.find(({ found }) => found.test(stderr));
+  return new SshError(
+    'RUNNER_UNREACHABLE',
+    `${remedy?.say(address, stderr) ?? `ssh to ${address.host} ended: try ${by(address)}`}${quoted}`,
+    { ...about, asks: remedy?.asks ?? false },
+  );
+}
+
+const certificateText = ({ file, at }: ExpiredCertificate, login: string | undefined): string =>
+  `The ssh certificate ${file} expired at ${at}: ${renewal(login)}`;
+
+/** ssh prints the command itself, with the file that has the key. */
+const forget = (stderr: string, { host, port }: SshAddress): string =>
+  /ssh-keygen -f [^\r\n]{1,200} -R [^\r\n]{1,100}/.exec(plainText(stderr))?.[0].trim() ??
+  `ssh-keygen -R ${port === undefined ? host : `"[${host}]:${port}"`}`;
+
+/** The last lines of a foreign text on one, without the frame of ssh's warnings. */
+export const lastLines = (text: string): string =>
+  plainText(text)
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !/^[@*\s]+$/.test(line) && !line.startsWith('@'))
+    .slice(-MAX_LINES)
+    .map((line) => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE - 1)}…` : line))
+    .join(' | ');

@@ -1,0 +1,164 @@
+/** A real sshd on a loopback port with keys and configuration of its own, for one test file. */
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const SSHD = '/usr/sbin/sshd';
+
+export class Sshd {
+  readonly folder = mkdtempSync(join(tmpdir(), 'fc-sshd-'));
+  readonly port: number;
+  /** ssh's configuration, with hosts that say what their key is: box, stranger, restricted (no forwards), expired. */
+  readonly config = join(this.folder, 'ssh_config');
+  readonly knownHosts = join(this.folder, 'known_hosts');
+  readonly #process: ChildProcess;
+  #log = '';
+
+  private constructor(port: number, environment: Record<string, string>) {
+    this.port = port;
+    for (const name of ['host', 'user', 'stranger', 'restricted', 'authority', 'expired']) this.#makeKey(name);
+    this.#keygen(
+      '-s',
+      this.#path('authority'),
+      '-I',
+      'test',
+      '-V',
+      '20200101:20200102',
+      '-n',
+      userInfo().username,
+      this.#path('expired.pub'),
+    );
+    this.#write('authorized_keys', `${this.#read('user.pub')}restrict ${this.#read('restricted.pub')}`);
+    this.trustHost();
+    this.#write('ssh_config', this.#clientConfig());
+    this.#write('sshd_config', this.#serverConfig(environment));
+    // sshd of root wants the folder that its package's service makes.
+    if (userInfo().uid === 0) mkdirSync('/run/sshd', { recursive: true });
+    this.#process = spawn(SSHD, ['-D', '-e', '-f', this.#path('sshd_config')], { stdio: ['ignore', 'ignore', 'pipe'] });
+    this.#process.stderr!.setEncoding('utf8').on('data', (text: string) => (this.#log += text));
+  }
+
+  /** Listening. `environment`: what commands on the host see. */
+  static async start(environment: Record<string, string> = {}): Promise<Sshd> {
+    const sshd = new Sshd(await freePort(), environment);
+    for (const deadline = Date.now() + 10_000; !(await listens(sshd.port)); await sleep(20)) {
+      if (Date.now() > deadline || sshd.#process.exitCode !== null)
+        throw new Error(`sshd does not listen on port ${sshd.port}: ${sshd.#log}`);
+    }
+    return sshd;
+  }
+
+  /** This machine knows the host by its own key, or by another's. */
+  trustHost(key: 'host' | 'stranger' = 'host'): void {
+    const [type, base64] = this.#read(`${key}.pub`).split(' ');
+    this.#write('known_hosts', `[127.0.0.1]:${this.port} ${type} ${base64}\n`);
+  }
+
+  /** Kills every connection as a crash of the host would; new ones are taken. */
+  cutSessions(): void {
+    for (const pid of this.sessions()) process.kill(pid, 'SIGKILL');
+  }
+
+  /** Processes that serve a connection. */
+  sessions(): number[] {
+    return childrenOf(this.#process.pid!, 'sshd.*');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.cutSessions();
+    this.#process.kill('SIGKILL');
+    while (this.#process.exitCode === null && this.#process.signalCode === null) await sleep(5);
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #clientConfig(): string {
+    const host = (name: string, key: string): string => `Host ${name}\n  IdentityFile ${this.#path(key)}\n`;
+    return `${host('box', 'user')}${host('stranger', 'stranger')}${host('restricted', 'restricted')}${host('expired', 'expired')}
+Host closed
+  HostName 127.0.0.1
+  Port 1
+Host *.invalid
+  HostName nowhere.invalid
+Host *
+  HostName 127.0.0.1
+  Port ${this.port}
+  IdentitiesOnly yes
+  IdentityAgent none
+  UserKnownHostsFile ${this.knownHosts}
+  GlobalKnownHostsFile /dev/null
+`;
+  }
+
+  #serverConfig(environment: Record<string, string>): string {
+    const set = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
+    return `ListenAddress 127.0.0.1
+Port ${this.port}
+HostKey ${this.#path('host')}
+AuthorizedKeysFile ${this.#path('authorized_keys')}
+TrustedUserCAKeys ${this.#path('authority.pub')}
+AuthenticationMethods publickey
+PidFile none
+StrictModes no
+UsePAM no
+MaxStartups 100
+${set.length > 0 ? `SetEnv ${set.join(' ')}\n` : ''}`;
+  }
+
+  #makeKey(name: string): void {
+    this.#keygen('-t', 'ed25519', '-N', '', '-C', name, '-f', this.#path(name));
+  }
+
+  #keygen(...args: string[]): void {
+    execFileSync('ssh-keygen', ['-q', ...args], { stdio: 'ignore' });
+  }
+
+  #path(name: string): string {
+    return join(this.folder, name);
+  }
+
+  #read(name: string): string {
+    return readFileSync(this.#path(name), 'utf8');
+  }
+
+  #write(name: string, text: string): void {
+    writeFileSync(this.#path(name), text, { mode: 0o600 });
+  }
+}
+
+/** Processes of a program that a process started. */
+export function childrenOf(pid: number, program: string): number[] {
+  try {
+    return execFileSync('pgrep', ['-x', '-P', String(pid), program], { encoding: 'utf8' })
+      .trim()
+      .split('\n')
+      .map(Number);
+  } catch (error) {
+    // pgrep says so where there is none.
+    if ((error as { status?: number }).status === 1) return [];
+    throw error;
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    const answer = (is: boolean) => () => {
+      socket.destroy();
+      resolve(is);
+    };
+    socket.once('connect', answer(true)).once('error', answer(false));
+  });
+}
