@@ -1,5 +1,6 @@
 // Stands for the PTX engine in a library that is built without it: PTX is refused when it is loaded.
 #include "block.h"
+#include "shadow.h"
 #include "loaded.h"
 #include "counters.h"
 
