@@ -3,6 +3,7 @@
 #include "shadow.h"
 #include "loaded.h"
 #include "counters.h"
+#include "shadow.h"
 
 namespace flashcore::emu::ptx {
 
