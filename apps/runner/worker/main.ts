@@ -2,6 +2,7 @@ import { benchmark } from './benchmark/latency.ts';
 import { compare } from './benchmark/interleaved.ts';
 import { Conditions } from './benchmark/conditions.ts';
 import { runCanary } from './canary.ts';
+import { countLaunches } from './count-launches.ts';
 import { dieWithParent } from './die-with-parent.ts';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
@@ -57,6 +58,8 @@ async function work(
       run.close();
       return null;
     }
+    case 'count':
+      return countLaunches(driver, request, reporter);
     case 'benchmark':
       return benchmark({ driver, reference, conditions, clockStampImage, reporter }, request);
     case 'compare':

@@ -105,6 +105,22 @@ export interface RunOnceRequest {
   input: SeededInput;
 }
 
+/** Runs a candidate once on the emulator's PTX engine and counts what it does. */
+export interface CountRequest {
+  type: 'count';
+  candidate: Candidate;
+  input: SeededInput;
+}
+
+/** What a launch did, by the emulator's names (libs/emulator/ptx/counters.cpp); what is 0 is absent. */
+export interface LaunchCounts {
+  entry: string;
+  blocks: number;
+  counts: Record<string, number>;
+  /** By "flashcore_v6.cu:43". */
+  lines: Record<string, Record<string, number>>;
+}
+
 /** "cold" or "hot". */
 export type TimingModeName = Lowercase<EnumName<typeof TimingMode>>;
 
@@ -182,7 +198,14 @@ export interface ProfileOnceJob {
 }
 
 export type WorkerRequest =
-  OpenRequest | CanaryRequest | VerifyRequest | RunOnceRequest | BenchmarkRequest | CompareRequest | ConditionsRequest;
+  | OpenRequest
+  | CanaryRequest
+  | VerifyRequest
+  | RunOnceRequest
+  | CountRequest
+  | BenchmarkRequest
+  | CompareRequest
+  | ConditionsRequest;
 
 /** What the driver says of a device. Also said as JSON, by `--list-devices`: sizes are numbers. */
 export type DeviceFacts = Pick<
@@ -300,6 +323,7 @@ export interface ReplyByRequest {
   canary: null;
   verify: CaseReport;
   'run-once': null;
+  count: LaunchCounts[];
   benchmark: LatencyReport[];
   compare: ComparisonReport[];
   conditions: Plain<DeviceConditions>;

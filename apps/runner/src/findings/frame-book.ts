@@ -16,6 +16,12 @@ export class FrameBook {
     ];
     return places.map((place) => codeFrame(this.#files, place)).find((frame) => frame !== undefined);
   }
+
+  /** A line of them; empty where the place is not in these files. */
+  lineAt(file: string, line: number): string {
+    const frame = codeFrame(this.#files, { file, line, column: 0 });
+    return frame?.lines[line - frame.firstLine] ?? '';
+  }
 }
 
 /** "waits at __syncthreads, divergent_barrier.cu:31" names a place. */

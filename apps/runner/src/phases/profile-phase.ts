@@ -10,6 +10,7 @@ import {
 import { accumulateOf, formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { profileFindings } from '../findings/profile-findings.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
+import { countedProfile } from './counted-profile.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
 
@@ -21,6 +22,7 @@ export const profilePhase: VariantPhase = {
     result.profile = await runProfile(services, {
       spec: profile!,
       image: build!.image!,
+      build: build!.result,
       waves: wavesFor(build!.result, profile!.shape),
     });
     const findings = profileFindings(result.profile);
@@ -39,22 +41,30 @@ function wavesFor({ entries }: BuildResult, shape: Shape): LaunchWaves | undefin
 interface ProfileOptions {
   spec: ProfileSpec;
   image: string;
+  build: BuildResult;
   waves: LaunchWaves | undefined;
 }
 
 async function runProfile(services: VariantServices, options: ProfileOptions): Promise<ProfileResult> {
-  const { job, spec, runtime } = services;
-  const { shape, metricSet, counters } = options.spec;
+  const { job, spec, tools } = services;
   startPhase(services, Phase.PROFILE, 0);
-  const plan = planLaunches(spec.kernel.manifest, services.resolved, shape);
-  const accumulate = accumulateOf(spec.kernel.manifest, services.resolved.parameters);
-  const result = await runtime.instruments.profiler().profile(
-    { device: spec.device, image: options.image, shape, plan, metricSet, counters, accumulate, waves: options.waves },
+  const counts = spec.device.simulated && tools.engine() === 'ptx';
+  const result = counts ? await countedProfile(services, options) : await readCounters(services, options);
+  job.emit({ case: 'profileResult', value: result });
+  return result;
+}
+
+function readCounters(services: VariantServices, { spec, image, waves }: ProfileOptions): Promise<ProfileResult> {
+  const { job, runtime, resolved } = services;
+  const { device, kernel } = services.spec;
+  const { shape, metricSet, counters } = spec;
+  const plan = planLaunches(kernel.manifest, resolved, shape);
+  const accumulate = accumulateOf(kernel.manifest, resolved.parameters);
+  return runtime.instruments.profiler().profile(
+    { device, image, shape, plan, metricSet, counters, accumulate, waves },
     {
       signal: job.signal,
       onProgress: (progress) => job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) }),
     },
   );
-  job.emit({ case: 'profileResult', value: result });
-  return result;
 }

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
-import type { DeviceFacts } from '../messages.ts';
+import type { DeviceFacts, LaunchCounts } from '../messages.ts';
 import { cudaErrorOf } from './cuda-error.ts';
 import { DEVICE_ATTRIBUTE, cString, readDeviceFacts } from './device-facts.ts';
+import { launchCounts } from './launch-counts.ts';
 import { loadNativeLibrary, type NativeArgument, type NativeLibrary, type NativeName } from './declarations.ts';
 
 /** Device address. */
@@ -14,6 +15,8 @@ const FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER = 14;
 const STREAM_NON_BLOCKING = 1;
 const CAPTURE_THREAD_LOCAL = 1;
 const LIMIT_PERSISTING_L2 = 6;
+/** A line of the kernel takes some 300 bytes. */
+const MAX_COUNTS_BYTES = 4 * 1024 ** 2;
 /** Dynamic shared memory above this needs an opt-in. */
 const SMEM_WITHOUT_OPTIN_BYTES = 48 * 1024;
 
@@ -73,6 +76,19 @@ export class CudaDriver {
   limitLaunches(milliseconds: number): void {
     if (this.#native.has('flashcore_emulator_time_limit'))
       this.#native.call('flashcore_emulator_time_limit', BigInt(Math.ceil(milliseconds)));
+  }
+
+  /** On the emulator: launches of PTX from now on are counted, which takes several times as long. */
+  countLaunches(): void {
+    this.#native.call('flashcore_emulator_set_profiling', 1);
+  }
+
+  /** What the launches since countLaunches() did, in order. */
+  countedLaunches(): LaunchCounts[] {
+    const json = Buffer.alloc(MAX_COUNTS_BYTES);
+    const length = this.#native.call('flashcore_emulator_profile', json, json.length);
+    if (length >= json.length) throw new Error(`the counts of the launches take ${length} bytes`);
+    return launchCounts(JSON.parse(json.toString('utf8', 0, length)));
   }
 
   loadModule(path: string): Handle {

@@ -56,6 +56,8 @@ const DECLARATIONS = {
     'int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, uint64_t address, const void *dimensions, const void *strides, const void *box, const void *elementStrides, int interleave, int swizzle, int promotion, int fill)',
   flashcore_emulator_last_fault: 'int flashcore_emulator_last_fault(void *json, uint64_t capacity)',
   flashcore_emulator_time_limit: 'int flashcore_emulator_time_limit(uint64_t milliseconds)',
+  flashcore_emulator_set_profiling: 'int flashcore_emulator_set_profiling(int on)',
+  flashcore_emulator_profile: 'int flashcore_emulator_profile(void *json, uint64_t capacity)',
   flashcore_emulator_statistics: 'int flashcore_emulator_statistics(void *json, uint64_t capacity)',
 } as const;
 

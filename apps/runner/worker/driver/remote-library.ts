@@ -53,6 +53,7 @@ const WRITES: ReadonlySet<NativeName> = new Set([
   'cuDeviceGetPCIBusId',
   'cuMemcpyDtoH_v2',
   'flashcore_emulator_last_fault',
+  'flashcore_emulator_profile',
   'flashcore_emulator_statistics',
 ]);
 

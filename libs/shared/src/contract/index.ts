@@ -135,6 +135,8 @@ export {
   LatencyStatisticsSchema,
   type LaunchWaves,
   LaunchWavesSchema,
+  type LineProfile,
+  LineProfileSchema,
   type LegacyLoop,
   LegacyLoopSchema,
   type Metric,

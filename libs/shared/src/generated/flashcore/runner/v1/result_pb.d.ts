@@ -3080,6 +3080,20 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
    * @generated from field: double arithmetic_intensity = 9;
    */
   arithmeticIntensity: number;
+
+  /**
+   * True when the emulator counted: shared memory after a model of the hardware, instructions of PTX, no time.
+   *
+   * @generated from field: bool modelled = 10;
+   */
+  modelled: boolean;
+
+  /**
+   * What each line of the kernel's source did, by file and line; empty where the profiler does not tell.
+   *
+   * @generated from field: repeated flashcore.runner.v1.LineProfile lines = 11;
+   */
+  lines: LineProfile[];
 };
 
 /**
@@ -3087,6 +3101,117 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
  * Use `create(ProfileResultSchema)` to create a new message.
  */
 export declare const ProfileResultSchema: GenMessage<ProfileResult>;
+
+/**
+ * LineProfile is what a line of the kernel's source did in a launch; what a header does for it is the calling line's.
+ *
+ * @generated from message flashcore.runner.v1.LineProfile
+ */
+export declare type LineProfile = Message<"flashcore.runner.v1.LineProfile"> & {
+  /**
+   * File as the kernel folder names it.
+   *
+   * @generated from field: string file = 1;
+   */
+  file: string;
+
+  /**
+   * Line, from 1.
+   *
+   * @generated from field: int32 line = 2;
+   */
+  line: number;
+
+  /**
+   * The line itself, at most 240 characters; control characters are removed.
+   *
+   * @generated from field: string text = 3;
+   */
+  text: string;
+
+  /**
+   * Warp instructions of PTX.
+   *
+   * @generated from field: int64 instructions = 4;
+   */
+  instructions: bigint;
+
+  /**
+   * Lanes that took part, of 32, a mean.
+   *
+   * @generated from field: double active_lanes = 5;
+   */
+  activeLanes: number;
+
+  /**
+   * Instructions of tensor cores.
+   *
+   * @generated from field: int64 tensor_instructions = 6;
+   */
+  tensorInstructions: bigint;
+
+  /**
+   * Instructions of the special-function unit.
+   *
+   * @generated from field: int64 special_instructions = 7;
+   */
+  specialInstructions: bigint;
+
+  /**
+   * Barriers of the block.
+   *
+   * @generated from field: int64 barriers = 8;
+   */
+  barriers: bigint;
+
+  /**
+   * FLOPs.
+   *
+   * @generated from field: int64 flops = 9;
+   */
+  flops: bigint;
+
+  /**
+   * Requests to shared memory.
+   *
+   * @generated from field: int64 shared_requests = 10;
+   */
+  sharedRequests: bigint;
+
+  /**
+   * Their wavefronts.
+   *
+   * @generated from field: int64 shared_wavefronts = 11;
+   */
+  sharedWavefronts: bigint;
+
+  /**
+   * Wavefronts more than the width of the accesses takes.
+   *
+   * @generated from field: int64 bank_conflicts = 12;
+   */
+  bankConflicts: bigint;
+
+  /**
+   * Requests to global memory, cp.async among them.
+   *
+   * @generated from field: int64 global_requests = 13;
+   */
+  globalRequests: bigint;
+
+  /**
+   * Sectors of 32 bytes that they touch.
+   *
+   * @generated from field: int64 global_sectors = 14;
+   */
+  globalSectors: bigint;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.LineProfile.
+ * Use `create(LineProfileSchema)` to create a new message.
+ */
+export declare const LineProfileSchema: GenMessage<LineProfile>;
 
 /**
  * Metric is a counter's value.

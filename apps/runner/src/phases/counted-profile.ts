@@ -1,0 +1,43 @@
+/** The profile of a device without counters: the emulator's PTX engine counts what the kernel does. */
+import type { BuildResult, LaunchWaves, ProfileResult } from '@flashcore/shared/contract';
+import { accumulateOf } from '@flashcore/shared/kernels';
+import { modelledResult } from '../profile/modelled-result.ts';
+import { notMeasured } from '../profile/profiler.ts';
+import type { ProfileSpec } from '../spec/job-spec.ts';
+import { describeOutcome } from '../workers/device-worker.ts';
+import { candidateFor } from './candidate.ts';
+import type { VariantServices } from './job-services.ts';
+
+interface CountOptions {
+  spec: ProfileSpec;
+  image: string;
+  build: BuildResult;
+  waves: LaunchWaves | undefined;
+}
+
+const SEED = '666c617368';
+
+export async function countedProfile(services: VariantServices, options: CountOptions): Promise<ProfileResult> {
+  const { job, spec, runtime, frames, resolved, cases } = services;
+  const { shape, counters } = options.spec;
+  const outcome = await runtime.request(
+    {
+      type: 'count',
+      candidate: candidateFor(services, { image: options.image, shape, instrumented: true }),
+      input: { seed: SEED, rule: cases.distributions[cases.defaults.distribution]! },
+    },
+    { signal: job.signal },
+  );
+  if (outcome.status !== 'done') return notMeasured(shape, `the counted run failed: ${describeOutcome(outcome)}`);
+  return modelledResult({
+    arch: spec.device.arch,
+    deviceName: spec.device.name,
+    shape,
+    accumulate: accumulateOf(spec.kernel.manifest, resolved.parameters),
+    launches: outcome.value,
+    entries: options.build.entries,
+    waves: options.waves,
+    counters,
+    textOf: (file, line) => frames.lineAt(file, line),
+  });
+}

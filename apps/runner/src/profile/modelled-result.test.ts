@@ -1,0 +1,82 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { EntryResourcesSchema, FindingKind, ShapeSchema, Verdict } from '@flashcore/shared/contract';
+import { profileFindings } from '../findings/profile-findings.ts';
+import { modelledResult } from './modelled-result.ts';
+
+const shape = create(ShapeSchema, { batch: 1, heads: 4, sequenceLength: 128, headDim: 64 });
+const LAUNCH = {
+  entry: 'attend',
+  blocks: 128,
+  counts: {
+    instructions: 1000,
+    lanes: 24_000,
+    fma: 250,
+    tensor: 4,
+    flops: 64_000,
+    shared_load_requests: 80,
+    shared_load_wavefronts: 300,
+    shared_load_conflicts: 150,
+    shared_store_requests: 20,
+    shared_store_wavefronts: 100,
+    global_load_requests: 10,
+    global_load_sectors: 40,
+    async_copy_requests: 10,
+    async_copy_sectors: 20,
+    global_store_sectors: 40,
+  },
+  lines: {
+    'attend.cu:34': { instructions: 80, lanes: 2560, shared_load_requests: 80, shared_load_conflicts: 150 },
+    'attend.cu:7': { instructions: 20, lanes: 320, shared_store_requests: 20, shared_store_wavefronts: 100 },
+  },
+};
+
+const result = modelledResult({
+  arch: 'sm_89',
+  deviceName: 'flashcore CPU emulator (L4 limits)',
+  shape,
+  accumulate: 'fp32',
+  launches: [LAUNCH, { ...LAUNCH, entry: 'combine', counts: { instructions: 10 }, lines: {} }],
+  entries: [create(EntryResourcesSchema, { entry: 'attend', ctasPerSm: 3, occupancyPercent: 25 })],
+  counters: ['l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum', 'dram__bytes.sum'],
+  textOf: (file, line) => `${file}, line ${line}`,
+});
+const metric = (name: string) => result.metrics.find((each) => each.name === name);
+
+test('counters by the definitions of ncu carry its names and say that they are modelled', () => {
+  expect([
+    metric('smem_bank_conflict_percent')?.value,
+    metric('smem_wavefronts_per_request')?.value,
+    metric('l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum'),
+  ]).toMatchObject([
+    37.5,
+    4,
+    {
+      value: 300,
+      source: 'modelled l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum, attend, the largest of 2 launches',
+    },
+  ]);
+  expect([metric('executed_flops_per_byte')?.value, metric('active_lanes')?.value]).toEqual([20, 24]);
+  expect([metric('global_load_sectors_per_request')?.value, metric('resident_ctas_per_sm')?.value]).toEqual([3, 3]);
+});
+
+test('what only a GPU has is absent, and why is said', () => {
+  expect([result.verdict, result.modelled, result.stalls, metric('gpu_time_us'), metric('dram__bytes.sum')]).toEqual([
+    Verdict.PASS,
+    true,
+    [],
+    undefined,
+    undefined,
+  ]);
+  expect(result.reason).toContain('time, stalls and utilisation');
+});
+
+test('lines come in the order of the source, with their text; bank conflicts are found at the worst', () => {
+  expect(result.lines.map((each) => [each.line, each.text, each.sharedRequests, each.activeLanes])).toEqual([
+    [7, 'attend.cu, line 7', 20n, 16],
+    [34, 'attend.cu, line 34', 80n, 32],
+  ]);
+  expect(profileFindings(result)).toMatchObject([
+    { kind: FindingKind.BANK_CONFLICTS, location: { file: 'attend.cu', line: 34 } },
+  ]);
+});

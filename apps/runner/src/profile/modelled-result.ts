@@ -1,0 +1,190 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  LineProfileSchema,
+  MetricSchema,
+  ProfileResultSchema,
+  Verdict,
+  type EntryResources,
+  type LaunchWaves,
+  type Metric,
+  type ProfileResult,
+  type Shape,
+} from '@flashcore/shared/contract';
+import { attentionBytes, attentionFlops, findDataSheet } from '@flashcore/shared/kernels';
+import type { LaunchCounts } from '../../worker/messages.ts';
+import { adviceFor } from './advice.ts';
+import { evaluateRule, metricRules } from './counters.ts';
+
+export interface CountedKernel {
+  arch: string;
+  deviceName: string;
+  shape: Shape;
+  /** "fp32" or "fp16"; empty when not known. */
+  accumulate: string;
+  /** Of one run of the plan, in order. */
+  launches: readonly LaunchCounts[];
+  /** What ptxas says of the entries. */
+  entries: readonly EntryResources[];
+  waves?: LaunchWaves | undefined;
+  /** Counters that were asked for by their own names. */
+  counters?: readonly string[];
+  /** The source of a line. */
+  textOf: (file: string, line: number) => string;
+}
+
+const NOT_TIMED = "the emulator counts what a kernel does; time, stalls and utilisation are a GPU's to measure";
+const SECTOR_BYTES = 32;
+const MODELLED = 'modelled';
+
+/** ncu's names of what the emulator counts by the same definition. */
+const NCU_NAMES: Readonly<Record<string, string>> = Object.fromEntries(
+  ['load', 'store'].flatMap((kind) => {
+    const op = kind === 'load' ? 'ld' : 'st';
+    return [
+      [`smsp__inst_executed_op_shared_${op}.sum`, `shared_${kind}_requests`],
+      [`l1tex__data_pipe_lsu_wavefronts_mem_shared_op_${op}.sum`, `shared_${kind}_wavefronts`],
+      [`l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_${op}.sum`, `shared_${kind}_conflicts`],
+    ];
+  }),
+);
+
+/** Instructions by family, as a share of all. */
+const FAMILIES = ['fma', 'float', 'integer', 'memory', 'control', 'warp'];
+
+/**
+ * Counts of the emulator as a result. Where a plan has several launches, the figures are those of the one with the most
+ * instructions, and say so. A counter of a GPU that the emulator does not have is absent, and its gate answers "not
+ * measured".
+ */
+export function modelledResult(kernel: CountedKernel): ProfileResult {
+  const { arch, deviceName, shape, accumulate, launches, entries, waves, counters = [] } = kernel;
+  const largest = launches.reduce((a, b) => (of(b)('instructions') > of(a)('instructions') ? b : a));
+  const which = launches.length > 1 ? `, ${largest.entry}, the largest of ${launches.length} launches` : '';
+  const values = new Map(Object.entries(NCU_NAMES).map(([ncu, own]) => [ncu, of(largest)(own)]));
+  const metric = (name: string, value: number, unit: string, source: string): Metric =>
+    create(MetricSchema, { name, value, unit, source: `${source}${which}` });
+  const ruled = metricRules(arch).flatMap((rule) => {
+    const value = evaluateRule(rule, values);
+    return value === undefined ? [] : [metric(rule.name, value, rule.unit, `${MODELLED} ${rule.counters.join(', ')}`)];
+  });
+  const named = [...new Set([...counters, ...values.keys()])].flatMap((name) =>
+    values.has(name) ? [metric(name, values.get(name)!, '', `${MODELLED} ${name}`)] : [],
+  );
+  const resources = entries.find(({ entry }) => entry === largest.entry);
+  const all = [
+    ...ruled,
+    ...ownMetrics(largest, metric),
+    ...(resources ? residency(resources, waves, metric) : []),
+    ...ridge(deviceName, metric),
+    ...named,
+  ];
+  const figures = {
+    metric: (name: string) => all.find((each) => each.name === name)?.value,
+    stalls: [],
+    arch,
+    accumulate,
+    occupancyLimiter: resources?.occupancyLimiter,
+    waves,
+  };
+  return create(ProfileResultSchema, {
+    verdict: Verdict.PASS,
+    reason: NOT_TIMED,
+    modelled: true,
+    shape,
+    metrics: all,
+    advice: adviceFor(figures).map(({ text, evidence }) => ({ text, evidence })),
+    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
+    lines: linesOf(launches, kernel.textOf),
+  });
+}
+
+type NewMetric = (name: string, value: number, unit: string, source: string) => Metric;
+
+const of =
+  ({ counts }: Pick<LaunchCounts, 'counts'>) =>
+  (name: string): number =>
+    counts[name] ?? 0;
+
+function ownMetrics(launch: LaunchCounts, metric: NewMetric): Metric[] {
+  const count = of(launch);
+  const source = `${MODELLED}, PTX on the emulator`;
+  const instructions = Math.max(1, count('instructions'));
+  const loads = count('global_load_sectors') + count('async_copy_sectors');
+  const requests = count('global_load_requests') + count('async_copy_requests');
+  const bytes = SECTOR_BYTES * (loads + count('global_store_sectors'));
+  return [
+    metric('ptx_instructions', count('instructions'), 'warp instructions', source),
+    metric('active_lanes', count('lanes') / instructions, 'lanes of 32', source),
+    metric('tensor_instructions', count('tensor'), 'warp instructions', source),
+    metric('special_function_instructions', count('special_function'), 'warp instructions', source),
+    metric('barrier_instructions', count('barrier'), 'warp instructions', source),
+    ...FAMILIES.map((family) => metric(`${family}_percent`, (100 * count(family)) / instructions, '%', source)),
+    metric('executed_flops', count('flops'), 'FLOP', source),
+    metric('shared_bytes', count('shared_bytes'), 'B', source),
+    metric('global_load_bytes', SECTOR_BYTES * loads, 'B', `${source}, sectors of 32 bytes`),
+    metric('global_store_bytes', SECTOR_BYTES * count('global_store_sectors'), 'B', `${source}, sectors of 32 bytes`),
+    metric('global_load_sectors_per_request', loads / Math.max(1, requests), 'sectors', source),
+    metric('executed_flops_per_byte', count('flops') / Math.max(1, bytes), 'FLOP/B', `${source}, sectors before L1`),
+  ];
+}
+
+function residency(entry: EntryResources, waves: LaunchWaves | undefined, metric: NewMetric): Metric[] {
+  const source = "calculated from ptxas's report and the data sheet";
+  return [
+    ...(entry.ctasPerSm > 0 ? [metric('resident_ctas_per_sm', entry.ctasPerSm, 'CTAs', source)] : []),
+    ...(entry.occupancyPercent > 0
+      ? [metric('theoretical_occupancy_percent', entry.occupancyPercent, '%', source)]
+      : []),
+    ...(waves ? [metric('waves', waves.waves, 'waves', source)] : []),
+  ];
+}
+
+/** Where the roof bends: a kernel with fewer FLOPs a byte is bound by memory at best. */
+function ridge(deviceName: string, metric: NewMetric): Metric[] {
+  const sheet = findDataSheet(deviceName);
+  if (!sheet) return [];
+  const value = (sheet.fp16TensorTflops * 1e12) / (sheet.memoryGbPerSecond * 1e9);
+  return [metric('ridge_flops_per_byte', value, 'FLOP/B', sheet.source)];
+}
+
+function linesOf(
+  launches: readonly LaunchCounts[],
+  textOf: CountedKernel['textOf'],
+): MessageInitShape<typeof LineProfileSchema>[] {
+  const sums = new Map<string, Record<string, number>>();
+  for (const [place, counts] of launches.flatMap(({ lines }) => Object.entries(lines))) {
+    const sum = sums.get(place) ?? {};
+    for (const [name, count] of Object.entries(counts)) sum[name] = (sum[name] ?? 0) + count;
+    sums.set(place, sum);
+  }
+  return [...sums]
+    .map(([place, counts]) => ({ ...splitPlace(place), counts }))
+    .sort((a, b) => a.file.localeCompare(b.file) || a.line - b.line)
+    .map(({ file, line, counts }) => {
+      const count = of({ counts });
+      const instructions = count('instructions');
+      const whole = (...names: string[]): bigint => BigInt(names.reduce((sum, name) => sum + count(name), 0));
+      return {
+        file,
+        line,
+        text: textOf(file, line),
+        instructions: BigInt(instructions),
+        activeLanes: count('lanes') / Math.max(1, instructions),
+        tensorInstructions: whole('tensor'),
+        specialInstructions: whole('special_function'),
+        barriers: whole('barrier'),
+        flops: whole('flops'),
+        sharedRequests: whole('shared_load_requests', 'shared_store_requests'),
+        sharedWavefronts: whole('shared_load_wavefronts', 'shared_store_wavefronts'),
+        bankConflicts: whole('shared_load_conflicts', 'shared_store_conflicts'),
+        globalRequests: whole('global_load_requests', 'global_store_requests', 'async_copy_requests'),
+        globalSectors: whole('global_load_sectors', 'global_store_sectors', 'async_copy_sectors'),
+      };
+    });
+}
+
+/** "flashcore_v6.cu:43". */
+function splitPlace(place: string): { file: string; line: number } {
+  const at = place.lastIndexOf(':');
+  return { file: place.slice(0, at), line: Number(place.slice(at + 1)) };
+}

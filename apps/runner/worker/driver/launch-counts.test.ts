@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { launchCounts } from './launch-counts.ts';
+
+const LAUNCH = { entry: 'attend', blocks: 2, counts: { instructions: 3 }, lines: { 'attend.cu:4': { lanes: 5 } } };
+
+test('counts come as they were sent, without anything else', () => {
+  expect(launchCounts([{ ...LAUNCH, more: 'bytes' }])).toEqual([LAUNCH]);
+});
+
+test.each([
+  ['no array', LAUNCH],
+  ['no entry', [{ ...LAUNCH, entry: 1 }]],
+  ['a count that is no number', [{ ...LAUNCH, counts: { instructions: '3' } }]],
+  ['a line that is no object', [{ ...LAUNCH, lines: { 'attend.cu:4': null } }]],
+])('%s is refused', (_, json) => {
+  expect(() => launchCounts(json)).toThrow(TypeError);
+});
