@@ -4,6 +4,8 @@ import {
   Outcome,
   TimingMode,
   Verdict,
+  parityCounts,
+  parityText,
   type GateResult,
   type JobResult,
   type VariantResult,
@@ -43,7 +45,7 @@ function buildText({ build, verify }: VariantResult): string {
 function verifyText({ verify }: VariantResult): string {
   if (!verify) return '';
   const most = Math.max(0, ...verify.cases.map(({ maxAbsError }) => maxAbsError));
-  return `${verify.passedCases} of ${verify.cases.length} case${verify.cases.length === 1 ? '' : 's'} correct, largest error ${most.toExponential(1)}`;
+  return `${parityText(parityCounts(verify))} correct, largest error ${most.toExponential(1)}`;
 }
 
 const MODE_SUFFIX = {

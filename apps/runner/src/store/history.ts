@@ -144,14 +144,16 @@ export class HistoryStore {
 }
 
 /**
- * Whether a variant was verified and every case that was run passed; those that the kernel does not take are not its
+ * Whether a variant was verified and every case and probe that was run passed; those that the kernel does not take are not its
  * faults.
  */
 function isCorrect({ verify }: VariantResult): boolean {
   return (
     verify !== undefined &&
     verify.passedCases > 0 &&
-    verify.cases.every(({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED)
+    [...verify.probes, ...verify.cases].every(
+      ({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED,
+    )
   );
 }
 
@@ -198,7 +200,7 @@ function comparisonOf(comparison: ComparisonResult | undefined): { champion?: st
 /** The history's line for an experiment, about the variant that was asked for. */
 function summarise(result: JobResult): ExperimentSummary {
   const variant = result.variants[0];
-  const cases = variant?.verify?.cases ?? [];
+  const { cases = [], probes = [] } = variant?.verify ?? {};
   const gates = (verdict: Verdict): number => (variant?.gates ?? []).filter((gate) => gate.verdict === verdict).length;
   const hard = (variant?.gates ?? []).filter(({ level }) => level === 'hard');
   const hot = variant?.benchmarks.find(({ mode }) => mode === TimingMode.HOT);
@@ -207,6 +209,8 @@ function summarise(result: JobResult): ExperimentSummary {
     simulated: result.provenance?.device?.simulated ?? false,
     passedCases: variant?.verify?.passedCases ?? 0,
     cases: cases.length,
+    passedProbes: probes.filter(({ verdict }) => verdict === Verdict.PASS).length,
+    probes: probes.length,
     maxAbsError: Math.max(0, ...cases.map(({ maxAbsError }) => maxAbsError)),
     ...(hot?.latency && { p50Us: hot.latency.p50Us, samples: hot.latency.samples }),
     ...(result.costUsd !== undefined && { costUsd: result.costUsd }),

@@ -1,5 +1,5 @@
 import type { McpServer } from '@modelcontextprotocol/server';
-import { Outcome } from '@flashcore/shared/contract';
+import { Outcome, parityText } from '@flashcore/shared/contract';
 import * as z from 'zod';
 import { answer, answered } from './answers.ts';
 import type { ToolContext } from './tool-context.ts';
@@ -46,7 +46,7 @@ export function registerHistoryTools(server: McpServer, { runner, log }: ToolCon
             outcome: Outcome[experiment.job?.outcome ?? 0],
             device: experiment.deviceName,
             simulated: experiment.simulated,
-            cases: `${experiment.passedCases} of ${experiment.cases}`,
+            cases: parityText(experiment),
             ...(experiment.p50Us !== undefined && !experiment.simulated && { median_us: experiment.p50Us }),
             ...(experiment.speedupOverChampion !== undefined && {
               speedup_over_champion: experiment.speedupOverChampion,

@@ -98,6 +98,41 @@ function uncompiled(): JobEvent[] {
   );
 }
 
+test('a probe that is wrong stands beside the cases that are right, at every size', async () => {
+  const events = (): JobEvent[] => {
+    const before = DASHBOARD_MOMENTS.benchmarking();
+    const probe = {
+      shape: { batch: 1, heads: 2, sequenceLength: 333, headDim: 64 },
+      verdict: Verdict.FAIL,
+      elements: 1n,
+      maxAbsError: 0.5,
+      inputs: [{ distribution: 'one_hot', verdict: Verdict.FAIL }],
+    };
+    return eventsOf(
+      [
+        ...before.flatMap(({ payload }) => (payload.case === undefined ? [] : [payload])),
+        { case: 'verifyResult' as const, value: { probes: [probe] } },
+      ],
+      before[0]?.job,
+    );
+  };
+  for (const [columns, rows] of [
+    [80, 24],
+    [120, 40],
+    [200, 60],
+  ] as const) {
+    const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
+    try {
+      await enterScene(terminal, { keys: '1', events });
+      expect(await terminal.screen()).toMatch(/7\/7 within tolerance, 1 probe wrong|7 of 7 cases pass, 0 of 1 probe/);
+      await terminal.press('2');
+      expect(await terminal.screen()).toMatch(/1x2x333x64 probe +✗ FAIL[^]*7 of 7 cases pass, 0 of 1 probe/);
+    } finally {
+      terminal.close();
+    }
+  }
+});
+
 test('gates stand with their targets from the start, and change as data arrives', async () => {
   const building = await screenAt('building', 120, 40);
   expect(building).toMatch(/● registers\/thread +… <= 64/);

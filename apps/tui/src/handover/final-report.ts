@@ -18,7 +18,7 @@ import { piece } from '../present/roles.ts';
 import { p50IntervalText } from '../present/sections/timings.ts';
 import { shortName, VERDICT_MARKS } from '../present/words.ts';
 import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
-import { costText, errorText, gatesText, parityText, totalCost } from './job-facts.ts';
+import { costText, errorText, gatesText, correctText, totalCost } from './job-facts.ts';
 import type { Report } from './report.ts';
 import { saidAndMeasured } from './said-and-measured.ts';
 
@@ -143,7 +143,7 @@ function foundTable(jobs: readonly GetJobResponse[]): Block {
     { title: 'job', cell: ({ job }) => shortName(job.name) },
     { title: 'kernel', cell: ({ job, variant }) => `${job.kernelId} ${variant.label}`.trim() },
     { title: 'device', cell: ({ result }) => result.provenance?.device?.name ?? 'none' },
-    { title: 'parity', cell: ({ variant }) => parityText(variant) },
+    { title: 'parity', cell: ({ variant }) => correctText(variant) },
     { title: 'largest error', align: 'right', cell: ({ variant }) => errorText(variant) },
     { title: 'plan', cell: ({ result }) => result.plan?.name ?? '-' },
     { title: 'gates', cell: ({ variant }) => gatesText(variant.gates) },

@@ -7,6 +7,8 @@ import {
   type GetJobResponse,
   type JobResult,
   type VariantResult,
+  parityCounts,
+  parityText,
 } from '@flashcore/shared/contract';
 import { formatCost, formatError, formatSeconds } from '../present/numbers.ts';
 
@@ -57,8 +59,8 @@ export function isRight(variant: VariantResult): boolean {
   );
 }
 
-export const parityText = ({ verify }: VariantResult): string =>
-  verify ? `${verify.passedCases} of ${verify.cases.length} cases` : 'not checked';
+export const correctText = ({ verify }: VariantResult): string =>
+  verify ? parityText(parityCounts(verify)) : 'not checked';
 
 /** Over all cases; undefined where none was compared. */
 export const largestError = ({ verify }: VariantResult): number | undefined =>

@@ -11,7 +11,7 @@ import { outcomeWord, shapeShort, shortName } from '../present/words.ts';
 import { adviceOf, nextSteps } from './advice.ts';
 import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure, type Place } from './figures.ts';
 import { instantOf } from './instants.ts';
-import { errorText, gatesText, parityText, totalCost } from './job-facts.ts';
+import { errorText, gatesText, correctText, totalCost } from './job-facts.ts';
 import type { Report } from './report.ts';
 
 export interface KernelReportInput {
@@ -147,7 +147,7 @@ const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [
     title: 'parity',
     cell: (response) => {
       const variant = askedOf(response);
-      return variant?.verify ? `${parityText(variant)}, ${errorText(variant)}` : 'not checked';
+      return variant?.verify ? `${correctText(variant)}, ${errorText(variant)}` : 'not checked';
     },
   },
   { title: 'gates', cell: (response) => gatesText(askedOf(response)?.gates ?? []) },

@@ -16,7 +16,7 @@ import {
   errorText,
   gatesText,
   largestError,
-  parityText,
+  correctText,
   tallyOf,
   totalCost,
   type GateTally,
@@ -116,7 +116,7 @@ function entryOf(response: GetJobResponse, before: readonly GetJobResponse[], al
     summary: job?.summary ?? '',
     changes: variant ? changesOf(response, variant, before) : null,
     steps: variant ? stepsOf(response, variant, before) : [],
-    parity: variant ? parityText(variant) : 'not checked',
+    parity: variant ? correctText(variant) : 'not checked',
     largest_error: (variant && largestError(variant)) ?? null,
     gates: tallyOf(variant?.gates ?? []),
     findings: (variant?.findings ?? []).map(({ message }) => message),
@@ -140,7 +140,7 @@ function entryBlocks(entry: Entry): Block[] {
       ...entry.hypotheses.map(({ text, by }) => fact('hypothesis', by === '' ? text : `${text} (${by})`)),
       ...changeFacts(entry.changes),
       fact('outcome', summary === '' ? outcome : `${outcome}: ${summary}`),
-      ...(variant ? [fact('parity', `${parityText(variant)}, largest error ${errorText(variant)}`)] : []),
+      ...(variant ? [fact('parity', `${correctText(variant)}, largest error ${errorText(variant)}`)] : []),
       ...(variant && variant.gates.length > 0
         ? [fact(result?.plan ? `gates (${result.plan.name})` : 'gates', gatesText(variant.gates))]
         : []),

@@ -5,7 +5,7 @@ import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
 import { COMPARISON_MARKS, MODE_WORDS, outcomeWord, shapeShort, shortName } from '../present/words.ts';
 import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
-import { gatesText, parityText } from './job-facts.ts';
+import { gatesText, correctText } from './job-facts.ts';
 
 /** GitHub refuses a longer one. */
 const MOST_CHARACTERS = 65_536;
@@ -41,7 +41,7 @@ const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [
     title: 'parity',
     cell: (response) => {
       const variant = askedOf(response);
-      return variant ? parityText(variant) : 'not checked';
+      return variant ? correctText(variant) : 'not checked';
     },
   },
   { title: 'gates', cell: (response) => gatesText(askedOf(response)?.gates ?? []) },

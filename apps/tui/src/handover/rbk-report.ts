@@ -5,7 +5,7 @@ import { formatMicroseconds } from '../present/numbers.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
 import { SIMULATED_TEXT } from '../present/words.ts';
 import { fastestSdpa, figuresOf, type Figure } from './figures.ts';
-import { isRight, largestError, parityText } from './job-facts.ts';
+import { isRight, largestError, correctText } from './job-facts.ts';
 import type { RbkConfig } from './rbk-config.ts';
 
 /** Texts by file name, those that the configuration asks for. */
@@ -112,7 +112,7 @@ function markdownReport(config: RbkConfig, { job, result }: GetJobResponse, rows
     chapter(`Benchmark of ${job?.label || job?.kernelId}`, 1),
     notice(`${device?.name ?? 'unknown device'}, ${result?.provenance?.protocol ?? 'unknown protocol'}, ${job?.name}`),
     ...(device?.simulated ? [notice(SIMULATED_TEXT, 'warn')] : []),
-    notice(`Correct: ${variant ? parityText(variant) : 'not checked'}. Warm-up: ${warmupsText(config)}.`),
+    notice(`Correct: ${variant ? correctText(variant) : 'not checked'}. Warm-up: ${warmupsText(config)}.`),
     rows.length === 0 ? notice('Nothing was measured.') : tableOf(COLUMNS, rows),
   ]);
 }

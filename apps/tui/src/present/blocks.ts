@@ -59,7 +59,7 @@ export interface TableRow {
   readonly note?: Piece | undefined;
 }
 
-/** A paragraph. Its mark alone has the role's colour where it has one. */
+/** A paragraph. Its mark alone has the role's colour; what is good, a warning or bad always has one. */
 export interface Notice {
   readonly kind: 'notice';
   readonly text: string;
@@ -160,7 +160,9 @@ export const chapter = (title: string, level: 1 | 2 = 2): Heading => ({ kind: 'h
 
 export const plot = (caption: string, drawing: Drawing): Plot => ({ kind: 'plot', drawing, caption });
 
-export const notice = (text: string, role: Role = 'text', mark?: string): Notice => ({
+const MARKS: Partial<Record<Role, string>> = { good: '✓', warn: '⚠', bad: '✗' };
+
+export const notice = (text: string, role: Role = 'text', mark = MARKS[role]): Notice => ({
   kind: 'notice',
   text,
   role,

@@ -22,6 +22,21 @@ export type Role = (typeof ROLES)[number];
 export interface Piece {
   readonly text: string;
   readonly role?: Role;
+  /** The text begins with a mark and a space; the mark alone has the role's colour. */
+  readonly isMarked?: boolean;
+}
+
+export const marked = (mark: string, text: string, role: Role): Piece => ({
+  text: `${mark} ${text}`,
+  role,
+  isMarked: true,
+});
+
+/** What has the colour, and what follows it. */
+export function colouredParts({ text, role, isMarked }: Piece): Piece[] {
+  if (!isMarked) return [piece(text, role)];
+  const end = text.indexOf(' ');
+  return end < 0 ? [piece(text, role)] : [piece(text.slice(0, end), role), piece(text.slice(end))];
 }
 
 export const piece = (text: string, role?: Role): Piece => (role === undefined ? { text } : { text, role });

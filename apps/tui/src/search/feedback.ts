@@ -6,6 +6,8 @@ import {
   type Finding,
   type JobResult,
   type VariantResult,
+  parityCounts,
+  parityText,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { sanitize } from '../present/cells/cell-text.ts';
@@ -78,7 +80,7 @@ function wrongLines(variant: VariantResult | undefined, required: readonly strin
     ...refused.map(
       ({ shape, reason }) => `${formatShape(shape!)} must be computed and was not: ${reason ?? 'no reason given'}`,
     ),
-    ...(variant?.verify ? [`${variant.verify.passedCases} of ${cases.length} cases pass.`] : []),
+    ...(variant?.verify ? [`${parityText(parityCounts(variant.verify))} pass.`] : []),
     ...heldOutLines(variant),
   ];
 }

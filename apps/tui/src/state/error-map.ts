@@ -1,4 +1,5 @@
 /** The error map of a case and the cursor that goes over its blocks. */
+import { checkedOf } from './variants.ts';
 import type { CaseResult, ErrorMap } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
 import { shownVariant } from './selectors.ts';
@@ -15,7 +16,7 @@ export const mapOf = ({ errorMap }: Pick<CaseResult, 'errorMap'>): ErrorMap | un
 
 /** The case under the cursor of view 2, when it has a map. */
 export function selectedMap(state: AppState): { result: CaseResult; map: ErrorMap } | undefined {
-  const result = state.ui.view === 'correct' ? shownVariant(state)?.cases[state.ui.selected.correct] : undefined;
+  const result = state.ui.view === 'correct' ? checkedAt(state) : undefined;
   const map = result && mapOf(result);
   return result === undefined || map === undefined ? undefined : { result, map };
 }
@@ -70,4 +71,9 @@ export function nextHead(map: ErrorMap, head: number | undefined, by: 1 | -1): n
   const places = headCount(map) + 1;
   const place = ((head ?? -1) + 1 + by + places) % places;
   return place === 0 ? undefined : place - 1;
+}
+
+function checkedAt(state: AppState): CaseResult | undefined {
+  const variant = shownVariant(state);
+  return variant && checkedOf(variant)[state.ui.selected.correct];
 }

@@ -1,4 +1,5 @@
 /** Questions that several views and commands ask of the state. */
+import { checkedOf } from './variants.ts';
 import {
   ComparisonVerdict,
   JobKind,
@@ -194,7 +195,7 @@ export function itemCount(state: AppState, view: ViewId): number | undefined {
   const variant = shownVariant(state);
   switch (view) {
     case 'correct':
-      return variant?.cases.length ?? 0;
+      return variant === undefined ? 0 : checkedOf(variant).length;
     case 'latency': {
       const race = raceOfAttached(state);
       if (race && !state.ui.comparing) return race.rows.length;

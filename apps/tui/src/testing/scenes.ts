@@ -9,6 +9,7 @@ import { LEADERBOARD_PLACE, fakeRunner } from './fake-runner.ts';
 import { decidedEvents, measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
 import { SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 import type { TestTerminal } from './terminal.tsx';
+import { TUNE_MOMENTS } from './tune-job.ts';
 
 export interface Scene {
   /** Keys to press once the jobs are there. */
@@ -30,6 +31,7 @@ export const VIEW_SCENES: Record<string, Scene> = {
   'correct-map': { keys: '2jjj\rkh', events: sampleEvents },
   latency: { keys: '3', events: () => measuredEvents('flashcore_v10') },
   'latency-comparison': { keys: '3', events: comparisonEvents },
+  'tune-race': { keys: '3jjj', events: TUNE_MOMENTS.racing },
   compare: { keys: '3', events: () => measuredEvents('flashcore_v10'), stage: (terminal) => compareWithV9(terminal) },
   'compare-figures': {
     keys: '3d',
@@ -59,6 +61,8 @@ export const VIEW_SCENES: Record<string, Scene> = {
 export const STATE_SCENES: Record<string, Scene> = {
   'run-building': { keys: '1', events: DASHBOARD_MOMENTS.building },
   'run-verifying': { keys: '1', events: DASHBOARD_MOMENTS.verifying },
+  'run-tuning': { keys: '1', events: TUNE_MOMENTS.racing },
+  'tune-ended': { keys: '3', events: TUNE_MOMENTS.ended },
   running: { keys: '2', events: () => sampleEvents().slice(0, 21) },
   'no-job': { keys: '3' },
   unconnected: { keys: '7', unconnected: true },

@@ -248,3 +248,4 @@ export { errorFromStatus, hasErrorDetails, statusFromError } from './error-statu
 export { type FieldViolation, FlashcoreError, asFlashcoreError, invalidRequest, isErrorReasonName } from './errors.ts';
 export { type ExitCode, exitCodeOfError, exitCodeOfOutcome, outcomeOfJob, outcomeOfVariant } from './outcome.ts';
 export { VERDICT_WORDS, withCurrentNames } from './renamed-fields.ts';
+export { isParity, parityCounts, parityShort, parityText, type ParityCounts } from './parity-text.ts';

@@ -2,6 +2,7 @@
  * Tables that fit: columns that do not are dropped by their rank or shortened on purpose, never clipped by accident.
  */
 import type { Column } from '../blocks.ts';
+import { colouredParts } from '../roles.ts';
 import { cellWidth, padCells } from './cell-text.ts';
 import { run, rowWidth, type Row, type Run } from './row.ts';
 
@@ -88,7 +89,10 @@ const totalWidth = (columns: readonly { width: number }[]): number =>
 const asRun = (cell: string | Run): Run => (typeof cell === 'string' ? run(cell) : cell);
 
 function joinCells(cells: readonly Run[]): Row {
-  return cells.flatMap((cell, index) => (index === 0 ? [cell] : [run(' '.repeat(GAP)), cell]));
+  return cells.flatMap((cell, index) => {
+    const runs = cell.isMarked ? colouredParts(cell) : [cell];
+    return index === 0 ? runs : [run(' '.repeat(GAP)), ...runs];
+  });
 }
 
 export interface Part {

@@ -2,9 +2,10 @@
  * Blocks as one HTML file that needs nothing else: no script, plots as inline SVG. Every text of a block is escaped
  * here, so that a kernel's title can't become markup; a policy in the page refuses scripts on top of that.
  */
-import type { Block, Fact, FindingBlock, Heading, Plot, TableBlock } from '../blocks.ts';
+import type { Block, Fact, FindingBlock, Heading, Notice, Plot, TableBlock } from '../blocks.ts';
 import { codeFrameRows, drawingRows } from '../cells/cells-painter.ts';
 import { rowText } from '../cells/row.ts';
+import { colouredParts, type Piece, type Role } from '../roles.ts';
 import { escapeMarkup } from '../svg/elements.ts';
 import { plotSvg } from '../svg/plot-svg.ts';
 
@@ -44,17 +45,24 @@ function elementOf(block: Block): string {
     case 'table':
       return tableElement(block);
     case 'notice':
-      return `<p class="${block.role}">${block.mark === undefined ? '' : `${escapeMarkup(block.mark)} `}${escapeMarkup(block.text)}</p>`;
+      return noticeElement(block);
     case 'finding':
       return findingElement(block);
     case 'code':
       return `<p class="note">${escapeMarkup(`${block.file}:${block.frame.line}`)}</p>\n${preformatted(codeFrameRows(block.frame, Infinity).map(rowText))}`;
     case 'outcome':
-      return `<p class="${block.role}"><strong>${escapeMarkup(block.word)}</strong> ${escapeMarkup(block.job)}</p>`;
+      return `<p><strong class="${block.role}">${escapeMarkup(block.word)}</strong> ${escapeMarkup(block.job)}</p>`;
     case 'plot':
       return plotElement(block);
   }
 }
+
+const noticeElement = ({ text, role, mark }: Notice): string =>
+  mark === undefined
+    ? `<p class="${role}">${escapeMarkup(text)}</p>`
+    : `<p>${markElement(mark, role)} ${escapeMarkup(text)}</p>`;
+
+const markElement = (mark: string, role: Role): string => `<span class="${role}">${escapeMarkup(mark)}</span>`;
 
 function headingElement({ title, remark, level }: Heading): string {
   const tail = remark === '' ? '' : ` <span class="remark">${escapeMarkup(remark)}</span>`;
@@ -74,7 +82,7 @@ function tableElement({ columns, rows }: TableBlock): string {
   };
   const head = columns.map(({ title }, index) => `<th${looks(index)}>${escapeMarkup(title)}</th>`).join('');
   const body = rows.flatMap(({ cells, note }) => [
-    `<tr>${cells.map(({ text, role }, index) => `<td${looks(index, role)}>${escapeMarkup(text)}</td>`).join('')}</tr>`,
+    `<tr>${cells.map((cell, index) => cellElement(cell, (role) => looks(index, role))).join('')}</tr>`,
     ...(note === undefined
       ? []
       : [`<tr><td class="note" colspan="${columns.length}">${escapeMarkup(note.text)}</td></tr>`]),
@@ -82,9 +90,16 @@ function tableElement({ columns, rows }: TableBlock): string {
   return `<div class="scroll"><table><thead><tr>${head}</tr></thead><tbody>\n${body.join('\n')}\n</tbody></table></div>`;
 }
 
+function cellElement(cell: Piece, looks: (role?: Role) => string): string {
+  const [first, rest] = colouredParts(cell);
+  return rest === undefined || first?.role === undefined
+    ? `<td${looks(cell.role)}>${escapeMarkup(cell.text)}</td>`
+    : `<td${looks()}>${markElement(first.text, first.role)}${escapeMarkup(rest.text)}</td>`;
+}
+
 function findingElement({ word, message, facts, remedy }: FindingBlock): string {
   const told = remedy === '' ? facts : [...facts, { label: 'remedy', value: remedy }];
-  return `<p class="bad"><strong>${escapeMarkup(word)}</strong>: ${escapeMarkup(message)}</p>\n${factList(told)}`;
+  return `<p><strong class="bad">${escapeMarkup(word)}</strong>: ${escapeMarkup(message)}</p>\n${factList(told)}`;
 }
 
 /** A drawing that the SVG painter has nothing for stands as text. */

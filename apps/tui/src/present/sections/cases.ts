@@ -5,10 +5,12 @@ import {
   type ElementError,
   type Tolerance,
   type VerifyResult,
+  parityCounts,
+  parityText,
 } from '@flashcore/shared/contract';
 import { fact, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
-import { counted, formatCount, formatError, formatNumber, formatPair, formatSeconds } from '../numbers.ts';
-import { piece, type Piece, type Role } from '../roles.ts';
+import { formatCount, formatError, formatNumber, formatPair, formatSeconds } from '../numbers.ts';
+import { marked, piece, type Piece, type Role } from '../roles.ts';
 import { VERDICT_MARKS, shapeShort } from '../words.ts';
 import { sdpaBlocks } from './sdpa.ts';
 
@@ -46,15 +48,25 @@ export const ERROR_COLUMNS: readonly Column<CaseResult>[] = [
   { title: 'time', align: 'right', drop: 5, cell: figure(({ seconds }) => formatSeconds(seconds)) },
 ];
 
+/** "1x2x333x64 probe": a probe has no other name. */
+export const caseTitle = ({ shape, inputs }: Pick<CaseResult, 'shape' | 'inputs'>): string =>
+  `${shapeShort(shape)}${inputs.length > 0 ? ' probe' : ''}`;
+
+const wrongInputs = ({ inputs }: CaseResult): string =>
+  inputs
+    .filter(({ verdict }) => verdict === Verdict.FAIL)
+    .map(({ distribution }) => distribution)
+    .join(', ');
+
 const CASE_COLUMNS: readonly Column<CaseResult>[] = [
-  { title: 'case', cell: ({ shape }) => shapeShort(shape) },
+  { title: 'case', cell: caseTitle },
   { title: 'verdict', cell: verdictPiece, cutLast: true },
   ...ERROR_COLUMNS,
 ];
 
 export function verdictPiece({ verdict }: Pick<CaseResult, 'verdict'>): Piece {
   const { mark, word, role } = VERDICT_MARKS[verdict];
-  return piece(`${mark} ${word}`, role);
+  return marked(mark, word, role);
 }
 
 /** What else is known of a case. */
@@ -62,6 +74,9 @@ export function caseFacts(result: CaseResult): Fact[] {
   const rule = VERDICT_MARKS[result.flashAttentionRule];
   const deterministic = result.deterministic ? 'yes' : 'no';
   return [
+    ...(result.inputs.length > 0
+      ? [fact('wrong on', wrongInputs(result) || `none of ${result.inputs.length} inputs`)]
+      : []),
     fact('Inf', formatCount(result.infCount), result.infCount > 0n ? 'bad' : undefined),
     fact('unwritten', formatCount(result.unwrittenCount), result.unwrittenCount > 0n ? 'bad' : undefined),
     fact('elements', formatCount(result.elements)),
@@ -86,26 +101,27 @@ function toleranceText(tolerance: Tolerance | undefined): string {
   return tolerance.profile ? `${rule} (${tolerance.profile})` : rule;
 }
 
+/** What is right on them needs no row: the count says so. */
+const failedProbes = ({ probes }: VerifyResult): CaseResult[] =>
+  probes.filter(({ verdict }) => verdict === Verdict.FAIL);
+
 /** The cases, then why the failed ones failed, then SDPA on the same inputs. */
 export function verifyBlocks(verify: VerifyResult): Block[] {
   const { cases } = verify;
   return [
-    heading(
-      'Correctness',
-      `${verify.passedCases} of ${counted(cases.length, 'case')} passed, ${formatSeconds(verify.seconds)}`,
-    ),
+    heading('Correctness', `${parityText(parityCounts(verify))} passed, ${formatSeconds(verify.seconds)}`),
     notice(`${toleranceText(verify.tolerance)}; reference: ${verify.reference}`, 'dim'),
-    tableOf(CASE_COLUMNS, cases),
+    tableOf(CASE_COLUMNS, [...cases, ...failedProbes(verify)]),
     ...(cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
       ? [notice('max/fp16: max error over that of plain fp16 attention; 2 is allowed', 'dim')]
       : []),
-    ...cases.flatMap(complaint),
+    ...[...cases, ...failedProbes(verify)].flatMap(complaint),
     ...sdpaBlocks(cases),
   ];
 }
 
 function complaint(result: CaseResult): Block[] {
-  const shape = shapeShort(result.shape);
+  const shape = caseTitle(result);
   if (result.verdict === Verdict.PASS)
     return result.deterministic !== false || result.seeds === 0
       ? []

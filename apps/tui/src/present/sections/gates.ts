@@ -2,7 +2,7 @@
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatInUnit, formatPercent } from '../numbers.ts';
-import { piece, type Piece, type Role } from '../roles.ts';
+import { marked, piece, type Piece, type Role } from '../roles.ts';
 import { gateMark, gateTarget, warnsOnly } from '../gate-marks.ts';
 import { VERDICT_MARKS } from '../words.ts';
 
@@ -25,7 +25,7 @@ const REPORT_COLUMNS: readonly Column<GateResult>[] = [
   {
     title: 'gate',
     shrinkTo: 20,
-    cell: (gate) => piece(`${gateMark(gate).mark} ${gateTitle(gate)}`, gateMark(gate).role),
+    cell: (gate) => marked(gateMark(gate).mark, gateTitle(gate), gateMark(gate).role),
   },
   ...GATE_COLUMNS.slice(0, 4),
 ];

@@ -4,6 +4,7 @@ import {
   Outcome,
   Verdict,
   FindingSchema,
+  GateResultSchema,
   JobErrorSchema,
   JobResultSchema,
   VerifyResultSchema,
@@ -11,9 +12,11 @@ import {
 import { expect, test } from 'vitest';
 import { failedExperiment, PLAIN } from '../../testing/result-fixtures.ts';
 import type { ReportFormat } from '../plain/report-format.ts';
+import { htmlPage } from '../html/html-painter.ts';
 import { plainLines } from '../plain/plain-painter.ts';
 import { verifyBlocks } from './cases.ts';
 import { findingsBlocks } from './findings.ts';
+import { gatesBlocks } from './gates.ts';
 import { jobBlocks, type EndedJob } from './job.ts';
 
 const jobReport = (ended: EndedJob, format: ReportFormat): string[] => plainLines(jobBlocks(ended), format);
@@ -52,7 +55,7 @@ test('a job that the runner could not carry out says why, and its name', () => {
     '  device     emulator',
     '',
     'Result  no compiler',
-    '  COMPILER_MISSING: Wanted g++ or clang++; neither is on the PATH. Install g++',
+    '  ✗ COMPILER_MISSING: Wanted g++ or clang++; neither is on the PATH. Install g++',
     'ERROR  jobs/01234567-89ab-4cde-8f01-23456789abcd',
   ]);
 });
@@ -88,6 +91,34 @@ test('where no element is finite there is no error to tell, rather than 0', () =
     ['1x2x64x64', '✗ FAIL', '-', '-', '-', '-', '-', '8,192', '8,192'],
     ['1x2x64x64', '✗ FAIL', '5.00e-1', '2.50e-1', '0', '0', '2', '0', '8,191'],
   ]);
+});
+
+test('a probe that failed stands beside the cases that passed; one that passed needs no row', () => {
+  const probe = (sequenceLength: number, ...verdicts: Verdict[]) => ({
+    shape: { batch: 1, heads: 2, sequenceLength, headDim: 64 },
+    verdict: verdicts.includes(Verdict.FAIL) ? Verdict.FAIL : Verdict.PASS,
+    reason: 'WRONG_RESULT',
+    inputs: verdicts.map((verdict, index) => ({ distribution: `input_${index}`, verdict })),
+  });
+  const verify = create(VerifyResultSchema, {
+    passedCases: 1,
+    cases: [{ shape: { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }, verdict: Verdict.PASS, seeds: 1 }],
+    probes: [probe(333, Verdict.PASS, Verdict.FAIL), probe(200, Verdict.PASS)],
+  });
+  const lines = plainLines(verifyBlocks(verify), PLAIN);
+  expect(lines[0]).toBe('Correctness  1 of 1 case and 1 of 2 probes passed, 0 ms');
+  expect(lines.filter((line) => line.includes('probe')).slice(1)).toEqual([
+    expect.stringMatching(/^ {2}1x2x333x64 probe {2}✗ FAIL/),
+    '  ✗ 1x2x333x64 probe: WRONG_RESULT',
+  ]);
+});
+
+test('a gate has its colour on the mark, not on its title', () => {
+  const gate = create(GateResultSchema, { title: 'parity', verdict: Verdict.FAIL, level: 'hard', detail: 'wrong' });
+  const blocks = gatesBlocks([gate]);
+  const line = plainLines(blocks, { ...PLAIN, colors: true }).find((each) => each.includes('parity'))!;
+  expect(line).toMatch(/m✗(?:\u001B\[[\d;]*m)+ parity/);
+  expect(htmlPage('gates', blocks)).toContain('<td><span class="bad">✗</span> parity</td>');
 });
 
 test('a deadlock names its threads in ranges, an access its place', () => {

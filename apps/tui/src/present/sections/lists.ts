@@ -6,6 +6,7 @@ import {
   type ExperimentSummary,
   type Job,
   type Kernel,
+  parityShort,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatError, formatMicroseconds, formatRatio, formatShortInstant } from '../numbers.ts';
@@ -63,10 +64,6 @@ function statePiece(job: Job): Piece {
   return piece(job.state === JobState.QUEUED ? `queued, ${job.queuePosition} ahead` : word, role);
 }
 
-/** "7/7"; "-" where no case was run. */
-export const casesText = ({ passedCases, cases }: Pick<ExperimentSummary, 'passedCases' | 'cases'>): string =>
-  cases === 0 ? '-' : `${passedCases}/${cases}`;
-
 /** The largest error of the cases; "-" where none was run. */
 export const largestErrorText = ({ cases, maxAbsError }: Pick<ExperimentSummary, 'cases' | 'maxAbsError'>): string =>
   cases === 0 ? '-' : formatError(maxAbsError);
@@ -99,7 +96,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
       title: 'outcome',
       cell: ({ job }) => piece(jobMark(job ?? CANNOT_SAY).word, jobMark(job ?? CANNOT_SAY).role),
     },
-    { title: 'cases', align: 'right', cell: casesText },
+    { title: 'cases', align: 'right', cell: parityShort },
     { title: 'hot p50', align: 'right', cell: timeText },
     ...(hasChampion ? [{ title: 'vs champion', align: 'right' as const, cell: championText }] : []),
     ...(hasCost

@@ -37,7 +37,7 @@ test('a search has its table with why a variant was dropped, the best and the fr
     '  1*  TILE=64          96  16 KiB        4   9.600 us  9.500 us to 9.700 us         -  yes',
     '  -   TILE=256          ?       ?        ?  not timed                     -         -  not known',
     '    it does not compile',
-    '  Best: TILE=64',
+    '  ✓ Best: TILE=64',
     '  * Pareto front of median latency and registers: TILE=64',
   ]);
 });
@@ -47,7 +47,7 @@ test('one that was stopped says so; where nothing is right there is no best', ()
   delete stopped.winner;
   const open = create(TuneResultSchema, { ...stopped, variants: [tune.variants[0]!] });
   delete open.winner;
-  expect(plainLines(tuneBlocks(open), PLAIN)).toContain('  Best: not decided');
+  expect(plainLines(tuneBlocks(open), PLAIN)).toContain('  ⚠ Best: not decided');
   const text = plainLines(tuneBlocks(stopped), PLAIN).join('\n');
   expect(text).toMatch(/not decided: stopped before the end[^]*Best: none is right[^]*nothing was measured/);
 });

@@ -1,15 +1,18 @@
 /** View 2: every case with its errors; below, the selected one in detail with its worst element and an error map. */
 import {
   Verdict,
+  parityCounts,
   type CaseResult,
   type Tolerance,
   type VerifyProgress,
   type ErrorMap,
 } from '@flashcore/shared/contract';
+import { counted } from '../../present/numbers.ts';
 import { run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
+import { checkedOf } from '../../state/variants.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { VERDICT_MARKS, shapeShort, notMeasured } from '../../present/words.ts';
 import { mapOf, type CellBlocks } from '../../state/error-map.ts';
@@ -17,7 +20,7 @@ import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
 import { list } from '../pane/list.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import { beside, pageOf, type Size, type View } from '../pane/view.ts';
-import { caseFacts, verdictPiece, elementText, ERROR_COLUMNS } from '../../present/sections/cases.ts';
+import { caseFacts, caseTitle, verdictPiece, elementText, ERROR_COLUMNS } from '../../present/sections/cases.ts';
 import { piece, type Piece } from '../../present/roles.ts';
 import { backendText } from '../../present/sections/sdpa.ts';
 import { factRows } from '../../present/cells/cells-painter.ts';
@@ -34,7 +37,7 @@ const ofDone = ({ cell, ...column }: Column<CaseResult>): Column<Line> => ({
 });
 
 const COLUMNS: readonly Column<Line>[] = [
-  { title: 'case', cell: (line) => shapeShort(line.kind === 'done' ? line.result.shape : line.progress.shape) },
+  { title: 'case', cell: (line) => (line.kind === 'done' ? caseTitle(line.result) : shapeShort(line.progress.shape)) },
   { title: 'verdict', cell: lineVerdict, cutLast: true },
   ...ERROR_COLUMNS.map(ofDone),
 ];
@@ -74,15 +77,21 @@ export const correctnessView: View = ({ state }, size) => {
 };
 
 /** "6 of 7 cases pass, 1 fails". */
-function casesRemark({ cases }: VariantView): string {
+function casesRemark({ cases, verify }: VariantView): string {
   const count = (wanted: Verdict): number => cases.filter(({ verdict }) => verdict === wanted).length;
   const [passed, failed, open] = [count(Verdict.PASS), count(Verdict.FAIL), count(Verdict.NOT_MEASURED)];
-  return `${passed} of ${cases.length} case${cases.length === 1 ? '' : 's'} pass${passed === 1 && cases.length === 1 ? 'es' : ''}${failed > 0 ? `, ${failed} fail${failed === 1 ? 's' : ''}` : ''}${open > 0 ? `, ${open} not run` : ''}`;
+  return `${passed} of ${cases.length} case${cases.length === 1 ? '' : 's'} pass${passed === 1 && cases.length === 1 ? 'es' : ''}${failed > 0 ? `, ${failed} fail${failed === 1 ? 's' : ''}` : ''}${open > 0 ? `, ${open} not run` : ''}${probesRemark(verify)}`;
+}
+
+function probesRemark(verify: VariantView['verify']): string {
+  if (verify === undefined || verify.probes.length === 0) return '';
+  const { passedProbes, probes } = parityCounts(verify);
+  return `, ${passedProbes} of ${counted(probes, 'probe')}`;
 }
 
 function linesOf(variant: VariantView | undefined): Line[] {
   if (variant === undefined) return [];
-  const done = variant.cases.map((result): Line => ({ kind: 'done', result }));
+  const done = checkedOf(variant).map((result): Line => ({ kind: 'done', result }));
   const { verifying } = variant;
   return verifying !== undefined ? [...done, { kind: 'running', progress: verifying }] : done;
 }

@@ -1,7 +1,9 @@
 /** What the build needs, in two rows: the most of any entry. */
 import { Phase } from '@flashcore/shared/contract';
-import { flowRows, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
-import { formatBytes, formatSeconds } from '../../present/numbers.ts';
+import { notice } from '../../present/blocks.ts';
+import { noticeRows } from '../../present/cells/cells-painter.ts';
+import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
+import { counted, formatBytes, formatSeconds } from '../../present/numbers.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { mostOf } from '../../state/pinned.ts';
 import { attachedJob, shownVariant } from '../../state/selectors.ts';
@@ -64,10 +66,7 @@ function figures(variant: VariantView, width: number): Row[] {
 function failure({ diagnostics }: VariantView, width: number): Row[] {
   const errors = diagnostics.filter(({ severity }) => severity === 'error');
   const [first] = errors;
-  if (first === undefined) return [textRow('✗ does not compile', 'bad')];
+  if (first === undefined) return noticeRows(notice('does not compile', 'bad'), width);
   const place = [first.file, first.line, first.column].filter((part) => part !== '' && part !== 0).join(':');
-  return wrapRows(`✗ ${errors.length} error${errors.length === 1 ? '' : 's'}, the first at ${place}`, width, {
-    role: 'bad',
-    hang: 2,
-  });
+  return noticeRows(notice(`${counted(errors.length, 'error')}, the first at ${place}`, 'bad'), width);
 }

@@ -3,7 +3,7 @@ import { Verdict, type CaseResult } from '@flashcore/shared/contract';
 import { bar } from '../../present/cells/bars.ts';
 import { cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
-import { formatCount, formatError } from '../../present/numbers.ts';
+import { counted, formatCount, formatError } from '../../present/numbers.ts';
 import { VERDICT_MARKS, shapeShort } from '../../present/words.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { shownVariant } from '../../state/selectors.ts';
@@ -29,8 +29,14 @@ export const correctLive: View = ({ state }, size) => {
 export function caseTally({ cases, verifying, verify }: VariantView): string {
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
   const count = Math.max(cases.length, verifying?.caseCount ?? 0);
-  return `${passed}/${count} within ${verify?.tolerance?.profile || 'tolerance'}`;
+  const within = `${passed}/${count} within ${verify?.tolerance?.profile || 'tolerance'}`;
+  const failed = failedProbes(verify).length;
+  return failed === 0 ? within : `${within}, ${counted(failed, 'probe')} wrong`;
 }
+
+/** Beside the cases: told when the verification has ended. */
+const failedProbes = (verify: VariantView['verify']): CaseResult[] =>
+  (verify?.probes ?? []).filter(({ verdict }) => verdict === Verdict.FAIL);
 
 /** The worst element of all cases: the one that the limit is nearest to, or farthest beyond. */
 export function worstCase({ cases }: VariantView): CaseResult | undefined {
@@ -76,7 +82,7 @@ const headerRow = (width: number): Row => [
   ),
 ];
 
-function caseRows({ cases, verifying }: VariantView): Row[] {
+function caseRows({ cases, verifying, verify }: VariantView): Row[] {
   const running: Row[] =
     verifying === undefined
       ? []
@@ -88,7 +94,7 @@ function caseRows({ cases, verifying }: VariantView): Row[] {
           ],
         ];
   // What is wrong is in sight first.
-  const failed = cases.filter(({ verdict }) => verdict === Verdict.FAIL);
+  const failed = [...failedProbes(verify), ...cases.filter(({ verdict }) => verdict === Verdict.FAIL)];
   const others = cases.filter(({ verdict }) => verdict !== Verdict.FAIL);
   return [...failed.map(caseRow), ...running, ...others.map(caseRow)];
 }

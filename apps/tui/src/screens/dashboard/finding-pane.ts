@@ -1,4 +1,6 @@
 /** What is wrong with the kernel, in the place of the latency: text, the source around it, what to do. */
+import { notice } from '../../present/blocks.ts';
+import { noticeRows } from '../../present/cells/cells-painter.ts';
 import type { CodeFrame } from '@flashcore/shared/contract';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { frameLines, type FrameLine } from '../../present/cells/code-frame.ts';
@@ -30,7 +32,7 @@ export function findingBody(
   const message = wrapRows(finding.message, width, { role: 'text' });
   const frame = frameOf({ finding, variant });
   const source = frame === undefined ? [] : frameRows(frame, width);
-  const remedy = finding.remedy === '' ? [] : wrapRows(`→ ${finding.remedy}`, width, { role: 'accent', hang: 2 });
+  const remedy = finding.remedy === '' ? [] : noticeRows(notice(finding.remedy, 'accent', '→'), width);
   const threads = finding.threads
     .slice(0, 2)
     .map(({ thread, block, place }): Row => [

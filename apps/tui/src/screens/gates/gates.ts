@@ -132,10 +132,7 @@ function reasonRows(gate: GateResult, { width, selected, hasSource }: GateLook):
  */
 function compactRows(gates: readonly GateResult[], { width, height, selected, focused }: Cursor): Row[] {
   const chosen = gates[selected];
-  const reason =
-    chosen === undefined || chosen.detail === ''
-      ? []
-      : wrapRows(gateReason(chosen), width, { role: gateMark(chosen).role });
+  const reason = chosen === undefined || chosen.detail === '' ? [] : wrapRows(gateReason(chosen), width);
   const blocks = gates.map((gate, index) => compactGate(gate, { width, cursor: index === selected && focused }));
   const rows = blocks.flat();
   // All gates before the reason of one, unless the cursor is here.
@@ -152,15 +149,7 @@ function compactRows(gates: readonly GateResult[], { width, height, selected, fo
   const fitted =
     reason.length <= room
       ? reason
-      : [
-          ...reason.slice(0, room - 1),
-          [
-            run(
-              cutCells(`${rowText(reason[room - 1] ?? [])}…`, width),
-              chosen === undefined ? 'dim' : gateMark(chosen).role,
-            ),
-          ],
-        ];
+      : [...reason.slice(0, room - 1), [run(cutCells(`${rowText(reason[room - 1] ?? [])}…`, width))]];
   return [...rows.slice(start, start + visible), ...(room > 0 ? fitted : [])];
 }
 
@@ -173,8 +162,9 @@ function compactGate(gate: GateResult, { width, cursor }: { width: number; curso
   const figure = value === undefined ? '-' : formatInUnit(value, COUNTED.has(unit) ? '' : unit);
   const [first = '', ...more] = wrapCells(gateTitle(gate), width - MARK_CELLS - figure.length - 1);
   const row: Row = [
-    run(`${mark} ${padCells(first, width - MARK_CELLS - figure.length - 1)} `, role),
+    run(`${mark} `, role),
+    run(`${padCells(first, width - MARK_CELLS - figure.length - 1)} `),
     run(figure, value === undefined ? role : undefined),
   ];
-  return [cursor ? selectRow(row, width) : row, ...more.map((line): Row => [run(`  ${line}`, role)])];
+  return [cursor ? selectRow(row, width) : row, ...more.map((line): Row => [run(`  ${line}`)])];
 }

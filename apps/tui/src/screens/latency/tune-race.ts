@@ -31,6 +31,8 @@ export function racePane(job: JobView | undefined, title: string, look: RaceLook
 }
 
 const MIN_TABLE = 4;
+/** Two parameters: rows that look alike say nothing. Why one was dropped stands below the table too. */
+const LABEL_CELLS = 28;
 
 /** In a line: how many run, and which leads. */
 export function raceText(race: TuneRace): string {
@@ -58,7 +60,7 @@ function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
     {
       title: 'variant',
       cell: ({ label, dropped }) => run(label, dropped === undefined ? 'title' : 'dim'),
-      shrinkTo: 14,
+      shrinkTo: LABEL_CELLS,
     },
     { title: 'regs', align: 'right', cell: (row) => built(row, row.registers > 0 ? String(row.registers) : '-') },
     { title: 'SMEM', align: 'right', cell: (row) => built(row, formatBytes(row.smemBytes)) },
@@ -89,7 +91,7 @@ function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
       drop: 4,
       cell: ({ ratio }) => (ratio === undefined ? run('-', 'dim') : formatRatio(ratio.ratio)),
     },
-    { title: 'dropped', drop: 1, shrinkTo: 12, cell: ({ dropped }) => run(dropped ?? '', 'dim') },
+    { title: 'dropped', drop: 5, shrinkTo: 12, cell: ({ dropped }) => run(dropped ?? '', 'dim') },
   ];
 }
 

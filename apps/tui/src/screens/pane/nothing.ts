@@ -15,6 +15,8 @@ interface Words {
   readonly other: string;
   /** "Samples come after the verification." */
   readonly pending: string;
+  /** The same of a search, which has many builds and one table. */
+  readonly ofSearch?: string;
   /** "before a sample was taken". */
   readonly before: string;
 }
@@ -25,6 +27,7 @@ const WORDS: Record<Subject, Words> = {
     kinds: [VERIFY, EXPERIMENT, TUNE],
     other: 'verifies no case',
     pending: 'Cases come after the build.',
+    ofSearch: 'Each variant is verified before it is timed: 3 says which are right.',
     before: 'before a case was run',
   },
   latency: {
@@ -37,6 +40,7 @@ const WORDS: Record<Subject, Words> = {
     kinds: [BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE],
     other: '',
     pending: "The compiler's figures come with the build.",
+    ofSearch: 'A build for each variant: 3 has their registers and shared memory.',
     before: 'before anything was built',
   },
   counters: {
@@ -84,7 +88,7 @@ export function nothingText(state: AppState, subject: Subject): string {
   if (job.kind === JobKind.UNSPECIFIED) return 'Reading the job.';
   if (!words.kinds.includes(job.kind))
     return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment of a kernel.`;
-  if (job.state !== JobState.ENDED) return words.pending;
+  if (job.state !== JobState.ENDED) return (job.kind === TUNE ? words.ofSearch : undefined) ?? words.pending;
   if (job.lastSequence === 0) return 'Reading the job.';
   return job.outcome === Outcome.PASSED
     ? `The job ended ${words.before}.`

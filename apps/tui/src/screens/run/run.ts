@@ -187,7 +187,7 @@ function gatesLine(state: AppState, width: number): Row {
     'gates',
     [
       ...tallyRuns(gateTally(gates, attachedJob(state))),
-      ...(failed === undefined ? [] : [run(`  ✗ ${failed.title} ${gateTarget(failed)}`, 'bad')]),
+      ...(failed === undefined ? [] : [run('  ✗', 'bad'), run(` ${failed.title} ${gateTarget(failed)}`)]),
       ...(standing?.matters ? [run(`  ${standing.text}`, standing.role)] : []),
     ],
     width,
@@ -200,7 +200,7 @@ function findingRows(state: AppState, size: Size): Row[] {
   const [first, ...rest] = findingBody(shown, { ...size, height: Math.max(2, size.height - 1) });
   const { fallback, label } = shown.variant;
   const title = `${findingWord(shown.finding.kind).toUpperCase()}${fallback ? ` (${label})` : ''}`;
-  return [[run(`✗ ${title}`, 'bad')], ...(first === undefined ? [] : [first]), ...rest];
+  return [[run('✗', 'bad'), run(` ${title}`, 'title')], ...(first === undefined ? [] : [first]), ...rest];
 }
 
 function welcome(embedded: boolean, { width }: Size): Row[] {

@@ -1,8 +1,8 @@
 /** What an ended experiment found, in a few rows: for previews of jobs and kernels. */
-import type { ExperimentSummary } from '@flashcore/shared/contract';
+import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
 import { formatError, formatMicroseconds } from '../../present/numbers.ts';
-import { casesText, gatesText } from '../../present/sections/lists.ts';
+import { gatesText } from '../../present/sections/lists.ts';
 import { MODE_WORDS, shapeShort } from '../../present/words.ts';
 
 /** "2x8x512x64 hot 12.1 us  cold 13.4 us": medians by shape and mode. */
@@ -18,11 +18,11 @@ export const timingRows = ({ timings, simulated }: ExperimentSummary, width: num
 /** Correctness, registers, gates; below them the medians. Nothing of a job that was no experiment. */
 export function experimentRows(experiment: ExperimentSummary | undefined, width: number): Row[] {
   if (experiment === undefined) return [];
-  const { cases, passedCases, maxAbsError, registersPerThread } = experiment;
+  const { cases, maxAbsError, registersPerThread } = experiment;
   return [
     ...flowRows(
       [
-        labelled('cases', casesText(experiment), passedCases < cases ? 'bad' : undefined),
+        labelled('cases', parityShort(experiment), isParity(experiment) ? undefined : 'bad'),
         ...(cases === 0 ? [] : [labelled('max err', formatError(maxAbsError))]),
         ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
         labelled('gates', gatesText(experiment)),

@@ -1,5 +1,6 @@
 /** Ended experiments, sorted and filtered; any two of their rows are compared by b and c. */
-import type { ExperimentSummary } from '@flashcore/shared/contract';
+import { marked } from '../../present/roles.ts';
+import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { gatesRole, gatesText } from '../../present/sections/lists.ts';
 import { formatAge, formatError, formatMicroseconds } from '../../present/numbers.ts';
@@ -22,14 +23,14 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
     cell: ({ job }) =>
       job === undefined
         ? '-'
-        : run(`${jobMark(job).mark}${pinnedMark(state, job.name)}${jobTitle(job)}`, jobMark(job).role),
+        : marked(jobMark(job).mark, `${job.name === state.ui.pinned ? 'A ' : ''}${jobTitle(job)}`, jobMark(job).role),
     shrinkTo: 20,
   },
   {
     title: 'cases',
     align: 'right',
-    cell: ({ passedCases, cases }) =>
-      cases === 0 ? run('-', 'dim') : run(`${passedCases}/${cases}`, passedCases === cases ? undefined : 'bad'),
+    cell: (experiment) =>
+      run(parityShort(experiment), isParity(experiment) ? (experiment.cases === 0 ? 'dim' : undefined) : 'bad'),
   },
   {
     title: 'max err',

@@ -6,7 +6,10 @@ import {
   type Kernel,
   TimingMode,
   type ExperimentSummary,
+  parityText,
 } from '@flashcore/shared/contract';
+import { notice } from '../../present/blocks.ts';
+import { noticeRows } from '../../present/cells/cells-painter.ts';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatAge, formatMicroseconds } from '../../present/numbers.ts';
 import {
@@ -157,7 +160,7 @@ export const kernelsView: View = ({ state }, { width, height }) => {
 
 function detail(state: AppState, kernel: Kernel, width: number): Row[] {
   if (kernel.manifestError !== undefined)
-    return [textRow(kernel.kernelId, 'title'), ...wrapRows(kernel.manifestError, width, { role: 'bad' })];
+    return [textRow(kernel.kernelId, 'title'), ...noticeRows(notice(kernel.manifestError, 'bad'), width)];
   const needs = [
     kernel.minArch === ''
       ? 'any architecture'
@@ -170,9 +173,10 @@ function detail(state: AppState, kernel: Kernel, width: number): Row[] {
     ...(kernel.lesson === '' ? [] : wrapRows(`lesson: ${kernel.lesson}`, width, { role: 'accent', hang: 2 })),
     ...(kernel.expectedFinding === FindingKind.UNSPECIFIED
       ? []
-      : wrapRows(`faulty on purpose: a run must find "${findingWord(kernel.expectedFinding)}"`, width, {
-          role: 'warn',
-        })),
+      : noticeRows(
+          notice(`faulty on purpose: a run must find "${findingWord(kernel.expectedFinding)}"`, 'warn'),
+          width,
+        )),
     ...lastResults(state, kernel, width),
     labelled('needs', needs.join(', ')),
     ...kernel.limits.flatMap(({ require, because }) => wrapRows(`shape: ${require} (${because})`, width, { hang: 2 })),
@@ -195,7 +199,7 @@ function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width
   const own = experiments.filter(({ job }) => job?.kernelId === kernelId).slice(0, MOST_RESULTS);
   if (own.length === 0) return [textRow('not run on this runner yet', 'dim')];
   return own.flatMap((experiment): Row[] => {
-    const { job, passedCases, cases } = experiment;
+    const { job } = experiment;
     const { mark, word, role } = jobMark(job ?? { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED });
     const age = job?.createTime === undefined ? '' : `  ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
     return [
@@ -203,7 +207,7 @@ function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width
         [
           run(`${mark} `, role),
           run(word),
-          run(`  ${cases === 0 ? 'no case' : `${passedCases}/${cases} cases`}`),
+          run(`  ${experiment.cases === 0 ? 'no case' : parityText(experiment)}`),
           run(`  ${gatesText(experiment)}${experiment.hardGates > 0 ? ' gates passed' : ''}${age}`, 'dim'),
         ],
         width,

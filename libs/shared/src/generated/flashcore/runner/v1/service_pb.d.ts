@@ -1347,6 +1347,20 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
    * @generated from field: repeated flashcore.runner.v1.ExperimentTiming timings = 21;
    */
   timings: ExperimentTiming[];
+
+  /**
+   * Probes passed, of `probes`.
+   *
+   * @generated from field: int32 passed_probes = 22;
+   */
+  passedProbes: number;
+
+  /**
+   * Probes run; 0 in experiments older than these fields.
+   *
+   * @generated from field: int32 probes = 23;
+   */
+  probes: number;
 };
 
 /**

@@ -1,0 +1,34 @@
+import { Verdict, type CaseResult, type VerifyResult } from '../generated/flashcore/runner/v1/result_pb.js';
+
+/** How many cases and probes passed, of how many that were asked for. */
+export interface ParityCounts {
+  readonly passedCases: number;
+  readonly cases: number;
+  readonly passedProbes: number;
+  readonly probes: number;
+}
+
+const passedOf = (results: readonly CaseResult[]): number =>
+  results.filter(({ verdict }) => verdict === Verdict.PASS).length;
+
+export const parityCounts = ({ cases, probes }: Pick<VerifyResult, 'cases' | 'probes'>): ParityCounts => ({
+  passedCases: passedOf(cases),
+  cases: cases.length,
+  passedProbes: passedOf(probes),
+  probes: probes.length,
+});
+
+/** "7 of 7 cases", "7 of 7 cases and 1 of 2 probes": who is right in all cases may be wrong on a probe. */
+export function parityText({ passedCases, cases, passedProbes, probes }: ParityCounts): string {
+  const ofCases = `${passedCases} of ${cases} case${cases === 1 ? '' : 's'}`;
+  return probes === 0 ? ofCases : `${ofCases} and ${passedProbes} of ${probes} probe${probes === 1 ? '' : 's'}`;
+}
+
+/** "7/7" for a table; a probe that failed is told. */
+export function parityShort({ passedCases, cases, passedProbes, probes }: ParityCounts): string {
+  const ofCases = cases === 0 ? '-' : `${passedCases}/${cases}`;
+  return passedProbes < probes ? `${ofCases}, ${passedProbes}/${probes} probes` : ofCases;
+}
+
+export const isParity = ({ passedCases, cases, passedProbes, probes }: ParityCounts): boolean =>
+  passedCases === cases && passedProbes === probes;
