@@ -144,8 +144,8 @@ export class HistoryStore {
 }
 
 /**
- * Whether a variant was verified and every case and probe that was run passed; those that the kernel does not take are not its
- * faults.
+ * Whether a variant was verified and every case and probe that was run passed; those that the kernel does not take are
+ * not its faults.
  */
 function isCorrect({ verify }: VariantResult): boolean {
   return (

@@ -4,7 +4,7 @@ import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { gatesRole, gatesText } from '../../present/sections/lists.ts';
 import { formatAge, formatError, formatMicroseconds } from '../../present/numbers.ts';
-import { run, wrapRows, BLANK_ROW, type Row } from '../../present/cells/row.ts';
+import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { historyOf } from '../../state/selectors.ts';
@@ -15,6 +15,11 @@ import { experimentRows } from './experiment-rows.ts';
 
 export const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
   job !== undefined && job === ui.pinned ? 'P' : ' ';
+
+function casesRun(experiment: ExperimentSummary): Run {
+  if (!isParity(experiment)) return run(parityShort(experiment), 'bad');
+  return run(parityShort(experiment), experiment.cases === 0 ? 'dim' : undefined);
+}
 
 const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
   { title: 'id', drop: 5, cell: ({ job }) => run(job === undefined ? '-' : shortName(job.name), 'dim') },
@@ -29,8 +34,7 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
   {
     title: 'cases',
     align: 'right',
-    cell: (experiment) =>
-      run(parityShort(experiment), isParity(experiment) ? (experiment.cases === 0 ? 'dim' : undefined) : 'bad'),
+    cell: casesRun,
   },
   {
     title: 'max err',
