@@ -33,6 +33,7 @@ const ARGUMENTS: Readonly<Record<string, NameKind>> = {
   'kernel or folder': 'kernel',
   job: 'job',
   jobs: 'job',
+  runner: 'runner',
 };
 
 /** Arguments with a few words of their own. */

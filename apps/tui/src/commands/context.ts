@@ -78,16 +78,26 @@ export class CommandContext {
   }
 
   async connect(): Promise<Connection> {
-    const { runner: named, ...tls } = this.options;
-    const runner = named ?? (this.surroundings.environment.FLASHCORE_RUNNER ? undefined : this.settings().runner);
+    const { surroundings, options } = this;
+    const { runner: named, startRunner, ...tls } = options;
+    const { environment } = surroundings;
+    const fromEnvironment = environment.FLASHCORE_RUNNER !== undefined && environment.FLASHCORE_RUNNER !== '';
+    const settings = named !== undefined && startRunner !== undefined ? {} : this.settings();
     const connection = await connect({
-      runner,
+      runner: named ?? (fromEnvironment ? undefined : settings.runner),
       tls,
-      environment: this.surroundings.environment,
-      mayAsk: this.surroundings.stdin.isTTY === true && this.surroundings.stderr.isTTY === true,
+      environment,
+      mayAsk: this.mayAsk,
+      startRunner: startRunner ?? (environment.FLASHCORE_START_RUNNER === '1' || settings.start_runner === true),
       notify: (message) => this.note(message),
     });
     this.note(`runner: ${connection.description}`);
     return connection;
+  }
+
+  /** Whether a person sits before it, whom ssh may ask before a screen is there. */
+  get mayAsk(): boolean {
+    const { stdin, stderr } = this.surroundings;
+    return stdin.isTTY === true && stderr.isTTY === true;
   }
 }

@@ -48,6 +48,13 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
       inFile('runner'),
       byDefault('one of this machine, started on demand'),
     ),
+    first(
+      'start_runner',
+      flag('start-runner', options.startRunner),
+      isOn('FLASHCORE_START_RUNNER', '1'),
+      inFile('start_runner'),
+      byDefault(false),
+    ),
     first('tls_ca', flag('tls-ca', options.tlsCa), env('FLASHCORE_TLS_CA'), byDefault("the login's")),
     first('tls_cert', flag('tls-cert', options.tlsCert), env('FLASHCORE_TLS_CERT'), byDefault("the login's")),
     first('tls_key', flag('tls-key', options.tlsKey), env('FLASHCORE_TLS_KEY'), byDefault("the login's")),

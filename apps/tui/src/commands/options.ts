@@ -24,6 +24,7 @@ const MAX_GATES_BYTES = 64 * 1024;
 /** Options that every command takes, as commander gives them. */
 export interface GlobalOptions extends TlsFlags {
   readonly runner?: string;
+  readonly startRunner?: boolean;
   readonly json?: boolean;
   readonly quiet?: boolean;
   readonly color: ColorMode;

@@ -22,6 +22,7 @@ import {
   reportOptions,
   rbkOption,
 } from './option-groups.ts';
+import { DIAL } from '../remote/dial-protocol.ts';
 import { COMPLETE, SHELLS } from './completion-scripts.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
@@ -32,6 +33,9 @@ import type { TuneCommandOptions } from './tune.ts';
 import type { JobCommand } from './start-job.ts';
 
 type Action<Options> = (context: CommandContext, options: Options, argument: string, second: string) => Promise<number>;
+
+/** What `fa-tui host` does besides telling. */
+const HOST_ACTIONS = ['install'];
 
 const USAGE = 2;
 
@@ -59,6 +63,8 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
     await (await import('./complete.ts')).complete(program, argumentList.slice(1), surroundings);
     return 0;
   }
+  if (argumentList[0] === DIAL)
+    return (await import('../connection/dial-runner.ts')).dialRunner(argumentList.slice(1), surroundings.environment);
   try {
     configure(program, surroundings);
     await program.parseAsync([...argumentList], { from: 'user' });
@@ -115,6 +121,7 @@ function buildProgram(define: Define): Command {
       '--runner <name>',
       'host:port, ssh://host, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else one of this machine, started on demand',
     )
+    .option('--start-runner', 'of ssh://host: start the runner there where none runs (FLASHCORE_START_RUNNER=1)')
     .option('--tls-ca <file>', "certificate of the runner's authority ($FLASHCORE_TLS_CA); default: that of the login")
     .option('--tls-cert <file>', 'client certificate ($FLASHCORE_TLS_CERT)')
     .option('--tls-key <file>', 'its key ($FLASHCORE_TLS_KEY)')
@@ -240,8 +247,16 @@ function addQueries(program: Command, define: Define): void {
     program.command('kernels').description("the runner's kernels").option('--all', 'also the faulty fixtures'),
     async (context, options) => (await import('./lists.ts')).listKernels(options, context),
   );
-  query(program.command('host').description("devices, tools and isolation of the runner's host"), async (context) =>
-    (await import('./lists.ts')).showHost(context),
+  const host = program
+    .command('host')
+    .addArgument(new Argument('[action]', 'of a host behind ssh').choices(HOST_ACTIONS))
+    .argument('[runner]', 'ssh://host, or its name (default: --runner)')
+    .option('--bundle <file>', 'install: made by npx nx bundle runner (default: the one in out/)')
+    .description("devices, tools and isolation of the runner's host; install: bring flashcore there");
+  query<{ bundle?: string }>(host, async (context, options, action, runner) =>
+    action === ''
+      ? (await import('./lists.ts')).showHost(context)
+      : (await import('./host.ts')).hostCommand(action, { ...options, named: runner }, context),
   );
   query<PageOptions>(pageOptions(program.command('jobs').description('jobs, newest first')), async (context, options) =>
     (await import('./lists.ts')).listJobs(options, context),

@@ -34,6 +34,8 @@ export interface ConnectOptions {
   readonly signal?: AbortSignal;
   /** Whether a person at a terminal can be asked for what ssh wants to know. */
   readonly mayAsk?: boolean;
+  /** Of a runner behind ssh: start it where none runs. */
+  readonly startRunner?: boolean;
   /** Told of what people should know meanwhile, for example that an older runner is replaced. */
   readonly notify?: (message: string) => void;
 }
@@ -63,11 +65,12 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
 
 async function connectTo(
   { name, address, security }: Target,
-  { environment, signal, mayAsk = false }: ConnectOptions,
+  { environment, signal, mayAsk = false, startRunner = false, notify }: ConnectOptions,
 ): Promise<Connection> {
   const description = name === undefined || name === address ? address : `${name} (${address})`;
   if (isSshAddress(address)) {
-    const reached = await connectBySsh({ address, security, environment, mayAsk, ...(signal && { signal }) });
+    const more = { ...(signal && { signal }), ...(notify && { notify }) };
+    const reached = await connectBySsh({ address, security, environment, mayAsk, startRunner, ...more });
     return { ...reached, kind: 'remote', address, description };
   }
   const client = await RunnerClient.connect({ address, security, ...(signal && { signal }) });

@@ -1,8 +1,11 @@
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
-import { parseSshAddress } from '../remote/ssh-address.ts';
+import { DIAL, type DialGreeting } from '../remote/dial-protocol.ts';
+import { bundled } from '../remote/host-script.ts';
+import { parseSshAddress, type SshAddress } from '../remote/ssh-address.ts';
 import { sshHost } from '../remote/ssh-command.ts';
 import { SshError } from '../remote/ssh-problem.ts';
 import { Tunnel, type Carry } from '../remote/tunnel.ts';
+import { UsageError } from '../usage-error.ts';
 
 /** A runner that is reached through a tunnel of this program's own. */
 export interface SshRunner {
@@ -20,6 +23,10 @@ export interface SshRunnerOptions {
   readonly signal?: AbortSignal;
   /** Whether a person at a terminal can be asked for a password; later, when a screen may be there, nobody is. */
   readonly mayAsk: boolean;
+  /** Starts the runner of the bundle there where none runs. */
+  readonly startRunner?: boolean;
+  /** Told of what people should know meanwhile. */
+  readonly notify?: (message: string) => void;
 }
 
 /** Jump hosts and a security key that wants to be touched take their time; a person takes more. */
@@ -32,8 +39,10 @@ const ASKING_LIMIT_MS = 120_000;
  */
 export async function connectBySsh(options: SshRunnerOptions): Promise<SshRunner> {
   const { environment, mayAsk } = options;
-  const host = await sshHost(parseSshAddress(options.address), environment);
-  const tunnel = await Tunnel.open({ host, environment, carry: forward(host.address) });
+  const address = parseSshAddress(options.address);
+  const carry = carryFor(address, options);
+  const host = await sshHost(address, environment);
+  const tunnel = await Tunnel.open({ host, environment, carry });
   try {
     const client = await dial(tunnel, options, CONNECT_LIMIT_MS).catch((error: unknown) => {
       if (!mayAsk || !(error instanceof SshError) || !error.asks) throw error;
@@ -51,8 +60,22 @@ export async function connectBySsh(options: SshRunnerOptions): Promise<SshRunner
   }
 }
 
-const forward = ({ runner }: ReturnType<typeof parseSshAddress>): Carry =>
-  runner.kind === 'port' ? { options: ['-W', `127.0.0.1:${runner.port}`], command: [] } : { options: [], command: [] };
+/** A forward to a port; to a socket, and to a runner that is started on demand, a command of the bundle there. */
+function carryFor({ runner, text, host }: SshAddress, { startRunner, notify }: SshRunnerOptions): Carry {
+  if (startRunner) {
+    if (runner.kind === 'socket' || !runner.isDefault)
+      throw new UsageError(
+        `Wanted --start-runner (start_runner) with an address that ends with its host: it starts the runner of that user, which has a socket of its own; got ${text}`,
+      );
+    const greeted = ({ pid, started, log }: DialGreeting): void => {
+      if (started) notify?.(`runner: started on ${host} (pid ${pid}); it ends when nobody uses it; its log: ${log}`);
+    };
+    return { options: [], command: [bundled('fa-tui', DIAL, 'start')], greeted };
+  }
+  return runner.kind === 'port'
+    ? { options: ['-W', `127.0.0.1:${runner.port}`], command: [] }
+    : { options: [], command: [bundled('fa-tui', DIAL, runner.path)], greeted: () => undefined };
+}
 
 /** The client, or as soon as ssh failed why. */
 async function dial(

@@ -14,7 +14,8 @@ export interface SshAddress {
 
 /** Where the runner listens on its host: a port on 127.0.0.1, or a Unix socket. */
 export type RunnerThere =
-  { readonly kind: 'port'; readonly port: number } | { readonly kind: 'socket'; readonly path: string };
+  | { readonly kind: 'port'; readonly port: number; readonly isDefault: boolean }
+  | { readonly kind: 'socket'; readonly path: string };
 
 /** Of `flashcore-runner serve`. */
 const RUNNER_PORT = 50_051;
@@ -47,8 +48,9 @@ export function parseSshAddress(text: string): SshAddress {
 }
 
 function runnerOf(rest: string, path: string, refuse: (why: string) => UsageError): RunnerThere {
-  if (rest === '') return { kind: 'port', port: RUNNER_PORT };
-  if (/^\d+$/.test(rest)) return { kind: 'port', port: portOf(rest, () => refuse(`${rest} is no port of a runner`)) };
+  if (rest === '') return { kind: 'port', port: RUNNER_PORT, isDefault: true };
+  if (/^\d+$/.test(rest))
+    return { kind: 'port', port: portOf(rest, () => refuse(`${rest} is no port of a runner`)), isDefault: false };
   if (!SOCKET.test(path)) throw refuse('what follows the host is neither a port nor the path of a socket');
   return { kind: 'socket', path };
 }

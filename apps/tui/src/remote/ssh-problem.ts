@@ -50,6 +50,9 @@ const MAX_LINE = 300;
 const by = ({ host, user, port }: SshAddress): string =>
   `ssh ${port === undefined ? '' : `-p ${port} `}${user === undefined ? '' : `${user}@`}${host}`;
 
+/** The address of the host alone. */
+const withoutRunner = ({ text }: SshAddress): string => text.replace(/^(ssh:\/\/[^/]*).*/i, '$1');
+
 const runnerThere = ({ runner }: SshAddress): string =>
   runner.kind === 'port' ? `127.0.0.1:${runner.port}` : runner.path;
 
@@ -84,11 +87,11 @@ const REMEDIES: readonly Remedy[] = [
   {
     found: /open failed: connect failed|no runner (?:listens|answers) at/,
     say: (address) =>
-      `No runner listens at ${runnerThere(address)} on ${address.host}: start one there (flashcore-runner serve), or have it started (--start-runner, after fa-tui host install ${address.text})`,
+      `No runner listens at ${runnerThere(address)} on ${address.host}: start one there (flashcore-runner serve), or have it started (--start-runner, after fa-tui host install ${withoutRunner(address)})`,
   },
   {
     found: /fa-tui: (?:not found|No such file)|is not installed there/,
-    say: (address) => `flashcore is not installed on ${address.host}: fa-tui host install ${address.text}`,
+    say: (address) => `flashcore is not installed on ${address.host}: fa-tui host install ${withoutRunner(address)}`,
   },
   {
     found: /Could not resolve hostname|Name or service not known|nodename nor servname/i,

@@ -4,6 +4,7 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { GreetingReader, type DialGreeting } from './dial-protocol.ts';
 import { expiredCertificate } from './ssh-certificate.ts';
 import { sshError, type SshError } from './ssh-problem.ts';
 import type { SshHost } from './ssh-command.ts';
@@ -21,15 +22,14 @@ export interface TunnelOptions {
 export interface Carry {
   readonly options: readonly string[];
   readonly command: readonly string[];
-  /** What the command prints before the connection's first byte: what a shell's start-up files print goes before. */
-  readonly marker?: Buffer;
+  /** Told what the command on the host says before it passes the connection on; absent for a forward. */
+  readonly greeted?: (greeting: DialGreeting) => void;
 }
 
 /** How a connection attempt ended: undefined, the runner spoke. */
 type Outcome = SshError | undefined;
 
 const MAX_STDERR = 16 * 1024;
-const MAX_PREAMBLE = 64 * 1024;
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 15_000;
 const KILL_AFTER_MS = 2_000;
@@ -143,7 +143,7 @@ export class Tunnel {
       spoke = true;
       this.#tell(undefined);
     };
-    passOn(link, socket, { marker: carry.marker, speak });
+    passOn(link, socket, { greeted: carry.greeted, speak });
     socket.pipe(link.stdin);
     link.stdin.on('error', () => socket.destroy());
     socket.once('close', () => endLink(link));
@@ -172,14 +172,14 @@ export class Tunnel {
 }
 
 interface Passing {
-  readonly marker: Buffer | undefined;
+  readonly greeted: Carry['greeted'];
   /** Told of the connection's first byte. */
   readonly speak: () => void;
 }
 
-/** Gives the socket what comes from the host, from the marker on. */
-function passOn({ stdout }: ChildProcess, socket: Socket, { marker, speak }: Passing): void {
-  let preamble = Buffer.alloc(0);
+/** Gives the socket what comes from the host, from the greeting on. */
+function passOn({ stdout }: ChildProcess, socket: Socket, { greeted, speak }: Passing): void {
+  const reader = new GreetingReader();
   const pass = (first: Buffer): void => {
     stdout!.removeListener('data', read);
     speak();
@@ -187,11 +187,16 @@ function passOn({ stdout }: ChildProcess, socket: Socket, { marker, speak }: Pas
     stdout!.pipe(socket);
   };
   const read = (bytes: Buffer): void => {
-    if (marker === undefined) return pass(bytes);
-    preamble = Buffer.concat([preamble, bytes]);
-    const at = preamble.indexOf(marker);
-    if (at >= 0) pass(preamble.subarray(at + marker.length));
-    else if (preamble.length > MAX_PREAMBLE) socket.destroy();
+    if (greeted === undefined) return pass(bytes);
+    try {
+      const found = reader.read(bytes);
+      if (found === undefined) return;
+      greeted(found.greeting);
+      pass(found.rest);
+    } catch {
+      // What answers is no dial of ours: the connection ends, and ssh's end says that there was none.
+      socket.destroy();
+    }
   };
   stdout!.on('data', read);
 }

@@ -30,6 +30,9 @@ export const SETTINGS = strict({
       'Runner where neither --runner nor $FLASHCORE_RUNNER names one: host:port, ssh://host, unix:/path, or a name of fa-tui login',
     )
     .optional(),
+  start_runner: flag()
+    .describe('Start the runner behind ssh:// where none runs there; fa-tui host install brings it there')
+    .optional(),
   colors: oneOf(['auto', 'truecolor', '256', '16', 'none'])
     .describe('Colours of the terminal program; auto: as NO_COLOR, COLORTERM and TERM say')
     .optional(),

@@ -1,0 +1,19 @@
+/** Shell scripts for the host: POSIX sh, whatever the login shell is. */
+
+/** Where bundles lie on the host: `bundles/<digest>/`, and a link `current`. */
+export const BUNDLES = '${FLASHCORE_HOME:-$HOME/.flashcore}/bundles';
+
+/** A script as one command line. It must do without single quotes. */
+export function asCommand(script: string): string {
+  if (script.includes("'")) throw new Error('a script for the host must do without single quotes');
+  return `exec sh -c '${script}'`;
+}
+
+/** Runs a program of the installed bundle. Words that need quoting are refused. */
+export function bundled(program: 'fa-tui' | 'flashcore-runner', ...words: string[]): string {
+  const strange = words.find((word) => !/^[\w./:@+-]+$/.test(word));
+  if (strange !== undefined) throw new Error(`a word for the host needs quoting: ${strange}`);
+  return asCommand(
+    `p="${BUNDLES}/current/${program}"; [ -x "$p" ] || { echo "${program} is not installed there" >&2; exit 127; }; exec "$p" ${words.join(' ')}`,
+  );
+}
