@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
+import { addCompileCommand } from './build/compile-command.ts';
 import { ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { addAccessCommands } from './access/access-commands.ts';
@@ -177,6 +178,7 @@ export function parseOptions(
   keepOptions(serve, KEEP_ALL);
   addAccessCommands(program, { defaultData, say });
   addOperationCommands(program, { defaultData, say, defer });
+  addCompileCommand(program, { repositoryRoot, defer });
   try {
     requireKnown(argv[0], program);
     program.parse(argv, { from: 'user' });

@@ -11,6 +11,7 @@ import type { EmulatorEngine, EngineWanted } from './emulator-engine.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { emulatorLibraryUnit, executorUnit, readSources, referenceUnit } from './host-libraries.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
+import { installedFolder, InstalledLibraries } from './installed-libraries.ts';
 import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { SharedBuilds } from './shared-builds.ts';
@@ -72,7 +73,10 @@ export class BuildTools {
     const libraries = realpathSync(asked);
     this.#libraryFiles = new LibraryFiles(join(libraries, 'files'));
     this.libraryFolder = libraries;
-    this.#libraries = new CompileCache(libraries, this.#libraryFiles, { box: this.box });
+    this.#libraries = new CompileCache(libraries, this.#libraryFiles, {
+      box: this.box,
+      shared: new InstalledLibraries(installedFolder(options.repositoryRoot)),
+    });
     this.#builds = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, {
       box: this.box,
       shared: options.buildCache === undefined ? undefined : new SharedBuilds(options.buildCache),

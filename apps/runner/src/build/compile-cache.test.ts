@@ -5,6 +5,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { CompileCache, hostFault, keyOf } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
+import { InstalledLibraries } from './installed-libraries.ts';
+import { LibraryFiles } from './library-files.ts';
 import { SharedBuilds } from './shared-builds.ts';
 
 const signal = new AbortController().signal;
@@ -111,6 +113,26 @@ test('a shared folder of builds: what one runner compiled another copies, unless
   expect([compiled, copied, anew].map(({ cacheHit }) => cacheHit)).toEqual([false, true, false]);
   expect([second, third].map(({ files }) => files.get(sha256).toString())).toEqual(['source', 'source']);
   expect((await second.compile()).cacheHit).toBe(true);
+});
+
+test('what an installation has compiled is copied, not changed; another source or a damaged file is compiled', async () => {
+  const installed = join(folder, 'installed');
+  const files = new LibraryFiles(join(installed, 'files'));
+  const { outputs } = await new CompileCache(installed, files).compile(unit(), { signal });
+  const runner = (name: string) =>
+    new CompileCache(join(folder, name), new ArtifactStore(join(folder, name, 'artifacts')), {
+      shared: new InstalledLibraries(installed),
+    });
+  const before = readdirSync(installed, { recursive: true }).sort();
+  expect((await runner('first').compile(unit(), { signal })).cacheHit).toBe(true);
+  expect((await runner('second').compile(unit({ text: 'edited' }), { signal })).cacheHit).toBe(false);
+  writeFileSync(files.path(outputs[0]!.sha256), 'sourcf');
+  expect((await runner('third').compile(unit(), { signal })).cacheHit).toBe(false);
+  expect(readdirSync(installed, { recursive: true }).sort()).toEqual(before);
+  const nowhere = { shared: new InstalledLibraries(join(folder, 'nowhere')) };
+  expect((await new CompileCache(join(folder, 'fourth'), files, nowhere).compile(unit(), { signal })).cacheHit).toBe(
+    false,
+  );
 });
 
 test('two jobs that want the same compile it once', async () => {

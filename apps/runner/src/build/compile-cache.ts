@@ -15,7 +15,14 @@ import {
   type StoredOutput,
 } from './compile-record.ts';
 import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
-import type { SharedBuilds } from './shared-builds.ts';
+
+/** Compilations of others: SharedBuilds, InstalledLibraries. */
+export interface OtherBuilds {
+  /** Copies a compilation into a runner's own files; undefined where it is not there, whole. Errors: DISK_FULL. */
+  copyTo(own: CompiledFiles, key: string): CompileRecord | undefined;
+  /** Errors: DISK_FULL. */
+  keep(own: CompiledFiles, record: CompileRecord): void;
+}
 
 export interface Compilation extends CompileRecord {
   cacheHit: boolean;
@@ -33,7 +40,7 @@ export class CompileCache {
   readonly #folder: string;
   readonly #files: CompiledFiles;
   readonly #box: () => Promise<Box>;
-  readonly #shared: SharedBuilds | undefined;
+  readonly #shared: OtherBuilds | undefined;
   readonly #running = new Map<string, Promise<unknown>>();
   /** Since the start. */
   readonly use = { hits: 0, misses: 0 };
@@ -42,7 +49,7 @@ export class CompileCache {
   constructor(
     folder: string,
     files: CompiledFiles,
-    { box = () => findBox('none'), shared }: { box?: () => Promise<Box>; shared?: SharedBuilds | undefined } = {},
+    { box = () => findBox('none'), shared }: { box?: () => Promise<Box>; shared?: OtherBuilds | undefined } = {},
   ) {
     this.#box = box;
     this.#shared = shared;

@@ -71,7 +71,7 @@ function sealRecord(record: CompileRecord): string {
 }
 
 /** Undefined for a file that is not, to the last bit, what this version writes. */
-function openRecord(sealed: string): CompileRecord | undefined {
+export function openRecord(sealed: string): CompileRecord | undefined {
   const [digest, text] = [sealed.slice(0, 64), sealed.slice(65)];
   return sealed[64] === '\n' && sha256Of(text) === digest ? (JSON.parse(text) as CompileRecord) : undefined;
 }

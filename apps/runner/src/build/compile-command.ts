@@ -1,0 +1,49 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { BuildTools } from './build-tools.ts';
+import { installedFolder } from './installed-libraries.ts';
+
+interface Surroundings {
+  repositoryRoot: string;
+  /** Takes what is to be done after the command line was read. */
+  defer: (work: () => Promise<void>) => void;
+}
+
+/** `compile`: what the runner itself needs on this host; at installation, so that no job waits for it. */
+export function addCompileCommand(program: Command, { repositoryRoot, defer }: Surroundings): void {
+  program
+    .command('compile')
+    .description(
+      'compiles the emulator and the CPU reference, so that no job waits for it; a runner compiles what it lacks',
+    )
+    .option('--into <folder>', 'of compiled libraries, by digest', installedFolder(repositoryRoot))
+    .action(({ into }: { into: string }) => defer(() => compileLibraries(repositoryRoot, resolve(into))));
+}
+
+/** Errors: COMPILER_MISSING, INTERNAL where something does not compile. */
+async function compileLibraries(repositoryRoot: string, folder: string): Promise<void> {
+  const work = mkdtempSync(join(tmpdir(), 'flashcore-compile-'));
+  try {
+    const tools = new BuildTools({
+      repositoryRoot,
+      dataDirectory: work,
+      kernelsFolder: join(repositoryRoot, 'kernels'),
+      artifacts: new ArtifactStore(join(work, 'artifacts')),
+      libraryCache: folder,
+    });
+    const listener = { signal: new AbortController().signal };
+    const target = { arch: '', emulated: true };
+    await Promise.all([
+      tools.emulatorLibrary(listener),
+      tools.referenceLibrary(listener),
+      tools.executor(listener),
+      tools.clockStamp(target, listener),
+      tools.canary(target, listener),
+    ]);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,44 @@
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { sha256Of } from '@flashcore/shared/kernels';
+import { openRecord, type CompiledFiles, type CompileRecord } from './compile-record.ts';
+
+/** Where an installation keeps what it compiled for itself: gone with node_modules. */
+export const installedFolder = (repositoryRoot: string): string =>
+  join(repositoryRoot, 'node_modules/.cache/flashcore/libraries');
+
+/**
+ * What `flashcore-runner compile` left at installation, by the digest of all that went into it: sources, flags,
+ * compiler, processor. Only read: the folder may be another user's.
+ */
+export class InstalledLibraries {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Copies a compilation into a runner's own files; undefined where it is not there, whole. Errors: DISK_FULL. */
+  copyTo(own: CompiledFiles, key: string): CompileRecord | undefined {
+    const text = this.#read(`entries/${key}.json`)?.toString('utf8');
+    const record = text === undefined ? undefined : openRecord(text);
+    if (record?.key !== key) return undefined;
+    const files = record.outputs.map(({ sha256 }) => `files/${sha256}.so`);
+    if (!record.outputs.every(({ sha256 }, index) => this.#has(files[index]!, sha256))) return undefined;
+    for (const file of files) own.putFile(join(this.#folder, file));
+    return record;
+  }
+
+  /** Nothing is kept here. */
+  keep(): void {}
+
+  #has(file: string, sha256: string): boolean {
+    const bytes = this.#read(file);
+    return bytes !== undefined && sha256Of(bytes) === sha256;
+  }
+
+  #read(file: string): Buffer | undefined {
+    const path = join(this.#folder, file);
+    return statSync(path, { throwIfNoEntry: false }) ? readFileSync(path) : undefined;
+  }
+}
