@@ -27,7 +27,7 @@ const measured = fromJson(
 );
 
 /** What a candidate's author can write, where GitHub would act on it. */
-const HOSTILE = '@octocat https://evil.example [click](https://evil.example) <b> ::error::x %0A\n| # 1';
+const HOSTILE = '@octocat https://evil.example [click](https://evil.example) <b> ::error::x %0A\n| # 1\u001b[2J\u202e';
 
 const failed = create(GetJobResponseSchema, {
   job: { name: 'jobs/11111111-0000', kernelId: 'mine', label: 'mine', outcome: Outcome.WRONG_RESULT },
@@ -189,6 +189,10 @@ test('SARIF puts what is of a header at the manifest, and has no link in a messa
     region: { startLine: 1 },
   });
   expect(results.filter(({ message }) => /(?<!\\)\[/.test(message.text))).toEqual([]);
+});
+
+test.each(JOB_FORMATS)('%s has no control characters', (format) => {
+  expect(written(format)).not.toMatch(/[^\P{Cc}\n]|\\u00[01]|[\u202a-\u202e]/u);
 });
 
 test.each(JOB_FORMATS)('%s is as it was', async (format) => {

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { isAbsolute, normalize } from 'node:path/posix';
 import { FindingKind, Verdict, type Diagnostic, type GetJobResponse } from '@flashcore/shared/contract';
+import { plainText } from '@flashcore/shared/text';
 import { formatInUnit } from '../present/numbers.ts';
 
 export interface Problem {
@@ -14,7 +15,10 @@ export interface Problem {
   readonly column: number;
 }
 
-export function problemsOf(jobs: readonly GetJobResponse[]): Problem[] {
+export const problemsOf = (jobs: readonly GetJobResponse[]): Problem[] =>
+  toldIn(jobs).map((problem) => ({ ...problem, message: plainText(problem.message) }));
+
+function toldIn(jobs: readonly GetJobResponse[]): Problem[] {
   return jobs.flatMap(({ job, result }) =>
     (result?.variants ?? []).flatMap(({ build, findings, gates }) => [
       ...(build?.diagnostics ?? []).map((diagnostic): Problem => ({

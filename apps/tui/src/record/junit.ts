@@ -8,6 +8,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
+import { plainText } from '@flashcore/shared/text';
 
 interface TestCase {
   readonly group: string;
@@ -128,9 +129,8 @@ function caseXml({ group, name, seconds, failure, skipped, output }: TestCase): 
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', '\n': '&#10;' };
 
-/** Characters that XML 1.0 has no way to write go. */
+/** Escape sequences, and characters that XML 1.0 has no way to write, go. */
 const escape = (text: string): string =>
-  text
-    .toWellFormed()
-    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '')
+  plainText(text)
+    .replace(/[\ufffe\uffff]/g, '')
     .replace(/[&<>"\n]/g, (character) => ENTITIES[character] ?? character);
