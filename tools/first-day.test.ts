@@ -46,14 +46,24 @@ test('a dry run on the emulator writes one page, goes on where it stopped, and r
   });
 });
 
-const counters = (call: string, input: string) =>
+/** The value of an expression of tools/gpu_host; `input` is its standard input. */
+const python = (imports: string, expression: string, input: string): unknown =>
   JSON.parse(
-    execFileSync(
-      'python3',
-      ['-c', `import json, sys; from day.counters import *; print(json.dumps(sorted(${call}(sys.stdin.read()))))`],
-      { cwd: join(ROOT, 'tools/gpu_host'), input, encoding: 'utf8' },
-    ),
-  ) as string[];
+    execFileSync('python3', ['-c', `import json, sys; ${imports}; print(json.dumps(${expression}))`], {
+      cwd: join(ROOT, 'tools/gpu_host'),
+      input,
+      encoding: 'utf8',
+    }),
+  );
+const counters = (call: string, input: string) =>
+  python('from day.counters import *', `sorted(${call}(sys.stdin.read()))`, input) as string[];
+
+test('of what a program said before it failed, the first error is told', () => {
+  expect(
+    python('from day.day import *', 'telling_line(sys.stdin)', 'In file x:\nx.cpp:3: error: no such type\n   | ^~~\n'),
+  ).toBe('x.cpp:3: error: no such type');
+  expect(python('from day.day import *', 'telling_line(sys.stdin)', 'one\ntwo\n\n')).toBe('two');
+});
 
 test('a counter that ncu does not know or could not read is not among those read', () => {
   const page = readFileSync(join(ROOT, 'apps/runner/src/profile/recorded/sm_90.raw.base.csv'), 'utf8');

@@ -7,7 +7,7 @@ import re
 
 from measurement import ROOT
 
-from .day import NotMeasured, StepFailed, last_line
+from .day import NotMeasured, StepFailed, telling_line
 
 # It runs on every device that flashcore takes, in microseconds.
 PROFILED = "flashcore_v6"
@@ -52,7 +52,7 @@ def check_counters(day):
 def asked_for(day):
     code, _, text, errors = day.m.run([day.m.node, ROOT / "test/dist/counter-names.js", day.device["arch"]])
     if code != 0:
-        raise StepFailed(last_line(errors))
+        raise StepFailed(telling_line(errors))
     return json.loads(text)
 
 
@@ -62,7 +62,10 @@ def names_listed(day):
     names = names_in(text)
     if code == 0 and names:
         return names, ""
-    return None, f"ncu --query-metrics: {last_line(text.splitlines()) or last_line(errors) or f'exit status {code}'}"
+    return (
+        None,
+        f"ncu --query-metrics: {telling_line(text.splitlines()) or telling_line(errors) or f'exit status {code}'}",
+    )
 
 
 def values_read(day):
@@ -77,7 +80,7 @@ def values_read(day):
     )
     values = read_in(text)
     if code != 0 or not values:
-        return None, f"not read: {last_line(errors) or 'an empty report'}"
+        return None, f"not read: {telling_line(errors) or 'an empty report'}"
     return values, ""
 
 

@@ -1,6 +1,7 @@
 """One run of first-day: its runner, its device, and what a step may use."""
 
 import json
+import re
 import subprocess
 import time
 
@@ -101,7 +102,7 @@ class Day:
         """A plain command's --json. Its exit status 1 is an answer too: a gate that failed."""
         code, _, text, errors = self.m.tui(*args, "--json", name=name)
         if code not in (0, 1) or not text:
-            raise StepFailed(last_line(errors) or f"fa-tui {args[0]} ended with exit status {code}")
+            raise StepFailed(telling_line(errors) or f"fa-tui {args[0]} ended with exit status {code}")
         return json.loads(text)
 
     def start_runner(self):
@@ -121,7 +122,7 @@ class Day:
         self.m.environment["FLASHCORE_RUNNER"] = address
         if not self.runner.stdout.readline():
             said = (self.m.work / "runner.log").read_text(encoding="utf8").splitlines()
-            raise StepFailed(f"the runner did not start: {last_line(said)}")
+            raise StepFailed(f"the runner did not start: {telling_line(said)}")
 
     def stop_runner(self):
         if self.runner is None:
@@ -136,6 +137,8 @@ class Day:
         self.runner = None
 
 
-def last_line(lines):
+def telling_line(lines):
+    """The first line with an error in it; of none the last."""
     told = [line.strip() for line in lines if line.strip()]
-    return told[-1].removeprefix("error: ") if told else ""
+    errors = [line for line in told if re.search(r"\berror\b", line, re.IGNORECASE)]
+    return [*errors[:1], *told[-1:], ""][0].removeprefix("error: ")

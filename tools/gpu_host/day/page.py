@@ -9,7 +9,7 @@ def write_page(day, steps, record):
     parts = [f"# A first day on {day.device['name']}", *opening(day), "## Steps", steps_table(steps, record)]
     if (day.m.out / "counters.json").exists():
         parts += ["## Counters", *counters_text(json.loads((day.m.out / "counters.json").read_text(encoding="utf8")))]
-    final = day.m.out / "final.md"
+    final = day.m.work / "final.md"
     if record.is_done("report") and final.exists():
         parts.append(one_level_down(final.read_text(encoding="utf8")))
     else:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from plan import CANONICAL
 
 from .counters import check_counters
-from .day import BadOption, NotMeasured, StepFailed, last_line
+from .day import BadOption, NotMeasured, StepFailed, telling_line
 
 FINALISTS = 2
 # On the emulator: enough to see every step work.
@@ -73,21 +73,23 @@ def check_primitives(day):
 
 
 def on_both(day, name, program, targets):
-    """Runs a suite on its targets. One that found a difference is a failed step: what follows rests on it."""
-    told = []
+    """Runs a suite on its targets. One that found a difference, or could not run, is a failed step."""
+    told, failed = [], False
     for target in targets:
         file = f"{name}.{target}" if len(targets) > 1 else name
         code, _, text, errors = day.m.run(
             [*day.m.command(program), *([target] if target else []), "--json", day.m.out / f"{file}.json"],
             name=f"{file}.txt",
         )
-        last = last_line(text.splitlines()) or last_line(errors)
-        if code != 0:
-            raise StepFailed(f"{last} ({file}.txt)" if code == 1 else last or f"exit status {code}")
-        # "21 passed, 0 failed on {…}": the device is in the file.
-        told.append(re.sub(r" on \{.*", f" on {target or 'the emulator'}", last))
-    needs = "; on a GPU's driver: not measured, no GPU here" if day.dry else ""
-    return "; ".join(told) + needs
+        failed = failed or code != 0
+        # Its last line, "21 passed, 0 failed on {…}": the device is in the file.
+        summary = re.sub(r" on \{.*", "", text.strip().splitlines()[-1]) if text.strip() else telling_line(errors)
+        told.append(f"{target or 'emulator'}: {summary or f'exit status {code}'}")
+    if day.dry:
+        told.append("on a GPU's driver: not measured, no GPU here")
+    if failed:
+        raise StepFailed("; ".join(told))
+    return "; ".join(told)
 
 
 def merge_of(kernel):
@@ -160,8 +162,8 @@ def write_report(day):
     jobs = sorted(day.jobs.glob("*.json"))
     if not jobs:
         raise NotMeasured("no kernel was measured")
-    for kind, name in (("markdown", "final.md"), ("html", "final.html"), ("json", "final.json")):
-        code, _, _, errors = day.m.tui("report", "--from", *jobs, "--format", kind, "-o", day.m.out / name)
+    for kind, place in (("markdown", day.m.work / "final.md"), ("html", day.m.out / "final.html")):
+        code, _, _, errors = day.m.tui("report", "--from", *jobs, "--format", kind, "-o", place)
         if code != 0:
-            raise StepFailed(last_line(errors))
-    return f"final.html and final.json, from {len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}"
+            raise StepFailed(telling_line(errors))
+    return f"below and, with plots, as final.html; from {len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}"

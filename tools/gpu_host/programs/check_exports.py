@@ -10,7 +10,9 @@ import importlib.util
 import json
 import pathlib
 import re
+import subprocess
 import sys
+import time
 
 import torch
 
@@ -19,6 +21,8 @@ MOST_LAUNCHES = 200
 REPLAYS = 101
 # As the runner has (apps/runner/src/spec/benchmark-protocol.ts): no launch finds its inputs where the last one left them.
 INPUT_SETS = 2
+PAUSE_S = 0.005
+CLOCK_SECONDS = 0.8
 # Bytes between the tensors of one timing and the next: PyTorch's allocator packs small ones into blocks of 2 MiB.
 PADDINGS = [0, 4096, 3 << 20, 21 << 20]
 
@@ -47,13 +51,16 @@ def load(path):
     return module
 
 
-def graph_us(*calls):
-    """Microseconds a launch, as the runner takes its hot figure: a graph of some 2 ms over all calls in turn, timed behind a replay of itself."""
-    one = replay_us(calls, 50)
-    return replay_us(calls, max(1, min(MOST_LAUNCHES, round(GRAPH_US / one))))
+def graph_us(*calls, pause_s=0.0):
+    """Microseconds a launch, as the runner takes its hot figure: a graph of some 2 ms over all calls in turn, timed
+    behind a replay of itself. `pause_s`: the device rests before each of these pairs, as it does while the runner
+    changes inputs and has its turns with SDPA."""
+    one = replay_us(captured(calls, 50), 50, pause_s)
+    launches = max(1, min(MOST_LAUNCHES, round(GRAPH_US / one)))
+    return replay_us(captured(calls, launches), launches, pause_s)
 
 
-def replay_us(calls, launches):
+def captured(calls, launches):
     # A stream of its own: the legacy default stream waits for all others.
     with torch.cuda.stream(torch.cuda.Stream()):
         for call in calls:
@@ -64,9 +71,15 @@ def replay_us(calls, launches):
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
             for launch in range(launches):
                 calls[launch % len(calls)]()
+    return graph
+
+
+def replay_us(graph, launches, pause_s):
+    with torch.cuda.stream(torch.cuda.Stream()):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         samples = []
         for _ in range(REPLAYS):
+            time.sleep(pause_s)
             graph.replay()
             start.record()
             graph.replay()
@@ -78,9 +91,8 @@ def replay_us(calls, launches):
 
 def graph_times(module, shape, causal):
     """The same at several places in memory: a kernel that lives in L2 depends on its tensors' addresses. First with a
-    new output a call, then into one that is kept, then over the runner's number of input sets in turn, as the runner
-    has it."""
-    held, times = [], {"graph_us": [], "graph_out_us": [], "graph_sets_us": []}
+    new output a call, then into one that is kept, then over the runner's number of input sets in turn."""
+    held, times = [], {"graph_us": [], "graph_out_us": [], "graph_sets_us": [], "graph_rested_us": []}
     for padding in PADDINGS:
         held.append(torch.empty(max(1, padding), dtype=torch.uint8, device="cuda"))
         sets = []
@@ -93,7 +105,24 @@ def graph_times(module, shape, causal):
         into = [lambda one=one: module.attention_out(*one, causal) for one in sets]
         times["graph_out_us"].append(graph_us(into[0]))
         times["graph_sets_us"].append(graph_us(*into))
+        times["graph_rested_us"].append(graph_us(*into, pause_s=PAUSE_S))
     return times
+
+
+def clocks(module, shape, causal):
+    """MHz of the SMs while the graph runs without a rest, as nvidia-smi tells it."""
+    q, k, v = (each.cuda() for each in inputs_of(shape))
+    out = torch.empty_like(q)
+    graph = captured([lambda: module.attention_out(q, k, v, out, causal)], MOST_LAUNCHES)
+    command = ["nvidia-smi", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits", "-lms", "50"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
+        until = time.monotonic() + CLOCK_SECONDS
+        while time.monotonic() < until:
+            graph.replay()
+            torch.cuda.synchronize()
+        watch.terminate()
+        told = [int(line) for line in watch.stdout.read().split() if line.isdigit()]
+    return {"busy_mhz": told}
 
 
 def on_shape(module, path, text):
@@ -171,6 +200,7 @@ def main():
             "opcheck": opcheck(module),
             "compiles": compiles(module),
             "refusals": refusals(module),
+            "clocks": clocks(module, *shape_of(shapes[0])),
         }
         report["rows"] += [on_shape(module, path, text) for text in shapes]
         print(path.stem, "done", file=sys.stderr, flush=True)

@@ -20,15 +20,17 @@ def measure(m):
         m.tui("export", kernel, "--torch", folder / f"{kernel}.py", limit=120)
         m.run([*runner, "--kernel", kernel], limit=200)
         results = m.bench(kernel, f"exports.bench.{kernel}.json", "--shape", CANONICAL, "--max-seconds", "2")
-        hot[kernel] = next(each["latency"]["p50Us"] for each in results if each["mode"].endswith("HOT"))
+        hot[kernel] = next(each for each in results if each["mode"].endswith("HOT"))
     _, _, text, errors = m.run([sys.executable, check, "check", folder, *SHAPES], limit=400)
     if not text:
         raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
     report = json.loads(text)
     for row in report["rows"]:
         if row["shape"] == CANONICAL and "graph_us" in row:
-            row["runner_hot_us"] = hot[row["kernel"]]
-            for name in ("graph_us", "graph_out_us", "graph_sets_us"):
-                row[name.replace("_us", "_over_runner")] = [each / hot[row["kernel"]] for each in row[name]]
+            runner = hot[row["kernel"]]
+            row["runner_hot_us"] = runner["latency"]["p50Us"]
+            row["runner_clock_mhz"] = runner.get("conditions", {}).get("smClockMhz")
+            for name in ("graph_us", "graph_out_us", "graph_sets_us", "graph_rested_us"):
+                row[name.replace("_us", "_over_runner")] = [each / row["runner_hot_us"] for each in row[name]]
         print("  ", json.dumps(row))
     m.write("exports.json", report)
