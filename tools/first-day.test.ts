@@ -7,11 +7,16 @@ import { expect, onTestFinished, test } from 'vitest';
 const ROOT = join(import.meta.dirname, '..');
 const FIRST_DAY = join(ROOT, 'tools/first-day');
 
-test('a dry run on the emulator writes one page, goes on where it stopped, and refuses a folder of another device', () => {
+function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'first-day-'));
   onTestFinished(() => {
     rmSync(folder, { recursive: true, force: true });
   });
+  return folder;
+}
+
+test('a dry run on the emulator writes one page, and goes on where it stopped', () => {
+  const folder = temporaryFolder();
   const firstDay = (...options: string[]) =>
     spawnSync(FIRST_DAY, ['--out', folder, '--kernels', 'fa_v1_baseline,flashcore_v11', ...options], {
       encoding: 'utf8',
@@ -37,13 +42,7 @@ test('a dry run on the emulator writes one page, goes on where it stopped, and r
   writeFileSync(join(folder, 'steps.json'), JSON.stringify({ ...kept, steps }));
   const second = firstDay('--steps', 'host,merge.fa_v1_baseline');
   expect(second).toMatchObject({ status: 0 });
-  expect(second.stdout).toContain('1 steps, at most 60 s; 1 done before');
-
-  writeFileSync(join(folder, 'steps.json'), JSON.stringify({ identity: { device: 'NVIDIA L4' }, steps: [] }));
-  expect(firstDay()).toMatchObject({
-    status: 2,
-    stderr: expect.stringContaining('has results of device NVIDIA L4') as string,
-  });
+  expect(second.stdout).toContain('1 step, at most 60 s; 1 done before');
 });
 
 /** The value of an expression of tools/gpu_host; `input` is its standard input. */
@@ -57,6 +56,26 @@ const python = (imports: string, expression: string, input: string): unknown =>
   );
 const counters = (call: string, input: string) =>
   python('from day.counters import *', `sorted(${call}(sys.stdin.read()))`, input) as string[];
+
+test.each([
+  [
+    'of another device',
+    '{"identity": {"device": "NVIDIA L4"}, "steps": []}',
+    /has results of device NVIDIA L4, and here/,
+  ],
+  ['broken', '{"identity"', /steps.json there can't be read .*: give a new folder/],
+])('a folder whose record is %s is refused', (_, kept, told) => {
+  const folder = temporaryFolder();
+  const path = join(folder, 'steps.json');
+  writeFileSync(path, kept);
+  expect(() =>
+    python(
+      'import pathlib; from day.record import Record',
+      'Record(pathlib.Path(sys.stdin.read()), {"device": "NVIDIA H200"}).steps',
+      path,
+    ),
+  ).toThrow(told);
+});
 
 test('of what a program said before it failed, the first error is told', () => {
   expect(

@@ -85,7 +85,7 @@ def opening(day, ahead, done):
         bound = min(bound, day.options.minutes * 60)
     return "\n".join(
         [
-            f"{day.device_text()}: {len(ahead)} steps, at most {limit_text(bound)}"
+            f"{day.device_text()}: {len(ahead)} {'step' if len(ahead) == 1 else 'steps'}, at most {limit_text(bound)}"
             + (f"; {done} done before" if done else ""),
             *(f"  {step.name:24} at most {limit_text(step.limit_s):>6}  {step.title}" for step in ahead),
         ]
