@@ -1,8 +1,7 @@
 // Stands for the PTX engine in a library that is built without it: PTX is refused when it is loaded.
 #include "block.h"
-#include "shadow.h"
-#include "loaded.h"
 #include "counters.h"
+#include "loaded.h"
 #include "shadow.h"
 
 namespace flashcore::emu::ptx {

@@ -54,6 +54,8 @@ export interface OutputFiles {
   readonly junit?: string | undefined;
   /** Nsight Compute's report of the variant asked for. */
   readonly save?: string | undefined;
+  /** Whether the report has what each line of the source did. */
+  readonly lines?: boolean | undefined;
   /** Writes what else is wanted of the ended job. */
   readonly ended?: ((response: GetJobResponse) => void) | undefined;
 }
@@ -147,7 +149,7 @@ async function reportEnd(
   ended: JobView,
   client: FollowedRunner['client'],
   context: CommandContext,
-  { junit, save, ended: write }: OutputFiles,
+  { junit, save, lines, ended: write }: OutputFiles,
 ): Promise<ExitCode> {
   const { name, error } = ended;
   const response = await client.getJob({ name });
@@ -158,7 +160,7 @@ async function reportEnd(
   if (junit !== undefined) writeFileSync(junit, junitText(response, result));
   write?.(response);
   if (context.options.json) context.document(jsonOf(GetJobResponseSchema, response));
-  else if (response.job) context.show(jobBlocks({ job: response.job, result, ...(error && { error }) }));
+  else if (response.job) context.show(jobBlocks({ job: response.job, result, ...(error && { error }) }, { lines }));
   const profile = result?.variants.find(({ fallback }) => !fallback)?.profile;
   const problem =
     save === undefined ? profileProblem(response.job, profile) : await saveReport(save, { profile, client, context });

@@ -76,7 +76,9 @@ export const profileOptions = (command: Command): Command =>
     .option('--metric <name>', "a counter by Nsight Compute's own name, besides those (repeatable)", repeated);
 
 export const saveOption = (command: Command): Command =>
-  command.option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui");
+  command
+    .option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui")
+    .option('--lines', 'also what each line of the source did, where the emulator counted (--json always has it)');
 
 export const variantOptions = (command: Command): Command =>
   parameterOptions(command).option('--config <name>', 'a named set of parameters of the kernel');

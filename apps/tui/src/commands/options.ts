@@ -82,6 +82,8 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly junit?: string;
   /** File for Nsight Compute's report. */
   readonly save?: string;
+  /** What each line of the source did. */
+  readonly lines?: boolean;
 }
 
 /** A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. */

@@ -10,6 +10,7 @@ import { profileBlocks } from '../present/sections/counters.ts';
 import { gatesBlocks } from '../present/sections/gates.ts';
 import { hostBlocks } from '../present/sections/host.ts';
 import { leaderboardBlocks } from '../present/sections/leaderboard.ts';
+import { linesBlocks } from '../present/sections/lines.ts';
 import { historyBlocks, jobsBlocks, kernelsBlocks } from '../present/sections/lists.ts';
 import { timingBlocks } from '../present/sections/timings.ts';
 import type { AppState, ViewId } from '../state/app-state.ts';
@@ -28,7 +29,7 @@ export function viewBlocks(state: AppState, view: ViewId): Block[] {
     case 'profile':
       return [
         ...(variant?.build ? buildBlocks(variant.build) : []),
-        ...(variant?.profile ? profileBlocks(variant.profile) : []),
+        ...(variant?.profile ? [...profileBlocks(variant.profile), ...linesBlocks(variant.profile)] : []),
       ];
     case 'gates':
       return variant && variant.gates.length > 0 ? gatesBlocks(variant.gates) : [];

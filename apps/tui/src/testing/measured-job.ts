@@ -33,6 +33,12 @@ const DECIDED = new URL('../../../../docs/results/h200-decide-2026-11-22/', impo
 /** A job that an H200 ran beside a champion (docs/results/h200-decide-2026-11-22): "faster", "slower", "itself" … */
 export const decidedEvents = (name: string): JobEvent[] => storedEvents(jobIn(new URL(`decide.${name}.json`, DECIDED)));
 
+const MODELLED = new URL('../../../../docs/results/emulator-2026-11-22/', import.meta.url);
+
+/** A profile that the emulator counted (docs/results/emulator-2026-11-22). */
+export const modelledEvents = (kernel: string): JobEvent[] =>
+  storedEvents(jobIn(new URL(`profile.${kernel}.json`, MODELLED)));
+
 /**
  * A job's events from its stored result: phases in their order, each result as it was; without the log, which results
  * do not keep.

@@ -6,7 +6,14 @@ import { samplesOf } from '../state/pinned.ts';
 import { comparisonEvents } from './comparison-job.ts';
 import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
 import { LEADERBOARD_PLACE, fakeRunner } from './fake-runner.ts';
-import { decidedEvents, measuredArtifact, measuredEvents, measuredJob, type MeasuredName } from './measured-job.ts';
+import {
+  decidedEvents,
+  measuredArtifact,
+  measuredEvents,
+  measuredJob,
+  modelledEvents,
+  type MeasuredName,
+} from './measured-job.ts';
 import { SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 import type { TestTerminal } from './terminal.tsx';
 import { TUNE_MOMENTS } from './tune-job.ts';
@@ -44,6 +51,7 @@ export const VIEW_SCENES: Record<string, Scene> = {
     stage: (terminal) => compareWithV9(terminal, { sources: true }),
   },
   profile: { keys: '4', events: () => measuredEvents('flashcore_v10') },
+  'profile-modelled': { keys: '4', events: () => modelledEvents('bank_conflict_32way') },
   decision: { keys: 'a', events: () => decidedEvents('faster') },
   'gates-to-accept': { keys: '5', events: () => decidedEvents('faster') },
   gates: { keys: '5', events: () => measuredEvents('flashcore_v10') },

@@ -30,11 +30,15 @@ export function stallsPlot({ stalls }: ProfileResult): Block[] {
   ];
 }
 
+/** How one launch was looked at. */
+export const launchText = ({ modelled }: ProfileResult): string =>
+  modelled ? 'one launch counted on the emulator' : 'one launch under the profiler';
+
 export function profileBlocks(profile: ProfileResult): Block[] {
   if (profile.verdict === Verdict.NOT_MEASURED)
     return [heading('Profile'), notice(notMeasured(profile.reason), 'dim', '○')];
   return [
-    heading('Profile', `${shapeShort(profile.shape)}, one launch under the profiler`),
+    heading('Profile', `${shapeShort(profile.shape)}, ${launchText(profile)}`),
     ...(profile.metrics.length === 0 ? [] : [tableOf(METRIC_COLUMNS, profile.metrics)]),
     facts(
       fact('intensity', `${formatNumber(profile.arithmeticIntensity)} FLOP/B`),

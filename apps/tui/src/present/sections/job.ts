@@ -18,6 +18,7 @@ import { differenceBlocks, expectationsBlocks, planBlocks } from './plan.ts';
 import { profileBlocks } from './counters.ts';
 import { findingsBlocks } from './findings.ts';
 import { gatesBlocks } from './gates.ts';
+import { linesBlocks } from './lines.ts';
 import { deviceText, provenanceBlocks } from './provenance.ts';
 import { buildBlocks } from './build.ts';
 import { sdpaAloneBlocks } from './sdpa-alone.ts';
@@ -31,7 +32,12 @@ export interface EndedJob {
   readonly error?: JobError;
 }
 
-export function jobBlocks(ended: EndedJob): Block[] {
+export interface ReportParts {
+  /** What each line of the source did. */
+  readonly lines?: boolean | undefined;
+}
+
+export function jobBlocks(ended: EndedJob, parts: ReportParts = {}): Block[] {
   const { result } = ended;
   const variants = result?.variants ?? [];
   return [
@@ -40,7 +46,7 @@ export function jobBlocks(ended: EndedJob): Block[] {
     ...(result ? precheckBlocks(result.prechecks) : []),
     ...variants.flatMap((variant) => [
       ...(variants.length > 1 ? [variantHeading(variant)] : []),
-      ...variantBlocks(variant),
+      ...variantBlocks(variant, parts),
     ]),
     ...(result ? sdpaAloneBlocks(result.sdpaBenchmarks) : []),
     ...(result?.tune ? tuneBlocks(result.tune) : []),
@@ -75,7 +81,7 @@ function precheckBlocks(items: readonly PrecheckItem[]): Block[] {
 const variantHeading = ({ label, fallback }: VariantResult): Block =>
   heading(`== ${label} ==`, fallback ? 'the fallback beside the variant asked for' : 'the variant asked for');
 
-function variantBlocks(variant: VariantResult): Block[] {
+function variantBlocks(variant: VariantResult, parts: ReportParts): Block[] {
   return [
     ...(variant.build ? buildBlocks(variant.build) : []),
     ...(variant.verify ? verifyBlocks(variant.verify) : []),
@@ -83,6 +89,7 @@ function variantBlocks(variant: VariantResult): Block[] {
     ...(variant.comparison ? comparisonBlocks(variant.comparison) : []),
     ...(variant.heldOut ? [heldOutNotice(variant.heldOut)] : []),
     ...(variant.profile ? profileBlocks(variant.profile) : []),
+    ...(variant.profile && parts.lines ? linesBlocks(variant.profile) : []),
     ...(variant.difference ? differenceBlocks(variant.difference) : []),
     ...gateBlocksOf(variant),
     ...findingsBlocks(variant.findings),

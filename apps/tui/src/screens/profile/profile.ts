@@ -4,6 +4,8 @@
  */
 import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
+import { launchText } from '../../present/sections/counters.ts';
+import { lineColumns, linesTitle, shownLines } from '../../present/sections/lines.ts';
 import { stallBars } from '../../present/plots/job-plots.ts';
 import { formatNumber } from '../../present/numbers.ts';
 import { BLANK_ROW, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
@@ -47,7 +49,8 @@ export function profileRows(state: AppState, width: number): Row[] {
   const build = buildReport(variant.build, width);
   const roof = (cells: number): Row[] => rooflineRows(state, variant, { width: cells, height: ROOFLINE_ROWS });
   if (variant.profile?.verdict !== Verdict.PASS) return [...build, BLANK_ROW, ...roof(width), BLANK_ROW, ...counters];
-  const advice = adviceRows(variant.profile, width);
+  const lines = lineRows(variant.profile, width);
+  const advice = [...adviceRows(variant.profile, width), ...(lines.length === 0 ? [] : [BLANK_ROW, ...lines])];
   if (width < SIDE_BY_SIDE)
     return [
       ...advice,
@@ -80,10 +83,27 @@ function counterRows({ profile, profiling }: VariantView, width: number, nothing
     return [title, ...wrapRows(notMeasured(profile.reason), width, { role: 'dim' }), ...adviceRows(profile, width)];
   const laid = table(METRIC_COLUMNS, profile.metrics, width);
   return [
-    [run('Hardware counters', 'title'), run(`  ${shapeShort(profile.shape)}, one launch under the profiler`, 'dim')],
+    [
+      run(profile.modelled ? 'Counters' : 'Hardware counters', 'title'),
+      run(`  ${shapeShort(profile.shape)}, ${launchText(profile)}`, 'dim'),
+    ],
     laid.header,
     ...laid.rows,
   ];
+}
+
+/** The source with its hot lines, as a profiler's source page. */
+function lineRows(profile: ProfileResult, width: number): Row[] {
+  return shownLines(profile).flatMap(({ file, lines }, index) => {
+    const { title, remark } = linesTitle(file);
+    const laid = table(lineColumns(lines), lines, width);
+    return [
+      ...(index > 0 ? [BLANK_ROW] : []),
+      [run(title, 'title'), run(`  ${remark}`, 'dim')],
+      laid.header,
+      ...laid.rows,
+    ];
+  });
 }
 
 function stallRows(profile: ProfileResult, width: number): Row[] {

@@ -1,0 +1,69 @@
+/** The kernel's source with what each line did: what profilers call the source page. */
+import type { LineProfile, ProfileResult } from '@flashcore/shared/contract';
+import { heading, tableOf, type Block, type Column } from '../blocks.ts';
+import { formatCount } from '../numbers.ts';
+import { piece, type Piece, type Role } from '../roles.ts';
+
+/** A line with its share of the kernel. */
+interface ShownLine {
+  readonly line: LineProfile;
+  /** Of all instructions, and of all bank conflicts. */
+  readonly share: number;
+  readonly conflictShare: number;
+}
+
+const HOT_SHARE = 0.1;
+
+const amount = (value: bigint, role: Role = 'text'): Piece =>
+  piece(value === 0n ? '' : formatCount(Number(value)), role);
+
+const COLUMNS: readonly Column<ShownLine>[] = [
+  { title: 'line', align: 'right', cell: ({ line }) => piece(String(line.line), 'dim') },
+  {
+    title: 'instr.',
+    align: 'right',
+    cell: ({ share }) => piece(`${(100 * share).toFixed(1)} %`, share >= HOT_SHARE ? 'accent' : 'text'),
+  },
+  {
+    title: 'conflicts',
+    align: 'right',
+    cell: ({ line, conflictShare }) => amount(line.bankConflicts, conflictShare >= HOT_SHARE ? 'warn' : 'text'),
+  },
+  { title: 'wavefronts', align: 'right', drop: 2, cell: ({ line }) => amount(line.sharedWavefronts) },
+  { title: 'sectors', align: 'right', drop: 3, cell: ({ line }) => amount(line.globalSectors) },
+  { title: 'tensor', align: 'right', drop: 4, cell: ({ line }) => amount(line.tensorInstructions) },
+  { title: 'special', align: 'right', drop: 5, cell: ({ line }) => amount(line.specialInstructions) },
+  { title: 'lanes', align: 'right', drop: 6, cell: ({ line }) => line.activeLanes.toFixed(1) },
+  { title: 'source', shrinkTo: 20, cutLast: true, cell: ({ line }) => line.text.trimEnd() },
+];
+
+/** Without those that have nothing to say of any line. */
+export const lineColumns = (lines: readonly ShownLine[]): Column<ShownLine>[] =>
+  COLUMNS.filter(({ cell }) => lines.some((line) => textOf(cell(line)) !== ''));
+
+const textOf = (cell: string | Piece): string => (typeof cell === 'string' ? cell : cell.text);
+
+/** The lines of each file in their order, those that did nothing left out. */
+export function shownLines({ lines }: ProfileResult): { file: string; lines: ShownLine[] }[] {
+  const sum = (of: (line: LineProfile) => bigint): number =>
+    Math.max(1, Number(lines.reduce((all, each) => all + of(each), 0n)));
+  const [instructions, conflicts] = [sum((line) => line.instructions), sum((line) => line.bankConflicts)];
+  const shown = lines.map((line) => ({
+    line,
+    share: Number(line.instructions) / instructions,
+    conflictShare: Number(line.bankConflicts) / conflicts,
+  }));
+  return [...Map.groupBy(shown, ({ line }) => line.file)].map(([file, of]) => ({ file, lines: of }));
+}
+
+export const linesTitle = (file: string): { title: string; remark: string } => ({
+  title: `Lines of ${file}`,
+  remark: 'instructions of PTX; wavefronts and bank conflicts of shared memory, sectors of global memory',
+});
+
+export function linesBlocks(profile: ProfileResult): Block[] {
+  return shownLines(profile).flatMap(({ file, lines }) => {
+    const { title, remark } = linesTitle(file);
+    return [heading(title, remark), tableOf(lineColumns(lines), lines)];
+  });
+}
