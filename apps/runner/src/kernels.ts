@@ -76,20 +76,20 @@ export class KernelCatalog {
     return kernelMessage(manifest, folder, { withFiles: true });
   }
 
-  /** The step before a kernel on the ladder; empty for the first, and for a kernel that the runner does not have. */
-  after(kernelId: string): string {
+  /** The step before a kernel on the ladder; undefined for the first, and for a kernel that the runner does not have. */
+  after(kernelId: string): string | undefined {
     const path = ['.', ...FAULTY].flatMap((parent) => this.#folders(parent)).find((one) => basename(one) === kernelId);
     try {
-      return path === undefined ? '' : (this.#load(path).manifest.after ?? '');
+      return path === undefined ? undefined : this.#load(path).manifest.after;
     } catch (thrown) {
       if (asFlashcoreError(thrown).reason !== 'INVALID_MANIFEST') throw thrown;
-      return '';
+      return undefined;
     }
   }
 
   /** A kernel, the step before it, and so on down the ladder. */
   lineage({ kernelId, manifest }: Pick<ResolvedKernel, 'kernelId' | 'manifest'>): string[] {
-    return this.#lineFrom(kernelId, manifest.after ?? '');
+    return this.#lineFrom(kernelId, manifest.after);
   }
 
   /** The same of a kernel by its id alone. */
@@ -97,9 +97,9 @@ export class KernelCatalog {
     return this.#lineFrom(kernelId, this.after(kernelId));
   }
 
-  #lineFrom(kernelId: string, after: string): string[] {
+  #lineFrom(kernelId: string, after: string | undefined): string[] {
     const line = [kernelId];
-    for (let next = after; next !== '' && !line.includes(next); next = this.after(next)) line.push(next);
+    for (let next = after; next !== undefined && !line.includes(next); next = this.after(next)) line.push(next);
     return line;
   }
 

@@ -26,7 +26,7 @@ interface Open {
   ordinal: number;
   reference: Reference;
   conditions: Conditions;
-  clockStampImage: string;
+  clockStampImage: string | undefined;
 }
 
 const EXIT_AFTER_FAULT = 3;

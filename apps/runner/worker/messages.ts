@@ -57,10 +57,10 @@ export interface OpenRequest {
   executor?: Executor;
   /** Path of the CPU reference; verification and benchmark need it. */
   referenceLibrary: string;
-  /** NVML's library, to read clocks and temperature; empty where there is none. */
-  nvmlLibrary: string;
-  /** clock-stamp.cu, compiled for the device; empty: the clock of samples is not measured. */
-  clockStampImage: string;
+  /** NVML's library, to read clocks and temperature; absent where there is none. */
+  nvmlLibrary?: string | undefined;
+  /** clock-stamp.cu, compiled for the device; absent: the clock of samples is not measured. */
+  clockStampImage?: string | undefined;
 }
 
 /** Launches a kernel that writes `block * grid` known numbers, and checks them. */
@@ -376,7 +376,7 @@ export type WorkerReply =
   | { type: 'done'; value: ReplyByRequest[keyof ReplyByRequest] }
   | { type: 'fault'; fault: CudaFault }
   /** The process with the candidate's code ended, or was ended for what it sent. */
-  | { type: 'crashed'; exitCode: number | null; signalName: string | null; problem: string }
+  | { type: 'crashed'; exitCode: number | null; signalName: string | null; problem?: string | undefined }
   /** A fault of ours, or of the host: not the kernel's. */
   | { type: 'failed'; message: string };
 

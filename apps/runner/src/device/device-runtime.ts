@@ -49,7 +49,7 @@ export class DeviceRuntime {
               boxedWorker(
                 box,
                 [tools.libraryFolder, artifactFolder],
-                description.simulated ? undefined : { library: device.library, ordinal: device.ordinal },
+                device.library === undefined ? undefined : { library: device.library, ordinal: device.ordinal },
               ),
             );
     const target = { arch: description.arch, emulated: description.simulated };
@@ -59,7 +59,7 @@ export class DeviceRuntime {
       open: async (signal) => {
         const listener = this.#listener(signal);
         const [library, referenceLibrary, clockStampImage, program] = await Promise.all([
-          device.library || tools.emulatorLibrary(listener),
+          device.library ?? tools.emulatorLibrary(listener),
           tools.referenceLibrary(listener),
           tools.clockStamp(target, listener),
           description.simulated && SEPARATE ? tools.executor(listener) : undefined,
@@ -70,7 +70,7 @@ export class DeviceRuntime {
           referenceLibrary,
           clockStampImage,
           deviceOrdinal: device.ordinal,
-          nvmlLibrary: description.simulated ? '' : nvmlLibrary(),
+          nvmlLibrary: description.simulated ? undefined : nvmlLibrary(),
         };
       },
       canary: (signal) => tools.canary(target, this.#listener(signal)),

@@ -15,8 +15,8 @@ const NVML_LIBRARY = 'libnvidia-ml.so.1';
 /** A device and how a worker opens it. */
 export interface HostDevice {
   description: Device;
-  /** Driver library; empty for the emulator, which is compiled on first use. */
-  library: string;
+  /** Driver library; undefined for the emulator's, which is compiled on first use. */
+  library: string | undefined;
   /** Place among the library's devices. */
   ordinal: number;
 }
@@ -36,23 +36,26 @@ export interface FoundDevices {
  */
 export function findDevices({ emulatedDevices }: Pick<HostSettings, 'emulatedDevices'>): FoundDevices {
   const library = findLibrary(CUDA_LIBRARY);
-  const { devices, problem } = library ? listDevicesOf(library) : { devices: [], problem: '' };
+  const { devices, problem } = library ? listDevicesOf(library) : { devices: [], problem: undefined };
   const gpus = devices.map((facts, ordinal) => ({
     description: describeGpu(facts, ordinal),
-    library: library!,
+    library,
     ordinal,
   }));
   const emulators = Array.from({ length: emulatedDevices }, (_, ordinal) => ({
     description: describeEmulator(ordinal),
-    library: '',
+    library: undefined,
     ordinal,
   }));
-  return { devices: [...gpus, ...emulators], ...(library && problem !== '' && { silentDriver: { library, problem } }) };
+  return {
+    devices: [...gpus, ...emulators],
+    ...(library && problem !== undefined && { silentDriver: { library, problem } }),
+  };
 }
 
-/** Path of NVML's library; empty where there is none. */
-export function nvmlLibrary(): string {
-  return findLibrary(NVML_LIBRARY) ?? '';
+/** Path of NVML's library; undefined where there is none. */
+export function nvmlLibrary(): string | undefined {
+  return findLibrary(NVML_LIBRARY);
 }
 
 function describeGpu(facts: DeviceFacts, ordinal: number): Device {

@@ -49,8 +49,8 @@ export class Instruments {
 
   /** Looked for at each call: ncu may be installed while the runner runs. */
   profiler(): Profiler {
-    const { description, library, ordinal } = this.#device;
-    if (description.simulated) return noProfiler('the emulator has no hardware counters');
+    const { library, ordinal } = this.#device;
+    if (library === undefined) return noProfiler('the emulator has no hardware counters');
     const ncu = this.#toolchain.path('ncu');
     if (ncu === undefined)
       return noProfiler('no ncu on this host: install Nsight Compute, which the CUDA toolkit has, and put it on PATH');
@@ -59,8 +59,8 @@ export class Instruments {
 
   /** compute-sanitizer's runs; why there is none where it can't be run. */
   sanitizer(): ((run: Parameters<typeof runSanitizer>[1]) => Promise<SanitizerAnswer>) | { missing: string } {
-    const { description, library, ordinal } = this.#device;
-    if (description.simulated) return { missing: 'the emulator checks every access itself' };
+    const { library, ordinal } = this.#device;
+    if (library === undefined) return { missing: 'the emulator checks every access itself' };
     const program = this.#toolchain.path('compute-sanitizer');
     if (program === undefined) return { missing: 'it is not on this host; it comes with the CUDA toolkit' };
     return (run) => runSanitizer({ program, library, ordinal, dataDirectory: this.dataDirectory }, run);

@@ -27,7 +27,7 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
     spec.noChampion ??
     (spec.champion ? 'the request named what to compare with' : `no champion of ${spec.device.name} yet`);
   const answer: MessageInitShape<typeof AcceptabilitySchema> =
-    reason === ''
+    reason === undefined
       ? {
           possible: true,
           reason: replaces === undefined ? none : `the champion is ${replaces}`,
@@ -38,7 +38,7 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
   return create(AcceptabilitySchema, answer);
 }
 
-function refusal({ judged, kernel, benchmark }: JobSpec, { outcome, variants, fellBack }: Ended): string {
+function refusal({ judged, kernel, benchmark }: JobSpec, { outcome, variants, fellBack }: Ended): string | undefined {
   const { plan } = judged!;
   const { deprecated } = kernel.manifest;
   if (deprecated !== undefined) return `the kernel is deprecated: ${deprecated}`;
@@ -49,5 +49,5 @@ function refusal({ judged, kernel, benchmark }: JobSpec, { outcome, variants, fe
   if (!build?.succeeded) return 'nothing was built';
   if (!benchmark) return 'it was not benchmarked';
   const failed = variants[0]!.gates.find(({ gateId, verdict }) => gateId === 'correctness' && verdict !== Verdict.PASS);
-  return failed ? `its correctness is not known: ${failed.detail}` : '';
+  return failed ? `its correctness is not known: ${failed.detail}` : undefined;
 }

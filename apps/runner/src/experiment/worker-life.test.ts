@@ -40,8 +40,6 @@ beforeAll(() => {
     open: async () => ({
       library: await tools.emulatorLibrary({ signal }),
       referenceLibrary: await tools.referenceLibrary({ signal }),
-      nvmlLibrary: '',
-      clockStampImage: '',
       deviceOrdinal: 0,
     }),
     canary: () => tools.canary({ arch: 'sm_89', emulated: true }, { signal }),

@@ -134,7 +134,7 @@ test('conflicts of 5 % are told, more wavefronts a request are not: ldmatrix tak
       stalls: [],
       occupancyLimiter: undefined,
       arch: 'sm_90',
-      accumulate: '',
+      accumulate: undefined,
     }).map(({ rule }) => rule);
   expect([rulesOf(0, 9), rulesOf(4.9, 9), rulesOf(5, 1)]).toEqual([[], [], ['bank conflicts']]);
 });

@@ -9,8 +9,8 @@ export interface Figures {
   /** What bounds the CTAs on a multiprocessor, for example "registers". */
   occupancyLimiter: string | undefined;
   arch: string;
-  /** What the tensor cores add up in: "fp32" or "fp16"; empty when not known. */
-  accumulate: string;
+  /** What the tensor cores add up in: "fp32" or "fp16"; undefined when not known. */
+  accumulate: string | undefined;
   /** How the launch's CTAs fill the device; undefined when not known. */
   waves?: Pick<LaunchWaves, 'tailEfficiencyPercent' | 'text'> | undefined;
 }
@@ -196,7 +196,8 @@ function stallRulesOf({ stalls }: Figures): [string, () => AdviceText | undefine
  */
 function accumulation({ metric, arch, accumulate }: Figures): AdviceText | undefined {
   const tensor = metric('tensor_pipe_percent');
-  if (arch !== 'sm_89' || accumulate === '' || tensor === undefined || tensor < LOW_TENSOR_PERCENT) return undefined;
+  if (arch !== 'sm_89' || accumulate === undefined || tensor === undefined || tensor < LOW_TENSOR_PERCENT)
+    return undefined;
   return {
     text: `This build accumulates in ${accumulate}: GeForce parts of this architecture run fp32 accumulation at half of the fp16 rate`,
     evidence: `${arch}, tensor cores ${percent(tensor)}`,

@@ -86,7 +86,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
               arch: device.arch,
               deviceName: device.name,
               shape,
-              accumulate: request.accumulate ?? '',
+              accumulate: request.accumulate,
               launches,
               counters,
               waves: request.waves,

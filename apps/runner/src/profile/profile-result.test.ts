@@ -86,7 +86,7 @@ test('a device without a data sheet has no roofline', () => {
     arch: 'sm_90',
     deviceName: 'Some GPU',
     shape: parseShape('2x8x512x64'),
-    accumulate: '',
+    accumulate: undefined,
     launches: recorded('sm_90.raw.base.csv'),
   });
   expect(of(result, 'roofline_percent')).toBeUndefined();

@@ -17,8 +17,8 @@ export interface ProfiledKernel {
   arch: string;
   deviceName: string;
   shape: Shape;
-  /** "fp32" or "fp16"; empty when not known. */
-  accumulate: string;
+  /** "fp32" or "fp16"; undefined when not known. */
+  accumulate: string | undefined;
   /** Of one run of the plan, in order. */
   launches: readonly ProfiledLaunch[];
   /** How the launch fills the device; undefined: not known. */

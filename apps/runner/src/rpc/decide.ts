@@ -41,7 +41,7 @@ export const accept =
     const { jobs, decisions, kernels } = services;
     const { job, result, id } = jobs.ended(request.job);
     return decisions.once(repeatable, AcceptResponseSchema, () => {
-      const champion = championOf(job, result, { after: kernels.after(job.kernelId) });
+      const champion = championOf(job, result, { after: kernels.after(job.kernelId) ?? '' });
       const replaced = decisions.champions().find((other) => sharesPlace(other, champion));
       const decision = decisions.add({
         kind: DecisionKind.ACCEPTED,

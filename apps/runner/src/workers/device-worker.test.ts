@@ -53,8 +53,7 @@ function openDevice(
     writeFileSync(path, text);
   const device = new DeviceWorker({
     deviceId: name,
-    open: () =>
-      Promise.resolve({ library: '', deviceOrdinal: 0, referenceLibrary: '', nvmlLibrary: '', clockStampImage: '' }),
+    open: () => Promise.resolve({ library: '', deviceOrdinal: 0, referenceLibrary: '' }),
     command: () =>
       Promise.resolve({ program: starter!, args: [...before, program.replace(/\.js$/, '.cjs'), log, health], env: {} }),
     canary: () => Promise.resolve('canary.cubin'),

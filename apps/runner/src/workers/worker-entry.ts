@@ -133,8 +133,8 @@ const LIST_LIMIT_MS = 20_000;
 /** What a driver answered when it was asked for its devices. */
 export interface DriverAnswer {
   devices: DeviceFacts[];
-  /** Why it did not answer; empty when it did, be it that there are none. */
-  problem: string;
+  /** Why it did not answer; undefined when it did, even if there are none. */
+  problem: string | undefined;
 }
 
 /**
@@ -147,7 +147,7 @@ export function listDevicesOf(library: string, limitMs = LIST_LIMIT_MS): DriverA
     environment: workerEnvironment(),
   });
   return end.exitCode === 0
-    ? { devices: JSON.parse(end.stdout) as DeviceFacts[], problem: '' }
+    ? { devices: JSON.parse(end.stdout) as DeviceFacts[], problem: undefined }
     : { devices: [], problem: listFailure(end, limitMs) };
 }
 

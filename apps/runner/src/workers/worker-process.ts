@@ -179,7 +179,7 @@ export class WorkerProcess {
         status: 'crashed',
         step,
         ...signalOf(exitCode, signalName),
-        lastWords: [...this.#lastWords, ...(problem === '' ? [] : [problem])].join('\n'),
+        lastWords: [...this.#lastWords, ...(problem === undefined ? [] : [problem])].join('\n'),
       });
       this.#kill();
     }, LAST_WORDS_MS);

@@ -42,9 +42,9 @@ export class Conditions {
   readonly #functions = new Map<string, Native>();
   #device = 0n;
 
-  /** `path` is NVML's library; empty where the host has none. */
-  constructor(path: string, driver: CudaDriver) {
-    if (path === '') {
+  /** `path` is NVML's library; undefined where the host has none. */
+  constructor(path: string | undefined, driver: CudaDriver) {
+    if (path === undefined) {
       this.#notMeasured = driver.facts.simulated
         ? 'the emulator has no clocks, temperature or power'
         : 'no libnvidia-ml.so.1 on this host';

@@ -28,11 +28,11 @@ export interface BenchmarkTools {
   reference: Reference;
   conditions: Conditions;
   reporter: Reporter;
-  /** clock-stamp.cu, compiled; empty where there is none. */
-  clockStampImage: string;
+  /** clock-stamp.cu, compiled; undefined where there is none. */
+  clockStampImage: string | undefined;
 }
 
-/** In turns with a sdpa: short, so that both see the same state of the device; a hot sample takes milliseconds. */
+/** In turns with SDPA: short, so that both see the same state of the device; a hot sample takes milliseconds. */
 const TURN_BATCH_MS: Record<TimingModeName, number> = { cold: 20, hot: 40 };
 /** No result rests on fewer turns than this: one alone would not be interleaved. */
 const MIN_TURNS = 5;

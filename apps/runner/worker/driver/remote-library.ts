@@ -18,7 +18,7 @@ export interface ExecutorEnd {
   exitCode: number | null;
   signalName: string | null;
   /** What it did wrong, where it did not just end. */
-  problem: string;
+  problem?: string | undefined;
 }
 
 /** The process with the candidate's code is gone, or was ended for what it sent. */
@@ -98,7 +98,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     const { promise, resolve } = Promise.withResolvers<ExecutorEnd>();
     this.#exited = promise;
     this.#child.once('error', (error) => resolve({ exitCode: null, signalName: null, problem: error.message }));
-    this.#child.once('exit', (exitCode, signalName) => resolve({ exitCode, signalName, problem: '' }));
+    this.#child.once('exit', (exitCode, signalName) => resolve({ exitCode, signalName }));
   }
 
   has(name: NativeName): boolean {
@@ -191,12 +191,12 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
       writeSync(this.#requests, frame);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error;
-      throw this.#end('');
+      throw this.#end();
     }
     const answer = Buffer.alloc(REPLY_BYTES);
     for (let have = 0; have < REPLY_BYTES;) {
       const got = readSync(this.#replies, answer, have, REPLY_BYTES - have, null);
-      if (got === 0) throw this.#end('');
+      if (got === 0) throw this.#end();
       have += got;
     }
     try {
@@ -208,8 +208,8 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   }
 
   /** Ends the executor; what it ended with comes with the event loop's next turn. */
-  #end(problem: string): ExecutorEnded {
-    if (problem !== '') this.#child.kill('SIGKILL');
+  #end(problem?: string): ExecutorEnded {
+    if (problem !== undefined) this.#child.kill('SIGKILL');
     const patience = new Promise<ExecutorEnd>((resolve) => {
       setTimeout(() => {
         this.#child.kill('SIGKILL');
@@ -217,9 +217,9 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
       }, EXIT_PATIENCE_MS).unref();
     });
     const end = Promise.race([this.#exited, patience]).then((ended) =>
-      problem === '' ? ended : { ...ended, problem },
+      problem === undefined ? ended : { ...ended, problem },
     );
-    this.#ended = new ExecutorEnded(end, problem === '' ? "the kernel's process ended" : problem);
+    this.#ended = new ExecutorEnded(end, problem ?? "the kernel's process ended");
     return this.#ended;
   }
 
