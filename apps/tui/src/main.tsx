@@ -7,7 +7,7 @@ for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit();
     if (stream === process.stdout)
-      process.stderr.write(`error: Wanted to write the result to stdout; ${error.message}\n`);
+      process.stderr.write(`error: The result could not be written to stdout: ${error.message}\n`);
     process.exit(CANNOT_WRITE);
   });
 }

@@ -23,11 +23,11 @@ export const requireOutputs = ({ record, junit, save }: OutputOptions): void =>
 function requireOne(option: string, file: string): void {
   const folder = path.dirname(file);
   const found = statSync(file, { throwIfNoEntry: false });
-  if (found?.isDirectory()) throw new UsageError(`Wanted ${option} as a file to write; ${file} is a folder`);
+  if (found?.isDirectory()) throw new UsageError(`${option}: ${file} is a folder; give a file`);
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
-    throw new UsageError(`Wanted ${option} as a file in a folder that is there; ${folder} is none`);
+    throw new UsageError(`${option}: ${folder} is no folder; give a file in one that exists`);
   const problem = systemProblem(() => accessSync(found ? file : folder, constants.W_OK));
-  if (problem) throw new UsageError(`Wanted ${option} as a file that can be written; ${problem}`);
+  if (problem) throw new UsageError(`${option}: can't be written, ${problem}`);
 }
 
 /** The bytes of a file that an option names. Throws UsageError with the option's name. */
@@ -36,7 +36,7 @@ export function readNamed(option: string, file: string): Buffer {
   const problem = systemProblem(() => {
     bytes = readFileSync(file);
   });
-  if (problem) throw new UsageError(`Wanted ${option} as a file that can be read; ${problem}`);
+  if (problem) throw new UsageError(`${option}: can't be read, ${problem}`);
   return bytes;
 }
 

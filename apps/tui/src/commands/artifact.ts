@@ -17,10 +17,10 @@ export function readArtifact(
   context: CommandContext,
 ): Promise<ExitCode> {
   if (!/^[0-9a-f]{64}$/i.test(sha256))
-    throw new UsageError(`Wanted an artifact's SHA-256, 64 hexadecimal digits; got ${sha256}`);
+    throw new UsageError(`${sha256}: must be an artifact's SHA-256, 64 hexadecimal digits`);
   const { stdout } = context.surroundings;
   if (!output && stdout.isTTY)
-    throw new UsageError('Wanted --output FILE or a pipe: the artifact may be binary, and stdout is a terminal');
+    throw new UsageError('The artifact may be binary, and stdout is a terminal: give --output FILE, or use a pipe');
   requireWritable({ '--output': output });
   return context.withRunner(async ({ client }) => {
     const bytes = await client.readArtifact(sha256.toLowerCase());

@@ -48,7 +48,5 @@ test('a stream that ends before the job does is an error that names it', async (
     yield* CUT;
     await Promise.resolve();
   }
-  await expect(follow(open)).rejects.toThrow(
-    `Wanted the job's last event; the stream of ${SAMPLE_JOB} ended without it`,
-  );
+  await expect(follow(open)).rejects.toThrow(`The stream of ${SAMPLE_JOB} ended without the job's last event`);
 });

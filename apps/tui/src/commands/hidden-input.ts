@@ -34,7 +34,7 @@ async function typed(stdin: InputStream): Promise<string> {
   let text = '';
   for await (const piece of pieces(stdin)) {
     for (const character of piece) {
-      if (character === CTRL_C) throw new UsageError('Wanted a token; left by Ctrl-C');
+      if (character === CTRL_C) throw new UsageError('No token was typed: left by Ctrl-C');
       if (ENTER.test(character)) return text.trim();
       text = ERASE.test(character) ? text.slice(0, -1) : text + character;
     }

@@ -101,7 +101,7 @@ export async function followJob(
       throw new FlashcoreError(
         'INTERNAL',
         { job: ended?.name ?? '' },
-        `Wanted the job's last event; the stream of ${ended?.name ?? 'the job'} ended without it`,
+        `The stream of ${ended?.name ?? 'the job'} ended without the job's last event`,
       );
     progress.stop();
     return await reportEnd(ended, client, context, files);
@@ -212,5 +212,5 @@ export async function detachFromJob(
     context.note(comeBack(job, context.options));
     return ExitCode.PASSED;
   }
-  throw new FlashcoreError('INTERNAL', {}, "Wanted the job's first event; the stream ended without one");
+  throw new FlashcoreError('INTERNAL', {}, "The stream ended without the job's first event");
 }

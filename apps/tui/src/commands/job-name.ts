@@ -12,13 +12,13 @@ const UUID_LENGTH = 36;
 export async function resolveJobName(client: RunnerClient, text: string): Promise<string> {
   const prefix = text.replace(/^jobs\//, '').toLowerCase();
   if (!/^[0-9a-f-]+$/.test(prefix))
-    throw new UsageError(`Wanted a job's name or the first digits of it, as fa-tui jobs shows them; got ${text}`);
+    throw new UsageError(`${text}: must be a job's name or its first digits, as fa-tui jobs shows them`);
   if (prefix.length >= UUID_LENGTH) return `jobs/${prefix}`;
   const matches: string[] = [];
   for await (const name of jobNames(client)) if (name.startsWith(`jobs/${prefix}`)) matches.push(name);
   if (matches.length > 1)
     throw new UsageError(
-      `Wanted one job; ${text} is the beginning of ${matches.length}: ${matches
+      `${text}: ${matches.length} jobs begin with it; give more digits of one: ${matches
         .slice(0, 4)
         .map((name) => name.slice(0, 'jobs/'.length + prefix.length + 4))
         .join(', ')}`,
@@ -27,11 +27,7 @@ export async function resolveJobName(client: RunnerClient, text: string): Promis
 }
 
 function notFound(text: string): never {
-  throw new FlashcoreError(
-    'JOB_NOT_FOUND',
-    { job: text },
-    `Wanted a job whose name begins with ${text}; there is none. fa-tui jobs lists them`,
-  );
+  throw new FlashcoreError('JOB_NOT_FOUND', { job: text }, `No job's name begins with ${text}; fa-tui jobs lists them`);
 }
 
 async function* jobNames(client: RunnerClient): AsyncIterable<string> {

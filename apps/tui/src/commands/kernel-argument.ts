@@ -22,9 +22,10 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
   const isPath = /[/\\]/.test(text) || text === '.' || text === '..';
   if (!isPath && !existsSync(path.join(text, 'kernel.yaml'))) return { kind: 'id', id: text };
   const folder = path.resolve(text);
-  if (!existsSync(folder)) throw new UsageError(`Wanted a kernel folder; ${folder} does not exist`);
+  if (!existsSync(folder))
+    throw new UsageError(`${folder} does not exist: give a kernel's id, or a folder with a kernel.yaml`);
   if (!statSync(folder).isDirectory())
-    throw new UsageError(`Wanted a kernel folder, one with a kernel.yaml; ${folder} is a file`);
+    throw new UsageError(`${folder} is a file: give the folder with its kernel.yaml`);
   const { id } = await loadManifest(folder);
   return { kind: 'folder', folder, id };
 }

@@ -21,11 +21,11 @@ export async function login(
   const address = parseAddress(addressText);
   if (address.startsWith('unix:'))
     throw new UsageError(
-      `Wanted host:port of a runner that serves TLS; ${address} needs no login: whoever may open the socket is let in`,
+      `${address} needs no login, whoever may open the socket is let in: give host:port of a runner that serves TLS`,
     );
   const name = options.name ?? nameOf(address);
   if (!PROFILE_NAME.test(name))
-    throw new UsageError(`Wanted --name of letters, digits, ".", "_" and "-", at most 64; got ${name}`);
+    throw new UsageError(`--name ${name}: must be of letters, digits, ".", "_" and "-", at most 64`);
   const { tlsCa, tlsCert, tlsKey } = tlsFiles(options, environment);
   const given = givenSecurity(options, environment);
   const token = tlsCert === undefined ? (given?.token ?? (await askToken(address, context))) : undefined;
@@ -60,7 +60,7 @@ const nameOf = (address: string): string =>
 /** `fa-tui logout <name>`. The credential stays valid: whoever runs the host revokes it there. */
 export async function logout(name: string, context: CommandContext): Promise<ExitCode> {
   const profiles = new RunnerProfiles(context.surroundings.environment);
-  if (!profiles.remove(name)) throw new UsageError(`Wanted a runner that fa-tui runners lists; there is no "${name}"`);
+  if (!profiles.remove(name)) throw new UsageError(`Unknown runner "${name}"; fa-tui runners lists them`);
   context.report([`logged out of ${name}`]);
   context.note(
     'Its credential is gone from this machine; on the host, "flashcore-runner token revoke" or "tls revoke" ends it for good.',

@@ -122,14 +122,13 @@ export function variantSettings(options: JobCommandOptions): Variant {
 
 /** The champion's `variant`; its parameters make sense with a champion only. */
 export function championSettings({ champion, championSet }: JobCommandOptions): Variant {
-  if (championSet !== undefined && !champion)
-    throw new UsageError('Wanted --champion with --champion-set; only --champion-set was given');
+  if (championSet !== undefined && !champion) throw new UsageError('--champion-set: needs --champion');
   return create(VariantSchema, { parameters: parseParameters(championSet ?? [], '--champion-set') });
 }
 
 export function verifySettings(options: JobCommandOptions): VerifySettings {
   if (options.seeds !== undefined && options.seed !== undefined)
-    throw new UsageError('Wanted --seeds (how many fresh ones) or --seed (which ones); both were given');
+    throw new UsageError('--seeds and --seed: give one of them, how many fresh ones or which ones');
   if (options.cases !== undefined && options.shape !== undefined)
     throw new UsageError('--cases and --shape: give one of them, a case set or shapes');
   return create(VerifySettingsSchema, {
@@ -188,9 +187,8 @@ function parseParameters(settings: readonly string[], option = '--set'): Record<
   const parameters: Record<string, bigint> = {};
   for (const setting of settings) {
     const match = /^([A-Za-z_]\w*)=(-?\d{1,18})$/.exec(setting);
-    if (!match) throw new UsageError(`Wanted ${option} NAME=INTEGER, for example ${option} USE_WMMA=0; got ${setting}`);
-    if (Object.hasOwn(parameters, match[1]!))
-      throw new UsageError(`Wanted each parameter once; ${option} gives ${match[1]} twice`);
+    if (!match) throw new UsageError(`${option} ${setting}: must be NAME=INTEGER, for example ${option} USE_WMMA=0`);
+    if (Object.hasOwn(parameters, match[1]!)) throw new UsageError(`${option}: gives ${match[1]} twice`);
     parameters[match[1]!] = BigInt(match[2]!);
   }
   return parameters;
@@ -198,7 +196,7 @@ function parseParameters(settings: readonly string[], option = '--set'): Record<
 
 function parseSeed(text: string): string {
   if (!/^(0x)?[0-9a-f]{1,64}$/i.test(text))
-    throw new UsageError(`Wanted --seed in hexadecimal, at most 64 digits; got ${text}`);
+    throw new UsageError(`--seed ${text}: must be hexadecimal, at most 64 digits`);
   return text.replace(/^0x/i, '').toLowerCase();
 }
 
@@ -207,7 +205,7 @@ export function integer(option: string, text: string | undefined, least: number,
   if (text === undefined) return undefined;
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
   if (!(value >= least && value <= most))
-    throw new UsageError(`Wanted ${option} as a whole number from ${least} to ${most}; got ${text}`);
+    throw new UsageError(`${option} ${text}: must be a whole number from ${least} to ${most}`);
   return value;
 }
 
@@ -215,6 +213,6 @@ export function positive(option: string, text: string | undefined): number | und
   if (text === undefined) return undefined;
   const value = text.trim() === '' ? Number.NaN : Number(text);
   if (!(value > 0 && value <= 86_400))
-    throw new UsageError(`Wanted ${option} as seconds, above 0 and at most 86400; got ${text}`);
+    throw new UsageError(`${option} ${text}: must be seconds, above 0 and at most 86400`);
   return value;
 }

@@ -52,7 +52,7 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
       const options = command.optsWithGlobals<Options>();
       if ((options.inline || options.mouse) && !opensProgram(command))
         command.error(
-          `error: Wanted --inline and --mouse with the terminal program (no command, start, watch-source) only; ${command.name()} writes a plain report`,
+          `error: ${command.name()} writes a plain report: --inline and --mouse are for the terminal program (no command, start, watch-source)`,
         );
       exitCode = await guarded(surroundings, options, (context) =>
         action(context, options, textOf(args[0]), textOf(args[1])),
@@ -155,7 +155,7 @@ function buildProgram(define: Define): Command {
     if (isInteractive(context)) return openTui(context);
     program.outputHelp({ error: true });
     context.surroundings.stderr.write(
-      '\nerror: Wanted a command, or a terminal on stdin and stdout for the terminal program; found neither\n',
+      '\nerror: There is no terminal on stdin and stdout for the terminal program: give a command\n',
     );
     return USAGE;
   });

@@ -20,12 +20,12 @@ export async function replay(
   context: CommandContext,
 ): Promise<ExitCode> {
   const file = path.resolve(fileText);
-  if (!existsSync(file)) throw new UsageError(`Wanted a recording made with --record; ${file} does not exist`);
-  if (statSync(file).isDirectory()) throw new UsageError(`Wanted a recording made with --record; ${file} is a folder`);
+  if (!existsSync(file)) throw new UsageError(`${file} does not exist: give a recording made with --record`);
+  if (statSync(file).isDirectory()) throw new UsageError(`${file} is a folder: give a recording made with --record`);
   requireOutputs(options);
   const speed = Number(options.speed ?? '1');
   if (!(speed >= 0 && speed <= 10_000))
-    throw new UsageError(`Wanted --speed as a number from 0 (without pauses) to 10000; got ${options.speed}`);
+    throw new UsageError(`--speed ${options.speed}: must be a number from 0 (without pauses) to 10000`);
   const events = readRecording(file);
   const client = replayRunner(events, { speed });
   if (isInteractive(context) && !options.json && !wantsFiles(options)) {

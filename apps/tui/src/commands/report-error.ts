@@ -7,7 +7,7 @@ import { exitCodeOfError, type ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 
 /**
- * Says on stderr what was wanted, what is and what to do, and gives the exit code. A fault of our own shows its stack
+ * Says on stderr what is wrong and what to do, and gives the exit code. A fault of our own shows its stack
  * with FA_TUI_DEBUG=1.
  */
 export function reportError(error: unknown, context: CommandContext): ExitCode {
@@ -27,7 +27,7 @@ export function reportError(error: unknown, context: CommandContext): ExitCode {
 function messageOf(error: unknown): string {
   if (error instanceof FlashcoreError) return withMetadata(error);
   if (error instanceof UsageError) return error.message;
-  if (isSystemError(error)) return `Wanted to ${error.syscall ?? 'use'} ${error.path ?? 'a file'}; ${error.message}`;
+  if (isSystemError(error)) return `The system refused it: ${error.message}`;
   return `A fault of fa-tui itself: ${error instanceof Error ? error.message : String(error)}. FA_TUI_DEBUG=1 shows where`;
 }
 

@@ -34,9 +34,7 @@ export async function startJob(
   context: CommandContext,
 ): Promise<ExitCode> {
   if (options.detach && (options.record !== undefined || options.junit !== undefined || options.save !== undefined))
-    throw new UsageError(
-      'Wanted --detach, or --record, --junit and --save, which need the job to its end; both were given',
-    );
+    throw new UsageError('--detach: does not go with --record, --junit and --save, which need the job to its end');
   requireOutputs(options);
   const rbk = options.rbk === undefined ? undefined : readRbk(options.rbk, options);
   if (kernelText === '') {
@@ -144,6 +142,6 @@ export async function championById({
   if (!champion) return undefined;
   const named = await parseKernelArgument(champion);
   if (named.kind === 'folder')
-    throw new UsageError(`Wanted a kernel of the runner or a build_id for --champion here; ${champion} is a folder`);
+    throw new UsageError(`--champion ${champion}: is a folder; give a kernel of the runner or a build_id`);
   return storedReference(named);
 }

@@ -14,7 +14,5 @@ export function parseAddress(text: string, hint = ''): string {
   if (isSshAddress(text)) return parseSshAddress(text).text;
   const port = Number(HOST_AND_PORT.exec(text)?.[1] ?? 0);
   if (port >= 1 && port <= 65_535) return text;
-  throw new UsageError(
-    `Wanted a runner's address as host:port (127.0.0.1:50051), ssh://host or unix:/path; got ${text === '' ? 'an empty one' : text}${hint}`,
-  );
+  throw new UsageError(`Runner "${text}": must be host:port (127.0.0.1:50051), ssh://host or unix:/path${hint}`);
 }

@@ -71,11 +71,7 @@ function makeDataFolder(directory: string): void {
 
 function requireBuilt(program: string): void {
   if (!existsSync(program))
-    throw new FlashcoreError(
-      'RUNNER_UNREACHABLE',
-      { program },
-      `Wanted the built runner at ${program}; it is not there. Run: npm ci`,
-    );
+    throw new FlashcoreError('RUNNER_UNREACHABLE', { program }, `The built runner is not at ${program}. Run: npm ci`);
 }
 
 interface FoundRunner {
@@ -129,7 +125,7 @@ async function stop(pid: number): Promise<void> {
       throw new FlashcoreError(
         'RUNNER_UNREACHABLE',
         { pid: String(pid) },
-        `Wanted the older runner (process ${pid}) to end; it still runs after ${STOP_LIMIT_MS / 1000} s. Run: kill -9 ${pid}`,
+        `The older runner (process ${pid}) still runs ${STOP_LIMIT_MS / 1000} s after it was told to end. Run: kill -9 ${pid}`,
       );
   }
 }
@@ -139,7 +135,7 @@ function take({ record, client }: FoundRunner): EmbeddedRunner {
     throw new FlashcoreError(
       'VERSION_MISMATCH',
       {},
-      `Wanted a runner of this API; process ${record.pid} speaks another one. To replace it, end it`,
+      `The runner in process ${record.pid} speaks another version of the API. To replace it, end it`,
     );
   return { client, pid: record.pid, address: record.address, embedded: record.embedded };
 }
@@ -149,6 +145,6 @@ function givenUp(directory: string, launch: RunnerLaunch | undefined): Flashcore
   return new FlashcoreError(
     'RUNNER_UNREACHABLE',
     { directory },
-    `Wanted the embedded runner of ${directory}; it did not answer within ${START_LIMIT_MS / 1000} s. ${launch?.logTail() ?? ''}`.trim(),
+    `The embedded runner of ${directory} did not answer within ${START_LIMIT_MS / 1000} s. ${launch?.logTail() ?? ''}`.trim(),
   );
 }

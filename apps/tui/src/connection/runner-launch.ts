@@ -50,7 +50,7 @@ export function launchRunner({ program, directory, environment }: LaunchOptions)
       throw new FlashcoreError(
         'RUNNER_UNREACHABLE',
         { directory },
-        `Wanted the embedded runner of ${directory}; it ${launch.ended}. ${logTail()}`,
+        `The embedded runner of ${directory} ${launch.ended}. ${logTail()}`,
       );
     },
   };

@@ -59,7 +59,11 @@ test('flags come before the environment, and that before the login; a certificat
 
 test.each<[string, () => unknown, string]>([
   ['a name that no login has', () => resolve('bx'), 'fa-tui login knows box (did you mean "box"?)'],
-  ['a certificate without its key', () => resolve('box', { tlsCert: file('client.crt') }), 'only --tls-cert'],
+  [
+    'a certificate without its key',
+    () => resolve('box', { tlsCert: file('client.crt') }),
+    '--tls-cert: needs --tls-key',
+  ],
   [
     'a key that others can read',
     () => resolve('box', { tlsCert: file('client.crt'), tlsKey: file('open.key') }),

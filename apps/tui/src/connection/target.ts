@@ -35,7 +35,7 @@ export function resolveTarget(asked: string, flags: TlsFlags, environment: NodeJ
   const address = profile?.address ?? parseAddress(asked, `. ${knownNames(asked, Object.keys(profiles.list()))}`);
   if (reachesSocket(address)) {
     if (hasTlsFlags(flags))
-      throw new UsageError(`Wanted no --tls options for ${address}: a socket file is reached without TLS`);
+      throw new UsageError(`${address}: takes no --tls options, a socket file is reached without TLS`);
     return { name: profile?.name, address, security: undefined };
   }
   const given = givenSecurity(flags, environment);
@@ -77,9 +77,7 @@ export function tlsFiles(flags: TlsFlags, environment: NodeJS.ProcessEnv): TlsFl
   const tlsCert = file(flags.tlsCert, 'FLASHCORE_TLS_CERT');
   const tlsKey = file(flags.tlsKey, 'FLASHCORE_TLS_KEY');
   if ((tlsCert === undefined) !== (tlsKey === undefined))
-    throw new UsageError(
-      `Wanted --tls-cert and --tls-key together; got only ${tlsCert === undefined ? '--tls-key' : '--tls-cert'}`,
-    );
+    throw new UsageError(`${tlsCert === undefined ? '--tls-key: needs --tls-cert' : '--tls-cert: needs --tls-key'}`);
   return {
     ...(tlsCa !== undefined && { tlsCa }),
     ...(tlsCert !== undefined && { tlsCert }),

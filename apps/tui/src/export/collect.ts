@@ -57,7 +57,11 @@ async function sourcesOf(
 ): Promise<ExportedKernel['sources']> {
   const sources = artifacts.filter(({ kind }) => kind === ArtifactKind.SOURCE);
   if (sources.length === 0)
-    throw new FlashcoreError('ARTIFACT_NOT_FOUND', {}, 'Wanted the sources of the build; the runner kept none');
+    throw new FlashcoreError(
+      'ARTIFACT_NOT_FOUND',
+      {},
+      'The runner kept no sources of the build: build the kernel again',
+    );
   return Promise.all(
     sources.map(async ({ fileName, sha256 }) => ({
       path: fileName,

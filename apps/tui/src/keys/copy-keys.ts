@@ -49,7 +49,7 @@ function tellCopied({ store, copy }: KeyContext, text: string, name: string): vo
   } catch (error) {
     store.dispatch({
       type: 'notice',
-      text: `Wanted to copy; ${error instanceof Error ? error.message : String(error)}`,
+      text: `Copying failed: ${error instanceof Error ? error.message : String(error)}`,
       tone: 'bad',
     });
   }

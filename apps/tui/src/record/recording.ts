@@ -52,6 +52,6 @@ const noRecording = (file: string, line: number, fault: string, cause?: unknown)
   new FlashcoreError(
     'INVALID_REQUEST',
     { path: file, line: String(line) },
-    `Wanted a recording of a job (one event in JSON a line) in ${file}; line ${line}: ${fault}`,
+    `${file}, line ${line}: must be an event of a job in JSON, as --record writes it, ${fault}`,
     { cause },
   );

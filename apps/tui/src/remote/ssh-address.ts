@@ -31,7 +31,7 @@ export const isSshAddress = (text: string): boolean => /^ssh:/i.test(text);
 export function parseSshAddress(text: string): SshAddress {
   const refuse = (why: string): UsageError =>
     new UsageError(
-      `Wanted ssh://[user@]host[:port][/runner] (ssh://gpu-box, ssh://ada@gpu-box:2222/50052, ssh://gpu-box/run/flashcore.sock); ${text}: ${why}`,
+      `${text}: ${why}; must be ssh://[user@]host[:port][/runner] (ssh://gpu-box, ssh://ada@gpu-box:2222/50052, ssh://gpu-box/run/flashcore.sock)`,
     );
   const parts = PARTS.exec(text);
   if (/^ssh:\/\/[^/]*:[^/]*@/i.test(text))

@@ -23,8 +23,7 @@ export interface SshHost {
  */
 export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEnv): Promise<SshHost> {
   const file = environment['FLASHCORE_SSH_CONFIG'];
-  if (file !== undefined && file.startsWith('-'))
-    throw new UsageError(`Wanted a file in $FLASHCORE_SSH_CONFIG; got ${file}`);
+  if (file !== undefined && file.startsWith('-')) throw new UsageError(`$FLASHCORE_SSH_CONFIG: ${file} must be a file`);
   const base = [
     ...(file ? ['-F', file] : []),
     ...(address.port === undefined ? [] : ['-p', String(address.port)]),

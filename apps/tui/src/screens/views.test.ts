@@ -150,12 +150,12 @@ test('a long message wraps and makes the panes smaller', async () => {
   store.dispatch({
     type: 'notice',
     tone: 'bad',
-    text: 'Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing answers there; start one with: npx nx serve runner',
+    text: 'No runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, nothing answers there; start one with: npx nx serve runner',
   });
   const rows = messageRows(store.state, 80).map(rowText);
   expect(rows.map((row) => row.trim())).toEqual([
-    'Wanted a runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, but nothing',
-    'answers there; start one with: npx nx serve runner',
+    'No runner at unix:/tmp/flashcore-0/8a6a0676a260e343.sock, nothing answers',
+    'there; start one with: npx nx serve runner',
   ]);
   expect(layoutOf(screenOf(store.state)).flat(2)[0]?.height).toBe(24 - 5);
 });

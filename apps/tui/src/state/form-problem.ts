@@ -33,14 +33,14 @@ function problemOf(form: RunForm, field: FormField): string | undefined {
   if (range !== undefined)
     return /^\d+$/.test(text) && Number(text) >= range.least && Number(text) <= range.most
       ? undefined
-      : `Wanted ${range.noun} from ${range.least} to ${range.most}, found "${text}"`;
+      : `"${text}": must be ${range.noun} from ${range.least} to ${range.most}`;
   return field.id === 'shape' ? shapesProblem(form, text) : undefined;
 }
 
 function shapesProblem(form: RunForm, text: string): string | undefined {
   try {
     const shapes = shapesOf(text);
-    if (shapes.length > MOST_SHAPES) return `Wanted at most ${MOST_SHAPES} shapes, found ${shapes.length}`;
+    if (shapes.length > MOST_SHAPES) return `${shapes.length} shapes: must be at most ${MOST_SHAPES}`;
     return shapes.map((shape) => refusalOf(form, shape)).find((refusal) => refusal !== undefined);
   } catch (error) {
     if (error instanceof FlashcoreError) return error.message;

@@ -148,14 +148,14 @@ test('shapes and seeds can be typed; a choice takes the place of what was typed,
 });
 
 test.each([
-  ['shape', '2x8x512', /Wanted a shape such as 2x8x512x64/],
+  ['shape', '2x8x512', /must be such as 2x8x512x64/],
   ['shape', '0x8x512x64', /./],
-  ['shape', Array.from({ length: 17 }, () => '1x1x64x64').join(','), /at most 16 shapes/],
+  ['shape', Array.from({ length: 17 }, () => '1x1x64x64').join(','), /17 shapes: must be at most 16/],
   ['shape', '1x1x64x65', /k does not take 1x1x64x65: it requires D <= 64, because rows are of 64/],
-  ['seeds', '0', /from 1 to 100, found "0"/],
-  ['seeds', 'ten', /found "ten"/],
-  ['samples', '0', /a number of samples from 1 to 1000000, found "0"/],
-  ['registers', '12', /registers of a thread from 16 to 255, found "12"/],
+  ['seeds', '0', /"0": must be .* from 1 to 100/],
+  ['seeds', 'ten', /"ten": must be/],
+  ['samples', '0', /"0": must be a number of samples from 1 to 1000000/],
+  ['registers', '12', /"12": must be .*registers of a thread from 16 to 255/],
   ['kernel', 'nosuch', /No kernel has "nosuch" in its name/],
 ])('%s "%s" is refused with the reason', (id, text, reason) => {
   const limited = formOf(

@@ -29,7 +29,7 @@ test('VISUAL comes before EDITOR, and vi is what there is always', () => {
 
 test('an editor that is not there or fails is named', async () => {
   await expect(runEditor(place, { ...process.env, VISUAL: 'no-such-editor-here 2>/dev/null' })).rejects.toThrow(
-    /there is none: set VISUAL or EDITOR/,
+    /There is no editor no-such-editor-here.*: set VISUAL or EDITOR/,
   );
   await expect(runEditor(place, { ...process.env, VISUAL: 'exit 3; #' })).rejects.toThrow(/ended with status 3/);
   await expect(runEditor(place, { ...process.env, VISUAL: 'true' })).resolves.toBeUndefined();

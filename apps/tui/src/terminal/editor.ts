@@ -64,14 +64,14 @@ export function runEditor(place: SourcePlace, environment: NodeJS.ProcessEnv): P
     env: environment,
   });
   return new Promise((resolve, reject) => {
-    child.on('error', (error) => reject(new Error(`Wanted to start ${editor}; ${error.message}`)));
+    child.on('error', (error) => reject(new Error(`${editor} could not be started: ${error.message}`)));
     child.on('exit', (code, signal) => {
       if (code === 0) resolve();
       else
         reject(
           new Error(
             code === 127
-              ? `Wanted the editor ${editor}; there is none: set VISUAL or EDITOR`
+              ? `There is no editor ${editor}: set VISUAL or EDITOR`
               : `The editor ${editor} ended with ${signal ?? `status ${code}`}`,
           ),
         );

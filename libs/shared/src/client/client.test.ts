@@ -195,15 +195,11 @@ test('connect() names an address where nothing, nothing useful or another versio
     getHost: (_call, done) => done(null, { host: create(HostSchema, { apiVersion: 'v2' }) } as never),
   });
   const expected = [
-    ['127.0.0.1:9', 'RUNNER_UNREACHABLE', 'but nothing answers there (connect ECONNREFUSED 127.0.0.1:9): start one'],
+    ['127.0.0.1:9', 'RUNNER_UNREACHABLE', 'nothing answers there (connect ECONNREFUSED 127.0.0.1:9): start one'],
     ['unix:/tmp/flashcore-nobody-listens-here', 'RUNNER_UNREACHABLE'],
-    [
-      'no-such-host.invalid:50051',
-      'RUNNER_UNREACHABLE',
-      "Correct the host's name, or use its IP address: no name server knows no-such-host.invalid",
-    ],
+    ['no-such-host.invalid:50051', 'RUNNER_UNREACHABLE', 'No name server knows no-such-host.invalid'],
     [`127.0.0.1:${ports[0]}`, 'RUNNER_UNREACHABLE'],
-    [`127.0.0.1:${ports[1]}`, 'RUNNER_UNREACHABLE', 'but what answers there is no runner'],
+    [`127.0.0.1:${ports[1]}`, 'RUNNER_UNREACHABLE', 'what answers there is no runner'],
     [newer.address, 'VERSION_MISMATCH'],
     ['127.0.0.1', 'INVALID_REQUEST'],
     ['http://127.0.0.1:50051', 'INVALID_REQUEST'],

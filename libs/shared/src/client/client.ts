@@ -231,7 +231,7 @@ export class RunnerClient {
       throw new FlashcoreError(
         'DIGEST_MISMATCH',
         { wanted: sha256, found },
-        `Wanted an artifact with the digest ${sha256}, received bytes with the digest ${found}`,
+        `The artifact ${sha256} arrived damaged: its bytes have the digest ${found}`,
       );
     return bytes;
   }

@@ -17,13 +17,13 @@ test.each([
   ],
 ])('nothing answers at %s', (address, remedy) => {
   expect(textFor(address, `connect ECONNREFUSED ${address}`)).toBe(
-    `Wanted a runner at ${address}, but nothing answers there (connect ECONNREFUSED ${address}): ${remedy}`,
+    `No runner at ${address}, nothing answers there (connect ECONNREFUSED ${address}): ${remedy}`,
   );
 });
 
 test('a name that nobody knows needs no runner', () => {
   expect(textFor('nohost:50051', 'Name resolution failed for target dns:nohost:50051')).toBe(
-    "Correct the host's name, or use its IP address: no name server knows nohost (Name resolution failed for target dns:nohost:50051)",
+    "No name server knows nohost (Name resolution failed for target dns:nohost:50051): correct the host's name, or use its IP address",
   );
 });
 

@@ -21,14 +21,14 @@ export function connectionError(attempt: Attempt, cause: ServiceError): Flashcor
     return new FlashcoreError(
       'RUNNER_UNREACHABLE',
       { address },
-      `Correct the host's name, or use its IP address: no name server knows ${hostOf(address)} (${plainDetails(cause)})`,
+      `No name server knows ${hostOf(address)} (${plainDetails(cause)}): correct the host's name, or use its IP address`,
       { cause },
     );
   const remedy = address.startsWith('unix:') ? 'start it again' : startRemedy(address);
   return new FlashcoreError(
     'RUNNER_UNREACHABLE',
     { address },
-    `Wanted a runner at ${address}, but ${whyNoRunner(cause)} (${plainDetails(cause)}): ${remedy}`,
+    `No runner at ${address}, ${whyNoRunner(cause)} (${plainDetails(cause)}): ${remedy}`,
     { cause },
   );
 }
@@ -45,7 +45,7 @@ export function connectionLost(address: string, cause: ServiceError): FlashcoreE
   return new FlashcoreError(
     'RUNNER_UNREACHABLE',
     { address },
-    `Try again: the connection to the runner at ${address} was lost (${plainDetails(cause)})`,
+    `The connection to the runner at ${address} was lost (${plainDetails(cause)}): try again`,
     { cause },
   );
 }
@@ -54,7 +54,7 @@ export const versionMismatch = (address: string, found: string): FlashcoreError 
   new FlashcoreError(
     'VERSION_MISMATCH',
     { address, wanted: API_VERSION, found },
-    `Wanted a runner that speaks API ${API_VERSION} at ${address}, found ${found}: install the same version of flashcore on both sides`,
+    `The runner at ${address} speaks API ${found}, and this program ${API_VERSION}: install the same version of flashcore on both sides`,
   );
 
 /** Beyond its own machine a runner serves with TLS alone. */

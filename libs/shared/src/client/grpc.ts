@@ -113,7 +113,7 @@ class MalformedRequest {
     this.error = new FlashcoreError(
       'INVALID_REQUEST',
       { message: schema.name },
-      `Wanted a ${schema.typeName}, found bytes that are none: ${(cause as Error).message}`,
+      `The bytes are no ${schema.typeName}: ${(cause as Error).message}`,
       { cause },
     );
   }

@@ -37,7 +37,7 @@ test('&&, || and ?: do not evaluate what does not count', () => {
 });
 
 test.each([
-  ['', /found nothing/],
+  ['', /empty: must be/],
   ['S +', /Cannot read/],
   ['S 64', /operator is missing/],
   ['S, D', /comma/],
@@ -47,12 +47,12 @@ test.each([
   ['S.length', /only/],
   ['this', /only/],
   ['[1]', /only/],
-  ['"64"', /found "64"/],
-  ['true', /found true/],
+  ['"64"', /"64": must be a number/],
+  ['true', /true: must be a number/],
   ['pow(S, 2)', /Unknown function "pow"/],
   ['S(1)', /Unknown function "S"/],
-  ['ceil(1, 2)', /arguments of ceil/],
-  ['min()', /arguments of min/],
+  ['ceil(1, 2)', /ceil\(\) has 2 arguments: must have 1/],
+  ['min()', /min\(\) has 0 arguments/],
   ['constructor(1)', /Unknown function/],
   ['S = 1', /Cannot read.*; equality is ==/],
   ['S <= ', /^(?!.*equality)/],

@@ -27,8 +27,7 @@ export type ExpressionNode =
 
 /** Parses an expression. Throws ExpressionError with what is wrong. */
 export function parseExpression(text: string): Expression {
-  if (text.length > MAX_LENGTH)
-    throw new ExpressionError(`Wanted an expression of at most ${MAX_LENGTH} characters, found ${text.length}`);
+  if (text.length > MAX_LENGTH) throw new ExpressionError(`${text.length} characters: must be at most ${MAX_LENGTH}`);
   const root = convert(parseSyntax(text));
   const names = new Set<string>();
   collectNames(root, names);
@@ -127,7 +126,7 @@ function convert(expression: jsep.Expression): ExpressionNode {
   switch (node.type) {
     case 'Literal':
       if (typeof node.value === 'number' && Number.isFinite(node.value)) return { kind: 'number', value: node.value };
-      throw new ExpressionError(`Wanted a number, found ${node.raw}`);
+      throw new ExpressionError(`${node.raw}: must be a number`);
     case 'Identifier':
       return { kind: 'name', name: node.name };
     case 'UnaryExpression':
@@ -151,14 +150,14 @@ function convert(expression: jsep.Expression): ExpressionNode {
     case 'Compound':
       throw new ExpressionError(
         node.body.length === 0
-          ? 'Wanted an expression, found nothing'
-          : 'Wanted one expression, found several: an operator is missing, or a comma is outside of min() and max()',
+          ? 'empty: must be an expression'
+          : 'several expressions: an operator is missing, or a comma is outside of min() and max()',
       );
     case 'SequenceExpression':
     case 'MemberExpression':
     case 'ThisExpression':
     case 'ArrayExpression':
-      throw new ExpressionError('Wanted numbers, names, operators, and ceil floor min max only');
+      throw new ExpressionError('must have numbers, names, operators, and ceil floor min max only');
   }
 }
 
@@ -167,7 +166,7 @@ function convertCall({ callee, arguments: operands }: jsep.CallExpression): Expr
   const { least, most } = ARGUMENT_COUNTS[name];
   if (operands.length < least || operands.length > most)
     throw new ExpressionError(
-      `Wanted ${least === most ? least : `${least} or more`} arguments of ${name}(), found ${operands.length}`,
+      `${name}() has ${operands.length} arguments: must have ${least === most ? least : `${least} or more`}`,
     );
   return { kind: 'call', function: name, operands: operands.map(convert) };
 }

@@ -253,7 +253,7 @@ test('a folder without kernel.yaml is named', async () => {
     await expect(loadManifest(folder)).rejects.toMatchObject({
       reason: 'INVALID_MANIFEST',
       metadata: { path: join(folder, 'kernel.yaml') },
-      message: `Wanted a kernel folder with a kernel.yaml, but there is no ${join(folder, 'kernel.yaml')}`,
+      message: `No kernel folder, there is no ${join(folder, 'kernel.yaml')}: give a folder with a kernel.yaml`,
     });
   } finally {
     rmSync(folder, { recursive: true });

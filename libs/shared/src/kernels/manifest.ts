@@ -103,7 +103,7 @@ export async function loadManifest(folder: string): Promise<Manifest> {
     throw new FlashcoreError(
       'INVALID_MANIFEST',
       { path },
-      `Wanted a kernel folder with a ${MANIFEST_FILE}, but ${found}`,
+      `No kernel folder, ${found}: give a folder with a ${MANIFEST_FILE}`,
       { cause },
     );
   }

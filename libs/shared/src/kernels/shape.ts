@@ -15,7 +15,7 @@ export function parseShape(text: string): Shape {
     throw new FlashcoreError(
       'INVALID_REQUEST',
       { shape: text },
-      `Wanted a shape such as 2x8x512x64 (batch x heads x sequence length x head dimension; append c for causal), found "${text}"`,
+      `Shape "${text}": must be such as 2x8x512x64 (batch x heads x sequence length x head dimension; append c for causal)`,
       { violations: [{ field: 'shape', description: 'not of the form BxHxSxD or BxHxSxDc' }] },
     );
   }

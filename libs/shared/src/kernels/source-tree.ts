@@ -73,9 +73,6 @@ async function sourcePaths(folder: string, below: string, depth: number): Promis
 }
 
 const tooLarge = (folder: string, limit: string) =>
-  new FlashcoreError(
-    'INVALID_REQUEST',
-    { path: folder },
-    `Wanted a kernel folder with ${limit}, found more in ${folder}`,
-    { violations: [{ field: 'kernel.tree', description: limit }] },
-  );
+  new FlashcoreError('INVALID_REQUEST', { path: folder }, `Kernel folder ${folder}: must have ${limit}`, {
+    violations: [{ field: 'kernel.tree', description: limit }],
+  });
