@@ -76,7 +76,7 @@ export class KernelCatalog {
     return kernelMessage(manifest, folder, { withFiles: true });
   }
 
-  /** The step before a kernel on the ladder; undefined for the first, and for a kernel that the runner does not have. */
+  /** The step before a kernel on the ladder; undefined for the first, and for a kernel that is not here. */
   after(kernelId: string): string | undefined {
     const path = ['.', ...FAULTY].flatMap((parent) => this.#folders(parent)).find((one) => basename(one) === kernelId);
     try {
