@@ -52,6 +52,7 @@ const python = (imports: string, expression: string, input: string): unknown =>
       cwd: join(ROOT, 'tools/gpu_host'),
       input,
       encoding: 'utf8',
+      stdio: 'pipe',
     }),
   );
 const counters = (call: string, input: string) =>

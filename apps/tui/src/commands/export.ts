@@ -22,6 +22,7 @@ export async function exportKernel(
   const wanted = EXPORT_OPTIONS.filter(({ format }) => options[format] !== undefined);
   if (wanted.length === 0)
     throw new UsageError(`Nothing to write: give ${EXPORT_OPTIONS.map(({ option }) => option).join(', ')}`);
+  requireModuleName(options.torch);
   requireWritable({ '--torch': options.torch });
   const kernel = await parseKernelArgument(kernelText);
   if (kernel.kind === 'build')
@@ -46,6 +47,14 @@ export async function exportKernel(
       return ExitCode.FAILED;
     }
   });
+}
+
+/** Python imports it by its name. */
+function requireModuleName(file: string | undefined): void {
+  if (file !== undefined && !/^[A-Za-z_]\w*\.py$/.test(path.basename(file)))
+    throw new UsageError(
+      `--torch ${file}: must be a name that Python can import: letters, digits and _, then .py, for example my_kernel.py`,
+    );
 }
 
 /** A file, or files below a folder; gives their paths. */

@@ -146,6 +146,12 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
       () => ['--inline', 'run', 'fa_v2_wmma'],
       () => /run writes a plain report: --inline and --mouse are for the terminal program/,
     ],
+    ['an export to nowhere', () => ['export', 'fa_v1_baseline'], () => /give --torch <file.py>, --kernelbench/],
+    [
+      'an export that Python can not import',
+      () => ['export', 'fa_v1_baseline', '--torch', 'my-kernel.py'],
+      () => /--torch my-kernel.py: must be a name that Python can import/,
+    ],
     ['a page size', () => ['jobs', '--limit', '0'], () => /--limit/],
   ])('%s', async (_, args, wanted) => {
     const { code, stdout, stderr } = await run(...args());
