@@ -2,8 +2,8 @@
 
   python3 check_exports.py prepare|check FOLDER SHAPE…
 
-The first shape is the one that is timed. FOLDER/<kernel>.py are the operators; FOLDER/<kernel>.<shape>.out is what the runner's own launches gave for the inputs
-in FOLDER/<shape>.in (`prepare` writes those). Prints one JSON object.
+FOLDER/<kernel>.py are the operators; FOLDER/<kernel>.<shape>.out is what the runner's own launches gave for the inputs
+in FOLDER/<shape>.in (`prepare` writes those). All shapes are checked, the first is timed. Prints one JSON object.
 """
 
 import importlib.util
