@@ -336,6 +336,9 @@ export interface EmulatorFault {
   entry?: string;
   block?: number[];
   thread?: number[];
+  /** The warp of `thread`, and the lanes of it that did the same, as bits. */
+  warp?: number;
+  lanes?: number;
   /** "flashcore_v6.cu:31". */
   place?: string;
   address?: string;

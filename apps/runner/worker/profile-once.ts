@@ -17,7 +17,7 @@ const EXIT_AFTER_FAULT = 3;
 function run({ library, deviceOrdinal, candidate, seed, runs }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);
   const loaded = new LoadedCandidate(driver, candidate);
-  const buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
+  const buffers = new RunBuffers(driver, candidate.shape, candidate.plan, { guarded: false });
   buffers.upload(drawInputs(candidate.shape, { seed, rule: NORMAL }));
   buffers.poison(POISONS[0]);
   const prepared = loaded.prepare(buffers.addresses);

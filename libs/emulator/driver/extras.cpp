@@ -5,7 +5,9 @@
 #include <mutex>
 #include <string>
 
+#include "../exec/device_memory.h"
 #include "../exec/grid.h"
+#include "../ptx/races.h"
 #include "state.h"
 
 using namespace flashcore::emu;
@@ -49,6 +51,16 @@ FLASHCORE_DRIVER_API int flashcore_emulator_set_profiling(int on) {
 FLASHCORE_DRIVER_API int flashcore_emulator_profile(char* json, size_t capacity) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
   return copy_out("[" + profiles + "]", json, capacity);
+}
+
+/**
+ * Tells what the contents of device memory are to kernels of PTX. 1: a guard, with which an allocation begins: a kernel
+ * that touches it faults. 2: nobody has written it, whatever bytes it holds: known to runs that look for races.
+ */
+FLASHCORE_DRIVER_API int flashcore_emulator_mark_memory(CUdeviceptr address, uint64_t bytes, int what) {
+  if (what == 1) DeviceMemory::instance().hide_start(address, bytes);
+  if (what == 2) ptx::GlobalShadow::instance().mark_unwritten(address, bytes);
+  return what == 1 || what == 2 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 
 /** The latest fault as one JSON object; 0 if there was none. Cleared by flashcore_emulator_clear_fault. */

@@ -4,6 +4,9 @@
 
 #include "../exec/grid.h"
 #include "../ptx/counters.h"
+#include "../ptx/program.h"
+#include "../ptx/races.h"
+#include "../ptx/warp.h"
 #include "device_limits.h"
 #include "module.h"
 #include "state.h"
@@ -99,6 +102,7 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
   launch->module = std::move(module);
   Operation operation;
   operation.run = [launch] {
+    if (!launch->plan.kernel || !launch->plan.kernel->program->races) ptx::GlobalShadow::instance().forget_unwritten();
     ptx::Profile profile;
     if (launch->plan.kernel && profiling()) launch->plan.profile = &profile;
     const GridResult result = run_grid(launch->plan);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "../exec/device_memory.h"
+#include "../ptx/races.h"
 #include "host_memory.h"
 #include "state.h"
 
@@ -35,6 +36,7 @@ CUresult fill(CUdeviceptr address, T value, size_t count, CUstream handle, bool 
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (count == 0) return CUDA_SUCCESS;
   if (address % sizeof(T) || !is_accessible(address, count * sizeof(T))) return CUDA_ERROR_INVALID_VALUE;
+  ptx::GlobalShadow::instance().note_written(address, count * sizeof(T));
   Operation operation;
   operation.run = [=] {
     T* to = static_cast<T*>(pointer(address));
@@ -67,6 +69,7 @@ FLASHCORE_DRIVER_API CUresult cuMemFree_v2(CUdeviceptr address) {
   if (!address) return CUDA_SUCCESS;
   Queue::instance().wait_until_all_idle();
   FLASHCORE_REQUIRE(Queue::instance().sticky_error());
+  ptx::GlobalShadow::instance().forget(address);
   return DeviceMemory::instance().release(address);
 }
 
@@ -115,6 +118,7 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* f
   FLASHCORE_REQUIRE(check_context());
   if (bytes == 0) return CUDA_SUCCESS;
   if (!from || !is_accessible(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  ptx::GlobalShadow::instance().note_written(to, bytes);
   if (HostMemory::instance().covers(from, bytes)) return copy(pointer(to), from, bytes, stream, Wait::No);
     // Pageable memory may be gone when the stream comes here: like the driver, stage it now.
   const auto target = Queue::instance().stream(stream);
@@ -141,6 +145,7 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr f
   FLASHCORE_REQUIRE(check_context());
   if (bytes == 0) return CUDA_SUCCESS;
   if (!is_accessible(to, bytes) || !is_accessible(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  ptx::GlobalShadow::instance().note_written(to, bytes);
   return copy(pointer(to), pointer(from), bytes, stream, Wait::No);
 }
 
@@ -148,6 +153,7 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, 
   FLASHCORE_REQUIRE(check_context());
   if (bytes == 0) return CUDA_SUCCESS;
   if (!from || !is_accessible(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  ptx::GlobalShadow::instance().note_written(to, bytes);
   return copy(pointer(to), from, bytes, nullptr, Wait::Yes);
 }
 
@@ -162,6 +168,7 @@ FLASHCORE_DRIVER_API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, 
   FLASHCORE_REQUIRE(check_context());
   if (bytes == 0) return CUDA_SUCCESS;
   if (!is_accessible(to, bytes) || !is_accessible(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  ptx::GlobalShadow::instance().note_written(to, bytes);
   return copy(pointer(to), pointer(from), bytes, nullptr, Wait::Yes);
 }
 

@@ -45,7 +45,7 @@ CUresult DeviceMemory::allocate(CUdeviceptr* pointer, size_t bytes) {
   memset(start, DEVICE_POISON, usable);
   char* base = start + usable - rounded;
   const auto key = reinterpret_cast<uint64_t>(mapping);
-  by_mapping_[key] = {static_cast<char*>(mapping), mapping_bytes, base, bytes, ++count_, false};
+  by_mapping_[key] = {static_cast<char*>(mapping), mapping_bytes, base, bytes, ++count_, false, 0, ""};
   by_base_[reinterpret_cast<CUdeviceptr>(base)] = key;
   used_ += bytes;
   *pointer = reinterpret_cast<CUdeviceptr>(base);
@@ -91,6 +91,33 @@ bool DeviceMemory::find(CUdeviceptr pointer, CUdeviceptr* base, size_t* bytes) {
   return true;
 }
 
+bool DeviceMemory::find_visible(CUdeviceptr pointer, CUdeviceptr* base, size_t* bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto after = by_base_.upper_bound(pointer);
+  if (after == by_base_.begin()) return false;
+  --after;
+  const Allocation& allocation = by_mapping_.at(after->second);
+  const uint64_t offset = pointer - after->first;
+  if (offset >= allocation.bytes || offset < allocation.hidden) return false;
+  *base = after->first + allocation.hidden;
+  *bytes = allocation.bytes - allocation.hidden;
+  return true;
+}
+
+void DeviceMemory::name(CUdeviceptr base, const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = by_base_.find(base);
+  if (found != by_base_.end()) by_mapping_.at(found->second).name = name;
+}
+
+void DeviceMemory::hide_start(CUdeviceptr base, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = by_base_.find(base);
+  if (found == by_base_.end()) return;
+  Allocation& allocation = by_mapping_.at(found->second);
+  allocation.hidden = std::min(bytes, allocation.bytes);
+}
+
 const DeviceMemory::Allocation* DeviceMemory::near(uint64_t address) const {
   auto after = by_mapping_.upper_bound(address);
   if (after == by_mapping_.begin()) return nullptr;
@@ -103,11 +130,13 @@ std::string DeviceMemory::describe(uint64_t address) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Allocation* allocation = near(address);
   if (!allocation) return "";
-  const std::string name = (allocation->freed ? "freed device allocation " : "device allocation ") +
-                           std::to_string(allocation->number) + " of " + std::to_string(allocation->bytes) + " bytes";
-  const auto base = reinterpret_cast<uint64_t>(allocation->base);
+  const std::string called =
+      allocation->name.empty() ? "device allocation " + std::to_string(allocation->number) : allocation->name;
+  const std::string name = (allocation->freed ? "freed " : "") + called + " of " +
+                           std::to_string(allocation->bytes - allocation->hidden) + " bytes";
+  const uint64_t base = reinterpret_cast<uint64_t>(allocation->base) + allocation->hidden;
   if (address < base) return std::to_string(base - address) + " bytes before the start of " + name;
-  const uint64_t end = base + allocation->bytes;
+  const uint64_t end = base + allocation->bytes - allocation->hidden;
   if (address >= end) return std::to_string(address - end) + " bytes past the end of " + name;
   return "byte " + std::to_string(address - base) + " of " + name;
 }

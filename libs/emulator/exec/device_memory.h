@@ -23,6 +23,12 @@ class DeviceMemory {
   bool covers(CUdeviceptr pointer, size_t bytes);
     /** The live allocation that holds `pointer`. */
   bool find(CUdeviceptr pointer, CUdeviceptr* base, size_t* bytes);
+    /** What describe() calls an allocation instead of its number. */
+  void name(CUdeviceptr base, const std::string& name);
+    /** The part of it that kernels may touch: without what was hidden. */
+  bool find_visible(CUdeviceptr pointer, CUdeviceptr* base, size_t* bytes);
+    /** The first bytes of an allocation are a guard: the PTX engine faults a kernel that touches them. */
+  void hide_start(CUdeviceptr base, size_t bytes);
     /** Which allocation an address belongs to or misses, in words; empty if none is near. */
   std::string describe(uint64_t address);
     /** Describes the first allocation whose slack before the guard page has been written; empty if none. */
@@ -38,6 +44,8 @@ class DeviceMemory {
     size_t bytes;
     uint64_t number;       // counted from 1 in order of allocation
     bool freed;
+    size_t hidden = 0;     // of its first bytes
+    std::string name = {};
   };
   DeviceMemory();
   static char* usable_end(const Allocation& allocation);

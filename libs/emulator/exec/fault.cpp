@@ -107,6 +107,7 @@ std::string to_json(const Fault& fault) {
                      ",\"error\":" + std::to_string(static_cast<int>(fault.error)) +
                      ",\"entry\":" + quoted(fault.entry) + ",\"block\":" + triple(fault.block);
   if (fault.has_thread) json += ",\"thread\":" + triple(fault.thread);
+  if (fault.warp >= 0) json += ",\"warp\":" + std::to_string(fault.warp) + ",\"lanes\":" + std::to_string(fault.lanes);
   if (!fault.place.empty()) json += ",\"place\":" + quoted(fault.place);
   if (fault.has_address) json += ",\"address\":" + quoted(hexadecimal(fault.address));
   if (!fault.access.empty()) json += ",\"access\":" + quoted(fault.access);

@@ -23,6 +23,8 @@ struct Fault {
   uint3 block{};
   bool has_thread = false;
   uint3 thread{};
+  int warp = -1;        // of the block, where it is known
+  uint32_t lanes = 0;   // of that warp, that did it
   bool has_address = false;
   uint64_t address = 0;
   std::string access;   // "read" or "write"

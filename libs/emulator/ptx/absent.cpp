@@ -2,7 +2,7 @@
 #include "block.h"
 #include "counters.h"
 #include "loaded.h"
-#include "shadow.h"
+#include "races.h"
 
 namespace flashcore::emu::ptx {
 
@@ -15,6 +15,15 @@ bool LoadedProgram::find_variable(const std::string&, CUdeviceptr*, size_t*) con
 BlockRun::BlockRun() = default;
 BlockRun::~BlockRun() = default;
 bool BlockRun::run(const LaunchPlan&, uint3) { return false; }
+
+GlobalShadow& GlobalShadow::instance() {
+  static GlobalShadow none;
+  return none;
+}
+void GlobalShadow::mark_unwritten(uint64_t, uint64_t) {}
+void GlobalShadow::note_written(uint64_t, uint64_t) {}
+void GlobalShadow::forget_unwritten() {}
+void GlobalShadow::forget(uint64_t) {}
 
 std::string Profile::to_json() const { return ""; }
 

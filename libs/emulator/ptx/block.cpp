@@ -8,7 +8,7 @@
 
 #include "counters.h"
 #include "halves.h"
-#include "shadow.h"
+#include "races.h"
 
 namespace flashcore::emu::ptx {
 
@@ -61,7 +61,9 @@ void BlockRun::fill_specials(Warp& w) {
     for (unsigned k = 0; k < LANES; ++k) d[k] = value(k);
   };
   const dim3 grid = plan_->grid, size = plan_->block;
-  for (const auto& [slot, name] : kernel_->specials) {
+  for (const Kernel::Special& special : kernel_->specials) {
+    const uint32_t slot = special.slot;
+    const std::string& name = special.name;
     const auto uniform = [&](unsigned value) { fill(slot, [=](unsigned) { return value; }); };
     if (name == "%tid.x")
       fill(slot, [&](unsigned k) { return thread_index(w.linear(k)).x; });
@@ -190,6 +192,7 @@ bool BlockRun::run(const LaunchPlan& plan, uint3 index) {
       if (alive && std::chrono::steady_clock::now() > deadline_) fail_at_deadline();
       if (alive && !went_on) deadlock("all threads of the block wait and none can go on");
     }
+    if (shadow) shadow->end();
     ++counters_.blocks;
     if (observed) plan.profile->add(*observed);
     return true;

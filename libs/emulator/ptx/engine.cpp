@@ -10,6 +10,6 @@
 #include "memory.cpp"
 #include "merge.cpp"
 #include "parse.cpp"
-#include "shadow.cpp"
+#include "races.cpp"
 #include "tensor.cpp"
 #include "warp.cpp"

@@ -14,6 +14,7 @@ LoadedProgram::LoadedProgram(const std::string& text) : program_(parse(text)) {
     CUdeviceptr address;
     if (DeviceMemory::instance().allocate(&address, variable.bytes) != CUDA_SUCCESS) throw std::bad_alloc();
     allocations_.push_back(address);
+    DeviceMemory::instance().name(address, "__device__ " + variable.name);
     char* bytes = reinterpret_cast<char*>(address);
     memset(bytes, 0, variable.bytes);
     memcpy(bytes, variable.initial.data(), std::min<size_t>(variable.initial.size(), variable.bytes));

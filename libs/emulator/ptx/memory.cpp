@@ -9,7 +9,7 @@
 #include "counters.h"
 #include "halves.h"
 #include "lower.h"
-#include "shadow.h"
+#include "races.h"
 
 namespace flashcore::emu::ptx {
 
@@ -76,7 +76,7 @@ Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
     CUdeviceptr base;
     size_t size;
     // The first byte may still be inside.
-    if (DeviceMemory::instance().find(address, &base, &size)) {
+    if (DeviceMemory::instance().find_visible(address, &base, &size)) {
       const uint64_t inside = size - (address - base);
       fault.buffer = std::to_string(bytes - inside) + " bytes past the end of" +
                      fault.buffer.substr(fault.buffer.find(" of ") + 3);
@@ -103,6 +103,8 @@ Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
   w.fail(i, lane, std::move(fault));
 }
 
+unsigned first_of(uint32_t lanes) { return static_cast<unsigned>(__builtin_ctz(lanes)); }
+
 uint64_t address_of(Warp& w, const Ins* i, unsigned lane) {
   if (i->wide_address) return w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm);
   return w.reg<uint32_t>(i->a)[lane] + static_cast<uint32_t>(i->imm);
@@ -111,7 +113,7 @@ uint64_t address_of(Warp& w, const Ins* i, unsigned lane) {
 bool find_range(uint64_t address, unsigned bytes, BlockRun::Range& range) {
   CUdeviceptr base;
   size_t size;
-  if (DeviceMemory::instance().find(address, &base, &size)) {
+  if (DeviceMemory::instance().find_visible(address, &base, &size)) {
     range = {base, base + size};
     return bytes <= size - (address - base);
   }
@@ -143,17 +145,20 @@ void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
   }
   BlockRun::Range& range = w.block->ranges[i->cache];
   if (__builtin_expect(low < range.base || high >= range.end || range.end - high < bytes || (ones & (bytes - 1)), 0)) {
+    uint32_t outside = 0, askew = 0;
     for (unsigned k = 0; k < LANES; ++k) {
       if (!(m >> k & 1)) continue;
-      if (address[k] >= range.base && address[k] < range.end && range.end - address[k] >= bytes) {
-      } else if (!find_range(address[k], bytes, range)) {
-        global_fault(w, i, k, address[k], bytes, access);
-      }
-      if (address[k] & (bytes - 1))
-        misaligned(w, i, k, address[k], bytes, access, DeviceMemory::instance().describe(address[k]));
+      const bool inside = address[k] >= range.base && address[k] < range.end && range.end - address[k] >= bytes;
+      if (!inside && !find_range(address[k], bytes, range)) outside |= 1u << k;
+      if (address[k] & (bytes - 1)) askew |= 1u << k;
     }
+    w.faulty = outside ? outside : askew;
+    const unsigned k = w.faulty ? first_of(w.faulty) : 0;
+    if (outside) global_fault(w, i, k, address[k], bytes, access);
+    if (askew) misaligned(w, i, k, address[k], bytes, access, DeviceMemory::instance().describe(address[k]));
   }
   for (int k = 0; k < LANES; ++k) p.at[k] = reinterpret_cast<char*>(address[k]);
+  if (__builtin_expect(w.block->shadow != nullptr, 0)) w.block->shadow->global(w, i, m, bytes, access, address);
   if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->global(i, m, bytes, address);
 }
 
@@ -189,10 +194,13 @@ void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     high = offsets[k] > high ? offsets[k] : high;
     ones |= offsets[k];
   }
-  if (__builtin_expect(end < bytes || high > last || (ones & (bytes - 1)), 0))
+  if (__builtin_expect(end < bytes || high > last || (ones & (bytes - 1)), 0)) {
+    uint32_t bad = 0;
     for (unsigned k = 0; k < LANES; ++k)
-      if ((m >> k & 1) && (end < bytes || offsets[k] > last || (offsets[k] & (bytes - 1))))
-        shared_fault(w, i, k, offsets[k], bytes, access);
+      if ((m >> k & 1) && (end < bytes || offsets[k] > last || (offsets[k] & (bytes - 1)))) bad |= 1u << k;
+    w.faulty = bad;
+    if (bad) shared_fault(w, i, first_of(bad), offsets[first_of(bad)], bytes, access);
+  }
   if (__builtin_expect(w.block->shadow != nullptr, 0)) w.block->shadow->access(w, i, m, bytes, access, offsets);
   if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->shared(i, m, bytes, access, offsets);
 }
@@ -236,6 +244,11 @@ char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64
     if (!find_range(address, width, range)) global_fault(w, i, lane, address, width, access);
   if (address & (alignment - 1))
     misaligned(w, i, lane, address, alignment, access, DeviceMemory::instance().describe(address));
+  if (block.shadow) {
+    uint64_t addresses[LANES];
+    std::fill_n(addresses, LANES, address);
+    block.shadow->global(w, i, 1u << lane, width, access, addresses);
+  }
   return reinterpret_cast<char*>(address);
 }
 
@@ -323,14 +336,14 @@ const Ins* load_shared_words4(Warp& w, const Ins* i) {
   for (int k = 0; k < LANES; ++k) memcpy(&t[k], base + offsets[k], 16);
   alignas(64) Words turned[4][LANES / 4];
   for (int k = 0; k < LANES; k += 4) {
-    const Words a = __builtin_shuffle(t[k], t[k + 1], Words{0, 4, 1, 5});
-    const Words b = __builtin_shuffle(t[k], t[k + 1], Words{2, 6, 3, 7});
-    const Words c = __builtin_shuffle(t[k + 2], t[k + 3], Words{0, 4, 1, 5});
-    const Words d = __builtin_shuffle(t[k + 2], t[k + 3], Words{2, 6, 3, 7});
-    turned[0][k / 4] = __builtin_shuffle(a, c, Words{0, 1, 4, 5});
-    turned[1][k / 4] = __builtin_shuffle(a, c, Words{2, 3, 6, 7});
-    turned[2][k / 4] = __builtin_shuffle(b, d, Words{0, 1, 4, 5});
-    turned[3][k / 4] = __builtin_shuffle(b, d, Words{2, 3, 6, 7});
+    const Words a = __builtin_shufflevector(t[k], t[k + 1], 0, 4, 1, 5);
+    const Words b = __builtin_shufflevector(t[k], t[k + 1], 2, 6, 3, 7);
+    const Words c = __builtin_shufflevector(t[k + 2], t[k + 3], 0, 4, 1, 5);
+    const Words d = __builtin_shufflevector(t[k + 2], t[k + 3], 2, 6, 3, 7);
+    turned[0][k / 4] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    turned[1][k / 4] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    turned[2][k / 4] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    turned[3][k / 4] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
   }
   for (int n = 0; n < 4; ++n) {
     if (i->extra->d[n] == NO_SLOT) continue;
@@ -567,9 +580,12 @@ const Ins* copy_async(Warp& w, const Ins* i) {
   copy.ins = i;
   // Neither a load nor a store to ncu: what it writes is not counted as either.
   Counters* const observed = std::exchange(block.observed, nullptr);
+  Shadow* const shadow = std::exchange(block.shadow, nullptr);
   resolve_shared(w, i, m, i->bytes, Access::Write, copy.to);
   block.observed = observed;
+  block.shadow = shadow;
   uint32_t reading = 0;
+  if (shadow) shadow->copy_begins(w, i, m, i->bytes, copy.to);
   const uint32_t* sizes = i->c == NO_SLOT ? nullptr : w.reg<uint32_t>(i->c);
   const uint64_t* from = w.reg<uint64_t>(i->b);
   Ins source = *i;
@@ -612,7 +628,7 @@ const Ins* copy_wait(Warp& w, const Ins* i) {
       memset(to + copy.source_bytes[k], 0, copy.bytes - copy.source_bytes[k]);
       done |= 1u << k;
     }
-    if (block.shadow && done) block.shadow->access(w, copy.ins, done, copy.bytes, Access::Write, copy.to);
+    if (block.shadow && done) block.shadow->copy_ends(w, copy.ins, done, copy.bytes, copy.to);
     copy.mask &= ~done;
     gone |= copy.mask == 0;
   }
@@ -690,6 +706,7 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   }
   ins.count = static_cast<uint8_t>(count);
   ins.bytes = static_cast<uint8_t>(memory_bytes);
+  ins.read_only = has(s, "nc");
   ins.volatile_access = has(s, "volatile") || has(s, "relaxed") || has(s, "acquire") || has(s, "release");
   if (count == 1) {
     ins.d = l.slot(first, bytes);

@@ -8,7 +8,6 @@
 #include "counters.h"
 #include "halves.h"
 #include "lower.h"
-#include "shadow.h"
 
 namespace flashcore::emu::ptx {
 

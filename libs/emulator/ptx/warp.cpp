@@ -96,12 +96,29 @@ const Ins* Warp::exit_lanes(uint32_t lanes, const Ins* next) {
 
 uint3 Warp::thread(unsigned lane) const { return block->thread_index(linear(lane)); }
 
+namespace {
+/** "lane 5", "lanes 0 to 31", "lanes 1, 3". */
+std::string names_of(uint32_t lanes) {
+  const int first = __builtin_ctz(lanes), last = 31 - __builtin_clz(lanes);
+  if (first == last) return "lane " + std::to_string(first);
+  if (__builtin_popcount(lanes) == last - first + 1)
+    return "lanes " + std::to_string(first) + " to " + std::to_string(last);
+  std::string names = "lanes";
+  for (int lane = first; lane <= last; ++lane)
+    if (lanes >> lane & 1) names += (lane == first ? " " : ", ") + std::to_string(lane);
+  return names;
+}
+}  // namespace
+
 void Warp::fail(const Ins* i, unsigned lane, Fault fault) {
   fault.has_thread = true;
   fault.thread = thread(lane);
+  fault.warp = static_cast<int>(index);
+  if (!fault.lanes) fault.lanes = faulty >> lane & 1 ? faulty : 1u << lane;
+  faulty = 0;
   fault.place = block->place_of(i);
-  fault.message =
-      "thread " + describe(fault.thread) + " of block " + describe(block->index()) + " " + std::move(fault.message);
+  fault.message = "thread " + describe(fault.thread) + " of block " + describe(block->index()) + " (warp " +
+                  std::to_string(index) + ", " + names_of(fault.lanes) + ") " + std::move(fault.message);
   throw fault;
 }
 

@@ -48,6 +48,7 @@ struct Ins {
   uint32_t cache = 0;  // of the allocation that it last touched
   uint8_t space = 0, bytes = 0, count = 1, wide_address = 0;
   bool volatile_access = false;
+  bool read_only = false;  // ld.global.nc
   uint32_t statement = 0;  // it was made of: index into Function::statements
 };
 
@@ -70,6 +71,7 @@ class Warp {
   int budget = 0;     // backward jumps until the others get their turn
   BlockRun* block = nullptr;
   unsigned index = 0;
+  uint32_t faulty = 0;  // lanes of the access that is about to fault, where there are several
   std::vector<Split> others;
   uint32_t epoch = 1;  // counts meetings, for races
 

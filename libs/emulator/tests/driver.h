@@ -65,6 +65,7 @@ void flashcore_emulator_clear_fault();
 int flashcore_emulator_statistics(char*, size_t);
 int flashcore_emulator_set_profiling(int);
 int flashcore_emulator_profile(char*, size_t);
+int flashcore_emulator_mark_memory(CUdeviceptr, uint64_t, int);
 }
 
 #define CHECK(condition)                                                      \

@@ -13,7 +13,7 @@ build_library_with_ptx -O1
 cp "$HERE/kernels/divergence.ptx" "$BUILD/modules"
 tests=ptx
 if command -v nvcc > "$BUILD/nvcc.txt"; then
-  tests="ptx warps matrices memory races counters"
+  tests="ptx warps matrices memory races counters probes/faulty"
   KERNELS="$EMULATOR/../../kernels"
   # to_ptx <source> <options>
   to_ptx() {
@@ -23,15 +23,19 @@ if command -v nvcc > "$BUILD/nvcc.txt"; then
       -o "$BUILD/modules/$(basename "$source" .cu).ptx"
   }
   for name in warps matrices memory races; do to_ptx "$HERE/kernels/$name.cu"; done
+  to_ptx "$HERE/probes/faulty.cu"
   to_ptx "$KERNELS/faulty/bank_conflict_32way/bank_conflict_32way.cu"
   to_ptx "$KERNELS/fa_tc_s512/fa_tc_s512.cu" -DCONFIG=1 -DREGISTER_LIMIT=0 -DBLOCK_Q=64 -DBLOCK_KV=64 \
     -DNUM_THREADS=128 -DSMEM_BYTES=24576
   to_ptx "$KERNELS/flashcore_v7/flashcore_v7.cu" -DBLOCK_Q=64 -DBLOCK_KV=64 -DNUM_THREADS=128 -DROW_STRIDE=72 \
     -DS_STRIDE=72 -DSMEM_BYTES=64512
-  { echo "// flashcore: races"; cat "$BUILD/modules/races.ptx"; } > "$BUILD/modules/races_instrumented.ptx"
+  watched() { { echo "// flashcore: races"; cat "$BUILD/modules/$1.ptx"; } > "$BUILD/modules/$2.ptx"; }
+  watched races races_instrumented
+  watched faulty faulty_watched
 fi
 
 failed=0
+mkdir -p "$BUILD/probes"
 for name in $tests; do
   build_test "$name" -O1
   if FLASHCORE_TEST_MODULES="$BUILD/modules" $RUNNER "$BUILD/$name"; then echo "ok   $name"; else

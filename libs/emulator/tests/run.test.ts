@@ -11,7 +11,7 @@ afterAll(() => rmSync(build, { recursive: true }));
 test("the PTX engine: divergence, a GPU's answers, bounds, what it does not carry, ncu's counters", () => {
   const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, 'ptx')], { encoding: 'utf8' });
   const hasNvcc = spawnSync('nvcc', ['--version'], { stdio: 'ignore' }).status === 0;
-  const names = hasNvcc ? ['ptx', 'warps', 'matrices', 'memory', 'races', 'counters'] : ['ptx'];
+  const names = hasNvcc ? ['ptx', 'warps', 'matrices', 'memory', 'races', 'counters', 'probes/faulty'] : ['ptx'];
   expect(output.trim().split('\n')).toEqual(names.map((name) => `ok   ${name}`));
 }, 300_000);
 

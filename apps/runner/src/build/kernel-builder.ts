@@ -155,6 +155,11 @@ export class KernelBuilder {
       : { missing: 'no nvcc on this host, so no machine code' };
   }
 
+  /** Whether a run that looks for races is fast enough for every case. */
+  get watchesEveryCase(): boolean {
+    return this.#engine() === 'ptx';
+  }
+
   /** A module that looks for data races; undefined when it does not compile. */
   async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<string | undefined> {
     if (this.#engine() === 'ptx') {

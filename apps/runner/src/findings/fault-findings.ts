@@ -19,6 +19,8 @@ const EMULATOR_KINDS: Record<string, FindingKind> = {
   MISALIGNED_ADDRESS: FindingKind.MISALIGNED_ADDRESS,
   DEADLOCK: FindingKind.DEADLOCK,
   RACE: FindingKind.RACE,
+  UNINITIALISED_READ: FindingKind.UNINITIALISED_READ,
+  INVALID_WARP_MASK: FindingKind.INVALID_WARP_MASK,
   TRAP: FindingKind.TRAP,
   ASSERT: FindingKind.TRAP,
   TIMED_OUT: FindingKind.TIMED_OUT,
@@ -43,6 +45,10 @@ const REMEDIES: Partial<Record<FindingKind, string>> = {
     'A vector access needs an address that is a multiple of its width: align row strides and offsets, or load narrower',
   [FindingKind.DEADLOCK]: 'A barrier must be reached by all threads it counts, or by none: take it out of the branch',
   [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
+  [FindingKind.UNINITIALISED_READ]:
+    'Write it first, or do not read it: rows past the end of a ragged tile and a first iteration that reads what the second one writes are the usual suspects',
+  [FindingKind.INVALID_WARP_MASK]:
+    'Every lane that calls a warp operation must be in its mask: take __activemask() out, or call it before the branch',
   [FindingKind.TRAP]: 'Look at what the assertion or the trap guards',
   [FindingKind.TIMED_OUT]: 'Look for a loop or a wait whose condition nobody changes',
   [FindingKind.OUT_OF_MEMORY]: 'Use a smaller shape, or a smaller workspace',
@@ -107,16 +113,36 @@ function kindOf(fault: CudaFault): FindingKind {
   return CUDA_KINDS[fault.name] ?? FindingKind.LAUNCH_FAILED;
 }
 
+/** The emulator knows a variable of the module by its name; it lies near a tensor only by chance. */
+const isVariable = ({ buffer }: EmulatorFault): boolean => buffer?.includes('__device__') ?? false;
+
+const OWN_WORDS = ['RACE', 'UNINITIALISED_READ'];
+
 const ACCESSES: Record<string, string> = { read: 'read', write: 'wrote' };
 
 /** The emulator speaks of its allocations; the tensor's name says more. */
 function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
-  // A race is about two threads, and about shared memory.
-  if (!buffer || !fault.thread || !fault.block || fault.kind === 'RACE') return shorten(fault.message);
+  // The emulator's own words, which name two threads of a race, with the tensor for the allocation.
+  if (!buffer || isVariable(fault) || !fault.thread || !fault.block || OWN_WORDS.includes(fault.kind))
+    return shorten(
+      buffer && fault.buffer && !isVariable(fault) ? fault.message.replace(fault.buffer, buffer) : fault.message,
+    );
   const width = fault.bytes ? `${fault.bytes} bytes ` : '';
   const place = fault.place ? `, at ${shorten(fault.place)}` : '';
   const why = fault.kind === 'MISALIGNED_ADDRESS' ? ', an address that is no multiple of its width' : '';
-  return `Thread ${triple(fault.thread)} of block ${triple(fault.block)} ${ACCESSES[fault.access ?? ''] ?? 'accessed'} ${width}at ${buffer}${why}${place}`;
+  const lanes = lanesOf(fault);
+  return `Thread ${triple(fault.thread)} of block ${triple(fault.block)}${lanes} ${ACCESSES[fault.access ?? ''] ?? 'accessed'} ${width}at ${buffer}${why}${place}`;
+}
+
+/** " (warp 1, lanes 8 to 31)", where the emulator says it. */
+function lanesOf({ warp, lanes }: EmulatorFault): string {
+  if (warp === undefined || !lanes) return '';
+  const numbers = Array.from({ length: 32 }, (_, lane) => lane).filter((lane) => (lanes >>> lane) & 1);
+  const first = numbers[0]!;
+  const last = numbers.at(-1)!;
+  if (first === last) return ` (warp ${warp}, lane ${first})`;
+  const inARow = last - first === numbers.length - 1;
+  return ` (warp ${warp}, lanes ${inARow ? `${first} to ${last}` : numbers.join(', ')})`;
 }
 
 function locationOf(fault: EmulatorFault, buffer: string | undefined): Omit<FaultLocation, '$typeName'> {
@@ -127,7 +153,7 @@ function locationOf(fault: EmulatorFault, buffer: string | undefined): Omit<Faul
     block: fault.block ?? [],
     thread: fault.thread ?? [],
     address: fault.address,
-    buffer: buffer ?? fault.buffer,
+    buffer: isVariable(fault) ? fault.buffer : (buffer ?? fault.buffer),
     access: fault.access,
     accessBytes: fault.bytes ?? 0,
   };

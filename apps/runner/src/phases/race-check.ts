@@ -22,35 +22,46 @@ export function startInstrumentedBuild({ tools, build, job }: VariantServices): 
  * What the hooks that every memory access goes through find; they may also find what the plain module hides, a
  * misaligned scalar access for one.
  */
-const TOLD: readonly FindingKind[] = [FindingKind.RACE, FindingKind.MISALIGNED_ADDRESS, FindingKind.OUT_OF_BOUNDS];
+const TOLD: readonly FindingKind[] = [
+  FindingKind.RACE,
+  FindingKind.UNINITIALISED_READ,
+  FindingKind.MISALIGNED_ADDRESS,
+  FindingKind.OUT_OF_BOUNDS,
+];
 
 interface RaceCheckOptions {
   instrumented: InstrumentedBuild;
-  shape: Shape | undefined;
+  /** Tried in this order, up to the first finding. */
+  shapes: readonly Shape[];
   input: SeededInput;
 }
 
-/** Runs one small case on the emulator with every access to shared memory watched. */
+/** Runs cases on the emulator with every access to memory watched. */
 export async function checkRaces(services: VariantServices, options: RaceCheckOptions): Promise<Finding[]> {
   const { job, runtime } = services;
   const built = await options.instrumented;
   if ('error' in built) throw built.error;
-  const { shape, input } = options;
-  if (!shape) return [];
-  if (!built.image) {
+  const { shapes, input } = options;
+  if (!built.image && shapes.length > 0)
     emitWarning(job, 'Data races were not looked for: the instrumented module does not compile');
-    return [];
-  }
-  const candidate = candidateFor(services, { image: built.image, shape, instrumented: true });
-  const outcome = await runtime.request({ type: 'run-once', candidate, input }, { signal: job.signal });
-  const finding = findingOf(outcome, shape);
-  if (finding && TOLD.includes(finding.kind)) return [finding];
-  if (outcome.status === 'done')
-    emitLog(job, 'runner', `race check on ${formatShape(shape)}: every access to shared memory watched, no race found`);
-  else
+  if (!built.image) return [];
+  for (const shape of shapes) {
+    const candidate = candidateFor(services, { image: built.image, shape, instrumented: true });
+    const outcome = await runtime.request({ type: 'run-once', candidate, input }, { signal: job.signal });
+    const finding = findingOf(outcome, shape);
+    if (finding && TOLD.includes(finding.kind)) return [finding];
+    if (outcome.status === 'done') continue;
     emitWarning(
       job,
       `Data races were not looked for on ${formatShape(shape)}: ${finding?.message ?? 'the instrumented run failed'}`,
+    );
+    return [];
+  }
+  if (shapes.length > 0)
+    emitLog(
+      job,
+      'runner',
+      `race check on ${shapes.map(formatShape).join(', ')}: every access to ${services.tools.kernels.watchesEveryCase ? 'memory' : 'shared memory'} watched, no race found`,
     );
   return [];
 }

@@ -113,7 +113,11 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   }
   const raced =
     instrumented &&
-    (await checkRaces(services, { instrumented, shape: raceShape([...results.values()]), input: inputs[0]! }));
+    (await checkRaces(services, {
+      instrumented,
+      shapes: raceShapes([...results.values()], services.tools.kernels.watchesEveryCase),
+      input: inputs[0]!,
+    }));
   const sanitized = spec.sanitize
     ? await sanitize(services, {
         image,
@@ -348,6 +352,16 @@ function raceShape(results: readonly CaseResult[]): Shape | undefined {
   const ran = results.filter(({ verdict }) => verdict !== Verdict.NOT_MEASURED);
   if (ran.some(({ verdict, elements }) => verdict === Verdict.FAIL && elements === 0n)) return undefined;
   return (ran.find(({ verdict }) => verdict === Verdict.FAIL) ?? ran[0])?.shape;
+}
+
+/** Every shape that ran, the one that says most first; only that one where watching is slow. */
+function raceShapes(results: readonly CaseResult[], all: boolean): Shape[] {
+  const first = raceShape(results);
+  if (!first) return [];
+  const others = results.flatMap(({ verdict, shape }) =>
+    all && shape && shape !== first && verdict !== Verdict.NOT_MEASURED ? [shape] : [],
+  );
+  return [first, ...others];
 }
 
 /**

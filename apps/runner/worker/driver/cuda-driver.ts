@@ -17,6 +17,8 @@ const CAPTURE_THREAD_LOCAL = 1;
 const LIMIT_PERSISTING_L2 = 6;
 /** A line of the kernel takes some 300 bytes. */
 const MAX_COUNTS_BYTES = 4 * 1024 ** 2;
+/** Of flashcore_emulator_mark_memory. */
+const MEMORY_MARKS = { guard: 1, unwritten: 2 } as const;
 /** Dynamic shared memory above this needs an opt-in. */
 const SMEM_WITHOUT_OPTIN_BYTES = 48 * 1024;
 
@@ -136,6 +138,15 @@ export class CudaDriver {
   /** In stream order; `count` 16-bit words. */
   fill16(address: DevicePointer, value: number, count: number, stream = this.stream): void {
     if (count > 0) this.#call('cuMemsetD16Async', address, value, count, stream);
+  }
+
+  /**
+   * Tells the emulator what is no data: guard bytes, which no kernel may touch, and bytes that nobody has written,
+   * whatever poison they hold. A GPU's driver is not told.
+   */
+  markMemory(address: DevicePointer, bytes: number, what: keyof typeof MEMORY_MARKS): void {
+    if (this.#native.has('flashcore_emulator_mark_memory'))
+      this.#call('flashcore_emulator_mark_memory', address, BigInt(bytes), MEMORY_MARKS[what]);
   }
 
   launch(spec: LaunchSpec): void {

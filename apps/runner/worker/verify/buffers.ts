@@ -23,25 +23,33 @@ interface GuardedBuffer {
 }
 
 /** Q, K, V, O and the workspace of one shape on the device, each between guard bytes. */
+export interface BufferOptions {
+  /**
+   * Whose tensors are used, so that two builds have theirs at the same addresses; it must outlive this. Its workspace
+   * stays its own.
+   */
+  lender?: RunBuffers | undefined;
+  /** false: allocations are the buffers alone, as a memory checker wants them. */
+  guarded?: boolean;
+}
+
 export class RunBuffers {
   readonly addresses: BufferAddresses;
   readonly #driver: CudaDriver;
   readonly #elements: number;
   readonly #buffers: GuardedBuffer[] = [];
   readonly #lender: RunBuffers | undefined;
+  readonly #guardBytes: number;
   #guard: number = GUARDS[0];
 
-  /**
-   * `lender`: whose tensors are used, so that two builds have theirs at the same addresses; it must outlive this. Its
-   * workspace stays its own.
-   */
   constructor(
     driver: CudaDriver,
     shape: ShapeFields,
     plan: LaunchPlan,
-    { lender }: { lender?: RunBuffers | undefined } = {},
+    { lender, guarded = true }: BufferOptions = {},
   ) {
     this.#driver = driver;
+    this.#guardBytes = guarded ? GUARD_BYTES : 0;
     this.#elements = elementsOf(shape);
     const bytes = this.#elements * HALF_BYTES;
     this.#lender = lender;
@@ -62,7 +70,7 @@ export class RunBuffers {
   guard(value: number): void {
     this.#guard = value;
     for (const buffer of this.#buffers) {
-      this.#driver.fill8(buffer.base, value, GUARD_BYTES);
+      this.#driver.fill8(buffer.base, value, this.#guardBytes);
       this.#driver.fill8(buffer.address + BigInt(buffer.bytes), value, buffer.bytesAfter);
     }
   }
@@ -70,9 +78,11 @@ export class RunBuffers {
   // The emulator's allocations end at a guard page, which names the thread of the very first access beyond: guard bytes
   // would only hide it.
   #allocate(name: string, bytes: number): DevicePointer {
-    const bytesAfter = this.#driver.facts.simulated ? 0 : GUARD_BYTES;
-    const base = this.#driver.allocate(GUARD_BYTES + Math.max(bytes, 1) + bytesAfter);
-    const address = base + BigInt(GUARD_BYTES);
+    const bytesBefore = this.#guardBytes;
+    const bytesAfter = this.#driver.facts.simulated ? 0 : bytesBefore;
+    const base = this.#driver.allocate(bytesBefore + Math.max(bytes, 1) + bytesAfter);
+    const address = base + BigInt(bytesBefore);
+    this.#driver.markMemory(base, bytesBefore, 'guard');
     this.#buffers.push({ name, base, address, bytes, bytesAfter });
     return address;
   }
@@ -84,9 +94,12 @@ export class RunBuffers {
   /** Fills O with a NaN pattern, and the workspace with it too: what is read before it was written then shows in O. */
   poison(bits: number): void {
     this.#driver.fill16(this.addresses.tensors.O, bits, this.#elements);
-    for (const buffer of this.#buffers)
-      if (this.addresses.workspace.has(buffer.name))
-        this.#driver.fill16(buffer.address, bits, Math.floor(buffer.bytes / HALF_BYTES));
+    this.#driver.markMemory(this.addresses.tensors.O, this.#elements * HALF_BYTES, 'unwritten');
+    for (const buffer of this.#buffers) {
+      if (!this.addresses.workspace.has(buffer.name)) continue;
+      this.#driver.fill16(buffer.address, bits, Math.floor(buffer.bytes / HALF_BYTES));
+      this.#driver.markMemory(buffer.address, buffer.bytes, 'unwritten');
+    }
   }
 
   output(): HalfBits {
@@ -104,7 +117,7 @@ export class RunBuffers {
       if (Buffer.compare(bytesOf(now), bytesOf(inputs[tensor])) !== 0) found.push(tensor);
     }
     for (const buffer of this.#buffers) {
-      if (!this.#intact(buffer.base, GUARD_BYTES)) found.push(`guard bytes before ${buffer.name}`);
+      if (!this.#intact(buffer.base, this.#guardBytes)) found.push(`guard bytes before ${buffer.name}`);
       if (!this.#intact(buffer.address + BigInt(buffer.bytes), buffer.bytesAfter))
         found.push(`guard bytes after ${buffer.name}`);
     }

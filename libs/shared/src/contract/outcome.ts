@@ -31,6 +31,8 @@ const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.TIMED_OUT]: Outcome.TIMED_OUT,
   [FindingKind.OUT_OF_MEMORY]: Outcome.OUT_OF_MEMORY,
   [FindingKind.RACE]: Outcome.WRONG_RESULT,
+  [FindingKind.UNINITIALISED_READ]: Outcome.WRONG_RESULT,
+  [FindingKind.INVALID_WARP_MASK]: Outcome.CRASHED,
   [FindingKind.NAN_OUTPUT]: Outcome.WRONG_RESULT,
   [FindingKind.UNWRITTEN_OUTPUT]: Outcome.WRONG_RESULT,
   [FindingKind.WRONG_RESULT]: Outcome.WRONG_RESULT,

@@ -3,6 +3,13 @@ import { FindingKind, type Shape } from '../generated/flashcore/runner/v1/kernel
 import type { Expression } from './expression.ts';
 import type { OwnGate } from './gates/gate.ts';
 
+export interface FaultyKernel {
+  readonly finding: FindingKind;
+  readonly findingsOnGpu: FindingKind[];
+  readonly shape: Shape;
+  readonly needsPtxEngine: boolean;
+}
+
 export interface Manifest {
   /** Where it was read from, for texts. */
   readonly path: string;
@@ -28,9 +35,10 @@ export interface Manifest {
   readonly launches: readonly ManifestLaunch[];
   /**
    * The findings that a run of a faulty or a cheating kernel must end with (UNSPECIFIED: none, its trick gains
-   * nothing); on a GPU those of `findingsOnGpu`, which see less.
+   * nothing); on a GPU those of `findingsOnGpu`, which see less. `needsPtxEngine`: the emulator's other engine finds
+   * something else, or nothing.
    */
-  readonly faulty: { finding: FindingKind; findingsOnGpu: FindingKind[]; shape: Shape } | undefined;
+  readonly faulty: FaultyKernel | undefined;
   /** Why there is no USE_WMMA to turn the tensor cores off with; undefined: there is, or the manifest does not say. */
   readonly toggle: string | undefined;
   /** Why it must be neither compared with nor accepted; undefined: it may. */

@@ -169,6 +169,8 @@ export const manifestSchema = strict({
     finding_on_gpu: listOf(oneOf(['NONE', ...FINDINGS])).default([]),
     // A shape that shows the fault; for tests and measurements.
     shape: shapeText.prefault('1x4x128x64'),
+    // The emulator's engine that it takes; another one finds something else, or nothing.
+    engine: oneOf(['ptx']).optional(),
   }).optional(),
   notes: z.undefined({ error: 'belongs in NOTES.md, next to kernel.yaml' }).optional(),
   // Why there is no parameter USE_WMMA to turn the tensor cores off with.

@@ -59,6 +59,7 @@ function readManifest(yamlText: string, path: string): Manifest {
       finding: findingNamed(raw.faulty.finding),
       findingsOnGpu: raw.faulty.finding_on_gpu.map(findingNamed),
       shape: raw.faulty.shape,
+      needsPtxEngine: raw.faulty.engine === 'ptx',
     },
     toggle: raw.toggle,
     deprecated: raw.deprecated,

@@ -625,7 +625,7 @@ export enum FindingKind {
   MISALIGNED_ADDRESS = 4,
 
   /**
-   * Two threads touch the same shared memory without a barrier between, at least one of them writing.
+   * Two threads touch the same memory without a barrier between, at least one of them writing.
    *
    * @generated from enum value: FINDING_KIND_RACE = 5;
    */
@@ -742,6 +742,20 @@ export enum FindingKind {
    * @generated from enum value: FINDING_KIND_IMPLAUSIBLE_TIME = 21;
    */
   IMPLAUSIBLE_TIME = 21,
+
+  /**
+   * A read of shared or device memory that nobody has written.
+   *
+   * @generated from enum value: FINDING_KIND_UNINITIALISED_READ = 22;
+   */
+  UNINITIALISED_READ = 22,
+
+  /**
+   * A warp operation called with a mask in which the calling lane is missing.
+   *
+   * @generated from enum value: FINDING_KIND_INVALID_WARP_MASK = 23;
+   */
+  INVALID_WARP_MASK = 23,
 }
 
 /**

@@ -1,0 +1,13 @@
+// What is wrong with each kernel of kernels/faulty that only checked memory and exact shadows find: one module of them.
+#include "faulty/device_array_overrun/device_array_overrun.cu"
+#include "faulty/global_read_modify_write/global_read_modify_write.cu"
+#include "faulty/local_overrun/local_overrun.cu"
+#include "faulty/lost_copy_wait/lost_copy_wait.cu"
+#include "faulty/missing_syncwarp/missing_syncwarp.cu"
+#include "faulty/nan_to_integer/nan_to_integer.cu"
+#include "faulty/read_before_buffer/read_before_buffer.cu"
+#include "faulty/shift_by_width/shift_by_width.cu"
+#include "faulty/static_shared_overrun/static_shared_overrun.cu"
+#include "faulty/uninitialised_shared/uninitialised_shared.cu"
+#include "faulty/wrong_membermask/wrong_membermask.cu"
+#include "faulty/barrier_in_branches/barrier_in_branches.cu"
