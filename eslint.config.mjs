@@ -73,7 +73,7 @@ const TUI_ROOMS = {
   state: ['present'],
   watch: ['state', 'usage-error.ts'],
   session: ['state', 'present', 'watch', 'usage-error.ts'],
-  settings: ['state', 'present', 'usage-error.ts'],
+  settings: ['state', 'present', 'remote', 'usage-error.ts'],
   remote: ['usage-error.ts'],
   connection: ['remote', 'usage-error.ts', 'named-files.ts'],
   record: ['session', 'named-files.ts', 'usage-error.ts'],

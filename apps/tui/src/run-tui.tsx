@@ -4,7 +4,7 @@ import { render } from 'ink';
 import { App, type AppContext } from './components/app.tsx';
 import { runnerKernels } from './connection/data-directory.ts';
 import { inlineRows } from './screens/inline.ts';
-import { initialState } from './state/app-state.ts';
+import { initialState, type AppState } from './state/app-state.ts';
 import { runningJob } from './state/selectors.ts';
 import type { RunnerPort, StartRequest, WatchFolder } from './session/runner-port.ts';
 import { Session } from './session/session.ts';
@@ -23,7 +23,7 @@ export interface RunTuiOptions {
   /** Connected; stays the caller's to close. */
   readonly client: RunnerPort;
   /** `address`: what the view is saved under. */
-  readonly connection: { readonly label: string; readonly embedded: boolean; readonly address: string };
+  readonly connection: AppState['runner'] & { readonly address: string };
   /** Brings back an embedded runner that was killed. */
   readonly revive?: (() => Promise<void>) | undefined;
   readonly appearance: Appearance;

@@ -1,10 +1,14 @@
 import { connect, type Connection } from '../connection/connect.ts';
+import { leaveIdleWatch } from '../connection/leave-idle-watch.ts';
+import { connectToHost, instanceText, type HostedRunner } from '../connection/start-host.ts';
+import { resolveTarget } from '../connection/target.ts';
+import { Instance } from '../remote/instance.ts';
 import type { GlobalOptions } from './options.ts';
 import type { Block } from '../present/blocks.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { plainLines } from '../present/plain/plain-painter.ts';
 import { formatFor, styled, type OutputStream, type ReportFormat } from '../present/plain/report-format.ts';
-import { readSettings, type Settings } from '../settings/settings.ts';
+import { hooksOf, readSettings, type Settings } from '../settings/settings.ts';
 
 /** A stream of text, and whether a terminal shows it. */
 export interface TextStream extends OutputStream {
@@ -68,8 +72,20 @@ export class CommandContext {
   }
 
   /** Connects to the runner asked for, says on stderr which it is, and closes it when `body` has settled. */
-  async withRunner<Result>(body: (connection: Connection) => Promise<Result>): Promise<Result> {
-    const connection = await this.connect();
+  withRunner<Result>(body: (connection: Connection) => Promise<Result>): Promise<Result> {
+    return this.#with({ forWork: false }, body);
+  }
+
+  /** `withRunner` for commands that start jobs: a stopped host is started for them, where hooks say how. */
+  withStartedRunner<Result>(body: (connection: Connection) => Promise<Result>): Promise<Result> {
+    return this.#with({ forWork: true }, body);
+  }
+
+  async #with<Result>(
+    purpose: { readonly forWork: boolean },
+    body: (connection: Connection) => Promise<Result>,
+  ): Promise<Result> {
+    const connection = await this.connect(purpose);
     try {
       return await body(connection);
     } finally {
@@ -77,22 +93,59 @@ export class CommandContext {
     }
   }
 
-  async connect(): Promise<Connection> {
-    const { surroundings, options } = this;
-    const { runner: named, startRunner, ...tls } = options;
-    const { environment } = surroundings;
-    const fromEnvironment = environment.FLASHCORE_RUNNER !== undefined && environment.FLASHCORE_RUNNER !== '';
-    const settings = named !== undefined && startRunner !== undefined ? {} : this.settings();
-    const connection = await connect({
-      runner: named ?? (fromEnvironment ? undefined : settings.runner),
-      tls,
+  async connect({ forWork = false } = {}): Promise<Connection> {
+    const hosted = this.hosted(undefined, { mayStart: forWork });
+    const connection = await (hosted === undefined ? this.#connectTo(this.runner()) : connectToHost(hosted));
+    const instance = hosted && new Instance(hosted.runner, hosted.environment).read();
+    const since = instance && instanceText(instance);
+    this.note(`runner: ${connection.description}${since === undefined ? '' : `; its host: ${since}`}`);
+    if (hosted === undefined) return connection;
+    leaveIdleWatch(hosted, (text) => this.note(text));
+    return { ...connection, instance };
+  }
+
+  /** The runner asked for: --runner, $FLASHCORE_RUNNER, the settings; undefined: the embedded one. */
+  runner(): string | undefined {
+    return this.options.runner || this.surroundings.environment.FLASHCORE_RUNNER || this.settings().runner;
+  }
+
+  /** The runner and how its host is started and stopped; undefined where the settings have no hooks for it. */
+  hosted(named = this.runner(), { mayStart = false } = {}): HostedRunner | undefined {
+    const { environment } = this.surroundings;
+    const settings = this.settings();
+    if (!named || settings.hooks === undefined) return undefined;
+    const found = hooksOf(settings, [named, resolveTarget(named, this.options, environment).address]);
+    if (found === undefined) return undefined;
+    const { runner, hooks } = found;
+    const connect = (): Promise<Connection> => this.#connectTo(named, hooks.login);
+    return {
+      runner,
+      hooks,
       environment,
+      connect,
+      mayStart,
+      startRunner: this.#startRunner(),
+      notify: (message) => this.note(message),
+    };
+  }
+
+  #connectTo(runner: string | undefined, login?: string): Promise<Connection> {
+    return connect({
+      runner,
+      tls: this.options,
+      environment: this.surroundings.environment,
       mayAsk: this.mayAsk,
-      startRunner: startRunner ?? (environment.FLASHCORE_START_RUNNER === '1' || settings.start_runner === true),
+      startRunner: this.#startRunner(),
+      login,
       notify: (message) => this.note(message),
     });
-    this.note(`runner: ${connection.description}`);
-    return connection;
+  }
+
+  #startRunner(): boolean {
+    const { environment } = this.surroundings;
+    return (
+      this.options.startRunner ?? (environment.FLASHCORE_START_RUNNER === '1' || this.settings().start_runner === true)
+    );
   }
 
   /** Whether a person sits before it, whom ssh may ask before a screen is there. */

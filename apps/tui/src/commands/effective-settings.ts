@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { RunnerProfiles } from '@flashcore/shared/client';
 import { dataDirectory } from '../connection/data-directory.ts';
+import { shownCommand } from '../remote/hooks.ts';
 import { readSettings, settingsFile, type Settings } from '../settings/settings.ts';
 import type { GlobalOptions } from './options.ts';
 
@@ -33,7 +34,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
   const file = settingsFile(environment);
   const settings = readSettings(environment);
   const env = (variable: string): Source => [`$${variable}`, environment[variable] || undefined];
-  const inFile = (key: Exclude<keyof Settings, 'theme'>): Source => [file, settings[key]];
+  const inFile = (key: Exclude<keyof Settings, 'theme' | 'hooks'>): Source => [file, settings[key]];
   const flag = (name: string, value: string | boolean | undefined): Source => [`--${name}`, value];
   const isOn = (variable: string, on: string): Source => [
     `$${variable}`,
@@ -79,6 +80,13 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
     first('editor', inFile('editor'), env('VISUAL'), env('EDITOR'), byDefault('vi')),
     ...Object.entries(settings.theme ?? {}).flatMap(([role, style]) =>
       style === undefined ? [] : [{ name: `theme.${role}`, value: style, from: file }],
+    ),
+    ...Object.entries(settings.hooks ?? {}).flatMap(([runner, hooks]) =>
+      Object.entries(hooks).map(([key, value]) => ({
+        name: `hooks.${runner}.${key}`,
+        value: Array.isArray(value) ? shownCommand(value) : String(value),
+        from: file,
+      })),
     ),
     first('settings file', ['$FA_TUI_CONFIG', environment['FA_TUI_CONFIG'] || undefined], byDefault(withState(file))),
     first(

@@ -53,7 +53,7 @@ export async function evaluate(
     maxRunSeconds: jobSeconds,
   };
   const signal = AbortSignal.timeout(seconds * 1000);
-  return context.withRunner(async (connection) => {
+  return context.withStartedRunner(async (connection) => {
     const evaluation = await evaluateCandidate(connection, {
       candidate,
       base: base && { place: base, kernel: await kernelReference(base, connection.client) },

@@ -66,7 +66,7 @@ export async function evolveCommand(
   }
   if (options.resume !== undefined) {
     const store = openSearch(environment, options.resume);
-    return context.withRunner((connection) => {
+    return context.withStartedRunner((connection) => {
       requireRate(deviceOf(connection.client, settingsOf(kept(store)).deviceId), store.plan.maxUsd);
       return run(store, connection, context);
     });
@@ -75,7 +75,7 @@ export async function evolveCommand(
   const kernel = await parseKernelArgument(kernelText);
   if (kernel.kind === 'build')
     throw new UsageError(`${kernelText}: must be a kernel or a folder, whose sources can be read`);
-  return context.withRunner(async (connection) => {
+  return context.withStartedRunner(async (connection) => {
     requireRate(deviceOf(connection.client, options.device ?? ''), start.maxUsd);
     const store = SearchStore.create(environment, { ...start, ...(await rootOf(kernel, options, connection.client)) });
     return run(store, connection, context);

@@ -1,6 +1,9 @@
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { FlashcoreError } from '@flashcore/shared/contract';
 import { runnerKernels } from '../connection/data-directory.ts';
+import { leaveIdleWatch } from '../connection/leave-idle-watch.ts';
+import { instanceText, startHost, type HostedRunner } from '../connection/start-host.ts';
 import { resolveTarget } from '../connection/target.ts';
 import { tableOf } from '../present/blocks.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
@@ -13,8 +16,11 @@ import {
   versionOf,
   type HostFacts,
 } from '../remote/install.ts';
+import { runHook, shownCommand } from '../remote/hooks.ts';
+import { Instance } from '../remote/instance.ts';
 import { isSshAddress, parseSshAddress, type SshAddress } from '../remote/ssh-address.ts';
 import { sshHost } from '../remote/ssh-command.ts';
+import { settingsFile } from '../settings/settings.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
@@ -26,14 +32,71 @@ interface HostOptions {
   readonly bundle?: string;
 }
 
-/** `fa-tui host install ssh://box`. */
+/** `fa-tui host install|start|stop ssh://box`. */
 export function hostCommand(action: string, options: HostOptions, context: CommandContext): Promise<ExitCode> {
   switch (action) {
     case 'install':
       return installOn(options, context);
+    case 'start':
+      return start(options, context);
+    case 'stop':
+      return stop(options, context);
     default:
-      throw new UsageError(`Wanted install; got ${action}`);
+      throw new UsageError(`Wanted install, start or stop; got ${action}`);
   }
+}
+
+/** Runs the start hook and waits for the runner. */
+async function start({ named }: HostOptions, context: CommandContext): Promise<ExitCode> {
+  const hosted = requireHosted(named, context);
+  if (!hosted.hooks.start) throw new UsageError(`Wanted a start command in the hooks of ${hosted.runner}; it has none`);
+  const connection = await startHost(hosted);
+  connection.close();
+  leaveIdleWatch(hosted, (text) => context.note(text));
+  context.report([`${hosted.runner}: started`]);
+  return ExitCode.PASSED;
+}
+
+/** Runs the stop hook, unless jobs run there. */
+async function stop({ named }: HostOptions, context: CommandContext): Promise<ExitCode> {
+  const { runner, hooks, environment, connect } = requireHosted(named, context);
+  if (!hooks.stop) throw new UsageError(`Wanted a stop command in the hooks of ${runner}; it has none`);
+  const jobs = await activeJobs(connect, context);
+  if (jobs > 0)
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      { runner },
+      `End the ${jobs} job(s) that ${runner} has (fa-tui cancel), or wait for them: the host is stopped only when it has none`,
+    );
+  context.note(`host: ${shownCommand(hooks.stop)}`);
+  await runHook({ what: 'stop', runner, command: hooks.stop, hooks, environment });
+  const instance = new Instance(runner, environment);
+  const was = instanceText(instance.read());
+  instance.forget();
+  context.report([`${runner}: stopped${was === undefined ? '' : `; it was ${was}`}`]);
+  return ExitCode.PASSED;
+}
+
+/** 0 too where no runner answers: a person asked, and there is nobody to ask. */
+async function activeJobs(connect: HostedRunner['connect'], context: CommandContext): Promise<number> {
+  try {
+    const connection = await connect();
+    const { activeJobs: jobs } = connection.client.host;
+    connection.close();
+    return jobs;
+  } catch (error) {
+    if (!(error instanceof FlashcoreError)) throw error;
+    context.note(`runner: ${error.message}`);
+    return 0;
+  }
+}
+
+function requireHosted(named: string, context: CommandContext): HostedRunner {
+  const hosted = context.hosted(named || context.runner());
+  if (hosted) return hosted;
+  throw new UsageError(
+    `Wanted a runner with hooks in the settings (${settingsFile(context.surroundings.environment)}); there are none for ${named || context.runner() || 'the runner of this machine'}`,
+  );
 }
 
 /** Copies the bundle, and says what the host has and lacks. */

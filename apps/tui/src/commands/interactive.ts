@@ -55,11 +55,11 @@ export function openTui(
   begin: { readonly start?: StartRequest; readonly watchFolder?: WatchFolder } = {},
 ): Promise<ExitCode> {
   const appearance = appearanceOf(context);
-  return context.withRunner(async ({ client, kind, address, description, revive }) => {
+  return context.withStartedRunner(async ({ client, kind, address, description, revive, instance }) => {
     const { runTui } = await import('../run-tui.tsx');
     const code = await runTui({
       client,
-      connection: { label: description, embedded: kind === 'embedded', address },
+      connection: { label: description, embedded: kind === 'embedded', address, instance },
       revive,
       appearance,
       comeBack: (job) => comeBack(job, context.options),

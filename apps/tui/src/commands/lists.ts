@@ -4,6 +4,7 @@ import {
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
 } from '@flashcore/shared/contract';
+import { instanceText } from '../connection/start-host.ts';
 import { integer, labelSettings } from './options.ts';
 import { notice } from '../present/blocks.ts';
 import { hostBlocks } from '../present/sections/host.ts';
@@ -30,13 +31,15 @@ export function listKernels({ all }: { readonly all?: boolean }, context: Comman
 
 /** `fa-tui host`: devices, tools, isolation of the runner's host. */
 export function showHost(context: CommandContext): Promise<ExitCode> {
-  return context.withRunner(async ({ client }) => {
+  return context.withRunner(async ({ client, instance }) => {
+    const since = instance && instanceText(instance);
     const response = await client.getHost({});
     if (context.options.json) context.document(jsonOf(GetHostResponseSchema, response));
     else
-      context.show(
-        response.host ? hostBlocks(response.host, response) : [notice('the runner says nothing about its host')],
-      );
+      context.show([
+        ...(response.host ? hostBlocks(response.host, response) : [notice('the runner says nothing about its host')]),
+        ...(since === undefined ? [] : [notice(`the host is ${since}`)]),
+      ]);
     return ExitCode.PASSED;
   });
 }

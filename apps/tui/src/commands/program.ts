@@ -22,7 +22,7 @@ import {
   reportOptions,
   rbkOption,
 } from './option-groups.ts';
-import { DIAL } from '../remote/dial-protocol.ts';
+import { DIAL, IDLE } from '../remote/hidden-commands.ts';
 import { COMPLETE, SHELLS } from './completion-scripts.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
@@ -35,7 +35,7 @@ import type { JobCommand } from './start-job.ts';
 type Action<Options> = (context: CommandContext, options: Options, argument: string, second: string) => Promise<number>;
 
 /** What `fa-tui host` does besides telling. */
-const HOST_ACTIONS = ['install'];
+const HOST_ACTIONS = ['install', 'start', 'stop'];
 
 const USAGE = 2;
 
@@ -65,6 +65,13 @@ export async function runProgram(argumentList: readonly string[], surroundings: 
   }
   if (argumentList[0] === DIAL)
     return (await import('../connection/dial-runner.ts')).dialRunner(argumentList.slice(1), surroundings.environment);
+  if (argumentList[0] === IDLE) {
+    const [, runner = '', ...flags] = argumentList;
+    const options: GlobalOptions = { runner, color: 'never', startRunner: flags.includes('--start-runner') };
+    return guarded(surroundings, options, async (context) =>
+      (await import('./idle-watch-process.ts')).idleWatch(runner, context),
+    );
+  }
   try {
     configure(program, surroundings);
     await program.parseAsync([...argumentList], { from: 'user' });
@@ -252,7 +259,9 @@ function addQueries(program: Command, define: Define): void {
     .addArgument(new Argument('[action]', 'of a host behind ssh').choices(HOST_ACTIONS))
     .argument('[runner]', 'ssh://host, or its name (default: --runner)')
     .option('--bundle <file>', 'install: made by npx nx bundle runner (default: the one in out/)')
-    .description("devices, tools and isolation of the runner's host; install: bring flashcore there");
+    .description(
+      "devices, tools and isolation of the runner's host; install: bring flashcore there; start, stop: by its hooks",
+    );
   query<{ bundle?: string }>(host, async (context, options, action, runner) =>
     action === ''
       ? (await import('./lists.ts')).showHost(context)

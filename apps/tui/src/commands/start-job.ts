@@ -45,7 +45,7 @@ export async function startJob(
   const kernel = await parseKernelArgument(kernelText);
   const champion = options.champion ? await parseKernelArgument(options.champion) : undefined;
   for (const text of [kernel, champion].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
-  return context.withRunner(async (connection) => {
+  return context.withStartedRunner(async (connection) => {
     const { client } = connection;
     const { method, request } = requestFor(
       await kernelReference(kernel, client),
@@ -68,7 +68,7 @@ function startSdpa(options: JobCommandOptions, context: CommandContext): Promise
     variant: variantSettings(options),
     settings: benchmarkSettings(options),
   };
-  return context.withRunner((connection) => {
+  return context.withStartedRunner((connection) => {
     const open: OpenEvents = (watch) => connection.client.start('benchmark', request, watch);
     return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
   });

@@ -60,7 +60,7 @@ export async function tune(
   });
   const kernel = await parseKernelArgument(kernelText);
   const championKernel = champion === undefined ? undefined : await parseKernelArgument(champion);
-  return context.withRunner(async (connection) => {
+  return context.withStartedRunner(async (connection) => {
     const { client } = connection;
     const compared = championKernel && {
       kernel: await kernelReference(championKernel, client),

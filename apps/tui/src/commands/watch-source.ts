@@ -33,7 +33,7 @@ export async function watchSource(
   const requestFor = (kernel: KernelReference) => plannedRequest('run', options)(kernel, champion);
   if (isInteractive(context) && !options.json && !wantsFiles(options))
     return openTui(context, { watchFolder: { folder, requestFor, quick: options.quick } });
-  return context.withRunner((connection) =>
+  return context.withStartedRunner((connection) =>
     watchPlainly({ folder, requestFor, quick: options.quick }, { connection, context, files: options }),
   );
 }

@@ -1,6 +1,7 @@
 import { RunnerClient } from '@flashcore/shared/client';
 import { UsageError } from '../usage-error.ts';
 import { dataDirectory } from './data-directory.ts';
+import type { InstanceRecord } from '../remote/instance.ts';
 import { isSshAddress } from '../remote/ssh-address.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
 import { connectBySsh } from './ssh-runner.ts';
@@ -19,6 +20,8 @@ export interface Connection {
    * there again; others are their owners' to start. Errors: why it can't.
    */
   readonly revive?: () => Promise<void>;
+  /** Of a host that the settings have hooks for. */
+  readonly instance?: InstanceRecord | undefined;
   /** Ends the connection, with the tunnel that it may have. */
   readonly close: () => void;
 }
@@ -36,6 +39,8 @@ export interface ConnectOptions {
   readonly mayAsk?: boolean;
   /** Of a runner behind ssh: start it where none runs. */
   readonly startRunner?: boolean;
+  /** The user's command that renews the login of its host, for texts. */
+  readonly login?: string | undefined;
   /** Told of what people should know meanwhile, for example that an older runner is replaced. */
   readonly notify?: (message: string) => void;
 }
@@ -65,12 +70,12 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
 
 async function connectTo(
   { name, address, security }: Target,
-  { environment, signal, mayAsk = false, startRunner = false, notify }: ConnectOptions,
+  { environment, signal, mayAsk = false, startRunner = false, login, notify }: ConnectOptions,
 ): Promise<Connection> {
   const description = name === undefined || name === address ? address : `${name} (${address})`;
   if (isSshAddress(address)) {
     const more = { ...(signal && { signal }), ...(notify && { notify }) };
-    const reached = await connectBySsh({ address, security, environment, mayAsk, startRunner, ...more });
+    const reached = await connectBySsh({ address, security, environment, mayAsk, startRunner, login, ...more });
     return { ...reached, kind: 'remote', address, description };
   }
   const client = await RunnerClient.connect({ address, security, ...(signal && { signal }) });

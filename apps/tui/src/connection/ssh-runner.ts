@@ -1,5 +1,7 @@
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
-import { DIAL, type DialGreeting } from '../remote/dial-protocol.ts';
+import type { DialGreeting } from '../remote/dial-protocol.ts';
+import { DIAL } from '../remote/hidden-commands.ts';
+import { withoutSecrets } from '../remote/hooks.ts';
 import { bundled } from '../remote/host-script.ts';
 import { parseSshAddress, type SshAddress } from '../remote/ssh-address.ts';
 import { sshHost } from '../remote/ssh-command.ts';
@@ -25,6 +27,8 @@ export interface SshRunnerOptions {
   readonly mayAsk: boolean;
   /** Starts the runner of the bundle there where none runs. */
   readonly startRunner?: boolean;
+  /** The user's command that renews a login. */
+  readonly login?: string | undefined;
   /** Told of what people should know meanwhile. */
   readonly notify?: (message: string) => void;
 }
@@ -42,7 +46,7 @@ export async function connectBySsh(options: SshRunnerOptions): Promise<SshRunner
   const address = parseSshAddress(options.address);
   const carry = carryFor(address, options);
   const host = await sshHost(address, environment);
-  const tunnel = await Tunnel.open({ host, environment, carry });
+  const tunnel = await Tunnel.open({ host, environment: withoutSecrets(environment), carry, login: options.login });
   try {
     const client = await dial(tunnel, options, CONNECT_LIMIT_MS).catch((error: unknown) => {
       if (!mayAsk || !(error instanceof SshError) || !error.asks) throw error;

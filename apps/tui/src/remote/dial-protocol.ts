@@ -2,9 +2,6 @@
 import { plainLine } from '@flashcore/shared/text';
 import { z } from 'zod';
 
-/** The first word of fa-tui's command line on the host. */
-export const DIAL = '__dial';
-
 const MARKER = Buffer.from('\0flashcore-dial\0');
 const MAX_BYTES = 64 * 1024;
 

@@ -5,6 +5,8 @@ import { sshError } from './ssh-problem.ts';
 import type { SshAddress } from './ssh-address.ts';
 
 const CONFIG_LIMIT_MS = 10_000;
+/** Where the configuration says nothing: TCP alone would try for two minutes. */
+const CONNECT_TIMEOUT_S = 20;
 const MAX_CONFIG_BYTES = 256 * 1024;
 
 /** What ssh's configuration says of a host, as far as a tunnel needs it. */
@@ -38,6 +40,7 @@ export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEn
     options: [
       ...base,
       '-T',
+      ...(values('connecttimeout')[0] === 'none' ? ['-o', `ConnectTimeout=${CONNECT_TIMEOUT_S}`] : []),
       // A dead network shows within a minute and a half, also after this program was killed.
       ...['-o', 'ServerAliveInterval=30', '-o', 'ServerAliveCountMax=3'],
       ...['-o', 'ForwardAgent=no', '-o', 'ForwardX11=no', '-o', 'PermitLocalCommand=no'],

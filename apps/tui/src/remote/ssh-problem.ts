@@ -22,26 +22,34 @@ interface Remedy {
   readonly say: (address: SshAddress, stderr: string) => string;
   /** A person before a terminal could help: a password, a passphrase, "yes" to a new host's key. */
   readonly asks?: boolean;
+  readonly standing?: Standing;
 }
+
+/** down: nothing answers at the host. cut: it ended the connection. no-runner: ssh works, and no runner listens. */
+export type Standing = 'down' | 'cut' | 'no-runner';
 
 /** An ssh that could not reach the runner. */
 export class SshError extends FlashcoreError {
   /** Whether ssh would have had to ask a person. */
   readonly asks: boolean;
+  /** Of the host, where a start of it may help. */
+  readonly standing: Standing | undefined;
 
   constructor(
     reason: 'RUNNER_UNREACHABLE' | 'UNAUTHENTICATED',
     message: string,
-    { address, asks = false }: SshErrorAbout,
+    { address, asks = false, standing }: SshErrorAbout,
   ) {
     super(reason, { address }, message);
     this.asks = asks;
+    this.standing = standing;
   }
 }
 
 interface SshErrorAbout {
   readonly address: string;
   readonly asks?: boolean;
+  readonly standing?: Standing | undefined;
 }
 
 const MAX_LINES = 4;
@@ -85,6 +93,7 @@ const REMEDIES: readonly Remedy[] = [
       `sshd on ${address.host} forbids forwarding: set AllowTcpForwarding there to yes or local (and PermitOpen to ${runnerThere(address)})`,
   },
   {
+    standing: 'no-runner',
     found: /open failed: connect failed|no runner (?:listens|answers) at/,
     say: (address) =>
       `No runner listens at ${runnerThere(address)} on ${address.host}: start one there (flashcore-runner serve), or have it started (--start-runner, after fa-tui host install ${withoutRunner(address)})`,
@@ -94,14 +103,17 @@ const REMEDIES: readonly Remedy[] = [
     say: (address) => `flashcore is not installed on ${address.host}: fa-tui host install ${withoutRunner(address)}`,
   },
   {
+    standing: 'down',
     found: /Could not resolve hostname|Name or service not known|nodename nor servname/i,
     say: (address) => `No name server and no ssh configuration knows ${address.host}: correct the host's name`,
   },
   {
+    standing: 'down',
     found: /connect to (?:host|address) .{1,300}: Connection refused/,
     say: (address) => `No sshd answers on ${address.host}: look whether the machine runs, and the port`,
   },
   {
+    standing: 'down',
     found: /timed out|No route to host|Network is unreachable|Host is down/i,
     say: (address) => `${address.host} can't be reached: look whether the machine and the network are up`,
   },
@@ -110,6 +122,7 @@ const REMEDIES: readonly Remedy[] = [
     say: () => `Correct ssh's configuration`,
   },
   {
+    standing: 'cut',
     found: /Connection (?:closed|reset)|kex_exchange_identification|Broken pipe|banner exchange|not responding/,
     say: (address) => `The connection to ${address.host} was cut`,
   },
@@ -134,7 +147,7 @@ export function sshError({ address, stderr, spawnError, login, certificate }: Ss
   return new SshError(
     'RUNNER_UNREACHABLE',
     `${remedy?.say(address, stderr) ?? `ssh to ${address.host} ended: try ${by(address)}`}${quoted}`,
-    { ...about, asks: remedy?.asks ?? false },
+    { ...about, asks: remedy?.asks ?? false, standing: remedy?.standing },
   );
 }
 

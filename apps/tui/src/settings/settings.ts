@@ -7,10 +7,11 @@ import { yamlFile } from '@flashcore/shared/kernels';
 import { z } from 'zod';
 import { UsageError } from '../usage-error.ts';
 import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
+import type { Hooks } from '../remote/hooks.ts';
 import { ROLES } from '../present/roles.ts';
 import { END_NOTICES } from '../state/end-notice.ts';
 
-const { flag, matching, oneOf, strict, text } = yamlFile;
+const { finite, flag, integer, listOf, mapOf, matching, oneOf, strict, text } = yamlFile;
 
 const STYLE = matching(/./, `words of ${STYLE_WORDS.join(', ')}, a colour number from 0 to 255 or #rrggbb`).refine(
   isStyle,
@@ -24,6 +25,27 @@ const ROLE_STYLES = Object.fromEntries(ROLES.map((role) => [role, STYLE.optional
   z.ZodOptional<typeof STYLE>
 >;
 
+const COMMAND = listOf(text())
+  .refine((words) => words.length > 0, 'wanted a program and its arguments, found an empty list')
+  .describe('Program and arguments, without a shell; ["sh", "-c", "…"] has one');
+
+const HOOKS = strict({
+  start: COMMAND.optional(),
+  stop: COMMAND.optional(),
+  login: text().describe('The command that renews the login of ssh or of a hook: named where one expired').optional(),
+  usd_per_hour: finite()
+    .refine((rate) => rate >= 0 && rate <= 10_000, 'wanted dollars from 0 to 10000')
+    .describe('What the host costs while it runs')
+    .optional(),
+  stop_after_idle_minutes: integer(1, 24 * 60)
+    .describe('Run stop when no job ran for so long; absent: never')
+    .optional(),
+  limit_minutes: integer(1, 120).describe('For each command, and for the runner to answer (default 10)').optional(),
+}).refine(
+  ({ stop, stop_after_idle_minutes: idle }) => stop !== undefined || idle === undefined,
+  'stop_after_idle_minutes: wanted a stop command beside it, found none',
+);
+
 export const SETTINGS = strict({
   runner: text()
     .describe(
@@ -32,6 +54,9 @@ export const SETTINGS = strict({
     .optional(),
   start_runner: flag()
     .describe('Start the runner behind ssh:// where none runs there; fa-tui host install brings it there')
+    .optional(),
+  hooks: mapOf(text(), HOOKS)
+    .describe("Commands that start and stop a runner's host, by the runner's address or name")
     .optional(),
   colors: oneOf(['auto', 'truecolor', '256', '16', 'none'])
     .describe('Colours of the terminal program; auto: as NO_COLOR, COLORTERM and TERM say')
@@ -50,6 +75,8 @@ export const SETTINGS = strict({
     .optional(),
   theme: strict(ROLE_STYLES).describe('How meanings look, for example good: "bold green"').optional(),
 });
+
+const LIMIT_MINUTES = 10;
 
 export type Settings = z.output<typeof SETTINGS>;
 
@@ -87,3 +114,28 @@ export const settingsSchema = (): unknown => ({
   title: 'Settings of fa-tui',
   ...z.toJSONSchema(SETTINGS, { io: 'input' }),
 });
+
+/** What the settings say of a runner's host, by one of its names. */
+export function hooksOf(settings: Settings, names: readonly string[]): { runner: string; hooks: Hooks } | undefined {
+  const runner = names.find((name) => Object.hasOwn(settings.hooks ?? {}, name));
+  if (runner === undefined) return undefined;
+  const {
+    start,
+    stop,
+    login,
+    usd_per_hour,
+    stop_after_idle_minutes,
+    limit_minutes = LIMIT_MINUTES,
+  } = settings.hooks![runner]!;
+  return {
+    runner,
+    hooks: {
+      start,
+      stop,
+      login,
+      usdPerHour: usd_per_hour,
+      stopAfterIdleMinutes: stop_after_idle_minutes,
+      limitMinutes: limit_minutes,
+    },
+  };
+}

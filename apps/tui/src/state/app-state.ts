@@ -148,8 +148,22 @@ export interface UiState {
   readonly rows: number;
 }
 
+/** The runner as the screen names it. */
+export interface ShownRunner {
+  readonly label: string;
+  readonly embedded: boolean;
+  /** Of a host that fa-tui started: since when it costs, and how much. */
+  readonly instance?: HostStart | undefined;
+}
+
+export interface HostStart {
+  /** Milliseconds since 1970. */
+  readonly startedAt?: number | undefined;
+  readonly usdPerHour?: number | undefined;
+}
+
 export interface AppState {
-  readonly runner: { readonly label: string; readonly embedded: boolean };
+  readonly runner: ShownRunner;
   readonly connection: Connection;
   readonly host?: Host | undefined;
   /** Who asks, as the runner knows them. */

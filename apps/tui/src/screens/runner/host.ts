@@ -10,7 +10,7 @@ import {
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatBytes, formatClock, formatNumber, formatCost, counted, formatPercent } from '../../present/numbers.ts';
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
-import type { AppState } from '../../state/app-state.ts';
+import type { AppState, HostStart } from '../../state/app-state.ts';
 import { attachedJob } from '../../state/selectors.ts';
 import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames, SIMULATED_TEXT } from '../../present/words.ts';
 import { noAnswer } from '../pane/nothing.ts';
@@ -111,8 +111,24 @@ function deviceRows(device: Device, width: number): Row[] {
   ];
 }
 
-/** What the experiments that the runner lists have cost. */
-function costRows({ experiments }: AppState, width: number): Row[] {
+/** What the experiments that the runner lists have cost, and the host since it was started. */
+function costRows({ experiments, runner, now }: AppState, width: number): Row[] {
+  return [...experimentCosts(experiments, width), ...instanceRows(runner.instance, now, width)];
+}
+
+function instanceRows({ startedAt, usdPerHour }: HostStart = {}, now: number, width: number): Row[] {
+  if (startedAt === undefined || usdPerHour === undefined) return [];
+  const hours = Math.max(0, now - startedAt) / 3_600_000;
+  return flowRows(
+    [
+      labelled('host so far', formatCost(hours * usdPerHour)),
+      [run(`${hours.toFixed(1)} h at $${usdPerHour}/h`, 'dim')],
+    ],
+    width,
+  );
+}
+
+function experimentCosts(experiments: AppState['experiments'], width: number): Row[] {
   const costs = experiments.flatMap(({ costUsd }) => costUsd ?? []);
   const total = costs.reduce((sum, cost) => sum + cost, 0);
   return costs.length === 0

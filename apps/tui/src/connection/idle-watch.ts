@@ -1,0 +1,94 @@
+/** Stops a host when nothing has run on it for a while, also when no client is there any more. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { runHook, type Hooks } from '../remote/hooks.ts';
+import { Instance } from '../remote/instance.ts';
+import { SshError } from '../remote/ssh-problem.ts';
+import type { Connection } from './connect.ts';
+
+export interface IdleWatch {
+  readonly runner: string;
+  readonly hooks: Hooks & { readonly stop: readonly string[]; readonly stopAfterIdleMinutes: number };
+  readonly environment: NodeJS.ProcessEnv;
+  readonly connect: () => Promise<Connection>;
+  readonly log: (text: string) => void;
+  /** Between two questions; default a quarter of the idle time, a minute at most. */
+  readonly everyMs?: number;
+}
+
+const MAX_PAUSE_MS = 60_000;
+/** What can't be asked for so long is left alone: nobody knows whether it is idle. */
+const UNREACHABLE_LIMIT_MS = 60 * 60_000;
+const STOP_ATTEMPTS = 3;
+
+/**
+ * Asks the runner now and then. After the idle time, counted from the latest job's end or client's start, it runs the
+ * stop hook. What it could not do is kept in the instance's record, and told to the next client.
+ */
+export async function watchIdle(watch: IdleWatch): Promise<void> {
+  const { runner, hooks, environment, log } = watch;
+  const instance = new Instance(runner, environment);
+  const idleMs = hooks.stopAfterIdleMinutes * 60_000;
+  const pauseMs = watch.everyMs ?? Math.min(MAX_PAUSE_MS, idleMs / 4);
+  let busyAt = Date.now();
+  let askedAt = Date.now();
+  for (;;) {
+    await sleep(pauseMs);
+    const busy = await lastBusy(watch);
+    const now = Date.now();
+    if (busy === undefined) {
+      if (now - askedAt < UNREACHABLE_LIMIT_MS) continue;
+      return giveUp(
+        instance,
+        log,
+        `${runner} could not be asked for an hour, and was not stopped: if it still runs, it costs (fa-tui host stop ${runner})`,
+      );
+    }
+    askedAt = now;
+    busyAt = Math.max(busyAt, busy, instance.lastUsed());
+    if (now - busyAt >= idleMs) break;
+  }
+  log(`idle for ${hooks.stopAfterIdleMinutes} min: stopping ${runner}`);
+  await stopHost(watch, instance);
+}
+
+/** When a job last ran; undefined: the runner did not answer. */
+async function lastBusy({ connect, log }: IdleWatch): Promise<number | undefined> {
+  let connection: Connection | undefined;
+  try {
+    connection = await connect();
+    const { host } = await connection.client.getHost();
+    if ((host?.activeJobs ?? 0) > 0) return Date.now();
+    const { jobs } = await connection.client.listJobs({ pageSize: 1 });
+    return Math.max(0, ...jobs.map(({ endTime }) => (endTime ? timestampMs(endTime) : 0)));
+  } catch (error) {
+    // No runner, no job.
+    if (error instanceof SshError && error.standing === 'no-runner') return 0;
+    log(`could not ask: ${(error as Error).message}`);
+    return undefined;
+  } finally {
+    connection?.close();
+  }
+}
+
+async function stopHost({ runner, hooks, environment, log, everyMs }: IdleWatch, instance: Instance): Promise<void> {
+  for (let attempt = 1; ; ++attempt) {
+    try {
+      await runHook({ what: 'stop', runner, command: hooks.stop, hooks, environment });
+      instance.forget();
+      log('stopped');
+      return;
+    } catch (error) {
+      const { message } = error as Error;
+      log(message);
+      if (attempt === STOP_ATTEMPTS)
+        return giveUp(instance, log, `${runner} could not be stopped and goes on costing: ${message}`);
+    }
+    await sleep(everyMs ?? MAX_PAUSE_MS);
+  }
+}
+
+function giveUp(instance: Instance, log: (text: string) => void, problem: string): void {
+  log(problem);
+  instance.write({ ...instance.read(), problem: problem.slice(0, 2_000) });
+}

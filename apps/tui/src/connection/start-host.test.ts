@@ -1,0 +1,151 @@
+/** Hosts that are started for a job and stopped when idle, with hooks that leave files behind. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { GetHostResponseSchema, ListJobsResponseSchema } from '@flashcore/shared/contract';
+import { serve, type FakeRunner } from '@flashcore/shared/testing';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { runProgram } from '../commands/program.ts';
+import type { Hooks } from '../remote/hooks.ts';
+import { costSoFar, Instance } from '../remote/instance.ts';
+import { connect } from './connect.ts';
+import { watchIdle } from './idle-watch.ts';
+import { connectToHost, instanceText } from './start-host.ts';
+
+let folder: string;
+let environment: NodeJS.ProcessEnv;
+let runner: FakeRunner | undefined;
+let activeJobs: number;
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'fa-host-'));
+  environment = { ...process.env, FLASHCORE_HOME: folder, XDG_CONFIG_HOME: folder, XDG_STATE_HOME: folder };
+  activeJobs = 0;
+});
+afterEach(() => {
+  runner?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const at = (name: string): string => path.join(folder, name);
+const leaves = (name: string): string[] => ['sh', '-c', `echo done >> "${at(name)}"`];
+
+const serveAt = (address: string): Promise<FakeRunner> =>
+  serve(
+    {
+      getHost: (_call, done) =>
+        done(
+          null,
+          create(GetHostResponseSchema, {
+            host: { apiVersion: 'v1', activeJobs: activeJobs === 0 ? 0 : activeJobs-- },
+          }),
+        ),
+      listJobs: (_call, done) => done(null, create(ListJobsResponseSchema)),
+    },
+    address,
+  );
+
+/** The address of a runner that is not there. */
+async function closedAddress(): Promise<string> {
+  using gone = await serve({});
+  return gone.address;
+}
+
+interface Hosting {
+  readonly hooks?: Partial<Hooks>;
+  readonly mayStart?: boolean;
+}
+
+const hosted = (address: string, said: string[], { hooks, mayStart = true }: Hosting = {}) => ({
+  runner: address,
+  hooks: { limitMinutes: 1, usdPerHour: 2, ...hooks },
+  environment,
+  connect: () => connect({ runner: address, environment }),
+  mayStart,
+  startRunner: false,
+  notify: (message: string) => void said.push(message),
+});
+
+test('a job waits for its host, and says so; what it costs counts from the start', async () => {
+  const address = await closedAddress();
+  const said: string[] = [];
+  const connecting = connectToHost(hosted(address, said, { hooks: { start: leaves('started') } }));
+  await expect.poll(() => existsSync(at('started'))).toBe(true);
+  runner = await serveAt(address);
+  const connection = await connecting;
+  connection.close();
+  expect(said).toEqual([
+    expect.stringMatching(/^host: .* can't be reached; starting it at \$2 an hour: sh -c /),
+    'host: the start hook is done; waiting for the runner',
+    expect.stringMatching(/^host: the runner answers, \d+ s after the start$/),
+  ]);
+  const record = new Instance(address, environment).read();
+  expect(instanceText(record, record.startedAt! + 90 * 60_000)).toBe('up 90 min, about $3.00 so far at $2 an hour');
+  expect(costSoFar({ usdPerHour: 2 }, 0)).toBeUndefined();
+});
+
+test('what only looks starts no host', async () => {
+  const address = await closedAddress();
+  const start = connectToHost(hosted(address, [], { mayStart: false, hooks: { start: leaves('started') } }));
+  await expect(start).rejects.toThrow(`Start the host if it is stopped (fa-tui host start ${address};`);
+  expect(existsSync(at('started'))).toBe(false);
+});
+
+const watching = (address: string, stop: string[]) => {
+  const { hooks, ...rest } = hosted(address, []);
+  const log: string[] = [];
+  const idle = { ...hooks, stop, stopAfterIdleMinutes: 0.1 / 60 };
+  return { log, watch: { ...rest, hooks: idle, log: (text: string) => void log.push(text), everyMs: 20 } };
+};
+
+test('an idle host is stopped, a busy one not before its jobs have ended', async () => {
+  runner = await serveAt('127.0.0.1:0');
+  activeJobs = 12;
+  const { watch, log } = watching(runner.address, leaves('stopped'));
+  const began = Date.now();
+  await watchIdle(watch);
+  expect(log.at(-1)).toBe('stopped');
+  expect([activeJobs, Date.now() - began >= 100]).toEqual([0, true]);
+  expect(readFileSync(at('stopped'), 'utf8')).toBe('done\n');
+});
+
+test('a host that could not be stopped is told to the next client', async () => {
+  runner = await serveAt('127.0.0.1:0');
+  const failing = ['sh', '-c', `echo x >> "${at('tries')}"; echo "Reauthentication required" >&2; exit 1`];
+  await watchIdle(watching(runner.address, failing).watch);
+  expect(readFileSync(at('tries'), 'utf8')).toBe('x\nx\nx\n');
+  const said: string[] = [];
+  (await connectToHost(hosted(runner.address, said))).close();
+  expect(said).toEqual([expect.stringMatching(/could not be stopped and goes on costing: .*gcloud auth login/)]);
+});
+
+test('fa-tui host stop leaves a host with jobs alone, and says what it was up', async () => {
+  runner = await serveAt('127.0.0.1:0');
+  const { address } = runner;
+  const settings = { runner: address, hooks: { [address]: { stop: leaves('stopped'), usd_per_hour: 2 } } };
+  writeFileSync(at('fa-tui.yaml'), JSON.stringify(settings));
+  environment = { ...environment, FA_TUI_CONFIG: at('fa-tui.yaml') };
+  const faTui = async (...args: string[]): Promise<string> => {
+    let text = '';
+    const stream = { isTTY: false, write: (piece: string) => void (text += piece) };
+    const code = await runProgram(args, { stdin: {}, stdout: stream, stderr: stream, environment });
+    return `${code} ${text}`;
+  };
+  activeJobs = 2;
+  expect(await faTui('host', 'stop')).toMatch(/^2 .*End the 2 job\(s\)/s);
+  activeJobs = 0;
+  new Instance(address, environment).write({ startedAt: Date.now() - 30 * 60_000, usdPerHour: 2 });
+  expect(await faTui('host')).toContain('about $1.00 so far at $2 an hour');
+  expect(await faTui('host', 'stop')).toMatch(/^0 .*stopped; it was up 30 min, about \$1\.00 so far/s);
+  expect(new Instance(address, environment).read()).toEqual({});
+  expect(await faTui('host', 'start')).toMatch(/^2 .*Wanted a start command in the hooks of /s);
+  expect(await faTui('config', 'show')).toMatch(/hooks\.127\.0\.0\.1:\d+\.stop +sh -c/);
+});
+
+test('one process watches a host; one that was killed leaves the place', () => {
+  const instance = new Instance('ssh://box', environment);
+  expect([instance.takeWatch(), instance.takeWatch()]).toEqual([true, false]);
+  instance.leaveWatch();
+  expect([instance.takeWatch(2 ** 22 + 1), instance.isWatched(), instance.takeWatch()]).toEqual([true, false, true]);
+});

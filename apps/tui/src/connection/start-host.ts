@@ -1,0 +1,114 @@
+/** A connection to a runner whose host may be stopped: it is started, and waited for. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { runHook, shownCommand, type Hooks } from '../remote/hooks.ts';
+import { costSoFar, Instance, type InstanceRecord } from '../remote/instance.ts';
+import { SshError } from '../remote/ssh-problem.ts';
+import type { Connection } from './connect.ts';
+
+export interface HostedRunner {
+  /** As the hooks name it. */
+  readonly runner: string;
+  readonly hooks: Hooks;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly connect: () => Promise<Connection>;
+  /** Whether the runner is started there where none runs. */
+  readonly startRunner: boolean;
+  /** Whether a stopped host may be started for this: it costs. */
+  readonly mayStart: boolean;
+  readonly notify: (message: string) => void;
+  readonly signal?: AbortSignal;
+}
+
+const FIRST_PAUSE_MS = 1_000;
+const MAX_PAUSE_MS = 10_000;
+/** Between two words about the waiting. */
+const SAY_EVERY_MS = 15_000;
+
+/** Connects; starts a host that can't be reached, and waits for it. Errors: those of connecting and of the hook. */
+export async function connectToHost(hosted: HostedRunner): Promise<Connection> {
+  const { runner, hooks, environment, connect, mayStart, notify } = hosted;
+  const instance = new Instance(runner, environment);
+  const { problem } = instance.read();
+  if (problem !== undefined) notify(`host: ${problem}`);
+  instance.touch();
+  try {
+    return await connect();
+  } catch (error) {
+    if (!hooks.start || !isDown(error)) throw error;
+    if (!mayStart) throw stopped(runner, error);
+    notify(`host: ${runner} can't be reached; starting it${rate(hooks)}: ${shownCommand(hooks.start)}`);
+  }
+  return startHost(hosted);
+}
+
+/** Runs the start hook and waits until the runner answers. */
+export async function startHost(hosted: HostedRunner): Promise<Connection> {
+  const { runner, hooks, environment, notify, signal } = hosted;
+  if (!hooks.start)
+    throw new FlashcoreError('INVALID_REQUEST', { runner }, `Give ${runner} a start hook: the settings name none`);
+  const instance = new Instance(runner, environment);
+  const startedAt = Date.now();
+  // It may cost from here on, whatever becomes of the command.
+  instance.write({ startedAt, usdPerHour: hooks.usdPerHour });
+  await runHook({ what: 'start', runner, command: hooks.start, hooks, environment, signal });
+  notify('host: the start hook is done; waiting for the runner');
+  const connection = await awaited(hosted);
+  notify(`host: the runner answers, ${seconds(Date.now() - startedAt)} after the start`);
+  return connection;
+}
+
+/** Tries until the runner answers; a host that starts refuses and is silent in all ways. */
+async function awaited({ runner, hooks, connect, notify, signal }: HostedRunner): Promise<Connection> {
+  const begin = Date.now();
+  let [pause, saidAt] = [FIRST_PAUSE_MS, begin];
+  for (;;) {
+    try {
+      return await connect();
+    } catch (error) {
+      if (!mayComeUp(error)) throw error;
+      if (Date.now() - begin > hooks.limitMinutes * 60_000)
+        throw new FlashcoreError(
+          'RUNNER_UNREACHABLE',
+          { runner },
+          `Look at the host: it was started, costs, and its runner did not answer within ${hooks.limitMinutes} min (fa-tui host stop ${runner} stops it). ${error.message}`,
+          { cause: error },
+        );
+      if (Date.now() - saidAt > SAY_EVERY_MS) {
+        notify(`host: waiting for the runner, ${seconds(Date.now() - begin)} so far: ${error.message}`);
+        saidAt = Date.now();
+      }
+    }
+    await sleep(pause, undefined, signal ? { signal } : {});
+    pause = Math.min(MAX_PAUSE_MS, pause * 1.5);
+  }
+}
+
+/** Whether nothing at all answers at the host. */
+const isDown = (error: unknown): error is FlashcoreError =>
+  error instanceof SshError ? error.standing === 'down' : isUnreachable(error);
+
+const mayComeUp = (error: unknown): error is FlashcoreError =>
+  error instanceof SshError ? error.standing !== undefined : isUnreachable(error);
+
+const isUnreachable = (error: unknown): error is FlashcoreError =>
+  error instanceof FlashcoreError && error.reason === 'RUNNER_UNREACHABLE';
+
+const stopped = (runner: string, cause: FlashcoreError): FlashcoreError =>
+  new FlashcoreError(
+    'RUNNER_UNREACHABLE',
+    { runner },
+    `Start the host if it is stopped (fa-tui host start ${runner}; commands that start a job do so themselves): ${cause.message}`,
+    { cause },
+  );
+
+const rate = ({ usdPerHour }: Hooks): string => (usdPerHour === undefined ? '' : ` at $${usdPerHour} an hour`);
+const seconds = (ms: number): string => `${Math.round(ms / 1000)} s`;
+
+/** "up 72 min, about $0.85 so far at $0.71 an hour"; undefined where it was not started here. */
+export function instanceText(record: InstanceRecord, now = Date.now()): string | undefined {
+  if (record.startedAt === undefined) return undefined;
+  const cost = costSoFar(record, now);
+  const minutes = Math.floor((now - record.startedAt) / 60_000);
+  return `up ${minutes} min${cost === undefined ? '' : `, about $${cost.toFixed(2)} so far at $${record.usdPerHour} an hour`}`;
+}

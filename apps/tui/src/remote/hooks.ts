@@ -1,0 +1,102 @@
+/** The user's commands that start and stop a host: programs with their arguments, without a shell. */
+import { spawn } from 'node:child_process';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { expiredLogin } from './expired-login.ts';
+import { lastLines } from './ssh-problem.ts';
+
+/** What the settings say of a host, under the runner's name. */
+export interface Hooks {
+  /** Program and arguments; the host is up, or on its way, when it ends with 0. */
+  readonly start?: readonly string[] | undefined;
+  readonly stop?: readonly string[] | undefined;
+  /** The command that renews a login, for texts alone. */
+  readonly login?: string | undefined;
+  readonly usdPerHour?: number | undefined;
+  readonly stopAfterIdleMinutes?: number | undefined;
+  /** Limit of each command, and of waiting for the runner afterwards. */
+  readonly limitMinutes: number;
+}
+
+export interface HookRun {
+  /** "start", "stop": for texts. */
+  readonly what: 'start' | 'stop';
+  readonly runner: string;
+  readonly command: readonly string[];
+  readonly hooks: Hooks;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const MAX_OUTPUT = 16 * 1024;
+/** What ssh and hooks have no use for, and could pass on. */
+const SECRETS = ['FLASHCORE_TOKEN'];
+
+export const withoutSecrets = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(environment).filter(([name]) => !SECRETS.includes(name)));
+
+export const shownCommand = (command: readonly string[]): string =>
+  command.map((word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : JSON.stringify(word))).join(' ');
+
+/**
+ * Runs a hook to its end; at its limit it is killed with all that it started. Errors: RUNNER_UNREACHABLE with what it
+ * said, UNAUTHENTICATED where it says that a login expired; the signal's reason.
+ */
+export async function runHook(run: HookRun): Promise<void> {
+  const { what, runner, command, hooks, environment, signal } = run;
+  signal?.throwIfAborted();
+  const [program, ...args] = command;
+  const child = spawn(program!, args, {
+    detached: true,
+    env: withoutSecrets(environment),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let said = '';
+  let why = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-MAX_OUTPUT)));
+  const kill = (reason: string): void => {
+    why ||= reason;
+    killGroup(child.pid);
+  };
+  const timer = setTimeout(
+    () => kill(`did not end within ${hooks.limitMinutes} min and was killed`),
+    hooks.limitMinutes * 60_000,
+  );
+  const onAbort = (): void => kill('was ended');
+  signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    const end = await new Promise<string>((resolve) => {
+      child.on('error', (error: NodeJS.ErrnoException) =>
+        resolve(error.code === 'ENOENT' ? 'was not found' : `could not be started (${error.message})`),
+      );
+      child.on('close', (code, killedBy) => {
+        if (killedBy !== null) resolve(`was ended by ${killedBy}`);
+        else resolve(code === 0 ? '' : `ended with status ${code}`);
+      });
+    });
+    signal?.throwIfAborted();
+    if (why || end) throw hookError(run, why || end, said);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', onAbort);
+  }
+
+  function hookError({ hooks: { login } }: HookRun, how: string, output: string): FlashcoreError {
+    const expired = expiredLogin(output, login);
+    const tail = lastLines(output);
+    return new FlashcoreError(
+      expired === undefined ? 'RUNNER_UNREACHABLE' : 'UNAUTHENTICATED',
+      { runner },
+      `${expired ?? `Correct the ${what} hook of ${runner}, or ${what} the host by hand`}; ${shownCommand(command)} ${how}${tail === '' ? '' : `; it said: ${tail}`}`,
+    );
+  }
+}
+
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
