@@ -4,8 +4,8 @@
 
 Driver, tools and counter names, conformance, primitives, every kernel of the ladder beside SDPA by the plan merge, the
 fastest ones by the plan final. Each step has a limit. The same command again goes on where it stopped: steps that are
-done stay, the others run. Without a GPU it is a dry run on the emulator. Exit status: 0 no step
-failed, 1 some did, 2 bad usage, 3 the runner did not start.
+done stay, the others run. Without a GPU it is a dry run on the emulator. Exit status: 0 no step failed, 1 some did,
+2 bad usage, 3 the runner did not start, 130 left by Ctrl-C.
 """
 
 import argparse
@@ -35,7 +35,9 @@ def main():
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write")
     parser.add_argument("--kernels", type=names, default=[], metavar="ID,…", help="only these (default: the ladder)")
-    parser.add_argument("--minutes", type=positive, metavar="N", help="no step starts or goes on after so long")
+    parser.add_argument(
+        "--minutes", type=positive, metavar="N", help="no step but the report starts or goes on after so long"
+    )
     parser.add_argument("--steps", type=names, default=[], metavar="STEP,…", help="only these (default: all)")
     parser.add_argument(
         "--again", type=names, default=[], metavar="STEP,…", help="run these again though they are done"
@@ -45,6 +47,8 @@ def main():
         failed = measure(options)
     except BadOption as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        parser.exit(130, "\nfirst-day: interrupted; the same command goes on where it stopped\n")
     except StepFailed as error:
         parser.exit(3, f"first-day: {error}\n")
     sys.exit(1 if failed else 0)
@@ -52,7 +56,11 @@ def main():
 
 def measure(options):
     """Answers with the names of the steps that failed."""
-    with Day(Measurement(options), options) as day:
+    try:
+        measurement = Measurement(options)
+    except OSError as error:
+        raise BadOption(f"--out {options.out}: must be a folder that can be written: {error.strerror}") from error
+    with Day(measurement, options) as day:
         known = [step.name for step in steps_of(day)]
         for option, given in (("steps", options.steps), ("again", options.again)):
             for name in given:
@@ -80,9 +88,10 @@ def measure(options):
 
 def opening(day, ahead, done):
     """What will be done, and how long it can take at most."""
-    bound = sum(step.limit_s for step in ahead)
+    bound = sum(step.limit_s for step in ahead if not step.closing)
     if day.options.minutes:
         bound = min(bound, day.options.minutes * 60)
+    bound += sum(step.limit_s for step in ahead if step.closing)
     return "\n".join(
         [
             f"{day.device_text()}: {len(ahead)} {'step' if len(ahead) == 1 else 'steps'}, at most {limit_text(bound)}"

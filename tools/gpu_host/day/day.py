@@ -48,6 +48,9 @@ class Day:
         except BaseException:
             self.__exit__()
             raise
+        if not self.host["devices"]:
+            self.__exit__()
+            raise StepFailed("the runner has neither a GPU nor an emulator here")
         self.device = self.host["devices"][0]
         return self
 
@@ -72,12 +75,13 @@ class Day:
     def run_step(self, step):
         """Runs a step within its limit. Answers its entry in the record; a step that fails takes no other with it."""
         began = time.monotonic()
-        limit = step.limit_s if self.ends_at is None else min(step.limit_s, self.ends_at - began)
+        bounded = self.ends_at is not None and not step.closing
+        limit = min(step.limit_s, self.ends_at - began) if bounded else step.limit_s
         entry = {"name": step.name, "title": step.title, "state": NOT_MEASURED}
+        print(f"=== {step.name}", flush=True)
         if limit <= 0:
             entry["text"] = f"the {self.options.minutes:g} minutes of this run were over"
         else:
-            print(f"=== {step.name}", flush=True)
             self.m.deadline = began + limit
             try:
                 entry.update(state=DONE, text=step.run(self))
@@ -121,8 +125,11 @@ class Day:
         log.close()
         self.m.environment["FLASHCORE_RUNNER"] = address
         if not self.runner.stdout.readline():
-            said = (self.m.work / "runner.log").read_text(encoding="utf8").splitlines()
-            raise StepFailed(f"the runner did not start: {telling_line(said)}")
+            raise StepFailed(f"the runner did not start: {self.runner_said()}")
+
+    def runner_said(self):
+        """What its log tells of what went wrong."""
+        return telling_line((self.m.work / "runner.log").read_text(encoding="utf8").splitlines()) or "its log is empty"
 
     def stop_runner(self):
         if self.runner is None:

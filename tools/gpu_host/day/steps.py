@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import os
 import re
+import shutil
 from collections.abc import Callable
 
 from plan import CANONICAL
@@ -25,6 +27,8 @@ class Step:
     run: Callable
     # What it answers follows from other steps: it runs whenever first-day does.
     always: bool = False
+    # It runs though the time is over: what was measured is to be read.
+    closing: bool = False
 
 
 def steps_of(day):
@@ -39,7 +43,7 @@ def steps_of(day):
             Step(f"final.{place}", f"plan final of {ordinal} fastest kernel", 120, final_of(place), always=True)
             for place, ordinal in zip(range(1, min(FINALISTS, len(kernels)) + 1), ("the", "the second"))
         ),
-        Step("report", "the report final over all of it", 60, write_report, always=True),
+        Step("report", "the report final over all of it", 60, write_report, always=True, closing=True),
     ]
 
 
@@ -53,13 +57,27 @@ def chosen_kernels(day):
 
 def check_host(day):
     day.m.write("host.json", day.host)
-    if not day.dry:
+    if shutil.which("nvidia-smi"):
+        refuse_hidden_gpu(day)
         day.m.run(["nvidia-smi", "-q", "-d", "CLOCK,PERFORMANCE,POWER,TEMPERATURE,ECC"], name="nvidia-smi.txt")
     tools = day.host["tools"]
     missing = [tool["name"] for tool in tools if "missing" in tool]
     found = [f"{tool['name']} {tool['version']}" for tool in tools if "missing" not in tool]
     told = f"driver {day.identity()['driver']}; {', '.join(found)}"
     return told + (f"; not found: {', '.join(missing)}" if missing else "")
+
+
+def refuse_hidden_gpu(day):
+    """A card that nvidia-smi lists and the runner does not have is a fault of the host's, unless somebody hid it."""
+    if not day.dry or os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+        return
+    code, _, text, _ = day.m.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], limit=20)
+    if code == 0 and text.strip():
+        # The runner lists a driver that is there and does not work among its tools.
+        why = [tool["missing"] for tool in day.host["tools"] if tool["name"] == "libcuda" and "missing" in tool]
+        raise StepFailed(
+            f"nvidia-smi lists {text.splitlines()[0]}, which the runner does not have: {why[0] if why else 'it found no libcuda.so.1'}"
+        )
 
 
 def check_conformance(day):
