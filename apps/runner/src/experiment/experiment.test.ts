@@ -12,6 +12,7 @@ import {
   RunExperimentRequestSchema,
   VerifyRequestSchema,
   type JobResult,
+  Phase,
 } from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
@@ -339,6 +340,13 @@ test('wrong output skips the benchmark, and the gates say why', { timeout: 120_0
   const [variant] = outcome.result.variants;
   expect(variant!.benchmarks).toEqual([]);
   expect(variant!.gates.find(({ gateId }) => gateId === 'latency')?.detail).toBe('verification failed');
+  const { phaseTimes, deviceSeconds } = outcome.result;
+  expect(phaseTimes.map(({ phase }) => Phase[phase])).toEqual(['PRECHECK', 'BUILD', 'VERIFY', 'GATES']);
+  // One after another, and no longer together than the job.
+  const ends = phaseTimes.map(({ startSeconds, seconds }) => startSeconds + seconds);
+  expect(phaseTimes.every(({ startSeconds }, index) => startSeconds >= (ends[index - 1] ?? 0))).toBe(true);
+  expect(ends.at(-1)).toBeLessThanOrEqual(deviceSeconds);
+  expect(phaseTimes.every(({ seconds, waitSeconds }) => seconds > 0 && waitSeconds <= seconds)).toBe(true);
 });
 
 test.each([

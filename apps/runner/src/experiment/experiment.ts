@@ -79,6 +79,7 @@ function jobResult(services: JobServices, found: JobFound, { runner, startTime, 
     provenance: provenanceOf(services, found, { runner, startTime }),
     prechecks: found.prechecks,
     variants,
+    phaseTimes: found.phaseTimes,
     deviceSeconds,
     ...(found.fellBack !== undefined && { fellBack: found.fellBack }),
     ...(judged && {

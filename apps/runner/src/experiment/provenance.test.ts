@@ -3,6 +3,7 @@ import { Verdict, DeviceSchema, JobResultSchema, ProvenanceSchema, type Provenan
 import { parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { nothingFound } from '../phases/job-found.ts';
 import type { JobServices } from '../phases/job-services.ts';
 import { provenanceOf } from './provenance.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
@@ -154,7 +155,7 @@ test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools
     ProvenanceSchema,
     provenanceOf(
       services,
-      { prechecks: [], variants, seeds: ['1'], birth },
+      { ...nothingFound(), variants, seeds: ['1'], birth },
       { runner: { version: '0', buildId: 'b', rates: new Map() }, startTime: new Date() },
     ),
   );

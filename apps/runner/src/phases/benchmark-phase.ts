@@ -33,6 +33,7 @@ interface Benchmarking {
 
 /** Times the candidate, beside SDPA where the device can run it. */
 export const benchmarkPhase: VariantPhase = {
+  phase: Phase.BENCHMARK,
   wants: ({ spec }, { build }) => spec.benchmark !== undefined && build?.image !== undefined,
   async run(services, { job, result, build, judging }) {
     const findings = await runBenchmark(services, {

@@ -5,7 +5,7 @@ import { ToolLog } from '../build/tool-log.ts';
 import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
 import { warnOptionsWithoutEffect } from './launch-options.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
-import type { JobFound } from './job-found.ts';
+import type { VariantFound } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
 
 /** A wait for the device that is longer is told. */
@@ -16,10 +16,11 @@ const HARMLESS: readonly FindingKind[] = [FindingKind.REGISTER_SPILLS];
 
 /** Compiles the variant; with it the device's worker starts. */
 export const buildPhase: VariantPhase = {
+  phase: Phase.BUILD,
   wants: () => true,
   async run(services, found) {
     const { result, job } = found;
-    const build = await buildOnWarmDevice(services, job);
+    const build = await buildOnWarmDevice(services, found);
     warnOptionsWithoutEffect(services);
     found.build = build;
     result.build = build.result;
@@ -31,7 +32,7 @@ export const buildPhase: VariantPhase = {
 };
 
 /** Compiles the kernel while the device's worker starts, which on first use means compiling the emulator. */
-async function buildOnWarmDevice(services: VariantServices, { birth }: JobFound): Promise<KernelBuild> {
+async function buildOnWarmDevice(services: VariantServices, found: VariantFound): Promise<KernelBuild> {
   const { job, runtime, spec } = services;
   if (spec.method === 'build') return runBuild(services);
   const notNeeded = new AbortController();
@@ -58,10 +59,12 @@ async function buildOnWarmDevice(services: VariantServices, { birth }: JobFound)
     () => emitLog(job, 'runner', `waiting for ${spec.device.deviceId} to open${firstTime}`),
     TELL_WAIT_MS,
   );
+  const waitedSince = performance.now();
   const started = await warm;
+  found.waitSeconds = (performance.now() - waitedSince) / 1000;
   clearTimeout(telling);
   if (!started.ready && !stops) throw started.error;
-  if (started.ready) birth.conditions ??= await runtime.conditions(job.signal);
+  if (started.ready) found.job.birth.conditions ??= await runtime.conditions(job.signal);
   return build;
 }
 

@@ -35,6 +35,7 @@ import { noteSeeds, runVerify } from './verify-phase.ts';
  * times say nothing, so that what differs is known.
  */
 export const comparisonPhase: VariantPhase = {
+  phase: Phase.COMPARE,
   wants: ({ spec }, { build, result }) =>
     spec.champion !== undefined && spec.benchmark !== undefined && build?.image !== undefined && !result.fallback,
   async run(services, found) {

@@ -4,6 +4,7 @@ import type { VariantPhase } from './phase.ts';
 
 /** The last answers of the gates, for everything that was built, also where a phase stopped the others. */
 export const gatesPhase: VariantPhase = {
+  phase: Phase.GATES,
   wants: (_services, { judging, build }) => judging !== undefined && build !== undefined,
   evenStopped: true,
   run(services, { judging, build, result, stopped }) {

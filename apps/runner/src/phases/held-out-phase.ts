@@ -5,6 +5,7 @@ import {
   FlashcoreError,
   HeldOutResultSchema,
   HeldOutVerdict,
+  Phase,
   Verdict,
   asFlashcoreError,
   type ComparisonResult,
@@ -25,6 +26,7 @@ import { runVerify } from './verify-phase.ts';
  * can't fit to them. All that leaves it is a word: no shape, no figure, and no line that the kernel prints meanwhile.
  */
 export const heldOutPhase: VariantPhase = {
+  phase: Phase.COMPARE,
   wants: ({ spec }, { result, build }) =>
     spec.heldOut.length > 0 && spec.champion !== undefined && build?.image !== undefined && leads(result.comparison),
   async run(services, { result, build }) {

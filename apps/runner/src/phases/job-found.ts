@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import {
   VariantResultSchema,
   type BuildResult,
+  type PhaseTime,
   type PrecheckItem,
   type VariantResult,
   type DeviceConditions,
@@ -15,6 +16,9 @@ import type { Judging } from './judging.ts';
 export interface JobFound {
   prechecks: PrecheckItem[];
   variants: VariantResult[];
+  /** How long each phase took, and since when they are told, as performance.now() gives it. */
+  phaseTimes: PhaseTime[];
+  started: number;
   /** Seeds of the inputs, in the order of use. */
   seeds: string[];
   /** What the phases learn for the result's birth certificate. */
@@ -41,6 +45,8 @@ export interface VariantFound {
   championBuild?: BuildResult | undefined;
   /** An experiment's gates, which are decided while it is measured. */
   judging?: Judging | undefined;
+  /** What the phase that runs has waited for the device to open, seconds. */
+  waitSeconds?: number;
   /** Why the phases after the one that stopped are not run: 'verification failed'. */
   stopped?: string;
 }
@@ -48,6 +54,8 @@ export interface VariantFound {
 export const nothingFound = (): JobFound => ({
   prechecks: [],
   variants: [],
+  phaseTimes: [],
+  started: performance.now(),
   seeds: [],
   birth: {},
 });

@@ -11,6 +11,7 @@ import { WMMA_TOGGLE } from '../spec/plan-spec.ts';
  * passed it.
  */
 export const precheckPhase: VariantPhase = {
+  phase: Phase.PRECHECK,
   wants: ({ spec }, { result }) => spec.judged !== undefined && !result.fallback,
   run({ job, spec }, found) {
     const items = checks(spec, spec.judged!.plan.require);

@@ -16,6 +16,7 @@ import type { VariantPhase } from './phase.ts';
 
 /** Reads the hardware counters of one shape. What they show to be wrong stops nothing: gates decide about it. */
 export const profilePhase: VariantPhase = {
+  phase: Phase.PROFILE,
   wants: ({ spec }, { build }) => spec.profile !== undefined && build?.image !== undefined,
   async run(services, { result, build }) {
     const { profile } = services.spec;

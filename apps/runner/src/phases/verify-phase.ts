@@ -30,6 +30,7 @@ import { caseFindings, distinctFindings } from '../findings/verify-findings.ts';
 
 /** Compares the output with the reference, case by case. */
 export const verifyPhase: VariantPhase = {
+  phase: Phase.VERIFY,
   wants: ({ spec }, { build }) => spec.verify !== undefined && build?.image !== undefined,
   async run(services, { job, result, build, judging }) {
     const { method, verify } = services.spec;

@@ -54,7 +54,6 @@ export {
   JobFinishedSchema,
   JobStartedSchema,
   LogLineSchema,
-  Phase,
   type PhaseStarted,
   PhaseStartedSchema,
   type ProfileProgress,
@@ -85,6 +84,7 @@ export {
   type Variant,
   VariantSchema,
 } from '../generated/flashcore/runner/v1/kernel_pb.js';
+export { Phase } from '../generated/flashcore/runner/v1/phase_pb.js';
 export {
   type Acceptability,
   AcceptabilitySchema,
@@ -143,6 +143,8 @@ export {
   MetricSchema,
   type PrecheckItem,
   PrecheckItemSchema,
+  type PhaseTime,
+  PhaseTimeSchema,
   type ProfileResult,
   ProfileResultSchema,
   type Provenance,

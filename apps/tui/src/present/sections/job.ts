@@ -19,6 +19,7 @@ import { profileBlocks } from './counters.ts';
 import { findingsBlocks } from './findings.ts';
 import { gatesBlocks } from './gates.ts';
 import { linesBlocks } from './lines.ts';
+import { phaseTimeBlocks } from './phase-times.ts';
 import { deviceText, provenanceBlocks } from './provenance.ts';
 import { buildBlocks } from './build.ts';
 import { sdpaAloneBlocks } from './sdpa-alone.ts';
@@ -51,6 +52,7 @@ export function jobBlocks(ended: EndedJob, parts: ReportParts = {}): Block[] {
     ...(result ? sdpaAloneBlocks(result.sdpaBenchmarks) : []),
     ...(result?.tune ? tuneBlocks(result.tune) : []),
     ...(result ? expectationsBlocks(result.expectations) : []),
+    ...(result ? phaseTimeBlocks(ended.job, result) : []),
     ...(result ? provenanceBlocks(result) : []),
     ...footBlocks(ended),
   ];

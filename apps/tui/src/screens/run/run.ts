@@ -16,6 +16,7 @@ import {
   summaryText,
   variantWord,
 } from '../../present/words.ts';
+import { phaseBars } from '../../present/sections/phase-times.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { gateTally } from '../../state/gate-board.ts';
 import { phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
@@ -32,6 +33,8 @@ import { logRemark, logRows } from './log.ts';
 
 const BAR_CELLS = 12;
 const LABEL_CELLS = 9;
+/** Cells of the bars of all phases together. */
+const TIME_CELLS = 24;
 // A finding takes at most this share of the pane: the log below has the whole story.
 const FINDING_SHARE = 0.4;
 // As the runner's log does: a shorter wait is not worth a word.
@@ -76,8 +79,22 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
     gatesLine(state, width),
+    ...timeLine(job, width),
     [run('─'.repeat(width), 'border')],
   ];
+}
+
+/** Where the seconds went, longest first; of an ended job. */
+function timeLine({ result }: JobView, width: number): Row[] {
+  if (result === undefined || result.phaseTimes.length === 0) return [];
+  const bars = phaseBars(result).sort((a, b) => b.value - a.value);
+  const all = bars.reduce((sum, { value }) => sum + value, 0);
+  const parts = bars.flatMap(({ label, value }, index): Row => {
+    const cells = Math.max(1, Math.round((TIME_CELLS * value) / all));
+    const role = index % 2 === 0 ? 'bar' : 'barAlternative';
+    return [run(`${'█'.repeat(cells)} `, role), run(`${label} `), run(`${formatSeconds(value)}  `, 'dim')];
+  });
+  return [line('time', parts, width)];
 }
 
 /** How the job stands, and what it does now. */

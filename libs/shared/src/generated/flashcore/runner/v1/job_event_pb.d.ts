@@ -2,12 +2,13 @@
 // @generated from file flashcore/runner/v1/job_event.proto (package flashcore.runner.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { BenchmarkResult, BuildResult, CaseResult, ChampionDifference, ComparisonResult, DeviceConditions, Diagnostic, Finding, GatePlan, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, SdpaBenchmark, ShapeComparison, TimingMode, TunedVariant, VerifyResult } from "./result_pb.js";
 import type { Job, Outcome } from "./job_pb.js";
 import type { Device } from "./capabilities_pb.js";
+import type { Phase } from "./phase_pb.js";
 import type { Shape } from "./kernel_pb.js";
 
 /**
@@ -723,72 +724,4 @@ export declare type JobError = Message<"flashcore.runner.v1.JobError"> & {
  * Use `create(JobErrorSchema)` to create a new message.
  */
 export declare const JobErrorSchema: GenMessage<JobError>;
-
-/**
- * Phase is a part of a job.
- *
- * @generated from enum flashcore.runner.v1.Phase
- */
-export enum Phase {
-  /**
-   * Never sent.
-   *
-   * @generated from enum value: PHASE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * Check before the build.
-   *
-   * @generated from enum value: PHASE_PRECHECK = 1;
-   */
-  PRECHECK = 1,
-
-  /**
-   * Compilation.
-   *
-   * @generated from enum value: PHASE_BUILD = 2;
-   */
-  BUILD = 2,
-
-  /**
-   * Correctness.
-   *
-   * @generated from enum value: PHASE_VERIFY = 3;
-   */
-  VERIFY = 3,
-
-  /**
-   * Latency.
-   *
-   * @generated from enum value: PHASE_BENCHMARK = 4;
-   */
-  BENCHMARK = 4,
-
-  /**
-   * Counters.
-   *
-   * @generated from enum value: PHASE_PROFILE = 5;
-   */
-  PROFILE = 5,
-
-  /**
-   * Gates.
-   *
-   * @generated from enum value: PHASE_GATES = 6;
-   */
-  GATES = 6,
-
-  /**
-   * Candidate against champion.
-   *
-   * @generated from enum value: PHASE_COMPARE = 7;
-   */
-  COMPARE = 7,
-}
-
-/**
- * Describes the enum flashcore.runner.v1.Phase.
- */
-export declare const PhaseSchema: GenEnum<Phase>;
 

@@ -5,6 +5,7 @@
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Expectation, FindingKind, GitState, Shape } from "./kernel_pb.js";
+import type { Phase } from "./phase_pb.js";
 import type { Device, Tool } from "./capabilities_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Artifact } from "./artifact_pb.js";
@@ -118,6 +119,13 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
    * @generated from field: flashcore.runner.v1.TuneResult tune = 14;
    */
   tune?: TuneResult | undefined;
+
+  /**
+   * Where the seconds went: each phase of each variant, in the order in which they ran. Empty in a search.
+   *
+   * @generated from field: repeated flashcore.runner.v1.PhaseTime phase_times = 15;
+   */
+  phaseTimes: PhaseTime[];
 };
 
 /**
@@ -125,6 +133,54 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
  * Use `create(JobResultSchema)` to create a new message.
  */
 export declare const JobResultSchema: GenMessage<JobResult>;
+
+/**
+ * PhaseTime is how long a phase took.
+ *
+ * @generated from message flashcore.runner.v1.PhaseTime
+ */
+export declare type PhaseTime = Message<"flashcore.runner.v1.PhaseTime"> & {
+  /**
+   * The phase; what belongs to a comparison, as trying held-out shapes does, counts as PHASE_COMPARE.
+   *
+   * @generated from field: flashcore.runner.v1.Phase phase = 1;
+   */
+  phase: Phase;
+
+  /**
+   * The variant it was about, for example "USE_WMMA=0".
+   *
+   * @generated from field: string variant = 2;
+   */
+  variant: string;
+
+  /**
+   * When it began, seconds after the job had its device.
+   *
+   * @generated from field: double start_seconds = 3;
+   */
+  startSeconds: number;
+
+  /**
+   * How long it took, seconds, waits included.
+   *
+   * @generated from field: double seconds = 4;
+   */
+  seconds: number;
+
+  /**
+   * Of these, seconds that it waited for the device's process to open the device.
+   *
+   * @generated from field: double wait_seconds = 5;
+   */
+  waitSeconds: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.PhaseTime.
+ * Use `create(PhaseTimeSchema)` to create a new message.
+ */
+export declare const PhaseTimeSchema: GenMessage<PhaseTime>;
 
 /**
  * GatePlan is what an experiment asks: cases, shapes, timing modes, counters, and gates with their levels.

@@ -1,0 +1,35 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { JobResultSchema, Phase } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { PLAIN } from '../../testing/result-fixtures.ts';
+import { plainLines } from '../plain/plain-painter.ts';
+import { phaseTimeBlocks } from './phase-times.ts';
+
+const job = { createTime: timestampFromMs(1_000), startTime: timestampFromMs(1_500) };
+
+test('a bar for the queue, for each phase, and for what is between them; short ones are left out', () => {
+  const result = create(JobResultSchema, {
+    deviceSeconds: 5,
+    phaseTimes: [
+      { phase: Phase.PRECHECK, variant: 'USE_WMMA=1', seconds: 0.001 },
+      { phase: Phase.BUILD, variant: 'USE_WMMA=1', seconds: 2, waitSeconds: 0.5 },
+      { phase: Phase.VERIFY, variant: 'USE_WMMA=1', seconds: 1 },
+      { phase: Phase.BUILD, variant: 'USE_WMMA=0', seconds: 1 },
+    ],
+  });
+  const lines = plainLines(phaseTimeBlocks(job, result), { ...PLAIN, width: 60 });
+  expect(lines.map((line) => line.replace(/[█▏▎▍▌▋▊▉]+ +/, '| '))).toEqual([
+    'Time  5.50 s from the request to the verdict',
+    '    queued            | 500 ms',
+    '    build USE_WMMA=1  | 1.50 s',
+    '    device opens      | 500 ms',
+    '    verify USE_WMMA=1 | 1.00 s',
+    '    build USE_WMMA=0  | 1.00 s',
+    '    between           | 999 ms',
+  ]);
+});
+
+test('a result from before there were phase times has no such part', () => {
+  expect(phaseTimeBlocks(job, create(JobResultSchema, { deviceSeconds: 5 }))).toEqual([]);
+});

@@ -1,0 +1,41 @@
+/** Where a job's seconds went: a bar for its wait in the queue, for each phase, and for what no phase accounts for. */
+import type { Job, JobResult, PhaseTime } from '@flashcore/shared/contract';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { heading, type Bar, type Block } from '../blocks.ts';
+import { formatSeconds } from '../numbers.ts';
+import { PHASE_WORDS, variantWord } from '../words.ts';
+
+/** What is shorter is no line's worth: precheck, gates, the moments between phases. */
+const LEAST_SECONDS = 0.01;
+
+type Timed = Pick<JobResult, 'phaseTimes' | 'deviceSeconds'>;
+
+export function phaseTimeBlocks(
+  { createTime, startTime }: Pick<Job, 'createTime' | 'startTime'>,
+  timed: Timed,
+): Block[] {
+  if (timed.phaseTimes.length === 0) return [];
+  const queued = createTime && startTime ? (timestampMs(startTime) - timestampMs(createTime)) / 1000 : 0;
+  const bars = [...barOf('queued', queued), ...phaseBars(timed)];
+  return [
+    heading('Time', `${formatSeconds(queued + timed.deviceSeconds)} from the request to the verdict`),
+    { kind: 'plot', drawing: { type: 'bars', bars, full: Math.max(...bars.map(({ value }) => value)) } },
+  ];
+}
+
+/** Of the phases alone, in their order; a variant is named where there are two. */
+export function phaseBars({ phaseTimes, deviceSeconds }: Timed): Bar[] {
+  const several = new Set(phaseTimes.map(({ variant }) => variant)).size > 1;
+  const inPhases = phaseTimes.reduce((sum, { seconds }) => sum + seconds, 0);
+  const rest = deviceSeconds - inPhases;
+  return [...phaseTimes.flatMap((time) => barsOf(time, several)), ...barOf('between', rest)];
+}
+
+/** Its work, and what it waited for the device's process to open the device. */
+function barsOf({ phase, variant, seconds, waitSeconds }: PhaseTime, several: boolean): Bar[] {
+  const label = [PHASE_WORDS[phase], several ? variantWord(variant) : ''].filter(Boolean).join(' ');
+  return [...barOf(label, seconds - waitSeconds), ...barOf('device opens', waitSeconds)];
+}
+
+const barOf = (label: string, seconds: number): Bar[] =>
+  seconds >= LEAST_SECONDS ? [{ label, value: seconds, text: formatSeconds(seconds) }] : [];
