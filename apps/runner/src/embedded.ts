@@ -24,7 +24,7 @@ function privateFolder(parent: string): string {
   const found = lstatSync(folder);
   if (found.isDirectory() && found.uid === uid && (found.mode & 0o077) === 0) return folder;
   throw new UsageError(
-    `Remove ${folder} or give an --address: it must be a folder of user ${uid} that nobody else can enter`,
+    `${folder} must be a folder of user ${uid} that nobody else can enter: remove it, or give an --address`,
   );
 }
 
@@ -35,7 +35,7 @@ function makeSocketFolder(folder: string): void {
     const why = whyUnwritable(error);
     if (why === undefined) throw error;
     throw new UsageError(
-      `Set XDG_RUNTIME_DIR or TMPDIR to a folder that this user can write to, or give an --address: the runner's socket should lie in ${folder}: ${why}`,
+      `The runner's socket can't lie in ${folder} (${why}): set XDG_RUNTIME_DIR or TMPDIR to a folder that this user can write to, or give an --address`,
       { cause: error },
     );
   }

@@ -120,7 +120,7 @@ export class KernelCatalog {
           throw new FlashcoreError(
             'BUILD_NOT_FOUND',
             { build_id: source.value },
-            `Name a build_id of a BuildResult of this runner: there is none of ${source.value}`,
+            `Unknown build_id ${source.value}: name one of a BuildResult of this runner`,
           );
         return { ...this.#layOut(known.tree), build: { id: source.value, variant: known.variant } };
       }
@@ -166,7 +166,7 @@ export class KernelCatalog {
     throw new FlashcoreError(
       'KERNEL_NOT_FOUND',
       { kernel_id: kernelId, nearest: nearestNames(kernelId, ids).join(',') },
-      `Name a kernel of this runner: there is no "${kernelId}"${didYouMean(kernelId, ids)}`,
+      `Unknown kernel "${kernelId}"${didYouMean(kernelId, ids)}`,
     );
   }
 

@@ -84,7 +84,7 @@ function digestOf(...files: string[]): string {
 function requireNotRoot({ allowRoot, embedded }: ServeOptions): void {
   if (process.getuid?.() !== 0 || allowRoot || embedded) return;
   throw new UsageError(
-    'Serve as a user of its own (tools/systemd/flashcore-runner.service does), or give --allow-root: this is root',
+    'This is root: serve as a user of its own (tools/systemd/flashcore-runner.service does), or give --allow-root',
   );
 }
 

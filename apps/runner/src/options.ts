@@ -194,7 +194,7 @@ export function parseOptions(
 function requireKnown(first: string | undefined, program: Command): void {
   const known = [...program.commands.map((command) => command.name()), 'help'];
   if (first === undefined || first.startsWith('-') || known.includes(first)) return;
-  throw new UsageError(`Give a command that --help lists: there is no "${first}"${didYouMean(first, known)}`);
+  throw new UsageError(`Unknown command "${first}"${didYouMean(first, known) || '; --help lists them'}`);
 }
 
 interface Flags extends KeepFlags {
@@ -284,7 +284,7 @@ function metricsAddress(text: string): ListenAddress {
   const address = parseListenAddress(text);
   if (address.kind === 'tcp' && !isExposed(address)) return address;
   throw new UsageError(
-    `Give --metrics an address of this machine, as in 127.0.0.1:9464: ${text} is none, and metrics ask for no credential`,
+    `--metrics ${text}: must be an address of this machine, as in 127.0.0.1:9464, because metrics ask for no credential`,
   );
 }
 
@@ -293,11 +293,13 @@ function securityOf({ tls, data, clients }: Flags, exposed: ListenAddress | fals
   const folder = resolve(tls ?? join(data, 'tls'));
   if (exposed && !existsSync(join(folder, 'server.crt'))) {
     throw new UsageError(
-      `Make certificates with "flashcore-runner tls init --host <name of this machine>", or listen on 127.0.0.1 and come through ssh -L: ${formatAddress(exposed)} is open to other machines, this runner runs the code that it is sent, and there is no TLS certificate in ${folder}`,
+      `${formatAddress(exposed)} is open to other machines, this runner runs the code that it is sent, and there is no TLS certificate in ${folder}: make certificates with "flashcore-runner tls init --host <name of this machine>", or listen on 127.0.0.1 and come through ssh -L`,
     );
   }
   if (clients === 'token' && new TokenFile(resolve(data)).list().length === 0)
-    throw new UsageError('Make a token first with "flashcore-runner token add <name>": without one nobody is let in');
+    throw new UsageError(
+      'There is no token, and without one nobody is let in: make one with "flashcore-runner token add <name>"',
+    );
   return { folder, clients };
 }
 
@@ -314,7 +316,7 @@ function requireTlsFor(given: readonly string[]): void {
   const idle = given.filter((name) => NEEDS_TLS.includes(name));
   if (idle.length > 0)
     throw new UsageError(
-      `Give --tls <folder> beside ${idle.join(', ')}, or leave ${idle.length > 1 ? 'them' : 'it'} out: without TLS whoever reaches this address is the client "local", may do all and has no quota`,
+      `${idle.join(', ')}: without TLS whoever reaches this address is the client "local", may do all and has no quota: give --tls <folder> too, or leave ${idle.length > 1 ? 'them' : 'it'} out`,
     );
 }
 

@@ -34,7 +34,7 @@ function closeToOthers(path: string): void {
 function explained(error: unknown, folder: string): unknown {
   const why = whyUnwritable(error);
   if (why === undefined) return error;
-  return new UsageError(`Give --data (or $FLASHCORE_HOME) a folder that this user can write to: ${folder}: ${why}`, {
+  return new UsageError(`${folder}: ${why}; give --data (or $FLASHCORE_HOME) a folder that this user can write to`, {
     cause: error,
   });
 }

@@ -238,7 +238,7 @@ function identifierOf({ security, dataDirectory }: RunnerOptions): Identify {
 /** Every build takes headers from there: without the folder each job would end as a fault of the runner. */
 function requireKernels(folder: string): void {
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
-    throw new UsageError(`Give --kernels the folder of the runner's kernels: ${folder} is no folder`);
+    throw new UsageError(`${folder} is no folder: give --kernels the folder of the runner's kernels`);
 }
 
 /**
@@ -254,7 +254,7 @@ async function requireBox(planner: JobPlanner, { isolation }: RunnerOptions): Pr
     isolation === 'required'
       ? 'leave out --isolation required'
       : 'give --isolation none, with which every client can read tokens, keys and results';
-  throw new UsageError(`Make bubblewrap work, or ${remedy}: ${detail}`);
+  throw new UsageError(`${detail}: make bubblewrap work, or ${remedy}`);
 }
 
 async function warnWithoutBox(planner: JobPlanner, logger: Logger): Promise<void> {

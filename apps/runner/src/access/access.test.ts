@@ -45,7 +45,7 @@ describe.skipIf(missing('openssl'))('access', () => {
     expect(['ca.key', 'server.key', 'client.key', '.'].map((name) => statSync(join(tls, name)).mode & 0o777)).toEqual([
       0o600, 0o600, 0o600, 0o700,
     ]);
-    expect(() => initTls(tls, [])).toThrow(/Remove .*tls first/);
+    expect(() => initTls(tls, [])).toThrow(/has certificates, .*: remove it first/);
     expect(() => initTls(join(folder.path, 'x'), ['a,DNS:evil'])).toThrow('"a,DNS:evil" is none');
   });
 

@@ -68,11 +68,11 @@ export const identifyByToken =
     const found = token === undefined ? undefined : tokens.find(token);
     if (found) return { ...found, authenticated: true };
     const what =
-      token === undefined ? 'no token was sent' : "the token sent is not, or no longer, one of this runner's";
+      token === undefined ? 'No token was sent' : "The token sent is not, or no longer, one of this runner's";
     throw new FlashcoreError(
       'UNAUTHENTICATED',
       {},
-      `Send a token as "authorization: Bearer <token>" (fa-tui login), made on the runner's host with "flashcore-runner token add <name>": ${what}`,
+      `${what}: send a token as "authorization: Bearer <token>" (fa-tui login), made on the runner's host with "flashcore-runner token add <name>"`,
     );
   };
 

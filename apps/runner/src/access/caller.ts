@@ -23,7 +23,7 @@ export function requireClientName(name: string): void {
   const valid: boolean = isClientName(name);
   if (!valid)
     throw new UsageError(
-      `Give a client a name of 1 to 64 letters, digits, spaces, ".", "_", "@" and "-", other than "local": "${name}" is none`,
+      `Client name "${name}": must be 1 to 64 letters, digits, spaces, ".", "_", "@" and "-", and not "local"`,
     );
 }
 

@@ -19,11 +19,10 @@ const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
  */
 export function initTls(folder: string, hosts: readonly string[]): string[] {
   for (const host of hosts)
-    if (!isIP(host) && !HOST_NAME.test(host))
-      throw new UsageError(`Give --host a name or an address: "${host}" is none`);
+    if (!isIP(host) && !HOST_NAME.test(host)) throw new UsageError(`--host ${host}: must be a name or an address`);
   if (existsSync(join(folder, 'ca.crt')))
     throw new UsageError(
-      `Remove ${folder} first, or give another --out: it has certificates, and who has them would be locked out`,
+      `${folder} has certificates, and whoever uses them would be locked out: remove it first, or give another --out`,
     );
   makeFolder(folder);
   chmodSync(folder, 0o700);
@@ -53,10 +52,10 @@ export function addClient(
 ): { certificate: string; key: string } {
   requireClientName(name);
   if (!existsSync(join(folder, 'ca.key')))
-    throw new UsageError(`Give --tls a folder with ca.crt and ca.key, as "tls init" makes it: ${folder} has no ca.key`);
+    throw new UsageError(`${folder} has no ca.key: give --tls a folder with ca.crt and ca.key, as "tls init" makes it`);
   const certificate = clientCertificatePath(folder, name);
   if (existsSync(certificate))
-    throw new UsageError(`Revoke and remove ${certificate} first, or give this client another name`);
+    throw new UsageError(`${certificate} exists: revoke and remove it first, or give this client another name`);
   makeFolder(join(folder, 'clients'));
   signClient(folder, { file: join('clients', name), name, role });
   return { certificate, key: certificate.replace(/crt$/, 'key') };
@@ -154,7 +153,7 @@ function openssl(folder: string, args: readonly string[]): void {
   if (exitCode === 0) return;
   if (startError?.code === 'ENOENT')
     throw new UsageError(
-      'Install openssl, or make ca.crt, server.crt and server.key by other means: it is not on this host',
+      'There is no openssl on this host: install it, or make ca.crt, server.crt and server.key by other means',
     );
   const why = timedOut ? `it did not end within ${OPENSSL_LIMIT_MS / 1000} s` : stderr.trim().split('\n').at(-1);
   throw new UsageError(`openssl ${args[0]} failed: ${startError?.message ?? why}`);
@@ -174,7 +173,7 @@ export function readServerTls(folder: string): ServerTls {
       return readFileSync(join(folder, name));
     } catch (error) {
       throw new UsageError(
-        `Make certificates with "flashcore-runner tls init --host <name of this machine>", or give --tls <folder>: ${join(folder, name)} can't be read (${(error as NodeJS.ErrnoException).code})`,
+        `${join(folder, name)} can't be read (${(error as NodeJS.ErrnoException).code}): make certificates with "flashcore-runner tls init --host <name of this machine>", or give --tls <folder>`,
       );
     }
   };

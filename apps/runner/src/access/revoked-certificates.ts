@@ -38,7 +38,7 @@ function readCertificate(file: string): X509Certificate {
     return new X509Certificate(readFileSync(file));
   } catch (cause) {
     throw new UsageError(
-      `Name a client that "tls client" made a certificate for, or a certificate's file: ${file} is none (${(cause as Error).message})`,
+      `${file} is no certificate (${(cause as Error).message}): name a client that "tls client" made one for, or its file`,
     );
   }
 }

@@ -169,7 +169,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     expect(await refused(other!)).toEqual([
       'PERMISSION_DENIED',
       { needed: 'cancel-any', role: 'submitter' },
-      "Ask the runner's owner for the role admin to cancel a job of submitter, or ask its owner (permission cancel-any): other is submitter",
+      "other is submitter and may not cancel a job of submitter (permission cancel-any): ask the runner's owner for the role admin",
     ]);
     expect(await refused(viewer!)).toMatchObject([
       'PERMISSION_DENIED',

@@ -65,6 +65,6 @@ export function requirePermission(caller: { name: string; role: Role }, needed: 
   throw new FlashcoreError(
     'PERMISSION_DENIED',
     { needed, role: caller.role },
-    `Ask the runner's owner for the role ${roles.join(' or ')} to ${what} (permission ${needed}): ${caller.name} is ${caller.role}`,
+    `${caller.name} is ${caller.role} and may not ${what} (permission ${needed}): ask the runner's owner for the role ${roles.join(' or ')}`,
   );
 }

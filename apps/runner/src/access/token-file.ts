@@ -51,7 +51,7 @@ export class TokenFile {
   add(name: string, role: Role = DEFAULT_ROLE): string {
     requireClientName(name);
     if (this.#list.read().some((token) => token.name === name))
-      throw new UsageError(`Revoke the token of ${name} first, or give this one another name`);
+      throw new UsageError(`${name} has a token: revoke it first, or give this one another name`);
     const token = `${PREFIX}${randomBytes(32).toString('base64url')}`;
     this.#list.write([
       ...this.#list.read(),
@@ -64,7 +64,7 @@ export class TokenFile {
   revoke(name: string): void {
     const others = this.#list.read().filter((token) => token.name !== name);
     if (others.length === this.#list.read().length)
-      throw new UsageError(`Name a token that "token list" shows: there is none of ${name}`);
+      throw new UsageError(`${name} has no token; "token list" shows those that there are`);
     this.#list.write(others);
   }
 }

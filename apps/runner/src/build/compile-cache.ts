@@ -160,12 +160,12 @@ function hostError(fault: HostFault): FlashcoreError {
     ? new FlashcoreError(
         'DISK_FULL',
         {},
-        "Free space on the disk of the runner's data directory and try again: the compiler found none left, twice",
+        "The compiler found no space left, twice: free some on the disk of the runner's data directory and try again",
       )
     : new FlashcoreError(
         'INTERNAL',
         { cause: 'compiler killed' },
-        'Look at the memory of the host and try again: the compiler was killed (signal 9), twice',
+        "The compiler was killed (signal 9), twice: look at the host's memory and try again",
       );
 }
 

@@ -3,7 +3,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 const HOW_TO_GET = {
   nvcc: "Install the CUDA toolkit on the runner's host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME",
   'g++':
-    "Install g++ 12 or clang++ 15 or later on the runner's host: the emulator and the CPU reference need a C++ compiler, and none was found on PATH",
+    "No C++ compiler on PATH, which the emulator and the CPU reference need: install g++ 12 or clang++ 15 or later on the runner's host",
 };
 
 /** COMPILER_MISSING, and what to do about it. */

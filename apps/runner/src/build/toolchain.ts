@@ -172,7 +172,7 @@ export class Toolchain {
     throw unusable(
       path,
       this.#failures.get(keyOf(path, args)) ??
-        `Try again when the runner's host is less busy: ${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s`,
+        `${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s: try again when the runner's host is less busy`,
     );
   }
 

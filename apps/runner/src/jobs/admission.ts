@@ -39,13 +39,13 @@ export function requireRoom({ draining, waiting, maxQueued }: QueueLoad): void {
     throw new FlashcoreError(
       'DRAINING',
       {},
-      'Try again once the runner has been restarted: it is shutting down and takes no new work',
+      'The runner is shutting down and takes no new work: try again once it has been restarted',
     );
   if (waiting < maxQueued) return;
   throw new FlashcoreError(
     'QUEUE_FULL',
     { queued: String(waiting) },
-    `Try again in ${RETRY_AFTER_SECONDS} s: ${waiting} jobs are waiting, and no more are taken`,
+    `${waiting} jobs are waiting, and no more are taken: try again in ${RETRY_AFTER_SECONDS} s`,
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
 }
@@ -59,7 +59,7 @@ export function requireShare(share: OwnerShare, load: OwnerLoad): void {
   throw new FlashcoreError(
     'QUOTA_EXCEEDED',
     { quota: 'jobs', jobs: String(jobs) },
-    `Try again in ${RETRY_AFTER_SECONDS} s, when one of your jobs has ended, or cancel one: ${owner} has ${jobs} jobs waiting or running, the most that one client may have`,
+    `${owner} has ${jobs} jobs waiting or running, the most that one client may have: cancel one, or try again when one has ended`,
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
 }
@@ -75,7 +75,7 @@ function requireDeviceTime(share: OwnerShare, { jobs, usedSeconds }: OwnerLoad):
   throw new FlashcoreError(
     'QUOTA_EXCEEDED',
     { quota: 'device', used_seconds: used.toFixed(0), promised_seconds: promised.toFixed(0) },
-    `Give the job a shorter max_run_seconds than ${maxRunSeconds}, cancel one that is waiting, or try again later: jobs of ${owner} have used a device for ${hours(used)} in the last 24 hours, those waiting and running may take ${hours(promised)} more, and ${hours(most)} is the most that one client may have`,
+    `Jobs of ${owner} have used a device for ${hours(used)} in the last 24 hours, those waiting and running may take ${hours(promised)} more, and ${hours(most)} is the most that one client may have: give the job a shorter max_run_seconds than ${maxRunSeconds}, cancel one that is waiting, or try again later`,
     { retryAfterSeconds: DEVICE_TIME_RETRY_SECONDS },
   );
 }

@@ -88,7 +88,7 @@ function checkAfterSequence(row: JobRow, afterSequence: number): void {
     throw new FlashcoreError(
       'EVENTS_EXPIRED',
       { first: String(row.first_sequence) },
-      `Watch after event ${row.first_sequence - 1} or later: the events of ${row.name} before ${row.first_sequence} are no longer kept`,
+      `The events of ${row.name} before ${row.first_sequence} are no longer kept: watch after event ${row.first_sequence - 1} or later`,
     );
   }
 }

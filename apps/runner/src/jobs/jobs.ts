@@ -197,11 +197,7 @@ export class Jobs {
   ended(name: string): { id: number; job: Job; result: JobResult | undefined } {
     const row = this.#find(name);
     if (row.state === JobState.ENDED) return { id: row.id, job: this.#message(row), result: this.#resultOf(row) };
-    throw new FlashcoreError(
-      'NOT_ACCEPTABLE',
-      { job: name },
-      `Wait for the end of ${name}, then decide: it has not ended`,
-    );
+    throw new FlashcoreError('NOT_ACCEPTABLE', { job: name }, `${name} has not ended: wait for its end, then decide`);
   }
 
   /** The job that the store knows by a number. Errors: JOB_NOT_FOUND. */
@@ -258,7 +254,7 @@ export class Jobs {
     throw new FlashcoreError(
       'REQUEST_ID_REUSED',
       { request_id: requestId, job: row.name },
-      `Make a new request_id for a new request: ${requestId} was used for ${row.name}, with another method or body`,
+      `The request_id ${requestId} was used for ${row.name}, with another method or body: make a new one for a new request`,
     );
   }
 
@@ -283,7 +279,7 @@ export class Jobs {
     throw new FlashcoreError(
       'DEVICE_UNAVAILABLE',
       { device_id: deviceId },
-      `Use another device or restart the runner: ${deviceId} is quarantined, ${stateReason ?? 'and nobody knows why'}`,
+      `${deviceId} is quarantined, ${stateReason ?? 'and nobody knows why'}: use another device, or restart the runner`,
     );
   }
 
@@ -403,5 +399,5 @@ const goesOn = ({ outcome }: JobRow, { resumable = false }: StartOptions): boole
   resumable && outcome === Outcome.INTERRUPTED;
 
 function jobNotFound(name: string): never {
-  throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Name a job that ListJobs gives: there is no "${name}"`);
+  throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Unknown job "${name}": name one that ListJobs gives`);
 }

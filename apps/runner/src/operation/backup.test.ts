@@ -59,7 +59,7 @@ test('what is no backup, or damaged, is refused before anything is touched', () 
   expect(readdirSync(folder.path)).toEqual(['text']);
   writeFileSync(at('flashcore.db'), '');
   expect(() => backUp(folder.path, at('nowhere/b.db'))).toThrow(
-    `Give a file in a folder that is there: ${at('nowhere')} is none`,
+    `${at('nowhere')} is no folder: give a file in one that exists`,
   );
 });
 

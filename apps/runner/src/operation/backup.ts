@@ -19,10 +19,10 @@ export interface Backup {
 export function backUp(dataDirectory: string, file: string): Backup {
   const source = join(dataDirectory, 'flashcore.db');
   if (!existsSync(source))
-    throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
-  if (existsSync(file)) throw new UsageError(`Give a file that is not there yet: ${file} exists`);
+    throw new UsageError(`${dataDirectory} has no flashcore.db: give --data the data folder of a runner`);
+  if (existsSync(file)) throw new UsageError(`${file} exists: give a file that is not there yet`);
   const folder = dirname(resolve(file));
-  if (!existsSync(folder)) throw new UsageError(`Give a file in a folder that is there: ${folder} is none`);
+  if (!existsSync(folder)) throw new UsageError(`${folder} is no folder: give a file in one that exists`);
   const temporary = `${resolve(file)}.new`;
   // Nobody else's from its first byte; SQLite takes an empty file.
   writeFileSync(temporary, '', { mode: 0o600 });
@@ -66,18 +66,18 @@ export function restore(dataDirectory: string, file: string): Backup & { before:
 /** Opens a copy and lets SQLite read all of it. Throws UsageError. */
 function check(file: string): Backup {
   if (!existsSync(file))
-    throw new UsageError(`Name a backup that "flashcore-runner backup" made: ${file} is not there`);
+    throw new UsageError(`${file} is not there: name a backup that "flashcore-runner backup" made`);
   const database = new DatabaseSync(file, { readOnly: true });
   try {
     const { integrity_check: found } = database.prepare('PRAGMA integrity_check').get() as { integrity_check: string };
-    if (found !== 'ok') throw new UsageError(`Use another backup: ${file} is damaged (${found})`);
+    if (found !== 'ok') throw new UsageError(`${file} is damaged (${found}): use another backup`);
     const { user_version: schemaVersion } = database.prepare('PRAGMA user_version').get() as { user_version: number };
     const { jobs } = database.prepare('SELECT COUNT(*) AS jobs FROM jobs').get() as { jobs: number };
     return { jobs, schemaVersion };
   } catch (error) {
     if (error instanceof UsageError) throw error;
     throw new UsageError(
-      `Name a backup that "flashcore-runner backup" made: ${file} is none (${(error as Error).message})`,
+      `${file} is no backup (${(error as Error).message}): name one that "flashcore-runner backup" made`,
     );
   } finally {
     database.close();

@@ -83,7 +83,7 @@ async function collect(
 ): Promise<void> {
   const path = join(dataDirectory, 'flashcore.db');
   if (!existsSync(path))
-    throw new UsageError(`Give --data the data folder of a runner: ${dataDirectory} has no flashcore.db`);
+    throw new UsageError(`${dataDirectory} has no flashcore.db: give --data the data folder of a runner`);
   const unlock = dryRun ? () => undefined : lockDirectory(dataDirectory);
   const database = dryRun ? openDatabaseToRead(path) : openDatabase(path);
   try {

@@ -100,7 +100,7 @@ function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantSer
     throw new FlashcoreError(
       'BUILD_NOT_FOUND',
       { build_id: wanted, found: buildId },
-      `Build the kernel anew: compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}`,
+      `Compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}: build the kernel anew`,
     );
   }
   const { parameters, arch = '', maxRegisters, fastMath, keepPtx, keepSass } = resolved;

@@ -14,17 +14,17 @@ export function parseListenAddress(text: string): ListenAddress {
   const name = bracketed ?? plain;
   const port = Number(digits);
   if (name === undefined || port > 65_535)
-    throw new UsageError(`Give an address as host:port, [::1]:port or unix:/path: "${text}" is none`);
+    throw new UsageError(`Address "${text}": must be host:port, [::1]:port or unix:/path`);
   const host = name === 'localhost' ? '127.0.0.1' : name;
   return { kind: 'tcp', host, port };
 }
 
 function unixAddress(path: string): ListenAddress {
   if (!path.startsWith('/'))
-    throw new UsageError(`Give a Unix socket by its absolute path, as in unix:/run/flashcore.sock: "${path}" is none`);
+    throw new UsageError(`Unix socket "${path}": must be an absolute path, as in unix:/run/flashcore.sock`);
   const bytes = Buffer.byteLength(path);
   if (bytes > MAX_SOCKET_PATH_BYTES)
-    throw new UsageError(`Give a Unix socket's path of at most ${MAX_SOCKET_PATH_BYTES} bytes: ${path} has ${bytes}`);
+    throw new UsageError(`Unix socket ${path}: has ${bytes} bytes, must have at most ${MAX_SOCKET_PATH_BYTES}`);
   return { kind: 'unix', path };
 }
 

@@ -14,7 +14,6 @@ export const cancelJob =
     checkName('name', name, violations);
     violations.throwIfAny();
     const { owner } = jobs.get(name).job;
-    if (owner !== caller.name)
-      requirePermission(caller, 'cancel-any', `cancel a job of ${owner || 'nobody known'}, or ask its owner`);
+    if (owner !== caller.name) requirePermission(caller, 'cancel-any', `cancel a job of ${owner || 'nobody known'}`);
     return create(CancelJobResponseSchema, { job: jobs.cancel(name) });
   };

@@ -129,7 +129,7 @@ export class OpenStreams {
       new FlashcoreError(
         'STREAM_ENDED',
         { limit },
-        `Watch the job again after the last event that came (WatchJob, after_sequence), with fewer streams at once: ${why}; this one moved longest ago`,
+        `This stream moved longest ago, and ${why}: watch the job again after the last event that came (WatchJob, after_sequence), with fewer streams at once`,
         { retryAfterSeconds: 1 },
       ),
     );

@@ -65,7 +65,7 @@ function keepChecked({ sha256, writer }: { sha256: string; writer: BlobWriter })
     throw new FlashcoreError(
       'DIGEST_MISMATCH',
       { sha256, found },
-      `Upload the bytes that were announced: those of ${sha256} have the digest ${found}`,
+      `The bytes of ${sha256} have the digest ${found}: upload what was announced`,
     );
   writer.keep(sha256);
 }

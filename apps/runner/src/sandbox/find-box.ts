@@ -130,7 +130,7 @@ function boxRequired(program: string, problem: string): FlashcoreError {
   return new FlashcoreError(
     'DEVICE_UNAVAILABLE',
     { program },
-    `Serve without --isolation required, or use a program that runs in the box: ${program} does not (${problem})`,
+    `${program} does not run in the box (${problem}): use a program that does, or serve without --isolation required`,
   );
 }
 

@@ -31,7 +31,7 @@ function requireRunnable(manifest: Manifest, device: Device, mismatch: string | 
     throw new FlashcoreError(
       'ARCH_UNSUPPORTED',
       { arch: manifest.minArch, supported: device.arch },
-      `Run ${manifest.id} on a GPU: it needs instructions of ${manifest.minArch} that the emulator does not have; here it can be built only`,
+      `${manifest.id} needs instructions of ${manifest.minArch} that the emulator does not have: run it on a GPU; here it can only be built`,
     );
   }
   if (mismatch)

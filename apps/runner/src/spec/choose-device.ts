@@ -22,7 +22,7 @@ export function chooseDevice({ devices, load }: DeviceChoice, asked: string): De
     throw new FlashcoreError(
       'DEVICE_UNAVAILABLE',
       { device_id: asked },
-      'Start the runner on a host with an NVIDIA GPU, or without --no-emulator: it has no device',
+      'The runner has no device: start it on a host with an NVIDIA GPU, or without --no-emulator',
     );
   if (deviceId === ANY_DEVICE) {
     const alike = devices.filter(

@@ -56,7 +56,7 @@ export class ArtifactStore {
     throw new FlashcoreError(
       'ARTIFACT_NOT_FOUND',
       { sha256 },
-      `Ask for an artifact that a job's result names: none has the digest ${sha256}, or it is no longer kept`,
+      `No artifact has the digest ${sha256}, or it is no longer kept: ask for one that a job's result names`,
     );
   }
 }

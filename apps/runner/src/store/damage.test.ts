@@ -39,7 +39,7 @@ test('a file that is no database is told in one line', () => {
   const path = join(folder.path, 'flashcore.db');
   writeFileSync(path, 'garbage '.repeat(1_000));
   expect(() => openDatabase(path)).toThrow(
-    "Restore the runner's database from a backup (flashcore-runner restore): the runner can't open its database, the file is damaged",
+    "The runner can't open its database, the database's file is damaged: restore it from a backup (flashcore-runner restore)",
   );
 });
 

@@ -61,7 +61,7 @@ function requireWhole(sqlite: DatabaseSync): void {
   throw new FlashcoreError(
     'DATA_DAMAGED',
     {},
-    `Restore the runner's database from a backup (flashcore-runner restore): it is damaged: ${found}`,
+    `The runner's database is damaged (${found}): restore it from a backup (flashcore-runner restore)`,
   );
 }
 
@@ -77,7 +77,7 @@ export function refuseEmptyDatabase(dataDirectory: string): void {
   throw new FlashcoreError(
     'DATA_DAMAGED',
     {},
-    `Restore flashcore.db from a backup (flashcore-runner restore), or move ${artifacts} away: there are files of jobs, and the database that knows them is empty or gone`,
+    `There are files of jobs, and the database that knows them is empty or gone: restore flashcore.db from a backup (flashcore-runner restore), or move ${artifacts} away`,
   );
 }
 

@@ -91,7 +91,7 @@ export class DecisionStore {
     throw new FlashcoreError(
       'REQUEST_ID_REUSED',
       { request_id: id },
-      `Make a new request_id for a new request: ${id} was used for another decision`,
+      `The request_id ${id} was used for another decision: make a new one for a new request`,
     );
   }
 

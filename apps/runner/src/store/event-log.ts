@@ -88,5 +88,5 @@ export const damaged = (jobId: number, sequence: number): FlashcoreError =>
   new FlashcoreError(
     'DATA_DAMAGED',
     { sequence: String(sequence) },
-    `Restore the runner's database from a backup (flashcore-runner restore): event ${sequence} of this job (number ${jobId}) is missing or damaged`,
+    `Event ${sequence} of this job (number ${jobId}) is missing or damaged: restore the runner's database from a backup (flashcore-runner restore)`,
   );

@@ -190,7 +190,7 @@ export class SchemaTooNew extends Error {
 
   constructor(version: number) {
     super(
-      `Use a newer runner with this data directory: its database has schema version ${version}, this runner knows ${SCHEMA_VERSION}`,
+      `The database has schema version ${version}, this runner knows ${SCHEMA_VERSION}: use a newer runner with this data directory`,
     );
   }
 }

@@ -103,7 +103,7 @@ export class SourceStore {
       throw new FlashcoreError(
         'SOURCES_MISSING',
         { missing: String(missing.length) },
-        `Upload the files first that FindMissingSources names: ${missing.length} of ${files.length} are not here, for example ${missing[0]?.path}`,
+        `${missing.length} of ${files.length} files are not here, for example ${missing[0]?.path}: upload those that FindMissingSources names first`,
       );
     }
     checkSizes(files, ({ path }) => contents.get(path)?.byteLength);
@@ -120,7 +120,7 @@ function checkSizes(files: readonly SourceFile[], sizeOf: (file: SourceFile) => 
     throw new FlashcoreError(
       'DIGEST_MISMATCH',
       { path, sha256 },
-      `Name ${path} with the size that it was uploaded with: it has ${size} bytes, the request says ${sizeBytes}`,
+      `${path} has ${size} bytes, the request says ${sizeBytes}: give the size that it was uploaded with`,
     );
   }
 }

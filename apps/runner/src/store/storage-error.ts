@@ -23,28 +23,28 @@ export function storageError(error: unknown, what: string): unknown {
       return new FlashcoreError(
         'DISK_FULL',
         {},
-        `Free space on the disk of the runner's data directory and try again: the runner can't ${what}, no space is left`,
+        `The runner can't ${what}, no space is left: free some on the disk of its data directory and try again`,
         { cause: error, retryAfterSeconds: RETRY_AFTER_SECONDS },
       );
     case 'busy':
       return new FlashcoreError(
         'STORE_UNAVAILABLE',
         {},
-        `Try again when the other process has let go of the runner's database: the runner can't ${what}, it is locked`,
+        `The runner can't ${what}, its database is locked: try again when the other process has let go of it`,
         { cause: error, retryAfterSeconds: RETRY_AFTER_SECONDS },
       );
     case 'broken':
       return new FlashcoreError(
         'STORE_UNAVAILABLE',
         {},
-        `Look at the disk of the runner's data directory and try again: the runner can't ${what}, the disk takes no writes`,
+        `The runner can't ${what}, the disk takes no writes: look at the disk of its data directory and try again`,
         { cause: error, retryAfterSeconds: RETRY_AFTER_SECONDS },
       );
     case 'damaged':
       return new FlashcoreError(
         'DATA_DAMAGED',
         {},
-        `Restore the runner's database from a backup (flashcore-runner restore): the runner can't ${what}, the file is damaged`,
+        `The runner can't ${what}, the database's file is damaged: restore it from a backup (flashcore-runner restore)`,
         { cause: error },
       );
     case undefined:

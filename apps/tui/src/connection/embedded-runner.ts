@@ -63,7 +63,7 @@ function makeDataFolder(directory: string): void {
     throw new FlashcoreError(
       'RUNNER_UNREACHABLE',
       { directory },
-      `Set FLASHCORE_HOME to a folder that this user can write to, or name a runner with --runner: a runner of your own keeps its jobs in ${directory}: ${why}`,
+      `A runner of your own keeps its jobs in ${directory}: ${why}; set FLASHCORE_HOME to a folder that this user can write to, or name a runner with --runner`,
       { cause },
     );
   }

@@ -43,7 +43,7 @@ function secureCredentials(address: string, { authority, key, certificate }: Cli
     throw new FlashcoreError(
       'INVALID_REQUEST',
       {},
-      `Give certificates and their key as PEM files that belong together: ${(cause as Error).message}`,
+      `${(cause as Error).message}: certificates and their key must be PEM files that belong together`,
       { cause },
     );
   }

@@ -79,28 +79,28 @@ const TLS_PROBLEMS: readonly [found: RegExp, (attempt: Attempt) => string][] = [
   [
     /altnames/,
     ({ address }) =>
-      `Use a name that the runner's certificate has, or make one for this name on its host ("flashcore-runner tls init --host ${hostOf(address)}")`,
+      `use a name that the runner's certificate has, or make one for this name on its host ("flashcore-runner tls init --host ${hostOf(address)}")`,
   ],
   [
     /certificate has expired|not yet valid/,
-    () => 'Renew the certificates on the runner\'s host ("flashcore-runner tls init"), or set this machine\'s clock',
+    () => 'renew the certificates on the runner\'s host ("flashcore-runner tls init"), or set this machine\'s clock',
   ],
   [
     /self-signed|unable to (?:verify|get)/,
     ({ address }) =>
-      `Give the ca.crt that "flashcore-runner tls init" made on the runner's host (fa-tui login ${address} --tls-ca ca.crt): another authority signed its certificate`,
+      `another authority signed its certificate; give the ca.crt that "flashcore-runner tls init" made on the runner's host (fa-tui login ${address} --tls-ca ca.crt)`,
   ],
   [
     /wrong version number|packet length/,
     ({ address }) =>
-      `Leave TLS out for ${address}: what answers there speaks plain text, and a runner without TLS needs no login (fa-tui --runner ${address}; without --tls options, after fa-tui logout where it was logged in to)`,
+      `what answers there speaks plain text; leave TLS out, a runner without TLS needs no login (fa-tui --runner ${address}; without --tls options, after fa-tui logout where it was logged in to)`,
   ],
   [
     /./,
     ({ address, withCertificate }) =>
       withCertificate
-        ? `Ask for a certificate that the runner's authority signed (on its host: "flashcore-runner tls client <name>") and log in with it (fa-tui login ${address} --tls-cert <file> --tls-key <file>): yours was refused`
-        : `Log in with a client certificate (fa-tui login ${address} --tls-ca ca.crt --tls-cert client.crt --tls-key client.key): the runner lets in nobody without`,
+        ? `your certificate was refused; ask for one that the runner's authority signed (on its host: "flashcore-runner tls client <name>") and log in with it (fa-tui login ${address} --tls-cert <file> --tls-key <file>)`
+        : `the runner lets in nobody without a client certificate; log in with one (fa-tui login ${address} --tls-ca ca.crt --tls-cert client.crt --tls-key client.key)`,
   ],
 ];
 
@@ -111,7 +111,7 @@ function tlsProblem(attempt: Attempt, cause: ServiceError): FlashcoreError | und
   return new FlashcoreError(
     'UNAUTHENTICATED',
     { address: attempt.address },
-    `${remedy(attempt)}; the secured connection to ${attempt.address} failed (${plainDetails(cause)})`,
+    `The secured connection to ${attempt.address} failed (${plainDetails(cause)}): ${remedy(attempt)}`,
     { cause },
   );
 }
@@ -127,7 +127,7 @@ function plainProblem({ address }: Attempt, cause: ServiceError): FlashcoreError
   return new FlashcoreError(
     'RUNNER_UNREACHABLE',
     { address },
-    `Log in first if the runner serves TLS (fa-tui login ${address} --tls-ca ca.crt): what is at ${address} takes the connection and cuts it at the first plain text (${plainDetails(cause)})`,
+    `What is at ${address} takes the connection and cuts it at the first plain text (${plainDetails(cause)}): if the runner serves TLS, log in first (fa-tui login ${address} --tls-ca ca.crt)`,
     { cause },
   );
 }
