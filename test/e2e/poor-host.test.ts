@@ -83,7 +83,7 @@ test.skipIf(existsSync('/dev/nvidiactl'))(
     const { exitCode, stderr } = home.faTui(['build', 'fa_v1_baseline', '--runner', address]);
     expect({ exitCode, stderr }).toEqual({
       exitCode: 3,
-      stderr: expect.stringContaining('without --no-emulator: it has no device') as string,
+      stderr: expect.stringContaining('The runner has no device: start it on a host') as string,
     });
   },
 );

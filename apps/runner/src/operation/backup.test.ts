@@ -54,7 +54,7 @@ test('what is no backup, or damaged, is refused before anything is touched', () 
   const at = (name: string) => join(folder.path, name);
   expect(() => backUp(folder.path, at('b.db'))).toThrow('has no flashcore.db');
   writeFileSync(at('text'), 'no database at all, '.repeat(100));
-  expect(() => restore(folder.path, at('text'))).toThrow('is none');
+  expect(() => restore(folder.path, at('text'))).toThrow('is no backup');
   expect(() => restore(folder.path, at('nothing'))).toThrow('is not there');
   expect(readdirSync(folder.path)).toEqual(['text']);
   writeFileSync(at('flashcore.db'), '');
@@ -78,5 +78,5 @@ test('a backup that lost its end, or has flipped bytes, is refused', async () =>
   const bytes = readFileSync(file);
   writeFileSync(flipped, bytes.fill(0xff, 12_288, 20_480));
   for (const damaged of [cut, flipped])
-    expect(() => restore(folder.path, damaged), damaged).toThrow(/is damaged|is none/);
+    expect(() => restore(folder.path, damaged), damaged).toThrow(/is damaged|is no backup/);
 });
