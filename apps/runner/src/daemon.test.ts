@@ -74,7 +74,7 @@ test('SIGTERM: refuses new work, interrupts what the grace is too short for, exi
   await until(async () => (await health(daemon.address)) === 2);
   // The client would wait for the runner to come back.
   await expect(firstEvent(client.start('build', kernel('ok'), { giveUpAfterMs: 1 }))).rejects.toMatchObject({
-    message: expect.stringContaining('it is shutting down') as string,
+    message: expect.stringContaining('is shutting down') as string,
   });
   expect(finished(await events)).toMatchObject({
     outcome: Outcome.INTERRUPTED,

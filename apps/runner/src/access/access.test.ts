@@ -46,7 +46,9 @@ describe.skipIf(missing('openssl'))('access', () => {
       0o600, 0o600, 0o600, 0o700,
     ]);
     expect(() => initTls(tls, [])).toThrow(/has certificates, .*: remove it first/);
-    expect(() => initTls(join(folder.path, 'x'), ['a,DNS:evil'])).toThrow('--host a,DNS:evil: must be a name or an address');
+    expect(() => initTls(join(folder.path, 'x'), ['a,DNS:evil'])).toThrow(
+      '--host a,DNS:evil: must be a name or an address',
+    );
   });
 
   test('by certificate: only a client of the same authority is let in, and its streams work', async () => {
