@@ -26,7 +26,10 @@ test('how to see it again names the runner where one was named', () => {
   expect(comeBack(job, {})).toMatch(
     /^The job goes on\. Watch it: fa-tui watch 3f2a9c1e +Cancel it: fa-tui cancel 3f2a9c1e$/,
   );
-  expect(comeBack(job, { runner: 'gpu01:1' })).toMatch(/watch 3f2a9c1e --runner gpu01:1/);
+  expect(comeBack(job, { runner: 'gpu01:1' })).toMatch(/watch 3f2a9c1e --runner gpu01:1 /);
+  expect(comeBack(job, { runner: 'ssh://box', startRunner: true })).toMatch(
+    / 3f2a9c1e --runner ssh:\/\/box --start-runner /,
+  );
 });
 
 test.each([

@@ -1,7 +1,8 @@
 /** How to see a job again that goes on without the program, with the runner that has it. */
+import type { GlobalOptions } from './options.ts';
 import { shortName } from '../present/words.ts';
 
-export function comeBack(job: string, { runner }: { readonly runner?: string | undefined }): string {
-  const at = runner ? ` --runner ${runner}` : '';
+export function comeBack(job: string, { runner, startRunner }: Pick<GlobalOptions, 'runner' | 'startRunner'>): string {
+  const at = `${runner ? ` --runner ${runner}` : ''}${startRunner ? ' --start-runner' : ''}`;
   return `The job goes on. Watch it: fa-tui watch ${shortName(job)}${at}   Cancel it: fa-tui cancel ${shortName(job)}${at}`;
 }

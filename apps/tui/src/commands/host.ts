@@ -42,14 +42,17 @@ export function hostCommand(action: string, options: HostOptions, context: Comma
     case 'stop':
       return stop(options, context);
     default:
-      throw new UsageError(`Wanted install, start or stop; got ${action}`);
+      throw new UsageError(`host ${action}: must be install, start or stop`);
   }
 }
 
 /** Runs the start hook and waits for the runner. */
 async function start({ named }: HostOptions, context: CommandContext): Promise<ExitCode> {
   const hosted = requireHosted(named, context);
-  if (!hosted.hooks.start) throw new UsageError(`Wanted a start command in the hooks of ${hosted.runner}; it has none`);
+  if (!hosted.hooks.start)
+    throw new UsageError(
+      `${hosted.runner} has no start command in its hooks: add it to ${settingsFile(context.surroundings.environment)}`,
+    );
   const connection = await startHost(hosted);
   connection.close();
   leaveIdleWatch(hosted, (text) => context.note(text));
@@ -60,13 +63,14 @@ async function start({ named }: HostOptions, context: CommandContext): Promise<E
 /** Runs the stop hook, unless jobs run there. */
 async function stop({ named }: HostOptions, context: CommandContext): Promise<ExitCode> {
   const { runner, hooks, environment, connect } = requireHosted(named, context);
-  if (!hooks.stop) throw new UsageError(`Wanted a stop command in the hooks of ${runner}; it has none`);
+  if (!hooks.stop)
+    throw new UsageError(`${runner} has no stop command in its hooks: add it to ${settingsFile(environment)}`);
   const jobs = await activeJobs(connect, context);
   if (jobs > 0)
     throw new FlashcoreError(
       'INVALID_REQUEST',
       { runner },
-      `End the ${jobs} job(s) that ${runner} has (fa-tui cancel), or wait for them: the host is stopped only when it has none`,
+      `${runner} has ${jobs} job${jobs === 1 ? '' : 's'}: cancel them (fa-tui cancel), or wait for their end; the host is stopped only without`,
     );
   context.note(`host: ${shownCommand(hooks.stop)}`);
   await runHook({ what: 'stop', runner, command: hooks.stop, hooks, environment });
@@ -95,7 +99,7 @@ function requireHosted(named: string, context: CommandContext): HostedRunner {
   const hosted = context.hosted(named || context.runner());
   if (hosted) return hosted;
   throw new UsageError(
-    `Wanted a runner with hooks in the settings (${settingsFile(context.surroundings.environment)}); there are none for ${named || context.runner() || 'the runner of this machine'}`,
+    `No hooks for ${named || context.runner() || 'the runner of this machine'} in ${settingsFile(context.surroundings.environment)}: add hooks with its address or name`,
   );
 }
 
@@ -147,21 +151,21 @@ const TOLD = ['nvcc', 'g++', 'bwrap', 'ncu', 'python3'];
 function sshAddress({ named, runner }: HostOptions, context: CommandContext): SshAddress {
   const { environment } = context.surroundings;
   const text = named || runner || environment.FLASHCORE_RUNNER || context.settings().runner;
-  if (!text) throw new UsageError('Wanted a host: fa-tui host install ssh://gpu-box');
+  if (!text) throw new UsageError('host install: give a host, such as ssh://gpu-box');
   const { address } = resolveTarget(text, {}, environment);
   if (isSshAddress(address)) return parseSshAddress(address);
-  throw new UsageError(`Wanted a host that ssh reaches (ssh://gpu-box); got ${address}`);
+  throw new UsageError(`host install ${address}: must be a host that ssh reaches, such as ssh://gpu-box`);
 }
 
 /** The bundle for the host's system. */
 function bundleFile(given: string | undefined, { platform }: HostFacts): string {
   if (given !== undefined) {
     if (existsSync(given)) return given;
-    throw new UsageError(`Wanted a bundle at ${given}; there is none: npx nx bundle runner makes one in out/`);
+    throw new UsageError(`--bundle ${given}: there is no such file; npx nx bundle runner makes one in out/`);
   }
   const file = path.resolve(runnerKernels(), '../out', `flashcore-runner-${platform}.tar.xz`);
   if (existsSync(file)) return file;
   throw new UsageError(
-    `Make a bundle first (npx nx bundle runner, on ${platform}), or name one with --bundle: there is no ${file}`,
+    `No bundle at ${file}: make one (npx nx bundle runner, on ${platform}), or name one with --bundle`,
   );
 }

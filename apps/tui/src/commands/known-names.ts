@@ -2,6 +2,7 @@ import { RunnerClient, RunnerProfiles } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import { resolveTarget, type Target } from '../connection/target.ts';
+import { isSshAddress } from '../remote/ssh-address.ts';
 import { shortName } from '../present/words.ts';
 import { searchIds } from '../search/search-store.ts';
 import { readSettings } from '../settings/settings.ts';
@@ -16,11 +17,7 @@ const MAX_JOBS = 50;
 export const knownNames =
   (environment: NodeJS.ProcessEnv, asked: string | undefined): Names =>
   async (kind, kernel) => {
-    if (kind === 'runner')
-      return Object.entries(new RunnerProfiles(environment).list()).map(([word, { address }]) => ({
-        word,
-        about: address ?? '',
-      }));
+    if (kind === 'runner') return knownRunners(environment);
     if (kind === 'search') return searchIds(environment).map((word) => ({ word, about: '' }));
     try {
       return await fromRunner(environment, asked, (client, signal) => NAMES[kind](client, signal, kernel));
@@ -30,6 +27,16 @@ export const knownNames =
       throw error;
     }
   };
+
+/** Those logged in to, and those whose hosts the settings have hooks for. */
+function knownRunners(environment: NodeJS.ProcessEnv): Candidate[] {
+  const logins = Object.entries(new RunnerProfiles(environment).list());
+  const hosts = Object.keys(readSettings(environment).hooks ?? {});
+  return [
+    ...logins.map(([word, { address = '' }]) => ({ word, about: address })),
+    ...hosts.filter((word) => !logins.some(([name]) => name === word)).map((word) => ({ word, about: 'has hooks' })),
+  ];
+}
 
 const isTimeout = (error: unknown): boolean =>
   error instanceof DOMException && ['TimeoutError', 'AbortError'].includes(error.name);
@@ -69,7 +76,8 @@ async function fromRunner(
   look: (client: RunnerClient, signal: AbortSignal) => Promise<Candidate[]>,
 ): Promise<Candidate[]> {
   const target = targetOf(environment, asked);
-  if (!target) return [];
+  // Nobody waits for ssh, or is asked by it, at the Tab key.
+  if (!target || isSshAddress(target.address)) return [];
   const signal = AbortSignal.timeout(LIMIT_MS);
   const client = await RunnerClient.connect({ address: target.address, security: target.security, signal });
   try {

@@ -1,8 +1,10 @@
 import path from 'node:path';
-import { PROFILE_NAME, RunnerClient, RunnerProfiles, type StoredProfile } from '@flashcore/shared/client';
+import { PROFILE_NAME, RunnerProfiles, type StoredProfile } from '@flashcore/shared/client';
 import { parseAddress } from '../connection/address.ts';
-import { givenSecurity, tlsFiles, type TlsFlags } from '../connection/target.ts';
+import { connectTo } from '../connection/connect.ts';
+import { givenSecurity, reachesSocket, tlsFiles, type TlsFlags } from '../connection/target.ts';
 import { tableOf } from '../present/blocks.ts';
+import { isSshAddress, parseSshAddress } from '../remote/ssh-address.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
@@ -19,7 +21,7 @@ export async function login(
 ): Promise<ExitCode> {
   const { environment } = context.surroundings;
   const address = parseAddress(addressText);
-  if (address.startsWith('unix:'))
+  if (reachesSocket(address))
     throw new UsageError(
       `${address} needs no login, whoever may open the socket is let in: give host:port of a runner that serves TLS`,
     );
@@ -29,8 +31,12 @@ export async function login(
   const { tlsCa, tlsCert, tlsKey } = tlsFiles(options, environment);
   const given = givenSecurity(options, environment);
   const token = tlsCert === undefined ? (given?.token ?? (await askToken(address, context))) : undefined;
-  const client = await RunnerClient.connect({ address, security: { ...given, token } });
-  client.close();
+  const security = { ...given, token };
+  const { client, close } = await connectTo(
+    { name: undefined, address, security },
+    { environment, mayAsk: context.mayAsk },
+  );
+  close();
   const absolute = (file: string | undefined): string | undefined => file && path.resolve(file);
   const profiles = new RunnerProfiles(environment);
   profiles.save({ name, address, ca: absolute(tlsCa), cert: absolute(tlsCert), key: absolute(tlsKey), token });
@@ -52,7 +58,7 @@ async function askToken(address: string, { surroundings: { stdin, stderr } }: Co
 
 /** The host of an address; what a profile's name can't have becomes "-". */
 const nameOf = (address: string): string =>
-  address
+  (isSshAddress(address) ? parseSshAddress(address).host : address)
     .replace(/:\d+$/, '')
     .replace(/[^\w.-]+/g, '-')
     .replace(/^[^A-Za-z0-9]+|-$/g, '') || 'runner';

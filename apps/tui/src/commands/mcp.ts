@@ -36,8 +36,12 @@ export async function mcp(action: string, host: string, context: CommandContext)
 function config(host: string, context: CommandContext): ExitCode {
   const known = HOSTS.find((each) => each === host);
   if (!known) throw new UsageError(`fa-tui mcp config ${host || 'HOST'}: must be ${HOSTS.join(', ')}`);
-  const { runner } = context.options;
-  const { file, text } = hostConfig(known satisfies AgentHost, [...(runner ? ['--runner', runner] : []), 'mcp']);
+  const { runner, startRunner } = context.options;
+  const { file, text } = hostConfig(known satisfies AgentHost, [
+    ...(runner ? ['--runner', runner] : []),
+    ...(startRunner ? ['--start-runner'] : []),
+    'mcp',
+  ]);
   context.note(file);
   context.report([text]);
   return ExitCode.PASSED;

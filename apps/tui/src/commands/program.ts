@@ -401,7 +401,7 @@ function addDecisions(program: Command, define: Define): void {
 function addLoginCommands(program: Command, define: Define): void {
   const login = program
     .command('login')
-    .argument('<address>', 'host:port of a runner that serves TLS')
+    .argument('<address>', 'host:port of a runner that serves TLS, or ssh://host before it')
     .option('--name <name>', "for --runner (default: the address's host)")
     .description('keep how to reach a runner: token (typed, or from stdin), or --tls-cert with --tls-key');
   define<GlobalOptions & { name?: string }>(login, async (context, options, address) =>

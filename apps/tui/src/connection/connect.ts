@@ -68,9 +68,10 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
   return { client, kind: 'embedded', address, description: `embedded (pid ${pid}, ${directory})`, revive, close };
 }
 
-async function connectTo(
+/** Connects to one that was found. Errors: as connect(). */
+export async function connectTo(
   { name, address, security }: Target,
-  { environment, signal, mayAsk = false, startRunner = false, login, notify }: ConnectOptions,
+  { environment, signal, mayAsk = false, startRunner = false, login, notify }: Omit<ConnectOptions, 'runner' | 'tls'>,
 ): Promise<Connection> {
   const description = name === undefined || name === address ? address : `${name} (${address})`;
   if (isSshAddress(address)) {

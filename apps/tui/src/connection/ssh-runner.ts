@@ -69,7 +69,7 @@ function carryFor({ runner, text, host }: SshAddress, { startRunner, notify }: S
   if (startRunner) {
     if (runner.kind === 'socket' || !runner.isDefault)
       throw new UsageError(
-        `Wanted --start-runner (start_runner) with an address that ends with its host: it starts the runner of that user, which has a socket of its own; got ${text}`,
+        `--start-runner: starts the runner of that user, which has a socket of its own: give an address that ends with its host; got ${text}`,
       );
     const greeted = ({ pid, started, log }: DialGreeting): void => {
       if (started) notify?.(`runner: started on ${host} (pid ${pid}); it ends when nobody uses it; its log: ${log}`);

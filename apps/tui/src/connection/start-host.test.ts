@@ -88,7 +88,7 @@ test('a job waits for its host, and says so; what it costs counts from the start
 test('what only looks starts no host', async () => {
   const address = await closedAddress();
   const start = connectToHost(hosted(address, [], { mayStart: false, hooks: { start: leaves('started') } }));
-  await expect(start).rejects.toThrow(`Start the host if it is stopped (fa-tui host start ${address};`);
+  await expect(start).rejects.toThrow(`a host that is stopped is started with fa-tui host start ${address},`);
   expect(existsSync(at('started'))).toBe(false);
 });
 
@@ -133,13 +133,13 @@ test('fa-tui host stop leaves a host with jobs alone, and says what it was up', 
     return `${code} ${text}`;
   };
   activeJobs = 2;
-  expect(await faTui('host', 'stop')).toMatch(/^2 .*End the 2 job\(s\)/s);
+  expect(await faTui('host', 'stop')).toMatch(/^2 .*has 2 jobs/s);
   activeJobs = 0;
   new Instance(address, environment).write({ startedAt: Date.now() - 30 * 60_000, usdPerHour: 2 });
   expect(await faTui('host')).toContain('about $1.00 so far at $2 an hour');
   expect(await faTui('host', 'stop')).toMatch(/^0 .*stopped; it was up 30 min, about \$1\.00 so far/s);
   expect(new Instance(address, environment).read()).toEqual({});
-  expect(await faTui('host', 'start')).toMatch(/^2 .*Wanted a start command in the hooks of /s);
+  expect(await faTui('host', 'start')).toMatch(/^2 .*has no start command/s);
   expect(await faTui('config', 'show')).toMatch(/hooks\.127\.0\.0\.1:\d+\.stop +sh -c/);
 });
 

@@ -46,7 +46,11 @@ export async function connectToHost(hosted: HostedRunner): Promise<Connection> {
 export async function startHost(hosted: HostedRunner): Promise<Connection> {
   const { runner, hooks, environment, notify, signal } = hosted;
   if (!hooks.start)
-    throw new FlashcoreError('INVALID_REQUEST', { runner }, `Give ${runner} a start hook: the settings name none`);
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      { runner },
+      `${runner} has no start command in its hooks: add it to the settings`,
+    );
   const instance = new Instance(runner, environment);
   const startedAt = Date.now();
   // It may cost from here on, whatever becomes of the command.
@@ -71,7 +75,7 @@ async function awaited({ runner, hooks, connect, notify, signal }: HostedRunner)
         throw new FlashcoreError(
           'RUNNER_UNREACHABLE',
           { runner },
-          `Look at the host: it was started, costs, and its runner did not answer within ${hooks.limitMinutes} min (fa-tui host stop ${runner} stops it). ${error.message}`,
+          `The runner of ${runner} did not answer within ${hooks.limitMinutes} min of its host's start, which costs: look at it, or stop it (fa-tui host stop ${runner}). ${error.message}`,
           { cause: error },
         );
       if (Date.now() - saidAt > SAY_EVERY_MS) {
@@ -98,7 +102,7 @@ const stopped = (runner: string, cause: FlashcoreError): FlashcoreError =>
   new FlashcoreError(
     'RUNNER_UNREACHABLE',
     { runner },
-    `Start the host if it is stopped (fa-tui host start ${runner}; commands that start a job do so themselves): ${cause.message}`,
+    `${cause.message}; a host that is stopped is started with fa-tui host start ${runner}, and by commands that start a job`,
     { cause },
   );
 

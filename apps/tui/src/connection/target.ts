@@ -42,7 +42,8 @@ export function resolveTarget(asked: string, flags: TlsFlags, environment: NodeJ
   return { name: profile?.name, address, security: given || profile ? { ...profile?.security, ...given } : undefined };
 }
 
-const reachesSocket = (address: string): boolean =>
+/** Whether it is a socket file, here or behind ssh: TLS is not spoken there. */
+export const reachesSocket = (address: string): boolean =>
   address.startsWith('unix:') || (isSshAddress(address) && parseSshAddress(address).runner.kind === 'socket');
 
 function knownNames(asked: string, names: readonly string[]): string {

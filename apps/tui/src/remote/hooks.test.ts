@@ -39,7 +39,10 @@ test('a hook is a program and its arguments: no shell reads them, and no token o
 });
 
 test.each([
-  [['flashcore-no-such-program'], /Correct the start hook of ssh:\/\/box.*flashcore-no-such-program was not found/],
+  [
+    ['flashcore-no-such-program'],
+    /The start hook of ssh:\/\/box failed: correct it.*flashcore-no-such-program was not found/,
+  ],
   [['sh', '-c', 'echo quota exceeded >&2; exit 3'], /ended with status 3; it said: quota exceeded/],
   [['sh', '-c', String.raw`printf "\033]0;x\007\033[2Jbad\n"; exit 1`], /it said: bad$/],
   [['sh', '-c', 'kill -9 $$'], /was ended by SIGKILL/],

@@ -87,7 +87,7 @@ export async function runHook(run: HookRun): Promise<void> {
     return new FlashcoreError(
       expired === undefined ? 'RUNNER_UNREACHABLE' : 'UNAUTHENTICATED',
       { runner },
-      `${expired ?? `Correct the ${what} hook of ${runner}, or ${what} the host by hand`}; ${shownCommand(command)} ${how}${tail === '' ? '' : `; it said: ${tail}`}`,
+      `${expired ?? `The ${what} hook of ${runner} failed: correct it, or ${what} the host by hand`}; ${shownCommand(command)} ${how}${tail === '' ? '' : `; it said: ${tail}`}`,
     );
   }
 }

@@ -71,7 +71,7 @@ function platformOf(system: string): string {
     throw new FlashcoreError(
       'INVALID_REQUEST',
       { system },
-      `Wanted a host with Linux on x86-64 or arm64; this one says ${lastLines(system) || 'nothing of itself (does its shell run sh?)'}`,
+      `No bundle is for this host: it must run Linux on x86-64 or arm64, and says ${lastLines(system) || 'nothing of itself (does its shell run sh?)'}`,
     );
   return `linux-${architecture}`;
 }
@@ -79,9 +79,9 @@ function platformOf(system: string): string {
 /** What the copy needs and is not there, with the package to install. */
 export function missingForInstall({ programs, freeKib, folder }: HostFacts): string | undefined {
   const missing = (['tar', 'xz', 'sha256sum'] as const).filter((name) => !programs[name]);
-  if (missing.length > 0) return `install ${missing.join(', ')} there (packages tar, xz-utils, coreutils)`;
+  if (missing.length > 0) return `no ${missing.join(', ')} there: install the packages tar, xz-utils, coreutils`;
   if (freeKib < NEEDED_KIB)
-    return `make room there: ${Math.floor(freeKib / 1024)} MiB are free for ${folder}, ${NEEDED_KIB / 1024} are needed`;
+    return `${Math.floor(freeKib / 1024)} MiB are free for ${folder}, ${NEEDED_KIB / 1024} are needed: make room there`;
   return undefined;
 }
 
@@ -160,7 +160,7 @@ function installError({ address }: SshHost, { exitCode, stderr }: HostAnswer): F
     return new FlashcoreError(
       'DIGEST_MISMATCH',
       about,
-      `Try again: what came to ${address.host} is not what was sent (the digests differ), and was removed there`,
+      `What came to ${address.host} is not what was sent (the digests differ), and was removed there: try again`,
     );
   return new FlashcoreError(
     'RUNNER_UNREACHABLE',

@@ -119,12 +119,12 @@ const REMEDIES: readonly Remedy[] = [
   },
   {
     found: /Bad configuration option|bad configuration options|Bad owner or permissions|Can't open user config/,
-    say: () => `Correct ssh's configuration`,
+    say: () => `ssh refuses its configuration: correct it`,
   },
   {
     standing: 'cut',
     found: /Connection (?:closed|reset)|kex_exchange_identification|Broken pipe|banner exchange|not responding/,
-    say: (address) => `The connection to ${address.host} was cut`,
+    say: (address) => `${address.host} cut the connection: try again, and look at its sshd`,
   },
 ];
 
@@ -135,7 +135,7 @@ export function sshError({ address, stderr, spawnError, login, certificate }: Ss
     return new SshError(
       'RUNNER_UNREACHABLE',
       spawnError.code === 'ENOENT'
-        ? `Install ssh (openssh-client), or name a runner by host:port: ${address.text} needs it, and there is none`
+        ? `No ssh on this machine, which ${address.text} needs: install it (openssh-client), or name a runner by host:port`
         : `ssh could not be started: ${spawnError.message}`,
       about,
     );

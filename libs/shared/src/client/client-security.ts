@@ -1,4 +1,5 @@
 /** How a client proves who it is to a runner beyond this machine, and knows the runner. */
+import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials, Metadata } from '@grpc/grpc-js';
@@ -59,4 +60,13 @@ export const tlsChannelOptions = (address: string, security: ClientSecurity | un
 function ipOf(address: string): string | undefined {
   const host = address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
   return isIP(host) ? host : undefined;
+}
+
+/** When a certificate ends; undefined for what is none, which the connection refuses. */
+export function endOfCertificate(pem: Buffer): Date | undefined {
+  try {
+    return new Date(new X509Certificate(pem).validTo);
+  } catch {
+    return undefined;
+  }
 }

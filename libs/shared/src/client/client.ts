@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { clone, create } from '@bufbuild/protobuf';
 import { Client, status, type ServiceError } from '@grpc/grpc-js';
 import { callStreaming, callUnary, callUpload } from './calls.ts';
-import { channelCredentials, tlsChannelOptions, type ClientSecurity } from './client-security.ts';
+import { channelCredentials, endOfCertificate, tlsChannelOptions, type ClientSecurity } from './client-security.ts';
 import { connectionError, connectionLost, isCut, versionMismatch, type Attempt } from './connection-error.ts';
 import { errorFromStatus, hasErrorDetails } from '../contract/error-status.ts';
 import { FlashcoreError, invalidRequest } from '../contract/errors.ts';
@@ -94,6 +94,7 @@ export class RunnerClient {
       address: name,
       secured: security !== undefined,
       withCertificate: security?.certificate !== undefined,
+      certificateEnds: security?.certificate && endOfCertificate(security.certificate),
     };
     this.#channel = new Client(address, channelCredentials(address, security), {
       ...CLIENT_CHANNEL_OPTIONS,

@@ -32,3 +32,16 @@ test('a login at a runner without TLS is told that it needs none', () => {
     'a runner without TLS needs no login (fa-tui --runner 127.0.0.1:50051;',
   );
 });
+
+test('a certificate that ended is named, whatever the runner makes of it', () => {
+  const cause = Object.assign(new Error('reset'), {
+    code: status.UNAVAILABLE,
+    details: 'read ECONNRESET',
+  }) as unknown as ServiceError;
+  const attempt = { address: 'gpu:1', secured: true, withCertificate: true };
+  const textOf = (certificateEnds: Date): string => connectionError({ ...attempt, certificateEnds }, cause).message;
+  expect(textOf(new Date('2026-01-02T03:04:05Z'))).toMatch(
+    /^Your certificate for gpu:1 expired at 2026-01-02T03:04Z: get another .*tls client <name>.*fa-tui login gpu:1/,
+  );
+  expect(textOf(new Date(Date.now() + 60_000))).not.toContain('expired');
+});

@@ -10,6 +10,8 @@ export interface Attempt {
   secured: boolean;
   /** With a certificate of the client's own. */
   withCertificate: boolean;
+  /** When that ends. */
+  certificateEnds?: Date | undefined;
 }
 
 /** RUNNER_UNREACHABLE, or UNAUTHENTICATED where a secured connection was refused. */
@@ -107,6 +109,7 @@ const TLS_PROBLEMS: readonly [found: RegExp, (attempt: Attempt) => string][] = [
 function tlsProblem(attempt: Attempt, cause: ServiceError): FlashcoreError | undefined {
   const { code, details } = cause;
   if (code !== status.UNAVAILABLE || NO_CONNECTION.test(details)) return undefined;
+  if (attempt.certificateEnds && attempt.certificateEnds < new Date()) return expired(attempt, cause);
   const [, remedy] = TLS_PROBLEMS.find(([found]) => found.test(details))!;
   return new FlashcoreError(
     'UNAUTHENTICATED',
@@ -115,6 +118,15 @@ function tlsProblem(attempt: Attempt, cause: ServiceError): FlashcoreError | und
     { cause },
   );
 }
+
+/** What a runner that refuses an expired certificate says depends on the moment: this machine can read it itself. */
+const expired = ({ address, certificateEnds }: Attempt, cause: ServiceError): FlashcoreError =>
+  new FlashcoreError(
+    'UNAUTHENTICATED',
+    { address },
+    `Your certificate for ${address} expired at ${certificateEnds!.toISOString().slice(0, 16)}Z: get another (on its host: "flashcore-runner tls client <name>") and log in with it (fa-tui login ${address} --tls-cert <file> --tls-key <file>); the secured connection failed (${plainDetails(cause)})`,
+    { cause },
+  );
 
 function plainProblem({ address }: Attempt, cause: ServiceError): FlashcoreError | undefined {
   if (
