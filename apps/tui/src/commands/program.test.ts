@@ -1,6 +1,7 @@
 import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runProgram } from './program.ts';
 
@@ -171,6 +172,15 @@ test.each(['--version', '-V'])('%s: the version on stdout, 0', async (option) =>
 test('help, and help <command>, are --help', async () => {
   expect(await run('help')).toEqual(await run('--help'));
   expect(await run('help', 'verify')).toEqual(await run('verify', '--help'));
+});
+
+test('a benchmark file without a figure says so on stderr', async () => {
+  const wrong = fileURLToPath(new URL('../testing/measured/nan_output.json', import.meta.url));
+  expect(await run('report', '--from', wrong, '--format', 'bencher')).toEqual({
+    code: 0,
+    stdout: '{}\n',
+    stderr: 'No figure is in it: nothing was measured in these jobs\n',
+  });
 });
 
 test('without a command and without a terminal: help on stderr, 2', async () => {

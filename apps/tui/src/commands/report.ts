@@ -2,9 +2,15 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { JobState, type GetJobResponse, type JobEvent } from '@flashcore/shared/contract';
+import { figuresOf, isMeasured } from '../handover/figures.ts';
 import { finalReport } from '../handover/final-report.ts';
 import { JOB_WRITERS, PAGE_WRITERS } from '../handover/writers.ts';
-import { isPageFormat, type ReportFormatName, type TemplateName } from '../handover/report-formats.ts';
+import {
+  BENCHMARK_FORMATS,
+  isPageFormat,
+  type ReportFormatName,
+  type TemplateName,
+} from '../handover/report-formats.ts';
 import type { Report } from '../handover/report.ts';
 import { searchReport } from '../handover/search-page.ts';
 import { FileSource, RunnerSource, type ResultSource } from '../handover/sources.ts';
@@ -95,6 +101,7 @@ async function written(
   const { template, format, folder = '', suite = 'flashcore', output } = options;
   if (!isPageFormat(format)) {
     write(JOB_WRITERS[format](jobs, { folder, suite }), output, context);
+    if (BENCHMARK_FORMATS.includes(format)) noteLeftOut(jobs, context);
     if (format === 'github') writeStepSummary(jobs, context);
     return ExitCode.PASSED;
   }
@@ -105,6 +112,17 @@ async function written(
   }[template as Exclude<TemplateName, 'search'>]();
   write(page(made, options, context), output, context);
   return ExitCode.PASSED;
+}
+
+/** A file without a figure says so: it is read by a program, and its maker is to know. */
+function noteLeftOut(jobs: readonly GetJobResponse[], context: CommandContext): void {
+  const figures = figuresOf(jobs);
+  const left = figures.filter((figure) => !isMeasured(figure)).length;
+  if (figures.length === 0) context.note('No figure is in it: nothing was measured in these jobs');
+  else if (left > 0)
+    context.note(
+      `${left} of ${figures.length} figures are left out: of the emulator, whose times are not GPU times, or not valid`,
+    );
 }
 
 /** GitHub drops a step's summary above 1 MiB. */

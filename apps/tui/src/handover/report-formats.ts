@@ -20,6 +20,9 @@ export const JOB_FORMATS = [
 ] as const;
 export type JobFormatName = (typeof JOB_FORMATS)[number];
 
+/** Those that have figures of a GPU alone. */
+export const BENCHMARK_FORMATS: readonly ReportFormatName[] = ['github-action-benchmark', 'bencher', 'hyperfine'];
+
 export const REPORT_FORMATS = [...PAGE_FORMATS, ...JOB_FORMATS] as const;
 export type ReportFormatName = (typeof REPORT_FORMATS)[number];
 
