@@ -100,6 +100,8 @@ async function buildProgram(build, { outdir, ...options }) {
   const { metafile } = await build({ ...common, ...options, outdir });
   const outputs = Object.keys(metafile.outputs);
   removeOthers(outdir, outputs);
+  // What V8 kept of a former build (apps/tui/src/main.tsx).
+  rmSync(join(root, outdir, 'compiled'), { recursive: true, force: true });
   // Outputs too: a deleted one is built again. package-lock.json stands for the versions of everything. A source that
   // changed meanwhile counts as changed.
   const inputs = [

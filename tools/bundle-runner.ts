@@ -69,7 +69,7 @@ function copy(from: string, to: string): void {
   cpSync(join(ROOT, from), join(stage, to), {
     recursive: true,
     dereference: true,
-    filter: (path) => !path.endsWith('.map') && !path.endsWith('/__pycache__'),
+    filter: (path) => !path.endsWith('.map') && !/\/(__pycache__|compiled)$/.test(path),
   });
 }
 

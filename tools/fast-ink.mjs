@@ -1,7 +1,7 @@
 /**
  * What fa-tui changes in Ink, for the build and for the tests alike, so that these see the program that users run. Ink
  * asks string-width for every cell of every frame and lays every cell out anew: fa-tui brings faster ways for what it
- * draws (apps/tui/src/terminal), which leave the rest to the originals.
+ * draws (apps/tui/src/terminal), which leave the rest to the originals. And what Ink's layout engine is loaded by.
  */
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -30,6 +30,22 @@ export function withFastOutput(source, path) {
   return source.replace(OUTPUT_IMPORT, imports.join(' '));
 }
 
+const YOGA = /\/yoga-layout\/dist\/binaries\/yoga-wasm-base64-esm\.js$/;
+const ASKS_FETCH = '"function"!=typeof fetch?Promise';
+
+/**
+ * Yoga's WebAssembly, which lies in the file as a data URL, decoded here rather than by fetch(): Node would load its
+ * whole HTTP client for that, a seventh of fa-tui's start. Throws where this version of yoga-layout is another one.
+ * @param {string} source
+ * @param {string} path
+ * @returns {string}
+ */
+export function withoutFetch(source, path) {
+  if (source.split(ASKS_FETCH).length !== 2)
+    throw new Error(`Adapt tools/fast-ink.mjs to this version of yoga-layout: ${path} has no one ${ASKS_FETCH}`);
+  return source.replace(ASKS_FETCH, 'true?Promise');
+}
+
 /**
  * Our string-width in the package's place, but for our own file, which asks the package where it does not know.
  * @param {string} name
@@ -50,6 +66,7 @@ export const fastInkBuild = {
       contents: withFastOutput(readFileSync(path, 'utf8'), path),
       resolveDir: dirname(path),
     }));
+    onLoad({ filter: YOGA }, ({ path }) => ({ contents: withoutFetch(readFileSync(path, 'utf8'), path) }));
   },
 };
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- the root's configuration has no package name
 import config from '../vitest.config.ts';
-import { fastInkTests, withFastOutput } from './fast-ink.mjs';
+import { fastInkTests, withFastOutput, withoutFetch } from './fast-ink.mjs';
 
 const ink = dirname(createRequire(import.meta.url).resolve('ink'));
 const renderer = join(ink, 'renderer.js');
@@ -18,6 +18,15 @@ test("the installed Ink's renderer draws by our rows; all else of it stays", () 
   // What our rows stand on: an output that is written to and read once.
   expect(original).toMatch(/new Output\(\{/);
   expect(readFileSync(join(ink, 'output.js'), 'utf8')).toMatch(/^ {4}write\(x, y, text, options\)/m);
+});
+
+test("the installed yoga-layout decodes its WebAssembly itself; another one's is refused", () => {
+  const yoga = join(dirname(createRequire(ink).resolve('yoga-layout')), '../binaries/yoga-wasm-base64-esm.js');
+  const original = readFileSync(yoga, 'utf8');
+  expect(withoutFetch(original, yoga)).toBe(original.replace('w||"function"!=typeof fetch?Promise', 'w||true?Promise'));
+  expect(() => withoutFetch('fetch()', 'yoga.js')).toThrow(
+    'Adapt tools/fast-ink.mjs to this version of yoga-layout: yoga.js has no one',
+  );
 });
 
 test('an Ink that imports its output in another way is refused', () => {

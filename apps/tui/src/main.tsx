@@ -1,4 +1,10 @@
+import { enableCompileCache } from 'node:module';
+import path from 'node:path';
 import { runProgram } from './commands/program.ts';
+
+// What V8 compiled is kept for the next start, beside the program: who may write there may change the program itself.
+// Where nothing can be written, nothing is kept. What a command needs is loaded below, so that all of it is kept.
+if (!process.env['NODE_COMPILE_CACHE']) enableCompileCache(path.join(import.meta.dirname, 'compiled'));
 
 const CANNOT_WRITE = 3;
 
