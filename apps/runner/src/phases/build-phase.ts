@@ -22,8 +22,6 @@ export const buildPhase: VariantPhase = {
     const { result, job } = found;
     const build = await buildOnWarmDevice(services, found);
     warnOptionsWithoutEffect(services);
-    found.build = build;
-    result.build = build.result;
     if (!result.fallback)
       Object.assign(job.birth, { buildSources: build.sourceDigest, flagsDigest: build.result.flagsDigest });
     result.findings.push(...build.findings);
@@ -34,7 +32,8 @@ export const buildPhase: VariantPhase = {
 /** Compiles the kernel while the device's worker starts, which on first use means compiling the emulator. */
 async function buildOnWarmDevice(services: VariantServices, found: VariantFound): Promise<KernelBuild> {
   const { job, runtime, spec } = services;
-  if (spec.method === 'build') return runBuild(services);
+  const { birth } = found.job;
+  if (spec.method === 'build') return withBuild(found, await runBuild(services));
   const notNeeded = new AbortController();
   const [shape] = spec.benchmark?.shapes ?? [];
   if (spec.benchmark && shape)
@@ -49,6 +48,9 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
     await warm;
     throw error;
   });
+  withBuild(found, build);
+  // The device may take half a minute to open: what the build decides is told now.
+  found.judging?.look();
   const stops = stopsAfterBuild(build);
   if (stops) notNeeded.abort();
   // The emulator takes half a minute to compile, once a host: nobody should wonder what the job waits for.
@@ -65,6 +67,12 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   clearTimeout(telling);
   if (!started.ready && !stops) throw started.error;
   if (started.ready) found.job.birth.conditions ??= await runtime.conditions(job.signal);
+  return build;
+}
+
+function withBuild(found: VariantFound, build: KernelBuild): KernelBuild {
+  found.build = build;
+  found.result.build = build.result;
   return build;
 }
 

@@ -130,6 +130,23 @@ test('the plan is chosen by its title, what it measures and the gates that decid
   expect(requestOf(chosen, form).request).not.toHaveProperty('benchmark.champion');
 });
 
+test('a set of cases is chosen by name, and says its shapes; the shapes that are typed are then only timed', () => {
+  const caseSets = [
+    create(CaseSetSchema, { name: 'parity', shapes: [parseShape('1x4x128x64')] }),
+    create(CaseSetSchema, { name: 'odd', shapes: Array.from({ length: 12 }, () => parseShape('1x1x63x64c')) }),
+  ];
+  const form = formOf(KERNEL, { ...CONTEXT, caseSets });
+  const cases = form.fields.find(({ id }) => id === 'cases')!;
+  expect([cases.choices, cases.aboutChoices?.slice(1)]).toEqual([
+    ['as usual', 'parity', 'odd'],
+    ['1 shape to verify: 1x4x128x64', expect.stringMatching(/^12 shapes to verify: (1x1x63x64c ){9}…$/)],
+  ]);
+  expect(requestOf(press(form, 'cases', 2), form).request).toMatchObject({ verify: { caseSet: 'odd' } });
+  const both = requestOf(press(typed('shape', '2x8x512x64', form), 'cases', 1), form);
+  expect(both.request).toMatchObject({ verify: { caseSet: 'parity' }, benchmark: { shapes: [{ batch: 2 }] } });
+  expect(both.request).not.toHaveProperty('verify.shapes');
+});
+
 const typed = (id: string, text: string, form = FORM): RunForm =>
   Array.from(text).reduce((before, character) => withTyping(before, { character }), {
     ...form,

@@ -2,6 +2,8 @@
 import { type RpcRequestInit } from '@flashcore/shared/client';
 import { type CaseSet, type GatePlan, type Kernel, type Shape } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { counted } from '../present/numbers.ts';
+import { shapeShort } from '../present/words.ts';
 import { planLines } from '../present/sections/gate-plan.ts';
 
 export interface FormField {
@@ -107,6 +109,17 @@ export function formOf(kernel: Kernel, { kernels, archs, devices, plans = [], ca
             ),
           ]),
       ...parameters,
+      ...(caseSets.length === 0
+        ? []
+        : [
+            {
+              ...field('cases', 'cases', [AS_USUAL, ...caseSets.map(({ name }) => name)], 'the set that is verified'),
+              aboutChoices: [
+                'what is verified: the shapes below, else the set that the plan names',
+                ...caseSets.map(setAbout),
+              ],
+            },
+          ]),
       {
         ...field(
           'shape',
@@ -169,6 +182,15 @@ export function formOf(kernel: Kernel, { kernels, archs, devices, plans = [], ca
       ),
     ],
   };
+}
+
+const MOST_SHAPES = 9;
+
+/** "12 shapes to verify: 1x1x1x64 1x1x63x64 …". */
+function setAbout({ shapes }: CaseSet): string {
+  const more = shapes.length > MOST_SHAPES ? ' …' : '';
+  const first = shapes.slice(0, MOST_SHAPES).map(shapeShort);
+  return `${counted(shapes.length, 'shape')} to verify: ${first.join(' ')}${more}`;
 }
 
 /** What a field is set to: what was typed, else the choice; a kernel is always one of the choices. */
@@ -273,6 +295,7 @@ export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: R
         return value === undefined ? [] : [[label, BigInt(value)] as const];
       }),
   );
+  const caseSet = chosen('cases');
   const [plan, tolerance, seconds, champion, device, registers, metrics] = [
     chosen('plan'),
     chosen('tolerance'),
@@ -296,7 +319,7 @@ export function requestOf({ kernel: { kernelId }, fields }: RunForm, defaults: R
     },
   };
   const verify = {
-    shapes,
+    ...(caseSet === undefined ? { shapes } : { caseSet }),
     seedCount: Number(chosen('seeds') ?? 0),
     ...(tolerance !== undefined && { tolerance: { profile: tolerance } }),
     ...(chosen('sanitizer') !== undefined && { sanitize: true }),

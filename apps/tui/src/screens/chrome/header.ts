@@ -72,18 +72,19 @@ function progressForms(job: JobView, now: number): Row[] {
   if (phase === undefined || share === undefined) return [[name, clock], [name]];
   const percent = run(` ${String(Math.round(share * 100)).padStart(3)}%`);
   return [
-    [name, run(` ${detailOf(job, phase)} `, 'dim'), ...progressBar(share, BAR_CELLS), percent, clock],
+    [name, run(detailOf(job, phase), 'dim'), ...progressBar(share, BAR_CELLS), percent, clock],
     [name, run(' '), ...progressBar(share, 8), percent, clock],
     [name, percent, clock],
     [name, percent],
   ];
 }
 
-/** "hot 39/~56" of a benchmark, the steps of the others. */
+/** " hot 39/~56 " of a benchmark, the steps of the others; a build has none. */
 function detailOf(job: JobView, phase: PhaseView): string {
   const live = phase.phase === Phase.BENCHMARK ? liveBenchmark(job.variants.at(-1)) : undefined;
-  if (live?.latency === undefined || live.result !== undefined) return `${Math.floor(phase.done)}/${phase.steps}`;
-  return `${MODE_WORDS[live.mode]} ${samplesText(live)}`;
+  if (live?.latency === undefined || live.result !== undefined)
+    return phase.steps === 0 ? ' ' : ` ${Math.floor(phase.done)}/${phase.steps} `;
+  return ` ${MODE_WORDS[live.mode]} ${samplesText(live)} `;
 }
 
 /** Tabs, the current one in brackets; at the right end how the gates stand. */

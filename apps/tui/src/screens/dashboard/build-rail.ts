@@ -7,7 +7,7 @@ import { counted, formatBytes, formatSeconds } from '../../present/numbers.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { mostOf } from '../../state/pinned.ts';
 import { attachedJob, shownVariant } from '../../state/selectors.ts';
-import { nothingRows } from '../pane/nothing.ts';
+import { nothingYet } from '../pane/nothing.ts';
 import type { View } from '../pane/view.ts';
 
 export const buildRail: View = ({ state }, size) => {
@@ -28,7 +28,7 @@ export const buildRail: View = ({ state }, size) => {
         [run('● ', 'accent'), run('compiling'), run(` ${formatSeconds((state.now - phase.startTime) / 1000)}`, 'dim')],
       ],
     };
-  return { title, body: nothingRows(state, 'build', size).slice(0, size.height) };
+  return { title, body: nothingYet(state, 'build', size).slice(0, size.height) };
 };
 
 function figures(variant: VariantView, width: number): Row[] {

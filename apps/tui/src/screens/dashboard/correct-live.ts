@@ -9,7 +9,7 @@ import type { VariantView } from '../../state/job-view.ts';
 import { shownVariant } from '../../state/selectors.ts';
 import { elementText } from '../../present/sections/cases.ts';
 import { tileOf } from '../correct/error-map-rows.ts';
-import { nothingRows } from '../pane/nothing.ts';
+import { nothingYet } from '../pane/nothing.ts';
 import { beside, type Size, type View } from '../pane/view.ts';
 
 const CASE_CELLS = 13;
@@ -21,7 +21,7 @@ export const correctLive: View = ({ state }, size) => {
   const variant = shownVariant(state);
   const rows = variant === undefined ? [] : caseRows(variant);
   if (variant === undefined || rows.length === 0)
-    return { title: 'Correctness', body: nothingRows(state, 'correct', size) };
+    return { title: 'Correctness', body: nothingYet(state, 'correct', size) };
   return { title: `Correctness  ${caseTally(variant)}`, remark: '2 the map', body: bodyRows(variant, rows, size) };
 };
 

@@ -10,7 +10,7 @@ import { formatInUnit } from '../../present/numbers.ts';
 import { gateTally, isMeasured, isOpen, type GateTally } from '../../state/gate-board.ts';
 import type { JobView, VariantView } from '../../state/job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { nothingRows } from '../pane/nothing.ts';
+import { nothingYet } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 
 const MARK_CELLS = 2;
@@ -22,7 +22,7 @@ export const gatesRail: View = ({ state }, size) => {
   const variant = shownVariant(state);
   const several = variantsOf(job).length > 1 && variant !== undefined;
   const title = `Gates${several ? `  ${variant.label}` : ''}`;
-  if (variant === undefined || variant.gates.length === 0) return { title, body: nothingRows(state, 'gates', size) };
+  if (variant === undefined || variant.gates.length === 0) return { title, body: nothingYet(state, 'gates', size) };
   const standing = standingOf(state);
   const decided = standing?.matters
     ? wrapRows(standing.text, size.width, { role: standing.role, hang: MARK_CELLS }).slice(0, MOST_STANDING_ROWS)

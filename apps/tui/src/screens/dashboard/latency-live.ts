@@ -10,7 +10,7 @@ import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { FEWEST } from '../../present/sections/timings.ts';
 import { racePane } from '../latency/tune-race.ts';
-import { nothingRows } from '../pane/nothing.ts';
+import { nothingYet } from '../pane/nothing.ts';
 import { beside, type Size, type View } from '../pane/view.ts';
 
 const SIDE_CELLS = 32;
@@ -24,7 +24,7 @@ export const latencyLive: View = ({ state }, size) => {
   });
   if (race) return { ...race, remark: '3 details' };
   const shown = liveBenchmark(shownVariant(state));
-  if (shown === undefined) return { title: 'Latency', body: nothingRows(state, 'latency', size) };
+  if (shown === undefined) return { title: 'Latency', body: nothingYet(state, 'latency', size) };
   const isLive = shown.result === undefined;
   return {
     title: `Latency  ${shapeShort(shown.shape)} ${MODE_WORDS[shown.mode]}${isLive ? '  LIVE' : ''}`,

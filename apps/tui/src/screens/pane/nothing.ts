@@ -97,3 +97,9 @@ export function nothingText(state: AppState, subject: Subject): string {
 
 export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] =>
   wrapRows(nothingText(state, subject), width, { role: 'dim' });
+
+/** The same for a pane beside others, one of which says what to press. */
+export const nothingYet = (state: AppState, subject: Subject, size: Size): Row[] =>
+  attachedJob(state) === undefined && state.connection === 'connected'
+    ? wrapRows('No job yet.', size.width, { role: 'dim' })
+    : nothingRows(state, subject, size);
