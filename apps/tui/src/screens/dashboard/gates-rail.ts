@@ -1,8 +1,10 @@
 /** The gates of the shown variant in the rail: from the start with their targets, decided as data arrives. */
 import { JobState, Verdict, type GateResult } from '@flashcore/shared/contract';
-import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
-import { run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
-import { standingOf } from '../gates/standing.ts';
+import { notice } from '../../present/blocks.ts';
+import { noticeRows } from '../../present/cells/cells-painter.ts';
+import { cutCells, padCells, takeCells, wrapCells } from '../../present/cells/cell-text.ts';
+import { rowText, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
+import { standingOf, type Standing } from '../gates/standing.ts';
 import { tallyText } from '../../present/sections/gates.ts';
 import { gateMark, gateTarget } from '../../present/gate-marks.ts';
 import { notMeasured } from '../../present/words.ts';
@@ -24,9 +26,7 @@ export const gatesRail: View = ({ state }, size) => {
   const title = `Gates${several ? `  ${variant.label}` : ''}`;
   if (variant === undefined || variant.gates.length === 0) return { title, body: nothingYet(state, 'gates', size) };
   const standing = standingOf(state);
-  const decided = standing?.matters
-    ? wrapRows(standing.text, size.width, { role: standing.role, hang: MARK_CELLS }).slice(0, MOST_STANDING_ROWS)
-    : [];
+  const decided = standing?.matters ? standingRows(standing, size.width) : [];
   const marks = tallyRuns(gateTally(variant.gates, job))
     .map(({ text }) => text)
     .join('');
@@ -37,6 +37,14 @@ export const gatesRail: View = ({ state }, size) => {
     body: [...decided, ...railRows({ job, variant }, { ...size, height: size.height - decided.length })],
   };
 };
+
+/** The mark alone has the colour; what does not fit ends in "…": view 5 has all of it. */
+function standingRows({ text, role }: Standing, width: number): Row[] {
+  const rows = noticeRows(notice(text.slice(MARK_CELLS), role, text.slice(0, 1)), width);
+  if (rows.length <= MOST_STANDING_ROWS) return rows;
+  const last = rowText(rows[MOST_STANDING_ROWS - 1] ?? []).trimEnd();
+  return [...rows.slice(0, MOST_STANDING_ROWS - 1), [run(`${takeCells(last, width - 2).trimEnd()} …`)]];
+}
 
 /** "✓4 ⚠0 ✗0 ●2 ○1 –9": colour on what needs a look. */
 export function tallyRuns({ passed, warned, failed, measured, waiting, notMeasured: open }: GateTally): Run[] {
