@@ -32,7 +32,6 @@ export const buildPhase: VariantPhase = {
 /** Compiles the kernel while the device's worker starts, which on first use means compiling the emulator. */
 async function buildOnWarmDevice(services: VariantServices, found: VariantFound): Promise<KernelBuild> {
   const { job, runtime, spec } = services;
-  const { birth } = found.job;
   if (spec.method === 'build') return withBuild(found, await runBuild(services));
   const notNeeded = new AbortController();
   const [shape] = spec.benchmark?.shapes ?? [];
