@@ -190,6 +190,7 @@ export class KernelBuilder {
             fastMath: resolved.fastMath,
             maxRegisters: resolved.maxRegisters,
             keepPtx: resolved.keepPtx || runsPtx,
+            entries: spec.entries.length,
           }),
         ]
       : [];
