@@ -90,7 +90,7 @@ export function parseOptions(
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
   const serve = program
     .command('serve', { isDefault: true })
-    .description('serves until SIGTERM or SIGINT; also without a command')
+    .description('serve until SIGTERM or SIGINT; the default command')
     .option(
       '--address <address>',
       `where to listen: host:port of this machine, or unix:/path (default: ${DEFAULT_ADDRESS})`,
@@ -102,44 +102,47 @@ export function parseOptions(
       ),
     )
     .option('--kernels <folder>', "the runner's kernels", join(repositoryRoot, 'kernels'))
-    .option('--embedded', 'for one client: a Unix socket, and an end when it is unused')
-    .option('--idle-exit-seconds <seconds>', 'embedded: ends after so long without client and job', seconds, 30)
+    .option('--embedded', 'for one client: listen on a Unix socket, and exit when unused')
+    .option('--idle-exit-seconds <seconds>', 'embedded: exit after this long without a client or job', seconds, 30)
     .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)
     .option(
       '--held-out <file>',
-      'shapes that clients never see, which the leaders of searches are tried on ($FLASHCORE_HELD_OUT); docs/search.md',
+      'shapes that clients never see, on which leaders of searches are tried ($FLASHCORE_HELD_OUT); docs/search.md',
     )
-    .option('--max-queued <jobs>', 'most jobs that wait at once', count, 64)
+    .option('--max-queued <jobs>', 'how many jobs may wait at once', count, 64)
     .addOption(
-      new Option('--isolation <how>', 'boxes compilers and workers: where that works, never, or not serving without')
+      new Option(
+        '--isolation <how>',
+        'run compilers and workers in a box: where that works, never, or refuse to serve without one',
+      )
         .choices(['auto', 'none', 'required'])
         .default('auto'),
     )
-    .option('--no-emulator', 'serves GPUs alone: no code of a kernel runs on the processor')
+    .option('--no-emulator', 'serve GPUs only: no kernel code runs on the CPU')
     .addOption(
       new Option(
         '--emulator-engine <engine>',
-        "what the emulator runs: fibres over the C++ compiler's code, nvcc's PTX, or that where there is an nvcc",
+        "what the emulator runs: fibres over the C++ compiler's code, nvcc's PTX, or PTX where there is an nvcc",
       )
         .choices(ENGINES_WANTED)
         .default('fibres'),
     )
-    .option('--allow-root', 'serves as root, whose boxes and limits hold less ($FLASHCORE_ALLOW_ROOT=1 says the same)')
+    .option('--allow-root', 'serve as root, where boxes and limits hold less ($FLASHCORE_ALLOW_ROOT=1 does the same)')
     .option(
       '--tls <folder>',
-      'serves TLS with ca.crt, server.crt and server.key; beyond this machine always (default: tls/ in the data folder)',
+      'serve TLS with ca.crt, server.crt and server.key; always beyond this machine (default: tls/ in the data folder)',
     )
     .addOption(
       new Option('--clients <how>', 'with TLS: how clients show who they are')
         .choices(['certificate', 'token'])
         .default('certificate'),
     )
-    .option('--max-jobs-per-client <jobs>', 'with TLS: most jobs of one client that wait and run at once', count, 16)
-    .option('--max-calls-per-second <calls>', 'with TLS: of one client, lasting', count, 50)
+    .option('--max-jobs-per-client <jobs>', 'with TLS: how many jobs of one client may wait and run at once', count, 16)
+    .option('--max-calls-per-second <calls>', 'with TLS: sustained calls of one client', count, 50)
     .option('--max-upload-mib-per-hour <MiB>', 'with TLS: sources of one client', count, 256)
     .option(
       '--max-device-hours-per-day <hours>',
-      "with TLS: time of devices that one client's jobs had in 24 hours and may still take (their max_run_seconds)",
+      "with TLS: device time of one client's jobs, used in the last 24 hours or still promised (max_run_seconds)",
       count,
       24,
     )
@@ -157,15 +160,15 @@ export function parseOptions(
     )
     .option(
       '--metrics <address>',
-      'serves metrics for Prometheus there, on this machine alone, for example 127.0.0.1:9464',
+      'serve metrics for Prometheus there, on this machine only, for example 127.0.0.1:9464',
     )
     .addOption(
       new Option(
         '--log-level <level>',
-        'of the log on stderr, JSON lines (default: $FLASHCORE_LOG_LEVEL, or info)',
+        'level of the log on stderr, in JSON lines (default: $FLASHCORE_LOG_LEVEL, or info)',
       ).choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
     )
-    .option('--reflection', 'lists the API to whoever is let in; on this machine always')
+    .option('--reflection', 'list the API to any client that is let in; always on for this machine')
     .action((flags: Flags, command: Command) => {
       options = optionsOf(flags, environment);
       if (!options.security)

@@ -17,20 +17,20 @@ export const leaderboardOptions = (command: Command): Command =>
       '--device <name or id>',
       'as the driver names it ("NVIDIA H200"), or as fa-tui host does (default: the host\'s first)',
     )
-    .option('--shape <BxHxSxD>', 'shape; c appended: causal (default: the canonical one of cases.yaml)')
+    .option('--shape <BxHxSxD>', 'shape; append c for causal (default: the canonical one of cases.yaml)')
     .addOption(new Option('--mode <name>', 'how samples were taken (default hot)').choices(['hot', 'cold']))
     .option('--protocol <name>', 'measuring protocol, for example "flashcore-protocol 3" (default: the runner\'s)')
     .option('--limit <n>', 'most rows of the table, 1 to 1000 (default 50)');
 
 export const shapeOption = (command: Command): Command =>
-  command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; c appended: causal (repeatable)', repeated);
+  command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; append c for causal (repeatable)', repeated);
 
 export const verifyOptions = (command: Command): Command =>
   command
-    .option('--seeds <n>', 'fresh random inputs a shape, 1 to 100 (default 5)')
+    .option('--seeds <n>', 'fresh random inputs per shape, 1 to 100 (default 5)')
     .option('--seed <hex>', 'this seed instead of fresh ones, to repeat a result (repeatable)', repeated)
     .addOption(
-      new Option('--tolerance <profile>', 'bound on the error (default parity)').choices([
+      new Option('--tolerance <profile>', 'limit on the error (default parity)').choices([
         'parity',
         'strict',
         'default',
@@ -67,18 +67,18 @@ export const benchmarkOptions = (command: Command): Command =>
     .option('--shapes <set>', 'case set to measure on, for example success')
     .addOption(sdpaOption())
     .addOption(formerOption('--baseline <name>', 'The option is now --sdpa, for example --sdpa all.'))
-    .option('--legacy-loop', 'also the mean of launches in a plain loop, as old notes have it; no latency')
+    .option('--legacy-loop', 'also the mean over launches in a plain loop, as in old notes; not a latency')
     .option('--champion-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
 
 export const profileOptions = (command: Command): Command =>
   command
     .addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']))
-    .option('--metric <name>', "a counter by Nsight Compute's own name, besides those (repeatable)", repeated);
+    .option('--metric <name>', "another counter, by Nsight Compute's own name (repeatable)", repeated);
 
 export const saveOption = (command: Command): Command =>
   command
     .option('--save <file>', "write Nsight Compute's report (.ncu-rep) there, for ncu-ui")
-    .option('--lines', 'also what each line of the source did, where the emulator counted (--json always has it)');
+    .option('--lines', 'also what each source line did, where the emulator counted it (--json always has it)');
 
 export const variantOptions = (command: Command): Command =>
   parameterOptions(command).option('--config <name>', 'a named set of parameters of the kernel');
@@ -86,10 +86,10 @@ export const variantOptions = (command: Command): Command =>
 const parameterOptions = (command: Command): Command =>
   command
     .option('--set <NAME=VALUE>', 'a parameter of the kernel, for example USE_WMMA=0 (repeatable)', repeated)
-    .option('--arch <arch>', "target of nvcc, for example sm_89 (default: the device's)")
+    .option('--arch <arch>', "target for nvcc, for example sm_89 (default: the device's)")
     .option('--max-registers <n>', "nvcc's -maxrregcount, 16 to 255")
     .option('--fast-math', "nvcc's --use_fast_math (default: the kernel's)")
-    .option('--no-fast-math', 'without it')
+    .option('--no-fast-math', 'never --use_fast_math')
     .option('--keep-ptx', 'keep the PTX as an artifact')
     .option('--keep-sass', 'keep the SASS as an artifact');
 
@@ -101,14 +101,14 @@ export const fileOptions = (command: Command): Command =>
 export const jobOptions = (command: Command): Command =>
   fileOptions(command)
     .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)')
-    .option('--label <NAME=VALUE>', 'a label to find the job by (repeatable)', repeated)
+    .option('--label <NAME=VALUE>', 'label to find the job by (repeatable)', repeated)
     .option('--detach', "print the job's name and leave it running");
 
 /** What every experiment of a search has. */
 const settingsOptions = (command: Command): Command =>
   parameterOptions(shapeOption(command))
-    .option('--plan <name>', "of the runner's gates file (default: its first)")
-    .option('--seeds <n>', 'fresh random inputs a shape, 1 to 100 (default 5)')
+    .option('--plan <name>', "plan of the runner's gates file (default: its first)")
+    .option('--seeds <n>', 'fresh random inputs per shape, 1 to 100 (default 5)')
     .option('--samples <n>', 'take exactly this many timed samples (default: until the interval is narrow)')
     .option('--max-seconds <s>', 'limit on the time for one shape')
     .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)');
@@ -116,39 +116,42 @@ const settingsOptions = (command: Command): Command =>
 export const evaluateOptions = (command: Command): Command =>
   settingsOptions(command)
     .option('--config <name>', 'a named set of parameters of the kernel')
-    .option('--base <kernel or folder>', 'what the candidate was made from: its kernel.yaml, and what it must beat')
-    .option('--timeout <s>', 'limit on all of it, the time in the queue included (default 240)')
+    .option(
+      '--base <kernel or folder>',
+      'what the candidate was made from: gives the kernel.yaml, and what it must beat',
+    )
+    .option('--timeout <s>', 'limit on all of it, including the time in the queue (default 240)')
     .option('--repeat', 'measure again what this runner has measured before');
 
 export const tuneOptions = (command: Command): Command =>
   shapeOption(command)
     .option('--set <NAME=A,B,C>', 'values of a parameter to try (repeatable; default: all values of all)', repeated)
-    .option('--budget <n>', 'variants (50), time of the device (10m) or dollars (0.25usd); repeatable', repeated)
-    .option('--seed <n>', 'of the draw, where the budget has fewer variants than there are (default 1)')
-    .option('--champion <kernel or folder>', 'what the winner is compared with (default: the kernel by its defaults)')
+    .option('--budget <n>', 'variants (50), device time (10m) or dollars (0.25usd); repeatable', repeated)
+    .option('--seed <n>', 'seed of the draw, where the budget allows fewer variants than there are (default 1)')
+    .option('--champion <kernel or folder>', 'what the winner is compared with (default: the kernel with its defaults)')
     .option('--remeasure', 'measure again what this runner has measured before')
     .option('--device <id>', 'device of the runner, as fa-tui host lists them (default: its first)')
-    .option('--label <NAME=VALUE>', 'a label to find the job by (repeatable)', repeated)
-    .option('--request-id <uuid>', 'goes on with the search of this id, where the runner ended under it');
+    .option('--label <NAME=VALUE>', 'label to find the job by (repeatable)', repeated)
+    .option('--request-id <uuid>', 'continue the search with this id, if the runner ended during it');
 
 export const evolveOptions = (command: Command): Command =>
   settingsOptions(command)
     .option('--proposer <command>', 'proposes the next candidate: one JSON document in, one out')
     .option('--proposer-seconds <s>', 'limit on one proposal (default 300)')
     .addOption(
-      new Option('--config <name>', 'what it is told: best code; with thoughts; with parents').choices([
+      new Option('--config <name>', 'what the proposer is given: the best code; with thoughts; with parents').choices([
         'free',
         'insight',
         'full',
       ]),
     )
     .option('--trials <n>', 'candidates to try (default 45)')
-    .option('--population <n>', 'right ones that parents are drawn from (default 5)')
-    .option('--seed <n>', 'what is drawn follows from it (default 1)')
-    .option('--max-usd <n>', 'begin no trial beyond it, of device and proposer')
-    .option('--max-device-seconds <s>', 'begin no trial beyond it')
-    .option('--resume <search>', 'go on where it was ended or killed')
-    .option('--show <search>', 'tell what it has come to')
+    .option('--population <n>', 'correct candidates that parents are drawn from (default 5)')
+    .option('--seed <n>', 'seed of the random choices (default 1)')
+    .option('--max-usd <n>', 'start no trial once device and proposer have cost this much')
+    .option('--max-device-seconds <s>', 'start no trial once the device has been used this long')
+    .option('--resume <search>', 'continue a search where it stopped')
+    .option('--show <search>', 'show what a search has found so far')
     .option('--schema', "the JSON Schema of a proposer's request and answer");
 
 /** --torch, --kernelbench …, with the build that is exported. */

@@ -123,23 +123,23 @@ function buildProgram(define: Define): Command {
     )
     .usage('[options] [command]')
     .version(packageJson.version)
-    .helpCommand('help [command]', 'what a command does and takes')
+    .helpCommand('help [command]', 'show what a command does and takes')
     .option(
       '--runner <name>',
-      'host:port, ssh://host, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else one of this machine, started on demand',
+      'host:port, ssh://host, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else a runner on this machine, started on demand',
     )
-    .option('--start-runner', 'of ssh://host: start the runner there where none runs (FLASHCORE_START_RUNNER=1)')
+    .option('--start-runner', 'with ssh://host: start the runner there if none runs (FLASHCORE_START_RUNNER=1)')
     .option('--tls-ca <file>', "certificate of the runner's authority ($FLASHCORE_TLS_CA); default: that of the login")
     .option('--tls-cert <file>', 'client certificate ($FLASHCORE_TLS_CERT)')
     .option('--tls-key <file>', 'its key ($FLASHCORE_TLS_KEY)')
     .option('--json', "one JSON document on stdout, in the proto's JSON mapping")
     .option('--quiet', 'no progress on stderr')
     .addOption(
-      new Option('--color <when>', 'colours in the report; NO_COLOR is heeded')
+      new Option('--color <when>', 'colours in the report; respects NO_COLOR')
         .choices(['auto', 'always', 'never'])
         .default('auto'),
     )
-    .option('--ascii', 'ASCII in place of box-drawing and block characters (FA_TUI_ASCII=1)')
+    .option('--ascii', 'ASCII instead of box-drawing and block characters (FA_TUI_ASCII=1)')
     .option('--inline', 'the terminal program below the prompt: no screen of its own, the log stays in the scrollback')
     .option('--mouse', 'the wheel scrolls and a click selects')
     .configureHelp({ showGlobalOptions: true, visibleGlobalOptions })
@@ -180,8 +180,8 @@ function addJobCommands(program: Command, define: Define): void {
     );
     return command;
   };
-  saveOption(experimentOptions(start('run', 'an experiment: build, verify, bench, profile, then the gates')));
-  jobOptions(variantOptions(start('build', 'compile; registers, shared memory, spills, occupancy')));
+  saveOption(experimentOptions(start('run', 'run an experiment: build, verify, bench, profile, then the gates')));
+  jobOptions(variantOptions(start('build', 'compile; report registers, shared memory, spills, occupancy')));
   jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
   rbkOption(
     jobOptions(
@@ -197,7 +197,7 @@ function addJobCommands(program: Command, define: Define): void {
     evaluateOptions(
       program
         .command('evaluate')
-        .argument('<file or folder>', 'a .cu in the place of that of --base, or a folder with a kernel.yaml')
+        .argument('<file or folder>', "a .cu that replaces --base's, or a folder with a kernel.yaml")
         .description('judge a candidate for a search program: one JSON document, 0 whenever it could be judged'),
     ),
     async (context, options, candidate) => (await import('./evaluate.ts')).evaluate(candidate, options, context),
@@ -233,8 +233,8 @@ function addJobCommands(program: Command, define: Define): void {
     program
       .command('watch-source')
       .argument('<folder>', 'a folder with a kernel.yaml')
-      .description('the experiment at every save, in a terminal in the program; a newer version supersedes')
-      .option('--quick', 'first build and the smallest case alone; the rest only where that passes'),
+      .description('run the experiment at every save (in a terminal: in the program); a newer save supersedes')
+      .option('--quick', 'build and run the smallest case first; the rest only if that passes'),
   );
   define<JobCommandOptions>(watched, async (context, options, folder) =>
     (await import('./watch-source.ts')).watchSource(folder, options, context),
@@ -284,7 +284,7 @@ function addQueries(program: Command, define: Define): void {
     fileOptions(
       program
         .command('watch')
-        .argument('<job>', 'its name or the first digits of it')
+        .argument('<job>', 'its name or first digits')
         .description('follow a job from its first event'),
     ),
     async (context, options, job) => (await import('./watch.ts')).watchJob(job, context, options),
@@ -294,7 +294,7 @@ function addQueries(program: Command, define: Define): void {
       program
         .command('replay')
         .argument('<file>', 'made with --record')
-        .description('tell a recorded job again, without a runner')
+        .description('show a recorded job again, without a runner')
         .option('--speed <n>', 'times as fast as it happened; 0: no pauses (default 1)'),
     ),
     async (context, options, file) => (await import('./replay.ts')).replay(file, options, context),
@@ -310,7 +310,7 @@ function addQueries(program: Command, define: Define): void {
     program
       .command('completion')
       .addArgument(new Argument('<shell>').choices(Object.keys(SHELLS)))
-      .description('what bash, zsh or fish complete commands, options, kernels and jobs with')
+      .description('print the completion script for bash, zsh or fish')
       .addHelpText(
         'after',
         '\nbash: source <(fa-tui completion bash), in ~/.bashrc; zsh: the same in ~/.zshrc after compinit;\nfish: fa-tui completion fish > ~/.config/fish/completions/fa-tui.fish',
@@ -318,7 +318,7 @@ function addQueries(program: Command, define: Define): void {
     async (context, _, shell) => (await import('./completion.ts')).completion(shell, context),
   );
   query(
-    program.command('cancel').argument('<job>', 'its name or the first digits of it').description('end a job'),
+    program.command('cancel').argument('<job>', 'its name or first digits').description('end a job'),
     async (context, _, job) => (await import('./cancel.ts')).cancelJob(job, context),
   );
   addDecisions(program, define);
@@ -333,10 +333,8 @@ function addQueries(program: Command, define: Define): void {
   const report = reportOptions(
     program
       .command('report')
-      .argument('[names...]', 'jobs, by their names or the first digits; of --template kernel and search its id')
-      .description(
-        'results as others read them: pages (Markdown, HTML, JSON), JUnit, SARIF, annotations, benchmark files',
-      ),
+      .argument('[names...]', 'jobs, by name or first digits; for --template kernel or search, its id')
+      .description('results for others: pages (Markdown, HTML, JSON), JUnit, SARIF, annotations, benchmark files'),
   );
   define<ReportCommandOptions>(report, async (context, options, names) =>
     (await import('./report.ts')).report(names === '' ? [] : names.split(' '), options, context),
@@ -344,7 +342,7 @@ function addQueries(program: Command, define: Define): void {
   query<{ out?: string }>(
     program
       .command('trace')
-      .argument('<job>', 'its name or the first digits of it')
+      .argument('<job>', 'its name or first digits')
       .description("a job's phases as trace events, for Perfetto and chrome://tracing")
       .option('-o, --out <file>', 'write it there (default: stdout)'),
     async (context, options, job) => (await import('./report.ts')).traceJob(job, options, context),
@@ -354,13 +352,13 @@ function addQueries(program: Command, define: Define): void {
 function addAgentCommands(program: Command, define: Define): void {
   const command = program
     .command('mcp')
-    .argument('[config]', 'print how to tell a coding agent of it, in place of serving')
+    .argument('[config]', 'print the configuration for a coding agent instead of serving')
     .argument('[host]', 'claude, codex or cursor')
-    .description('serve coding agents by the Model Context Protocol on stdin and stdout');
+    .description('serve coding agents over the Model Context Protocol on stdin and stdout');
   define(command, async (context, _, action, host) => (await import('./mcp.ts')).mcp(action, host, context));
 }
 
-const JOB = ['<job>', 'its name or the first digits of it'] as const;
+const JOB = ['<job>', 'its name or first digits'] as const;
 
 function addDecisions(program: Command, define: Define): void {
   type Noted = GlobalOptions & { note?: string };
@@ -392,7 +390,7 @@ function addDecisions(program: Command, define: Define): void {
     .command('champions')
     .option('--trail', 'also every decision that was made')
     .option('--kernel <id>', 'only of this kernel')
-    .description('whom experiments are compared with');
+    .description('what experiments are compared with');
   define<GlobalOptions & { trail?: boolean; kernel?: string }>(champions, async (context, options) =>
     (await import('./decide.ts')).listChampions(options, context),
   );
@@ -403,16 +401,16 @@ function addLoginCommands(program: Command, define: Define): void {
     .command('login')
     .argument('<address>', 'host:port of a runner that serves TLS, or ssh://host before it')
     .option('--name <name>', "for --runner (default: the address's host)")
-    .description('keep how to reach a runner: token (typed, or from stdin), or --tls-cert with --tls-key');
+    .description('store how to reach a runner: a token (typed, or from stdin), or --tls-cert with --tls-key');
   define<GlobalOptions & { name?: string }>(login, async (context, options, address) =>
     (await import('./login.ts')).login(address, options, context),
   );
   const logout = program
     .command('logout')
     .argument('<name>', 'as fa-tui runners lists it')
-    .description('forget a runner with its credential');
+    .description('forget a runner and its credential');
   define(logout, async (context, _, name) => (await import('./login.ts')).logout(name, context));
-  define(program.command('runners').description('runners logged in to'), async (context) =>
+  define(program.command('runners').description('the runners you are logged in to'), async (context) =>
     (await import('./login.ts')).listRunners(context),
   );
 }

@@ -40,7 +40,7 @@ test('a second variant stands under its own title', () => {
   const titles = jobReport({ job, result: twice }, PLAIN).filter((line) => line.startsWith('=='));
   expect(titles).toEqual([
     '== USE_WMMA=1 ==  the variant asked for',
-    '== USE_WMMA=0 ==  the fallback beside the variant asked for',
+    '== USE_WMMA=0 ==  the fallback of the variant asked for',
   ]);
 });
 

@@ -81,7 +81,7 @@ function precheckBlocks(items: readonly PrecheckItem[]): Block[] {
 }
 
 const variantHeading = ({ label, fallback }: VariantResult): Block =>
-  heading(`== ${label} ==`, fallback ? 'the fallback beside the variant asked for' : 'the variant asked for');
+  heading(`== ${label} ==`, fallback ? 'the fallback of the variant asked for' : 'the variant asked for');
 
 function variantBlocks(variant: VariantResult, parts: ReportParts): Block[] {
   return [

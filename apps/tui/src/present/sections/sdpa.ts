@@ -16,7 +16,7 @@ interface Compared {
 }
 
 const COLUMNS: readonly Column<Compared>[] = [
-  { title: 'beside SDPA', cell: ({ result }) => shapeShort(result.shape) },
+  { title: 'next to SDPA', cell: ({ result }) => shapeShort(result.shape) },
   { title: 'backend', cell: ({ backend }) => backend.backend.replace('sdpa/', '') },
   { title: 'max diff', align: 'right', cell: ({ backend }) => formatError(backend.maxAbsDifference) },
   { title: 'mean diff', align: 'right', cell: ({ backend }) => formatError(backend.meanAbsDifference) },
@@ -32,7 +32,7 @@ export function sdpaBlocks(cases: readonly CaseResult[]): Block[] {
   const compared = cases.filter(({ sdpa }) => measured(sdpa).length > 0);
   if (compared.length === 0) {
     const missing = cases.find(({ sdpaMissing }) => sdpaMissing)?.sdpaMissing;
-    return missing === undefined ? [] : [notice(`beside SDPA: ${notMeasured(missing)}`, 'dim')];
+    return missing === undefined ? [] : [notice(`next to SDPA: ${notMeasured(missing)}`, 'dim')];
   }
   const shown = compared.map((result): Compared => ({ result, backend: nearest(result) }));
   const inputs = Math.max(...shown.map(({ backend }) => backend.inputs));
