@@ -1,0 +1,39 @@
+"""From a changed source to the verdict, on a warm runner: where the seconds go, phase by phase, as the result tells."""
+
+import json
+import shutil
+import time
+
+from measurement import ROOT
+
+# No round begins after so many seconds.
+LIMIT_SECONDS = 80
+
+
+def measure(m):
+    started = time.monotonic()
+    rounds = []
+    folders = {kernel: m.work / "seconds" / kernel for kernel in m.options.kernels}
+    for kernel, folder in folders.items():
+        shutil.copytree(ROOT / "kernels" / kernel, folder)
+    # The first opens the device and PyTorch; it is no round.
+    m.tui("run", folders[m.options.kernels[0]], "--no-fallback", name="seconds.first.txt", limit=60)
+    for index in range(m.options.edits):
+        for kernel, folder in folders.items():
+            if time.monotonic() - started < LIMIT_SECONDS:
+                rounds.append(edited(m, kernel, folder, index))
+    m.write("seconds.json", rounds)
+
+
+def edited(m, kernel, folder, index):
+    """One more line in the source, and the experiment of it."""
+    with open(folder / f"{kernel}.cu", "a", encoding="utf8") as source:
+        source.write(f"// edit {index}\n")
+    _, seconds, text, _ = m.tui("run", folder, "--json", "--no-fallback", limit=60)
+    result = json.loads(text)["result"]
+    row = {"kernel": kernel, "seconds": seconds, "job_seconds": result["deviceSeconds"], "phases": result["phaseTimes"]}
+    print(json.dumps(row), flush=True)
+    if index == 0:
+        # The report of the same job, with the bars.
+        m.tui("watch", json.loads(text)["job"]["name"], name=f"seconds.{kernel}.txt", limit=20)
+    return row
