@@ -48,6 +48,11 @@ const RUNNER_ROOMS = {
       'log.ts',
     ],
   ],
+  // A planner whose devices are other hosts'.
+  fleet: [
+    ...['experiment', 'device', 'spec', 'jobs', 'rpc', 'access', 'sandbox', 'store'],
+    ...['kernels.ts', 'usage-error.ts', 'async.ts', 'log.ts'],
+  ],
   acceptance: ['store', 'jobs'],
   'host.ts': ['log.ts', 'store'],
   // An RPC starts jobs and does not know what is in them.
@@ -103,6 +108,7 @@ const SHARED_ROOMS = {
   statistics: ['kernels', 'generated', 'text'],
   trace: ['kernels', 'contract', 'generated', 'text'],
   client: ['kernels', 'contract', 'files', 'generated', 'text'],
+  fleet: ['client', 'generated'],
   testing: ['*'],
   '.': ['*'],
 };

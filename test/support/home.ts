@@ -87,8 +87,17 @@ export class Home implements AsyncDisposable {
     return this.startDaemonAt('127.0.0.1:0');
   }
 
-  async startDaemonAt(address: string, ...flags: string[]): Promise<{ address: string; process: ChildProcess }> {
-    const daemon = spawn(join(BIN, 'node'), [RUNNER, 'serve', '--address', address, '--data', this.path, ...flags], {
+  startDaemonAt(address: string, ...flags: string[]): Promise<{ address: string; process: ChildProcess }> {
+    return this.#startRunner('serve', '--address', address, ...flags);
+  }
+
+  /** Starts a gateway of the cluster that a fleet file describes. */
+  startGateway(file: string): Promise<{ address: string; process: ChildProcess }> {
+    return this.#startRunner('gateway', '--slurm', file, '--address', '127.0.0.1:0');
+  }
+
+  async #startRunner(command: string, ...flags: string[]): Promise<{ address: string; process: ChildProcess }> {
+    const daemon = spawn(join(BIN, 'node'), [RUNNER, command, '--data', this.path, ...flags], {
       env: this.env,
       stdio: ['ignore', 'ignore', 'pipe'],
     });

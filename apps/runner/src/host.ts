@@ -7,6 +7,7 @@ import {
   plainMessage,
   type CleanText,
   type Device,
+  type Fleet,
   type Host,
   type Tool,
 } from '@flashcore/shared/contract';
@@ -24,6 +25,8 @@ export interface HostOptions {
   withReadings: (devices: readonly Device[]) => Device[];
   /** US dollars an hour; undefined: not known. */
   usdPerHour: (device: Device) => number | undefined;
+  /** The cluster behind a gateway; undefined: there is none. */
+  fleet?: () => Fleet | undefined;
   /** For clients on other machines: takes the data folder out of texts. */
   cleanText: CleanText;
   logger: Logger;
@@ -70,6 +73,7 @@ export class HostDescriber {
       embedded,
       activeJobs,
       processId: process.pid,
+      fleet: this.#options.fleet?.(),
     });
     return trusted ? host : plainMessage(HostSchema, host, cleanText);
   }

@@ -7,7 +7,12 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import packageJson from '../package.json' with { type: 'json' };
 import { createLogger } from './log.ts';
 import { parseOptions, type ServeOptions } from './options.ts';
-import { createPlanner } from './experiment/planner.ts';
+import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
+import { createGateway } from './fleet/gateway.ts';
+import { checkSlurm, Slurm } from './fleet/slurm.ts';
+import type { JobPlanner } from './jobs/job-context.ts';
+import { readServerTls } from './access/certificates.ts';
+import { runPilot } from './pilot-main.ts';
 import { traceTarget } from './operation/tracing.ts';
 import { UsageError } from './usage-error.ts';
 import { AddressInUse, mostDescriptors } from './rpc/listen.ts';
@@ -44,19 +49,36 @@ async function main(): Promise<void> {
   requireDescriptors();
   const logger = createLogger(options.logLevel);
   const buildId = digestOf(mainFile, join(dirname(mainFile), 'worker.js'));
+  if (options.pilot)
+    return runPilot({
+      pilot: options.pilot,
+      serve: options,
+      environment: process.env,
+      version,
+      buildId,
+      repositoryRoot,
+    });
   const runner = await startRunner({
     ...options,
     version,
     buildId,
     repositoryRoot,
     logger,
-    createPlanner,
+    createPlanner: await plannerOf(options),
     traces: traceTarget(process.env),
   });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
   logger.info({ address: runner.address, data: options.dataDirectory, version, buildId }, 'serving');
   if (!options.embedded) process.stdout.write(`flashcore runner ${version} serves on ${runner.address}\n`);
   await runner.ended;
+}
+
+/** This host's planner, or that of a cluster. Errors: UsageError where the cluster is not as its file says. */
+async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(options: PlannerOptions) => JobPlanner> {
+  if (!file) return createPlanner;
+  await checkSlurm(file);
+  const tls = security && readServerTls(security.folder);
+  return (options) => createGateway(options, { file, tls, scheduler: (folder) => new Slurm(file, folder) });
 }
 
 try {

@@ -7,6 +7,7 @@ import { addCompileCommand } from './build/compile-command.ts';
 import { ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { addAccessCommands } from './access/access-commands.ts';
+import { readFleetFile, type FleetFile } from './fleet/fleet-file.ts';
 import type { QuotaLimits } from './access/quotas.ts';
 import { TokenFile } from './access/token-file.ts';
 import { parseRates, type DeviceRates } from './experiment/cost.ts';
@@ -52,6 +53,17 @@ export interface ServeOptions {
   retention: RetentionPolicy;
   logLevel: string;
   host: HostSettings;
+  /** The cluster that a gateway's jobs run on; undefined: this host is the one. */
+  fleet?: FleetFile | undefined;
+  /** The gateway that this runner takes its jobs from; undefined: clients come to it. */
+  pilot?: PilotSettings | undefined;
+}
+
+export interface PilotSettings {
+  /** "host:port" where the gateway lets pilots register. */
+  gateway: string;
+  /** Path of the certificate of the authority that signed the gateway's; undefined: plain text. */
+  authority: string | undefined;
 }
 
 export interface ServeSecurity {
@@ -88,9 +100,51 @@ export function parseOptions(
     .exitOverride();
   program.configureOutput({ outputError: () => undefined }); // UsageError carries the text.
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
+  const serving = (flags: Flags, command: Command): void => {
+    options = optionsOf(flags, environment);
+    if (!options.security)
+      requireTlsFor(
+        command.options
+          .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
+          .map(({ long }) => long!),
+      );
+  };
   const serve = program
     .command('serve', { isDefault: true })
-    .description('serve until SIGTERM or SIGINT; the default command')
+    .description('serve until SIGTERM or SIGINT; the default command');
+  addServeOptions(serve, { defaultData, repositoryRoot }).action(serving);
+  const gateway = program
+    .command('gateway')
+    .description('serve a Slurm cluster: jobs run on its nodes (docs/fleet.md)')
+    .requiredOption('--slurm <file>', 'the cluster: partitions, pilots, how nodes reach the gateway');
+  addServeOptions(gateway, { defaultData, repositoryRoot }).action(serving);
+  const pilot = program
+    .command('pilot', { hidden: true })
+    .description('take jobs from a gateway, whose scheduler starts it on a node')
+    .requiredOption('--gateway <address>', 'host:port where the gateway lets pilots register')
+    .option('--tls-ca <file>', "certificate of the authority that signed the gateway's");
+  addServeOptions(pilot, { defaultData, repositoryRoot }).action(serving);
+  for (const command of [serve, gateway]) keepOptions(command, KEEP_ALL);
+  addAccessCommands(program, { defaultData, say });
+  addOperationCommands(program, { defaultData, say, defer });
+  addCompileCommand(program, { repositoryRoot, defer });
+  try {
+    requireKnown(argv[0], program);
+    program.parse(argv, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0) return undefined;
+    throw new UsageError(error.message.replace(/^error: /, ''));
+  }
+  return options;
+}
+
+/** What serve and gateway have in common. */
+function addServeOptions(
+  command: Command,
+  { defaultData, repositoryRoot }: { defaultData: string; repositoryRoot: string },
+): Command {
+  return command
     .option(
       '--address <address>',
       `where to listen: host:port of this machine, or unix:/path (default: ${DEFAULT_ADDRESS})`,
@@ -168,29 +222,7 @@ export function parseOptions(
         'level of the log on stderr, in JSON lines (default: $FLASHCORE_LOG_LEVEL, or info)',
       ).choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal']),
     )
-    .option('--reflection', 'list the API to any client that is let in; always on for this machine')
-    .action((flags: Flags, command: Command) => {
-      options = optionsOf(flags, environment);
-      if (!options.security)
-        requireTlsFor(
-          command.options
-            .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
-            .map(({ long }) => long!),
-        );
-    });
-  keepOptions(serve, KEEP_ALL);
-  addAccessCommands(program, { defaultData, say });
-  addOperationCommands(program, { defaultData, say, defer });
-  addCompileCommand(program, { repositoryRoot, defer });
-  try {
-    requireKnown(argv[0], program);
-    program.parse(argv, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode === 0) return undefined;
-    throw new UsageError(error.message.replace(/^error: /, ''));
-  }
-  return options;
+    .option('--reflection', 'list the API to any client that is let in; always on for this machine');
 }
 
 /** serve is what is meant without a command: it would take an unknown one for an argument of its own. */
@@ -224,6 +256,9 @@ interface Flags extends KeepFlags {
   heldOut?: string;
   metrics?: string;
   logLevel?: string;
+  slurm?: string;
+  gateway?: string;
+  tlsCa?: string;
 }
 
 function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
@@ -257,6 +292,8 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     retention: policyOf(flags),
     logLevel: flags.logLevel ?? environment['FLASHCORE_LOG_LEVEL'] ?? 'info',
     host: hostSettings(environment),
+    fleet: flags.slurm === undefined ? undefined : readFleetFile(flags.slurm),
+    pilot: flags.gateway === undefined ? undefined : { gateway: flags.gateway, authority: flags.tlsCa },
   };
 }
 

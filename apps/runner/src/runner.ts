@@ -38,6 +38,7 @@ import { openDatabase, refuseEmptyDatabase } from './store/database.ts';
 import { lockDirectory } from './store/directory-lock.ts';
 import { DecisionStore } from './store/decisions.ts';
 import { readHeldOut } from './held-out-file.ts';
+import { FleetTable } from './store/fleet-table.ts';
 import { HistoryStore } from './store/history.ts';
 import { Leaderboard } from './store/leaderboard.ts';
 import { MeasuredSteps } from './store/measured-steps.ts';
@@ -105,6 +106,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       kernels,
       decisions,
       steps: new MeasuredSteps(database),
+      fleet: new FleetTable(database),
       logger,
       isolation,
       emulator: options.emulator,
@@ -113,12 +115,14 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       heldOut: readHeldOut(options.heldOut),
       host: options.host,
     });
-    if (isolation === 'required') await requireBox(planner, options);
-    else void warnWithoutBox(planner, logger);
+    // A gateway runs no foreign code: its nodes box it.
+    if (isolation === 'required' && !options.fleet) await requireBox(planner, options);
+    else if (!options.fleet) void warnWithoutBox(planner, logger);
     const jobs = new Jobs({
       database,
       history,
       devices: () => planner.devices(),
+      capacity: planner.capacity && ((deviceId) => planner.capacity!(deviceId)),
       maxQueued: options.maxQueued,
       logger,
       cleanText,
@@ -135,7 +139,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       embedded,
       describeTools: () => planner.describeTools(),
       isolation: () => planner.isolation(),
-      withReadings: (devices) => readings.beside(devices),
+      // Nodes' GPUs are not this host's.
+      withReadings: (devices) => (planner.fleet ? [...devices] : readings.beside(devices)),
+      fleet: () => planner.fleet?.(),
       usdPerHour: (device) => usdPerHour(device, options.rates),
       cleanText,
       logger,
@@ -179,6 +185,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       ),
     );
 
+    await planner.begin?.(jobs);
     const ended = Promise.withResolvers<void>();
     let stopping = false;
     // Reads and watches go on while nothing can be stored.

@@ -73,7 +73,7 @@ function describeGpu(facts: DeviceFacts, ordinal: number): Device {
 }
 
 /** The emulator by the data sheet whose limits it has; nothing is compiled to say so. */
-function describeEmulator(ordinal: number): Device {
+export function describeEmulator(ordinal: number): Device {
   const sheet = DATA_SHEETS[0]!;
   const limits = archLimits(sheet.arch)!;
   return create(DeviceSchema, {

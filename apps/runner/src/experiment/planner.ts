@@ -1,29 +1,15 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import {
-  CaseSetSchema,
   JobKind,
   FlashcoreError,
   ToolSchema,
   WarningSchema,
   invalidRequest,
   type BenchmarkRequest,
-  type CaseSet,
-  type GatePlan,
   type Shape,
   type Tool,
 } from '@flashcore/shared/contract';
-import {
-  parseCases,
-  parseGates,
-  planMessage,
-  plannedGates,
-  undecided,
-  type Cases,
-  type GatesFile,
-  type Plan,
-} from '@flashcore/shared/kernels';
+import type { Cases } from '@flashcore/shared/kernels';
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
@@ -41,6 +27,7 @@ import { DEFAULT_HOST, type HostSettings } from '../host-settings.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { championFor, type DecisionStore } from '../store/decisions.ts';
+import type { FleetTable } from '../store/fleet-table.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import type { SourceStore } from '../store/sources.ts';
 import { costOf, type DeviceRates } from './cost.ts';
@@ -49,11 +36,11 @@ import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
 import { runJob, runTuneJob } from './experiment.ts';
-import { JudgingDigest } from './judging-digest.ts';
+import { JudgingDigest, type JudgedWith } from './judging-digest.ts';
+import { KernelSettings } from './kernel-settings.ts';
 import { runSdpaJob } from './sdpa-job.ts';
 import { planSdpa, type SdpaSpec } from '../spec/sdpa-spec.ts';
-import type { GatesText } from '../spec/judged-by.ts';
-import type { JobSpec } from '../spec/job-spec.ts';
+import { labelOf, type JobSpec } from '../spec/job-spec.ts';
 import { planSpec } from '../spec/plan-spec.ts';
 
 export interface PlannerOptions {
@@ -76,6 +63,8 @@ export interface PlannerOptions {
   sources: SourceStore;
   kernels: KernelCatalog;
   decisions: DecisionStore;
+  /** Pilots and leases of a gateway. */
+  fleet?: FleetTable;
   /** What searches over variants have measured. */
   steps: MeasuredSteps;
   logger: Logger;
@@ -137,7 +126,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       const driver = silentDriver ? [driverTool(silentDriver)] : [];
       return [...driver, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));
     },
-    canonicalShape: () => settings.cases().sets.canonical[0]!,
+    canonicalShape: () => settings.canonicalShape(),
     prepare: () => tools.toolchain.askCompilers(),
     planJob: (method, request, load) => {
       const cases = settings.cases();
@@ -160,19 +149,10 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       return plannedJob(spec, { options, tools, runtimes, cases });
     },
     judging: () => {
-      const { heldOut = [] } = options;
-      const heldOutShapes = heldOut.length;
-      try {
-        const gates = settings.gates();
-        const cases = settings.cases();
-        const digest = judgingDigest.of({ cases, gates, engine: () => tools.engine(), heldOut });
-        return { ...judgingOf(gates.file, cases), heldOutShapes, judgingDigest: digest };
-      } catch (error) {
-        // An edited file that is wrong is told to whom starts an experiment; the host is described all the same.
-        if (!(error instanceof FlashcoreError)) throw error;
-        options.logger.warn({ reason: error.reason, message: error.message }, 'plans and case sets cannot be read');
-        return { plans: [], caseSets: [], heldOutShapes, judgingDigest: '' };
-      }
+      const { heldOut = [], logger } = options;
+      const digest = (judgedWith: Pick<JudgedWith, 'cases' | 'gates'>): string =>
+        judgingDigest.of({ ...judgedWith, engine: () => tools.engine(), heldOut });
+      return settings.judging({ heldOutShapes: heldOut.length, digest, logger });
     },
     cacheUse: () => tools.cacheUse(),
     async close() {
@@ -191,19 +171,6 @@ function requireRate(device: DeviceDescription, rates: DeviceRates): void {
     field: 'max_usd',
     description: `must be 0 on ${device.deviceId}, give seconds or variants: ${costMissing}`,
   });
-}
-
-function judgingOf(file: GatesFile, cases: Cases): { plans: GatePlan[]; caseSets: CaseSet[] } {
-  const ofPlan = (plan: Plan): GatePlan => {
-    const isDefault = plan.name === file.defaultPlan;
-    const gates = plannedGates(file, { plan, own: [], arch: '' });
-    return planMessage(plan, gates.map(undecided), isDefault);
-  };
-  const plans = [...file.plans.values()].map(ofPlan);
-  return {
-    plans: plans.toSorted((a, b) => Number(b.default) - Number(a.default)),
-    caseSets: Object.entries(cases.sets).map(([name, shapes]) => create(CaseSetSchema, { name, shapes: [...shapes] })),
-  };
 }
 
 /** A driver that does not answer is told of first: the emulator is then the default device of a host that has GPUs. */
@@ -285,36 +252,4 @@ function plannedSdpa(spec: SdpaSpec, { options, runtimes }: SdpaParts): PlannedJ
 interface SdpaParts {
   options: PlannerOptions;
   runtimes: ReadonlyMap<string, DeviceRuntime>;
-}
-
-const labelOf = ({ kernel, resolved, tune }: JobSpec): string => {
-  if (tune) return `${kernel.kernelId}, ${tune.plan.variants.length} variants`;
-  return resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`;
-};
-
-/** cases.yaml and gates.yaml, read anew when they change: an edited target counts at once. */
-class KernelSettings {
-  readonly #folder: string;
-  readonly #parsed = new Map<string, { text: string; value: unknown }>();
-
-  constructor(folder: string) {
-    this.#folder = folder;
-  }
-
-  cases(): Cases {
-    return this.#read('cases.yaml', parseCases);
-  }
-
-  gates(): GatesText {
-    return this.#read('gates.yaml', (text, path) => ({ text, file: parseGates(text, path) }));
-  }
-
-  #read<Value>(name: string, parse: (text: string, path: string) => Value): Value {
-    const text = readFileSync(join(this.#folder, name), 'utf8');
-    const known = this.#parsed.get(name);
-    if (known?.text === text) return known.value as Value;
-    const value = parse(text, `kernels/${name}`);
-    this.#parsed.set(name, { text, value });
-    return value;
-  }
 }

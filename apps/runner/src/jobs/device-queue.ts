@@ -3,21 +3,31 @@ import { DeviceState, DeviceSchema } from '@flashcore/shared/contract';
 import type { DeviceDescription } from './job-context.ts';
 import type { JobRun } from './job-run.ts';
 
+/** What a queue asks about its device. */
+export interface QueuedDevice {
+  describe: () => DeviceDescription;
+  /** Whether what a job finds out could be stored now; default: always. */
+  mayStart?: () => boolean;
+  /** Jobs that it runs side by side; default: one. A gateway's device is a partition of a cluster. */
+  capacity?: (() => number) | undefined;
+}
+
 /**
- * The jobs of one device: those that wait and the one that has it. Clients take turns, a job each; the jobs of one
- * client run in the order in which they came.
+ * The jobs of one device: those that wait and those that have it. Clients take turns, a job each; the jobs of one
+ * client start in the order in which they came.
  */
 export class DeviceQueue {
   readonly #describe: () => DeviceDescription;
   readonly #mayStart: () => boolean;
+  readonly #capacity: () => number;
   /** By client; whose turn is next comes first. No client's list is empty. */
   readonly #waiting = new Map<string, JobRun[]>();
-  #holder: JobRun | undefined;
+  readonly #holders = new Set<JobRun>();
 
-  /** `mayStart`: whether what a job finds out could be stored now. */
-  constructor(describe: () => DeviceDescription, mayStart: () => boolean = () => true) {
+  constructor({ describe, mayStart = () => true, capacity = () => 1 }: QueuedDevice) {
     this.#describe = describe;
     this.#mayStart = mayStart;
+    this.#capacity = capacity;
   }
 
   /** Jobs that wait. */
@@ -25,9 +35,9 @@ export class DeviceQueue {
     return [...this.#waiting.values()].reduce((sum, runs) => sum + runs.length, 0);
   }
 
-  /** With the one that has the device. */
+  /** With those that have the device. */
   get jobs(): number {
-    return this.length + (this.#holder ? 1 : 0);
+    return this.length + this.#holders.size;
   }
 
   add(run: JobRun): void {
@@ -49,7 +59,7 @@ export class DeviceQueue {
     if (runs.length === 0) this.#waiting.delete(run.owner);
   }
 
-  /** Jobs before this one if no other comes, with the one that has the device; 0 when it does not wait. */
+  /** Jobs before this one if no other comes, with those that have the device; 0 when it does not wait. */
   position(run: JobRun): number {
     const index = this.#waiting.get(run.owner)?.indexOf(run) ?? -1;
     return index < 0 ? 0 : this.#before(run.owner, index);
@@ -67,31 +77,31 @@ export class DeviceQueue {
     const ofOthers = clients
       .filter((client) => client !== owner)
       .map((client) => Math.min(this.#waiting.get(client)!.length, place + (clients.indexOf(client) < turn ? 1 : 0)));
-    return ofOthers.reduce((sum, count) => sum + count, place + (this.#holder ? 1 : 0));
+    return ofOthers.reduce((sum, count) => sum + count, place + this.#holders.size);
   }
 
   /** The device with the state that jobs give it: BUSY; QUARANTINED while a job that was given up still holds it. */
   device(): DeviceDescription {
     const device = this.#describe();
-    if (!this.#holder || device.state === DeviceState.QUARANTINED) return device;
+    const [holder] = this.#holders;
+    if (!holder || device.state === DeviceState.QUARANTINED || this.#capacity() > this.#holders.size) return device;
     const held = clone(DeviceSchema, device);
-    held.state = this.#holder.state === 'ended' ? DeviceState.QUARANTINED : DeviceState.BUSY;
+    held.state = holder.state === 'ended' ? DeviceState.QUARANTINED : DeviceState.BUSY;
     held.stateReason =
-      this.#holder.state === 'ended'
-        ? `${this.#holder.name} was stopped and did not let go of the device`
-        : this.#holder.name;
+      holder.state === 'ended' ? `${holder.name} was stopped and did not let go of the device` : holder.name;
     return held;
   }
 
   #startNext(): void {
-    if (this.#holder || !this.#mayStart()) return;
-    const run = this.#takeNext();
-    if (!run) return;
-    this.#holder = run;
-    void run.run(this.#describe()).then(() => {
-      this.#holder = undefined;
-      this.#startNext();
-    });
+    while (this.#holders.size < this.#capacity() && this.#mayStart()) {
+      const run = this.#takeNext();
+      if (!run) return;
+      this.#holders.add(run);
+      void run.run(this.#describe()).then(() => {
+        this.#holders.delete(run);
+        this.#startNext();
+      });
+    }
   }
 
   /** The first job of the client whose turn it is, who then comes after all others. */

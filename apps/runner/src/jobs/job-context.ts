@@ -5,6 +5,7 @@ import {
   type BuildRequest,
   type CaseSet,
   type Device,
+  type Fleet,
   type GatePlan,
   type JobError,
   type JobEvent,
@@ -121,6 +122,18 @@ export interface JobPlanner {
   judging(): { plans: GatePlan[]; caseSets: CaseSet[]; heldOutShapes: number; judgingDigest: string };
   /** Compilations asked for since the start, found in the cache or not. */
   cacheUse(): { hits: number; misses: number };
+  /** Jobs that a device runs side by side; absent: one. */
+  capacity?(deviceId: string): number;
+  /** The cluster behind a gateway; absent: there is none. */
+  fleet?(): Fleet;
+  /** Begins what needs the queues; absent: nothing does. */
+  begin?(queues: JobQueues): Promise<void>;
   /** Ends worker processes. */
   close(): Promise<void>;
+}
+
+/** The queues, for a planner whose devices come and go. */
+export interface JobQueues {
+  waitingFor(deviceId: string): number;
+  startWaiting(): void;
 }

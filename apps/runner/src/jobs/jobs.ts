@@ -37,6 +37,8 @@ export interface JobsOptions {
   history: HistoryStore;
   /** The host's devices, the default first. */
   devices: () => DeviceDescription[];
+  /** Jobs that a device runs side by side; default: one. */
+  capacity?: ((deviceId: string) => number) | undefined;
   /** Most jobs that wait at once, over all devices. */
   maxQueued: number;
   logger: Logger;
@@ -121,7 +123,17 @@ export class Jobs {
 
   #resume(): void {
     this.#recover();
+    this.startWaiting();
+  }
+
+  /** Starts the jobs whose devices have room for them now. */
+  startWaiting(): void {
     for (const queue of this.#queues.values()) queue.resume();
+  }
+
+  /** Jobs that wait for a device. */
+  waitingFor(deviceId: string): number {
+    return this.#queues.get(deviceId)?.length ?? 0;
   }
 
   /** Jobs waiting and running. */
@@ -269,10 +281,11 @@ export class Jobs {
     }
     const queue =
       this.#queues.get(deviceId) ??
-      new DeviceQueue(
-        () => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device,
-        () => this.#options.writes?.failure === undefined,
-      );
+      new DeviceQueue({
+        describe: () => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device,
+        mayStart: () => this.#options.writes?.failure === undefined,
+        capacity: this.#options.capacity && (() => this.#options.capacity!(deviceId)),
+      });
     this.#queues.set(deviceId, queue);
     const { state, stateReason } = queue.device();
     if (state !== DeviceState.QUARANTINED) return queue;

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { DeviceState, Outcome } from '@flashcore/shared/contract';
+import { DeviceState, Outcome, PilotState, type Fleet } from '@flashcore/shared/contract';
 import type { JobPlanner } from '../jobs/job-context.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { AddressInUse } from '../rpc/listen.ts';
@@ -24,7 +24,7 @@ export interface Metric {
 
 export interface Observed {
   jobs: Jobs;
-  planner: Pick<JobPlanner, 'cacheUse'>;
+  planner: Pick<JobPlanner, 'cacheUse' | 'fleet'>;
   connections: () => number;
 }
 
@@ -105,10 +105,56 @@ export function runnerMetrics({ jobs, planner, connections }: Observed): Metric[
         value: 1,
       })),
     },
+    ...fleetMetrics(planner.fleet?.()),
     one('flashcore_watchers', 'gauge', 'Streams of job events that are open', watchers),
     one('flashcore_event_lag', 'gauge', 'Events stored that the slowest watcher was not sent yet', eventLag),
     one('flashcore_events_stored_total', 'counter', 'Events stored since the start', eventsStored),
     one('flashcore_connections', 'gauge', 'Clients connected', connections()),
+  ];
+}
+
+/** Of the cluster behind a gateway. */
+function fleetMetrics(fleet: Fleet | undefined): Metric[] {
+  if (!fleet) return [];
+  const states = [PilotState.PENDING, PilotState.IDLE, PilotState.BUSY, PilotState.LEAVING];
+  return [
+    {
+      name: 'flashcore_pilots',
+      type: 'gauge',
+      help: 'Pilots by partition and state',
+      samples: fleet.partitions.flatMap(({ name }) =>
+        states.map((state) => ({
+          labels: { partition: name, state: PilotState[state].toLowerCase() },
+          value: fleet.pilots.filter((pilot) => pilot.partition === name && pilot.state === state).length,
+        })),
+      ),
+    },
+    one('flashcore_requeues_total', 'counter', 'Jobs given to another pilot', Number(fleet.requeues)),
+    one('flashcore_lost_leases_total', 'counter', 'Leases that ended with their pilot', Number(fleet.lostLeases)),
+    one(
+      'flashcore_refused_events_total',
+      'counter',
+      'Events under a lease that had ended',
+      Number(fleet.refusedEvents),
+    ),
+    {
+      name: 'flashcore_gpu_held_seconds_total',
+      type: 'counter',
+      help: 'Time that pilots had their GPUs',
+      samples: fleet.partitions.map(({ name, heldSeconds }) => ({ labels: { partition: name }, value: heldSeconds })),
+    },
+    {
+      name: 'flashcore_gpu_used_seconds_total',
+      type: 'counter',
+      help: 'Time of it in which a job ran',
+      samples: fleet.partitions.map(({ name, usedSeconds }) => ({ labels: { partition: name }, value: usedSeconds })),
+    },
+    one(
+      'flashcore_scheduler_up',
+      'gauge',
+      '1 while the scheduler answers',
+      fleet.schedulerProblem === undefined ? 1 : 0,
+    ),
   ];
 }
 

@@ -1,7 +1,7 @@
-import { create } from '@bufbuild/protobuf';
-import { FindingKind, Phase, FlashcoreError, VariantSchema } from '@flashcore/shared/contract';
+import { FindingKind, Phase, FlashcoreError } from '@flashcore/shared/contract';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import { ToolLog } from '../build/tool-log.ts';
+import { variantMessage } from '../spec/variant-message.ts';
 import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
 import { warnOptionsWithoutEffect } from './launch-options.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
@@ -110,11 +110,5 @@ function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantSer
       `Compiler, device or shared headers of this runner have changed since ${wanted}, whose sources now give ${buildId}: build the kernel anew`,
     );
   }
-  const { parameters, arch = '', maxRegisters, fastMath, keepPtx, keepSass } = resolved;
-  const values = Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)]));
-  kernels.keepBuild(
-    buildId,
-    kernel,
-    create(VariantSchema, { parameters: values, arch, maxRegisters, fastMath, keepPtx, keepSass }),
-  );
+  kernels.keepBuild(buildId, kernel, variantMessage(resolved));
 }

@@ -42,7 +42,12 @@ function requireRunnable(manifest: Manifest, device: Device, mismatch: string | 
     );
 }
 
-export function requireCompilers(toolchain: Toolchain, { arch, emulated }: { arch: string; emulated: boolean }): void {
+/** Errors: ARCH_UNSUPPORTED, COMPILER_MISSING; none where jobs are built on other hosts. */
+export function requireCompilers(
+  toolchain: Toolchain | undefined,
+  { arch, emulated }: { arch: string; emulated: boolean },
+): void {
+  if (!toolchain) return;
   const nvcc = toolchain.nvcc();
   if (nvcc && !nvcc.archs.includes(arch)) {
     throw new FlashcoreError(

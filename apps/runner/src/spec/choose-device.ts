@@ -12,8 +12,8 @@ export interface DeviceChoice {
 const ANY_DEVICE = 'any';
 
 /**
- * The one named, the host's first, or the least loaded of those like the first: a job's arch, plan and limits follow
- * from its device, so it is chosen now.
+ * The one named, the host's first, or the least loaded of a model ("h200") or of those like the first: a job's arch,
+ * plan and limits follow from its device, so it is chosen now.
  */
 export function chooseDevice({ devices, load }: DeviceChoice, asked: string): Device {
   const deviceId = plainDeviceId(asked);
@@ -29,13 +29,22 @@ export function chooseDevice({ devices, load }: DeviceChoice, asked: string): De
       ({ arch, simulated, state }) =>
         arch === first.arch && simulated === first.simulated && state !== DeviceState.QUARANTINED,
     );
-    return alike.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0] ?? first;
+    return alike.length > 0 ? leastLoaded(alike, load) : first;
   }
   const device = deviceId === '' ? first : devices.find((one) => one.deviceId === deviceId);
   if (device) return device;
+  const ofModel = devices.filter(({ name, state }) => isModel(name, deviceId) && state !== DeviceState.QUARANTINED);
+  if (ofModel.length > 0) return leastLoaded(ofModel, load);
   const ids = devices.map((one) => one.deviceId);
   throw invalidRequest({
     field: 'options.device_id',
-    description: `must be one of this host's devices (${ids.join(', ')}) or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}`,
+    description: `must be one of this host's devices (${ids.join(', ')}), a model of theirs, or "${ANY_DEVICE}", is "${asked}"${didYouMean(deviceId, ids)}`,
   });
 }
+
+/** "h200" is "NVIDIA H200"; so is "nvidia h200". */
+const isModel = (name: string, asked: string): boolean =>
+  [name, name.replace(/^NVIDIA /, '')].some((one) => one.toLowerCase() === asked);
+
+const leastLoaded = (devices: readonly Device[], load: DeviceLoad): Device =>
+  devices.toSorted((a, b) => load(a.deviceId) - load(b.deviceId))[0]!;

@@ -86,3 +86,9 @@ export interface ProfileSpec {
   /** Counters by the profiler's own names, beside those of the set. */
   counters: string[];
 }
+
+/** Kernel and variant, as lists of jobs name them. */
+export const labelOf = ({ kernel, resolved, tune }: JobSpec): string => {
+  if (tune) return `${kernel.kernelId}, ${tune.plan.variants.length} variants`;
+  return resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`;
+};

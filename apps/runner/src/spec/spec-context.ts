@@ -10,7 +10,8 @@ import type { GatesText } from './judged-by.ts';
 export interface SpecContext {
   devices: readonly Device[];
   kernels: KernelCatalog;
-  toolchain: Toolchain;
+  /** Undefined: jobs are built on other hosts, and what these have is not known. */
+  toolchain: Toolchain | undefined;
   cases: Cases;
   /** kernels/gates.yaml; read for experiments alone. */
   gates: () => GatesText;

@@ -179,6 +179,22 @@ const MIGRATIONS: readonly string[] = [
   DROP TABLE decision_requests;
   ALTER TABLE new_decision_requests RENAME TO decision_requests;
   `,
+  `
+  CREATE TABLE pilots (                           -- runners on nodes of a cluster, for a gateway
+    scheduler_job  TEXT PRIMARY KEY,
+    partition      TEXT    NOT NULL,
+    token_sha256   TEXT    NOT NULL UNIQUE,       -- of the one-time token
+    session_sha256 TEXT    UNIQUE,                -- set by its use
+    submit_ms      INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE leases (                           -- which pilot had which job
+    number        INTEGER PRIMARY KEY AUTOINCREMENT,
+    job           TEXT    NOT NULL,
+    scheduler_job TEXT    NOT NULL,
+    node          TEXT    NOT NULL,
+    start_ms      INTEGER NOT NULL
+  ) STRICT;
+  `,
 ];
 
 /** The version that this runner knows. */

@@ -55,6 +55,13 @@ export class SourceStore {
     );
   }
 
+  /** A file's bytes, its digest verified. Errors: SOURCES_MISSING. */
+  read(sha256: string): Buffer {
+    const bytes = isSha256(sha256) ? this.#blobs.read(sha256) : undefined;
+    if (bytes) return bytes;
+    throw new FlashcoreError('SOURCES_MISSING', { missing: '1' }, `Upload the file first: ${sha256} is not here`);
+  }
+
   /** A file that is uploaded piece by piece. Errors: DISK_FULL. */
   openUpload(): BlobWriter {
     return this.#blobs.openWriter();

@@ -1,4 +1,5 @@
 import {
+  FleetSchema,
   GetHostResponseSchema,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
@@ -7,11 +8,13 @@ import {
 import { instanceText } from '../connection/start-host.ts';
 import { integer, labelSettings } from './options.ts';
 import { notice } from '../present/blocks.ts';
+import { fleetBlocks } from '../present/sections/fleet.ts';
 import { hostBlocks } from '../present/sections/host.ts';
 import { historyBlocks, jobsBlocks, kernelsBlocks } from '../present/sections/lists.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { jsonOf } from './json.ts';
+import { UsageError } from '../usage-error.ts';
 
 interface PageOptions {
   readonly limit?: string;
@@ -40,6 +43,20 @@ export function showHost(context: CommandContext): Promise<ExitCode> {
         ...(response.host ? hostBlocks(response.host, response) : [notice('the runner says nothing about its host')]),
         ...(since === undefined ? [] : [notice(`the host is ${since}`)]),
       ]);
+    return ExitCode.PASSED;
+  });
+}
+
+/** `fa-tui fleet`: the cluster behind a gateway. Errors: UsageError at a runner that is none. */
+export function showFleet(context: CommandContext): Promise<ExitCode> {
+  return context.withRunner(async ({ client }) => {
+    const { host } = await client.getHost({});
+    if (!host?.fleet)
+      throw new UsageError(
+        'Name a gateway with --runner (flashcore-runner gateway): this runner has devices of its own, fa-tui host shows them',
+      );
+    if (context.options.json) context.document(jsonOf(FleetSchema, host.fleet));
+    else context.show(fleetBlocks(host.fleet, host.devices));
     return ExitCode.PASSED;
   });
 }

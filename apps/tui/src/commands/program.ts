@@ -267,6 +267,10 @@ function addQueries(program: Command, define: Define): void {
       ? (await import('./lists.ts')).showHost(context)
       : (await import('./host.ts')).hostCommand(action, { ...options, named: runner }, context),
   );
+  query(
+    program.command('fleet').description('partitions and pilots of the cluster behind a gateway'),
+    async (context) => (await import('./lists.ts')).showFleet(context),
+  );
   query<PageOptions>(pageOptions(program.command('jobs').description('jobs, newest first')), async (context, options) =>
     (await import('./lists.ts')).listJobs(options, context),
   );

@@ -2,7 +2,7 @@
  * Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with
  * the one due next.
  */
-import { JobState, Phase, type JobEvent, type JobResult } from '@flashcore/shared/contract';
+import { JobState, Phase, type AttemptStarted, type JobEvent, type JobResult } from '@flashcore/shared/contract';
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './live-comparison.ts';
 import { measuredModes, withBenchmarkProgress, withBenchmarkResult, withSdpaBenchmark } from './benchmarks.ts';
@@ -51,6 +51,8 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     }
     case 'started':
       return { ...view, state: JobState.RUNNING, startTime: time, device: payload.value.device };
+    case 'attemptStarted':
+      return withAttempt(view, payload.value);
     case 'phaseStarted': {
       const { phase, variant, steps } = payload.value;
       const phases = [...endPhases(view.phases, time), { phase, variant, steps, done: 0, startTime: time }];
@@ -179,6 +181,21 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       // A payload of a newer runner.
       return view;
   }
+}
+
+/** A job that begins anew elsewhere: what an earlier attempt found out is in the log alone. */
+function withAttempt(view: JobView, { attempt, node, device = view.device, reason }: AttemptStarted): JobView {
+  const placed = { ...view, node, device };
+  if (attempt <= 1) return placed;
+  return {
+    ...placed,
+    phases: [],
+    prechecks: [],
+    variants: [],
+    tuned: [],
+    plan: undefined,
+    warnings: [...view.warnings, `attempt ${attempt} began on ${node}: ${reason ?? 'the one before came to no end'}`],
+  };
 }
 
 function withResult(view: JobView, result: JobResult): JobView {

@@ -54,6 +54,8 @@ export interface JobView {
   /** What an experiment is judged by. */
   readonly plan?: GatePlan | undefined;
   readonly device?: Device | undefined;
+  /** The node of a cluster that it runs on; undefined: it runs on the runner's own host. */
+  readonly node?: string | undefined;
   readonly prechecks: readonly PrecheckItem[];
   readonly phases: readonly PhaseView[];
   readonly variants: readonly VariantView[];

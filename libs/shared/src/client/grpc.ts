@@ -2,6 +2,8 @@
 import {
   create,
   type DescMessage,
+  type DescMethod,
+  type DescService,
   fromBinary,
   type MessageInitShape,
   type MessageShape,
@@ -65,9 +67,11 @@ type Handler<
 /** What Server.addService takes beside `serviceDefinition`. */
 export type RpcHandlers = { [Name in RpcName]: Handler<Name> };
 
-export const serviceDefinition = Object.fromEntries(
-  KernelRunnerService.methods.map((method) => [method.localName, methodDefinition(method)]),
-) as unknown as ServiceDefinition<RpcHandlers>;
+/** Any service of ours, as grpc-js wants it. */
+export const definitionOf = (service: DescService): ServiceDefinition =>
+  Object.fromEntries(service.methods.map((method) => [method.localName, methodDefinition(method)]));
+
+export const serviceDefinition = definitionOf(KernelRunnerService) as unknown as ServiceDefinition<RpcHandlers>;
 
 /** Options of every client channel. */
 export const CLIENT_CHANNEL_OPTIONS: ChannelOptions = {
@@ -129,14 +133,9 @@ function refuseMalformedRequests(...[, call]: Parameters<ServerInterceptor>): Se
   return new ServerInterceptingCall(call, { start: (next) => next(listener) });
 }
 
-function methodDefinition({
-  name,
-  methodKind,
-  input,
-  output,
-}: (typeof KernelRunnerService.methods)[number]): MethodDefinition<unknown, unknown> {
+function methodDefinition({ parent, name, methodKind, input, output }: DescMethod): MethodDefinition<unknown, unknown> {
   return {
-    path: `/${KernelRunnerService.typeName}/${name}`,
+    path: `/${parent.typeName}/${name}`,
     originalName: name,
     requestStream: methodKind === 'client_streaming' || methodKind === 'bidi_streaming',
     responseStream: methodKind === 'server_streaming' || methodKind === 'bidi_streaming',

@@ -3,6 +3,8 @@ export { RunnerClient } from './client.ts';
 export { type ClientSecurity, channelCredentials, tlsChannelOptions } from './client-security.ts';
 export {
   API_VERSION,
+  CLIENT_CHANNEL_OPTIONS,
+  definitionOf,
   JOB_RPCS,
   type JobRpcName,
   type RpcHandlers,

@@ -7,6 +7,8 @@ const HOST_PROGRAMS = {
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
   fish: ['fish', '--version'],
   nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],
+  // A cluster of its own daemons takes root.
+  'slurm-wlm': ['sh', '-c', 'command -v slurmctld slurmd sbatch munged && test "$(id -u)" = 0'],
   tmux: ['tmux', '-V'],
   sshd: ['sh', '-c', 'test -x /usr/sbin/sshd && command -v ssh ssh-keygen pgrep'],
   zsh: ['zsh', '--version'],

@@ -68,6 +68,12 @@ function describe({ payload }: JobEvent): Described[] {
       return [{ text: `job accepted: ${payload.value.job?.label ?? ''}` }];
     case 'started':
       return [{ text: `runs on ${payload.value.device?.name ?? 'its device'}` }];
+    case 'attemptStarted': {
+      const { attempt, node, reason } = payload.value;
+      return attempt <= 1
+        ? [{ text: `on node ${node}` }]
+        : [{ text: `attempt ${attempt} on node ${node}; the one before: ${reason ?? 'came to no end'}`, tone: 'warn' }];
+    }
     case 'phaseStarted':
       return [{ text: phaseText(payload.value), tone: 'phase' }];
     case 'logLine':

@@ -12,6 +12,8 @@ import { formatBytes, formatClock, formatNumber, formatCost, counted, formatPerc
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState, HostStart } from '../../state/app-state.ts';
 import { attachedJob } from '../../state/selectors.ts';
+import { blockRows } from '../../present/cells/cells-painter.ts';
+import { fleetBlocks } from '../../present/sections/fleet.ts';
 import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames, SIMULATED_TEXT } from '../../present/words.ts';
 import { noAnswer } from '../pane/nothing.ts';
 import { scrolled, type View } from '../pane/view.ts';
@@ -33,6 +35,7 @@ export function hostRows(state: AppState, width: number): Row[] {
       ...conditionRows(conditionsOn(state, device), width),
       ...queueRows(state, device, width),
     ]),
+    ...(host.fleet === undefined ? [] : blockRows(fleetBlocks(host.fleet, host.devices), width)),
     textRow('Tools', 'title'),
     ...host.tools.flatMap(({ name, version, archs, missing }) =>
       version === undefined && missing !== undefined

@@ -107,6 +107,13 @@ export declare type Host = Message<"flashcore.runner.v1.Host"> & {
    * @generated from field: int32 process_id = 13;
    */
   processId: number;
+
+  /**
+   * The cluster behind it; absent for a runner that is no gateway.
+   *
+   * @generated from field: flashcore.runner.v1.Fleet fleet = 14;
+   */
+  fleet?: Fleet | undefined;
 };
 
 /**
@@ -114,6 +121,192 @@ export declare type Host = Message<"flashcore.runner.v1.Host"> & {
  * Use `create(HostSchema)` to create a new message.
  */
 export declare const HostSchema: GenMessage<Host>;
+
+/**
+ * Fleet is the cluster behind a gateway.
+ *
+ * @generated from message flashcore.runner.v1.Fleet
+ */
+export declare type Fleet = Message<"flashcore.runner.v1.Fleet"> & {
+  /**
+   * Partitions, in the order of the fleet file; each is a device of the gateway, "slurm:" and its name.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Partition partitions = 1;
+   */
+  partitions: Partition[];
+
+  /**
+   * Pilots that wait for the scheduler or are at work, the oldest first.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Pilot pilots = 2;
+   */
+  pilots: Pilot[];
+
+  /**
+   * Why the scheduler does not answer; absent when it does.
+   *
+   * @generated from field: optional string scheduler_problem = 3;
+   */
+  schedulerProblem?: string | undefined;
+
+  /**
+   * Jobs that were given to another pilot because the first was lost or gave them back, since the start.
+   *
+   * @generated from field: int64 requeues = 4;
+   */
+  requeues: bigint;
+
+  /**
+   * Leases that ended with their pilot, since the start.
+   *
+   * @generated from field: int64 lost_leases = 5;
+   */
+  lostLeases: bigint;
+
+  /**
+   * Events that came under a lease that had ended, since the start; none was stored.
+   *
+   * @generated from field: int64 refused_events = 6;
+   */
+  refusedEvents: bigint;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Fleet.
+ * Use `create(FleetSchema)` to create a new message.
+ */
+export declare const FleetSchema: GenMessage<Fleet>;
+
+/**
+ * Partition is a part of the cluster with GPUs of one model.
+ *
+ * @generated from message flashcore.runner.v1.Partition
+ */
+export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
+  /**
+   * The scheduler's name of it.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The model of its GPUs, as the driver names it.
+   *
+   * @generated from field: string device_name = 2;
+   */
+  deviceName: string;
+
+  /**
+   * Most pilots at a time.
+   *
+   * @generated from field: int32 max_pilots = 3;
+   */
+  maxPilots: number;
+
+  /**
+   * Pilots that wait for a job.
+   *
+   * @generated from field: int32 free_pilots = 4;
+   */
+  freePilots: number;
+
+  /**
+   * Jobs that wait for a pilot.
+   *
+   * @generated from field: int32 waiting_jobs = 5;
+   */
+  waitingJobs: number;
+
+  /**
+   * Seconds that pilots had its GPUs, since the gateway's start.
+   *
+   * @generated from field: double held_seconds = 6;
+   */
+  heldSeconds: number;
+
+  /**
+   * Seconds of these in which a job ran.
+   *
+   * @generated from field: double used_seconds = 7;
+   */
+  usedSeconds: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Partition.
+ * Use `create(PartitionSchema)` to create a new message.
+ */
+export declare const PartitionSchema: GenMessage<Partition>;
+
+/**
+ * Pilot is a runner on a node of the cluster.
+ *
+ * @generated from message flashcore.runner.v1.Pilot
+ */
+export declare type Pilot = Message<"flashcore.runner.v1.Pilot"> & {
+  /**
+   * The scheduler's id of it.
+   *
+   * @generated from field: string scheduler_job = 1;
+   */
+  schedulerJob: string;
+
+  /**
+   * Its partition.
+   *
+   * @generated from field: string partition = 2;
+   */
+  partition: string;
+
+  /**
+   * Where it stands.
+   *
+   * @generated from field: flashcore.runner.v1.PilotState state = 3;
+   */
+  state: PilotState;
+
+  /**
+   * Network name of the node; empty until it registered.
+   *
+   * @generated from field: string node = 4;
+   */
+  node: string;
+
+  /**
+   * The job that it runs; empty: none.
+   *
+   * @generated from field: string job = 5;
+   */
+  job: string;
+
+  /**
+   * When it was submitted.
+   *
+   * @generated from field: google.protobuf.Timestamp submit_time = 6;
+   */
+  submitTime?: Timestamp | undefined;
+
+  /**
+   * When it registered.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 7;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * What the node lacks, for people; empty: nothing.
+   *
+   * @generated from field: string lacks = 8;
+   */
+  lacks: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Pilot.
+ * Use `create(PilotSchema)` to create a new message.
+ */
+export declare const PilotSchema: GenMessage<Pilot>;
 
 /**
  * Device is a GPU, or the emulator.
@@ -440,6 +633,53 @@ export declare type Isolation = Message<"flashcore.runner.v1.Isolation"> & {
  * Use `create(IsolationSchema)` to create a new message.
  */
 export declare const IsolationSchema: GenMessage<Isolation>;
+
+/**
+ * PilotState is where a pilot stands.
+ *
+ * @generated from enum flashcore.runner.v1.PilotState
+ */
+export enum PilotState {
+  /**
+   * Unknown.
+   *
+   * @generated from enum value: PILOT_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Waits for the scheduler.
+   *
+   * @generated from enum value: PILOT_STATE_PENDING = 1;
+   */
+  PENDING = 1,
+
+  /**
+   * Waits for a job.
+   *
+   * @generated from enum value: PILOT_STATE_IDLE = 2;
+   */
+  IDLE = 2,
+
+  /**
+   * Runs a job.
+   *
+   * @generated from enum value: PILOT_STATE_BUSY = 3;
+   */
+  BUSY = 3,
+
+  /**
+   * Takes no further job.
+   *
+   * @generated from enum value: PILOT_STATE_LEAVING = 4;
+   */
+  LEAVING = 4,
+}
+
+/**
+ * Describes the enum flashcore.runner.v1.PilotState.
+ */
+export declare const PilotStateSchema: GenEnum<PilotState>;
 
 /**
  * DeviceState is whether a device takes jobs.

@@ -258,6 +258,14 @@ export declare type JobEvent = Message<"flashcore.runner.v1.JobEvent"> & {
      */
     value: TunedVariant;
     case: "tunedVariant";
+  } | {
+    /**
+     * The job begins anew elsewhere: what was found out before does not count any more.
+     *
+     * @generated from field: flashcore.runner.v1.AttemptStarted attempt_started = 36;
+     */
+    value: AttemptStarted;
+    case: "attemptStarted";
   } | { case: undefined; value?: undefined };
 };
 
@@ -313,6 +321,48 @@ export declare type JobCreated = Message<"flashcore.runner.v1.JobCreated"> & {
  * Use `create(JobCreatedSchema)` to create a new message.
  */
 export declare const JobCreatedSchema: GenMessage<JobCreated>;
+
+/**
+ * AttemptStarted says that a node took the job; from the second attempt on the phases begin anew. A runner that is no
+ * gateway never sends it.
+ *
+ * @generated from message flashcore.runner.v1.AttemptStarted
+ */
+export declare type AttemptStarted = Message<"flashcore.runner.v1.AttemptStarted"> & {
+  /**
+   * 1, 2, 3 …
+   *
+   * @generated from field: int32 attempt = 1;
+   */
+  attempt: number;
+
+  /**
+   * Network name of the node.
+   *
+   * @generated from field: string node = 2;
+   */
+  node: string;
+
+  /**
+   * The device that the job has there.
+   *
+   * @generated from field: flashcore.runner.v1.Device device = 3;
+   */
+  device?: Device | undefined;
+
+  /**
+   * Why the attempt before it came to no end; absent for the first.
+   *
+   * @generated from field: optional string reason = 4;
+   */
+  reason?: string | undefined;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.AttemptStarted.
+ * Use `create(AttemptStartedSchema)` to create a new message.
+ */
+export declare const AttemptStartedSchema: GenMessage<AttemptStarted>;
 
 /**
  * JobStarted says that the job left the queue.

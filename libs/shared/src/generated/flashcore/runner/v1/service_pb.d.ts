@@ -32,8 +32,9 @@ export declare type JobOptions = Message<"flashcore.runner.v1.JobOptions"> & {
   requestId: string;
 
   /**
-   * Device to run on, as GetHost names it ("gpu1", also written "gpu:1"); empty: the host's first; "any": of the
-   * devices like the first, the one with the fewest jobs when the job is accepted.
+   * Device to run on, as GetHost names it ("gpu1", also written "gpu:1"; a gateway's "slurm:PARTITION"); empty: the
+   * host's first; a model ("h200") or "any": of the devices of that model, or like the first, the one with the fewest
+   * jobs when the job is accepted.
    *
    * @generated from field: string device_id = 2;
    */

@@ -1,0 +1,37 @@
+import { expect, test } from 'vitest';
+import { parseFleet } from './fleet-file.ts';
+
+const GOOD = `
+listen: 127.0.0.1:50052
+reach: gateway:50052
+bundle: /opt/flashcore
+partitions:
+  - { partition: gpu, device: NVIDIA H200, max: 4 }
+`;
+
+test('what a file leaves open has a default', () => {
+  expect(parseFleet(GOOD, 'fleet.yaml')).toMatchObject({
+    scratch: '/tmp/flashcore-pilot',
+    partitions: [{ partition: 'gpu', gres: 'gpu:1', min: 0, max: 4, idle_seconds: 120, time_limit_minutes: 60 }],
+  });
+});
+
+test.each([
+  ['an unknown key', 'max: 4', 'max: 4, mx: 2', 'fleet.yaml:6: partitions[0]: unknown key "mx" (did you mean "max"'],
+  ['more at least than at most', 'max: 4', 'max: 4, min: 5', 'partitions[0].min: wanted at most max (4), found 5'],
+  ['what sbatch would take for an option', 'partition: gpu', 'partition: --wrap=x', 'wanted a name as Slurm has it'],
+  ['a quote in the pilots’ script', '/opt/flashcore', '"/opt/a\'; reboot"', 'bundle: wanted an absolute path'],
+])('%s is refused with its place', (_, good, bad, wanted) => {
+  expect(() => parseFleet(GOOD.replace(good, bad), 'fleet.yaml')).toThrow(wanted);
+});
+
+test('no partition', () => {
+  expect(() => parseFleet(GOOD.replace(/partitions:[^]*/, 'partitions: []'), 'fleet.yaml')).toThrow(
+    'partitions: wanted at least one partition, found none',
+  );
+});
+
+test('a partition that stands twice', () => {
+  const twice = `${GOOD}  - { partition: GPU, device: NVIDIA H200, max: 1 }\n`;
+  expect(() => parseFleet(twice, 'fleet.yaml')).toThrow('partitions[1].partition: wanted each partition once');
+});

@@ -1,0 +1,172 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  AttemptStartedSchema,
+  FlashcoreError,
+  JobResultSchema,
+  type Fleet,
+  type JobEvent,
+  type JobFinished,
+} from '@flashcore/shared/contract';
+import type { KernelSettings } from '../experiment/kernel-settings.ts';
+import type { PlannerOptions } from '../experiment/planner.ts';
+import {
+  JOB_KINDS,
+  type JobBody,
+  type JobContext,
+  type JobMethod,
+  type JobOutcome,
+  type JobPlanner,
+  type JobQueues,
+  type JobRequests,
+  type PlannedJob,
+} from '../jobs/job-context.ts';
+import { labelOf, type JobSpec } from '../spec/job-spec.ts';
+import { planSdpa } from '../spec/sdpa-spec.ts';
+import { variantMessage } from '../spec/variant-message.ts';
+import { planSpec } from '../spec/plan-spec.ts';
+import { championFor } from '../store/decisions.ts';
+import { LeaseLost, type PilotPool } from './pilot-pool.ts';
+import { pilotRequest, type PilotRequest } from './pilot-request.ts';
+
+/** A job whose pilots were lost so often is given up: it may be what ends them. */
+const MOST_ATTEMPTS = 5;
+
+export interface FleetPlannerOptions extends PlannerOptions {
+  pool: PilotPool;
+  settings: KernelSettings;
+  describe: () => Fleet;
+  begin: (queues: JobQueues) => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** A planner whose devices are partitions of a cluster: jobs are checked here, and carried out by pilots. */
+export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
+  const { pool, settings, kernels } = options;
+  return {
+    devices: () => pool.devices(),
+    isolation: () => Promise.resolve({ kind: 'none', detail: 'this gateway runs no foreign code; its nodes box it' }),
+    describeTools: () => Promise.resolve([]),
+    canonicalShape: () => settings.canonicalShape(),
+    prepare: () => Promise.resolve(),
+    // A judgement is made by a node's compilers and engine, which the gateway does not know: none is reused.
+    judging: () =>
+      settings.judging({ heldOutShapes: options.heldOut?.length ?? 0, digest: () => '', logger: options.logger }),
+    cacheUse: () => ({ hits: 0, misses: 0 }),
+    capacity: (deviceId) => pool.livePilots(pool.partitionOf(deviceId)),
+    fleet: options.describe,
+    begin: options.begin,
+    close: options.close,
+    planJob: (method, request, load) => {
+      const cases = settings.cases();
+      const devices = pool.devices();
+      if (method === 'benchmark' && !request.kernel) {
+        const { device } = planSdpa(request as JobRequests['benchmark'], { devices, cases, load });
+        return planned({ method, label: 'SDPA', kernelId: '', deviceId: device.deviceId }, request, options);
+      }
+      const spec = planSpec(method, request, {
+        devices,
+        kernels,
+        toolchain: undefined,
+        cases,
+        gates: () => settings.gates(),
+        championFor: (lineage, place) => championFor(options.decisions.champions(), { lineage, place }),
+        load,
+        heldOut: options.heldOut ?? [],
+      });
+      const about = {
+        method,
+        label: labelOf(spec),
+        kernelId: spec.kernel.kernelId,
+        deviceId: spec.device.deviceId,
+        spec,
+      };
+      return planned(about, request, options);
+    },
+  };
+}
+
+interface About<Method extends JobMethod> {
+  method: Method;
+  label: string;
+  kernelId: string;
+  deviceId: string;
+  spec?: JobSpec;
+}
+
+function planned<Method extends JobMethod>(
+  { method, label, kernelId, deviceId, spec }: About<Method>,
+  request: JobRequests[Method],
+  options: FleetPlannerOptions,
+): PlannedJob {
+  // Times are compared with an accepted champion on a GPU alone.
+  const championBuild = spec?.device.simulated ? undefined : spec?.champion?.accepted?.buildId;
+  const { kernels, sources } = options;
+  const asked = pilotRequest(method, request, { kernels, sources, championBuild });
+  return {
+    kind: JOB_KINDS[method],
+    label,
+    kernelId,
+    deviceId,
+    body: bodyOf(method, asked, { deviceId, spec, options }),
+  };
+}
+
+interface BodyParts {
+  deviceId: string;
+  spec: JobSpec | undefined;
+  options: FleetPlannerOptions;
+}
+
+/** Gives the job to one pilot after another until one brings it to its end. Errors: DEVICE_UNAVAILABLE. */
+function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, options }: BodyParts): JobBody {
+  const { pool } = options;
+  return async (job) => {
+    let reason: string | undefined;
+    for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt += 1) {
+      const lease = await pool.take(pool.partitionOf(deviceId), job.name, job.signal);
+      const { node, device } = lease;
+      job.emit({
+        case: 'attemptStarted',
+        value: create(AttemptStartedSchema, { attempt, node, device, ...(reason !== undefined && { reason }) }),
+      });
+      try {
+        const assignment = { job: job.name, attempt, method, ...asked };
+        const onEvent = (event: JobEvent): void => relay(event, { job, spec, options });
+        return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), job);
+      } catch (error) {
+        if (!(error instanceof LeaseLost)) throw error;
+        job.signal.throwIfAborted();
+        reason = error.message;
+        pool.requeued();
+      }
+    }
+    throw new FlashcoreError(
+      'DEVICE_UNAVAILABLE',
+      { device_id: deviceId },
+      `Look at the nodes: ${MOST_ATTEMPTS} pilots were lost with this job, the last because: ${reason}`,
+    );
+  };
+}
+
+/** The pilot's runner has a queue of its own, whose events say nothing here. */
+function relay(
+  event: JobEvent,
+  { job, spec, options }: Pick<BodyParts, 'spec' | 'options'> & { job: JobContext },
+): void {
+  const { payload } = event;
+  if (payload.case === 'created' || payload.case === 'started' || payload.case === undefined) return;
+  // What was built is known here by its sources, so that it can be named and accepted.
+  if (payload.case === 'buildResult' && payload.value.succeeded && spec)
+    options.kernels.keepBuild(payload.value.buildId, spec.kernel, variantMessage(spec.resolved));
+  job.emit(payload);
+}
+
+function outcomeOf(
+  { outcome, summary, result = create(JobResultSchema), error }: JobFinished,
+  job: JobContext,
+): JobOutcome {
+  const { acceptability } = result;
+  if (acceptability?.command !== undefined)
+    acceptability.command = `fa-tui accept ${job.name.replace(/^jobs\//, '').slice(0, 8)}`;
+  return { outcome, summary, result, ...(error && { error }) };
+}

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
+import { FlashcoreError, asFlashcoreError, statusFromError, type JobEvent } from '@flashcore/shared/contract';
+import {
+  AttachResponseSchema,
+  MAX_FILE_BYTES,
+  ReadSourceResponseSchema,
+  StoreArtifactResponseSchema,
+  type AttachRequest,
+  type AttachResponse,
+  type ReadSourceRequest,
+  type ReadSourceResponse,
+  type StoreArtifactRequest,
+  type StoreArtifactResponse,
+} from '@flashcore/shared/fleet';
+import type { Logger } from '../log.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { FleetTable } from '../store/fleet-table.ts';
+import type { SourceStore } from '../store/sources.ts';
+import type { PilotLink, PilotPool, PilotSession } from './pilot-pool.ts';
+
+export interface FleetServiceOptions {
+  pool: PilotPool;
+  table: FleetTable;
+  sources: SourceStore;
+  artifacts: ArtifactStore;
+  logger: Logger;
+}
+
+type AttachCall = ServerDuplexStream<AttachRequest, AttachResponse>;
+
+/** A pilot beats every few seconds: one that was silent for so long is lost. */
+const SILENT_MS = 15_000;
+const REGISTER_WITHIN_MS = 10_000;
+
+/** The handlers of FleetService. */
+export function fleetHandlers(options: FleetServiceOptions): UntypedServiceImplementation {
+  return {
+    attach: (call: AttachCall) => attach(call, options),
+    readSource: unary<ReadSourceRequest, ReadSourceResponse>(options, ({ sha256 }) =>
+      create(ReadSourceResponseSchema, { data: options.sources.read(sha256) }),
+    ),
+    storeArtifact: unary<StoreArtifactRequest, StoreArtifactResponse>(options, (request) =>
+      create(StoreArtifactResponseSchema, { kept: storeArtifact(request, options.artifacts) }),
+    ),
+  };
+}
+
+/** Errors: DIGEST_MISMATCH, DISK_FULL. */
+function storeArtifact({ sha256, data }: StoreArtifactRequest, artifacts: ArtifactStore): boolean {
+  if (data.byteLength === 0) return artifacts.has(sha256);
+  const found = createHash('sha256').update(data).digest('hex');
+  if (data.byteLength > MAX_FILE_BYTES || found !== sha256)
+    throw new FlashcoreError('DIGEST_MISMATCH', { sha256 }, `Send the file that ${sha256} names: this has ${found}`);
+  artifacts.put(data);
+  return true;
+}
+
+function unary<Request, Response>(
+  { table, logger }: FleetServiceOptions,
+  answer: (request: Request) => Response,
+): (call: ServerUnaryCall<Request, Response>, done: sendUnaryData<Response>) => void {
+  return (call, done) => {
+    try {
+      const session = /^Bearer ([\w-]{1,64})$/.exec(String(call.metadata.get('authorization')[0] ?? ''))?.[1];
+      const admission = session === undefined ? 'unknown' : table.admit(session);
+      if (typeof admission === 'string' || admission.use !== 'again')
+        throw new FlashcoreError('UNAUTHENTICATED', {}, 'Register first (Attach), and send the session that it gave');
+      done(null, answer(call.request));
+    } catch (thrown) {
+      const error = asFlashcoreError(thrown);
+      if (error.reason === 'INTERNAL') logger.error({ err: thrown }, 'a pilot could not be answered');
+      done(statusFromError(error));
+    }
+  };
+}
+
+/** One pilot's stream, from its registration to its end. */
+function attach(call: AttachCall, { pool, logger }: FleetServiceOptions): void {
+  const say = (message: MessageInitShape<typeof AttachResponseSchema>['message']): void => {
+    if (!call.destroyed) call.write(create(AttachResponseSchema, { message }));
+  };
+  const link: PilotLink = {
+    registered: (session) => say({ case: 'registered', value: { session } }),
+    assign: (assignment) => say({ case: 'assignment', value: assignment }),
+    stop: (lease) => say({ case: 'stop', value: { lease: BigInt(lease) } }),
+    dismiss: (reason) => {
+      say({ case: 'dismissed', value: { reason } });
+      call.end();
+    },
+  };
+  let session: PilotSession | undefined;
+  const end = (reason: string): void => {
+    clearTimeout(silent);
+    session?.lost(reason);
+    session = undefined;
+  };
+  let silent = setTimeout(
+    () => refuse(new FlashcoreError('UNAUTHENTICATED', {}, 'Register first')),
+    REGISTER_WITHIN_MS,
+  );
+  const refuse = (error: FlashcoreError): void => {
+    clearTimeout(silent);
+    logger.warn({ reason: error.reason, message: error.message }, 'a pilot was not let in');
+    call.emit('error', statusFromError(error));
+  };
+  const heard = (): void => {
+    clearTimeout(silent);
+    silent = setTimeout(() => {
+      end(`its pilot was silent for ${SILENT_MS / 1000} s`);
+      call.destroy();
+    }, SILENT_MS);
+  };
+  call.on('data', ({ message }: AttachRequest) => {
+    try {
+      if (session) tell(session, message);
+      else if (message.case === 'register') session = pool.register(message.value, link);
+      else throw new FlashcoreError('UNAUTHENTICATED', {}, 'Register first');
+      heard();
+    } catch (thrown) {
+      end('its pilot said what can not be understood');
+      refuse(asFlashcoreError(thrown));
+    }
+  });
+  call.on('end', () => {
+    end('its pilot has ended');
+    call.end();
+  });
+  call.on('cancelled', () => end('the connection to its pilot broke'));
+  call.on('error', () => end('the connection to its pilot broke'));
+}
+
+function tell(session: PilotSession, message: AttachRequest['message']): void {
+  switch (message.case) {
+    case 'event':
+      return session.event(Number(message.value.lease), message.value.event as JobEvent);
+    case 'giveBack':
+      return session.giveBack(Number(message.value.lease), message.value.reason);
+    case 'heartbeat':
+      return session.alive(Number(message.value.secondsLeft));
+    case 'leaving':
+      return session.leaving(message.value.reason);
+    case 'register':
+    case undefined:
+      throw new FlashcoreError('INVALID_REQUEST', {}, 'Say what a registered pilot can say');
+  }
+}

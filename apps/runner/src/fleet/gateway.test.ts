@@ -1,0 +1,213 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import {
+  ArtifactKind,
+  JobResultSchema,
+  Outcome,
+  WarningSchema,
+  BuildResultSchema,
+  type JobEvent,
+} from '@flashcore/shared/contract';
+import type { PlannerOptions } from '../experiment/planner.ts';
+import type { JobBody } from '../jobs/job-context.ts';
+import { createLogger } from '../log.ts';
+import { fakePlanner, FAKE_DEVICE } from '../testing/fake-planner.ts';
+import { collect, finished, kernel, startTestRunner, temporaryFolder, until } from '../testing/test-runner.ts';
+import { parseFleet } from './fleet-file.ts';
+import { createGateway } from './gateway.ts';
+import { flyPilot } from './pilot.ts';
+import type { Scheduler } from './slurm.ts';
+
+const SAMPLES = Buffer.from('bytes that a job made');
+const SHA256 = createHash('sha256').update(SAMPLES).digest('hex');
+const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };
+
+interface FlyingPilot {
+  /** As Slurm's TERM does. */
+  terminate: () => void;
+  landed: Promise<void>;
+}
+
+/** A gateway whose scheduler starts pilots in this process, which run `body` for every kernel. */
+async function startCluster(body: (attempt: number) => JobBody, max = 2) {
+  const folder = temporaryFolder();
+  const file = parseFleet(
+    `
+listen: unix:${join(folder.path, 'p')}
+reach: unix:${join(folder.path, 'p')}
+bundle: /opt/flashcore
+partitions:
+  - { partition: gpu, device: NVIDIA L4, max: ${max} }
+`,
+    'fleet.yaml',
+  );
+  const pilots = new Map<string, FlyingPilot>();
+  const present = new Set<string>();
+  let bodies = 0;
+  const fly = async (id: string, token: string, controller: AbortController): Promise<void> => {
+    let options: PlannerOptions | undefined;
+    await using own = await startTestRunner({
+      createPlanner: (asked) => {
+        options = asked;
+        asked.artifacts.put(SAMPLES);
+        return fakePlanner({ bodies: { tree: (job) => body((bodies += 1))(job) } });
+      },
+    });
+    const runner = { address: own.runner.address, device: FAKE_DEVICE, tools: [], ...options! };
+    await flyPilot(runner, {
+      gateway: file.reach,
+      security: undefined,
+      token,
+      schedulerJob: id,
+      endsAtMs: Infinity,
+      logger: createLogger('silent'),
+      signal: controller.signal,
+    });
+  };
+  const scheduler: Scheduler = {
+    submit: (_, token) => {
+      const id = String(pilots.size + 1);
+      const controller = new AbortController();
+      const landed = fly(id, token, controller)
+        .catch(() => undefined)
+        .then(() => void present.delete(id));
+      present.add(id);
+      pilots.set(id, { landed, terminate: () => controller.abort() });
+      return Promise.resolve(id);
+    },
+    pilots: () => Promise.resolve(present),
+    cancel: (ids) => {
+      for (const id of ids) pilots.get(id)?.terminate();
+      return Promise.resolve();
+    },
+  };
+  const gateway = await startTestRunner({
+    createPlanner: (options) =>
+      createGateway(options, { file, scheduler: () => scheduler, tls: undefined, roundMs: 20 }),
+    fleet: file,
+  });
+  return {
+    ...gateway,
+    pilots,
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]();
+      for (const { terminate } of pilots.values()) terminate();
+      await Promise.all([...pilots.values()].map(({ landed }) => landed));
+      folder[Symbol.dispose]();
+    },
+  };
+}
+
+const attempts = (events: readonly JobEvent[]): string[] =>
+  events.flatMap(({ payload }) =>
+    payload.case === 'attemptStarted' ? [`${payload.value.attempt}: ${payload.value.reason ?? ''}`] : [],
+  );
+const warnings = (events: readonly JobEvent[]): string[] =>
+  events.flatMap(({ payload }) => (payload.case === 'warning' ? [payload.value.message] : []));
+const isGapless = (events: readonly JobEvent[]): boolean =>
+  events.every(({ sequence }, index) => Number(sequence) === index + 1);
+
+const warn =
+  (text: string): JobBody =>
+  ({ emit }) => {
+    emit({ case: 'warning', value: create(WarningSchema, { message: text }) });
+    return Promise.resolve(PASSED);
+  };
+
+test('a job runs on a pilot that was submitted for it; a second one on the same pilot', async () => {
+  await using cluster = await startCluster(() => warn('from the node'));
+  for (let job = 0; job < 2; job += 1) {
+    const events = await collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+    expect(isGapless(events)).toBe(true);
+    expect(attempts(events)).toEqual(['1: ']);
+    expect(warnings(events)).toEqual(['from the node']);
+    expect(finished(events).outcome).toBe(Outcome.PASSED);
+  }
+  expect(cluster.pilots.size).toBe(1);
+  const { host } = await cluster.client.getHost({});
+  expect(host!.devices.map(({ deviceId, name }) => [deviceId, name])).toEqual([['slurm:gpu', 'Fake GPU']]);
+  expect(host!.fleet).toMatchObject({ partitions: [{ name: 'gpu', freePilots: 1, waitingJobs: 0 }], requeues: 0n });
+});
+
+test('jobs run side by side, each on a pilot of its own', async () => {
+  let running = 0;
+  let most = 0;
+  const body: JobBody = async () => {
+    most = Math.max(most, (running += 1));
+    await until(() => most === 2);
+    running -= 1;
+    return PASSED;
+  };
+  await using cluster = await startCluster(() => body);
+  const jobs = ['fa_v1_baseline', 'flashcore_v6'].map((id) => collect(cluster.client.start('verify', kernel(id))));
+  await Promise.all(jobs);
+  expect(most).toBe(2);
+});
+
+test('a pilot that the scheduler ends gives its job back; the client sees one stream', async () => {
+  await using cluster = await startCluster((attempt) =>
+    attempt > 1
+      ? warn('second')
+      : async ({ emit, signal }) => {
+          emit({ case: 'warning', value: create(WarningSchema, { message: 'first' }) });
+          return sleep(60_000, PASSED, { signal });
+        },
+  );
+  const events: JobEvent[] = [];
+  for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) {
+    events.push(event);
+    if (warnings([event])[0] === 'first') cluster.pilots.get('1')!.terminate();
+  }
+  expect(isGapless(events)).toBe(true);
+  expect(attempts(events)).toEqual(['1: ', '2: the scheduler ends the pilot']);
+  expect(warnings(events)).toEqual(['first', 'second']);
+  expect(finished(events).outcome).toBe(Outcome.PASSED);
+  const { host } = await cluster.client.getHost({});
+  expect(host!.fleet).toMatchObject({ requeues: 1n, refusedEvents: 0n });
+});
+
+test('files that a job made are at the gateway before the event that names them', async () => {
+  await using cluster = await startCluster(() => ({ emit }) => {
+    emit({
+      case: 'buildResult',
+      value: create(BuildResultSchema, {
+        buildId: 'b',
+        artifacts: [{ sha256: SHA256, kind: ArtifactKind.CUBIN, fileName: 'x', sizeBytes: BigInt(SAMPLES.length) }],
+      }),
+    });
+    return Promise.resolve(PASSED);
+  });
+  const seen: string[] = [];
+  for await (const { payload } of cluster.client.start('verify', kernel('fa_v1_baseline'))) {
+    if (payload.case !== 'buildResult') continue;
+    seen.push(String(await cluster.client.readArtifact(SHA256)));
+  }
+  expect(seen).toEqual([String(SAMPLES)]);
+});
+
+test('a cancelled job ends on its node too', async () => {
+  const began = Promise.withResolvers<void>();
+  let stopped = false;
+  await using cluster = await startCluster(() => async ({ signal }) => {
+    began.resolve();
+    signal.addEventListener('abort', () => (stopped = true));
+    return sleep(60_000, PASSED, { signal });
+  });
+  const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+  await began.promise;
+  const { jobs } = await cluster.client.listJobs({});
+  await cluster.client.cancelJob({ name: jobs[0]!.name });
+  expect(finished(await job).outcome).toBe(Outcome.CANCELLED);
+  await until(() => stopped);
+});
+
+test('bad input is refused at once, without a pilot', async () => {
+  await using cluster = await startCluster(() => warn('never'));
+  await expect(collect(cluster.client.start('verify', kernel('no_such_kernel')))).rejects.toThrow('no_such_kernel');
+  const elsewhere = { ...kernel('flashcore_v6'), options: { deviceId: 'slurm:no' } };
+  await expect(collect(cluster.client.start('verify', elsewhere))).rejects.toThrow('slurm:gpu');
+  expect(cluster.pilots.size).toBe(0);
+});

@@ -1,0 +1,49 @@
+import { clone, create } from '@bufbuild/protobuf';
+import { DeviceSchema, DeviceState, type Device } from '@flashcore/shared/contract';
+import { archLimits, findDataSheet } from '@flashcore/shared/kernels';
+import { UsageError } from '../usage-error.ts';
+import { describeEmulator } from '../device/devices.ts';
+import { EMULATOR_ID } from '../spec/device-id.ts';
+import type { PartitionSettings } from './fleet-file.ts';
+
+/** A partition's name as a device of the gateway. */
+export const deviceIdOf = (partition: string): string => `slurm:${partition.toLowerCase()}`;
+
+/**
+ * A partition as jobs see it before a pilot was there to tell: by the data sheet of its GPUs. Errors: UsageError for a
+ * model that has none.
+ */
+export function expectedDevice({ partition, device }: PartitionSettings): Device {
+  if (device === EMULATOR_ID) return asPartition(describeEmulator(0), partition);
+  const sheet = findDataSheet(device);
+  const limits = sheet && archLimits(sheet.arch);
+  if (!sheet || !limits)
+    throw new UsageError(
+      `--slurm: partition ${partition}: wanted a GPU that flashcore has a data sheet of, or "${EMULATOR_ID}", found "${device}"`,
+    );
+  return create(DeviceSchema, {
+    deviceId: deviceIdOf(partition),
+    name: sheet.name,
+    arch: sheet.arch,
+    multiprocessors: sheet.multiprocessors,
+    l2Bytes: BigInt(sheet.l2Bytes),
+    smemOptinBytes: limits.smemPerCtaOptinBytes,
+    smemPerMultiprocessorBytes: limits.smemPerSmBytes,
+    registersPerMultiprocessor: limits.registersPerSm,
+    roofline: {
+      fp16TensorTflops: sheet.fp16TensorTflops,
+      memoryGbPerSecond: sheet.memoryGbPerSecond,
+      source: sheet.source,
+    },
+    state: DeviceState.READY,
+  });
+}
+
+/** The device that a pilot found on its node, as the partition's. */
+export function asPartition(found: Device, partition: string): Device {
+  const device = clone(DeviceSchema, found);
+  device.deviceId = deviceIdOf(partition);
+  device.state = DeviceState.READY;
+  delete device.stateReason;
+  return device;
+}

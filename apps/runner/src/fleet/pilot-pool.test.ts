@@ -1,0 +1,171 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import {
+  JobEventSchema,
+  Outcome,
+  WarningSchema,
+  JobFinishedSchema,
+  PilotState,
+  type JobEvent,
+} from '@flashcore/shared/contract';
+import { RegisterSchema } from '@flashcore/shared/fleet';
+import { createLogger } from '../log.ts';
+import { openDatabase } from '../store/database.ts';
+import { FleetTable } from '../store/fleet-table.ts';
+import { FAKE_DEVICE } from '../testing/fake-planner.ts';
+import type { PartitionSettings } from './fleet-file.ts';
+import { LeaseLost, PilotPool, type PilotLink, type PilotSession } from './pilot-pool.ts';
+
+const PARTITION: PartitionSettings = {
+  partition: 'gpu',
+  device: 'NVIDIA L4',
+  gres: 'gpu:1',
+  min: 0,
+  max: 4,
+  idle_seconds: 60,
+  time_limit_minutes: 60,
+};
+const ASSIGNMENT = { job: 'jobs/1', attempt: 1, method: 'verify', request: new Uint8Array(), files: [] };
+const NEVER = new AbortController().signal;
+
+interface Changes {
+  buildId?: string;
+  token?: string;
+  secondsLeft?: number;
+}
+
+function fixture() {
+  const table = new FleetTable(openDatabase(':memory:'));
+  const clock = { ms: 1_000_000 };
+  const pool = new PilotPool({
+    partitions: [PARTITION],
+    table,
+    buildId: 'b1',
+    logger: createLogger('silent'),
+    nowMs: () => clock.ms,
+  });
+  /** A pilot that was submitted and comes; `said` is what the gateway said to it. */
+  const pilot = (schedulerJob: string, changes: Changes = {}) => {
+    const token = `token-${schedulerJob}`;
+    if (!table.pilots().some((row) => row.schedulerJob === schedulerJob))
+      table.submitted({ schedulerJob, partition: 'gpu', submitMs: clock.ms }, token);
+    const said: string[] = [];
+    const link: PilotLink = {
+      registered: (session) => said.push(`registered ${session}`),
+      assign: ({ lease }) => said.push(`lease ${lease}`),
+      stop: (lease) => said.push(`stop ${lease}`),
+      dismiss: (reason) => said.push(`dismissed: ${reason}`),
+    };
+    const register = create(RegisterSchema, {
+      token: changes.token ?? token,
+      buildId: changes.buildId ?? 'b1',
+      node: `node-${schedulerJob}`,
+      device: FAKE_DEVICE,
+      clockMs: BigInt(clock.ms),
+      secondsLeft: BigInt(changes.secondsLeft ?? 0),
+    });
+    const session: PilotSession = pool.register(register, link);
+    return { session, said };
+  };
+  return { pool, table, pilot, clock };
+}
+
+const warning = (text: string): JobEvent =>
+  create(JobEventSchema, { payload: { case: 'warning', value: create(WarningSchema, { message: text }) } });
+const finished = (): JobEvent =>
+  create(JobEventSchema, {
+    payload: { case: 'finished', value: create(JobFinishedSchema, { outcome: Outcome.PASSED }) },
+  });
+
+test('a token lets in once, a session again, and nothing else does', () => {
+  const { pilot } = fixture();
+  const { said } = pilot('1');
+  expect(() => pilot('1')).toThrow('its token was used before');
+  expect(() => pilot('2', { token: 'guess' })).toThrow('the token is none that it gave');
+  const again = pilot('1', { token: said[0]!.replace('registered ', '') });
+  expect(again.said).toEqual([expect.stringMatching(/^registered /)]);
+  expect(said).toContain('dismissed: the same pilot has registered again');
+});
+
+test('a pilot of another build is refused', () => {
+  const { pilot, pool } = fixture();
+  expect(() => pilot('1', { buildId: 'b2' })).toThrow("Put the gateway's own bundle on the nodes");
+  expect(pool.livePilots('gpu')).toBe(0);
+});
+
+test('a job runs under a lease; what comes under another number is refused and counted', async () => {
+  const { pool, pilot, table } = fixture();
+  const { session, said } = pilot('1');
+  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const heard: JobEvent[] = [];
+  const end = lease.run(ASSIGNMENT, { onEvent: (event) => heard.push(event), signal: NEVER });
+  expect(said.at(-1)).toBe(`lease ${lease.number}`);
+  session.event(lease.number, warning('mine'));
+  session.event(lease.number - 1, warning('of an older lease'));
+  session.event(lease.number + 1, finished());
+  session.event(lease.number, finished());
+  await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
+  session.event(lease.number, warning('too late'));
+  expect(heard).toHaveLength(1);
+  expect(pool.describe(table.pilots(), () => 0)).toMatchObject({ refusedEvents: 3n, lostLeases: 0n });
+});
+
+test('a job whose pilot is lost is told so, and its next lease has a higher number', async () => {
+  const { pool, pilot } = fixture();
+  const first = pilot('1');
+  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
+  const next = pool.take('gpu', 'jobs/1', NEVER);
+  first.session.lost('the node is gone');
+  await expect(end).rejects.toEqual(new LeaseLost('the node is gone'));
+  pilot('2');
+  expect((await next).number).toBeGreaterThan(lease.number);
+  expect((await next).node).toBe('node-2');
+});
+
+test('a job is given back and its pilot takes no other', async () => {
+  const { pool, pilot, table } = fixture();
+  const { session } = pilot('1');
+  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
+  session.leaving('preempted');
+  session.giveBack(lease.number, 'preempted');
+  await expect(end).rejects.toThrow('preempted');
+  expect(pool.livePilots('gpu')).toBe(0);
+  expect(pool.describe(table.pilots(), () => 0).pilots[0]!.state).toBe(PilotState.LEAVING);
+});
+
+test('a pilot that has less than a minute left gets no job and is let go', async () => {
+  const { pool, pilot } = fixture();
+  const { session, said } = pilot('1', { secondsLeft: 61 });
+  session.alive(59);
+  expect(said.at(-1)).toBe('dismissed: its time is nearly over');
+  const waiting = pool.take('gpu', 'jobs/1', NEVER);
+  expect(pool.waitingJobs('gpu')).toBe(1);
+  pilot('2');
+  expect((await waiting).node).toBe('node-2');
+});
+
+test('a job that is stopped while it waits leaves no trace', async () => {
+  const { pool, pilot } = fixture();
+  const stopped = new AbortController();
+  const waiting = pool.take('gpu', 'jobs/1', stopped.signal);
+  stopped.abort(new Error('cancelled'));
+  await expect(waiting).rejects.toThrow('cancelled');
+  pilot('1');
+  expect(pool.runningJobs('gpu')).toBe(0);
+});
+
+test('held and used seconds, and a clock that is wrong', async () => {
+  const { pool, pilot, table, clock } = fixture();
+  const { session } = pilot('1');
+  clock.ms += 10_000;
+  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
+  clock.ms += 30_000;
+  session.event(lease.number, finished());
+  await end;
+  session.lost('it left');
+  clock.ms += 99_000;
+  expect(pool.describe(table.pilots(), () => 0).partitions[0]).toMatchObject({ heldSeconds: 40, usedSeconds: 30 });
+});

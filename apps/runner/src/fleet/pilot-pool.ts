@@ -1,0 +1,457 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import {
+  FlashcoreError,
+  FleetSchema,
+  PilotState,
+  type Device,
+  type Fleet,
+  type JobEvent,
+  type JobFinished,
+  type Pilot,
+} from '@flashcore/shared/contract';
+import type { Assignment, Register } from '@flashcore/shared/fleet';
+import { plainLine } from '@flashcore/shared/text';
+import type { Logger } from '../log.ts';
+import { FleetTable, type PilotRow } from '../store/fleet-table.ts';
+import type { PartitionSettings } from './fleet-file.ts';
+import { asPartition, expectedDevice } from './partition-devices.ts';
+
+/** What the gateway says to a pilot. */
+export interface PilotLink {
+  registered(session: string): void;
+  assign(assignment: Assignment): void;
+  stop(lease: number): void;
+  /** Ends the pilot; the link then closes. */
+  dismiss(reason: string): void;
+}
+
+/** What a pilot says to the gateway. */
+export interface PilotSession {
+  event(lease: number, event: JobEvent): void;
+  giveBack(lease: number, reason: string): void;
+  alive(secondsLeft: number): void;
+  leaving(reason: string): void;
+  /** The link has ended, whoever ended it. */
+  lost(reason: string): void;
+}
+
+/** A job's pilot did not bring it to its end: another may. */
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost';
+}
+
+/** A pilot that a job has. */
+export interface Lease {
+  number: number;
+  node: string;
+  device: Device;
+  /** Runs a job to its end, and gives it back. Errors: LeaseLost. */
+  run(assignment: Omit<Assignment, 'lease' | '$typeName' | '$unknown'>, options: LeaseOptions): Promise<JobFinished>;
+}
+
+export interface LeaseOptions {
+  onEvent: (event: JobEvent) => void;
+  /** Asks the pilot to stop the job; its end is then the job's. */
+  signal: AbortSignal;
+}
+
+interface LivePilot extends PilotRow {
+  link: PilotLink;
+  node: string;
+  device: Device;
+  lacks: string;
+  startMs: number;
+  idleSinceMs: number;
+  secondsLeft: number | undefined;
+  leaving: boolean;
+  work: Work | undefined;
+}
+
+interface Work {
+  lease: number;
+  job: string;
+  sinceMs: number;
+  onEvent: (event: JobEvent) => void;
+  end: PromiseWithResolvers<JobFinished>;
+}
+
+interface Waiting {
+  partition: string;
+  job: string;
+  promise: PromiseWithResolvers<Lease>;
+}
+
+export interface PoolOptions {
+  partitions: readonly PartitionSettings[];
+  table: FleetTable;
+  /** Digest of the code that pilots must have. */
+  buildId: string;
+  logger: Logger;
+  nowMs?: () => number;
+}
+
+const NOTHING_SPENT = { heldMs: 0, usedMs: 0 };
+/** A pilot whose scheduler ends it sooner takes no further job. */
+const LEAST_SECONDS_LEFT = 60;
+/** Clocks that differ by more are named in the pilot's lacks. */
+const CLOCK_SKEW_MS = 5_000;
+
+/** The pilots of a gateway: who may register, which has which job, and what becomes of a job whose pilot is lost. */
+export class PilotPool {
+  readonly #options: PoolOptions;
+  readonly #nowMs: () => number;
+  readonly #live = new Map<string, LivePilot>();
+  readonly #waiting: Waiting[] = [];
+  readonly #devices: Map<string, Device>;
+  #schedulerProblem: string | undefined;
+  #requeues = 0;
+  #lostLeases = 0;
+  #refusedEvents = 0;
+  /** By partition, of pilots and jobs that have ended. */
+  readonly #spent = new Map<string, { heldMs: number; usedMs: number }>();
+
+  constructor(options: PoolOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+    this.#devices = new Map(options.partitions.map((settings) => [settings.partition, expectedDevice(settings)]));
+  }
+
+  /** A device for each partition, in the order of the fleet file. */
+  devices(): Device[] {
+    return [...this.#devices.values()];
+  }
+
+  /** The partition that is a device of the gateway. */
+  partitionOf(deviceId: string): string {
+    const found = [...this.#devices].find(([, device]) => device.deviceId === deviceId);
+    if (found) return found[0];
+    throw new FlashcoreError(
+      'DEVICE_UNAVAILABLE',
+      { device_id: deviceId },
+      `${deviceId} is no partition of this gateway`,
+    );
+  }
+
+  /** Told when a pilot is free or has gone. */
+  onChange: () => void = () => undefined;
+
+  /** Pilots of a partition that have registered and stay. */
+  livePilots(partition: string): number {
+    return this.#ofPartition(partition).length;
+  }
+
+  /** Jobs of a partition that wait for a pilot. */
+  waitingJobs(partition: string): number {
+    return this.#waiting.filter((one) => one.partition === partition).length;
+  }
+
+  /** Jobs of a partition that have a pilot. */
+  runningJobs(partition: string): number {
+    return [...this.#live.values()].filter((one) => one.partition === partition && one.work).length;
+  }
+
+  /** Whether a pilot is connected. */
+  isLive(schedulerJob: string): boolean {
+    return this.#live.has(schedulerJob);
+  }
+
+  /** Whether a pilot is connected and takes jobs. */
+  stays(schedulerJob: string): boolean {
+    return this.#live.get(schedulerJob)?.leaving === false;
+  }
+
+  set schedulerProblem(problem: string | undefined) {
+    this.#schedulerProblem = problem;
+  }
+
+  /** The partition's pilots that had no job since then, the longest idle first. */
+  idleSince(partition: string, beforeMs: number): string[] {
+    return this.#ofPartition(partition)
+      .filter(({ work, idleSinceMs }) => !work && idleSinceMs <= beforeMs)
+      .toSorted((a, b) => a.idleSinceMs - b.idleSinceMs)
+      .map(({ schedulerJob }) => schedulerJob);
+  }
+
+  /** Lets a pilot go that has no job. */
+  dismiss(schedulerJob: string, reason: string): void {
+    const pilot = this.#live.get(schedulerJob);
+    if (!pilot || pilot.work) return;
+    pilot.leaving = true;
+    pilot.link.dismiss(reason);
+  }
+
+  /**
+   * Lets a pilot in by its one-time token, or again by its session. Errors: UNAUTHENTICATED, VERSION_MISMATCH: it is
+   * then to be dismissed.
+   */
+  register(asked: Register, link: PilotLink): PilotSession {
+    const { table, logger, buildId } = this.#options;
+    const row = admitted(table.admit(asked.token));
+    if (asked.buildId !== buildId)
+      throw new FlashcoreError(
+        'VERSION_MISMATCH',
+        { wanted: buildId, found: asked.buildId },
+        `Put the gateway's own bundle on the nodes: the pilot of job ${row.schedulerJob} is of another build`,
+      );
+    const settings = this.#options.partitions.find(({ partition }) => partition === row.partition);
+    if (!settings || !asked.device)
+      throw new FlashcoreError(
+        'INVALID_REQUEST',
+        { partition: row.partition },
+        `Cancel job ${row.schedulerJob}: the fleet file has no partition ${row.partition} any more, or the node no device`,
+      );
+    // A half-open connection of the same pilot: the younger one counts.
+    this.#live.get(row.schedulerJob)?.link.dismiss('the same pilot has registered again');
+    this.#lost(row.schedulerJob, 'the pilot has registered again');
+    const session = FleetTable.secret();
+    table.beginSession(row.schedulerJob, session);
+    const now = this.#nowMs();
+    const pilot: LivePilot = {
+      ...row,
+      link,
+      node: plainLine(asked.node).slice(0, 64),
+      device: asPartition(asked.device, row.partition),
+      lacks: lacksOf(asked, now),
+      startMs: now,
+      idleSinceMs: now,
+      secondsLeft: Number(asked.secondsLeft) || undefined,
+      leaving: false,
+      work: undefined,
+    };
+    this.#live.set(row.schedulerJob, pilot);
+    this.#devices.set(row.partition, pilot.device);
+    logger.info({ pilot: row.schedulerJob, node: pilot.node, partition: row.partition }, 'a pilot has registered');
+    link.registered(session);
+    this.#serveWaiting(row.partition);
+    this.onChange();
+    return this.#sessionOf(pilot);
+  }
+
+  #sessionOf(pilot: LivePilot): PilotSession {
+    const current = (lease: number): Work | undefined => {
+      if (pilot.work?.lease === lease) return pilot.work;
+      this.#refusedEvents += 1;
+      this.#options.logger.warn(
+        { pilot: pilot.schedulerJob, lease, current: pilot.work?.lease },
+        'what a pilot said under a lease that has ended was refused',
+      );
+      return undefined;
+    };
+    return {
+      event: (lease, event) => {
+        const work = current(lease);
+        if (!work) return;
+        if (event.payload.case === 'finished')
+          this.#free(pilot, () => work.end.resolve(event.payload.value as JobFinished));
+        else work.onEvent(event);
+      },
+      giveBack: (lease, reason) => {
+        const work = current(lease);
+        if (work) this.#free(pilot, () => work.end.reject(new LeaseLost(plainLine(reason))));
+      },
+      alive: (secondsLeft) => {
+        pilot.secondsLeft = secondsLeft || undefined;
+        this.#dismissExpiring(pilot);
+      },
+      leaving: () => {
+        pilot.leaving = true;
+      },
+      lost: (reason) => {
+        if (this.#live.get(pilot.schedulerJob) === pilot) this.#lost(pilot.schedulerJob, reason);
+      },
+    };
+  }
+
+  /** A pilot whose time is nearly over takes no further job, and its GPU is another's. */
+  #dismissExpiring(pilot: LivePilot): void {
+    if ((pilot.secondsLeft ?? Infinity) < LEAST_SECONDS_LEFT)
+      this.dismiss(pilot.schedulerJob, 'its time is nearly over');
+  }
+
+  /** A pilot for a job; waits for one that is free. Errors: the signal's reason. */
+  async take(partition: string, job: string, signal: AbortSignal): Promise<Lease> {
+    signal.throwIfAborted();
+    const free = this.#freePilot(partition);
+    if (free) return this.#leaseOf(free, job);
+    const waiting: Waiting = { partition, job, promise: Promise.withResolvers<Lease>() };
+    const leave = (): void => {
+      const index = this.#waiting.indexOf(waiting);
+      if (index >= 0) this.#waiting.splice(index, 1);
+      waiting.promise.reject(signal.reason as Error);
+    };
+    this.#waiting.push(waiting);
+    signal.addEventListener('abort', leave, { once: true });
+    try {
+      return await waiting.promise.promise;
+    } finally {
+      signal.removeEventListener('abort', leave);
+    }
+  }
+
+  /** A job goes to another pilot. */
+  requeued(): void {
+    this.#requeues += 1;
+  }
+
+  /** Lets all pilots go: the gateway ends. */
+  close(): void {
+    for (const { schedulerJob, link } of [...this.#live.values()]) {
+      link.dismiss('the gateway ends');
+      this.#lost(schedulerJob, 'the gateway ends');
+    }
+  }
+
+  /** What GetHost says of the cluster. `submitted`: all pilots that have not ended; `queued`: jobs before the pool. */
+  describe(submitted: readonly PilotRow[], queued: (partition: string) => number): Fleet {
+    return create(FleetSchema, {
+      partitions: this.#options.partitions.map(({ partition, max }) => ({
+        ...this.#secondsOf(partition),
+        name: partition,
+        deviceName: this.#devices.get(partition)?.name ?? '',
+        maxPilots: max,
+        freePilots: this.#ofPartition(partition).filter(({ work }) => !work).length,
+        waitingJobs: this.waitingJobs(partition) + queued(partition),
+      })),
+      pilots: submitted.map((row) => this.#describePilot(row)),
+      ...(this.#schedulerProblem !== undefined && { schedulerProblem: this.#schedulerProblem }),
+      requeues: BigInt(this.#requeues),
+      lostLeases: BigInt(this.#lostLeases),
+      refusedEvents: BigInt(this.#refusedEvents),
+    });
+  }
+
+  #secondsOf(partition: string): { heldSeconds: number; usedSeconds: number } {
+    const now = this.#nowMs();
+    const { heldMs, usedMs } = this.#spent.get(partition) ?? NOTHING_SPENT;
+    const live = [...this.#live.values()].filter((one) => one.partition === partition);
+    return {
+      heldSeconds: live.reduce((sum, { startMs }) => sum + now - startMs, heldMs) / 1000,
+      usedSeconds: live.reduce((sum, { work }) => sum + (work ? now - work.sinceMs : 0), usedMs) / 1000,
+    };
+  }
+
+  #spend(partition: string, more: { heldMs?: number; usedMs?: number }): void {
+    const { heldMs, usedMs } = this.#spent.get(partition) ?? NOTHING_SPENT;
+    this.#spent.set(partition, { heldMs: heldMs + (more.heldMs ?? 0), usedMs: usedMs + (more.usedMs ?? 0) });
+  }
+
+  #describePilot({ schedulerJob, partition, submitMs }: PilotRow): Omit<Pilot, '$typeName' | '$unknown'> {
+    const live = this.#live.get(schedulerJob);
+    return {
+      schedulerJob,
+      partition,
+      state: stateOf(live),
+      node: live?.node ?? '',
+      job: live?.work?.job ?? '',
+      submitTime: timestampFromMs(submitMs),
+      ...(live && { startTime: timestampFromMs(live.startMs) }),
+      lacks: live?.lacks ?? '',
+    };
+  }
+
+  #ofPartition(partition: string): LivePilot[] {
+    return [...this.#live.values()].filter((one) => one.partition === partition && !one.leaving);
+  }
+
+  #freePilot(partition: string): LivePilot | undefined {
+    return this.#ofPartition(partition).find(
+      ({ work, secondsLeft = Infinity }) => !work && secondsLeft >= LEAST_SECONDS_LEFT,
+    );
+  }
+
+  #leaseOf(pilot: LivePilot, job: string): Lease {
+    const number = this.#options.table.lease(job, pilot);
+    const end = Promise.withResolvers<JobFinished>();
+    // The pilot may be lost before its job runs.
+    end.promise.catch(() => undefined);
+    pilot.work = { lease: number, job, sinceMs: this.#nowMs(), onEvent: () => undefined, end };
+    return {
+      number,
+      node: pilot.node,
+      device: pilot.device,
+      run: async (assignment, { onEvent, signal }) => {
+        const stop = (): void => pilot.link.stop(number);
+        if (pilot.work?.lease === number) {
+          pilot.work.onEvent = onEvent;
+          pilot.link.assign({ ...assignment, lease: BigInt(number) } as Assignment);
+          if (signal.aborted) stop();
+        }
+        signal.addEventListener('abort', stop);
+        try {
+          return await end.promise;
+        } finally {
+          signal.removeEventListener('abort', stop);
+        }
+      },
+    };
+  }
+
+  #free(pilot: LivePilot, tell: () => void): void {
+    const now = this.#nowMs();
+    if (pilot.work) this.#spend(pilot.partition, { usedMs: now - pilot.work.sinceMs });
+    pilot.work = undefined;
+    pilot.idleSinceMs = now;
+    tell();
+    this.#dismissExpiring(pilot);
+    this.#serveWaiting(pilot.partition);
+    this.onChange();
+  }
+
+  #serveWaiting(partition: string): void {
+    for (;;) {
+      const index = this.#waiting.findIndex((one) => one.partition === partition);
+      const pilot = index < 0 ? undefined : this.#freePilot(partition);
+      if (!pilot) return;
+      const [waiting] = this.#waiting.splice(index, 1);
+      try {
+        waiting!.promise.resolve(this.#leaseOf(pilot, waiting!.job));
+      } catch (error) {
+        waiting!.promise.reject(error);
+      }
+    }
+  }
+
+  #lost(schedulerJob: string, reason: string): void {
+    const pilot = this.#live.get(schedulerJob);
+    if (!pilot) return;
+    this.#live.delete(schedulerJob);
+    const now = this.#nowMs();
+    this.#spend(pilot.partition, { heldMs: now - pilot.startMs });
+    const { work } = pilot;
+    if (!work) return;
+    this.#spend(pilot.partition, { usedMs: now - work.sinceMs });
+    pilot.work = undefined;
+    this.#lostLeases += 1;
+    this.#options.logger.warn({ pilot: schedulerJob, job: work.job, lease: work.lease, reason }, 'a lease was lost');
+    work.end.reject(new LeaseLost(reason));
+  }
+}
+
+/** Errors: UNAUTHENTICATED. */
+function admitted(admission: ReturnType<FleetTable['admit']>): PilotRow {
+  if (typeof admission === 'object') return admission;
+  throw new FlashcoreError(
+    'UNAUTHENTICATED',
+    {},
+    admission === 'used'
+      ? 'Submit no pilot twice: its token was used before'
+      : 'Let the gateway submit pilots: the token is none that it gave, or its pilot has ended',
+  );
+}
+
+function stateOf(live: LivePilot | undefined): PilotState {
+  if (!live) return PilotState.PENDING;
+  if (live.work) return PilotState.BUSY;
+  return live.leaving ? PilotState.LEAVING : PilotState.IDLE;
+}
+
+/** What a node can't do, and a clock that is wrong: events carry the gateway's time, results the node's. */
+function lacksOf({ tools, clockMs }: Register, nowMs: number): string {
+  const missing = tools.filter((tool) => tool.missing !== undefined).map((tool) => plainLine(tool.name));
+  const skewMs = Number(clockMs) - nowMs;
+  return [
+    ...(missing.length > 0 ? [`no ${missing.join(', no ')}`] : []),
+    ...(Math.abs(skewMs) > CLOCK_SKEW_MS ? [`its clock is ${(skewMs / 1000).toFixed(0)} s off`] : []),
+  ].join('; ');
+}

@@ -1,0 +1,81 @@
+import { clone, create, toBinary, type DescMessage } from '@bufbuild/protobuf';
+import {
+  BenchmarkSettingsSchema,
+  JobOptionsSchema,
+  KernelReferenceSchema,
+  KernelRunnerService,
+  KernelVariantSchema,
+  type BenchmarkSettings,
+  type KernelReference,
+  type KernelVariant,
+  type SourceFile,
+  type Variant,
+} from '@flashcore/shared/contract';
+import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
+import type { KernelCatalog } from '../kernels.ts';
+import type { SourceStore } from '../store/sources.ts';
+
+/** A request that any node can carry out: it names all sources by content. */
+export interface PilotRequest {
+  /** In protobuf's binary form. */
+  request: Uint8Array<ArrayBuffer>;
+  /** Of all its source trees. */
+  files: SourceFile[];
+}
+
+export interface PilotRequestParts {
+  kernels: KernelCatalog;
+  sources: SourceStore;
+  /** Build of the device's champion, to compare an experiment with; undefined: with none but the request's. */
+  championBuild: string | undefined;
+}
+
+/** What a request may have of a kernel to build. */
+interface Asked {
+  kernel?: KernelReference | undefined;
+  variant?: Variant | undefined;
+  champion?: KernelVariant | undefined;
+  settings?: BenchmarkSettings | undefined;
+  benchmark?: BenchmarkSettings | undefined;
+}
+
+/**
+ * A client's request as a pilot gets it: kernels and builds of the gateway are source trees, and what is about this
+ * gateway's queue is left out. Errors: as for the kernels.
+ */
+export function pilotRequest<Method extends JobMethod>(
+  method: Method,
+  request: JobRequests[Method],
+  { kernels, sources, championBuild }: PilotRequestParts,
+): PilotRequest {
+  const schema: DescMessage = KernelRunnerService.method[method].input;
+  const copy = clone(schema, request as never) as unknown as Asked & JobRequests[Method];
+  const files: SourceFile[] = [];
+  const asTree = (asked: KernelVariant): KernelVariant => {
+    const kernel = kernels.resolve(asked.kernel!);
+    sources.keepFiles(kernel.folder, kernel.files);
+    files.push(...kernel.files);
+    return create(KernelVariantSchema, {
+      kernel: { source: { case: 'tree', value: { files: kernel.files, ...(kernel.git && { git: kernel.git }) } } },
+      variant: kernel.build?.variant ?? asked.variant,
+    });
+  };
+  if (copy.kernel) {
+    const { kernel, variant } = asTree(create(KernelVariantSchema, { kernel: copy.kernel, variant: copy.variant }));
+    Object.assign(copy, { kernel, variant });
+  }
+  if (copy.champion) copy.champion = asTree(copy.champion);
+  const measured = method === 'runExperiment' ? 'benchmark' : 'settings';
+  if (championBuild !== undefined) {
+    copy.benchmark ??= create(BenchmarkSettingsSchema);
+    copy.benchmark.champion = create(KernelVariantSchema, { kernel: buildReference(championBuild) });
+  }
+  const settings = copy[measured];
+  if (settings?.champion) settings.champion = asTree(settings.champion);
+  // The gateway keeps the time and the queue, and each attempt is a job of its own there.
+  copy.options = create(JobOptionsSchema);
+  return { request: toBinary(schema, copy as never), files };
+}
+
+const buildReference = (buildId: string): KernelReference =>
+  create(KernelReferenceSchema, { source: { case: 'buildId', value: buildId } });

@@ -1,0 +1,113 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { RegisterSchema } from '@flashcore/shared/fleet';
+import { createLogger } from '../log.ts';
+import { openDatabase } from '../store/database.ts';
+import { FleetTable } from '../store/fleet-table.ts';
+import { FAKE_DEVICE } from '../testing/fake-planner.ts';
+import { parseFleet } from './fleet-file.ts';
+import { PilotPool } from './pilot-pool.ts';
+import { Scaler } from './scaler.ts';
+import { SchedulerError, type Scheduler } from './slurm.ts';
+
+const FILE = parseFleet(
+  `
+listen: 127.0.0.1:1
+reach: a:1
+bundle: /opt/flashcore
+partitions:
+  - { partition: gpu, device: NVIDIA L4, max: 3, idle_seconds: 60 }
+`,
+  'fleet.yaml',
+);
+
+function fixture() {
+  const table = new FleetTable(openDatabase(':memory:'));
+  const clock = { ms: 1_000_000 };
+  const logger = createLogger('silent');
+  const nowMs = () => clock.ms;
+  const pool = new PilotPool({ partitions: FILE.partitions, table, buildId: 'b', logger, nowMs });
+  const present = new Set<string>();
+  const tokens = new Map<string, string>();
+  const state = { queued: 0, refused: undefined as Error | undefined };
+  const scheduler: Scheduler = {
+    submit: (_, token) => {
+      if (state.refused) return Promise.reject(state.refused);
+      const id = String(tokens.size + 1);
+      present.add(id);
+      tokens.set(id, token);
+      return Promise.resolve(id);
+    },
+    pilots: () => Promise.resolve(present),
+    cancel: (ids) => {
+      for (const id of ids) present.delete(id);
+      return Promise.resolve();
+    },
+  };
+  const scaler = new Scaler({ file: FILE, pool, table, scheduler, queued: () => state.queued, logger, nowMs });
+  const dismissed: string[] = [];
+  const comes = (id: string) =>
+    pool.register(create(RegisterSchema, { token: tokens.get(id)!, buildId: 'b', node: 'n', device: FAKE_DEVICE }), {
+      registered: () => undefined,
+      assign: () => undefined,
+      stop: () => undefined,
+      dismiss: (reason) => dismissed.push(`${id}: ${reason}`),
+    });
+  return { scaler, table, state, present, clock, pool, comes, dismissed };
+}
+
+test('a pilot for each job that waits, up to the most', async () => {
+  const { scaler, state, present } = fixture();
+  await scaler.round();
+  expect(present.size).toBe(0);
+  state.queued = 2;
+  await scaler.round();
+  await scaler.round();
+  expect(present.size).toBe(2);
+  state.queued = 50;
+  await scaler.round();
+  expect(present.size).toBe(3);
+});
+
+test('a pilot without a job is let go after its time, and no sooner', async () => {
+  const { scaler, state, clock, comes, dismissed } = fixture();
+  state.queued = 1;
+  await scaler.round();
+  comes('1');
+  state.queued = 0;
+  clock.ms += 59_000;
+  await scaler.round();
+  expect(dismissed).toEqual([]);
+  clock.ms += 1_000;
+  await scaler.round();
+  expect(dismissed).toEqual(['1: no job for 60 s']);
+});
+
+test('pilots that end before they register: others only now and then, and the reason is told', async () => {
+  const { scaler, state, present, clock, pool, table } = fixture();
+  state.queued = 1;
+  const problem = () => pool.describe(table.pilots(), () => 0).schedulerProblem;
+  for (let failure = 0; failure < 3; failure += 1) {
+    await scaler.round();
+    present.clear();
+    clock.ms += 11_000;
+  }
+  await scaler.round();
+  expect(problem()).toContain('ended before they registered');
+  expect(present.size).toBe(0);
+  clock.ms += 61_000;
+  await scaler.round();
+  expect(present.size).toBe(1);
+});
+
+test('a scheduler that is away is told, and asked again in the next round', async () => {
+  const { scaler, state, present, pool, table } = fixture();
+  state.queued = 1;
+  state.refused = new SchedulerError('Look at slurmctld: sbatch did not answer', { refused: false });
+  await scaler.round();
+  expect(pool.describe(table.pilots(), () => 0).schedulerProblem).toBe('Look at slurmctld: sbatch did not answer');
+  state.refused = undefined;
+  await scaler.round();
+  expect(pool.describe(table.pilots(), () => 0).schedulerProblem).toBeUndefined();
+  expect(present.size).toBe(1);
+});

@@ -1,0 +1,124 @@
+import type { Logger } from '../log.ts';
+import { FleetTable } from '../store/fleet-table.ts';
+import type { FleetFile, PartitionSettings } from './fleet-file.ts';
+import type { PilotPool } from './pilot-pool.ts';
+import type { Scheduler } from './slurm.ts';
+
+export interface ScalerOptions {
+  file: FleetFile;
+  pool: PilotPool;
+  table: FleetTable;
+  scheduler: Scheduler;
+  /** Jobs of a partition that no pilot was asked for yet: they wait in the gateway's queue. */
+  queued: (partition: string) => number;
+  logger: Logger;
+  nowMs?: () => number;
+}
+
+/** Most pilots submitted at a time: what the scheduler refuses is known before many are lost. */
+const MOST_AT_ONCE = 16;
+/** A pilot that was not seen in the scheduler's list may not be in it yet. */
+const UNSEEN_MS = 10_000;
+/** After so many pilots that ended before they registered, others are submitted only now and then. */
+const MOST_FAILURES = 3;
+const AFTER_FAILURES_MS = 60_000;
+
+/** Submits pilots as the queue grows, lets idle ones go, and notes which have ended. */
+export class Scaler {
+  readonly #options: ScalerOptions;
+  readonly #nowMs: () => number;
+  readonly #registered = new Set<string>();
+  /** By partition: pilots in a row that ended before they registered. */
+  readonly #failures = new Map<string, { count: number; lastMs: number }>();
+
+  constructor(options: ScalerOptions) {
+    this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
+  }
+
+  /** One round. What the scheduler can't do now is tried in the next, and GetHost says so meanwhile. */
+  async round(): Promise<void> {
+    const { pool, file, logger } = this.#options;
+    try {
+      await this.#forgetEnded();
+      for (const settings of file.partitions) {
+        this.#dismissIdle(settings);
+        await this.#submitMissing(settings);
+      }
+      pool.schedulerProblem = this.#failureText();
+    } catch (error) {
+      const { message } = error as Error;
+      pool.schedulerProblem = message;
+      logger.warn({ err: error }, 'the scheduler does not do what it is asked');
+    }
+  }
+
+  /** Ends all pilots: the gateway ends. */
+  async close(): Promise<void> {
+    const { scheduler, table } = this.#options;
+    await scheduler.cancel(table.pilots().map(({ schedulerJob }) => schedulerJob));
+  }
+
+  async #forgetEnded(): Promise<void> {
+    const { scheduler, table, pool } = this.#options;
+    const rows = table.pilots();
+    if (rows.length === 0) return;
+    const present = await scheduler.pilots();
+    for (const { schedulerJob, partition, submitMs } of rows) {
+      if (pool.isLive(schedulerJob)) {
+        this.#registered.add(schedulerJob);
+        this.#failures.delete(partition);
+      } else if (!present.has(schedulerJob)) {
+        if (this.#registered.delete(schedulerJob)) table.ended(schedulerJob);
+        else if (this.#nowMs() - submitMs > UNSEEN_MS) {
+          table.ended(schedulerJob);
+          this.#failed(partition);
+        }
+      }
+    }
+  }
+
+  #failed(partition: string): void {
+    const { count } = this.#failures.get(partition) ?? { count: 0 };
+    this.#failures.set(partition, { count: count + 1, lastMs: this.#nowMs() });
+  }
+
+  #failureText(): string | undefined {
+    const failing = [...this.#failures]
+      .filter(([, { count }]) => count >= MOST_FAILURES)
+      .map(([partition]) => partition);
+    return failing.length === 0
+      ? undefined
+      : `Look at the pilots' logs (fleet/ in the gateway's data folder): in ${failing.join(', ')} the last ${MOST_FAILURES} ended before they registered`;
+  }
+
+  #dismissIdle({ partition, min, idle_seconds: seconds }: PartitionSettings): void {
+    const { pool, queued } = this.#options;
+    if (queued(partition) > 0 || pool.waitingJobs(partition) > 0) return;
+    const idle = pool.idleSince(partition, this.#nowMs() - seconds * 1000);
+    const mayGo = Math.max(0, pool.livePilots(partition) - min);
+    for (const schedulerJob of idle.slice(0, mayGo)) pool.dismiss(schedulerJob, `no job for ${seconds} s`);
+  }
+
+  async #submitMissing(settings: PartitionSettings): Promise<void> {
+    const { pool, table, scheduler, queued, logger } = this.#options;
+    const { partition, min, max } = settings;
+    const failures = this.#failures.get(partition);
+    if (failures && failures.count >= MOST_FAILURES && this.#nowMs() - failures.lastMs < AFTER_FAILURES_MS) return;
+    // One that was there and is gone may come back, but no job waits for it.
+    const there = table
+      .pilots()
+      .filter((row) => row.partition === partition)
+      .filter(({ schedulerJob }) => pool.stays(schedulerJob) || !this.#registered.has(schedulerJob)).length;
+    const wanted = Math.min(
+      max,
+      Math.max(min, pool.runningJobs(partition) + pool.waitingJobs(partition) + queued(partition)),
+    );
+    for (let missing = Math.min(wanted - there, MOST_AT_ONCE); missing > 0; missing -= 1) {
+      const token = FleetTable.secret();
+      const schedulerJob = await scheduler.submit(settings, token);
+      table.submitted({ schedulerJob, partition, submitMs: this.#nowMs() }, token);
+      logger.info({ pilot: schedulerJob, partition }, 'a pilot was submitted');
+    }
+  }
+}

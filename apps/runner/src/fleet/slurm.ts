@@ -1,0 +1,180 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { plainLine } from '@flashcore/shared/text';
+import { readProgram } from '../sandbox/run.ts';
+import { UsageError } from '../usage-error.ts';
+import type { FleetFile, PartitionSettings } from './fleet-file.ts';
+
+/** A cluster's scheduler, as the gateway needs it. */
+export interface Scheduler {
+  /** Submits a pilot and gives the scheduler's id of it. Errors: SchedulerError. */
+  submit(settings: PartitionSettings, token: string): Promise<string>;
+  /** The pilots that have not ended, by id. Errors: SchedulerError. */
+  pilots(): Promise<ReadonlySet<string>>;
+  /** Ends pilots; those that have ended already are none of its business. Errors: SchedulerError. */
+  cancel(schedulerJobs: readonly string[]): Promise<void>;
+}
+
+/** The scheduler refused something, or does not answer: the message says what to do. */
+export class SchedulerError extends FlashcoreError {
+  /** `refused`: the same again is refused again. */
+  readonly refused: boolean;
+
+  constructor(message: string, { refused }: { refused: boolean }) {
+    super('DEVICE_UNAVAILABLE', {}, message);
+    this.refused = refused;
+  }
+}
+
+/** Slurm's own limit for its commands is a minute; a controller that is gone answers after some seconds. */
+const LIMIT_MS = 30_000;
+const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;
+/** sbatch's --signal and squeue's formats, as used here, are those of this version on. */
+const LEAST_VERSION = 20;
+const JOB_NAME = 'flashcore-pilot';
+/** Before Slurm kills a pilot it is told so many seconds ahead, to give its job back. */
+const WARNING_SECONDS = 30;
+
+const ENVIRONMENT = ['PATH', 'HOME', 'SLURM_CONF', 'LD_LIBRARY_PATH'];
+const PILOT_ENVIRONMENT = [
+  'FLASHCORE_PILOT_TOKEN',
+  'FLASHCORE_PILOT_MINUTES',
+  ...['FLASHCORE_ALLOW_ROOT', 'FLASHCORE_LIBRARY_CACHE', 'FLASHCORE_BUILD_CACHE', 'FLASHCORE_LOG_LEVEL'],
+];
+
+/**
+ * Slurm by its commands: its REST service has another version with each release. Pilots are never requeued by Slurm,
+ * because a token lets in once; the gateway submits others.
+ */
+export class Slurm implements Scheduler {
+  readonly #folder: string;
+
+  /** `folder`: for the pilots' script and logs; every node must see it under the same name, or their logs are lost. */
+  constructor(file: FleetFile, folder: string) {
+    this.#folder = folder;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    writeFileSync(this.#script, pilotScript(file), { mode: 0o700 });
+  }
+
+  async submit(settings: PartitionSettings, token: string): Promise<string> {
+    const optional = {
+      account: settings.account,
+      qos: settings.qos,
+      constraint: settings.constraint,
+      'cpus-per-task': settings.cpus,
+      mem: settings.memory_mib === undefined ? undefined : `${settings.memory_mib}M`,
+    };
+    const end = await ask(
+      'sbatch',
+      [
+        '--parsable',
+        '--no-requeue',
+        `--job-name=${JOB_NAME}`,
+        `--partition=${settings.partition}`,
+        `--gres=${settings.gres}`,
+        `--time=${settings.time_limit_minutes}`,
+        `--signal=B:TERM@${WARNING_SECONDS}`,
+        `--output=${join(this.#folder, 'pilot-%j.log')}`,
+        '--open-mode=append',
+        '--chdir=/',
+        // What is named here is all that the pilot sees of this environment, and no other user sees its values.
+        `--export=${[...ENVIRONMENT, ...PILOT_ENVIRONMENT].join(',')}`,
+        ...Object.entries(optional).flatMap(([option, value]) => (value === undefined ? [] : [`--${option}=${value}`])),
+        this.#script,
+      ],
+      { extra: { FLASHCORE_PILOT_TOKEN: token, FLASHCORE_PILOT_MINUTES: String(settings.time_limit_minutes) } },
+    );
+    const id = /^(\d+)(?:;|\s|$)/.exec(end.output ?? '')?.[1];
+    if (end.exitCode === 0 && id !== undefined) return id;
+    throw problem('sbatch', end);
+  }
+
+  async pilots(): Promise<ReadonlySet<string>> {
+    const end = await ask('squeue', ['--noheader', '--me', `--name=${JOB_NAME}`, '--format=%A|%T']);
+    if (end.exitCode !== 0) throw problem('squeue', end);
+    const lines = (end.output ?? '').split('\n').filter((line) => line !== '');
+    return new Set(lines.map((line) => line.split('|')[0]!));
+  }
+
+  async cancel(schedulerJobs: readonly string[]): Promise<void> {
+    if (schedulerJobs.length === 0) return;
+    const end = await ask('scancel', ['--quiet', ...schedulerJobs]);
+    if (end.exitCode !== 0) throw problem('scancel', end);
+  }
+
+  get #script(): string {
+    return join(this.#folder, 'pilot.sh');
+  }
+}
+
+/** Errors: UsageError where there is no Slurm, one that is too old, or a partition of the file is none of its own. */
+export async function checkSlurm(file: FleetFile): Promise<void> {
+  const { exitCode, output = '' } = await ask('sinfo', ['--version']);
+  const version = Number(/^slurm(?:-wlm)? (\d+)\./.exec(output)?.[1]);
+  if (exitCode !== 0 || Number.isNaN(version))
+    throw new UsageError(
+      'Install Slurm’s commands here (Debian: slurm-client) and give SLURM_CONF: sinfo does not run',
+    );
+  if (version < LEAST_VERSION)
+    throw new UsageError(`Update Slurm to ${LEAST_VERSION}.02 or later: this is ${plainLine(output)}`);
+  const partitions = await ask('sinfo', ['--noheader', '--all', '--format=%R|%G']);
+  if (partitions.exitCode !== 0)
+    throw new UsageError(`Look at slurmctld and SLURM_CONF: sinfo said: ${said(partitions.lines)}`);
+  const found = (partitions.output ?? '').split('\n').map((line) => line.split('|'));
+  for (const { partition, gres } of file.partitions) {
+    const own = found.filter(([name]) => name === partition);
+    if (own.length === 0) {
+      const names = [...new Set(found.map(([name]) => name).filter((name) => name !== ''))];
+      throw new UsageError(`--slurm: partition ${partition}: wanted one of ${names.join(', ')}`);
+    }
+    const kind = gres.split(':')[0]!;
+    if (own.every(([, offered = '']) => !offered.split(/[(,]/).some((one) => one.split(':')[0] === kind)))
+      throw new UsageError(
+        `--slurm: partition ${partition}: wanted a partition whose nodes offer GRES ${kind} (GresTypes and gres.conf), found ${plainLine(own[0]?.[1] ?? '')}`,
+      );
+  }
+}
+
+/** Asks one of Slurm's commands, which gets of this environment what it needs. */
+function ask(
+  program: string,
+  args: readonly string[],
+  { signal = new AbortController().signal, extra = {} }: { signal?: AbortSignal; extra?: NodeJS.ProcessEnv } = {},
+): ReturnType<typeof readProgram> {
+  const kept = Object.fromEntries([...ENVIRONMENT, ...PILOT_ENVIRONMENT].map((name) => [name, process.env[name]]));
+  return readProgram(program, args, {
+    limitMs: LIMIT_MS,
+    signal,
+    maxBytes: MAX_OUTPUT_BYTES,
+    environment: { ...kept, LC_ALL: 'C', ...extra },
+  });
+}
+
+/** What every pilot runs; the shell is replaced, so that Slurm's TERM reaches the pilot itself. */
+export function pilotScript({ bundle, reach, scratch, tls_ca: authority }: FleetFile): string {
+  const options = [`--gateway '${reach}'`, `--data '${scratch}'`, ...(authority ? [`--tls-ca '${authority}'`] : [])];
+  return `#!/bin/sh\nexec '${bundle}/flashcore-runner' pilot ${options.join(' ')}\n`;
+}
+
+interface CommandEnd {
+  exitCode: number | undefined;
+  timedOut: boolean;
+  lines: string[];
+}
+
+function problem(program: string, end: CommandEnd): SchedulerError {
+  if (end.exitCode === 127)
+    return new SchedulerError(`Install Slurm's commands: there is no ${program}`, { refused: true });
+  const what = end.timedOut ? `did not answer within ${LIMIT_MS / 1000} s` : `said: ${said(end.lines)}`;
+  // A controller that is away says so; all else is about the request.
+  const away =
+    end.timedOut || end.lines.some((line) => /unable to contact|connection|timed out|communication/i.test(line));
+  return new SchedulerError(
+    away ? `Look at slurmctld: ${program} ${what}` : `Change the fleet file or Slurm's limits: ${program} ${what}`,
+    { refused: !away },
+  );
+}
+
+const MAX_SAID = 300;
+const said = (lines: readonly string[]): string => plainLine(lines.join(' ')).slice(0, MAX_SAID) || 'nothing';

@@ -1,0 +1,127 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DeviceState, type Device, type Tool } from '@flashcore/shared/contract';
+import { pause } from './async.ts';
+import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
+import { flyPilot, slotFolder, type PilotOptions } from './fleet/pilot.ts';
+import { createLogger } from './log.ts';
+import type { PilotSettings, ServeOptions } from './options.ts';
+import { startRunner, type Runner } from './runner.ts';
+import { DirectoryInUse, lockDirectory } from './store/directory-lock.ts';
+import { UsageError } from './usage-error.ts';
+
+/** `serve`: what the pilot's own runner serves with; its data folder is the node's scratch folder. */
+export interface PilotProcess {
+  pilot: PilotSettings;
+  serve: ServeOptions;
+  environment: NodeJS.ProcessEnv;
+  version: string;
+  buildId: string;
+  repositoryRoot: string;
+}
+
+const MOST_SLOTS = 64;
+/** The process that had the GPU before may need so long to end. */
+const DEVICE_WITHIN_MS = 60_000;
+const SOCKET = 's';
+
+/** A node's share of a cluster: a runner that gets its jobs from the gateway. Errors: UsageError, the gateway's. */
+export async function runPilot(own: PilotProcess): Promise<void> {
+  const { environment, serve, version, buildId, repositoryRoot } = own;
+  const scratch = serve.dataDirectory;
+  const token = environment['FLASHCORE_PILOT_TOKEN'];
+  if (!token) throw new UsageError('Let the gateway start pilots: FLASHCORE_PILOT_TOKEN has no token');
+  // Kernels and compilers that run here are not to find it.
+  delete process.env['FLASHCORE_PILOT_TOKEN'];
+  const logger = createLogger(serve.logLevel);
+  const ended = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => ended.abort());
+  const unlock = await lockDevice(scratch, environment);
+  let planner: PlannerOptions | undefined;
+  let devices: (() => Device[]) | undefined;
+  let describeTools: () => Promise<Tool[]> = () => Promise.resolve([]);
+  const runner = await inFreeSlot(scratch, (dataDirectory) =>
+    startRunner({
+      ...serve,
+      dataDirectory,
+      address: { kind: 'unix', path: join(dataDirectory, SOCKET) },
+      security: undefined,
+      version,
+      buildId,
+      repositoryRoot,
+      logger,
+      createPlanner: (options) => {
+        planner = options;
+        const made = createPlanner(options);
+        devices = () => made.devices();
+        describeTools = () => made.describeTools();
+        return made;
+      },
+    }),
+  );
+  try {
+    const device = devices?.().find(({ state }) => state === DeviceState.READY);
+    if (!planner || !device) throw new UsageError('Give pilots nodes with a GPU: this one has no device');
+    await flyPilot(
+      { address: runner.address, device, tools: await describeTools(), ...planner },
+      optionsOf(own, { token, logger, signal: ended.signal }),
+    );
+  } finally {
+    runner.stop();
+    runner.stop();
+    await runner.ended;
+    unlock();
+  }
+}
+
+function optionsOf(
+  { pilot, environment }: PilotProcess,
+  { token, logger, signal }: Pick<PilotOptions, 'token' | 'logger' | 'signal'>,
+): PilotOptions {
+  const minutes = Number(environment['FLASHCORE_PILOT_MINUTES']);
+  return {
+    gateway: pilot.gateway,
+    security: pilot.authority === undefined ? undefined : { authority: readFileSync(pilot.authority) },
+    token,
+    schedulerJob: environment['SLURM_JOB_ID'] ?? '',
+    endsAtMs: minutes > 0 ? Date.now() + minutes * 60_000 : Infinity,
+    logger,
+    signal,
+  };
+}
+
+/**
+ * Keeps a second pilot off the GPU: Slurm gives a GPU away whose former job still runs where a node was declared down
+ * and came back. Errors: UsageError when nobody lets go of it.
+ */
+async function lockDevice(scratch: string, environment: NodeJS.ProcessEnv): Promise<() => void> {
+  const gpu = environment['SLURM_JOB_GPUS'] ?? environment['CUDA_VISIBLE_DEVICES'];
+  if (gpu === undefined || gpu === '') return () => undefined;
+  const node = environment['SLURMD_NODENAME'] ?? '';
+  const folder = join(scratch, 'gpus', `${node}-${gpu}`.replace(/[^\w.-]/g, '_'));
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  for (const start = performance.now(); ;) {
+    try {
+      return lockDirectory(folder);
+    } catch (error) {
+      if (!(error instanceof DirectoryInUse)) throw error;
+      if (performance.now() - start > DEVICE_WITHIN_MS)
+        throw new UsageError(`End the process that has GPU ${gpu} of this node (${folder}): ${error.message}`);
+      await pause(500);
+    }
+  }
+}
+
+/** Pilots of one node do not share a data folder, but a later one finds what an earlier one built. */
+async function inFreeSlot(scratch: string, start: (dataDirectory: string) => Promise<Runner>): Promise<Runner> {
+  for (let slot = 0; slot < MOST_SLOTS; slot += 1) {
+    const folder = slotFolder(scratch, slot);
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    try {
+      return await start(folder);
+    } catch (error) {
+      if (!(error instanceof DirectoryInUse)) throw error;
+    }
+  }
+  throw new UsageError(`Give pilots of this node another scratch folder: ${scratch} has ${MOST_SLOTS} in use`);
+}

@@ -1,0 +1,66 @@
+/** The cluster behind a gateway: partitions, pilots, and what became of jobs whose pilot was lost. */
+import { PilotState, type Device, type Fleet, type Partition, type Pilot } from '@flashcore/shared/contract';
+import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
+import { formatCost, formatCount, formatPercent, formatSeconds, formatShortInstant } from '../numbers.ts';
+import { piece } from '../roles.ts';
+import { shortName } from '../words.ts';
+
+const STATE_WORDS: Record<PilotState, string> = {
+  [PilotState.UNSPECIFIED]: '-',
+  [PilotState.PENDING]: 'pending',
+  [PilotState.IDLE]: 'idle',
+  [PilotState.BUSY]: 'busy',
+  [PilotState.LEAVING]: 'leaving',
+};
+
+/** `devices`: of the gateway, with what an hour of each costs where that is known. */
+export function fleetBlocks(fleet: Fleet, devices: readonly Device[]): Block[] {
+  return [
+    ...(fleet.schedulerProblem === undefined ? [] : [notice(fleet.schedulerProblem, 'bad')]),
+    heading('Partitions'),
+    tableOf(partitionColumns(fleet, devices), fleet.partitions),
+    heading('Pilots'),
+    fleet.pilots.length === 0 ? notice('none: the next job brings one') : tableOf(PILOT_COLUMNS, fleet.pilots),
+    heading('Since the gateway started'),
+    facts(
+      fact('requeued', `${formatCount(fleet.requeues)} jobs, after their pilot was lost or gave them back`),
+      fact('lost leases', formatCount(fleet.lostLeases)),
+      fact('refused events', `${formatCount(fleet.refusedEvents)}, under leases that had ended`),
+    ),
+  ];
+}
+
+const partitionColumns = ({ pilots }: Fleet, devices: readonly Device[]): Column<Partition>[] => {
+  const count = (partition: string, state: PilotState): string =>
+    String(pilots.filter((pilot) => pilot.partition === partition && pilot.state === state).length);
+  return [
+    { title: 'partition', cell: ({ name }) => name },
+    { title: 'device', shrinkTo: 12, cell: ({ deviceName }) => deviceName },
+    { title: 'busy', align: 'right', cell: ({ name }) => count(name, PilotState.BUSY) },
+    { title: 'idle', align: 'right', cell: ({ freePilots }) => String(freePilots) },
+    { title: 'pending', align: 'right', cell: ({ name }) => count(name, PilotState.PENDING) },
+    { title: 'most', align: 'right', cell: ({ maxPilots }) => String(maxPilots) },
+    { title: 'waiting', align: 'right', cell: ({ waitingJobs }) => String(waitingJobs) },
+    { title: 'GPU held', align: 'right', cell: ({ heldSeconds }) => formatSeconds(heldSeconds) },
+    { title: 'in use', align: 'right', cell: inUseText },
+    { title: 'cost', align: 'right', drop: 1, cell: (partition) => costText(partition, devices) },
+  ];
+};
+
+const inUseText = ({ heldSeconds, usedSeconds }: Partition): string =>
+  heldSeconds === 0 ? '-' : formatPercent((100 * usedSeconds) / heldSeconds);
+
+function costText({ name, heldSeconds }: Partition, devices: readonly Device[]): string {
+  const rate = devices.find(({ deviceId }) => deviceId === `slurm:${name.toLowerCase()}`)?.usdPerHour;
+  return rate === undefined ? 'not known' : formatCost((rate * heldSeconds) / 3600);
+}
+
+const PILOT_COLUMNS: Column<Pilot>[] = [
+  { title: 'pilot', cell: ({ schedulerJob }) => schedulerJob },
+  { title: 'partition', cell: ({ partition }) => partition },
+  { title: 'state', cell: ({ state }) => piece(STATE_WORDS[state], state === PilotState.BUSY ? 'accent' : undefined) },
+  { title: 'node', shrinkTo: 8, cell: ({ node }) => node || '-' },
+  { title: 'job', cell: ({ job }) => (job === '' ? '-' : shortName(job)) },
+  { title: 'since', cell: ({ startTime, submitTime }) => formatShortInstant(startTime ?? submitTime) },
+  { title: 'lacks', shrinkTo: 8, drop: 1, cell: ({ lacks }) => lacks || '-' },
+];

@@ -1,0 +1,27 @@
+/** The contract between a gateway and its pilots. */
+import { definitionOf } from '../client/grpc.ts';
+import { FleetService } from '../generated/flashcore/fleet/v1/fleet_pb.js';
+
+export {
+  type Assignment,
+  type AttachRequest,
+  AttachRequestSchema,
+  type AttachResponse,
+  AttachResponseSchema,
+  type ReadSourceRequest,
+  type ReadSourceResponse,
+  ReadSourceResponseSchema,
+  ReadSourceRequestSchema,
+  type Register,
+  RegisterSchema,
+  type StoreArtifactRequest,
+  StoreArtifactRequestSchema,
+  type StoreArtifactResponse,
+  StoreArtifactResponseSchema,
+} from '../generated/flashcore/fleet/v1/fleet_pb.js';
+
+/** FleetService as grpc-js wants it. */
+export const fleetServiceDefinition = definitionOf(FleetService);
+
+/** Largest file that goes between a pilot and its gateway, bytes. */
+export const MAX_FILE_BYTES = 60 * 1024 * 1024;

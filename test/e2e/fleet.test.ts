@@ -1,0 +1,169 @@
+/** A gateway on a real Slurm: two nodes on this machine, whose pilots run the emulator. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RunnerClient } from '@flashcore/shared/client';
+import { Outcome, PilotState, type Fleet, type JobEvent } from '@flashcore/shared/contract';
+import { missing } from '@flashcore/shared/testing';
+import { Home, ROOT } from '../support/home.ts';
+import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
+
+const SHAPE = '1x1x64x64';
+const folder = mkdtempSync(join(tmpdir(), 'fc-sl-'));
+const home = new Home();
+let slurm: SlurmCluster | undefined;
+let address: string;
+/** Where pilots register. */
+let pilotsAt: string;
+let client: RunnerClient;
+
+const fleetFile = (port: number, partition = 'low'): string => {
+  const path = join(folder, `fleet-${partition}.yaml`);
+  writeFileSync(
+    path,
+    `
+listen: 127.0.0.1:${port}
+reach: 127.0.0.1:${port}
+bundle: ${ROOT}/node_modules/.bin
+scratch: ${folder}/scratch
+partitions:
+  - { partition: ${partition}, device: emulator, max: 1, idle_seconds: 600 }
+`,
+  );
+  return path;
+};
+
+beforeAll(async () => {
+  if (missing('slurm-wlm')) return;
+  slurm = startSlurm(join(folder, 'c'), await freePorts());
+  Object.assign(home.env, { SLURM_CONF: slurm.conf, FLASHCORE_ALLOW_ROOT: '1' });
+  const port = await freePorts();
+  pilotsAt = `127.0.0.1:${port}`;
+  ({ address } = await home.startGateway(fleetFile(port)));
+  client = await RunnerClient.connect({ address });
+}, 60_000);
+afterAll(async () => {
+  client?.close();
+  await home[Symbol.asyncDispose]();
+  slurm?.[Symbol.dispose]();
+  rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+});
+
+/** Three ports in a row that are free, most likely. */
+function freePorts(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(Math.min(port, 60_000)));
+    });
+  });
+}
+
+const fleet = async (): Promise<Fleet> => (await client.getHost({})).host!.fleet!;
+
+const verify = (seedCount: number) =>
+  client.start('verify', {
+    kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+    settings: { shapes: [{ batch: 1, heads: 4, sequenceLength: 128, headDim: 64 }], seedCount },
+  });
+
+test.skipIf(missing('slurm-wlm'))(
+  'a job runs on a node, with the figures that it has here',
+  { timeout: 180_000 },
+  async () => {
+    const asked = ['verify', 'fa_v1_baseline', '--shape', SHAPE, '--seed', '5eed'];
+    const there = home.runJson([...asked, '--runner', address]);
+    expect(there).toMatchObject({ exitCode: 0 });
+    expect(there.response.job!.deviceId).toBe('slurm:low');
+    await using here = new Home();
+    const errors = ({ response }: typeof there) =>
+      response.result!.variants[0]!.verify!.cases.map(({ maxAbsError, meanAbsError }) => [maxAbsError, meanAbsError]);
+    expect(errors(there)).toEqual(errors(here.runJson(asked)));
+    const [pilot] = (await fleet()).pilots;
+    expect(pilot).toMatchObject({
+      partition: 'low',
+      state: PilotState.IDLE,
+      node: expect.stringMatching(/^gpu[12]$/) as string,
+    });
+    expect(home.faTui(['fleet', '--runner', address]).stdout).toMatch(
+      new RegExp(`${pilot!.schedulerJob} +low +idle +${pilot!.node}`),
+    );
+    expect(slurm!.ask('squeue', '--noheader', '--format=%A %P').trim()).toBe(`${pilot!.schedulerJob} low`);
+  },
+);
+
+test.skipIf(missing('slurm-wlm'))(
+  'a pilot that is killed in the middle of a job: another takes it, and the client sees one stream',
+  { timeout: 180_000 },
+  async () => {
+    const events: JobEvent[] = [];
+    let killed = '';
+    for await (const event of verify(100)) {
+      events.push(event);
+      if (event.payload.case !== 'verifyProgress' || killed !== '') continue;
+      killed = (await fleet()).pilots[0]!.schedulerJob;
+      execFileSync('pkill', ['-KILL', '-f', `pilot --gateway ${pilotsAt}`]);
+    }
+    expect(events.map(({ sequence }) => Number(sequence))).toEqual(events.map((_, index) => index + 1));
+    const attempts = events.flatMap(({ payload }) =>
+      payload.case === 'attemptStarted' ? [payload.value.attempt] : [],
+    );
+    expect(attempts).toEqual([1, 2]);
+    const end = events.at(-1)!.payload;
+    expect(end.case === 'finished' && Outcome[end.value.outcome]).toBe('PASSED');
+    const { pilots, lostLeases, requeues } = await fleet();
+    expect([pilots.map(({ schedulerJob }) => schedulerJob).includes(killed), lostLeases, requeues]).toEqual([
+      false,
+      1n,
+      1n,
+    ]);
+  },
+);
+
+test.skipIf(missing('slurm-wlm'))('preemption gives the job back', { timeout: 180_000 }, async () => {
+  const events: JobEvent[] = [];
+  let preempted = false;
+  for await (const event of verify(100)) {
+    events.push(event);
+    if (event.payload.case !== 'verifyProgress' || preempted) continue;
+    preempted = true;
+    slurm!.ask(
+      'sbatch',
+      '--partition=high',
+      '--nodes=2',
+      '--gres=gpu:4',
+      '--exclusive',
+      '--output=/dev/null',
+      '--wrap=sleep 1',
+    );
+  }
+  const reasons = events.flatMap(({ payload }) =>
+    payload.case === 'attemptStarted' ? [payload.value.reason ?? ''] : [],
+  );
+  expect(reasons).toEqual(['', 'the scheduler ends the pilot']);
+  expect(events.at(-1)!.payload).toMatchObject({ case: 'finished', value: { outcome: Outcome.PASSED } });
+});
+
+test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the start', () => {
+  const start = (env: Record<string, string>, partition: string) =>
+    home.runnerCommand(['gateway', '--slurm', fleetFile(1, partition), '--data', join(folder, 'd')], { env });
+  expect(start({}, 'nowhere')).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining('partition nowhere: wanted one of low, high') as string,
+  });
+  expect(start({ PATH: '/nowhere' }, 'low')).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining('Install') as string,
+  });
+});
+
+test.skipIf(missing('slurm-wlm'))('no token stands in what other users can read', () => {
+  const logs = readdirSync(join(home.path, 'fleet')).map((name) =>
+    readFileSync(join(home.path, 'fleet', name), 'utf8'),
+  );
+  expect(logs.join('')).not.toMatch(/TOKEN=/);
+  expect(slurm!.ask('scontrol', 'show', 'job')).not.toMatch(/[\w-]{43}/);
+});
