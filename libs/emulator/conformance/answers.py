@@ -1,9 +1,9 @@
 """What a device answers to every form of table.py, through the driver API: a GPU's libcuda.so.1, or libcuda_emu.so.
 
-  python3 answers.py LIBRARY [--out answers.json] [--against answers.json]
+  python3 answers.py LIBRARY [--definitions] [--against answers.json] [--out answers.json]
 
---out keeps the answers. --against compares with those of another device and ends with 1 where they differ by more than
-the table allows.
+Compares with the definitions and with the answers of another device; ends with 1 where a form does not run or differs
+by more than the table allows. --out keeps the answers.
 """
 
 import argparse
@@ -119,6 +119,7 @@ def main():
     parser.add_argument("library")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--against", type=pathlib.Path)
+    parser.add_argument("--definitions", action="store_true", help="compare with definitions.py: some seconds")
     parser.add_argument("--forms", default="", help="only those whose name has this in it")
     options = parser.parse_args()
     chosen = [each for each in FORMS if options.forms in each.name]
@@ -137,7 +138,7 @@ def main():
             continue
         answers[each.name] = packed(each, answer)
         for title, other in (
-            ("the definition", definitions.answer_of(each)),
+            ("the definition", options.definitions and definitions.answer_of(each)),
             ("what was kept", each.name in kept and unpacked(each, kept[each.name])),
         ):
             said = other and definitions.difference(each, answer, other)

@@ -1,5 +1,5 @@
 """What each form of table.py means by the PTX manual, done the obvious way: whole numbers, and exact fractions rounded
-once. Products of floats on tensor cores are in tensor.py.
+once. Products of matrices are in tensor.py.
 """
 
 import math
@@ -7,6 +7,7 @@ import re
 from fractions import Fraction
 
 from floats import FORMATS, is_negative, number_of, order_of, rounded
+import tensor
 from table import LANES, inputs_of, register_bits
 
 FLOATS = ("f16", "bf16", "f32", "f64")
@@ -51,7 +52,8 @@ def shift(value, by, kind, left):
 
 def field(value, position, length, kind):
     width = width_of(kind)
-    position, length = position & 255, length & 255
+    if width == 32:  # of 64 bits an H200 looks at the whole operands
+        position, length = position & 255, length & 255
     if length == 0:
         return 0
     raw = value & ((1 << width) - 1)
@@ -64,8 +66,9 @@ def field(value, position, length, kind):
 
 
 def inserted(a, b, position, length, width):
-    position, length = position & 255, length & 255
-    for n in range(length):
+    if width == 32:
+        position, length = position & 255, length & 255
+    for n in range(min(length, width)):
         if position + n < width:
             b = b & ~(1 << (position + n)) | (a >> n & 1) << (position + n)
     return b
@@ -308,7 +311,8 @@ def has_property(test, bits, kind):
         "infinite": magnitude == f.infinity,
         "number": magnitude <= f.infinity,
         "notanumber": magnitude > f.infinity,
-        "normal": 1 << f.mantissa <= magnitude < f.infinity,
+        # A zero is normal to an H200.
+        "normal": magnitude == 0 or 1 << f.mantissa <= magnitude < f.infinity,
         "subnormal": 0 < magnitude < 1 << f.mantissa,
     }[test]
 
@@ -342,6 +346,8 @@ def float_operation(mods, kind, bits):
             value = math.copysign(value, -1.0 if is_negative(x[0]) != is_negative(x[1]) else 1.0)
     elif op == "div":
         value, negative = quotient_of(x[0], x[1])
+        if "approx" in flags and 2.0**126 < abs(x[1]) < math.inf and math.isfinite(x[0]):
+            value = Fraction(0)
     elif "approx" in flags and op in APPROXIMATIONS:
         value = APPROXIMATIONS[op](x[0])
     elif op == "rcp":
@@ -370,10 +376,10 @@ WHOLE = {
 }
 
 
-def to_integer(x, kind, mode):
-    """NaN becomes 0, but for 64 bits, where it is the sign bit."""
+def to_integer(x, kind, mode, source):
+    """A NaN becomes 0, but from or to 64 bits the highest bit alone."""
     if math.isnan(x):
-        return 1 << 63 if width_of(kind) == 64 else 0
+        return -1 << (width_of(kind) - 1) if width_of(kind) == 64 or source == "f64" else 0
     if math.isinf(x):
         return clamped((1 << 70) if x > 0 else -(1 << 70), kind)
     return clamped(WHOLE[mode](Fraction(x)), kind)
@@ -407,7 +413,7 @@ def conversion(mods, d, sources, bits):
         if "ftz" in flags:
             x = flushed(x)
         if to not in FORMATS:
-            return to_bits(to_integer(x, to, flags[0]), d)
+            return to_bits(to_integer(x, to, flags[0], source), d)
         if flags and flags[0] in WHOLE and math.isfinite(x):
             whole = WHOLE[flags[0]](Fraction(x))
             return rounded(Fraction(whole), to, "rn", is_negative(x))
@@ -529,6 +535,7 @@ def lane_operation(each, bits):
     mods = name.split(".")
     kind = mods[-1]
     if mods[0] == "cvt":
+        mods = each.text.split(" ")[0].split(".")
         result = conversion(mods, each.writes[0], each.reads, bits)
         return None if result is None else [result]
     if mods[0] in ("setp", "set"):
@@ -607,7 +614,7 @@ def answer_of(each):
         elif op in ("ldmatrix", "stmatrix"):
             results = by_warps(each, given, matrix_access)
         elif op == "mma":
-            results = None
+            results = by_warps(each, given, tensor.product_of)
         else:
             lanes = [lane_operation(each, [operand[lane] for operand in given]) for lane in range(LANES)]
             results = None if None in lanes else [list(column) for column in zip(*lanes, strict=True)]

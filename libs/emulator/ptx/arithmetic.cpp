@@ -1,5 +1,6 @@
 // Arithmetic, logic, comparisons and conversions: a loop over 32 lanes each, which the compiler makes vectors of.
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "halves.h"
@@ -115,6 +116,8 @@ T larger(T a, T b) {
 }
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+inline float relu(float x) { return x != x ? x : (x > 0 ? x : 0.0f); }
 
 BINARY(Add, a + b)
 BINARY(Subtract, a - b)
@@ -295,10 +298,11 @@ struct Extract {
   template <class T>
   static T of(T a, uint32_t position, uint32_t length) {
     constexpr unsigned BITS = 8 * sizeof(T);
-    position &= 255;
-    length &= 255;
+    if (BITS == 32) position &= 255;  // the hardware looks at all of them where it has 64 bits
+    if (BITS == 32) length &= 255;
+    if (length > BITS) length = BITS;
     const Unsigned<T> bits = static_cast<Unsigned<T>>(a);
-    const unsigned top = position + length - 1 < BITS ? position + length - 1 : BITS - 1;
+    const unsigned top = position < BITS && position + length - 1 < BITS ? position + length - 1 : BITS - 1;
     const bool sign = std::is_signed_v<T> && length != 0 && (bits >> top & 1);
     if (length == 0) return 0;
     Unsigned<T> out = position >= BITS ? Unsigned<T>(0) : static_cast<Unsigned<T>>(bits >> position);
@@ -321,8 +325,8 @@ const Ins* insert(Warp& w, const Ins* i) {
   const uint32_t* position = w.reg<uint32_t>(i->c);
   const uint32_t* length = w.reg<uint32_t>(i->extra->d[0]);
   write_lanes<T>(w, i->d, w.active(i), [=](int k) {
-    const unsigned at = position[k] & 255, count = length[k] & 255;
     constexpr unsigned BITS = 8 * sizeof(T);
+    const unsigned at = BITS == 32 ? position[k] & 255 : position[k], count = BITS == 32 ? length[k] & 255 : length[k];
     if (count == 0 || at >= BITS) return b[k];
     const T ones = count >= BITS ? ~T(0) : static_cast<T>((T(1) << count) - 1);
     const T m = static_cast<T>(ones << at);
@@ -523,21 +527,16 @@ inline T to_whole(T x) {
   return x;
 }
 
-/** Clamped to what D holds; NaN is 0 in 32 bits and fewer, and INT64_MIN's bits in 64. */
+/** Clamped to what D holds; a NaN is 0, but from or to 64 bits D's highest bit alone. */
 template <Round R, class D, class S>
 struct ToInteger {
   static D of(S x) {
     const S whole = to_whole<R>(x);
-    constexpr S LIMIT = static_cast<S>(static_cast<Unsigned<D>>(std::is_signed_v<D> ? (~Unsigned<D>(0) >> 1) + 1 : 0)) +
-                        (std::is_signed_v<D> ? S(0)
-                                             : S(18446744073709551616.0) / (sizeof(D) == 8 ? 1 : S(4294967296.0)) /
-                                                   (sizeof(D) == 2   ? S(65536.0)
-                                                    : sizeof(D) == 1 ? S(16777216.0)
-                                                                     : 1));
-    if (x != x) return sizeof(D) == 8 ? static_cast<D>(Unsigned<D>(1) << 63) : D(0);
-    if (whole >= LIMIT) return static_cast<D>(std::is_signed_v<D> ? ~Unsigned<D>(0) >> 1 : ~Unsigned<D>(0));
-    if (whole < (std::is_signed_v<D> ? -LIMIT : S(0)))
-      return std::is_signed_v<D> ? static_cast<D>((~Unsigned<D>(0) >> 1) + 1) : D(0);
+    constexpr S LIMIT = static_cast<S>(std::numeric_limits<D>::max()) + S(1);
+    constexpr D SIGN = static_cast<D>(Unsigned<D>(1) << (8 * sizeof(D) - 1));
+    if (x != x) return sizeof(D) == 8 || sizeof(S) == 8 ? SIGN : D(0);
+    if (whole >= LIMIT) return std::numeric_limits<D>::max();
+    if (whole < (std::is_signed_v<D> ? -LIMIT : S(0))) return std::numeric_limits<D>::min();
     return static_cast<D>(whole);
   }
 };
@@ -806,7 +805,7 @@ void halves(Table& t, const std::string& type) {
   HALF_OPERATION("sub", 2, a - b)
   HALF_OPERATION("mul", 2, a * b)
   HALF_OPERATION("fma", 3, fused_to_odd(a, b, c))
-  HALF_OPERATION("fma.relu", 3, larger(fused_to_odd(a, b, c), 0.0f))
+  HALF_OPERATION("fma.relu", 3, relu(fused_to_odd(a, b, c)))
   HALF_OPERATION("min", 2, smaller(a, b))
   HALF_OPERATION("max", 2, larger(a, b))
   HALF_OPERATION("min.NaN", 2, SmallerOrNan::of(a, b))
@@ -874,7 +873,7 @@ Table make_table() {
   halves<Bfloat, 2>(t, "bf16x2");
   add1<Same, uint16_t, uint16_t>(t, "mov.f16");
   add2<DivideApproximately, float, float, float>(t, "div.approx.f32");
-  add2<DivideApproximately, float, float, float>(t, "div.full.f32");
+  add2<Divide, float, float, float>(t, "div.full.f32");
   add1<Reciprocal, float, float>(t, "rcp.approx.f32");
   add1<SquareRoot, float, float>(t, "sqrt.approx.f32");
   add1<ReciprocalRoot, float, float>(t, "rsqrt.approx.f32");
@@ -974,13 +973,6 @@ bool lower_integer_conversion(Lowering& l, Ins& ins) {
   l.extra(ins).readers[0] = reinterpret_cast<void (*)()>(read);
   l.extra(ins).readers[1] = reinterpret_cast<void (*)()>(write);
   return true;
-}
-
-template <class T>
-const Ins* saturate_unit(Warp& w, const Ins* i) {
-  T* d = w.reg<T>(i->d);
-  write_lanes<T>(w, i->d, w.active(i), [=](int k) { return d[k] > 0 ? (d[k] < 1 ? d[k] : T(1)) : T(0); });
-  return i + 1;
 }
 
 /** mov.b64 {a, b}, mov.b32 {h, h} and back. */
@@ -1095,7 +1087,10 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
     return lower_integer_conversion(l, ins);
   }
   if (found == table.end()) return false;
-  if (has(s, "sat") && s.op != "cvt") return false;
+  const std::string& type = s.mods.back();
+  if (has(s, "ftz") && type.rfind("f16", 0) == 0 && s.op != "ex2") return false;  // seldom.cpp
+  const bool to_unit = has(s, "sat") && s.op != "cvt";
+  if (to_unit && type[0] != 'f') return false;
   const Operation& op = found->second;
   ins.fn = op.fn;
   const bool pair = s.operands[0].kind == OperandKind::Vector;
@@ -1116,6 +1111,10 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
   }
   if (s.op == "lop3") ins.imm = s.operands[4].value;
   if (s.op == "bfi") l.extra(ins).d.push_back(l.slot(s.operands[4], 4));
+  if (to_unit) saturate_result(l, ins, type.rfind("f16", 0) == 0 ? 2 : op.bytes[0], type == "f16x2" ? 2 : 1);
+  // Addition and its like flush by the processor's mode; these only choose.
+  if (has(s, "ftz") && type == "f32" && (s.op == "min" || s.op == "max" || s.op == "neg" || s.op == "abs"))
+    flush_result(l, ins);
   return true;
 }
 

@@ -11,5 +11,6 @@
 #include "merge.cpp"
 #include "parse.cpp"
 #include "races.cpp"
+#include "seldom.cpp"
 #include "tensor.cpp"
 #include "warp.cpp"

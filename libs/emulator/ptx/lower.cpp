@@ -449,7 +449,7 @@ class Lower final : public Lowering {
     bool carried = false;
     try {
       carried = caught(lower_control) || caught(lower_memory) || caught(lower_warp) || caught(lower_tensor) ||
-                caught(lower_arithmetic);
+                caught(lower_arithmetic) || caught(lower_seldom);
     } catch (const ProgramError& error) {
       why_ = error.what();
     }

@@ -45,6 +45,11 @@ bool lower_memory(Lowering& l, Ins& ins);
 bool lower_control(Lowering& l, Ins& ins);
 bool lower_warp(Lowering& l, Ins& ins);
 bool lower_tensor(Lowering& l, Ins& ins);
+bool lower_seldom(Lowering& l, Ins& ins);
+
+// What is done to the result of a handler that is chosen already.
+void saturate_result(Lowering& l, Ins& ins, unsigned bytes, unsigned parts);
+void flush_result(Lowering& l, Ins& ins);
 
 inline bool has(const Statement& s, const char* mod) {
   for (const std::string& each : s.mods)

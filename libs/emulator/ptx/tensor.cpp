@@ -1,6 +1,8 @@
 // Tensor cores. A slot of 32 lanes of two halves is an 8 x 8 matrix in row order: lane 4 * row + column / 2.
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "access.h"
@@ -22,25 +24,80 @@ inline void read_numbers(Number type, const uint16_t* from, float* to, int count
 
 typedef float Row8 __attribute__((vector_size(32), aligned(32)));
 
-/** acc[rows][8] += a[rows][depth] * b[depth][8], in order of depth, in fp32. */
+typedef int32_t Whole8 __attribute__((vector_size(32), aligned(32)));
+typedef double Double8 __attribute__((vector_size(64), aligned(64)));
+typedef int64_t Long8 __attribute__((vector_size(64), aligned(64)));
+
+/** acc[rows][8] += a[rows][depth] * b[depth][8], in order of depth, in fp32: for what is not finite. */
 template <int ROWS, int DEPTH>
-inline void multiply(float (*a)[16], float (*b)[8], Row8* acc) {
+void multiply_in_order(const float (*a)[16], const Row8* b, Row8* acc) {
+  for (int r = 0; r < ROWS; ++r)
+    for (int k = 0; k < DEPTH; ++k) acc[r] += a[r][k] * b[k];
+}
+
+constexpr int NO_EXPONENT = -1000;
+/** Of a number as the operand's format has it: its subnormal numbers keep the least exponent. */
+inline int exponent_of(float x, int least) {
+  const uint32_t bits = float_bits(x);
+  const int exponent = static_cast<int>(bits >> 23 & 255) - 127;
+  return bits << 1 == 0 ? NO_EXPONENT : std::max(exponent, least);
+}
+
+/**
+ * acc[rows][8] += a[rows][depth] * b[depth][8] as an H200's tensor cores add: the products of one instruction and the
+ * accumulator are cut, toward zero, at 2^-25 of the largest exponent among them (a product's is the sum of its factors'
+ * exponents); their sum is exact, and is cut to fp32. Fitted to docs/results/h200-opcodes-2026-11-22.
+ */
+template <int ROWS, int DEPTH>
+inline void multiply(float (*a)[16], float (*b)[8], Row8* acc, int least) {
+  constexpr int KEPT = 25, HIGHEST = 100, LOWEST = -100;
   const Row8* rows = reinterpret_cast<const Row8*>(b);
-  for (int r = 0; r < ROWS; r += 4) {
-    Row8 s0 = acc[r], s1 = acc[r + 1], s2 = acc[r + 2], s3 = acc[r + 3];
-#pragma GCC unroll 16
+  alignas(64) int32_t left[ROWS][DEPTH], right[DEPTH][8], own[ROWS][8];
+  for (int r = 0; r < ROWS; ++r)
+    for (int k = 0; k < DEPTH; ++k) left[r][k] = exponent_of(a[r][k], least);
+  for (int k = 0; k < DEPTH; ++k)
+    for (int c = 0; c < 8; ++c) right[k][c] = exponent_of(b[k][c], least);
+  for (int r = 0; r < ROWS; ++r)
+    for (int c = 0; c < 8; ++c) own[r][c] = exponent_of(acc[r][c], -126);
+  const Whole8* ours = reinterpret_cast<const Whole8*>(right);
+  Whole8 tops[ROWS], highest = Whole8{} + LOWEST;
+  for (int r = 0; r < ROWS; ++r) {
+    Whole8 top = reinterpret_cast<const Whole8*>(own)[r];
     for (int k = 0; k < DEPTH; ++k) {
-      s0 += a[r][k] * rows[k];
-      s1 += a[r + 1][k] * rows[k];
-      s2 += a[r + 2][k] * rows[k];
-      s3 += a[r + 3][k] * rows[k];
+      const Whole8 exponent = ours[k] + left[r][k];
+      top = exponent > top ? exponent : top;
     }
-    acc[r] = s0;
-    acc[r + 1] = s1;
-    acc[r + 2] = s2;
-    acc[r + 3] = s3;
+    top = top < LOWEST ? Whole8{} + LOWEST : top;
+    highest = top > highest ? top : highest;
+    tops[r] = top;
+  }
+  for (int c = 0; c < 8; ++c)
+    if (highest[c] > HIGHEST) return multiply_in_order<ROWS, DEPTH>(a, rows, acc);
+  for (int r = 0; r < ROWS; ++r) {
+    const Whole8 scale_bits = (KEPT + 127 - tops[r]) << 23;
+    Row8 scale;
+    memcpy(&scale, &scale_bits, sizeof scale);
+    // Two sums: sixteen terms below 2^27 each and one more may not fit into one.
+    Whole8 first = {}, second = __builtin_convertvector(acc[r] * scale, Whole8);
+#pragma GCC unroll 8
+    for (int k = 0; k < DEPTH / 2; ++k) {
+      first += __builtin_convertvector(a[r][k] * rows[k] * scale, Whole8);
+      second += __builtin_convertvector(a[r][k + DEPTH / 2] * rows[k + DEPTH / 2] * scale, Whole8);
+    }
+    const Long8 unit_bits = __builtin_convertvector(tops[r] + (1023 - KEPT), Long8) << 52;
+    Double8 unit;
+    memcpy(&unit, &unit_bits, sizeof unit);
+    const Double8 sum = (__builtin_convertvector(first, Double8) + __builtin_convertvector(second, Double8)) * unit;
+    Long8 cut;
+    memcpy(&cut, &sum, sizeof cut);
+    cut &= ~((int64_t(1) << 29) - 1);
+    Double8 kept;
+    memcpy(&kept, &cut, sizeof kept);
+    acc[r] = __builtin_convertvector(kept, Row8);
   }
 }
+
+inline int least_exponent(Number type) { return type == Number::Half ? -14 : -126; }
 
 /** An 8 x 8 matrix of halves, transposed, as floats with 8 a row. */
 inline void transposed(Number type, const uint16_t* from, float (*to)[8]) {
@@ -106,11 +163,133 @@ const Ins* mma(Warp& w, const Ins* i) {
       half_accumulators_in(w, x.c.data(), acc);
     else
       accumulators_in(w, x.c.data(), acc);
-    multiply<16, DEPTH>(a, b, acc);
+    multiply<16, DEPTH>(a, b, acc, least_exponent(type));
     if (x.options[3])
       half_accumulators_out(w, x.d.data(), m, acc);
     else
       accumulators_out(w, x.d.data(), m, acc);
+  });
+}
+
+/** The lower 13 bits of an operand are not looked at. */
+template <int DEPTH>
+const Ins* mma_tf32(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    alignas(64) float a[16][16], b[16][8];
+    alignas(64) Row8 acc[16];
+    const auto number = [&](uint32_t slot, int lane) { return bits_float(w.reg<uint32_t>(slot)[lane] & ~0x1fffu); };
+    for (int lane = 0; lane < LANES; ++lane) {
+      for (int n = 0; n < DEPTH / 2; ++n) a[lane / 4 + 8 * (n & 1)][lane % 4 + n / 2 * 4] = number(x.a[n], lane);
+      for (int n = 0; n < DEPTH / 4; ++n) b[lane % 4 + 4 * n][lane / 4] = number(x.b[n], lane);
+    }
+    accumulators_in(w, x.c.data(), acc);
+    multiply<16, DEPTH>(a, b, acc, -126);
+    accumulators_out(w, x.d.data(), m, acc);
+  });
+}
+
+/** e4m3 or e5m2. */
+float fp8_to_float(uint8_t bits, bool wide) {
+  if (wide) return half_to_float(static_cast<uint16_t>(bits << 8));
+  const float sign = bits & 0x80 ? -1.0f : 1.0f;
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return NAN;
+  return sign * (exponent ? std::ldexp(8.0f + static_cast<float>(mantissa), exponent - 10)
+                          : std::ldexp(static_cast<float>(mantissa), -9));
+}
+
+/**
+ * An H200 makes halves of it: one product of the lower two bytes of each register, one of the upper two on top of it,
+ * and the accumulator is added at the end.
+ */
+const Ins* mma_fp8(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    alignas(64) Row8 acc[16], sum[16] = {};
+    for (int part = 0; part < 2; ++part) {
+      alignas(64) float a[16][16], b[16][8];
+      for (int lane = 0; lane < LANES; ++lane)
+        for (int byte = 0; byte < 2; ++byte) {
+          const int shift = 16 * part + 8 * byte, at = lane % 4 * 2 + byte;
+          for (int n = 0; n < 4; ++n)
+            a[lane / 4 + 8 * (n & 1)][n / 2 * 8 + at] =
+                fp8_to_float(static_cast<uint8_t>(w.reg<uint32_t>(x.a[n])[lane] >> shift), x.options[0]);
+          for (int n = 0; n < 2; ++n)
+            b[n * 8 + at][lane / 4] =
+                fp8_to_float(static_cast<uint8_t>(w.reg<uint32_t>(x.b[n])[lane] >> shift), x.options[1]);
+        }
+      multiply<16, 16>(a, b, sum, -14);
+    }
+    accumulators_in(w, x.c.data(), acc);
+    for (int r = 0; r < 16; ++r) acc[r] += sum[r];
+    accumulators_out(w, x.d.data(), m, acc);
+  });
+}
+
+/** Rows of A and columns of D of a lane's registers, of a product that is done element by element. */
+template <class T, class Left, class Right>
+void multiply_elements(int rows, int depth, const Left& a, const Right& b, T (*acc)[8]) {
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < 8; ++c)
+      for (int k = 0; k < depth; ++k) {
+        if constexpr (std::is_same_v<T, double>)
+          acc[r][c] = __builtin_fma(a(r, k), b(k, c), acc[r][c]);
+        else
+          acc[r][c] += static_cast<T>(a(r, k)) * b(k, c);
+      }
+}
+
+/** Four bytes a register: A row lane / 4, depth 4 (lane % 4) on; B the other way round. options: 0, 1 signed; 2 sat. */
+const Ins* mma_bytes(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    const int rows = x.c.size() == 2 ? 8 : 16, depth = static_cast<int>(x.b.size()) * 16;
+    const auto value = [&](uint32_t slot, int lane, int k, bool is_signed) {
+      const auto byte = static_cast<uint8_t>(w.reg<uint32_t>(slot)[lane] >> (8 * (k % 4)));
+      return is_signed ? static_cast<int>(static_cast<int8_t>(byte)) : static_cast<int>(byte);
+    };
+    const auto left = [&](int r, int k) {
+      const size_t n = rows == 8 ? 0 : static_cast<size_t>(r / 8 + 2 * (k / 16));
+      return value(x.a[n], r % 8 * 4 + k % 16 / 4, k, x.options[0] != 0);
+    };
+    const auto right = [&](int k, int c) {
+      return value(x.b[static_cast<size_t>(k / 16)], 4 * c + k % 16 / 4, k, x.options[1] != 0);
+    };
+    int64_t acc[16][8];
+    const auto each = [&](auto visit) {
+      for (size_t n = 0; n < x.c.size(); ++n)
+        for (int lane = 0; lane < LANES; ++lane) visit(n, lane, acc[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2]);
+    };
+    each([&](size_t n, int lane, int64_t& sum) { sum = w.reg<int32_t>(x.c[n])[lane]; });
+    multiply_elements<int64_t>(rows, depth, left, right, acc);
+    each([&](size_t n, int lane, int64_t sum) {
+      if (x.options[2]) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
+      if (m >> lane & 1) w.reg<int32_t>(x.d[n])[lane] = static_cast<int32_t>(sum);
+    });
+  });
+}
+
+/** One number a register: A row lane / 4, depth lane % 4; B the other way round. Fused, in order of depth. */
+const Ins* mma_double(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    const int rows = x.c.size() == 2 ? 8 : 16, depth = static_cast<int>(x.b.size()) * 4;
+    const auto left = [&](int r, int k) {
+      const size_t n = rows == 8 ? 0 : static_cast<size_t>(r / 8 + 2 * (k / 4));
+      return w.reg<double>(x.a[n])[r % 8 * 4 + k % 4];
+    };
+    const auto right = [&](int k, int c) { return w.reg<double>(x.b[static_cast<size_t>(k / 4)])[4 * c + k % 4]; };
+    double acc[16][8];
+    const auto each = [&](auto visit) {
+      for (size_t n = 0; n < x.c.size(); ++n)
+        for (int lane = 0; lane < LANES; ++lane) visit(n, lane, acc[lane / 4 + 8 * (n / 2)][lane % 4 * 2 + n % 2]);
+    };
+    each([&](size_t n, int lane, double& sum) { sum = w.reg<double>(x.c[n])[lane]; });
+    multiply_elements<double>(rows, depth, left, right, acc);
+    each([&](size_t n, int lane, double sum) {
+      if (m >> lane & 1) w.reg<double>(x.d[n])[lane] = sum;
+    });
   });
 }
 
@@ -124,20 +303,44 @@ void slots_of(Lowering& l, const Operand& vector, unsigned bytes, std::vector<ui
 
 bool lower_mma(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
-  // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
-  if (s.mods.size() != 9 || s.mods[3] != "row" || s.mods[4] != "col" || s.operands.size() != 4) return false;
-  const std::string &shape = s.mods[2], &d = s.mods[5], &a = s.mods[6], &b = s.mods[7], &c = s.mods[8];
-  if (a != b || (a != "f16" && a != "bf16") || (d != "f32" && d != "f16") || (c != "f32" && c != "f16")) return false;
+  // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, with .satfinite before the types of whole numbers
+  const size_t n = s.mods.size();
+  if (n < 9 || s.mods[3] != "row" || s.mods[4] != "col" || s.operands.size() != 4) return false;
+  const bool saturates = s.mods[5] == "satfinite";
+  if (n != (saturates ? 10u : 9u)) return false;
+  const std::string &shape = s.mods[2], &d = s.mods[n - 4], &a = s.mods[n - 3], &b = s.mods[n - 2], &c = s.mods[n - 1];
   Extra& extra = l.extra(ins);
   extra.what = "mma.sync";
-  extra.options[1] = a == "bf16";
-  extra.options[2] = c == "f16";
-  extra.options[3] = d == "f16";
-  slots_of(l, s.operands[0], 4, extra.d);
-  slots_of(l, s.operands[1], 4, extra.a);
-  slots_of(l, s.operands[2], 4, extra.b);
-  slots_of(l, s.operands[3], 4, extra.c);
-  ins.fn = shape == "m16n8k16" ? mma<16> : (shape == "m16n8k8" ? mma<8> : nullptr);
+  const unsigned bytes = d == "f64" ? 8 : 4;
+  slots_of(l, s.operands[0], bytes, extra.d);
+  slots_of(l, s.operands[1], bytes, extra.a);
+  slots_of(l, s.operands[2], bytes, extra.b);
+  slots_of(l, s.operands[3], bytes, extra.c);
+  if (a == b && (a == "f16" || a == "bf16") && (d == "f32" || d == "f16") && (c == "f32" || c == "f16")) {
+    extra.options[1] = a == "bf16";
+    extra.options[2] = c == "f16";
+    extra.options[3] = d == "f16";
+    ins.fn = shape == "m16n8k16" ? mma<16> : (shape == "m16n8k8" ? mma<8> : nullptr);
+    return ins.fn != nullptr;
+  }
+  const auto is_fp8 = [](const std::string& type) { return type == "e4m3" || type == "e5m2"; };
+  const auto is_byte = [](const std::string& type) { return type == "s8" || type == "u8"; };
+  if (a == "tf32" && b == "tf32" && d == "f32" && c == "f32") {
+    ins.fn = shape == "m16n8k8" ? mma_tf32<8> : (shape == "m16n8k4" ? mma_tf32<4> : nullptr);
+  } else if (is_fp8(a) && is_fp8(b) && d == "f32" && c == "f32" && shape == "m16n8k32") {
+    extra.options[0] = a == "e5m2";
+    extra.options[1] = b == "e5m2";
+    ins.fn = mma_fp8;
+  } else if (is_byte(a) && is_byte(b) && d == "s32" && c == "s32") {
+    extra.options[0] = a == "s8";
+    extra.options[1] = b == "s8";
+    extra.options[2] = saturates;
+    ins.fn = mma_bytes;
+    return shape == "m16n8k32" || shape == "m16n8k16" || shape == "m8n8k16";
+  } else if (a == "f64" && b == "f64" && d == "f64" && c == "f64") {
+    ins.fn = mma_double;
+    return shape == "m8n8k4" || shape == "m16n8k4" || shape == "m16n8k8" || shape == "m16n8k16";
+  }
   return ins.fn != nullptr;
 }
 
@@ -401,7 +604,7 @@ const Ins* wmma_multiply(Warp& w, const Ins* i) {
             flat[(row + lane / 4) * 8 + 2 * (lane % 4) + (n & 1)] = value;
           }
         }
-        multiply<16, 16>(a, b, acc);
+        multiply<16, 16>(a, b, acc, least_exponent(type));
         for (int n = 0; n < numbers; ++n) {
           const int number = first + n, row = 8 * (n >> 1);
           char* slot = w.regs + x.d[half_d ? number / 2 : number];

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,6 +35,9 @@ struct Extra {
   void (*readers[2])() = {};         // of a conversion: what reads it and what writes it
   const char* what = "";             // as deadlock reports call it
   std::vector<const Ins*> targets;   // of brx
+  /** Of what is done lane by lane: operands to results, as bits; a_bytes and d_bytes say how wide they are. */
+  std::function<void(Warp&, unsigned, const uint64_t*, uint64_t*)> each_lane;
+  std::vector<uint8_t> d_bytes, a_bytes;
 };
 
 /** A decoded instruction. d, a, b, c are byte offsets of slots in the warp's register file. */
@@ -68,6 +72,7 @@ class Warp {
   char* regs = nullptr;
   uint32_t mask = 0;  // lanes of the running split
   uint32_t live = 0;  // lanes that have not exited
+  uint32_t carry = 0;  // of add.cc and its like
   int budget = 0;     // backward jumps until the others get their turn
   BlockRun* block = nullptr;
   unsigned index = 0;

@@ -43,4 +43,14 @@ for name in $tests; do
     failed=1
   fi
 done
+# What an H200 answers; in the long run of the tests also each form's definition, which takes some seconds of Python.
+if command -v python3 > "$BUILD/python3.txt"; then
+  definitions=
+  if [ "$FLASHCORE_TESTS" = all ]; then definitions=--definitions; fi
+  if python3 "$EMULATOR/conformance/answers.py" "$BUILD/libcuda_emu.so" $definitions \
+    --against "$EMULATOR/../../docs/results/h200-opcodes-2026-11-22/opcodes.json" >&2; then echo "ok   opcodes"; else
+    echo "FAIL opcodes"
+    failed=1
+  fi
+fi
 exit $failed

@@ -8,10 +8,11 @@ import { afterAll, expect, test } from 'vitest';
 const build = mkdtempSync(join(tmpdir(), 'fc-emulator-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
-test("the PTX engine: divergence, a GPU's answers, bounds, what it does not carry, ncu's counters", () => {
+test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu's counters", () => {
   const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, 'ptx')], { encoding: 'utf8' });
   const hasNvcc = spawnSync('nvcc', ['--version'], { stdio: 'ignore' }).status === 0;
   const names = hasNvcc ? ['ptx', 'warps', 'matrices', 'memory', 'races', 'counters', 'probes/faulty'] : ['ptx'];
+  if (spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0) names.push('opcodes');
   expect(output.trim().split('\n')).toEqual(names.map((name) => `ok   ${name}`));
 }, 300_000);
 

@@ -1,0 +1,98 @@
+"""mma.sync: where elements lie in the registers of a warp, and how an H200 adds products of them."""
+
+import math
+import re
+from fractions import Fraction
+
+from floats import number_of, rounded
+
+# Of a type: elements a register, and bits of one.
+PACKED = {"f16": (2, 16), "bf16": (2, 16), "tf32": (1, 32), "e4m3": (4, 8), "e5m2": (4, 8)}
+PACKED |= {"s8": (4, 8), "u8": (4, 8), "f64": (1, 64)}
+LEAST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "e4m3": -14, "e5m2": -14}
+
+
+def element_of(bits, kind):
+    if kind in ("s8", "u8"):
+        return bits - 256 if kind == "s8" and bits >= 128 else bits
+    if kind == "tf32":
+        return number_of(bits >> 13, kind)  # the lower bits are not looked at
+    return number_of(bits, kind)
+
+
+def operand_of(registers, kind, rows):
+    """[row][depth] of A, or [column][depth] of B, which has 8 rows: a lane has part of row lane / 4."""
+    count, width = PACKED[kind]
+    halves = rows // 8
+    matrix = [[0] * (len(registers) // halves * 4 * count) for _ in range(rows)]
+    for n, words in enumerate(registers):
+        for lane, word in enumerate(words):
+            for e in range(count):
+                bits = word >> width * e & ((1 << width) - 1)
+                row, at = lane // 4 + 8 * (n % halves), n // halves * 4 * count + lane % 4 * count + e
+                matrix[row][at] = element_of(bits, kind)
+    return matrix
+
+
+def exponent_of(x, least):
+    return max(math.frexp(x)[1] - 1, least)
+
+
+def fused_sum(pairs, c, least, kept=25):
+    """Products and c, each cut toward zero at 2^-kept of the largest exponent among them; their sum is exact."""
+    terms = [(exponent_of(a, least) + exponent_of(b, least), Fraction(a) * Fraction(b)) for a, b in pairs if a and b]
+    if c:
+        terms.append((exponent_of(c, -126), Fraction(c)))
+    if not terms:
+        return Fraction(0)
+    unit = Fraction(2) ** (max(exponent for exponent, _ in terms) - kept)
+    return sum(math.trunc(value / unit) for _, value in terms) * unit
+
+
+def sum_of(pairs, c, kinds):
+    """Bits of one element of D."""
+    d, a, b = kinds
+    if d == "s32":
+        return c + sum(x * y for x, y in pairs)
+    if d == "f64":
+        for x, y in pairs:
+            c = number_of(rounded(Fraction(x) * Fraction(y) + Fraction(c), "f64"), "f64")
+        return rounded(c, "f64")
+    if a in ("e4m3", "e5m2"):
+        # Two products of halves, of the lower and of the upper two bytes of each register; c comes last.
+        total = 0.0
+        for part in (0, 2):
+            chosen = [pair for n, pair in enumerate(pairs) if n % 4 in (part, part + 1)]
+            total = number_of(rounded(fused_sum(chosen, total, -14), "f32", "rz"), "f32")
+        return rounded(Fraction(total) + Fraction(c), "f32")
+    total = rounded(fused_sum(pairs, c, LEAST_EXPONENT[a]), "f32", "rz")
+    return total if d == "f32" else rounded(number_of(total, "f32"), "f16")
+
+
+def product_of(name, given):
+    """[result][lane] of a warp."""
+    shape = re.search(r"m(\d+)n8k(\d+)", name)
+    rows, depth = int(shape.group(1)), int(shape.group(2))
+    d, a, b, c = name.split(".")[-4:]
+    na = rows * depth // 32 // PACKED[a][0]
+    nb = 8 * depth // 32 // PACKED[b][0]
+    left, right = operand_of(given[:na], a, rows), operand_of(given[na : na + nb], b, 8)
+    results = []
+    for n, words in enumerate(given[na + nb :]):
+        lanes = []
+        for lane, word in enumerate(words):
+            parts = 2 if c == "f16" else 1
+            bits = 0
+            for e in range(parts):
+                place = parts * n + e
+                row, column = lane // 4 + 8 * (place // 2), lane % 4 * 2 + place % 2
+                raw = word >> 16 * e & 0xFFFF if c == "f16" else word
+                start = (raw - (1 << 32) if raw >> 31 else raw) if c == "s32" else number_of(raw, c)
+                value = sum_of(list(zip(left[row], right[column], strict=True)), start, (d, a, b))
+                if d == "s32":
+                    value = max(-(1 << 31), min((1 << 31) - 1, value)) if "satfinite" in name else value
+                    value &= 0xFFFFFFFF
+                bits |= value << 16 * e
+            lanes.append(bits)
+        results.append(lanes)
+    return results
