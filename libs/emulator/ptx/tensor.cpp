@@ -36,11 +36,16 @@ void multiply_in_order(const float (*a)[16], const Row8* b, Row8* acc) {
 }
 
 constexpr int NO_EXPONENT = -1000;
-/** Of a number as the operand's format has it: its subnormal numbers keep the least exponent. */
-inline int exponent_of(float x, int least) {
-  const uint32_t bits = float_bits(x);
-  const int exponent = static_cast<int>(bits >> 23 & 255) - 127;
-  return bits << 1 == 0 ? NO_EXPONENT : std::max(exponent, least);
+/** Of numbers as the operand's format has them: its subnormal numbers keep the least exponent. In eights. */
+inline void exponents_of(const float* from, int32_t* to, int count, int least) {
+  for (int n = 0; n < count; n += 8) {
+    Whole8 bits;
+    memcpy(&bits, from + n, sizeof bits);
+    bits &= 0x7fffffff;
+    const Whole8 exponent = (bits >> 23) - 127, bounded = exponent < least ? Whole8{} + least : exponent;
+    const Whole8 kept = bits == 0 ? Whole8{} + NO_EXPONENT : bounded;
+    memcpy(to + n, &kept, sizeof kept);
+  }
 }
 
 /**
@@ -52,17 +57,15 @@ template <int ROWS, int DEPTH>
 inline void multiply(float (*a)[16], float (*b)[8], Row8* acc, int least) {
   constexpr int KEPT = 25, HIGHEST = 100, LOWEST = -100;
   const Row8* rows = reinterpret_cast<const Row8*>(b);
-  alignas(64) int32_t left[ROWS][DEPTH], right[DEPTH][8], own[ROWS][8];
-  for (int r = 0; r < ROWS; ++r)
-    for (int k = 0; k < DEPTH; ++k) left[r][k] = exponent_of(a[r][k], least);
-  for (int k = 0; k < DEPTH; ++k)
-    for (int c = 0; c < 8; ++c) right[k][c] = exponent_of(b[k][c], least);
-  for (int r = 0; r < ROWS; ++r)
-    for (int c = 0; c < 8; ++c) own[r][c] = exponent_of(acc[r][c], -126);
+  alignas(64) int32_t left[ROWS][16], right[DEPTH][8], own[ROWS][8];
+  for (int r = 0; r < ROWS; ++r) exponents_of(a[r], left[r], DEPTH < 8 ? 8 : DEPTH, least);
+  exponents_of(b[0], right[0], 8 * DEPTH, least);
+  exponents_of(reinterpret_cast<const float*>(acc), own[0], 8 * ROWS, -126);
   const Whole8* ours = reinterpret_cast<const Whole8*>(right);
   Whole8 tops[ROWS], highest = Whole8{} + LOWEST;
   for (int r = 0; r < ROWS; ++r) {
     Whole8 top = reinterpret_cast<const Whole8*>(own)[r];
+#pragma GCC unroll 16
     for (int k = 0; k < DEPTH; ++k) {
       const Whole8 exponent = ours[k] + left[r][k];
       top = exponent > top ? exponent : top;
@@ -176,7 +179,7 @@ template <int DEPTH>
 const Ins* mma_tf32(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
-    alignas(64) float a[16][16], b[16][8];
+    alignas(64) float a[16][16] = {}, b[16][8];
     alignas(64) Row8 acc[16];
     const auto number = [&](uint32_t slot, int lane) { return bits_float(w.reg<uint32_t>(slot)[lane] & ~0x1fffu); };
     for (int lane = 0; lane < LANES; ++lane) {
