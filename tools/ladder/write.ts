@@ -16,6 +16,7 @@ import { resultsMarkdown } from './ladder-tables.ts';
 import { graphRows, overlapRows } from './launch-cost.ts';
 import { markdownTable } from './markdown.ts';
 import { resultsPage } from './results-page.ts';
+import { sanitizerMarkdown } from './sanitizer-table.ts';
 import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
 import { triedPage } from './tried-page.ts';
 import { tunePage } from './tune-page.ts';
@@ -39,10 +40,11 @@ export async function documents(): Promise<Document[]> {
     overlap: overlapMarkdown(),
     'l4-estimate': estimateMarkdown(steps),
     'ladder-verified': emulatorSentence(),
+    sanitizer: sanitizerMarkdown(),
     sweep: newestSweepMarkdown(),
     'sweep-summary': `${sweepSentence()}\n`,
   };
-  const marked = ['kernels/README.md', 'README.md', 'docs/measuring.md'].map((path) => {
+  const marked = ['kernels/README.md', 'README.md', 'docs/measuring.md', 'docs/emulator.md'].map((path) => {
     const current = readFileSync(join(ROOT, path), 'utf8');
     const wanted = current.replace(
       /(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g,

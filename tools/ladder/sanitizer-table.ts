@@ -1,0 +1,46 @@
+/** What compute-sanitizer says of the faulty kernels, beside what a run of each must find. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { FindingKind } from '@flashcore/shared/contract';
+import { parseManifest } from '@flashcore/shared/kernels';
+import { markdownTable } from './markdown.ts';
+import { filesOf, foldersWith, RESULTS } from './results.ts';
+
+const FAULTY = join(RESULTS, '../../kernels/faulty');
+const REPORT = /^sanitizer\.(\w+)\.(\w+)\.txt$/;
+
+/** Of the newest folder that has reports. */
+export function sanitizerMarkdown(): string {
+  const folder = foldersWith(REPORT).toSorted(byDate).at(-1);
+  if (folder === undefined) return '';
+  const rows = filesOf(folder, REPORT).flatMap((name) => {
+    const [, tool, kernel] = REPORT.exec(name)!;
+    const manifest = join(FAULTY, kernel!, 'kernel.yaml');
+    if (!existsSync(manifest)) return [];
+    const { faulty } = parseManifest(readFileSync(manifest, 'utf8'), manifest);
+    const finding = faulty!.finding === FindingKind.UNSPECIFIED ? 'none' : FindingKind[faulty!.finding];
+    const report = readFileSync(join(RESULTS, folder, name), 'utf8');
+    return [[kernel!, finding, tool!, firstErrorOf(report)]];
+  });
+  return markdownTable(
+    ['kernel', 'the emulator finds', 'tool', 'compute-sanitizer says first'],
+    rows.toSorted(([a], [b]) => a!.localeCompare(b!)),
+  );
+}
+
+/** "h200-sanitizer-2026-11-22": by its date, then by name. */
+const byDate = (a: string, b: string): number => a.slice(-10).localeCompare(b.slice(-10)) || a.localeCompare(b);
+
+/** The first line that is no frame of the report, and where it points. */
+function firstErrorOf(report: string): string {
+  const lines = report.split('\n').map((line) => line.replace(/^=+ ?/, ''));
+  const index = lines.findIndex((line) =>
+    /^(Error|Warning|Invalid|Misaligned|Barrier|Uninitialized|Program hit)/.test(line),
+  );
+  if (index < 0) return 'nothing';
+  const place = /\bin ([\w.]+:\d+)/.exec(lines.slice(index, index + 3).join(' '))?.[1];
+  const text = lines[index]!.replace(/ at .*$/, '')
+    .replace(/^Error: /, '')
+    .trim();
+  return place ? `\`${text}\`, ${place}` : `\`${text}\``;
+}
