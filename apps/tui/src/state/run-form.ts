@@ -109,17 +109,6 @@ export function formOf(kernel: Kernel, { kernels, archs, devices, plans = [], ca
             ),
           ]),
       ...parameters,
-      ...(caseSets.length === 0
-        ? []
-        : [
-            {
-              ...field('cases', 'cases', [AS_USUAL, ...caseSets.map(({ name }) => name)], 'the set that is verified'),
-              aboutChoices: [
-                'what is verified: the shapes below, else the set that the plan names',
-                ...caseSets.map(setAbout),
-              ],
-            },
-          ]),
       {
         ...field(
           'shape',
@@ -129,6 +118,17 @@ export function formOf(kernel: Kernel, { kernels, archs, devices, plans = [], ca
         ),
         typed: '',
       },
+      ...(caseSets.length === 0
+        ? []
+        : [
+            {
+              ...field('cases', 'cases', [AS_USUAL, ...caseSets.map(({ name }) => name)], 'the set that is verified'),
+              aboutChoices: [
+                'what is verified: the shapes above, else the set that the plan names',
+                ...caseSets.map(setAbout),
+              ],
+            },
+          ]),
       { ...field('seeds', 'seeds', SEEDS, 'fresh random inputs a shape, 1 to 100; as usual: five'), typed: '' },
       field('tolerance', 'tolerance', TOLERANCES, 'bound on the error; as usual: the profile parity'),
       field(
