@@ -1,6 +1,7 @@
 /** ssh:// against a real sshd, with a recorded job behind it. */
-import { spawn } from 'node:child_process';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -75,14 +76,21 @@ const problemOf = async (address: string): Promise<string> => {
 const box = (): string => `ssh://box/${runner.port}`;
 const ownSsh = (): number[] => childrenOf(process.pid, 'ssh');
 
+const ownFolders = (): string[] =>
+  readdirSync(tmpdir())
+    .filter((name) => name.startsWith(`fa-ssh-${process.pid}-`))
+    .map((name) => path.join(tmpdir(), name));
+
 describe.skipIf(missing('sshd'))('ssh://', () => {
   test('reaches a runner that listens on its host alone; closing leaves neither ssh nor socket', async () => {
     const { client, description, close } = await reach(box());
     expect([client.address, description, client.host.apiVersion]).toEqual([box(), box(), 'v1']);
     expect(ownSsh()).toHaveLength(1);
+    const [folder] = ownFolders();
+    expect([folder!, path.join(folder!, 's')].map((file) => statSync(file).mode & 0o777)).toEqual([0o700, 0o600]);
     close();
     await expect.poll(ownSsh).toEqual([]);
-    expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`fa-ssh-${process.pid}-`))).toEqual([]);
+    expect(ownFolders()).toEqual([]);
   });
 
   test.for(['ssh', "sshd's session"])('a stream goes on after the end of %s, each event once', async (which) => {
@@ -159,6 +167,39 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     } finally {
       sshd.trustHost();
     }
+  });
+
+  test('a master connection that is there is used', async () => {
+    execFileSync('ssh', ['-F', sshd.config, '-fNM', 'shared'], { stdio: 'ignore' });
+    const before = sshd.sessions();
+    expect((await reach(`ssh://shared/${runner.port}`)).client.host.apiVersion).toBe('v1');
+    expect(await problemOf('ssh://shared/1')).toMatch(/No runner listens at 127\.0\.0\.1:1 on shared/);
+    expect(sshd.sessions()).toEqual(before);
+    execFileSync('ssh', ['-F', sshd.config, '-O', 'exit', 'shared'], { stdio: 'ignore' });
+  });
+
+  test('what cuts the connection without a word may be a runner with TLS', async () => {
+    const server = createServer((socket) => void socket.once('data', () => socket.destroy()));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    expect(await problemOf(`ssh://box/${port}`)).toMatch(
+      /cut the connection without a word: .*TLS, log in \(fa-tui login/,
+    );
+    server.close();
+  });
+
+  test('what ssh says is bounded and cleaned', async () => {
+    const fake = path.join(sshd.folder, 'fake');
+    mkdirSync(fake);
+    const script = String.raw`case " $* " in *" -G "*) exit 0;; esac
+head -c 200000 /dev/zero | tr '\0' 'x' >&2; printf '\n\033]0;title\007\033[2Jhostile\342\200\256\n' >&2; exit 255`;
+    writeFileSync(path.join(fake, 'ssh'), `#!/bin/sh\n${script}\n`, { mode: 0o700 });
+    const reached = reach(box(), { more: { PATH: `${fake}:${process.env.PATH}` } });
+    const { message } = await reached.then(
+      () => new Error('reached'),
+      (error: unknown) => error as Error,
+    );
+    expect(message).toMatch(/ssh said: x{299}… \| hostile$/);
   });
 
   test('without ssh the error says what to install', async () => {

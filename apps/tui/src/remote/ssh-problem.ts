@@ -94,7 +94,7 @@ const REMEDIES: readonly Remedy[] = [
   },
   {
     standing: 'no-runner',
-    found: /open failed: connect failed|no runner (?:listens|answers) at/,
+    found: /open failed: connect failed|Stdio forwarding request failed|no runner (?:listens|answers) at/,
     say: (address) =>
       `No runner listens at ${runnerThere(address)} on ${address.host}: start one there (flashcore-runner serve), or have it started (--start-runner, after fa-tui host install ${withoutRunner(address)})`,
   },
@@ -144,12 +144,18 @@ export function sshError({ address, stderr, spawnError, login, certificate }: Ss
   const expired = certificate ? certificateText(certificate, login) : expiredLogin(stderr, login);
   if (expired !== undefined) return new SshError('UNAUTHENTICATED', `${expired}${quoted}`, about);
   const remedy = REMEDIES.find(({ found }) => found.test(stderr));
-  return new SshError(
-    'RUNNER_UNREACHABLE',
-    `${remedy?.say(address, stderr) ?? `ssh to ${address.host} ended: try ${by(address)}`}${quoted}`,
-    { ...about, asks: remedy?.asks ?? false, standing: remedy?.standing },
-  );
+  return new SshError('RUNNER_UNREACHABLE', `${remedy?.say(address, stderr) ?? unknownEnd(address, said)}${quoted}`, {
+    ...about,
+    asks: remedy?.asks ?? false,
+    standing: remedy?.standing,
+  });
 }
+
+/** ssh that says nothing did its part. */
+const unknownEnd = (address: SshAddress, said: string): string =>
+  said === ''
+    ? `What listens at ${runnerThere(address)} on ${address.host} cut the connection without a word: if it is a runner with TLS, log in (fa-tui login ${address.text} --tls-ca ca.crt)`
+    : `ssh to ${address.host} failed: try ${by(address)}`;
 
 const certificateText = ({ file, at }: ExpiredCertificate, login: string | undefined): string =>
   `The ssh certificate ${file} expired at ${at}: ${renewal(login)}`;

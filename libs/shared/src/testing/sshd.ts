@@ -11,7 +11,10 @@ const SSHD = '/usr/sbin/sshd';
 export class Sshd {
   readonly folder = mkdtempSync(join(tmpdir(), 'fc-sshd-'));
   readonly port: number;
-  /** ssh's configuration, with hosts that say what their key is: box, stranger, restricted (no forwards), expired. */
+  /**
+   * ssh's configuration. Its hosts say what their key is: box, stranger, restricted (no forwards), expired; shared is a
+   * box with a place for a master connection.
+   */
   readonly config = join(this.folder, 'ssh_config');
   readonly knownHosts = join(this.folder, 'known_hosts');
   readonly #process: ChildProcess;
@@ -76,7 +79,9 @@ export class Sshd {
 
   #clientConfig(): string {
     const host = (name: string, key: string): string => `Host ${name}\n  IdentityFile ${this.#path(key)}\n`;
-    return `${host('box', 'user')}${host('stranger', 'stranger')}${host('restricted', 'restricted')}${host('expired', 'expired')}
+    return `${host('box shared', 'user')}${host('stranger', 'stranger')}${host('restricted', 'restricted')}${host('expired', 'expired')}
+Match originalhost shared
+  ControlPath ${this.#path('master')}
 Host closed
   HostName 127.0.0.1
   Port 1
