@@ -594,6 +594,31 @@ const Ins* half_to_float32(Warp& w, const Ins* i) {
   write_lanes<float>(w, i->d, m, [&](int k) { return t[k]; });
   return i + 1;
 }
+/** Of a pair of halves the low or the high one. */
+template <int SHIFT>
+const Ins* half_of_pair_to_float32(Warp& w, const Ins* i) {
+  const uint32_t* a = w.reg<uint32_t>(i->a);
+  alignas(64) uint16_t h[LANES];
+  for (int k = 0; k < LANES; ++k) h[k] = static_cast<uint16_t>(a[k] >> SHIFT);
+  alignas(64) float t[LANES];
+  floats_of(h, t, LANES);
+  write_lanes<float>(w, i->d, w.active(i), [&](int k) { return t[k]; });
+  return i + 1;
+}
+/** Both. */
+const Ins* pair_to_float32(Warp& w, const Ins* i) {
+  const uint32_t* a = w.reg<uint32_t>(i->a);
+  const uint32_t m = w.active(i);
+  if (__builtin_expect(m == ALL, 1)) {
+    floats_of_pairs(a, w.reg<float>(i->d), w.reg<float>(i->b), LANES);
+    return i + 1;
+  }
+  alignas(64) float low[LANES], high[LANES];
+  floats_of_pairs(a, low, high, LANES);
+  write_lanes<float>(w, i->d, m, [&](int k) { return low[k]; });
+  write_lanes<float>(w, i->b, m, [&](int k) { return high[k]; });
+  return i + 1;
+}
 const Ins* float32_to_half(Warp& w, const Ins* i) {
   const float* a = w.reg<float>(i->a);
   write_halves(w, i->d, w.active(i), LANES, [=](int k) { return a[k]; });
@@ -915,6 +940,8 @@ Table make_table() {
   add1<ToFloat, uint64_t, uint32_t>(t, "cvt.u64.u32");
   add1<ToFloat, uint32_t, uint64_t>(t, "cvt.u32.u64");
   t["cvt.f32.f16"] = {half_to_float32, 2, {4, 2}};
+  t["cvt.f32.low"] = {half_of_pair_to_float32<0>, 2, {4, 4}};
+  t["cvt.f32.high"] = {half_of_pair_to_float32<16>, 2, {4, 4}};
   t["cvt.rn.f16.f32"] = {float32_to_half, 2, {2, 4}};
   t["cvt.rn.f16x2.f32"] = {floats_to_half2, 3, {4, 4, 4}};
   t["cvt.rn.bf16x2.f32"] = {floats_to_pair<ToBfloat>, 3, {4, 4, 4}};
@@ -1071,6 +1098,13 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.operands.empty() || s.mods.empty()) return false;
   if (s.op == "mov" && s.operands.size() == 2 && lower_move(l, ins)) return true;
+  if (s.op == "cvt" && s.mods.back() == "pair") {
+    ins.fn = pair_to_float32;
+    ins.d = l.slot(s.operands[0].items[0], 4);
+    ins.b = l.slot(s.operands[0].items[1], 4);
+    ins.a = l.slot(s.operands[1], 4);
+    return true;
+  }
   std::string key = key_of(s);
   const auto& table = arithmetic_operations();
   auto found = table.find(key);

@@ -223,7 +223,8 @@ std::string Profile::to_json() const {
     const Counters::Line& line = lines_[n];
     const Ins& i = kernel_->code[n];
     const Statement& s = kernel_->function->statements[i.statement];
-    const bool is_label = s.is_label && n + 1 < lines_.size() && kernel_->code[n + 1].statement == i.statement;
+    const bool is_label =
+        s.op.empty() || (s.is_label && n + 1 < lines_.size() && kernel_->code[n + 1].statement == i.statement);
     if (!line.executed || is_label) continue;
     add_to(totals, line, i, s);
     const std::string place = kernel_->program->describe_in_kernel(static_cast<int>(i.place));

@@ -12,5 +12,6 @@
 #include "parse.cpp"
 #include "races.cpp"
 #include "seldom.cpp"
+#include "simplify.cpp"
 #include "tensor.cpp"
 #include "warp.cpp"

@@ -30,6 +30,48 @@ inline void floats_of(const uint16_t* halves, float* floats, int count) {
   for (int i = 0; i < count; ++i) floats[i] = half_to_float(halves[i]);
 }
 
+/** Of pairs of halves the low ones and the high ones. */
+inline void floats_of_pairs(const uint32_t* pairs, float* low, float* high, int count) {
+#if defined(__AVX512F__)
+  for (; count >= 16; count -= 16, pairs += 16, low += 16, high += 16) {
+    const __m512i both = _mm512_loadu_si512(pairs);
+    const __m512 l = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(both));
+    const __m512 h = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(both, 16)));
+    _mm512_storeu_ps(low, l);
+    _mm512_storeu_ps(high, h);
+  }
+#endif
+  alignas(64) uint16_t halves[2][32];
+  for (int i = 0; i < count; ++i) halves[0][i] = static_cast<uint16_t>(pairs[i]);
+  for (int i = 0; i < count; ++i) halves[1][i] = static_cast<uint16_t>(pairs[i] >> 16);
+  floats_of(halves[0], low, count);
+  floats_of(halves[1], high, count);
+}
+
+/**
+ * 32 words at base + addresses[lane] + offset, where all of them lie in the 128 bytes from lane 0's on, and those below
+ * `end`; false, and nothing is read, where they do not, or the processor can't choose among them at once.
+ */
+inline bool words_nearby(const char* base, uint32_t end, const uint32_t* addresses, uint32_t offset, uint32_t* words) {
+#if defined(__AVX512F__)
+  const uint32_t first = addresses[0] + offset;
+  if (first > end || end - first < 128 || (first & 3)) return false;
+  const __m512i start = _mm512_set1_epi32(static_cast<int>(addresses[0])), size = _mm512_set1_epi32(128);
+  const __m512i a = _mm512_sub_epi32(_mm512_loadu_si512(addresses), start);
+  const __m512i b = _mm512_sub_epi32(_mm512_loadu_si512(addresses + 16), start);
+  const auto outside = _mm512_cmpge_epu32_mask(a, size) | _mm512_cmpge_epu32_mask(b, size) |
+                       _mm512_test_epi32_mask(_mm512_or_si512(a, b), _mm512_set1_epi32(3));
+  if (outside) return false;
+  const __m512i low = _mm512_loadu_si512(base + first), high = _mm512_loadu_si512(base + first + 64);
+  _mm512_storeu_si512(words, _mm512_permutex2var_epi32(low, _mm512_srli_epi32(a, 2), high));
+  _mm512_storeu_si512(words + 16, _mm512_permutex2var_epi32(low, _mm512_srli_epi32(b, 2), high));
+  return true;
+#else
+  (void)base, (void)end, (void)addresses, (void)offset, (void)words;
+  return false;
+#endif
+}
+
 /** Rounded to nearest even; a NaN becomes 0x7fff, as a GPU writes it. */
 inline void halves_of(const float* floats, uint16_t* halves, int count) {
   int i = 0;

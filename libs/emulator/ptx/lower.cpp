@@ -6,6 +6,7 @@
 #include <set>
 
 #include "access.h"
+#include "simplify.h"
 
 namespace flashcore::emu::ptx {
 
@@ -92,8 +93,6 @@ struct BasicBlock {
   Bits reads, writes, live_in, live_out;
 };
 
-bool ends_block(const Statement& s) { return s.op == "bra" || s.op == "brx" || s.op == "ret" || s.op == "exit"; }
-
 /** From where to where each register is needed, in statements; -1: never. */
 struct Interval {
   int start = -1, end = -1;
@@ -168,9 +167,14 @@ unsigned slot_bytes(unsigned lane_bytes) { return lane_bytes ? lane_bytes * LANE
 class Lower final : public Lowering {
  public:
   Lower(const Program& program, const Function& function, const Addresses& globals)
-      : program_(program), function_(function), globals_(globals), kernel_(std::make_unique<Kernel>()) {
+      : program_(program),
+        simplified_(std::make_unique<Function>(simplified(program, function))),
+        function_(*simplified_),
+        globals_(globals),
+        kernel_(std::make_unique<Kernel>()) {
     kernel_->program = &program;
-    kernel_->function = &function;
+    kernel_->function = simplified_.get();
+    kernel_->simplified = std::move(simplified_);
   }
 
   std::unique_ptr<Kernel> run() {
@@ -181,9 +185,9 @@ class Lower final : public Lowering {
       current_ = &function_.statements[n];
       if (current_->is_label) emit_label(n);
       at[n] = kernel_->code.size() - (current_->is_label ? 1 : 0);
-      emit(n);
+      if (!current_->op.empty()) emit(n);
     }
-    kernel_->counted = join_accesses(program_, function_);
+    kernel_->counted = counted_accesses(program_, function_);
     const Ins* base = kernel_->code.data();
     for (Ins& ins : kernel_->code) {
       const Statement& s = function_.statements[ins.statement];
@@ -351,7 +355,9 @@ class Lower final : public Lowering {
         align = std::max(align, v.align);
         return;
       }
-      at = (at + v.align - 1) / v.align * v.align;
+      // As ptxas: what is wide enough for it lies where 16 bytes can be read at once.
+      const uint64_t aligned = std::max<uint64_t>(v.align, v.bytes >= 16 ? 16 : 1);
+      at = (at + aligned - 1) / aligned * aligned;
       shared_[v.name] = at;
       at += v.bytes;
     };
@@ -464,6 +470,7 @@ class Lower final : public Lowering {
   }
 
   const Program& program_;
+  std::unique_ptr<Function> simplified_;  // the kernel's in the end
   const Function& function_;
   const Addresses& globals_;
   std::unique_ptr<Kernel> kernel_;

@@ -324,6 +324,16 @@ const Ins* load_shared(Warp& w, const Ins* i) {
   return i + 1;
 }
 
+/** Words that lie close together are chosen among at once. */
+const Ins* load_shared_words(Warp& w, const Ins* i) {
+  const BlockRun& block = *w.block;
+  if (w.active(i) == ALL && !i->wide_address && !block.shadow && !block.observed &&
+      words_nearby(block.shared, block.shared_bytes, w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm),
+                   w.reg<uint32_t>(i->d)))
+    return i + 1;
+  return load_shared<uint32_t, uint32_t>(w, i);
+}
+
 /** 16 bytes a lane: eight lanes' rows are turned at a time. */
 const Ins* load_shared_words4(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -701,7 +711,7 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   if (!ins.fn) return false;
   if (loads && ins.space == SHARED_SPACE) {
     if (ins.fn == load<uint32_t, uint32_t, 4>) ins.fn = load_shared_words4;
-    if (ins.fn == load<uint32_t, uint32_t, 1>) ins.fn = load_shared<uint32_t, uint32_t>;
+    if (ins.fn == load<uint32_t, uint32_t, 1>) ins.fn = load_shared_words;
     if (ins.fn == load<uint16_t, uint16_t, 1>) ins.fn = load_shared<uint16_t, uint16_t>;
   }
   ins.count = static_cast<uint8_t>(count);

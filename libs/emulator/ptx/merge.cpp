@@ -109,7 +109,7 @@ bool is_shared(const Statement& s) {
 }
 
 /** Neighbours of one width become one of twice that width, where its address is a multiple of that; again until none do. */
-void join(const Group& group, std::vector<CountedAccess>& counted) {
+void join(const Group& group, std::vector<Joined>& joined) {
   struct Run {
     int64_t offset;
     unsigned bytes;
@@ -133,44 +133,32 @@ void join(const Group& group, std::vector<CountedAccess>& counted) {
   }
   for (const Run& run : runs) {
     if (run.members.size() == 1) continue;
-    const auto least = std::min_element(run.members.begin(), run.members.end(),
-                                        [](const Member& a, const Member& b) { return a.statement < b.statement; });
-    for (const Member& member : run.members) counted[member.statement].joined = true;
-    CountedAccess& one = counted[least->statement];
-    one.joined = false;
-    one.bytes = run.bytes;
-    one.shift = static_cast<int>(run.offset - least->offset);
+    Joined one{group.loads, run.bytes, run.offset, {}};
+    for (const Member& member : run.members) one.statements.push_back(member.statement);
+    joined.push_back(std::move(one));
   }
 }
 
 }  // namespace
 
-std::vector<CountedAccess> join_accesses(const Program& program, const Function& function) {
-  std::vector<CountedAccess> counted(function.statements.size());
+std::vector<Joined> joined_accesses(const Program& program, const Function& function) {
+  std::vector<Joined> joined;
   const Alignments alignments(program, function);
   std::vector<Group> open;
-  bool copied = false;  // a cp.async in this basic block
   const auto close = [&](auto which) {
     for (size_t n = 0; n < open.size();) {
       if (!which(open[n])) {
         ++n;
         continue;
       }
-      join(open[n], counted);
+      join(open[n], joined);
       open.erase(open.begin() + static_cast<std::ptrdiff_t>(n));
     }
   };
   const auto all = [](const Group&) { return true; };
   for (size_t n = 0; n < function.statements.size(); ++n) {
     const Statement& s = function.statements[n];
-    if (s.is_label) {
-      close(all);
-      copied = false;
-    }
-    if (s.op == "cp" && has(s, "async") && s.operands.size() > 1) {
-      if (!copied) counted[n].idle_requests = LOADS_BEFORE_ASYNC_COPY;
-      copied = true;
-    }
+    if (s.is_label) close(all);
     const bool plain = (s.op == "ld" || s.op == "st") && is_shared(s) && !has(s, "volatile");
     if (plain) {
       const bool loads = s.op == "ld";
@@ -204,12 +192,31 @@ std::vector<CountedAccess> join_accesses(const Program& program, const Function&
       close([&](const Group& group) {
         return group.base.compare(0, group.base.find('@'), "%" + std::to_string(reg)) == 0;
       });
-    if (s.op == "bra" || s.op == "brx" || s.op == "ret" || s.op == "exit") {
-      close(all);
-      copied = false;
-    }
+    if (ends_block(s)) close(all);
   }
   close(all);
+  return joined;
+}
+
+std::vector<CountedAccess> counted_accesses(const Program& program, const Function& function) {
+  std::vector<CountedAccess> counted(function.statements.size());
+  for (const Joined& each : joined_accesses(program, function)) {
+    const size_t first = *std::min_element(each.statements.begin(), each.statements.end());
+    for (const size_t n : each.statements) counted[n].joined = n != first;
+    const Statement& s = function.statements[first];
+    counted[first].bytes = each.bytes;
+    counted[first].shift = static_cast<int>(each.offset - s.operands[s.op == "ld" ? 1 : 0].value);
+  }
+  bool copied = false;  // a cp.async in this basic block
+  for (size_t n = 0; n < function.statements.size(); ++n) {
+    const Statement& s = function.statements[n];
+    if (s.is_label) copied = false;
+    if (s.op == "cp" && has(s, "async") && s.operands.size() > 1) {
+      if (!copied) counted[n].idle_requests = LOADS_BEFORE_ASYNC_COPY;
+      copied = true;
+    }
+    if (ends_block(s)) copied = false;
+  }
   return counted;
 }
 

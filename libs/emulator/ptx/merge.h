@@ -15,7 +15,18 @@ struct CountedAccess {
   unsigned idle_requests = 0;  // loads that no lane takes part in, which ptxas puts before it
 };
 
+/** Accesses that become one, by their offset. */
+struct Joined {
+  bool loads;
+  unsigned bytes;
+  int64_t offset;
+  std::vector<size_t> statements;
+};
+
+/** All of a function. */
+std::vector<Joined> joined_accesses(const Program& program, const Function& function);
+
 /** By statement. */
-std::vector<CountedAccess> join_accesses(const Program& program, const Function& function);
+std::vector<CountedAccess> counted_accesses(const Program& program, const Function& function);
 
 }  // namespace flashcore::emu::ptx

@@ -115,6 +115,7 @@ struct Copy;  // a cp.async
 struct Kernel {
   const Program* program = nullptr;
   const Function* function = nullptr;
+  std::unique_ptr<Function> simplified;  // what `function` points at
   std::vector<Ins> code;
   std::vector<std::unique_ptr<Extra>> extras;
   unsigned frame_bytes = 0;  // of a warp's register file
