@@ -15,6 +15,7 @@ import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
 import { graphRows, overlapRows } from './launch-cost.ts';
 import { markdownTable } from './markdown.ts';
+import { countersMarkdown } from './measured-counters.ts';
 import { resultsPage } from './results-page.ts';
 import { sanitizerMarkdown } from './sanitizer-table.ts';
 import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
@@ -41,6 +42,7 @@ export async function documents(): Promise<Document[]> {
     'l4-estimate': estimateMarkdown(steps),
     'ladder-verified': emulatorSentence(),
     sanitizer: sanitizerMarkdown(),
+    counters: countersMarkdown(),
     sweep: newestSweepMarkdown(),
     'sweep-summary': `${sweepSentence()}\n`,
   };

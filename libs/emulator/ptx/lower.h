@@ -51,9 +51,7 @@ bool lower_seldom(Lowering& l, Ins& ins);
 void saturate_result(Lowering& l, Ins& ins, unsigned bytes, unsigned parts);
 void flush_result(Lowering& l, Ins& ins);
 
-inline bool ends_block(const Statement& s) {
-  return s.op == "bra" || s.op == "brx" || s.op == "ret" || s.op == "exit";
-}
+inline bool ends_block(const Statement& s) { return s.op == "bra" || s.op == "brx" || s.op == "ret" || s.op == "exit"; }
 
 inline bool has(const Statement& s, const char* mod) {
   for (const std::string& each : s.mods)
