@@ -265,7 +265,7 @@ function addQueries(program: Command, define: Define): void {
   query<{ bundle?: string }>(host, async (context, options, action, runner) =>
     action === ''
       ? (await import('./lists.ts')).showHost(context)
-      : (await import('./host.ts')).hostCommand(action, { ...options, named: runner }, context),
+      : (await import('./host-actions.ts')).hostCommand(action, { ...options, named: runner }, context),
   );
   query(
     program.command('fleet').description('partitions and pilots of the cluster behind a gateway'),
