@@ -101,8 +101,8 @@ press 5; see '\[5 Gates\]'; see 'Registers|registers'
 step "c compares it with the pinned job"
 press c
 see '\[3 Latency\]'
-see '[AB] +fa_v1_baseline'
-see '[AB] +fa_v2_wmma'
+see 'pinned +fa_v1_baseline'
+see 'shown +fa_v2_wmma'
 see 'not compared: simulated'
 step "d turns to what their builds need, then to the difference of their sources"
 until_seen '\[figures\]' d
