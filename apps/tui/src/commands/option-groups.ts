@@ -104,6 +104,12 @@ export const jobOptions = (command: Command): Command =>
     .option('--label <NAME=VALUE>', 'label to find the job by (repeatable)', repeated)
     .option('--detach', "print the job's name and leave it running");
 
+/** Of a job that is asked for again: by a script that was cut off, or after the runner was. */
+export const againOptions = (command: Command): Command =>
+  command
+    .option('--request-id <uuid>', 'a name of your own for this request: asked for again, it is the same job')
+    .option('--restart-interrupted', 'with --request-id: a job that the end of its runner cut off is queued again');
+
 /** What every experiment of a search has. */
 const settingsOptions = (command: Command): Command =>
   parameterOptions(shapeOption(command))

@@ -57,6 +57,9 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly device?: string;
   /** Labels of the job, NAME=VALUE. */
   readonly label?: string[];
+  /** The client's own name for the request. */
+  readonly requestId?: string;
+  readonly restartInterrupted?: boolean;
   /** Of the gates file. */
   readonly plan?: string;
   /** A gates file to judge by in place of the runner's. */
@@ -86,10 +89,16 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly lines?: boolean;
 }
 
-/** A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. */
+/**
+ * A request's `options`; the id makes a request that is sent twice, because the connection broke, one job. Errors:
+ * UsageError.
+ */
 export function jobSettings(options: JobCommandOptions): JobOptions {
+  if (options.restartInterrupted && options.requestId === undefined)
+    throw new UsageError('--restart-interrupted: give --request-id, the id that the job was asked for with');
   return create(JobOptionsSchema, {
-    requestId: crypto.randomUUID(),
+    requestId: options.requestId ?? crypto.randomUUID(),
+    restartInterrupted: options.restartInterrupted ?? false,
     deviceId: options.device ?? '',
     labels: labelSettings(options.label),
   });

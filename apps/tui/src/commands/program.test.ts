@@ -123,6 +123,11 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
       () => ['run', 'fa_v2_wmma', '--detach', '--record', 'x'],
       () => /--detach: does not go with --record/,
     ],
+    [
+      'a restart of no job',
+      () => ['run', 'fa_v2_wmma', '--restart-interrupted'],
+      () => /--restart-interrupted: give --request-id/,
+    ],
     ['a digest that is none', () => ['artifact', 'abc'], () => /64 hexadecimal digits/],
     [
       'a name that no login gave',

@@ -3,6 +3,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 import type { GlobalOptions, JobCommandOptions } from './options.ts';
 import type { CommandContext, Surroundings } from './context.ts';
 import {
+  againOptions,
   benchmarkOptions,
   evaluateOptions,
   evolveOptions,
@@ -178,7 +179,7 @@ function addJobCommands(program: Command, define: Define): void {
     define<JobCommandOptions>(command, async (context, options, kernel) =>
       (await import('./start-job.ts')).startJob(name, kernel, options, context),
     );
-    return command;
+    return againOptions(command);
   };
   saveOption(experimentOptions(start('run', 'run an experiment: build, verify, bench, profile, then the gates')));
   jobOptions(variantOptions(start('build', 'compile; report registers, shared memory, spills, occupancy')));

@@ -3,7 +3,7 @@ import { KernelReferenceSchema } from '@flashcore/shared/contract';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { UsageError } from '../usage-error.ts';
-import { championById } from './start-job.ts';
+import { championById, plannedRequest } from './start-job.ts';
 
 const BUILD_ID = '4b'.repeat(32);
 const SOME_KERNEL = fileURLToPath(new URL('../../../../kernels/flashcore_v6', import.meta.url));
@@ -18,4 +18,13 @@ test.each([
 test('--champion with a folder is bad usage where nothing is uploaded', async () => {
   await expect(championById({ champion: SOME_KERNEL })).rejects.toThrow(UsageError);
   expect(await championById({})).toBeUndefined();
+});
+
+test('--request-id names the request, --restart-interrupted asks for it again; without them each request is new', () => {
+  const requestId = '5f0c1b1e-0000-4000-8000-000000000000';
+  const optionsOf = (options: object) =>
+    plannedRequest('build', { color: 'never', ...options })(create(KernelReferenceSchema)).request.options!;
+  expect(optionsOf({ requestId, restartInterrupted: true })).toMatchObject({ requestId, restartInterrupted: true });
+  expect(optionsOf({ requestId }).restartInterrupted).toBe(false);
+  expect(optionsOf({}).requestId).not.toBe(optionsOf({}).requestId);
 });
