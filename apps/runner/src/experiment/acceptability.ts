@@ -48,6 +48,8 @@ function refusal({ judged, kernel, benchmark }: JobSpec, { outcome, variants, fe
   const build = variants[0]?.build;
   if (!build?.succeeded) return 'nothing was built';
   if (!benchmark) return 'it was not benchmarked';
+  if (variants[0]!.verify?.probes.length === 0)
+    return 'it was not probed: it takes none of the shapes that the probes of cases.yaml have';
   const failed = variants[0]!.gates.find(({ gateId, verdict }) => gateId === 'correctness' && verdict !== Verdict.PASS);
   return failed ? `its correctness is not known: ${failed.detail}` : undefined;
 }

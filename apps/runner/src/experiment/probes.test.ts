@@ -1,4 +1,7 @@
-/** The probes of cases.yaml find every known mistake: docs/inputs.md has the matrix that this measures. */
+/**
+ * The probes of cases.yaml find every known mistake: docs/inputs.md has the matrix, of which this measures the probes'
+ * part, and test/reliability/matrix.test.ts all of it.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -18,10 +21,13 @@ const MISTAKES = [
   'last_tile_skipped',
   'wrong_heads_keys',
   'fp16_sums',
+  'adjacent_tensors',
 ] as const;
 
 const cases = parseCases(readFileSync(join(REPOSITORY_ROOT, 'kernels/cases.yaml'), 'utf8'), 'cases.yaml');
-const names = cases.probes.distributions.map(({ name }) => name);
+const { distributions, long } = cases.probes;
+const names = distributions.map(({ name }) => name);
+const columns = [...Object.keys(cases.distributions), ...names, ...long.distributions.map(({ name }) => name)];
 let fixture: TestPlanner;
 beforeAll(() => void (fixture = openTestPlanner()));
 afterAll(() => fixture.close());
@@ -43,8 +49,8 @@ async function probed(kernelId: string) {
   return { outcome: Outcome[outcome.outcome], probes, findings, found: names.filter(fails) };
 }
 
-/** Rows of the page's matrix: a mistake, and a cell for each distribution. */
-function matrix(): Map<string, string[]> {
+/** Rows of the page's matrix: a mistake, and by distribution what it has. */
+function matrix(): Map<string, Record<string, string>> {
   const page = readFileSync(join(REPOSITORY_ROOT, 'docs/inputs.md'), 'utf8');
   const rows = page
     .slice(page.indexOf('## Mistakes by distributions'))
@@ -56,16 +62,23 @@ function matrix(): Map<string, string[]> {
         .slice(1, -1)
         .map((cell) => cell.trim()),
     );
-  expect(rows[0]!.slice(1)).toEqual(names);
-  return new Map(rows.slice(2).map(([mistake, ...cells]) => [mistake!.replaceAll('`', ''), cells]));
+  expect(rows[0]!.slice(1)).toEqual(columns);
+  return new Map(
+    rows
+      .slice(2)
+      .map(([mistake, ...cells]) => [
+        mistake!.replaceAll('`', ''),
+        Object.fromEntries(columns.map((name, index) => [name, cells[index]!])),
+      ]),
+  );
 }
 
 test('the page has every mistake and every distribution, and each distribution finds what it says', () => {
   const rows = matrix();
   expect([...rows.keys()]).toEqual([...MISTAKES]);
-  for (const { name, finds } of cases.probes.distributions) {
+  for (const { name, finds } of [...distributions, ...long.distributions]) {
     expect(finds.length, name).toBeGreaterThan(0);
-    for (const mistake of finds) expect(rows.get(mistake)![names.indexOf(name)], `${mistake} by ${name}`).toBe('found');
+    for (const mistake of finds) expect(rows.get(mistake)![name], `${mistake} by ${name}`).toBe('found');
   }
 });
 
@@ -75,7 +88,8 @@ test.each(MISTAKES)(
   async (mistake) => {
     const { outcome, found, findings } = await probed(mistake);
     expect(found).not.toEqual([]);
-    expect(names.map((name) => (found.includes(name) ? 'found' : '-'))).toEqual(matrix().get(mistake));
+    const row = matrix().get(mistake)!;
+    expect(found).toEqual(names.filter((name) => row[name] === 'found'));
     expect(['WRONG_RESULT', 'CRASHED']).toContain(outcome);
     expect(findings.length).toBeGreaterThan(0);
   },

@@ -14,7 +14,7 @@ import {
   type Shape,
   type VerifyResult,
 } from '@flashcore/shared/contract';
-import { attentionFlops, checkShape, formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
+import { attentionFlops, checkShape, formatShape, type LaunchPlan, type Probes } from '@flashcore/shared/kernels';
 import type { CaseReport, SeededInput } from '../../worker/messages.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { candidateFor } from './candidate.ts';
@@ -177,8 +177,8 @@ interface ProbeOptions {
 }
 
 /**
- * Runs the first probe that the kernel takes with a mask, and the first without, on every input that breaks a known
- * mistake.
+ * Runs the first probe that the kernel takes without a mask, and the first with one, on every input that breaks a known
+ * mistake; and the long one where it is wanted.
  */
 async function runProbes(services: VariantServices, { spec, image, seed }: ProbeOptions): Promise<CaseRun[]> {
   const {
@@ -188,11 +188,13 @@ async function runProbes(services: VariantServices, { spec, image, seed }: Probe
     cases: { probes },
     spec: { kernel },
   } = services;
-  const taken = probes.shapes.filter((shape) => checkShape(kernel.manifest, resolved, shape) === undefined);
-  const inputs = probes.distributions.map((rule) => ({ seed, rule }));
+  const first = ({ shapes, distributions }: Pick<Probes, 'shapes' | 'distributions'>, causal: boolean) => ({
+    shape: shapes.find((each) => each.causal === causal && checkShape(kernel.manifest, resolved, each) === undefined),
+    inputs: distributions.map((rule) => ({ seed, rule })),
+  });
+  const wanted = [first(probes, false), first(probes, true), ...(spec.longProbes ? [first(probes.long, false)] : [])];
   const runs: CaseRun[] = [];
-  for (const causal of [false, true]) {
-    const shape = taken.find((each) => each.causal === causal);
+  for (const { shape, inputs } of wanted) {
     if (!shape || inputs.length === 0 || runs.some(({ ends }) => ends)) continue;
     const candidate = candidateFor(services, { image, shape });
     const outcome = await runtime.request(

@@ -67,6 +67,7 @@ function championSpec(
       tolerance: chooseTolerance(undefined, context.cases),
       sanitize: false,
       probes: false,
+      longProbes: false,
     },
   };
 }

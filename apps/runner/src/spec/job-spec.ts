@@ -53,6 +53,8 @@ export interface VerifySpec {
   sanitize: boolean;
   /** Whether small cases on inputs that break known mistakes come first. */
   probes: boolean;
+  /** Whether the long one is among them. */
+  longProbes: boolean;
 }
 
 export interface BenchmarkSpec {

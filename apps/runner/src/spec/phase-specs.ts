@@ -8,22 +8,29 @@ import type { BenchmarkSpec, ProfileSpec, VerifySpec } from './job-spec.ts';
 import { sdpaBackendsOf } from './sdpa-backends.ts';
 
 const DEFAULT_SEEDS = 5;
+const LONG_PROBES = 'long_probes';
 /** The cases that a kernel must pass before anyone looks at its speed, and the probes for themselves. */
-const PROBED_SETS: readonly string[] = ['parity', 'probes'];
+const PROBED_SETS: readonly string[] = ['parity', 'probes', LONG_PROBES];
 
-export function planVerify(settings: Partial<VerifySettings>, planned: PlannedKernel): VerifySpec {
-  const { cases } = planned;
+interface PlannedVerify extends PlannedKernel {
+  device: Device;
+  /** The result may become a champion: its kernel is probed whatever shapes it is verified on. */
+  acceptable: boolean;
+}
+
+export function planVerify(settings: Partial<VerifySettings>, planned: PlannedVerify): VerifySpec {
+  const { cases, device, acceptable } = planned;
+  const asked = settings.shapes ?? [];
+  const set = settings.caseSet || cases.defaults.set;
+  const probes = acceptable || (asked.length === 0 && PROBED_SETS.includes(set));
   return {
-    shapes: chooseShapes(
-      settings.shapes ?? [],
-      caseSet(settings.caseSet || cases.defaults.set, cases, 'case_set'),
-      planned,
-    ),
+    shapes: chooseShapes(asked, caseSet(set, cases, 'case_set'), planned),
     seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
     seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
     tolerance: chooseTolerance(settings.tolerance, cases),
     sanitize: settings.sanitize ?? false,
-    probes: (settings.shapes ?? []).length === 0 && PROBED_SETS.includes(settings.caseSet || cases.defaults.set),
+    probes,
+    longProbes: probes && (!device.simulated || (asked.length === 0 && set === LONG_PROBES)),
   };
 }
 

@@ -39,7 +39,8 @@ export function planSpec<Method extends JobMethod>(
   const { cases, gates } = context;
   const judged = experiment && judgedBy(experiment, { manifest, arch, cases, gates });
   const parts = settingsOf({ method, request, judged, device });
-  const verify = parts.verify && planVerify(parts.verify, { manifest, resolved, cases });
+  const acceptable = judged?.plan.acceptable ?? false;
+  const verify = parts.verify && planVerify(parts.verify, { manifest, resolved, cases, device, acceptable });
   const benchmark = parts.benchmark && planBenchmark(parts.benchmark, { manifest, resolved, cases, device });
   // Shapes that a gate names in addition to the plan's, where the request leaves the shapes to the plan.
   if (benchmark && judged && !device.simulated && namesNoShapes(experiment?.benchmark))

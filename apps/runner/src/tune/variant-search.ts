@@ -200,7 +200,7 @@ class Tuning {
       row.buildId!,
       verify.seedCount,
       INPUTS_VERSION,
-      String(verify.probes),
+      `${verify.probes} ${verify.longProbes}`,
       ...verify.shapes.map(formatShape),
     ];
     const key = this.#key(['verify', ...of]);

@@ -63,6 +63,8 @@ export interface Probes {
   /** The first that a kernel takes, with a causal mask and without. */
   readonly shapes: readonly Shape[];
   readonly distributions: readonly Distribution[];
+  /** What only a long sequence shows, which takes the emulator minutes. */
+  readonly long: Pick<Probes, 'shapes' | 'distributions'>;
 }
 
 export interface Cases {
@@ -108,14 +110,17 @@ const distribution = strict({
 
 type WrittenDistribution = z.infer<typeof distribution>;
 
+const NO_PROBES = { shapes: [], distributions: {} };
+
 const casesSchema = strict({
   tolerances: mapOf(name, strict({ atol: positive(), rtol: positive() })),
   defaults: strict({ set: name, tolerance: name, seeds: integer(1, 100), distribution: name }),
   distributions: mapOf(name, distribution),
-  probes: strict({ shapes: listOf(shape), distributions: mapOf(name, distribution) }).default({
-    shapes: [],
-    distributions: {},
-  }),
+  probes: strict({
+    shapes: listOf(shape),
+    distributions: mapOf(name, distribution),
+    long: strict({ shapes: listOf(shape), distributions: mapOf(name, distribution) }).default(NO_PROBES),
+  }).default({ ...NO_PROBES, long: NO_PROBES }),
   sets: mapOf(name, listOf(shape).min(1, 'wanted at least one shape')),
 }).superRefine((cases, context) => {
   const require = (path: string[], wantedName: string, names: string[]) => {
@@ -141,7 +146,7 @@ export function parseCases(yamlText: string, path: string): Cases {
     tolerances: value.tolerances,
     defaults: value.defaults,
     distributions: Object.fromEntries(distributionsOf(value.distributions).map((each) => [each.name, each])),
-    probes: { shapes: value.probes.shapes, distributions: distributionsOf(value.probes.distributions) },
+    probes: { ...probesOf(value.probes), long: probesOf(value.probes.long) },
     sets: value.sets as Record<'parity' | 'canonical' | 'emulated', Shape[]>,
   };
 }
@@ -164,6 +169,16 @@ const distributionsOf = (written: Readonly<Record<string, WrittenDistribution>>)
     valueScale,
     ...rest,
   }));
+
+interface WrittenProbes {
+  shapes: readonly Shape[];
+  distributions: Readonly<Record<string, WrittenDistribution>>;
+}
+
+const probesOf = ({ shapes, distributions }: WrittenProbes): Pick<Probes, 'shapes' | 'distributions'> => ({
+  shapes,
+  distributions: distributionsOf(distributions),
+});
 
 /** The tolerance of that name. Errors: INVALID_REQUEST naming the known profiles. */
 export function toleranceProfile(cases: Cases, profile: string): ToleranceProfile {

@@ -1,5 +1,13 @@
 /** What a kernel folder says: manifest, variants, launches, cases, gates, shapes; and the devices it runs on. */
-export { type Cases, type Distribution, type InputKind, parseCases, parseHeldOut, toleranceProfile } from './cases.ts';
+export {
+  type Cases,
+  type Distribution,
+  type InputKind,
+  type Probes,
+  parseCases,
+  parseHeldOut,
+  toleranceProfile,
+} from './cases.ts';
 export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
 export { type Expression, ExpressionError, evaluate, parseExpression } from './expression.ts';
