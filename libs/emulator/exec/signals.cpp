@@ -35,6 +35,8 @@ thread_local size_t kept_words;
 thread_local bool is_told_of_time_limit;
 
 constexpr int TIME_LIMIT_SIGNAL = SIGUSR2;
+/** As a shell tells of SIGBUS. */
+constexpr int CUT_SHORT = 128 + SIGBUS;
 constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, TIME_LIMIT_SIGNAL};
 struct sigaction previous_actions[64];
 
@@ -210,12 +212,23 @@ void give_to_previous(int signal, siginfo_t* info, void* context) {
   ::signal(signal, SIG_DFL);
 }
 
+/**
+ * Behind the end of a mapped file: only the module is one, and somebody has cut it short. Its code, its strings and
+ * what unwinds its frames are gone, so that no fault of it can be told any more.
+ */
+[[noreturn]] void end_without_module() {
+  static const char TEXT[] = "the kernel's module was cut short while it ran\n";
+  if (write(STDERR_FILENO, TEXT, sizeof TEXT - 1) < 0) _exit(CUT_SHORT);
+  _exit(CUT_SHORT);
+}
+
 void on_signal(int signal, siginfo_t* info, void* context_pointer) {
   auto* context = static_cast<ucontext_t*>(context_pointer);
   ThreadState* thread = flashcore_emu_thread;
   // Between two fibres there is nobody to stop; the signal comes again.
   if (signal == TIME_LIMIT_SIGNAL && (!thread || is_told_of_time_limit)) return;
   if (!thread) return give_to_previous(signal, info, context_pointer);
+  if (signal == SIGBUS && info->si_code == BUS_ADRERR) end_without_module();
   is_told_of_time_limit = signal == TIME_LIMIT_SIGNAL;
   note.signal = signal;
   note.address = info->si_addr;

@@ -70,6 +70,8 @@ export class WorkerProcess {
   #timer: NodeJS.Timeout | undefined;
   #killed = false;
   #killedBy: { step: string; limitMs: number } | undefined;
+  /** It has said how the process with the candidate's code ended; its own end says nothing more. */
+  #hasCrashed = false;
 
   constructor(onOutput: (line: string) => void, { program, args, env }: WorkerCommand = plainWorker()) {
     // As fork() does it, which could not start it in a box.
@@ -173,6 +175,7 @@ export class WorkerProcess {
   /** The process with the candidate's code is gone; its last words came over the worker's own stderr. */
   #crashed({ exitCode, signalName, problem }: Extract<WorkerMessage, { type: 'crashed' }>): void {
     const step = this.#step;
+    this.#hasCrashed = true;
     // What it wrote last may still be on its way.
     setTimeout(() => {
       this.#finish('ended', {
@@ -229,6 +232,7 @@ export class WorkerProcess {
   }
 
   #end({ exitCode, signalName, startError }: ChildEnd): void {
+    if (this.#hasCrashed) return;
     if (startError)
       this.#finish('ended', {
         status: 'failed',
