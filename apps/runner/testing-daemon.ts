@@ -15,3 +15,6 @@ export {
   until,
   type TestRunner,
 } from './src/testing/test-runner.ts';
+export { ATTACKS, FIRST_LENGTH, HOSTILE_MANIFEST, chosenAttack, hostileSource } from './src/testing/hostile-kernel.ts';
+export { BadFrame, REPLY_BYTES, decodeReply } from './worker/driver/frames.ts';
+export { ExecutorEnded, RemoteLibrary } from './worker/driver/remote-library.ts';

@@ -14,6 +14,7 @@ import type { JobPlanner } from './jobs/job-context.ts';
 import { readServerTls } from './access/certificates.ts';
 import { runPilot } from './pilot-main.ts';
 import { traceTarget } from './operation/tracing.ts';
+import { findGroups } from './sandbox/groups.ts';
 import { UsageError } from './usage-error.ts';
 import { AddressInUse, mostDescriptors } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
@@ -65,6 +66,7 @@ async function main(): Promise<void> {
     repositoryRoot,
     logger,
     createPlanner: await plannerOf(options),
+    findGroups: (dataDirectory) => findGroups({ limits: options.boxLimits, dataDirectory }),
     traces: traceTarget(process.env),
   });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());

@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
+import { defaultLimits } from './sandbox/groups.ts';
 import { parseOptions } from './options.ts';
 import { formatAddress, parseListenAddress } from './rpc/address.ts';
 import { UsageError } from './usage-error.ts';
@@ -17,6 +18,7 @@ test('every option has a default', () => {
     maxQueued: 64,
     maxStreamsPerClient: 256,
     isolation: 'auto',
+    boxLimits: defaultLimits(),
     emulator: true,
     emulatorEngine: 'fibres',
     allowRoot: false,

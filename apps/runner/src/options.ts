@@ -6,6 +6,7 @@ import { didYouMean } from '@flashcore/shared/text';
 import { addCompileCommand } from './build/compile-command.ts';
 import { ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
+import { defaultLimits, type GroupLimits } from './sandbox/groups.ts';
 import { addAccessCommands } from './access/access-commands.ts';
 import { readFleetFile, type FleetFile } from './fleet/fleet-file.ts';
 import type { QuotaLimits } from './access/quotas.ts';
@@ -33,6 +34,8 @@ export interface ServeOptions {
   maxStreamsPerClient: number;
   /** Whether foreign source is boxed: where that works, never, or not served without. */
   isolation: IsolationWanted;
+  /** What the processes of one box may use together, where the host has cgroups for it. */
+  boxLimits: GroupLimits;
   /** Whether the emulator is served beside the GPUs. */
   emulator: boolean;
   /** What the emulator runs kernels with: fibres, the PTX that nvcc makes, or that where there is an nvcc. */
@@ -172,6 +175,13 @@ function addServeOptions(
         .choices(['auto', 'none', 'required'])
         .default('auto'),
     )
+    .option(
+      '--box-memory-mib <MiB>',
+      'memory for one compilation or one kernel on the emulator, with all its processes; needs a cgroup (default: 3/4 of the host)',
+      mebibytes,
+    )
+    .option('--box-processes <processes>', 'processes for one, likewise', count, 1024)
+    .option('--box-cpus <processors>', 'processors for one, likewise; 0.5 is half of one (default: all)', processors)
     .option('--no-emulator', 'serve GPUs only: no kernel code runs on the CPU')
     .addOption(
       new Option(
@@ -241,6 +251,9 @@ interface Flags extends KeepFlags {
   graceSeconds: number;
   maxQueued: number;
   isolation: IsolationWanted;
+  boxMemoryMib?: number;
+  boxProcesses: number;
+  boxCpus?: number;
   emulator: boolean;
   emulatorEngine: EngineWanted;
   allowRoot?: boolean;
@@ -275,6 +288,12 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     maxQueued: flags.maxQueued,
     maxStreamsPerClient: flags.maxStreamsPerClient,
     isolation: flags.isolation,
+    boxLimits: {
+      ...defaultLimits(),
+      ...(flags.boxMemoryMib !== undefined && { memoryBytes: flags.boxMemoryMib * 1024 ** 2 }),
+      processes: flags.boxProcesses,
+      ...(flags.boxCpus !== undefined && { cpus: flags.boxCpus }),
+    },
     emulator: flags.emulator,
     emulatorEngine: flags.emulatorEngine,
     allowRoot: flags.allowRoot ?? environment['FLASHCORE_ALLOW_ROOT'] === '1',
@@ -370,5 +389,21 @@ function count(text: string): number {
   const value = Number(text);
   if (!Number.isInteger(value) || value < 1 || value > 100_000)
     throw new InvalidArgumentError('wanted an integer of 1 to 100000');
+  return value;
+}
+
+/** Less than a compiler takes would end every job. */
+const LEAST_BOX_MIB = 512;
+
+function mebibytes(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < LEAST_BOX_MIB || value > 2 ** 24)
+    throw new InvalidArgumentError(`wanted an integer of ${LEAST_BOX_MIB} to ${2 ** 24}`);
+  return value;
+}
+
+function processors(text: string): number {
+  const value = Number(text);
+  if (!(value >= 0.1 && value <= 4096)) throw new InvalidArgumentError('wanted processors, 0.1 to 4096');
   return value;
 }

@@ -31,6 +31,7 @@ import { Tracing, type TraceTarget } from './operation/tracing.ts';
 import { BEGIN_WITHIN_MS, listen } from './rpc/listen.ts';
 import { STREAM_LIMITS, type StreamLimits } from './rpc/open-streams.ts';
 import { createRpcServer } from './rpc/server.ts';
+import { noGroups, type ProcessGroups } from './sandbox/groups.ts';
 import { UsageError } from './usage-error.ts';
 import { ArtifactStore } from './store/artifacts.ts';
 import { BuildStore } from './store/builds.ts';
@@ -54,6 +55,8 @@ export interface RunnerOptions extends ServeOptions {
   repositoryRoot: string;
   logger: Logger;
   createPlanner: (options: PlannerOptions) => JobPlanner;
+  /** What keeps the processes of a box together, by the real name of the data folder; default: nothing. */
+  findGroups?: (dataDirectory: string) => ProcessGroups;
   /** Besides the streams of one client, which are an option of serve. */
   streams?: Partial<StreamLimits>;
   /** How long a connection may take to begin; default 10 s. */
@@ -95,6 +98,12 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     const artifacts = new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts'));
     const kernels = new KernelCatalog(options.kernelsDirectory, sources, new BuildStore(database));
     const isolation = isolationFor(options);
+    // Within the lock: the groups of a folder are of one runner.
+    const groups = undo.adopt(
+      options.findGroups?.(realpathSync(dataDirectory)) ?? noGroups('none were asked for'),
+      (made) => made.close(),
+    );
+    if (options.findGroups) logger[groups.limited ? 'info' : 'warn']({ detail: groups.detail }, 'cgroups of boxes');
     const planner = options.createPlanner({
       version,
       buildId,
@@ -109,6 +118,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       fleet: new FleetTable(database),
       logger,
       isolation,
+      groups,
       emulator: options.emulator,
       emulatorEngine: options.emulatorEngine,
       rates: options.rates,

@@ -1,3 +1,4 @@
+import { accessSync, constants, writeFileSync } from 'node:fs';
 import koffi from 'koffi';
 
 const PR_SET_PDEATHSIG = 1;
@@ -18,4 +19,23 @@ export function dieWithParent(): void {
   ) => number;
   const status = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (status !== 0) throw new Error(`prctl(PR_SET_PDEATHSIG) answered ${status}`);
+  dieBeforeDaemon();
+}
+
+const OOM_SCORE = '/proc/self/oom_score_adj';
+/** Of a thousand: candidates and compilers have all, the daemon 0. */
+const WORKER_SCORE = '500';
+
+/** When memory runs out the kernel ends this process before the daemon, which has all jobs. */
+function dieBeforeDaemon(): void {
+  if (isWritable(OOM_SCORE)) writeFileSync(OOM_SCORE, WORKER_SCORE);
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch {
+    return false; // A container may mount /proc read-only.
+  }
 }

@@ -46,6 +46,8 @@ export interface Executor {
   env: Record<string, string>;
   /** Without a box: "NAME=value" in its environment, by which what it leaves behind is found. */
   mark?: string;
+  /** Folder of the cgroup that it is in, where the host has one: all that is in it ends with the request. */
+  group?: string;
 }
 
 export interface OpenRequest {

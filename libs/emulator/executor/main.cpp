@@ -121,11 +121,6 @@ int main(int count, char** arguments) {
   // It ends with the process that started it, and is alone in its group: a signal to that group reaches nobody else.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);
-  // Where memory runs out, this process goes first.
-  if (FILE* score = fopen("/proc/self/oom_score_adj", "w")) {
-    fputs("1000", score);
-    fclose(score);
-  }
   void* library = dlopen(arguments[1], RTLD_NOW);
   if (!library) {
     fprintf(stderr, "%s\n", dlerror());

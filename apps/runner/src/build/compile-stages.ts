@@ -25,6 +25,9 @@ export interface StagesEnd {
 const MAX_ADDRESS_BYTES = 16 * 1024 ** 3;
 const MAX_FILE_BYTES = 1024 ** 3;
 
+/** Each has a group of its own. */
+let compilations = 0;
+
 /** Runs a unit's stages in its build folder, boxed, until one fails. */
 export async function runStages(
   unit: CompileUnit,
@@ -42,16 +45,19 @@ export async function runStages(
     const refused = await readsHostFile(unit, options);
     if (refused !== undefined) return { exitCode: 1, timedOut: false, seconds: 0, lines: [refused] };
   }
+  using group = box.group(`compile-${++compilations}`);
   const started = performance.now();
   const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };
   const onLine = (line: string): void => options.onLine?.(shownLine(line));
   for (const stage of unit.stages) {
     const remainingMs = Math.max(1, unit.limitMs - (performance.now() - started));
     const ends = await runPool(stage, ({ arguments: args }) => {
-      const { program, args: boxed } = box.wrap(
-        unit.compiler.path,
-        args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)),
-        policy,
+      const { program, args: boxed } = group.enter(
+        box.wrap(
+          unit.compiler.path,
+          args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)),
+          policy,
+        ),
       );
       return runProgram(program, boxed, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
     });

@@ -1,5 +1,5 @@
 import { copyFileSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { Box, BoxPolicy } from '../sandbox/box.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { untilAborted } from '../async.ts';
@@ -42,7 +42,8 @@ export async function disassemble(
   };
   const boxes = await untilAborted(findBox(), signal);
   const box = await untilAborted(boxes.for(cuobjdump, ['--version'], policy), signal);
-  const { program, args } = box.wrap('/bin/sh', ['-c', SCRIPT, cuobjdump], policy);
+  using group = box.group(basename(folder.path));
+  const { program, args } = group.enter(box.wrap('/bin/sh', ['-c', SCRIPT, cuobjdump], policy));
   const { exitCode, lines } = await runProgram(program, args, { cwd: folder.path, limitMs: LIMIT_MS, signal });
   const text = exitCode === 0 ? readFileSync(join(folder.path, 'kernel.sass')) : Buffer.alloc(0);
   if (text.length > 0) return { text };

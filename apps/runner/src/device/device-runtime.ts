@@ -65,7 +65,9 @@ export class DeviceRuntime {
           description.simulated && SEPARATE ? tools.executor(listener) : undefined,
         ]);
         return {
-          ...(program !== undefined && { executor: await boxedExecutor(await tools.box(), program, library) }),
+          ...(program !== undefined && {
+            executor: await boxedExecutor(await tools.box(), { program, library, name: description.deviceId }),
+          }),
           library,
           referenceLibrary,
           clockStampImage,

@@ -9,71 +9,11 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { inFull } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { JobOutcome } from '../jobs/job-context.ts';
+import { ATTACKS, FIRST_LENGTH, HOSTILE_MANIFEST, chosenAttack, hostileSource } from '../testing/hostile-kernel.ts';
 import { until } from '../testing/test-runner.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const SHAPE = parseShape('1x1x64x64');
-const MANIFEST = `
-id: hostile
-title: Host code that attacks
-lesson: it must gain nothing
-source: hostile.cu
-min_arch: sm_80
-math: { inputs: fp16, accumulate: fp32 }
-launches:
-  - { entry: hostile, grid: ["B * H", 1, 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, D] }
-`;
-
-/** A kernel that writes zeros, and what its host code does once the module is loaded. */
-const source = (attack: string, atLaunch = ''): string => `
-#include <cuda_fp16.h>
-#ifdef FLASHCORE_EMULATOR
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <unistd.h>
-static void* thread_body(void*);
-__attribute__((constructor)) static void attack() { ${attack.includes('thread_body(') ? 'pthread_t t; pthread_create(&t, nullptr, thread_body, nullptr);' : attack} }
-${attack.includes('thread_body(') ? attack : 'static void* thread_body(void*) { return nullptr; }'}
-#endif
-extern "C" __global__ void hostile(const half* Q, const half* K, const half* V, half* O, int S, int D) {
-#ifdef FLASHCORE_EMULATOR
-  if (threadIdx.x == 0 && blockIdx.x == 0) { ${atLaunch} }
-#endif
-  for (int i = threadIdx.x; i < S * D; i += blockDim.x) O[size_t(blockIdx.x) * S * D + i] = __float2half(0.0f);
-}
-`;
-
-const NODE_HANDLE_ACK = String.raw`{\"cmd\":\"NODE_HANDLE_ACK\"}\n`;
-const write = (bytes: string): string =>
-  `for (int fd = 3; fd < 32; ++fd) for (int i = 0; i < 50; ++i) if (write(fd, ${bytes}, sizeof(${bytes}) - 1) < 0) break;`;
-
-const ATTACKS: Record<string, string> = {
-  'garbage on every descriptor': write('"garbage garbage garbage garbage garbage garbage "'),
-  'undefined, as a message': write(String.raw`"undefined\n"`),
-  "Node's own message": write(`"${NODE_HANDLE_ACK}"`),
-  'a length of 2 GiB': write(
-    String.raw`"\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f\xff\xff\xff\x7f"`,
-  ),
-  'a seed of 1e30': write(String.raw`"{\"type\":\"seed\",\"index\":1e30}\n"`),
-  'a forged end': write(String.raw`"{\"type\":\"done\",\"value\":{\"seeds\":1,\"mismatches\":0}}\n"`),
-  'a forged step': write(String.raw`"{\"type\":\"step\",\"what\":\"x\",\"limitMs\":1e9}\n"`),
-  'replies of its own':
-    'for (uint32_t n = 1; n < 200; ++n) { unsigned char f[40] = {}; uint32_t m = 0x31504346; memcpy(f, &m, 4); memcpy(f + 4, &n, 4); f[8] = 1; if (write(4, f, 40) < 0) break; }',
-  'a text of four billion bytes':
-    'for (uint32_t n = 1; n < 200; ++n) { unsigned char f[40]; memset(f, 0xff, 40); uint32_t m = 0x31504346; memcpy(f, &m, 4); memcpy(f + 4, &n, 4); if (write(4, f, 40) < 0) break; }',
-  'closed descriptors': 'for (int fd = 0; fd < 64; ++fd) close(fd);',
-  'a shorter memory': 'for (int fd = 3; fd < 32; ++fd) if (ftruncate(fd, 0) < 0) continue; _exit(0);',
-  'exit status 0': '_exit(0);',
-  'kill of its group and its parent': 'kill(0, SIGKILL); kill(getppid(), SIGKILL); kill(-1, SIGKILL);',
-  'an abort': 'abort();',
-};
-
 let fixture: TestPlanner;
 beforeAll(() => {
   fixture = openTestPlanner();
@@ -81,7 +21,7 @@ beforeAll(() => {
 afterAll(() => fixture.close());
 
 async function verify(attack: string): Promise<{ outcome: string; kinds: string[]; messages: string[] }> {
-  const kernel = fixture.upload({ 'kernel.yaml': MANIFEST, 'hostile.cu': source(attack) });
+  const kernel = fixture.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource(attack) });
   return found(await fixture.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } }));
 }
 
@@ -104,28 +44,22 @@ async function control(): Promise<unknown> {
   return [Outcome[outcome.outcome], found?.maxAbsError, found?.meanAbsError];
 }
 
-/** One kernel with all attacks: the length of the sequence chooses which one its first thread makes. */
-const chosenAttack = (): string => {
-  const cases = Object.values(ATTACKS).map((attack, index) => `case ${FIRST_LENGTH + index}: { ${attack} } break;`);
-  return `switch (S) { ${cases.join('\n')} }`;
-};
-const FIRST_LENGTH = 64;
-
-// A launch whose memory is gone is ended by its limit, eight seconds later.
-const SLOW_WHILE_RUNNING = 'a shorter memory';
-const whileRunning = Object.keys(ATTACKS)
-  .map((name, index) => [name, FIRST_LENGTH + index] as const)
-  .filter(([name]) => name !== SLOW_WHILE_RUNNING);
+const SHORTER_MEMORY = 'a shorter memory';
+const whileRunning = Object.keys(ATTACKS).map((name, index) => [name, FIRST_LENGTH + index] as const);
 
 test.each(whileRunning)(
   '%s, while it runs: its own job fails, and nothing else',
   { timeout: 120_000 },
-  async (_, length) => {
+  async (name, length) => {
     const before = await control();
-    const kernel = fixture.upload({ 'kernel.yaml': MANIFEST, 'hostile.cu': source('', chosenAttack()) });
+    const kernel = fixture.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource('', chosenAttack()) });
     const shapes = [parseShape(`1x1x${length}x64`)];
-    const { outcome, kinds } = found(await fixture.run('verify', { kernel, settings: { shapes, seedCount: 1 } }));
+    const { outcome, kinds, messages } = found(
+      await fixture.run('verify', { kernel, settings: { shapes, seedCount: 1 } }),
+    );
     expect(outcome).not.toBe('PASSED');
+    // Not by its limit, which comes eight seconds later.
+    if (name === SHORTER_MEMORY) expect(messages.join()).toContain("the kernel's module was cut short while it ran");
     expect(kinds.some((kind) => kind === 'CRASHED' || kind === 'WRONG_RESULT')).toBe(true);
     expect(await control()).toEqual(before);
   },
@@ -133,7 +67,7 @@ test.each(whileRunning)(
 
 // Those that reach the most, before anything of the kernel was launched.
 const AT_LOAD = [
-  SLOW_WHILE_RUNNING,
+  SHORTER_MEMORY,
   'garbage on every descriptor',
   'replies of its own',
   'kill of its group and its parent',
@@ -168,8 +102,9 @@ test(
     const unboxed = openTestPlanner(undefined, { isolation: 'none' });
     try {
       const marker = `flashcore-unboxed-${process.pid}`;
-      const attack = `for (int i = 0; i < 20; ++i) if (fork() == 0) { setsid(); execl("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr); _exit(1); }`;
-      const kernel = unboxed.upload({ 'kernel.yaml': MANIFEST, 'hostile.cu': source(attack) });
+      // Every other one without an environment, too, by which it could be found.
+      const attack = `for (int i = 0; i < 20; ++i) if (fork() == 0) { setsid(); char* none[] = { nullptr }; if (i % 2) execle("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr, none); execl("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr); _exit(1); }`;
+      const kernel = unboxed.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource(attack) });
       const { events } = await unboxed.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } });
       await until(() => commands(marker).length === 0);
       const warnings = events.flatMap(({ case: kind, value }) => (kind === 'warning' ? [value.message] : []));
@@ -201,15 +136,20 @@ function commands(word: string): string[] {
     });
 }
 
-test('no host code is in a build for a GPU, and the executor sees no credential', { timeout: 120_000 }, async () => {
-  process.env['FLASHCORE_SECRET_OF_THE_TEST'] = 'hunter2';
-  try {
-    const { messages, outcome } = await verify(
-      'extern char** environ; for (char** e = environ; *e; ++e) fprintf(stderr, "%s\\n", *e); abort();',
-    );
-    expect(outcome).toBe('CRASHED');
-    expect(messages.join('\n')).not.toMatch(/hunter2|HOME=/);
-  } finally {
-    delete process.env['FLASHCORE_SECRET_OF_THE_TEST'];
-  }
-});
+test(
+  'the executor sees no credential, and is the first to be killed when memory runs out',
+  { timeout: 120_000 },
+  async () => {
+    process.env['FLASHCORE_SECRET_OF_THE_TEST'] = 'hunter2';
+    try {
+      const { messages, outcome } = await verify(
+        'char score[8] = {}; if (read(open("/proc/self/oom_score_adj", O_RDONLY), score, 7) > 0) fprintf(stderr, "score %s\\n", score); extern char** environ; for (char** e = environ; *e; ++e) fprintf(stderr, "%s\\n", *e); abort();',
+      );
+      expect(outcome).toBe('CRASHED');
+      expect(messages.join('\n')).toMatch(/score 1000/);
+      expect(messages.join('\n')).not.toMatch(/hunter2|HOME=/);
+    } finally {
+      delete process.env['FLASHCORE_SECRET_OF_THE_TEST'];
+    }
+  },
+);

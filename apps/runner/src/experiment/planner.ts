@@ -13,6 +13,7 @@ import type { Cases } from '@flashcore/shared/kernels';
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
+import { noGroups, type ProcessGroups } from '../sandbox/groups.ts';
 import {
   JOB_KINDS,
   type PlannedJob,
@@ -55,6 +56,8 @@ export interface PlannerOptions {
   host?: HostSettings;
   /** Default: boxed where that works. */
   isolation?: IsolationWanted;
+  /** What keeps the processes of one box together; default: nothing. */
+  groups?: ProcessGroups;
   /** What the emulator runs kernels with; default: fibres. */
   emulatorEngine?: EngineWanted;
   /** Whether the emulator is a device; default: it is. */
@@ -77,7 +80,8 @@ export interface PlannerOptions {
 /** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
 export function createPlanner(options: PlannerOptions): JobPlanner {
   const host = options.host ?? DEFAULT_HOST;
-  const boxes = new BoxFinder({ wanted: options.isolation ?? 'auto', logger: options.logger });
+  const groups = options.groups ?? noGroups('none were asked for');
+  const boxes = new BoxFinder({ wanted: options.isolation ?? 'auto', groups, logger: options.logger });
   const tools = new BuildTools({
     box: () => boxes.find(),
     repositoryRoot: options.repositoryRoot,
@@ -119,7 +123,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
           .map((runtime) => runtime.knownCommand()),
       );
       const { kind, detail } = await boxes.find();
-      return { kind, detail };
+      return { kind, detail: `${detail}; ${groups.detail}` };
     },
     describeTools: async () => {
       await tools.toolchain.askAll();

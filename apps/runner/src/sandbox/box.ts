@@ -1,4 +1,6 @@
 import { readlinkSync, lstatSync } from 'node:fs';
+import type { BoxedCommand } from './boxed-command.ts';
+import type { ProcessGroup } from './groups.ts';
 
 /** What a boxed program may use; all paths keep their names within. */
 export interface BoxPolicy {
@@ -20,18 +22,14 @@ export interface BoxLimits {
   addressBytes?: number;
 }
 
-/** A program and its arguments, as they are to be spawned. */
-export interface BoxedCommand {
-  program: string;
-  args: string[];
-}
-
 /** How programs that handle foreign source are run. */
 export interface Box {
   readonly kind: 'bubblewrap' | 'none';
   /** What it does, or why there is none. */
   readonly detail: string;
   wrap(program: string, args: readonly string[], policy: BoxPolicy): BoxedCommand;
+  /** What the box's processes are kept together by, with a box and without; one a name. */
+  group(name: string): ProcessGroup;
   /**
    * The box itself, or none where a program does not run in it: one that lies where the box does not lead. Tried with
    * arguments that do nothing; that it works is kept, that it does not is looked at again. Errors: DEVICE_UNAVAILABLE

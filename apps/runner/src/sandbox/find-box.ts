@@ -3,6 +3,7 @@ import { delimiter, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { bubblewrapCommand, type Box, type BoxPolicy } from './box.ts';
+import { noGroups, type ProcessGroups } from './groups.ts';
 import { Probes, tryCommand } from './probe.ts';
 import { runSync } from './run-sync.ts';
 
@@ -10,6 +11,8 @@ export type IsolationWanted = 'auto' | 'none' | 'required';
 
 export interface BoxFinderOptions {
   wanted: IsolationWanted;
+  /** Default: none. */
+  groups?: ProcessGroups;
   /** Told of each program that runs unboxed, and why. */
   logger?: Logger | undefined;
   /** Default: 5 s for one try, a minute until a failure is looked at again. */
@@ -32,11 +35,13 @@ const UNBOXED = 'compilers and workers run with the rights of the runner: send i
  */
 export class BoxFinder {
   readonly #options: BoxFinderOptions;
+  readonly #groups: ProcessGroups;
   readonly #probes: Probes;
   #box: Box | undefined;
 
   constructor(options: BoxFinderOptions) {
     this.#options = options;
+    this.#groups = options.groups ?? noGroups('none were asked for');
     this.#probes = new Probes(options.failureKeptMs);
   }
 
@@ -70,6 +75,7 @@ export class BoxFinder {
       kind: 'none',
       detail: `${reason}; ${UNBOXED}`,
       wrap: (program, args) => ({ program, args: [...args] }),
+      group: (name) => this.#groups.make(name),
       for: (program) =>
         this.#options.wanted === 'required' ? Promise.reject(boxRequired(program, reason)) : Promise.resolve(box),
     };
@@ -85,6 +91,7 @@ export class BoxFinder {
         return [DETAIL, ...boxed, ...unboxed.values()].join('; ');
       },
       wrap: bubblewrapCommand(programs),
+      group: (name) => this.#groups.make(name),
       for: async (program, args, policy) => {
         const what = policy.devices ? `a worker with ${policy.devices.join(', ')}` : program;
         const problem = await this.#probes.problem([program, ...(policy.devices ?? [])].join(' '), async () => {

@@ -1,4 +1,4 @@
-import type { BoxedCommand } from './box.ts';
+import type { BoxedCommand } from './boxed-command.ts';
 import { runProgram } from './run.ts';
 
 const FAILURE_KEPT_MS = 60_000;

@@ -45,6 +45,7 @@ export async function startTestRunner(
     maxStreamsPerClient: 256,
     // The fake planner has no box; tests of boxes say what they want.
     isolation: options.createPlanner ? 'auto' : 'none',
+    boxLimits: { memoryBytes: 1024 ** 3, processes: 64 },
     emulator: true,
     emulatorEngine: 'fibres',
     allowRoot: true,

@@ -1,5 +1,5 @@
-import { killMarked } from '@flashcore/shared/files';
-import type { DeviceFacts, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
+import { killGroup, killMarked } from '@flashcore/shared/files';
+import type { DeviceFacts, Executor, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
 import { untilAborted } from '../async.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 import { WorkerProcess, type RequestOptions, type WorkerOutcome } from './worker-process.ts';
@@ -39,8 +39,8 @@ export class DeviceWorker {
   #quarantine: string | undefined;
   #onOutput: ((line: string) => void) | undefined;
   #owner: string | undefined;
-  /** By which processes are found that a candidate left, where no box ends them. */
-  #mark: string | undefined;
+  /** By which processes are found that a candidate left: a cgroup, or, where no box ends them, a variable. */
+  #left: Pick<Executor, 'mark' | 'group'> = {};
   /** The process ran another owner's code: it serves no more. */
   #outworn = false;
 
@@ -112,7 +112,9 @@ export class DeviceWorker {
   }
 
   #killLeft(): void {
-    if (this.#mark !== undefined) killMarked(this.#mark);
+    const { mark, group } = this.#left;
+    if (group !== undefined) killGroup(group);
+    if (mark !== undefined) killMarked(mark);
   }
 
   /**
@@ -154,7 +156,7 @@ export class DeviceWorker {
   async #start(options: DeviceRequestOptions): Promise<WorkerProcess> {
     await this.#endProcess(options.signal);
     const setup = await this.#options.open(options.signal);
-    this.#mark = setup.executor?.mark;
+    this.#left = setup.executor ?? {};
     const canaryImage = this.#needsCanary ? await this.#options.canary(options.signal) : '';
     const tries = this.#needsCanary ? CANARY_TRIES : 1;
     const command = await untilAborted(this.#options.command?.() ?? Promise.resolve(plainWorker()), options.signal);

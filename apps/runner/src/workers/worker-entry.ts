@@ -79,11 +79,19 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   return { ...box.wrap(process.execPath, [entry], policy), env: { ...workerEnvironment(), TMPDIR: '/tmp' } };
 }
 
+export interface ExecutorFiles {
+  program: string;
+  /** The driver library that it loads. */
+  library: string;
+  /** Of its group: the device's. */
+  name: string;
+}
+
 /**
  * The process in which the code of candidates runs, in a box where there is one: it sees the system and the folder of
  * its program and its driver library, read-only. A worker starts one for each request.
  */
-export async function boxedExecutor(box: Box, program: string, library: string): Promise<Executor> {
+export async function boxedExecutor(box: Box, { program, library, name }: ExecutorFiles): Promise<Executor> {
   const environment = candidateEnvironment();
   const policy = {
     readable: [...new Set([dirname(program), dirname(library)])],
@@ -91,16 +99,18 @@ export async function boxedExecutor(box: Box, program: string, library: string):
   };
   // Errors where a box is required, also where there is none at all.
   const usable = await box.for(program, [library], policy);
+  const { path, enter } = box.group(`executor-${name}`);
+  const group = path === undefined ? {} : { group: path };
   if (usable.kind === 'none') {
     const id = randomUUID();
     return {
-      program,
-      args: [],
+      ...enter({ program, args: [] }),
       env: { ...environment, TMPDIR: tmpdir(), [MARK]: id },
       mark: `${MARK}=${id}`,
+      ...group,
     };
   }
-  return { ...box.wrap(program, [], policy), env: { ...environment, TMPDIR: '/tmp' } };
+  return { ...enter(box.wrap(program, [], policy)), env: { ...environment, TMPDIR: '/tmp' }, ...group };
 }
 
 const MARK = 'FLASHCORE_EXECUTOR';

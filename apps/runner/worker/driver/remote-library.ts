@@ -1,8 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { closeSync, ftruncateSync, readSync, writeSync } from 'node:fs';
-import { killMarked } from '@flashcore/shared/files';
+import { closeSync, existsSync, ftruncateSync, readFileSync, readSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { killGroup, killMarked } from '@flashcore/shared/files';
 import koffi from 'koffi';
 import type { Executor } from '../messages.ts';
+import { AdoptedProcesses } from './adopted-processes.ts';
 import {
   outParameter,
   parameterTypes,
@@ -75,18 +77,24 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   readonly #replies: number;
   readonly #memory: number;
   readonly #exited: Promise<ExecutorEnd>;
-  /** The variable by which what it left is found, where no box ends that. */
+  /** By which what it left is found, where no box ends that. */
   readonly #mark: string | undefined;
+  readonly #group: string | undefined;
+  readonly #memoryKills: number;
   #sequence = 0;
   #ended: ExecutorEnded | undefined;
 
-  constructor({ program, args, env, mark }: Executor, library: string) {
+  constructor({ program, args, env, mark, group }: Executor, library: string) {
     const [childRequests, requests] = pipe();
     const [replies, childReplies] = pipe();
     this.#memory = memoryFile();
     this.#requests = requests;
     this.#replies = replies;
     this.#mark = mark;
+    this.#group = group;
+    this.#memoryKills = memoryKills(group);
+    // Before it can have any.
+    if (mark !== undefined) AdoptedProcesses.adopt();
     // Started by the worker itself, and not by the daemon's sandbox/: the executor inherits pipes and memory that the
     // worker reads and writes synchronously, as a driver is called, and lives no longer than one request of the worker.
     this.#child = spawn(program, [...args, library, '3', '4', '5', String(MEMORY_BYTES)], {
@@ -112,7 +120,11 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
 
   [Symbol.dispose](): void {
     this.#child.kill('SIGKILL');
-    if (this.#mark !== undefined) killMarked(this.#mark);
+    if (this.#group !== undefined) killGroup(this.#group);
+    if (this.#mark !== undefined) {
+      killMarked(this.#mark);
+      AdoptedProcesses.end(this.#child.pid);
+    }
     for (const descriptor of [this.#requests, this.#replies, this.#memory]) closeSync(descriptor);
   }
 
@@ -216,9 +228,10 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
         resolve({ exitCode: null, signalName: 'SIGKILL', problem: 'it closed its pipe and did not end' });
       }, EXIT_PATIENCE_MS).unref();
     });
-    const end = Promise.race([this.#exited, patience]).then((ended) =>
-      problem === undefined ? ended : { ...ended, problem },
-    );
+    const end = Promise.race([this.#exited, patience]).then((ended) => {
+      const told = memoryKills(this.#group) > this.#memoryKills ? MEMORY_LIMIT_REACHED : problem;
+      return told === undefined ? ended : { ...ended, problem: told };
+    });
     this.#ended = new ExecutorEnded(end, problem ?? "the kernel's process ended");
     return this.#ended;
   }
@@ -235,6 +248,16 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
       done += got;
     }
   }
+}
+
+const MEMORY_LIMIT_REACHED =
+  "the kernel's process was killed: it wanted more memory than the runner's --box-memory-mib leaves it";
+
+/** How often the system has killed what is in a group because of its limit on memory. */
+function memoryKills(group: string | undefined): number {
+  const path = group && join(group, 'memory.events');
+  if (!path || !existsSync(path)) return 0;
+  return Number(/^oom_kill (\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 0);
 }
 
 /** A count, and so many arguments of eight bytes. */

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 const ROUNDS = 5;
 
@@ -11,6 +12,43 @@ export function killMarked(variable: string): void {
     const found = marked(variable);
     if (found.length === 0) return;
     for (const id of found) kill(id);
+  }
+}
+
+/**
+ * Kills all processes of a cgroup of version 2, and of the groups below it, whatever they did to leave their session:
+ * at once, or, where the kernel is older than 5.14, one by one until none is left.
+ */
+export function killGroup(path: string): void {
+  if (writesTo(join(path, 'cgroup.kill'), '1')) return;
+  for (let round = 0; round < ROUNDS; ++round) {
+    const left = processesOf(path);
+    if (left.length === 0) return;
+    for (const id of left) kill(id);
+  }
+}
+
+/** False where there is no such file. */
+function writesTo(path: string, text: string): boolean {
+  try {
+    writeFileSync(path, text, { flag: 'r+' });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+function processesOf(group: string): number[] {
+  try {
+    // 0: one of another process namespace, which has no number here; to kill that would end this process's own group.
+    return readFileSync(join(group, 'cgroup.procs'), 'utf8')
+      .split('\n')
+      .map(Number)
+      .filter((id) => id > 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
   }
 }
 

@@ -1,0 +1,187 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
+import { ALL_TESTS } from '@flashcore/shared/testing';
+import { findGroups, noGroups, ownCgroup, type ProcessGroups } from './groups.ts';
+
+const LIMITS = { memoryBytes: 2 * 1024 ** 3, processes: 100, cpus: 1.5 };
+
+describe('the cgroup of this process', () => {
+  const mountinfo = [
+    '25 1 0:22 / /sys rw shared:2 - sysfs sysfs rw',
+    '30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate',
+  ].join('\n');
+
+  test.each([
+    [
+      'a systemd unit',
+      '0::/system.slice/flashcore-runner.service\n',
+      mountinfo,
+      '/sys/fs/cgroup/system.slice/flashcore-runner.service',
+    ],
+    ['a container with a namespace', '0::/\n', mountinfo, '/sys/fs/cgroup'],
+    [
+      'beside cgroups of version 1',
+      '4:memory:/x\n0::/a\n',
+      mountinfo.replace('/sys/fs/cgroup rw', '/sys/fs/cgroup/unified rw'),
+      '/sys/fs/cgroup/unified/a',
+    ],
+    ['a mount of a part', '0::/docker/7/a\n', mountinfo.replace('0:26 / ', '0:26 /docker/7 '), '/sys/fs/cgroup/a'],
+  ])('%s', (_, cgroup, mounts, folder) => {
+    expect(ownCgroup({ cgroup, mountinfo: mounts })).toEqual({ folder });
+  });
+
+  test.each([
+    ['version 1 alone', '4:memory:/x\n', mountinfo, /no cgroups of version 2/],
+    ['outside of the namespace', '0::/../x\n', mountinfo, /outside of what this container sees/],
+    ['nothing mounted', '0::/\n', '', /no cgroup file system/],
+    ['a part that it is not in', '0::/b\n', mountinfo.replace('0:26 / ', '0:26 /docker/7 '), /no cgroup file system/],
+  ])('none: %s', (_, cgroup, mounts, problem) => {
+    expect(ownCgroup({ cgroup, mountinfo: mounts })).toEqual({ problem: expect.stringMatching(problem) as string });
+  });
+});
+
+describe('on a folder that stands for a cgroup', () => {
+  const root = mkdtempSync(join(tmpdir(), 'fc-cgroup-'));
+  afterAll(() => rmSync(root, { recursive: true }));
+  let own: string;
+  let count = 0;
+  beforeEach(() => {
+    own = join(root, `unit-${++count}`);
+    mkdirSync(own);
+    writeFileSync(join(own, 'cgroup.type'), 'domain');
+    writeFileSync(join(own, 'cgroup.controllers'), 'cpuset cpu io memory pids\n');
+  });
+
+  const find = (): ProcessGroups =>
+    findGroups({
+      limits: LIMITS,
+      dataDirectory: '/data',
+      processId: 4711,
+      self: { cgroup: `0::/unit-${count}\n`, mountinfo: `30 25 0:26 / ${root} rw - cgroup2 cgroup2 rw` },
+    });
+  const read = (...path: string[]): string => readFileSync(join(own, ...path), 'utf8').trim();
+
+  test('the daemon moves to a group of its own, controllers are handed down, each box has all limits', () => {
+    const groups = find();
+    expect([groups.limited, groups.detail]).toEqual([
+      true,
+      'each has a cgroup of its own, all of whose processes end with it, with at most 2.0 GiB of memory, 100 processes, 1.5 processors',
+    ]);
+    const [name] = readdirSync(own).filter((each) => /^flashcore-[0-9a-f]{12}$/.test(each));
+    expect(read(`${name}.daemon`, 'cgroup.procs')).toBe('4711');
+    expect([read('cgroup.subtree_control'), read(name!, 'cgroup.subtree_control')]).toEqual(['+cpu', '+cpu']);
+    using group = groups.make('executor-emulator');
+    expect(group.path).toBe(join(own, name!, 'executor-emulator'));
+    const limits = ['memory.max', 'memory.oom.group', 'pids.max', 'cpu.max', 'cpu.weight'];
+    for (const folder of [name!, `${name}/executor-emulator`])
+      expect(limits.map((file) => read(folder, file))).toEqual([
+        String(2 * 1024 ** 3),
+        '1',
+        '100',
+        '150000 100000',
+        '25',
+      ]);
+    const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', 'echo "$0 $1"', 'a  b', 'c'] });
+    expect(spawnSync(program, args, { encoding: 'utf8' }).stdout).toBe('a  b c\n');
+    expect(read(`${name}/executor-emulator`, 'cgroup.procs')).toBe('0');
+  });
+
+  test('what the cgroup does not have is no limit, and is said', () => {
+    writeFileSync(join(own, 'cgroup.controllers'), 'hugetlb\n');
+    const groups = find();
+    expect([groups.limited, groups.detail]).toEqual([
+      false,
+      `each has a cgroup of its own, all of whose processes end with it; no limit on memory, processes, processors (the cgroup ${own} has no memory, pids, cpu)`,
+    ]);
+    expect(readdirSync(own).filter((name) => name.endsWith('.daemon'))).toEqual([]);
+  });
+
+  test('where controllers are not handed down the daemon goes back to where it was, and the reason is said', () => {
+    mkdirSync(join(own, 'cgroup.subtree_control'));
+    const groups = find();
+    expect(groups.limited).toBe(false);
+    expect(groups.detail).toContain(`no limit on memory (EISDIR at ${own}); processes (EISDIR at ${own})`);
+    expect(read('cgroup.procs')).toBe('4711');
+  });
+
+  test('a group that no process can enter is none', () => {
+    find();
+    const name = readdirSync(own).find((each) => /^flashcore-[0-9a-f]{12}$/.test(each))!;
+    rmSync(join(own, name, 'try'), { recursive: true });
+    mkdirSync(join(own, name, 'try', 'cgroup.procs', 'x'), { recursive: true });
+    for (const path of ['cgroup.kill', 'cgroup.procs/cgroup.kill', 'cgroup.procs/x/cgroup.kill'])
+      writeFileSync(join(own, name, 'try', path), '');
+    expect(find().detail).toMatch(/^no cgroup limits .* can't be used \(no process can be put into a group/);
+  });
+
+  test('a folder that is no cgroup, or is not ours, is none', () => {
+    rmSync(join(own, 'cgroup.controllers'));
+    expect(find().detail).toMatch(
+      /^no cgroup limits .*: .* can't be used \(ENOENT.*\): a systemd unit has Delegate= for it$/,
+    );
+  });
+});
+
+test('without cgroups a program is the first to be killed when memory runs out, as compilers and candidates are', ({
+  skip,
+}) => {
+  if (process.platform !== 'linux') return skip('oom_score_adj is of Linux');
+  const { program, args } = noGroups('a test')
+    .make('x')
+    .enter({ program: '/bin/cat', args: ['/proc/self/oom_score_adj'] });
+  expect(spawnSync(program, args, { encoding: 'utf8' }).stdout.trim()).toBe('1000');
+});
+
+describe("on this host's cgroups", () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-groups-'));
+  const groups = findGroups({
+    limits: { memoryBytes: 256 * 1024 ** 2, processes: 20, cpus: 0.5 },
+    dataDirectory: folder,
+  });
+  afterAll(() => {
+    groups.close();
+    rmSync(folder, { recursive: true });
+  });
+  const run = (script: string) => {
+    using group = groups.make('run');
+    const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });
+    return spawnSync(program, args, { encoding: 'utf8', timeout: 20_000 });
+  };
+
+  test('children that left session, group and environment end with their group', async ({ skip }) => {
+    const group = groups.make('children');
+    if (group.path === undefined) return skip(`no cgroup here: ${groups.detail}`);
+    const marker = `fc-left-${process.pid}`;
+    // As many as once outlived a job that had passed; fewer where processes are limited.
+    const children = ALL_TESTS ? 600 : 40;
+    const script = `for i in $(seq ${groups.limited ? 8 : children}); do env -i setsid /bin/sh -c 'sleep 300; exit' ${marker} & done; echo up; wait`;
+    const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'] });
+    await new Promise((resolve) => child.stdout.once('data', resolve));
+    const left = (): number =>
+      existsSync(group.path!)
+        ? readFileSync(join(group.path!, 'cgroup.procs'), 'utf8').trim().split('\n').filter(Boolean).length
+        : 0;
+    expect(left()).toBeGreaterThan(5);
+    group[Symbol.dispose]();
+    await expect.poll(left, { timeout: 5_000 }).toBe(0);
+  });
+
+  test('memory, processes and processors are limited', ({ skip }) => {
+    if (!groups.limited) return skip(`no cgroup with limits here: ${groups.detail}`);
+    expect(run(`head -c 600000000 /dev/zero | tail -c 590000000 | wc -c`).stdout.trim()).not.toBe('590000000');
+    expect(run('for i in $(seq 40); do sleep 1 & done; wait').stderr).toMatch(/fork|Resource/);
+    // Half of a processor.
+    using group = groups.make('spin');
+    const { program, args } = group.enter({
+      program: '/bin/sh',
+      args: ['-c', 'timeout 2 sh -c "while :; do :; done"'],
+    });
+    spawnSync(program, args);
+    const usedUs = Number(/^usage_usec (\d+)/.exec(readFileSync(join(group.path!, 'cpu.stat'), 'utf8'))?.[1]);
+    expect(usedUs).toBeLessThan(1_500_000);
+  });
+});

@@ -1,0 +1,277 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { availableParallelism, totalmem } from 'node:os';
+import { join, resolve } from 'node:path';
+import { killGroup } from '@flashcore/shared/files';
+import type { BoxedCommand } from './boxed-command.ts';
+import { runSync } from './run-sync.ts';
+
+/** What the processes of one box may use together. */
+export interface GroupLimits {
+  memoryBytes: number;
+  processes: number;
+  /** Processors; undefined: all, after the daemon. */
+  cpus?: number;
+}
+
+/** Where foreign code runs: its processes are counted together, limited together, and end together. */
+export interface ProcessGroup extends Disposable {
+  /** The cgroup's folder; undefined where there is none. */
+  readonly path: string | undefined;
+  /** The command, started within: it and all that it starts. */
+  readonly enter: (command: BoxedCommand) => BoxedCommand;
+}
+
+/** Makes groups, where the host lets it. */
+export interface ProcessGroups {
+  /** What they do, or why there are none. */
+  readonly detail: string;
+  /** Whether there are limits on memory, processes and processors. */
+  readonly limited: boolean;
+  /** One group a name: made again, it is empty again. */
+  make(name: string): ProcessGroup;
+  close(): void;
+}
+
+const CONTROLLERS = ['memory', 'pids', 'cpu'] as const;
+type Controller = (typeof CONTROLLERS)[number];
+
+/** Three quarters of what the host, or the container around the runner, has; as many processes as a box may have. */
+export function defaultLimits(): GroupLimits {
+  const constrained = process.constrainedMemory();
+  const memory = constrained > 0 ? Math.min(totalmem(), constrained) : totalmem();
+  return { memoryBytes: Math.floor((memory * 3) / 4), processes: 1024 };
+}
+
+/** Of a thousand, whom the kernel kills first when memory runs out; the daemon has 0. */
+const FIRST_TO_DIE = 1000;
+/**
+ * Steps into a cgroup before the program begins, so that nothing is ever outside; and says that it goes first when
+ * memory runs out, which a root runner's candidates can't take back.
+ */
+const ENTER = `[ ! -w /proc/self/oom_score_adj ] || echo ${FIRST_TO_DIE} >/proc/self/oom_score_adj
+[ -z "$0" ] || echo 0 >"$0/cgroup.procs" || exit 125
+exec "$@"`;
+
+const entering = (path: string | undefined, { program, args }: BoxedCommand): BoxedCommand =>
+  process.platform === 'linux'
+    ? { program: '/bin/sh', args: ['-c', ENTER, path ?? '', program, ...args] }
+    : { program, args };
+
+/** Without cgroups: processes end with their box, or with their process group. */
+export function noGroups(reason: string): ProcessGroups {
+  return {
+    detail: `no cgroup limits their memory, processes and processors: ${reason}`,
+    limited: false,
+    make: () => ({
+      path: undefined,
+      enter: (command) => entering(undefined, command),
+      [Symbol.dispose]: () => undefined,
+    }),
+    close: () => undefined,
+  };
+}
+
+export interface GroupsOptions {
+  limits: GroupLimits;
+  /** The runner's data folder, of which one runner at a time has the lock: it gives the groups their name. */
+  dataDirectory: string;
+  /** Default: what the system says of this process. */
+  self?: SelfFiles;
+  processId?: number;
+}
+
+/** What Linux says of a process: /proc/self/cgroup and /proc/self/mountinfo. */
+export interface SelfFiles {
+  cgroup: string;
+  mountinfo: string;
+}
+
+/**
+ * The groups that this host lets the runner make: below its own cgroup of version 2, which systemd hands over with
+ * Delegate=, as does a container with a cgroup namespace that can be written to. Nothing is assumed: each controller is
+ * asked for, and a process is put into a group with all limits before this says that it works.
+ */
+export function findGroups(options: GroupsOptions): ProcessGroups {
+  if (process.platform !== 'linux') return noGroups('cgroups are for Linux only');
+  const own = ownCgroup(options.self ?? readSelf());
+  if ('problem' in own) return noGroups(own.problem);
+  try {
+    return new Cgroups(own.folder, options);
+  } catch (error) {
+    return noGroups(`${own.folder} can't be used (${(error as Error).message}): a systemd unit has Delegate= for it`);
+  }
+}
+
+const readSelf = (): SelfFiles => ({
+  cgroup: readFileSync('/proc/self/cgroup', 'utf8'),
+  mountinfo: readFileSync('/proc/self/mountinfo', 'utf8'),
+});
+
+/** The folder of the process's own cgroup of version 2. */
+export function ownCgroup({ cgroup, mountinfo }: SelfFiles): { folder: string } | { problem: string } {
+  const path = /^0::(\/.*)$/m.exec(cgroup)?.[1];
+  if (path === undefined) return { problem: 'this system has no cgroups of version 2' };
+  if (path.includes('/..')) return { problem: "this process's cgroup lies outside of what this container sees" };
+  for (const line of mountinfo.split('\n')) {
+    const [before = '', after = ''] = line.split(' - ');
+    if (!after.startsWith('cgroup2 ')) continue;
+    const [, , , root = '/', point = ''] = before.split(' ');
+    if (root === '/') return { folder: resolve(join(point, path)) };
+    if (path === root || path.startsWith(`${root}/`)) return { folder: resolve(join(point, path.slice(root.length))) };
+  }
+  return { problem: 'no cgroup file system of version 2 is mounted here' };
+}
+
+class Cgroups implements ProcessGroups {
+  readonly detail: string;
+  readonly limited: boolean;
+  readonly #folder: string;
+  readonly #limits: GroupLimits;
+  readonly #enabled: ReadonlySet<Controller>;
+
+  /** Errors: the system's, where no group can be made or entered. */
+  constructor(own: string, { limits, dataDirectory, processId = process.pid }: GroupsOptions) {
+    this.#limits = limits;
+    const name = `flashcore-${createHash('sha256').update(dataDirectory).digest('hex').slice(0, 12)}`;
+    this.#folder = join(own, name);
+    mkdirSync(this.#folder, { recursive: true });
+    // What a runner that was killed has left.
+    for (const group of subfolders(this.#folder)) endGroup(join(this.#folder, group));
+    const { enabled, missing } = enableControllers(own, { folder: this.#folder, daemon: `${name}.daemon`, processId });
+    this.#enabled = enabled;
+    this.limited = missing.length === 0;
+    this.#limit(this.#folder);
+    this.#tryOut();
+    this.detail = this.#describe(missing);
+  }
+
+  make(name: string): ProcessGroup {
+    const path = join(this.#folder, name);
+    mkdirSync(path, { recursive: true });
+    this.#limit(path);
+    return {
+      path,
+      enter: (command) => entering(path, command),
+      [Symbol.dispose]: () => endGroup(path),
+    };
+  }
+
+  close(): void {
+    for (let tries = 0; tries < CLOSE_TRIES && !endGroup(this.#folder); ++tries)
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, CLOSE_WAIT_MS);
+  }
+
+  #limit(folder: string): void {
+    const { memoryBytes, processes, cpus } = this.#limits;
+    const write = (file: string, value: string | number): void => writeFileSync(join(folder, file), String(value));
+    if (this.#enabled.has('memory')) {
+      write('memory.max', memoryBytes);
+      // All of a box, not the one process that asked last.
+      write('memory.oom.group', 1);
+      // Not there on a kernel without swap.
+      if (existsSync(join(folder, 'memory.swap.max'))) write('memory.swap.max', 0);
+    }
+    if (this.#enabled.has('pids')) write('pids.max', processes);
+    if (this.#enabled.has('cpu')) {
+      write('cpu.max', cpus === undefined ? 'max' : `${Math.round(cpus * PERIOD_US)} ${PERIOD_US}`);
+      // The daemon, which has 100, answers while every processor compiles.
+      write('cpu.weight', 25);
+    }
+  }
+
+  /** Errors: where a process can't be put into a group. */
+  #tryOut(): void {
+    using group = this.make('try');
+    const { program, args } = group.enter({ program: '/bin/true', args: [] });
+    const { exitCode, stderr } = runSync(program, args, { limitMs: 5_000 });
+    if (exitCode !== 0) throw new Error(`no process can be put into a group: ${stderr.trim()}`);
+  }
+
+  #describe(missing: readonly string[]): string {
+    const { memoryBytes, processes, cpus } = this.#limits;
+    const limits = [
+      ...(this.#enabled.has('memory') ? [`${(memoryBytes / 1024 ** 3).toFixed(1)} GiB of memory`] : []),
+      ...(this.#enabled.has('pids') ? [`${processes} processes`] : []),
+      ...(this.#enabled.has('cpu') ? [`${cpus ?? availableParallelism()} processors`] : []),
+    ];
+    const most = limits.length > 0 ? `, with at most ${limits.join(', ')}` : '';
+    const without = missing.length > 0 ? `; no limit on ${missing.join('; ')}` : '';
+    return `each has a cgroup of its own, all of whose processes end with it${most}${without}`;
+  }
+}
+
+/** Killed processes take some milliseconds to go. */
+const CLOSE_TRIES = 20;
+const CLOSE_WAIT_MS = 10;
+const PERIOD_US = 100_000;
+const LIMITS_OF: Record<Controller, string> = { memory: 'memory', pids: 'processes', cpu: 'processors' };
+
+interface Delegated {
+  /** Below which groups are made. */
+  folder: string;
+  /** Name of the group that the daemon itself moves to: one with controllers for its groups has no processes. */
+  daemon: string;
+  processId: number;
+}
+
+/** Hands the controllers that there are down to the groups; says what could not be, and why. */
+function enableControllers(
+  own: string,
+  { folder, daemon, processId }: Delegated,
+): { enabled: Set<Controller>; missing: string[] } {
+  const available = readFileSync(join(own, 'cgroup.controllers'), 'utf8').trim().split(/\s+/);
+  const wanted = CONTROLLERS.filter((controller) => available.includes(controller));
+  const absent = CONTROLLERS.filter((controller) => !available.includes(controller));
+  const missing = absent.length > 0 ? [`${names(absent)} (the cgroup ${own} has no ${absent.join(', ')})`] : [];
+  if (wanted.length === 0) return { enabled: new Set(), missing };
+  const place = join(own, daemon);
+  // The system's root cgroup alone may have both.
+  const moves = existsSync(join(own, 'cgroup.type'));
+  if (moves) {
+    mkdirSync(place, { recursive: true });
+    writeFileSync(join(place, 'cgroup.procs'), String(processId));
+  }
+  const enabled = new Set<Controller>();
+  for (const controller of wanted) {
+    try {
+      for (const level of [own, folder]) writeFileSync(join(level, 'cgroup.subtree_control'), `+${controller}`);
+      enabled.add(controller);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      const why = code === 'EBUSY' ? 'other processes are in' : `${code} at`;
+      missing.push(`${LIMITS_OF[controller]} (${why} ${own})`);
+    }
+  }
+  if (moves && enabled.size === 0) {
+    writeFileSync(join(own, 'cgroup.procs'), String(processId));
+    removeGroup(place);
+  }
+  return { enabled, missing };
+}
+
+const names = (controllers: readonly Controller[]): string =>
+  controllers.map((controller) => LIMITS_OF[controller]).join(', ');
+
+const subfolders = (folder: string): string[] =>
+  readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => name);
+
+/** Kills what is in a group and removes it, with those below; where processes take longer to go it stays, empty. */
+function endGroup(path: string): boolean {
+  killGroup(path);
+  for (const below of existsSync(path) ? subfolders(path) : []) endGroup(join(path, below));
+  return removeGroup(path);
+}
+
+function removeGroup(path: string): boolean {
+  try {
+    rmdirSync(path);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (!['EBUSY', 'ENOTEMPTY', 'ENOENT'].includes(code ?? '')) throw error;
+    return code === 'ENOENT';
+  }
+}

@@ -1,0 +1,63 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import koffi from 'koffi';
+
+const PR_SET_CHILD_SUBREAPER = 36;
+const WNOHANG = 1;
+const PATIENCE_MS = 2_000;
+const ROUND_MS = 1;
+
+type Native = (...values: unknown[]) => number;
+const libc = (declaration: string): Native => koffi.load(null).func(declaration);
+
+/**
+ * What a candidate starts without a box, and leaves: this process becomes its parent, whatever it did to its group, its
+ * session and its environment. Linux only.
+ */
+export const AdoptedProcesses = {
+  /** From now on orphans of this process's children are its own. */
+  adopt(): void {
+    const status = libc('int prctl(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t d)')(
+      PR_SET_CHILD_SUBREAPER,
+      ...[1, 0, 0, 0],
+    );
+    if (status !== 0) throw new Error(`prctl(PR_SET_CHILD_SUBREAPER) answered ${status}`);
+  },
+
+  /** Kills all children but one, which somebody else waits for, and theirs, which then come here; takes their ends. */
+  end(except: number | undefined): void {
+    const waitpid = libc('int waitpid(int pid, void *status, int options)');
+    for (const until = performance.now() + PATIENCE_MS; performance.now() < until;) {
+      const left = childrenOf(process.pid).filter((id) => id !== except);
+      if (left.length === 0) return;
+      for (const id of left) {
+        kill(id);
+        waitpid(id, null, WNOHANG);
+      }
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ROUND_MS);
+    }
+  },
+};
+
+const childrenOf = (parent: number): number[] =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && parentOf(name) === parent)
+    .map(Number);
+
+function parentOf(id: string): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${id}/stat`, 'latin1');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
+}
+
+function kill(id: number): void {
+  try {
+    process.kill(id, 'SIGKILL');
+  } catch (error) {
+    // Gone; or another user's, by a program that changes it.
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
