@@ -5,7 +5,7 @@ import { fastInkTests } from './tools/fast-ink.mjs';
 
 // Campaigns of minutes, and every build of the ladder: `npm run test:all` (FLASHCORE_TESTS=all) has them too.
 const SLOW = [
-  '**/reliability/{cache,cancel,faulty,fuzz,kill,leak,overload,streams,watchers}.test.ts',
+  '**/reliability/{cache,cancel,faulty,fuzz,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
   '**/ladder/ladder.test.ts',
 ];
 

@@ -10,6 +10,8 @@ import type { PromiseId } from './promises.ts';
 const SOAK = process.env['FLASHCORE_SOAK'] === '1';
 /** FLASHCORE_ROUNDS: so many instead, for one campaign at a time. */
 const ROUNDS = Number(process.env['FLASHCORE_ROUNDS'] ?? 0);
+/** FLASHCORE_MINUTES: for how long the soak does what takes as long as it is given. */
+export const MINUTES = Number(process.env['FLASHCORE_MINUTES'] ?? 2);
 /** FLASHCORE_SEED repeats a run: of the same seed come the same rounds, although not the same scheduling. */
 const SEED = Number(process.env['FLASHCORE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
@@ -25,7 +27,7 @@ export interface CampaignOptions {
   /** The promise that it shows. */
   promise: PromiseId;
   rounds: { ci: number; soak: number };
-  /** For `npm test`; the soak has half an hour. */
+  /** For `npm test`; the soak has an hour, and more where it is given more. */
   timeoutMs?: number;
 }
 
@@ -35,7 +37,7 @@ export function campaign(
   { promise, rounds, timeoutMs = 60_000 }: CampaignOptions,
   body: (campaign: Campaign) => Promise<void>,
 ): void {
-  test(name, { timeout: SOAK ? 1_800_000 : timeoutMs }, async () => {
+  test(name, { timeout: SOAK ? (60 + MINUTES) * 60_000 : timeoutMs }, async () => {
     const figure = (what: string, value: string): void => record({ promise, test: name, what, value });
     try {
       await body({ random: new Random(SEED), rounds: ROUNDS || (SOAK ? rounds.soak : rounds.ci), soak: SOAK, figure });

@@ -33,6 +33,7 @@ export const PROMISES = {
     promise: 'A slow or dead watcher neither slows a job nor grows memory',
     tests: [
       'test/reliability/watchers.test.ts',
+      'test/reliability/unread.test.ts',
       'apps/runner/src/jobs/stream-share.test.ts',
       'apps/runner/src/rpc/open-streams.test.ts',
     ],
@@ -64,6 +65,17 @@ export const PROMISES = {
       'test/reliability/faulty.test.ts',
       'test/e2e/faulty.test.ts',
       'apps/runner/src/experiment/worker-life.test.ts',
+    ],
+  },
+  boundary: {
+    promise:
+      'Host code of a kernel, and what its process sends, ends that process at most: jobs, runner and verdicts are as they were',
+    tests: [
+      'apps/runner/src/experiment/hostile-kernels.test.ts',
+      'test/reliability/frames.test.ts',
+      'test/reliability/hostile.test.ts',
+      'apps/runner/src/sandbox/box.test.ts',
+      'apps/runner/src/sandbox/groups.test.ts',
     ],
   },
   devices: {
@@ -118,7 +130,11 @@ export const PROMISES = {
   mistakes: {
     promise:
       'A mistake of the known kinds that N(0, 1) forgives is found on the default cases, and no kernel of the ladder is blamed',
-    tests: ['apps/runner/src/experiment/probes.test.ts', 'test/ladder/ladder.test.ts'],
+    tests: [
+      'apps/runner/src/experiment/probes.test.ts',
+      'test/reliability/matrix.test.ts',
+      'test/ladder/ladder.test.ts',
+    ],
   },
   fairness: {
     promise:

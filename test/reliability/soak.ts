@@ -2,18 +2,24 @@
  * The long form of the reliability tests: `npx nx soak test`. Prints the figures, stores them in docs/reliability.json,
  * and makes docs/reliability.md of it.
  * FLASHCORE_SEED repeats a run; arguments are names of files, for a part of it: `node test/reliability/soak.ts kill
- * streams`.
+ * streams`. --minutes says how long streams are opened that nobody reads: two hours where nothing is said.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import type { Figure } from './campaign.ts';
 import { FIGURES_PATH, PAGE_PATH, ROOT, readRun, reliabilityPage, type SoakRun } from './page.ts';
 
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { minutes: { type: 'string', default: '120' } },
+});
+if (!(Number(values.minutes) > 0)) throw new Error(`--minutes ${values.minutes}: wanted a number above 0`);
 const folder = mkdtempSync(join(tmpdir(), 'fc-soak-'));
 try {
-  process.exitCode = await run(join(folder, 'figures.jsonl'), process.argv.slice(2));
+  process.exitCode = await run(join(folder, 'figures.jsonl'), positionals);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
@@ -25,13 +31,14 @@ async function run(figuresFile: string, filters: string[]): Promise<number> {
     FLASHCORE_SOAK: '1',
     FLASHCORE_TESTS: 'all',
     FLASHCORE_SEED: seed,
+    FLASHCORE_MINUTES: values.minutes,
     FLASHCORE_FIGURES: figuresFile,
   };
   const tests = filters.length > 0 ? filters.map((filter) => `test/reliability/${filter}`) : ['test/reliability'];
   // One file at a time: figures of memory and time are of an otherwise quiet machine.
   const { status } = spawnSync(
-    join(ROOT, 'node_modules/.bin/vitest'),
-    ['run', '--project', 'test', '--no-file-parallelism', ...tests],
+    process.execPath,
+    [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--project', 'test', '--no-file-parallelism', ...tests],
     { cwd: ROOT, env, stdio: 'inherit' },
   );
   const figures = existsSync(figuresFile)
@@ -60,6 +67,6 @@ async function store(figures: readonly Figure[]): Promise<void> {
     `${a.promise} ${a.what}` < `${b.promise} ${b.what}` ? -1 : 1,
   );
   const stored: SoakRun = { machine, figures: all };
-  writeFileSync(FIGURES_PATH, `${JSON.stringify(stored, null, 1)}\n`);
+  writeFileSync(FIGURES_PATH, `${JSON.stringify(stored, null, 2)}\n`);
   writeFileSync(PAGE_PATH, await reliabilityPage(stored));
 }

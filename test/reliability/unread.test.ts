@@ -1,0 +1,65 @@
+/**
+ * Memory under watchers that never read: thousands of streams, on few connections and on many, for as long as it is
+ * given.
+ */
+import { connect as connectHttp2, type ClientHttp2Session } from 'node:http2';
+import { connect } from 'node:net';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { collect, finished, kernel, startChildRunnerIn, temporaryFolder } from '@flashcore/runner/testing-daemon';
+import { RunnerClient } from '@flashcore/shared/client';
+import { Outcome, WatchJobRequestSchema } from '@flashcore/shared/contract';
+import { expect } from 'vitest';
+import { MINUTES, campaign } from './campaign.ts';
+
+const STREAMS_PER_CONNECTION = 40;
+
+campaign(
+  'streams that nobody reads, more and more of them',
+  { promise: 'slow-watchers', rounds: { ci: 400, soak: 4_000 }, timeoutMs: 60_000 },
+  async ({ rounds: streams, soak, figure }) => {
+    using folder = temporaryFolder();
+    const flags = ['--data', `${folder.path}/data`, '--address', `unix:${folder.path}/s`];
+    await using daemon = await startChildRunnerIn({ ...process.env }, ...flags);
+    using client = await RunnerClient.connect({ address: daemon.address });
+    const job = (await collect(client.start('build', kernel('flood_20000'))))[0]!.job;
+    const before = daemon.rssMiB();
+    const until = Date.now() + (soak ? MINUTES * 60_000 : 0);
+    let most = before;
+    let opened = 0;
+    do {
+      const sessions: ClientHttp2Session[] = [];
+      for (let count = 0; count < streams; count += STREAMS_PER_CONNECTION) {
+        sessions.push(unreadStreams(daemon.address, job));
+        await client.listJobs();
+        most = Math.max(most, daemon.rssMiB());
+      }
+      opened += streams;
+      sessions.forEach((session) => session.destroy());
+    } while (Date.now() < until);
+    expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+    const after = daemon.rssMiB() - before;
+    figure(
+      'streams that nobody reads',
+      `${opened} opened, ${streams} at once${soak ? `, ${MINUTES} min` : ''}: resident memory grew by ${(most - before).toFixed(0)} MiB at most, and by ${after.toFixed(0)} MiB from before the first to after the last`,
+    );
+    expect(most - before).toBeLessThan(200);
+  },
+);
+
+/** Many watches of a job on one connection, none of which is read. */
+function unreadStreams(address: string, job: string): ClientHttp2Session {
+  const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
+  session.on('error', () => undefined); // Closed in the end.
+  const message = toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }));
+  for (let count = 0; count < STREAMS_PER_CONNECTION; count += 1) {
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob',
+      'content-type': 'application/grpc',
+      te: 'trailers',
+    });
+    stream.on('error', () => undefined);
+    stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
+  }
+  return session;
+}
