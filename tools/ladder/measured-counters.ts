@@ -69,7 +69,7 @@ export const isWithin = ({ ncu, modelled }: CounterComparison): boolean =>
 
 /** For docs/emulator.md, from the newest run of `npm run counters`. */
 export function countersMarkdown(): string {
-  const folder = foldersWith(/^counters\.json$/).at(-1);
+  const folder = foldersWith(/^counters\.json$/).findLast((name) => name.startsWith('emulator-'));
   if (folder === undefined) return 'Not compared yet.\n';
   const { builds } = jsonOf<{ builds: CounterComparison[] }>(folder, 'counters.json')!;
   const rows = builds.map((build) => [
