@@ -20,6 +20,7 @@ import { resultsPage } from './results-page.ts';
 import { sanitizerMarkdown } from './sanitizer-table.ts';
 import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
 import { triedPage } from './tried-page.ts';
+import { secondsPage } from './seconds-page.ts';
 import { tunePage } from './tune-page.ts';
 import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
 import { ladderSteps } from './steps.ts';
@@ -82,6 +83,8 @@ function pageOf(folder: string): string | undefined {
   if (sweep !== undefined) return sweep;
   const tune = tunePage(folder);
   if (tune !== undefined) return tune;
+  const seconds = secondsPage(folder);
+  if (seconds !== undefined) return seconds;
   return foldersWith(/^bench\..*\.json$/).includes(folder) ? triedPage(folder) : undefined;
 }
 

@@ -1,0 +1,67 @@
+/** The page of seconds from an edit to the verdict, as `gpu_host --sections seconds` wrote them. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fixed, markdownTable } from './markdown.ts';
+import { RESULTS } from './results.ts';
+
+interface PhaseSeconds {
+  readonly phase: string;
+  readonly seconds: number;
+}
+
+/** One edited kernel; `seconds`: of the command, `job_seconds`: of the job in it. */
+interface Round {
+  readonly kernel: string;
+  readonly seconds: number;
+  readonly job_seconds: number;
+  readonly phases: readonly PhaseSeconds[];
+}
+
+const PHASES = ['BUILD', 'VERIFY', 'BENCHMARK', 'PROFILE'] as const;
+
+/** The page of a folder with seconds.json; undefined for another folder. */
+export function secondsPage(folder: string): string | undefined {
+  const path = join(RESULTS, folder, 'seconds.json');
+  if (!existsSync(path)) return undefined;
+  const rounds = JSON.parse(readFileSync(path, 'utf8')) as Round[];
+  const kernels = [...new Set(rounds.map(({ kernel }) => kernel))];
+  return [
+    `# ${folder}`,
+    '',
+    'Seconds from an edited source to the verdict on one NVIDIA H200, warm: `fa-tui run` of the canonical shape with plan',
+    'merge, SDPA in turns and the counters of the gates, without the fallback. Medians of the rounds, in turns; the',
+    'commands are in [commands.txt](commands.txt), the bars by phase in seconds.KERNEL.txt.',
+    '',
+    markdownTable(
+      ['kernel', 'rounds', ...PHASES.map((phase) => phase.toLowerCase()), 'job', 'save to verdict', 'least to most'],
+      kernels.map((kernel) =>
+        rowOf(
+          kernel,
+          rounds.filter((round) => round.kernel === kernel),
+        ),
+      ),
+    ),
+    '',
+  ].join('\n');
+}
+
+function rowOf(kernel: string, rounds: readonly Round[]): string[] {
+  const all = rounds.map(({ seconds }) => seconds);
+  return [
+    kernel,
+    String(rounds.length),
+    ...PHASES.map((phase) => fixed(median(rounds.map((round) => secondsOf(round, phase))), 2)),
+    fixed(median(rounds.map((round) => round.job_seconds)), 2),
+    fixed(median(all), 2),
+    `${fixed(Math.min(...all), 2)} to ${fixed(Math.max(...all), 2)}`,
+  ];
+}
+
+const secondsOf = ({ phases }: Round, phase: string): number =>
+  phases.filter((one) => one.phase === `PHASE_${phase}`).reduce((sum, { seconds }) => sum + seconds, 0);
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
