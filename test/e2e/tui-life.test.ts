@@ -152,9 +152,9 @@ async function pressUntil(terminal: Terminal, key: string, pattern: RegExp): Pro
 }
 
 test('a champion, named by --champion and then in the form: measured live in view 3 against a real runner, and not judged on the emulator', async () => {
-  const LIVE = /B against its champion A {2}\d of \d shapes so far[^]*● (A against itself|measuring)/;
+  const LIVE = /The candidate against its champion {2}\d of \d shapes so far[^]*● (self-check|measuring)/;
   const ENDED =
-    /B fa_v2_wmma USE_WMMA=1 {2}against {2}A fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +(cold|hot) +[\d.]+ [mu]s[^]*B above the axis, A below/;
+    /fa_v2_wmma USE_WMMA=1 against its champion fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +(cold|hot) +[\d.]+ [mu]s[^]*candidate above the axis, champion below/;
   const terminal = open({
     args: ['start', '--champion', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.3'],
   });

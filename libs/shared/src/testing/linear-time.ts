@@ -3,7 +3,7 @@
 // The longer one is the longest manifest, about.
 const SHORT = 4_000;
 const LONG = 8 * SHORT;
-const TRIES = 2;
+const TRIES = 4;
 // Eight times the text may take sixteen times as long (caches, a collection of garbage), never the 64 of a quadratic
 // scan.
 const MOST_GROWTH = 16;
