@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DeviceState, type Device, type Tool } from '@flashcore/shared/contract';
 import { pause } from './async.ts';
@@ -99,6 +99,7 @@ async function lockDevice(scratch: string, environment: NodeJS.ProcessEnv): Prom
   if (gpu === undefined || gpu === '') return () => undefined;
   const node = environment['SLURMD_NODENAME'] ?? '';
   const folder = join(scratch, 'gpus', `${node}-${gpu}`.replace(/[^\w.-]/g, '_'));
+  requireOwn(scratch);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   for (const start = performance.now(); ;) {
     try {
@@ -114,6 +115,7 @@ async function lockDevice(scratch: string, environment: NodeJS.ProcessEnv): Prom
 
 /** Pilots of one node do not share a data folder, but a later one finds what an earlier one built. */
 async function inFreeSlot(scratch: string, start: (dataDirectory: string) => Promise<Runner>): Promise<Runner> {
+  requireOwn(scratch);
   for (let slot = 0; slot < MOST_SLOTS; slot += 1) {
     const folder = slotFolder(scratch, slot);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -124,4 +126,15 @@ async function inFreeSlot(scratch: string, start: (dataDirectory: string) => Pro
     }
   }
   throw new UsageError(`Give pilots of this node another scratch folder: ${scratch} has ${MOST_SLOTS} in use`);
+}
+
+/** Who owns the folder could change what pilots build and run. Errors: UsageError. */
+function requireOwn(scratch: string): void {
+  mkdirSync(scratch, { recursive: true, mode: 0o700 });
+  const { uid, mode } = lstatSync(scratch);
+  const own = lstatSync(scratch).isDirectory() && uid === process.getuid?.() && (mode & 0o022) === 0;
+  if (own) return;
+  throw new UsageError(
+    `Give pilots a scratch folder that is theirs alone: ${scratch} is another user's, or others may write in it`,
+  );
 }

@@ -11,7 +11,7 @@ partitions:
 
 test('what a file leaves open has a default', () => {
   expect(parseFleet(GOOD, 'fleet.yaml')).toMatchObject({
-    scratch: '/tmp/flashcore-pilot',
+    scratch: `/tmp/flashcore-pilot-${process.getuid!()}`,
     partitions: [{ partition: 'gpu', gres: 'gpu:1', min: 0, max: 4, idle_seconds: 120, time_limit_minutes: 60 }],
   });
 });

@@ -33,12 +33,14 @@ const partition = strict({
 const fleet = strict({
   /** Where pilots register. */
   listen: text(),
-  /** How nodes reach it. */
-  reach: text(),
+  /** How nodes reach it; it stands in the pilots' script. */
+  reach: matching(/^(?:unix:\/[\w./-]{1,100}|[\w.[\]:-]{1,200}:\d{1,5})$/, 'host:port'),
   /** Folder of the runner's bundle on every node. */
   bundle: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path'),
   /** Folder on every node for what pilots keep between jobs. */
-  scratch: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path').default('/tmp/flashcore-pilot'),
+  scratch: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path').default(
+    () => `/tmp/flashcore-pilot-${process.getuid?.() ?? 0}`,
+  ),
   /** Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS. */
   tls_ca: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path').optional(),
   partitions: listOf(partition),

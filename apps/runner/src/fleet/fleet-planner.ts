@@ -148,13 +148,15 @@ function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, option
   };
 }
 
-/** The pilot's runner has a queue of its own, whose events say nothing here. */
+/** A queue's own; the pilot's runner has one too, whose events say nothing here. */
+const NOT_RELAYED: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted', undefined];
+
 function relay(
   event: JobEvent,
   { job, spec, options }: Pick<BodyParts, 'spec' | 'options'> & { job: JobContext },
 ): void {
   const { payload } = event;
-  if (payload.case === 'created' || payload.case === 'started' || payload.case === undefined) return;
+  if (NOT_RELAYED.includes(payload.case)) return;
   // What was built is known here by its sources, so that it can be named and accepted.
   if (payload.case === 'buildResult' && payload.value.succeeded && spec)
     options.kernels.keepBuild(payload.value.buildId, spec.kernel, variantMessage(spec.resolved));

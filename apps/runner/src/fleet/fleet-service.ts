@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import type { sendUnaryData, ServerDuplexStream, ServerUnaryCall, UntypedServiceImplementation } from '@grpc/grpc-js';
+import {
+  status,
+  type sendUnaryData,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
 import { FlashcoreError, asFlashcoreError, statusFromError, type JobEvent } from '@flashcore/shared/contract';
 import {
   AttachResponseSchema,
@@ -16,16 +22,17 @@ import {
 } from '@flashcore/shared/fleet';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
-import type { FleetTable } from '../store/fleet-table.ts';
+import { isSha256 } from '../store/source-tree.ts';
 import type { SourceStore } from '../store/sources.ts';
 import type { PilotLink, PilotPool, PilotSession } from './pilot-pool.ts';
 
 export interface FleetServiceOptions {
   pool: PilotPool;
-  table: FleetTable;
   sources: SourceStore;
   artifacts: ArtifactStore;
   logger: Logger;
+  /** Told the address and port of whoever makes a call. */
+  onCall: (peer: string) => void;
 }
 
 type AttachCall = ServerDuplexStream<AttachRequest, AttachResponse>;
@@ -49,6 +56,7 @@ export function fleetHandlers(options: FleetServiceOptions): UntypedServiceImple
 
 /** Errors: DIGEST_MISMATCH, DISK_FULL. */
 function storeArtifact({ sha256, data }: StoreArtifactRequest, artifacts: ArtifactStore): boolean {
+  if (!isSha256(sha256)) throw new FlashcoreError('DIGEST_MISMATCH', {}, 'Name a file by its SHA-256');
   if (data.byteLength === 0) return artifacts.has(sha256);
   const found = createHash('sha256').update(data).digest('hex');
   if (data.byteLength > MAX_FILE_BYTES || found !== sha256)
@@ -58,15 +66,12 @@ function storeArtifact({ sha256, data }: StoreArtifactRequest, artifacts: Artifa
 }
 
 function unary<Request, Response>(
-  { table, logger }: FleetServiceOptions,
+  { logger, onCall }: FleetServiceOptions,
   answer: (request: Request) => Response,
 ): (call: ServerUnaryCall<Request, Response>, done: sendUnaryData<Response>) => void {
   return (call, done) => {
+    onCall(call.getPeer());
     try {
-      const session = /^Bearer ([\w-]{1,64})$/.exec(String(call.metadata.get('authorization')[0] ?? ''))?.[1];
-      const admission = session === undefined ? 'unknown' : table.admit(session);
-      if (typeof admission === 'string' || admission.use !== 'again')
-        throw new FlashcoreError('UNAUTHENTICATED', {}, 'Register first (Attach), and send the session that it gave');
       done(null, answer(call.request));
     } catch (thrown) {
       const error = asFlashcoreError(thrown);
@@ -77,7 +82,8 @@ function unary<Request, Response>(
 }
 
 /** One pilot's stream, from its registration to its end. */
-function attach(call: AttachCall, { pool, logger }: FleetServiceOptions): void {
+function attach(call: AttachCall, { pool, logger, onCall }: FleetServiceOptions): void {
+  onCall(call.getPeer());
   const say = (message: MessageInitShape<typeof AttachResponseSchema>['message']): void => {
     if (!call.destroyed) call.write(create(AttachResponseSchema, { message }));
   };
@@ -109,7 +115,8 @@ function attach(call: AttachCall, { pool, logger }: FleetServiceOptions): void {
     clearTimeout(silent);
     silent = setTimeout(() => {
       end(`its pilot was silent for ${SILENT_MS / 1000} s`);
-      call.destroy();
+      // A pilot that wakes up is told, ends the job that is another's now, and comes back.
+      call.emit('error', { code: status.UNAVAILABLE, details: 'the pilot was silent' });
     }, SILENT_MS);
   };
   call.on('data', ({ message }: AttachRequest) => {
@@ -119,8 +126,9 @@ function attach(call: AttachCall, { pool, logger }: FleetServiceOptions): void {
       else throw new FlashcoreError('UNAUTHENTICATED', {}, 'Register first');
       heard();
     } catch (thrown) {
-      end('its pilot said what can not be understood');
-      refuse(asFlashcoreError(thrown));
+      const error = asFlashcoreError(thrown);
+      end(`its pilot was cut off: ${error.message}`);
+      refuse(error);
     }
   });
   call.on('end', () => {

@@ -1,16 +1,22 @@
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import {
   ArtifactKind,
+  DeviceSchema,
   JobResultSchema,
   Outcome,
   WarningSchema,
   BuildResultSchema,
+  invalidRequest,
   type JobEvent,
 } from '@flashcore/shared/contract';
+import { missing } from '@flashcore/shared/testing';
+import { initTls, readServerTls } from '../access/certificates.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import type { JobBody } from '../jobs/job-context.ts';
 import { createLogger } from '../log.ts';
@@ -21,6 +27,7 @@ import { createGateway } from './gateway.ts';
 import { flyPilot } from './pilot.ts';
 import type { Scheduler } from './slurm.ts';
 
+const DEVICE = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
 const SAMPLES = Buffer.from('bytes that a job made');
 const SHA256 = createHash('sha256').update(SAMPLES).digest('hex');
 const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };
@@ -32,15 +39,28 @@ interface FlyingPilot {
 }
 
 /** A gateway whose scheduler starts pilots in this process, which run `body` for every kernel. */
-async function startCluster(body: (attempt: number) => JobBody, max = 2) {
+interface ClusterOptions {
+  /** Of certificates, for pilots by TLS; undefined: a socket. */
+  tls?: string;
+  beginWithinMs?: number;
+  /** Nodes find fault with every request. */
+  refuse?: boolean;
+}
+
+async function startCluster(
+  body: (attempt: number) => JobBody,
+  { tls, beginWithinMs = 10_000, refuse = false }: ClusterOptions = {},
+) {
   const folder = temporaryFolder();
+  const address = tls ? `127.0.0.1:${await freePort()}` : `unix:${join(folder.path, 'p')}`;
   const file = parseFleet(
     `
-listen: unix:${join(folder.path, 'p')}
-reach: unix:${join(folder.path, 'p')}
+listen: ${address}
+reach: ${address}
+${tls ? `tls_ca: ${tls}/ca.crt` : ''}
 bundle: /opt/flashcore
 partitions:
-  - { partition: gpu, device: NVIDIA L4, max: ${max} }
+  - { partition: gpu, device: NVIDIA L4, max: 2 }
 `,
     'fleet.yaml',
   );
@@ -53,13 +73,18 @@ partitions:
       createPlanner: (asked) => {
         options = asked;
         asked.artifacts.put(SAMPLES);
-        return fakePlanner({ bodies: { tree: (job) => body((bodies += 1))(job) } });
+        const planner = fakePlanner({ bodies: { tree: (job) => body((bodies += 1))(job) } });
+        if (!refuse) return planner;
+        const planJob = (): never => {
+          throw invalidRequest({ field: 'kernel', description: 'must be another' });
+        };
+        return { ...planner, planJob };
       },
     });
-    const runner = { address: own.runner.address, device: FAKE_DEVICE, tools: [], ...options! };
+    const runner = { address: own.runner.address, device: DEVICE, tools: [], ...options! };
     await flyPilot(runner, {
       gateway: file.reach,
-      security: undefined,
+      security: tls ? { authority: readFileSync(join(tls, 'ca.crt')) } : undefined,
       token,
       schedulerJob: id,
       endsAtMs: Infinity,
@@ -86,7 +111,13 @@ partitions:
   };
   const gateway = await startTestRunner({
     createPlanner: (options) =>
-      createGateway(options, { file, scheduler: () => scheduler, tls: undefined, roundMs: 20 }),
+      createGateway(options, {
+        file,
+        scheduler: () => scheduler,
+        tls: tls ? readServerTls(tls) : undefined,
+        roundMs: 20,
+        beginWithinMs,
+      }),
     fleet: file,
   });
   return {
@@ -99,6 +130,15 @@ partitions:
       folder[Symbol.dispose]();
     },
   };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
 }
 
 const attempts = (events: readonly JobEvent[]): string[] =>
@@ -128,7 +168,7 @@ test('a job runs on a pilot that was submitted for it; a second one on the same 
   }
   expect(cluster.pilots.size).toBe(1);
   const { host } = await cluster.client.getHost({});
-  expect(host!.devices.map(({ deviceId, name }) => [deviceId, name])).toEqual([['slurm:gpu', 'Fake GPU']]);
+  expect(host!.devices.map(({ deviceId, name }) => [deviceId, name])).toEqual([['slurm:gpu', 'NVIDIA L4']]);
   expect(host!.fleet).toMatchObject({ partitions: [{ name: 'gpu', freePilots: 1, waitingJobs: 0 }], requeues: 0n });
 });
 
@@ -186,6 +226,48 @@ test('files that a job made are at the gateway before the event that names them'
     seen.push(String(await cluster.client.readArtifact(SHA256)));
   }
   expect(seen).toEqual([String(SAMPLES)]);
+});
+
+test.skipIf(missing('openssl'))(
+  'by TLS a pilot stays connected for longer than a connection may take to begin',
+  async () => {
+    using folder = temporaryFolder();
+    const tls = join(folder.path, 'tls');
+    initTls(tls, ['localhost']);
+    await using cluster = await startCluster(
+      () =>
+        ({ signal }) =>
+          sleep(1_500, PASSED, { signal }),
+      {
+        tls,
+        beginWithinMs: 700,
+      },
+    );
+    const events = await collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+    expect(attempts(events)).toEqual(['1: ']);
+  },
+);
+
+test('a job that ends five pilots is given up', async () => {
+  const terminate: (() => void)[] = [];
+  await using cluster = await startCluster(() => ({ signal }) => {
+    for (const end of terminate) end();
+    return sleep(60_000, PASSED, { signal });
+  });
+  terminate.push(() => {
+    for (const pilot of cluster.pilots.values()) pilot.terminate();
+  });
+  const events = await collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+  expect(attempts(events)).toHaveLength(5);
+  expect(finished(events).error?.reason).toBe('DEVICE_UNAVAILABLE');
+  expect(cluster.pilots.size).toBe(5);
+});
+
+test('what a node says of a request ends the job: no other node would say otherwise', async () => {
+  await using cluster = await startCluster(() => () => Promise.reject(new Error('not reached')), { refuse: true });
+  const events = await collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+  expect(attempts(events)).toEqual(['1: ']);
+  expect(finished(events).error?.reason).toBe('INVALID_REQUEST');
 });
 
 test('a cancelled job ends on its node too', async () => {

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Server } from '@grpc/grpc-js';
 import { SERVER_OPTIONS } from '@flashcore/shared/client';
 import { fleetServiceDefinition, MAX_FILE_BYTES } from '@flashcore/shared/fleet';
@@ -7,12 +8,13 @@ import { endsWithin } from '../async.ts';
 import { KernelSettings } from '../experiment/kernel-settings.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import type { JobPlanner, JobQueues } from '../jobs/job-context.ts';
-import { isExposed, parseListenAddress } from '../rpc/address.ts';
-import { BEGIN_WITHIN_MS, listen, type Listener } from '../rpc/listen.ts';
+import { formatAddress, isExposed, parseListenAddress } from '../rpc/address.ts';
+import { AddressInUse, BEGIN_WITHIN_MS, listen, type Listener } from '../rpc/listen.ts';
 import { UsageError } from '../usage-error.ts';
 import type { FleetFile } from './fleet-file.ts';
 import { createFleetPlanner } from './fleet-planner.ts';
 import { fleetHandlers } from './fleet-service.ts';
+import { onlySessions } from './only-sessions.ts';
 import { deviceIdOf } from './partition-devices.ts';
 import { PilotPool } from './pilot-pool.ts';
 import { Scaler } from './scaler.ts';
@@ -26,10 +28,12 @@ export interface GatewayOptions {
   tls: ServerTls | undefined;
   /** Between two looks at the queue and the scheduler. */
   roundMs?: number;
+  /** How long a pilot's connection may take to begin; default 10 s. */
+  beginWithinMs?: number;
 }
 
 const ROUND_MS = 2_000;
-const CLOSE_WITHIN_MS = 5_000;
+const CLOSE_WITHIN_MS = 3_000;
 /** Room for a message around the largest file. */
 const MESSAGE_BYTES = MAX_FILE_BYTES + 1024 * 1024;
 
@@ -41,11 +45,15 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     throw new UsageError(
       `Give --tls <folder> (flashcore-runner tls init), or listen on 127.0.0.1: ${file.listen} is open to other machines`,
     );
+  if (tls && !file.tls_ca)
+    throw new UsageError('--slurm: give tls_ca, the path of ca.crt on every node: pilots must know the gateway');
   const { logger, sources, artifacts, buildId } = planner;
   const table = planner.fleet!;
   const pool = new PilotPool({ partitions: file.partitions, table, buildId, logger });
   const scheduler = options.scheduler(join(planner.dataDirectory, 'fleet'));
   const ended = new AbortController();
+  /** Peers that have made a call: whoever only connects is cut. */
+  const callers = new Set<string>();
   const running: { listener?: Listener; rounds?: Promise<void>; scaler?: Scaler } = {};
 
   /** Jobs that wait for a pilot to have room for them. */
@@ -57,14 +65,18 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     running.scaler = new Scaler({ file, pool, table, scheduler, queued, logger });
     const server = new Server({
       ...SERVER_OPTIONS,
+      interceptors: [onlySessions(table), ...(SERVER_OPTIONS.interceptors ?? [])],
       'grpc.max_receive_message_length': MESSAGE_BYTES,
       'grpc.max_send_message_length': MESSAGE_BYTES,
     });
-    server.addService(fleetServiceDefinition, fleetHandlers({ pool, table, sources, artifacts, logger }));
-    running.listener = await listen(server, address, {
+    server.addService(
+      fleetServiceDefinition,
+      fleetHandlers({ pool, sources, artifacts, logger, onCall: (peer) => callers.add(peer) }),
+    );
+    running.listener = await listenForPilots(server, address, {
       security: tls && { tls, clientCertificates: false },
-      callers: new Set(),
-      beginWithinMs: BEGIN_WITHIN_MS,
+      callers,
+      beginWithinMs: options.beginWithinMs ?? BEGIN_WITHIN_MS,
       onRefused: () => logger.warn('a pilot was refused: as many connections are open as there are descriptors for'),
     });
     logger.info({ address: running.listener.address }, 'pilots register here');
@@ -74,8 +86,14 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   const close = async (): Promise<void> => {
     ended.abort();
     pool.onChange = () => undefined;
+    running.scaler?.stop();
     pool.close();
-    await endsWithin(Promise.allSettled([running.rounds, running.scaler?.close()]), CLOSE_WITHIN_MS);
+    // A round that is under way would submit pilots that nobody ends.
+    await endsWithin(Promise.resolve(running.rounds), CLOSE_WITHIN_MS);
+    const cancelled = running.scaler?.close().catch((error: unknown) => {
+      logger.error({ err: error }, 'pilots could not be cancelled: end them with scancel --name=flashcore-pilot');
+    });
+    await endsWithin(Promise.resolve(cancelled), CLOSE_WITHIN_MS);
     await running.listener?.close(0);
   };
 
@@ -89,12 +107,23 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   });
 }
 
+/** Errors: UsageError where the address is another program's. */
+async function listenForPilots(...[server, address, options]: Parameters<typeof listen>): Promise<Listener> {
+  try {
+    return await listen(server, address, options);
+  } catch (error) {
+    if (error instanceof AddressInUse)
+      throw new UsageError(
+        `--slurm: give another "listen", or stop the program that uses it: ${formatAddress(address)} is in use`,
+      );
+    throw error;
+  }
+}
+
 async function rounds(scaler: Scaler, everyMs: number, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await scaler.round();
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, everyMs);
-      signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
-    });
+    // Rejects when the gateway ends.
+    await sleep(everyMs, undefined, { signal }).catch(() => undefined);
   }
 }

@@ -1,11 +1,13 @@
 import { create } from '@bufbuild/protobuf';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import {
+  DeviceSchema,
   JobEventSchema,
   Outcome,
   WarningSchema,
   JobFinishedSchema,
   PilotState,
+  type Device,
   type JobEvent,
 } from '@flashcore/shared/contract';
 import { RegisterSchema } from '@flashcore/shared/fleet';
@@ -26,12 +28,14 @@ const PARTITION: PartitionSettings = {
   time_limit_minutes: 60,
 };
 const ASSIGNMENT = { job: 'jobs/1', attempt: 1, method: 'verify', request: new Uint8Array(), files: [] };
+const OWN_DEVICE = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
 const NEVER = new AbortController().signal;
 
 interface Changes {
   buildId?: string;
   token?: string;
   secondsLeft?: number;
+  device?: Device;
 }
 
 function fixture() {
@@ -60,7 +64,7 @@ function fixture() {
       token: changes.token ?? token,
       buildId: changes.buildId ?? 'b1',
       node: `node-${schedulerJob}`,
-      device: FAKE_DEVICE,
+      device: changes.device ?? OWN_DEVICE,
       clockMs: BigInt(clock.ms),
       secondsLeft: BigInt(changes.secondsLeft ?? 0),
     });
@@ -144,6 +148,64 @@ test('a pilot that has less than a minute left gets no job and is let go', async
   expect(pool.waitingJobs('gpu')).toBe(1);
   pilot('2');
   expect((await waiting).node).toBe('node-2');
+});
+
+test('a pilot that could not run a job gets no other: the next is tried elsewhere', async () => {
+  const { pool, pilot } = fixture();
+  const { session, said } = pilot('1');
+  pilot('2');
+  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
+  session.giveBack(lease.number, 'the disk is full');
+  await expect(end).rejects.toThrow('the disk is full');
+  expect(said.at(-1)).toBe('dismissed: the disk is full');
+  expect((await pool.take('gpu', 'jobs/1', NEVER)).node).toBe('node-2');
+});
+
+test('a node with another device than its partition has is refused', () => {
+  const { pilot, pool } = fixture();
+  const emulator = create(DeviceSchema, {
+    ...FAKE_DEVICE,
+    name: 'flashcore CPU emulator (L4 limits)',
+    simulated: true,
+  });
+  expect(() => pilot('1', { device: emulator })).toThrow('partition gpu has NVIDIA L4, a pilot found flashcore CPU');
+  expect(() => pilot('2', { device: create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA H200' }) })).toThrow('H200');
+  expect(pool.devices()[0]!.name).toBe('NVIDIA L4');
+});
+
+test('an event that can not be stored ends its job, not its pilot', async () => {
+  const { pool, pilot } = fixture();
+  const { session, said } = pilot('1');
+  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const onEvent = () => {
+    throw new Error('the disk is full');
+  };
+  const end = lease.run(ASSIGNMENT, { onEvent, signal: NEVER });
+  session.event(lease.number, warning('x'));
+  await expect(end).rejects.toThrow('the disk is full');
+  expect(said.at(-1)).toBe(`stop ${lease.number}`);
+  expect(pool.livePilots('gpu')).toBe(1);
+});
+
+test('a pilot that does not stop its job within four seconds is lost', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    const { pool, pilot } = fixture();
+    const { said } = pilot('1');
+    const cancelled = new AbortController();
+    const lease = await pool.take('gpu', 'jobs/1', NEVER);
+    const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: cancelled.signal });
+    const lost = expect(end).rejects.toThrow('it did not stop its job');
+    cancelled.abort();
+    vi.advanceTimersByTime(3_999);
+    expect(said.at(-1)).toBe(`stop ${lease.number}`);
+    vi.advanceTimersByTime(1);
+    await lost;
+    expect(pool.livePilots('gpu')).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test('a job that is stopped while it waits leaves no trace', async () => {

@@ -11,6 +11,7 @@ import {
   type Pilot,
 } from '@flashcore/shared/contract';
 import type { Assignment, Register } from '@flashcore/shared/fleet';
+import { findDataSheet } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
 import type { Logger } from '../log.ts';
 import { FleetTable, type PilotRow } from '../store/fleet-table.ts';
@@ -91,9 +92,12 @@ export interface PoolOptions {
   nowMs?: () => number;
 }
 
+const MOST_LACKS = 300;
 const NOTHING_SPENT = { heldMs: 0, usedMs: 0 };
 /** A pilot whose scheduler ends it sooner takes no further job. */
 const LEAST_SECONDS_LEFT = 60;
+/** Less than a stopped job has (STOP_GRACE_MS), so that the partition never counts as held. */
+const STOP_WITHIN_MS = 4_000;
 /** Clocks that differ by more are named in the pilot's lacks. */
 const CLOCK_SKEW_MS = 5_000;
 
@@ -201,6 +205,7 @@ export class PilotPool {
         { partition: row.partition },
         `Cancel job ${row.schedulerJob}: the fleet file has no partition ${row.partition} any more, or the node no device`,
       );
+    requireModel(asked.device, settings);
     // A half-open connection of the same pilot: the younger one counts.
     this.#live.get(row.schedulerJob)?.link.dismiss('the same pilot has registered again');
     this.#lost(row.schedulerJob, 'the pilot has registered again');
@@ -244,11 +249,15 @@ export class PilotPool {
         if (!work) return;
         if (event.payload.case === 'finished')
           this.#free(pilot, () => work.end.resolve(event.payload.value as JobFinished));
-        else work.onEvent(event);
+        else this.#relay(pilot, work, event);
       },
       giveBack: (lease, reason) => {
         const work = current(lease);
-        if (work) this.#free(pilot, () => work.end.reject(new LeaseLost(plainLine(reason))));
+        if (!work) return;
+        // What kept it from this job would keep it from the next.
+        pilot.leaving = true;
+        this.#free(pilot, () => work.end.reject(new LeaseLost(plainLine(reason))));
+        pilot.link.dismiss(plainLine(reason));
       },
       alive: (secondsLeft) => {
         pilot.secondsLeft = secondsLeft || undefined;
@@ -261,6 +270,16 @@ export class PilotPool {
         if (this.#live.get(pilot.schedulerJob) === pilot) this.#lost(pilot.schedulerJob, reason);
       },
     };
+  }
+
+  /** Where an event can't be stored the job is the one that ends, not its pilot. */
+  #relay(pilot: LivePilot, work: Work, event: JobEvent): void {
+    try {
+      work.onEvent(event);
+    } catch (error) {
+      pilot.link.stop(work.lease);
+      this.#free(pilot, () => work.end.reject(error));
+    }
   }
 
   /** A pilot whose time is nearly over takes no further job, and its GPU is another's. */
@@ -371,7 +390,11 @@ export class PilotPool {
       node: pilot.node,
       device: pilot.device,
       run: async (assignment, { onEvent, signal }) => {
-        const stop = (): void => pilot.link.stop(number);
+        let unanswered: NodeJS.Timeout | undefined;
+        const stop = (): void => {
+          pilot.link.stop(number);
+          unanswered ??= setTimeout(() => this.#giveUp(pilot, number), STOP_WITHIN_MS);
+        };
         if (pilot.work?.lease === number) {
           pilot.work.onEvent = onEvent;
           pilot.link.assign({ ...assignment, lease: BigInt(number) } as Assignment);
@@ -381,10 +404,18 @@ export class PilotPool {
         try {
           return await end.promise;
         } finally {
+          clearTimeout(unanswered);
           signal.removeEventListener('abort', stop);
         }
       },
     };
+  }
+
+  /** A node that does not end its job within what a stopped job has is lost, with its pilot. */
+  #giveUp(pilot: LivePilot, lease: number): void {
+    if (pilot.work?.lease !== lease) return;
+    pilot.link.dismiss('it did not stop its job');
+    this.#lost(pilot.schedulerJob, 'it did not stop its job');
   }
 
   #free(pilot: LivePilot, tell: () => void): void {
@@ -446,6 +477,18 @@ function stateOf(live: LivePilot | undefined): PilotState {
   return live.leaving ? PilotState.LEAVING : PilotState.IDLE;
 }
 
+/** Times of another model, or of the emulator in a GPU's place, must never stand for the partition's. */
+function requireModel(found: Device, settings: PartitionSettings): void {
+  const wanted = expectedDevice(settings);
+  const model = (device: Device): string | undefined => findDataSheet(device.name)?.name;
+  if (found.simulated === wanted.simulated && model(found) === model(wanted)) return;
+  throw new FlashcoreError(
+    'DEVICE_UNAVAILABLE',
+    { partition: settings.partition },
+    `Look at the node's driver, or change the fleet file: partition ${settings.partition} has ${wanted.name}, a pilot found ${plainLine(found.name)}`,
+  );
+}
+
 /** What a node can't do, and a clock that is wrong: events carry the gateway's time, results the node's. */
 function lacksOf({ tools, clockMs }: Register, nowMs: number): string {
   const missing = tools.filter((tool) => tool.missing !== undefined).map((tool) => plainLine(tool.name));
@@ -453,5 +496,7 @@ function lacksOf({ tools, clockMs }: Register, nowMs: number): string {
   return [
     ...(missing.length > 0 ? [`no ${missing.join(', no ')}`] : []),
     ...(Math.abs(skewMs) > CLOCK_SKEW_MS ? [`its clock is ${(skewMs / 1000).toFixed(0)} s off`] : []),
-  ].join('; ');
+  ]
+    .join('; ')
+    .slice(0, MOST_LACKS);
 }

@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { create, fromBinary, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
-import { Client, Metadata, type ClientDuplexStream, type MethodDefinition } from '@grpc/grpc-js';
+import { Client, Metadata, status, type ClientDuplexStream, type MethodDefinition } from '@grpc/grpc-js';
 import {
   channelCredentials,
   CLIENT_CHANNEL_OPTIONS,
@@ -15,9 +16,12 @@ import {
 } from '@flashcore/shared/client';
 import {
   KernelRunnerService,
+  JobFinishedSchema,
   JobOptionsSchema,
+  Outcome,
   asFlashcoreError,
   type Artifact,
+  type FlashcoreError,
   type Device,
   type JobEvent,
   type Tool,
@@ -34,7 +38,6 @@ import {
   type ReadSourceResponse,
   type StoreArtifactResponse,
 } from '@flashcore/shared/fleet';
-import { pause } from '../async.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { SourceStore } from '../store/sources.ts';
@@ -72,6 +75,17 @@ const BEAT_MS = 4_000;
 const RECONNECT_MS = 60_000;
 const RECONNECT_EVERY_MS = 500;
 const CALL_LIMIT_MS = 120_000;
+/** Faults of a request, whichever node looks at it. */
+const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
+  'INVALID_REQUEST',
+  'INVALID_MANIFEST',
+  'INVALID_VARIANT',
+  'SHAPE_UNSUPPORTED',
+  'KERNEL_NOT_FOUND',
+  'NOT_IMPLEMENTED',
+];
+/** The gateway keeps the time of jobs and of their queue. */
+const NO_LIMITS = { maxRunSeconds: 604_800, maxQueueSeconds: 604_800 };
 
 /** A pilot's life: registers, takes jobs until the gateway dismisses it or the signal aborts. Errors: the gateway's. */
 export async function flyPilot(runner: PilotRunner, options: PilotOptions): Promise<void> {
@@ -96,7 +110,7 @@ export async function flyPilot(runner: PilotRunner, options: PilotOptions): Prom
         silentSinceMs = Date.now();
       }
       if (Date.now() - silentSinceMs > RECONNECT_MS) throw new Error(`the gateway ${gateway} does not answer`);
-      await pauseUnlessAborted(RECONNECT_EVERY_MS, signal);
+      await sleep(RECONNECT_EVERY_MS, undefined, { signal }).catch(() => undefined);
     }
   } finally {
     local.close();
@@ -123,9 +137,10 @@ interface SessionEnd {
 /** A job that this pilot runs. */
 interface Running {
   lease: bigint;
-  controller: AbortController;
   /** Name of the job at the pilot's own runner, once it is known. */
   job: string | undefined;
+  /** It was to be stopped, perhaps before its name was known. */
+  stopped: boolean;
   /** It is another pilot's now: nothing more is said of it. */
   givenBack: boolean;
 }
@@ -161,7 +176,7 @@ class Session {
     try {
       void this.#register();
       const error = await over.promise;
-      const refused = error && !isLost(error) ? asFlashcoreError(error) : undefined;
+      const refused = error && isRefusal(error) ? asFlashcoreError(error) : undefined;
       return {
         ...(this.#dismissed !== undefined && { dismissed: this.#dismissed }),
         ...(refused && { refused }),
@@ -215,13 +230,18 @@ class Session {
   async #say(message: MessageInitShape<typeof AttachRequestSchema>['message']): Promise<void> {
     if (this.#link.destroyed || this.#link.writableEnded) return;
     if (!this.#link.write(create(AttachRequestSchema, { message })))
-      await once(this.#link, 'drain').catch(() => undefined);
+      await Promise.race([once(this.#link, 'drain'), once(this.#link, 'close')]).catch(() => undefined);
   }
 
   async #carryOut(assignment: Assignment): Promise<void> {
     const { local, options } = this.#parts;
     const { lease, job, attempt } = assignment;
-    const running: Running = { lease, controller: new AbortController(), job: undefined, givenBack: false };
+    const running: Running = {
+      lease,
+      job: undefined,
+      stopped: false,
+      givenBack: false,
+    };
     this.#running = running;
     options.logger.info({ job, lease: String(lease), attempt }, 'a job was assigned');
     try {
@@ -233,21 +253,29 @@ class Session {
       ) as RpcRequestInit<JobRpcName>;
       const own = {
         ...request,
-        options: create(JobOptionsSchema, { requestId: randomUUID() }),
+        options: create(JobOptionsSchema, { requestId: randomUUID(), ...NO_LIMITS }),
       } as RpcRequestInit<JobRpcName>;
-      for await (const event of local.start(method, own, { signal: running.controller.signal })) {
+      for await (const event of local.start(method, own)) {
         running.job = event.job;
+        if (running.stopped) await this.#cancel(event.job);
         if (running.givenBack) continue;
         await this.#storeArtifacts(event);
         if (!running.givenBack) await this.#say({ case: 'event', value: { lease, event } });
       }
     } catch (thrown) {
-      const { message } = asFlashcoreError(thrown);
       options.logger.warn({ job, err: thrown }, 'a job could not be carried out');
-      if (!running.givenBack) await this.#say({ case: 'giveBack', value: { lease, reason: message } });
+      await this.#stopRunning();
+      if (!running.givenBack) await this.#sayFailed(lease, asFlashcoreError(thrown));
     } finally {
       if (this.#running === running) this.#running = undefined;
     }
+  }
+
+  /** What is wrong with the request is wrong on every node; with anything else another may fare better. */
+  async #sayFailed(lease: bigint, { reason, message }: FlashcoreError): Promise<void> {
+    if (!OF_THE_REQUEST.includes(reason)) return this.#say({ case: 'giveBack', value: { lease, reason: message } });
+    const end = create(JobFinishedSchema, { outcome: Outcome.ERROR, summary: message, error: { reason, message } });
+    await this.#say({ case: 'event', value: { lease, event: { payload: { case: 'finished', value: end } } } });
   }
 
   async #fetchSources({ files }: Assignment): Promise<void> {
@@ -303,8 +331,13 @@ class Session {
   }
 
   async #stopRunning(): Promise<void> {
-    const job = this.#running?.job;
-    if (job === undefined) return this.#running?.controller.abort();
+    const running = this.#running;
+    if (!running || running.stopped) return;
+    running.stopped = true;
+    if (running.job !== undefined) await this.#cancel(running.job);
+  }
+
+  async #cancel(job: string): Promise<void> {
     await this.#parts.local.cancelJob({ name: job }).catch((error: unknown) => {
       this.#parts.options.logger.warn({ err: error, job }, 'a job could not be stopped');
     });
@@ -317,19 +350,17 @@ const methodOf = <Request, Response>(name: string): MethodDefinition<Request, Re
 const secondsLeft = ({ endsAtMs }: PilotOptions): bigint =>
   endsAtMs === Infinity ? 0n : BigInt(Math.max(1, Math.round((endsAtMs - Date.now()) / 1000)));
 
-/** gRPC's UNAVAILABLE and CANCELLED: the gateway or the network is away, and may come back. */
-const isLost = (error: Error): boolean => [1, 14].includes((error as { code?: number }).code ?? 0);
+/** Only the gateway's own word ends a pilot; a network or a gateway that is away may come back. */
+const isRefusal = (error: Error): boolean =>
+  [status.INVALID_ARGUMENT, status.FAILED_PRECONDITION, status.UNAUTHENTICATED].includes(
+    (error as { code?: number }).code ?? status.UNKNOWN,
+  );
 
 /** The artifacts that a message names, wherever they stand in it. */
 export function artifactsIn(message: unknown): Artifact[] {
   if (message === null || typeof message !== 'object' || message instanceof Uint8Array) return [];
   if ((message as Artifact).$typeName === 'flashcore.runner.v1.Artifact') return [message as Artifact];
   return Object.values(message).flatMap(artifactsIn);
-}
-
-async function pauseUnlessAborted(ms: number, signal: AbortSignal): Promise<void> {
-  const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-  await Promise.race([pause(ms), aborted]);
 }
 
 /** Where a pilot keeps what outlasts it, by its place among those of a node. */

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import { DeviceSchema } from '@flashcore/shared/contract';
 import { RegisterSchema } from '@flashcore/shared/fleet';
 import { createLogger } from '../log.ts';
 import { openDatabase } from '../store/database.ts';
@@ -10,6 +11,7 @@ import { PilotPool } from './pilot-pool.ts';
 import { Scaler } from './scaler.ts';
 import { SchedulerError, type Scheduler } from './slurm.ts';
 
+const DEVICE = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
 const FILE = parseFleet(
   `
 listen: 127.0.0.1:1
@@ -44,16 +46,23 @@ function fixture() {
       return Promise.resolve();
     },
   };
-  const scaler = new Scaler({ file: FILE, pool, table, scheduler, queued: () => state.queued, logger, nowMs });
+  const scalerOf = (of: PilotPool) =>
+    new Scaler({ file: FILE, pool: of, table, scheduler, queued: () => state.queued, logger, nowMs });
+  const scaler = scalerOf(pool);
+  /** Another gateway on the same store. */
+  const restarted = () => {
+    const fresh = new PilotPool({ partitions: FILE.partitions, table, buildId: 'b', logger, nowMs });
+    return { pool: fresh, scaler: scalerOf(fresh) };
+  };
   const dismissed: string[] = [];
   const comes = (id: string) =>
-    pool.register(create(RegisterSchema, { token: tokens.get(id)!, buildId: 'b', node: 'n', device: FAKE_DEVICE }), {
+    pool.register(create(RegisterSchema, { token: tokens.get(id)!, buildId: 'b', node: 'n', device: DEVICE }), {
       registered: () => undefined,
       assign: () => undefined,
       stop: () => undefined,
       dismiss: (reason) => dismissed.push(`${id}: ${reason}`),
     });
-  return { scaler, table, state, present, clock, pool, comes, dismissed };
+  return { scaler, table, state, present, clock, pool, comes, dismissed, restarted };
 }
 
 test('a pilot for each job that waits, up to the most', async () => {
@@ -110,4 +119,30 @@ test('a scheduler that is away is told, and asked again in the next round', asyn
   await scaler.round();
   expect(pool.describe(table.pilots(), () => 0).schedulerProblem).toBeUndefined();
   expect(present.size).toBe(1);
+});
+
+test('a pilot that could not be noted, on a full disk say, is cancelled: it would hold a GPU for nothing', async () => {
+  const { scaler, state, present, table } = fixture();
+  state.queued = 1;
+  const full = vi.spyOn(table, 'submitted').mockImplementation(() => {
+    throw new Error('disk full');
+  });
+  await scaler.round();
+  expect(present.size).toBe(0);
+  full.mockRestore();
+  await scaler.round();
+  expect(present.size).toBe(1);
+});
+
+test('pilots of a gateway before this one that have ended are no failures', async () => {
+  const { table, state, present, clock, comes, scaler, restarted } = fixture();
+  state.queued = 3;
+  await scaler.round();
+  for (const id of ['1', '2', '3']) comes(id);
+  const { scaler: second, pool } = restarted();
+  present.clear();
+  clock.ms += 11_000;
+  await second.round();
+  expect(pool.describe(table.pilots(), () => 0).schedulerProblem).toBeUndefined();
+  expect(present.size).toBe(3);
 });

@@ -1,5 +1,5 @@
 import type { Logger } from '../log.ts';
-import { FleetTable } from '../store/fleet-table.ts';
+import { FleetTable, type PilotRow } from '../store/fleet-table.ts';
 import type { FleetFile, PartitionSettings } from './fleet-file.ts';
 import type { PilotPool } from './pilot-pool.ts';
 import type { Scheduler } from './slurm.ts';
@@ -28,6 +28,7 @@ export class Scaler {
   readonly #options: ScalerOptions;
   readonly #nowMs: () => number;
   readonly #registered = new Set<string>();
+  #stopped = false;
   /** By partition: pilots in a row that ended before they registered. */
   readonly #failures = new Map<string, { count: number; lastMs: number }>();
 
@@ -53,6 +54,21 @@ export class Scaler {
     }
   }
 
+  /** Submits nothing more. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** Where it can't be stored the pilot could not register: it would only hold a GPU. */
+  async #note(row: PilotRow, token: string): Promise<void> {
+    try {
+      this.#options.table.submitted(row, token);
+    } catch (error) {
+      await this.#options.scheduler.cancel([row.schedulerJob]);
+      throw error;
+    }
+  }
+
   /** Ends all pilots: the gateway ends. */
   async close(): Promise<void> {
     const { scheduler, table } = this.#options;
@@ -64,7 +80,8 @@ export class Scaler {
     const rows = table.pilots();
     if (rows.length === 0) return;
     const present = await scheduler.pilots();
-    for (const { schedulerJob, partition, submitMs } of rows) {
+    for (const { schedulerJob, partition, submitMs, registered } of rows) {
+      if (registered) this.#registered.add(schedulerJob);
       if (pool.isLive(schedulerJob)) {
         this.#registered.add(schedulerJob);
         this.#failures.delete(partition);
@@ -110,14 +127,17 @@ export class Scaler {
       .pilots()
       .filter((row) => row.partition === partition)
       .filter(({ schedulerJob }) => pool.stays(schedulerJob) || !this.#registered.has(schedulerJob)).length;
+    // Those that are gone for the moment still have their GPUs.
+    const room = max - table.pilots().filter((row) => row.partition === partition).length;
     const wanted = Math.min(
       max,
       Math.max(min, pool.runningJobs(partition) + pool.waitingJobs(partition) + queued(partition)),
     );
-    for (let missing = Math.min(wanted - there, MOST_AT_ONCE); missing > 0; missing -= 1) {
+    for (let missing = Math.min(wanted - there, room, MOST_AT_ONCE); missing > 0; missing -= 1) {
       const token = FleetTable.secret();
+      if (this.#stopped) return;
       const schedulerJob = await scheduler.submit(settings, token);
-      table.submitted({ schedulerJob, partition, submitMs: this.#nowMs() }, token);
+      await this.#note({ schedulerJob, partition, submitMs: this.#nowMs() }, token);
       logger.info({ pilot: schedulerJob, partition }, 'a pilot was submitted');
     }
   }

@@ -6,6 +6,8 @@ export interface PilotRow {
   schedulerJob: string;
   partition: string;
   submitMs: number;
+  /** It has used its token. */
+  registered?: boolean;
 }
 
 /** What a pilot showed. */
@@ -59,12 +61,15 @@ export class FleetTable {
   /** Pilots that have not ended, as far as is known. */
   pilots(): PilotRow[] {
     return this.#database
-      .prepare('SELECT scheduler_job, partition, submit_ms FROM pilots ORDER BY submit_ms, scheduler_job')
+      .prepare(
+        'SELECT scheduler_job, partition, submit_ms, session_sha256 FROM pilots ORDER BY submit_ms, scheduler_job',
+      )
       .all()
       .map((row) => ({
         schedulerJob: row['scheduler_job'] as string,
         partition: row['partition'] as string,
         submitMs: row['submit_ms'] as number,
+        registered: row['session_sha256'] !== null,
       }));
   }
 

@@ -249,7 +249,7 @@ export declare type Assignment = Message<"flashcore.fleet.v1.Assignment"> & {
   attempt: number;
 
   /**
-   * The RPC of KernelRunnerService, for example "RunExperiment".
+   * The RPC of KernelRunnerService, for example "runExperiment".
    *
    * @generated from field: string method = 4;
    */
