@@ -36,7 +36,7 @@ export function hostRows(state: AppState, width: number): Row[] {
       ...queueRows(state, device, width),
     ]),
     ...(host.fleet === undefined ? [] : blockRows(fleetBlocks(host.fleet, host.devices), width)),
-    textRow('Tools', 'title'),
+    ...(host.tools.length === 0 ? [] : [textRow('Tools', 'title')]),
     ...host.tools.flatMap(({ name, version, archs, missing }) =>
       version === undefined && missing !== undefined
         ? wrapRows(`○ ${name}: ${missing}`, width, { role: 'dim', hang: 2 })
