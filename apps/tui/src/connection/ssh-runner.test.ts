@@ -1,6 +1,6 @@
 /** ssh:// against a real sshd, with a recorded job behind it. */
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -17,6 +17,9 @@ import {
   type FakeRunner,
 } from '@flashcore/shared/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { runOnHost } from '../remote/run-on-host.ts';
+import { parseSshAddress } from '../remote/ssh-address.ts';
+import { sshHost } from '../remote/ssh-command.ts';
 import { parseAddress } from './address.ts';
 import { connect, type Connection } from './connect.ts';
 
@@ -167,6 +170,23 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     } finally {
       sshd.trustHost();
     }
+  });
+
+  test('neither the configuration nor the connection of ssh sees the token', async () => {
+    const { config, folder } = sshd;
+    const plain = readFileSync(config, 'utf8');
+    const seen = path.join(folder, 'seen');
+    const more = { FLASHCORE_TOKEN: 'secret' };
+    try {
+      writeFileSync(config, `Match exec "env >> ${seen}"\n${plain}`);
+      await expect(reach(box(), { more })).rejects.toThrow('speaks plain text');
+      const host = await sshHost(parseSshAddress('ssh://box'), environment(more));
+      await runOnHost(host, { command: 'true', limitMs: 60_000, mayAsk: false }, environment(more));
+    } finally {
+      writeFileSync(config, plain);
+    }
+    const variables = readFileSync(seen, 'utf8');
+    expect([variables.includes('FLASHCORE_HOME='), variables.includes('FLASHCORE_TOKEN')]).toEqual([true, false]);
   });
 
   test('a master connection that is there is used', async () => {

@@ -1,7 +1,6 @@
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import type { DialGreeting } from '../remote/dial-protocol.ts';
 import { DIAL } from '../remote/hidden-commands.ts';
-import { withoutSecrets } from '../remote/hooks.ts';
 import { bundled } from '../remote/host-script.ts';
 import { parseSshAddress, type SshAddress } from '../remote/ssh-address.ts';
 import { sshHost } from '../remote/ssh-command.ts';
@@ -46,7 +45,7 @@ export async function connectBySsh(options: SshRunnerOptions): Promise<SshRunner
   const address = parseSshAddress(options.address);
   const carry = carryFor(address, options);
   const host = await sshHost(address, environment);
-  const tunnel = await Tunnel.open({ host, environment: withoutSecrets(environment), carry, login: options.login });
+  const tunnel = await Tunnel.open({ host, environment, carry, login: options.login });
   try {
     const client = await dial(tunnel, options, CONNECT_LIMIT_MS).catch((error: unknown) => {
       if (!mayAsk || !(error instanceof SshError) || !error.asks) throw error;

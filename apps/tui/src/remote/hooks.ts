@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { expiredLogin } from './expired-login.ts';
 import { lastLines } from './ssh-problem.ts';
+import { withoutSecrets } from './without-secrets.ts';
 
 /** What the settings say of a host, under the runner's name. */
 export interface Hooks {
@@ -28,11 +29,6 @@ export interface HookRun {
 }
 
 const MAX_OUTPUT = 16 * 1024;
-/** What ssh and hooks have no use for, and could pass on. */
-const SECRETS = ['FLASHCORE_TOKEN'];
-
-export const withoutSecrets = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
-  Object.fromEntries(Object.entries(environment).filter(([name]) => !SECRETS.includes(name)));
 
 export const shownCommand = (command: readonly string[]): string =>
   command.map((word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : JSON.stringify(word))).join(' ');

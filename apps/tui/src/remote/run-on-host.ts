@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { sshError } from './ssh-problem.ts';
+import { withoutSecrets } from './without-secrets.ts';
 import type { SshHost } from './ssh-command.ts';
 
 export interface HostCommand {
@@ -30,7 +31,11 @@ export function runOnHost(
 ): Promise<HostAnswer> {
   return new Promise((resolve, reject) => {
     const args = ['-o', `BatchMode=${mayAsk ? 'no' : 'yes'}`, ...host.options, '--', host.destination, command];
-    const ssh = spawn('ssh', args, { env: environment, stdio: ['pipe', 'pipe', 'pipe'], timeout: limitMs });
+    const ssh = spawn('ssh', args, {
+      env: withoutSecrets(environment),
+      stdio: ['pipe', 'pipe', 'pipe'],
+      timeout: limitMs,
+    });
     let [stdout, stderr] = ['', ''];
     let spawnError: NodeJS.ErrnoException | undefined;
     ssh.stdout.setEncoding('utf8').on('data', (text: string) => (stdout = (stdout + text).slice(0, MAX_OUTPUT)));

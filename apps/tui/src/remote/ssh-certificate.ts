@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { withoutSecrets } from './without-secrets.ts';
 
 const LIMIT_MS = 5_000;
 const MAX_BYTES = 64 * 1024;
@@ -34,7 +35,8 @@ const expanded = (file: string, environment: NodeJS.ProcessEnv): string =>
   file.startsWith('~/') ? path.join(environment['HOME'] || homedir(), file.slice(2)) : file;
 
 /** What ssh-keygen says of a file; empty where it is no certificate. */
-function described(file: string, env: NodeJS.ProcessEnv): Promise<string> {
+function described(file: string, environment: NodeJS.ProcessEnv): Promise<string> {
+  const env = withoutSecrets(environment);
   return new Promise((resolve) => {
     execFile('ssh-keygen', ['-L', '-f', file], { env, timeout: LIMIT_MS, maxBuffer: MAX_BYTES }, (error, stdout) =>
       resolve(error ? '' : stdout),

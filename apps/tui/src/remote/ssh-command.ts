@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process';
 import { UsageError } from '../usage-error.ts';
 import { sshError } from './ssh-problem.ts';
+import { withoutSecrets } from './without-secrets.ts';
 import type { SshAddress } from './ssh-address.ts';
 
 const CONFIG_LIMIT_MS = 10_000;
@@ -52,7 +53,9 @@ export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEn
   };
 }
 
-function configOf(args: readonly string[], address: SshAddress, env: NodeJS.ProcessEnv): Promise<string> {
+function configOf(args: readonly string[], address: SshAddress, environment: NodeJS.ProcessEnv): Promise<string> {
+  // Its `Match exec` runs the user's commands.
+  const env = withoutSecrets(environment);
   return new Promise((resolve, reject) => {
     execFile('ssh', args, { env, timeout: CONFIG_LIMIT_MS, maxBuffer: MAX_CONFIG_BYTES }, (error, stdout, stderr) => {
       if (!error) return resolve(stdout);
