@@ -68,6 +68,11 @@ test('at its limit it is killed with all that it started', async () => {
   expect(existsSync(path.join(folder, 'pid'))).toBe(true);
 });
 
+test('what it leaves behind with its output does not keep it', async () => {
+  await run(['sh', '-c', 'setsid sleep 60 & echo $! > "$FOLDER/pid"']);
+  process.kill(Number(readFileSync(path.join(folder, 'pid'), 'utf8')), 'SIGKILL');
+});
+
 test.each([
   [
     'ERROR: (gcloud.compute.ssh) Reauthentication failed. cannot prompt during non-interactive execution.',

@@ -29,6 +29,8 @@ export interface HookRun {
 }
 
 const MAX_OUTPUT = 16 * 1024;
+/** For the rest of the output after its end. */
+const OUTPUT_LIMIT_MS = 1_000;
 
 export const shownCommand = (command: readonly string[]): string =>
   command.map((word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : JSON.stringify(word))).join(' ');
@@ -58,6 +60,7 @@ export async function runHook(run: HookRun): Promise<void> {
     () => kill(`did not end within ${hooks.limitMinutes} min and was killed`),
     hooks.limitMinutes * 60_000,
   );
+  let outputTimer: NodeJS.Timeout | undefined;
   const onAbort = (): void => kill('was ended');
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
@@ -65,6 +68,14 @@ export async function runHook(run: HookRun): Promise<void> {
       child.on('error', (error: NodeJS.ErrnoException) =>
         resolve(error.code === 'ENOENT' ? 'was not found' : `could not be started (${error.message})`),
       );
+      child.once('exit', () => {
+        clearTimeout(timer);
+        // What it left running may keep the pipes open for ever.
+        outputTimer = setTimeout(
+          () => [child.stdout, child.stderr].forEach((stream) => stream.destroy()),
+          OUTPUT_LIMIT_MS,
+        );
+      });
       child.on('close', (code, killedBy) => {
         if (killedBy !== null) resolve(`was ended by ${killedBy}`);
         else resolve(code === 0 ? '' : `ended with status ${code}`);
@@ -74,6 +85,7 @@ export async function runHook(run: HookRun): Promise<void> {
     if (why || end) throw hookError(run, why || end, said);
   } finally {
     clearTimeout(timer);
+    clearTimeout(outputTimer);
     signal?.removeEventListener('abort', onAbort);
   }
 
@@ -93,6 +105,7 @@ function killGroup(pid: number | undefined): void {
   try {
     process.kill(-pid, 'SIGKILL');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    // Ended, or another user's: nothing that this can kill.
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }
