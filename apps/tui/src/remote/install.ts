@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { plainLine } from '@flashcore/shared/text';
 import { asCommand, BUNDLES } from './host-script.ts';
 import { runOnHost, type HostAnswer } from './run-on-host.ts';
 import { lastLines } from './ssh-problem.ts';
@@ -48,7 +49,7 @@ const PROBE = asCommand(
 export async function hostFacts(host: SshHost, environment: NodeJS.ProcessEnv, mayAsk: boolean): Promise<HostFacts> {
   const { stdout } = await runOnHost(host, { command: PROBE, limitMs: PROBE_LIMIT_MS, mayAsk }, environment);
   const said = (key: string): string[] =>
-    [...stdout.matchAll(new RegExp(`^${key} (.*)$`, 'gm'))].map(([, value]) => value!.trim());
+    [...stdout.matchAll(new RegExp(`^${key} (.*)$`, 'gm'))].map(([, value]) => plainLine(value!).trim());
   const [system = ''] = said('system');
   const programs = said('program').flatMap((line) => {
     const [name, path] = line.split(' ');

@@ -160,10 +160,14 @@ const unknownEnd = (address: SshAddress, said: string): string =>
 const certificateText = ({ file, at }: ExpiredCertificate, login: string | undefined): string =>
   `The ssh certificate ${file} expired at ${at}: ${renewal(login)}`;
 
-/** ssh prints the command itself, with the file that has the key. */
+/**
+ * ssh prints the command itself, with the file that has the key. The host's own words stand there too: only what names
+ * such a file, and needs no shell's quotes, is repeated.
+ */
 const forget = (stderr: string, { host, port }: SshAddress): string =>
-  /ssh-keygen -f [^\r\n]{1,200} -R [^\r\n]{1,100}/.exec(plainText(stderr))?.[0].trim() ??
-  `ssh-keygen -R ${port === undefined ? host : `"[${host}]:${port}"`}`;
+  /ssh-keygen -f (["']?)[\w./~-]{0,200}known_hosts[\w.-]{0,50}\1 -R (["']?)[\w.:[\]-]{1,100}\2/.exec(
+    plainText(stderr),
+  )?.[0] ?? `ssh-keygen -R ${port === undefined ? host : `"[${host}]:${port}"`}`;
 
 /** The last lines of a foreign text on one, without the frame of ssh's warnings. */
 export const lastLines = (text: string): string =>
