@@ -2,7 +2,6 @@ import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { runnerKernels } from '../connection/data-directory.ts';
-import { leaveIdleWatch } from '../connection/leave-idle-watch.ts';
 import { instanceText, startHost, type HostedRunner } from '../connection/start-host.ts';
 import { resolveTarget } from '../connection/target.ts';
 import { tableOf } from '../present/blocks.ts';
@@ -55,7 +54,6 @@ async function start({ named }: HostOptions, context: CommandContext): Promise<E
     );
   const connection = await startHost(hosted);
   connection.close();
-  leaveIdleWatch(hosted, (text) => context.note(text));
   context.report([`${hosted.runner}: started`]);
   return ExitCode.PASSED;
 }
@@ -76,6 +74,7 @@ async function stop({ named }: HostOptions, context: CommandContext): Promise<Ex
   await runHook({ what: 'stop', runner, command: hooks.stop, hooks, environment });
   const instance = new Instance(runner, environment);
   const was = instanceText(instance.read());
+  instance.endWatch();
   instance.forget();
   context.report([`${runner}: stopped${was === undefined ? '' : `; it was ${was}`}`]);
   return ExitCode.PASSED;

@@ -11,14 +11,8 @@ export async function idleWatch(runner: string, context: CommandContext): Promis
   const { stop, stopAfterIdleMinutes } = hosted?.hooks ?? {};
   if (!hosted || !stop || stopAfterIdleMinutes === undefined) return ExitCode.PASSED;
   const instance = new Instance(hosted.runner, hosted.environment);
-  if (!instance.takeWatch()) return ExitCode.PASSED;
   const log = (text: string): void =>
     appendFileSync(instance.logFile, `${new Date().toISOString()} ${text}\n`, { mode: 0o600 });
-  try {
-    log(`watching ${hosted.runner}`);
-    await watchIdle({ ...hosted, hooks: { ...hosted.hooks, stop, stopAfterIdleMinutes }, log });
-    return ExitCode.PASSED;
-  } finally {
-    instance.leaveWatch();
-  }
+  await watchIdle({ ...hosted, hooks: { ...hosted.hooks, stop, stopAfterIdleMinutes }, log });
+  return ExitCode.PASSED;
 }

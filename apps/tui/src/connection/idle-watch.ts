@@ -19,32 +19,48 @@ export interface IdleWatch {
 const MAX_PAUSE_MS = 60_000;
 /** What can't be asked for so long is left alone: nobody knows whether it is idle. */
 const UNREACHABLE_LIMIT_MS = 60 * 60_000;
+/** A round that took longer is one in which this machine slept. */
+const MAX_ROUND_MS = 2 * 60_000;
 const STOP_ATTEMPTS = 3;
 
 /**
  * Asks the runner now and then. After the idle time, counted from the latest job's end or client's start, it runs the
- * stop hook. What it could not do is kept in the instance's record, and told to the next client.
+ * stop hook. What it could not do is kept in the instance's record, and told to the next client. It returns at once
+ * where another process watches, and soon after the watch was ended or another's.
  */
 export async function watchIdle(watch: IdleWatch): Promise<void> {
-  const { runner, hooks, environment, log } = watch;
-  const instance = new Instance(runner, environment);
+  const instance = new Instance(watch.runner, watch.environment);
+  if (!instance.takeWatch()) return;
+  try {
+    watch.log(`watching ${watch.runner}`);
+    await stopWhenIdle(watch, instance);
+  } finally {
+    instance.leaveWatch();
+  }
+}
+
+async function stopWhenIdle(watch: IdleWatch, instance: Instance): Promise<void> {
+  const { runner, hooks, log } = watch;
   const idleMs = hooks.stopAfterIdleMinutes * 60_000;
   const pauseMs = watch.everyMs ?? Math.min(MAX_PAUSE_MS, idleMs / 4);
   let busyAt = Date.now();
-  let askedAt = Date.now();
+  let roundAt = Date.now();
+  let unaskedMs = 0;
   for (;;) {
     await sleep(pauseMs);
     const busy = await lastBusy(watch);
+    if (!instance.ownsWatch()) return;
     const now = Date.now();
+    unaskedMs = busy === undefined ? unaskedMs + Math.min(MAX_ROUND_MS, now - roundAt) : 0;
+    roundAt = now;
     if (busy === undefined) {
-      if (now - askedAt < UNREACHABLE_LIMIT_MS) continue;
+      if (unaskedMs < UNREACHABLE_LIMIT_MS) continue;
       return giveUp(
         instance,
         log,
         `${runner} could not be asked for an hour, and was not stopped: if it still runs, it costs (fa-tui host stop ${runner})`,
       );
     }
-    askedAt = now;
     busyAt = Math.max(busyAt, busy, instance.lastUsed());
     if (now - busyAt >= idleMs) break;
   }
@@ -81,10 +97,12 @@ async function stopHost({ runner, hooks, environment, log, everyMs }: IdleWatch,
     } catch (error) {
       const { message } = error as Error;
       log(message);
+      if (!instance.ownsWatch()) return;
       if (attempt === STOP_ATTEMPTS)
         return giveUp(instance, log, `${runner} could not be stopped and goes on costing: ${message}`);
     }
     await sleep(everyMs ?? MAX_PAUSE_MS);
+    if (!instance.ownsWatch()) return;
   }
 }
 

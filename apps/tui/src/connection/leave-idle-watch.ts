@@ -1,11 +1,20 @@
 import { IDLE } from '../remote/hidden-commands.ts';
 import { Instance } from '../remote/instance.ts';
 import { leaveProcess } from '../remote/leave-process.ts';
-import type { HostedRunner } from './start-host.ts';
+import type { Hooks } from '../remote/hooks.ts';
+
+/** Of a runner whose host can be started and stopped. */
+interface Watched {
+  /** As the hooks name it. */
+  readonly runner: string;
+  readonly hooks: Hooks;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly startRunner: boolean;
+}
 
 /** Leaves a process behind that stops an idle host, unless there is one, or nothing is to be stopped. */
 export function leaveIdleWatch(
-  { runner, hooks, environment, startRunner }: HostedRunner,
+  { runner, hooks, environment, startRunner }: Watched,
   note: (text: string) => void,
 ): void {
   const { stop, stopAfterIdleMinutes } = hooks;

@@ -11,7 +11,7 @@ import type { Hooks } from '../remote/hooks.ts';
 import { costSoFar, Instance } from '../remote/instance.ts';
 import { connect } from './connect.ts';
 import { watchIdle } from './idle-watch.ts';
-import { connectToHost, instanceText } from './start-host.ts';
+import { connectToHost, instanceText, startHost } from './start-host.ts';
 
 let folder: string;
 let environment: NodeJS.ProcessEnv;
@@ -120,6 +120,44 @@ test('a host that could not be stopped is told to the next client', async () => 
   expect(said).toEqual([expect.stringMatching(/could not be stopped and goes on costing: .*gcloud auth login/)]);
 });
 
+test('a watch outlives the sleep of this machine, and ends without a word when it is not its own any more', async () => {
+  const address = await closedAddress();
+  const now = Date.now;
+  const { watch, log } = watching(address, leaves('stopped'));
+  const watched = watchIdle(watch);
+  try {
+    await expect.poll(() => log.filter((text) => text.startsWith('could not ask')).length).toBeGreaterThan(0);
+    Date.now = () => now() + 2 * 3_600_000;
+    const asked = log.length;
+    await expect.poll(() => log.length).toBeGreaterThan(asked + 1);
+  } finally {
+    Date.now = now;
+    new Instance(address, environment).endWatch();
+  }
+  await watched;
+  expect(log.filter((text) => !text.startsWith('could not ask'))).toEqual([`watching ${address}`]);
+  expect(new Instance(address, environment).read()).toEqual({});
+});
+
+test('a start is watched from its beginning; one of a host that runs does not count its cost anew', async () => {
+  runner = await serveAt('127.0.0.1:0');
+  const { address } = runner;
+  const [program] = process.argv.splice(1, 1, at('left.cjs'));
+  writeFileSync(at('left.cjs'), `require('fs').writeFileSync(${JSON.stringify(at('left'))}, process.argv[3])`);
+  const instance = new Instance(address, environment);
+  instance.write({ startedAt: 1_000 });
+  try {
+    const start = ['sh', '-c', `until [ -s "${at('left')}" ]; do sleep 0.02; done; exit 3`];
+    const hooks = { start, stop: leaves('stopped'), stopAfterIdleMinutes: 5 };
+    await expect(startHost(hosted(address, [], { hooks }))).rejects.toThrow('ended with status 3');
+  } finally {
+    process.argv.splice(1, 1, program!);
+  }
+  expect(readFileSync(at('left'), 'utf8')).toBe(address);
+  expect(instance.read()).toEqual({ startedAt: 1_000, usdPerHour: 2 });
+  expect(Date.now() - instance.lastUsed()).toBeLessThan(60_000);
+});
+
 test('fa-tui host stop leaves a host with jobs alone, and says what it was up', async () => {
   runner = await serveAt('127.0.0.1:0');
   const { address } = runner;
@@ -147,5 +185,8 @@ test('one process watches a host; one that was killed leaves the place', () => {
   const instance = new Instance('ssh://box', environment);
   expect([instance.takeWatch(), instance.takeWatch()]).toEqual([true, false]);
   instance.leaveWatch();
+  expect(instance.isWatched()).toBe(false);
+  writeFileSync(instance.logFile.replace(/log$/, 'watch'), `${process.pid} another-boot`);
+  expect([instance.isWatched(), instance.ownsWatch()]).toEqual([false, false]);
   expect([instance.takeWatch(2 ** 22 + 1), instance.isWatched(), instance.takeWatch()]).toEqual([true, false, true]);
 });

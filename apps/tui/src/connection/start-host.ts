@@ -4,6 +4,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { runHook, shownCommand, type Hooks } from '../remote/hooks.ts';
 import { costSoFar, Instance, type InstanceRecord } from '../remote/instance.ts';
 import { SshError } from '../remote/ssh-problem.ts';
+import { leaveIdleWatch } from './leave-idle-watch.ts';
 import type { Connection } from './connect.ts';
 
 export interface HostedRunner {
@@ -22,6 +23,7 @@ export interface HostedRunner {
 
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 10_000;
+const USE_EVERY_MS = 10_000;
 /** Between two words about the waiting. */
 const SAY_EVERY_MS = 15_000;
 
@@ -39,10 +41,12 @@ export async function connectToHost(hosted: HostedRunner): Promise<Connection> {
     if (!mayStart) throw stopped(runner, error);
     notify(`host: ${runner} can't be reached; starting it${rate(hooks)}: ${shownCommand(hooks.start)}`);
   }
+  // What is recorded of it is of a time before.
+  instance.forget();
   return startHost(hosted);
 }
 
-/** Runs the start hook and waits until the runner answers. */
+/** Runs the start hook and waits until the runner answers; whatever becomes of that, an idle host is stopped. */
 export async function startHost(hosted: HostedRunner): Promise<Connection> {
   const { runner, hooks, environment, notify, signal } = hosted;
   if (!hooks.start)
@@ -52,14 +56,36 @@ export async function startHost(hosted: HostedRunner): Promise<Connection> {
       `${runner} has no start command in its hooks: add it to the settings`,
     );
   const instance = new Instance(runner, environment);
-  const startedAt = Date.now();
+  const since = await upSince(hosted, instance);
+  const begin = Date.now();
   // It may cost from here on, whatever becomes of the command.
-  instance.write({ startedAt, usdPerHour: hooks.usdPerHour });
-  await runHook({ what: 'start', runner, command: hooks.start, hooks, environment, signal });
-  notify('host: the start hook is done; waiting for the runner');
-  const connection = await awaited(hosted);
-  notify(`host: the runner answers, ${seconds(Date.now() - startedAt)} after the start`);
-  return connection;
+  instance.write({ startedAt: since ?? begin, usdPerHour: hooks.usdPerHour });
+  // Who waits for it uses it, also while no runner runs there yet.
+  instance.touch();
+  const use = setInterval(() => instance.touch(), USE_EVERY_MS);
+  try {
+    leaveIdleWatch(hosted, notify);
+    await runHook({ what: 'start', runner, command: hooks.start, hooks, environment, signal });
+    notify('host: the start hook is done; waiting for the runner');
+    const connection = await awaited(hosted);
+    notify(`host: the runner answers, ${seconds(Date.now() - begin)} after the start`);
+    return connection;
+  } finally {
+    clearInterval(use);
+  }
+}
+
+/** When a host was started that still runs. */
+async function upSince({ connect }: HostedRunner, instance: Instance): Promise<number | undefined> {
+  const { startedAt } = instance.read();
+  if (startedAt === undefined) return undefined;
+  try {
+    (await connect()).close();
+  } catch (error) {
+    if (!(error instanceof FlashcoreError)) throw error;
+    if (isDown(error)) return undefined;
+  }
+  return startedAt;
 }
 
 /** Tries until the runner answers; a host that starts refuses and is silent in all ways. */

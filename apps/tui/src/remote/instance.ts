@@ -67,11 +67,10 @@ export class Instance {
   /** Makes this process the one that watches for idleness; false: another one does. */
   takeWatch(pid = process.pid): boolean {
     this.#makeFolder();
-    const file = `${this.#stem}.watch`;
     if (this.isWatched()) return false;
-    rmSync(file, { force: true });
+    this.endWatch();
     try {
-      writeFileSync(file, String(pid), { mode: 0o600, flag: 'wx' });
+      writeFileSync(this.#watchFile, watcher(pid), { mode: 0o600, flag: 'wx' });
       return true;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
@@ -79,16 +78,36 @@ export class Instance {
     }
   }
 
+  /** Whether this process still is the one that watches. */
+  ownsWatch(pid = process.pid): boolean {
+    return this.#readWatch() === watcher(pid);
+  }
+
   leaveWatch(): void {
-    rmSync(`${this.#stem}.watch`, { force: true });
+    if (this.ownsWatch()) this.endWatch();
+  }
+
+  /** Whoever watches has nothing to watch any more, and ends when it sees that. */
+  endWatch(): void {
+    rmSync(this.#watchFile, { force: true });
   }
 
   isWatched(): boolean {
+    const text = this.#readWatch();
+    const pid = Number.parseInt(text, 10);
+    return pid > 1 && text === watcher(pid) && isAlive(pid);
+  }
+
+  get #watchFile(): string {
+    return `${this.#stem}.watch`;
+  }
+
+  /** Empty: nobody watches. */
+  #readWatch(): string {
     try {
-      const pid = Number(readFileSync(`${this.#stem}.watch`, 'utf8'));
-      return pid > 1 && isAlive(pid);
+      return readFileSync(this.#watchFile, 'utf8');
     } catch (error) {
-      if (isMissing(error)) return false;
+      if (isMissing(error)) return '';
       throw error;
     }
   }
@@ -105,6 +124,16 @@ export const costSoFar = ({ startedAt, usdPerHour }: InstanceRecord, now: number
     : (Math.max(0, now - startedAt) / HOUR_MS) * usdPerHour;
 
 const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === 'ENOENT';
+
+/** A process, and the boot in which it has this number; without the latter where the system has no name for it. */
+function watcher(pid: number): string {
+  try {
+    return `${pid} ${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`;
+  } catch (error) {
+    if (isMissing(error)) return String(pid);
+    throw error;
+  }
+}
 
 function isAlive(pid: number): boolean {
   try {
