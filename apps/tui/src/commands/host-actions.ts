@@ -19,6 +19,7 @@ import { runHook, shownCommand } from '../remote/hooks.ts';
 import { Instance } from '../remote/instance.ts';
 import { isSshAddress, parseSshAddress, type SshAddress } from '../remote/ssh-address.ts';
 import { sshHost } from '../remote/ssh-command.ts';
+import { SshError } from '../remote/ssh-problem.ts';
 import { settingsFile } from '../settings/settings.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
@@ -60,10 +61,11 @@ async function start({ named }: HostOptions, context: CommandContext): Promise<E
 
 /** Runs the stop hook, unless jobs run there. */
 async function stop({ named }: HostOptions, context: CommandContext): Promise<ExitCode> {
-  const { runner, hooks, environment, connect } = requireHosted(named, context);
+  const hosted = requireHosted(named, context);
+  const { runner, hooks, environment } = hosted;
   if (!hooks.stop)
     throw new UsageError(`${runner} has no stop command in its hooks: add it to ${settingsFile(environment)}`);
-  const jobs = await activeJobs(connect, context);
+  const jobs = await activeJobs(hosted, context);
   if (jobs > 0)
     throw new FlashcoreError(
       'INVALID_REQUEST',
@@ -80,8 +82,8 @@ async function stop({ named }: HostOptions, context: CommandContext): Promise<Ex
   return ExitCode.PASSED;
 }
 
-/** 0 too where no runner answers: a person asked, and there is nobody to ask. */
-async function activeJobs(connect: HostedRunner['connect'], context: CommandContext): Promise<number> {
+/** 0 too where nothing listens. Errors: INVALID_REQUEST where there may be jobs, and nobody says so. */
+async function activeJobs({ runner, hooks, connect }: HostedRunner, context: CommandContext): Promise<number> {
   try {
     const connection = await connect();
     const { activeJobs: jobs } = connection.client.host;
@@ -89,10 +91,23 @@ async function activeJobs(connect: HostedRunner['connect'], context: CommandCont
     return jobs;
   } catch (error) {
     if (!(error instanceof FlashcoreError)) throw error;
+    if (!hasNoRunner(error))
+      throw new FlashcoreError(
+        'INVALID_REQUEST',
+        { runner },
+        `${runner} may have jobs and could not be asked: correct that, or stop it by hand (${shownCommand(hooks.stop!)}); ${error.message}`,
+        { cause: error },
+      );
     context.note(`runner: ${error.message}`);
     return 0;
   }
 }
+
+/** Whether the host is down, or nothing listens on it. Behind ssh only ssh itself can tell. */
+const hasNoRunner = (error: FlashcoreError): boolean =>
+  error instanceof SshError
+    ? error.standing === 'down' || error.standing === 'no-runner'
+    : error.reason === 'RUNNER_UNREACHABLE' && !isSshAddress(error.metadata.address ?? '');
 
 function requireHosted(named: string, context: CommandContext): HostedRunner {
   const hosted = context.hosted(named || context.runner());

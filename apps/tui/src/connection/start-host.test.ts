@@ -158,6 +158,33 @@ test('a start is watched from its beginning; one of a host that runs does not co
   expect(Date.now() - instance.lastUsed()).toBeLessThan(60_000);
 });
 
+/** What `fa-tui` says of a runner whose host can be stopped. */
+async function stopOf(address: string): Promise<string> {
+  const settings = { runner: address, hooks: { [address]: { stop: leaves('stopped') } } };
+  writeFileSync(at('fa-tui.yaml'), JSON.stringify(settings));
+  let text = '';
+  const stream = { isTTY: false, write: (piece: string) => void (text += piece) };
+  const surroundings = { stdin: {}, stdout: stream, stderr: stream };
+  const code = await runProgram(['host', 'stop'], {
+    ...surroundings,
+    environment: { ...environment, FA_TUI_CONFIG: at('fa-tui.yaml') },
+  });
+  return `${code} ${text}`;
+}
+
+test('fa-tui host stop leaves alone what can not say whether it has jobs, and stops what nothing listens on', async () => {
+  using other = await serve({
+    getHost: (_call, done) => done(null, create(GetHostResponseSchema, { host: { apiVersion: 'v9' } })),
+  });
+  expect(await stopOf(other.address)).toMatch(/^2 .*may have jobs and could not be asked: .*by hand \(sh -c .*v9/s);
+  expect(existsSync(at('stopped'))).toBe(false);
+  const address = await closedAddress();
+  const instance = new Instance(address, environment);
+  instance.takeWatch();
+  expect(await stopOf(address)).toMatch(/^0 .*: stopped/s);
+  expect([existsSync(at('stopped')), instance.isWatched()]).toEqual([true, false]);
+});
+
 test('fa-tui host stop leaves a host with jobs alone, and says what it was up', async () => {
   runner = await serveAt('127.0.0.1:0');
   const { address } = runner;
