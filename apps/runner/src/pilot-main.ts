@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DeviceState, type Device, type Tool } from '@flashcore/shared/contract';
 import { pause } from './async.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
-import { flyPilot, slotFolder, type PilotOptions } from './fleet/pilot.ts';
+import { flyPilot, type PilotOptions } from './fleet/pilot.ts';
 import { createLogger } from './log.ts';
 import type { PilotSettings, ServeOptions } from './options.ts';
 import { startRunner, type Runner } from './runner.ts';
@@ -83,7 +83,6 @@ function optionsOf(
     gateway: pilot.gateway,
     security: pilot.authority === undefined ? undefined : { authority: readFileSync(pilot.authority) },
     token,
-    schedulerJob: environment['SLURM_JOB_ID'] ?? '',
     endsAtMs: minutes > 0 ? Date.now() + minutes * 60_000 : Infinity,
     logger,
     signal,
@@ -117,7 +116,7 @@ async function lockDevice(scratch: string, environment: NodeJS.ProcessEnv): Prom
 async function inFreeSlot(scratch: string, start: (dataDirectory: string) => Promise<Runner>): Promise<Runner> {
   requireOwn(scratch);
   for (let slot = 0; slot < MOST_SLOTS; slot += 1) {
-    const folder = slotFolder(scratch, slot);
+    const folder = join(scratch, String(slot));
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     try {
       return await start(folder);

@@ -67,7 +67,7 @@ partitions:
   const pilots = new Map<string, FlyingPilot>();
   const present = new Set<string>();
   let bodies = 0;
-  const fly = async (id: string, token: string, controller: AbortController): Promise<void> => {
+  const fly = async (token: string, controller: AbortController): Promise<void> => {
     let options: PlannerOptions | undefined;
     await using own = await startTestRunner({
       createPlanner: (asked) => {
@@ -86,7 +86,6 @@ partitions:
       gateway: file.reach,
       security: tls ? { authority: readFileSync(join(tls, 'ca.crt')) } : undefined,
       token,
-      schedulerJob: id,
       endsAtMs: Infinity,
       logger: createLogger('silent'),
       signal: controller.signal,
@@ -96,7 +95,7 @@ partitions:
     submit: (_, token) => {
       const id = String(pilots.size + 1);
       const controller = new AbortController();
-      const landed = fly(id, token, controller)
+      const landed = fly(token, controller)
         .catch(() => undefined)
         .then(() => void present.delete(id));
       present.add(id);

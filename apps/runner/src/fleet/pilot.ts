@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create, fromBinary, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
 import { Client, Metadata, status, type ClientDuplexStream, type MethodDefinition } from '@grpc/grpc-js';
@@ -59,8 +58,6 @@ export interface PilotOptions {
   security: ClientSecurity | undefined;
   /** The one-time token. */
   token: string;
-  /** The scheduler's id of this pilot. */
-  schedulerJob: string;
   /** When the scheduler ends it; Infinity: never. */
   endsAtMs: number;
   logger: Logger;
@@ -201,7 +198,6 @@ class Session {
         node: process.env['SLURMD_NODENAME'] ?? hostname(),
         device,
         tools: [...tools],
-        schedulerJob: options.schedulerJob,
         clockMs: BigInt(Date.now()),
         secondsLeft: secondsLeft(options),
       },
@@ -362,6 +358,3 @@ export function artifactsIn(message: unknown): Artifact[] {
   if ((message as Artifact).$typeName === 'flashcore.runner.v1.Artifact') return [message as Artifact];
   return Object.values(message).flatMap(artifactsIn);
 }
-
-/** Where a pilot keeps what outlasts it, by its place among those of a node. */
-export const slotFolder = (scratch: string, slot: number): string => join(scratch, String(slot));

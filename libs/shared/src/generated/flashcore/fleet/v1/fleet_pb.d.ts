@@ -167,23 +167,16 @@ export declare type Register = Message<"flashcore.fleet.v1.Register"> & {
   tools: Tool[];
 
   /**
-   * The scheduler's id of the job that the pilot is.
-   *
-   * @generated from field: string scheduler_job = 6;
-   */
-  schedulerJob: string;
-
-  /**
    * The pilot's clock, milliseconds since 1970.
    *
-   * @generated from field: int64 clock_ms = 7;
+   * @generated from field: int64 clock_ms = 6;
    */
   clockMs: bigint;
 
   /**
    * Seconds until the scheduler ends the pilot; 0: no limit.
    *
-   * @generated from field: int64 seconds_left = 8;
+   * @generated from field: int64 seconds_left = 7;
    */
   secondsLeft: bigint;
 };
@@ -206,13 +199,6 @@ export declare type Registered = Message<"flashcore.fleet.v1.Registered"> & {
    * @generated from field: string session = 1;
    */
   session: string;
-
-  /**
-   * The pilot ends by itself after so long without a job.
-   *
-   * @generated from field: int32 idle_seconds = 2;
-   */
-  idleSeconds: number;
 };
 
 /**
