@@ -1,13 +1,12 @@
 /** A gateway on a real Slurm: two nodes on this machine, whose pilots run the emulator. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { Outcome, PilotState, type Fleet, type JobEvent } from '@flashcore/shared/contract';
-import { missing } from '@flashcore/shared/testing';
+import { freePort, missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
 
@@ -38,9 +37,9 @@ partitions:
 
 beforeAll(async () => {
   if (missing('slurm-wlm')) return;
-  slurm = startSlurm(join(folder, 'c'), await freePorts());
+  slurm = await startSlurm(join(folder, 'c'));
   Object.assign(home.env, { SLURM_CONF: slurm.conf, FLASHCORE_ALLOW_ROOT: '1' });
-  const port = await freePorts();
+  const port = await freePort();
   pilotsAt = `127.0.0.1:${port}`;
   ({ address } = await home.startGateway(fleetFile(port)));
   client = await RunnerClient.connect({ address });
@@ -51,16 +50,6 @@ afterAll(async () => {
   slurm?.[Symbol.dispose]();
   rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
 });
-
-/** Three ports in a row that are free, most likely. */
-function freePorts(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(Math.min(port, 60_000)));
-    });
-  });
-}
 
 const fleet = async (): Promise<Fleet> => (await client.getHost({})).host!.fleet!;
 

@@ -1,6 +1,7 @@
 /** A proxy between client and runner that cuts connections after a given number of the runner's bytes. */
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
+import { freePort } from '@flashcore/shared/testing';
 
 export class CutProxy implements AsyncDisposable {
   readonly address: string;
@@ -31,8 +32,7 @@ export class CutProxy implements AsyncDisposable {
    * looks at none of it.
    */
   static async openTcp(host: string, target: string): Promise<CutProxy> {
-    const { port } = await freePort(host);
-    const proxy = new CutProxy(`${host}:${port}`, target);
+    const proxy = new CutProxy(`${host}:${await freePort(host)}`, target);
     await once(proxy.#server, 'listening');
     return proxy;
   }
@@ -103,13 +103,4 @@ function placeOf(address: string): { path: string } | { host: string; port: numb
   if (address.startsWith('unix:')) return { path: address.slice('unix:'.length) };
   const colon = address.lastIndexOf(':');
   return { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) };
-}
-
-async function freePort(host: string): Promise<AddressInfo> {
-  const server = createServer().listen(0, host);
-  await once(server, 'listening');
-  const address = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return address;
 }

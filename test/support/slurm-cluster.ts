@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from '@flashcore/shared/testing';
 
 /** A Slurm cluster of two nodes with four GPUs each, which are /dev/null, on this machine. */
 export interface SlurmCluster extends Disposable {
@@ -16,16 +17,19 @@ export interface SlurmCluster extends Disposable {
 const NODES = ['gpu1', 'gpu2'] as const;
 
 /**
- * Starts it in a folder, as root: munge, the controller and a daemon a node, on three ports from `port` on. The
- * partition "high" preempts jobs of "low".
+ * Starts it in a folder, as root: munge, the controller and a daemon a node. The partition "high" preempts jobs of
+ * "low".
  */
-export function startSlurm(folder: string, port: number): SlurmCluster {
+export async function startSlurm(folder: string): Promise<SlurmCluster> {
   for (const name of ['etc', 'dev', 'log', 'state', ...NODES.map((node) => `spool/${node}`)])
     mkdirSync(join(folder, name), { recursive: true });
   const munge = startMunge(join(folder, 'munge'));
   for (let gpu = 0; gpu < 4; gpu += 1) run('mknod', ['-m', '666', join(folder, 'dev', `nvidia${gpu}`), 'c', '1', '3']);
   const conf = join(folder, 'etc', 'slurm.conf');
-  writeFileSync(conf, slurmConf(folder, { port, socket: munge.socket }));
+  writeFileSync(
+    conf,
+    slurmConf(folder, { ports: [await freePort(), await freePort(), await freePort()], socket: munge.socket }),
+  );
   writeFileSync(
     join(folder, 'etc', 'gres.conf'),
     `NodeName=gpu[1-2] Name=gpu Type=h200 File=${folder}/dev/nvidia[0-3]\n`,
@@ -66,10 +70,11 @@ function endProcess(pid: number): void {
   if (pid > 0 && existsSync(`/proc/${pid}`)) process.kill(pid, 'SIGKILL');
 }
 
-const slurmConf = (folder: string, { port, socket }: { port: number; socket: string }): string => `
+/** `ports`: of the controller and of each node. */
+const slurmConf = (folder: string, { ports, socket }: { ports: number[]; socket: string }): string => `
 ClusterName=flashcore
 SlurmctldHost=${hostname()}(127.0.0.1)
-SlurmctldPort=${port}
+SlurmctldPort=${ports[0]}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
@@ -98,7 +103,7 @@ KillWait=3
 SchedulerParameters=sched_interval=1,bf_interval=1,preempt_youngest_first
 ${NODES.map(
   (node, index) =>
-    `NodeName=${node} NodeHostname=${hostname()} NodeAddr=127.0.0.1 Port=${port + 1 + index} CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:h200:4 State=UNKNOWN`,
+    `NodeName=${node} NodeHostname=${hostname()} NodeAddr=127.0.0.1 Port=${ports[1 + index]} CPUs=4 Boards=1 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:h200:4 State=UNKNOWN`,
 ).join('\n')}
 PartitionName=low Nodes=gpu[1-2] Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=high Nodes=gpu[1-2] MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF

@@ -25,7 +25,8 @@ import { planSdpa } from '../spec/sdpa-spec.ts';
 import { variantMessage } from '../spec/variant-message.ts';
 import { planSpec } from '../spec/plan-spec.ts';
 import { championFor } from '../store/decisions.ts';
-import { LeaseLost, type PilotPool } from './pilot-pool.ts';
+import { LeaseLost } from './pilot-link.ts';
+import type { PilotPool } from './pilot-pool.ts';
 import { pilotRequest, type PilotRequest } from './pilot-request.ts';
 
 /** A job whose pilots were lost so often is given up: it may be what ends them. */
@@ -137,7 +138,7 @@ function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, option
         if (!(error instanceof LeaseLost)) throw error;
         job.signal.throwIfAborted();
         reason = error.message;
-        pool.requeued();
+        pool.account.requeues += 1;
       }
     }
     throw new FlashcoreError(

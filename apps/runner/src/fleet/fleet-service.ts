@@ -24,7 +24,8 @@ import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { isSha256 } from '../store/source-tree.ts';
 import type { SourceStore } from '../store/sources.ts';
-import type { PilotLink, PilotPool, PilotSession } from './pilot-pool.ts';
+import type { PilotLink, PilotSession } from './pilot-link.ts';
+import type { PilotPool } from './pilot-pool.ts';
 
 export interface FleetServiceOptions {
   pool: PilotPool;

@@ -16,7 +16,8 @@ import { openDatabase } from '../store/database.ts';
 import { FleetTable } from '../store/fleet-table.ts';
 import { FAKE_DEVICE } from '../testing/fake-planner.ts';
 import type { PartitionSettings } from './fleet-file.ts';
-import { LeaseLost, PilotPool, type PilotLink, type PilotSession } from './pilot-pool.ts';
+import { LeaseLost, type PilotLink, type PilotSession } from './pilot-link.ts';
+import { PilotPool } from './pilot-pool.ts';
 
 const PARTITION: PartitionSettings = {
   partition: 'gpu',

@@ -1,61 +1,13 @@
-import { create } from '@bufbuild/protobuf';
-import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import {
-  FlashcoreError,
-  FleetSchema,
-  PilotState,
-  type Device,
-  type Fleet,
-  type JobEvent,
-  type JobFinished,
-  type Pilot,
-} from '@flashcore/shared/contract';
+import { FlashcoreError, type Device, type Fleet, type JobEvent, type JobFinished } from '@flashcore/shared/contract';
 import type { Assignment, Register } from '@flashcore/shared/fleet';
-import { findDataSheet } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
 import type { Logger } from '../log.ts';
 import { FleetTable, type PilotRow } from '../store/fleet-table.ts';
+import { FleetAccount } from './fleet-account.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 import { asPartition, expectedDevice } from './partition-devices.ts';
-
-/** What the gateway says to a pilot. */
-export interface PilotLink {
-  registered(session: string): void;
-  assign(assignment: Assignment): void;
-  stop(lease: number): void;
-  /** Ends the pilot; the link then closes. */
-  dismiss(reason: string): void;
-}
-
-/** What a pilot says to the gateway. */
-export interface PilotSession {
-  event(lease: number, event: JobEvent): void;
-  giveBack(lease: number, reason: string): void;
-  alive(secondsLeft: number): void;
-  leaving(reason: string): void;
-  /** The link has ended, whoever ended it. */
-  lost(reason: string): void;
-}
-
-/** A job's pilot did not bring it to its end: another may. */
-export class LeaseLost extends Error {
-  override readonly name = 'LeaseLost';
-}
-
-/** A pilot that a job has. */
-export interface Lease {
-  number: number;
-  node: string;
-  device: Device;
-  /** Runs a job to its end, and gives it back. Errors: LeaseLost. */
-  run(assignment: Omit<Assignment, 'lease' | '$typeName' | '$unknown'>, options: LeaseOptions): Promise<JobFinished>;
-}
-
-export interface LeaseOptions {
-  onEvent: (event: JobEvent) => void;
-  /** Asks the pilot to stop the job; its end is then the job's. */
-  signal: AbortSignal;
-}
+import { admitted, lacksOf, requireModel } from './pilot-admission.ts';
+import { LeaseLost, type Lease, type PilotLink, type PilotSession } from './pilot-link.ts';
 
 interface LivePilot extends PilotRow {
   link: PilotLink;
@@ -92,14 +44,10 @@ export interface PoolOptions {
   nowMs?: () => number;
 }
 
-const MOST_LACKS = 300;
-const NOTHING_SPENT = { heldMs: 0, usedMs: 0 };
 /** A pilot whose scheduler ends it sooner takes no further job. */
 const LEAST_SECONDS_LEFT = 60;
 /** Less than a stopped job has (STOP_GRACE_MS), so that the partition never counts as held. */
 const STOP_WITHIN_MS = 4_000;
-/** Clocks that differ by more are named in the pilot's lacks. */
-const CLOCK_SKEW_MS = 5_000;
 
 /** The pilots of a gateway: who may register, which has which job, and what becomes of a job whose pilot is lost. */
 export class PilotPool {
@@ -108,12 +56,7 @@ export class PilotPool {
   readonly #live = new Map<string, LivePilot>();
   readonly #waiting: Waiting[] = [];
   readonly #devices: Map<string, Device>;
-  #schedulerProblem: string | undefined;
-  #requeues = 0;
-  #lostLeases = 0;
-  #refusedEvents = 0;
-  /** By partition, of pilots and jobs that have ended. */
-  readonly #spent = new Map<string, { heldMs: number; usedMs: number }>();
+  readonly account = new FleetAccount();
 
   constructor(options: PoolOptions) {
     this.#options = options;
@@ -163,10 +106,6 @@ export class PilotPool {
   /** Whether a pilot is connected and takes jobs. */
   stays(schedulerJob: string): boolean {
     return this.#live.get(schedulerJob)?.leaving === false;
-  }
-
-  set schedulerProblem(problem: string | undefined) {
-    this.#schedulerProblem = problem;
   }
 
   /** The partition's pilots that had no job since then, the longest idle first. */
@@ -236,7 +175,7 @@ export class PilotPool {
   #sessionOf(pilot: LivePilot): PilotSession {
     const current = (lease: number): Work | undefined => {
       if (pilot.work?.lease === lease) return pilot.work;
-      this.#refusedEvents += 1;
+      this.account.refusedEvents += 1;
       this.#options.logger.warn(
         { pilot: pilot.schedulerJob, lease, current: pilot.work?.lease },
         'what a pilot said under a lease that has ended was refused',
@@ -308,11 +247,6 @@ export class PilotPool {
     }
   }
 
-  /** A job goes to another pilot. */
-  requeued(): void {
-    this.#requeues += 1;
-  }
-
   /** Lets all pilots go: the gateway ends. */
   close(): void {
     for (const { schedulerJob, link } of [...this.#live.values()]) {
@@ -323,50 +257,14 @@ export class PilotPool {
 
   /** What GetHost says of the cluster. `submitted`: all pilots that have not ended; `queued`: jobs before the pool. */
   describe(submitted: readonly PilotRow[], queued: (partition: string) => number): Fleet {
-    return create(FleetSchema, {
-      partitions: this.#options.partitions.map(({ partition, max }) => ({
-        ...this.#secondsOf(partition),
-        name: partition,
-        deviceName: this.#devices.get(partition)?.name ?? '',
-        maxPilots: max,
-        freePilots: this.#ofPartition(partition).filter(({ work }) => !work).length,
-        waitingJobs: this.waitingJobs(partition) + queued(partition),
-      })),
-      pilots: submitted.map((row) => this.#describePilot(row)),
-      ...(this.#schedulerProblem !== undefined && { schedulerProblem: this.#schedulerProblem }),
-      requeues: BigInt(this.#requeues),
-      lostLeases: BigInt(this.#lostLeases),
-      refusedEvents: BigInt(this.#refusedEvents),
+    return this.account.describe({
+      partitions: this.#options.partitions,
+      device: (partition) => this.#devices.get(partition),
+      live: [...this.#live.values()],
+      submitted,
+      waitingJobs: (partition) => this.waitingJobs(partition) + queued(partition),
+      nowMs: this.#nowMs(),
     });
-  }
-
-  #secondsOf(partition: string): { heldSeconds: number; usedSeconds: number } {
-    const now = this.#nowMs();
-    const { heldMs, usedMs } = this.#spent.get(partition) ?? NOTHING_SPENT;
-    const live = [...this.#live.values()].filter((one) => one.partition === partition);
-    return {
-      heldSeconds: live.reduce((sum, { startMs }) => sum + now - startMs, heldMs) / 1000,
-      usedSeconds: live.reduce((sum, { work }) => sum + (work ? now - work.sinceMs : 0), usedMs) / 1000,
-    };
-  }
-
-  #spend(partition: string, more: { heldMs?: number; usedMs?: number }): void {
-    const { heldMs, usedMs } = this.#spent.get(partition) ?? NOTHING_SPENT;
-    this.#spent.set(partition, { heldMs: heldMs + (more.heldMs ?? 0), usedMs: usedMs + (more.usedMs ?? 0) });
-  }
-
-  #describePilot({ schedulerJob, partition, submitMs }: PilotRow): Omit<Pilot, '$typeName' | '$unknown'> {
-    const live = this.#live.get(schedulerJob);
-    return {
-      schedulerJob,
-      partition,
-      state: stateOf(live),
-      node: live?.node ?? '',
-      job: live?.work?.job ?? '',
-      submitTime: timestampFromMs(submitMs),
-      ...(live && { startTime: timestampFromMs(live.startMs) }),
-      lacks: live?.lacks ?? '',
-    };
   }
 
   #ofPartition(partition: string): LivePilot[] {
@@ -420,7 +318,7 @@ export class PilotPool {
 
   #free(pilot: LivePilot, tell: () => void): void {
     const now = this.#nowMs();
-    if (pilot.work) this.#spend(pilot.partition, { usedMs: now - pilot.work.sinceMs });
+    if (pilot.work) this.account.spend(pilot.partition, { usedMs: now - pilot.work.sinceMs });
     pilot.work = undefined;
     pilot.idleSinceMs = now;
     tell();
@@ -448,55 +346,13 @@ export class PilotPool {
     if (!pilot) return;
     this.#live.delete(schedulerJob);
     const now = this.#nowMs();
-    this.#spend(pilot.partition, { heldMs: now - pilot.startMs });
+    this.account.spend(pilot.partition, { heldMs: now - pilot.startMs });
     const { work } = pilot;
     if (!work) return;
-    this.#spend(pilot.partition, { usedMs: now - work.sinceMs });
+    this.account.spend(pilot.partition, { usedMs: now - work.sinceMs });
     pilot.work = undefined;
-    this.#lostLeases += 1;
+    this.account.lostLeases += 1;
     this.#options.logger.warn({ pilot: schedulerJob, job: work.job, lease: work.lease, reason }, 'a lease was lost');
     work.end.reject(new LeaseLost(reason));
   }
-}
-
-/** Errors: UNAUTHENTICATED. */
-function admitted(admission: ReturnType<FleetTable['admit']>): PilotRow {
-  if (typeof admission === 'object') return admission;
-  throw new FlashcoreError(
-    'UNAUTHENTICATED',
-    {},
-    admission === 'used'
-      ? 'Submit no pilot twice: its token was used before'
-      : 'Let the gateway submit pilots: the token is none that it gave, or its pilot has ended',
-  );
-}
-
-function stateOf(live: LivePilot | undefined): PilotState {
-  if (!live) return PilotState.PENDING;
-  if (live.work) return PilotState.BUSY;
-  return live.leaving ? PilotState.LEAVING : PilotState.IDLE;
-}
-
-/** Times of another model, or of the emulator in a GPU's place, must never stand for the partition's. */
-function requireModel(found: Device, settings: PartitionSettings): void {
-  const wanted = expectedDevice(settings);
-  const model = (device: Device): string | undefined => findDataSheet(device.name)?.name;
-  if (found.simulated === wanted.simulated && model(found) === model(wanted)) return;
-  throw new FlashcoreError(
-    'DEVICE_UNAVAILABLE',
-    { partition: settings.partition },
-    `Look at the node's driver, or change the fleet file: partition ${settings.partition} has ${wanted.name}, a pilot found ${plainLine(found.name)}`,
-  );
-}
-
-/** What a node can't do, and a clock that is wrong: events carry the gateway's time, results the node's. */
-function lacksOf({ tools, clockMs }: Register, nowMs: number): string {
-  const missing = tools.filter((tool) => tool.missing !== undefined).map((tool) => plainLine(tool.name));
-  const skewMs = Number(clockMs) - nowMs;
-  return [
-    ...(missing.length > 0 ? [`no ${missing.join(', no ')}`] : []),
-    ...(Math.abs(skewMs) > CLOCK_SKEW_MS ? [`its clock is ${(skewMs / 1000).toFixed(0)} s off`] : []),
-  ]
-    .join('; ')
-    .slice(0, MOST_LACKS);
 }

@@ -46,10 +46,10 @@ export class Scaler {
         this.#dismissIdle(settings);
         await this.#submitMissing(settings);
       }
-      pool.schedulerProblem = this.#failureText();
+      pool.account.schedulerProblem = this.#failureText();
     } catch (error) {
       const { message } = error as Error;
-      pool.schedulerProblem = message;
+      pool.account.schedulerProblem = message;
       logger.warn({ err: error }, 'the scheduler does not do what it is asked');
     }
   }

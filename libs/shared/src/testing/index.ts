@@ -1,5 +1,6 @@
 /** What the tests of several projects need. */
 export { ALL_TESTS, inFull } from './all-tests.ts';
+export { freePort } from './free-port.ts';
 export { type HostProgram, missing, missingIn } from './host-programs.ts';
 export { growth, REPEATED } from './linear-time.ts';
 export { HOSTILE_TEXT, hostileMessage } from './hostile-message.ts';

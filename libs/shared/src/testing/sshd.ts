@@ -1,10 +1,11 @@
 /** A real sshd on a loopback port with keys and configuration of its own, for one test file. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from './free-port.ts';
 
 const SSHD = '/usr/sbin/sshd';
 
@@ -145,16 +146,6 @@ export function childrenOf(pid: number, program: string): number[] {
     if ((error as { status?: number }).status === 1) return [];
     throw error;
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 function listens(port: number): Promise<boolean> {

@@ -1,0 +1,101 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { FleetSchema, PilotState, type Device, type Fleet, type Pilot } from '@flashcore/shared/contract';
+import type { PilotRow } from '../store/fleet-table.ts';
+import type { PartitionSettings } from './fleet-file.ts';
+
+/** A pilot that has registered, as the account sees it. */
+export interface AccountedPilot {
+  schedulerJob: string;
+  partition: string;
+  node: string;
+  lacks: string;
+  startMs: number;
+  leaving: boolean;
+  work: { job: string; sinceMs: number } | undefined;
+}
+
+/** What is known of a cluster besides its account. */
+export interface FleetState {
+  partitions: readonly PartitionSettings[];
+  device: (partition: string) => Device | undefined;
+  live: readonly AccountedPilot[];
+  /** All pilots that have not ended. */
+  submitted: readonly PilotRow[];
+  waitingJobs: (partition: string) => number;
+  nowMs: number;
+}
+
+const NOTHING_SPENT = { heldMs: 0, usedMs: 0 };
+
+/** What became of jobs and of GPUs' time since the gateway's start, and the cluster as GetHost describes it. */
+export class FleetAccount {
+  /** Why the scheduler does not do what it is asked; undefined: it does. */
+  schedulerProblem: string | undefined;
+  requeues = 0;
+  lostLeases = 0;
+  refusedEvents = 0;
+  /** By partition, of pilots and jobs that have ended. */
+  readonly #spent = new Map<string, { heldMs: number; usedMs: number }>();
+
+  /** Adds the time of a pilot, or of a job, that has ended. */
+  spend(partition: string, { heldMs = 0, usedMs = 0 }: { heldMs?: number; usedMs?: number }): void {
+    const before = this.#spent.get(partition) ?? NOTHING_SPENT;
+    this.#spent.set(partition, { heldMs: before.heldMs + heldMs, usedMs: before.usedMs + usedMs });
+  }
+
+  describe(state: FleetState): Fleet {
+    const { partitions, device, live, submitted, waitingJobs } = state;
+    return create(FleetSchema, {
+      partitions: partitions.map(({ partition, max }) => ({
+        ...this.#secondsOf(partition, state),
+        name: partition,
+        deviceName: device(partition)?.name ?? '',
+        maxPilots: max,
+        freePilots: live.filter((one) => one.partition === partition && !one.leaving && !one.work).length,
+        waitingJobs: waitingJobs(partition),
+      })),
+      pilots: submitted.map((row) =>
+        describePilot(
+          row,
+          live.find(({ schedulerJob }) => schedulerJob === row.schedulerJob),
+        ),
+      ),
+      ...(this.schedulerProblem !== undefined && { schedulerProblem: this.schedulerProblem }),
+      requeues: BigInt(this.requeues),
+      lostLeases: BigInt(this.lostLeases),
+      refusedEvents: BigInt(this.refusedEvents),
+    });
+  }
+
+  #secondsOf(partition: string, { live, nowMs }: FleetState): { heldSeconds: number; usedSeconds: number } {
+    const { heldMs, usedMs } = this.#spent.get(partition) ?? NOTHING_SPENT;
+    const own = live.filter((one) => one.partition === partition);
+    return {
+      heldSeconds: own.reduce((sum, { startMs }) => sum + nowMs - startMs, heldMs) / 1000,
+      usedSeconds: own.reduce((sum, { work }) => sum + (work ? nowMs - work.sinceMs : 0), usedMs) / 1000,
+    };
+  }
+}
+
+function describePilot(
+  { schedulerJob, partition, submitMs }: PilotRow,
+  live: AccountedPilot | undefined,
+): Omit<Pilot, '$typeName' | '$unknown'> {
+  return {
+    schedulerJob,
+    partition,
+    state: stateOf(live),
+    node: live?.node ?? '',
+    job: live?.work?.job ?? '',
+    submitTime: timestampFromMs(submitMs),
+    ...(live && { startTime: timestampFromMs(live.startMs) }),
+    lacks: live?.lacks ?? '',
+  };
+}
+
+function stateOf(live: AccountedPilot | undefined): PilotState {
+  if (!live) return PilotState.PENDING;
+  if (live.work) return PilotState.BUSY;
+  return live.leaving ? PilotState.LEAVING : PilotState.IDLE;
+}

@@ -1,0 +1,47 @@
+import { FlashcoreError, type Device } from '@flashcore/shared/contract';
+import type { Register } from '@flashcore/shared/fleet';
+import { findDataSheet } from '@flashcore/shared/kernels';
+import { plainLine } from '@flashcore/shared/text';
+import type { FleetTable, PilotRow } from '../store/fleet-table.ts';
+import type { PartitionSettings } from './fleet-file.ts';
+import { expectedDevice } from './partition-devices.ts';
+
+const MOST_LACKS = 300;
+/** Clocks that differ by more are named in the pilot's lacks. */
+const CLOCK_SKEW_MS = 5_000;
+
+/** Errors: UNAUTHENTICATED. */
+export function admitted(admission: ReturnType<FleetTable['admit']>): PilotRow {
+  if (typeof admission === 'object') return admission;
+  throw new FlashcoreError(
+    'UNAUTHENTICATED',
+    {},
+    admission === 'used'
+      ? 'Submit no pilot twice: its token was used before'
+      : 'Let the gateway submit pilots: the token is none that it gave, or its pilot has ended',
+  );
+}
+
+/** Times of another model, or of the emulator in a GPU's place, must never stand for the partition's. */
+export function requireModel(found: Device, settings: PartitionSettings): void {
+  const wanted = expectedDevice(settings);
+  const model = (device: Device): string | undefined => findDataSheet(device.name)?.name;
+  if (found.simulated === wanted.simulated && model(found) === model(wanted)) return;
+  throw new FlashcoreError(
+    'DEVICE_UNAVAILABLE',
+    { partition: settings.partition },
+    `Look at the node's driver, or change the fleet file: partition ${settings.partition} has ${wanted.name}, a pilot found ${plainLine(found.name)}`,
+  );
+}
+
+/** What a node can't do, and a clock that is wrong: events carry the gateway's time, results the node's. */
+export function lacksOf({ tools, clockMs }: Register, nowMs: number): string {
+  const missing = tools.filter((tool) => tool.missing !== undefined).map((tool) => plainLine(tool.name));
+  const skewMs = Number(clockMs) - nowMs;
+  return [
+    ...(missing.length > 0 ? [`no ${missing.join(', no ')}`] : []),
+    ...(Math.abs(skewMs) > CLOCK_SKEW_MS ? [`its clock is ${(skewMs / 1000).toFixed(0)} s off`] : []),
+  ]
+    .join('; ')
+    .slice(0, MOST_LACKS);
+}
