@@ -157,6 +157,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       logger,
     });
     const quotas = new Quotas(options.quotas);
+    const synced = (): Promise<void> =>
+      database.synced().catch((error: unknown) => {
+        writes.failed(error);
+        throw error;
+      });
     // An embedded runner's clients have the .proto files, and wait for its start.
     const callers = new Set<string>();
     const rpc = createRpcServer({
@@ -166,6 +171,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       cleanText,
       streams: { ...STREAM_LIMITS, perClient: options.maxStreamsPerClient, ...options.streams },
       onCall: (peer) => callers.add(peer),
+      synced,
       logger,
     });
     const security = options.security && {

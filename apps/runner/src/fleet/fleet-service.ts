@@ -34,6 +34,8 @@ export interface FleetServiceOptions {
   logger: Logger;
   /** Told the address and port of whoever makes a call. */
   onCall: (peer: string) => void;
+  /** Resolves when all that was stored is on the disk. */
+  synced: () => Promise<void>;
 }
 
 type AttachCall = ServerDuplexStream<AttachRequest, AttachResponse>;
@@ -83,10 +85,18 @@ function unary<Request, Response>(
 }
 
 /** One pilot's stream, from its registration to its end. */
-function attach(call: AttachCall, { pool, logger, onCall }: FleetServiceOptions): void {
+function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetServiceOptions): void {
   onCall(call.getPeer());
+  let said: Promise<void> = Promise.resolve();
+  /** A session and a lease are on the disk before their pilot has them: after a power cut none is given again. */
   const say = (message: MessageInitShape<typeof AttachResponseSchema>['message']): void => {
-    if (!call.destroyed) call.write(create(AttachResponseSchema, { message }));
+    said = said
+      .then(synced)
+      .then(() => void (call.destroyed || call.write(create(AttachResponseSchema, { message }))))
+      .catch((thrown: unknown) => {
+        end('the gateway could not store its lease');
+        refuse(asFlashcoreError(thrown));
+      });
   };
   const link: PilotLink = {
     registered: (session) => say({ case: 'registered', value: { session } }),
@@ -94,7 +104,7 @@ function attach(call: AttachCall, { pool, logger, onCall }: FleetServiceOptions)
     stop: (lease) => say({ case: 'stop', value: { lease: BigInt(lease) } }),
     dismiss: (reason) => {
       say({ case: 'dismissed', value: { reason } });
-      call.end();
+      void said.then(() => call.end());
     },
   };
   let session: PilotSession | undefined;

@@ -71,7 +71,14 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     });
     server.addService(
       fleetServiceDefinition,
-      fleetHandlers({ pool, sources, artifacts, logger, onCall: (peer) => callers.add(peer) }),
+      fleetHandlers({
+        pool,
+        sources,
+        artifacts,
+        logger,
+        onCall: (peer) => callers.add(peer),
+        synced: () => table.synced(),
+      }),
     );
     running.listener = await listenForPilots(server, address, {
       security: tls && { tls, clientCertificates: false },

@@ -50,6 +50,8 @@ export interface CallWrapperOptions {
   streams: OpenStreams;
   /** What is taken out of all texts of errors. */
   cleanText?: CleanText | undefined;
+  /** Resolves when all that was stored is on the disk: nobody is told of it before. */
+  synced: () => Promise<void>;
 }
 
 /**
@@ -57,7 +59,7 @@ export interface CallWrapperOptions {
  * twice, writes after the end or destroys
  * a stream; each of these wrappers settles its call exactly once, and not at all when the client has gone.
  */
-export function callWrappers({ logger, streams, cleanText }: CallWrapperOptions) {
+export function callWrappers({ logger, streams, cleanText, synced }: CallWrapperOptions) {
   const failed = (call: AnyCall, thrown: unknown) => {
     const error = asFlashcoreError(storageError(thrown, 'do this'));
     if (error.reason === 'INTERNAL')
@@ -92,6 +94,7 @@ export function callWrappers({ logger, streams, cleanText }: CallWrapperOptions)
     const signal = signalOf(call);
     try {
       const response = await work({ signal, ...callOf(call.metadata) });
+      await synced();
       if (!signal.aborted) callback(null, response);
     } catch (thrown) {
       if (!signal.aborted) callback(failed(call, thrown));
@@ -114,8 +117,10 @@ export function callWrappers({ logger, streams, cleanText }: CallWrapperOptions)
     try {
       // At once, so that a client that watches a quiet job knows that it is connected.
       call.sendMetadata(new Metadata());
-      for await (const batch of handler(call.request, { signal, ...callOf(call.metadata) }))
+      for await (const batch of handler(call.request, { signal, ...callOf(call.metadata) })) {
+        await synced();
         await writeAll(call, batch, { signal, open, streams });
+      }
       open.signal.throwIfAborted();
       if (!gone.aborted) call.end();
     } catch (thrown) {

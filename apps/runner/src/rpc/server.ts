@@ -53,19 +53,21 @@ export interface RpcServerOptions {
   streams: StreamLimits;
   /** Told the address and port of whoever makes a call. */
   onCall: (peer: string) => void;
+  /** Resolves when all that was stored is on the disk. */
+  synced: () => Promise<void>;
   logger: Logger;
 }
 
 /** Makes the gRPC server: our service, the standard health service, and reflection. It does not listen yet. */
 export function createRpcServer(options: RpcServerOptions): RpcServer {
-  const { services, reflection, access, cleanText, streams, onCall, logger } = options;
+  const { services, reflection, access, cleanText, streams, onCall, synced, logger } = options;
   const server = new Server({
     ...SERVER_OPTIONS,
     interceptors: [access, rememberTransports(onCall), ...(SERVER_OPTIONS.interceptors ?? [])],
   });
   server.addService(
     definitionOfStoredEvents(),
-    handlers(services, callWrappers({ logger, streams: new OpenStreams(streams), cleanText })),
+    handlers(services, callWrappers({ logger, streams: new OpenStreams(streams), cleanText, synced })),
   );
   const health = new HealthImplementation();
   const setServing = (serving: boolean): void => {

@@ -4,10 +4,11 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { migrate } from './migrations.ts';
 import { isStorageFailure, storageError } from './storage-error.ts';
+import { WalSync } from './wal-sync.ts';
 
 /**
- * The runner's SQLite database: one connection, synchronous, every commit on disk before the call returns (WAL,
- * synchronous FULL).
+ * The runner's SQLite database: one connection, synchronous. A commit outlives the process at once, and a power cut
+ * once synced() says so: nobody is told of it before (WAL, synchronous NORMAL).
  */
 export interface Database {
   /** Prepares a statement, or gives the one prepared before. */
@@ -19,6 +20,8 @@ export interface Database {
   transaction<Result>(work: () => Result): Result;
   /** Commits a change that changes nothing. Errors: as transaction(). */
   tryToWrite(): void;
+  /** Resolves when all that was committed is on the disk. Errors: DISK_FULL, STORE_UNAVAILABLE. */
+  synced(): Promise<void>;
   close(): void;
 }
 
@@ -43,14 +46,14 @@ function open(path: string, access: 'shared' | 'alone'): Database {
   const sqlite = new DatabaseSync(path, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS });
   try {
     if (access === 'alone') sqlite.exec('PRAGMA locking_mode = EXCLUSIVE');
-    sqlite.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;');
+    sqlite.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;');
     requireWhole(sqlite);
     migrate(sqlite);
   } catch (error) {
     sqlite.close();
     throw storageError(error, 'open its database');
   }
-  return wrap(sqlite);
+  return wrap(sqlite, path === ':memory:' ? undefined : `${path}-wal`);
 }
 
 /** Finds pages that are damaged in their structure; damage within an event is found when it is read. */
@@ -85,8 +88,14 @@ export function refuseEmptyDatabase(dataDirectory: string): void {
 export const openDatabaseToRead = (path: string): Database =>
   wrap(new DatabaseSync(path, { readOnly: true, timeout: 10_000 }));
 
-function wrap(sqlite: DatabaseSync): Database {
+/** `wal`: the file of the write-ahead log; undefined: nothing is written to a disk. */
+function wrap(sqlite: DatabaseSync, wal?: string): Database {
   const statements = new Map<string, StatementSync>();
+  const changes = sqlite.prepare('SELECT total_changes() AS changes');
+  const sync =
+    wal === undefined
+      ? undefined
+      : new WalSync({ path: wal, changes: () => (changes.get() as { changes: number }).changes });
   let depth = 0;
 
   const prepare = (sql: string): StatementSync => {
@@ -124,6 +133,10 @@ function wrap(sqlite: DatabaseSync): Database {
         const { user_version: version } = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
         sqlite.exec(`PRAGMA user_version = ${version}`);
       }),
-    close: () => sqlite.close(),
+    synced: () => sync?.synced() ?? Promise.resolve(),
+    close: () => {
+      sync?.close();
+      sqlite.close();
+    },
   };
 }

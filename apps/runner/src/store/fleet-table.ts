@@ -28,6 +28,11 @@ export class FleetTable {
     return randomBytes(SECRET_BYTES).toString('base64url');
   }
 
+  /** Resolves when sessions and leases are on the disk: their pilots are told then. Errors: DISK_FULL. */
+  synced(): Promise<void> {
+    return this.#database.synced();
+  }
+
   /** Errors: DISK_FULL. */
   submitted({ schedulerJob, partition, submitMs }: PilotRow, token: string): void {
     this.#database
