@@ -138,7 +138,7 @@ export const PROMISES = {
   },
   fairness: {
     promise:
-      'Clients take turns on a device; what one has used and was promised of it, its jobs, calls, uploads and streams are bounded',
+      'Clients share a device by what they used of it lately; what one has used and was promised of it, its jobs, calls, uploads and streams are bounded',
     tests: [
       'apps/runner/src/jobs/jobs.test.ts',
       'apps/runner/src/access/roles.test.ts',

@@ -13,6 +13,9 @@ export const ROLES = {
 
 export type Role = keyof typeof ROLES;
 
+/** How much of a device counts as one second of a role's jobs, where clients share it by what they used. */
+export const ROLE_WEIGHTS: Readonly<Record<Role, number>> = { viewer: 1, submitter: 1, admin: 4 };
+
 export const ROLE_NAMES = Object.keys(ROLES) as Role[];
 export const DEFAULT_ROLE: Role = 'submitter';
 export const isRole = (text: unknown): text is Role => typeof text === 'string' && Object.hasOwn(ROLES, text);

@@ -109,6 +109,8 @@ function planned<Method extends JobMethod>(
     kernelId,
     deviceId,
     body: bodyOf(method, asked, { deviceId, spec, options }),
+    // Waiting for a pilot is no device time.
+    takesDevice: true,
   };
 }
 
@@ -130,6 +132,7 @@ function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, option
         case: 'attemptStarted',
         value: create(AttemptStartedSchema, { attempt, node, device, ...(reason !== undefined && { reason }) }),
       });
+      job.hasDevice(true);
       try {
         const assignment = { job: job.name, attempt, method, ...asked };
         const onEvent = (event: JobEvent): void => relay(event, { job, spec, options });
@@ -139,6 +142,8 @@ function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, option
         job.signal.throwIfAborted();
         reason = error.message;
         pool.account.requeues += 1;
+      } finally {
+        job.hasDevice(false);
       }
     }
     throw new FlashcoreError(

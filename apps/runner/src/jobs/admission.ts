@@ -11,6 +11,8 @@ const DEVICE_TIME_RETRY_SECONDS = 600;
 export interface OwnerShare {
   /** Name of the client. */
   owner: string;
+  /** By the client's role: a job of a client of weight 4 counts a quarter in the queue; default: 1. */
+  weight?: number;
   /** Most jobs of this owner that may wait and run at once; undefined: no limit but the queue's. */
   maxJobsOfOwner: number | undefined;
   /** Most seconds of devices in a day for this owner's jobs; undefined: no limit. */

@@ -1,7 +1,9 @@
 import { clone } from '@bufbuild/protobuf';
 import { DeviceState, DeviceSchema } from '@flashcore/shared/contract';
 import type { DeviceDescription } from './job-context.ts';
+import { costOf, FairShare } from './fair-share.ts';
 import type { JobRun } from './job-run.ts';
+import { WaitingList } from './waiting-list.ts';
 
 /** What a queue asks about its device. */
 export interface QueuedDevice {
@@ -10,74 +12,136 @@ export interface QueuedDevice {
   mayStart?: () => boolean;
   /** Jobs that it runs side by side; default: one. A gateway's device is a partition of a cluster. */
   capacity?: (() => number) | undefined;
+  nowMs?: (() => number) | undefined;
+}
+
+/** Whose job it is, and how much of a device counts as one second of it. */
+type Client = Pick<JobRun, 'owner' | 'weight'>;
+
+/** What a client has of a device. */
+export interface ClientLoad {
+  client: string;
+  waiting: number;
+  running: number;
+  /** Seconds lately, and one for each job. */
+  used: number;
+  weight: number;
+}
+
+/** A client whose jobs wait. */
+interface Waiting {
+  runs: WaitingList<JobRun>;
+  /** A job of a client of weight 4 costs it a quarter. */
+  weight: number;
 }
 
 /**
- * The jobs of one device: those that wait and those that have it. Clients take turns, a job each; the jobs of one
- * client start in the order in which they came.
+ * The jobs of one device: those that wait and those that have it. Next comes the client that has used least of the
+ * device lately by its weight, and of those alike the one that waits longest for its turn; the jobs of one client start
+ * in the order in which they came.
  */
 export class DeviceQueue {
   readonly #describe: () => DeviceDescription;
   readonly #mayStart: () => boolean;
   readonly #capacity: () => number;
-  /** By client; whose turn is next comes first. No client's list is empty. */
-  readonly #waiting = new Map<string, JobRun[]>();
+  readonly #nowMs: () => number;
+  readonly #share: FairShare;
+  /** By client; who had a turn comes last. No client's list is empty. */
+  readonly #waiting = new Map<string, Waiting>();
   readonly #holders = new Set<JobRun>();
+  #length = 0;
 
-  constructor({ describe, mayStart = () => true, capacity = () => 1 }: QueuedDevice) {
+  constructor({ describe, mayStart = () => true, capacity = () => 1, nowMs = Date.now }: QueuedDevice) {
     this.#describe = describe;
     this.#mayStart = mayStart;
     this.#capacity = capacity;
+    this.#nowMs = nowMs;
+    this.#share = new FairShare(nowMs);
   }
 
   /** Jobs that wait. */
   get length(): number {
-    return [...this.#waiting.values()].reduce((sum, runs) => sum + runs.length, 0);
+    return this.#length;
   }
 
   /** With those that have the device. */
   get jobs(): number {
-    return this.length + this.#holders.size;
+    return this.#length + this.#holders.size;
   }
 
   add(run: JobRun): void {
-    const runs = this.#waiting.get(run.owner);
-    if (runs) runs.push(run);
-    else this.#waiting.set(run.owner, [run]);
-    queueMicrotask(() => this.#startNext());
+    const waiting = this.#waiting.get(run.owner) ?? { runs: new WaitingList(), weight: run.weight };
+    waiting.weight = run.weight;
+    waiting.runs.push(run);
+    this.#waiting.set(run.owner, waiting);
+    this.#length += 1;
+    this.resume();
   }
 
-  /** Starts the next job, if there is one: what `mayStart` says has changed. */
+  /** Starts the next jobs, if there are any: what `mayStart` or `capacity` says has changed. */
   resume(): void {
     queueMicrotask(() => this.#startNext());
   }
 
   remove(run: JobRun): void {
-    const runs = this.#waiting.get(run.owner) ?? [];
-    const index = runs.indexOf(run);
-    if (index >= 0) runs.splice(index, 1);
-    if (runs.length === 0) this.#waiting.delete(run.owner);
+    const waiting = this.#waiting.get(run.owner);
+    if (!waiting?.runs.remove(run)) return;
+    this.#length -= 1;
+    if (waiting.runs.length === 0) this.#waiting.delete(run.owner);
   }
 
   /** Jobs before this one if no other comes, with those that have the device; 0 when it does not wait. */
   position(run: JobRun): number {
-    const index = this.#waiting.get(run.owner)?.indexOf(run) ?? -1;
-    return index < 0 ? 0 : this.#before(run.owner, index);
+    const index = this.#waiting.get(run.owner)?.runs.indexOf(run) ?? -1;
+    return index < 0 ? 0 : this.#before(run, index);
   }
 
   /** Jobs that would come before the next one of a client. */
-  positionOfNext(owner: string): number {
-    return this.#before(owner, this.#waiting.get(owner)?.length ?? 0);
+  positionOfNext(client: Client): number {
+    return this.#before(client, this.#waiting.get(client.owner)?.runs.length ?? 0);
   }
 
-  /** Jobs before the one at a place in its client's list: others have had as many turns, or one more. */
-  #before(owner: string, place: number): number {
+  /** Clients whose jobs wait or run, the next one first. */
+  clients(): ClientLoad[] {
+    const using = this.#using();
+    const running = Map.groupBy(this.#holders, ({ owner }) => owner);
+    const owners = new Set([...this.#waiting.keys(), ...running.keys()]);
+    return [...owners]
+      .map((owner) => ({
+        client: owner,
+        waiting: this.#waiting.get(owner)?.runs.length ?? 0,
+        running: running.get(owner)?.length ?? 0,
+        used: using(owner),
+        weight: this.#waiting.get(owner)?.weight ?? running.get(owner)![0]!.weight,
+      }))
+      .toSorted((a, b) => a.used / a.weight - b.used / b.weight);
+  }
+
+  /**
+   * Jobs before the one at a place in its client's list, if each costs as much as they usually do: those whose clients
+   * will then have used less.
+   */
+  #before({ owner, weight }: Client, place: number): number {
+    const using = this.#using();
+    const { usual } = this.#share;
+    const then = (using(owner) + place * usual) / weight;
     const clients = [...this.#waiting.keys()];
     const turn = clients.includes(owner) ? clients.indexOf(owner) : clients.length;
-    const ofOthers = clients
-      .filter((client) => client !== owner)
-      .map((client) => Math.min(this.#waiting.get(client)!.length, place + (clients.indexOf(client) < turn ? 1 : 0)));
-    return ofOthers.reduce((sum, count) => sum + count, place + this.#holders.size);
+    return clients.reduce((sum, client, index) => {
+      if (client === owner) return sum;
+      const { runs, weight: its } = this.#waiting.get(client)!;
+      const turns = (then * its - using(client)) / usual;
+      const before = index < turn ? Math.floor(turns) + 1 : Math.ceil(turns);
+      return sum + Math.min(runs.length, Math.max(0, before));
+    }, place + this.#holders.size);
+  }
+
+  /** What a client has used lately, with what its jobs use now. */
+  #using(): (client: string) => number {
+    const now = this.#nowMs();
+    const running = new Map<string, number>();
+    for (const run of this.#holders) running.set(run.owner, (running.get(run.owner) ?? 0) + costOf(run.deviceMs(now)));
+    return (client) => this.#share.used(client) + (running.get(client) ?? 0);
   }
 
   /** The device with the state that jobs give it: BUSY; QUARANTINED while a job that was given up still holds it. */
@@ -93,24 +157,30 @@ export class DeviceQueue {
   }
 
   #startNext(): void {
-    while (this.#holders.size < this.#capacity() && this.#mayStart()) {
+    while (this.#length > 0 && this.#holders.size < this.#capacity() && this.#mayStart()) {
       const run = this.#takeNext();
-      if (!run) return;
       this.#holders.add(run);
       void run.run(this.#describe()).then(() => {
         this.#holders.delete(run);
+        this.#share.charge(run.owner, costOf(run.deviceMs(this.#nowMs())));
         this.#startNext();
       });
     }
   }
 
-  /** The first job of the client whose turn it is, who then comes after all others. */
-  #takeNext(): JobRun | undefined {
-    const [next] = this.#waiting;
-    if (!next) return undefined;
-    const [owner, [run, ...others]] = next;
+  /** The first job of the client whose turn it is, who then comes after those that have used as much. */
+  #takeNext(): JobRun {
+    const using = this.#using();
+    let next: { owner: string; waiting: Waiting; used: number } | undefined;
+    for (const [owner, waiting] of this.#waiting) {
+      const used = using(owner) / waiting.weight;
+      if (!next || used < next.used) next = { owner, waiting, used };
+    }
+    const { owner, waiting } = next!;
+    const run = waiting.runs.shift()!;
+    this.#length -= 1;
     this.#waiting.delete(owner);
-    if (others.length > 0) this.#waiting.set(owner, others);
+    if (waiting.runs.length > 0) this.#waiting.set(owner, waiting);
     return run;
   }
 }

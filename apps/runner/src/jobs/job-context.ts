@@ -42,6 +42,8 @@ export interface JobContext {
    * is stopped. Does nothing once the job has ended.
    */
   readonly emit: (payload: JobPayload) => void;
+  /** Where `takesDevice` is set: whether the job has its device from now on. */
+  readonly hasDevice: (has: boolean) => void;
   /**
    * Takes what a body has found out that comes to no end: it throws, and the job's result, whatever its outcome, has
    * this.
@@ -92,6 +94,8 @@ export interface PlannedJob {
   /** One of devices(); the request's, or the first. */
   deviceId: string;
   body: JobBody;
+  /** The body takes and leaves its device itself, and says when; else it has it from its start to its end. */
+  takesDevice?: boolean;
 }
 
 /** Jobs that a device has: those that wait for it, and the one that holds it. */

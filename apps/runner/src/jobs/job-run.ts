@@ -26,6 +26,8 @@ export interface JobRunOptions {
   name: string;
   /** The client whose job it is. */
   owner: string;
+  /** Of the client: how much of a device counts as one second of it. */
+  weight: number;
   planned: PlannedJob;
   maxQueueSeconds: number;
   maxRunSeconds: number;
@@ -34,11 +36,19 @@ export interface JobRunOptions {
   /** Stores that the job runs; part of a transaction. */
   markStarted: (startMs: number) => void;
   /** Stores the job's outcome; part of a transaction. */
-  markEnded: (end: JobOutcome, endMs: number) => void;
+  markEnded: (end: JobOutcome, times: EndTimes) => void;
   /** Told of errors that may say that the store takes no writes. */
   onStoreFailure: (thrown: unknown) => void;
   /** The job waits no longer: it was stopped while it was queued. */
   onLeftQueue: (run: JobRun) => void;
+  nowMs: () => number;
+}
+
+/** When a job ended, and how long it had its device. */
+export interface EndTimes {
+  endMs: number;
+  /** Undefined: not known. */
+  deviceMs?: number;
 }
 
 type State = 'queued' | 'running' | 'ending' | 'ended';
@@ -48,6 +58,7 @@ export class JobRun {
   readonly jobId: number;
   readonly name: string;
   readonly owner: string;
+  readonly weight: number;
   readonly maxRunSeconds: number;
   readonly deviceId: string;
   /** Resolves when the job's end is stored. */
@@ -61,12 +72,16 @@ export class JobRun {
   #stopCause: StopCause | undefined;
   /** What the body had found out when it came to no end. */
   #kept: JobResult | undefined;
+  /** How long it has had its device, without the time since #deviceSinceMs. */
+  #deviceMs = 0;
+  #deviceSinceMs: number | undefined;
 
   constructor(options: JobRunOptions) {
     this.#options = options;
     this.jobId = options.jobId;
     this.name = options.name;
     this.owner = options.owner;
+    this.weight = options.weight;
     this.maxRunSeconds = options.maxRunSeconds;
     this.deviceId = options.planned.deviceId;
     this.ended = this.#end.promise;
@@ -76,8 +91,23 @@ export class JobRun {
     );
   }
 
+  get #nowMs(): () => number {
+    return this.#options.nowMs;
+  }
+
   get state(): State {
     return this.#state;
+  }
+
+  /** How long it has had its device until a time. */
+  deviceMs(nowMs: number): number {
+    return this.#deviceMs + (this.#deviceSinceMs === undefined ? 0 : nowMs - this.#deviceSinceMs);
+  }
+
+  #hasDevice(has: boolean): void {
+    const now = this.#nowMs();
+    this.#deviceMs = this.deviceMs(now);
+    this.#deviceSinceMs = has ? now : undefined;
   }
 
   /** Ends the job from outside; the first cause counts, and none does once the body has settled. */
@@ -100,6 +130,7 @@ export class JobRun {
   async run(device: DeviceDescription): Promise<void> {
     clearTimeout(this.#queueTimer);
     this.#state = 'running';
+    if (!this.#options.planned.takesDevice) this.#hasDevice(true);
     const body = this.#runBody(device);
     const end = await Promise.race([body, this.#stopped.promise.then(() => within(body, STOP_GRACE_MS))]);
     await this.#finish(
@@ -113,6 +144,7 @@ export class JobRun {
         'the job did not stop; its device is held until it does',
       );
     await body;
+    this.#hasDevice(false);
   }
 
   async #runBody(device: DeviceDescription): Promise<JobOutcome> {
@@ -122,7 +154,7 @@ export class JobRun {
     );
     try {
       this.#options.recorder.record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
-        this.#options.markStarted(Date.now()),
+        this.#options.markStarted(this.#nowMs()),
       );
       return await this.#options.planned.body(this.#context(device));
     } catch (thrown) {
@@ -146,6 +178,7 @@ export class JobRun {
       signal: this.#controller.signal,
       device,
       emit: (payload) => this.#emit(payload),
+      hasDevice: (has) => this.#hasDevice(has),
       keep: (found) => {
         this.#kept = found;
       },
@@ -189,10 +222,11 @@ export class JobRun {
   #storeEnd(end: JobOutcome): boolean {
     const { recorder, markEnded, logger } = this.#options;
     const { outcome, summary, result, error } = end;
+    const now = this.#nowMs();
     try {
       recorder.record(
         { case: 'finished', value: create(JobFinishedSchema, { outcome, summary, result, ...(error && { error }) }) },
-        () => markEnded(end, Date.now()),
+        () => markEnded(end, { endMs: now, deviceMs: this.deviceMs(now) }),
       );
       logger.info({ job: this.name, outcome: Outcome[outcome], summary }, 'job ended');
       return true;

@@ -15,9 +15,10 @@ import {
 import { createLogger } from '../log.ts';
 import { openDatabase, type Database } from '../store/database.ts';
 import { HistoryStore } from '../store/history.ts';
+import { JobTable } from '../store/job-table.ts';
 import { fakePlanner, type FakeOptions } from '../testing/fake-planner.ts';
 import { kernel } from '../testing/test-runner.ts';
-import type { JobContext, JobMethod, JobOutcome } from './job-context.ts';
+import type { JobBody, JobContext, JobMethod, JobOutcome } from './job-context.ts';
 import { STOP_GRACE_MS } from './job-run.ts';
 import { Jobs, type JobsOptions, type StartOptions } from './jobs.ts';
 
@@ -28,7 +29,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-type FixtureOptions = FakeOptions & Pick<JobsOptions, 'cleanText'>;
+type FixtureOptions = FakeOptions & Pick<JobsOptions, 'cleanText'> & { maxQueued?: number };
 
 /** Jobs over a database in memory, on a clock that the test moves. */
 function fixture(options: FixtureOptions = {}) {
@@ -37,13 +38,17 @@ function fixture(options: FixtureOptions = {}) {
   return { database, history, ...jobsOn(database, history, options) };
 }
 
-function jobsOn(database: Database, history: HistoryStore, { cleanText, ...options }: FixtureOptions = {}) {
+function jobsOn(
+  database: Database,
+  history: HistoryStore,
+  { cleanText, maxQueued = 8, ...options }: FixtureOptions = {},
+) {
   const planner = fakePlanner(options);
   const jobs = new Jobs({
     database,
     history,
     devices: () => planner.devices(),
-    maxQueued: 8,
+    maxQueued,
     logger: createLogger('silent'),
     ...(cleanText && { cleanText }),
   });
@@ -217,8 +222,9 @@ test("clients take turns on a device, a job each; one client's jobs keep their o
       .filter(({ state }) => state === JobState.QUEUED)
       .toSorted((a, b) => a.queuePosition - b.queuePosition)
       .map(({ name, queuePosition }) => `${queuePosition} ${names.get(name)}`);
-  expect(queued()).toEqual(['1 a0', '2 b3', '3 e5', '4 a1', '5 b4', '6 a2']);
-  // What each was told when it was made: e comes third although five were there before.
+  // ada has the device: the others' turn comes first.
+  expect(queued()).toEqual(['1 b3', '2 e5', '3 a0', '4 b4', '5 a1', '6 a2']);
+  // What each was told when it was made: e comes second although five were there before.
   const told = await Promise.all(
     waiting.map(async ({ name }) => {
       const stream = jobs.watch(name, { afterSequence: 0, signal: new AbortController().signal });
@@ -228,14 +234,73 @@ test("clients take turns on a device, a job each; one client's jobs keep their o
       return payload.case === 'created' ? payload.value.job?.queuePosition : undefined;
     }),
   );
-  expect(told).toEqual([1, 2, 3, 2, 4, 3]);
+  expect(told).toEqual([1, 2, 3, 1, 3, 2]);
   for (let current: Job | undefined = running; current;) {
     jobs.cancel(current.name);
     await settle();
     current = waiting.find(({ name }) => jobs.get(name).job.state === JobState.RUNNING);
     if (current) order.push(names.get(current.name)!);
   }
-  expect(order).toEqual(['a0', 'b3', 'e5', 'a1', 'b4', 'a2']);
+  expect(order).toEqual(['b3', 'e5', 'a0', 'b4', 'a1', 'a2']);
+});
+
+/** Runs jobs of so many seconds by client, one after another, and says whose they were. */
+async function share(
+  { jobs, start }: ReturnType<typeof fixture>,
+  clients: Record<string, { seconds: number; weight?: number }>,
+): Promise<string> {
+  const runs = Object.entries(clients).flatMap(([owner, { seconds, weight }]) =>
+    Array.from({ length: 12 }, () => ({ owner, seconds, ...start('hang', { owner, ...(weight && { weight }) }) })),
+  );
+  let order = '';
+  for (let turn = 0; turn < 10; turn += 1) {
+    await settle();
+    const running = runs.find(({ name }) => jobs.get(name).job.state === JobState.RUNNING)!;
+    order += running.owner[0];
+    vi.setSystemTime(Date.now() + running.seconds * 1000);
+    jobs.cancel(running.name);
+  }
+  for (const { name } of runs) jobs.cancel(name);
+  return order;
+}
+
+test('clients share a device by the time that they used: short jobs have more turns than long ones', async () => {
+  expect(await share(fixture({ maxQueued: 64 }), { long: { seconds: 59 }, short: { seconds: 19 } })).toBe(
+    'lssslssslss'.slice(0, 10),
+  );
+});
+
+test("a client's weight is its priority: nobody is kept out for good", async () => {
+  const order = await share(fixture({ maxQueued: 64 }), { user: { seconds: 9 }, boss: { seconds: 9, weight: 4 } });
+  expect([...order].filter((who) => who === 'b')).toHaveLength(8);
+});
+
+test('what was used long ago does not count', async () => {
+  const { jobs, start } = fixture();
+  const before = start('hang', { owner: 'ada' });
+  await settle();
+  vi.setSystemTime(Date.now() + 600_000);
+  jobs.cancel(before.name);
+  await settle();
+  vi.setSystemTime(Date.now() + 6 * 3_600_000);
+  const [first, ada, bob] = ['eve', 'ada', 'bob'].map((owner) => start('hang', { owner }));
+  await settle();
+  expect([ada, bob].map((job) => jobs.get(job!.name).job.queuePosition)).toEqual([1, 2]);
+  for (const job of [first, ada, bob]) jobs.cancel(job!.name);
+});
+
+test('a body that takes its device itself is charged for that time alone', async () => {
+  const takes: JobBody = ({ hasDevice }) => {
+    vi.setSystemTime(Date.now() + 100_000);
+    hasDevice(true);
+    vi.setSystemTime(Date.now() + 2_000);
+    hasDevice(false);
+    return Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: create(JobResultSchema) });
+  };
+  const { start, database } = fixture({ bodies: { takes }, takesDevice: true });
+  start('takes');
+  await settle();
+  expect(new JobTable(database).deviceSeconds('ada', 0)).toBe(2);
 });
 
 test("a job that the runner's end cut off is queued again by its request_id where the client asks so, once", async () => {

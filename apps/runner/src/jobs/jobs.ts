@@ -24,12 +24,12 @@ import type { HistoryStore } from '../store/history.ts';
 import { labelsText, type Labels } from '../store/labels.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
 import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
-import { DeviceQueue } from './device-queue.ts';
+import { DeviceQueue, type ClientLoad } from './device-queue.ts';
 import { EventStreams, type WatchOptions } from './event-streams.ts';
 import type { PlannedJob, DeviceDescription, DeviceLoad, JobOutcome } from './job-context.ts';
 import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
-import { JobRun, STOP_GRACE_MS } from './job-run.ts';
+import { JobRun, STOP_GRACE_MS, type EndTimes } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
 
 export interface JobsOptions {
@@ -46,6 +46,7 @@ export interface JobsOptions {
   cleanText?: CleanText;
   /** Told of each job that has ended. */
   onEnded?: ((name: string) => void) | undefined;
+  nowMs?: () => number;
   /** Whether the store takes writes; default: always. */
   writes?: Pick<WriteState, 'failure' | 'failed' | 'onChange'>;
 }
@@ -64,6 +65,9 @@ export interface StartOptions extends OwnerShare {
   /** Checks the request and makes its job; not called for a request that was made before. */
   plan: (load: DeviceLoad) => PlannedJob;
 }
+
+/** What a job keeps of its request. */
+type Identity = Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner' | 'labels'> & { weight: number };
 
 /** What goes on, in numbers. */
 export interface JobStatistics {
@@ -86,12 +90,15 @@ export class Jobs {
   readonly #streams: EventStreams;
   readonly #queues = new Map<string, DeviceQueue>();
   readonly #runs = new Map<number, JobRun>();
+  readonly #byOwner = new Map<string, Set<JobRun>>();
+  readonly #nowMs: () => number;
   #draining = false;
   #recovered = false;
 
   /** Also ends the jobs that an earlier runner left unfinished. */
   constructor(options: JobsOptions) {
     this.#options = options;
+    this.#nowMs = options.nowMs ?? Date.now;
     this.#table = new JobTable(options.database);
     this.#log = new EventLog(options.database);
     this.#streams = new EventStreams(this.#table, this.#log);
@@ -110,7 +117,7 @@ export class Jobs {
         table: this.#table,
         log: this.#log,
         markEnded: (row, end, endMs) =>
-          this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, endMs),
+          this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, { endMs }),
       });
       this.#recovered = true;
       if (recovered > 0)
@@ -136,6 +143,11 @@ export class Jobs {
     return this.#queues.get(deviceId)?.length ?? 0;
   }
 
+  /** Who has what of a device, the next one first. */
+  clientsOf(deviceId: string): ClientLoad[] {
+    return this.#queues.get(deviceId)?.clients() ?? [];
+  }
+
   /** Jobs waiting and running. */
   get active(): number {
     return this.#runs.size;
@@ -143,8 +155,7 @@ export class Jobs {
 
   /** When the oldest job that has not ended was made; undefined when all have. */
   get oldestActiveMs(): number | undefined {
-    const [row] = this.#table.unfinished();
-    return row?.create_ms;
+    return this.#table.oldestUnfinishedMs();
   }
 
   statistics(): JobStatistics {
@@ -171,14 +182,13 @@ export class Jobs {
     const before = this.#findRepeated(options);
     if (before && !goesOn(before, options)) return this.#message(before);
     if (this.#options.writes?.failure) throw this.#options.writes.failure;
-    const runs = [...this.#runs.values()];
     requireRoom({
       draining: this.#draining,
       waiting: [...this.#queues.values()].reduce((sum, queue) => sum + queue.length, 0),
       maxQueued: this.#options.maxQueued,
     });
     requireShare(options, {
-      jobs: runs.filter(({ owner }) => owner === options.owner),
+      jobs: [...(this.#byOwner.get(options.owner) ?? [])],
       usedSeconds: (sinceMs) => this.#table.deviceSeconds(options.owner, sinceMs),
     });
     const planned = options.plan((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
@@ -188,13 +198,27 @@ export class Jobs {
       { job: run.name, label: planned.label, device: planned.deviceId, owner: options.owner },
       'job accepted',
     );
-    this.#runs.set(run.jobId, run);
+    this.#add(run);
     void run.ended.then(() => {
-      this.#runs.delete(run.jobId);
+      this.#forget(run);
       this.#options.onEnded?.(run.name);
     });
     queue.add(run);
     return this.get(run.name).job;
+  }
+
+  #add(run: JobRun): void {
+    this.#runs.set(run.jobId, run);
+    const own = this.#byOwner.get(run.owner);
+    if (own) own.add(run);
+    else this.#byOwner.set(run.owner, new Set([run]));
+  }
+
+  #forget(run: JobRun): void {
+    this.#runs.delete(run.jobId);
+    const own = this.#byOwner.get(run.owner);
+    own?.delete(run);
+    if (own?.size === 0) this.#byOwner.delete(run.owner);
   }
 
   /** A job and, once it has ended, its result. Errors: JOB_NOT_FOUND. */
@@ -285,6 +309,7 @@ export class Jobs {
         describe: () => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device,
         mayStart: () => this.#options.writes?.failure === undefined,
         capacity: this.#options.capacity && (() => this.#options.capacity!(deviceId)),
+        nowMs: this.#nowMs,
       });
     this.#queues.set(deviceId, queue);
     const { state, stateReason } = queue.device();
@@ -301,7 +326,7 @@ export class Jobs {
    * with: one that is refused leaves all as it was.
    */
   #accept(
-    { requestId, requestDigest, owner, labels, maxQueueSeconds, maxRunSeconds }: StartOptions,
+    { requestId, requestDigest, owner, weight = 1, labels, maxQueueSeconds, maxRunSeconds }: StartOptions,
     planned: PlannedJob,
     interrupted: JobRow | undefined,
   ): JobRun {
@@ -310,7 +335,7 @@ export class Jobs {
     const { jobId, recorder } = this.#noting(() =>
       database.transaction(() => {
         if (interrupted) this.#table.releaseRequestId(interrupted.id);
-        return this.#store(name, { requestId, requestDigest, owner, labels }, planned);
+        return this.#store(name, { requestId, requestDigest, owner, weight, labels }, planned);
       }),
     );
     // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
@@ -319,21 +344,23 @@ export class Jobs {
       jobId,
       name,
       owner,
+      weight,
       planned,
       maxQueueSeconds,
       maxRunSeconds,
       recorder,
       logger,
       markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
-      markEnded: (end, endMs) => this.#markEnded(jobId, name, planned, end, endMs),
+      markEnded: (end, times) => this.#markEnded(jobId, name, planned, end, times),
       onStoreFailure: (thrown) => this.#options.writes?.failed(thrown),
       onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
+      nowMs: this.#nowMs,
     });
   }
 
   #store(
     name: string,
-    { requestId, requestDigest, owner, labels }: Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner' | 'labels'>,
+    { requestId, requestDigest, owner, weight, labels }: Identity,
     planned: PlannedJob,
   ): { jobId: number; recorder: JobRecorder } {
     const jobId = this.#table.insert({
@@ -344,7 +371,7 @@ export class Jobs {
       device_id: planned.deviceId,
       request_id: requestId || null,
       request_digest: requestId ? requestDigest : null,
-      create_ms: Date.now(),
+      create_ms: this.#nowMs(),
       owner,
       labels: labelsText(labels),
     });
@@ -360,7 +387,7 @@ export class Jobs {
       onFailure: (error) => this.#runs.get(jobId)?.failed(error),
     });
     // It is not in the queue yet: all that are there come before it.
-    const ahead = this.#queues.get(planned.deviceId)?.positionOfNext(owner) ?? 0;
+    const ahead = this.#queues.get(planned.deviceId)?.positionOfNext({ owner, weight }) ?? 0;
     recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name), ahead) }) });
     return { jobId, recorder };
   }
@@ -380,9 +407,9 @@ export class Jobs {
     name: string,
     { kind, kernelId }: Pick<PlannedJob, 'kind' | 'kernelId'>,
     { outcome, summary, result }: JobOutcome,
-    endMs: number,
+    { endMs, deviceMs }: EndTimes,
   ): void {
-    this.#table.markEnded(jobId, { outcome, summary: this.#cleanText(summary), endMs });
+    this.#table.markEnded(jobId, { outcome, summary: this.#cleanText(summary), endMs, deviceMs });
     if (kind === JobKind.EXPERIMENT)
       this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
     this.#options.history.recordSdpa({ jobId, jobName: name, endMs, result });

@@ -2,6 +2,7 @@ import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import type { JobOptions } from '@flashcore/shared/contract';
 import { parseTraceParent } from '@flashcore/shared/trace';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
+import { ROLE_WEIGHTS } from '../access/roles.ts';
 import { requestDigest } from '../jobs/request-digest.ts';
 import type { StreamHandler } from './call.ts';
 import { TRACEPARENT } from './trace-parent.ts';
@@ -42,6 +43,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
       ...limits,
       labels: withTraceParent(limits.labels, traceparent),
       owner: caller.name,
+      weight: ROLE_WEIGHTS[caller.role],
       resumable: resumable || restart,
       maxJobsOfOwner: quotas.maxJobs(caller),
       maxDeviceSecondsOfOwner: quotas.maxDeviceSeconds(caller),

@@ -54,6 +54,7 @@ interface JobEnding {
   outcome: Outcome;
   summary: string;
   endMs: number;
+  deviceMs?: number | undefined;
 }
 
 /** The table of jobs. A job ends exactly once: a trigger refuses a second outcome. */
@@ -95,8 +96,15 @@ export class JobTable {
   /** Gives a job its one outcome. Throws when it has one. */
   markEnded(id: number, end: JobEnding): void {
     this.#database
-      .prepare('UPDATE jobs SET state = ?, outcome = ?, summary = ?, end_ms = ? WHERE id = ?')
-      .run(JobState.ENDED, end.outcome, end.summary, end.endMs, id);
+      .prepare('UPDATE jobs SET state = ?, outcome = ?, summary = ?, end_ms = ?, device_ms = ? WHERE id = ?')
+      .run(
+        JobState.ENDED,
+        end.outcome,
+        end.summary,
+        end.endMs,
+        end.deviceMs === undefined ? null : Math.round(end.deviceMs),
+        id,
+      );
   }
 
   byName(name: string): JobRow | undefined {
@@ -120,7 +128,9 @@ export class JobTable {
   /** Seconds that an owner's ended jobs had a device since a time. */
   deviceSeconds(owner: string, sinceMs: number): number {
     const row = this.#database
-      .prepare('SELECT SUM(end_ms - MAX(start_ms, ?)) / 1000.0 AS seconds FROM jobs WHERE owner = ? AND end_ms > ?')
+      .prepare(
+        'SELECT SUM(MIN(end_ms - MAX(start_ms, ?), COALESCE(device_ms, end_ms - start_ms))) / 1000.0 AS seconds FROM jobs WHERE owner = ? AND end_ms > ?',
+      )
       .get(sinceMs, owner, sinceMs);
     return (row?.['seconds'] as number | null) ?? 0;
   }
@@ -134,6 +144,14 @@ export class JobTable {
   /** Jobs that a runner left QUEUED or RUNNING, oldest first. */
   unfinished(): JobRow[] {
     return this.#rows('SELECT * FROM jobs WHERE state IN (?, ?) ORDER BY id', JobState.QUEUED, JobState.RUNNING);
+  }
+
+  /** When the oldest of them was made. */
+  oldestUnfinishedMs(): number | undefined {
+    const row = this.#database
+      .prepare('SELECT create_ms FROM jobs WHERE state IN (?, ?) ORDER BY id LIMIT 1')
+      .get(JobState.QUEUED, JobState.RUNNING);
+    return row?.['create_ms'] as number | undefined;
   }
 
   /** How many jobs ended in which way. */

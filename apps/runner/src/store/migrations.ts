@@ -195,6 +195,9 @@ const MIGRATIONS: readonly string[] = [
     start_ms      INTEGER NOT NULL
   ) STRICT;
   `,
+  `
+  ALTER TABLE jobs ADD COLUMN device_ms INTEGER; -- how long it had its device; null: from start to end
+  `,
 ];
 
 /** The version that this runner knows. */

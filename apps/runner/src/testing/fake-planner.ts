@@ -39,6 +39,8 @@ export interface FakeOptions {
   result?: JobResult;
   /** Bodies by kernel id, besides those below. */
   bodies?: Record<string, JobBody>;
+  /** They take and leave their device themselves. */
+  takesDevice?: boolean;
 }
 
 /**
@@ -48,7 +50,8 @@ export interface FakeOptions {
  * "stubborn_<ms>" ignores being stopped for so long; "ticks_<n>" emits n warnings from a timer; "error", "bug". Any
  * other id is not found.
  */
-export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: FakeOptions = {}): JobPlanner {
+export function fakePlanner(options: FakeOptions = {}): JobPlanner {
+  const { result = create(JobResultSchema), bodies = {}, takesDevice = false } = options;
   const passed = { outcome: Outcome.PASSED, summary: 'passed', result };
   const script = (kernelId: string): JobBody => {
     const [name = '', argument = '0'] = kernelId.split('_');
@@ -79,7 +82,7 @@ export function fakePlanner({ result = create(JobResultSchema), bodies = {} }: F
     describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
     prepare: () => Promise.resolve(),
-    planJob: (method, request) => planFake(method, request, script),
+    planJob: (method, request) => ({ ...planFake(method, request, script), takesDevice }),
     judging: () => ({ plans: [], caseSets: [], heldOutShapes: 0, judgingDigest: '' }),
     cacheUse: () => ({ hits: 3, misses: 1 }),
     close: () => Promise.resolve(),

@@ -113,6 +113,7 @@ export function openTestPlanner(
         signal,
         device,
         emit,
+        hasDevice: () => undefined,
         keep: (found) => onKept?.(found),
       });
       return { outcome, events };
