@@ -10,6 +10,7 @@
 #include "counters.h"
 #include "halves.h"
 #include "lower.h"
+#include "products.h"
 
 namespace flashcore::emu::ptx {
 
@@ -150,6 +151,40 @@ inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, floa
     }
 }
 
+#if defined(FLASHCORE_VECTOR_PRODUCTS)
+/** d[16][8] = a * b + c by registers, for a whole warp; half_c, half_d: accumulators of halves. False: not done. */
+bool multiply_registers(Warp& w, const LeftOperand& left, const uint32_t* b, const uint32_t* c, bool half_c,
+                        const uint32_t* d, bool half_d) {
+  const uint32_t* right_registers[] = {w.reg<uint32_t>(b[0]), w.reg<uint32_t>(b[1])};
+  RightOperand right;
+  right.read(right_registers);
+  __m512 sums[8];
+  if (half_c) {
+    const uint32_t* registers[] = {w.reg<uint32_t>(c[0]), w.reg<uint32_t>(c[1])};
+    read_half_sums(registers, sums);
+  } else {
+    const float* registers[] = {w.reg<float>(c[0]), w.reg<float>(c[1]), w.reg<float>(c[2]), w.reg<float>(c[3])};
+    read_sums(registers, sums);
+  }
+  if (!multiply_halves(left, right, sums)) return false;
+  if (half_d) {
+    uint32_t* registers[] = {w.reg<uint32_t>(d[0]), w.reg<uint32_t>(d[1])};
+    write_half_sums(registers, sums);
+  } else {
+    float* registers[] = {w.reg<float>(d[0]), w.reg<float>(d[1]), w.reg<float>(d[2]), w.reg<float>(d[3])};
+    write_sums(registers, sums);
+  }
+  return true;
+}
+LeftOperand left_operand(Warp& w, const uint32_t* a) {
+  const uint32_t* registers[] = {w.reg<uint32_t>(a[0]), w.reg<uint32_t>(a[1]), w.reg<uint32_t>(a[2]),
+                                 w.reg<uint32_t>(a[3])};
+  LeftOperand left;
+  left.read(registers);
+  return left;
+}
+#endif
+
 // --- mma.sync --------------------------------------------------------------------------------------------------------
 
 /** options: 0 depth, 1 number type, 2 whether C is half, 3 whether D is. */
@@ -158,6 +193,12 @@ const Ins* mma(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
     const auto type = static_cast<Number>(x.options[1]);
+#if defined(FLASHCORE_VECTOR_PRODUCTS)
+    if (DEPTH == 16 && m == ALL && type == Number::Half &&
+        multiply_registers(w, left_operand(w, x.a.data()), x.b.data(), x.c.data(), x.options[2], x.d.data(),
+                           x.options[3]))
+      return;
+#endif
     alignas(64) float a[16][16], b[16][8];
     alignas(64) Row8 acc[16];
     left_in(w, type, x.a.data(), DEPTH, a);
@@ -575,8 +616,19 @@ const Ins* wmma_multiply(Warp& w, const Ins* i) {
     const Shape shape{x.options[0], x.options[1]};
     const auto type = static_cast<Number>(x.options[2]);
     const bool half_c = x.options[3] != 0, half_d = x.options[4] != 0;
-    for (int top = 0; top < shape.rows; top += 16)
+    for (int top = 0; top < shape.rows; top += 16) {
+#if defined(FLASHCORE_VECTOR_PRODUCTS)
+      const bool vectors = m == ALL && type == Number::Half && shape.rows >= 16;
+      LeftOperand left;
+      if (vectors) left = left_operand(w, x.a.data() + top / 16 * 4);
+#endif
       for (int column = 0; column < shape.columns; column += 8) {
+#if defined(FLASHCORE_VECTOR_PRODUCTS)
+        const int at = top / 4 + column / 2;
+        if (vectors && multiply_registers(w, left, x.b.data() + column / 8 * 2, x.c.data() + (half_c ? at / 2 : at),
+                                          half_c, x.d.data() + (half_d ? at / 2 : at), half_d))
+          continue;
+#endif
         alignas(64) float a[16][16] = {}, b[16][8];
         alignas(64) Row8 acc[16] = {};
         if (shape.rows == 8) {
@@ -622,6 +674,7 @@ const Ins* wmma_multiply(Warp& w, const Ins* i) {
           }
         }
       }
+    }
   });
 }
 
