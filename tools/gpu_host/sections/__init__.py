@@ -18,6 +18,7 @@ from sections import (
     launch_options,
     ncu,
     overlap,
+    owners,
     parity,
     primitives,
     recovery,
@@ -56,6 +57,7 @@ SECTIONS = {
     "cheating": cheating.measure,
     "box": box.measure,
     "recovery": recovery.measure,
+    "owners": owners.measure,
     "torch_extension": torch_extension.measure,
     "several": several.measure,
 }
