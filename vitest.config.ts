@@ -2,6 +2,8 @@ import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- the root has no tags that would let it import a package
 import { fastInkTests } from './tools/fast-ink.mjs';
+// eslint-disable-next-line @nx/enforce-module-boundaries -- as above
+import MixedOrder from './tools/mixed-order.ts';
 
 // Campaigns of minutes, and every build of the ladder: `npm run test:all` (FLASHCORE_TESTS=all) has them too.
 const SLOW = [
@@ -39,8 +41,9 @@ const withFastInk = ({ test, ...config }: ReturnType<typeof project>) => ({
 export default defineConfig({
   test: {
     reporters: ['default', './tools/skipped-reporter.ts'],
-    // Most tests start real processes and wait for them: with as many as there are cores, a core is idle half the time.
-    maxWorkers: availableParallelism() + 1,
+    // Most tests start real processes and wait for them: with one file a core, two fifths of the processors were idle.
+    maxWorkers: Math.min(2 * availableParallelism(), availableParallelism() + 4),
+    sequence: { sequencer: MixedOrder },
     // A machine that CI shares can be too busy for a limit; a fault fails three times.
     retry: process.env['CI'] ? 2 : 0,
     testTimeout: 30_000,
