@@ -1,6 +1,6 @@
 /** ssh:// against a real sshd, with a recorded job behind it. */
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -170,6 +170,29 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     } finally {
       sshd.trustHost();
     }
+  });
+
+  test.each(['asking', 'behind'])(
+    'a password for %s is asked of nobody, and the error says so at once',
+    async (name) => {
+      const asked = path.join(sshd.folder, `asked-${name}`);
+      const ask = path.join(sshd.folder, 'ask.sh');
+      writeFileSync(ask, `#!/bin/sh\necho "$1" >> "${asked}"\nsleep 300\n`, { mode: 0o700 });
+      const more = { SSH_ASKPASS: ask, SSH_ASKPASS_REQUIRE: 'force', DISPLAY: ':0' };
+      const refused = /did not let ssh in: make "ssh \w+" work without a question.*Permission denied/;
+      await expect(reach(`ssh://${name}/1`, { more })).rejects.toThrow(refused);
+      const host = await sshHost(parseSshAddress(`ssh://${name}`), environment(more));
+      const command = { command: 'true', limitMs: 60_000, mayAsk: false };
+      await expect(runOnHost(host, command, environment(more))).rejects.toThrow(refused);
+      expect(existsSync(asked)).toBe(false);
+    },
+  );
+
+  test('a wrong password is asked for as often as ssh does, and then told', async () => {
+    const wrong = path.join(sshd.folder, 'wrong.sh');
+    writeFileSync(wrong, '#!/bin/sh\necho wrong\n', { mode: 0o700 });
+    const more = { SSH_ASKPASS: wrong, SSH_ASKPASS_REQUIRE: 'force' };
+    await expect(reach('ssh://asking/1', { mayAsk: true, more })).rejects.toThrow('did not let ssh in');
   });
 
   test('neither the configuration nor the connection of ssh sees the token', async () => {

@@ -1,7 +1,10 @@
 /** Hosts that are started for a job and stopped when idle, with hooks that leave files behind. */
+import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { create } from '@bufbuild/protobuf';
 import { GetHostResponseSchema, ListJobsResponseSchema } from '@flashcore/shared/contract';
 import { serve, type FakeRunner } from '@flashcore/shared/testing';
@@ -12,6 +15,8 @@ import { costSoFar, Instance } from '../remote/instance.ts';
 import { connect } from './connect.ts';
 import { watchIdle } from './idle-watch.ts';
 import { connectToHost, instanceText, startHost } from './start-host.ts';
+
+const PROGRAM = path.resolve(import.meta.dirname, '../../dist/main.js');
 
 let folder: string;
 let environment: NodeJS.ProcessEnv;
@@ -156,6 +161,39 @@ test('a start is watched from its beginning; one of a host that runs does not co
   expect(readFileSync(at('left'), 'utf8')).toBe(address);
   expect(instance.read()).toEqual({ startedAt: 1_000, usdPerHour: 2 });
   expect(Date.now() - instance.lastUsed()).toBeLessThan(60_000);
+});
+
+/** Preloaded: what a program sleeps takes it a millisecond, and its clock goes on all the same. */
+const FAST_SLEEP = `import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers/promises';
+const { setTimeout: sleep } = timers;
+const { now } = Date;
+let slept = 0;
+timers.setTimeout = (ms, ...more) => ((slept += ms), sleep(1, ...more));
+Date.now = () => now() + slept;
+syncBuiltinESMExports();
+`;
+
+test('the process that fa-tui leaves behind waits for the last job, stops the idle host, and ends', async () => {
+  runner = await serveAt('127.0.0.1:0');
+  const { address } = runner;
+  activeJobs = 4;
+  const idle = { start: leaves('started'), stop: leaves('stopped'), stop_after_idle_minutes: 1 };
+  writeFileSync(at('fa-tui.yaml'), JSON.stringify({ runner: address, hooks: { [address]: idle } }));
+  writeFileSync(at('fast-sleep.mjs'), FAST_SLEEP);
+  const NODE_OPTIONS = `--import=${pathToFileURL(at('fast-sleep.mjs')).href}`;
+  const env = { ...environment, FA_TUI_CONFIG: at('fa-tui.yaml'), NODE_OPTIONS };
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [PROGRAM, 'host', 'start'], { env });
+  expect(stdout + stderr).toContain('it is stopped when no job ran for 1 min');
+  const instance = new Instance(address, environment);
+  await expect.poll(() => existsSync(at('stopped')) && !instance.isWatched(), { timeout: 20_000 }).toBe(true);
+  const log = readFileSync(instance.logFile, 'utf8').trim().split('\n');
+  expect(log.map((line) => line.replace(/^\S+ /, ''))).toEqual([
+    `watching ${address}`,
+    `idle for 1 min: stopping ${address}`,
+    'stopped',
+  ]);
+  expect([activeJobs, readFileSync(at('stopped'), 'utf8'), instance.read()]).toEqual([0, 'done\n', {}]);
 });
 
 /** What `fa-tui` says of a runner whose host can be stopped. */

@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { sshError } from './ssh-problem.ts';
-import { withoutSecrets } from './without-secrets.ts';
-import type { SshHost } from './ssh-command.ts';
+import { sshProcess, type SshHost } from './ssh-command.ts';
 
 export interface HostCommand {
   readonly command: string;
@@ -32,7 +31,7 @@ export function runOnHost(
   return new Promise((resolve, reject) => {
     const args = ['-o', `BatchMode=${mayAsk ? 'no' : 'yes'}`, ...host.options, '--', host.destination, command];
     const ssh = spawn('ssh', args, {
-      env: withoutSecrets(environment),
+      ...sshProcess(environment, mayAsk),
       stdio: ['pipe', 'pipe', 'pipe'],
       timeout: limitMs,
     });

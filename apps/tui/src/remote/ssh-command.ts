@@ -53,6 +53,19 @@ export async function sshHost(address: SshAddress, environment: NodeJS.ProcessEn
   };
 }
 
+/**
+ * How an ssh is started that may ask a person, or may not: then it has neither terminal nor dialog. BatchMode alone
+ * does not say so to the ssh of a ProxyJump.
+ */
+export const sshProcess = (
+  environment: NodeJS.ProcessEnv,
+  mayAsk: boolean,
+): { readonly env: NodeJS.ProcessEnv; readonly detached: boolean } => ({
+  env: { ...withoutSecrets(environment), ...(mayAsk ? {} : { SSH_ASKPASS_REQUIRE: 'never' }) },
+  // A session of its own has no terminal.
+  detached: !mayAsk,
+});
+
 function configOf(args: readonly string[], address: SshAddress, environment: NodeJS.ProcessEnv): Promise<string> {
   // Its `Match exec` runs the user's commands.
   const env = withoutSecrets(environment);

@@ -7,8 +7,7 @@ import path from 'node:path';
 import { GreetingReader, type DialGreeting } from './dial-protocol.ts';
 import { expiredCertificate } from './ssh-certificate.ts';
 import { sshError, type SshError } from './ssh-problem.ts';
-import { withoutSecrets } from './without-secrets.ts';
-import type { SshHost } from './ssh-command.ts';
+import { sshProcess, type SshHost } from './ssh-command.ts';
 
 export interface TunnelOptions {
   readonly host: SshHost;
@@ -128,10 +127,9 @@ export class Tunnel {
     this.#mayAsk = false;
     const args = ['-o', `BatchMode=${asks ? 'no' : 'yes'}`, ...host.options, ...carry.options];
     const link = spawn('ssh', [...args, '--', host.destination, ...carry.command], {
-      env: withoutSecrets(environment),
+      // In a session of its own, because the first Ctrl-C only says how to come back to the job.
+      ...sshProcess(environment, asks),
       stdio: ['pipe', 'pipe', 'pipe'],
-      // A session of its own: the first Ctrl-C only says how to come back to the job. One that asks needs the terminal.
-      detached: !asks,
     });
     this.#links.add(link);
     const startedAt = Date.now();

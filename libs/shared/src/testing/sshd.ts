@@ -14,7 +14,7 @@ export class Sshd {
   readonly port: number;
   /**
    * ssh's configuration. Its hosts say what their key is: box, stranger, restricted (no forwards), expired; shared is a
-   * box with a place for a master connection.
+   * box with a place for a master connection; asking wants a password that nobody has, behind is reached through it.
    */
   readonly config = join(this.folder, 'ssh_config');
   readonly knownHosts = join(this.folder, 'known_hosts');
@@ -81,6 +81,11 @@ export class Sshd {
   #clientConfig(): string {
     const host = (name: string, key: string): string => `Host ${name}\n  IdentityFile ${this.#path(key)}\n`;
     return `${host('box shared', 'user')}${host('stranger', 'stranger')}${host('restricted', 'restricted')}${host('expired', 'expired')}
+Host asking
+  PubkeyAuthentication no
+Host behind
+  ProxyJump asking
+  IdentityFile ${this.#path('user')}
 Match originalhost shared
   ControlPath ${this.#path('master')}
 Host closed
@@ -105,7 +110,7 @@ Port ${this.port}
 HostKey ${this.#path('host')}
 AuthorizedKeysFile ${this.#path('authorized_keys')}
 TrustedUserCAKeys ${this.#path('authority.pub')}
-AuthenticationMethods publickey
+AuthenticationMethods publickey password
 PidFile none
 StrictModes no
 UsePAM no
